@@ -1,0 +1,44 @@
+#ifndef MUSTER_COMMON_BASE_CLOCK_H_
+#define MUSTER_COMMON_BASE_CLOCK_H_
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace muster {
+
+// Source of time, so that tests choose it. Thread-safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+
+  // Monotonic: never goes back, and its zero means nothing. For leases, deadlines and rates.
+  virtual absl::Duration Monotonic() const = 0;
+
+  // Wall time, for records that people read. May jump.
+  virtual absl::Time Wall() const = 0;
+};
+
+// The machine's clocks.
+class RealClock final : public Clock {
+ public:
+  absl::Duration Monotonic() const override;
+  absl::Time Wall() const override;
+};
+
+// Stands still until it is told to advance.
+class FakeClock final : public Clock {
+ public:
+  absl::Duration Monotonic() const override;
+  absl::Time Wall() const override;
+
+  void Advance(absl::Duration step);
+
+ private:
+  mutable absl::Mutex mutex_;
+  absl::Duration now_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_BASE_CLOCK_H_

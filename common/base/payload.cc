@@ -1,0 +1,78 @@
+#include "common/base/payload.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+
+namespace muster {
+namespace {
+
+// Unaligned on purpose: pieces start anywhere. Compilers turn the fixed-size memcpy into vector loads.
+void AddUnaligned(const std::byte* source, float* destination, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    float value;
+    std::memcpy(&value, source + i * sizeof(float), sizeof(float));
+    destination[i] += value;
+  }
+}
+
+}  // namespace
+
+Payload::Payload(std::vector<Piece> pieces, std::shared_ptr<const void> owner)
+    : pieces_(std::move(pieces)), owner_(std::move(owner)) {
+  for (const Piece& piece : pieces_) size_ += piece.size();
+}
+
+Payload Payload::Copy(Piece bytes) {
+  return Of(std::vector<std::byte>(bytes.begin(), bytes.end()));
+}
+
+Payload Payload::Slice(size_t offset, size_t bytes) const {
+  std::vector<Piece> pieces;
+  for (const Piece& piece : pieces_) {
+    if (bytes == 0) break;
+    if (offset >= piece.size()) {
+      offset -= piece.size();
+      continue;
+    }
+    const size_t take = std::min(bytes, piece.size() - offset);
+    pieces.push_back(piece.subspan(offset, take));
+    bytes -= take;
+    offset = 0;
+  }
+  return Payload(std::move(pieces), owner_);
+}
+
+void Payload::CopyTo(void* destination) const {
+  auto* at = static_cast<std::byte*>(destination);
+  for (const Piece& piece : pieces_) {
+    if (piece.empty()) continue;
+    std::memcpy(at, piece.data(), piece.size());
+    at += piece.size();
+  }
+}
+
+void Payload::AddTo(absl::Span<float> destination) const {
+  float* at = destination.data();
+  std::byte carry[sizeof(float)];
+  size_t carried = 0;
+  for (Piece piece : pieces_) {
+    if (carried > 0) {
+      const size_t take = std::min(sizeof(float) - carried, piece.size());
+      std::memcpy(carry + carried, piece.data(), take);
+      carried += take;
+      piece.remove_prefix(take);
+      if (carried < sizeof(float)) continue;
+      AddUnaligned(carry, at++, 1);
+      carried = 0;
+    }
+    const size_t whole = piece.size() / sizeof(float);
+    AddUnaligned(piece.data(), at, whole);
+    at += whole;
+    carried = piece.size() - whole * sizeof(float);
+    if (carried > 0) std::memcpy(carry, piece.data() + whole * sizeof(float), carried);
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,56 @@
+#ifndef MUSTER_COMMON_BASE_PAYLOAD_H_
+#define MUSTER_COMMON_BASE_PAYLOAD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace muster {
+
+// Immutable bytes in pieces of any length and alignment, as a transport delivers them, with what keeps them alive.
+// Cheap to copy (shared ownership). Thread-safe, as it never changes after construction.
+class Payload {
+ public:
+  using Piece = absl::Span<const std::byte>;
+
+  Payload() = default;
+  // `owner` keeps the pieces' memory alive until the last copy of this payload is gone.
+  Payload(std::vector<Piece> pieces, std::shared_ptr<const void> owner);
+
+  // One piece that owns a copy of `bytes`.
+  static Payload Copy(Piece bytes);
+  // One piece over a vector's elements, which moves in.
+  template <typename T>
+  static Payload Of(std::vector<T> values) {
+    auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+    return Payload({absl::MakeConstSpan(reinterpret_cast<const std::byte*>(owner->data()),
+                                        owner->size() * sizeof(T))},
+                   owner);
+  }
+
+  size_t size() const { return size_; }
+  absl::Span<const Piece> pieces() const { return pieces_; }
+  const std::shared_ptr<const void>& owner() const { return owner_; }
+
+  // Bytes [offset, offset + bytes) as a payload of its own, without a copy. REQUIRES: in range.
+  Payload Slice(size_t offset, size_t bytes) const;
+
+  // Copies all bytes to `destination`, which has room for size().
+  void CopyTo(void* destination) const;
+
+  // destination[i] += element i, the payload read as little-endian f32. Elements that straddle two pieces are carried.
+  // REQUIRES: size() == 4 * destination.size().
+  void AddTo(absl::Span<float> destination) const;
+
+ private:
+  std::vector<Piece> pieces_;
+  std::shared_ptr<const void> owner_;
+  size_t size_ = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_BASE_PAYLOAD_H_

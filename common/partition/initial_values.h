@@ -1,0 +1,19 @@
+#ifndef MUSTER_COMMON_PARTITION_INITIAL_VALUES_H_
+#define MUSTER_COMMON_PARTITION_INITIAL_VALUES_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "common/partition/tensor_spec.h"
+
+namespace muster {
+
+// Writes the initial values of elements [begin, begin + values.size()) of a dense tensor (row-major).
+void InitialValues(const TensorSpec& tensor, uint64_t seed, uint64_t begin, absl::Span<float> values);
+
+// Writes the initial values of one row of a sparse table; `row` has table.dim elements.
+void InitialRow(const SparseTableSpec& table, uint64_t seed, uint64_t key, absl::Span<float> row);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PARTITION_INITIAL_VALUES_H_

@@ -1,0 +1,88 @@
+#ifndef MUSTER_WORKER_NN_MODEL_H_
+#define MUSTER_WORKER_NN_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/partition/tensor_spec.h"
+#include "worker/data/batch.h"
+#include "worker/nn/layer_context.h"
+
+namespace muster {
+
+// Everything that is to be known of a model before any memory is allocated.
+struct ModelDescription {
+  // Dense tensors, in order of unit.
+  std::vector<TensorSpec> tensors;
+  std::vector<SparseTableSpec> sparse_tables;
+  // Layer units, in forward order; tensors[i].unit < units.
+  int units = 0;
+  // The model's own metric: accuracy, auc or bits_per_byte.
+  std::string default_metric;
+};
+
+// Rows of one sparse table for one micro-batch.
+struct SparseRows {
+  // Distinct, in order of first use.
+  std::vector<uint64_t> keys;
+  // Which of `keys` each use in the batch refers to; the order of uses is the model's.
+  std::vector<int32_t> inverse;
+  // f32 [keys, dim]: filled by whoever holds the rows, before the first forward.
+  std::vector<float> rows;
+  // f32 [keys, dim]: written by the backward pass, sums over the batch.
+  std::vector<float> gradients;
+};
+
+// Activations and results of one micro-batch: all that a forward leaves for its backward. Models derive from it.
+class MicroBatch {
+ public:
+  virtual ~MicroBatch() = default;
+
+  int64_t examples = 0;
+  // One per sparse table.
+  std::vector<SparseRows> sparse;
+  // Results of the forward pass, summed over the examples; loss in nats.
+  double loss_sum = 0;
+  int64_t correct = 0;
+  // Binary models: the probability of class 1. [examples]
+  std::vector<float> scores;
+  std::vector<int32_t> labels;
+};
+
+// Parameter values by tensor index; each span lies in an arena that the strategy owns.
+using ParameterSpans = absl::Span<const absl::Span<const float>>;
+// Gradients likewise; a backward pass adds to them (the strategy zeroes them at the start of a step).
+using GradientSpans = absl::Span<const absl::Span<float>>;
+
+// A model: layer units in a row, the last of which ends in the loss. Holds no parameter and no per-step state, so one
+// instance serves any number of micro-batches at once. Thread-safe.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const ModelDescription& description() const = 0;
+
+  virtual std::unique_ptr<MicroBatch> NewMicroBatch() const = 0;
+
+  // Takes a batch in: sizes the activations, collects the distinct keys per sparse table (and sizes `rows`), copies
+  // the labels, clears the results. InvalidArgument: the batch does not fit the model (names what and both values).
+  virtual absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const = 0;
+
+  // Runs one unit forward. REQUIRES: units run in order; the micro-batch came from NewMicroBatch of this model.
+  // The last unit computes the loss and the results.
+  virtual absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+                               MicroBatch& micro_batch) const = 0;
+
+  // Runs one unit backward: adds the gradients of the loss *sum* to `gradients` of this unit's tensors, and writes
+  // SparseRows::gradients where the unit looks rows up. REQUIRES: units in reverse order after a whole forward.
+  virtual absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+                                GradientSpans gradients, MicroBatch& micro_batch) const = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_NN_MODEL_H_
