@@ -1,0 +1,49 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "client/commands/commands.h"
+#include "client/session.h"
+#include "client/spawn.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+
+void AddBench(CLI::App& app, Session& session) {
+  struct Arguments {
+    std::string name;
+    bool quick = false;
+    std::string json;
+  };
+  auto* command = app.add_subcommand("bench", "Measure Muster beside this machine's limits");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("name", arguments->name, "What to measure: parameter-server")
+      ->required()
+      ->check(CLI::IsMember({"parameter-server"}));
+  command->add_flag("--quick", arguments->quick, "Fewer and shorter runs, in under 45 s");
+  command->add_option("--json", arguments->json, "Also write the records to this file");
+  command->footer("Example: muster bench parameter-server --quick --json push.json");
+  command->callback([&session, arguments] {
+    session.Run([&]() -> absl::Status {
+      const std::string binary =
+          absl::StrCat(absl::StrReplaceAll(arguments->name, {{"-", "_"}}), "_bench");
+      MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram(binary));
+      std::vector<std::string> words = {program};
+      if (arguments->quick) words.push_back("--quick");
+      if (!arguments->json.empty()) words.push_back("--json=" + arguments->json);
+      std::vector<char*> argv;
+      for (std::string& word : words) argv.push_back(word.data());
+      argv.push_back(nullptr);
+      execv(program.c_str(), argv.data());
+      return absl::InternalError(absl::StrCat("cannot run ", program, ": ", strerror(errno)));
+    });
+  });
+}
+
+}  // namespace muster

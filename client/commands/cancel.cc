@@ -1,0 +1,35 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "client/commands/commands.h"
+#include "client/commands/job_argument.h"
+#include "client/progress.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+#include "proto/status.pb.h"
+
+namespace muster {
+
+void AddCancel(CLI::App& app, Session& session) {
+  auto reason = std::make_shared<std::string>("cancelled by its user");
+  auto* command = AddJobCommand(
+      app, session, "cancel", "End a job; its last checkpoint stays",
+      [reason](Session& session, JobClient& jobs, const std::string& job_id) -> absl::Status {
+        v1::JobStatus job;
+        MUSTER_RETURN_IF_ERROR(jobs.Cancel(job_id, *reason, job));
+        if (session.output == Session::Output::kJson) {
+          session.PrintJson(job);
+        } else {
+          std::printf("%s %s at step %llu\n", job_id.c_str(), StateName(job).c_str(),
+                      static_cast<unsigned long long>(job.progress().step()));
+        }
+        return absl::OkStatus();
+      });
+  command->add_option("--reason", *reason, "Who cancels, and why; kept with the job")
+      ->capture_default_str();
+  command->footer("Example: muster cancel JOB --reason \"learning rate too high\"");
+}
+
+}  // namespace muster

@@ -1,0 +1,44 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/commands.h"
+#include "client/format.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+#include "proto/job_service.pb.h"
+
+namespace muster {
+
+void AddCluster(CLI::App& app, Session& session) {
+  auto* command =
+      app.add_subcommand("cluster", "List the cluster's daemons and what they have to give");
+  command->footer("Example: muster cluster");
+  command->callback([&session] {
+    session.Run([&]() -> absl::Status {
+      MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+      v1::GetClusterReply reply;
+      MUSTER_RETURN_IF_ERROR(jobs->Cluster(reply));
+      if (session.output == Session::Output::kJson) {
+        session.PrintJson(reply);
+        return absl::OkStatus();
+      }
+      std::vector<std::vector<std::string>> rows = {
+          {"DAEMON", "KIND", "ADDRESS", "LIVE", "SLOTS", "MEMORY"}};
+      for (const v1::DaemonStatus& daemon : reply.daemons()) {
+        const bool worker = daemon.kind() == v1::WORKER;
+        rows.push_back({daemon.id(), worker ? "worker" : "server", daemon.address(),
+                        daemon.live() ? "yes" : "no",
+                        worker ? absl::StrCat(daemon.slots_used(), "/", daemon.slots()) : "-",
+                        absl::StrCat(FormatBytes(daemon.memory_reserved_bytes()), " of ",
+                                     FormatBytes(daemon.memory_bytes()))});
+      }
+      std::printf("%s", FormatTable(rows).c_str());
+      return absl::OkStatus();
+    });
+  });
+}
+
+}  // namespace muster

@@ -1,0 +1,40 @@
+#ifndef MUSTER_CLIENT_COMMANDS_COMMANDS_H_
+#define MUSTER_CLIENT_COMMANDS_COMMANDS_H_
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace muster {
+
+class Session;
+
+// Each adds one command to `muster`: its options, its help with an example, and what it does. The
+// session outlives the parsing.
+
+// A cluster on this machine.
+void AddUp(CLI::App& app, Session& session);
+void AddDown(CLI::App& app, Session& session);
+void AddSupervise(CLI::App& app, Session& session);
+void AddDemo(CLI::App& app, Session& session);
+
+// Jobs.
+void AddSubmit(CLI::App& app, Session& session);
+void AddList(CLI::App& app, Session& session);
+void AddStatus(CLI::App& app, Session& session);
+void AddWatch(CLI::App& app, Session& session);
+void AddLogs(CLI::App& app, Session& session);
+void AddEvents(CLI::App& app, Session& session);
+void AddCancel(CLI::App& app, Session& session);
+void AddDelete(CLI::App& app, Session& session);
+void AddEvaluate(CLI::App& app, Session& session);
+void AddExport(CLI::App& app, Session& session);
+
+// The cluster and its speed.
+void AddCluster(CLI::App& app, Session& session);
+void AddMetrics(CLI::App& app, Session& session);
+void AddBench(CLI::App& app, Session& session);
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_COMMANDS_COMMANDS_H_

@@ -1,0 +1,24 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "client/commands/commands.h"
+#include "client/local_cluster.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+
+void AddDown(CLI::App& app, Session& session) {
+  auto* command = app.add_subcommand("down", "Stop the cluster on this machine; its data stays");
+  command->footer("Example: muster down --data-dir /var/tmp/muster");
+  command->callback([&session] {
+    session.Run([&]() -> absl::Status {
+      MUSTER_ASSIGN_OR_RETURN(const ClusterFolder folder, session.Folder());
+      MUSTER_RETURN_IF_ERROR(StopLocalCluster(folder));
+      std::printf("the cluster in %s is stopped\n", folder.path().c_str());
+      return absl::OkStatus();
+    });
+  });
+}
+
+}  // namespace muster

@@ -1,0 +1,26 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "client/commands/commands.h"
+#include "client/commands/job_argument.h"
+#include "client/session.h"
+
+namespace muster {
+
+void AddLogs(CLI::App& app, Session& session) {
+  auto follow = std::make_shared<bool>(false);
+  auto* command = AddJobCommand(
+      app, session, "logs", "Print what a job's tasks wrote",
+      [follow](Session&, JobClient& jobs, const std::string& job_id) {
+        return jobs.Logs(job_id, *follow ? JobClient::Follow::kUntilEnd : JobClient::Follow::kNo,
+                         [](absl::string_view text) {
+                           std::fwrite(text.data(), 1, text.size(), stdout);
+                           std::fflush(stdout);
+                         });
+      });
+  command->add_flag("--follow,-f", *follow, "Go on until the job ends");
+  command->footer("Example: muster logs JOB --follow");
+}
+
+}  // namespace muster

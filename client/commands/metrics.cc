@@ -1,0 +1,31 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "client/commands/commands.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+#include "proto/job_service.pb.h"
+
+namespace muster {
+
+void AddMetrics(CLI::App& app, Session& session) {
+  auto* command =
+      app.add_subcommand("metrics", "Print the cluster's metrics in Prometheus' text format");
+  command->footer("Example: muster metrics | grep pushed");
+  command->callback([&session] {
+    session.Run([&]() -> absl::Status {
+      MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+      v1::GetMetricsReply reply;
+      MUSTER_RETURN_IF_ERROR(jobs->Metrics(*reply.mutable_text()));
+      if (session.output == Session::Output::kJson) {
+        session.PrintJson(reply);
+      } else {
+        std::printf("%s", reply.text().c_str());
+      }
+      return absl::OkStatus();
+    });
+  });
+}
+
+}  // namespace muster

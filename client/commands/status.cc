@@ -1,0 +1,103 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/commands/commands.h"
+#include "client/commands/job_argument.h"
+#include "client/format.h"
+#include "client/progress.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+#include "proto/status.pb.h"
+
+namespace muster {
+namespace {
+
+void PrintField(const char* name, const std::string& value) {
+  if (!value.empty()) std::printf("%-12s %s\n", name, value.c_str());
+}
+
+std::string Servers(const v1::JobStatus& job) {
+  std::map<std::string, int> partitions;
+  for (const v1::PartitionPlacement& partition : job.partitions()) {
+    for (const v1::Replica& replica : partition.replicas()) ++partitions[replica.server_id()];
+  }
+  std::string text;
+  for (const auto& [server, count] : partitions) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", server, " (", count, " partitions)");
+  }
+  return text;
+}
+
+void PrintText(const v1::JobStatus& job) {
+  const v1::JobProgress& progress = job.progress();
+  PrintField("job", absl::StrCat(job.job_id(), "  ", job.spec().name()));
+  PrintField("state",
+             absl::StrCat(StateName(job), job.message().empty() ? "" : ": ", job.message()));
+  PrintField("waits for", job.waiting_for());
+  PrintField("step", absl::StrCat(progress.step(), " of ", progress.total_steps()));
+  if (progress.step() > 0) {
+    PrintField("loss", absl::StrFormat("%.4f", progress.loss()));
+    PrintField("speed", absl::StrCat(FormatNumber(progress.examples_per_second()), " examples/s"));
+    PrintField(
+        "traffic",
+        absl::StrCat(FormatBytes(progress.bytes_pushed_per_step()), " pushed and ",
+                     FormatBytes(progress.bytes_pulled_per_step()), " pulled per step and worker"));
+    PrintField("staleness", absl::StrFormat("mean %.2f, most %d clocks", progress.mean_staleness(),
+                                            progress.max_staleness()));
+  }
+  PrintField("time", absl::StrCat(FormatSeconds(progress.training_seconds()), " trained, ",
+                                  FormatSeconds(progress.seconds_left()), " left"));
+  PrintField("checkpoint",
+             job.checkpoint_uri().empty()
+                 ? "none yet"
+                 : absl::StrCat("clock ", job.checkpoint_clock(), " in ", job.checkpoint_uri()));
+  PrintField("server loss", job.recovery());
+  PrintField("reserved", absl::StrCat(FormatBytes(job.predicted_server_bytes()), " on servers, ",
+                                      FormatBytes(job.predicted_worker_bytes()), " on workers"));
+  PrintField("servers", Servers(job));
+  PrintField("generation",
+             absl::StrCat(job.generation(), ", shard map version ", job.shard_map_version()));
+  if (job.tasks_size() > 0) {
+    std::vector<std::vector<std::string>> rows = {
+        {"SLOT", "WORKER", "STATE", "STEP", "INCARNATION"}};
+    for (const v1::TaskStatus& task : job.tasks()) {
+      rows.push_back({absl::StrCat(task.slot()), task.worker_id(), task.state(),
+                      absl::StrCat(task.step()), absl::StrCat(task.incarnation())});
+    }
+    std::printf("\n%s", FormatTable(rows).c_str());
+  }
+  if (job.evaluations_size() > 0) {
+    std::vector<std::vector<std::string>> rows = {{"CLOCK", "METRIC", "VALUE", "LOSS", "EXAMPLES"}};
+    for (const v1::EvaluationResult& evaluation : job.evaluations()) {
+      rows.push_back({absl::StrCat(evaluation.clock()), evaluation.metric(),
+                      absl::StrFormat("%.4f", evaluation.value()),
+                      absl::StrFormat("%.4f", evaluation.loss()),
+                      absl::StrCat(evaluation.examples())});
+    }
+    std::printf("\n%s", FormatTable(rows).c_str());
+  }
+}
+
+}  // namespace
+
+void AddStatus(CLI::App& app, Session& session) {
+  AddJobCommand(app, session, "status", "Show where a job stands",
+                [](Session& session, JobClient& jobs, const std::string& job_id) -> absl::Status {
+                  v1::JobStatus job;
+                  MUSTER_RETURN_IF_ERROR(jobs.Get(job_id, job));
+                  if (session.output == Session::Output::kJson) {
+                    session.PrintJson(job);
+                  } else {
+                    PrintText(job);
+                  }
+                  return absl::OkStatus();
+                })
+      ->footer("Example: muster status JOB --output json");
+}
+
+}  // namespace muster

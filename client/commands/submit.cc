@@ -1,0 +1,58 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "client/commands/commands.h"
+#include "client/job_file.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+
+namespace muster {
+
+void AddSubmit(CLI::App& app, Session& session) {
+  struct Arguments {
+    std::string file;
+    std::string from;
+    bool watch = false;
+  };
+  auto* command = app.add_subcommand("submit", "Submit a job");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("file", arguments->file, "The job, in protobuf's text format or JSON")
+      ->required();
+  command->add_option("--from", arguments->from,
+                      "Start from the weights of this job's last checkpoint");
+  command->add_flag("--watch", arguments->watch, "Show progress until the job ends");
+  command->footer(
+      "Example: muster submit job.textproto --watch, where job.textproto holds\n"
+      "  name: \"digits\" workers: 2 batch_size: 64 seed: 1\n"
+      "  model { mlp { hidden: 256 classes: 10 } }\n"
+      "  data { idx { images: \"images-idx3-ubyte.gz\" labels: \"labels-idx1-ubyte.gz\" } holdout: "
+      "0.2 }\n"
+      "  optimizer { name: \"sgd\" learning_rate: 0.1 }\n"
+      "  update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER staleness_bound: 0 durability: "
+      "CHECKPOINT }\n"
+      "  stop { epochs: 5 }\n"
+      "proto/job.proto explains every field; examples/ has more jobs.");
+  command->callback([&session, arguments] {
+    session.Run([&]() -> absl::Status {
+      v1::JobSpec spec;
+      MUSTER_RETURN_IF_ERROR(ReadJobFile(arguments->file, spec));
+      if (!arguments->from.empty()) spec.set_initial_weights(arguments->from);
+      MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+      v1::SubmitJobReply reply;
+      MUSTER_RETURN_IF_ERROR(jobs->Submit(spec, *reply.mutable_job_id()));
+      if (session.output == Session::Output::kJson) {
+        session.PrintJson(reply);
+      } else {
+        std::printf("%s\n", reply.job_id().c_str());
+        std::fflush(stdout);
+      }
+      return arguments->watch ? session.WatchToEnd(reply.job_id()) : absl::OkStatus();
+    });
+  });
+}
+
+}  // namespace muster

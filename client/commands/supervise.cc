@@ -1,0 +1,24 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "client/commands/commands.h"
+#include "client/session.h"
+#include "client/supervisor.h"
+
+namespace muster {
+
+// What `up` starts: not for users, so not in the help.
+void AddSupervise(CLI::App& app, Session& session) {
+  auto* command = app.add_subcommand("supervise", "")->group("");
+  auto options = std::make_shared<Supervisor::Options>();
+  command->add_option("--servers", options->servers);
+  command->add_option("--workers", options->workers);
+  command->add_option("--slots", options->slots_per_worker);
+  command->add_option("--port", options->port);
+  command->callback([&session, options] {
+    options->data_dir = session.data_dir;
+    session.Run([&] { return Supervisor(*options).Run(); });
+  });
+}
+
+}  // namespace muster

@@ -1,0 +1,40 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/commands.h"
+#include "client/local_cluster.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+
+void AddUp(CLI::App& app, Session& session) {
+  auto* command = app.add_subcommand("up", "Start a cluster on this machine");
+  auto options = std::make_shared<LocalClusterOptions>();
+  command->add_option("--servers", options->servers, "Parameter servers")->capture_default_str();
+  command->add_option("--workers", options->workers, "Worker daemons")->capture_default_str();
+  command->add_option("--slots", options->slots_per_worker, "Tasks that each worker runs at once")
+      ->capture_default_str();
+  command->add_option("--port", options->port, "Port of the coordinator; 0 takes a free one")
+      ->capture_default_str();
+  command->footer("Example: muster up --servers 2 --workers 2 --data-dir /var/tmp/muster");
+  command->callback([&session, options] {
+    session.Run([&]() -> absl::Status {
+      if (session.data_dir.empty()) session.data_dir = DefaultClusterFolder();
+      const ClusterFolder folder(std::filesystem::absolute(session.data_dir).string());
+      MUSTER_ASSIGN_OR_RETURN(const LocalCluster cluster, StartLocalCluster(folder, *options));
+      MUSTER_RETURN_IF_ERROR(SetCurrentClusterFolder(folder.path()));
+      std::printf("%d servers and %d workers run, coordinator %s\ndata and logs: %s\n",
+                  cluster.servers, cluster.workers, cluster.coordinator_address.c_str(),
+                  folder.path().c_str());
+      return absl::OkStatus();
+    });
+  });
+}
+
+}  // namespace muster

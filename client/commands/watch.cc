@@ -1,0 +1,17 @@
+#include <CLI/CLI.hpp>
+
+#include "client/commands/commands.h"
+#include "client/commands/job_argument.h"
+#include "client/session.h"
+
+namespace muster {
+
+void AddWatch(CLI::App& app, Session& session) {
+  AddJobCommand(app, session, "watch", "Show a job's progress until it ends",
+                [](Session& session, JobClient&, const std::string& job_id) {
+                  return session.WatchToEnd(job_id);
+                })
+      ->footer("Example: muster watch JOB, which exits with 3 if the job fails");
+}
+
+}  // namespace muster

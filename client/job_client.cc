@@ -1,0 +1,191 @@
+#include "client/job_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "client/progress.h"
+#include "common/base/clock.h"
+#include "common/base/philox.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/retry.h"
+#include "common/rpc/rpc_status.h"
+#include "proto/job_service.grpc.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::Duration kCallTimeout = absl::Seconds(20);
+constexpr absl::Duration kPatience = absl::Seconds(4);
+
+uint64_t RandomBits() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+}  // namespace
+
+struct JobClient::Connection {
+  explicit Connection(const std::string& address)
+      : stub(v1::JobService::NewStub(MakeChannel(address))) {}
+
+  template <typename Request, typename Reply>
+  absl::Status Call(grpc::Status (v1::JobService::Stub::*method)(grpc::ClientContext*,
+                                                                 const Request&, Reply*),
+                    const Request& request, Reply& reply) {
+    grpc::ClientContext context;
+    SetDeadline(context, kCallTimeout);
+    return FromGrpc(((*stub).*method)(&context, request, &reply));
+  }
+
+  std::unique_ptr<v1::JobService::Stub> stub;
+  RealClock clock;
+  StoppableWaiter waiter;
+};
+
+JobClient::JobClient(std::string coordinator_address)
+    : address_(std::move(coordinator_address)),
+      connection_(std::make_unique<Connection>(address_)) {}
+
+JobClient::~JobClient() = default;
+
+absl::Status JobClient::Reach(const std::function<absl::Status()>& attempt) {
+  absl::Status failure;
+  // Only "unreachable" is repeated here: other refusals are the user's to read at once.
+  const absl::Status status =
+      Retry({.give_up_after = kPatience}, connection_->clock, connection_->waiter,
+            Philox(RandomBits()), [&]() -> absl::Status {
+              failure = attempt();
+              return absl::IsUnavailable(failure) ? failure : absl::OkStatus();
+            });
+  if (!status.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("no coordinator answers at ", address_, " (", status.message(),
+                     "); start one with `muster up`, or name another with --coordinator"));
+  }
+  return failure;
+}
+
+absl::Status JobClient::Submit(const v1::JobSpec& spec, std::string& job_id) {
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = spec;
+  request.set_request_id(absl::StrCat(absl::Hex(RandomBits(), absl::kZeroPad16)));
+  v1::SubmitJobReply reply;
+  const absl::Status status =
+      Reach([&] { return connection_->Call(&v1::JobService::Stub::SubmitJob, request, reply); });
+  job_id = reply.job_id();
+  return status;
+}
+
+absl::Status JobClient::Get(const std::string& job_id, v1::JobStatus& status) {
+  v1::GetJobRequest request;
+  request.set_job_id(job_id);
+  return Reach([&] { return connection_->Call(&v1::JobService::Stub::GetJob, request, status); });
+}
+
+absl::Status JobClient::List(v1::ListJobsReply& reply) {
+  const v1::ListJobsRequest request;
+  return Reach([&] { return connection_->Call(&v1::JobService::Stub::ListJobs, request, reply); });
+}
+
+absl::Status JobClient::Events(const std::string& job_id, v1::ListEventsReply& reply) {
+  v1::GetJobRequest request;
+  request.set_job_id(job_id);
+  return Reach(
+      [&] { return connection_->Call(&v1::JobService::Stub::ListEvents, request, reply); });
+}
+
+absl::Status JobClient::Cancel(const std::string& job_id, const std::string& reason,
+                               v1::JobStatus& status) {
+  v1::CancelJobRequest request;
+  request.set_job_id(job_id);
+  request.set_reason(reason);
+  return Reach(
+      [&] { return connection_->Call(&v1::JobService::Stub::CancelJob, request, status); });
+}
+
+absl::Status JobClient::Delete(const std::string& job_id) {
+  v1::GetJobRequest request;
+  request.set_job_id(job_id);
+  v1::DeleteJobReply reply;
+  return Reach([&] { return connection_->Call(&v1::JobService::Stub::DeleteJob, request, reply); });
+}
+
+absl::Status JobClient::Cluster(v1::GetClusterReply& reply) {
+  const v1::GetClusterRequest request;
+  return Reach(
+      [&] { return connection_->Call(&v1::JobService::Stub::GetCluster, request, reply); });
+}
+
+absl::Status JobClient::Metrics(std::string& text) {
+  const v1::GetMetricsRequest request;
+  v1::GetMetricsReply reply;
+  const absl::Status status =
+      Reach([&] { return connection_->Call(&v1::JobService::Stub::GetMetrics, request, reply); });
+  text = reply.text();
+  return status;
+}
+
+absl::Status JobClient::Watch(const std::string& job_id,
+                              const std::function<void(const v1::JobStatus&)>& changed,
+                              v1::JobStatus& status) {
+  v1::GetJobRequest request;
+  request.set_job_id(job_id);
+  while (!HasEnded(status)) {
+    // A stream that broke after it had begun to answer starts again with patience anew.
+    const absl::Status watched = Reach([&]() -> absl::Status {
+      grpc::ClientContext context;
+      const auto stream = connection_->stub->WatchJob(&context, request);
+      bool answered = false;
+      while (stream->Read(&status)) {
+        answered = true;
+        changed(status);
+      }
+      const absl::Status finished = FromGrpc(stream->Finish());
+      return answered && absl::IsUnavailable(finished) ? absl::OkStatus() : finished;
+    });
+    if (!watched.ok()) return watched;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobClient::Logs(const std::string& job_id, Follow follow,
+                             const std::function<void(absl::string_view)>& text) {
+  v1::ReadLogsRequest request;
+  request.set_job_id(job_id);
+  request.set_follow(follow == Follow::kUntilEnd);
+  return Reach([&]() -> absl::Status {
+    grpc::ClientContext context;
+    const auto stream = connection_->stub->ReadLogs(&context, request);
+    v1::LogChunk chunk;
+    while (stream->Read(&chunk)) {
+      if (chunk.offset() > request.offset()) {
+        text(absl::StrCat("[", chunk.offset() - request.offset(),
+                          " bytes of older log were dropped]\n"));
+      }
+      text(chunk.text());
+      request.set_offset(chunk.offset() + chunk.text().size());
+    }
+    return FromGrpc(stream->Finish());
+  });
+}
+
+absl::Status JobClient::Export(const std::string& job_id,
+                               const std::function<absl::Status(absl::string_view)>& data) {
+  v1::GetJobRequest request;
+  request.set_job_id(job_id);
+  grpc::ClientContext context;
+  const auto stream = connection_->stub->ExportJob(&context, request);
+  v1::ExportChunk chunk;
+  while (stream->Read(&chunk)) {
+    if (absl::Status written = data(chunk.data()); !written.ok()) {
+      context.TryCancel();
+      return written;
+    }
+  }
+  return FromGrpc(stream->Finish());
+}
+
+}  // namespace muster

@@ -1,0 +1,66 @@
+#ifndef MUSTER_CLIENT_JOB_CLIENT_H_
+#define MUSTER_CLIENT_JOB_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+namespace v1 {
+class GetClusterReply;
+class JobSpec;
+class JobStatus;
+class ListEventsReply;
+class ListJobsReply;
+}  // namespace v1
+
+// The coordinator's JobService, as commands use it. Every call blocks until it is answered, and
+// repeats itself for a few seconds while the coordinator cannot be reached (it may be restarting),
+// as all of them are safe to repeat. Errors are those of the rpcs, UNAVAILABLE naming the address.
+// Not thread-safe.
+class JobClient {
+ public:
+  explicit JobClient(std::string coordinator_address);
+  ~JobClient();
+
+  absl::Status Submit(const v1::JobSpec& spec, std::string& job_id);
+  absl::Status Get(const std::string& job_id, v1::JobStatus& status);
+  absl::Status List(v1::ListJobsReply& reply);
+  absl::Status Events(const std::string& job_id, v1::ListEventsReply& reply);
+  absl::Status Cancel(const std::string& job_id, const std::string& reason, v1::JobStatus& status);
+  absl::Status Delete(const std::string& job_id);
+  absl::Status Cluster(v1::GetClusterReply& reply);
+  absl::Status Metrics(std::string& text);
+
+  // Calls `changed` with each new status until the job ended; `status` is the last one.
+  absl::Status Watch(const std::string& job_id,
+                     const std::function<void(const v1::JobStatus&)>& changed,
+                     v1::JobStatus& status);
+
+  enum class Follow { kNo, kUntilEnd };
+  // Calls `text` with the job's log from its start on.
+  absl::Status Logs(const std::string& job_id, Follow follow,
+                    const std::function<void(absl::string_view)>& text);
+
+  // Calls `data` with the pieces of the job's weights in safetensors' format. Not repeated.
+  absl::Status Export(const std::string& job_id,
+                      const std::function<absl::Status(absl::string_view)>& data);
+
+ private:
+  struct Connection;
+
+  // Repeats `attempt` while the coordinator is unreachable and patience lasts.
+  absl::Status Reach(const std::function<absl::Status()>& attempt);
+
+  const std::string address_;
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_JOB_CLIENT_H_

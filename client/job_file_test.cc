@@ -1,0 +1,56 @@
+#include "client/job_file.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(JobFileTest, ReadsTextFormatAndJson) {
+  v1::JobSpec text, json;
+  ASSERT_TRUE(ParseJob("workers: 2 update { staleness_bound: 4 }", "a", text).ok());
+  ASSERT_TRUE(ParseJob(" {\"workers\": 2, \"update\": {\"staleness_bound\": 4}}", "b", json).ok());
+  EXPECT_EQ(text.SerializeAsString(), json.SerializeAsString());
+}
+
+TEST(JobFileTest, ErrorsNameOriginAndPlace) {
+  v1::JobSpec spec;
+  const absl::Status status = ParseJob("workers: 2\nwokers: 3\n", "job.textproto", spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("job.textproto:2:"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("wokers"));
+  EXPECT_THAT(std::string(ParseJob("{\"wokers\": 1}", "job.json", spec).message()),
+              HasSubstr("wokers"));
+  EXPECT_THAT(std::string(ParseJob("  \n", "job.json", spec).message()), HasSubstr("empty"));
+}
+
+TEST(JobFileTest, RelativePathsStartAtTheFile) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "jobs";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "job.textproto") << "data { text { path: \"../corpus\" } }";
+  v1::JobSpec spec;
+  ASSERT_TRUE(ReadJobFile((folder / "job.textproto").string(), spec).ok());
+  EXPECT_EQ(spec.data().text().path(),
+            (folder.parent_path() / "corpus").lexically_normal().string());
+  EXPECT_EQ(ReadJobFile((folder / "none").string(), spec).code(), absl::StatusCode::kNotFound);
+}
+
+TEST(JobFileTest, ReplacesDataPaths) {
+  v1::JobSpec spec;
+  spec.mutable_data()->mutable_idx()->set_images("/a");
+  ASSERT_TRUE(ReplaceDataPath("/d/t10k-images-idx3-ubyte.gz", spec).ok());
+  EXPECT_EQ(spec.data().idx().labels(), "/d/t10k-labels-idx1-ubyte.gz");
+  EXPECT_FALSE(ReplaceDataPath("/d/digits", spec).ok());
+  spec.mutable_data()->mutable_synthetic_clicks();
+  EXPECT_FALSE(ReplaceDataPath("/d", spec).ok());
+}
+
+}  // namespace
+}  // namespace muster

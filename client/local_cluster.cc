@@ -1,0 +1,87 @@
+#include "client/local_cluster.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/job_client.h"
+#include "client/spawn.h"
+#include "common/base/status_macros.h"
+#include "proto/job_service.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::Duration kStartPatience = absl::Seconds(30);
+// The supervisor gives each kind of daemon its time to stop.
+constexpr absl::Duration kStopPatience = absl::Seconds(25);
+constexpr absl::Duration kPoll = absl::Milliseconds(50);
+
+int LiveDaemons(const std::string& coordinator_address) {
+  JobClient jobs(coordinator_address);
+  v1::GetClusterReply cluster;
+  if (!jobs.Cluster(cluster).ok()) return 0;
+  int live = 0;
+  for (const v1::DaemonStatus& daemon : cluster.daemons()) live += daemon.live();
+  return live;
+}
+
+}  // namespace
+
+std::string DefaultClusterFolder() {
+  const char* home = std::getenv("HOME");
+  return absl::StrCat(home == nullptr ? "/tmp" : home, "/.muster/cluster");
+}
+
+absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
+                                               const LocalClusterOptions& options) {
+  if (options.servers < 1 || options.workers < 1 || options.slots_per_worker < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a cluster needs at least 1 server, 1 worker and 1 slot, not ",
+                     options.servers, ", ", options.workers, " and ", options.slots_per_worker));
+  }
+  MUSTER_RETURN_IF_ERROR(folder.Prepare());
+  MUSTER_RETURN_IF_ERROR(folder.TakeLock().status());
+  MUSTER_ASSIGN_OR_RETURN(const std::string self, FindProgram("muster"));
+  const std::string log = folder.LogOf("supervisor");
+  MUSTER_ASSIGN_OR_RETURN(const pid_t pid,
+                          Spawn({.command = {self, "supervise", "--data-dir=" + folder.path(),
+                                             absl::StrCat("--servers=", options.servers),
+                                             absl::StrCat("--workers=", options.workers),
+                                             absl::StrCat("--slots=", options.slots_per_worker),
+                                             absl::StrCat("--port=", options.port)},
+                                 .output_file = log,
+                                 .detached = true}));
+  const absl::Time until = absl::Now() + kStartPatience;
+  while (absl::Now() < until) {
+    if (waitpid(pid, nullptr, WNOHANG) == pid) {
+      return absl::InternalError(absl::StrCat("the cluster did not start; the reason is in ", log));
+    }
+    const absl::StatusOr<LocalCluster> cluster = folder.Read();
+    // A file of an earlier cluster has another supervisor.
+    if (cluster.ok() && cluster->supervisor_pid == pid &&
+        LiveDaemons(cluster->coordinator_address) == options.servers + options.workers) {
+      return cluster;
+    }
+    absl::SleepFor(kPoll);
+  }
+  kill(pid, SIGTERM);
+  MUSTER_RETURN_IF_ERROR(folder.AwaitStop(kStopPatience));
+  return absl::InternalError(absl::StrCat("not all daemons joined within ",
+                                          absl::FormatDuration(kStartPatience), "; logs are in ",
+                                          folder.path(), "/logs"));
+}
+
+absl::Status StopLocalCluster(const ClusterFolder& folder) {
+  const absl::StatusOr<LocalCluster> cluster = folder.Read();
+  if (absl::IsUnavailable(cluster.status())) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(cluster.status());
+  kill(cluster->supervisor_pid, SIGTERM);
+  return folder.AwaitStop(kStopPatience);
+}
+
+}  // namespace muster

@@ -1,0 +1,34 @@
+#ifndef MUSTER_CLIENT_LOCAL_CLUSTER_H_
+#define MUSTER_CLIENT_LOCAL_CLUSTER_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cluster_folder.h"
+
+namespace muster {
+
+struct LocalClusterOptions {
+  int servers = 2;
+  int workers = 2;
+  int slots_per_worker = 1;
+  // Port of the coordinator; 0 takes a free one.
+  int port = 0;
+};
+
+// Where a cluster lives when nobody says.
+std::string DefaultClusterFolder();
+
+// Starts a supervisor in a process of its own and returns once every daemon has joined.
+// AlreadyExists: a cluster runs in the folder. InvalidArgument: no server or worker is asked for.
+// Any failure names the log to read, and leaves nothing running.
+absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
+                                               const LocalClusterOptions& options);
+
+// Stops the cluster and waits until its last process ended. Safe to repeat.
+absl::Status StopLocalCluster(const ClusterFolder& folder);
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_LOCAL_CLUSTER_H_

@@ -1,0 +1,73 @@
+// `muster`: starts clusters on this machine, submits jobs and shows what becomes of them.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "client/commands/commands.h"
+#include "client/exit_code.h"
+#include "client/session.h"
+
+namespace muster {
+namespace {
+
+void AddHelp(CLI::App& app, Session& session) {
+  auto* command = app.add_subcommand("help", "Show what a command does, with an example");
+  auto name = std::make_shared<std::string>();
+  command->add_option("command", *name, "The command; none lists them all");
+  command->callback([&app, &session, name] {
+    if (name->empty()) {
+      std::printf("%s", app.help().c_str());
+      return;
+    }
+    const auto found =
+        app.get_subcommands([&name](const CLI::App* each) { return each->get_name() == *name; });
+    if (found.empty()) {
+      std::fprintf(stderr, "muster: no command is called %s; `muster help` lists them\n",
+                   name->c_str());
+      session.exit_code = kUsage;
+      return;
+    }
+    std::printf("%s", found[0]->help("muster").c_str());
+  });
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Muster trains models on parameter servers.", "muster");
+  Session session;
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--coordinator", session.coordinator_address,
+                 "host:port of the coordinator; without it, that of the cluster in --data-dir");
+  app.add_option("--data-dir", session.data_dir,
+                 "Folder of a cluster on this machine; without it, that of the last `up`");
+  const std::map<std::string, Session::Output> outputs = {{"text", Session::Output::kText},
+                                                          {"json", Session::Output::kJson}};
+  app.add_option("--output", session.output, "text (for people) or json (for programs)")
+      ->transform(CLI::CheckedTransformer(outputs))
+      ->option_text("text|json");
+  app.footer(
+      "Exit codes: 0 success, 1 failure, 2 wrong command line, job file or id, 3 the job failed or "
+      "was cancelled,\n"
+      "4 no coordinator answers. `muster help COMMAND` shows an example of each command.");
+  for (auto add : {AddUp, AddDown, AddDemo, AddSubmit, AddList, AddStatus, AddWatch, AddLogs,
+                   AddEvents, AddCancel, AddDelete, AddEvaluate, AddExport, AddCluster, AddMetrics,
+                   AddBench, AddSupervise, AddHelp}) {
+    add(app, session);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return kUsage;
+  }
+  return session.exit_code;
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) { return muster::Main(argc, argv); }

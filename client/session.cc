@@ -1,0 +1,111 @@
+#include "client/session.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/progress.h"
+#include "common/base/status_macros.h"
+#include "google/protobuf/util/json_util.h"
+#include "proto/status.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr int kBarWidth = 24;
+// Plain output is for logs and pipes: a line now and then is enough.
+constexpr absl::Duration kPlainInterval = absl::Seconds(2);
+
+}  // namespace
+
+void Session::Run(const std::function<absl::Status()>& body) {
+  const absl::Status status = body();
+  if (status.ok()) return;
+  std::fprintf(stderr, "muster: %s\n", std::string(status.message()).c_str());
+  exit_code = ExitCodeFor(status);
+}
+
+absl::StatusOr<ClusterFolder> Session::Folder() const {
+  const std::string folder = data_dir.empty() ? CurrentClusterFolder() : data_dir;
+  if (folder.empty()) {
+    return absl::UnavailableError(
+        "no cluster is known here; start one with `muster up`, or name one with --coordinator "
+        "HOST:PORT");
+  }
+  return ClusterFolder(folder);
+}
+
+absl::StatusOr<JobClient*> Session::Jobs() {
+  if (jobs_ == nullptr) {
+    std::string address = coordinator_address;
+    if (address.empty()) {
+      MUSTER_ASSIGN_OR_RETURN(const ClusterFolder folder, Folder());
+      absl::StatusOr<LocalCluster> cluster = folder.Read();
+      // Whatever the folder says is wrong, to the user of a job command the cluster is unreachable.
+      if (!cluster.ok()) return absl::UnavailableError(cluster.status().message());
+      address = cluster->coordinator_address;
+    }
+    jobs_ = std::make_unique<JobClient>(address);
+  }
+  return jobs_.get();
+}
+
+void Session::PrintJson(const google::protobuf::Message& message) const {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  if (google::protobuf::util::MessageToJsonString(message, &json, options).ok()) {
+    std::printf("%s\n", json.c_str());
+    std::fflush(stdout);
+  }
+}
+
+absl::Status Session::WatchToEnd(const std::string& job_id) {
+  v1::JobStatus last;
+  return WatchToEnd(job_id, last);
+}
+
+absl::Status Session::WatchToEnd(const std::string& job_id, v1::JobStatus& last) {
+  MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, Jobs());
+  const bool terminal = output == Output::kText && isatty(STDOUT_FILENO);
+  size_t shown_width = 0;
+  absl::Time shown_at = absl::InfinitePast();
+  v1::JobState shown_state = v1::JOB_STATE_UNSPECIFIED;
+  const auto show = [&](const v1::JobStatus& status) {
+    if (terminal) {
+      std::string line = ProgressLine(status, kBarWidth);
+      const size_t width = line.size();
+      line.resize(std::max(width, shown_width), ' ');
+      shown_width = width;
+      std::printf("\r%s", line.c_str());
+    } else {
+      const bool due = status.state() != shown_state || HasEnded(status) ||
+                       absl::Now() - shown_at >= kPlainInterval;
+      if (!due) return;
+      shown_at = absl::Now();
+      shown_state = status.state();
+      if (output == Output::kJson) {
+        PrintJson(status);
+      } else {
+        std::printf("%s\n", ProgressLine(status, 0).c_str());
+      }
+    }
+    std::fflush(stdout);
+  };
+  const absl::Status watched = jobs->Watch(job_id, show, last);
+  if (terminal) std::printf("\n");
+  MUSTER_RETURN_IF_ERROR(watched);
+  if (last.state() != v1::SUCCEEDED) {
+    exit_code = kJobFailed;
+    std::fprintf(stderr, "muster: job %s %s%s%s\n", job_id.c_str(),
+                 last.state() == v1::FAILED ? "failed" : "was cancelled",
+                 last.message().empty() ? "" : ": ", last.message().c_str());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

@@ -1,0 +1,67 @@
+#ifndef MUSTER_CLIENT_SESSION_H_
+#define MUSTER_CLIENT_SESSION_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cluster_folder.h"
+#include "client/exit_code.h"
+#include "client/job_client.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
+namespace muster {
+
+namespace v1 {
+class JobSpec;
+class JobStatus;
+}  // namespace v1
+
+// One run of `muster`: the options that every command has, how to reach the cluster, and how
+// results are printed. Single-threaded.
+class Session {
+ public:
+  enum class Output { kText, kJson };
+
+  // Options of every command, bound by main.
+  std::string coordinator_address;
+  std::string data_dir;
+  Output output = Output::kText;
+
+  // The exit code that the command chose.
+  int exit_code = kSuccess;
+
+  // Runs a command's body and turns its status into a message on standard error and the exit code.
+  void Run(const std::function<absl::Status()>& body);
+
+  // The cluster's folder: --data-dir, or that of the last `up`. NotFound: neither is there.
+  absl::StatusOr<ClusterFolder> Folder() const;
+
+  // The cluster's JobService. Unavailable: no cluster is known, or it does not run.
+  absl::StatusOr<JobClient*> Jobs();
+
+  // Prints a message as JSON.
+  void PrintJson(const google::protobuf::Message& message) const;
+
+  // Shows a job's progress until it ends: a bar that redraws itself on a terminal, plain lines
+  // elsewhere, one JSON object per line with --output json. Sets the exit code by how the job
+  // ended.
+  absl::Status WatchToEnd(const std::string& job_id);
+  absl::Status WatchToEnd(const std::string& job_id, v1::JobStatus& last);
+
+ private:
+  std::unique_ptr<JobClient> jobs_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_SESSION_H_

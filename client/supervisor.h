@@ -1,0 +1,62 @@
+#ifndef MUSTER_CLIENT_SUPERVISOR_H_
+#define MUSTER_CLIENT_SUPERVISOR_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cluster_folder.h"
+
+namespace muster {
+
+// Runs the daemons of a cluster on this machine, and starts again what dies, until SIGTERM or
+// SIGINT: then it stops workers, servers and the coordinator in this order and returns. A process
+// of its own (`muster supervise`), with one thread.
+class Supervisor {
+ public:
+  struct Options {
+    std::string data_dir;
+    int servers = 2;
+    int workers = 2;
+    int slots_per_worker = 1;
+    // Port of the coordinator; 0 takes a free one.
+    int port = 0;
+  };
+
+  explicit Supervisor(Options options);
+
+  // Blocks until told to stop. AlreadyExists: a cluster runs in the folder. NotFound: a daemon's
+  // program is missing.
+  absl::Status Run();
+
+ private:
+  struct Daemon {
+    std::string name;
+    std::vector<std::string> command;
+    pid_t pid = 0;
+    // When to start it again (absl::InfinitePast(): now), and how long to wait after the next
+    // death.
+    absl::Time start_at = absl::InfinitePast();
+    absl::Duration backoff;
+    absl::Time started;
+  };
+
+  absl::StatusOr<std::string> StartCoordinator();
+  absl::Status AddDaemons(const std::string& coordinator_address);
+  absl::Status StartDue();
+  void Reap();
+  void StopAll();
+
+  const Options options_;
+  const ClusterFolder folder_;
+  // The coordinator first, then servers, then workers.
+  std::vector<Daemon> daemons_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_SUPERVISOR_H_
