@@ -11,10 +11,24 @@ namespace v1 {
 class ScheduleSpec;
 }  // namespace v1
 
-// InvalidArgument names the field, the value and what would be right.
+// Learning rates by clock. With W = warmup_steps, the first W steps take base · (clock + 1) / W, so
+// that step W - 1 is the first at the full rate. From clock W on, with s = clock - W:
+//
+//   constant (or empty)   base
+//   step                  base · factor^⌊s / period⌋
+//   linear                base · (1 - (1 - f) p),                   p = min(1, s / (T - W)), f =
+//   final_fraction cosine                base · (f + (1 - f) (1 + cos(πp)) / 2)    (Loshchilov,
+//   Hutter 2017, eq. 5, one period) inverse_square_root   base · √(max(W, 1) / (clock + 1))
+//   (Vaswani et al. 2017, eq. 3, peak `base`)
+//
+// T is the specification's total_steps, or the job's where that is 0.
+
+// InvalidArgument names the field, the value and what would be right: an unknown name, a value out
+// of range, a field that the schedule does not use.
 absl::Status ValidateSchedule(const v1::ScheduleSpec& spec);
 
-// The learning rate of the step at `clock` (from 0) of a job of `total_steps`. REQUIRES: a valid specification.
+// The learning rate of the step at `clock` (from 0) of a job of `total_steps`. REQUIRES: a valid
+// specification.
 float LearningRate(const v1::ScheduleSpec& spec, float base, uint64_t clock, uint64_t total_steps);
 
 }  // namespace muster

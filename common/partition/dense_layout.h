@@ -10,22 +10,36 @@
 
 namespace muster {
 
-// The server layout of a model's dense tensors: one flat f32 space, cut into blocks, dealt to partitions.
+// The server layout of a model's dense tensors: one flat f32 space, cut into blocks, dealt to
+// partitions.
 //
-// Tensors are laid one after another in order of (unit, weight decay last to first, position in the list). The flat
-// space of each (unit, weight_decay) group is cut into blocks of at most `block_bytes`, so that no block crosses a unit
-// or an optimizer group. Blocks are dealt to partitions largest first, each to the partition with the fewest bytes (the
-// lowest index among equals). A pure function of its arguments: workers and servers compute the same.
+// Tensors are laid one after another, ordered by unit, within a unit by optimizer group (those that
+// decay first), within a group by position in the list. A tied tensor adds nothing: it is where the
+// tensor is that it is tied to. The stretch of each (unit, group) is cut into as few blocks of at
+// most `block_bytes` as it takes, of equal size but for the last, so that no block crosses a unit
+// or a group. Blocks are dealt to partitions largest first, each to the partition with the fewest
+// bytes (the lowest index among equals), so two partitions differ by no more than the largest
+// block.
 //
-// Immutable after construction, so thread-safe.
+// For example, with blocks of at most 16 bytes and 2 partitions: unit 0 has w (6 elements, decays)
+// and b (2, does not), unit 1 has v (3, decays). The flat space is w b v; its blocks are [0,3)
+// [3,6) [6,8) [8,11); partition 0 gets blocks 0, 3 and 1 gets blocks 1, 2.
+//
+// A pure function of its arguments: workers and servers compute the same. Costs O(tensors + blocks
+// · log(blocks)), whatever the number of elements. Immutable after construction, so thread-safe.
 class DenseLayout {
  public:
+  // More than this is refused: a schema from outside must not make a server allocate without bound.
+  // At the default block size the limit stands for 1 TiB of parameters.
+  static constexpr uint64_t kMaxBlocks = 1 << 20;
+  static constexpr uint32_t kMaxPartitions = 1 << 16;
+
   struct Options {
     uint64_t block_bytes = 1 << 20;
     uint32_t partitions = 8;
   };
 
-  // Elements [begin, end) of a tensor, row-major.
+  // Elements [begin, end) of a tensor (an index into the list given to Create), row-major.
   struct Piece {
     int tensor = 0;
     uint64_t begin = 0;
@@ -33,7 +47,7 @@ class DenseLayout {
   };
 
   struct Block {
-    // Elements [begin, end) of the flat space.
+    // Elements [begin, end) of the flat space; never empty.
     uint64_t begin = 0;
     uint64_t end = 0;
     uint32_t unit = 0;
@@ -41,20 +55,22 @@ class DenseLayout {
     uint32_t partition = 0;
     // Position among its partition's blocks, which are in order of `begin`.
     uint32_t index_in_partition = 0;
-    // The tensors' elements it holds, in flat order.
+    // The tensors' elements it holds, in flat order; never a tied tensor.
     std::vector<Piece> pieces;
 
     uint64_t elements() const { return end - begin; }
   };
 
-  // InvalidArgument: a duplicate or empty name, a negative extent, block_bytes not a positive multiple of 4, or no
-  // partition.
+  // InvalidArgument, with names and values: a duplicate or empty name, a negative extent, more
+  // elements than 2^40, a tie to no tensor, to a tied one or to one of another number of elements,
+  // block_bytes not a positive multiple of 4, no partition, or more blocks or partitions than the
+  // limits above. No tensors at all is fine: no blocks.
   static absl::StatusOr<DenseLayout> Create(absl::Span<const TensorSpec> tensors, Options options);
 
   uint64_t elements() const { return elements_; }
-  // In order of `begin`.
+  // In order of `begin`; a block's id is its position here.
   absl::Span<const Block> blocks() const { return blocks_; }
-  // Ids (positions in blocks()) of a partition's blocks, in order.
+  // Ids of a partition's blocks, in order. REQUIRES: partition < partitions().
   absl::Span<const uint32_t> partition_blocks(uint32_t partition) const {
     return partition_blocks_[partition];
   }
@@ -64,6 +80,11 @@ class DenseLayout {
 
  private:
   DenseLayout() = default;
+
+  // Fills everything but the partitions.
+  void Place(absl::Span<const TensorSpec> tensors, uint64_t max_block_elements);
+  // Gives each block its partition.
+  void Deal(uint32_t partitions);
 
   uint64_t elements_ = 0;
   std::vector<Block> blocks_;

@@ -7,7 +7,8 @@
 
 namespace muster {
 
-// How elements get their first value: a pure function of (job seed, tensor or table name, global index).
+// How elements get their first value: a pure function of (job seed, tensor or table name, global
+// index).
 struct Initializer {
   enum class Kind { kConstant, kUniform, kNormal };
 
@@ -30,7 +31,8 @@ struct Placement {
   int dimension = 0;
 };
 
-// One logical parameter of a model, whoever holds it. Checkpoints are keyed by its name and global shape.
+// One logical parameter of a model, whoever holds it. Checkpoints are keyed by its name and global
+// shape.
 struct TensorSpec {
   std::string name;
   // Global shape, row-major.
@@ -54,7 +56,8 @@ struct TensorSpec {
   }
 };
 
-// A table of rows by 64-bit key; rows exist from their first push on, and read as their initial value before.
+// A table of rows by 64-bit key; rows exist from their first push on, and read as their initial
+// value before.
 struct SparseTableSpec {
   std::string name;
   // Floats per row.

@@ -27,12 +27,14 @@ struct ExchangeCall {
   Payload payload;
   // Set once the caller is gone: a parked call may then be dropped without an answer.
   std::shared_ptr<const std::atomic<bool>> cancelled;
-  // Called exactly once (unless cancelled), from any thread and without locks held; must not block. The reply's
-  // `payload` field is empty, its bytes are the second argument and never change afterwards.
+  // Called exactly once (unless cancelled), from any thread and without locks held; must not block.
+  // The reply's `payload` field is empty, its bytes are the second argument and never change
+  // afterwards.
   std::function<void(v1::ExchangeReply reply, Payload payload)> done;
 };
 
-// All partitions on this server: the logic behind ParameterService, which knows no gRPC. Thread-safe.
+// All partitions on this server: the logic behind ParameterService, which knows no gRPC.
+// Thread-safe.
 class PartitionHost {
  public:
   virtual ~PartitionHost() = default;
@@ -41,7 +43,8 @@ class PartitionHost {
   virtual absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request) = 0;
   virtual absl::Status DropTables(const v1::DropTablesRequest& request) = 0;
 
-  // Queues one operation; never blocks. Operations on one partition run in the order of their calls here.
+  // Queues one operation; never blocks. Operations on one partition run in the order of their calls
+  // here.
   virtual void Execute(ExchangeCall call) = 0;
 
   virtual v1::GetServerStatsReply Stats() const = 0;

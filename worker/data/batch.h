@@ -6,14 +6,14 @@
 
 namespace muster {
 
-// Examples as a model takes them. Which parts are filled is the dataset's DatasetInfo; the others are empty.
-// B examples, all row-major.
+// Examples as a model takes them. Which parts are filled is the dataset's DatasetInfo; the others
+// are empty. B examples, all row-major.
 struct Batch {
   int64_t examples = 0;
   // f32 [B, dense_features].
   std::vector<float> dense;
-  // Sparse features in compressed rows: those of example i are [offsets[i], offsets[i + 1]). With categorical fields
-  // every example has exactly one entry per field, in field order, its value 1.
+  // Sparse features in compressed rows: those of example i are [offsets[i], offsets[i + 1]). With
+  // categorical fields every example has exactly one entry per field, in field order, its value 1.
   std::vector<int64_t> offsets;
   std::vector<uint64_t> keys;
   std::vector<float> values;

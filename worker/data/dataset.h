@@ -2,17 +2,12 @@
 #define MUSTER_WORKER_DATA_DATASET_H_
 
 #include <cstdint>
-#include <memory>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "worker/data/batch.h"
 
 namespace muster {
-
-namespace v1 {
-class DataSpec;
-}  // namespace v1
 
 // What the examples of a dataset hold.
 struct DatasetInfo {
@@ -38,19 +33,10 @@ class Dataset {
   // Of the content: equal on every machine that sees the same data.
   virtual uint64_t fingerprint() const = 0;
 
-  // Fills `batch` (cleared first) with the examples at these indices, in order. REQUIRES: indices in [0, examples).
+  // Fills `batch` (cleared first) with the examples at these indices, in order. REQUIRES: indices
+  // in [0, examples).
   virtual absl::Status Read(absl::Span<const int64_t> indices, Batch& batch) const = 0;
 };
-
-struct DatasetOptions {
-  // Bytes of context that text examples carry.
-  int64_t context = 0;
-};
-
-// Opens the data that a specification names. NotFound: a path is missing. InvalidArgument: a file is malformed (names
-// file, line or offset, value and remedy), is empty, or the specification names no reader.
-absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& spec,
-                                                           const DatasetOptions& options);
 
 }  // namespace muster
 

@@ -7,7 +7,8 @@ namespace muster {
 
 enum class Phase { kTraining, kEvaluation };
 
-// What a layer may use besides its spans; passed to every call, so that there is no process-wide state.
+// What a layer may use besides its spans; passed to every call, so that there is no process-wide
+// state.
 struct LayerContext {
   Phase phase = Phase::kTraining;
   // For counter-based randomness (dropout).

@@ -10,7 +10,9 @@
 #include "absl/types/span.h"
 #include "common/partition/tensor_spec.h"
 #include "worker/data/batch.h"
+#include "worker/nn/layer.h"
 #include "worker/nn/layer_context.h"
+#include "worker/nn/sparse_rows.h"
 
 namespace muster {
 
@@ -25,22 +27,21 @@ struct ModelDescription {
   std::string default_metric;
 };
 
-// Rows of one sparse table for one micro-batch.
-struct SparseRows {
-  // Distinct, in order of first use.
-  std::vector<uint64_t> keys;
-  // Which of `keys` each use in the batch refers to; the order of uses is the model's.
-  std::vector<int32_t> inverse;
-  // f32 [keys, dim]: filled by whoever holds the rows, before the first forward.
-  std::vector<float> rows;
-  // f32 [keys, dim]: written by the backward pass, sums over the batch.
-  std::vector<float> gradients;
-};
-
-// Activations and results of one micro-batch: all that a forward leaves for its backward. Models derive from it.
+// Activations and results of one micro-batch: all that a forward leaves for its backward. Models
+// derive from it.
 class MicroBatch {
  public:
   virtual ~MicroBatch() = default;
+
+  // Takes over a batch's size and labels, and clears the results: the part of Model::Load that all
+  // models share.
+  void Start(const Batch& batch) {
+    examples = batch.examples;
+    loss_sum = 0;
+    correct = 0;
+    scores.clear();
+    labels = batch.labels;
+  }
 
   int64_t examples = 0;
   // One per sparse table.
@@ -53,13 +54,8 @@ class MicroBatch {
   std::vector<int32_t> labels;
 };
 
-// Parameter values by tensor index; each span lies in an arena that the strategy owns.
-using ParameterSpans = absl::Span<const absl::Span<const float>>;
-// Gradients likewise; a backward pass adds to them (the strategy zeroes them at the start of a step).
-using GradientSpans = absl::Span<const absl::Span<float>>;
-
-// A model: layer units in a row, the last of which ends in the loss. Holds no parameter and no per-step state, so one
-// instance serves any number of micro-batches at once. Thread-safe.
+// A model: layer units in a row, the last of which ends in the loss. Holds no parameter and no
+// per-step state, so one instance serves any number of micro-batches at once. Thread-safe.
 class Model {
  public:
   virtual ~Model() = default;
@@ -68,17 +64,19 @@ class Model {
 
   virtual std::unique_ptr<MicroBatch> NewMicroBatch() const = 0;
 
-  // Takes a batch in: sizes the activations, collects the distinct keys per sparse table (and sizes `rows`), copies
-  // the labels, clears the results. InvalidArgument: the batch does not fit the model (names what and both values).
+  // Takes a batch in: sizes the activations, collects the distinct keys per sparse table (and sizes
+  // `rows`), copies the labels, clears the results. InvalidArgument: the batch does not fit the
+  // model (names what and both values).
   virtual absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const = 0;
 
-  // Runs one unit forward. REQUIRES: units run in order; the micro-batch came from NewMicroBatch of this model.
-  // The last unit computes the loss and the results.
+  // Runs one unit forward. REQUIRES: units run in order; the micro-batch came from NewMicroBatch of
+  // this model. The last unit computes the loss and the results.
   virtual absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
                                MicroBatch& micro_batch) const = 0;
 
-  // Runs one unit backward: adds the gradients of the loss *sum* to `gradients` of this unit's tensors, and writes
-  // SparseRows::gradients where the unit looks rows up. REQUIRES: units in reverse order after a whole forward.
+  // Runs one unit backward: adds the gradients of the loss *sum* to `gradients` of this unit's
+  // tensors, and writes SparseRows::gradients where the unit looks rows up. REQUIRES: units in
+  // reverse order after a whole forward.
   virtual absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
                                 GradientSpans gradients, MicroBatch& micro_batch) const = 0;
 };

@@ -1,0 +1,16 @@
+#ifndef MUSTER_COMMON_CHECKPOINT_FILE_ERROR_H_
+#define MUSTER_COMMON_CHECKPOINT_FILE_ERROR_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+// The status for a failed file operation: what was tried, on which path, why it failed and what to
+// do. ResourceExhausted: no space. NotFound: no such file. PermissionDenied: rights or a read-only
+// file system. Unavailable: all else.
+absl::Status FileError(absl::string_view operation, absl::string_view path, int error_number);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_CHECKPOINT_FILE_ERROR_H_

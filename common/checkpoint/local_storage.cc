@@ -1,0 +1,207 @@
+#include "common/checkpoint/local_storage.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/file_error.h"
+
+namespace muster {
+namespace {
+
+// Files being written have this in their names, and are not listed.
+constexpr absl::string_view kTemporaryPrefix = ".writing-";
+
+bool IsRoot(absl::string_view path) { return path == "/"; }
+
+std::string ParentOf(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+absl::Status SyncFolder(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return FileError("open", path, errno);
+  const int error = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  if (error != 0) return FileError("flush", path, error);
+  return absl::OkStatus();
+}
+
+// Makes the folder and those above it, durably.
+absl::Status MakeFolders(const std::string& path) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return absl::OkStatus();
+    return FileError("create the folder", path, ENOTDIR);
+  }
+  if (errno != ENOENT) return FileError("inspect", path, errno);
+  const std::string parent = ParentOf(path);
+  MUSTER_RETURN_IF_ERROR(MakeFolders(parent));
+  // Another process may be making the same one.
+  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
+    return FileError("create the folder", path, errno);
+  }
+  return SyncFolder(parent);
+}
+
+class LocalWriter final : public StorageWriter {
+ public:
+  LocalWriter(int fd, std::string temporary, std::string path)
+      : fd_(fd), temporary_(std::move(temporary)), path_(std::move(path)) {}
+
+  ~LocalWriter() override {
+    if (fd_ >= 0) Abandon();
+  }
+
+  absl::Status Append(absl::Span<const std::byte> bytes) override {
+    if (fd_ < 0) return Closed();
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return FileError("write", path_, errno);
+      bytes.remove_prefix(n);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Commit() override {
+    if (fd_ < 0) return Closed();
+    int error = ::fsync(fd_) == 0 ? 0 : errno;
+    if (error == 0 && ::close(std::exchange(fd_, -1)) != 0) error = errno;
+    if (error == 0 && std::rename(temporary_.c_str(), path_.c_str()) != 0) error = errno;
+    if (error != 0) {
+      Abandon();
+      return FileError("complete", path_, error);
+    }
+    return SyncFolder(ParentOf(path_));
+  }
+
+ private:
+  absl::Status Closed() const {
+    return absl::FailedPreconditionError(absl::StrCat("the file ", path_, " was completed before"));
+  }
+
+  void Abandon() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    ::unlink(temporary_.c_str());
+  }
+
+  int fd_;
+  const std::string temporary_;
+  const std::string path_;
+};
+
+class LocalReader final : public StorageReader {
+ public:
+  LocalReader(int fd, uint64_t size, std::string path)
+      : fd_(fd), size_(size), path_(std::move(path)) {}
+  ~LocalReader() override { ::close(fd_); }
+
+  uint64_t size() const override { return size_; }
+
+  absl::Status Read(uint64_t offset, absl::Span<std::byte> out) const override {
+    const uint64_t first = offset;
+    size_t done = 0;
+    while (done < out.size()) {
+      const ssize_t n = ::pread(fd_, out.data() + done, out.size() - done, offset + done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return FileError("read", path_, errno);
+      if (n == 0) {
+        return absl::OutOfRangeError(absl::StrCat("cannot read bytes ", first, " to ",
+                                                  first + out.size(), " of ", path_,
+                                                  ", which ends at ", first + done));
+      }
+      done += n;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const int fd_;
+  const uint64_t size_;
+  const std::string path_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StorageWriter>> LocalStorage::Create(absl::string_view uri) {
+  static std::atomic<uint64_t> files = 0;
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
+  if (IsRoot(path)) return FileError("write", path, EISDIR);
+  const std::string folder = ParentOf(path);
+  MUSTER_RETURN_IF_ERROR(MakeFolders(folder));
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+    return FileError("write", path, EISDIR);
+  }
+  // O_EXCL: on a file system shared by machines, process ids may be equal.
+  int fd = -1;
+  std::string temporary;
+  do {
+    temporary = JoinUri(folder, absl::StrCat(kTemporaryPrefix, ::getpid(), "-", files.fetch_add(1),
+                                             "-", path.substr(path.find_last_of('/') + 1)));
+    fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  } while (fd < 0 && errno == EEXIST);
+  if (fd < 0) return FileError("create", temporary, errno);
+  return std::make_unique<LocalWriter>(fd, std::move(temporary), path);
+}
+
+absl::StatusOr<std::unique_ptr<StorageReader>> LocalStorage::Open(absl::string_view uri) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return FileError("open", path, errno);
+  struct stat status;
+  const int error = ::fstat(fd, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
+  if (error != 0) {
+    ::close(fd);
+    return FileError("read", path, error);
+  }
+  return std::make_unique<LocalReader>(fd, status.st_size, path);
+}
+
+absl::StatusOr<std::vector<std::string>> LocalStorage::List(absl::string_view uri) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(path, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    if (!absl::StartsWith(name, kTemporaryPrefix)) names.push_back(std::move(name));
+  }
+  if (error) return FileError("list", path, error.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<bool> LocalStorage::Exists(absl::string_view uri) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  return FileError("inspect", path, errno);
+}
+
+absl::Status LocalStorage::DeleteRecursively(absl::string_view uri) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
+  if (IsRoot(path)) {
+    return absl::InvalidArgumentError("the root of the file system is not deleted");
+  }
+  std::error_code error;
+  const uintmax_t deleted = std::filesystem::remove_all(path, error);
+  if (error) return FileError("delete", path, error.value());
+  return deleted > 0 ? SyncFolder(ParentOf(path)) : absl::OkStatus();
+}
+
+}  // namespace muster

@@ -1,0 +1,78 @@
+#include "common/checkpoint/local_storage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/checkpoint/storage.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class LocalStorageTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = JoinUri(::testing::TempDir(), "local_storage_test");
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  LocalStorage storage_;
+  std::string root_;
+};
+
+TEST_F(LocalStorageTest, WhatACrashLeftIsNotListedAndGoesWithTheFolder) {
+  std::ofstream(absl::StrCat(root_, "/folder-not-yet")).close();
+  std::ofstream(absl::StrCat(root_, "/.writing-1-1-file")) << "half";
+  EXPECT_THAT(storage_.List(root_).value(), ElementsAre("folder-not-yet"));
+  ASSERT_TRUE(storage_.DeleteRecursively(root_).ok());
+  EXPECT_FALSE(std::filesystem::exists(root_));
+}
+
+TEST_F(LocalStorageTest, DeletingALinkLeavesWhatItPointsTo) {
+  std::filesystem::create_directories(absl::StrCat(root_, "/kept"));
+  std::ofstream(absl::StrCat(root_, "/kept/file")) << "x";
+  std::filesystem::create_directories(absl::StrCat(root_, "/deleted"));
+  std::filesystem::create_directory_symlink(absl::StrCat(root_, "/kept"),
+                                            absl::StrCat(root_, "/deleted/link"));
+  ASSERT_TRUE(storage_.DeleteRecursively(absl::StrCat(root_, "/deleted")).ok());
+  EXPECT_TRUE(std::filesystem::exists(absl::StrCat(root_, "/kept/file")));
+}
+
+TEST_F(LocalStorageTest, NoRoomIsResourceExhaustedWithARemedyAndKeepsTheOldFile) {
+  const std::string uri = absl::StrCat(root_, "/file");
+  ASSERT_TRUE(WriteFile(storage_, uri, "old").ok());
+  // A limit on the size of files stands for a full disk: write fails the same way.
+  struct rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit limited = before;
+  limited.rlim_cur = 100;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
+  const absl::Status status = WriteFile(storage_, uri, std::string(1000, 'x'));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr(uri));
+  EXPECT_THAT(status.message(), HasSubstr("raise the limit"));
+  EXPECT_EQ(ReadFile(storage_, uri).value(), "old");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_), {}), 1);
+}
+
+TEST_F(LocalStorageTest, JoinUriPutsOneSlash) {
+  EXPECT_EQ(JoinUri("/a", "b"), "/a/b");
+  EXPECT_EQ(JoinUri("file:///a/", "/b/c"), "file:///a/b/c");
+}
+
+}  // namespace
+}  // namespace muster

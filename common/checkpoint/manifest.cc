@@ -1,0 +1,230 @@
+#include "common/checkpoint/manifest.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
+#include "common/base/status_macros.h"
+#include "proto/checkpoint.pb.h"
+
+namespace muster {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "stored integers are little-endian");
+
+constexpr absl::string_view kManifestName = "MANIFEST";
+constexpr absl::string_view kRemedy =
+    "; the checkpoint is of no use, restore from an earlier one or a backup";
+constexpr size_t kReadBytes = 1 << 20;
+
+uint64_t ReadU64(absl::string_view bytes) {
+  uint64_t value;
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  return value;
+}
+
+void AppendU64(uint64_t value, std::string& out) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+// Clocks of the folders below a job's folder, ascending.
+absl::StatusOr<std::vector<CheckpointInfo>> ListFolders(const CheckpointStorage& storage,
+                                                        absl::string_view job_folder) {
+  std::vector<CheckpointInfo> folders;
+  absl::StatusOr<std::vector<std::string>> names = storage.List(job_folder);
+  if (absl::IsNotFound(names.status())) return folders;
+  MUSTER_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    uint64_t clock = 0;
+    // A name must read back the same, so that no clock has two folders.
+    if (absl::SimpleAtoi(name, &clock) && absl::StrCat(clock) == name) {
+      folders.push_back({clock, JoinUri(job_folder, name)});
+    }
+  }
+  std::sort(folders.begin(), folders.end(),
+            [](const CheckpointInfo& a, const CheckpointInfo& b) { return a.clock < b.clock; });
+  return folders;
+}
+
+absl::Status CheckFiles(const v1::CheckpointManifest& manifest) {
+  if (manifest.files_size() != static_cast<int>(manifest.schema().partitions())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the manifest of job ", manifest.job_id(), " at clock ", manifest.clock(), " names ",
+        manifest.files_size(), " files for ", manifest.schema().partitions(), " partitions"));
+  }
+  for (int i = 0; i < manifest.files_size(); ++i) {
+    const v1::CheckpointFile& file = manifest.files(i);
+    if (file.partition() != static_cast<uint32_t>(i)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("file ", i, " of the manifest of job ", manifest.job_id(), " at clock ",
+                       manifest.clock(), " is of partition ", file.partition(), ", expected ", i));
+    }
+    if (file.path().empty() || file.path().find('/') != std::string::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the manifest of job ", manifest.job_id(), " at clock ", manifest.clock(),
+                       " names the file '", file.path(), "'; a plain name is expected"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string CheckpointJobFolder(absl::string_view root, absl::string_view job_id) {
+  return JoinUri(root, job_id);
+}
+
+std::string CheckpointFolder(absl::string_view root, absl::string_view job_id, uint64_t clock) {
+  return JoinUri(CheckpointJobFolder(root, job_id), absl::StrCat(clock));
+}
+
+std::string PartitionFileName(uint32_t partition, uint64_t generation) {
+  return absl::StrCat("partition-", partition, "-generation-", generation);
+}
+
+absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
+                           const v1::CheckpointManifest& manifest) {
+  MUSTER_RETURN_IF_ERROR(CheckFiles(manifest));
+  for (const v1::CheckpointFile& file : manifest.files()) {
+    const std::string uri = JoinUri(folder, file.path());
+    const absl::StatusOr<std::unique_ptr<StorageReader>> reader = storage.Open(uri);
+    if (absl::IsNotFound(reader.status())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the checkpoint ", folder, " cannot be completed: the file of partition ",
+                       file.partition(), " is not visible from here (", reader.status().message(),
+                       "); checkpoints need a folder that all daemons share"));
+    }
+    MUSTER_RETURN_IF_ERROR(reader.status());
+    if ((*reader)->size() != file.bytes()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the checkpoint ", folder, " cannot be completed: ", uri, " has ",
+                       (*reader)->size(), " bytes, partition ", file.partition(), " reported ",
+                       file.bytes(), "; take the checkpoint again"));
+    }
+  }
+  v1::CheckpointManifest stored = manifest;
+  stored.set_format_version(kCheckpointFormatVersion);
+  const std::string message = stored.SerializeAsString();
+  std::string bytes;
+  AppendU64(message.size(), bytes);
+  bytes += message;
+  AppendU64(Fingerprint(message), bytes);
+  return WriteFile(storage, JoinUri(folder, kManifestName), bytes);
+}
+
+absl::StatusOr<v1::CheckpointManifest> ReadManifest(const CheckpointStorage& storage,
+                                                    absl::string_view folder) {
+  const std::string uri = JoinUri(folder, kManifestName);
+  absl::StatusOr<std::string> bytes = ReadFile(storage, uri);
+  if (absl::IsNotFound(bytes.status())) {
+    return absl::NotFoundError(absl::StrCat("there is no complete checkpoint in ", folder, ": ",
+                                            bytes.status().message()));
+  }
+  MUSTER_RETURN_IF_ERROR(bytes.status());
+  const uint64_t length = bytes->size() >= 16 ? ReadU64(*bytes) : 0;
+  if (bytes->size() < 16 || length != bytes->size() - 16) {
+    return absl::DataLossError(absl::StrCat("the manifest ", uri, " has ", bytes->size(),
+                                            " bytes, expected ", length, " + 16", kRemedy));
+  }
+  const absl::string_view message = absl::string_view(*bytes).substr(8, length);
+  const uint64_t expected = ReadU64(absl::string_view(*bytes).substr(8 + length));
+  if (const uint64_t actual = Fingerprint(message); actual != expected) {
+    return absl::DataLossError(absl::StrCat("the manifest ", uri, " has checksum ",
+                                            absl::Hex(actual), ", stored is ", absl::Hex(expected),
+                                            kRemedy));
+  }
+  v1::CheckpointManifest manifest;
+  if (!manifest.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
+    return absl::DataLossError(
+        absl::StrCat("the manifest ", uri, " is no CheckpointManifest message", kRemedy));
+  }
+  if (manifest.format_version() > kCheckpointFormatVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the manifest ", uri, " has format version ", manifest.format_version(),
+                     ", this program reads up to ", kCheckpointFormatVersion,
+                     "; run the version of Muster that wrote it, or a later one"));
+  }
+  if (absl::Status status = CheckFiles(manifest); !status.ok()) {
+    return absl::DataLossError(
+        absl::StrCat("the manifest ", uri, " is damaged: ", status.message(), kRemedy));
+  }
+  return manifest;
+}
+
+absl::Status VerifyCheckpointFile(const CheckpointStorage& storage, absl::string_view folder,
+                                  const v1::CheckpointFile& file) {
+  const std::string uri = JoinUri(folder, file.path());
+  const absl::StatusOr<std::unique_ptr<StorageReader>> reader = storage.Open(uri);
+  if (absl::IsNotFound(reader.status())) {
+    return absl::DataLossError(absl::StrCat("the checkpoint file ", uri, " is missing", kRemedy));
+  }
+  MUSTER_RETURN_IF_ERROR(reader.status());
+  if ((*reader)->size() != file.bytes()) {
+    return absl::DataLossError(absl::StrCat("the checkpoint file ", uri, " has ", (*reader)->size(),
+                                            " bytes, the manifest says ", file.bytes(), kRemedy));
+  }
+  FingerprintStream checksum;
+  std::vector<std::byte> buffer(std::min<uint64_t>(kReadBytes, file.bytes()));
+  for (uint64_t at = 0; at < file.bytes(); at += buffer.size()) {
+    const absl::Span<std::byte> part =
+        absl::MakeSpan(buffer).first(std::min<uint64_t>(buffer.size(), file.bytes() - at));
+    MUSTER_RETURN_IF_ERROR((*reader)->Read(at, part));
+    checksum.Add(part.data(), part.size());
+  }
+  if (checksum.Finish() != file.checksum()) {
+    return absl::DataLossError(absl::StrCat("the checkpoint file ", uri, " has checksum ",
+                                            absl::Hex(checksum.Finish()), ", the manifest says ",
+                                            absl::Hex(file.checksum()), kRemedy));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyCheckpoint(const CheckpointStorage& storage, absl::string_view folder) {
+  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest, ReadManifest(storage, folder));
+  for (const v1::CheckpointFile& file : manifest.files()) {
+    MUSTER_RETURN_IF_ERROR(VerifyCheckpointFile(storage, folder, file));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<CheckpointInfo>> ListCheckpoints(const CheckpointStorage& storage,
+                                                            absl::string_view job_folder) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> folders,
+                          ListFolders(storage, job_folder));
+  std::vector<CheckpointInfo> complete;
+  for (const CheckpointInfo& info : folders) {
+    MUSTER_ASSIGN_OR_RETURN(const bool exists, storage.Exists(JoinUri(info.folder, kManifestName)));
+    if (exists) complete.push_back(info);
+  }
+  return complete;
+}
+
+absl::Status DeleteOldCheckpoints(CheckpointStorage& storage, absl::string_view job_folder,
+                                  uint32_t keep) {
+  if (keep == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("0 checkpoints to keep in ", job_folder,
+                                                   "; at least 1 is kept, or delete the folder"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> complete,
+                          ListCheckpoints(storage, job_folder));
+  if (complete.empty()) return absl::OkStatus();
+  const uint64_t newest = complete.back().clock;
+  const uint64_t first_kept =
+      complete.size() > keep ? complete[complete.size() - keep].clock : complete.front().clock;
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> folders,
+                          ListFolders(storage, job_folder));
+  for (const CheckpointInfo& info : folders) {
+    const bool is_complete =
+        std::any_of(complete.begin(), complete.end(),
+                    [&info](const CheckpointInfo& other) { return other.clock == info.clock; });
+    if (info.clock >= (is_complete ? first_kept : newest)) continue;
+    MUSTER_RETURN_IF_ERROR(storage.DeleteRecursively(JoinUri(info.folder, kManifestName)));
+    MUSTER_RETURN_IF_ERROR(storage.DeleteRecursively(info.folder));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

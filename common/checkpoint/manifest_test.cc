@@ -1,0 +1,258 @@
+#include "common/checkpoint/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
+#include "common/checkpoint/memory_storage.h"
+#include "common/checkpoint/storage.h"
+#include "proto/checkpoint.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kJobFolder[] = "/root/job-1";
+
+std::string Contents(uint64_t clock, uint32_t partition) {
+  return std::string(100 + partition, static_cast<char>('a' + clock % 20));
+}
+
+v1::CheckpointManifest Manifest(uint64_t clock, uint32_t partitions) {
+  v1::CheckpointManifest manifest;
+  manifest.set_job_id("job-1");
+  manifest.set_generation(1);
+  manifest.set_clock(clock);
+  manifest.mutable_schema()->set_partitions(partitions);
+  for (uint32_t i = 0; i < partitions; ++i) {
+    v1::CheckpointFile& file = *manifest.add_files();
+    file.set_partition(i);
+    file.set_path(PartitionFileName(i, 1));
+    file.set_bytes(Contents(clock, i).size());
+    file.set_checksum(Fingerprint(Contents(clock, i)));
+  }
+  return manifest;
+}
+
+void WriteFiles(CheckpointStorage& storage, uint64_t clock, uint32_t partitions) {
+  const std::string folder = CheckpointFolder("/root", "job-1", clock);
+  for (uint32_t i = 0; i < partitions; ++i) {
+    ASSERT_TRUE(
+        WriteFile(storage, JoinUri(folder, PartitionFileName(i, 1)), Contents(clock, i)).ok());
+  }
+}
+
+void WriteCheckpoint(CheckpointStorage& storage, uint64_t clock) {
+  WriteFiles(storage, clock, 2);
+  ASSERT_TRUE(
+      WriteManifest(storage, CheckpointFolder("/root", "job-1", clock), Manifest(clock, 2)).ok());
+}
+
+std::vector<uint64_t> Clocks(const CheckpointStorage& storage) {
+  std::vector<uint64_t> clocks;
+  const auto checkpoints = ListCheckpoints(storage, kJobFolder);
+  EXPECT_TRUE(checkpoints.ok()) << checkpoints.status();
+  for (const CheckpointInfo& info : *checkpoints) clocks.push_back(info.clock);
+  return clocks;
+}
+
+// Fails one call that changes something, and all after it, as a crash would; and calls `check`
+// after each that did not.
+class FailingStorage final : public CheckpointStorage {
+ public:
+  FailingStorage(
+      CheckpointStorage& inner, int changes, std::function<void()> check = [] {})
+      : inner_(inner), left_(changes), check_(std::move(check)) {}
+
+  absl::StatusOr<std::unique_ptr<StorageWriter>> Create(absl::string_view uri) override {
+    if (left_-- <= 0) return absl::UnavailableError("crash");
+    return inner_.Create(uri);
+  }
+  absl::StatusOr<std::unique_ptr<StorageReader>> Open(absl::string_view uri) const override {
+    return inner_.Open(uri);
+  }
+  absl::StatusOr<std::vector<std::string>> List(absl::string_view uri) const override {
+    return inner_.List(uri);
+  }
+  absl::StatusOr<bool> Exists(absl::string_view uri) const override { return inner_.Exists(uri); }
+  absl::Status DeleteRecursively(absl::string_view uri) override {
+    if (left_-- <= 0) return absl::UnavailableError("crash");
+    const absl::Status status = inner_.DeleteRecursively(uri);
+    check_();
+    return status;
+  }
+
+ private:
+  CheckpointStorage& inner_;
+  int left_;
+  const std::function<void()> check_;
+};
+
+TEST(ManifestTest, ReadsWhatWasWritten) {
+  MemoryStorage storage;
+  WriteCheckpoint(storage, 7);
+  const auto manifest = ReadManifest(storage, "/root/job-1/7");
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->format_version(), kCheckpointFormatVersion);
+  EXPECT_EQ(manifest->job_id(), "job-1");
+  EXPECT_EQ(manifest->files(1).bytes(), 101u);
+  EXPECT_TRUE(VerifyCheckpoint(storage, "/root/job-1/7").ok());
+}
+
+TEST(ManifestTest, IsRefusedBeforeItsFilesAreThere) {
+  MemoryStorage storage;
+  WriteFiles(storage, 7, 1);
+  absl::Status status = WriteManifest(storage, "/root/job-1/7", Manifest(7, 2));
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("/root/job-1/7/partition-1-generation-1"));
+  EXPECT_THAT(Clocks(storage), IsEmpty());
+
+  ASSERT_TRUE(WriteFile(storage, "/root/job-1/7/partition-1-generation-1", "short").ok());
+  status = WriteManifest(storage, "/root/job-1/7", Manifest(7, 2));
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("has 5 bytes"));
+  EXPECT_THAT(Clocks(storage), IsEmpty());
+}
+
+TEST(ManifestTest, FilesMustBeOnePerPartition) {
+  MemoryStorage storage;
+  WriteFiles(storage, 7, 2);
+  v1::CheckpointManifest manifest = Manifest(7, 2);
+  manifest.mutable_schema()->set_partitions(3);
+  EXPECT_TRUE(absl::IsInvalidArgument(WriteManifest(storage, "/root/job-1/7", manifest)));
+  manifest = Manifest(7, 2);
+  manifest.mutable_files()->SwapElements(0, 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(WriteManifest(storage, "/root/job-1/7", manifest)));
+  manifest = Manifest(7, 2);
+  manifest.mutable_files(0)->set_path("../8/partition-0-generation-1");
+  EXPECT_TRUE(absl::IsInvalidArgument(WriteManifest(storage, "/root/job-1/7", manifest)));
+}
+
+TEST(ManifestTest, EveryDamagedByteIsDataLossThatNamesTheFile) {
+  MemoryStorage storage;
+  WriteCheckpoint(storage, 7);
+  const std::string uri = "/root/job-1/7/MANIFEST";
+  const std::string sound = ReadFile(storage, uri).value();
+  for (size_t i = 0; i < sound.size(); ++i) {
+    std::string damaged = sound;
+    damaged[i] ^= 0x10;
+    ASSERT_TRUE(WriteFile(storage, uri, damaged).ok());
+    const absl::Status status = ReadManifest(storage, "/root/job-1/7").status();
+    ASSERT_TRUE(absl::IsDataLoss(status)) << i << ": " << status;
+    ASSERT_THAT(status.message(), HasSubstr(uri));
+  }
+  for (size_t length = 0; length < sound.size(); ++length) {
+    ASSERT_TRUE(WriteFile(storage, uri, sound.substr(0, length)).ok());
+    ASSERT_TRUE(absl::IsDataLoss(ReadManifest(storage, "/root/job-1/7").status())) << length;
+  }
+}
+
+TEST(ManifestTest, ANewerFormatIsRefusedByName) {
+  MemoryStorage storage;
+  v1::CheckpointManifest manifest = Manifest(7, 2);
+  manifest.set_format_version(9);
+  const std::string message = manifest.SerializeAsString();
+  const uint64_t length = message.size();
+  const uint64_t checksum = Fingerprint(message);
+  std::string bytes(reinterpret_cast<const char*>(&length), 8);
+  bytes += message;
+  bytes.append(reinterpret_cast<const char*>(&checksum), 8);
+  ASSERT_TRUE(WriteFile(storage, "/root/job-1/7/MANIFEST", bytes).ok());
+  const absl::Status status = ReadManifest(storage, "/root/job-1/7").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("format version 9"));
+}
+
+TEST(ManifestTest, VerifyNamesTheDamagedFile) {
+  MemoryStorage storage;
+  WriteCheckpoint(storage, 7);
+  const std::string uri = "/root/job-1/7/partition-1-generation-1";
+  std::string damaged = Contents(7, 1);
+  damaged[50] ^= 1;
+  ASSERT_TRUE(WriteFile(storage, uri, damaged).ok());
+  absl::Status status = VerifyCheckpoint(storage, "/root/job-1/7");
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr(uri));
+  ASSERT_TRUE(WriteFile(storage, uri, Contents(7, 1).substr(1)).ok());
+  status = VerifyCheckpoint(storage, "/root/job-1/7");
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("has 100 bytes, the manifest says 101"));
+  ASSERT_TRUE(storage.DeleteRecursively(uri).ok());
+  status = VerifyCheckpoint(storage, "/root/job-1/7");
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("missing"));
+}
+
+TEST(ListCheckpointsTest, CompleteOnesInOrderOfClock) {
+  MemoryStorage storage;
+  EXPECT_THAT(Clocks(storage), IsEmpty());
+  for (const uint64_t clock : {100, 20, 3}) WriteCheckpoint(storage, clock);
+  WriteFiles(storage, 50, 2);
+  ASSERT_TRUE(WriteFile(storage, "/root/job-1/notes/MANIFEST", "x").ok());
+  ASSERT_TRUE(WriteFile(storage, "/root/job-1/007/MANIFEST", "x").ok());
+  EXPECT_THAT(Clocks(storage), ElementsAre(3, 20, 100));
+  EXPECT_EQ(ListCheckpoints(storage, kJobFolder)->back().folder, "/root/job-1/100");
+}
+
+TEST(DeleteOldCheckpointsTest, KeepsTheNewestAndWhatIsBeingWritten) {
+  MemoryStorage storage;
+  for (const uint64_t clock : {10, 20, 30, 40}) WriteCheckpoint(storage, clock);
+  WriteFiles(storage, 25, 2);
+  WriteFiles(storage, 45, 1);
+  ASSERT_TRUE(WriteFile(storage, "/root/job-1/notes", "x").ok());
+  ASSERT_TRUE(DeleteOldCheckpoints(storage, kJobFolder, 2).ok());
+  EXPECT_THAT(storage.List(kJobFolder).value(), ElementsAre("30", "40", "45", "notes"));
+  EXPECT_TRUE(VerifyCheckpoint(storage, "/root/job-1/30").ok());
+  ASSERT_TRUE(DeleteOldCheckpoints(storage, kJobFolder, 5).ok());
+  EXPECT_THAT(Clocks(storage), ElementsAre(30, 40));
+  EXPECT_TRUE(absl::IsInvalidArgument(DeleteOldCheckpoints(storage, kJobFolder, 0)));
+}
+
+TEST(DeleteOldCheckpointsTest, NothingCompleteKeepsAll) {
+  MemoryStorage storage;
+  WriteFiles(storage, 25, 2);
+  ASSERT_TRUE(DeleteOldCheckpoints(storage, kJobFolder, 1).ok());
+  EXPECT_THAT(storage.List(kJobFolder).value(), ElementsAre("25"));
+  EXPECT_TRUE(DeleteOldCheckpoints(storage, "/root/unknown", 1).ok());
+}
+
+// Whenever it stops, what is listed is whole; and the next try finishes.
+TEST(DeleteOldCheckpointsTest, ACrashNeverLeavesAManifestWithoutItsFiles) {
+  for (int changes = 0; changes < 8; ++changes) {
+    MemoryStorage storage;
+    for (const uint64_t clock : {10, 20, 30}) WriteCheckpoint(storage, clock);
+    const auto all_whole = [&storage] {
+      for (const uint64_t clock : Clocks(storage)) {
+        EXPECT_TRUE(VerifyCheckpoint(storage, CheckpointFolder("/root", "job-1", clock)).ok());
+      }
+    };
+    FailingStorage failing(storage, changes, all_whole);
+    const absl::Status status = DeleteOldCheckpoints(failing, kJobFolder, 1);
+    EXPECT_EQ(status.ok(), changes >= 4) << status;
+    all_whole();
+    ASSERT_TRUE(DeleteOldCheckpoints(storage, kJobFolder, 1).ok());
+    EXPECT_THAT(storage.List(kJobFolder).value(), ElementsAre("30"));
+  }
+}
+
+TEST(ManifestTest, AFailedWriteLeavesNoCheckpoint) {
+  MemoryStorage storage;
+  WriteFiles(storage, 7, 2);
+  FailingStorage failing(storage, 0);
+  EXPECT_TRUE(absl::IsUnavailable(WriteManifest(failing, "/root/job-1/7", Manifest(7, 2))));
+  EXPECT_THAT(Clocks(storage), IsEmpty());
+  EXPECT_TRUE(absl::IsNotFound(ReadManifest(storage, "/root/job-1/7").status()));
+}
+
+}  // namespace
+}  // namespace muster

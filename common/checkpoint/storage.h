@@ -1,0 +1,88 @@
+#ifndef MUSTER_COMMON_CHECKPOINT_STORAGE_H_
+#define MUSTER_COMMON_CHECKPOINT_STORAGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace muster {
+
+// A file that is being written. Nobody sees it before Commit; destruction without Commit leaves no
+// trace (and what was there under its name stays). Not thread-safe.
+class StorageWriter {
+ public:
+  virtual ~StorageWriter() = default;
+
+  // ResourceExhausted: no space. FailedPrecondition: after Commit.
+  virtual absl::Status Append(absl::Span<const std::byte> bytes) = 0;
+
+  // Puts the file, whole and durable, in its place; replaces one of the same name. Call once.
+  virtual absl::Status Commit() = 0;
+};
+
+// A file open for reading; its contents are those at the time it was opened. Thread-safe.
+class StorageReader {
+ public:
+  virtual ~StorageReader() = default;
+
+  virtual uint64_t size() const = 0;
+
+  // Fills `out` with the bytes from `offset` on. OutOfRange: the file ends before.
+  virtual absl::Status Read(uint64_t offset, absl::Span<std::byte> out) const = 0;
+};
+
+// Where checkpoints are kept, by URI. Today's scheme is file:///absolute/path, which may be written
+// as the plain absolute path. Thread-safe; calls block.
+//
+// Errors of every call: InvalidArgument for a URI that is relative or has another scheme (names the
+// known ones), NotFound where a file or folder must exist, ResourceExhausted when space ran out,
+// PermissionDenied, Unavailable for others. All name the URI.
+class CheckpointStorage {
+ public:
+  virtual ~CheckpointStorage() = default;
+
+  // Starts a file; its folders are made as needed.
+  virtual absl::StatusOr<std::unique_ptr<StorageWriter>> Create(absl::string_view uri) = 0;
+
+  virtual absl::StatusOr<std::unique_ptr<StorageReader>> Open(absl::string_view uri) const = 0;
+
+  // Names in a folder, sorted; files still being written are left out. NotFound when there is no
+  // such folder.
+  virtual absl::StatusOr<std::vector<std::string>> List(absl::string_view uri) const = 0;
+
+  // Whether there is a file or folder of this name.
+  virtual absl::StatusOr<bool> Exists(absl::string_view uri) const = 0;
+
+  // Deletes a file, or a folder with all in it, durably. OK when there is none. InvalidArgument:
+  // the root of the storage.
+  virtual absl::Status DeleteRecursively(absl::string_view uri) = 0;
+};
+
+// Writes a whole file.
+absl::Status WriteFile(CheckpointStorage& storage, absl::string_view uri, absl::string_view bytes);
+
+// Reads a whole file.
+absl::StatusOr<std::string> ReadFile(const CheckpointStorage& storage, absl::string_view uri);
+
+// Writes, reads back and deletes a small file in the folder: whether this process can keep
+// checkpoints there. Each call uses a name of its own, so many processes may probe one folder at
+// once.
+absl::Status ProbeStorage(CheckpointStorage& storage, absl::string_view folder_uri);
+
+// `name` below `folder`: one slash between them.
+std::string JoinUri(absl::string_view folder, absl::string_view name);
+
+// The absolute path that a URI of the local scheme stands for, without "." and doubled slashes.
+// InvalidArgument as above, and for a path with "..".
+absl::StatusOr<std::string> LocalPath(absl::string_view uri);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_CHECKPOINT_STORAGE_H_

@@ -1,0 +1,32 @@
+#ifndef MUSTER_COMMON_KERNELS_MATMUL_H_
+#define MUSTER_COMMON_KERNELS_MATMUL_H_
+
+#include <cstdint>
+
+namespace muster {
+
+enum class Transpose { kNo, kYes };
+
+// c = alpha · op(a) · op(b) + beta · c, all row-major and dense:
+//   op(a) is [m, k]: a is [m, k], or [k, m] when transposed;
+//   op(b) is [k, n]: b is [k, n], or [n, k] when transposed;
+//   c is [m, n] and overlaps neither.
+// With beta 0, c is only written, so it may hold anything before. Extents of 0 are fine: k = 0
+// leaves beta · c. NaN in an input reaches the output. One oneDNN call on SetComputeThreads()
+// threads; for one machine type and one number of threads the same inputs give the same bits.
+// Thread-safe.
+void Matmul(Transpose transpose_a, Transpose transpose_b, int64_t m, int64_t n, int64_t k,
+            float alpha, const float* a, const float* b, float beta, float* c);
+
+// How many threads a Matmul called *from this thread* computes on; 1 until set. oneDNN here runs on
+// OpenMP, whose number of threads is a property of the calling thread, so that ranks that are
+// threads of one process do not share the setting; a task that computes on several threads sets it
+// on each. REQUIRES: threads >= 1.
+void SetComputeThreads(int threads);
+
+// The calling thread's present setting.
+int ComputeThreads();
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_MATMUL_H_

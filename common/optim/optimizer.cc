@@ -1,0 +1,32 @@
+#include "common/optim/optimizer.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/optim/adagrad.h"
+#include "common/optim/adam.h"
+#include "common/optim/ftrl.h"
+#include "common/optim/rmsprop.h"
+#include "common/optim/sgd.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+
+absl::StatusOr<std::unique_ptr<const Optimizer>> CreateOptimizer(const v1::OptimizerSpec& spec,
+                                                                 Granularity granularity) {
+  const std::string& name = spec.name();
+  if (name == "sgd") return CreateSgd(spec);
+  if (name == "momentum") return CreateMomentum(spec);
+  if (name == "nesterov") return CreateNesterov(spec);
+  if (name == "adagrad") return CreateAdagrad(spec);
+  if (name == "row_wise_adagrad") return CreateRowWiseAdagrad(spec, granularity);
+  if (name == "rmsprop") return CreateRmsprop(spec);
+  if (name == "adam") return CreateAdam(spec);
+  if (name == "adamw") return CreateAdamW(spec);
+  if (name == "ftrl") return CreateFtrl(spec);
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer.name is \"", name,
+                   "\": it must be one of sgd, momentum, nesterov, adagrad, row_wise_adagrad, "
+                   "rmsprop, adam, adamw, ftrl"));
+}
+
+}  // namespace muster

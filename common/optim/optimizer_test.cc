@@ -1,0 +1,161 @@
+#include "common/optim/optimizer.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/optim/optimizer_test_lib.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What holds for every optimizer.
+class AnyOptimizerTest : public testing::TestWithParam<std::string> {
+ protected:
+  std::string Spec() const { return absl::StrCat("name: '", GetParam(), "' learning_rate: 0.1"); }
+
+  struct State {
+    std::vector<float> weights;
+    std::vector<float> slots;
+
+    bool operator==(const State&) const = default;
+  };
+
+  State Start(const Optimizer& optimizer, size_t n) {
+    State state = {std::vector<float>(n, 0.5f), std::vector<float>(optimizer.slot_floats(n))};
+    optimizer.InitSlots(n, absl::MakeSpan(state.slots));
+    return state;
+  }
+};
+
+TEST_P(AnyOptimizerTest, GoesDownAParabola) {
+  const auto optimizer = MakeOptimizer(Spec());
+  State state = Start(*optimizer, 3);
+  for (int t = 1; t <= 400; ++t) {
+    // Of Σ (w - 0.25)² / 2.
+    std::vector<float> gradient;
+    for (float w : state.weights) gradient.push_back(w - 0.25f);
+    optimizer->Apply({.learning_rate = 0.05f, .step = static_cast<uint64_t>(t)}, gradient,
+                     absl::MakeSpan(state.weights), absl::MakeSpan(state.slots));
+  }
+  for (float w : state.weights) EXPECT_NEAR(w, 0.25f, 0.05f);
+}
+
+TEST_P(AnyOptimizerTest, DivisionIntoCallsDoesNotMatter) {
+  const auto optimizer = MakeOptimizer(Spec());
+  constexpr size_t kCount = 53, kCut = 18;
+  std::vector<float> gradient(kCount);
+  for (size_t i = 0; i < kCount; ++i) gradient[i] = std::sin(i + 1.0f);
+
+  State whole = Start(*optimizer, kCount);
+  State left = Start(*optimizer, kCut);
+  State right = Start(*optimizer, kCount - kCut);
+  for (uint64_t t = 1; t <= 3; ++t) {
+    const OptimizerStep step = {.learning_rate = 0.1f, .step = t, .gradient_scale = 0.3f};
+    optimizer->Apply(step, gradient, absl::MakeSpan(whole.weights), absl::MakeSpan(whole.slots));
+    optimizer->Apply(step, absl::MakeConstSpan(gradient).first(kCut), absl::MakeSpan(left.weights),
+                     absl::MakeSpan(left.slots));
+    optimizer->Apply(step, absl::MakeConstSpan(gradient).subspan(kCut),
+                     absl::MakeSpan(right.weights), absl::MakeSpan(right.slots));
+  }
+  std::vector<float> joined = left.weights;
+  joined.insert(joined.end(), right.weights.begin(), right.weights.end());
+  EXPECT_EQ(joined, whole.weights);
+}
+
+TEST_P(AnyOptimizerTest, NanReachesItsWeightAndNoOther) {
+  const auto optimizer = MakeOptimizer(Spec());
+  State state = Start(*optimizer, 40);
+  std::vector<float> gradient(40, 0.1f);
+  gradient[21] = std::numeric_limits<float>::quiet_NaN();
+  optimizer->Apply({.learning_rate = 0.1f, .clip_value = 1}, gradient,
+                   absl::MakeSpan(state.weights), absl::MakeSpan(state.slots));
+  for (size_t i = 0; i < 40; ++i) EXPECT_EQ(std::isnan(state.weights[i]), i == 21) << i;
+}
+
+TEST_P(AnyOptimizerTest, LimitTamesInfiniteGradients) {
+  const auto optimizer = MakeOptimizer(Spec());
+  State infinite = Start(*optimizer, 20);
+  State limited = Start(*optimizer, 20);
+  const float infinity = std::numeric_limits<float>::infinity();
+  const OptimizerStep step = {.learning_rate = 0.1f, .clip_value = 2};
+  optimizer->Apply(step, std::vector<float>(20, -infinity), absl::MakeSpan(infinite.weights),
+                   absl::MakeSpan(infinite.slots));
+  optimizer->Apply(step, std::vector<float>(20, -2.0f), absl::MakeSpan(limited.weights),
+                   absl::MakeSpan(limited.slots));
+  EXPECT_EQ(infinite, limited);
+}
+
+TEST_P(AnyOptimizerTest, DecayingStateNeverBecomesSubnormal) {
+  const auto optimizer = MakeOptimizer(Spec());
+  State state = Start(*optimizer, 20);
+  std::vector<float> gradient(20, 1e-18f);
+  for (uint64_t t = 1; t <= 3000; ++t) {
+    optimizer->Apply({.learning_rate = 0.1f, .step = t}, gradient, absl::MakeSpan(state.weights),
+                     absl::MakeSpan(state.slots));
+    gradient.assign(20, 0.0f);
+  }
+  for (float slot : state.slots) EXPECT_TRUE(slot == 0 || std::isnormal(slot)) << slot;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AnyOptimizerTest,
+                         testing::Values("sgd", "momentum", "nesterov", "adagrad",
+                                         "row_wise_adagrad", "rmsprop", "adam", "adamw", "ftrl"),
+                         [](const auto& info) { return info.param; });
+
+struct BadSpec {
+  std::string spec;
+  std::vector<std::string> message;
+};
+
+class OptimizerErrorTest : public testing::TestWithParam<BadSpec> {};
+
+TEST_P(OptimizerErrorTest, NamesFieldValueAndRemedy) {
+  const absl::Status status = OptimizerError(GetParam().spec);
+  ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << GetParam().spec;
+  for (const std::string& part : GetParam().message) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, OptimizerErrorTest,
+    testing::Values(
+        BadSpec{"name: 'sdg' learning_rate: 1", {"name is \"sdg\"", "one of sgd, momentum"}},
+        BadSpec{"learning_rate: 1", {"name is \"\"", "ftrl"}},
+        BadSpec{"name: 'sgd'", {"learning_rate is 0", "above 0"}},
+        BadSpec{"name: 'sgd' learning_rate: -1", {"learning_rate is -1"}},
+        BadSpec{"name: 'sgd' learning_rate: nan", {"learning_rate is nan"}},
+        BadSpec{"name: 'sgd' learning_rate: inf", {"learning_rate is inf", "finite"}},
+        BadSpec{"name: 'sgd' learning_rate: 1 momentum: 0.9",
+                {"momentum is 0.9", "sgd has no such option", "weight_decay"}},
+        BadSpec{"name: 'momentum' learning_rate: 1 momentum: 1", {"momentum is 1", "[0, 1)"}},
+        BadSpec{"name: 'momentum' learning_rate: 1 momentum: nan", {"momentum is nan"}},
+        BadSpec{"name: 'nesterov' learning_rate: 1 beta1: 0.9", {"beta1 is 0.9", "nesterov"}},
+        BadSpec{"name: 'adam' learning_rate: 1 beta1: 1", {"beta1 is 1", "for adam"}},
+        BadSpec{"name: 'adam' learning_rate: 1 beta2: -0.1", {"beta2 is -0.1"}},
+        BadSpec{"name: 'adam' learning_rate: 1 epsilon: 0", {"epsilon is 0", "above 0"}},
+        BadSpec{"name: 'adamw' learning_rate: 1 weight_decay: -1", {"weight_decay is -1"}},
+        BadSpec{"name: 'adagrad' learning_rate: 1 decay: 0.5", {"decay is 0.5", "no such option"}},
+        BadSpec{"name: 'adagrad' learning_rate: 1 initial_accumulator: -1",
+                {"initial_accumulator is -1", "at least 0"}},
+        BadSpec{"name: 'row_wise_adagrad' learning_rate: 1 l2: 1", {"l2 is 1", "no such option"}},
+        BadSpec{"name: 'rmsprop' learning_rate: 1 decay: 1", {"decay is 1"}},
+        BadSpec{"name: 'ftrl' learning_rate: 1 l1: -1", {"l1 is -1"}},
+        BadSpec{"name: 'ftrl' learning_rate: 1 beta: inf", {"beta is inf"}},
+        BadSpec{"name: 'ftrl' learning_rate: 1 weight_decay: 0.1",
+                {"weight_decay is 0.1", "ftrl has no such option", "l1, l2"}}));
+
+TEST(OptimizerTest, OptionsAtTheirLimitsAreAccepted) {
+  EXPECT_TRUE(OptimizerError("name: 'momentum' learning_rate: 1 momentum: 0 weight_decay: 0").ok());
+  EXPECT_TRUE(OptimizerError("name: 'ftrl' learning_rate: 1 beta: 0 l1: 0 l2: 0").ok());
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,72 @@
+#include "common/optim/rmsprop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "common/base/status_macros.h"
+#include "common/optim/apply.h"
+#include "common/optim/flush_subnormals.h"
+#include "common/optim/optimizer_options.h"
+
+namespace muster {
+namespace {
+
+struct Coefficients {
+  float scale;
+  float limit;
+  float rate;
+  float weight_decay;
+  float keep;
+  float add;
+  float epsilon;
+};
+
+MUSTER_SIMD_CLONES
+void RmspropLoop(const Coefficients c, size_t n, const float* __restrict gradient,
+                 float* __restrict weights, float* __restrict accumulator) {
+  for (size_t i = 0; i < n; ++i) {
+    const float w = weights[i];
+    const float g = UsedGradient(gradient[i], c.scale, c.limit) + c.weight_decay * w;
+    const float a = c.keep * accumulator[i] + c.add * g * g;
+    accumulator[i] = a;
+    weights[i] = w - c.rate * g / (std::sqrt(a) + c.epsilon);
+  }
+}
+
+class Rmsprop final : public Optimizer {
+ public:
+  explicit Rmsprop(const OptimizerOptions& options) : options_(options) {}
+
+  const std::vector<std::string>& slot_names() const override { return slot_names_; }
+  size_t slot_floats(size_t n) const override { return n; }
+  void InitSlots(size_t, absl::Span<float> slots) const override {
+    std::fill(slots.begin(), slots.end(), 0.0f);
+  }
+
+  void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
+             absl::Span<float> slots) const override {
+    const FlushSubnormals flush;
+    const Coefficients c = {step.gradient_scale, step.clip_value,
+                            step.learning_rate,  step.weight_decay ? options_.weight_decay : 0,
+                            options_.decay,      1 - options_.decay,
+                            options_.epsilon};
+    RmspropLoop(c, weights.size(), gradient.data(), weights.data(), slots.data());
+  }
+
+ private:
+  const OptimizerOptions options_;
+  const std::vector<std::string> slot_names_ = {"accumulator"};
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Optimizer>> CreateRmsprop(const v1::OptimizerSpec& spec) {
+  MUSTER_ASSIGN_OR_RETURN(const OptimizerOptions options,
+                          ReadOptimizerOptions(spec, {"decay", "epsilon", "weight_decay"}, {}));
+  return std::make_unique<Rmsprop>(options);
+}
+
+}  // namespace muster

@@ -1,0 +1,108 @@
+#include "common/optim/schedule.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::FloatNear;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
+
+v1::ScheduleSpec Parse(const std::string& text) {
+  v1::ScheduleSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+  return spec;
+}
+
+struct Rates {
+  std::string spec;
+  // At clocks 0, 1, 2, …, of a base rate of 8 and a job of 10 steps.
+  std::vector<float> expected;
+};
+
+class ScheduleTest : public testing::TestWithParam<Rates> {};
+
+TEST_P(ScheduleTest, GivesTheRatesComputedByHand) {
+  const v1::ScheduleSpec spec = Parse(GetParam().spec);
+  ASSERT_EQ(ValidateSchedule(spec), absl::OkStatus());
+  std::vector<float> rates;
+  for (uint64_t clock = 0; clock < GetParam().expected.size(); ++clock) {
+    rates.push_back(LearningRate(spec, 8, clock, 10));
+  }
+  EXPECT_THAT(rates, Pointwise(FloatNear(1e-5), GetParam().expected)) << GetParam().spec;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ScheduleTest,
+    testing::Values(
+        Rates{"", {8, 8, 8}}, Rates{"name: 'constant'", {8, 8, 8}},
+        Rates{"warmup_steps: 4", {2, 4, 6, 8, 8, 8}},
+        Rates{"name: 'step' period: 2 factor: 0.5", {8, 8, 4, 4, 2, 2, 1}},
+        Rates{"name: 'step' period: 2 factor: 0.5 warmup_steps: 2", {4, 8, 8, 8, 4, 4, 2}},
+        Rates{"name: 'linear'", {8, 7.2f, 6.4f, 5.6f, 4.8f, 4, 3.2f, 2.4f, 1.6f, 0.8f, 0, 0}},
+        Rates{"name: 'linear' warmup_steps: 2 final_fraction: 0.5 total_steps: 6",
+              {4, 8, 8, 7, 6, 5, 4, 4}},
+        Rates{"name: 'cosine' total_steps: 4", {8, 6.828427f, 4, 1.171573f, 0, 0}},
+        Rates{"name: 'cosine' warmup_steps: 2 final_fraction: 0.25 total_steps: 4",
+              {4, 8, 8, 5, 2, 2}},
+        Rates{"name: 'cosine' warmup_steps: 8", {1, 2, 3, 4, 5, 6, 7, 8, 8, 4, 0}},
+        Rates{"name: 'inverse_square_root'", {8, 5.656854f, 4.618802f, 4}},
+        Rates{"name: 'inverse_square_root' warmup_steps: 4",
+              {2, 4, 6, 8, 7.155418f, 6.531973f, 6.047432f, 5.656854f}}));
+
+TEST(ScheduleTest, WarmUpLongerThanTheJobOnlyWarmsUp) {
+  const v1::ScheduleSpec spec = Parse("name: 'linear' warmup_steps: 20");
+  EXPECT_FLOAT_EQ(LearningRate(spec, 8, 9, 10), 4);
+  EXPECT_FLOAT_EQ(LearningRate(spec, 8, 20, 10), 0);
+}
+
+TEST(ScheduleTest, HugeClocksAreFine) {
+  const uint64_t clock = uint64_t{1} << 62;
+  EXPECT_EQ(LearningRate(Parse("name: 'step' period: 1 factor: 0.5"), 8, clock, 10), 0);
+  EXPECT_EQ(LearningRate(Parse("name: 'cosine' final_fraction: 0.5"), 8, clock, 10), 4);
+  EXPECT_GT(LearningRate(Parse("name: 'inverse_square_root'"), 8, clock, 10), 0);
+}
+
+struct BadSpec {
+  std::string spec;
+  std::vector<std::string> message;
+};
+
+class ScheduleErrorTest : public testing::TestWithParam<BadSpec> {};
+
+TEST_P(ScheduleErrorTest, NamesFieldValueAndRemedy) {
+  const absl::Status status = ValidateSchedule(Parse(GetParam().spec));
+  ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << GetParam().spec;
+  for (const std::string& part : GetParam().message) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ScheduleErrorTest,
+    testing::Values(
+        BadSpec{"name: 'cosin'", {"name is \"cosin\"", "cosine"}},
+        BadSpec{"period: 3", {"period is 3", "constant does not use it"}},
+        BadSpec{"name: 'cosine' factor: 0.5", {"factor is 0.5", "take step"}},
+        BadSpec{"name: 'step' period: 2 factor: 0.5 final_fraction: 0.1",
+                {"final_fraction is 0.1"}},
+        BadSpec{"name: 'inverse_square_root' total_steps: 5", {"total_steps is 5", "linear"}},
+        BadSpec{"name: 'step' factor: 0.5", {"period is 0"}},
+        BadSpec{"name: 'step' period: 2", {"factor is 0", "(0, 1]"}},
+        BadSpec{"name: 'step' period: 2 factor: 1.5", {"factor is 1.5"}},
+        BadSpec{"name: 'step' period: 2 factor: nan", {"factor is nan"}},
+        BadSpec{"name: 'linear' final_fraction: -0.5", {"final_fraction is -0.5", "[0, 1]"}},
+        BadSpec{"name: 'cosine' final_fraction: nan", {"final_fraction is nan"}},
+        BadSpec{"name: 'linear' warmup_steps: 5 total_steps: 5",
+                {"total_steps is 5", "warmup_steps, 5"}}));
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,221 @@
+#include "common/partition/dense_layout.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <queue>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kMaxElements = uint64_t{1} << 40;
+// Blocks start at multiples of this within their group where the limit allows: a cache line of f32.
+constexpr uint64_t kAlignElements = 16;
+
+absl::StatusOr<uint64_t> CheckedElements(const TensorSpec& tensor) {
+  bool empty = false;
+  for (int64_t extent : tensor.shape) {
+    if (extent < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has shape [",
+                                                     absl::StrJoin(tensor.shape, ", "),
+                                                     "]: extents must not be negative"));
+    }
+    if (extent == 0) empty = true;
+  }
+  if (empty) return 0;
+  uint64_t elements = 1;
+  for (int64_t extent : tensor.shape) {
+    if (static_cast<uint64_t>(extent) > kMaxElements / elements) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", tensor.name, " has shape [", absl::StrJoin(tensor.shape, ", "),
+                       "]: more than 2^40 elements, the most that one job may have"));
+    }
+    elements *= static_cast<uint64_t>(extent);
+  }
+  return elements;
+}
+
+absl::Status CheckOptions(const DenseLayout::Options& options) {
+  if (options.block_bytes == 0 || options.block_bytes % sizeof(float) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("block_bytes is ", options.block_bytes,
+                                                   ": it must be a positive multiple of 4"));
+  }
+  if (options.partitions == 0 || options.partitions > DenseLayout::kMaxPartitions) {
+    return absl::InvalidArgumentError(absl::StrCat("partitions is ", options.partitions,
+                                                   ": it must lie in [1, ",
+                                                   DenseLayout::kMaxPartitions, "]"));
+  }
+  return absl::OkStatus();
+}
+
+uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+// Checks everything about the tensors but the number of blocks.
+absl::Status CheckTensors(absl::Span<const TensorSpec> tensors) {
+  absl::flat_hash_map<absl::string_view, size_t> by_name;
+  std::vector<uint64_t> elements(tensors.size());
+  uint64_t total = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const TensorSpec& tensor = tensors[i];
+    if (tensor.name.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", i, " of ", tensors.size(),
+                                                     " has no name: names key checkpoints"));
+    }
+    if (const auto [it, added] = by_name.emplace(tensor.name, i); !added) {
+      return absl::InvalidArgumentError(absl::StrCat("tensors ", it->second, " and ", i,
+                                                     " are both named ", tensor.name,
+                                                     ": names must be unique in a job"));
+    }
+    MUSTER_ASSIGN_OR_RETURN(elements[i], CheckedElements(tensor));
+    if (!tensor.tied_to.empty()) continue;
+    total += elements[i];
+    if (total > kMaxElements) {
+      return absl::InvalidArgumentError(absl::StrCat("the tensors up to ", tensor.name, " have ",
+                                                     total,
+                                                     " elements: a job may have at most 2^40"));
+    }
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const TensorSpec& tensor = tensors[i];
+    if (tensor.tied_to.empty()) continue;
+    const auto owner = by_name.find(tensor.tied_to);
+    if (owner == by_name.end() || !tensors[owner->second].tied_to.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", tensor.name, " is tied to ", tensor.tied_to, ", which is ",
+                       owner == by_name.end() ? "not in the list" : "tied itself",
+                       ": tie it to a tensor with storage of its own"));
+    }
+    if (elements[owner->second] != elements[i]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor ", tensor.name, " has ", elements[i], " elements but is tied to ", tensor.tied_to,
+          ", which has ", elements[owner->second], ": tied tensors must be of equal size"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<DenseLayout> DenseLayout::Create(absl::Span<const TensorSpec> tensors,
+                                                Options options) {
+  MUSTER_RETURN_IF_ERROR(CheckOptions(options));
+  MUSTER_RETURN_IF_ERROR(CheckTensors(tensors));
+
+  // Each tensor adds at most one block to what its share of full blocks is, so this bounds the
+  // allocation below.
+  const uint64_t max_block_elements = options.block_bytes / sizeof(float);
+  uint64_t blocks = 0;
+  for (const TensorSpec& tensor : tensors) {
+    if (tensor.tied_to.empty()) {
+      blocks += CeilDivide(static_cast<uint64_t>(tensor.elements()), max_block_elements);
+    }
+  }
+  if (blocks > kMaxBlocks) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "block_bytes is ", options.block_bytes, ", which cuts the dense tensors into up to ",
+        blocks, " blocks: at most ", kMaxBlocks, " are allowed, so raise block_bytes"));
+  }
+
+  DenseLayout layout;
+  layout.Place(tensors, max_block_elements);
+  layout.Deal(options.partitions);
+  return layout;
+}
+
+void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block_elements) {
+  std::vector<int> order;
+  absl::flat_hash_map<absl::string_view, int> owners;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].tied_to.empty()) continue;
+    order.push_back(static_cast<int>(i));
+    owners.emplace(tensors[i].name, static_cast<int>(i));
+  }
+  const auto group = [&](int tensor) {
+    return std::pair(tensors[tensor].unit, !tensors[tensor].weight_decay);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return group(a) < group(b); });
+
+  tensor_offsets_.resize(tensors.size());
+  for (size_t first = 0; first < order.size();) {
+    const uint64_t group_begin = elements_;
+    size_t last = first;
+    for (; last < order.size() && group(order[last]) == group(order[first]); ++last) {
+      tensor_offsets_[order[last]] = elements_;
+      elements_ += static_cast<uint64_t>(tensors[order[last]].elements());
+    }
+
+    const uint64_t group_elements = elements_ - group_begin;
+    if (group_elements > 0) {
+      const uint64_t even =
+          CeilDivide(group_elements, CeilDivide(group_elements, max_block_elements));
+      const uint64_t aligned = CeilDivide(even, kAlignElements) * kAlignElements;
+      const uint64_t step = aligned <= max_block_elements ? aligned : even;
+      size_t next = first;
+      for (uint64_t begin = group_begin; begin < elements_; begin += step) {
+        Block block;
+        block.begin = begin;
+        block.end = std::min(begin + step, elements_);
+        block.unit = tensors[order[first]].unit;
+        block.weight_decay = tensors[order[first]].weight_decay;
+        while (true) {
+          const int tensor = order[next];
+          const uint64_t offset = tensor_offsets_[tensor];
+          const uint64_t end = offset + static_cast<uint64_t>(tensors[tensor].elements());
+          const uint64_t from = std::max(block.begin, offset);
+          const uint64_t to = std::min(block.end, end);
+          if (from < to) block.pieces.push_back({tensor, from - offset, to - offset});
+          if (end >= block.end) break;  // The next block may go on with this tensor.
+          ++next;
+        }
+        blocks_.push_back(std::move(block));
+      }
+    }
+    first = last;
+  }
+
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].tied_to.empty()) {
+      tensor_offsets_[i] = tensor_offsets_[owners.at(tensors[i].tied_to)];
+    }
+  }
+}
+
+void DenseLayout::Deal(uint32_t partitions) {
+  std::vector<uint32_t> order(blocks_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return blocks_[a].elements() > blocks_[b].elements();
+  });
+
+  // (elements so far, partition), least first.
+  using Load = std::pair<uint64_t, uint32_t>;
+  std::vector<Load> loads(partitions);
+  for (uint32_t p = 0; p < partitions; ++p) loads[p] = {0, p};
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> least(std::greater<>(),
+                                                                     std::move(loads));
+  for (uint32_t id : order) {
+    const auto [elements, partition] = least.top();
+    least.pop();
+    blocks_[id].partition = partition;
+    least.push({elements + blocks_[id].elements(), partition});
+  }
+
+  partition_blocks_.resize(partitions);
+  for (uint32_t id = 0; id < blocks_.size(); ++id) {
+    std::vector<uint32_t>& ids = partition_blocks_[blocks_[id].partition];
+    blocks_[id].index_in_partition = static_cast<uint32_t>(ids.size());
+    ids.push_back(id);
+  }
+}
+
+}  // namespace muster

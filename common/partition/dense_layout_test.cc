@@ -1,0 +1,250 @@
+#include "common/partition/dense_layout.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TensorSpec Tensor(std::string name, std::vector<int64_t> shape, uint32_t unit = 0,
+                  bool weight_decay = true) {
+  TensorSpec tensor;
+  tensor.name = std::move(name);
+  tensor.shape = std::move(shape);
+  tensor.unit = unit;
+  tensor.weight_decay = weight_decay;
+  return tensor;
+}
+
+TensorSpec Tied(std::string name, std::vector<int64_t> shape, std::string to) {
+  TensorSpec tensor = Tensor(std::move(name), std::move(shape));
+  tensor.tied_to = std::move(to);
+  return tensor;
+}
+
+std::vector<std::pair<uint64_t, uint64_t>> Bounds(const DenseLayout& layout) {
+  std::vector<std::pair<uint64_t, uint64_t>> bounds;
+  for (const DenseLayout::Block& block : layout.blocks()) {
+    bounds.emplace_back(block.begin, block.end);
+  }
+  return bounds;
+}
+
+// Everything the class promises, checked element by element against the list of tensors.
+void ExpectSound(const std::vector<TensorSpec>& tensors, const DenseLayout::Options& options) {
+  const absl::StatusOr<DenseLayout> created = DenseLayout::Create(tensors, options);
+  ASSERT_TRUE(created.ok()) << created.status();
+  const DenseLayout& layout = *created;
+
+  uint64_t elements = 0;
+  std::vector<std::vector<int>> covered(tensors.size());
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    covered[t].resize(tensors[t].elements());
+    elements += covered[t].size();
+  }
+  ASSERT_EQ(layout.elements(), elements);
+
+  uint64_t next = 0;
+  uint64_t largest = 0;
+  std::pair<uint32_t, bool> last_group = {0, false};
+  for (const DenseLayout::Block& block : layout.blocks()) {
+    ASSERT_EQ(block.begin, next);
+    ASSERT_LT(block.begin, block.end);
+    ASSERT_LE(block.elements() * sizeof(float), options.block_bytes);
+    next = block.end;
+    largest = std::max(largest, block.elements());
+    const std::pair<uint32_t, bool> group = {block.unit, !block.weight_decay};
+    ASSERT_LE(last_group, group);
+    last_group = group;
+
+    uint64_t at = block.begin;
+    for (const DenseLayout::Piece& piece : block.pieces) {
+      ASSERT_LT(piece.begin, piece.end);
+      ASSERT_EQ(layout.tensor_offset(piece.tensor) + piece.begin, at);
+      ASSERT_EQ(tensors[piece.tensor].unit, block.unit);
+      ASSERT_EQ(tensors[piece.tensor].weight_decay, block.weight_decay);
+      for (uint64_t i = piece.begin; i < piece.end; ++i) ++covered[piece.tensor].at(i);
+      at += piece.end - piece.begin;
+    }
+    ASSERT_EQ(at, block.end);
+  }
+  ASSERT_EQ(next, elements);
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    for (int count : covered[t]) ASSERT_EQ(count, 1) << tensors[t].name;
+  }
+
+  ASSERT_EQ(layout.partitions(), options.partitions);
+  std::vector<int> dealt(layout.blocks().size());
+  uint64_t least = elements, most = 0;
+  for (uint32_t p = 0; p < layout.partitions(); ++p) {
+    uint64_t load = 0;
+    uint32_t index = 0;
+    for (uint32_t id : layout.partition_blocks(p)) {
+      const DenseLayout::Block& block = layout.blocks()[id];
+      ASSERT_EQ(block.partition, p);
+      ASSERT_EQ(block.index_in_partition, index++);
+      if (index > 1) {
+        ASSERT_LT(layout.partition_blocks(p)[index - 2], id);
+      }
+      ++dealt[id];
+      load += block.elements();
+    }
+    least = std::min(least, load);
+    most = std::max(most, load);
+  }
+  for (int count : dealt) ASSERT_EQ(count, 1);
+  ASSERT_LE(most - least, largest);
+
+  const DenseLayout again = *DenseLayout::Create(tensors, options);
+  ASSERT_EQ(Bounds(again), Bounds(layout));
+  for (uint32_t p = 0; p < layout.partitions(); ++p) {
+    ASSERT_EQ(again.partition_blocks(p), layout.partition_blocks(p));
+  }
+}
+
+TEST(DenseLayoutTest, LaysOutTheExampleOfItsComment) {
+  const std::vector<TensorSpec> tensors = {Tensor("b", {2}, 0, false), Tensor("v", {3}, 1),
+                                           Tensor("w", {2, 3}, 0)};
+  const auto layout = DenseLayout::Create(tensors, {.block_bytes = 16, .partitions = 2});
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->tensor_offset(2), 0);
+  EXPECT_EQ(layout->tensor_offset(0), 6);
+  EXPECT_EQ(layout->tensor_offset(1), 8);
+  EXPECT_THAT(Bounds(*layout),
+              ElementsAre(std::pair(0, 3), std::pair(3, 6), std::pair(6, 8), std::pair(8, 11)));
+  EXPECT_THAT(layout->partition_blocks(0), ElementsAre(0, 3));
+  EXPECT_THAT(layout->partition_blocks(1), ElementsAre(1, 2));
+}
+
+TEST(DenseLayoutTest, KeepsItsPromisesOnRandomModels) {
+  std::mt19937 random(1);
+  const auto below = [&](uint32_t n) {
+    return std::uniform_int_distribution<uint32_t>(0, n - 1)(random);
+  };
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<TensorSpec> tensors;
+    const uint32_t count = below(12);
+    for (uint32_t t = 0; t < count; ++t) {
+      std::vector<int64_t> shape;
+      for (uint32_t dims = below(4); dims > 0; --dims) shape.push_back(below(14));
+      tensors.push_back(Tensor(absl::StrCat("t", t), shape, below(4), below(2) == 0));
+    }
+    const DenseLayout::Options options = {.block_bytes = 4 * (1 + below(200)),
+                                          .partitions = 1 + below(9)};
+    SCOPED_TRACE(absl::StrCat("trial ", trial));
+    ExpectSound(tensors, options);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(DenseLayoutTest, CutsEvenlyAtCacheLines) {
+  const auto layout =
+      DenseLayout::Create({Tensor("w", {1000, 300})}, {.block_bytes = 1 << 20, .partitions = 2});
+  ASSERT_TRUE(layout.ok());
+  EXPECT_THAT(Bounds(*layout), ElementsAre(std::pair(0, 150000), std::pair(150000, 300000)));
+}
+
+TEST(DenseLayoutTest, TensorsOfOneGroupShareBlocks) {
+  const auto layout = DenseLayout::Create({Tensor("a", {3}), Tensor("b", {5})}, {});
+  ASSERT_TRUE(layout.ok());
+  ASSERT_EQ(layout->blocks().size(), 1);
+  ASSERT_EQ(layout->blocks()[0].pieces.size(), 2);
+  EXPECT_EQ(layout->blocks()[0].pieces[1].tensor, 1);
+  EXPECT_EQ(layout->blocks()[0].pieces[1].end, 5);
+}
+
+TEST(DenseLayoutTest, ModelWithoutTensorsHasNoBlocks) {
+  const auto layout = DenseLayout::Create({}, {.partitions = 3});
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->elements(), 0);
+  EXPECT_THAT(layout->blocks(), IsEmpty());
+  ASSERT_EQ(layout->partitions(), 3);
+  EXPECT_THAT(layout->partition_blocks(2), IsEmpty());
+}
+
+TEST(DenseLayoutTest, ScalarHasOneElementAndEmptyTensorNone) {
+  const auto layout = DenseLayout::Create({Tensor("empty", {4, 0}), Tensor("scalar", {})}, {});
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->elements(), 1);
+  ASSERT_EQ(layout->blocks().size(), 1);
+  EXPECT_EQ(layout->blocks()[0].pieces.size(), 1);
+}
+
+TEST(DenseLayoutTest, TiedTensorIsWhereItsOwnerIs) {
+  const auto layout = DenseLayout::Create(
+      {Tied("out", {3, 2}, "in"), Tensor("first", {4}), Tensor("in", {2, 3})}, {});
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->elements(), 10);
+  EXPECT_EQ(layout->tensor_offset(0), 4);
+  EXPECT_EQ(layout->tensor_offset(2), 4);
+}
+
+TEST(DenseLayoutTest, CostDoesNotGrowWithElements) {
+  // 2^38 elements: anything that touched each would not end.
+  const auto layout = DenseLayout::Create({Tensor("w", {1 << 19, 1 << 19})}, {.partitions = 64});
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->blocks().size(), DenseLayout::kMaxBlocks);
+}
+
+struct BadCase {
+  std::string what;
+  std::vector<TensorSpec> tensors;
+  DenseLayout::Options options;
+  std::vector<std::string> message;
+};
+
+class DenseLayoutErrorTest : public testing::TestWithParam<BadCase> {};
+
+TEST_P(DenseLayoutErrorTest, NamesFieldAndValue) {
+  const auto layout = DenseLayout::Create(GetParam().tensors, GetParam().options);
+  ASSERT_EQ(layout.status().code(), absl::StatusCode::kInvalidArgument);
+  for (const std::string& part : GetParam().message) {
+    EXPECT_THAT(std::string(layout.status().message()), HasSubstr(part));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DenseLayoutErrorTest,
+    testing::Values(
+        BadCase{"NoName", {Tensor("a", {1}), Tensor("", {1})}, {}, {"tensor 1 of 2", "no name"}},
+        BadCase{"SameName", {Tensor("a", {1}), Tensor("a", {2})}, {}, {"0 and 1", "named a"}},
+        BadCase{"Negative", {Tensor("a", {2, -3})}, {}, {"tensor a", "[2, -3]"}},
+        BadCase{"NegativeBesideZero", {Tensor("a", {0, -3})}, {}, {"tensor a", "[0, -3]"}},
+        BadCase{"Overflow",
+                {Tensor("a", {int64_t{1} << 62, int64_t{1} << 62, 16})},
+                {},
+                {"tensor a", "2^40"}},
+        BadCase{"TooManyTogether",
+                {Tensor("a", {int64_t{1} << 40}), Tensor("b", {1})},
+                {},
+                {"up to b", "2^40"}},
+        BadCase{"BlockBytesZero", {}, {.block_bytes = 0}, {"block_bytes is 0"}},
+        BadCase{"BlockBytesOdd", {}, {.block_bytes = 6}, {"block_bytes is 6", "multiple of 4"}},
+        BadCase{"NoPartition", {}, {.partitions = 0}, {"partitions is 0"}},
+        BadCase{"ManyPartitions", {}, {.partitions = 1 << 17}, {"partitions is 131072"}},
+        BadCase{"ManyBlocks",
+                {Tensor("a", {1 << 21})},
+                {.block_bytes = 4},
+                {"block_bytes is 4", "2097152 blocks", "raise"}},
+        BadCase{"TieToNothing", {Tied("a", {1}, "b")}, {}, {"tensor a", "tied to b", "not in"}},
+        BadCase{"TieToItself", {Tied("a", {1}, "a")}, {}, {"tensor a", "tied itself"}},
+        BadCase{"TieOfOtherSize",
+                {Tensor("a", {3}), Tied("b", {2}, "a")},
+                {},
+                {"tensor b has 2", "which has 3"}}),
+    [](const testing::TestParamInfo<BadCase>& info) { return info.param.what; });
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,226 @@
+#include "common/partition/schema.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
+#include "common/base/status_macros.h"
+#include "common/optim/optimizer.h"
+#include "common/optim/schedule.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "proto/schema.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kMaxNameBytes = 256;
+// A row must fit a message many times over.
+constexpr uint32_t kMaxDim = 1 << 16;
+
+v1::Initializer ToProto(const Initializer& initializer) {
+  v1::Initializer proto;
+  switch (initializer.kind) {
+    case Initializer::Kind::kConstant:
+      proto.set_kind(v1::Initializer::CONSTANT);
+      break;
+    case Initializer::Kind::kUniform:
+      proto.set_kind(v1::Initializer::UNIFORM);
+      break;
+    case Initializer::Kind::kNormal:
+      proto.set_kind(v1::Initializer::NORMAL);
+      break;
+  }
+  proto.set_scale(initializer.scale);
+  proto.set_value(initializer.value);
+  return proto;
+}
+
+Initializer FromProto(const v1::Initializer& proto) {
+  Initializer initializer;
+  if (proto.kind() == v1::Initializer::UNIFORM) initializer.kind = Initializer::Kind::kUniform;
+  if (proto.kind() == v1::Initializer::NORMAL) initializer.kind = Initializer::Kind::kNormal;
+  initializer.scale = proto.scale();
+  initializer.value = proto.value();
+  return initializer;
+}
+
+absl::Status CheckName(const std::string& field, const std::string& name,
+                       absl::flat_hash_set<std::string>& names) {
+  if (name.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".name is empty: names key checkpoints and initial values"));
+  }
+  if (name.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".name has ", name.size(), " bytes: at most ", kMaxNameBytes, " are allowed"));
+  }
+  for (char c : name) {
+    if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ".name is \"", absl::CHexEscape(name),
+                       "\": only printable ASCII without spaces is allowed"));
+    }
+  }
+  if (!names.insert(name).second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".name is \"", name,
+                     "\", which an earlier tensor or table has: names must be unique in a job"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInitializer(const std::string& field, const v1::Initializer& initializer) {
+  switch (initializer.kind()) {
+    case v1::Initializer::CONSTANT:
+      if (!std::isfinite(initializer.value())) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            field, ".initializer.value is ", initializer.value(), ": it must be a finite number"));
+      }
+      return absl::OkStatus();
+    case v1::Initializer::UNIFORM:
+    case v1::Initializer::NORMAL:
+      if (!std::isfinite(initializer.scale()) || initializer.scale() < 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(field, ".initializer.scale is ", initializer.scale(),
+                         ": it must be a finite number of at least 0"));
+      }
+      return absl::OkStatus();
+    default:
+      return absl::InvalidArgumentError(absl::StrCat(field, ".initializer.kind is ",
+                                                     static_cast<int>(initializer.kind()),
+                                                     ": it must be CONSTANT, UNIFORM or NORMAL"));
+  }
+}
+
+absl::Status CheckTables(const v1::TablesSchema& schema) {
+  absl::flat_hash_set<std::string> names;
+  for (int i = 0; i < schema.tensors_size(); ++i) {
+    const v1::TensorSchema& tensor = schema.tensors(i);
+    const std::string field = absl::StrCat("schema.tensors[", i, "]");
+    MUSTER_RETURN_IF_ERROR(CheckName(field, tensor.name(), names));
+    // A tied tensor's values are those of its owner.
+    if (!tensor.tied_to().empty()) continue;
+    MUSTER_RETURN_IF_ERROR(
+        CheckInitializer(absl::StrCat(field, " (", tensor.name(), ")"), tensor.initializer()));
+  }
+  for (int i = 0; i < schema.sparse_size(); ++i) {
+    const v1::SparseTableSchema& table = schema.sparse(i);
+    const std::string field = absl::StrCat("schema.sparse[", i, "]");
+    MUSTER_RETURN_IF_ERROR(CheckName(field, table.name(), names));
+    const std::string named = absl::StrCat(field, " (", table.name(), ")");
+    if (table.dim() == 0 || table.dim() > kMaxDim) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(named, ".dim is ", table.dim(), ": it must lie in [1, ", kMaxDim, "]"));
+    }
+    MUSTER_RETURN_IF_ERROR(CheckInitializer(named, table.initializer()));
+  }
+  if (names.empty()) {
+    return absl::InvalidArgumentError(
+        "schema has neither tensors nor sparse tables: a job needs at least one");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckClipping(const v1::ClippingSpec& clipping) {
+  const std::pair<const char*, float> fields[] = {{"by_value", clipping.by_value()},
+                                                  {"by_global_norm", clipping.by_global_norm()}};
+  for (const auto& [name, value] : fields) {
+    if (!std::isfinite(value) || value < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("schema.clipping.", name, " is ", value,
+                       ": it must be a finite number above 0, or 0 for none"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DenseLayout> Layout(const v1::TablesSchema& schema) {
+  return DenseLayout::Create(TablesFromSchema(schema).tensors, {.block_bytes = schema.block_bytes(),
+                                                                .partitions = schema.partitions()});
+}
+
+absl::Status InSchema(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("schema: ", status.message()));
+}
+
+}  // namespace
+
+void SetTables(absl::Span<const TensorSpec> tensors, absl::Span<const SparseTableSpec> sparse,
+               v1::TablesSchema& schema) {
+  schema.clear_tensors();
+  schema.clear_sparse();
+  for (const TensorSpec& tensor : tensors) {
+    v1::TensorSchema& proto = *schema.add_tensors();
+    proto.set_name(tensor.name);
+    proto.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+    *proto.mutable_initializer() = ToProto(tensor.initializer);
+    proto.set_unit(tensor.unit);
+    proto.set_weight_decay(tensor.weight_decay);
+    proto.set_tied_to(tensor.tied_to);
+  }
+  for (const SparseTableSpec& table : sparse) {
+    v1::SparseTableSchema& proto = *schema.add_sparse();
+    proto.set_name(table.name);
+    proto.set_dim(table.dim);
+    *proto.mutable_initializer() = ToProto(table.initializer);
+    proto.set_weight_decay(table.weight_decay);
+  }
+}
+
+absl::Status ValidateSchema(const v1::TablesSchema& schema) {
+  MUSTER_RETURN_IF_ERROR(CheckTables(schema));
+  MUSTER_RETURN_IF_ERROR(InSchema(Layout(schema).status()));
+  MUSTER_RETURN_IF_ERROR(
+      InSchema(CreateOptimizer(schema.optimizer(), Granularity::kElements).status()));
+  MUSTER_RETURN_IF_ERROR(InSchema(ValidateSchedule(schema.schedule())));
+  return CheckClipping(schema.clipping());
+}
+
+Tables TablesFromSchema(const v1::TablesSchema& schema) {
+  Tables tables;
+  for (const v1::TensorSchema& proto : schema.tensors()) {
+    TensorSpec tensor;
+    tensor.name = proto.name();
+    tensor.shape.assign(proto.shape().begin(), proto.shape().end());
+    tensor.initializer = FromProto(proto.initializer());
+    tensor.unit = proto.unit();
+    tensor.weight_decay = proto.weight_decay();
+    tensor.tied_to = proto.tied_to();
+    tables.tensors.push_back(std::move(tensor));
+  }
+  for (const v1::SparseTableSchema& proto : schema.sparse()) {
+    SparseTableSpec table;
+    table.name = proto.name();
+    table.dim = proto.dim();
+    table.initializer = FromProto(proto.initializer());
+    table.weight_decay = proto.weight_decay();
+    tables.sparse.push_back(std::move(table));
+  }
+  return tables;
+}
+
+DenseLayout LayoutFromSchema(const v1::TablesSchema& schema) { return *Layout(schema); }
+
+uint64_t SchemaFingerprint(const v1::TablesSchema& schema) {
+  // Fields that a newer client sent and this build does not know must not tell two schemas apart
+  // that act alike.
+  v1::TablesSchema known = schema;
+  known.DiscardUnknownFields();
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    known.SerializeToCodedStream(&coded);
+  }
+  return Fingerprint(bytes);
+}
+
+}  // namespace muster

@@ -1,0 +1,46 @@
+#ifndef MUSTER_COMMON_PARTITION_SCHEMA_H_
+#define MUSTER_COMMON_PARTITION_SCHEMA_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/tensor_spec.h"
+
+namespace muster {
+
+namespace v1 {
+class TablesSchema;
+}  // namespace v1
+
+// A job's tables as the code uses them. Table 0 is the dense one, table i is sparse[i - 1].
+struct Tables {
+  std::vector<TensorSpec> tensors;
+  std::vector<SparseTableSpec> sparse;
+};
+
+// Replaces the tensors and sparse tables of `schema`. What servers need not know stays behind:
+// storage and master dtype (servers keep f32) and placements.
+void SetTables(absl::Span<const TensorSpec> tensors, absl::Span<const SparseTableSpec> sparse,
+               v1::TablesSchema& schema);
+
+// Checks a schema that any client may have sent, whole: tables, partitions, block size, optimizer,
+// schedule, clipping. InvalidArgument names the field, its value and what would be right.
+absl::Status ValidateSchema(const v1::TablesSchema& schema);
+
+// The tables of a schema. REQUIRES: ValidateSchema(schema).ok().
+Tables TablesFromSchema(const v1::TablesSchema& schema);
+
+// The dense table's layout. REQUIRES: ValidateSchema(schema).ok().
+DenseLayout LayoutFromSchema(const v1::TablesSchema& schema);
+
+// Equal for equal schemas, whoever wrote them; a change to any field that the schema knows changes
+// it.
+uint64_t SchemaFingerprint(const v1::TablesSchema& schema);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PARTITION_SCHEMA_H_

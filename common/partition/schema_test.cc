@@ -1,0 +1,192 @@
+#include "common/partition/schema.h"
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/schema.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+v1::TablesSchema GoodSchema() {
+  v1::TablesSchema schema;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        tensors {
+          name: "w"
+          shape: [ 4, 3 ]
+          initializer { kind: UNIFORM scale: 0.5 }
+          unit: 2
+          weight_decay: true
+        }
+        tensors {
+          name: "b"
+          shape: 3
+          initializer { kind: CONSTANT value: 0.25 }
+        }
+        tensors { name: "w_again" shape: 12 tied_to: "w" }
+        sparse {
+          name: "rows"
+          dim: 16
+          initializer { kind: NORMAL scale: 0.01 }
+          weight_decay: true
+        }
+        partitions: 4
+        block_bytes: 1024
+        optimizer { name: "adam" learning_rate: 0.001 }
+        schedule { name: "cosine" warmup_steps: 10 }
+        clipping { by_value: 1 }
+        seed: 5
+        total_steps: 100
+      )pb",
+      &schema));
+  return schema;
+}
+
+TEST(SchemaTest, ValidSchemaIsAccepted) {
+  EXPECT_EQ(ValidateSchema(GoodSchema()), absl::OkStatus());
+}
+
+TEST(SchemaTest, SparseTablesAloneAreEnough) {
+  v1::TablesSchema schema = GoodSchema();
+  schema.clear_tensors();
+  EXPECT_EQ(ValidateSchema(schema), absl::OkStatus());
+  EXPECT_EQ(LayoutFromSchema(schema).elements(), 0);
+}
+
+TEST(SchemaTest, TablesComeThroughBothWays) {
+  const Tables tables = TablesFromSchema(GoodSchema());
+  ASSERT_EQ(tables.tensors.size(), 3);
+  EXPECT_EQ(tables.tensors[0].name, "w");
+  EXPECT_THAT(tables.tensors[0].shape, ElementsAre(4, 3));
+  EXPECT_EQ(tables.tensors[0].initializer.kind, Initializer::Kind::kUniform);
+  EXPECT_EQ(tables.tensors[0].initializer.scale, 0.5f);
+  EXPECT_EQ(tables.tensors[0].unit, 2);
+  EXPECT_TRUE(tables.tensors[0].weight_decay);
+  EXPECT_EQ(tables.tensors[1].initializer.kind, Initializer::Kind::kConstant);
+  EXPECT_EQ(tables.tensors[1].initializer.value, 0.25f);
+  EXPECT_FALSE(tables.tensors[1].weight_decay);
+  EXPECT_EQ(tables.tensors[2].tied_to, "w");
+  ASSERT_EQ(tables.sparse.size(), 1);
+  EXPECT_EQ(tables.sparse[0].name, "rows");
+  EXPECT_EQ(tables.sparse[0].dim, 16);
+  EXPECT_EQ(tables.sparse[0].initializer.kind, Initializer::Kind::kNormal);
+  EXPECT_TRUE(tables.sparse[0].weight_decay);
+
+  v1::TablesSchema again = GoodSchema();
+  again.add_tensors()->set_name("replaced");
+  SetTables(tables.tensors, tables.sparse, again);
+  const Tables back = TablesFromSchema(again);
+  ASSERT_EQ(back.tensors.size(), 3);
+  EXPECT_EQ(back.tensors[0].initializer.scale, 0.5f);
+  EXPECT_EQ(back.tensors[2].tied_to, "w");
+  EXPECT_EQ(back.sparse[0].initializer.kind, Initializer::Kind::kNormal);
+  EXPECT_EQ(again.optimizer().name(), "adam");
+  EXPECT_EQ(ValidateSchema(again), absl::OkStatus());
+}
+
+TEST(SchemaTest, LayoutIsThatOfItsTensors) {
+  const DenseLayout layout = LayoutFromSchema(GoodSchema());
+  EXPECT_EQ(layout.partitions(), 4);
+  EXPECT_EQ(layout.elements(), 15);
+  EXPECT_EQ(layout.tensor_offset(0), 3);
+  EXPECT_EQ(layout.tensor_offset(2), 3);
+}
+
+TEST(SchemaTest, FingerprintTellsSchemasApartAndNothingElse) {
+  const v1::TablesSchema schema = GoodSchema();
+  const uint64_t fingerprint = SchemaFingerprint(schema);
+  v1::TablesSchema same;
+  ASSERT_TRUE(same.ParseFromString(schema.SerializeAsString()));
+  EXPECT_EQ(SchemaFingerprint(same), fingerprint);
+  // A field from a newer client: number 100, varint 1.
+  ASSERT_TRUE(same.MergeFromString(std::string("\xa0\x06\x01", 3)));
+  EXPECT_EQ(SchemaFingerprint(same), fingerprint);
+
+  v1::TablesSchema other = schema;
+  other.set_seed(6);
+  EXPECT_NE(SchemaFingerprint(other), fingerprint);
+  other = schema;
+  other.mutable_tensors(1)->set_weight_decay(true);
+  EXPECT_NE(SchemaFingerprint(other), fingerprint);
+}
+
+struct BadCase {
+  std::string what;
+  std::function<void(v1::TablesSchema&)> spoil;
+  std::vector<std::string> message;
+};
+
+class SchemaErrorTest : public testing::TestWithParam<BadCase> {};
+
+TEST_P(SchemaErrorTest, NamesFieldAndValue) {
+  v1::TablesSchema schema = GoodSchema();
+  GetParam().spoil(schema);
+  const absl::Status status = ValidateSchema(schema);
+  ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  for (const std::string& part : GetParam().message) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+  }
+}
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SchemaErrorTest,
+    testing::Values(
+        BadCase{"Nothing",
+                [](auto& s) {
+                  s.clear_tensors();
+                  s.clear_sparse();
+                },
+                {"neither tensors nor sparse tables"}},
+        BadCase{"NoName",
+                [](auto& s) { s.mutable_tensors(1)->clear_name(); },
+                {"tensors[1].name is empty"}},
+        BadCase{"LongName",
+                [](auto& s) { s.mutable_sparse(0)->set_name(std::string(300, 'x')); },
+                {"sparse[0].name has 300 bytes", "256"}},
+        BadCase{"NameWithNewline",
+                [](auto& s) { s.mutable_tensors(0)->set_name("a\nb"); },
+                {"tensors[0].name", "a\\nb", "printable"}},
+        BadCase{"TableNamedLikeTensor",
+                [](auto& s) { s.mutable_sparse(0)->set_name("w"); },
+                {"sparse[0].name is \"w\"", "unique"}},
+        BadCase{"NoInitializer",
+                [](auto& s) { s.mutable_tensors(0)->clear_initializer(); },
+                {"tensors[0] (w).initializer.kind is 0", "CONSTANT"}},
+        BadCase{"NanValue",
+                [](auto& s) { s.mutable_tensors(1)->mutable_initializer()->set_value(kNan); },
+                {"tensors[1] (b).initializer.value is nan"}},
+        BadCase{"NegativeScale",
+                [](auto& s) { s.mutable_sparse(0)->mutable_initializer()->set_scale(-1); },
+                {"sparse[0] (rows).initializer.scale is -1"}},
+        BadCase{"NoDim",
+                [](auto& s) { s.mutable_sparse(0)->set_dim(0); },
+                {"sparse[0] (rows).dim is 0", "[1, 65536]"}},
+        BadCase{"NegativeExtent",
+                [](auto& s) { s.mutable_tensors(0)->set_shape(1, -3); },
+                {"tensor w", "[4, -3]"}},
+        BadCase{"NoPartitions", [](auto& s) { s.set_partitions(0); }, {"partitions is 0"}},
+        BadCase{"BlockBytes", [](auto& s) { s.set_block_bytes(10); }, {"block_bytes is 10"}},
+        BadCase{"Optimizer",
+                [](auto& s) { s.mutable_optimizer()->set_name("adamm"); },
+                {"optimizer.name is \"adamm\"", "adamw"}},
+        BadCase{"Schedule",
+                [](auto& s) { s.mutable_schedule()->set_name("cosin"); },
+                {"schedule.name is \"cosin\"", "cosine"}},
+        BadCase{"Clipping",
+                [](auto& s) { s.mutable_clipping()->set_by_global_norm(-2); },
+                {"clipping.by_global_norm is -2"}}),
+    [](const testing::TestParamInfo<BadCase>& info) { return info.param.what; });
+
+}  // namespace
+}  // namespace muster

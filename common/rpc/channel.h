@@ -1,0 +1,53 @@
+#ifndef MUSTER_COMMON_RPC_CHANNEL_H_
+#define MUSTER_COMMON_RPC_CHANNEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace grpc {
+class Channel;
+class ChannelCredentials;
+class ClientContext;
+class ServerBuilder;
+class ServerCredentials;
+}  // namespace grpc
+
+namespace muster {
+
+// Largest message that any of our channels and servers takes. A larger one ends its call with
+// RESOURCE_EXHAUSTED, whose message names both sizes; senders cut tensors well below it (1 to 4 MiB
+// move fastest).
+inline constexpr int64_t kMaxMessageBytes = 64 << 20;
+
+// The one place where credentials are chosen. Today all traffic is plain text.
+std::shared_ptr<grpc::ChannelCredentials> ClientCredentials();
+std::shared_ptr<grpc::ServerCredentials> ServerSideCredentials();
+
+// Whether a channel may use a connection that the process has to the same address already.
+enum class ConnectionSharing { kShared, kOwn };
+
+// A channel to `address` (host:port) with our message limit and keepalive, so that a peer that
+// vanished without closing is noticed within half a minute. Connects lazily, reconnects by itself,
+// and never repeats a call by itself: repeating is for those who know that the call may be repeated
+// (see retry.h).
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           ConnectionSharing sharing = ConnectionSharing::kShared);
+
+// Sets the same limits on a server, and makes it answer gRPC's standard health and reflection
+// services. Call before BuildAndStart; the process keeps both services on for all its servers.
+void ConfigureServer(grpc::ServerBuilder& builder);
+
+// Gives the call `timeout` from now. Every unary call gets one.
+void SetDeadline(grpc::ClientContext& context, absl::Duration timeout);
+
+// "host:port" of an address to listen on, once the port that was chosen for port 0 is known.
+// Returns `address` unchanged where it has a port of its own.
+std::string WithPort(absl::string_view address, int port);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_RPC_CHANNEL_H_

@@ -1,0 +1,33 @@
+#ifndef MUSTER_COMMON_RPC_RPC_STATUS_H_
+#define MUSTER_COMMON_RPC_RPC_STATUS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+
+namespace grpc {
+class Status;
+}  // namespace grpc
+
+namespace muster {
+
+// Statuses on the wire and in replies. All three forms number their codes alike; a number outside
+// the known range becomes UNKNOWN.
+absl::Status FromGrpc(const grpc::Status& status);
+grpc::Status ToGrpc(const absl::Status& status);
+absl::Status FromCode(int code, absl::string_view message);
+
+// How long to wait before repeating a refused operation: carried beside the status of a
+// RESOURCE_EXHAUSTED answer.
+absl::Status WithRetryAfter(absl::Status status, absl::Duration wait);
+absl::optional<absl::Duration> RetryAfter(const absl::Status& status);
+
+// The status with "`context`: " before its message. Keeps code and retry time; OK stays OK.
+absl::Status Annotate(const absl::Status& status, absl::string_view context);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_RPC_RPC_STATUS_H_

@@ -1,0 +1,55 @@
+#include "common/rpc/shutdown_signal.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+namespace muster {
+namespace {
+
+sigset_t Signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+}  // namespace
+
+ShutdownSignal::ShutdownSignal() {
+  const sigset_t signals = Signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+ShutdownSignal::~ShutdownSignal() {
+  const sigset_t signals = Signals();
+  // One that came after the wait has done its work: let through, it would kill the process instead
+  // of ending it.
+  const timespec at_once = {};
+  while (sigtimedwait(&signals, nullptr, &at_once) > 0) {
+  }
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+std::string ShutdownSignal::Wait() {
+  const sigset_t signals = Signals();
+  int signal = 0;
+  sigwait(&signals, &signal);
+  absl::MutexLock lock(&mutex_);
+  return reason_.empty() ? strsignal(signal) : reason_;
+}
+
+void ShutdownSignal::Trigger(std::string reason) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (reason_.empty()) reason_ = std::move(reason);
+  }
+  // Blocked in all threads, it stays pending until somebody waits.
+  kill(getpid(), SIGTERM);
+}
+
+}  // namespace muster

@@ -1,0 +1,34 @@
+#ifndef MUSTER_COMMON_RPC_SHUTDOWN_SIGNAL_H_
+#define MUSTER_COMMON_RPC_SHUTDOWN_SIGNAL_H_
+
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace muster {
+
+// Turns SIGTERM and SIGINT into the end of a wait on the main thread, so that nothing ever runs in
+// a signal handler. Make one at the start of main, before any thread: it blocks both signals for
+// the caller and all that it starts. Processes that are spawned inherit the block unless they are
+// given a signal mask of their own (POSIX_SPAWN_SETSIGMASK).
+class ShutdownSignal {
+ public:
+  ShutdownSignal();
+  // Lets the signals through again.
+  ~ShutdownSignal();
+
+  // Blocks until a signal or Trigger; returns which, for the log. At most one thread waits.
+  std::string Wait() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Ends the wait, also one that begins later. Thread-safe.
+  void Trigger(std::string reason) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  absl::Mutex mutex_;
+  std::string reason_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_RPC_SHUTDOWN_SIGNAL_H_

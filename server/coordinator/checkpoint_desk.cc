@@ -1,0 +1,135 @@
+#include "server/coordinator/checkpoint_desk.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "server/coordinator/job_state_machine.h"
+
+namespace muster {
+
+CheckpointDesk::CheckpointDesk(JobTable& jobs, CheckpointKeeper& keeper, Executor& logic,
+                               Executor& disk, const Clock& clock, CoordinatorMetrics& metrics)
+    : jobs_(jobs), keeper_(keeper), logic_(logic), disk_(disk), clock_(clock), metrics_(metrics) {}
+
+void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request,
+                            Call<v1::CommitCheckpointReply> call) {
+  for (const v1::CheckpointRecord& checkpoint : job.record.checkpoints()) {
+    if (checkpoint.clock() == request.clock()) {
+      call.done(v1::CommitCheckpointReply());
+      return;
+    }
+  }
+  if (!job.record.checkpoints().empty() &&
+      request.clock() < job.record.checkpoints().rbegin()->clock()) {
+    call.done(absl::InvalidArgumentError(
+        absl::StrCat("checkpoint of job ", job.id(), " at clock ", request.clock(),
+                     " comes after that at clock ", job.record.checkpoints().rbegin()->clock())));
+    return;
+  }
+  job.commit_calls.push_back(std::move(call));
+  const std::pair<uint64_t, uint64_t> which(request.task().generation(), request.clock());
+  if (job.committing == which) return;
+  job.committing = which;
+  disk_.Post([this, request] {
+    auto folder = keeper_.Complete(request, clock_.Wall());
+    logic_.Post([this, request, folder = std::move(folder)]() mutable {
+      Completed(request, std::move(folder));
+    });
+  });
+}
+
+void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
+                               absl::StatusOr<std::string> folder) {
+  Job* job = jobs_.Find(request.task().job_id());
+  // Whoever waited has been told when the job ended or went on to another generation.
+  const std::pair<uint64_t, uint64_t> which(request.task().generation(), request.clock());
+  if (job == nullptr || job->committing != which) return;
+  job->committing.reset();
+  if (!IsActive(job->record.state()) || job->record.generation() != which.first) return;
+  std::vector<std::string> dropped;
+  const absl::Status status =
+      folder.ok() ? Record(*job, request.clock(), *folder, dropped) : folder.status();
+  for (auto& call : std::exchange(job->commit_calls, {})) {
+    if (status.ok()) {
+      call.done(v1::CommitCheckpointReply());
+    } else {
+      call.done(status);
+    }
+  }
+  if (dropped.empty()) return;
+  disk_.Post([this, dropped] {
+    // What cannot be removed now goes with the job.
+    for (const std::string& uri : dropped) keeper_.RemoveCheckpoint(uri).IgnoreError();
+  });
+}
+
+absl::Status CheckpointDesk::Record(Job& job, uint64_t clock, const std::string& folder,
+                                    std::vector<std::string>& dropped) {
+  JobChange change{.record = job.record};
+  auto& checkpoints = *change.record.mutable_checkpoints();
+  v1::CheckpointRecord* added = checkpoints.Add();
+  added->set_clock(clock);
+  added->set_uri(folder);
+  const int keep = job.record.spec().checkpoint().keep();
+  for (int i = 0; checkpoints.size() > keep && i < checkpoints.size() - keep;) {
+    // A generation may have to read its starting point until it ends.
+    if (checkpoints[i].uri() == job.record.restore_uri() ||
+        IsNeededElsewhere(job, checkpoints[i].uri())) {
+      ++i;
+      continue;
+    }
+    dropped.push_back(checkpoints[i].uri());
+    checkpoints.erase(checkpoints.begin() + i);
+  }
+  change.events.push_back(absl::StrCat("checkpoint at clock ", clock));
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  metrics_.checkpoints.Add();
+  return absl::OkStatus();
+}
+
+bool CheckpointDesk::IsNeededElsewhere(const Job& job, const std::string& uri) const {
+  for (const auto& [number, other] : jobs_.jobs()) {
+    if (other.get() != &job && !IsFinal(other->record.state()) &&
+        other->record.initial_uri() == uri) {
+      return true;
+    }
+  }
+  return false;
+}
+
+absl::Status CheckpointDesk::CheckRemovable(const Job& job) const {
+  if (!IsFinal(job.record.state())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job.id(), " is ", v1::JobState_Name(job.record.state()), "; cancel it first"));
+  }
+  for (const auto& [number, other] : jobs_.jobs()) {
+    if (other.get() == &job || IsFinal(other->record.state())) continue;
+    if (other->record.spec().initial_weights() == job.id()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", other->id(), " starts from the weights of job ", job.id(),
+                       "; delete it when that one has ended"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void CheckpointDesk::RemoveJob(Job& job, std::function<void(absl::Status)> done) {
+  // From here on nobody may start from it. Its files go first: a crash in between leaves a job that
+  // can be deleted again, not files that nobody knows.
+  job.removing = true;
+  disk_.Post([this, id = job.id(), done = std::move(done)]() mutable {
+    absl::Status removed = keeper_.RemoveJob(id);
+    logic_.Post(
+        [this, id = std::move(id), removed = std::move(removed), done = std::move(done)]() mutable {
+          Job* job = jobs_.Find(id);
+          if (job != nullptr) {
+            job->removing = false;
+            if (removed.ok()) removed = jobs_.Remove(*job);
+          }
+          if (done != nullptr) done(removed);
+        });
+  });
+}
+
+}  // namespace muster

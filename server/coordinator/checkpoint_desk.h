@@ -1,0 +1,57 @@
+#ifndef MUSTER_SERVER_COORDINATOR_CHECKPOINT_DESK_H_
+#define MUSTER_SERVER_COORDINATOR_CHECKPOINT_DESK_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/clock.h"
+#include "proto/task_service.pb.h"
+#include "server/coordinator/call.h"
+#include "server/coordinator/checkpoint_keeper.h"
+#include "server/coordinator/coordinator_metrics.h"
+#include "server/coordinator/executor.h"
+#include "server/coordinator/job_table.h"
+
+namespace muster {
+
+// Has the disk work on checkpoints done on a thread of its own, and takes its results back to the
+// logic thread, where all else here runs. A checkpoint exists for a job once its record says so,
+// which is after its manifest is on disk.
+class CheckpointDesk {
+ public:
+  // All references outlive it, and what it posted has run before it goes.
+  CheckpointDesk(JobTable& jobs, CheckpointKeeper& keeper, Executor& logic, Executor& disk,
+                 const Clock& clock, CoordinatorMetrics& metrics);
+
+  // Completes a checkpoint and then drops those beyond the job's `keep`. A repeat joins the one
+  // under way; one that the record knows already is answered at once. REQUIRES: the caller is the
+  // job's slot 0.
+  void Commit(Job& job, const v1::CommitCheckpointRequest& request,
+              Call<v1::CommitCheckpointReply> call);
+
+  // Removes an ended job with its checkpoints, then calls `done` (may be null) on the logic thread.
+  // A repeat while it is under way is answered when that one is done.
+  void RemoveJob(Job& job, std::function<void(absl::Status)> done);
+
+  // FAILED_PRECONDITION: another job that has not ended starts from this job's checkpoints.
+  absl::Status CheckRemovable(const Job& job) const;
+
+ private:
+  void Completed(const v1::CommitCheckpointRequest& request, absl::StatusOr<std::string> folder);
+  absl::Status Record(Job& job, uint64_t clock, const std::string& folder,
+                      std::vector<std::string>& dropped);
+  bool IsNeededElsewhere(const Job& job, const std::string& uri) const;
+
+  JobTable& jobs_;
+  CheckpointKeeper& keeper_;
+  Executor& logic_;
+  Executor& disk_;
+  const Clock& clock_;
+  CoordinatorMetrics& metrics_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_CHECKPOINT_DESK_H_

@@ -1,0 +1,95 @@
+#include "server/coordinator/cluster_room.h"
+
+#include <algorithm>
+
+#include "server/coordinator/job_state_machine.h"
+
+namespace muster {
+namespace {
+
+uint64_t BytesOf(const Member& member) {
+  return member.record.memory_bytes() == 0 ? kUnlimitedBytes : member.record.memory_bytes();
+}
+
+uint64_t Left(uint64_t bytes, uint64_t reserved) {
+  if (bytes == kUnlimitedBytes) return bytes;
+  return bytes - std::min(bytes, reserved);
+}
+
+void AddMember(const Member& member, const Reserved& reserved, ClusterRoom& room) {
+  const v1::DaemonRecord& record = member.record;
+  const uint64_t bytes = BytesOf(member);
+  if (member.kind() == v1::WORKER) {
+    room.workers.push_back({.id = record.id(),
+                            .incarnation = record.incarnation(),
+                            .slots = record.slots(),
+                            .free_slots = record.slots() - std::min(record.slots(), reserved.slots),
+                            .bytes = bytes,
+                            .free_bytes = Left(bytes, reserved.bytes)});
+  } else {
+    room.servers.push_back({.id = record.id(),
+                            .incarnation = record.incarnation(),
+                            .address = record.address(),
+                            .bytes = bytes,
+                            .free_bytes = Left(bytes, reserved.bytes)});
+  }
+}
+
+}  // namespace
+
+std::map<std::string, Reserved> ReservedBy(const JobTable& jobs, const Membership& members) {
+  std::map<std::string, Reserved> reserved;
+  for (const auto& [number, job] : jobs.jobs()) {
+    const v1::JobRecord& record = job->record;
+    if (!IsActive(record.state())) continue;
+    for (const v1::SlotRecord& slot : record.slots()) {
+      if (slot.done() || slot.worker_id().empty()) continue;
+      if (!members.Holds(slot.worker_id(), slot.worker_incarnation())) continue;
+      Reserved& worker = reserved[slot.worker_id()];
+      ++worker.slots;
+      worker.bytes += BytesPerSlot(record);
+    }
+    // A server that is away keeps its share: the job waits for it, or is about to let go.
+    for (const v1::ServerRecord& server : record.servers()) {
+      reserved[server.server_id()].bytes += server.reserved_bytes();
+    }
+  }
+  return reserved;
+}
+
+ClusterRoom RoomOf(const JobTable& jobs, const Membership& members) {
+  const std::map<std::string, Reserved> reserved = ReservedBy(jobs, members);
+  ClusterRoom room;
+  for (const auto& [id, member] : members.members()) {
+    if (!member.live || !member.heard) continue;
+    const auto it = reserved.find(id);
+    AddMember(member, it == reserved.end() ? Reserved{} : it->second, room);
+  }
+  return room;
+}
+
+ClusterRoom WholeRoomOf(const Membership& members) {
+  ClusterRoom room;
+  for (const auto& [id, member] : members.members()) {
+    if (member.live) AddMember(member, Reserved{}, room);
+  }
+  return room;
+}
+
+Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {
+  Demand demand{.slots = record.spec().workers(),
+                .bytes_per_slot = BytesPerSlot(record),
+                .servers = record.spec().servers(),
+                .partitions = record.spec().update().partitions(),
+                .server_bytes = record.predicted_server_bytes()};
+  for (const auto& [server, dropping] : jobs.drops()) {
+    if (dropping.contains(record.job_id())) demand.excluded_servers.insert(server);
+  }
+  return demand;
+}
+
+uint64_t BytesPerSlot(const v1::JobRecord& record) {
+  return record.predicted_worker_bytes() / std::max<uint64_t>(record.spec().workers(), 1);
+}
+
+}  // namespace muster

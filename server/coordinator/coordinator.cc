@@ -1,0 +1,87 @@
+#include "server/coordinator/coordinator.h"
+
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "server/coordinator/job_state_machine.h"
+
+namespace muster {
+namespace {
+
+// Progress that a restart may lose.
+constexpr absl::Duration kProgressInterval = absl::Seconds(5);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(JobStore& store,
+                                                                 CheckpointKeeper& keeper,
+                                                                 const Clock& clock,
+                                                                 Executor& logic, Executor& disk,
+                                                                 CoordinatorOptions options) {
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<JobTable> table,
+      JobTable::Load(store, clock,
+                     {.max_log_bytes = options.max_log_bytes, .identity = options.identity}));
+  return std::unique_ptr<Coordinator>(
+      new Coordinator(std::move(table), keeper, clock, logic, disk, std::move(options)));
+}
+
+Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keeper,
+                         const Clock& clock, Executor& logic, Executor& disk,
+                         CoordinatorOptions options)
+    : options_(std::move(options)),
+      clock_(clock),
+      table_(std::move(table)),
+      members_(options_.lease),
+      lifecycle_(*table_, members_, clock, metrics_),
+      scheduler_(*table_, members_, clock, metrics_),
+      checkpoints_(*table_, keeper, logic, disk, clock, metrics_),
+      daemon_requests_(*table_, members_, lifecycle_, clock, metrics_,
+                       {options_.advertised_address, keeper.root()}),
+      task_requests_(*table_, lifecycle_, checkpoints_, clock),
+      job_requests_(*table_, members_, lifecycle_, checkpoints_, clock, metrics_, options_) {
+  for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {
+    members_.Restore(daemon, clock.Monotonic());
+  }
+}
+
+absl::Status Coordinator::Settle() {
+  const absl::Status status = scheduler_.Run();
+  if (!status.ok()) metrics_.store_errors.Add();
+  daemon_requests_.AnswerChanged();
+  task_requests_.AnswerChanged();
+  job_requests_.AnswerChanged();
+  return status;
+}
+
+absl::Status Coordinator::Tick() {
+  absl::Status status = daemon_requests_.ExpireLeases(options_.forget_daemons_after).status();
+  // What was lost is found again here if it could not be stored when it was noticed.
+  for (const auto& [number, job] : table_->jobs()) status.Update(lifecycle_.Reconcile(*job));
+  job_requests_.Retire();
+  status.Update(SaveProgress());
+  status.Update(Settle());
+  return status;
+}
+
+absl::Status Coordinator::SaveProgress() {
+  const absl::Duration now = clock_.Monotonic();
+  for (const auto& [number, job] : table_->jobs()) {
+    if (!job->progress_unsaved || !IsActive(job->record.state()) ||
+        now - job->progress_stored < kProgressInterval) {
+      continue;
+    }
+    MUSTER_RETURN_IF_ERROR(table_->SaveProgress(*job));
+  }
+  return absl::OkStatus();
+}
+
+void Coordinator::Shutdown() {
+  const absl::Status status =
+      absl::UnavailableError("the coordinator is shutting down; try again when it is back");
+  daemon_requests_.AnswerAll(status);
+  job_requests_.AnswerAll(status);
+  for (const auto& [number, job] : table_->jobs()) job->AnswerAll(status);
+}
+
+}  // namespace muster

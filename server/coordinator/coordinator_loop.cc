@@ -1,0 +1,94 @@
+#include "server/coordinator/coordinator_loop.h"
+
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+namespace {
+
+// How late leases and deadlines may be noticed.
+constexpr absl::Duration kTick = absl::Milliseconds(50);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoordinatorLoop>> CoordinatorLoop::Create(
+    JobStore& store, CheckpointKeeper& keeper, const Clock& clock, CoordinatorOptions options,
+    Trouble trouble) {
+  std::unique_ptr<CoordinatorLoop> loop(new CoordinatorLoop(keeper, std::move(trouble)));
+  // The logic thread sees this through the queue's lock: it runs nothing before the first post.
+  MUSTER_ASSIGN_OR_RETURN(loop->coordinator_,
+                          Coordinator::Create(store, keeper, clock, *loop->logic_, *loop->disk_,
+                                              std::move(options)));
+  loop->ticker_ = std::thread([loop = loop.get()] { loop->RunTicks(); });
+  return loop;
+}
+
+CoordinatorLoop::CoordinatorLoop(CheckpointKeeper& keeper, Trouble trouble)
+    : keeper_(keeper),
+      trouble_(std::move(trouble)),
+      logic_(std::make_unique<ThreadExecutor>()),
+      disk_(std::make_unique<ThreadExecutor>()),
+      exports_(std::make_unique<ThreadExecutor>()) {}
+
+CoordinatorLoop::~CoordinatorLoop() {
+  if (coordinator_ != nullptr) Shutdown();
+  exports_.reset();
+  disk_.reset();
+  logic_.reset();
+}
+
+void CoordinatorLoop::Post(std::function<void(Coordinator&)> work) {
+  logic_->Post([this, work = std::move(work)] {
+    work(*coordinator_);
+    if (shut_down_) {
+      coordinator_->Shutdown();
+    } else {
+      Note(coordinator_->Settle());
+    }
+  });
+}
+
+void CoordinatorLoop::PostExport(std::function<void(const CheckpointKeeper&)> work) {
+  exports_->Post([this, work = std::move(work)] { work(keeper_); });
+}
+
+void CoordinatorLoop::Shutdown() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return;
+    stopping_ = true;
+  }
+  if (ticker_.joinable()) ticker_.join();
+  absl::Notification done;
+  logic_->Post([&] {
+    shut_down_ = true;
+    coordinator_->Shutdown();
+    done.Notify();
+  });
+  done.WaitForNotification();
+}
+
+void CoordinatorLoop::RunTicks() {
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kTick)) return;
+    }
+    // One tick at a time: a slow disk must not pile them up.
+    absl::Notification ticked;
+    logic_->Post([&] {
+      Note(coordinator_->Tick());
+      ticked.Notify();
+    });
+    ticked.WaitForNotification();
+  }
+}
+
+void CoordinatorLoop::Note(const absl::Status& status) {
+  if (!status.ok() && status != last_trouble_) trouble_(status);
+  last_trouble_ = status;
+}
+
+}  // namespace muster

@@ -1,0 +1,71 @@
+#ifndef MUSTER_SERVER_COORDINATOR_COORDINATOR_LOOP_H_
+#define MUSTER_SERVER_COORDINATOR_COORDINATOR_LOOP_H_
+
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/clock.h"
+#include "server/coordinator/checkpoint_keeper.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/coordinator_options.h"
+#include "server/coordinator/executor.h"
+#include "server/coordinator/job_store.h"
+
+namespace muster {
+
+// The coordinator's threads: one for its logic, one that ticks, one for checkpoints, one for exports. Thread-safe.
+class CoordinatorLoop {
+ public:
+  // Told of what the store or a tick failed at, once per change of the message; called on the logic thread.
+  using Trouble = std::function<void(const absl::Status&)>;
+
+  // Store, keeper and clock outlive the loop. Errors are the store's.
+  static absl::StatusOr<std::unique_ptr<CoordinatorLoop>> Create(JobStore& store,
+                                                                 CheckpointKeeper& keeper,
+                                                                 const Clock& clock,
+                                                                 CoordinatorOptions options,
+                                                                 Trouble trouble);
+  // Shuts down, and runs what is still queued.
+  ~CoordinatorLoop();
+
+  // Runs `work` on the logic thread and settles what follows from it. Never blocks.
+  void Post(std::function<void(Coordinator&)> work);
+
+  // Runs `work`, which may block, on the thread for exports.
+  void PostExport(std::function<void(const CheckpointKeeper&)> work);
+
+  // Answers all parked calls, now and from now on at once, with UNAVAILABLE. Returns when that is done. Idempotent.
+  void Shutdown();
+
+ private:
+  CoordinatorLoop(CheckpointKeeper& keeper, Trouble trouble);
+
+  void RunTicks();
+  void Note(const absl::Status& status);
+
+  const CheckpointKeeper& keeper_;
+  const Trouble trouble_;
+
+  absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // Logic thread only.
+  std::unique_ptr<Coordinator> coordinator_;
+  bool shut_down_ = false;
+  absl::Status last_trouble_;
+
+  // In the order in which they may go: exports and disk work post to the logic thread.
+  std::unique_ptr<ThreadExecutor> logic_;
+  std::unique_ptr<ThreadExecutor> disk_;
+  std::unique_ptr<ThreadExecutor> exports_;
+  std::thread ticker_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_COORDINATOR_LOOP_H_

@@ -1,0 +1,195 @@
+// muster-coordinator: keeps the jobs of a cluster, decides who runs them, and recovers them when something is lost.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <random>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/local_storage.h"
+#include "common/rpc/announce_address.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/shutdown_signal.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "server/coordinator/cluster_service.h"
+#include "server/coordinator/coordinator_loop.h"
+#include "server/coordinator/job_service.h"
+#include "server/coordinator/rocksdb_job_store.h"
+#include "server/coordinator/storage_checkpoint_keeper.h"
+#include "server/coordinator/task_service.h"
+
+namespace muster {
+namespace {
+
+constexpr char kProgram[] = "muster-coordinator";
+// Part of the 5 seconds that a daemon has to stop.
+constexpr std::chrono::seconds kDrainTimeout(2);
+
+struct Flags {
+  std::string listen = "0.0.0.0:7070";
+  std::string advertise;
+  std::string data_dir;
+  std::string checkpoint_root;
+  std::string address_file;
+  int lease_ms = 5000;
+  size_t keep_jobs = 100;
+  size_t max_jobs = 1000;
+  uint64_t log_bytes = 4 << 20;
+};
+
+void Log(const std::string& line) {
+  absl::FPrintF(stderr, "%s %s: %s\n",
+                absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()), kProgram,
+                line);
+}
+
+int Fail(const absl::Status& status) {
+  Log(std::string(status.message()));
+  return EXIT_FAILURE;
+}
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--listen", flags.listen,
+                 "HOST:PORT to listen on; port 0 takes a free one. The address is printed on "
+                 "standard output once the coordinator listens.")
+      ->capture_default_str();
+  app.add_option("--advertise", flags.advertise,
+                 "HOST:PORT under which tasks reach the coordinator. Default: the address listened "
+                 "on, with the machine's name in place of 0.0.0.0 or [::].");
+  app.add_option("--data-dir", flags.data_dir,
+                 "Folder for jobs, events and logs; made if need be. One of another program, or of "
+                 "a newer release, is refused.")
+      ->required();
+  app.add_option("--checkpoint-root", flags.checkpoint_root,
+                 "URI under which all checkpoints are kept, the same for all daemons: "
+                 "file:///PATH or an absolute path, on a file system that all of them share. "
+                 "Default: the folder checkpoints in the data folder.");
+  app.add_option("--lease-ms", flags.lease_ms,
+                 "Milliseconds that a daemon may be silent before its work goes to others. Short "
+                 "leases notice deaths soon, long ones forgive pauses.")
+      ->capture_default_str()
+      ->check(CLI::Range(100, 3600000));
+  app.add_option("--keep-jobs", flags.keep_jobs,
+                 "Finished jobs to keep; older ones are deleted with checkpoints, logs and events.")
+      ->capture_default_str();
+  app.add_option("--max-jobs", flags.max_jobs,
+                 "Jobs that may wait or run at once; further ones are refused.")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--log-bytes", flags.log_bytes,
+                 "Bytes of log to keep per job, such as 4MiB; older text is dropped.")
+      ->capture_default_str()
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--address-file", flags.address_file,
+                 "File to write the address listened on to, for whoever starts the coordinator.");
+}
+
+std::string AdvertisedAddress(const Flags& flags, const std::string& listening) {
+  if (!flags.advertise.empty()) {
+    return WithPort(flags.advertise, std::atoi(listening.substr(listening.rfind(':') + 1).c_str()));
+  }
+  const bool any = absl::StartsWith(listening, "0.0.0.0:") || absl::StartsWith(listening, "[::]:");
+  char name[256] = "localhost";
+  if (!any || gethostname(name, sizeof(name) - 1) != 0) return listening;
+  return absl::StrCat(name, listening.substr(listening.rfind(':')));
+}
+
+// Where checkpoints go, probed, so that a bad root shows now and not at the first checkpoint.
+absl::StatusOr<std::string> CheckpointRoot(const Flags& flags, CheckpointStorage& storage) {
+  std::string root = flags.checkpoint_root;
+  if (root.empty()) {
+    std::error_code error;
+    root = std::filesystem::absolute(flags.data_dir, error).lexically_normal() / "checkpoints";
+    if (error) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot tell where ", flags.data_dir, " lies: ", error.message()));
+    }
+  }
+  MUSTER_RETURN_IF_ERROR(ProbeStorage(storage, root));
+  return root;
+}
+
+int Run(const Flags& flags) {
+  ShutdownSignal shutdown;
+  // Jobs have a folder of their own, so that nothing else in the data folder is mistaken for theirs.
+  auto store = RocksDbJobStore::Open(flags.data_dir + "/jobs");
+  if (!store.ok()) return Fail(store.status());
+  LocalStorage storage;
+  auto root = CheckpointRoot(flags, storage);
+  if (!root.ok()) return Fail(root.status());
+  StorageCheckpointKeeper keeper(storage, *root);
+
+  RealClock clock;
+  CoordinatorOptions options;
+  options.lease = absl::Milliseconds(flags.lease_ms);
+  options.finished_jobs_kept = flags.keep_jobs;
+  options.max_unfinished_jobs = flags.max_jobs;
+  options.max_log_bytes = flags.log_bytes;
+  options.identity = std::random_device()();
+
+  grpc::ServerBuilder builder;
+  ConfigureServer(builder);
+  int port = 0;
+  builder.AddListeningPort(flags.listen, ServerSideCredentials(), &port);
+  auto loop = CoordinatorLoop::Create(**store, keeper, clock, options, [](const absl::Status& s) {
+    Log(absl::StrCat("cannot go on, tried again soon: ", s.message()));
+  });
+  if (!loop.ok()) return Fail(loop.status());
+  // Orders name our address, which is known once we listen: nothing runs before this first piece of work has it.
+  std::promise<std::string> address;
+  (*loop)->Post([known = address.get_future().share()](Coordinator& coordinator) {
+    coordinator.daemons().SetAddress(known.get());
+  });
+  const auto jobs = MakeJobService(**loop);
+  const auto cluster = MakeClusterService(**loop);
+  const auto tasks = MakeTaskService(**loop);
+  for (grpc::Service* service : {jobs.get(), cluster.get(), tasks.get()}) {
+    builder.RegisterService(service);
+  }
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) {
+    address.set_value("");
+    return Fail(absl::UnavailableError(absl::StrCat(
+        "cannot listen on ", flags.listen, ": the port may be in use or the host not be ours")));
+  }
+  const std::string listening = WithPort(flags.listen, port);
+  address.set_value(AdvertisedAddress(flags, listening));
+  if (absl::Status status = AnnounceAddress(kProgram, listening, flags.address_file);
+      !status.ok()) {
+    return Fail(status);
+  }
+  Log(absl::StrCat("stopping: ", shutdown.Wait()));
+  (*loop)->Shutdown();
+  server->Shutdown(std::chrono::system_clock::now() + kDrainTimeout);
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Coordinator of a Muster cluster: keeps its jobs, places them on workers and servers, and "
+      "recovers them. Stops cleanly on SIGTERM; running tasks go on and find it again. Answers "
+      "gRPC's health and reflection services.",
+      muster::kProgram);
+  muster::Flags flags;
+  muster::AddFlags(app, flags);
+  CLI11_PARSE(app, argc, argv);
+  return muster::Run(flags);
+}

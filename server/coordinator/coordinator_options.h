@@ -1,0 +1,31 @@
+#ifndef MUSTER_SERVER_COORDINATOR_COORDINATOR_OPTIONS_H_
+#define MUSTER_SERVER_COORDINATOR_COORDINATOR_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace muster {
+
+struct CoordinatorOptions {
+  // How long a daemon may be silent. Short ones notice deaths soon, long ones forgive pauses.
+  absl::Duration lease = absl::Seconds(5);
+  // Where tasks reach the coordinator, host:port.
+  std::string advertised_address;
+  // Finished jobs kept, newest first; older ones are deleted with their checkpoints.
+  size_t finished_jobs_kept = 100;
+  // Jobs that may wait or run at once; more are refused.
+  size_t max_unfinished_jobs = 1000;
+  // Of log text kept per job.
+  uint64_t max_log_bytes = 4 << 20;
+  // Daemons that are gone are shown for this long.
+  absl::Duration forget_daemons_after = absl::Hours(1);
+  // Random, for a new store: part of its jobs' ids.
+  uint32_t identity = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_COORDINATOR_OPTIONS_H_

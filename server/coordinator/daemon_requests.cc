@@ -1,0 +1,208 @@
+#include "server/coordinator/daemon_requests.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "server/coordinator/job_state_machine.h"
+
+namespace muster {
+namespace {
+
+// Text of one append that is taken; the rest of a longer one is dropped.
+constexpr size_t kMaxAppendBytes = 1 << 20;
+constexpr int kDropAcknowledgements = 2;
+
+}  // namespace
+
+DaemonRequests::DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle,
+                               const Clock& clock, CoordinatorMetrics& metrics,
+                               OrderContext context)
+    : jobs_(jobs),
+      members_(members),
+      lifecycle_(lifecycle),
+      clock_(clock),
+      metrics_(metrics),
+      context_(std::move(context)) {}
+
+void DaemonRequests::SetAddress(std::string address) {
+  context_.coordinator_address = std::move(address);
+  orders_.clear();
+}
+
+absl::StatusOr<v1::RegisterDaemonReply> DaemonRequests::Register(
+    const v1::RegisterDaemonRequest& request) {
+  const absl::Duration now = clock_.Monotonic();
+  MUSTER_ASSIGN_OR_RETURN(const Membership::Admission admission,
+                          members_.Admit(request, jobs_.next_incarnation(), now));
+  MUSTER_RETURN_IF_ERROR(jobs_.PutDaemon(admission.record));
+  members_.Commit(admission, now);
+  if (admission.replaces_live) {
+    metrics_.daemons_lost.Add();
+    MUSTER_RETURN_IF_ERROR(Lost(request.id()));
+  }
+  v1::RegisterDaemonReply reply;
+  reply.set_incarnation(admission.record.incarnation());
+  reply.set_lease_ms(absl::ToInt64Milliseconds(members_.lease()));
+  return reply;
+}
+
+absl::Status DaemonRequests::Lost(const std::string& id) {
+  // An earlier self's parked call must not get the next one's orders.
+  if (auto node = parked_.extract(id); !node.empty()) {
+    node.mapped().call.done(absl::AbortedError(
+        absl::StrCat("daemon ", id, " was replaced or lost its lease; register again")));
+  }
+  metrics_.Forget(id);
+  told_to_drop_.erase(id);
+  absl::Status status;
+  for (const auto& [number, job] : jobs_.jobs()) status.Update(lifecycle_.Reconcile(*job));
+  return status;
+}
+
+void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::HeartbeatReply> call) {
+  const absl::Duration now = clock_.Monotonic();
+  if (absl::Status status = members_.Renew(request.id(), request.incarnation(), now);
+      !status.ok()) {
+    call.done(status);
+    return;
+  }
+  metrics_.heartbeats.Add();
+  metrics_.SetSamples(request.id(), {request.metrics().begin(), request.metrics().end()});
+  absl::Status status = AcknowledgeDrops(request);
+  for (const v1::TaskReport& report : request.tasks()) {
+    status.Update(TakeReport(request.id(), request.incarnation(), report));
+  }
+  if (request.leaving() && status.ok()) {
+    status = jobs_.RemoveDaemon(request.id());
+    members_.Leave(request.id(), request.incarnation(), now);
+    status.Update(Lost(request.id()));
+    if (status.ok()) {
+      call.done(v1::HeartbeatReply());
+      return;
+    }
+  }
+  if (!status.ok()) {
+    // Reports come again with the next heartbeat.
+    metrics_.store_errors.Add();
+    call.done(absl::UnavailableError(
+        absl::StrCat("the coordinator could not store what was reported: ", status.message())));
+    return;
+  }
+  if (auto node = parked_.extract(request.id()); !node.empty()) {
+    node.mapped().call.done(absl::CancelledError("a later heartbeat came"));
+  }
+  // A call that is parked longer than a third of the lease would put the lease at risk.
+  const absl::Duration poll = std::min(absl::Milliseconds(request.poll_ms()), members_.lease() / 3);
+  parked_[request.id()] = {.incarnation = request.incarnation(),
+                           .seen_version = request.seen_orders_version(),
+                           .deadline = now + poll,
+                           .call = std::move(call)};
+}
+
+absl::Status DaemonRequests::AcknowledgeDrops(const v1::HeartbeatRequest& request) {
+  const auto it = told_to_drop_.find(request.id());
+  if (it == told_to_drop_.end() ||
+      it->second.orders_version != request.seen_orders_version()) {
+    return absl::OkStatus();
+  }
+  // A server that knows its orders may still be carrying them out; by its next heartbeat, a poll later, it has.
+  if (++it->second.acknowledged < kDropAcknowledgements) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(jobs_.ClearDrops(request.id(), it->second.jobs));
+  told_to_drop_.erase(it);
+  return absl::OkStatus();
+}
+
+absl::Status DaemonRequests::TakeReport(const std::string& daemon_id, uint64_t daemon_incarnation,
+                                        const v1::TaskReport& report) {
+  Job* job = jobs_.Find(report.job_id());
+  if (job == nullptr || !IsActive(job->record.state()) || report.slot() >= job->slots() ||
+      report.generation() != job->record.generation()) {
+    return absl::OkStatus();
+  }
+  const v1::SlotRecord& holder = job->record.slots(report.slot());
+  if (holder.done() || holder.incarnation() != report.incarnation() ||
+      holder.worker_id() != daemon_id || holder.worker_incarnation() != daemon_incarnation) {
+    return absl::OkStatus();
+  }
+  switch (report.state()) {
+    case v1::TaskReport::RUNNING:
+      if (!job->tasks[report.slot()].running) ++job->status_version;
+      job->tasks[report.slot()].running = true;
+      return absl::OkStatus();
+    case v1::TaskReport::ENDED:
+      return lifecycle_.TaskEnded(*job, report.slot(), report.code(), report.message());
+    case v1::TaskReport::DIED:
+      return lifecycle_.TaskDied(*job, report.slot(), report.message());
+    default:
+      return absl::OkStatus();
+  }
+}
+
+absl::StatusOr<v1::AppendLogsReply> DaemonRequests::AppendLogs(
+    const v1::AppendLogsRequest& request) {
+  Job* job = jobs_.Find(request.job_id());
+  if (job == nullptr || job->removing) {
+    return absl::NotFoundError(absl::StrCat("job ", request.job_id(), " is gone; drop its log"));
+  }
+  const absl::string_view text = absl::string_view(request.text()).substr(0, kMaxAppendBytes);
+  MUSTER_RETURN_IF_ERROR(jobs_.AppendLog(*job, text));
+  return v1::AppendLogsReply();
+}
+
+absl::StatusOr<bool> DaemonRequests::ExpireLeases(absl::Duration forget_after) {
+  const std::vector<std::string> lost = members_.Expire(clock_.Monotonic(), forget_after);
+  absl::Status status;
+  for (const std::string& id : lost) {
+    metrics_.daemons_lost.Add();
+    status.Update(jobs_.RemoveDaemon(id));
+    status.Update(Lost(id));
+  }
+  if (!status.ok()) return status;
+  return !lost.empty();
+}
+
+const v1::HeartbeatReply& DaemonRequests::OrdersFor(const Member& member) {
+  Orders& orders = orders_[member.record.id()];
+  if (orders.table_version != jobs_.version() ||
+      orders.incarnation != member.record.incarnation()) {
+    orders = {jobs_.version(), member.record.incarnation(), OrdersOf(member, jobs_, context_)};
+  }
+  return orders.reply;
+}
+
+void DaemonRequests::AnswerChanged() {
+  const absl::Duration now = clock_.Monotonic();
+  for (auto it = parked_.begin(); it != parked_.end();) {
+    Parked& parked = it->second;
+    const Member* member = members_.Find(it->first);
+    if (parked.call.gone()) {
+      members_.Disconnected(it->first, parked.incarnation);
+      parked.call.done(absl::CancelledError("the caller is gone"));
+    } else if (member == nullptr || !members_.Holds(it->first, parked.incarnation)) {
+      parked.call.done(absl::AbortedError(
+          absl::StrCat("daemon ", it->first, " lost its lease; register again")));
+    } else {
+      const v1::HeartbeatReply& orders = OrdersFor(*member);
+      if (orders.orders_version() == parked.seen_version && now < parked.deadline) {
+        ++it;
+        continue;
+      }
+      Drops& drops = told_to_drop_[it->first];
+      if (drops.orders_version != orders.orders_version()) {
+        drops = {.orders_version = orders.orders_version(),
+                 .jobs = {orders.drop_jobs().begin(), orders.drop_jobs().end()}};
+      }
+      parked.call.done(orders);
+    }
+    it = parked_.erase(it);
+  }
+}
+
+void DaemonRequests::AnswerAll(const absl::Status& status) {
+  for (auto& [id, parked] : std::exchange(parked_, {})) parked.call.done(status);
+}
+
+}  // namespace muster

@@ -1,0 +1,86 @@
+#ifndef MUSTER_SERVER_COORDINATOR_DAEMON_REQUESTS_H_
+#define MUSTER_SERVER_COORDINATOR_DAEMON_REQUESTS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "proto/cluster_service.pb.h"
+#include "server/coordinator/call.h"
+#include "server/coordinator/coordinator_metrics.h"
+#include "server/coordinator/job_lifecycle.h"
+#include "server/coordinator/job_table.h"
+#include "server/coordinator/membership.h"
+#include "server/coordinator/orders.h"
+
+namespace muster {
+
+// ClusterService's calls, without gRPC; see proto/cluster_service.proto for meaning and errors.
+// Logic thread only. After each call the owner runs the scheduler and then AnswerChanged.
+class DaemonRequests {
+ public:
+  // All references outlive it.
+  DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle, const Clock& clock,
+                 CoordinatorMetrics& metrics, OrderContext context);
+
+  // Where tasks reach the coordinator, once it listens. Orders before that say what the options said.
+  void SetAddress(std::string address);
+
+  absl::StatusOr<v1::RegisterDaemonReply> Register(const v1::RegisterDaemonRequest& request);
+  // Takes reports at once, and parks the call until there are other orders or poll_ms passed.
+  void Heartbeat(const v1::HeartbeatRequest& request, Call<v1::HeartbeatReply> call);
+  absl::StatusOr<v1::AppendLogsReply> AppendLogs(const v1::AppendLogsRequest& request);
+
+  // Ends leases that ran out. True: some did.
+  absl::StatusOr<bool> ExpireLeases(absl::Duration forget_after);
+
+  // Answers the heartbeats whose orders changed, whose time is up, or whose caller is gone.
+  void AnswerChanged();
+  void AnswerAll(const absl::Status& status);
+
+ private:
+  struct Parked {
+    uint64_t incarnation = 0;
+    uint64_t seen_version = 0;
+    absl::Duration deadline;
+    Call<v1::HeartbeatReply> call;
+  };
+  // Orders as they were computed last.
+  struct Orders {
+    uint64_t table_version = 0;
+    uint64_t incarnation = 0;
+    v1::HeartbeatReply reply;
+  };
+
+  absl::Status TakeReport(const std::string& daemon_id, uint64_t daemon_incarnation,
+                          const v1::TaskReport& report);
+  absl::Status AcknowledgeDrops(const v1::HeartbeatRequest& request);
+  absl::Status Lost(const std::string& id);
+  const v1::HeartbeatReply& OrdersFor(const Member& member);
+
+  JobTable& jobs_;
+  Membership& members_;
+  JobLifecycle& lifecycle_;
+  const Clock& clock_;
+  CoordinatorMetrics& metrics_;
+  OrderContext context_;
+  std::map<std::string, Parked> parked_;
+  std::map<std::string, Orders> orders_;
+  // What each server was told to drop last.
+  struct Drops {
+    uint64_t orders_version = 0;
+    std::set<std::string> jobs;
+    // Heartbeats since that knew these orders.
+    int acknowledged = 0;
+  };
+  std::map<std::string, Drops> told_to_drop_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_DAEMON_REQUESTS_H_

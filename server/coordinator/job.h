@@ -1,0 +1,88 @@
+#ifndef MUSTER_SERVER_COORDINATOR_JOB_H_
+#define MUSTER_SERVER_COORDINATOR_JOB_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "proto/job_record.pb.h"
+#include "proto/task_service.pb.h"
+#include "server/coordinator/call.h"
+#include "server/coordinator/evaluation_gatherer.h"
+#include "server/coordinator/job_log.h"
+#include "server/coordinator/progress_tracker.h"
+#include "server/coordinator/rendezvous.h"
+
+namespace muster {
+
+// What is known of a slot's present task, beyond the record.
+struct TaskView {
+  // Its daemon says that it runs.
+  bool running = false;
+  // It has called since its incarnation, or the last recovery, began.
+  bool heard = false;
+  // No task is started in the slot earlier than this.
+  absl::Duration not_before = -absl::InfiniteDuration();
+};
+
+// A job in the coordinator's memory. The record is the durable part and changes through JobTable
+// only; all else is lost with the process and told again by daemons and tasks. Logic thread only.
+struct Job {
+  struct ShardMapCall {
+    uint32_t slot = 0;
+    uint64_t min_version = 0;
+    absl::Duration deadline;
+    Call<v1::ShardMap> call;
+  };
+
+  Job(v1::JobRecord stored, uint64_t max_log_bytes);
+
+  const std::string& id() const { return record.job_id(); }
+  uint32_t slots() const { return record.spec().workers(); }
+
+  // Answers the parked calls of one slot's task, or of all, with an error.
+  void AnswerSlot(uint32_t slot, const absl::Status& status);
+  void AnswerAll(const absl::Status& status);
+  // Answers those whose callers are gone.
+  void DropGoneCalls();
+
+  v1::JobRecord record;
+  std::vector<TaskView> tasks;
+  ProgressTracker progress;
+  Rendezvous rendezvous;
+  EvaluationGatherer evaluation;
+  JobLog log;
+  std::deque<v1::JobEvent> events;
+  uint64_t next_event = 0;
+
+  // Why it does not go on, if so.
+  std::string waiting_for;
+  // Servers whose return it waits for.
+  std::set<std::string> missing_servers;
+  // Its checkpoints are being removed, and it goes with them.
+  bool removing = false;
+  // Grows with whatever its status shows.
+  uint64_t status_version = 1;
+  // Progress reached the store at this time; something came since.
+  absl::Duration progress_stored;
+  bool progress_unsaved = false;
+
+  // Parked calls, by slot.
+  std::map<uint32_t, Call<v1::RendezvousReply>> rendezvous_calls;
+  std::map<uint32_t, Call<v1::ReportEvaluationReply>> evaluation_calls;
+  std::vector<ShardMapCall> shard_map_calls;
+  // Generation and clock of the checkpoint whose manifest is being written, and who waits for it.
+  std::optional<std::pair<uint64_t, uint64_t>> committing;
+  std::vector<Call<v1::CommitCheckpointReply>> commit_calls;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_JOB_H_

@@ -1,0 +1,65 @@
+#ifndef MUSTER_SERVER_COORDINATOR_JOB_LIFECYCLE_H_
+#define MUSTER_SERVER_COORDINATOR_JOB_LIFECYCLE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "common/base/clock.h"
+#include "server/coordinator/coordinator_metrics.h"
+#include "server/coordinator/job_table.h"
+#include "server/coordinator/membership.h"
+#include "server/coordinator/recovery.h"
+
+namespace muster {
+
+// Moves jobs through their states after they are placed: what happens when tasks meet, end, die, or
+// lose their daemons. Every decision is committed to the table first; only then are parked calls
+// answered and may orders follow from it. All calls are idempotent, so what could not be stored is
+// simply tried again when the same thing is noticed next. Logic thread only.
+class JobLifecycle {
+ public:
+  // All references outlive it.
+  JobLifecycle(JobTable& jobs, const Membership& members, const Clock& clock,
+               CoordinatorMetrics& metrics);
+
+  // Compares the job with the live daemons and starts recovery for what was lost.
+  absl::Status Reconcile(Job& job);
+
+  // All slots of the generation came together.
+  absl::Status Met(Job& job, const v1::RendezvousRecord& met);
+
+  // The slot's present task called, having closed `clock` clocks; a recovering job may thereby be
+  // whole again.
+  absl::Status Heard(Job& job, uint32_t slot, uint64_t clock);
+
+  // The slot's present task ended by itself: well (code 0), or not.
+  absl::Status TaskEnded(Job& job, uint32_t slot, int code, absl::string_view message);
+  // … or died.
+  absl::Status TaskDied(Job& job, uint32_t slot, absl::string_view message);
+
+  absl::Status Fail(Job& job, const std::string& message);
+  // A job that ended stays as it is.
+  absl::Status Cancel(Job& job, const std::string& reason);
+
+ private:
+  absl::Status RecoverServers(Job& job, const Losses& losses, JobChange& change);
+  absl::Status GoBack(Job& job, const std::string& why);
+  absl::Status Respawn(Job& job, uint32_t slot, absl::string_view why);
+  absl::Status MaybeSucceed(Job& job);
+  absl::Status Finish(Job& job, v1::JobState state, const std::string& message,
+                      const std::string& event);
+  // Whether every slot has a task that was heard, and every server is there.
+  bool IsWhole(const Job& job) const;
+  void ForgetTask(Job& job, uint32_t slot, const absl::Status& status);
+
+  JobTable& jobs_;
+  const Membership& members_;
+  const Clock& clock_;
+  CoordinatorMetrics& metrics_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_JOB_LIFECYCLE_H_

@@ -1,0 +1,50 @@
+#include "server/coordinator/job_log.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+
+JobLog::Change JobLog::Append(absl::string_view text) {
+  const uint64_t cut = text.size() > max_bytes_ ? text.size() - max_bytes_ : 0;
+  Change change;
+  change.added = {end_ + cut, std::string(text.substr(cut))};
+  end_ += text.size();
+  bytes_ += change.added.text.size();
+  chunks_.push_back(change.added);
+  while (bytes_ > max_bytes_ && chunks_.size() > 1) {
+    change.dropped.push_back(chunks_.front().offset);
+    bytes_ -= chunks_.front().text.size();
+    chunks_.pop_front();
+  }
+  return change;
+}
+
+void JobLog::Restore(Chunk chunk) {
+  end_ = chunk.offset + chunk.text.size();
+  bytes_ += chunk.text.size();
+  chunks_.push_back(std::move(chunk));
+}
+
+JobLog::Chunk JobLog::Read(uint64_t offset, uint64_t max_bytes) const {
+  Chunk out{std::max(offset, chunks_.empty() ? end_ : chunks_.front().offset), ""};
+  // The last chunk that starts at or before the offset.
+  auto it = std::upper_bound(chunks_.begin(), chunks_.end(), out.offset,
+                             [](uint64_t o, const Chunk& c) { return o < c.offset; });
+  if (it != chunks_.begin()) --it;
+  for (; it != chunks_.end() && out.text.size() < max_bytes; ++it) {
+    const uint64_t at = out.offset + out.text.size();
+    const uint64_t chunk_end = it->offset + it->text.size();
+    if (chunk_end <= at) continue;
+    if (it->offset > at) {
+      // A gap: what comes after it is another chunk.
+      if (!out.text.empty()) break;
+      out.offset = it->offset;
+    }
+    const uint64_t skip = out.offset + out.text.size() - it->offset;
+    out.text.append(it->text, skip, max_bytes - out.text.size());
+  }
+  return out;
+}
+
+}  // namespace muster

@@ -1,0 +1,258 @@
+#include "server/coordinator/job_requests.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
+#include "common/base/status_macros.h"
+#include "server/coordinator/cluster_room.h"
+#include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/job_validator.h"
+#include "server/coordinator/job_view.h"
+#include "server/coordinator/memory_prediction.h"
+#include "server/coordinator/placement.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::Duration kWatchInterval = absl::Milliseconds(250);
+constexpr uint64_t kMaxLogChunkBytes = 256 << 10;
+
+absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
+
+}  // namespace
+
+JobRequests::JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
+                         CheckpointDesk& checkpoints, const Clock& clock,
+                         CoordinatorMetrics& metrics, const CoordinatorOptions& options)
+    : jobs_(jobs),
+      members_(members),
+      lifecycle_(lifecycle),
+      checkpoints_(checkpoints),
+      clock_(clock),
+      metrics_(metrics),
+      options_(options) {}
+
+absl::StatusOr<Job*> JobRequests::Find(const std::string& job_id) const {
+  Job* job = jobs_.Find(job_id);
+  if (job == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no job \"", job_id, "\"; `muster list` shows all jobs"));
+  }
+  return job;
+}
+
+absl::StatusOr<v1::SubmitJobReply> JobRequests::Submit(const v1::SubmitJobRequest& request) {
+  if (request.request_id().empty()) {
+    return absl::InvalidArgumentError(
+        "request_id is empty; send a random string, the same one when the call is repeated");
+  }
+  // The specification has no maps, so equal ones have equal bytes.
+  const uint64_t fingerprint = Fingerprint(request.spec().SerializeAsString());
+  v1::SubmitJobReply reply;
+  if (const Job* job = jobs_.FindRequest(request.request_id())) {
+    if (job->record.request_fingerprint() != fingerprint) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("request_id \"", request.request_id(), "\" was used for job ", job->id(),
+                       " with another specification; send a new one for a new job"));
+    }
+    reply.set_job_id(job->id());
+    return reply;
+  }
+  MUSTER_ASSIGN_OR_RETURN(v1::JobRecord record, MakeRecord(request, fingerprint));
+  const std::string event =
+      absl::StrCat("submitted", record.spec().owner().empty() ? "" : " by ", record.spec().owner());
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs_.Create(std::move(record), event));
+  metrics_.submitted.Add();
+  reply.set_job_id(job->id());
+  return reply;
+}
+
+absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest& request,
+                                                      uint64_t fingerprint) const {
+  MUSTER_RETURN_IF_ERROR(ValidateJob(request.spec()));
+  v1::JobRecord record;
+  record.set_request_id(request.request_id());
+  record.set_request_fingerprint(fingerprint);
+  *record.mutable_spec() = request.spec();
+  FillDefaults(*record.mutable_spec());
+  record.set_state(v1::PENDING);
+  record.set_generation(1);
+  record.set_submitted_unix_ms(jobs_.NowUnixMs());
+  for (uint32_t slot = 0; slot < record.spec().workers(); ++slot) {
+    record.add_slots()->set_incarnation(1);
+  }
+  if (const std::string& source = record.spec().initial_weights(); !source.empty()) {
+    const Job* job = jobs_.Find(source);
+    if (job == nullptr || job->removing) {
+      return absl::NotFoundError(absl::StrCat("initial_weights is \"", source,
+                                              "\", which is no job; `muster list` shows "
+                                              "all jobs"));
+    }
+    if (job->record.checkpoints().empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("initial_weights is \"", source, "\", which has no checkpoint yet"));
+    }
+    record.set_initial_uri(job->record.checkpoints().rbegin()->uri());
+    record.set_restore_uri(record.initial_uri());
+    record.set_restore_weights_only(true);
+  }
+  const MemoryPrediction memory = PredictMemory(record.spec());
+  record.set_predicted_server_bytes(memory.server_bytes);
+  record.set_predicted_worker_bytes(memory.worker_bytes * record.spec().workers());
+
+  if (absl::Status fits = FitsEmpty(DemandOf(record, jobs_), WholeRoomOf(members_)); !fits.ok()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the job does not fit this cluster even when nothing else runs: ", fits.message(),
+        "; ask for less, or start more daemons first"));
+  }
+  size_t unfinished = 0;
+  for (const auto& [number, job] : jobs_.jobs()) unfinished += !IsFinal(job->record.state());
+  if (unfinished >= options_.max_unfinished_jobs) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(unfinished, " jobs wait or run already, at most ",
+                     options_.max_unfinished_jobs, " may; submit again when some have ended"));
+  }
+  return record;
+}
+
+absl::StatusOr<v1::JobStatus> JobRequests::Get(const std::string& job_id) const {
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, Find(job_id));
+  return StatusOf(*job);
+}
+
+v1::ListJobsReply JobRequests::List() const {
+  v1::ListJobsReply reply;
+  for (const auto& [number, job] : jobs_.jobs()) *reply.add_jobs() = StatusOf(*job);
+  return reply;
+}
+
+absl::StatusOr<v1::ListEventsReply> JobRequests::Events(const std::string& job_id) const {
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, Find(job_id));
+  v1::ListEventsReply reply;
+  reply.mutable_events()->Assign(job->events.begin(), job->events.end());
+  return reply;
+}
+
+absl::StatusOr<v1::JobStatus> JobRequests::Cancel(const v1::CancelJobRequest& request) {
+  MUSTER_ASSIGN_OR_RETURN(Job * job, Find(request.job_id()));
+  MUSTER_RETURN_IF_ERROR(lifecycle_.Cancel(*job, request.reason()));
+  return StatusOf(*job);
+}
+
+void JobRequests::Delete(const std::string& job_id, Call<v1::DeleteJobReply> call) {
+  Job* job = jobs_.Find(job_id);
+  // Gone already: that is what was asked for.
+  if (job == nullptr) return call.done(v1::DeleteJobReply());
+  if (absl::Status status = checkpoints_.CheckRemovable(*job); !status.ok()) {
+    return call.done(status);
+  }
+  checkpoints_.RemoveJob(*job, [call = std::move(call)](absl::Status removed) {
+    if (removed.ok()) {
+      call.done(v1::DeleteJobReply());
+    } else {
+      call.done(removed);
+    }
+  });
+}
+
+v1::GetClusterReply JobRequests::Cluster() const {
+  v1::GetClusterReply reply;
+  for (v1::DaemonStatus& daemon : DaemonsOf(jobs_, members_)) {
+    *reply.add_daemons() = std::move(daemon);
+  }
+  return reply;
+}
+
+v1::GetMetricsReply JobRequests::Metrics() const {
+  v1::GetMetricsReply reply;
+  reply.set_text(metrics_.Text(jobs_, members_));
+  return reply;
+}
+
+absl::StatusOr<std::string> JobRequests::CheckpointToExport(const std::string& job_id) const {
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, Find(job_id));
+  if (job->record.checkpoints().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job_id, " has no checkpoint yet; wait for its first"));
+  }
+  return job->record.checkpoints().rbegin()->uri();
+}
+
+void JobRequests::NextStatus(const std::string& job_id, uint64_t seen_version,
+                             Call<StatusUpdate> call) {
+  const absl::Duration now = clock_.Monotonic();
+  Watcher watcher{.job_id = job_id,
+                  .seen_version = seen_version,
+                  .not_before = seen_version == 0 ? now : now + kWatchInterval,
+                  .call = std::move(call)};
+  if (!Answer(watcher)) watchers_.push_back(std::move(watcher));
+}
+
+bool JobRequests::Answer(Watcher& watcher) const {
+  if (watcher.call.gone()) {
+    watcher.call.done(GoneError());
+    return true;
+  }
+  const absl::StatusOr<Job*> job = Find(watcher.job_id);
+  if (!job.ok()) {
+    watcher.call.done(job.status());
+    return true;
+  }
+  const bool last = IsFinal((*job)->record.state());
+  if ((*job)->status_version == watcher.seen_version ||
+      (!last && clock_.Monotonic() < watcher.not_before)) {
+    return false;
+  }
+  watcher.call.done(StatusUpdate{StatusOf(**job), (*job)->status_version, last});
+  return true;
+}
+
+void JobRequests::NextLog(const v1::ReadLogsRequest& request, Call<LogUpdate> call) {
+  LogReader reader{.request = request, .call = std::move(call)};
+  if (!Answer(reader)) log_readers_.push_back(std::move(reader));
+}
+
+bool JobRequests::Answer(LogReader& reader) const {
+  if (reader.call.gone()) {
+    reader.call.done(GoneError());
+    return true;
+  }
+  const absl::StatusOr<Job*> job = Find(reader.request.job_id());
+  if (!job.ok()) {
+    reader.call.done(job.status());
+    return true;
+  }
+  JobLog::Chunk chunk = (*job)->log.Read(reader.request.offset(), kMaxLogChunkBytes);
+  const bool at_end = chunk.offset + chunk.text.size() >= (*job)->log.end();
+  const bool last = at_end && (!reader.request.follow() || IsFinal((*job)->record.state()));
+  if (chunk.text.empty() && !last) return false;
+  LogUpdate update;
+  update.chunk.set_offset(chunk.offset);
+  update.chunk.set_text(std::move(chunk.text));
+  update.last = last;
+  reader.call.done(std::move(update));
+  return true;
+}
+
+void JobRequests::Retire() {
+  size_t kept = 0;
+  for (auto it = jobs_.jobs().rbegin(); it != jobs_.jobs().rend(); ++it) {
+    Job& job = *it->second;
+    if (!IsFinal(job.record.state()) || job.removing) continue;
+    if (++kept <= options_.finished_jobs_kept) continue;
+    if (checkpoints_.CheckRemovable(job).ok()) checkpoints_.RemoveJob(job, nullptr);
+  }
+}
+
+void JobRequests::AnswerChanged() {
+  std::erase_if(watchers_, [this](Watcher& watcher) { return Answer(watcher); });
+  std::erase_if(log_readers_, [this](LogReader& reader) { return Answer(reader); });
+}
+
+void JobRequests::AnswerAll(const absl::Status& status) {
+  for (Watcher& watcher : std::exchange(watchers_, {})) watcher.call.done(status);
+  for (LogReader& reader : std::exchange(log_readers_, {})) reader.call.done(status);
+}
+
+}  // namespace muster

@@ -1,0 +1,99 @@
+#ifndef MUSTER_SERVER_COORDINATOR_JOB_REQUESTS_H_
+#define MUSTER_SERVER_COORDINATOR_JOB_REQUESTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "proto/job_service.pb.h"
+#include "server/coordinator/call.h"
+#include "server/coordinator/checkpoint_desk.h"
+#include "server/coordinator/coordinator_metrics.h"
+#include "server/coordinator/coordinator_options.h"
+#include "server/coordinator/job_lifecycle.h"
+#include "server/coordinator/job_table.h"
+#include "server/coordinator/membership.h"
+
+namespace muster {
+
+// JobService's calls, without gRPC; see proto/job_service.proto for meaning and errors. Streams are
+// made of parked calls: each asks for what comes next. Logic thread only.
+class JobRequests {
+ public:
+  // All references outlive it.
+  JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
+              CheckpointDesk& checkpoints, const Clock& clock, CoordinatorMetrics& metrics,
+              const CoordinatorOptions& options);
+
+  absl::StatusOr<v1::SubmitJobReply> Submit(const v1::SubmitJobRequest& request);
+  absl::StatusOr<v1::JobStatus> Get(const std::string& job_id) const;
+  v1::ListJobsReply List() const;
+  absl::StatusOr<v1::ListEventsReply> Events(const std::string& job_id) const;
+  absl::StatusOr<v1::JobStatus> Cancel(const v1::CancelJobRequest& request);
+  void Delete(const std::string& job_id, Call<v1::DeleteJobReply> call);
+  v1::GetClusterReply Cluster() const;
+  v1::GetMetricsReply Metrics() const;
+
+  // Folder of the last checkpoint.
+  absl::StatusOr<std::string> CheckpointToExport(const std::string& job_id) const;
+
+  struct StatusUpdate {
+    v1::JobStatus status;
+    // To be named by the next call.
+    uint64_t version = 0;
+    // Nothing comes after this one.
+    bool last = false;
+  };
+  // The job's status once it differs from the version seen (0: none), at most about four a second.
+  void NextStatus(const std::string& job_id, uint64_t seen_version, Call<StatusUpdate> call);
+
+  struct LogUpdate {
+    v1::LogChunk chunk;
+    bool last = false;
+  };
+  // Log text from an offset, once there is some, or with `follow` unset, or the job ended.
+  void NextLog(const v1::ReadLogsRequest& request, Call<LogUpdate> call);
+
+  // Deletes finished jobs beyond those kept.
+  void Retire();
+
+  // Answers the parked calls for which something came, and those whose callers are gone.
+  void AnswerChanged();
+  void AnswerAll(const absl::Status& status);
+
+ private:
+  struct Watcher {
+    std::string job_id;
+    uint64_t seen_version = 0;
+    absl::Duration not_before;
+    Call<StatusUpdate> call;
+  };
+  struct LogReader {
+    v1::ReadLogsRequest request;
+    Call<LogUpdate> call;
+  };
+
+  absl::StatusOr<Job*> Find(const std::string& job_id) const;
+  absl::StatusOr<v1::JobRecord> MakeRecord(const v1::SubmitJobRequest& request,
+                                           uint64_t fingerprint) const;
+  // Each true: the call was answered.
+  bool Answer(Watcher& watcher) const;
+  bool Answer(LogReader& reader) const;
+
+  JobTable& jobs_;
+  const Membership& members_;
+  JobLifecycle& lifecycle_;
+  CheckpointDesk& checkpoints_;
+  const Clock& clock_;
+  CoordinatorMetrics& metrics_;
+  const CoordinatorOptions& options_;
+  std::vector<Watcher> watchers_;
+  std::vector<LogReader> log_readers_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_JOB_REQUESTS_H_

@@ -1,0 +1,19 @@
+#ifndef MUSTER_SERVER_COORDINATOR_JOB_SERVICE_H_
+#define MUSTER_SERVER_COORDINATOR_JOB_SERVICE_H_
+
+#include <memory>
+
+#include "server/coordinator/coordinator_loop.h"
+
+namespace grpc {
+class Service;
+}  // namespace grpc
+
+namespace muster {
+
+// JobService over gRPC: translates, and posts to the loop, which outlives it. Handlers never block.
+std::unique_ptr<grpc::Service> MakeJobService(CoordinatorLoop& loop);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_JOB_SERVICE_H_

@@ -1,0 +1,180 @@
+#include "server/coordinator/job_streams.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/rpc/rpc_status.h"
+#include "grpcpp/server_context.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kExportChunkBytes = 1 << 20;
+constexpr absl::Duration kExportPatience = absl::Seconds(30);
+
+// A stream of updates, each asked for by a parked call once the one before is sent. Derived classes say what to ask.
+template <typename Message, typename Update>
+class UpdateStream : public grpc::ServerWriteReactor<Message> {
+ protected:
+  // Asks for the next update, on the logic thread.
+  virtual void Ask(Coordinator& coordinator, Call<Update> call) = 0;
+  // Takes its message out.
+  virtual Message Take(Update& update) = 0;
+
+  void Next() {
+    loop_.Post([this](Coordinator& coordinator) {
+      Ask(coordinator, {.done = [this](absl::StatusOr<Update> update) { Send(std::move(update)); },
+                        .cancelled = cancelled_});
+    });
+  }
+
+  explicit UpdateStream(CoordinatorLoop& loop) : loop_(loop) {}
+
+ private:
+  void Send(absl::StatusOr<Update> update) {
+    if (!update.ok()) return this->Finish(ToGrpc(update.status()));
+    last_ = update->last;
+    message_ = Take(*update);
+    this->StartWrite(&message_);
+  }
+
+  void OnWriteDone(bool sent) override {
+    if (!sent) return this->Finish(ToGrpc(absl::CancelledError("the caller is gone")));
+    if (last_) return this->Finish(grpc::Status::OK);
+    Next();
+  }
+
+  void OnCancel() override { cancelled_->store(true, std::memory_order_release); }
+  void OnDone() override { delete this; }
+
+  CoordinatorLoop& loop_;
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  // Of one update at a time: written before the write starts, read after it is done.
+  Message message_;
+  bool last_ = false;
+};
+
+class WatchStream final : public UpdateStream<v1::JobStatus, JobRequests::StatusUpdate> {
+ public:
+  WatchStream(CoordinatorLoop& loop, std::string job_id)
+      : UpdateStream(loop), job_id_(std::move(job_id)) {
+    Next();
+  }
+
+ private:
+  void Ask(Coordinator& coordinator, Call<JobRequests::StatusUpdate> call) override {
+    coordinator.jobs().NextStatus(job_id_, seen_version_, std::move(call));
+  }
+
+  v1::JobStatus Take(JobRequests::StatusUpdate& update) override {
+    seen_version_ = update.version;
+    return std::move(update.status);
+  }
+
+  const std::string job_id_;
+  uint64_t seen_version_ = 0;
+};
+
+class LogStream final : public UpdateStream<v1::LogChunk, JobRequests::LogUpdate> {
+ public:
+  LogStream(CoordinatorLoop& loop, const v1::ReadLogsRequest& request)
+      : UpdateStream(loop), request_(request) {
+    Next();
+  }
+
+ private:
+  void Ask(Coordinator& coordinator, Call<JobRequests::LogUpdate> call) override {
+    coordinator.jobs().NextLog(request_, std::move(call));
+  }
+
+  v1::LogChunk Take(JobRequests::LogUpdate& update) override {
+    request_.set_offset(update.chunk.offset() + update.chunk.text().size());
+    return std::move(update.chunk);
+  }
+
+  v1::ReadLogsRequest request_;
+};
+
+class ExportStream final : public grpc::ServerWriteReactor<v1::ExportChunk> {
+ public:
+  ExportStream(CoordinatorLoop& loop, std::string job_id, grpc::CallbackServerContext* context)
+      : context_(context) {
+    loop.Post([this, &loop, job_id = std::move(job_id)](Coordinator& coordinator) {
+      const absl::StatusOr<std::string> folder = coordinator.jobs().CheckpointToExport(job_id);
+      if (!folder.ok()) return Finish(ToGrpc(folder.status()));
+      loop.PostExport([this, folder = *folder](const CheckpointKeeper& keeper) {
+        Finish(ToGrpc(keeper.Export(folder, [this](absl::string_view bytes) {
+          return Write(bytes);
+        })));
+      });
+    });
+  }
+
+ private:
+  // Export thread: sends all, and returns when gRPC has taken it.
+  absl::Status Write(absl::string_view bytes) {
+    while (!bytes.empty()) {
+      const absl::string_view piece = bytes.substr(0, kExportChunkBytes);
+      bytes.remove_prefix(piece.size());
+      chunk_.set_data(std::string(piece));
+      {
+        absl::MutexLock lock(&mutex_);
+        writing_ = true;
+      }
+      StartWrite(&chunk_);
+      absl::MutexLock lock(&mutex_);
+      if (!mutex_.AwaitWithTimeout(absl::Condition(this, &ExportStream::IdleLocked),
+                                   kExportPatience)) {
+        // The write ends, unsent, once the call is cancelled.
+        context_->TryCancel();
+        mutex_.Await(absl::Condition(this, &ExportStream::IdleLocked));
+        return absl::DeadlineExceededError(absl::StrCat(
+            "the export was given up: nothing was taken for ", absl::FormatDuration(kExportPatience)));
+      }
+      if (failed_) return absl::CancelledError("the caller is gone");
+    }
+    return absl::OkStatus();
+  }
+
+  bool IdleLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !writing_; }
+
+  void OnWriteDone(bool sent) override {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+    failed_ = failed_ || !sent;
+  }
+
+  void OnDone() override { delete this; }
+
+  grpc::CallbackServerContext* const context_;
+  v1::ExportChunk chunk_;
+  absl::Mutex mutex_;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool failed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::JobStatus>* StartWatch(CoordinatorLoop& loop, std::string job_id) {
+  return new WatchStream(loop, std::move(job_id));
+}
+
+grpc::ServerWriteReactor<v1::LogChunk>* StartLogs(CoordinatorLoop& loop,
+                                                  const v1::ReadLogsRequest& request) {
+  return new LogStream(loop, request);
+}
+
+grpc::ServerWriteReactor<v1::ExportChunk>* StartExport(CoordinatorLoop& loop, std::string job_id,
+                                                       grpc::CallbackServerContext* context) {
+  return new ExportStream(loop, std::move(job_id), context);
+}
+
+}  // namespace muster

@@ -1,0 +1,260 @@
+#include "server/coordinator/job_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "server/coordinator/job_state_machine.h"
+
+namespace muster {
+namespace {
+
+constexpr uint32_t kFormatVersion = 1;
+
+template <typename Record>
+absl::Status Parse(absl::string_view bytes, absl::string_view what, Record& record) {
+  if (!record.ParseFromArray(bytes.data(), bytes.size())) {
+    return absl::DataLossError(absl::StrCat("the stored record of ", what, " is unreadable"));
+  }
+  if (record.format_version() > kFormatVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the stored record of ", what, " has format version ", record.format_version(),
+                     "; this program reads up to ", kFormatVersion, ": run a newer release"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+JobTable::JobTable(JobStore& store, const Clock& clock, JobTableOptions options)
+    : store_(store), clock_(clock), options_(options) {}
+
+absl::StatusOr<std::unique_ptr<JobTable>> JobTable::Load(JobStore& store, const Clock& clock,
+                                                         JobTableOptions options) {
+  std::unique_ptr<JobTable> table(new JobTable(store, clock, options));
+  MUSTER_RETURN_IF_ERROR(table->LoadAll());
+  return table;
+}
+
+absl::Status JobTable::LoadAll() {
+  bool found = false;
+  MUSTER_RETURN_IF_ERROR(
+      store_.Scan(StoreTable::kStore, "", [&](absl::string_view, absl::string_view value) {
+        found = true;
+        return Parse(value, "the store", store_record_);
+      }));
+  if (!found) {
+    store_record_.set_format_version(kFormatVersion);
+    store_record_.set_identity(options_.identity);
+    store_record_.set_next_job_number(1);
+    store_record_.set_next_daemon_incarnation(1);
+    StoreBatch batch;
+    batch.Put(StoreTable::kStore, "", store_record_.SerializeAsString());
+    MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
+  }
+  MUSTER_RETURN_IF_ERROR(
+      store_.Scan(StoreTable::kDaemons, "", [&](absl::string_view key, absl::string_view value) {
+        return Parse(value, absl::StrCat("daemon ", key), stored_daemons_.emplace_back());
+      }));
+  MUSTER_RETURN_IF_ERROR(
+      store_.Scan(StoreTable::kDrops, "", [&](absl::string_view key, absl::string_view) {
+        auto [server, job] = SplitStoreKey(key);
+        drops_[std::move(server)].insert(std::move(job));
+        return absl::OkStatus();
+      }));
+  return LoadJobs();
+}
+
+absl::Status JobTable::LoadJobs() {
+  MUSTER_RETURN_IF_ERROR(
+      store_.Scan(StoreTable::kJobs, "", [&](absl::string_view key, absl::string_view value) {
+        v1::JobRecord record;
+        MUSTER_RETURN_IF_ERROR(Parse(value, absl::StrCat("job ", key), record));
+        Insert(std::make_unique<Job>(std::move(record), options_.max_log_bytes));
+        return absl::OkStatus();
+      }));
+  MUSTER_RETURN_IF_ERROR(
+      store_.Scan(StoreTable::kEvents, "", [&](absl::string_view key, absl::string_view value) {
+        Job* job = Find(SplitStoreKey(key).first);
+        if (job == nullptr) return absl::OkStatus();
+        if (!job->events.emplace_back().ParseFromArray(value.data(), value.size())) {
+          return absl::DataLossError(
+              absl::StrCat("a stored event of job ", job->id(), " is unreadable"));
+        }
+        job->next_event = StoreKeyNumber(key) + 1;
+        return absl::OkStatus();
+      }));
+  return store_.Scan(StoreTable::kLogs, "", [&](absl::string_view key, absl::string_view value) {
+    Job* job = Find(SplitStoreKey(key).first);
+    if (job != nullptr) job->log.Restore({StoreKeyNumber(key), std::string(value)});
+    return absl::OkStatus();
+  });
+}
+
+void JobTable::Insert(std::unique_ptr<Job> job) {
+  by_id_[job->id()] = job.get();
+  by_request_[job->record.request_id()] = job.get();
+  jobs_[job->record.number()] = std::move(job);
+}
+
+int64_t JobTable::NowUnixMs() const { return absl::ToUnixMillis(clock_.Wall()); }
+
+std::vector<v1::JobEvent> JobTable::AddEvents(const Job& job, const std::vector<std::string>& texts,
+                                              StoreBatch& batch) const {
+  std::vector<v1::JobEvent> events;
+  for (const std::string& text : texts) {
+    v1::JobEvent& event = events.emplace_back();
+    event.set_unix_ms(NowUnixMs());
+    event.set_text(text);
+    const uint64_t number = job.next_event + events.size() - 1;
+    batch.Put(StoreTable::kEvents, StoreKey(job.id(), number), event.SerializeAsString());
+    if (number >= options_.max_events) {
+      batch.Delete(StoreTable::kEvents, StoreKey(job.id(), number - options_.max_events));
+    }
+  }
+  return events;
+}
+
+void JobTable::ShowEvents(Job& job, const std::vector<v1::JobEvent>& events) {
+  job.events.insert(job.events.end(), events.begin(), events.end());
+  job.next_event += events.size();
+  while (job.events.size() > options_.max_events) job.events.pop_front();
+}
+
+absl::StatusOr<Job*> JobTable::Create(v1::JobRecord record, const std::string& event) {
+  v1::StoreRecord next = store_record_;
+  const uint64_t number = next.next_job_number();
+  next.set_next_job_number(number + 1);
+  record.set_format_version(kFormatVersion);
+  record.set_number(number);
+  record.set_job_id(absl::StrCat("j", number, "-",
+                                 absl::Hex(store_record_.identity() & 0xffff, absl::kZeroPad4)));
+  auto job = std::make_unique<Job>(std::move(record), options_.max_log_bytes);
+  StoreBatch batch;
+  batch.Put(StoreTable::kStore, "", next.SerializeAsString());
+  batch.Put(StoreTable::kJobs, job->id(), job->record.SerializeAsString());
+  const std::vector<v1::JobEvent> events = AddEvents(*job, {event}, batch);
+  MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
+  store_record_ = next;
+  ShowEvents(*job, events);
+  Job* created = job.get();
+  Insert(std::move(job));
+  ++version_;
+  return created;
+}
+
+absl::Status JobTable::Commit(Job& job, JobChange change) {
+  if (change.record.state() != job.record.state()) {
+    MUSTER_RETURN_IF_ERROR(CheckTransition(job.id(), job.record.state(), change.record.state()));
+  }
+  *change.record.mutable_progress() = job.progress.record();
+  StoreBatch batch;
+  batch.Put(StoreTable::kJobs, job.id(), change.record.SerializeAsString());
+  for (const std::string& server : change.drops) {
+    batch.Put(StoreTable::kDrops, StoreKey(server, job.id()), "");
+  }
+  const std::vector<v1::JobEvent> events = AddEvents(job, change.events, batch);
+  MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
+  job.record = std::move(change.record);
+  for (const std::string& server : change.drops) drops_[server].insert(job.id());
+  ShowEvents(job, events);
+  job.progress_unsaved = false;
+  job.progress_stored = clock_.Monotonic();
+  ++job.status_version;
+  ++version_;
+  return absl::OkStatus();
+}
+
+absl::Status JobTable::Remove(Job& job) {
+  const std::string id = job.id();
+  StoreBatch batch;
+  batch.Delete(StoreTable::kJobs, id);
+  batch.DeletePrefix(StoreTable::kEvents, StoreKeyPrefix(id));
+  batch.DeletePrefix(StoreTable::kLogs, StoreKeyPrefix(id));
+  MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
+  by_id_.erase(id);
+  by_request_.erase(job.record.request_id());
+  jobs_.erase(job.record.number());
+  ++version_;
+  return absl::OkStatus();
+}
+
+absl::Status JobTable::AppendLog(Job& job, absl::string_view text) {
+  if (text.empty()) return absl::OkStatus();
+  const JobLog::Change change = job.log.Append(text);
+  StoreBatch batch;
+  for (uint64_t offset : change.dropped) {
+    batch.Delete(StoreTable::kLogs, StoreKey(job.id(), offset));
+  }
+  batch.Put(StoreTable::kLogs, StoreKey(job.id(), change.added.offset), change.added.text);
+  return store_.Write(batch, JobStore::Durability::kBuffered);
+}
+
+absl::Status JobTable::AddEvent(Job& job, const std::string& text) {
+  StoreBatch batch;
+  const std::vector<v1::JobEvent> events = AddEvents(job, {text}, batch);
+  MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kBuffered));
+  ShowEvents(job, events);
+  return absl::OkStatus();
+}
+
+absl::Status JobTable::SaveProgress(Job& job) {
+  *job.record.mutable_progress() = job.progress.record();
+  StoreBatch batch;
+  batch.Put(StoreTable::kJobs, job.id(), job.record.SerializeAsString());
+  MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kBuffered));
+  job.progress_unsaved = false;
+  job.progress_stored = clock_.Monotonic();
+  return absl::OkStatus();
+}
+
+Job* JobTable::Find(absl::string_view job_id) const {
+  const auto it = by_id_.find(job_id);
+  return it == by_id_.end() ? nullptr : it->second;
+}
+
+Job* JobTable::FindRequest(absl::string_view request_id) const {
+  const auto it = by_request_.find(request_id);
+  return it == by_request_.end() ? nullptr : it->second;
+}
+
+absl::Status JobTable::PutDaemon(const v1::DaemonRecord& daemon) {
+  v1::StoreRecord next = store_record_;
+  next.set_next_daemon_incarnation(
+      std::max<uint64_t>(next.next_daemon_incarnation(), daemon.incarnation() + 1));
+  StoreBatch batch;
+  batch.Put(StoreTable::kStore, "", next.SerializeAsString());
+  batch.Put(StoreTable::kDaemons, daemon.id(), daemon.SerializeAsString());
+  MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
+  store_record_ = next;
+  ++version_;
+  return absl::OkStatus();
+}
+
+absl::Status JobTable::RemoveDaemon(absl::string_view id) {
+  StoreBatch batch;
+  batch.Delete(StoreTable::kDaemons, std::string(id));
+  ++version_;
+  return store_.Write(batch, JobStore::Durability::kSynced);
+}
+
+const std::set<std::string>& JobTable::DropsOf(absl::string_view server_id) const {
+  static const std::set<std::string>& none = *new std::set<std::string>();
+  const auto it = drops_.find(server_id);
+  return it == drops_.end() ? none : it->second;
+}
+
+absl::Status JobTable::ClearDrops(absl::string_view server_id, const std::set<std::string>& jobs) {
+  const auto it = drops_.find(server_id);
+  if (it == drops_.end()) return absl::OkStatus();
+  StoreBatch batch;
+  for (const std::string& job : jobs) batch.Delete(StoreTable::kDrops, StoreKey(server_id, job));
+  MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
+  for (const std::string& job : jobs) it->second.erase(job);
+  if (it->second.empty()) drops_.erase(it);
+  ++version_;
+  return absl::OkStatus();
+}
+
+}  // namespace muster

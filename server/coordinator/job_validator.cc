@@ -1,0 +1,236 @@
+#include "server/coordinator/job_validator.h"
+
+#include <cmath>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/optim/optimizer.h"
+#include "common/optim/schedule.h"
+#include "proto/job.pb.h"
+#include "server/coordinator/model_validator.h"
+
+namespace muster {
+namespace {
+
+constexpr uint32_t kMaxWorkers = 4096;
+constexpr uint32_t kMaxPartitions = 4096;
+constexpr uint32_t kMaxThreads = 1024;
+constexpr uint32_t kDefaultPartitions = 8;
+constexpr uint64_t kDefaultBlockBytes = 1 << 20;
+// A block travels in one message, whose limit is 64 MiB.
+constexpr uint64_t kMaxBlockBytes = 32 << 20;
+constexpr uint32_t kDefaultCheckpointsKept = 2;
+
+absl::Status Invalid(absl::string_view field, absl::AlphaNum value, absl::string_view remedy) {
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
+}
+
+bool IsBsp(const v1::UpdateSpec& update) {
+  return update.staleness_bound() == 0 && !update.unlimited_staleness();
+}
+
+absl::Status ValidateData(const v1::JobSpec& spec) {
+  const double holdout = spec.data().holdout();
+  if (!(holdout >= 0 && holdout <= 1)) {
+    return Invalid("data.holdout", holdout, "it is a share of the examples, in [0, 1]");
+  }
+  if (holdout > 0) return absl::OkStatus();
+  if (spec.evaluation().every_steps() > 0) {
+    return Invalid("evaluation.every_steps", spec.evaluation().every_steps(),
+                   "but data.holdout is 0, so there is nothing to evaluate on; hold out a share");
+  }
+  if (spec.stop().has_target()) {
+    return Invalid("stop.target", spec.stop().target(),
+                   "but data.holdout is 0, so there is nothing to evaluate on; hold out a share");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateClipping(const v1::JobSpec& spec) {
+  const v1::ClippingSpec& clipping = spec.clipping();
+  if (!(clipping.by_value() >= 0) || std::isinf(clipping.by_value())) {
+    return Invalid("clipping.by_value", clipping.by_value(),
+                   "give a positive limit, or 0 for none");
+  }
+  if (!(clipping.by_global_norm() >= 0) || std::isinf(clipping.by_global_norm())) {
+    return Invalid("clipping.by_global_norm", clipping.by_global_norm(),
+                   "give a positive limit, or 0 for none");
+  }
+  if (clipping.by_global_norm() > 0 && !IsBsp(spec.update())) {
+    return Invalid("clipping.by_global_norm", clipping.by_global_norm(),
+                   absl::StrCat("but the update is ", PolicyName(spec),
+                                ": its pushes are applied one by one, so there is no one gradient "
+                                "whose norm could be taken; use BSP (staleness_bound 0), or "
+                                "clipping.by_value"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateRoad(absl::string_view field, v1::UpdateSpec::Road road) {
+  if (road == v1::UpdateSpec::ROAD_UNSPECIFIED || road == v1::UpdateSpec::PARAMETER_SERVER) {
+    return absl::OkStatus();
+  }
+  const std::string name = v1::UpdateSpec::Road_Name(road);
+  return Invalid(field, name.empty() ? absl::StrCat(static_cast<int>(road)) : name,
+                 "this version has PARAMETER_SERVER only");
+}
+
+absl::Status ValidateUpdate(const v1::JobSpec& spec) {
+  const v1::UpdateSpec& update = spec.update();
+  MUSTER_RETURN_IF_ERROR(ValidateRoad("update.dense", update.dense()));
+  MUSTER_RETURN_IF_ERROR(ValidateRoad("update.sparse", update.sparse()));
+  if (update.staleness_bound() < 0) {
+    return Invalid("update.staleness_bound", update.staleness_bound(),
+                   "0 is BSP, a positive bound SSP; for ASP set unlimited_staleness");
+  }
+  if (update.unlimited_staleness() && update.staleness_bound() > 0) {
+    return Invalid("update.staleness_bound", update.staleness_bound(),
+                   "but unlimited_staleness is set too; set one of the two");
+  }
+  if (!v1::UpdateSpec::Durability_IsValid(update.durability())) {
+    return Invalid("update.durability", static_cast<int>(update.durability()),
+                   "it must be CHECKPOINT or EVERY_PUSH");
+  }
+  if (update.deterministic() && !IsBsp(update)) {
+    return Invalid("update.deterministic", "true",
+                   absl::StrCat("but the update is ", PolicyName(spec),
+                                ", where the order of pushes is left to chance; use BSP "
+                                "(staleness_bound 0)"));
+  }
+  if (update.partitions() > kMaxPartitions) {
+    return Invalid("update.partitions", update.partitions(),
+                   absl::StrCat("it must be at most ", kMaxPartitions));
+  }
+  if (update.block_bytes() % 4 != 0 || update.block_bytes() > kMaxBlockBytes) {
+    return Invalid("update.block_bytes", update.block_bytes(),
+                   absl::StrCat("it must be a multiple of 4, at most ", kMaxBlockBytes,
+                                " (0 takes ", kDefaultBlockBytes, ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateParallelism(const v1::JobSpec& spec) {
+  const v1::ParallelismSpec& mesh = spec.parallelism();
+  const struct {
+    absl::string_view field;
+    uint32_t value;
+  } not_built[] = {{"parallelism.tensor", mesh.tensor()},
+                   {"parallelism.pipeline", mesh.pipeline()},
+                   {"parallelism.context", mesh.context()},
+                   {"parallelism.expert", mesh.expert()}};
+  uint64_t product = mesh.data() == 0 ? spec.workers() : mesh.data();
+  for (const auto& axis : not_built) product *= std::max<uint64_t>(axis.value, 1);
+  if (product != spec.workers()) {
+    return absl::InvalidArgumentError(absl::StrCat("parallelism's product is ", product,
+                                                   "; it must equal workers, which is ",
+                                                   spec.workers(), " (leave data out to fill up)"));
+  }
+  for (const auto& axis : not_built) {
+    if (axis.value > 1) {
+      return Invalid(axis.field, axis.value,
+                     "this version has data parallelism only: leave it out");
+    }
+  }
+  if (mesh.zero_stage() > 0) {
+    return Invalid("parallelism.zero_stage", mesh.zero_stage(),
+                   "this version keeps optimizer state on parameter servers: leave it out");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateSize(const v1::JobSpec& spec) {
+  if (spec.workers() == 0 || spec.workers() > kMaxWorkers) {
+    return Invalid("workers", spec.workers(),
+                   absl::StrCat("it must be at least 1 and at most ", kMaxWorkers));
+  }
+  if (spec.batch_size() < spec.workers()) {
+    return Invalid(
+        "batch_size", spec.batch_size(),
+        absl::StrCat("it counts the examples of one step over all workers, so it must be "
+                     "at least workers, which is ",
+                     spec.workers()));
+  }
+  if (spec.threads_per_worker() > kMaxThreads) {
+    return Invalid("threads_per_worker", spec.threads_per_worker(),
+                   absl::StrCat("it must be at most ", kMaxThreads, " (0 stands for 1)"));
+  }
+  const uint32_t partitions =
+      spec.update().partitions() == 0 ? kDefaultPartitions : spec.update().partitions();
+  if (spec.servers() > partitions) {
+    return Invalid("servers", spec.servers(),
+                   absl::StrCat("each server holds at least one of the job's ", partitions,
+                                " partitions; take fewer servers or raise update.partitions"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateStop(const v1::JobSpec& spec) {
+  const v1::StopSpec& stop = spec.stop();
+  if (!(stop.epochs() >= 0) || std::isinf(stop.epochs())) {
+    return Invalid("stop.epochs", stop.epochs(), "give a positive number of passes over the data");
+  }
+  if (stop.steps() > 0 && stop.epochs() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("stop.steps is ", stop.steps(),
+                                                   " and stop.epochs is ", stop.epochs(),
+                                                   "; set exactly one of the two"));
+  }
+  const bool trains = stop.steps() > 0 || stop.epochs() > 0;
+  if (trains && spec.data().holdout() == 1) {
+    return Invalid("data.holdout", 1,
+                   "that leaves nothing to train on; hold out less, or leave stop.steps and "
+                   "stop.epochs out to evaluate only");
+  }
+  if (!trains && spec.data().holdout() != 1) {
+    return absl::InvalidArgumentError(
+        "stop.steps and stop.epochs are both 0; set exactly one of the two (or data.holdout to 1, "
+        "to evaluate only)");
+  }
+  if (stop.has_target() && !std::isfinite(stop.target())) {
+    return Invalid("stop.target", stop.target(), "give a value that the metric can reach");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateJob(const v1::JobSpec& spec) {
+  MUSTER_RETURN_IF_ERROR(ValidateModelAndData(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateData(spec));
+  for (Granularity granularity : {Granularity::kElements, Granularity::kRow}) {
+    MUSTER_RETURN_IF_ERROR(CreateOptimizer(spec.optimizer(), granularity).status());
+  }
+  MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));
+  // The policy comes first: clipping is judged by it.
+  MUSTER_RETURN_IF_ERROR(ValidateUpdate(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateClipping(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateSize(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateParallelism(spec));
+  return ValidateStop(spec);
+}
+
+void FillDefaults(v1::JobSpec& spec) {
+  v1::UpdateSpec& update = *spec.mutable_update();
+  update.set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  update.set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  if (update.durability() == v1::UpdateSpec::DURABILITY_UNSPECIFIED) {
+    update.set_durability(v1::UpdateSpec::CHECKPOINT);
+  }
+  if (update.partitions() == 0) update.set_partitions(kDefaultPartitions);
+  if (update.block_bytes() == 0) update.set_block_bytes(kDefaultBlockBytes);
+  if (spec.threads_per_worker() == 0) spec.set_threads_per_worker(1);
+  spec.mutable_parallelism()->set_data(spec.workers());
+  if (spec.checkpoint().keep() == 0) spec.mutable_checkpoint()->set_keep(kDefaultCheckpointsKept);
+}
+
+std::string PolicyName(const v1::JobSpec& spec) {
+  if (spec.update().unlimited_staleness()) return "ASP";
+  if (spec.update().staleness_bound() == 0) return "BSP";
+  return absl::StrCat("SSP with bound ", spec.update().staleness_bound());
+}
+
+bool OnlyEvaluates(const v1::JobSpec& spec) {
+  return spec.stop().steps() == 0 && spec.stop().epochs() == 0;
+}
+
+}  // namespace muster

@@ -1,0 +1,31 @@
+#ifndef MUSTER_SERVER_COORDINATOR_JOB_VALIDATOR_H_
+#define MUSTER_SERVER_COORDINATOR_JOB_VALIDATOR_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace muster {
+
+namespace v1 {
+class JobSpec;
+}  // namespace v1
+
+// Checks all of a job that can be judged without its data. INVALID_ARGUMENT names the field, its
+// value and what would be right; with several faults, the first in the order of the specification's
+// fields.
+absl::Status ValidateJob(const v1::JobSpec& spec);
+
+// Writes the values that fields left out stand for, so that every reader sees the same. REQUIRES:
+// valid.
+void FillDefaults(v1::JobSpec& spec);
+
+// The update policy in a word or two: "BSP", "SSP with bound 4", "ASP".
+std::string PolicyName(const v1::JobSpec& spec);
+
+// Neither steps nor epochs, and all data held out.
+bool OnlyEvaluates(const v1::JobSpec& spec);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_JOB_VALIDATOR_H_

@@ -1,0 +1,99 @@
+#include "server/coordinator/job_view.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/cluster_room.h"
+#include "server/coordinator/job_state_machine.h"
+
+namespace muster {
+namespace {
+
+const char* TaskState(const Job& job, uint32_t slot) {
+  const v1::SlotRecord& holder = job.record.slots(slot);
+  if (holder.done()) return "DONE";
+  if (holder.worker_id().empty()) return "LOST";
+  return job.tasks[slot].heard ? "RUNNING" : "STARTING";
+}
+
+void AddTasks(const Job& job, v1::JobStatus& status) {
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    const v1::SlotRecord& holder = job.record.slots(slot);
+    // A job that ended has no tasks but those that finished; one that waits has none yet.
+    if (!holder.done() && !IsActive(job.record.state())) continue;
+    v1::TaskStatus& task = *status.add_tasks();
+    task.set_slot(slot);
+    task.set_worker_id(holder.worker_id());
+    task.set_incarnation(holder.incarnation());
+    task.set_step(job.progress.clock(slot));
+    task.set_state(TaskState(job, slot));
+  }
+}
+
+std::string Recovery(const v1::JobRecord& record) {
+  if (record.spec().update().durability() == v1::UpdateSpec::EVERY_PUSH) {
+    return "continues in place";
+  }
+  const uint64_t clock = record.checkpoints().empty() ? 0 : record.checkpoints().rbegin()->clock();
+  return absl::StrCat("rolls back to clock ", clock);
+}
+
+std::string Message(const Job& job) {
+  if (!job.record.message().empty() || IsFinal(job.record.state())) return job.record.message();
+  return job.events.empty() ? "" : job.events.back().text();
+}
+
+}  // namespace
+
+v1::JobStatus StatusOf(const Job& job) {
+  const v1::JobRecord& record = job.record;
+  v1::JobStatus status;
+  status.set_job_id(record.job_id());
+  *status.mutable_spec() = record.spec();
+  status.set_state(record.state());
+  status.set_message(Message(job));
+  status.set_waiting_for(job.waiting_for);
+  status.set_generation(record.generation());
+  status.set_shard_map_version(record.shard_map_version());
+  const uint64_t total =
+      record.met().total_steps() > 0 ? record.met().total_steps() : record.spec().stop().steps();
+  *status.mutable_progress() = job.progress.Progress(total);
+  AddTasks(job, status);
+  *status.mutable_partitions() = record.partitions();
+  status.set_predicted_server_bytes(record.predicted_server_bytes());
+  status.set_predicted_worker_bytes(record.predicted_worker_bytes());
+  if (!record.checkpoints().empty()) {
+    status.set_checkpoint_clock(record.checkpoints().rbegin()->clock());
+    status.set_checkpoint_uri(record.checkpoints().rbegin()->uri());
+  }
+  status.set_submitted_unix_ms(record.submitted_unix_ms());
+  status.set_started_unix_ms(record.started_unix_ms());
+  status.set_finished_unix_ms(record.finished_unix_ms());
+  *status.mutable_evaluations() = record.evaluations();
+  status.set_recovery(Recovery(record));
+  return status;
+}
+
+std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& members) {
+  const std::map<std::string, Reserved> reserved = ReservedBy(jobs, members);
+  std::vector<v1::DaemonStatus> daemons;
+  for (const auto& [id, member] : members.members()) {
+    v1::DaemonStatus& daemon = daemons.emplace_back();
+    daemon.set_id(id);
+    daemon.set_kind(member.kind());
+    daemon.set_address(member.record.address());
+    daemon.set_incarnation(member.record.incarnation());
+    daemon.set_live(member.live);
+    daemon.set_slots(member.record.slots());
+    daemon.set_memory_bytes(member.record.memory_bytes());
+    if (const auto it = reserved.find(id); it != reserved.end()) {
+      daemon.set_slots_used(it->second.slots);
+      daemon.set_memory_reserved_bytes(it->second.bytes);
+    }
+  }
+  return daemons;
+}
+
+}  // namespace muster

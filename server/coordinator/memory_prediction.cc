@@ -1,0 +1,140 @@
+#include "server/coordinator/memory_prediction.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "common/optim/optimizer.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kImagePixels = 784;
+constexpr uint64_t kUnknownRows = 1 << 18;
+constexpr uint64_t kRowOverheadBytes = 48;
+constexpr uint64_t kWorkerBaseBytes = 64 << 20;
+constexpr uint64_t kByteValues = 256;
+
+// What a model keeps, as far as the specification tells.
+struct Size {
+  uint64_t dense = 0;
+  uint64_t rows = 0;
+  uint64_t row_dim = 0;
+  // Floats of all activations of one example.
+  uint64_t widths = 0;
+};
+
+uint64_t Rows(uint64_t bound) {
+  return bound == 0 ? kUnknownRows : std::min<uint64_t>(bound, kUnknownRows);
+}
+
+struct DataSize {
+  uint64_t numeric = 0;
+  uint64_t fields = 0;
+  uint64_t rows = 0;
+};
+
+DataSize SizeOf(const v1::DataSpec& data) {
+  switch (data.reader_case()) {
+    case v1::DataSpec::kIdx:
+      return {.numeric = kImagePixels};
+    case v1::DataSpec::kLibsvm:
+      return {.rows = kUnknownRows};
+    case v1::DataSpec::kCsv: {
+      const uint64_t fields = data.csv().categorical_size();
+      const uint64_t numeric = data.csv().numeric_size();
+      return {.numeric = numeric, .fields = fields, .rows = fields * kUnknownRows + numeric};
+    }
+    case v1::DataSpec::kSyntheticClicks: {
+      const v1::SyntheticClicksData& clicks = data.synthetic_clicks();
+      return {.numeric = clicks.numeric(),
+              .fields = clicks.fields(),
+              .rows = clicks.fields() * Rows(clicks.cardinality()) + clicks.numeric()};
+    }
+    case v1::DataSpec::kSyntheticClassification:
+      return {.numeric = data.synthetic_classification().features(),
+              .rows = data.synthetic_classification().features()};
+    default:
+      return {};
+  }
+}
+
+// Fully connected layers, with biases.
+void AddLayers(uint64_t inputs, const google::protobuf::RepeatedField<uint32_t>& hidden,
+               uint64_t outputs, Size& size) {
+  std::vector<uint64_t> widths(hidden.begin(), hidden.end());
+  widths.push_back(outputs);
+  size.widths += inputs;
+  for (uint64_t width : widths) {
+    size.dense += (inputs + 1) * width;
+    size.widths += width;
+    inputs = width;
+  }
+}
+
+Size SizeOf(const v1::JobSpec& spec) {
+  const v1::ModelSpec& model = spec.model();
+  const DataSize data = SizeOf(spec.data());
+  Size size;
+  switch (model.model_case()) {
+    case v1::ModelSpec::kLogisticRegression: {
+      const uint32_t classes = model.logistic_regression().classes();
+      size.row_dim = classes <= 2 ? 1 : classes;
+      size.dense = size.row_dim;
+      size.rows = data.rows;
+      size.widths = size.row_dim + data.fields + data.numeric;
+      break;
+    }
+    case v1::ModelSpec::kMlp:
+      AddLayers(data.numeric + data.fields, model.mlp().hidden(), model.mlp().classes(), size);
+      break;
+    case v1::ModelSpec::kNgram: {
+      const v1::NgramSpec& ngram = model.ngram();
+      google::protobuf::RepeatedField<uint32_t> hidden;
+      hidden.Add(ngram.hidden());
+      AddLayers(uint64_t{ngram.orders()} * ngram.embedding_dim(), hidden, kByteValues, size);
+      size.row_dim = ngram.embedding_dim();
+      for (uint32_t order = 1; order <= ngram.orders(); ++order) {
+        // There are only 256 and 65,536 strings of one and two bytes.
+        const uint64_t strings = order <= 2 ? uint64_t{1} << (8 * order) : kUnknownRows;
+        size.rows += std::min(strings, Rows(ngram.buckets()));
+      }
+      break;
+    }
+    case v1::ModelSpec::kDeepFm: {
+      const v1::DeepFmSpec& deep_fm = model.deep_fm();
+      const uint64_t dim = deep_fm.embedding_dim();
+      AddLayers(data.fields * dim + data.numeric, deep_fm.hidden(), 1, size);
+      size.dense += data.numeric * (dim + 1) + 1;
+      size.row_dim = dim + 1;
+      size.rows = data.rows;
+      break;
+    }
+    case v1::ModelSpec::MODEL_NOT_SET:
+      break;
+  }
+  return size;
+}
+
+uint64_t SlotFloats(const v1::OptimizerSpec& spec, Granularity granularity, uint64_t n) {
+  const auto optimizer = CreateOptimizer(spec, granularity);
+  return optimizer.ok() ? (*optimizer)->slot_floats(n) : 0;
+}
+
+}  // namespace
+
+MemoryPrediction PredictMemory(const v1::JobSpec& spec) {
+  const Size size = SizeOf(spec);
+  const uint64_t dense_slots = SlotFloats(spec.optimizer(), Granularity::kElements, 1);
+  const uint64_t row_slots = SlotFloats(spec.optimizer(), Granularity::kRow, size.row_dim);
+  const uint64_t batch_share = (spec.batch_size() + spec.workers() - 1) / spec.workers();
+  MemoryPrediction prediction;
+  prediction.server_bytes = 4 * size.dense * (2 + dense_slots);
+  if (size.rows > 0) {
+    prediction.server_bytes += size.rows * (4 * (size.row_dim + row_slots) + kRowOverheadBytes);
+  }
+  prediction.worker_bytes = kWorkerBaseBytes + 8 * size.dense + batch_share * size.widths * 4 * 3;
+  return prediction;
+}
+
+}  // namespace muster

@@ -1,0 +1,55 @@
+#include "server/coordinator/orders.h"
+
+#include "common/base/fingerprint.h"
+#include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/shard_map.h"
+
+namespace muster {
+namespace {
+
+void AddOrder(const v1::JobRecord& record, uint32_t slot, const OrderContext& context,
+              v1::HeartbeatReply& reply) {
+  v1::TaskOrder& order = *reply.add_tasks();
+  order.set_job_id(record.job_id());
+  *order.mutable_spec() = record.spec();
+  order.set_generation(record.generation());
+  order.set_slot(slot);
+  order.set_incarnation(record.slots(slot).incarnation());
+  *order.mutable_shard_map() = ShardMapOf(record);
+  order.set_coordinator_address(context.coordinator_address);
+  order.set_restore_uri(record.restore_uri());
+  order.set_restore_weights_only(record.restore_weights_only());
+  order.set_start_clock(record.start_clock());
+  order.set_checkpoint_root(context.checkpoint_root);
+  order.set_expect_state(record.slots(slot).expect_state());
+}
+
+void AddTasks(const Member& member, const v1::JobRecord& record, const OrderContext& context,
+              v1::HeartbeatReply& reply) {
+  for (int slot = 0; slot < record.slots_size(); ++slot) {
+    const v1::SlotRecord& holder = record.slots(slot);
+    if (!holder.done() && holder.worker_id() == member.record.id() &&
+        holder.worker_incarnation() == member.record.incarnation()) {
+      AddOrder(record, slot, context, reply);
+    }
+  }
+}
+
+}  // namespace
+
+v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs,
+                            const OrderContext& context) {
+  v1::HeartbeatReply reply;
+  if (member.kind() == v1::WORKER) {
+    for (const auto& [number, job] : jobs.jobs()) {
+      if (IsActive(job->record.state())) AddTasks(member, job->record, context, reply);
+    }
+  } else {
+    for (const std::string& job : jobs.DropsOf(member.record.id())) reply.add_drop_jobs(job);
+  }
+  const uint64_t version = Fingerprint(reply.SerializeAsString());
+  reply.set_orders_version(version == 0 ? 1 : version);
+  return reply;
+}
+
+}  // namespace muster

@@ -1,0 +1,26 @@
+#ifndef MUSTER_SERVER_COORDINATOR_ORDERS_H_
+#define MUSTER_SERVER_COORDINATOR_ORDERS_H_
+
+#include <string>
+
+#include "proto/cluster_service.pb.h"
+#include "server/coordinator/job_table.h"
+#include "server/coordinator/membership.h"
+
+namespace muster {
+
+// What every order says of where things are.
+struct OrderContext {
+  std::string coordinator_address;
+  std::string checkpoint_root;
+};
+
+// What a live daemon should be doing, out of the jobs' records alone. The version is a fingerprint
+// of the orders, so it needs no memory: equal orders have equal versions, also across a restart of
+// the coordinator. Never 0.
+v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs,
+                            const OrderContext& context);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_ORDERS_H_

@@ -1,0 +1,105 @@
+#include "server/coordinator/placement.h"
+
+#include <map>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+WorkerRoom Worker(const std::string& id, uint32_t slots, uint32_t free,
+                  uint64_t free_bytes = kUnlimitedBytes) {
+  return {.id = id,
+          .incarnation = 1,
+          .slots = slots,
+          .free_slots = free,
+          .bytes = free_bytes,
+          .free_bytes = free_bytes};
+}
+
+ServerRoom Server(const std::string& id, uint64_t free_bytes = kUnlimitedBytes) {
+  return {.id = id,
+          .incarnation = 2,
+          .address = id + ":1",
+          .bytes = free_bytes,
+          .free_bytes = free_bytes};
+}
+
+std::string Reason(const Demand& demand, ClusterRoom room) {
+  return std::string(Place(demand, room).status().message());
+}
+
+TEST(PlacementTest, SpreadsSlotsAndDealsPartitionsEvenly) {
+  ClusterRoom room{{Worker("w0", 4, 4), Worker("w1", 4, 4)}, {Server("s0"), Server("s1")}};
+  const Assignment got = *Place({.slots = 4, .partitions = 5}, room);
+  std::map<std::string, int> slots;
+  for (const SlotPlace& place : got.slots) ++slots[place.worker_id];
+  EXPECT_EQ(slots["w0"], 2);
+  EXPECT_EQ(slots["w1"], 2);
+  ASSERT_EQ(got.servers.size(), 2);
+  EXPECT_THAT(got.servers[0].partitions, ElementsAre(0, 2, 4));
+  EXPECT_THAT(got.servers[1].partitions, ElementsAre(1, 3));
+  EXPECT_EQ(got.servers[1].address, "s1:1");
+  EXPECT_EQ(room.workers[0].free_slots, 2);
+  EXPECT_EQ(room.workers[1].free_slots, 2);
+}
+
+TEST(PlacementTest, AllOrNothing) {
+  ClusterRoom room{{Worker("w0", 4, 2)}, {}};
+  EXPECT_FALSE(Place({.slots = 2, .partitions = 4}, room).ok());
+  EXPECT_EQ(room.workers[0].free_slots, 2) << "nothing was taken";
+}
+
+TEST(PlacementTest, SaysWhatItWaitsFor) {
+  EXPECT_THAT(Reason({.slots = 4}, {{Worker("w0", 4, 2)}, {Server("s0")}}),
+              HasSubstr("2 of 4 worker slots free; waits for 2 more"));
+  EXPECT_THAT(Reason({.slots = 1}, {{Worker("w0", 4, 2)}, {}}),
+              HasSubstr("0 of 1 servers live; waits for 1 more"));
+  EXPECT_THAT(
+      Reason({.slots = 2, .bytes_per_slot = 100}, {{Worker("w0", 4, 4, 150)}, {Server("s0")}}),
+      HasSubstr("1 of 2 worker slots free with the 100 bytes that each task needs"));
+  EXPECT_THAT(Reason({.slots = 1, .server_bytes = 3 << 20},
+                     {{Worker("w0", 4, 4)}, {Server("s0", 1 << 20)}}),
+              HasSubstr("server s0 has 1.0 MiB free of the 3.0 MiB"));
+}
+
+TEST(PlacementTest, AccountsForBytes) {
+  ClusterRoom room{{Worker("w0", 4, 4, 1000)}, {Server("s0", 500), Server("s1", 500)}};
+  const Demand demand{.slots = 2, .bytes_per_slot = 300, .partitions = 4, .server_bytes = 800};
+  const Assignment got = *Place(demand, room);
+  EXPECT_EQ(got.servers[0].bytes, 400);
+  EXPECT_EQ(room.servers[0].free_bytes, 100);
+  EXPECT_EQ(room.workers[0].free_bytes, 400);
+  EXPECT_FALSE(Place(demand, room).ok());
+}
+
+TEST(PlacementTest, TakesNoMoreServersThanPartitionsAndTheEmptiestFirst) {
+  ClusterRoom room{{Worker("w0", 1, 1)}, {Server("s0", 10), Server("s1", 30), Server("s2", 20)}};
+  const Assignment got = *Place({.slots = 1, .partitions = 2}, room);
+  ASSERT_EQ(got.servers.size(), 2);
+  EXPECT_EQ(got.servers[0].id, "s1");
+  EXPECT_EQ(got.servers[1].id, "s2");
+}
+
+TEST(PlacementTest, LeavesOutServersThatStillHoldOldTables) {
+  ClusterRoom room{{Worker("w0", 2, 2)}, {Server("s0"), Server("s1")}};
+  const Assignment got = *Place({.slots = 1, .partitions = 2, .excluded_servers = {"s0"}}, room);
+  ASSERT_EQ(got.servers.size(), 1);
+  EXPECT_EQ(got.servers[0].id, "s1");
+}
+
+TEST(PlacementTest, FitsEmptyIgnoresWhatRunsAndWhatIsAbsent) {
+  const ClusterRoom busy{{Worker("w0", 4, 0)}, {}};
+  EXPECT_TRUE(FitsEmpty({.slots = 4, .servers = 3, .partitions = 8}, busy).ok());
+  EXPECT_THAT(std::string(FitsEmpty({.slots = 5}, busy).message()),
+              HasSubstr("4 of 5 worker slots free"));
+  EXPECT_TRUE(FitsEmpty({.slots = 5}, {}).ok()) << "an empty cluster may still grow";
+  EXPECT_FALSE(FitsEmpty({.slots = 1, .servers = 2, .partitions = 8}, {{}, {Server("s0")}}).ok());
+}
+
+}  // namespace
+}  // namespace muster

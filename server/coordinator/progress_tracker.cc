@@ -1,0 +1,91 @@
+#include "server/coordinator/progress_tracker.h"
+
+#include <algorithm>
+
+namespace muster {
+namespace {
+
+constexpr absl::Duration kWindow = absl::Seconds(10);
+
+template <typename T>
+void Resize(uint32_t slots, google::protobuf::RepeatedField<T>& values) {
+  values.Resize(slots, T{0});
+}
+
+}  // namespace
+
+ProgressTracker::ProgressTracker(uint32_t slots, const v1::ProgressRecord& stored)
+    : record_(stored) {
+  Resize(slots, *record_.mutable_clocks());
+  Resize(slots, *record_.mutable_loss_sums());
+  Resize(slots, *record_.mutable_loss_examples());
+  Resize(slots, *record_.mutable_training_seconds());
+}
+
+void ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duration now) {
+  const uint32_t slot = report.task().slot();
+  record_.set_clocks(slot, std::max<uint64_t>(record_.clocks(slot), report.clock()));
+  if (report.examples() > 0) {
+    record_.set_loss_sums(slot, report.loss_sum());
+    record_.set_loss_examples(slot, report.examples());
+  }
+  record_.set_examples(record_.examples() + report.examples());
+  record_.set_steps(record_.steps() + report.steps());
+  record_.set_bytes_pushed(record_.bytes_pushed() + report.bytes_pushed());
+  record_.set_bytes_pulled(record_.bytes_pulled() + report.bytes_pulled());
+  record_.set_staleness_sum(record_.staleness_sum() + report.staleness_sum());
+  record_.set_staleness_max(std::max<uint64_t>(record_.staleness_max(), report.staleness_max()));
+  record_.set_training_seconds(slot, record_.training_seconds(slot) + report.training_seconds());
+  // The first sample is where rates are counted from: when its own work began is not known.
+  samples_.push_back({now, record_.examples(), step()});
+  // It may lie before the window, so that the window is always covered.
+  while (samples_.size() > 2 && samples_[1].at <= now - kWindow) samples_.pop_front();
+}
+
+void ProgressTracker::RollBack(uint64_t clock) {
+  for (uint64_t& closed : *record_.mutable_clocks()) closed = clock;
+  samples_.clear();
+}
+
+uint64_t ProgressTracker::step() const {
+  const auto& clocks = record_.clocks();
+  return clocks.empty() ? 0 : *std::min_element(clocks.begin(), clocks.end());
+}
+
+v1::JobProgress ProgressTracker::Progress(uint64_t total_steps) const {
+  v1::JobProgress progress;
+  progress.set_step(step());
+  progress.set_total_steps(total_steps);
+  double loss_sum = 0;
+  uint64_t loss_examples = 0;
+  double seconds = 0;
+  for (int slot = 0; slot < record_.clocks_size(); ++slot) {
+    loss_sum += record_.loss_sums(slot);
+    loss_examples += record_.loss_examples(slot);
+    seconds = std::max(seconds, record_.training_seconds(slot));
+  }
+  if (loss_examples > 0) progress.set_loss(loss_sum / loss_examples);
+  if (record_.steps() > 0) {
+    const double steps = record_.steps();
+    progress.set_bytes_pushed_per_step(record_.bytes_pushed() / steps);
+    progress.set_bytes_pulled_per_step(record_.bytes_pulled() / steps);
+    progress.set_mean_staleness(record_.staleness_sum() / steps);
+  }
+  progress.set_max_staleness(record_.staleness_max());
+  progress.set_training_seconds(seconds);
+  if (samples_.size() >= 2) {
+    const Sample& first = samples_.front();
+    const Sample& last = samples_.back();
+    const double window = absl::ToDoubleSeconds(last.at - first.at);
+    if (window > 0) {
+      progress.set_examples_per_second((last.examples - first.examples) / window);
+      const double steps_per_second = (last.step - first.step) / window;
+      if (steps_per_second > 0 && total_steps > progress.step()) {
+        progress.set_seconds_left((total_steps - progress.step()) / steps_per_second);
+      }
+    }
+  }
+  return progress;
+}
+
+}  // namespace muster

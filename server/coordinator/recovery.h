@@ -1,0 +1,74 @@
+#ifndef MUSTER_SERVER_COORDINATOR_RECOVERY_H_
+#define MUSTER_SERVER_COORDINATOR_RECOVERY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "proto/job_record.pb.h"
+#include "server/coordinator/membership.h"
+
+namespace muster {
+
+// Decisions of recovery, as pure functions of a job's record and the live daemons.
+//
+//   lost                       what happens
+//   a worker, or a task        the slot's next incarnation runs on any free slot, in the same
+//   generation a server, EVERY_PUSH       the job waits for that server, whose log holds its
+//   partitions; terms grow when it is back a server, CHECKPOINT       the next generation starts
+//   from the last checkpoint, on whatever servers live a server, nothing open     as CHECKPOINT:
+//   there is nothing to keep
+
+// Slots that can be lost to their tasks' own failures, without progress in between, before the job
+// fails.
+inline constexpr uint32_t kMaxSlotFailures = 5;
+
+struct Losses {
+  struct Returned {
+    std::string server_id;
+    uint64_t incarnation = 0;
+    std::string address;
+  };
+  // Slots whose daemon is gone or was replaced.
+  std::vector<uint32_t> slots;
+  // Servers that are gone, and those that are back as another incarnation.
+  std::vector<std::string> missing;
+  std::vector<Returned> returned;
+
+  bool any_server() const { return !missing.empty() || !returned.empty(); }
+};
+Losses FindLosses(const v1::JobRecord& record, const Membership& members);
+
+// Whether the job outlives the loss of a server in place.
+bool ContinuesInPlace(const v1::JobRecord& record);
+
+// Fences the slot's task and frees the slot. Its next task runs under a higher incarnation.
+void LoseSlot(uint32_t slot, v1::JobRecord& record);
+
+// Takes the whole job back to its last checkpoint (or its beginning), under the next generation,
+// holding nothing.
+void RollBack(v1::JobRecord& record);
+
+// All is done but for the tasks' ends: final checkpoint and final evaluation are there. Such a job
+// needs nothing more, whatever is lost.
+bool IsComplete(const v1::JobRecord& record);
+
+// The clock at which a training job ends; 0 while that is not known.
+uint64_t FinalClock(const v1::JobRecord& record);
+
+// Whether a task that ended with this code may be started again; if not, the job fails.
+bool MayRespawn(int code);
+
+// Counts a failure of the slot's own task, which had closed `clock` clocks; returns how many there
+// were without progress.
+uint32_t CountFailure(uint32_t slot, uint64_t clock, v1::JobRecord& record);
+
+// How long to wait before the next task: none after the first failure, then a quarter of a lease,
+// doubling. So the failures that a lost server causes before its lease ends do not use up the
+// slot's chances.
+absl::Duration RespawnDelay(uint32_t failures, absl::Duration lease);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_RECOVERY_H_

@@ -1,0 +1,42 @@
+#ifndef MUSTER_SERVER_COORDINATOR_ROCKSDB_JOB_STORE_H_
+#define MUSTER_SERVER_COORDINATOR_ROCKSDB_JOB_STORE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/coordinator/job_store.h"
+
+namespace rocksdb {
+class DB;
+}  // namespace rocksdb
+
+namespace muster {
+
+// A JobStore in a RocksDB directory. Keys are one byte of table number, then the table's key, under
+// the byte-wise comparator. A record of its own says that the directory is a coordinator's, and of
+// which format.
+class RocksDbJobStore final : public JobStore {
+ public:
+  // Opens the directory, or makes a store in it if it is empty or absent. The directory is never
+  // cleared. FAILED_PRECONDITION: it holds something else, or a newer format (names both versions).
+  // UNAVAILABLE: another process has it open, or the disk fails. DATA_LOSS: it is damaged.
+  static absl::StatusOr<std::unique_ptr<RocksDbJobStore>> Open(const std::string& directory);
+
+  ~RocksDbJobStore() override;
+
+  absl::Status Write(const StoreBatch& batch, Durability durability) override;
+  absl::Status Scan(
+      StoreTable table, absl::string_view prefix,
+      absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> visitor) const override;
+
+ private:
+  RocksDbJobStore(std::string directory, std::unique_ptr<rocksdb::DB> db);
+
+  const std::string directory_;
+  const std::unique_ptr<rocksdb::DB> db_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_ROCKSDB_JOB_STORE_H_

@@ -1,0 +1,81 @@
+#include "server/coordinator/shard_map.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace muster {
+
+void DealShards(const std::vector<ServerShare>& servers, v1::JobRecord& record) {
+  size_t partitions = 0;
+  for (const ServerShare& server : servers) partitions += server.partitions.size();
+  const uint64_t term = record.term() + 1;
+  record.set_term(term);
+  record.set_shard_map_version(record.shard_map_version() + 1);
+  record.clear_servers();
+  record.clear_partitions();
+  for (size_t p = 0; p < partitions; ++p) record.add_partitions()->set_partition(p);
+  for (const ServerShare& server : servers) {
+    v1::ServerRecord* stored = record.add_servers();
+    stored->set_server_id(server.id);
+    stored->set_incarnation(server.incarnation);
+    stored->set_reserved_bytes(server.bytes);
+    for (uint32_t p : server.partitions) {
+      v1::Replica* replica = record.mutable_partitions(p)->add_replicas();
+      replica->set_server_id(server.id);
+      replica->set_address(server.address);
+      replica->set_role(v1::Replica::PRIMARY);
+      replica->set_term(term);
+    }
+  }
+}
+
+void MoveShards(absl::string_view server_id, uint64_t incarnation, absl::string_view address,
+                v1::JobRecord& record) {
+  const uint64_t term = record.term() + 1;
+  record.set_term(term);
+  record.set_shard_map_version(record.shard_map_version() + 1);
+  for (v1::ServerRecord& server : *record.mutable_servers()) {
+    if (server.server_id() == server_id) server.set_incarnation(incarnation);
+  }
+  for (v1::PartitionPlacement& partition : *record.mutable_partitions()) {
+    for (v1::Replica& replica : *partition.mutable_replicas()) {
+      if (replica.server_id() != server_id) continue;
+      replica.set_address(std::string(address));
+      replica.set_term(term);
+    }
+  }
+}
+
+void ClearShards(v1::JobRecord& record) {
+  for (const v1::ServerRecord& server : record.servers()) {
+    const auto& former = record.former_servers();
+    if (std::find(former.begin(), former.end(), server.server_id()) == former.end()) {
+      record.add_former_servers(server.server_id());
+    }
+  }
+  record.clear_servers();
+  record.clear_partitions();
+}
+
+v1::ShardMap ShardMapOf(const v1::JobRecord& record) {
+  v1::ShardMap map;
+  map.set_job_id(record.job_id());
+  map.set_generation(record.generation());
+  map.set_version(record.shard_map_version());
+  *map.mutable_partitions() = record.partitions();
+  return map;
+}
+
+std::string PartitionsOf(absl::string_view server_id, const v1::JobRecord& record) {
+  std::vector<uint32_t> held;
+  for (const v1::PartitionPlacement& partition : record.partitions()) {
+    for (const v1::Replica& replica : partition.replicas()) {
+      if (replica.server_id() == server_id) held.push_back(partition.partition());
+    }
+  }
+  return absl::StrJoin(held, ", ");
+}
+
+}  // namespace muster

@@ -1,0 +1,35 @@
+#ifndef MUSTER_SERVER_COORDINATOR_SHARD_MAP_H_
+#define MUSTER_SERVER_COORDINATOR_SHARD_MAP_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "proto/job_record.pb.h"
+#include "server/coordinator/placement.h"
+
+namespace muster {
+
+// A job's shard map lives in its record. Every change gives it a higher version, by which holders
+// of an old one find out, and every partition that changes hands a higher term than any partition
+// of the job had, by which servers tell its owners apart.
+
+// Gives all partitions to the servers of a new placement.
+void DealShards(const std::vector<ServerShare>& servers, v1::JobRecord& record);
+
+// A server came back, under another incarnation and perhaps address: its partitions stay with it.
+void MoveShards(absl::string_view server_id, uint64_t incarnation, absl::string_view address,
+                v1::JobRecord& record);
+
+// Takes all partitions away and notes who held them.
+void ClearShards(v1::JobRecord& record);
+
+// As tasks get it.
+v1::ShardMap ShardMapOf(const v1::JobRecord& record);
+
+// "0, 2, 5": the partitions that a server holds.
+std::string PartitionsOf(absl::string_view server_id, const v1::JobRecord& record);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_SHARD_MAP_H_

@@ -1,0 +1,227 @@
+#include "server/coordinator/task_requests.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/eval/metric.h"
+#include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/shard_map.h"
+
+namespace muster {
+namespace {
+
+// Results kept per job; a slot that repeats clocks needs the last few.
+constexpr int kMaxEvaluations = 1000;
+constexpr absl::Duration kMaxShardMapWait = absl::Minutes(1);
+
+bool ReachesTarget(const v1::JobSpec& spec, const v1::EvaluationResult& result) {
+  if (!spec.stop().has_target()) return false;
+  return HigherIsBetter(result.metric()) ? result.value() >= spec.stop().target()
+                                         : result.value() <= spec.stop().target();
+}
+
+const v1::EvaluationResult* FindResult(const v1::JobRecord& record, uint64_t clock) {
+  for (auto it = record.evaluations().rbegin(); it != record.evaluations().rend(); ++it) {
+    if (it->clock() == clock) return &*it;
+  }
+  return nullptr;
+}
+
+v1::ReportEvaluationReply ReplyOf(const v1::JobRecord& record, const v1::EvaluationResult& result) {
+  v1::ReportEvaluationReply reply;
+  *reply.mutable_result() = result;
+  reply.set_stop(record.stop_clock() > 0 && record.stop_clock() <= result.clock());
+  return reply;
+}
+
+// A later call of the same task takes the place of the one that is parked.
+template <typename Reply>
+void Park(std::map<uint32_t, Call<Reply>>& parked, uint32_t slot, Call<Reply> call) {
+  auto node = parked.extract(slot);
+  parked[slot] = std::move(call);
+  if (!node.empty()) node.mapped().done(absl::CancelledError("the call was repeated"));
+}
+
+}  // namespace
+
+TaskRequests::TaskRequests(JobTable& jobs, JobLifecycle& lifecycle, CheckpointDesk& checkpoints,
+                           const Clock& clock)
+    : jobs_(jobs), lifecycle_(lifecycle), checkpoints_(checkpoints), clock_(clock) {}
+
+absl::StatusOr<Job*> TaskRequests::Authenticate(const v1::TaskIdentity& task) const {
+  Job* job = jobs_.Find(task.job_id());
+  if (job == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("job ", task.job_id(), " is not known; the task must end"));
+  }
+  const v1::JobRecord& record = job->record;
+  if (IsFinal(record.state())) {
+    return absl::NotFoundError(absl::StrCat("job ", task.job_id(), " has ended as ",
+                                            v1::JobState_Name(record.state()),
+                                            "; the task must end"));
+  }
+  if (task.slot() >= job->slots()) {
+    return absl::InvalidArgumentError(absl::StrCat("job ", task.job_id(), " has no slot ",
+                                                   task.slot(), ", only ", job->slots(),
+                                                   ", counted from 0"));
+  }
+  if (task.generation() != record.generation()) {
+    return absl::AbortedError(absl::StrCat("slot ", task.slot(), " of job ", task.job_id(),
+                                           " has generation ", task.generation(), ", current is ",
+                                           record.generation(), "; this task is fenced"));
+  }
+  const uint64_t current = record.slots(task.slot()).incarnation();
+  if (task.incarnation() != current) {
+    return absl::AbortedError(absl::StrCat("slot ", task.slot(), " of job ", task.job_id(),
+                                           " has incarnation ", task.incarnation(), ", current is ",
+                                           current, "; this task is fenced"));
+  }
+  return job;
+}
+
+void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
+                              Call<v1::RendezvousReply> call) {
+  const absl::StatusOr<Job*> found = Authenticate(request.task());
+  if (!found.ok()) return call.done(found.status());
+  Job& job = **found;
+  const uint32_t slot = request.task().slot();
+  if (job.record.has_met()) {
+    absl::Status same = CompareWithMet(request, job.record.met());
+    if (!same.ok()) {
+      lifecycle_.Fail(job, std::string(same.message())).IgnoreError();
+      return call.done(same);
+    }
+    const absl::Status heard = lifecycle_.Heard(job, slot, 0);
+    return heard.ok() ? call.done(v1::RendezvousReply()) : call.done(heard);
+  }
+  if (absl::Status status = job.rendezvous.Arrive(request); !status.ok()) {
+    Park(job.rendezvous_calls, slot, std::move(call));
+    // All who wait learn why; if that cannot be stored, they ask again.
+    for (auto& [other, parked] : std::exchange(job.rendezvous_calls, {})) parked.done(status);
+    lifecycle_.Fail(job, std::string(status.message())).IgnoreError();
+    return;
+  }
+  Park(job.rendezvous_calls, slot, std::move(call));
+  job.tasks[slot].heard = true;
+  ++job.status_version;
+  const auto met = job.rendezvous.Met();
+  if (!met.has_value()) return;
+  const absl::Status stored = lifecycle_.Met(job, *met);
+  for (auto& [other, parked] : std::exchange(job.rendezvous_calls, {})) {
+    if (stored.ok()) {
+      parked.done(v1::RendezvousReply());
+    } else {
+      parked.done(stored);
+    }
+  }
+}
+
+absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
+    const v1::ReportProgressRequest& request) {
+  MUSTER_ASSIGN_OR_RETURN(Job * job, Authenticate(request.task()));
+  job->progress.Add(request, clock_.Monotonic());
+  job->progress_unsaved = true;
+  ++job->status_version;
+  MUSTER_RETURN_IF_ERROR(lifecycle_.Heard(*job, request.task().slot(), request.clock()));
+  v1::ReportProgressReply reply;
+  reply.set_shard_map_version(job->record.shard_map_version());
+  return reply;
+}
+
+void TaskRequests::ReportEvaluation(const v1::ReportEvaluationRequest& request,
+                                    Call<v1::ReportEvaluationReply> call) {
+  const absl::StatusOr<Job*> found = Authenticate(request.task());
+  if (!found.ok()) return call.done(found.status());
+  Job& job = **found;
+  if (const v1::EvaluationResult* known = FindResult(job.record, request.clock())) {
+    return call.done(ReplyOf(job.record, *known));
+  }
+  if (!job.evaluation_calls.empty() && job.evaluation.any() &&
+      job.evaluation.clock() != request.clock()) {
+    const absl::Status status = absl::FailedPreconditionError(
+        absl::StrCat("slot ", request.task().slot(), " evaluates at clock ", request.clock(),
+                     " while others do at clock ", job.evaluation.clock()));
+    return call.done(status);
+  }
+  Park(job.evaluation_calls, request.task().slot(), std::move(call));
+  const absl::Status status = TakeShare(job, request);
+  if (status.ok() && !job.evaluation_calls.empty()) {
+    const v1::EvaluationResult* result = FindResult(job.record, request.clock());
+    if (result == nullptr) return;
+    const v1::ReportEvaluationReply reply = ReplyOf(job.record, *result);
+    for (auto& [slot, parked] : std::exchange(job.evaluation_calls, {})) parked.done(reply);
+    return;
+  }
+  for (auto& [slot, parked] : std::exchange(job.evaluation_calls, {})) parked.done(status);
+  // An evaluation that cannot be computed cannot be next time either; a failing disk may pass.
+  if (status.code() == absl::StatusCode::kInvalidArgument) {
+    lifecycle_.Fail(job, std::string(status.message())).IgnoreError();
+  }
+}
+
+absl::Status TaskRequests::TakeShare(Job& job, const v1::ReportEvaluationRequest& request) {
+  MUSTER_RETURN_IF_ERROR(job.evaluation.Add(request));
+  if (!job.evaluation.complete()) return absl::OkStatus();
+  const absl::StatusOr<v1::EvaluationResult> result = job.evaluation.Result();
+  if (!result.ok()) return result.status();
+  JobChange change{.record = job.record};
+  *change.record.add_evaluations() = *result;
+  while (change.record.evaluations_size() > kMaxEvaluations) {
+    change.record.mutable_evaluations()->DeleteSubrange(0, 1);
+  }
+  std::string event =
+      absl::StrCat("step ", result->clock(), ": ", result->metric(), " ", result->value(),
+                   ", loss ", result->loss(), " over ", result->examples(), " examples");
+  if (ReachesTarget(job.record.spec(), *result)) {
+    change.record.set_stop_clock(result->clock());
+    absl::StrAppend(&event, "; the target is reached");
+  }
+  change.events.push_back(std::move(event));
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  job.evaluation.Clear();
+  return absl::OkStatus();
+}
+
+void TaskRequests::CommitCheckpoint(const v1::CommitCheckpointRequest& request,
+                                    Call<v1::CommitCheckpointReply> call) {
+  const absl::StatusOr<Job*> found = Authenticate(request.task());
+  if (!found.ok()) return call.done(found.status());
+  if (request.task().slot() != 0) {
+    return call.done(absl::InvalidArgumentError(
+        absl::StrCat("slot ", request.task().slot(), " of job ", request.task().job_id(),
+                     " sent a checkpoint; slot 0 commits them")));
+  }
+  checkpoints_.Commit(**found, request, std::move(call));
+}
+
+void TaskRequests::GetShardMap(const v1::GetShardMapRequest& request, Call<v1::ShardMap> call) {
+  const absl::StatusOr<Job*> found = Authenticate(request.task());
+  if (!found.ok()) return call.done(found.status());
+  Job& job = **found;
+  const absl::Duration wait = std::min(absl::Milliseconds(request.wait_ms()), kMaxShardMapWait);
+  job.shard_map_calls.push_back({.slot = request.task().slot(),
+                                 .min_version = request.min_version(),
+                                 .deadline = clock_.Monotonic() + wait,
+                                 .call = std::move(call)});
+}
+
+void TaskRequests::AnswerChanged() {
+  const absl::Duration now = clock_.Monotonic();
+  for (const auto& [number, job] : jobs_.jobs()) {
+    job->DropGoneCalls();
+    std::vector<Job::ShardMapCall> waiting;
+    for (Job::ShardMapCall& parked : std::exchange(job->shard_map_calls, {})) {
+      if (job->record.shard_map_version() >= parked.min_version || now >= parked.deadline) {
+        parked.call.done(ShardMapOf(job->record));
+      } else {
+        waiting.push_back(std::move(parked));
+      }
+    }
+    job->shard_map_calls = std::move(waiting);
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,31 @@
+#ifndef MUSTER_SERVER_COORDINATOR_TEST_JOBS_H_
+#define MUSTER_SERVER_COORDINATOR_TEST_JOBS_H_
+
+#include "proto/job.pb.h"
+
+namespace muster {
+
+// A small valid job on synthetic data, for tests: BSP, 2 workers, 2 partitions, 10 steps.
+inline v1::JobSpec SmallJob() {
+  v1::JobSpec spec;
+  spec.set_name("small");
+  v1::MlpSpec& mlp = *spec.mutable_model()->mutable_mlp();
+  mlp.add_hidden(16);
+  mlp.set_classes(3);
+  v1::SyntheticClassificationData& data = *spec.mutable_data()->mutable_synthetic_classification();
+  data.set_examples(100);
+  data.set_features(8);
+  data.set_classes(3);
+  spec.mutable_data()->set_holdout(0.2);
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_optimizer()->set_learning_rate(0.1f);
+  spec.mutable_update()->set_partitions(2);
+  spec.set_workers(2);
+  spec.set_batch_size(8);
+  spec.mutable_stop()->set_steps(10);
+  return spec;
+}
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_TEST_JOBS_H_

@@ -1,0 +1,252 @@
+// muster-server: the parameter-server daemon. Holds partitions of jobs' tables and serves their
+// tasks.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/local_storage.h"
+#include "common/rpc/announce_address.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/membership.h"
+#include "common/rpc/memory_tuning.h"
+#include "common/rpc/retry.h"
+#include "common/rpc/shutdown_signal.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/parameter_service.pb.h"
+#include "server/server_metrics.h"
+#include "server/shard/service/blocking_pool.h"
+#include "server/shard/service/parameter_service.h"
+#include "server/shard/shard_engine.h"
+#include "server/shard/storage/rocksdb_store.h"
+
+namespace muster {
+namespace {
+
+constexpr char kProgram[] = "muster-server";
+// Parts of the 5 seconds that a daemon has to stop.
+constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
+constexpr std::chrono::seconds kDrainTimeout(1);
+// Per partition. High enough that the bounds on streams, which hold clients back instead of
+// refusing, come first.
+constexpr size_t kQueueBytes = size_t{1} << 30;
+
+struct Flags {
+  std::string id;
+  std::string listen = "0.0.0.0:7071";
+  std::string advertise;
+  std::string coordinator;
+  bool standalone = false;
+  std::string data_dir;
+  uint64_t memory_bytes = 0;
+  int threads = 0;
+  std::string address_file;
+};
+
+void Log(const std::string& line) {
+  absl::FPrintF(stderr, "%s %s: %s\n",
+                absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()), kProgram,
+                line);
+}
+
+int Fail(const absl::Status& status) {
+  Log(std::string(status.message()));
+  return EXIT_FAILURE;
+}
+
+uint64_t RandomBits() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+// Three quarters of the machine's memory: the rest is for messages under way and everybody else.
+uint64_t DefaultMemoryBytes() {
+  return uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4 * 3;
+}
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--id", flags.id,
+                 "Name of this server in the cluster, unique and the same at every start. Default: "
+                 "the one kept in the data folder, or a new one.");
+  app.add_option("--listen", flags.listen,
+                 "HOST:PORT to listen on; port 0 takes a free one. The address is printed on "
+                 "standard output once the server listens.")
+      ->capture_default_str();
+  app.add_option("--advertise", flags.advertise,
+                 "HOST:PORT under which tasks reach this server. Default: the address listened on, "
+                 "with the machine's name in place of 0.0.0.0 or [::].");
+  CLI::Option* coordinator = app.add_option(
+      "--coordinator", flags.coordinator,
+      "HOST:PORT of muster-coordinator. Without it the server runs standalone: any client may "
+      "open tables, and nobody drops them but clients.");
+  app.add_flag("--standalone", flags.standalone, "Says that no coordinator is meant.")
+      ->excludes(coordinator);
+  app.add_option("--data-dir", flags.data_dir,
+                 "Folder for this server's logs and state; made if need be, and used by one server "
+                 "only. Without it, jobs with durability EVERY_PUSH are refused.");
+  app.add_option("--memory", flags.memory_bytes,
+                 "Bytes that tables may take, such as 4GiB. Default: 3/4 of the machine's memory.")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--threads", flags.threads,
+                 "Threads that apply pushes. Default: one per processor.")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--address-file", flags.address_file,
+                 "File to write the address listened on to, for whoever starts the server.");
+}
+
+std::string AdvertisedAddress(const Flags& flags, const std::string& listening) {
+  if (!flags.advertise.empty()) {
+    return WithPort(flags.advertise, std::atoi(listening.substr(listening.rfind(':') + 1).c_str()));
+  }
+  const bool any = absl::StartsWith(listening, "0.0.0.0:") || absl::StartsWith(listening, "[::]:");
+  char name[256] = "localhost";
+  if (!any || gethostname(name, sizeof(name) - 1) != 0) return listening;
+  return absl::StrCat(name, listening.substr(listening.rfind(':')));
+}
+
+// Drops what the coordinator names, on a thread that may block.
+void DropJobs(const v1::HeartbeatReply& orders, PartitionHost& host, BlockingPool& pool) {
+  for (const std::string& job : orders.drop_jobs()) {
+    const bool taken = pool.Run([job, &host] {
+      v1::DropTablesRequest request;
+      request.set_job_id(job);
+      if (absl::Status status = host.DropTables(request); !status.ok()) {
+        Log(absl::StrCat("tables of job ", job, " were not dropped: ", status.message()));
+      }
+    });
+    if (!taken) Log(absl::StrCat("tables of job ", job, " stay until the next orders"));
+  }
+}
+
+// A refusal ends the daemon, and sets `refused`.
+MembershipCallbacks Callbacks(const std::string& id, PartitionHost& host, BlockingPool& pool,
+                              ShutdownSignal& shutdown, std::atomic<bool>& refused) {
+  MembershipCallbacks callbacks;
+  callbacks.report = [id, &host](v1::HeartbeatRequest& request) {
+    AddServerMetrics(id, host.Stats(), request);
+  };
+  callbacks.orders = [&](const v1::HeartbeatReply& orders) { DropJobs(orders, host, pool); };
+  callbacks.registered = [](uint64_t incarnation) {
+    Log(absl::StrCat("joined the cluster as incarnation ", incarnation));
+  };
+  callbacks.lease_lost = [](const absl::Status& status) {
+    Log(absl::StrCat("no longer a member, joining again: ", status.message()));
+  };
+  callbacks.trouble = [](const absl::Status& status) { Log(std::string(status.message())); };
+  callbacks.refused = [&](const absl::Status& status) {
+    refused = true;
+    shutdown.Trigger(std::string(status.message()));
+  };
+  return callbacks;
+}
+
+// The engine and the id of the server, which its data folder keeps.
+struct Engine {
+  std::string server_id;
+  ShardEngine::Options options;
+  std::unique_ptr<ShardEngine> engine;
+};
+
+absl::StatusOr<Engine> OpenEngine(const Flags& flags, CheckpointStorage& checkpoints) {
+  Engine result;
+  result.server_id = flags.id.empty() ? absl::StrFormat("server-%016x", RandomBits()) : flags.id;
+  ShardEngine::Options& options = result.options;
+  if (!flags.data_dir.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(
+        std::shared_ptr<RocksDbStore> store,
+        RocksDbStore::Create({.data_dir = flags.data_dir, .server_id = flags.id}));
+    result.server_id = store->server_id();
+    options.store = std::move(store);
+    options.log_dir = flags.data_dir + "/logs";
+  }
+  options.checkpoint_storage = &checkpoints;
+  options.memory_budget_bytes = flags.memory_bytes > 0 ? flags.memory_bytes : DefaultMemoryBytes();
+  options.threads =
+      flags.threads > 0 ? flags.threads : std::max(1u, std::thread::hardware_concurrency());
+  options.queue_bytes = kQueueBytes;
+  MUSTER_ASSIGN_OR_RETURN(result.engine, ShardEngine::Create(options));
+  return result;
+}
+
+int Run(const Flags& flags) {
+  ShutdownSignal shutdown;
+  LocalStorage checkpoints;
+  auto opened = OpenEngine(flags, checkpoints);
+  if (!opened.ok()) return Fail(opened.status());
+  PartitionHost& host = *opened->engine;
+  std::unique_ptr<ParameterService> service = ParameterService::Create(host);
+
+  grpc::ServerBuilder builder;
+  ConfigureServer(builder);
+  int port = 0;
+  builder.AddListeningPort(flags.listen, ServerSideCredentials(), &port);
+  builder.RegisterService(&service->service());
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) {
+    return Fail(absl::UnavailableError(absl::StrCat(
+        "cannot listen on ", flags.listen, ": the port may be in use or the host not be ours")));
+  }
+  const std::string listening = WithPort(flags.listen, port);
+  if (absl::Status status = AnnounceAddress(kProgram, listening, flags.address_file);
+      !status.ok()) {
+    return Fail(status);
+  }
+
+  RealClock clock;
+  RealWaiter waiter;
+  BlockingPool drops(1, 1000);
+  std::unique_ptr<ClusterClient> cluster;
+  std::unique_ptr<MembershipLoop> membership;
+  std::atomic<bool> refused = false;
+  if (!flags.coordinator.empty()) {
+    MembershipOptions options;
+    options.daemon = {.kind = DaemonIdentity::Kind::kServer,
+                      .id = opened->server_id,
+                      .process_nonce = RandomBits(),
+                      .address = AdvertisedAddress(flags, listening),
+                      .memory_bytes = opened->options.memory_budget_bytes};
+    cluster = MakeGrpcClusterClient(flags.coordinator);
+    membership = std::make_unique<MembershipLoop>(
+        *cluster, std::move(options), clock, waiter,
+        Callbacks(opened->server_id, host, drops, shutdown, refused));
+  }
+  Log(absl::StrCat("stopping: ", shutdown.Wait()));
+  if (membership != nullptr) membership->Leave(kLeaveTimeout);
+  service->Shutdown();
+  server->Shutdown(std::chrono::system_clock::now() + kDrainTimeout);
+  return refused ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) {
+  muster::KeepMessageMemory();
+  CLI::App app(
+      "Parameter server of a Muster cluster: holds the tables of training jobs, applies the "
+      "gradients that tasks push, and serves the parameters that they pull. Stops cleanly on "
+      "SIGTERM. Answers gRPC's health and reflection services.",
+      muster::kProgram);
+  muster::Flags flags;
+  muster::AddFlags(app, flags);
+  CLI11_PARSE(app, argc, argv);
+  return muster::Run(flags);
+}

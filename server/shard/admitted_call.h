@@ -1,0 +1,37 @@
+#ifndef MUSTER_SERVER_SHARD_ADMITTED_CALL_H_
+#define MUSTER_SERVER_SHARD_ADMITTED_CALL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/shard/partition_host.h"
+#include "server/shard/sparse_chunk.h"
+
+namespace muster {
+
+// One operation on its way through a partition: what was found about it when it was checked.
+struct AdmittedCall {
+  ExchangeCall call;
+  // Not OK: it is refused, nothing else counts.
+  absl::Status status;
+  // All of the contribution is in; nothing is to be done.
+  bool already_applied = false;
+  // Of a dense push: blocks that are not in yet.
+  std::vector<uint32_t> new_blocks;
+  // Of a sparse push or pull; the call's own payload is empty then.
+  SparseChunk chunk;
+  // Of its record in the log; 0 when it has none.
+  uint64_t lsn = 0;
+
+  size_t payload_bytes() const {
+    return call.payload.size() + chunk.keys.size() * sizeof(uint64_t) +
+           chunk.rows.size() * sizeof(float);
+  }
+  bool cancelled() const { return call.cancelled != nullptr && call.cancelled->load(); }
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_ADMITTED_CALL_H_

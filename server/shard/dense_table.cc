@@ -1,0 +1,130 @@
+#include "server/shard/dense_table.h"
+
+#include <utility>
+
+#include "common/partition/initial_values.h"
+#include "server/shard/squared_norm.h"
+
+namespace muster {
+
+DenseTable::DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partition,
+                       std::shared_ptr<BufferPool> pool)
+    : tables_(std::move(tables)), pool_(std::move(pool)) {
+  const Optimizer& optimizer = tables_->dense_optimizer();
+  offsets_.push_back(0);
+  for (uint32_t id : tables_->layout().partition_blocks(partition)) {
+    const DenseLayout::Block& layout = tables_->layout().blocks()[id];
+    Block block{.layout = &layout,
+                .weights = VersionedBuffer(pool_, layout.elements()),
+                .previous = nullptr,
+                .slots = nullptr};
+    absl::Span<float> rest = block.weights.Write();
+    for (const DenseLayout::Piece& piece : layout.pieces) {
+      InitialValues(tables_->tables().tensors[piece.tensor], tables_->seed(), piece.begin,
+                    rest.subspan(0, piece.end - piece.begin));
+      rest.remove_prefix(piece.end - piece.begin);
+    }
+    block.slot_floats = optimizer.slot_floats(layout.elements());
+    block.slots = pool_->Take(block.slot_floats);
+    optimizer.InitSlots(layout.elements(), block.slot_values());
+    blocks_.push_back(std::move(block));
+    offsets_.push_back(offsets_.back() + layout.elements());
+  }
+  sums_.resize(blocks_.size());
+}
+
+uint64_t DenseTable::memory_bytes() const {
+  uint64_t floats = offsets_.back();
+  for (const Block& block : blocks_) floats += block.slot_floats;
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    if (sums_[i].values != nullptr) floats += blocks_[i].weights.size();
+  }
+  return floats * sizeof(float);
+}
+
+Payload DenseTable::Pull(uint32_t first, uint32_t count, Version version) const {
+  auto versions = std::make_shared<std::vector<std::shared_ptr<const float>>>();
+  std::vector<Payload::Piece> pieces;
+  for (uint32_t i = first; i < first + count; ++i) {
+    versions->push_back(version == Version::kPrevious ? blocks_[i].previous
+                                                      : blocks_[i].weights.Read());
+    pieces.emplace_back(reinterpret_cast<const std::byte*>(versions->back().get()),
+                        blocks_[i].weights.size() * sizeof(float));
+  }
+  return Payload(std::move(pieces), std::move(versions));
+}
+
+void DenseTable::Add(uint32_t block, const Payload& gradient) {
+  Sum& sum = sums_[block];
+  if (sum.values != nullptr) {
+    gradient.AddTo({sum.values.get(), blocks_[block].weights.size()});
+    return;
+  }
+  sum.values = pool_->Take(blocks_[block].weights.size());
+  gradient.CopyTo(sum.values.get());
+}
+
+void DenseTable::Accumulate(uint32_t block, uint32_t slot, Payload gradient) {
+  if (tables_->order() == SummationOrder::kArrival) {
+    Add(block, gradient);
+    return;
+  }
+  Sum& sum = sums_[block];
+  if (slot != sum.next_slot) {
+    sum.early.emplace(slot, std::move(gradient));
+    return;
+  }
+  Add(block, gradient);
+  ++sum.next_slot;
+  while (!sum.early.empty() && sum.early.begin()->first == sum.next_slot) {
+    Add(block, sum.early.begin()->second);
+    sum.early.erase(sum.early.begin());
+    ++sum.next_slot;
+  }
+}
+
+void DenseTable::FinishSums() {
+  for (uint32_t i = 0; i < size(); ++i) {
+    for (const auto& [slot, gradient] : sums_[i].early) Add(i, gradient);
+    sums_[i].early.clear();
+  }
+}
+
+double DenseTable::SquaredNormOfSum(uint32_t block) const {
+  if (sums_[block].values == nullptr) return 0;
+  return SquaredNorm({sums_[block].values.get(), blocks_[block].weights.size()});
+}
+
+void DenseTable::ApplySums(const OptimizerStep& step, uint64_t lsn) {
+  for (uint32_t i = 0; i < size(); ++i) {
+    // Holding the current version makes the optimizer go on with a copy.
+    if (tables_->order() == SummationOrder::kSlot) {
+      blocks_[i].previous = blocks_[i].weights.Read();
+    }
+    Sum sum = std::exchange(sums_[i], Sum{});
+    if (sum.values == nullptr) continue;
+    Apply(blocks_[i], step, {sum.values.get(), blocks_[i].weights.size()}, lsn);
+  }
+}
+
+void DenseTable::Update(uint32_t block, const Payload& gradient, const OptimizerStep& step,
+                        uint64_t lsn) {
+  const std::shared_ptr<float> aligned = pool_->Take(blocks_[block].weights.size());
+  gradient.CopyTo(aligned.get());
+  OptimizerStep block_step = step;
+  block_step.step = blocks_[block].steps + 1;
+  Apply(blocks_[block], block_step, {aligned.get(), blocks_[block].weights.size()}, lsn);
+}
+
+void DenseTable::Apply(Block& block, const OptimizerStep& step, absl::Span<const float> gradient,
+                       uint64_t lsn) {
+  if (lsn != 0 && block.lsn >= lsn) return;
+  OptimizerStep block_step = step;
+  block_step.weight_decay = block.layout->weight_decay;
+  tables_->dense_optimizer().Apply(block_step, gradient, block.weights.Write(),
+                                   block.slot_values());
+  ++block.steps;
+  block.lsn = lsn;
+}
+
+}  // namespace muster

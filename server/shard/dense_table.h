@@ -1,0 +1,106 @@
+#ifndef MUSTER_SERVER_SHARD_DENSE_TABLE_H_
+#define MUSTER_SERVER_SHARD_DENSE_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/base/payload.h"
+#include "server/shard/buffer_pool.h"
+#include "server/shard/job_tables.h"
+#include "server/shard/versioned_buffer.h"
+
+namespace muster {
+
+// One partition's blocks of the dense table, in memory: weights, optimizer slots, and under BSP the
+// sums of the open clock's gradients. Blocks are named by their index within the partition.
+//
+// One thread at a time calls the methods; what Pull returns may be read on any thread.
+class DenseTable {
+ public:
+  struct Block {
+    // Where it lies and what it holds.
+    const DenseLayout::Block* layout;
+    VersionedBuffer weights;
+    // The weights before the last clock's update; null when they are not kept.
+    std::shared_ptr<const float> previous;
+    // The optimizer's slots one after another, each as long as the weights.
+    std::shared_ptr<float> slots;
+    size_t slot_floats = 0;
+    // Updates it has seen.
+    uint64_t steps = 0;
+    // Log sequence number of the last record that changed it.
+    uint64_t lsn = 0;
+
+    absl::Span<float> slot_values() { return {slots.get(), slot_floats}; }
+    absl::Span<const float> slot_values() const { return {slots.get(), slot_floats}; }
+  };
+
+  // Initial values. Arrays come from `pool`.
+  DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partition,
+             std::shared_ptr<BufferPool> pool);
+
+  uint32_t size() const { return blocks_.size(); }
+  // Bytes of the weights of blocks [first, first + count). REQUIRES: they exist.
+  uint64_t PayloadBytes(uint32_t first, uint32_t count) const {
+    return (offsets_[first + count] - offsets_[first]) * sizeof(float);
+  }
+  uint64_t memory_bytes() const;
+
+  // Which weights a pull is to see.
+  enum class Version {
+    kCurrent,
+    // Those before the last ApplySums, kept for jobs with SummationOrder::kSlot. REQUIRES: it has
+    // run.
+    kPrevious,
+  };
+
+  // The weights of blocks [first, first + count), which never change once returned. REQUIRES: they
+  // exist.
+  Payload Pull(uint32_t first, uint32_t count, Version version) const;
+
+  // Adds a slot's gradient to a block's sum; at most once per slot and clock. REQUIRES: as long as
+  // the weights.
+  void Accumulate(uint32_t block, uint32_t slot, Payload gradient);
+  // Adds what waits for its turn: the clock is closed.
+  void FinishSums();
+  // Of a block's sum; 0 when nothing was added. After FinishSums.
+  double SquaredNormOfSum(uint32_t block) const;
+  // One optimizer step on every block that has a sum (and does not include `lsn`; 0 stands for no
+  // log), and an empty sum for all. After FinishSums.
+  void ApplySums(const OptimizerStep& step, uint64_t lsn);
+
+  // One optimizer step on one block, counted by the block, unless it includes `lsn`. REQUIRES: as
+  // for Accumulate.
+  void Update(uint32_t block, const Payload& gradient, const OptimizerStep& step, uint64_t lsn);
+
+  Block& block(uint32_t block) { return blocks_[block]; }
+  const Block& block(uint32_t block) const { return blocks_[block]; }
+
+ private:
+  struct Sum {
+    // Null until something is added.
+    std::shared_ptr<float> values;
+    // In slot order: the first slot that has not been added, and those after it that came early.
+    uint32_t next_slot = 0;
+    std::map<uint32_t, Payload> early;
+  };
+
+  void Add(uint32_t block, const Payload& gradient);
+  void Apply(Block& block, const OptimizerStep& step, absl::Span<const float> gradient,
+             uint64_t lsn);
+
+  const std::shared_ptr<const JobTables> tables_;
+  const std::shared_ptr<BufferPool> pool_;
+  std::vector<Block> blocks_;
+  // By block.
+  std::vector<Sum> sums_;
+  // Elements before each block of the partition, and in all.
+  std::vector<uint64_t> offsets_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_DENSE_TABLE_H_

@@ -1,0 +1,217 @@
+#include "server/shard/open_job.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/parameter_service.pb.h"
+#include "proto/partition_state.pb.h"
+#include "server/shard/partition_checkpoint.h"
+
+namespace muster {
+namespace {
+
+// Job ids come from clients; a folder's name is made of harmless characters alone.
+std::string LogPrefix(const std::string& job_id) {
+  std::string name;
+  for (const char c : job_id) {
+    if (absl::ascii_isalnum(c) || c == '-' || c == '_') {
+      name.push_back(c);
+    } else {
+      absl::StrAppendFormat(&name, "%%%02x", static_cast<unsigned char>(c));
+    }
+  }
+  return name + ".";
+}
+
+std::string LogDirectory(const ShardResources& resources, const std::string& job_id,
+                         uint32_t partition) {
+  return absl::StrCat(resources.log_dir, "/", LogPrefix(job_id), partition);
+}
+
+}  // namespace
+
+OpenJob::OpenJob(std::shared_ptr<const JobTables> tables, const ShardResources& resources)
+    : tables_(std::move(tables)), resources_(resources), dense_memory_(*resources.budget) {}
+
+PartitionExecutor* OpenJob::partition(uint32_t partition) const {
+  const auto found = partitions_.find(partition);
+  return found == partitions_.end() ? nullptr : found->second.get();
+}
+
+void OpenJob::Close(const absl::Status& status) {
+  for (auto& [index, partition] : partitions_) partition->Close(status);
+  dense_memory_.Set(0);
+}
+
+absl::StatusOr<std::shared_ptr<OpenJob>> OpenJob::Open(std::shared_ptr<const JobTables> tables,
+                                                       const ShardResources& resources) {
+  std::shared_ptr<OpenJob> job(new OpenJob(std::move(tables), resources));
+  if (job->tables_->durable() && resources.store == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job->tables_->job_id(),
+                     " asks for durability EVERY_PUSH, but this server stores nothing; start it "
+                     "with a data folder"));
+  }
+  MUSTER_RETURN_IF_ERROR(job->TakeMemory());
+  if (absl::Status status = job->OpenAll(); !status.ok()) {
+    job->Close(status);
+    return status;
+  }
+  return job;
+}
+
+absl::Status OpenJob::TakeMemory() {
+  uint64_t bytes = 0;
+  for (const v1::PartitionTerm& term : tables_->request().partitions()) {
+    bytes += tables_->PredictedDenseBytes(term.partition());
+  }
+  const uint64_t used = resources_.budget->used();
+  if (dense_memory_.TryGrow(bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "job ", tables_->job_id(), " needs ", bytes, " bytes for the dense blocks of ",
+      tables_->request().partitions_size(), " partitions; ", used, " of the server's ",
+      resources_.budget->limit(), " bytes are in use; add servers or raise the budget"));
+}
+
+absl::Status OpenJob::DropOlderGenerations() {
+  const std::string& job_id = tables_->job_id();
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<uint32_t> stored, resources_.store->Partitions(job_id));
+  bool older = false;
+  for (uint32_t partition : stored) {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
+                            ReadPartitionState(*resources_.store, job_id, partition));
+    if (state == nullptr) continue;
+    if (state->generation() > tables_->generation()) {
+      return absl::AbortedError(
+          absl::StrCat("job ", job_id, " has generation ", tables_->generation(),
+                       ", but this server stores generation ", state->generation(),
+                       "; rejoin the job before opening its tables"));
+    }
+    older = older || state->generation() < tables_->generation();
+  }
+  return older ? DeleteStoredJob(job_id, resources_) : absl::OkStatus();
+}
+
+absl::Status OpenJob::OpenAll() {
+  if (resources_.store != nullptr) MUSTER_RETURN_IF_ERROR(DropOlderGenerations());
+  const v1::OpenTablesRequest& request = tables_->request();
+  std::unique_ptr<CheckpointReader> checkpoint;
+  if (!request.restore_uri().empty()) {
+    MUSTER_ASSIGN_OR_RETURN(
+        checkpoint, CheckpointReader::Open(*resources_.checkpoint_storage, request.restore_uri()));
+    const uint64_t clock = checkpoint->manifest().clock();
+    if (!request.restore_weights_only() && clock != request.start_clock()) {
+      return absl::InvalidArgumentError(absl::StrCat("start_clock is ", request.start_clock(),
+                                                     ", but the checkpoint ", request.restore_uri(),
+                                                     " was taken at clock ", clock));
+    }
+  }
+  for (const v1::PartitionTerm& term : request.partitions()) {
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> partition,
+                            OpenPartition(term.partition(), checkpoint.get()));
+    partitions_.emplace(term.partition(),
+                        PartitionExecutor::Create(std::move(partition), *resources_.executor,
+                                                  resources_.queue_bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(
+    uint32_t partition, const CheckpointReader* checkpoint) {
+  const v1::OpenTablesRequest& request = tables_->request();
+  if (tables_->durable()) {
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> continued, Continue(partition));
+    if (continued != nullptr) return continued;
+    if (request.expect_state()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("generation ", request.generation(), " of job ", request.job_id(),
+                       " has run before, but the log and values of partition ", partition,
+                       " are not on this server: its data folder was lost or replaced, and with it "
+                       "every push since the last "
+                       "checkpoint; go back to a checkpoint under a new generation"));
+    }
+  }
+  auto tables = std::make_unique<PartitionTables>(tables_, partition, resources_.pool);
+  if (checkpoint != nullptr) {
+    MUSTER_RETURN_IF_ERROR(RestorePartition(
+        *checkpoint, request.restore_weights_only() ? RestoreExtent::kWeights : RestoreExtent::kAll,
+        *tables));
+  }
+  if (!tables_->durable()) return MakePartition(std::move(tables), nullptr);
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<PartitionJournal> journal, NewJournal(partition));
+  std::unique_ptr<Partition> made = MakePartition(std::move(tables), std::move(journal));
+  // Initial values can be made again; what came from a checkpoint may be deleted there while it is
+  // needed here.
+  MUSTER_RETURN_IF_ERROR(made->StartJournal(
+      checkpoint != nullptr ? PartitionJournal::Extent::kAll : PartitionJournal::Extent::kChanged));
+  return made;
+}
+
+absl::StatusOr<std::unique_ptr<Partition>> OpenJob::Continue(uint32_t partition) {
+  const std::string& job_id = tables_->job_id();
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
+                          ReadPartitionState(*resources_.store, job_id, partition));
+  if (state == nullptr) return std::unique_ptr<Partition>();
+  if (state->schema_fingerprint() != tables_->fingerprint()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the tables of job ", job_id, " differ from those stored here under the same generation ",
+        tables_->generation(), "; a changed job needs a new generation"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<PartitionJournal> journal,
+      PartitionJournal::Open(*resources_.store, LogDirectory(resources_, job_id, partition),
+                             resources_.log));
+  std::unique_ptr<Partition> continued = MakePartition(
+      std::make_unique<PartitionTables>(tables_, partition, resources_.pool), std::move(journal));
+  MUSTER_RETURN_IF_ERROR(continued->Recover(*state));
+  return continued;
+}
+
+absl::StatusOr<std::unique_ptr<PartitionJournal>> OpenJob::NewJournal(uint32_t partition) {
+  const std::string& job_id = tables_->job_id();
+  StoreBatch batch(job_id);
+  for (uint32_t table = 0; table <= tables_->tables().sparse.size(); ++table) {
+    batch.DeletePartition(table, partition);
+  }
+  MUSTER_RETURN_IF_ERROR(resources_.store->Write(batch, ParameterStore::Durability::kBuffered));
+  const std::string directory = LogDirectory(resources_, job_id, partition);
+  MUSTER_RETURN_IF_ERROR(MutationLog::Destroy(directory, resources_.log.file_system));
+  return PartitionJournal::Open(*resources_.store, directory, resources_.log);
+}
+
+std::unique_ptr<Partition> OpenJob::MakePartition(std::unique_ptr<PartitionTables> tables,
+                                                  std::unique_ptr<PartitionJournal> journal) const {
+  Partition::Options options;
+  options.pool = resources_.pool;
+  options.budget = resources_.budget;
+  options.checkpoint_storage = resources_.checkpoint_storage;
+  options.crash_point = resources_.crash_point;
+  options.parked_bytes = resources_.queue_bytes;
+  options.log_bytes = resources_.log_bytes;
+  return std::make_unique<Partition>(std::move(tables), tables_->request().start_clock(),
+                                     std::move(journal), std::move(options));
+}
+
+absl::Status DeleteStoredJob(const std::string& job_id, const ShardResources& resources) {
+  if (resources.store == nullptr) return absl::OkStatus();
+  // The state goes first: without it, logs that a crash leaves behind are not taken for anything.
+  MUSTER_RETURN_IF_ERROR(resources.store->DropJob(job_id));
+  LogFileSystem& files =
+      resources.log.file_system != nullptr ? *resources.log.file_system : LogFileSystem::Posix();
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(resources.log_dir));
+  for (const std::string& name : names) {
+    if (!absl::StartsWith(name, LogPrefix(job_id))) continue;
+    MUSTER_RETURN_IF_ERROR(MutationLog::Destroy(absl::StrCat(resources.log_dir, "/", name),
+                                                resources.log.file_system));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

@@ -1,0 +1,41 @@
+#ifndef MUSTER_SERVER_SHARD_PARKED_CALLS_H_
+#define MUSTER_SERVER_SHARD_PARKED_CALLS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "server/shard/admitted_call.h"
+
+namespace muster {
+
+// Operations that wait until a count of clocks is reached. Those whose caller is gone are dropped
+// in time. Not thread-safe.
+class ParkedCalls {
+ public:
+  // Waits until the count is at least `clocks`.
+  void Park(uint64_t clocks, AdmittedCall call);
+
+  // Takes out what a count of `clocks` lets go: lowest need first, among equals in the order they
+  // were parked.
+  std::vector<AdmittedCall> TakeReady(uint64_t clocks);
+  std::vector<AdmittedCall> TakeAll();
+
+  size_t size() const { return calls_.size(); }
+  // Payload bytes that wait.
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void DropCancelled();
+
+  std::multimap<uint64_t, AdmittedCall> calls_;
+  size_t bytes_ = 0;
+  // Number of calls at which cancelled ones are looked for next: twice what was left the last time.
+  size_t sweep_at_ = 64;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_PARKED_CALLS_H_

@@ -1,0 +1,45 @@
+#include "server/shard/parked_calls.h"
+
+#include <gtest/gtest.h>
+
+#include "server/shard/test_exchange.h"
+
+namespace muster {
+namespace {
+
+AdmittedCall Call(uint64_t id, std::shared_ptr<std::atomic<bool>> cancelled = nullptr) {
+  v1::ExchangeRequest request;
+  request.set_request_id(id);
+  AdmittedCall call;
+  call.call.request = std::make_shared<v1::ExchangeRequest>(request);
+  call.call.payload = Floats({1, 2});
+  call.call.cancelled = std::move(cancelled);
+  return call;
+}
+
+TEST(ParkedCallsTest, ReleasesByNeedThenByArrival) {
+  ParkedCalls parked;
+  parked.Park(3, Call(1));
+  parked.Park(2, Call(2));
+  parked.Park(2, Call(3));
+  EXPECT_EQ(parked.bytes(), 24u);
+  EXPECT_TRUE(parked.TakeReady(1).empty());
+  const auto ready = parked.TakeReady(2);
+  ASSERT_EQ(ready.size(), 2u);
+  EXPECT_EQ(ready[0].call.request->request_id(), 2u);
+  EXPECT_EQ(ready[1].call.request->request_id(), 3u);
+  EXPECT_EQ(parked.TakeAll().size(), 1u);
+  EXPECT_EQ(parked.bytes(), 0u);
+}
+
+TEST(ParkedCallsTest, DropsThoseWhoseCallerIsGone) {
+  ParkedCalls parked;
+  const auto gone = std::make_shared<std::atomic<bool>>(true);
+  for (int i = 0; i < 1000; ++i) parked.Park(1, Call(i, gone));
+  parked.Park(1, Call(1000));
+  EXPECT_LT(parked.size(), 200u);
+  EXPECT_EQ(parked.TakeAll().back().call.request->request_id(), 1000u);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,164 @@
+#ifndef MUSTER_SERVER_SHARD_PARTITION_H_
+#define MUSTER_SERVER_SHARD_PARTITION_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/payload.h"
+#include "common/checkpoint/storage.h"
+#include "server/shard/admission.h"
+#include "server/shard/admitted_call.h"
+#include "server/shard/buffer_pool.h"
+#include "server/shard/clocks.h"
+#include "server/shard/crash_point.h"
+#include "server/shard/memory_budget.h"
+#include "server/shard/parked_calls.h"
+#include "server/shard/partition_host.h"
+#include "server/shard/partition_journal.h"
+#include "server/shard/partition_tables.h"
+#include "server/shard/table_updater.h"
+
+namespace muster {
+
+namespace v1 {
+class PartitionState;
+}  // namespace v1
+
+// One partition: its tables, clocks and ledger, and what happens to an operation.
+//
+// Operations come in batches and pass three stages. *Admission* checks each in order and, under
+// EVERY_PUSH, appends those that change something to the log. One *sync* makes the whole batch
+// durable. *Running* applies or serves them in the same order and answers. Nothing is answered
+// before what it rests on is on disk; nothing is applied that cannot be replayed.
+//
+// Under BSP pushes are summed, and the last slot's close (or the scale of global-norm clipping)
+// runs the optimizer. Under SSP and ASP every push runs it. Pulls, cuts and norms wait, parked,
+// until their clock is reached.
+//
+// After a failed sync it is unknown what the log holds: the partition refuses everything until it
+// is opened again.
+//
+// One thread at a time calls the methods. Blocks on the disk.
+class Partition {
+ public:
+  struct Options {
+    // Shared with the other partitions; must outlive this one.
+    std::shared_ptr<BufferPool> pool;
+    MemoryBudget* budget = nullptr;
+    CheckpointStorage* checkpoint_storage = nullptr;
+    CrashPoint* crash_point = nullptr;
+    // Bound on the payload bytes of parked operations.
+    size_t parked_bytes = 0;
+    // Log bytes after which the base is written again.
+    uint64_t log_bytes = 0;
+  };
+
+  // Figures for reports, as of the last batch.
+  struct Stats {
+    uint64_t dense_bytes = 0;
+    uint64_t sparse_rows = 0;
+    uint64_t memory_bytes = 0;
+    uint64_t log_bytes = 0;
+    uint64_t bytes_pushed = 0;
+    uint64_t bytes_pulled = 0;
+  };
+
+  // All slots have closed `start` clocks; the tables are as they were then. Without a journal
+  // nothing is logged.
+  Partition(std::unique_ptr<PartitionTables> tables, uint64_t start,
+            std::unique_ptr<PartitionJournal> journal, Options options);
+  ~Partition();
+
+  // Makes what the partition starts from durable: a base with all its values (after a restore) or
+  // its state alone. REQUIRES: a journal.
+  absl::Status StartJournal(PartitionJournal::Extent extent);
+
+  // Goes back to a stored state and applies the log's mutations since, answering nobody. REQUIRES:
+  // a journal; nothing has been executed. DATA_LOSS: state, base and log do not fit together.
+  absl::Status Recover(const v1::PartitionState& state);
+
+  // Executes operations in order and answers them, now or once their clock is reached.
+  void Execute(std::vector<ExchangeCall> calls);
+
+  // Answers all that is parked, and everything from now on, with `status`.
+  void Close(absl::Status status);
+
+  // Clocks that each slot has closed.
+  std::vector<uint64_t> closed_clocks() const;
+  const PartitionTables& tables() const { return *tables_; }
+  const Stats& stats() const { return stats_; }
+
+ private:
+  struct CutRecord {
+    uint64_t clock = 0;
+    std::string path;
+    uint64_t bytes = 0;
+    uint64_t checksum = 0;
+  };
+
+  const JobTables& job() const { return *tables_->job; }
+
+  // Checks an operation, logs it if need be, and enters it in the ledger.
+  AdmittedCall Admit(ExchangeCall call);
+  void Run(AdmittedCall call);
+  void Apply(const AdmittedCall& call);
+  // Ends the clocks that all slots have closed, unless they wait for their scale.
+  void CompleteClocks(uint64_t lsn);
+  // Ends clock completed() under BSP.
+  void EndClock(double scale, uint64_t lsn);
+  const std::string& ClipNorms();
+
+  void Park(uint64_t clocks, AdmittedCall call, ParkedCalls& parked);
+  void ReleaseParked();
+  void Serve(AdmittedCall call);
+  void ServeDensePull(AdmittedCall call);
+  void ServeSparsePull(AdmittedCall call);
+  void ServeCut(AdmittedCall call);
+  void ServeClipNorms(AdmittedCall call);
+  absl::StatusOr<DenseTable::Version> VersionFor(uint64_t clock) const;
+  absl::Status TakeCut(uint64_t clock);
+
+  void Answer(const AdmittedCall& call, v1::ExchangeReply reply, Payload payload) const;
+  void AnswerOk(const AdmittedCall& call, Payload payload = {}) const;
+  // `retry_after_ms` 0: trying again later does not help by itself.
+  void Refuse(const AdmittedCall& call, const absl::Status& status,
+              uint32_t retry_after_ms = 0) const;
+
+  v1::PartitionState State() const;
+  absl::Status WriteBase(PartitionJournal::Extent extent);
+  // Forgets log that a base can stand for, once it is long.
+  void WriteBaseIfLogIsLong();
+  // Applies a logged mutation again.
+  absl::Status ReplayRecord(uint64_t lsn, ExchangeCall call);
+  void UpdateStats();
+
+  const Options options_;
+  const std::unique_ptr<PartitionTables> tables_;
+  const std::unique_ptr<PartitionJournal> journal_;
+  MemoryShare sparse_memory_;
+  Admission admission_;
+  TableUpdater updater_;
+  Clocks clocks_;
+  // f64 squared norms of clock completed(), once they were asked for, and of the one before, for a
+  // repeat.
+  std::string norms_;
+  std::string last_norms_;
+  std::optional<CutRecord> last_cut_;
+  // Pulls and cuts, by completed clocks; norms, by clocks closed by all.
+  ParkedCalls waiting_for_completion_;
+  ParkedCalls waiting_for_closes_;
+  // Why nothing more is executed.
+  absl::Status closed_;
+  // Whether the batch in hand has appended to the log.
+  bool appended_ = false;
+  Stats stats_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_PARTITION_H_

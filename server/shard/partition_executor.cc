@@ -1,0 +1,102 @@
+#include "server/shard/partition_executor.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/shard/refusal.h"
+
+namespace muster {
+namespace {
+
+// What an operation without a payload counts for in the queue.
+constexpr size_t kCallBytes = 512;
+// What a caller that found the queue full should wait: a few batches' time.
+constexpr uint32_t kRetryAfterMs = 20;
+
+size_t QueueBytes(const ExchangeCall& call) { return kCallBytes + call.payload.size(); }
+
+}  // namespace
+
+std::shared_ptr<PartitionExecutor> PartitionExecutor::Create(std::unique_ptr<Partition> partition,
+                                                             Executor& executor,
+                                                             size_t queue_bytes) {
+  return std::shared_ptr<PartitionExecutor>(
+      new PartitionExecutor(std::move(partition), executor, queue_bytes));
+}
+
+PartitionExecutor::PartitionExecutor(std::unique_ptr<Partition> partition, Executor& executor,
+                                     size_t queue_bytes)
+    : executor_(executor),
+      queue_bytes_(queue_bytes),
+      partition_(std::move(partition)),
+      stats_(partition_->stats()),
+      closed_clocks_(partition_->closed_clocks()) {}
+
+void PartitionExecutor::Execute(ExchangeCall call) {
+  absl::Status refused;
+  uint32_t retry_after_ms = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    const size_t bytes = QueueBytes(call);
+    const size_t room = call.payload.size() == 0 ? 2 * queue_bytes_ : queue_bytes_;
+    if (!closed_.ok()) {
+      refused = closed_;
+    } else if (queued_bytes_ > 0 && queued_bytes_ + bytes > room) {
+      refused = absl::ResourceExhaustedError(absl::StrCat("the queue of the partition holds ",
+                                                          queued_bytes_, " bytes, at most ", room,
+                                                          " may wait; try again later"));
+      retry_after_ms = kRetryAfterMs;
+    } else {
+      queued_bytes_ += bytes;
+      queue_.push_back(std::move(call));
+      if (!scheduled_) Schedule();
+      return;
+    }
+  }
+  Refuse(call, refused, retry_after_ms);
+}
+
+void PartitionExecutor::Schedule() {
+  scheduled_ = true;
+  executor_.Add([self = shared_from_this()] { self->RunBatch(); });
+}
+
+void PartitionExecutor::RunBatch() {
+  std::vector<ExchangeCall> batch;
+  {
+    absl::MutexLock lock(&mutex_);
+    batch.swap(queue_);
+    queued_bytes_ = 0;
+  }
+  partition_->Execute(std::move(batch));
+  absl::MutexLock lock(&mutex_);
+  stats_ = partition_->stats();
+  closed_clocks_ = partition_->closed_clocks();
+  if (queue_.empty()) {
+    scheduled_ = false;
+  } else {
+    Schedule();
+  }
+}
+
+void PartitionExecutor::Close(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    closed_ = status;
+    mutex_.Await(absl::Condition(this, &PartitionExecutor::Idle));
+  }
+  partition_->Close(status);
+  partition_.reset();
+}
+
+Partition::Stats PartitionExecutor::stats() const {
+  absl::MutexLock lock(&mutex_);
+  return stats_;
+}
+
+std::vector<uint64_t> PartitionExecutor::closed_clocks() const {
+  absl::MutexLock lock(&mutex_);
+  return closed_clocks_;
+}
+
+}  // namespace muster

@@ -1,0 +1,66 @@
+#ifndef MUSTER_SERVER_SHARD_PARTITION_EXECUTOR_H_
+#define MUSTER_SERVER_SHARD_PARTITION_EXECUTOR_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "server/shard/executor.h"
+#include "server/shard/partition.h"
+#include "server/shard/partition_host.h"
+
+namespace muster {
+
+// A partition with its strand: operations queue up from any thread, and one thread of the executor
+// at a time executes all that is queued as one batch. Thread-safe.
+class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor> {
+ public:
+  // `executor` must outlive it. At most `queue_bytes` of payload may be queued; operations without
+  // a payload find twice that room, so that a refused push does not drag the close behind it along.
+  static std::shared_ptr<PartitionExecutor> Create(std::unique_ptr<Partition> partition,
+                                                   Executor& executor, size_t queue_bytes);
+
+  // Queues an operation; never blocks. It is answered RESOURCE_EXHAUSTED, in this call, when the
+  // queue is full.
+  void Execute(ExchangeCall call);
+
+  // Executes what is queued, then answers all that is parked, and everything from now on, with
+  // `status`, and destroys the partition. Blocks until that is done. To be called once.
+  void Close(const absl::Status& status);
+
+  // As of the last batch.
+  Partition::Stats stats() const;
+  // Clocks closed by each slot, as of the last batch: never more than were, and so safe to start
+  // again from.
+  std::vector<uint64_t> closed_clocks() const;
+
+ private:
+  PartitionExecutor(std::unique_ptr<Partition> partition, Executor& executor, size_t queue_bytes);
+
+  // Executes what is queued, then makes room for other partitions.
+  void RunBatch();
+  void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !scheduled_; }
+
+  Executor& executor_;
+  const size_t queue_bytes_;
+  // Belongs to the batch that runs; when none is scheduled and closed_ is set, to Close.
+  std::unique_ptr<Partition> partition_;
+
+  mutable absl::Mutex mutex_;
+  std::vector<ExchangeCall> queue_ ABSL_GUARDED_BY(mutex_);
+  size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The executor runs a batch, or will.
+  bool scheduled_ ABSL_GUARDED_BY(mutex_) = false;
+  // Not OK: what everything is answered with.
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
+  Partition::Stats stats_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> closed_clocks_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_PARTITION_EXECUTOR_H_

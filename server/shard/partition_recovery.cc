@@ -1,0 +1,108 @@
+// The part of Partition that stores its state and comes back from it.
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "proto/parameter_service.pb.h"
+#include "proto/partition_state.pb.h"
+#include "server/shard/partition.h"
+
+namespace muster {
+namespace {
+
+// Replayed records after which memory is accounted for again.
+constexpr uint64_t kRecordsPerAccount = 256;
+
+}  // namespace
+
+v1::PartitionState Partition::State() const {
+  v1::PartitionState state;
+  state.set_generation(job().generation());
+  state.set_schema_fingerprint(job().fingerprint());
+  state.set_lsn(journal_->last_lsn());
+  state.set_completed_clocks(clocks_.completed());
+  admission_.Save(state);
+  for (uint32_t slot = 0; slot < clocks_.slots(); ++slot) {
+    const auto& pending = clocks_.slot(slot).pending_examples;
+    state.mutable_slots(slot)->mutable_pending_examples()->Assign(pending.begin(), pending.end());
+  }
+  if (last_cut_.has_value()) {
+    v1::CutState& cut = *state.mutable_cut();
+    cut.set_taken(true);
+    cut.set_clock(last_cut_->clock);
+    cut.set_path(last_cut_->path);
+    cut.set_bytes(last_cut_->bytes);
+    cut.set_checksum(last_cut_->checksum);
+  }
+  state.set_clip_norms(last_norms_);
+  return state;
+}
+
+absl::Status Partition::WriteBase(PartitionJournal::Extent extent) {
+  return journal_->WriteBase(*tables_, State(), extent,
+                             [this] { return !options_.crash_point->Pass("base"); });
+}
+
+absl::Status Partition::StartJournal(PartitionJournal::Extent extent) { return WriteBase(extent); }
+
+void Partition::WriteBaseIfLogIsLong() {
+  // Gradients that wait for their clock are in the log alone.
+  if (journal_ == nullptr || !updater_.sums_empty() || !closed_.ok()) return;
+  if (journal_->bytes_since_base() <= options_.log_bytes) return;
+  if (absl::Status status = WriteBase(PartitionJournal::Extent::kChanged); !status.ok()) {
+    Close(absl::Status(status.code(),
+                       absl::StrCat("partition ", tables_->partition, " of job ", job().job_id(),
+                                    " cannot store its values: ", status.message())));
+  }
+}
+
+absl::Status Partition::Recover(const v1::PartitionState& state) {
+  MUSTER_RETURN_IF_ERROR(admission_.Restore(state));
+  std::vector<Clocks::Slot> slots;
+  for (const v1::SlotState& stored : state.slots()) {
+    slots.push_back(
+        {.closed = stored.closed_clocks(),
+         .pending_examples = {stored.pending_examples().begin(), stored.pending_examples().end()}});
+  }
+  clocks_ = Clocks(std::move(slots), state.completed_clocks());
+  if (state.cut().taken()) {
+    last_cut_ = CutRecord{.clock = state.cut().clock(),
+                          .path = state.cut().path(),
+                          .bytes = state.cut().bytes(),
+                          .checksum = state.cut().checksum()};
+  }
+  last_norms_ = state.clip_norms();
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t loaded_lsn, journal_->ReadBase(state.lsn(), *tables_));
+  updater_.SetLoadedLsn(loaded_lsn);
+  MUSTER_RETURN_IF_ERROR(journal_->Replay(
+      state.lsn(),
+      [this](uint64_t lsn, std::shared_ptr<const v1::ExchangeRequest> request, Payload payload) {
+        ExchangeCall call;
+        call.request = std::move(request);
+        call.payload = std::move(payload);
+        return ReplayRecord(lsn, std::move(call));
+      }));
+  UpdateStats();
+  return absl::OkStatus();
+}
+
+absl::Status Partition::ReplayRecord(uint64_t lsn, ExchangeCall call) {
+  // The same door as for the living, so that a log which does not follow its own rules is found
+  // out.
+  AdmittedCall admitted = admission_.Check(std::move(call));
+  if (absl::IsResourceExhausted(admitted.status)) return admitted.status;
+  if (!admitted.status.ok() || admitted.already_applied) {
+    return absl::DataLossError(
+        absl::StrCat("log record ", lsn, " does not follow from those before it: ",
+                     admitted.already_applied ? "it repeats one" : admitted.status.message()));
+  }
+  admitted.lsn = lsn;
+  admission_.Enter(admitted);
+  Apply(admitted);
+  if (lsn % kRecordsPerAccount == 0) UpdateStats();
+  return absl::OkStatus();
+}
+
+}  // namespace muster

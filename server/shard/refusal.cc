@@ -1,0 +1,23 @@
+#include "server/shard/refusal.h"
+
+#include <string>
+
+#include "proto/parameter_service.pb.h"
+
+namespace muster {
+
+v1::ExchangeReply Refusal(const v1::ExchangeRequest& request, const absl::Status& status,
+                          uint32_t retry_after_ms) {
+  v1::ExchangeReply reply;
+  reply.set_request_id(request.request_id());
+  reply.set_code(static_cast<int>(status.code()));
+  reply.set_message(std::string(status.message()));
+  reply.set_retry_after_ms(retry_after_ms);
+  return reply;
+}
+
+void Refuse(const ExchangeCall& call, const absl::Status& status, uint32_t retry_after_ms) {
+  call.done(Refusal(*call.request, status, retry_after_ms), Payload());
+}
+
+}  // namespace muster

@@ -1,0 +1,194 @@
+#include "server/shard/service/exchange_stream.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/exchange_codec.h"
+#include "common/rpc/rpc_status.h"
+#include "proto/parameter_service.pb.h"
+
+namespace muster {
+namespace {
+
+// Told to a client whose parked operations are too many.
+constexpr uint32_t kRetryAfterMs = 100;
+
+v1::ExchangeReply ErrorReply(const absl::Status& status) {
+  v1::ExchangeReply reply;
+  reply.set_code(static_cast<int>(status.code()));
+  reply.set_message(std::string(status.message()));
+  return reply;
+}
+
+}  // namespace
+
+std::shared_ptr<ExchangeStream> ExchangeStream::Start(PartitionHost& host, ExchangeLimits limits) {
+  std::shared_ptr<ExchangeStream> stream(new ExchangeStream(host, limits));
+  Actions actions;
+  {
+    absl::MutexLock lock(&stream->mutex_);
+    stream->self_ = stream;
+    actions = stream->NextLocked();
+  }
+  stream->Perform(actions);
+  return stream;
+}
+
+void ExchangeStream::Close(absl::Status status) {
+  cancelled_->store(true);
+  Actions actions;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_) return;
+    closed_ = true;
+    close_status_ = std::move(status);
+    replies_.clear();
+    actions = NextLocked();
+  }
+  Perform(std::move(actions));
+}
+
+ExchangeStream::Actions ExchangeStream::NextLocked() {
+  Actions actions;
+  if (finished_) return actions;
+  if (!closed_ && !writing_ && !replies_.empty()) {
+    writing_message_ = std::move(replies_.front().message);
+    writing_bytes_ = replies_.front().bytes;
+    replies_.pop_front();
+    writing_ = actions.write = true;
+  }
+  if (!closed_ && !reading_ && !starting_read_ && !half_closed_ &&
+      push_bytes_ < limits_.push_bytes && reply_bytes_ < limits_.reply_bytes) {
+    reading_ = starting_read_ = actions.read = true;
+  }
+  const bool answered = half_closed_ && calls_ == 0 && replies_.empty();
+  if (!writing_ && !starting_read_ && (closed_ || answered)) {
+    finished_ = actions.finish = true;
+    actions.status = close_status_;
+  }
+  return actions;
+}
+
+void ExchangeStream::Perform(Actions actions) {
+  while (true) {
+    if (actions.write) StartWrite(&writing_message_);
+    if (actions.finish) {
+      // gRPC may end the stream, and with it this object, at any moment from here on.
+      Finish(ToGrpc(actions.status));
+      return;
+    }
+    if (!actions.read) return;
+    StartRead(&reading_message_);
+    absl::MutexLock lock(&mutex_);
+    starting_read_ = false;
+    actions = NextLocked();
+  }
+}
+
+void ExchangeStream::OnReadDone(bool ok) {
+  Actions actions;
+  if (ok) {
+    auto request = std::make_shared<v1::ExchangeRequest>();
+    Payload payload;
+    absl::Status status = DecodeExchange(reading_message_, request.get(), &payload);
+    reading_message_.Clear();
+    if (!status.ok()) {
+      // What follows a message that cannot be read cannot be trusted to be in step.
+      Close(std::move(status));
+      return;
+    }
+    Dispatch(std::move(request), std::move(payload));
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    reading_ = false;
+    if (!ok) half_closed_ = true;
+    actions = NextLocked();
+  }
+  Perform(std::move(actions));
+}
+
+void ExchangeStream::Dispatch(std::shared_ptr<v1::ExchangeRequest> request, Payload payload) {
+  const uint64_t id = request->request_id();
+  const int64_t bytes = request->ByteSizeLong() + payload.size();
+  const bool is_push = request->has_dense_push() || request->has_sparse_push();
+  const int64_t push_bytes = is_push ? bytes : 0;
+  const int64_t parked_bytes = is_push ? 0 : bytes;
+  int64_t parked;
+  {
+    absl::MutexLock lock(&mutex_);
+    parked = parked_bytes_;
+    ++calls_;
+    push_bytes_ += push_bytes;
+    parked_bytes_ += parked_bytes;
+  }
+  if (!is_push && parked > 0 && parked + bytes > limits_.parked_bytes) {
+    v1::ExchangeReply reply = ErrorReply(absl::ResourceExhaustedError(absl::StrCat(
+        "operations with ", parked, " bytes of this stream wait for their clock, the limit is ",
+        limits_.parked_bytes, "; wait for answers first")));
+    reply.set_retry_after_ms(kRetryAfterMs);
+    Answer(id, push_bytes, parked_bytes, std::move(reply), {});
+    return;
+  }
+  ExchangeCall call;
+  call.request = std::move(request);
+  call.payload = std::move(payload);
+  call.cancelled = cancelled_;
+  call.done = [stream = shared_from_this(), id, push_bytes, parked_bytes](v1::ExchangeReply reply,
+                                                                          Payload payload) {
+    stream->Answer(id, push_bytes, parked_bytes, std::move(reply), std::move(payload));
+  };
+  host_.Execute(std::move(call));
+}
+
+void ExchangeStream::Answer(uint64_t request_id, int64_t push_bytes, int64_t parked_bytes,
+                            v1::ExchangeReply reply, Payload payload) {
+  reply.set_request_id(request_id);
+  if (const size_t bytes = EncodedBytes(reply, payload); bytes > kMaxMessageBytes) {
+    reply = ErrorReply(absl::InvalidArgumentError(
+        absl::StrCat("the answer has ", bytes, " bytes, the limit is ", kMaxMessageBytes,
+                     " a message; pull fewer blocks or rows at a time")));
+    reply.set_request_id(request_id);
+    payload = {};
+  }
+  Reply encoded{EncodeExchange(reply, payload), static_cast<int64_t>(EncodedBytes(reply, payload))};
+  Actions actions;
+  {
+    absl::MutexLock lock(&mutex_);
+    --calls_;
+    push_bytes_ -= push_bytes;
+    parked_bytes_ -= parked_bytes;
+    if (!closed_) {
+      reply_bytes_ += encoded.bytes;
+      replies_.push_back(std::move(encoded));
+    }
+    actions = NextLocked();
+  }
+  Perform(std::move(actions));
+}
+
+void ExchangeStream::OnWriteDone(bool ok) {
+  if (!ok) Close(absl::UnavailableError("the client went away"));
+  Actions actions;
+  {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+    writing_message_.Clear();
+    reply_bytes_ -= writing_bytes_;
+    writing_bytes_ = 0;
+    actions = NextLocked();
+  }
+  Perform(std::move(actions));
+}
+
+void ExchangeStream::OnCancel() { Close(absl::CancelledError("the client went away")); }
+
+void ExchangeStream::OnDone() {
+  // Calls that are still in the host keep the stream; their answers go nowhere.
+  std::shared_ptr<ExchangeStream> self;
+  absl::MutexLock lock(&mutex_);
+  self = std::move(self_);
+}
+
+}  // namespace muster

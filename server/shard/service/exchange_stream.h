@@ -1,0 +1,105 @@
+#ifndef MUSTER_SERVER_SHARD_SERVICE_EXCHANGE_STREAM_H_
+#define MUSTER_SERVER_SHARD_SERVICE_EXCHANGE_STREAM_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/payload.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/shard/partition_host.h"
+
+namespace muster {
+
+// Bounds on what one stream may hold of the server's memory; a single message always fits.
+struct ExchangeLimits {
+  // Pushes being applied, and replies waiting to be sent: beyond either, the stream is not read,
+  // and the client feels it by flow control. Both go down by themselves.
+  int64_t push_bytes = 16 << 20;
+  int64_t reply_bytes = 32 << 20;
+  // Pulls and other operations that may be parked until other slots, or later messages of this very
+  // stream, arrive: not reading could wait forever, so that what comes on top is answered
+  // RESOURCE_EXHAUSTED.
+  int64_t parked_bytes = 64 << 20;
+};
+
+// One client's Exchange stream: reads operations, hands them to the host in order, writes replies
+// as they come. Belongs to itself: lives until gRPC and all calls in the host are through with it.
+// Thread-safe.
+class ExchangeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                             public std::enable_shared_from_this<ExchangeStream> {
+ public:
+  // `host` outlives the stream's last call.
+  static std::shared_ptr<ExchangeStream> Start(PartitionHost& host, ExchangeLimits limits);
+
+  // Ends the stream with `status`; what is outstanding is cancelled. Idempotent.
+  void Close(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Reply {
+    grpc::ByteBuffer message;
+    int64_t bytes;
+  };
+
+  ExchangeStream(PartitionHost& host, ExchangeLimits limits) : host_(host), limits_(limits) {}
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  void Dispatch(std::shared_ptr<v1::ExchangeRequest> request, Payload payload);
+  // The host's answer to a request that took `push_bytes` and `parked_bytes`.
+  void Answer(uint64_t request_id, int64_t push_bytes, int64_t parked_bytes,
+              v1::ExchangeReply reply, Payload payload);
+
+  // What to do outside the lock after a change of state.
+  struct Actions {
+    bool read = false;
+    bool write = false;
+    bool finish = false;
+    absl::Status status;
+  };
+  Actions NextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Perform(Actions actions) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  PartitionHost& host_;
+  const ExchangeLimits limits_;
+  // Shared with the calls in the host.
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+
+  // Owned by gRPC between the start of a read or write and its reaction.
+  grpc::ByteBuffer reading_message_;
+  grpc::ByteBuffer writing_message_;
+
+  absl::Mutex mutex_;
+  // Until gRPC is done with the stream.
+  std::shared_ptr<ExchangeStream> self_ ABSL_GUARDED_BY(mutex_);
+  // A read is under way, or its message is being dispatched.
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  // Between the decision to read and the call that starts it: finishing in between would end the
+  // stream under it.
+  bool starting_read_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  // The client sends no more.
+  bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status close_status_ ABSL_GUARDED_BY(mutex_);
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t push_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t parked_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t reply_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<Reply> replies_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_SERVICE_EXCHANGE_STREAM_H_

@@ -1,0 +1,50 @@
+#ifndef MUSTER_SERVER_SHARD_SERVICE_FAKE_PARTITION_HOST_H_
+#define MUSTER_SERVER_SHARD_SERVICE_FAKE_PARTITION_HOST_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "server/shard/partition_host.h"
+
+namespace muster {
+
+// A host whose only parameter is one vector of f32, for tests of the wire: pushes add to it and
+// pulls return it, on the calling thread. Pulls of clock > 0 are parked until they are released.
+// Thread-safe.
+class FakePartitionHost final : public PartitionHost {
+ public:
+  explicit FakePartitionHost(size_t size) : sum_(size) {}
+
+  absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request) override;
+  absl::Status DropTables(const v1::DropTablesRequest& request) override;
+  void Execute(ExchangeCall call) override;
+  v1::GetServerStatsReply Stats() const override;
+
+  // While held, OpenTables blocks and operations wait unanswered; both go on at release.
+  void Hold();
+  void Release();
+
+  size_t parked() const;
+  size_t executed() const;
+  // Whether the parked call at `index` has lost its caller.
+  bool parked_cancelled(size_t index) const;
+  void AnswerParked();
+
+ private:
+  void Answer(ExchangeCall call);
+
+  mutable absl::Mutex mutex_;
+  std::vector<float> sum_ ABSL_GUARDED_BY(mutex_);
+  bool held_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<ExchangeCall> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ExchangeCall> parked_ ABSL_GUARDED_BY(mutex_);
+  size_t executed_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_SERVICE_FAKE_PARTITION_HOST_H_

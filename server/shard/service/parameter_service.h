@@ -1,0 +1,44 @@
+#ifndef MUSTER_SERVER_SHARD_SERVICE_PARAMETER_SERVICE_H_
+#define MUSTER_SERVER_SHARD_SERVICE_PARAMETER_SERVICE_H_
+
+#include <memory>
+
+#include "server/shard/partition_host.h"
+
+namespace grpc {
+class Service;
+}  // namespace grpc
+
+namespace muster {
+
+struct ParameterServiceOptions {
+  // Bounds per stream; see ExchangeLimits.
+  int64_t push_bytes = 16 << 20;
+  int64_t reply_bytes = 32 << 20;
+  int64_t parked_bytes = 64 << 20;
+  // OpenTables and DropTables that run at a time, and that may wait beside; more are answered
+  // RESOURCE_EXHAUSTED.
+  int blocking_threads = 2;
+  int blocking_queue = 64;
+};
+
+// ParameterService over a PartitionHost: payloads go to and from it without a copy. Thread-safe.
+class ParameterService {
+ public:
+  // `host` outlives this object and the server that the service is registered with.
+  static std::unique_ptr<ParameterService> Create(PartitionHost& host,
+                                                  ParameterServiceOptions options = {});
+
+  virtual ~ParameterService() = default;
+
+  // To be registered with a server, which is shut down before this object goes.
+  virtual grpc::Service& service() = 0;
+
+  // Ends all streams with UNAVAILABLE and refuses new calls, so that the server's own shutdown need
+  // not wait for clients. Idempotent.
+  virtual void Shutdown() = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_SERVICE_PARAMETER_SERVICE_H_

@@ -1,0 +1,302 @@
+#include "server/shard/shard_engine.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/status_macros.h"
+#include "proto/parameter_service.pb.h"
+#include "server/shard/job_tables.h"
+#include "server/shard/open_job.h"
+#include "server/shard/refusal.h"
+#include "server/shard/thread_pool.h"
+
+namespace muster {
+
+class ShardEngine::Impl {
+ public:
+  explicit Impl(Options options);
+  ~Impl();
+
+  absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request);
+  absl::Status DropTables(const std::string& job_id);
+  void Execute(ExchangeCall call);
+  v1::GetServerStatsReply Stats() const;
+
+ private:
+  // A job by its id: open, about to be opened or dropped, or neither after that failed.
+  struct Entry {
+    // Highest generation that was opened, or that somebody tried to open.
+    uint64_t generation = 0;
+    // One caller opens or drops; others wait.
+    bool busy = false;
+    std::shared_ptr<OpenJob> job;
+  };
+
+  // Waits for the right to open or drop the job. REQUIRES: entries_mutex_ is not held by the caller
+  // for long: it is released while waiting.
+  Entry& AwaitEntry(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(entries_mutex_);
+  absl::Status CheckExchange(const v1::ExchangeRequest& request,
+                             std::shared_ptr<OpenJob>& job) const;
+
+  const Options options_;
+  CrashPoint crash_point_;
+  MemoryBudget budget_;
+  // Null when the options bring an executor.
+  std::unique_ptr<ThreadPool> threads_;
+  ShardResources resources_;
+
+  // Held for look-ups alone: shared by all operations, exclusively when a job is opened or dropped.
+  mutable absl::Mutex entries_mutex_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(entries_mutex_);
+};
+
+namespace {
+
+absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& tables) {
+  if (job.tables().fingerprint() != tables.fingerprint()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the tables of job ", tables.job_id(), " are open under generation ", tables.generation(),
+        " with another schema, update or number of slots; a changed job needs a new generation"));
+  }
+  v1::OpenTablesReply reply;
+  for (const v1::PartitionTerm& term : tables.request().partitions()) {
+    const PartitionExecutor* partition = job.partition(term.partition());
+    if (partition == nullptr) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("partition ", term.partition(), " of job ", tables.job_id(),
+                       " is not on this server; refresh the shard map"));
+    }
+    v1::PartitionClocks& clocks = *reply.add_partitions();
+    clocks.set_partition(term.partition());
+    for (uint64_t closed : partition->closed_clocks()) clocks.add_closed(closed);
+  }
+  return reply;
+}
+
+absl::Status GenerationFenced(const std::string& job_id, uint64_t asked, uint64_t current) {
+  return absl::AbortedError(absl::StrCat("job ", job_id, " has generation ", current,
+                                         " here, the request has ", asked,
+                                         "; it was restarted, rejoin before going on"));
+}
+
+}  // namespace
+
+ShardEngine::Impl::Impl(Options options)
+    : options_(std::move(options)),
+      crash_point_(options_.crash_point),
+      budget_(options_.memory_budget_bytes),
+      threads_(options_.executor == nullptr ? std::make_unique<ThreadPool>(options_.threads)
+                                            : nullptr) {
+  resources_.pool = BufferPool::Create(options_.pool_bytes);
+  resources_.budget = &budget_;
+  resources_.executor = threads_ == nullptr ? options_.executor : threads_.get();
+  resources_.checkpoint_storage = options_.checkpoint_storage;
+  resources_.crash_point = &crash_point_;
+  resources_.store = options_.store.get();
+  resources_.log_dir = options_.log_dir;
+  resources_.log.file_system = options_.log_file_system;
+  resources_.log.segment_bytes = options_.log_segment_bytes;
+  resources_.queue_bytes = options_.queue_bytes;
+  resources_.log_bytes = options_.log_bytes;
+}
+
+ShardEngine::Impl::~Impl() {
+  std::vector<std::shared_ptr<OpenJob>> jobs;
+  {
+    absl::MutexLock lock(&entries_mutex_);
+    for (auto& [job_id, entry] : entries_) {
+      if (entry->job != nullptr) jobs.push_back(std::move(entry->job));
+    }
+  }
+  for (const std::shared_ptr<OpenJob>& job : jobs) {
+    job->Close(absl::UnavailableError("the server is shutting down"));
+  }
+  threads_.reset();
+}
+
+ShardEngine::Impl::Entry& ShardEngine::Impl::AwaitEntry(const std::string& job_id) {
+  for (;;) {
+    std::unique_ptr<Entry>& entry = entries_[job_id];
+    if (entry == nullptr) entry = std::make_unique<Entry>();
+    if (!entry->busy) return *entry;
+    // The entry may be gone after the wait, so it is looked up again, then and while waiting.
+    const auto not_busy = [this, &job_id]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      const auto found = entries_.find(job_id);
+      return found == entries_.end() || !found->second->busy;
+    };
+    entries_mutex_.Await(absl::Condition(&not_busy));
+  }
+}
+
+absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
+    const v1::OpenTablesRequest& request) {
+  MUSTER_ASSIGN_OR_RETURN(const std::shared_ptr<const JobTables> tables,
+                          JobTables::Create(request));
+  const std::string& job_id = tables->job_id();
+  std::shared_ptr<OpenJob> open, replaced;
+  {
+    absl::MutexLock lock(&entries_mutex_);
+    Entry& entry = AwaitEntry(job_id);
+    if (tables->generation() < entry.generation) {
+      return GenerationFenced(job_id, tables->generation(), entry.generation);
+    }
+    if (entry.job != nullptr && entry.generation == tables->generation()) {
+      open = entry.job;
+    } else {
+      entry.busy = true;
+      entry.generation = tables->generation();
+      replaced = std::move(entry.job);
+    }
+  }
+  if (open != nullptr) return Join(*open, *tables);
+
+  if (replaced != nullptr) {
+    replaced->Close(
+        GenerationFenced(job_id, replaced->tables().generation(), tables->generation()));
+    replaced.reset();
+  }
+  absl::StatusOr<std::shared_ptr<OpenJob>> opened = OpenJob::Open(tables, resources_);
+  {
+    absl::MutexLock lock(&entries_mutex_);
+    Entry& entry = *entries_[job_id];
+    entry.busy = false;
+    if (opened.ok()) entry.job = *opened;
+  }
+  if (!opened.ok()) return opened.status();
+  return Join(**opened, *tables);
+}
+
+absl::Status ShardEngine::Impl::DropTables(const std::string& job_id) {
+  if (job_id.empty()) return absl::InvalidArgumentError("job_id is empty");
+  std::shared_ptr<OpenJob> dropped;
+  {
+    absl::MutexLock lock(&entries_mutex_);
+    Entry& entry = AwaitEntry(job_id);
+    entry.busy = true;
+    dropped = std::move(entry.job);
+  }
+  if (dropped != nullptr) {
+    dropped->Close(
+        absl::NotFoundError(absl::StrCat("the tables of job ", job_id, " were dropped")));
+    dropped.reset();
+  }
+  const absl::Status status = DeleteStoredJob(job_id, resources_);
+  absl::MutexLock lock(&entries_mutex_);
+  entries_.erase(job_id);
+  return status;
+}
+
+absl::Status ShardEngine::Impl::CheckExchange(const v1::ExchangeRequest& request,
+                                              std::shared_ptr<OpenJob>& job) const {
+  uint64_t generation = 0;
+  bool busy = false;
+  {
+    absl::ReaderMutexLock lock(&entries_mutex_);
+    const auto found = entries_.find(request.job_id());
+    if (found != entries_.end()) {
+      generation = found->second->generation;
+      busy = found->second->busy;
+      job = found->second->job;
+    }
+  }
+  if (job == nullptr && !busy) {
+    return absl::NotFoundError(absl::StrCat("job ", request.job_id(),
+                                            " is not open on this server; open its tables first"));
+  }
+  if (request.generation() < generation) {
+    return GenerationFenced(request.job_id(), request.generation(), generation);
+  }
+  if (request.generation() > generation) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", request.job_id(), " is open under generation ", generation,
+                     ", the request has ", request.generation(), "; open tables first"));
+  }
+  if (job == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("the tables of job ", request.job_id(), " are being opened; try again"));
+  }
+  return absl::OkStatus();
+}
+
+void ShardEngine::Impl::Execute(ExchangeCall call) {
+  const v1::ExchangeRequest& request = *call.request;
+  std::shared_ptr<OpenJob> job;
+  if (absl::Status status = CheckExchange(request, job); !status.ok()) return Refuse(call, status);
+  PartitionExecutor* partition = job->partition(request.partition());
+  if (partition != nullptr) return partition->Execute(std::move(call));
+  if (request.partition() >= job->tables().partitions()) {
+    return Refuse(call, absl::NotFoundError(absl::StrCat(
+                            "partition is ", request.partition(), "; job ", request.job_id(),
+                            " has ", job->tables().partitions(), " partitions")));
+  }
+  Refuse(call, absl::FailedPreconditionError(
+                   absl::StrCat("partition ", request.partition(), " of job ", request.job_id(),
+                                " is not on this server; refresh the shard map")));
+}
+
+v1::GetServerStatsReply ShardEngine::Impl::Stats() const {
+  std::vector<std::shared_ptr<OpenJob>> jobs;
+  {
+    absl::ReaderMutexLock lock(&entries_mutex_);
+    for (const auto& [job_id, entry] : entries_) {
+      if (entry->job != nullptr) jobs.push_back(entry->job);
+    }
+  }
+  v1::GetServerStatsReply reply;
+  for (const std::shared_ptr<OpenJob>& job : jobs) {
+    v1::TableStats& table = *reply.add_tables();
+    table.set_job_id(job->tables().job_id());
+    table.set_generation(job->tables().generation());
+    table.set_partitions(job->partitions().size());
+    for (const auto& [index, partition] : job->partitions()) {
+      const Partition::Stats stats = partition->stats();
+      table.set_dense_bytes(table.dense_bytes() + stats.dense_bytes);
+      table.set_sparse_rows(table.sparse_rows() + stats.sparse_rows);
+      table.set_memory_bytes(table.memory_bytes() + stats.memory_bytes);
+      table.set_log_bytes(table.log_bytes() + stats.log_bytes);
+      reply.set_bytes_pushed(reply.bytes_pushed() + stats.bytes_pushed);
+      reply.set_bytes_pulled(reply.bytes_pulled() + stats.bytes_pulled);
+    }
+  }
+  return reply;
+}
+
+ShardEngine::ShardEngine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ShardEngine::~ShardEngine() = default;
+
+absl::StatusOr<std::unique_ptr<ShardEngine>> ShardEngine::Create(Options options) {
+  if (options.threads < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads is ", options.threads, ", expected at least 1"));
+  }
+  if (options.checkpoint_storage == nullptr) {
+    return absl::InvalidArgumentError("checkpoint_storage is missing");
+  }
+  if (options.store != nullptr) {
+    if (options.log_dir.empty()) return absl::InvalidArgumentError("log_dir is missing");
+    LogFileSystem& files =
+        options.log_file_system != nullptr ? *options.log_file_system : LogFileSystem::Posix();
+    MUSTER_RETURN_IF_ERROR(files.CreateDirectory(options.log_dir));
+  }
+  return std::unique_ptr<ShardEngine>(new ShardEngine(std::make_unique<Impl>(std::move(options))));
+}
+
+absl::StatusOr<v1::OpenTablesReply> ShardEngine::OpenTables(const v1::OpenTablesRequest& request) {
+  return impl_->OpenTables(request);
+}
+
+absl::Status ShardEngine::DropTables(const v1::DropTablesRequest& request) {
+  return impl_->DropTables(request.job_id());
+}
+
+void ShardEngine::Execute(ExchangeCall call) { impl_->Execute(std::move(call)); }
+
+v1::GetServerStatsReply ShardEngine::Stats() const { return impl_->Stats(); }
+
+}  // namespace muster

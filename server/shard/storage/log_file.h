@@ -1,0 +1,68 @@
+#ifndef MUSTER_SERVER_SHARD_STORAGE_LOG_FILE_H_
+#define MUSTER_SERVER_SHARD_STORAGE_LOG_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace muster {
+
+// An open file of a log. Errors name the path: ResourceExhausted when space ran out, otherwise
+// Unavailable. Not thread-safe.
+class LogFile {
+ public:
+  virtual ~LogFile() = default;
+
+  // Reads up to `out.size()` bytes from `offset` on; fewer only at the end of the file. Returns how
+  // many.
+  virtual absl::StatusOr<size_t> Read(uint64_t offset, absl::Span<std::byte> out) = 0;
+
+  // Writes the pieces one after another from `offset` on. Returns how many bytes were written: at
+  // least one, possibly fewer than asked (the caller goes on with the rest). After an error any
+  // part may have been written.
+  virtual absl::StatusOr<size_t> Write(uint64_t offset,
+                                       absl::Span<const absl::Span<const std::byte>> pieces) = 0;
+
+  // Gives the file `bytes` bytes of disk space and that size.
+  virtual absl::Status Allocate(uint64_t bytes) = 0;
+
+  // Makes all writes so far durable, with as much metadata as is needed to read them back.
+  virtual absl::Status Sync() = 0;
+
+  virtual absl::StatusOr<uint64_t> Size() = 0;
+};
+
+// The few file operations that a log needs, so that tests can make them fail. Changes of names are
+// durable after SyncDirectory. Thread-safe.
+class LogFileSystem {
+ public:
+  enum class Mode { kOpen, kCreate };
+
+  virtual ~LogFileSystem() = default;
+
+  // The machine's file system: stateless, lives as long as the process.
+  static LogFileSystem& Posix();
+
+  // kOpen: NotFound when it is missing. kCreate: empties an existing file.
+  virtual absl::StatusOr<std::unique_ptr<LogFile>> Open(const std::string& path, Mode mode) = 0;
+  // Names in a directory, in any order. NotFound when it is missing.
+  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& directory) = 0;
+  // OK when it exists already.
+  virtual absl::Status CreateDirectory(const std::string& directory) = 0;
+  // Of a file or an empty directory. NotFound when it is missing.
+  virtual absl::Status Remove(const std::string& path) = 0;
+  // Replaces `to` when it exists.
+  virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  virtual absl::Status SyncDirectory(const std::string& directory) = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_STORAGE_LOG_FILE_H_

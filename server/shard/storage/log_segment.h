@@ -1,0 +1,112 @@
+#ifndef MUSTER_SERVER_SHARD_STORAGE_LOG_SEGMENT_H_
+#define MUSTER_SERVER_SHARD_STORAGE_LOG_SEGMENT_H_
+
+// Format 1 of a mutation log's segment file, and how it is read.
+//
+//   segment  = header record* unused
+//   header   = magic[8] "MUSTERLG", u32 format version, u32 zero, u64 segment id, u64 LSN of its
+//              first record, u64 bytes of records in the segment before it, u64 XXH3 of these 40
+//              bytes
+//   record   = head header zeros payload zeros     (zeros: up to the next multiple of 8 bytes)
+//   head     = u32 magic, u32 header bytes, u32 payload bytes, u32 zero, u64 LSN, u64 synced LSN,
+//              u64 XXH3 of header and payload, u64 XXH3 of these 40 bytes with the segment id as
+//              seed
+//
+// All little-endian. Whatever lies behind the last record does not count: zeros, older records of a
+// reused file (their segment id differs, ids are never used twice, so their head's checksum fails)
+// or a record that was half written.
+//
+// The synced LSN is the highest that was known to be durable when the record was appended. It tells
+// the two kinds of bad record apart: records that no Sync covered may be lost in any order in a
+// crash, so a bad record followed by a good one is an ordinary torn end, unless the good one says
+// that the bad one had been synced: then it was damaged later.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "server/shard/storage/log_file.h"
+
+namespace muster {
+
+inline constexpr uint64_t kLogSegmentHeaderBytes = 48;
+inline constexpr uint64_t kLogRecordHeadBytes = 48;
+inline constexpr uint32_t kLogFormatVersion = 1;
+
+struct LogSegmentHeader {
+  uint64_t segment_id = 0;
+  uint64_t first_lsn = 0;
+  // Bytes of records in the segment before this one: where that one ends.
+  uint64_t previous_bytes = 0;
+};
+
+struct LogRecordHead {
+  uint32_t header_bytes = 0;
+  uint32_t payload_bytes = 0;
+  uint64_t lsn = 0;
+  uint64_t synced_lsn = 0;
+  uint64_t checksum = 0;
+};
+
+// Bytes that a record takes in a segment.
+uint64_t LogRecordBytes(uint64_t header_bytes, uint64_t payload_bytes);
+// Zeros that follow `bytes` bytes of header or payload.
+uint64_t LogPaddingBytes(uint64_t bytes);
+
+void EncodeLogSegmentHeader(const LogSegmentHeader& header,
+                            absl::Span<std::byte> out /* kLogSegmentHeaderBytes */);
+// DataLoss or FailedPrecondition (newer format); `path` is for the message.
+absl::StatusOr<LogSegmentHeader> DecodeLogSegmentHeader(absl::Span<const std::byte> bytes,
+                                                        const std::string& path);
+
+void EncodeLogRecordHead(const LogRecordHead& head, uint64_t segment_id,
+                         absl::Span<std::byte> out /* kLogRecordHeadBytes */);
+// Nothing unless the bytes are the head of a record of this segment.
+std::optional<LogRecordHead> DecodeLogRecordHead(absl::Span<const std::byte> bytes,
+                                                 uint64_t segment_id);
+
+// Reads records of one segment through a window of the file. Not thread-safe.
+class LogSegmentReader {
+ public:
+  struct Record {
+    LogRecordHead head;
+    uint64_t offset = 0;
+    // Valid until the next call.
+    absl::Span<const std::byte> header;
+    absl::Span<const std::byte> payload;
+
+    uint64_t end() const { return offset + LogRecordBytes(header.size(), payload.size()); }
+  };
+
+  // `file` must outlive the reader.
+  LogSegmentReader(LogFile& file, uint64_t segment_id, uint64_t file_bytes)
+      : file_(file), segment_id_(segment_id), file_bytes_(file_bytes) {}
+
+  // The record at `offset`, or nothing when there is no undamaged one.
+  absl::StatusOr<std::optional<Record>> ReadAt(uint64_t offset);
+
+  // The first undamaged record with LSN > `lsn` at `offset` or behind it, or nothing. Reads the
+  // rest of the file.
+  absl::StatusOr<std::optional<Record>> Search(uint64_t offset, uint64_t lsn);
+
+ private:
+  // Makes bytes [offset, offset + bytes) available; fewer at the end of the file.
+  absl::StatusOr<absl::Span<const std::byte>> Window(uint64_t offset, uint64_t bytes);
+
+  LogFile& file_;
+  const uint64_t segment_id_;
+  const uint64_t file_bytes_;
+  uint64_t window_begin_ = 0;
+  size_t window_bytes_ = 0;
+  // Storage of the window; u64 for its alignment.
+  std::vector<uint64_t> window_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_STORAGE_LOG_SEGMENT_H_

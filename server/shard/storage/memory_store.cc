@@ -1,0 +1,126 @@
+#include "server/shard/storage/memory_store.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "server/shard/storage/store_keys.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kLastKey = std::numeric_limits<uint64_t>::max();
+
+std::string Owned(ParameterStore::Value value) {
+  return std::string(reinterpret_cast<const char*>(value.data()), value.size());
+}
+
+ParameterStore::Value Bytes(const std::string& value) {
+  return {reinterpret_cast<const std::byte*>(value.data()), value.size()};
+}
+
+}  // namespace
+
+absl::Status MemoryStore::Write(const StoreBatch& batch, Durability durability) {
+  MUSTER_RETURN_IF_ERROR(CheckJobId(batch.job()));
+  if (batch.changes().empty()) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  Job& job = jobs_[batch.job()];
+  for (const StoreBatch::Change& change : batch.changes()) {
+    const auto [kind, table, partition, key, value] = change;
+    switch (kind) {
+      case StoreBatch::Kind::kPut:
+        job.values[{table, partition, key}] = Owned(value);
+        break;
+      case StoreBatch::Kind::kDelete:
+        job.values.erase({table, partition, key});
+        break;
+      case StoreBatch::Kind::kDeletePartition:
+        job.values.erase(job.values.lower_bound({table, partition, 0}),
+                         job.values.upper_bound({table, partition, kLastKey}));
+        break;
+      case StoreBatch::Kind::kPutMeta:
+        job.metadata[partition] = Owned(value);
+        break;
+      case StoreBatch::Kind::kDeleteMeta:
+        job.metadata.erase(partition);
+        break;
+    }
+  }
+  if (job.values.empty() && job.metadata.empty()) jobs_.erase(batch.job());
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStore::MultiGet(const std::string& job, uint32_t table, uint32_t partition,
+                                   absl::Span<const uint64_t> keys, FoundVisitor visitor) const {
+  MUSTER_RETURN_IF_ERROR(CheckJobId(job));
+  MUSTER_RETURN_IF_ERROR(CheckAscending(keys));
+  std::vector<std::pair<size_t, std::string>> found;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto at = jobs_.find(job);
+    if (at == jobs_.end()) return absl::OkStatus();
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const auto value = at->second.values.find({table, partition, keys[i]});
+      if (value != at->second.values.end()) found.emplace_back(i, value->second);
+    }
+  }
+  for (const auto& [index, value] : found) visitor(index, Bytes(value));
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStore::Scan(const std::string& job, uint32_t table, uint32_t partition,
+                               ScanVisitor visitor) const {
+  MUSTER_RETURN_IF_ERROR(CheckJobId(job));
+  std::vector<std::pair<uint64_t, std::string>> found;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto at = jobs_.find(job);
+    if (at == jobs_.end()) return absl::OkStatus();
+    const auto& values = at->second.values;
+    const auto end = values.upper_bound({table, partition, kLastKey});
+    for (auto value = values.lower_bound({table, partition, 0}); value != end; ++value) {
+      found.emplace_back(std::get<2>(value->first), value->second);
+    }
+  }
+  for (const auto& [key, value] : found) MUSTER_RETURN_IF_ERROR(visitor(key, Bytes(value)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<std::string>> MemoryStore::GetMeta(const std::string& job,
+                                                                uint32_t partition) const {
+  MUSTER_RETURN_IF_ERROR(CheckJobId(job));
+  absl::MutexLock lock(&mutex_);
+  const auto at = jobs_.find(job);
+  if (at == jobs_.end()) return std::nullopt;
+  const auto value = at->second.metadata.find(partition);
+  if (value == at->second.metadata.end()) return std::nullopt;
+  return value->second;
+}
+
+absl::StatusOr<std::vector<uint32_t>> MemoryStore::Partitions(const std::string& job) const {
+  MUSTER_RETURN_IF_ERROR(CheckJobId(job));
+  std::vector<uint32_t> partitions;
+  absl::MutexLock lock(&mutex_);
+  if (const auto at = jobs_.find(job); at != jobs_.end()) {
+    for (const auto& [partition, value] : at->second.metadata) partitions.push_back(partition);
+  }
+  return partitions;
+}
+
+absl::StatusOr<std::vector<std::string>> MemoryStore::Jobs() const {
+  std::vector<std::string> jobs;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [id, job] : jobs_) jobs.push_back(id);
+  return jobs;
+}
+
+absl::Status MemoryStore::DropJob(const std::string& job) {
+  MUSTER_RETURN_IF_ERROR(CheckJobId(job));
+  absl::MutexLock lock(&mutex_);
+  jobs_.erase(job);
+  return absl::OkStatus();
+}
+
+}  // namespace muster

@@ -1,0 +1,115 @@
+#ifndef MUSTER_SERVER_SHARD_STORAGE_PARAMETER_STORE_H_
+#define MUSTER_SERVER_SHARD_STORAGE_PARAMETER_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace muster {
+
+// Changes to one job's state that become visible, and durable, together. Applied in the order of
+// the calls. Values are borrowed: they must live until ParameterStore::Write returns.
+class StoreBatch {
+ public:
+  enum class Kind { kPut, kDelete, kDeletePartition, kPutMeta, kDeleteMeta };
+
+  struct Change {
+    Kind kind = Kind::kPut;
+    uint32_t table = 0;
+    uint32_t partition = 0;
+    uint64_t key = 0;
+    absl::Span<const std::byte> value;
+  };
+
+  explicit StoreBatch(std::string job) : job_(std::move(job)) {}
+
+  // Sets the value of a row or block.
+  void Put(uint32_t table, uint32_t partition, uint64_t key, absl::Span<const std::byte> value) {
+    changes_.push_back({Kind::kPut, table, partition, key, value});
+  }
+  void Delete(uint32_t table, uint32_t partition, uint64_t key) {
+    changes_.push_back({Kind::kDelete, table, partition, key, {}});
+  }
+  // Deletes all values of one partition of one table.
+  void DeletePartition(uint32_t table, uint32_t partition) {
+    changes_.push_back({Kind::kDeletePartition, table, partition, 0, {}});
+  }
+  // Sets the metadata of a partition: bytes of the caller's making.
+  void PutMeta(uint32_t partition, absl::Span<const std::byte> value) {
+    changes_.push_back({Kind::kPutMeta, 0, partition, 0, value});
+  }
+  void DeleteMeta(uint32_t partition) {
+    changes_.push_back({Kind::kDeleteMeta, 0, partition, 0, {}});
+  }
+
+  const std::string& job() const { return job_; }
+  absl::Span<const Change> changes() const { return changes_; }
+
+ private:
+  std::string job_;
+  std::vector<Change> changes_;
+};
+
+// The local, persistent home of the partitions on one server: values by (job, table, partition,
+// key), one stored value per row or block (weights, optimizer slots, number and last use together),
+// and metadata per partition. What the bytes mean is the caller's business.
+//
+// Thread-safe. All calls may block on the disk; never call with a lock held. Errors of every call:
+// InvalidArgument for a job id that is empty or holds a NUL byte, ResourceExhausted when the disk
+// is full, DataLoss when stored data is damaged, Unavailable for other errors of the disk.
+class ParameterStore {
+ public:
+  enum class Durability {
+    // Survives the process; on disk some time later.
+    kBuffered,
+    // On disk when the call returns.
+    kSync,
+  };
+
+  using Value = absl::Span<const std::byte>;
+  // `index` counts the keys asked for. The value is valid during the call only.
+  using FoundVisitor = absl::FunctionRef<void(size_t index, Value value)>;
+  // The value is valid during the call only. An error ends the scan, which returns it.
+  using ScanVisitor = absl::FunctionRef<absl::Status(uint64_t key, Value value)>;
+
+  virtual ~ParameterStore() = default;
+
+  // Applies all of the batch or, when it fails, nothing.
+  virtual absl::Status Write(const StoreBatch& batch, Durability durability) = 0;
+
+  // Calls `visitor` for each of the keys that has a value, in order; the others are left out. All
+  // are read from one state of the store. Values are not copied on the way. InvalidArgument: the
+  // keys are not strictly ascending; nothing was visited.
+  virtual absl::Status MultiGet(const std::string& job, uint32_t table, uint32_t partition,
+                                absl::Span<const uint64_t> keys, FoundVisitor visitor) const = 0;
+
+  // Calls `visitor` for every value of a partition of a table in ascending order of key, as they
+  // were at one point in time during the call.
+  virtual absl::Status Scan(const std::string& job, uint32_t table, uint32_t partition,
+                            ScanVisitor visitor) const = 0;
+
+  // Nothing when the partition has no metadata.
+  virtual absl::StatusOr<std::optional<std::string>> GetMeta(const std::string& job,
+                                                             uint32_t partition) const = 0;
+
+  // Partitions of a job that have metadata, ascending.
+  virtual absl::StatusOr<std::vector<uint32_t>> Partitions(const std::string& job) const = 0;
+
+  // Jobs that have anything stored, in order of their bytes.
+  virtual absl::StatusOr<std::vector<std::string>> Jobs() const = 0;
+
+  // Forgets everything of a job, durably. OK when there is nothing.
+  virtual absl::Status DropJob(const std::string& job) = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_STORAGE_PARAMETER_STORE_H_

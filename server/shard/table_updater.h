@@ -1,0 +1,75 @@
+#ifndef MUSTER_SERVER_SHARD_TABLE_UPDATER_H_
+#define MUSTER_SERVER_SHARD_TABLE_UPDATER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "server/shard/admitted_call.h"
+#include "server/shard/partition_tables.h"
+#include "server/shard/previous_rows.h"
+#include "server/shard/sparse_sum.h"
+
+namespace muster {
+
+// How gradients change a partition's tables. Under SSP and ASP every push is one optimizer step on
+// what it names. Under BSP pushes of a clock are summed, and one step over the sums ends the clock.
+//
+// With SummationOrder::kSlot the values before the last clock's step are kept. A slot that was
+// respawned in the middle of its closes repeats a clock which this partition has completed but
+// others have not; it must see what it saw before, or its gradients, and with them the run's bits,
+// would differ.
+//
+// Not thread-safe.
+class TableUpdater {
+ public:
+  // The tables must outlive it.
+  explicit TableUpdater(PartitionTables& tables);
+
+  // Applies a dense or sparse push that was let in.
+  void Push(const AdmittedCall& call);
+
+  // BSP: ends a clock with one step over its sums, whose mean over `examples` is multiplied by
+  // `scale`. `lsn` is that of the record which ends it.
+  void EndClock(uint64_t clock, double scale, uint64_t examples, uint64_t lsn);
+
+  // BSP, once all slots have closed the clock: f64 squared norms of the mean gradient, one per
+  // dense block, then one per sparse table, as little-endian bytes.
+  std::string SquaredNorms(uint64_t examples);
+
+  // Whether no gradient waits for its clock to end.
+  bool sums_empty() const { return sums_empty_; }
+  // Bytes of sparse gradients that wait.
+  size_t memory_bytes() const;
+
+  // Records up to this one may be in the tables already, so that what was before them is not known.
+  void SetLoadedLsn(uint64_t lsn) { loaded_lsn_ = lsn; }
+
+  // Whether values before the last EndClock are known.
+  bool previous_kept() const { return previous_kept_; }
+  // Writes the rows' weights. REQUIRES: previous_kept() for kPrevious.
+  void PullRows(size_t sparse_table, absl::Span<const uint64_t> keys, DenseTable::Version version,
+                absl::Span<float> out) const;
+
+ private:
+  void PushDense(const AdmittedCall& call);
+  void PushSparse(const AdmittedCall& call);
+  // The clock is closed: sums to the end. Idempotent.
+  void FinishSums();
+
+  PartitionTables& tables_;
+  const JobTables& job_;
+  // By sparse table.
+  std::vector<SparseSum> sparse_sums_;
+  std::vector<PreviousRows> previous_rows_;
+  bool sums_empty_ = true;
+  bool sums_finished_ = false;
+  bool previous_kept_ = false;
+  uint64_t loaded_lsn_ = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_TABLE_UPDATER_H_

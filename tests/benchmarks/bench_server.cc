@@ -1,0 +1,84 @@
+#include "tests/benchmarks/bench_server.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/checkpoint/local_storage.h"
+#include "common/rpc/channel.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "proto/parameter_service.pb.h"
+#include "server/shard/service/parameter_service.h"
+#include "server/shard/shard_engine.h"
+
+namespace muster {
+namespace {
+
+// The engine, but for the job of the empty handler.
+class BenchHost final : public PartitionHost {
+ public:
+  explicit BenchHost(std::unique_ptr<ShardEngine> engine) : engine_(std::move(engine)) {}
+
+  absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request) override {
+    if (request.job_id() != kEmptyHandlerJob) return engine_->OpenTables(request);
+    const uint64_t bytes = 4 * request.schema().tensors(0).shape(0);
+    block_bytes_ = std::min(request.schema().block_bytes(), bytes);
+    parameters_ = Payload::Of(std::vector<float>(bytes / sizeof(float)));
+    return v1::OpenTablesReply();
+  }
+
+  absl::Status DropTables(const v1::DropTablesRequest& request) override {
+    return request.job_id() == kEmptyHandlerJob ? absl::OkStatus() : engine_->DropTables(request);
+  }
+
+  void Execute(ExchangeCall call) override {
+    if (call.request->job_id() != kEmptyHandlerJob) return engine_->Execute(std::move(call));
+    Payload answer;
+    if (call.request->has_dense_pull()) {
+      answer = parameters_.Slice(0, call.request->dense_pull().blocks() * block_bytes_);
+    }
+    call.done({}, std::move(answer));
+  }
+
+  v1::GetServerStatsReply Stats() const override { return engine_->Stats(); }
+
+ private:
+  const std::unique_ptr<ShardEngine> engine_;
+  // Set by OpenTables, which nothing runs beside.
+  uint64_t block_bytes_ = 0;
+  Payload parameters_;
+};
+
+}  // namespace
+
+int RunBenchServer() {
+  LocalStorage checkpoints;
+  auto engine = ShardEngine::Create({.checkpoint_storage = &checkpoints});
+  if (!engine.ok()) {
+    std::cerr << engine.status() << "\n";
+    return EXIT_FAILURE;
+  }
+  BenchHost host(*std::move(engine));
+  auto service = ParameterService::Create(host);
+  grpc::ServerBuilder builder;
+  ConfigureServer(builder);
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", ServerSideCredentials(), &port);
+  builder.RegisterService(&service->service());
+  auto server = builder.BuildAndStart();
+  std::cout << WithPort("127.0.0.1:0", port) << std::endl;
+  while (std::getchar() != EOF) {
+  }
+  service->Shutdown();
+  server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  return EXIT_SUCCESS;
+}
+
+}  // namespace muster

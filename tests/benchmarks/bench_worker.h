@@ -1,0 +1,20 @@
+#ifndef MUSTER_TESTS_BENCHMARKS_BENCH_WORKER_H_
+#define MUSTER_TESTS_BENCHMARKS_BENCH_WORKER_H_
+
+namespace muster {
+
+// A worker that moves the blocks of one dense table as a task does, told what to do by lines on
+// standard input, each answered by one line on standard output:
+//   open JOB BYTES ADDRESS…      opens a table of BYTES over all servers, one partition on each ok
+//   run OPERATION IN_FLIGHT SECONDS   steps of push, pull or push-pull     BYTES SECONDS
+//   MEDIAN_STEP_US drop                         drops the job's tables ok
+// An error is answered by "error: …" and ends the process. Returns the process's exit code.
+//
+// A step of push sends gradients of the whole table in messages of at most 4 MiB and closes the
+// clock, upon which the servers run SGD; it ends with the answer to the close. A step of pull ends
+// when the parameters are in the arena.
+int RunBenchWorker();
+
+}  // namespace muster
+
+#endif  // MUSTER_TESTS_BENCHMARKS_BENCH_WORKER_H_

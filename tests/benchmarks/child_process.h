@@ -1,0 +1,39 @@
+#ifndef MUSTER_TESTS_BENCHMARKS_CHILD_PROCESS_H_
+#define MUSTER_TESTS_BENCHMARKS_CHILD_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace muster {
+
+// This very program again, with other arguments, spoken to in lines over its standard input and
+// output. It is to end when its input does. Not thread-safe.
+class ChildProcess {
+ public:
+  static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(std::vector<std::string> arguments);
+
+  // Closes the child's input and waits for its end.
+  ~ChildProcess();
+
+  absl::Status WriteLine(const std::string& line);
+  // UNAVAILABLE: the child has ended.
+  absl::StatusOr<std::string> ReadLine();
+
+ private:
+  ChildProcess(pid_t pid, FILE* input, FILE* output) : pid_(pid), input_(input), output_(output) {}
+
+  const pid_t pid_;
+  FILE* const input_;
+  FILE* const output_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_TESTS_BENCHMARKS_CHILD_PROCESS_H_

@@ -1,0 +1,48 @@
+#include "tests/benchmarks/record.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster {
+
+double Median(std::vector<double> samples) {
+  const size_t middle = samples.size() / 2;
+  std::nth_element(samples.begin(), samples.begin() + middle, samples.end());
+  const double upper = samples[middle];
+  if (samples.size() % 2 == 1) return upper;
+  return (*std::max_element(samples.begin(), samples.begin() + middle) + upper) / 2;
+}
+
+std::string RecordsJson(const std::vector<BenchRecord>& records) {
+  nlohmann::ordered_json array = nlohmann::ordered_json::array();
+  for (const BenchRecord& record : records) {
+    nlohmann::ordered_json parameters = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : record.parameters) {
+      std::visit([&, key = name](const auto& v) { parameters[key] = v; }, value);
+    }
+    const auto [min, max] = std::minmax_element(record.samples.begin(), record.samples.end());
+    array.push_back({{"bench", record.bench},
+                     {"case", parameters},
+                     {"system", record.system},
+                     {"metric", record.metric},
+                     {"unit", record.unit},
+                     {"median", Median(record.samples)},
+                     {"min", *min},
+                     {"max", *max},
+                     {"n", record.samples.size()}});
+  }
+  return array.dump(2);
+}
+
+absl::Status WriteRecords(const std::string& path, const std::vector<BenchRecord>& records) {
+  std::ofstream file(path);
+  file << RecordsJson(records) << "\n";
+  file.close();
+  if (!file) return absl::UnavailableError(absl::StrCat("cannot write results to ", path));
+  return absl::OkStatus();
+}
+
+}  // namespace muster

@@ -1,0 +1,110 @@
+// BSP on parameter servers does what one process does on the joined batch, for every model and optimizer.
+#include <cmath>
+#include <string>
+#include <tuple>
+
+#include "gtest/gtest.h"
+#include "tests/equivalence/training_jobs.h"
+#include "tests/equivalence/training_run.h"
+#include "tests/harness/test_folder.h"
+
+#include <fstream>
+
+namespace muster {
+namespace {
+
+// ‖a − b‖₂ / ‖b‖₂.
+double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+    norm += double{b[i]} * b[i];
+  }
+  return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
+}
+
+void ExpectClose(const TrainedValues& actual, const TrainedValues& expected) {
+  ASSERT_EQ(actual.values.size(), expected.values.size());
+  EXPECT_EQ(actual.keys, expected.keys);
+  for (const auto& [name, values] : expected.values) {
+    ASSERT_EQ(actual.values.count(name), 1) << name;
+    ASSERT_EQ(actual.values.at(name).size(), values.size()) << name;
+    EXPECT_LE(RelativeDistance(actual.values.at(name), values), 1e-5) << name;
+  }
+}
+
+std::string WriteText(const TestFolder& folder) {
+  const std::string path = folder.path() + "/text";
+  std::ofstream file(path);
+  for (int i = 0; i < 40; ++i) file << "the quick brown fox number " << i * i << " jumps\n";
+  return path;
+}
+
+class SynchronousTrainingTest
+    : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  v1::JobSpec Job() {
+    return TinyJob(std::get<0>(GetParam()), std::get<1>(GetParam()), WriteText(folder_));
+  }
+
+  const TestFolder folder_;
+};
+
+TEST_P(SynchronousTrainingTest, TwoWorkersEqualOneProcess) {
+  const v1::JobSpec spec = Job();
+  const TrainedValues expected = TrainLocally(spec);
+  ServerRunOptions options;
+  options.keys = expected.keys;
+  ExpectClose(TrainOnServers(spec, options), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryModelAndOptimizer, SynchronousTrainingTest,
+                         ::testing::Combine(::testing::ValuesIn(ModelNames()),
+                                            ::testing::ValuesIn(OptimizerNames())),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" + std::get<1>(info.param);
+                         });
+
+class ClippedTrainingTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ClippedTrainingTest, ClippingByGlobalNormEqualsOneProcess) {
+  const TestFolder folder;
+  v1::JobSpec spec = TinyJob(GetParam(), "sgd", WriteText(folder));
+  spec.mutable_optimizer()->set_learning_rate(0.5);
+  const TrainedValues free = TrainLocally(spec);
+  spec.mutable_clipping()->set_by_global_norm(0.05);
+  const TrainedValues expected = TrainLocally(spec);
+  // The bound is reached.
+  EXPECT_NE(expected.values, free.values);
+  ServerRunOptions options;
+  options.keys = expected.keys;
+  ExpectClose(TrainOnServers(spec, options), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryModel, ClippedTrainingTest, ::testing::ValuesIn(ModelNames()));
+
+class DeterministicTrainingTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(DeterministicTrainingTest, TheSameBitsOnAnyNumberOfServersAndAgain) {
+  const TestFolder folder;
+  v1::JobSpec spec = TinyJob(GetParam(), "adam", WriteText(folder));
+  spec.set_workers(3);
+  spec.mutable_update()->set_partitions(4);
+  spec.mutable_update()->set_deterministic(true);
+  spec.mutable_clipping()->set_by_global_norm(0.5);
+  ServerRunOptions options;
+  options.keys = TrainLocally(spec).keys;
+  options.servers = 1;
+  const TrainedValues first = TrainOnServers(spec, options);
+  ASSERT_FALSE(first.values.empty());
+  for (int servers : {1, 2, 4}) {
+    options.servers = servers;
+    EXPECT_EQ(TrainOnServers(spec, options).values, first.values) << servers << " servers";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryModel, DeterministicTrainingTest,
+                         ::testing::ValuesIn(ModelNames()));
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,22 @@
+#ifndef MUSTER_TESTS_EQUIVALENCE_TRAINING_JOBS_H_
+#define MUSTER_TESTS_EQUIVALENCE_TRAINING_JOBS_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/job.pb.h"
+
+namespace muster {
+
+// The models and optimizers that jobs can name.
+const std::vector<std::string>& ModelNames();
+const std::vector<std::string>& OptimizerNames();
+
+// A job of 50 steps with two workers on tiny data that exercises every part of the model: several blocks per
+// partition, rows that come and go, batches that end within an epoch. `text_path` is a file for the language model.
+v1::JobSpec TinyJob(const std::string& model, const std::string& optimizer,
+                    const std::string& text_path);
+
+}  // namespace muster
+
+#endif  // MUSTER_TESTS_EQUIVALENCE_TRAINING_JOBS_H_

@@ -1,0 +1,35 @@
+#ifndef MUSTER_TESTS_EQUIVALENCE_TRAINING_RUN_H_
+#define MUSTER_TESTS_EQUIVALENCE_TRAINING_RUN_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "proto/job.pb.h"
+
+namespace muster {
+
+// What a job's training came to: every tensor by name, and every sparse table as one array of rows in order of key
+// (`NAME.keys` are those keys).
+struct TrainedValues {
+  std::map<std::string, std::vector<float>> values;
+  std::map<std::string, std::vector<uint64_t>> keys;
+};
+
+// Trains the job in one process on the joined batch, whatever its number of workers. Fails the test on any error.
+TrainedValues TrainLocally(v1::JobSpec spec);
+
+struct ServerRunOptions {
+  // Engines that the job's partitions are dealt to.
+  int servers = 2;
+  // Rows to read at the end, by table; a table that is not named is left out.
+  std::map<std::string, std::vector<uint64_t>> keys;
+};
+
+// Trains the job on engines of the parameter server in this process, its slots as threads. Fails the test on any error.
+TrainedValues TrainOnServers(const v1::JobSpec& spec, const ServerRunOptions& options);
+
+}  // namespace muster
+
+#endif  // MUSTER_TESTS_EQUIVALENCE_TRAINING_RUN_H_

@@ -1,0 +1,200 @@
+#include "tests/harness/process_cluster.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/progress.h"
+#include "client/spawn.h"
+#include "common/base/status_macros.h"
+#include "proto/job_service.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(10);
+constexpr absl::Duration kStartPatience = absl::Seconds(30);
+constexpr size_t kLogTail = 3000;
+constexpr char kListening[] = "listening on ";
+
+std::string ReadFile(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string Tail(const std::string& text) {
+  return text.size() <= kLogTail ? text : "…" + text.substr(text.size() - kLogTail);
+}
+
+// Programs as the build lays them out among a test's run files.
+std::string Program(const std::string& path) { return std::filesystem::absolute(path).string(); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ProcessCluster>> ProcessCluster::Start(Options options) {
+  auto cluster = std::unique_ptr<ProcessCluster>(new ProcessCluster(options));
+  MUSTER_RETURN_IF_ERROR(cluster->StartAll());
+  return cluster;
+}
+
+absl::Status ProcessCluster::StartAll() {
+  const char* root = getenv("TEST_TMPDIR");
+  folder_ = absl::StrCat(root == nullptr ? "/tmp" : root, "/cluster-XXXXXX");
+  if (mkdtemp(folder_.data()) == nullptr) return absl::InternalError("cannot make " + folder_);
+  daemons_["coordinator"].command = {
+      Program("server/coordinator/muster-coordinator"), "--listen=127.0.0.1:0",
+      "--data-dir=" + folder_ + "/coordinator", "--checkpoint-root=" + folder_ + "/checkpoints",
+      absl::StrCat("--lease-ms=", absl::ToInt64Milliseconds(options_.lease))};
+  MUSTER_RETURN_IF_ERROR(Launch("coordinator"));
+  const absl::Time until = absl::Now() + kStartPatience;
+  while (coordinator_address_.empty()) {
+    const std::string log = ReadFile(LogOf("coordinator"));
+    const size_t at = log.find(kListening);
+    const size_t end = log.find('\n', at);
+    if (at != std::string::npos && end != std::string::npos) {
+      coordinator_address_ =
+          log.substr(at + sizeof(kListening) - 1, end - at - sizeof(kListening) + 1);
+    } else if (absl::Now() > until || !IsRunning("coordinator")) {
+      return absl::InternalError("the coordinator did not start:\n" + log);
+    } else {
+      absl::SleepFor(kPoll);
+    }
+  }
+  daemons_["coordinator"].command[1] = "--listen=" + coordinator_address_;
+  jobs_ = std::make_unique<JobClient>(coordinator_address_);
+  for (int i = 0; i < options_.servers; ++i) {
+    const std::string name = absl::StrCat("server-", i);
+    daemons_[name].command = {Program("server/muster-server"), "--id=" + name,
+                              "--listen=127.0.0.1:0", "--coordinator=" + coordinator_address_,
+                              "--data-dir=" + folder_ + "/" + name};
+    MUSTER_RETURN_IF_ERROR(Launch(name));
+  }
+  for (int i = 0; i < options_.workers; ++i) {
+    const std::string name = absl::StrCat("worker-", i);
+    daemons_[name].command = {Program("worker/runtime/muster-worker"), "--id=" + name,
+                              "--listen=127.0.0.1:0", "--coordinator=" + coordinator_address_,
+                              absl::StrCat("--slots=", options_.slots_per_worker)};
+    MUSTER_RETURN_IF_ERROR(Launch(name));
+  }
+  while (absl::Now() < until) {
+    v1::GetClusterReply reply;
+    int live = 0;
+    if (jobs_->Cluster(reply).ok()) {
+      for (const v1::DaemonStatus& daemon : reply.daemons()) live += daemon.live();
+    }
+    if (live == options_.servers + options_.workers) return absl::OkStatus();
+    absl::SleepFor(kPoll);
+  }
+  return absl::InternalError("not all daemons joined:\n" + Diagnose(""));
+}
+
+ProcessCluster::~ProcessCluster() {
+  for (auto& [name, daemon] : daemons_) {
+    if (daemon.pid != 0) Kill(name, SIGKILL);
+  }
+}
+
+absl::Status ProcessCluster::Launch(const std::string& name) {
+  Daemon& daemon = daemons_.at(name);
+  MUSTER_ASSIGN_OR_RETURN(daemon.pid,
+                          Spawn({.command = daemon.command, .output_file = LogOf(name)}));
+  return absl::OkStatus();
+}
+
+void ProcessCluster::Kill(const std::string& name, int signal) {
+  Daemon& daemon = daemons_.at(name);
+  kill(daemon.pid, signal);
+  waitpid(daemon.pid, nullptr, 0);
+  daemon.pid = 0;
+}
+
+absl::Duration ProcessCluster::Stop(const std::string& name) {
+  const absl::Time start = absl::Now();
+  Kill(name, SIGTERM);
+  return absl::Now() - start;
+}
+
+absl::Status ProcessCluster::Restart(const std::string& name) { return Launch(name); }
+
+bool ProcessCluster::IsRunning(const std::string& name) const {
+  const pid_t pid = daemons_.at(name).pid;
+  return pid != 0 && waitpid(pid, nullptr, WNOHANG) == 0;
+}
+
+std::vector<pid_t> ProcessCluster::ChildrenOf(const std::string& name) const {
+  std::vector<pid_t> children;
+  for (const auto& thread :
+       std::filesystem::directory_iterator(absl::StrCat("/proc/", pid(name), "/task"))) {
+    std::istringstream text(ReadFile(thread.path().string() + "/children"));
+    pid_t child;
+    while (text >> child) children.push_back(child);
+  }
+  return children;
+}
+
+absl::StatusOr<std::string> ProcessCluster::Submit(const v1::JobSpec& spec) {
+  std::string job_id;
+  MUSTER_RETURN_IF_ERROR(jobs_->Submit(spec, job_id));
+  return job_id;
+}
+
+absl::StatusOr<v1::JobStatus> ProcessCluster::Await(
+    const std::string& job_id, const std::function<bool(const v1::JobStatus&)>& condition,
+    absl::Duration patience) {
+  const absl::Time until = absl::Now() + patience;
+  while (true) {
+    v1::JobStatus status;
+    MUSTER_RETURN_IF_ERROR(jobs_->Get(job_id, status));
+    if (condition(status)) return status;
+    if (absl::Now() > until || HasEnded(status)) {
+      status.clear_spec();
+      return absl::DeadlineExceededError(
+          absl::StrCat("job ", job_id, " did not get there: ", status.ShortDebugString(), "\n",
+                       Diagnose(job_id)));
+    }
+    absl::SleepFor(kPoll);
+  }
+}
+
+absl::StatusOr<v1::JobStatus> ProcessCluster::AwaitEnd(const std::string& job_id,
+                                                       absl::Duration patience) {
+  return Await(job_id, HasEnded, patience);
+}
+
+absl::StatusOr<std::string> ProcessCluster::Export(const std::string& job_id) {
+  std::string file;
+  MUSTER_RETURN_IF_ERROR(jobs_->Export(job_id, [&](absl::string_view data) {
+    file.append(data.data(), data.size());
+    return absl::OkStatus();
+  }));
+  return file;
+}
+
+std::string ProcessCluster::Diagnose(const std::string& job_id) {
+  std::string text;
+  if (!job_id.empty()) {
+    std::string log;
+    jobs_->Logs(job_id, JobClient::Follow::kNo, [&](absl::string_view chunk) { log.append(chunk); })
+        .IgnoreError();
+    v1::ListEventsReply events;
+    jobs_->Events(job_id, events).IgnoreError();
+    absl::StrAppend(&text, "--- job log\n", Tail(log), "\n--- events\n");
+    for (const v1::JobEvent& event : events.events()) absl::StrAppend(&text, event.text(), "\n");
+  }
+  for (const auto& [name, daemon] : daemons_) {
+    absl::StrAppend(&text, "--- ", name, "\n", Tail(ReadFile(LogOf(name))));
+  }
+  return text;
+}
+
+}  // namespace muster

@@ -1,0 +1,30 @@
+#ifndef MUSTER_TESTS_HARNESS_SAFETENSORS_READER_H_
+#define MUSTER_TESTS_HARNESS_SAFETENSORS_READER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace muster {
+
+// A tensor as an exported file holds it.
+struct ExportedTensor {
+  std::string dtype;
+  std::vector<int64_t> shape;
+  // Raw little-endian elements.
+  std::string bytes;
+
+  // The elements of an F32 tensor.
+  std::vector<float> Floats() const;
+};
+
+// Parses a safetensors file by its published layout alone, independently of the code that writes
+// it. InvalidArgument: it is malformed, has a gap or an overlap.
+absl::StatusOr<std::map<std::string, ExportedTensor>> ReadSafetensors(const std::string& file);
+
+}  // namespace muster
+
+#endif  // MUSTER_TESTS_HARNESS_SAFETENSORS_READER_H_

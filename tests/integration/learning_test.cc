@@ -1,0 +1,128 @@
+// Jobs learn on real data, to stated figures: MNIST digits, Shakespeare's plays, a sample of
+// Criteo's clicks.
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/harness/jobs.h"
+#include "tests/harness/process_cluster.h"
+
+namespace muster {
+namespace {
+
+class LearningTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (SharedData().empty()) {
+      GTEST_SKIP() << "the real data sets are not at hand: MUSTER_SHARED_DATA names no folder";
+    }
+    auto cluster = ProcessCluster::Start({});
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = *std::move(cluster);
+  }
+
+  v1::JobStatus Train(const v1::JobSpec& spec) {
+    const auto job_id = cluster_->Submit(spec);
+    EXPECT_TRUE(job_id.ok()) << job_id.status();
+    if (!job_id.ok()) return {};
+    const auto status = cluster_->AwaitEnd(*job_id, absl::Minutes(4));
+    EXPECT_TRUE(status.ok()) << status.status();
+    if (!status.ok()) return {};
+    EXPECT_EQ(status->state(), v1::SUCCEEDED) << status->message() << "\n"
+                                              << cluster_->Diagnose(*job_id);
+    std::cout << spec.name() << ": " << status->progress().training_seconds() << " s, "
+              << status->progress().examples_per_second() << " examples/s";
+    for (const auto& evaluation : status->evaluations()) {
+      std::cout << ", " << evaluation.metric() << " " << evaluation.value();
+    }
+    std::cout << std::endl;
+    return *status;
+  }
+
+  std::unique_ptr<ProcessCluster> cluster_;
+};
+
+TEST_F(LearningTest, MnistIsReadUnderEveryStaleness) {
+  v1::JobSpec spec = ParseJobOrDie(R"pb(
+    model { mlp { hidden: 256 classes: 10 } }
+    data { holdout: 0.2 }
+    optimizer { name: "sgd" learning_rate: 0.2 }
+    update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER durability: CHECKPOINT }
+    workers: 2
+    batch_size: 64
+    stop { epochs: 12 }
+  )pb");
+  spec.mutable_data()->mutable_idx()->set_images(SharedData() + "/t10k-images-idx3-ubyte.gz");
+  spec.mutable_data()->mutable_idx()->set_labels(SharedData() + "/t10k-labels-idx1-ubyte.gz");
+  std::map<std::string, double> mean;
+  for (const std::string mode : {"BSP", "SSP", "ASP"}) {
+    for (int seed = 1; seed <= 3; ++seed) {
+      spec.set_name(absl::StrCat("mnist ", mode, " seed ", seed));
+      spec.set_seed(seed);
+      spec.mutable_update()->set_staleness_bound(mode == "SSP" ? 4 : 0);
+      spec.mutable_update()->set_unlimited_staleness(mode == "ASP");
+      const v1::JobStatus job = Train(spec);
+      ASSERT_GE(job.evaluations_size(), 1);
+      EXPECT_EQ(job.evaluations().rbegin()->examples(), 2000u);
+      mean[mode] += job.evaluations().rbegin()->value() / 3;
+    }
+  }
+  EXPECT_GE(mean["BSP"], 0.95);
+  EXPECT_NEAR(mean["SSP"], mean["BSP"], 0.005);
+  EXPECT_NEAR(mean["ASP"], mean["BSP"], 0.005);
+}
+
+TEST_F(LearningTest, ShakespeareInTwoPointThreeBitsPerByte) {
+  v1::JobSpec spec = ParseJobOrDie(R"pb(
+    name: "shakespeare"
+    model { ngram { orders: 5 embedding_dim: 16 hidden: 128 } }
+    data { holdout: 0.1 }
+    optimizer { name: "adagrad" learning_rate: 0.1 }
+    update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER durability: CHECKPOINT }
+    workers: 2
+    batch_size: 512
+    stop { epochs: 1.5 }
+    evaluation { every_steps: 500 }
+    seed: 1
+  )pb");
+  spec.mutable_data()->mutable_text()->set_path(SharedData() + "/tinyshakespeare.txt");
+  const v1::JobStatus job = Train(spec);
+  double best = 8;
+  for (const auto& evaluation : job.evaluations()) best = std::min(best, evaluation.value());
+  EXPECT_LE(best, 2.3);
+}
+
+TEST_F(LearningTest, CriteoSampleTrainsWithItsGaps) {
+  v1::JobSpec spec = ParseJobOrDie(R"pb(
+    name: "criteo"
+    model { deep_fm { embedding_dim: 8 hidden: 32 } }
+    data { holdout: 0.2 }
+    optimizer { name: "adagrad" learning_rate: 0.05 }
+    update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER durability: CHECKPOINT }
+    workers: 2
+    batch_size: 32
+    stop { epochs: 20 }
+    evaluation { every_steps: 25 }
+    seed: 1
+  )pb");
+  auto& csv = *spec.mutable_data()->mutable_csv();
+  csv.set_path(SharedData() + "/criteo_sample.csv");
+  csv.set_label("label");
+  for (int i = 1; i <= 13; ++i) csv.add_numeric(absl::StrCat("I", i));
+  for (int i = 1; i <= 26; ++i) csv.add_categorical(absl::StrCat("C", i));
+  const v1::JobStatus job = Train(spec);
+  ASSERT_GE(job.evaluations_size(), 1);
+  for (const auto& evaluation : job.evaluations()) {
+    EXPECT_EQ(evaluation.examples(), 40u);
+    EXPECT_TRUE(std::isfinite(evaluation.loss()));
+  }
+  // 160 rows are soon known by heart: the training loss shows that the gradients of gaps are right.
+  EXPECT_LT(job.progress().loss(), 0.2);
+}
+
+}  // namespace
+}  // namespace muster

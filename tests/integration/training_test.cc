@@ -1,0 +1,197 @@
+// Jobs of every kind train end to end on a cluster of real processes.
+
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job_service.pb.h"
+#include "tests/harness/jobs.h"
+#include "tests/harness/process_cluster.h"
+#include "tests/harness/safetensors_reader.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+// One cluster serves all tests here: jobs must not disturb one another anyway.
+class TrainingTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    auto cluster = ProcessCluster::Start({.servers = 2, .workers = 2, .slots_per_worker = 2});
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = cluster->release();
+  }
+  static void TearDownTestSuite() {
+    delete cluster_;
+    cluster_ = nullptr;
+  }
+  void SetUp() override { ASSERT_NE(cluster_, nullptr); }
+
+  v1::JobStatus Train(const v1::JobSpec& spec) {
+    const auto job_id = cluster_->Submit(spec);
+    EXPECT_TRUE(job_id.ok()) << job_id.status();
+    if (!job_id.ok()) return {};
+    const auto status = cluster_->AwaitEnd(*job_id);
+    EXPECT_TRUE(status.ok()) << status.status();
+    if (!status.ok()) return {};
+    EXPECT_EQ(status->state(), v1::SUCCEEDED) << status->message() << "\n"
+                                              << cluster_->Diagnose(*job_id);
+    return *status;
+  }
+
+  static ProcessCluster* cluster_;
+};
+
+ProcessCluster* TrainingTest::cluster_ = nullptr;
+
+TEST_F(TrainingTest, SmallClassifierLearnsAndReportsEverything) {
+  const v1::JobStatus job = Train(SmallJob());
+  EXPECT_EQ(job.progress().step(), 100u);
+  EXPECT_EQ(job.progress().total_steps(), 100u);
+  EXPECT_GT(job.progress().bytes_pushed_per_step(), 0);
+  EXPECT_GT(job.progress().bytes_pulled_per_step(), 0);
+  EXPECT_EQ(job.progress().max_staleness(), 0u);
+  ASSERT_GE(job.evaluations_size(), 1);
+  const v1::EvaluationResult& last = *job.evaluations().rbegin();
+  EXPECT_EQ(last.metric(), "accuracy");
+  EXPECT_EQ(last.examples(), 400u);
+  EXPECT_GT(last.value(), 0.9);
+  EXPECT_EQ(job.checkpoint_clock(), 100u);
+
+  const auto file = cluster_->Export(job.job_id());
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto tensors = ReadSafetensors(*file);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  size_t elements = 0;
+  for (const auto& [name, tensor] : *tensors) {
+    for (float value : tensor.Floats()) ASSERT_TRUE(std::isfinite(value)) << name;
+    elements += tensor.Floats().size();
+  }
+  EXPECT_EQ(elements, 20u * 32 + 32 + 32 * 4 + 4);
+}
+
+TEST_F(TrainingTest, StalenessStaysInItsBound) {
+  for (int64_t bound : {1, 4}) {
+    v1::JobSpec spec = SmallJob();
+    spec.mutable_update()->set_deterministic(false);
+    spec.mutable_update()->set_staleness_bound(bound);
+    const v1::JobStatus job = Train(spec);
+    EXPECT_LE(job.progress().max_staleness(), static_cast<uint64_t>(bound));
+    ASSERT_GE(job.evaluations_size(), 1);
+    EXPECT_GT(job.evaluations().rbegin()->value(), 0.9);
+  }
+}
+
+TEST_F(TrainingTest, AsynchronousJobTrains) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_update()->set_deterministic(false);
+  spec.mutable_update()->set_unlimited_staleness(true);
+  const v1::JobStatus job = Train(spec);
+  ASSERT_GE(job.evaluations_size(), 1);
+  EXPECT_GT(job.evaluations().rbegin()->value(), 0.9);
+}
+
+TEST_F(TrainingTest, SparseClickModelsNearTheBestAuc) {
+  for (const char* model :
+       {"logistic_regression { classes: 2 }", "deep_fm { embedding_dim: 4 hidden: 16 }"}) {
+    const v1::JobStatus job =
+        Train(ParseJobOrDie(absl::StrCat("name: 'clicks' model { ", model, " } ", R"pb(
+          data {
+            synthetic_clicks { examples: 20000 fields: 4 cardinality: 50 numeric: 2 seed: 5 }
+            holdout: 0.2
+          }
+          optimizer { name: "adagrad" learning_rate: 0.05 }
+          update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER durability: CHECKPOINT }
+          workers: 2
+          batch_size: 128
+          stop { epochs: 3 }
+          seed: 1
+        )pb")));
+    ASSERT_GE(job.evaluations_size(), 1) << model;
+    EXPECT_EQ(job.evaluations().rbegin()->metric(), "auc") << model;
+    EXPECT_GT(job.evaluations().rbegin()->value(), 0.6) << model;
+  }
+}
+
+TEST_F(TrainingTest, DeterministicJobsRepeatBitForBitOnAnyNumberOfServers) {
+  std::string first;
+  for (int servers : {1, 2, 2}) {
+    v1::JobSpec spec = SmallJob();
+    spec.set_servers(servers);
+    const v1::JobStatus job = Train(spec);
+    const auto file = cluster_->Export(job.job_id());
+    ASSERT_TRUE(file.ok()) << file.status();
+    if (first.empty()) first = *file;
+    EXPECT_EQ(*file, first) << servers << " servers";
+  }
+}
+
+TEST_F(TrainingTest, JobStartsFromAnothersWeights) {
+  const v1::JobStatus first = Train(SmallJob());
+  v1::JobSpec next = SmallJob();
+  next.set_initial_weights(first.job_id());
+  next.mutable_stop()->set_steps(1);
+  next.mutable_optimizer()->set_learning_rate(1e-6);
+  const v1::JobStatus second = Train(next);
+  ASSERT_GE(second.evaluations_size(), 1);
+  EXPECT_NEAR(second.evaluations().rbegin()->value(), first.evaluations().rbegin()->value(), 0.01);
+
+  v1::JobSpec lost = SmallJob();
+  lost.set_initial_weights("no-such-job");
+  const auto refused = cluster_->Submit(lost);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("no-such-job"));
+}
+
+TEST_F(TrainingTest, SeveralJobsShareTheCluster) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 4; ++i) {
+    v1::JobSpec spec = SmallJob();
+    spec.set_seed(i);
+    const auto id = cluster_->Submit(spec);
+    ASSERT_TRUE(id.ok()) << id.status();
+    ids.push_back(*id);
+  }
+  for (const std::string& id : ids) {
+    const auto status = cluster_->AwaitEnd(id);
+    ASSERT_TRUE(status.ok()) << status.status();
+    EXPECT_EQ(status->state(), v1::SUCCEEDED) << status->message();
+  }
+}
+
+TEST_F(TrainingTest, JobTooBigForTheClusterWaitsOrIsRefusedWithNumbers) {
+  v1::JobSpec spec = SmallJob();
+  spec.set_workers(64);
+  spec.set_batch_size(64);
+  const auto refused = cluster_->Submit(spec);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("64"));
+}
+
+TEST_F(TrainingTest, CancelKeepsTheLastCheckpointAndIsSafeToRepeat) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_stop()->set_steps(10000000);
+  spec.mutable_checkpoint()->set_every_steps(20);
+  const auto id = cluster_->Submit(spec);
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto running = cluster_->Await(
+      *id, [](const v1::JobStatus& status) { return status.checkpoint_clock() >= 20; });
+  ASSERT_TRUE(running.ok()) << running.status();
+  v1::JobStatus status;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    ASSERT_TRUE(cluster_->jobs().Cancel(*id, "test", status).ok());
+    EXPECT_EQ(status.state(), v1::CANCELLED);
+  }
+  EXPECT_TRUE(cluster_->Export(*id).ok());
+  // Its slots are free for others.
+  Train(SmallJob());
+  EXPECT_TRUE(cluster_->jobs().Delete(*id).ok());
+  EXPECT_EQ(cluster_->Export(*id).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,144 @@
+// `kill -9` of each kind of daemon in the middle of a job, under both durabilities: the job goes
+// on, and ends with exactly the weights of a run that nothing disturbed. Deterministic jobs make
+// that a comparison of bytes.
+
+#include <signal.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "tests/harness/jobs.h"
+#include "tests/harness/process_cluster.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kSteps = 400;
+
+struct Case {
+  const char* name;
+  v1::UpdateSpec::Durability durability;
+  // The daemon that dies; "task" is the process of slot 0.
+  const char* victim;
+};
+
+v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_update()->set_durability(durability);
+  spec.mutable_optimizer()->set_name("adam");
+  spec.mutable_optimizer()->set_learning_rate(0.003f);
+  spec.mutable_stop()->set_steps(kSteps);
+  spec.mutable_checkpoint()->set_every_steps(50);
+  return spec;
+}
+
+std::string TrainUndisturbed(v1::UpdateSpec::Durability durability) {
+  auto cluster = ProcessCluster::Start({});
+  EXPECT_TRUE(cluster.ok()) << cluster.status();
+  if (!cluster.ok()) return "";
+  const auto id = (*cluster)->Submit(Job(durability));
+  EXPECT_TRUE(id.ok()) << id.status();
+  const auto status = (*cluster)->AwaitEnd(*id);
+  EXPECT_TRUE(status.ok() && status->state() == v1::SUCCEEDED) << status.status();
+  const auto file = (*cluster)->Export(*id);
+  EXPECT_TRUE(file.ok()) << file.status();
+  return file.ok() ? *file : "";
+}
+
+// Whether a process runs; one that ended and that nobody has reaped yet does not.
+bool IsAlive(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  std::string id, name, state;
+  return (file >> id >> name >> state) && state != "Z" && state != "X";
+}
+
+class KillTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(KillTest, JobEndsWithTheSameBytes) {
+  const Case& param = GetParam();
+  const std::string expected = TrainUndisturbed(param.durability);
+  ASSERT_FALSE(expected.empty());
+
+  auto started = ProcessCluster::Start({});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  const auto id = cluster.Submit(Job(param.durability));
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto running = cluster.Await(
+      *id, [](const v1::JobStatus& status) { return status.progress().step() >= kSteps / 4; });
+  ASSERT_TRUE(running.ok()) << running.status();
+  ASSERT_LT(running->progress().step(), kSteps) << "the job was over before the kill";
+
+  const std::string victim = param.victim;
+  if (victim == "task") {
+    const auto tasks = cluster.ChildrenOf("worker-0");
+    ASSERT_EQ(tasks.size(), 1u);
+    kill(tasks[0], SIGKILL);
+  } else {
+    cluster.Kill(victim, SIGKILL);
+    ASSERT_TRUE(cluster.Restart(victim).ok());
+  }
+  const auto status = cluster.AwaitEnd(*id);
+  ASSERT_TRUE(status.ok()) << status.status();
+  ASSERT_EQ(status->state(), v1::SUCCEEDED) << status->message() << "\n" << cluster.Diagnose(*id);
+  EXPECT_EQ(status->progress().step(), kSteps);
+  const auto file = cluster.Export(*id);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(*file == expected) << "the weights differ from an undisturbed run's\n"
+                                 << cluster.Diagnose(*id);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Victims, KillTest,
+    ::testing::Values(Case{"TaskCheckpoint", v1::UpdateSpec::CHECKPOINT, "task"},
+                      Case{"WorkerCheckpoint", v1::UpdateSpec::CHECKPOINT, "worker-0"},
+                      Case{"ServerCheckpoint", v1::UpdateSpec::CHECKPOINT, "server-1"},
+                      Case{"CoordinatorCheckpoint", v1::UpdateSpec::CHECKPOINT, "coordinator"},
+                      Case{"TaskEveryPush", v1::UpdateSpec::EVERY_PUSH, "task"},
+                      Case{"WorkerEveryPush", v1::UpdateSpec::EVERY_PUSH, "worker-1"},
+                      Case{"ServerEveryPush", v1::UpdateSpec::EVERY_PUSH, "server-0"},
+                      Case{"CoordinatorEveryPush", v1::UpdateSpec::EVERY_PUSH, "coordinator"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(StopTest, DaemonsEndWithinFiveSecondsOfSigterm) {
+  auto started = ProcessCluster::Start({});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  v1::JobSpec endless = Job(v1::UpdateSpec::CHECKPOINT);
+  endless.mutable_stop()->set_steps(100000000);
+  const auto id = cluster.Submit(endless);
+  ASSERT_TRUE(id.ok()) << id.status();
+  ASSERT_TRUE(
+      cluster.Await(*id, [](const v1::JobStatus& status) { return status.progress().step() > 0; })
+          .ok());
+  for (const char* daemon : {"worker-0", "server-0", "coordinator", "server-1", "worker-1"}) {
+    EXPECT_LT(cluster.Stop(daemon), absl::Seconds(5)) << daemon;
+  }
+}
+
+TEST(StopTest, KilledWorkerDaemonTakesItsTasksAlong) {
+  auto started = ProcessCluster::Start({});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  v1::JobSpec endless = Job(v1::UpdateSpec::CHECKPOINT);
+  endless.mutable_stop()->set_steps(100000000);
+  const auto id = cluster.Submit(endless);
+  ASSERT_TRUE(id.ok()) << id.status();
+  ASSERT_TRUE(
+      cluster.Await(*id, [](const v1::JobStatus& status) { return status.progress().step() > 0; })
+          .ok());
+  const auto tasks = cluster.ChildrenOf("worker-0");
+  ASSERT_EQ(tasks.size(), 1u);
+  cluster.Kill("worker-0", SIGKILL);
+  // The control pipe closed with the daemon; the test's own time limit ends the wait if the task
+  // does not.
+  while (kill(tasks[0], 0) == 0) {
+  }
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,76 @@
+#include "worker/data/csv_parser.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Records = std::vector<std::vector<std::string>>;
+
+// All records, or the error.
+absl::StatusOr<Records> Parse(absl::string_view text) {
+  CsvParser parser(text, "f.csv");
+  Records records;
+  std::vector<std::string> fields = {"left", "over", "from", "before"};
+  while (true) {
+    const absl::StatusOr<bool> more = parser.Next(fields);
+    if (!more.ok()) return more.status();
+    if (!*more) return records;
+    records.push_back(fields);
+  }
+}
+
+TEST(CsvParserTest, CutsFieldsAndRecords) {
+  EXPECT_THAT(Parse("a,b\n1,2\n").value(),
+              ElementsAre(ElementsAre("a", "b"), ElementsAre("1", "2")));
+  EXPECT_THAT(Parse("a,b\r\n1,2").value(),
+              ElementsAre(ElementsAre("a", "b"), ElementsAre("1", "2")));
+  EXPECT_THAT(Parse(",\n,,\n").value(), ElementsAre(ElementsAre("", ""), ElementsAre("", "", "")));
+  EXPECT_THAT(Parse(" a , b ").value(), ElementsAre(ElementsAre(" a ", " b ")));
+  EXPECT_THAT(Parse("").value(), ElementsAre());
+}
+
+TEST(CsvParserTest, SkipsBlankLinesAndAByteOrderMark) {
+  EXPECT_THAT(Parse("\xef\xbb\xbf\n\r\na\n\n\nb\n\n").value(),
+              ElementsAre(ElementsAre("a"), ElementsAre("b")));
+}
+
+TEST(CsvParserTest, QuotedFieldsHoldCommasLineEndsAndQuotes) {
+  EXPECT_THAT(Parse("\"a,b\",\"c\nd\"\r\n\"say \"\"hi\"\"\",\"\"\n").value(),
+              ElementsAre(ElementsAre("a,b", "c\nd"), ElementsAre("say \"hi\"", "")));
+  EXPECT_THAT(Parse("\"\"\"\"").value(), ElementsAre(ElementsAre("\"")));
+}
+
+TEST(CsvParserTest, TellsTheLineThatARecordBeginsOn) {
+  CsvParser parser("a\n\"x\ny\"\n\nb\n", "f.csv");
+  std::vector<std::string> fields;
+  std::vector<int64_t> lines;
+  while (parser.Next(fields).value()) lines.push_back(parser.line());
+  EXPECT_THAT(lines, ElementsAre(1, 2, 5));
+}
+
+TEST(CsvParserTest, NamesTheLineOfABadQuote) {
+  const auto open = Parse("a,b\n1,\"2\n3,4\n");
+  EXPECT_EQ(open.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(open.status().message()),
+              AllOf(HasSubstr("f.csv:2: "), HasSubstr("never closed")));
+  const auto inside = Parse("a,b\n1,5\" disk\n");
+  EXPECT_EQ(inside.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(inside.status().message()),
+              AllOf(HasSubstr("f.csv:2: "), HasSubstr("begins '5'")));
+  const auto after = Parse("a,b\n\"1\" ,2\n");
+  EXPECT_EQ(after.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(after.status().message()),
+              AllOf(HasSubstr("f.csv:2: "), HasSubstr("closing quote of '1'")));
+}
+
+}  // namespace
+}  // namespace muster

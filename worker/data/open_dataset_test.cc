@@ -1,0 +1,121 @@
+#include "worker/data/open_dataset.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "worker/data/temp_files_for_testing.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+class OpenDatasetTest : public testing::Test {
+ protected:
+  // The specification, @ in it standing for the test's folder.
+  absl::StatusOr<std::unique_ptr<const Dataset>> Open(std::string text,
+                                                      const DatasetOptions& options = {}) {
+    for (size_t at = text.find('@'); at != std::string::npos; at = text.find('@')) {
+      text.replace(at, 1, folder_.path());
+    }
+    v1::DataSpec spec;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+    return OpenDataset(spec, options);
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_F(OpenDatasetTest, OpensText) {
+  folder_.Write("text", "hello");
+  const auto dataset = Open("text { path: '@/text' }", {.context = 3});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->info().examples, 5);
+  EXPECT_EQ((*dataset)->info().context, 3);
+  EXPECT_TRUE(Open("text { path: '@' }").ok());
+}
+
+TEST_F(OpenDatasetTest, OpensIdx) {
+  folder_.Write("images", IdxFile({2, 3}, "abcdef"));
+  folder_.Write("labels", IdxFile({2}, std::string("\x00\x01", 2)));
+  const auto dataset = Open("idx { images: '@/images' labels: '@/labels' }");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->info().dense_features, 3);
+}
+
+TEST_F(OpenDatasetTest, OpensLibsvm) {
+  folder_.Write("a.libsvm", "1 0:1\n0 1:1\n");
+  const auto dataset = Open("libsvm { path: '@/a.libsvm' zero_based: true }");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_TRUE((*dataset)->info().sparse);
+  EXPECT_EQ(Open("libsvm { path: '@/a.libsvm' }").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(OpenDatasetTest, OpensCsv) {
+  folder_.Write("a.csv", "y,n,c\n0,1,a\n1,2,b\n");
+  const auto dataset =
+      Open("csv { path: '@/a.csv' label: 'y' numeric: 'n' categorical: 'c' } holdout: 0.5");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->info().examples, 2);
+  EXPECT_EQ((*dataset)->info().dense_features, 1);
+  EXPECT_EQ((*dataset)->info().fields, 1);
+}
+
+TEST_F(OpenDatasetTest, OpensSyntheticClicks) {
+  const auto dataset =
+      Open("synthetic_clicks { examples: 10 fields: 2 cardinality: 5 numeric: 1 seed: 3 }");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->info().examples, 10);
+  EXPECT_EQ((*dataset)->info().fields, 2);
+  EXPECT_EQ((*dataset)->info().dense_features, 1);
+}
+
+TEST_F(OpenDatasetTest, OpensSyntheticClassification) {
+  const auto dataset =
+      Open("synthetic_classification { examples: 10 features: 2 classes: 5 seed: 3 }");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->info().classes, 5);
+  EXPECT_EQ((*dataset)->info().dense_features, 2);
+}
+
+TEST_F(OpenDatasetTest, ASpecificationWithoutReaderIsAnsweredWithThoseThereAre) {
+  const auto dataset = Open("holdout: 0.1");
+  EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(dataset.status().message()), HasSubstr("data.text"));
+}
+
+TEST_F(OpenDatasetTest, MissingPathsAreNotFoundByName) {
+  for (const char* spec :
+       {"text { path: '@/absent' }", "idx { images: '@/absent' labels: '@/absent' }",
+        "libsvm { path: '@/absent' }", "csv { path: '@/absent' label: 'y' numeric: 'n' }"}) {
+    const auto dataset = Open(spec);
+    EXPECT_EQ(dataset.status().code(), absl::StatusCode::kNotFound) << spec;
+    EXPECT_THAT(std::string(dataset.status().message()), HasSubstr(folder_.path() + "/absent"));
+  }
+}
+
+TEST_F(OpenDatasetTest, PathsLeftOutAreRefused) {
+  for (const char* spec : {"text {}", "idx {}", "libsvm {}", "csv { label: 'y' numeric: 'n' }"}) {
+    EXPECT_EQ(Open(spec).status().code(), absl::StatusCode::kInvalidArgument) << spec;
+  }
+}
+
+TEST_F(OpenDatasetTest, EmptyFilesAreRefusedByName) {
+  folder_.Write("empty", "");
+  for (const char* spec :
+       {"text { path: '@/empty' }", "idx { images: '@/empty' labels: '@/empty' }",
+        "libsvm { path: '@/empty' }", "csv { path: '@/empty' label: 'y' numeric: 'n' }"}) {
+    const auto dataset = Open(spec);
+    EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument) << spec;
+    EXPECT_THAT(std::string(dataset.status().message()), HasSubstr(folder_.path() + "/empty"));
+  }
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,52 @@
+#ifndef MUSTER_WORKER_DATA_SAMPLER_H_
+#define MUSTER_WORKER_DATA_SAMPLER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace muster {
+
+struct SamplerOptions {
+  uint64_t seed = 0;
+  // Slots that share each batch; at least 1.
+  int64_t slots = 1;
+  // Examples of one step over all slots; at least `slots`, at most `training_examples`.
+  int64_t batch_size = 1;
+  // The training part of the data: examples [0, training_examples).
+  int64_t training_examples = 0;
+};
+
+// Which examples each slot trains on at each clock: a pure function of the options, the clock and
+// the slot, so the position in the data is the clock and nothing has to be saved.
+//
+// The batch of clock c covers the global positions [c B, (c + 1) B) of an endless stream that
+// passes over the n training examples epoch after epoch, each in an order of its own
+// (permutation.h): position p is example permutation_{seed, p / n}(p mod n). Slot s takes the
+// contiguous share [s B / W, (s + 1) B / W) of the batch. The joined batch is therefore the same
+// for any number of slots W. With n = 5, B = 4, W = 2, clock 1 covers positions 4..7: slot 0 takes
+// the last example of epoch 0 and the first of epoch 1, slot 1 the second and third of epoch 1.
+//
+// Immutable, so thread-safe.
+class Sampler {
+ public:
+  // InvalidArgument names the field, its value and what would be right.
+  static absl::StatusOr<std::unique_ptr<const Sampler>> Create(const SamplerOptions& options);
+
+  // Replaces `examples` by the indices that the slot trains on at that clock, in order. REQUIRES:
+  // clock >= 0, slot in [0, slots).
+  void Examples(int64_t clock, int64_t slot, std::vector<int64_t>& examples) const;
+
+  const SamplerOptions& options() const { return options_; }
+
+ private:
+  explicit Sampler(const SamplerOptions& options) : options_(options) {}
+
+  const SamplerOptions options_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_DATA_SAMPLER_H_

@@ -1,0 +1,110 @@
+#include "worker/data/sampler.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+SamplerOptions Options(int64_t slots, int64_t batch_size, int64_t training_examples,
+                       uint64_t seed = 1) {
+  return {.seed = seed,
+          .slots = slots,
+          .batch_size = batch_size,
+          .training_examples = training_examples};
+}
+
+// The batch of one clock, the shares of all slots joined in slot order.
+std::vector<int64_t> JoinedBatch(const Sampler& sampler, int64_t clock) {
+  std::vector<int64_t> joined;
+  std::vector<int64_t> share = {-1};
+  for (int64_t slot = 0; slot < sampler.options().slots; ++slot) {
+    sampler.Examples(clock, slot, share);
+    joined.insert(joined.end(), share.begin(), share.end());
+  }
+  return joined;
+}
+
+// The first `clocks` batches, joined.
+std::vector<int64_t> Stream(const SamplerOptions& options, int64_t clocks) {
+  const auto sampler = Sampler::Create(options).value();
+  std::vector<int64_t> stream;
+  for (int64_t clock = 0; clock < clocks; ++clock) {
+    const std::vector<int64_t> batch = JoinedBatch(*sampler, clock);
+    stream.insert(stream.end(), batch.begin(), batch.end());
+  }
+  return stream;
+}
+
+TEST(SamplerTest, EachEpochSeesEachExampleOnce) {
+  for (const int64_t batch_size : {1, 7, 10, 64, 100}) {
+    const std::vector<int64_t> stream = Stream(Options(1, batch_size, 100), 300 / batch_size + 1);
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      std::vector<int64_t> seen(stream.begin() + epoch * 100, stream.begin() + (epoch + 1) * 100);
+      std::sort(seen.begin(), seen.end());
+      for (int64_t i = 0; i < 100; ++i) ASSERT_EQ(seen[i], i) << "epoch " << epoch;
+    }
+  }
+}
+
+TEST(SamplerTest, TheJoinedBatchIsTheSameForAnyNumberOfSlots) {
+  const std::vector<int64_t> alone = Stream(Options(1, 24, 100), 20);
+  for (const int64_t slots : {2, 3, 5, 7, 24}) {
+    EXPECT_EQ(Stream(Options(slots, 24, 100), 20), alone) << slots << " slots";
+  }
+}
+
+TEST(SamplerTest, SharesDifferByAtMostOneExample) {
+  const auto sampler = Sampler::Create(Options(5, 24, 100)).value();
+  std::vector<int64_t> share;
+  for (int64_t slot = 0; slot < 5; ++slot) {
+    sampler->Examples(3, slot, share);
+    EXPECT_GE(share.size(), 4);
+    EXPECT_LE(share.size(), 5);
+  }
+}
+
+TEST(SamplerTest, OrderDiffersByEpochAndSeed) {
+  const std::vector<int64_t> stream = Stream(Options(1, 50, 100), 4);
+  EXPECT_FALSE(std::equal(stream.begin(), stream.begin() + 100, stream.begin() + 100));
+  EXPECT_NE(Stream(Options(1, 50, 100, 2), 4), stream);
+  EXPECT_EQ(Stream(Options(1, 50, 100, 1), 4), stream);
+}
+
+TEST(SamplerTest, ABatchOfAllTheDataWorks) {
+  std::vector<int64_t> batch = Stream(Options(2, 10, 10), 1);
+  std::sort(batch.begin(), batch.end());
+  for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(batch[i], i);
+}
+
+TEST(SamplerTest, DistantClocksCostNothingAndStayInRange) {
+  const auto sampler = Sampler::Create(Options(3, 1000, 12'345)).value();
+  for (const int64_t index : JoinedBatch(*sampler, int64_t{1} << 50)) {
+    ASSERT_GE(index, 0);
+    ASSERT_LT(index, 12'345);
+  }
+}
+
+TEST(SamplerTest, RefusesSizesThatDoNotFitNamingBoth) {
+  const auto expect_error = [](const SamplerOptions& options, const std::string& a,
+                               const std::string& b) {
+    const auto sampler = Sampler::Create(options);
+    EXPECT_EQ(sampler.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(sampler.status().message()), AllOf(HasSubstr(a), HasSubstr(b)));
+  };
+  expect_error(Options(1, 11, 10), "batch_size is 11", "the 10 training examples");
+  expect_error(Options(4, 3, 10), "batch_size is 3", "4 workers");
+  expect_error(Options(0, 3, 10), "workers is 0", "at least 1");
+  expect_error(Options(1, 0, 10), "batch_size is 0", "at least 1");
+  expect_error(Options(1, 1, 0), "batch_size is 1", "the 0 training examples");
+}
+
+}  // namespace
+}  // namespace muster

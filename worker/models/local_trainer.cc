@@ -1,0 +1,91 @@
+#include "worker/models/local_trainer.h"
+
+#include <algorithm>
+
+#include "common/base/status_macros.h"
+#include "common/partition/initial_values.h"
+
+namespace muster {
+
+LocalTrainer::LocalTrainer(const Model& model, uint64_t seed)
+    : model_(model), seed_(seed), micro_batch_(model.NewMicroBatch()) {
+  for (const TensorSpec& tensor : model.description().tensors) {
+    parameters_.emplace_back(tensor.elements());
+    gradients_.emplace_back(tensor.elements());
+    InitialValues(tensor, seed, 0, absl::MakeSpan(parameters_.back()));
+  }
+  for (size_t t = 0; t < parameters_.size(); ++t) {
+    parameter_spans_.push_back(parameters_[t]);
+    gradient_spans_.push_back(absl::MakeSpan(gradients_[t]));
+  }
+  rows_.resize(model.description().sparse_tables.size());
+}
+
+std::vector<float>& LocalTrainer::Row(int table, uint64_t key) {
+  std::vector<float>& row = rows_[table][key];
+  if (row.empty()) {
+    const SparseTableSpec& spec = model_.description().sparse_tables[table];
+    row.resize(spec.dim);
+    InitialRow(spec, seed_, key, absl::MakeSpan(row));
+  }
+  return row;
+}
+
+absl::Status LocalTrainer::Load(const Batch& batch) {
+  MUSTER_RETURN_IF_ERROR(model_.Load(batch, *micro_batch_));
+  for (size_t table = 0; table < rows_.size(); ++table) {
+    SparseRows& sparse = micro_batch_->sparse[table];
+    auto out = sparse.rows.begin();
+    for (uint64_t key : sparse.keys) {
+      const std::vector<float>& row = Row(table, key);
+      out = std::copy(row.begin(), row.end(), out);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalTrainer::Forward(Phase phase) {
+  for (int unit = 0; unit < model_.description().units; ++unit) {
+    MUSTER_RETURN_IF_ERROR(model_.Forward({.phase = phase}, unit, parameter_spans_, *micro_batch_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalTrainer::Backward() {
+  for (std::vector<float>& gradient : gradients_) {
+    std::fill(gradient.begin(), gradient.end(), 0.0f);
+  }
+  for (int unit = model_.description().units - 1; unit >= 0; --unit) {
+    MUSTER_RETURN_IF_ERROR(
+        model_.Backward({}, unit, parameter_spans_, gradient_spans_, *micro_batch_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalTrainer::Evaluate(const Batch& batch) {
+  MUSTER_RETURN_IF_ERROR(Load(batch));
+  return Forward(Phase::kEvaluation);
+}
+
+absl::Status LocalTrainer::Step(const Batch& batch, float learning_rate) {
+  MUSTER_RETURN_IF_ERROR(Load(batch));
+  MUSTER_RETURN_IF_ERROR(Forward(Phase::kTraining));
+  MUSTER_RETURN_IF_ERROR(Backward());
+  if (batch.examples == 0) return absl::OkStatus();
+  const float scale = learning_rate / static_cast<float>(batch.examples);
+  for (size_t t = 0; t < parameters_.size(); ++t) {
+    for (size_t i = 0; i < parameters_[t].size(); ++i) {
+      parameters_[t][i] -= scale * gradients_[t][i];
+    }
+  }
+  for (size_t table = 0; table < rows_.size(); ++table) {
+    const SparseRows& sparse = micro_batch_->sparse[table];
+    auto gradient = sparse.gradients.begin();
+    for (uint64_t key : sparse.keys) {
+      for (float& value : Row(table, key)) value -= scale * *gradient++;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

@@ -1,0 +1,56 @@
+#ifndef MUSTER_WORKER_MODELS_LOCAL_TRAINER_H_
+#define MUSTER_WORKER_MODELS_LOCAL_TRAINER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "worker/nn/model.h"
+
+namespace muster {
+
+// For tests: holds a model's parameters and rows in this process and trains it by plain gradient
+// descent. Not thread-safe.
+class LocalTrainer {
+ public:
+  // Initial values follow from the seed. `model` must outlive this.
+  LocalTrainer(const Model& model, uint64_t seed);
+
+  // Runs the model forward on a batch; results lie in micro_batch().
+  absl::Status Evaluate(const Batch& batch);
+
+  // Forward and backward, then a step against the mean gradient. Returns the status of the model.
+  absl::Status Step(const Batch& batch, float learning_rate);
+
+  // Everything above in pieces: takes a batch in, copies the rows it uses, and runs all units
+  // either way.
+  absl::Status Load(const Batch& batch);
+  absl::Status Forward(Phase phase);
+  // Zeroes the gradients first.
+  absl::Status Backward();
+
+  MicroBatch& micro_batch() { return *micro_batch_; }
+  double mean_loss() const { return micro_batch_->loss_sum / micro_batch_->examples; }
+  std::vector<std::vector<float>>& parameters() { return parameters_; }
+  const std::vector<std::vector<float>>& gradients() const { return gradients_; }
+  // The row of a key, made at first touch.
+  std::vector<float>& Row(int table, uint64_t key);
+
+ private:
+  const Model& model_;
+  const uint64_t seed_;
+  std::unique_ptr<MicroBatch> micro_batch_;
+  std::vector<std::vector<float>> parameters_;
+  std::vector<std::vector<float>> gradients_;
+  std::vector<absl::Span<const float>> parameter_spans_;
+  std::vector<absl::Span<float>> gradient_spans_;
+  // By table.
+  std::vector<absl::flat_hash_map<uint64_t, std::vector<float>>> rows_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_MODELS_LOCAL_TRAINER_H_

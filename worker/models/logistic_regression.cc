@@ -1,0 +1,148 @@
+#include "worker/models/logistic_regression.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "proto/job.pb.h"
+#include "worker/models/checks.h"
+#include "worker/nn/bias_layer.h"
+#include "worker/nn/heads.h"
+#include "worker/nn/key_deduplicator.h"
+#include "worker/nn/linear_layer.h"
+#include "worker/nn/sparse_linear.h"
+
+namespace muster {
+namespace {
+
+struct LinearMicroBatch final : MicroBatch {
+  KeyDeduplicator deduplicator;
+  // Of the sparse features: [B + 1] and [uses].
+  std::vector<int64_t> offsets;
+  std::vector<float> values;
+  // [B, F].
+  std::vector<float> dense;
+  // [B, logits]: after the forward pass, the gradient of the logits.
+  std::vector<float> logits;
+};
+
+class LogisticRegression final : public Model {
+ public:
+  // `data` has sparse features, dense ones, or both.
+  LogisticRegression(int64_t classes, const DatasetInfo& data)
+      : classes_(classes),
+        logits_(classes == 2 ? 1 : classes),
+        dense_features_(data.dense_features),
+        has_sparse_(data.sparse),
+        sparse_({.row_dim = logits_, .width = logits_}),
+        dense_(dense_features_, logits_, {.init = LinearLayer::Init::kZero, .bias = false}),
+        bias_(logits_),
+        softmax_(classes) {
+    bias_.AppendTensors("bias", 0, description_.tensors);
+    if (dense_features_ > 0) dense_.AppendTensors("dense", 0, description_.tensors);
+    if (has_sparse_) {
+      description_.sparse_tables.push_back(
+          {.name = "weights", .dim = static_cast<uint32_t>(logits_), .initializer = {}});
+    }
+    description_.units = 1;
+    description_.default_metric = "accuracy";
+  }
+
+  const ModelDescription& description() const override { return description_; }
+
+  std::unique_ptr<MicroBatch> NewMicroBatch() const override {
+    auto micro_batch = std::make_unique<LinearMicroBatch>();
+    micro_batch->sparse.resize(description_.sparse_tables.size());
+    return micro_batch;
+  }
+
+  absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
+    MUSTER_RETURN_IF_ERROR(CheckLabels(batch, classes_));
+    MUSTER_RETURN_IF_ERROR(CheckDense(batch, dense_features_));
+    if (has_sparse_) MUSTER_RETURN_IF_ERROR(CheckSparse(batch));
+    auto& m = static_cast<LinearMicroBatch&>(micro_batch);
+    m.Start(batch);
+    m.dense = batch.dense;
+    if (has_sparse_) {
+      m.offsets = batch.offsets;
+      m.values = batch.values;
+      m.deduplicator.Build(batch.keys, m.sparse[0].keys, m.sparse[0].inverse);
+      m.sparse[0].rows.resize(m.sparse[0].keys.size() * logits_);
+    }
+    m.logits.resize(batch.examples * logits_);
+    if (classes_ == 2) m.scores.resize(batch.examples);
+    return absl::OkStatus();
+  }
+
+  absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+                       MicroBatch& micro_batch) const override {
+    auto& m = static_cast<LinearMicroBatch&>(micro_batch);
+    const absl::Span<float> logits = absl::MakeSpan(m.logits);
+    if (dense_features_ > 0) {
+      dense_.Forward(context, parameters.subspan(kDense, 1), m.dense, logits);
+    } else {
+      std::fill(logits.begin(), logits.end(), 0.0f);
+    }
+    if (has_sparse_) {
+      sparse_.Forward(context, {.offsets = m.offsets, .values = m.values}, m.sparse[0], logits);
+    }
+    bias_.Forward(context, parameters.subspan(kBias, 1), logits, logits);
+    const HeadResult result =
+        classes_ == 2 ? logistic_.Forward(context, m.labels, logits, absl::MakeSpan(m.scores))
+                      : softmax_.Forward(context, m.labels, logits, {});
+    m.loss_sum = result.loss_sum;
+    m.correct = result.correct;
+    return absl::OkStatus();
+  }
+
+  absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+                        GradientSpans gradients, MicroBatch& micro_batch) const override {
+    auto& m = static_cast<LinearMicroBatch&>(micro_batch);
+    const BackwardInputs inputs = {.in = m.dense, .out = {}, .out_gradient = m.logits};
+    bias_.BackwardWeights(context, inputs, gradients.subspan(kBias, 1));
+    if (dense_features_ > 0) {
+      dense_.BackwardWeights(context, inputs, gradients.subspan(kDense, 1));
+    }
+    if (has_sparse_) {
+      m.sparse[0].gradients.assign(m.sparse[0].rows.size(), 0);
+      sparse_.BackwardRows(context, {.offsets = m.offsets, .values = m.values}, m.logits,
+                           m.sparse[0]);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Tensors.
+  static constexpr int kBias = 0;
+  static constexpr int kDense = 1;
+
+  const int64_t classes_;
+  const int64_t logits_;
+  const int64_t dense_features_;
+  const bool has_sparse_;
+  const SparseLinear sparse_;
+  const LinearLayer dense_;
+  const BiasLayer bias_;
+  const SoftmaxHead softmax_;
+  const LogisticHead logistic_{};
+  ModelDescription description_;  // const after construction
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Model>> CreateLogisticRegression(
+    const v1::LogisticRegressionSpec& spec, const DatasetInfo& data) {
+  if ((!data.sparse && data.dense_features == 0) || data.vocabulary > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.logistic_regression reads sparse or dense features, but the data have ",
+                     DescribeData(data), "; use libsvm, CSV or click-log data, or another model",
+                     data.vocabulary > 0 ? " (ngram)." : "."));
+  }
+  const uint64_t classes = spec.classes() == 0 ? 2 : spec.classes();
+  MUSTER_RETURN_IF_ERROR(CheckField("model.logistic_regression.classes", classes, 2, kMaxWidth));
+  MUSTER_RETURN_IF_ERROR(CheckClasses("model.logistic_regression.classes", classes, data));
+  return std::make_unique<LogisticRegression>(classes, data);
+}
+
+}  // namespace muster

@@ -1,0 +1,117 @@
+#include "worker/models/logistic_regression.h"
+
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/models/local_trainer.h"
+#include "worker/models/model_check.h"
+#include "worker/nn/gradient_check.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kBinary[] = "logistic_regression {}";
+
+// Rows of one to four features out of eight; the second example has none.
+Batch Sparse(int64_t classes) {
+  Batch batch;
+  batch.Clear();
+  batch.examples = 6;
+  batch.keys = {3, 5, 1, 3, 7, 9, 5, 5, 2, 4};
+  batch.offsets = {0, 2, 2, 6, 7, 8, 10};
+  batch.values = RandomValues(10, 1);
+  batch.labels = {0, 1, 1, 0, 1, 0};
+  for (int32_t& label : batch.labels) label = label * (classes - 1);
+  return batch;
+}
+
+TEST(LogisticRegressionTest, BinaryGradients) {
+  CheckModel(*MakeModel(kBinary, {.sparse = true, .classes = 2}), Sparse(2));
+}
+
+TEST(LogisticRegressionTest, MultinomialGradients) {
+  CheckModel(*MakeModel("logistic_regression { classes: 5 }", {.sparse = true, .classes = 5}),
+             Sparse(5));
+}
+
+TEST(LogisticRegressionTest, GradientsWithDenseFeatures) {
+  Batch batch = Sparse(3);
+  batch.dense = RandomValues(6 * 4, 2);
+  CheckModel(*MakeModel("logistic_regression { classes: 3 }",
+                        {.dense_features = 4, .sparse = true, .classes = 3}),
+             batch);
+}
+
+TEST(LogisticRegressionTest, GradientsOnDenseFeaturesAlone) {
+  Batch batch;
+  batch.Clear();
+  batch.examples = 3;
+  batch.dense = RandomValues(3 * 4, 2);
+  batch.labels = {0, 1, 1};
+  const auto model = MakeModel(kBinary, {.dense_features = 4, .classes = 2});
+  EXPECT_THAT(model->description().sparse_tables, IsEmpty());
+  CheckModel(*model, batch);
+}
+
+TEST(LogisticRegressionTest, StartsWithoutAnOpinion) {
+  const auto model =
+      MakeModel("logistic_regression { classes: 2 }", {.sparse = true, .classes = 2});
+  LocalTrainer trainer(*model, 1);
+  ASSERT_TRUE(trainer.Evaluate(Sparse(2)).ok());
+  EXPECT_DOUBLE_EQ(trainer.mean_loss(), std::log(2));
+  EXPECT_THAT(trainer.micro_batch().scores, Each(0.5));
+}
+
+TEST(LogisticRegressionTest, LearnsTheClassOfEachFeature) {
+  // Feature k speaks for class k % 3; feature 100, in all examples, for none.
+  Batch batch;
+  batch.Clear();
+  for (int32_t i = 0; i < 60; ++i) {
+    batch.keys.push_back(100);
+    batch.keys.push_back(i % 12);
+    batch.values.insert(batch.values.end(), {1, 2});
+    batch.offsets.push_back(batch.keys.size());
+    batch.labels.push_back(i % 3);
+  }
+  batch.examples = 60;
+  const auto model =
+      MakeModel("logistic_regression { classes: 3 }", {.sparse = true, .classes = 3});
+  LocalTrainer trainer(*model, 1);
+  for (int step = 0; step < 100; ++step) ASSERT_TRUE(trainer.Step(batch, 1).ok());
+  ASSERT_TRUE(trainer.Evaluate(batch).ok());
+  EXPECT_EQ(trainer.micro_batch().correct, 60);
+  EXPECT_LT(trainer.mean_loss(), 0.1);
+}
+
+TEST(LogisticRegressionTest, RefusesBatchesOfOtherData) {
+  const auto model = MakeModel(kBinary, {.sparse = true, .classes = 2});
+  const auto micro_batch = model->NewMicroBatch();
+  Batch batch = Sparse(2);
+  batch.dense.resize(6);
+  EXPECT_THAT(model->Load(batch, *micro_batch).message(), HasSubstr("6 dense values"));
+  batch = Sparse(2);
+  batch.values.pop_back();
+  EXPECT_THAT(model->Load(batch, *micro_batch).message(),
+              AllOf(HasSubstr("9 sparse values"), HasSubstr("10")));
+  batch = Sparse(2);
+  batch.labels[3] = -1;
+  EXPECT_THAT(model->Load(batch, *micro_batch).message(), HasSubstr("label -1"));
+}
+
+TEST(LogisticRegressionTest, NamesWhatIsWrong) {
+  EXPECT_THAT(CreateError(kBinary, {.context = 3, .vocabulary = 256, .classes = 256}),
+              AllOf(HasSubstr("text"), HasSubstr("ngram")));
+  EXPECT_THAT(CreateError(kBinary, {.sparse = true, .classes = 10}),
+              AllOf(HasSubstr("model.logistic_regression.classes gives 2"), HasSubstr("to 10")));
+  EXPECT_THAT(CreateError("logistic_regression { classes: 1 }", {.sparse = true, .classes = 2}),
+              HasSubstr("classes is 1; it must be from 2"));
+}
+
+}  // namespace
+}  // namespace muster

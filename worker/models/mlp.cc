@@ -1,0 +1,101 @@
+#include "worker/models/mlp.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "proto/job.pb.h"
+#include "worker/models/checks.h"
+#include "worker/nn/heads.h"
+#include "worker/nn/perceptron.h"
+
+namespace muster {
+namespace {
+
+struct MlpMicroBatch final : MicroBatch {
+  // [B, F].
+  std::vector<float> features;
+  Perceptron::Activations activations;
+};
+
+class Mlp final : public Model {
+ public:
+  Mlp(int64_t features, std::vector<int64_t> hidden, int64_t classes)
+      : features_(features),
+        classes_(classes),
+        perceptron_({.in_features = features,
+                     .hidden = std::move(hidden),
+                     .out_features = classes,
+                     .first_tensor = 0}),
+        head_(classes) {
+    perceptron_.AppendTensors(description_.tensors);
+    description_.units = perceptron_.units();
+    description_.default_metric = "accuracy";
+  }
+
+  const ModelDescription& description() const override { return description_; }
+
+  std::unique_ptr<MicroBatch> NewMicroBatch() const override {
+    return std::make_unique<MlpMicroBatch>();
+  }
+
+  absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
+    MUSTER_RETURN_IF_ERROR(CheckLabels(batch, classes_));
+    MUSTER_RETURN_IF_ERROR(CheckDense(batch, features_));
+    auto& m = static_cast<MlpMicroBatch&>(micro_batch);
+    m.Start(batch);
+    m.features = batch.dense;
+    if (classes_ == 2) m.scores.resize(batch.examples);
+    perceptron_.Resize(batch.examples, m.activations);
+    m.activations.in = m.features;
+    return absl::OkStatus();
+  }
+
+  absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+                       MicroBatch& micro_batch) const override {
+    auto& m = static_cast<MlpMicroBatch&>(micro_batch);
+    perceptron_.Forward(context, unit, parameters, m.activations);
+    if (unit + 1 == perceptron_.units()) {
+      const HeadResult result = head_.Forward(
+          context, m.labels, absl::MakeSpan(m.activations.out.back()), absl::MakeSpan(m.scores));
+      m.loss_sum = result.loss_sum;
+      m.correct = result.correct;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+                        GradientSpans gradients, MicroBatch& micro_batch) const override {
+    auto& m = static_cast<MlpMicroBatch&>(micro_batch);
+    perceptron_.Backward(context, unit, parameters, gradients, m.activations);
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t features_;
+  const int64_t classes_;
+  const Perceptron perceptron_;
+  const SoftmaxHead head_;
+  ModelDescription description_;  // const after construction
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Model>> CreateMlp(const v1::MlpSpec& spec,
+                                                       const DatasetInfo& data) {
+  if (data.dense_features == 0 || data.sparse || data.vocabulary > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.mlp reads dense features alone, but the data have ", DescribeData(data),
+                     "; use data of images or numeric columns, or another model (",
+                     data.vocabulary > 0 ? "ngram" : "logistic_regression or deep_fm", ")."));
+  }
+  MUSTER_RETURN_IF_ERROR(CheckHidden("model.mlp.hidden", spec.hidden(), 0));
+  MUSTER_RETURN_IF_ERROR(CheckField("model.mlp.classes", spec.classes(), 2, kMaxWidth));
+  MUSTER_RETURN_IF_ERROR(CheckClasses("model.mlp.classes", spec.classes(), data));
+  return std::make_unique<Mlp>(data.dense_features,
+                               std::vector<int64_t>(spec.hidden().begin(), spec.hidden().end()),
+                               spec.classes());
+}
+
+}  // namespace muster

@@ -1,0 +1,24 @@
+#ifndef MUSTER_WORKER_MODELS_MLP_H_
+#define MUSTER_WORKER_MODELS_MLP_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/data/dataset.h"
+#include "worker/nn/model.h"
+
+namespace muster {
+
+namespace v1 {
+class MlpSpec;
+}  // namespace v1
+
+// Multi-layer perceptron classifier on dense features: linear layers with ReLU between them,
+// softmax at the end; one layer unit per linear layer. Tensors hidden0.weight, hidden0.bias, …,
+// output.weight, output.bias. Metric: accuracy. InvalidArgument as CreateModel says.
+absl::StatusOr<std::unique_ptr<const Model>> CreateMlp(const v1::MlpSpec& spec,
+                                                       const DatasetInfo& data);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_MODELS_MLP_H_

@@ -1,0 +1,105 @@
+#include "worker/models/model_check.h"
+
+#include <set>
+#include <vector>
+
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "worker/models/create_model.h"
+#include "worker/models/local_trainer.h"
+#include "worker/nn/gradient_check.h"
+
+namespace muster {
+namespace {
+
+v1::ModelSpec Parse(const std::string& text) {
+  v1::ModelSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+  return spec;
+}
+
+void CheckDescription(const ModelDescription& description) {
+  EXPECT_GE(description.units, 1);
+  EXPECT_FALSE(description.default_metric.empty());
+  std::set<std::string> names;
+  std::set<uint32_t> units;
+  uint32_t last_unit = 0;
+  for (const TensorSpec& tensor : description.tensors) {
+    EXPECT_TRUE(names.insert(tensor.name).second) << tensor.name;
+    EXPECT_GT(tensor.elements(), 0) << tensor.name;
+    EXPECT_LT(tensor.unit, description.units) << tensor.name;
+    EXPECT_GE(tensor.unit, last_unit) << tensor.name << ": tensors are in order of unit";
+    EXPECT_EQ(tensor.weight_decay, tensor.name.find("bias") == std::string::npos) << tensor.name;
+    last_unit = tensor.unit;
+    units.insert(tensor.unit);
+  }
+  EXPECT_EQ(units.size(), description.units) << "every unit has a tensor";
+  for (const SparseTableSpec& table : description.sparse_tables) {
+    EXPECT_TRUE(names.insert(table.name).second) << table.name;
+    EXPECT_GT(table.dim, 0) << table.name;
+  }
+}
+
+GradientCheckOptions Options(const std::string& what) {
+  return {.what = what, .step = 1.0 / 512, .tolerance = 5e-3, .samples = 60, .kinks = 0.1};
+}
+
+}  // namespace
+
+std::unique_ptr<const Model> MakeModel(const std::string& model_spec, const DatasetInfo& data) {
+  auto model = CreateModel(Parse(model_spec), data);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return model.ok() ? *std::move(model) : nullptr;
+}
+
+std::string CreateError(const std::string& model_spec, const DatasetInfo& data) {
+  const auto model = CreateModel(Parse(model_spec), data);
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument) << model.status();
+  return std::string(model.status().message());
+}
+
+void CheckModel(const Model& model, const Batch& batch) {
+  CheckDescription(model.description());
+  LocalTrainer trainer(model, 1);
+  for (size_t t = 0; t < trainer.parameters().size(); ++t) {
+    // In place, as the trainer's spans point there. Small enough that no example is certain: a
+    // saturated loss has no slope to check.
+    const std::vector<float> values = RandomValues(trainer.parameters()[t].size(), 10 + t);
+    for (size_t i = 0; i < values.size(); ++i) trainer.parameters()[t][i] = 0.4f * values[i];
+  }
+  ASSERT_TRUE(trainer.Load(batch).ok());
+  MicroBatch& micro_batch = trainer.micro_batch();
+  for (size_t table = 0; table < micro_batch.sparse.size(); ++table) {
+    SparseRows& sparse = micro_batch.sparse[table];
+    EXPECT_EQ(sparse.rows.size(),
+              sparse.keys.size() * model.description().sparse_tables[table].dim);
+    sparse.rows = RandomValues(sparse.rows.size(), 90 + table);
+    for (float& value : sparse.rows) value *= 0.5f;
+  }
+  const auto value = [&] {
+    EXPECT_TRUE(trainer.Forward(Phase::kTraining).ok());
+    return micro_batch.loss_sum;
+  };
+  const double loss = value();
+  ASSERT_TRUE(trainer.Backward().ok());
+  EXPECT_EQ(value(), loss) << "forward after backward";
+  for (size_t t = 0; t < trainer.parameters().size(); ++t) {
+    ExpectGradient(Options(model.description().tensors[t].name), value,
+                   absl::MakeSpan(trainer.parameters()[t]), trainer.gradients()[t]);
+  }
+  for (size_t table = 0; table < micro_batch.sparse.size(); ++table) {
+    SparseRows& sparse = micro_batch.sparse[table];
+    ExpectGradient(Options(model.description().sparse_tables[table].name), value,
+                   absl::MakeSpan(sparse.rows), sparse.gradients);
+  }
+
+  // A slot whose share is nothing goes through the same motions.
+  Batch none;
+  none.Clear();
+  EXPECT_TRUE(trainer.Step(none, 0).ok());
+  EXPECT_EQ(micro_batch.loss_sum, 0);
+  EXPECT_EQ(micro_batch.correct, 0);
+}
+
+}  // namespace muster

@@ -1,0 +1,30 @@
+#ifndef MUSTER_WORKER_MODELS_MODEL_CHECK_H_
+#define MUSTER_WORKER_MODELS_MODEL_CHECK_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "worker/data/dataset.h"
+#include "worker/nn/model.h"
+
+namespace muster {
+
+// For tests: what holds for every model.
+
+// The model of a specification in text form. Fails the test, and returns null, where there is none.
+std::unique_ptr<const Model> MakeModel(const std::string& model_spec, const DatasetInfo& data);
+
+// The message of CreateModel's InvalidArgument; fails the test where it succeeds or fails
+// otherwise.
+std::string CreateError(const std::string& model_spec, const DatasetInfo& data);
+
+// Checks the model's description for consistency, and the gradients of its loss sum with regard to
+// samples of every tensor and to the rows, from random parameters and rows, against differences;
+// that gradients are added, and rows' gradients written; that another forward pass on the same
+// micro-batch gives the same; that a batch of no examples is fine.
+void CheckModel(const Model& model, const Batch& batch);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_MODELS_MODEL_CHECK_H_

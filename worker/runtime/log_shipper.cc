@@ -1,0 +1,149 @@
+#include "worker/runtime/log_shipper.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/rpc_status.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "proto/cluster_service.grpc.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::Duration kAppendTimeout = absl::Seconds(5);
+
+class GrpcLogSink final : public LogSink {
+ public:
+  explicit GrpcLogSink(const std::string& address)
+      : stub_(v1::ClusterService::NewStub(MakeChannel(address))) {}
+
+  absl::Status Append(const std::string& job_id, uint32_t slot, const std::string& text) override {
+    v1::AppendLogsRequest request;
+    request.set_job_id(job_id);
+    request.set_slot(slot);
+    request.set_text(text);
+    v1::AppendLogsReply reply;
+    grpc::ClientContext context;
+    SetDeadline(context, kAppendTimeout);
+    return FromGrpc(stub_->AppendLogs(&context, request, &reply));
+  }
+
+ private:
+  const std::unique_ptr<v1::ClusterService::Stub> stub_;
+};
+
+// Program output may hold any bytes, a proto string only UTF-8.
+std::string ValidUtf8(absl::string_view text) {
+  std::string valid;
+  valid.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const unsigned char lead = text[i];
+    size_t length = lead < 0x80 ? 1 : lead >> 5 == 0x6 ? 2 : lead >> 4 == 0xe ? 3 : lead >> 3 == 0x1e ? 4 : 0;
+    bool good = length > 0 && i + length <= text.size();
+    for (size_t k = 1; good && k < length; ++k) good = (text[i + k] & 0xc0) == 0x80;
+    if (good) {
+      valid.append(text.data() + i, length);
+      i += length;
+    } else {
+      valid += '?';
+      ++i;
+    }
+  }
+  return valid;
+}
+
+}  // namespace
+
+std::unique_ptr<LogSink> MakeGrpcLogSink(const std::string& address) {
+  return std::make_unique<GrpcLogSink>(address);
+}
+
+LogShipper::LogShipper(LogSink& sink, LogShipperOptions options)
+    : sink_(sink), options_(options), thread_([this] { Run(); }) {}
+
+LogShipper::~LogShipper() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+void LogShipper::Add(const std::string& job_id, uint32_t slot, absl::string_view text) {
+  std::string valid = ValidUtf8(text);
+  absl::MutexLock lock(&mutex_);
+  bytes_ += valid.size();
+  // The first chunk may be on its way.
+  const bool joinable = chunks_.size() > (sending_ ? 1 : 0);
+  if (joinable && chunks_.back().job_id == job_id && chunks_.back().slot == slot &&
+      chunks_.back().text.size() + valid.size() <= options_.max_chunk_bytes) {
+    chunks_.back().text += valid;
+  } else {
+    chunks_.push_back({job_id, slot, std::move(valid)});
+  }
+  DropOldestLocked();
+}
+
+void LogShipper::DropOldestLocked() {
+  while (bytes_ > options_.max_bytes && chunks_.size() > 1) {
+    const size_t oldest = sending_ ? 1 : 0;
+    if (oldest + 1 >= chunks_.size()) return;
+    Chunk& dropped = chunks_[oldest];
+    const std::string note =
+        absl::StrCat("[", dropped.text.size(), " bytes of output were dropped here]\n");
+    if (dropped.text.size() <= 2 * note.size()) {
+      // A note of what was dropped before, or nearly nothing.
+      bytes_ -= dropped.text.size();
+      chunks_.erase(chunks_.begin() + oldest);
+      continue;
+    }
+    bytes_ -= dropped.text.size() - note.size();
+    dropped.text = note;
+  }
+}
+
+bool LogShipper::Flush(absl::Duration timeout) {
+  absl::MutexLock lock(&mutex_);
+  ++flushing_;
+  auto empty = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return chunks_.empty(); };
+  const bool flushed = mutex_.AwaitWithTimeout(absl::Condition(&empty), timeout);
+  --flushing_;
+  return flushed;
+}
+
+void LogShipper::Run() {
+  auto wanted = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !chunks_.empty();
+  };
+  auto hurried = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || flushing_ > 0;
+  };
+  absl::Duration wait = options_.gather;
+  while (true) {
+    Chunk chunk;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(&wanted));
+      mutex_.AwaitWithTimeout(absl::Condition(&hurried), wait);
+      if (stopping_) return;
+      sending_ = true;
+      chunk = chunks_.front();
+    }
+    const absl::Status sent = sink_.Append(chunk.job_id, chunk.slot, chunk.text);
+    absl::MutexLock lock(&mutex_);
+    sending_ = false;
+    if (sent.ok() || absl::IsNotFound(sent)) {
+      bytes_ -= chunk.text.size();
+      chunks_.pop_front();
+      wait = options_.gather;
+    } else {
+      wait = options_.retry_after;
+      // Also while someone waits in Flush: a coordinator that is away is not asked in a tight loop.
+      mutex_.AwaitWithTimeout(absl::Condition(&stopping_), absl::Milliseconds(50));
+    }
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,96 @@
+#include "worker/runtime/task_child.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/grpc_parameter_client.h"
+#include "common/rpc/retry.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/task_service.pb.h"
+#include "worker/runtime/framed_message.h"
+#include "worker/runtime/grpc_coordinator_client.h"
+#include "worker/runtime/task.h"
+
+namespace muster {
+namespace {
+
+constexpr int kOrphaned = 3;
+
+// Nothing a task holds is worth keeping without its daemon: servers have every contribution that was acknowledged.
+void EndWithSocket(int socket) {
+  pollfd poll_for = {.fd = socket, .events = POLLRDHUP, .revents = 0};
+  while (true) {
+    const int ready = poll(&poll_for, 1, -1);
+    if (ready < 0 && errno == EINTR) continue;
+    _exit(kOrphaned);
+  }
+}
+
+void Log(absl::string_view line) {
+  const std::string text = absl::StrCat(
+      absl::FormatTime("%H:%M:%E3S", absl::Now(), absl::LocalTimeZone()), " ", line, "\n");
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+absl::Status RunOrder(const v1::TaskOrder& order) {
+  RealClock clock;
+  RealWaiter waiter;
+  v1::TaskIdentity identity;
+  identity.set_job_id(order.job_id());
+  identity.set_generation(order.generation());
+  identity.set_slot(order.slot());
+  identity.set_incarnation(order.incarnation());
+  std::unique_ptr<CoordinatorClient> coordinator =
+      MakeGrpcCoordinatorClient(order.coordinator_address(), identity, {}, waiter, Log);
+  TaskDependencies dependencies;
+  dependencies.coordinator = coordinator.get();
+  dependencies.clock = &clock;
+  dependencies.waiter = &waiter;
+  dependencies.make_client = [](const std::string& address) {
+    return MakeGrpcParameterClient(address);
+  };
+  dependencies.log = Log;
+  return RunTask(order, dependencies);
+}
+
+absl::StatusOr<v1::TaskOrder> ReadOrder(int socket) {
+  MUSTER_ASSIGN_OR_RETURN(std::string bytes, ReadFrame(socket, kMaxControlBytes));
+  v1::TaskOrder order;
+  if (!order.ParseFromString(bytes)) {
+    return absl::DataLossError("control socket: not a TaskOrder");
+  }
+  return order;
+}
+
+}  // namespace
+
+int RunTaskChild(int control_socket) {
+  absl::StatusOr<v1::TaskOrder> order = ReadOrder(control_socket);
+  absl::Status status = order.status();
+  v1::TaskReport report;
+  if (order.ok()) {
+    std::thread(EndWithSocket, control_socket).detach();
+    status = RunOrder(*order);
+    report.set_job_id(order->job_id());
+    report.set_generation(order->generation());
+    report.set_slot(order->slot());
+    report.set_incarnation(order->incarnation());
+  }
+  if (!status.ok()) Log(absl::StrCat("the task ends: ", status.ToString()));
+  report.set_state(v1::TaskReport::ENDED);
+  report.set_code(static_cast<int>(status.code()));
+  report.set_message(std::string(status.message()));
+  std::fflush(nullptr);
+  return WriteFrame(control_socket, report.SerializeAsString()).ok() ? 0 : kOrphaned;
+}
+
+}  // namespace muster

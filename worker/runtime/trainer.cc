@@ -1,0 +1,231 @@
+#include "worker/runtime/trainer.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
+#include "proto/task_service.pb.h"
+
+namespace muster {
+namespace {
+
+bool IsDue(uint64_t clock, uint64_t every, uint64_t last) {
+  if (clock == last) return true;
+  return every > 0 && clock > 0 && clock % every == 0;
+}
+
+absl::Status Diverged(uint64_t clock, absl::string_view what) {
+  return absl::OutOfRangeError(absl::StrCat("diverged at step ", clock + 1, ": ", what,
+                                            "; lower the learning rate or clip the gradient"));
+}
+
+// A product with zero is zero, unless the factor is infinite or no number; the sum keeps that, and needs no branch.
+bool AllFinite(absl::Span<const float> values) {
+  float sum = 0;
+  for (float value : values) sum += value * 0.0f;
+  return sum == 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const v1::JobSpec& spec,
+                                                         const TrainerOptions& options,
+                                                         const PreparedJob& job,
+                                                         Strategy& strategy,
+                                                         CoordinatorClient& coordinator,
+                                                         const Clock& clock) {
+  std::unique_ptr<const Sampler> sampler;
+  if (job.total_steps > 0) {
+    SamplerOptions sampling;
+    sampling.seed = spec.seed();
+    sampling.slots = spec.workers();
+    sampling.batch_size = spec.batch_size();
+    sampling.training_examples = job.split.training;
+    MUSTER_ASSIGN_OR_RETURN(sampler, Sampler::Create(sampling));
+  }
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<Evaluator> evaluator,
+      Evaluator::Create(spec.evaluation(), job.split, options.slot, spec.workers(), *job.dataset,
+                        *job.model));
+  return std::unique_ptr<Trainer>(new Trainer(spec, options, job, std::move(sampler),
+                                              std::move(evaluator), strategy, coordinator, clock));
+}
+
+Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const PreparedJob& job,
+                 std::unique_ptr<const Sampler> sampler, std::unique_ptr<Evaluator> evaluator,
+                 Strategy& strategy, CoordinatorClient& coordinator, const Clock& clock)
+    : options_(options),
+      job_(job),
+      seed_(spec.seed()),
+      checkpoint_every_(spec.checkpoint().every_steps()),
+      evaluate_every_(spec.evaluation().every_steps()),
+      sampler_(std::move(sampler)),
+      evaluator_(std::move(evaluator)),
+      strategy_(strategy),
+      coordinator_(coordinator),
+      clock_(clock),
+      plan_(TrainingStepPlan(job.model->description().units,
+                             !job.model->description().sparse_tables.empty())),
+      micro_batch_(job.model->NewMicroBatch()),
+      reporter_(coordinator) {}
+
+absl::Status Trainer::Run() {
+  MUSTER_ASSIGN_OR_RETURN(uint64_t clock, strategy_.Start());
+  options_.log(absl::StrCat("slot ", options_.slot, " starts at step ", clock, " of ",
+                            job_.total_steps));
+  std::unique_ptr<Prefetcher> prefetcher;
+  if (clock < job_.total_steps) {
+    PrefetcherOptions prefetching;
+    prefetching.slot = options_.slot;
+    prefetching.start_clock = static_cast<int64_t>(clock);
+    prefetching.end_clock = static_cast<int64_t>(job_.total_steps);
+    prefetcher = std::make_unique<Prefetcher>(*job_.dataset, *sampler_, prefetching);
+  }
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(Next next, Synchronize(clock));
+    if (next == Next::kStop || clock >= job_.total_steps) break;
+    MUSTER_RETURN_IF_ERROR(TrainStep(clock, *prefetcher));
+    ++clock;
+  }
+  reporter_.Finish();
+  options_.log(absl::StrCat("slot ", options_.slot, " finished at step ", clock));
+  return reporter_.status();
+}
+
+absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
+  // A job that only evaluates has nothing to keep.
+  const bool keeps = job_.total_steps > 0 && options_.restored_clock != clock;
+  const bool checkpoint_due = keeps && IsDue(clock, checkpoint_every_, job_.total_steps);
+  if (checkpoint_due) MUSTER_RETURN_IF_ERROR(Checkpoint(clock));
+  Next next = Next::kTrain;
+  if (evaluator_->any() && IsDue(clock, evaluate_every_, job_.total_steps)) {
+    MUSTER_ASSIGN_OR_RETURN(next, Evaluate(clock));
+  }
+  // What reached the target is the result, so it is kept.
+  if (next == Next::kStop && keeps && !checkpoint_due) MUSTER_RETURN_IF_ERROR(Checkpoint(clock));
+  return next;
+}
+
+absl::Status Trainer::Checkpoint(uint64_t clock) {
+  MUSTER_ASSIGN_OR_RETURN(std::vector<CutPiece> pieces, strategy_.Cut(clock));
+  // One slot speaks for all: each got the same answers.
+  if (options_.slot != 0) return absl::OkStatus();
+  v1::CommitCheckpointRequest request;
+  request.set_clock(clock);
+  for (const CutPiece& piece : pieces) {
+    v1::CutFile* file = request.add_files();
+    file->set_partition(piece.partition);
+    file->set_path(piece.path);
+    file->set_bytes(piece.bytes);
+    file->set_checksum(piece.checksum);
+  }
+  request.set_schema(job_.schema->SerializeAsString());
+  return coordinator_.CommitCheckpoint(std::move(request));
+}
+
+absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
+  MUSTER_RETURN_IF_ERROR(strategy_.BeginStep(clock));
+  v1::ReportEvaluationRequest request;
+  MUSTER_RETURN_IF_ERROR(evaluator_->Evaluate(clock, strategy_, request));
+  MUSTER_ASSIGN_OR_RETURN(v1::ReportEvaluationReply reply,
+                          coordinator_.ReportEvaluation(std::move(request)));
+  if (options_.slot == 0) {
+    options_.log(absl::StrFormat("step %d: held-out %s %.6g, loss %.6g over %d examples", clock,
+                                 reply.result().metric(), reply.result().value(),
+                                 reply.result().loss(), reply.result().examples()));
+  }
+  // What this moved belongs to no training step.
+  const StrategyCounters now = strategy_.counters();
+  reported_.bytes_pushed = now.bytes_pushed;
+  reported_.bytes_pulled = now.bytes_pulled;
+  return reply.stop() ? Next::kStop : Next::kTrain;
+}
+
+absl::Status Trainer::TrainStep(uint64_t clock, Prefetcher& prefetcher) {
+  const absl::Duration started = clock_.Monotonic();
+  for (const StepAction& action : plan_) {
+    MUSTER_RETURN_IF_ERROR(Execute(action, clock, prefetcher));
+  }
+  Report(clock + 1, clock_.Monotonic() - started);
+  return reporter_.status();
+}
+
+absl::Status Trainer::Execute(const StepAction& action, uint64_t clock, Prefetcher& prefetcher) {
+  const Model& model = *job_.model;
+  LayerContext context;
+  context.seed = seed_;
+  context.clock = clock;
+  switch (action.kind) {
+    case StepAction::Kind::kBeginStep:
+      return strategy_.BeginStep(clock);
+    case StepAction::Kind::kLoad:
+      MUSTER_RETURN_IF_ERROR(prefetcher.Next(static_cast<int64_t>(clock), batch_));
+      return model.Load(batch_, *micro_batch_);
+    case StepAction::Kind::kPrefetchRows:
+      return strategy_.Prefetch(*micro_batch_);
+    case StepAction::Kind::kLookUpRows:
+      return strategy_.LookUp(*micro_batch_);
+    case StepAction::Kind::kForward:
+      MUSTER_RETURN_IF_ERROR(strategy_.BeforeForward(action.unit));
+      return model.Forward(context, action.unit, strategy_.parameters(), *micro_batch_);
+    case StepAction::Kind::kBeginBackward:
+      if (!std::isfinite(micro_batch_->loss_sum)) {
+        return Diverged(clock, absl::StrCat("loss is ", micro_batch_->loss_sum));
+      }
+      return strategy_.BeforeBackward(micro_batch_->examples);
+    case StepAction::Kind::kBackward:
+      return model.Backward(context, action.unit, strategy_.parameters(), strategy_.gradients(),
+                            *micro_batch_);
+    case StepAction::Kind::kSendGradients:
+      MUSTER_RETURN_IF_ERROR(CheckGradients(action.unit, clock));
+      return strategy_.GradientReady(action.unit);
+    case StepAction::Kind::kPushRows:
+      MUSTER_RETURN_IF_ERROR(CheckRowGradients(clock));
+      return strategy_.PushRows(*micro_batch_);
+    case StepAction::Kind::kEndStep:
+      return strategy_.EndStep();
+  }
+  return absl::InternalError("unknown action");
+}
+
+absl::Status Trainer::CheckGradients(int unit, uint64_t clock) const {
+  const std::vector<TensorSpec>& tensors = job_.model->description().tensors;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (static_cast<int>(tensors[i].unit) != unit) continue;
+    if (AllFinite(strategy_.gradients()[i])) continue;
+    return Diverged(clock, absl::StrCat("the gradient of ", tensors[i].name, " is not finite"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::CheckRowGradients(uint64_t clock) const {
+  for (size_t table = 0; table < micro_batch_->sparse.size(); ++table) {
+    if (AllFinite(micro_batch_->sparse[table].gradients)) continue;
+    return Diverged(clock, absl::StrCat("a row gradient of table ",
+                                        job_.model->description().sparse_tables[table].name,
+                                        " is not finite"));
+  }
+  return absl::OkStatus();
+}
+
+void Trainer::Report(uint64_t clock, absl::Duration spent) {
+  const StrategyCounters now = strategy_.counters();
+  StepReport step;
+  step.clock = clock;
+  step.loss_sum = micro_batch_->loss_sum;
+  step.examples = micro_batch_->examples;
+  step.steps = 1;
+  step.bytes_pushed = now.bytes_pushed - reported_.bytes_pushed;
+  step.bytes_pulled = now.bytes_pulled - reported_.bytes_pulled;
+  step.staleness_sum = now.staleness_sum - reported_.staleness_sum;
+  step.staleness_max = now.staleness_max;
+  step.training_seconds = absl::ToDoubleSeconds(spent);
+  reporter_.Add(step);
+  reported_ = now;
+}
+
+}  // namespace muster

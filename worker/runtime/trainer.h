@@ -1,0 +1,95 @@
+#ifndef MUSTER_WORKER_RUNTIME_TRAINER_H_
+#define MUSTER_WORKER_RUNTIME_TRAINER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "common/base/clock.h"
+#include "worker/data/prefetcher.h"
+#include "worker/data/sampler.h"
+#include "worker/nn/model.h"
+#include "worker/runtime/coordinator_client.h"
+#include "worker/runtime/evaluator.h"
+#include "worker/runtime/prepared_job.h"
+#include "worker/runtime/progress_reporter.h"
+#include "worker/runtime/step_plan.h"
+#include "worker/strategy/strategy.h"
+
+namespace muster {
+
+namespace v1 {
+class JobSpec;
+}  // namespace v1
+
+struct TrainerOptions {
+  uint32_t slot = 0;
+  // Clock whose checkpoint this generation was restored from: none is written there again.
+  absl::optional<uint64_t> restored_clock;
+  // One line for the job's log.
+  std::function<void(absl::string_view)> log = [](absl::string_view) {};
+};
+
+// One slot's training: executes the step's action list clock after clock. At a clock where a checkpoint or an
+// evaluation is due, all slots take part before any of them goes on, also under SSP and ASP: a cut waits for all, and
+// so does the answer to an evaluation. A slot that is taken over begins at such a clock with the same again.
+class Trainer {
+ public:
+  // What is lent must outlive the trainer. InvalidArgument: batch size, slots or metric do not fit (names the field).
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const v1::JobSpec& spec,
+                                                         const TrainerOptions& options,
+                                                         const PreparedJob& job,
+                                                         Strategy& strategy,
+                                                         CoordinatorClient& coordinator,
+                                                         const Clock& clock);
+
+  // Trains to the end: the last step, or the evaluation that reached the target. OutOfRange: the loss or a gradient
+  // became infinite or no number; nothing of that step was closed. Aborted, NotFound: the task must end. Otherwise
+  // errors of the data, the model and the strategy.
+  absl::Status Run();
+
+ private:
+  enum class Next { kTrain, kStop };
+
+  Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const PreparedJob& job,
+          std::unique_ptr<const Sampler> sampler, std::unique_ptr<Evaluator> evaluator,
+          Strategy& strategy, CoordinatorClient& coordinator, const Clock& clock);
+
+  // What all slots do together at a clock before they train on.
+  absl::StatusOr<Next> Synchronize(uint64_t clock);
+  absl::Status Checkpoint(uint64_t clock);
+  absl::StatusOr<Next> Evaluate(uint64_t clock);
+  absl::Status TrainStep(uint64_t clock, Prefetcher& prefetcher);
+  absl::Status Execute(const StepAction& action, uint64_t clock, Prefetcher& prefetcher);
+  absl::Status CheckGradients(int unit, uint64_t clock) const;
+  absl::Status CheckRowGradients(uint64_t clock) const;
+  void Report(uint64_t clock, absl::Duration spent);
+
+  const TrainerOptions options_;
+  const PreparedJob& job_;
+  const uint64_t seed_;
+  const uint64_t checkpoint_every_;
+  const uint64_t evaluate_every_;
+  const std::unique_ptr<const Sampler> sampler_;
+  const std::unique_ptr<Evaluator> evaluator_;
+  Strategy& strategy_;
+  CoordinatorClient& coordinator_;
+  const Clock& clock_;
+  const std::vector<StepAction> plan_;
+  const std::unique_ptr<MicroBatch> micro_batch_;
+  ProgressReporter reporter_;
+
+  Batch batch_;
+  // At the last report.
+  StrategyCounters reported_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_TRAINER_H_

@@ -1,0 +1,258 @@
+#include "worker/runtime/trainer.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
+#include "proto/task_service.pb.h"
+#include "worker/runtime/fake_coordinator_client.h"
+#include "worker/strategy/local_strategy.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+v1::JobSpec Spec(const std::string& text) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+  return spec;
+}
+
+// An MLP on Gaussian clusters: learns within a few dozen steps.
+v1::JobSpec MlpSpec() {
+  return Spec(R"pb(
+    model { mlp { hidden: 16 classes: 3 } }
+    data {
+      synthetic_classification { examples: 600 features: 8 classes: 3 seed: 5 }
+      holdout: 0.2
+    }
+    optimizer { name: "sgd" learning_rate: 0.2 }
+    workers: 1
+    batch_size: 32
+    stop { steps: 40 }
+    seed: 7
+  )pb");
+}
+
+// A strategy that counts cuts and passes everything else on.
+class CountingStrategy final : public Strategy {
+ public:
+  CountingStrategy(Strategy& inner, uint64_t start) : inner_(inner), start_(start) {}
+
+  absl::StatusOr<uint64_t> Start() override { return start_; }
+  absl::Status BeginStep(uint64_t clock) override { return inner_.BeginStep(clock); }
+  absl::Status BeforeForward(int unit) override { return inner_.BeforeForward(unit); }
+  absl::Status Prefetch(const MicroBatch& batch) override { return inner_.Prefetch(batch); }
+  absl::Status LookUp(MicroBatch& batch) override { return inner_.LookUp(batch); }
+  absl::Status BeforeBackward(uint64_t examples) override {
+    return inner_.BeforeBackward(examples);
+  }
+  absl::Status GradientReady(int unit) override {
+    sent_units_.push_back(unit);
+    return inner_.GradientReady(unit);
+  }
+  absl::Status PushRows(const MicroBatch& batch) override { return inner_.PushRows(batch); }
+  absl::Status EndStep() override { return inner_.EndStep(); }
+  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override {
+    cuts_.push_back(clock);
+    return std::vector<CutPiece>{{0, "f0", 10, 11}, {1, "f1", 20, 21}};
+  }
+  ParameterSpans parameters() const override { return inner_.parameters(); }
+  GradientSpans gradients() const override { return inner_.gradients(); }
+  StrategyCounters counters() const override { return inner_.counters(); }
+
+  const std::vector<uint64_t>& cuts() const { return cuts_; }
+  const std::vector<int>& sent_units() const { return sent_units_; }
+
+ private:
+  Strategy& inner_;
+  const uint64_t start_;
+  std::vector<uint64_t> cuts_;
+  std::vector<int> sent_units_;
+};
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  absl::Status Run(const v1::JobSpec& spec, uint64_t start = 0) {
+    absl::StatusOr<PreparedJob> job = PrepareJob(spec);
+    if (!job.ok()) return job.status();
+    job_ = std::make_unique<PreparedJob>(*std::move(job));
+    local_ = LocalStrategy::Create(*job_->schema).value();
+    strategy_ = std::make_unique<CountingStrategy>(*local_, start);
+    absl::StatusOr<std::unique_ptr<Trainer>> trainer =
+        Trainer::Create(spec, options_, *job_, *strategy_, coordinator_, clock_);
+    if (!trainer.ok()) return trainer.status();
+    return (*trainer)->Run();
+  }
+
+  std::vector<uint64_t> EvaluatedClocks() const {
+    std::vector<uint64_t> clocks;
+    for (const auto& share : coordinator_.evaluations()) clocks.push_back(share.clock());
+    return clocks;
+  }
+
+  TrainerOptions options_;
+  RealClock clock_;
+  FakeCoordinatorClient coordinator_;
+  std::unique_ptr<PreparedJob> job_;
+  std::unique_ptr<LocalStrategy> local_;
+  std::unique_ptr<CountingStrategy> strategy_;
+};
+
+TEST_F(TrainerTest, PerceptronLearnsClusters) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_evaluation()->set_every_steps(20);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  auto evaluations = coordinator_.evaluations();
+  ASSERT_EQ(evaluations.size(), 2);
+  EXPECT_EQ(evaluations[0].clock(), 20);
+  EXPECT_EQ(evaluations[1].clock(), 40);
+  EXPECT_EQ(evaluations[1].metric(), "accuracy");
+  EXPECT_EQ(evaluations[1].examples(), 120);
+  // A third is guessing.
+  EXPECT_GT(evaluations[1].correct(), 96u);
+  EXPECT_LT(evaluations[1].loss_sum(), evaluations[0].loss_sum());
+}
+
+TEST_F(TrainerTest, ReportsAddUpToTheWholeRun) {
+  ASSERT_EQ(Run(MlpSpec()), absl::OkStatus());
+  uint64_t steps = 0, examples = 0, clock = 0;
+  for (const auto& report : coordinator_.progress()) {
+    steps += report.steps();
+    examples += report.examples();
+    EXPECT_GT(report.clock(), clock);
+    clock = report.clock();
+    EXPECT_GE(report.training_seconds(), 0);
+  }
+  EXPECT_EQ(steps, 40);
+  EXPECT_EQ(examples, 40 * 32);
+  EXPECT_EQ(clock, 40);
+}
+
+TEST_F(TrainerTest, SendsTheLastUnitsGradientsFirst) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(1);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  std::vector<int> expected;
+  for (int unit = job_->model->description().units - 1; unit >= 0; --unit) {
+    expected.push_back(unit);
+  }
+  EXPECT_EQ(strategy_->sent_units(), expected);
+}
+
+TEST_F(TrainerTest, ChecksPointsAtIntervalsAndAtTheEnd) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_checkpoint()->set_every_steps(15);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(15, 30, 40));
+  auto checkpoints = coordinator_.checkpoints();
+  ASSERT_EQ(checkpoints.size(), 3);
+  EXPECT_EQ(checkpoints[2].clock(), 40);
+  ASSERT_EQ(checkpoints[2].files_size(), 2);
+  EXPECT_EQ(checkpoints[2].files(1).partition(), 1);
+  EXPECT_EQ(checkpoints[2].files(1).path(), "f1");
+  EXPECT_EQ(checkpoints[2].files(1).bytes(), 20);
+  EXPECT_EQ(checkpoints[2].files(1).checksum(), 21);
+  v1::TablesSchema schema;
+  ASSERT_TRUE(schema.ParseFromString(checkpoints[2].schema()));
+  EXPECT_EQ(schema.total_steps(), 40);
+}
+
+TEST_F(TrainerTest, OnlySlotZeroCommits) {
+  v1::JobSpec spec = MlpSpec();
+  spec.set_workers(2);
+  options_.slot = 1;
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(40));
+  EXPECT_THAT(coordinator_.checkpoints(), IsEmpty());
+}
+
+TEST_F(TrainerTest, ASlotTakenOverRepeatsWhatIsDueAtItsClock) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_checkpoint()->set_every_steps(10);
+  spec.mutable_evaluation()->set_every_steps(10);
+  ASSERT_EQ(Run(spec, 20), absl::OkStatus());
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(20, 30, 40));
+  EXPECT_THAT(EvaluatedClocks(), ElementsAre(20, 30, 40));
+}
+
+TEST_F(TrainerTest, ARestoredCheckpointIsNotWrittenAgain) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_checkpoint()->set_every_steps(10);
+  options_.restored_clock = 20;
+  ASSERT_EQ(Run(spec, 20), absl::OkStatus());
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(30, 40));
+}
+
+TEST_F(TrainerTest, ReachingTheTargetStopsAndKeepsTheResult) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_evaluation()->set_every_steps(10);
+  coordinator_.OnEvaluation([](const v1::ReportEvaluationRequest& share) {
+    v1::ReportEvaluationReply reply;
+    reply.set_stop(share.clock() >= 20);
+    return reply;
+  });
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(EvaluatedClocks(), ElementsAre(10, 20));
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(20));
+}
+
+TEST_F(TrainerTest, AJobThatOnlyEvaluatesKeepsNothing) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_data()->set_holdout(1);
+  spec.clear_stop();
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(EvaluatedClocks(), ElementsAre(0));
+  EXPECT_EQ(coordinator_.evaluations()[0].examples(), 600);
+  EXPECT_THAT(strategy_->cuts(), IsEmpty());
+  EXPECT_THAT(coordinator_.progress(), IsEmpty());
+}
+
+TEST_F(TrainerTest, WithoutHeldOutDataNothingIsEvaluated) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_data()->set_holdout(0);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(EvaluatedClocks(), IsEmpty());
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(40));
+}
+
+TEST_F(TrainerTest, DivergenceNamesItsStepAndIsNotKept) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_optimizer()->set_learning_rate(1e30f);
+  absl::Status status = Run(spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+  EXPECT_THAT(status.message(), HasSubstr("diverged at step "));
+  EXPECT_THAT(status.message(), HasSubstr("lower the learning rate"));
+  EXPECT_THAT(strategy_->cuts(), IsEmpty());
+  EXPECT_THAT(coordinator_.checkpoints(), IsEmpty());
+}
+
+TEST_F(TrainerTest, EndsWhenTheCoordinatorFencesIt) {
+  coordinator_.FailProgress({absl::AbortedError("incarnation 1 was replaced by 2")});
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(1000000);
+  absl::Status status = Run(spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(TrainerTest, RefusesABatchThatDoesNotFit) {
+  v1::JobSpec spec = MlpSpec();
+  spec.set_batch_size(481);
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kInvalidArgument);
+  spec.set_batch_size(1);
+  spec.set_workers(2);
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,60 @@
+#ifndef MUSTER_WORKER_RUNTIME_WORKER_DAEMON_H_
+#define MUSTER_WORKER_RUNTIME_WORKER_DAEMON_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/metrics/metric_registry.h"
+#include "common/rpc/cluster_client.h"
+#include "common/rpc/membership.h"
+#include "common/rpc/retry.h"
+#include "worker/runtime/log_shipper.h"
+#include "worker/runtime/task_table.h"
+
+namespace muster {
+
+// Starts tasks as child processes of this binary; their output goes to `logs`. Tasks reach the coordinator at the
+// address under which their daemon does.
+TaskStarter ProcessTaskStarter(const std::string& coordinator_address, LogShipper& logs);
+
+struct WorkerDaemonOptions {
+  DaemonIdentity identity;
+  // One line for the daemon's own log.
+  std::function<void(absl::string_view)> log;
+  // The coordinator will never take this daemon: it has to end.
+  std::function<void(const absl::Status&)> refused;
+};
+
+// A member of the cluster that offers slots: runs what the coordinator orders, reports what became of it. Tasks go on
+// while the coordinator is away, as only new orders end them. Thread-safe.
+class WorkerDaemon {
+ public:
+  // Joins at once. All that is lent outlives the daemon.
+  WorkerDaemon(ClusterClient& cluster, TaskStarter start, WorkerDaemonOptions options,
+               const Clock& clock, Waiter& waiter);
+  // Stops.
+  ~WorkerDaemon();
+
+  // Kills all tasks and leaves the cluster, within `timeout` as far as the coordinator answers. Idempotent.
+  void Stop(absl::Duration timeout);
+
+ private:
+  MembershipCallbacks Callbacks();
+
+  const WorkerDaemonOptions options_;
+  MetricRegistry metrics_;
+  Gauge& running_;
+  Counter& started_;
+  Counter& ended_;
+  TaskTable tasks_;
+  MembershipLoop membership_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_WORKER_DAEMON_H_

@@ -1,0 +1,63 @@
+#ifndef MUSTER_WORKER_STRATEGY_ARENA_H_
+#define MUSTER_WORKER_STRATEGY_ARENA_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/tensor_spec.h"
+
+namespace muster {
+
+// A flat f32 buffer, zeroed, aligned for vector code; large ones are backed by 2 MiB pages where the system has them.
+// Its address never changes.
+class Arena {
+ public:
+  explicit Arena(size_t floats);
+  ~Arena();
+
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  absl::Span<float> values() { return {data_, floats_}; }
+  absl::Span<const float> values() const { return {data_, floats_}; }
+
+ private:
+  size_t floats_;
+  float* data_;
+};
+
+// The spans of a layout's tensors, by tensor index, in a buffer that holds the layout's flat space.
+std::vector<absl::Span<float>> TensorSpans(const DenseLayout& layout,
+                                           absl::Span<const TensorSpec> tensors,
+                                           absl::Span<float> flat);
+
+// Arenas of one size that go round: taken, read by others (such as a transport that still sends from them), and free
+// again when the last holder lets go. Thread-safe. Holders may outlive the pool.
+class ArenaPool {
+ public:
+  // At most `limit` arenas of `floats` each, allocated as they are first needed. REQUIRES: limit >= 1.
+  ArenaPool(size_t floats, int limit);
+
+  // An arena with unspecified content. Blocks while all are held.
+  std::shared_ptr<Arena> Acquire();
+
+ private:
+  struct State {
+    absl::Mutex mutex;
+    std::vector<std::unique_ptr<Arena>> free ABSL_GUARDED_BY(mutex);
+    int allocated ABSL_GUARDED_BY(mutex) = 0;
+  };
+
+  const size_t floats_;
+  const int limit_;
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_ARENA_H_

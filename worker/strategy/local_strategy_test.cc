@@ -1,0 +1,99 @@
+#include "worker/strategy/local_strategy.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/schema.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FloatEq;
+using ::testing::Pointwise;
+
+v1::TablesSchema Schema() {
+  v1::TablesSchema schema;
+  v1::TensorSchema* tensor = schema.add_tensors();
+  tensor->set_name("w");
+  tensor->add_shape(2);
+  tensor->mutable_initializer()->set_kind(v1::Initializer::CONSTANT);
+  tensor->mutable_initializer()->set_value(1);
+  v1::SparseTableSchema* table = schema.add_sparse();
+  table->set_name("rows");
+  table->set_dim(2);
+  table->mutable_initializer()->set_kind(v1::Initializer::CONSTANT);
+  table->mutable_initializer()->set_value(2);
+  schema.set_partitions(2);
+  schema.set_block_bytes(1024);
+  schema.mutable_optimizer()->set_name("sgd");
+  schema.mutable_optimizer()->set_learning_rate(0.5);
+  schema.set_total_steps(10);
+  return schema;
+}
+
+// One step with the same gradients each time.
+void Step(LocalStrategy& strategy, uint64_t clock, MicroBatch& batch) {
+  ASSERT_EQ(strategy.BeginStep(clock), absl::OkStatus());
+  ASSERT_EQ(strategy.LookUp(batch), absl::OkStatus());
+  ASSERT_EQ(strategy.BeforeBackward(4), absl::OkStatus());
+  EXPECT_THAT(strategy.gradients()[0], ElementsAre(0, 0));
+  strategy.gradients()[0][0] += 8;
+  strategy.gradients()[0][1] -= 4;
+  batch.sparse[0].gradients = {4, 0, 0, 12};
+  ASSERT_EQ(strategy.GradientReady(0), absl::OkStatus());
+  ASSERT_EQ(strategy.PushRows(batch), absl::OkStatus());
+  ASSERT_EQ(strategy.EndStep(), absl::OkStatus());
+}
+
+MicroBatch Batch() {
+  MicroBatch batch;
+  batch.sparse.resize(1);
+  batch.sparse[0].keys = {7, 5};
+  return batch;
+}
+
+TEST(LocalStrategyTest, StepsByTheMeanGradient) {
+  auto strategy = LocalStrategy::Create(Schema()).value();
+  EXPECT_EQ(strategy->Start().value(), 0);
+  MicroBatch batch = Batch();
+  Step(*strategy, 0, batch);
+  EXPECT_THAT(batch.sparse[0].rows, ElementsAre(2, 2, 2, 2));
+  // The mean of 8 over 4 examples is 2; half of that is taken off.
+  EXPECT_THAT(strategy->parameters()[0], ElementsAre(0, 1.5));
+  ASSERT_EQ(strategy->LookUp(batch), absl::OkStatus());
+  EXPECT_THAT(batch.sparse[0].rows, ElementsAre(1.5, 2, 2, 0.5));
+  EXPECT_THAT(strategy->Keys(0), ElementsAre(5, 7));
+}
+
+TEST(LocalStrategyTest, ClipsByTheNormOverEverything) {
+  v1::TablesSchema schema = Schema();
+  schema.mutable_clipping()->set_by_global_norm(0.5);
+  auto strategy = LocalStrategy::Create(schema).value();
+  MicroBatch batch = Batch();
+  Step(*strategy, 0, batch);
+  // Means 2, -1, 1, 3: norm sqrt(15).
+  const float step = 0.5 * 0.5 / std::sqrt(15.0);
+  EXPECT_THAT(strategy->parameters()[0],
+              Pointwise(FloatEq(), std::vector<float>{1 - 2 * step, 1 + step}));
+}
+
+TEST(LocalStrategyTest, FollowsTheSchedule) {
+  v1::TablesSchema schema = Schema();
+  schema.mutable_schedule()->set_name("step");
+  schema.mutable_schedule()->set_period(1);
+  schema.mutable_schedule()->set_factor(0.5);
+  auto strategy = LocalStrategy::Create(schema).value();
+  MicroBatch batch = Batch();
+  Step(*strategy, 0, batch);
+  Step(*strategy, 1, batch);
+  EXPECT_THAT(strategy->parameters()[0], ElementsAre(-0.5, 1.75));
+}
+
+TEST(LocalStrategyTest, RefusesASchemaThatIsNotValid) {
+  v1::TablesSchema schema = Schema();
+  schema.mutable_optimizer()->set_name("unheard-of");
+  EXPECT_EQ(LocalStrategy::Create(schema).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,293 @@
+#include "worker/strategy/parameter_server_strategy.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/parameter_service.pb.h"
+#include "worker/strategy/global_norm.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kNoClock = std::numeric_limits<uint64_t>::max();
+
+v1::OpenTablesRequest TablesOf(const v1::TaskOrder& order, const v1::TablesSchema& schema) {
+  v1::OpenTablesRequest request;
+  request.set_job_id(order.job_id());
+  request.set_generation(order.generation());
+  request.set_slots(order.spec().workers());
+  *request.mutable_schema() = schema;
+  *request.mutable_update() = order.spec().update();
+  request.set_restore_uri(order.restore_uri());
+  request.set_restore_weights_only(order.restore_weights_only());
+  request.set_start_clock(order.start_clock());
+  request.set_checkpoint_root(order.checkpoint_root());
+  request.set_expect_state(order.expect_state());
+  return request;
+}
+
+ShardRouterOptions RouterOptions(ShardRouterOptions options, const v1::TaskOrder& order) {
+  options.slot = order.slot();
+  options.incarnation = order.incarnation();
+  return options;
+}
+
+int UnitsOf(const Tables& tables) {
+  uint32_t units = 0;
+  for (const TensorSpec& tensor : tables.tensors) units = std::max(units, tensor.unit + 1);
+  return static_cast<int>(units);
+}
+
+v1::ExchangeRequest At(uint64_t clock) {
+  v1::ExchangeRequest request;
+  request.set_clock(clock);
+  return request;
+}
+
+// A reply of the wrong length is the server's bug, but must not become a wild copy here.
+absl::Status CheckLength(const Payload& payload, uint64_t floats, const std::string& what) {
+  if (payload.size() == floats * sizeof(float)) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the answer to ", what, " has ", payload.size(),
+                                          " bytes where ", floats * sizeof(float), " are due"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy::Create(
+    const v1::TaskOrder& order, const v1::TablesSchema& schema, Options options,
+    ShardRouterDependencies dependencies) {
+  MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
+  return std::unique_ptr<ParameterServerStrategy>(
+      new ParameterServerStrategy(TablesFromSchema(schema), LayoutFromSchema(schema), order, schema,
+                                  options, std::move(dependencies)));
+}
+
+ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layout,
+                                                 const v1::TaskOrder& order,
+                                                 const v1::TablesSchema& schema,
+                                                 const Options& options,
+                                                 ShardRouterDependencies dependencies)
+    : tables_(std::move(tables)),
+      layout_(std::move(layout)),
+      options_(options),
+      clips_(order.slot() == 0 && schema.clipping().by_global_norm() > 0),
+      max_norm_(schema.clipping().by_global_norm()),
+      generation_start_(order.start_clock()),
+      units_(UnitsOf(tables_)),
+      runs_(DenseRunsByUnit(layout_, units_, options.max_message_bytes)),
+      arena_(layout_.elements()),
+      gradient_pool_(layout_.elements(), options.gradient_arenas),
+      gradients_(tables_.tensors.size()),
+      dense_pulls_(units_),
+      rows_pulls_(tables_.sparse.size()),
+      chunks_(layout_.partitions(), std::vector<uint32_t>(tables_.sparse.size())),
+      router_(TablesOf(order, schema), order.shard_map(), RouterOptions(options.router, order),
+              std::move(dependencies)) {
+  for (absl::Span<float> span : TensorSpans(layout_, tables_.tensors, arena_.values())) {
+    parameters_.push_back(span);
+  }
+}
+
+absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
+  MUSTER_ASSIGN_OR_RETURN(uint64_t closed, router_.Open());
+  // The task that held this slot before may have ended between its close and the clipping that all others wait for.
+  if (clips_ && closed > generation_start_) MUSTER_RETURN_IF_ERROR(ExchangeNorms(closed - 1));
+  router_.set_closed(closed);
+  return closed;
+}
+
+absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
+  clock_ = clock;
+  dense_slowest_ = kNoClock;
+  rows_slowest_ = kNoClock;
+  for (int unit = 0; unit < units_; ++unit) {
+    dense_pulls_[unit].clear();
+    for (const DenseRun& run : runs_[unit]) {
+      v1::ExchangeRequest request = At(clock);
+      request.mutable_dense_pull()->set_first_block(run.first_block);
+      request.mutable_dense_pull()->set_blocks(run.blocks);
+      dense_pulls_[unit].push_back({&run, router_.Send(run.partition, std::move(request), Payload(),
+                                                       ShardRouter::Order::kFree)});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::BeforeForward(int unit) {
+  if (unit >= units_) return absl::OkStatus();  // A unit without dense tensors.
+  for (const DensePull& pull : dense_pulls_[unit]) {
+    MUSTER_RETURN_IF_ERROR(router_.Wait(pull.operation));
+    const ExchangeResult& result = pull.operation->result();
+    MUSTER_RETURN_IF_ERROR(
+        CheckLength(result.payload, pull.run->elements,
+                    absl::StrCat("a dense pull at clock ", clock_, " on partition ",
+                                 pull.run->partition)));
+    ScatterRun(*pull.run, result.payload, arena_.values());
+    dense_slowest_ = std::min<uint64_t>(dense_slowest_, result.reply->slowest_clock());
+    counters_.bytes_pulled += result.payload.size();
+  }
+  // Copied once; evaluation passes of the same clock come here again.
+  dense_pulls_[unit].clear();
+  return absl::OkStatus();
+}
+
+int64_t ParameterServerStrategy::RowsPerMessage(size_t table) const {
+  const uint64_t row_bytes = sizeof(uint64_t) + tables_.sparse[table].dim * sizeof(float);
+  return static_cast<int64_t>(std::max<uint64_t>(1, options_.max_message_bytes / row_bytes));
+}
+
+absl::Status ParameterServerStrategy::Prefetch(const MicroBatch& micro_batch) {
+  for (size_t table = 0; table < tables_.sparse.size(); ++table) {
+    const std::vector<uint64_t>& keys = micro_batch.sparse[table].keys;
+    rows_pulls_[table].clear();
+    for (RowGroup& group : GroupRows(keys, layout_.partitions(), RowsPerMessage(table))) {
+      v1::ExchangeRequest request = At(clock_);
+      request.mutable_sparse_pull()->set_table(table + 1);
+      request.mutable_sparse_pull()->set_rows(group.positions.size());
+      Handle operation = router_.Send(group.partition, std::move(request), GatherKeys(group, keys),
+                                      ShardRouter::Order::kFree);
+      rows_pulls_[table].push_back({std::move(group), std::move(operation)});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::LookUp(MicroBatch& micro_batch) {
+  rows_slowest_ = kNoClock;
+  for (size_t table = 0; table < tables_.sparse.size(); ++table) {
+    const uint32_t dim = tables_.sparse[table].dim;
+    SparseRows& rows = micro_batch.sparse[table];
+    rows.rows.resize(rows.keys.size() * dim);
+    for (const RowsPull& pull : rows_pulls_[table]) {
+      MUSTER_RETURN_IF_ERROR(router_.Wait(pull.operation));
+      const ExchangeResult& result = pull.operation->result();
+      MUSTER_RETURN_IF_ERROR(
+          CheckLength(result.payload, pull.group.positions.size() * dim,
+                      absl::StrCat("a sparse pull at clock ", clock_, " on partition ",
+                                   pull.group.partition)));
+      ScatterRows(pull.group, result.payload, dim, absl::MakeSpan(rows.rows));
+      rows_slowest_ = std::min<uint64_t>(rows_slowest_, result.reply->slowest_clock());
+      counters_.bytes_pulled += result.payload.size();
+    }
+    rows_pulls_[table].clear();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples) {
+  examples_ = examples;
+  for (std::vector<uint32_t>& counts : chunks_) std::fill(counts.begin(), counts.end(), 0);
+  gradient_arena_ = gradient_pool_.Acquire();
+  absl::Span<float> values = gradient_arena_->values();
+  std::fill(values.begin(), values.end(), 0.0f);
+  gradients_ = TensorSpans(layout_, tables_.tensors, values);
+
+  const uint64_t slowest = std::min(dense_slowest_, rows_slowest_);
+  const uint64_t staleness = slowest < clock_ ? clock_ - slowest : 0;
+  counters_.staleness_sum += staleness;
+  counters_.staleness_max = std::max(counters_.staleness_max, staleness);
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::GradientReady(int unit) {
+  if (unit >= units_) return absl::OkStatus();
+  for (const DenseRun& run : runs_[unit]) {
+    v1::ExchangeRequest request = At(clock_);
+    request.mutable_dense_push()->set_first_block(run.first_block);
+    request.mutable_dense_push()->set_blocks(run.blocks);
+    request.mutable_dense_push()->set_examples(examples_);
+    Payload payload = GatherRun(run, gradient_arena_->values(), gradient_arena_);
+    counters_.bytes_pushed += payload.size();
+    router_.Send(run.partition, std::move(request), std::move(payload), ShardRouter::Order::kLane);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::PushRows(const MicroBatch& micro_batch) {
+  for (size_t table = 0; table < tables_.sparse.size(); ++table) {
+    const SparseRows& rows = micro_batch.sparse[table];
+    for (const RowGroup& group :
+         GroupRows(rows.keys, layout_.partitions(), RowsPerMessage(table))) {
+      v1::ExchangeRequest request = At(clock_);
+      v1::SparsePush* push = request.mutable_sparse_push();
+      push->set_table(table + 1);
+      push->set_chunk(group.chunk);
+      push->set_rows(group.positions.size());
+      push->set_examples(examples_);
+      Payload payload = GatherRows(group, rows.keys, rows.gradients, tables_.sparse[table].dim);
+      counters_.bytes_pushed += payload.size();
+      router_.Send(group.partition, std::move(request), std::move(payload),
+                   ShardRouter::Order::kLane);
+      ++chunks_[group.partition][table];
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::EndStep() {
+  for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
+    v1::ExchangeRequest request = At(clock_);
+    v1::CloseClock* close = request.mutable_close();
+    close->set_examples(examples_);
+    for (uint32_t count : chunks_[partition]) close->add_sparse_chunks(count);
+    close->set_no_dense(layout_.partition_blocks(partition).empty());
+    router_.Send(partition, std::move(request), Payload(), ShardRouter::Order::kLane);
+  }
+  // The transport may go on holding the arena for a while; the next step takes another.
+  gradient_arena_.reset();
+  MUSTER_RETURN_IF_ERROR(router_.WaitForLanes());
+  router_.set_closed(clock_ + 1);
+  return clips_ ? ExchangeNorms(clock_) : absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::ExchangeNorms(uint64_t clock) {
+  std::vector<Handle> operations;
+  auto send_all = [&](const double* scale) {
+    operations.clear();
+    for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
+      v1::ExchangeRequest request = At(clock);
+      v1::ClipExchange* clip = request.mutable_clip();
+      if (scale != nullptr) clip->set_scale(*scale);
+      operations.push_back(router_.Send(partition, std::move(request), Payload(),
+                                        ShardRouter::Order::kFree));
+    }
+  };
+  send_all(nullptr);
+  std::vector<std::vector<double>> norms;
+  for (const Handle& operation : operations) {
+    MUSTER_RETURN_IF_ERROR(router_.Wait(operation));
+    const Payload& payload = operation->result().payload;
+    std::vector<double>& values = norms.emplace_back(payload.size() / sizeof(double));
+    if (payload.size() % sizeof(double) == 0) payload.CopyTo(values.data());
+  }
+  MUSTER_ASSIGN_OR_RETURN(
+      double scale, ClippingScale(layout_, tables_.sparse.size(), norms, max_norm_));
+  send_all(&scale);
+  for (const Handle& operation : operations) MUSTER_RETURN_IF_ERROR(router_.Wait(operation));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<CutPiece>> ParameterServerStrategy::Cut(uint64_t clock) {
+  std::vector<Handle> operations;
+  for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
+    v1::ExchangeRequest request = At(clock);
+    request.mutable_cut();
+    operations.push_back(router_.Send(partition, std::move(request), Payload(),
+                                      ShardRouter::Order::kFree));
+  }
+  std::vector<CutPiece> pieces;
+  for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
+    MUSTER_RETURN_IF_ERROR(router_.Wait(operations[partition]));
+    const v1::ExchangeReply& reply = *operations[partition]->result().reply;
+    pieces.push_back({partition, reply.checkpoint_path(), reply.checkpoint_bytes(),
+                      reply.checkpoint_checksum()});
+  }
+  return pieces;
+}
+
+}  // namespace muster

@@ -1,0 +1,122 @@
+#ifndef MUSTER_WORKER_STRATEGY_PARAMETER_SERVER_STRATEGY_H_
+#define MUSTER_WORKER_STRATEGY_PARAMETER_SERVER_STRATEGY_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/schema.h"
+#include "worker/strategy/arena.h"
+#include "worker/strategy/dense_runs.h"
+#include "worker/strategy/row_groups.h"
+#include "worker/strategy/shard_router.h"
+#include "worker/strategy/strategy.h"
+
+namespace muster {
+
+namespace v1 {
+class TablesSchema;
+class TaskOrder;
+}  // namespace v1
+
+// Parameters live on servers: pulls them unit by unit, pushes gradients as units finish, closes the clock.
+//
+//   BeginStep(c)      sends all dense pulls, first unit first
+//   BeforeForward(u)  waits for unit u's and copies them into the parameter arena
+//   GradientReady(u)  sends unit u's pushes: slices of the gradient arena, which is not written again before the
+//                     transport let go of it (the next step takes another one)
+//   EndStep           sends a close to every partition, waits until all is acknowledged; where the job clips by global
+//                     norm, slot 0 then combines the partitions' norms and hands out the scale
+//
+// Messages carry 1 to 4 MiB. BSP, SSP and ASP are all the same here: servers answer a pull when its clock is reached.
+class ParameterServerStrategy final : public Strategy {
+ public:
+  struct Options {
+    ShardRouterOptions router;
+    // Bound on the tensor bytes of a message (a larger block is sent alone).
+    uint64_t max_message_bytes = 4 << 20;
+    // Gradient arenas: one being written, the others still being sent.
+    int gradient_arenas = 3;
+  };
+
+  // `schema` is the job's, as every slot makes it from the same specification and data. Options::router's slot and
+  // incarnation are taken from the order. InvalidArgument: the schema is not valid.
+  static absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> Create(
+      const v1::TaskOrder& order, const v1::TablesSchema& schema, Options options,
+      ShardRouterDependencies dependencies);
+
+  absl::StatusOr<uint64_t> Start() override;
+  absl::Status BeginStep(uint64_t clock) override;
+  absl::Status BeforeForward(int unit) override;
+  absl::Status Prefetch(const MicroBatch& micro_batch) override;
+  absl::Status LookUp(MicroBatch& micro_batch) override;
+  absl::Status BeforeBackward(uint64_t examples) override;
+  absl::Status GradientReady(int unit) override;
+  absl::Status PushRows(const MicroBatch& micro_batch) override;
+  absl::Status EndStep() override;
+  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override;
+  ParameterSpans parameters() const override { return parameters_; }
+  GradientSpans gradients() const override { return gradients_; }
+  StrategyCounters counters() const override { return counters_; }
+
+ private:
+  using Handle = ShardRouter::Handle;
+
+  // A pull under way and what it fills.
+  struct DensePull {
+    const DenseRun* run;
+    Handle operation;
+  };
+  struct RowsPull {
+    RowGroup group;
+    Handle operation;
+  };
+
+  ParameterServerStrategy(Tables tables, DenseLayout layout, const v1::TaskOrder& order,
+                          const v1::TablesSchema& schema, const Options& options,
+                          ShardRouterDependencies dependencies);
+
+  // Slot 0: combines the norms of `clock` and has the optimizers run.
+  absl::Status ExchangeNorms(uint64_t clock);
+  int64_t RowsPerMessage(size_t table) const;
+
+  const Tables tables_;
+  const DenseLayout layout_;
+  const Options options_;
+  // Whether this slot does the global-norm clipping of the job, and to what.
+  const bool clips_;
+  const double max_norm_;
+  // Clock at which the generation started: nothing is to be clipped before it.
+  const uint64_t generation_start_;
+  const int units_;
+  const std::vector<std::vector<DenseRun>> runs_;
+
+  Arena arena_;
+  std::vector<absl::Span<const float>> parameters_;
+  ArenaPool gradient_pool_;
+  std::shared_ptr<Arena> gradient_arena_;
+  std::vector<absl::Span<float>> gradients_;
+
+  uint64_t clock_ = 0;
+  uint64_t examples_ = 0;
+  // By unit.
+  std::vector<std::vector<DensePull>> dense_pulls_;
+  // By sparse table.
+  std::vector<std::vector<RowsPull>> rows_pulls_;
+  // Messages sent this clock, by [partition][sparse table].
+  std::vector<std::vector<uint32_t>> chunks_;
+  // Slowest slot's clock, as the answers to this clock's dense pulls and to the last look-up said.
+  uint64_t dense_slowest_ = 0;
+  uint64_t rows_slowest_ = 0;
+  StrategyCounters counters_;
+
+  // Last: its destruction ends all use of the arenas by operations under way.
+  ShardRouter router_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_PARAMETER_SERVER_STRATEGY_H_
