@@ -42,7 +42,7 @@ struct JobClient::Connection {
 
   std::unique_ptr<v1::JobService::Stub> stub;
   RealClock clock;
-  StoppableWaiter waiter;
+  RealWaiter waiter;
 };
 
 JobClient::JobClient(std::string coordinator_address)

@@ -36,7 +36,6 @@ void AddHelp(CLI::App& app, Session& session) {
 int Main(int argc, char** argv) {
   CLI::App app("Muster trains models on parameter servers.", "muster");
   Session session;
-  app.require_subcommand(1);
   app.fallthrough();
   app.add_option("--coordinator", session.coordinator_address,
                  "host:port of the coordinator; without it, that of the cluster in --data-dir");
@@ -62,6 +61,10 @@ int Main(int argc, char** argv) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     app.exit(error);
+    return kUsage;
+  }
+  if (app.get_subcommands().empty()) {
+    std::fprintf(stderr, "%s", app.help().c_str());
     return kUsage;
   }
   return session.exit_code;

@@ -21,6 +21,7 @@ absl::Status MakeEvaluation(const v1::JobStatus& job, const std::string& data,
   spec.set_name(absl::StrCat("evaluate ", job.job_id()));
   spec.set_initial_weights(job.job_id());
   spec.clear_stop();
+  spec.mutable_stop()->set_evaluate_only(true);
   spec.clear_evaluation();
   spec.mutable_evaluation()->set_metric(metric);
   spec.clear_checkpoint();

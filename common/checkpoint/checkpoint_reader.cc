@@ -223,7 +223,7 @@ absl::Status CheckpointReader::VisitSparse(
 
 absl::Status CheckpointReader::ReadSparse(
     absl::string_view table, std::optional<uint32_t> partition,
-    absl::FunctionRef<absl::Status(const SparseRows&)> visitor) const {
+    absl::FunctionRef<absl::Status(const StoredRows&)> visitor) const {
   return VisitSparse(table, partition, [&visitor](const PartitionFileReader& file, int piece) {
     return file.ReadSparse(piece, visitor);
   });

@@ -55,7 +55,7 @@ class CheckpointReader {
   // returned. Files come in order of partition; with `partition`, only that one's file. Rows are
   // valid during the call only. NotFound: the checkpoint has no such table, or no such partition.
   absl::Status ReadSparse(absl::string_view table, std::optional<uint32_t> partition,
-                          absl::FunctionRef<absl::Status(const SparseRows&)> visitor) const;
+                          absl::FunctionRef<absl::Status(const StoredRows&)> visitor) const;
 
   // Rows of a sparse table in the whole checkpoint. NotFound as above.
   absl::StatusOr<uint64_t> SparseRowCount(absl::string_view table) const;

@@ -69,7 +69,7 @@ TEST_P(CheckpointReaderTest, ReadsEveryRangeOfEveryTensorAndSlot) {
 TEST_P(CheckpointReaderTest, ReadsSparseRows) {
   const std::unique_ptr<CheckpointReader> reader = OpenReader();
   uint64_t k = 0;
-  const absl::Status status = reader->ReadSparse("e", std::nullopt, [&](const SparseRows& rows) {
+  const absl::Status status = reader->ReadSparse("e", std::nullopt, [&](const StoredRows& rows) {
     EXPECT_EQ(rows.width, kTestRowWidth);
     for (size_t i = 0; i < rows.size(); ++i, ++k) {
       EXPECT_EQ(rows.keys[i], 1000 * k);
@@ -93,7 +93,7 @@ TEST_P(CheckpointReaderTest, ReadsSparseRowsOfOnePartition) {
   for (uint32_t partition = 0; partition < GetParam(); ++partition) {
     ASSERT_TRUE(reader
                     ->ReadSparse("e", partition,
-                                 [&](const SparseRows& rows) {
+                                 [&](const StoredRows& rows) {
                                    for (const uint64_t key : rows.keys) {
                                      EXPECT_EQ(key, 1000 * k++);
                                    }
@@ -103,13 +103,13 @@ TEST_P(CheckpointReaderTest, ReadsSparseRowsOfOnePartition) {
     EXPECT_EQ(k, kTestRows * (partition + 1) / GetParam());
   }
   EXPECT_TRUE(absl::IsNotFound(
-      reader->ReadSparse("e", GetParam(), [](const SparseRows&) { return absl::OkStatus(); })));
+      reader->ReadSparse("e", GetParam(), [](const StoredRows&) { return absl::OkStatus(); })));
 }
 
 TEST_P(CheckpointReaderTest, VisitorsErrorEndsTheRead) {
   const std::unique_ptr<CheckpointReader> reader = OpenReader();
   int calls = 0;
-  const absl::Status status = reader->ReadSparse("e", std::nullopt, [&](const SparseRows&) {
+  const absl::Status status = reader->ReadSparse("e", std::nullopt, [&](const StoredRows&) {
     ++calls;
     return absl::CancelledError("enough");
   });

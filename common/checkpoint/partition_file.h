@@ -30,7 +30,7 @@ struct PartitionFileInfo {
 };
 
 // Rows of a sparse table: equally many keys, steps and last uses, and `width` values for each.
-struct SparseRows {
+struct StoredRows {
   absl::Span<const uint64_t> keys;
   absl::Span<const uint32_t> steps;
   absl::Span<const uint32_t> last_use;
@@ -128,7 +128,7 @@ class PartitionFileReader {
   // Calls `visitor` with the rows of a sparse piece in their order, in chunks of some MiB at most,
   // until it returns an error, which is returned. The rows are valid during the call only.
   absl::Status ReadSparse(int piece,
-                          absl::FunctionRef<absl::Status(const SparseRows&)> visitor) const;
+                          absl::FunctionRef<absl::Status(const StoredRows&)> visitor) const;
 
   // The same for keys alone.
   absl::Status ReadKeys(int piece,

@@ -109,7 +109,7 @@ absl::Status PartitionFileReader::ReadDense(int piece, int slot, uint64_t offset
 }
 
 absl::Status PartitionFileReader::ReadSparse(
-    int piece, absl::FunctionRef<absl::Status(const SparseRows&)> visitor) const {
+    int piece, absl::FunctionRef<absl::Status(const StoredRows&)> visitor) const {
   const uint64_t rows = header_->sparse(piece).rows();
   const uint32_t width = header_->sparse(piece).width();
   const uint64_t row_bytes = 16 + uint64_t{width} * sizeof(float);

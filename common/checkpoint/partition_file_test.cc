@@ -106,7 +106,7 @@ TEST(PartitionFileTest, ReadsWhatWasWritten) {
   int calls = 0;
   ASSERT_TRUE((*reader)
                   ->ReadSparse(0,
-                               [&calls](const SparseRows& rows) {
+                               [&calls](const StoredRows& rows) {
                                  ++calls;
                                  EXPECT_THAT(rows.keys, ElementsAre(11, 12));
                                  EXPECT_THAT(rows.steps, ElementsAre(13, 14));
@@ -119,7 +119,7 @@ TEST(PartitionFileTest, ReadsWhatWasWritten) {
   // The empty table has no rows to visit.
   ASSERT_TRUE((*reader)
                   ->ReadSparse(1,
-                               [&calls](const SparseRows&) {
+                               [&calls](const StoredRows&) {
                                  ++calls;
                                  return absl::OkStatus();
                                })
@@ -147,7 +147,7 @@ TEST(PartitionFileTest, ManyRowsComeInChunks) {
   int chunks = 0;
   ASSERT_TRUE((*reader)
                   ->ReadSparse(0,
-                               [&](const SparseRows& rows) {
+                               [&](const StoredRows& rows) {
                                  ++chunks;
                                  for (size_t i = 0; i < rows.size(); ++i, ++row) {
                                    EXPECT_EQ(rows.keys[i], row * row);

@@ -97,7 +97,7 @@ absl::Status ExportRows(const CheckpointReader& checkpoint, const v1::SparseTabl
                         Sink sink) {
   std::vector<float> weights;
   return checkpoint.ReadSparse(
-      table.name(), std::nullopt, [&](const SparseRows& rows) -> absl::Status {
+      table.name(), std::nullopt, [&](const StoredRows& rows) -> absl::Status {
         if (rows.width < table.dim()) {
           return absl::DataLossError(absl::StrCat("rows of table ", table.name(), " have ",
                                                   rows.width, " values, expected at least ",

@@ -118,7 +118,6 @@ class RowWiseAdagrad final : public Optimizer {
 absl::StatusOr<OptimizerOptions> ReadAdagradOptions(const v1::OptimizerSpec& spec) {
   OptimizerOptions defaults;
   defaults.epsilon = 1e-10f;
-  defaults.initial_accumulator = 0.1f;
   return ReadOptimizerOptions(spec, {"epsilon", "initial_accumulator", "weight_decay"}, defaults);
 }
 

@@ -66,7 +66,7 @@ struct OptimizerStep {
 //   name                slots         options
 //   sgd                 -             weight_decay 0
 //   momentum, nesterov  momentum      momentum 0.9, weight_decay 0
-//   adagrad             accumulator   epsilon 1e-10, initial_accumulator 0.1, weight_decay 0
+//   adagrad             accumulator   epsilon 1e-10, initial_accumulator 0, weight_decay 0
 //   row_wise_adagrad    accumulator   the same
 //   rmsprop             accumulator   decay 0.9 (ρ), epsilon 1e-8, weight_decay 0
 //   adam                m, v          beta1 0.9, beta2 0.999, epsilon 1e-8, weight_decay 0

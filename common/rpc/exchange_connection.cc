@@ -172,8 +172,9 @@ void ExchangeConnection::OnDone(const grpc::Status& status) {
 }
 
 void ExchangeConnection::Abort(absl::Status reason) {
-  context_.TryCancel();
+  // In this order: the end that follows the cancellation must not give the calls another reason.
   Close(std::move(reason));
+  context_.TryCancel();
 }
 
 void ExchangeConnection::Close(absl::Status reason) {

@@ -318,7 +318,7 @@ TEST_F(GrpcParameterClientTest, ManyThreadsAndConnectionsKeepEachPartitionsOrder
   }
   for (std::thread& thread : threads) thread.join();
   pending.Wait();
-  EXPECT_EQ(answered, kPartitions * kCalls);
+  ASSERT_EQ(answered, kPartitions * kCalls);
   EXPECT_EQ(service_.streams, 3);
   const std::vector<uint32_t> received = service_.AwaitReceived(kPartitions * kCalls);
   std::vector<uint32_t> next(kPartitions);

@@ -40,15 +40,16 @@ class Pending final : public Work {
   // The first result counts; later ones are dropped.
   void Finish(absl::StatusOr<T> result) {
     std::vector<std::function<void(const absl::Status&)>> callbacks;
+    const absl::Status status = result.status();
     {
       absl::MutexLock lock(&mutex_);
       if (ended_) return;
       ended_ = true;
       result_ = std::move(result);
       callbacks = std::move(callbacks_);
-      status_ = result_.status();
+      status_ = status;
     }
-    for (auto& callback : callbacks) callback(status_);
+    for (auto& callback : callbacks) callback(status);
   }
 
   absl::Status Wait(absl::Duration timeout) override {

@@ -22,10 +22,10 @@ class ClusterService final : public v1::ClusterService::CallbackService {
 
   Reactor* Heartbeat(Context*, const v1::HeartbeatRequest* request,
                      v1::HeartbeatReply* reply) override {
-    return RunParked<v1::HeartbeatReply>(
-        loop_, reply, [request](Coordinator& c, Call<v1::HeartbeatReply> call) {
-          c.daemons().Heartbeat(*request, std::move(call));
-        });
+    return RunParked<v1::HeartbeatReply>(loop_, reply,
+                                         [request](Coordinator& c, Call<v1::HeartbeatReply> call) {
+                                           c.daemons().Heartbeat(*request, std::move(call));
+                                         });
   }
 
   Reactor* AppendLogs(Context*, const v1::AppendLogsRequest* request,

@@ -11,7 +11,8 @@ class Service;
 
 namespace muster {
 
-// ClusterService over gRPC: translates, and posts to the loop, which outlives it. Handlers never block.
+// ClusterService over gRPC: translates, and posts to the loop, which outlives it. Handlers never
+// block.
 std::unique_ptr<grpc::Service> MakeClusterService(CoordinatorLoop& loop);
 
 }  // namespace muster

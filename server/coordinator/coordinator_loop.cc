@@ -13,14 +13,16 @@ constexpr absl::Duration kTick = absl::Milliseconds(50);
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CoordinatorLoop>> CoordinatorLoop::Create(
-    JobStore& store, CheckpointKeeper& keeper, const Clock& clock, CoordinatorOptions options,
-    Trouble trouble) {
+absl::StatusOr<std::unique_ptr<CoordinatorLoop>> CoordinatorLoop::Create(JobStore& store,
+                                                                         CheckpointKeeper& keeper,
+                                                                         const Clock& clock,
+                                                                         CoordinatorOptions options,
+                                                                         Trouble trouble) {
   std::unique_ptr<CoordinatorLoop> loop(new CoordinatorLoop(keeper, std::move(trouble)));
   // The logic thread sees this through the queue's lock: it runs nothing before the first post.
-  MUSTER_ASSIGN_OR_RETURN(loop->coordinator_,
-                          Coordinator::Create(store, keeper, clock, *loop->logic_, *loop->disk_,
-                                              std::move(options)));
+  MUSTER_ASSIGN_OR_RETURN(
+      loop->coordinator_,
+      Coordinator::Create(store, keeper, clock, *loop->logic_, *loop->disk_, std::move(options)));
   loop->ticker_ = std::thread([loop = loop.get()] { loop->RunTicks(); });
   return loop;
 }

@@ -18,10 +18,12 @@
 
 namespace muster {
 
-// The coordinator's threads: one for its logic, one that ticks, one for checkpoints, one for exports. Thread-safe.
+// The coordinator's threads: one for its logic, one that ticks, one for checkpoints, one for
+// exports. Thread-safe.
 class CoordinatorLoop {
  public:
-  // Told of what the store or a tick failed at, once per change of the message; called on the logic thread.
+  // Told of what the store or a tick failed at, once per change of the message; called on the logic
+  // thread.
   using Trouble = std::function<void(const absl::Status&)>;
 
   // Store, keeper and clock outlive the loop. Errors are the store's.
@@ -39,7 +41,8 @@ class CoordinatorLoop {
   // Runs `work`, which may block, on the thread for exports.
   void PostExport(std::function<void(const CheckpointKeeper&)> work);
 
-  // Answers all parked calls, now and from now on at once, with UNAVAILABLE. Returns when that is done. Idempotent.
+  // Answers all parked calls, now and from now on at once, with UNAVAILABLE. Returns when that is
+  // done. Idempotent.
   void Shutdown();
 
  private:

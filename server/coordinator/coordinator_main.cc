@@ -1,4 +1,5 @@
-// muster-coordinator: keeps the jobs of a cluster, decides who runs them, and recovers them when something is lost.
+// muster-coordinator: keeps the jobs of a cluster, decides who runs them, and recovers them when
+// something is lost.
 
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 #include "common/rpc/announce_address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/shutdown_signal.h"
+#include "grpcpp/impl/service_type.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "server/coordinator/cluster_service.h"
@@ -126,7 +128,8 @@ absl::StatusOr<std::string> CheckpointRoot(const Flags& flags, CheckpointStorage
 
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
-  // Jobs have a folder of their own, so that nothing else in the data folder is mistaken for theirs.
+  // Jobs have a folder of their own, so that nothing else in the data folder is mistaken for
+  // theirs.
   auto store = RocksDbJobStore::Open(flags.data_dir + "/jobs");
   if (!store.ok()) return Fail(store.status());
   LocalStorage storage;
@@ -150,7 +153,8 @@ int Run(const Flags& flags) {
     Log(absl::StrCat("cannot go on, tried again soon: ", s.message()));
   });
   if (!loop.ok()) return Fail(loop.status());
-  // Orders name our address, which is known once we listen: nothing runs before this first piece of work has it.
+  // Orders name our address, which is known once we listen: nothing runs before this first piece of
+  // work has it.
   std::promise<std::string> address;
   (*loop)->Post([known = address.get_future().share()](Coordinator& coordinator) {
     coordinator.daemons().SetAddress(known.get());

@@ -39,17 +39,16 @@ absl::StatusOr<v1::RegisterDaemonReply> DaemonRequests::Register(
                           members_.Admit(request, jobs_.next_incarnation(), now));
   MUSTER_RETURN_IF_ERROR(jobs_.PutDaemon(admission.record));
   members_.Commit(admission, now);
-  if (admission.replaces_live) {
-    metrics_.daemons_lost.Add();
-    MUSTER_RETURN_IF_ERROR(Lost(request.id()));
-  }
+  if (admission.replaces_live) metrics_.daemons_lost.Add();
+  // An earlier self is lost with all it had; a server that is back may be what jobs wait for.
+  if (!admission.renewed) MUSTER_RETURN_IF_ERROR(IncarnationEnded(request.id()));
   v1::RegisterDaemonReply reply;
   reply.set_incarnation(admission.record.incarnation());
   reply.set_lease_ms(absl::ToInt64Milliseconds(members_.lease()));
   return reply;
 }
 
-absl::Status DaemonRequests::Lost(const std::string& id) {
+absl::Status DaemonRequests::IncarnationEnded(const std::string& id) {
   // An earlier self's parked call must not get the next one's orders.
   if (auto node = parked_.extract(id); !node.empty()) {
     node.mapped().call.done(absl::AbortedError(
@@ -78,7 +77,7 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
   if (request.leaving() && status.ok()) {
     status = jobs_.RemoveDaemon(request.id());
     members_.Leave(request.id(), request.incarnation(), now);
-    status.Update(Lost(request.id()));
+    status.Update(IncarnationEnded(request.id()));
     if (status.ok()) {
       call.done(v1::HeartbeatReply());
       return;
@@ -104,11 +103,11 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
 
 absl::Status DaemonRequests::AcknowledgeDrops(const v1::HeartbeatRequest& request) {
   const auto it = told_to_drop_.find(request.id());
-  if (it == told_to_drop_.end() ||
-      it->second.orders_version != request.seen_orders_version()) {
+  if (it == told_to_drop_.end() || it->second.orders_version != request.seen_orders_version()) {
     return absl::OkStatus();
   }
-  // A server that knows its orders may still be carrying them out; by its next heartbeat, a poll later, it has.
+  // A server that knows its orders may still be carrying them out; by its next heartbeat, a poll
+  // later, it has.
   if (++it->second.acknowledged < kDropAcknowledgements) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(jobs_.ClearDrops(request.id(), it->second.jobs));
   told_to_drop_.erase(it);
@@ -158,7 +157,7 @@ absl::StatusOr<bool> DaemonRequests::ExpireLeases(absl::Duration forget_after) {
   for (const std::string& id : lost) {
     metrics_.daemons_lost.Add();
     status.Update(jobs_.RemoveDaemon(id));
-    status.Update(Lost(id));
+    status.Update(IncarnationEnded(id));
   }
   if (!status.ok()) return status;
   return !lost.empty();

@@ -28,7 +28,8 @@ class DaemonRequests {
   DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle, const Clock& clock,
                  CoordinatorMetrics& metrics, OrderContext context);
 
-  // Where tasks reach the coordinator, once it listens. Orders before that say what the options said.
+  // Where tasks reach the coordinator, once it listens. Orders before that say what the options
+  // said.
   void SetAddress(std::string address);
 
   absl::StatusOr<v1::RegisterDaemonReply> Register(const v1::RegisterDaemonRequest& request);
@@ -60,7 +61,8 @@ class DaemonRequests {
   absl::Status TakeReport(const std::string& daemon_id, uint64_t daemon_incarnation,
                           const v1::TaskReport& report);
   absl::Status AcknowledgeDrops(const v1::HeartbeatRequest& request);
-  absl::Status Lost(const std::string& id);
+  // Lets go of what the daemon's earlier incarnation was told, and recovers what it held.
+  absl::Status IncarnationEnded(const std::string& id);
   const v1::HeartbeatReply& OrdersFor(const Member& member);
 
   JobTable& jobs_;

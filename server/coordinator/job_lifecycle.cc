@@ -95,6 +95,7 @@ absl::Status JobLifecycle::GoBack(Job& job, const std::string& why) {
   metrics_.rollbacks.Add();
   job.missing_servers.clear();
   job.progress.RollBack(clock);
+  job.progress_unsaved = true;
   job.rendezvous.Clear();
   job.evaluation.Clear();
   job.AnswerAll(absl::AbortedError(absl::StrCat("job ", job.id(), " went on to generation ",
@@ -157,16 +158,21 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
       absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(), " ended with ",
                    CodeName(code), ": ", message);
   if (!MayRespawn(code)) return Fail(job, what);
-  return Respawn(job, slot, what);
+  // A task that gave up often met a server that has just been restarted, or is about to be given
+  // up. The server's registration must come first: the next task would take a server that forgot
+  // all for a new one.
+  return Respawn(job, slot, what, 1);
 }
 
 absl::Status JobLifecycle::TaskDied(Job& job, uint32_t slot, absl::string_view message) {
   return Respawn(job, slot,
                  absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(),
-                              " died: ", message));
+                              " died: ", message),
+                 0);
 }
 
-absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view why) {
+absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view why,
+                                   uint32_t patience) {
   if (IsComplete(job.record)) {
     return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", why));
   }
@@ -182,7 +188,8 @@ absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view wh
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.respawned_slots.Add();
   ForgetTask(job, slot, absl::AbortedError(absl::StrCat("slot ", slot, " has a later task")));
-  job.tasks[slot].not_before = clock_.Monotonic() + RespawnDelay(failures, members_.lease());
+  job.tasks[slot].not_before =
+      clock_.Monotonic() + RespawnDelay(failures + patience, members_.lease());
   return absl::OkStatus();
 }
 

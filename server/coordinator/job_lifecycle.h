@@ -46,7 +46,8 @@ class JobLifecycle {
  private:
   absl::Status RecoverServers(Job& job, const Losses& losses, JobChange& change);
   absl::Status GoBack(Job& job, const std::string& why);
-  absl::Status Respawn(Job& job, uint32_t slot, absl::string_view why);
+  // `patience` counts like earlier failures towards the wait before the next task.
+  absl::Status Respawn(Job& job, uint32_t slot, absl::string_view why, uint32_t patience);
   absl::Status MaybeSucceed(Job& job);
   absl::Status Finish(Job& job, v1::JobState state, const std::string& message,
                       const std::string& event);

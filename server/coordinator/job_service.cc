@@ -54,10 +54,10 @@ class JobService final : public v1::JobService::CallbackService {
 
   Reactor* DeleteJob(Context*, const v1::GetJobRequest* request,
                      v1::DeleteJobReply* reply) override {
-    return RunParked<v1::DeleteJobReply>(
-        loop_, reply, [request](Coordinator& c, Call<v1::DeleteJobReply> call) {
-          c.jobs().Delete(request->job_id(), std::move(call));
-        });
+    return RunParked<v1::DeleteJobReply>(loop_, reply,
+                                         [request](Coordinator& c, Call<v1::DeleteJobReply> call) {
+                                           c.jobs().Delete(request->job_id(), std::move(call));
+                                         });
   }
 
   grpc::ServerWriteReactor<v1::ExportChunk>* ExportJob(Context* context,

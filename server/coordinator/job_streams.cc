@@ -20,7 +20,8 @@ namespace {
 constexpr size_t kExportChunkBytes = 1 << 20;
 constexpr absl::Duration kExportPatience = absl::Seconds(30);
 
-// A stream of updates, each asked for by a parked call once the one before is sent. Derived classes say what to ask.
+// A stream of updates, each asked for by a parked call once the one before is sent. Derived classes
+// say what to ask.
 template <typename Message, typename Update>
 class UpdateStream : public grpc::ServerWriteReactor<Message> {
  protected:
@@ -111,9 +112,8 @@ class ExportStream final : public grpc::ServerWriteReactor<v1::ExportChunk> {
       const absl::StatusOr<std::string> folder = coordinator.jobs().CheckpointToExport(job_id);
       if (!folder.ok()) return Finish(ToGrpc(folder.status()));
       loop.PostExport([this, folder = *folder](const CheckpointKeeper& keeper) {
-        Finish(ToGrpc(keeper.Export(folder, [this](absl::string_view bytes) {
-          return Write(bytes);
-        })));
+        Finish(ToGrpc(
+            keeper.Export(folder, [this](absl::string_view bytes) { return Write(bytes); })));
       });
     });
   }
@@ -136,8 +136,9 @@ class ExportStream final : public grpc::ServerWriteReactor<v1::ExportChunk> {
         // The write ends, unsent, once the call is cancelled.
         context_->TryCancel();
         mutex_.Await(absl::Condition(this, &ExportStream::IdleLocked));
-        return absl::DeadlineExceededError(absl::StrCat(
-            "the export was given up: nothing was taken for ", absl::FormatDuration(kExportPatience)));
+        return absl::DeadlineExceededError(
+            absl::StrCat("the export was given up: nothing was taken for ",
+                         absl::FormatDuration(kExportPatience)));
       }
       if (failed_) return absl::CancelledError("the caller is gone");
     }

@@ -9,16 +9,16 @@
 
 namespace muster {
 
-// JobService's streams. Each sends what there is, then parks a call for what comes next; at most one message is in
-// flight. They delete themselves when gRPC is done with them.
+// JobService's streams. Each sends what there is, then parks a call for what comes next; at most
+// one message is in flight. They delete themselves when gRPC is done with them.
 
 grpc::ServerWriteReactor<v1::JobStatus>* StartWatch(CoordinatorLoop& loop, std::string job_id);
 
 grpc::ServerWriteReactor<v1::LogChunk>* StartLogs(CoordinatorLoop& loop,
                                                   const v1::ReadLogsRequest& request);
 
-// Reads the checkpoint on the export thread, no faster than the client takes it; one that takes nothing for half a
-// minute is given up, so that it does not hold up others.
+// Reads the checkpoint on the export thread, no faster than the client takes it; one that takes
+// nothing for half a minute is given up, so that it does not hold up others.
 grpc::ServerWriteReactor<v1::ExportChunk>* StartExport(CoordinatorLoop& loop, std::string job_id,
                                                        grpc::CallbackServerContext* context);
 

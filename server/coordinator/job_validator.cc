@@ -176,15 +176,22 @@ absl::Status ValidateStop(const v1::JobSpec& spec) {
                                                    "; set exactly one of the two"));
   }
   const bool trains = stop.steps() > 0 || stop.epochs() > 0;
+  if (trains && stop.evaluate_only()) {
+    return absl::InvalidArgumentError(
+        "stop.evaluate_only is set beside stop.steps or stop.epochs; set exactly one of the three");
+  }
   if (trains && spec.data().holdout() == 1) {
     return Invalid("data.holdout", 1,
-                   "that leaves nothing to train on; hold out less, or leave stop.steps and "
-                   "stop.epochs out to evaluate only");
+                   "that leaves nothing to train on; hold out less, or set stop.evaluate_only "
+                   "instead of stop.steps and stop.epochs");
   }
-  if (!trains && spec.data().holdout() != 1) {
+  if (!trains && !stop.evaluate_only()) {
     return absl::InvalidArgumentError(
-        "stop.steps and stop.epochs are both 0; set exactly one of the two (or data.holdout to 1, "
-        "to evaluate only)");
+        "stop.steps and stop.epochs are both 0; set exactly one of the two (or stop.evaluate_only, "
+        "to train nothing)");
+  }
+  if (stop.evaluate_only() && spec.data().holdout() == 0) {
+    return Invalid("data.holdout", 0, "stop.evaluate_only needs a share to evaluate on");
   }
   if (stop.has_target() && !std::isfinite(stop.target())) {
     return Invalid("stop.target", stop.target(), "give a value that the metric can reach");
@@ -229,8 +236,6 @@ std::string PolicyName(const v1::JobSpec& spec) {
   return absl::StrCat("SSP with bound ", spec.update().staleness_bound());
 }
 
-bool OnlyEvaluates(const v1::JobSpec& spec) {
-  return spec.stop().steps() == 0 && spec.stop().epochs() == 0;
-}
+bool OnlyEvaluates(const v1::JobSpec& spec) { return spec.stop().evaluate_only(); }
 
 }  // namespace muster

@@ -23,7 +23,7 @@ void FillDefaults(v1::JobSpec& spec);
 // The update policy in a word or two: "BSP", "SSP with bound 4", "ASP".
 std::string PolicyName(const v1::JobSpec& spec);
 
-// Neither steps nor epochs, and all data held out.
+// Trains nothing, so there is nothing to keep.
 bool OnlyEvaluates(const v1::JobSpec& spec);
 
 }  // namespace muster

@@ -161,7 +161,7 @@ TEST(JobValidatorTest, TakesGoodJobs) {
 
   v1::JobSpec only_evaluates = SmallJob();
   only_evaluates.clear_stop();
-  only_evaluates.mutable_data()->set_holdout(1);
+  only_evaluates.mutable_stop()->set_evaluate_only(true);
   EXPECT_TRUE(ValidateJob(only_evaluates).ok()) << ValidateJob(only_evaluates);
   EXPECT_TRUE(OnlyEvaluates(only_evaluates));
 }

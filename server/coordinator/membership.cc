@@ -38,9 +38,12 @@ absl::Status CheckRequest(const v1::RegisterDaemonRequest& request) {
   return absl::OkStatus();
 }
 
-// Two processes cannot listen on one port; an address without one proves nothing.
+// Two processes cannot listen on one port; an address without one, or of every host, proves
+// nothing.
 bool SameListener(absl::string_view a, absl::string_view b) {
-  return a == b && absl::StrContains(a, ':') && !absl::EndsWith(a, ":0") && !absl::EndsWith(a, ":");
+  return a == b && absl::StrContains(a, ':') && !absl::EndsWith(a, ":0") &&
+         !absl::EndsWith(a, ":") && !absl::StartsWith(a, "0.0.0.0:") &&
+         !absl::StartsWith(a, "[::]:");
 }
 
 }  // namespace
@@ -70,7 +73,8 @@ absl::StatusOr<Membership::Admission> Membership::Admit(const v1::RegisterDaemon
     admission.record.set_incarnation(member->record.incarnation());
     return admission;
   }
-  if (!member->disconnected && !SameListener(member->record.address(), request.address())) {
+  if (member->heard && !member->disconnected &&
+      !SameListener(member->record.address(), request.address())) {
     return absl::AlreadyExistsError(absl::StrCat(
         "the id ", request.id(), " is held by a live ", v1::DaemonKind_Name(member->kind()), " at ",
         member->record.address(), "; if that is an earlier run of this daemon, its lease ends in ",

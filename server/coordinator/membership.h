@@ -51,8 +51,8 @@ class Membership {
 
   // Decides on a registration. `next_incarnation` is used unless the process is known and live. See
   // ClusterService.RegisterDaemon for the errors. A live holder of the id makes way for another
-  // process only if its connection broke, or if both claim one address, which only one of them can
-  // have.
+  // process only if its connection broke, if both claim one address, which only one of them can
+  // have, or if this coordinator has restarted and not heard of it since: then most likely all did.
   absl::StatusOr<Admission> Admit(const v1::RegisterDaemonRequest& request,
                                   uint64_t next_incarnation, absl::Duration now) const;
   void Commit(const Admission& admission, absl::Duration now);

@@ -87,9 +87,14 @@ TEST_F(MembershipTest, ARestartedProcessTakesOverAtOnceByAddressOrBrokenConnecti
   EXPECT_EQ(*Register(Request(9, "b:1"), absl::Seconds(1)), 3);
 }
 
-TEST_F(MembershipTest, AnAddressWithoutPortDoesNotProveARestart) {
-  ASSERT_TRUE(Register(Request(7, "host"), absl::ZeroDuration()).ok());
-  EXPECT_FALSE(Register(Request(8, "host"), absl::Seconds(1)).ok());
+TEST_F(MembershipTest, AnAddressThatOthersMayHaveTooDoesNotProveARestart) {
+  uint64_t nonce = 1;
+  for (const std::string address : {"host", "host:0", "0.0.0.0:7072", "[::]:7072"}) {
+    // Whoever had the id before is gone.
+    membership_.Expire(absl::Seconds(6), kForget);
+    ASSERT_TRUE(Register(Request(nonce++, address), absl::ZeroDuration()).ok());
+    EXPECT_FALSE(Register(Request(nonce++, address), absl::Seconds(1)).ok()) << address;
+  }
 }
 
 TEST_F(MembershipTest, LeavingEndsTheLeaseAtOnce) {
@@ -111,6 +116,19 @@ TEST_F(MembershipTest, RestoredDaemonsHaveOneLeaseOfGraceAndAreNotTrustedYet) {
   EXPECT_TRUE(membership_.Renew("s1", 4, absl::Seconds(104)).ok());
   EXPECT_TRUE(membership_.Find("s1")->heard);
   EXPECT_THAT(membership_.Expire(absl::Seconds(108), kForget), IsEmpty());
+}
+
+TEST_F(MembershipTest, ARestoredDaemonThatIsSilentMakesWay) {
+  v1::DaemonRecord record;
+  record.set_id("w0");
+  record.set_kind(v1::WORKER);
+  record.set_address("a:1");
+  record.set_process_nonce(1);
+  next_ = 5;
+  membership_.Restore(record, absl::ZeroDuration());
+  EXPECT_EQ(*Register(Request(2, "b:1"), absl::Seconds(1)), 5);
+  EXPECT_TRUE(replaced_);
+  EXPECT_FALSE(Register(Request(3, "c:1"), absl::Seconds(1)).ok());
 }
 
 TEST_F(MembershipTest, ForgetsTheLongLost) {

@@ -55,10 +55,10 @@ grpc::ServerUnaryReactor* RunParked(CoordinatorLoop& loop, Reply* reply,
 template <typename Reply>
 grpc::ServerUnaryReactor* RunAtOnce(CoordinatorLoop& loop, Reply* reply,
                                     std::function<absl::StatusOr<Reply>(Coordinator&)> work) {
-  return RunParked<Reply>(loop, reply, [work = std::move(work)](Coordinator& coordinator,
-                                                                Call<Reply> call) {
-    call.done(work(coordinator));
-  });
+  return RunParked<Reply>(loop, reply,
+                          [work = std::move(work)](Coordinator& coordinator, Call<Reply> call) {
+                            call.done(work(coordinator));
+                          });
 }
 
 }  // namespace muster

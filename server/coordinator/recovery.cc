@@ -46,6 +46,9 @@ void RollBack(v1::JobRecord& record) {
     LoseSlot(slot, record);
     record.mutable_slots(slot)->set_done(false);
     record.mutable_slots(slot)->set_expect_state(false);
+    // What its tasks suffered came from what was lost.
+    record.mutable_slots(slot)->clear_failures();
+    record.mutable_slots(slot)->clear_failure_clock();
   }
   ClearShards(record);
   record.clear_met();

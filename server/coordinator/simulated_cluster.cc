@@ -186,9 +186,9 @@ v1::JobStatus SimulatedCluster::Status(const std::string& job_id) {
 bool SimulatedCluster::HasEvent(const std::string& job_id, const std::string& text) {
   const auto reply = coordinator_->jobs().Events(job_id);
   if (!reply.ok()) return false;
-  return std::any_of(reply->events().begin(), reply->events().end(), [&](const v1::JobEvent& event) {
-    return absl::StrContains(event.text(), text);
-  });
+  return std::any_of(
+      reply->events().begin(), reply->events().end(),
+      [&](const v1::JobEvent& event) { return absl::StrContains(event.text(), text); });
 }
 
 const v1::TaskOrder* SimulatedCluster::Order(const std::string& job_id, uint32_t slot) {
@@ -207,9 +207,8 @@ std::vector<v1::TaskOrder> SimulatedCluster::Orders(const std::string& job_id) {
       if (order.job_id() == job_id) orders.push_back(order);
     }
   }
-  std::sort(orders.begin(), orders.end(), [](const v1::TaskOrder& a, const v1::TaskOrder& b) {
-    return a.slot() < b.slot();
-  });
+  std::sort(orders.begin(), orders.end(),
+            [](const v1::TaskOrder& a, const v1::TaskOrder& b) { return a.slot() < b.slot(); });
   return orders;
 }
 
@@ -266,8 +265,8 @@ Answer<v1::CommitCheckpointReply> SimulatedCluster::Checkpoint(const v1::TaskOrd
   return answer;
 }
 
-Answer<v1::ShardMap> SimulatedCluster::GetShardMap(const v1::TaskOrder& order,
-                                                   uint64_t min_version, absl::Duration wait) {
+Answer<v1::ShardMap> SimulatedCluster::GetShardMap(const v1::TaskOrder& order, uint64_t min_version,
+                                                   absl::Duration wait) {
   v1::GetShardMapRequest request;
   *request.mutable_task() = Identity(order);
   request.set_min_version(min_version);

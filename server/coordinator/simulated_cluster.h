@@ -56,8 +56,8 @@ class Answer {
       std::make_shared<std::optional<absl::StatusOr<Reply>>>();
 };
 
-// A coordinator with a fake clock on one thread, and daemons and tasks that do as they are told. The coordinator can be
-// restarted at any time; the rest goes on, as it would.
+// A coordinator with a fake clock on one thread, and daemons and tasks that do as they are told.
+// The coordinator can be restarted at any time; the rest goes on, as it would.
 class SimulatedCluster {
  public:
   struct Daemon {

@@ -11,7 +11,8 @@ class Service;
 
 namespace muster {
 
-// TaskService over gRPC: translates, and posts to the loop, which outlives it. Handlers never block.
+// TaskService over gRPC: translates, and posts to the loop, which outlives it. Handlers never
+// block.
 std::unique_ptr<grpc::Service> MakeTaskService(CoordinatorLoop& loop);
 
 }  // namespace muster

@@ -35,10 +35,16 @@ std::string LogDirectory(const ShardResources& resources, const std::string& job
   return absl::StrCat(resources.log_dir, "/", LogPrefix(job_id), partition);
 }
 
+LogFileSystem& Files(const ShardResources& resources) {
+  return resources.log.file_system != nullptr ? *resources.log.file_system : LogFileSystem::Posix();
+}
+
 }  // namespace
 
 OpenJob::OpenJob(std::shared_ptr<const JobTables> tables, const ShardResources& resources)
     : tables_(std::move(tables)), resources_(resources), dense_memory_(*resources.budget) {}
+
+OpenJob::~OpenJob() = default;
 
 PartitionExecutor* OpenJob::partition(uint32_t partition) const {
   const auto found = partitions_.find(partition);
@@ -101,56 +107,56 @@ absl::Status OpenJob::DropOlderGenerations() {
 
 absl::Status OpenJob::OpenAll() {
   if (resources_.store != nullptr) MUSTER_RETURN_IF_ERROR(DropOlderGenerations());
+  for (const v1::PartitionTerm& term : tables_->request().partitions()) {
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> partition, OpenPartition(term.partition()));
+    partitions_.emplace(term.partition(),
+                        PartitionExecutor::Create(std::move(partition), *resources_.executor,
+                                                  resources_.queue_bytes));
+  }
+  checkpoint_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status OpenJob::Restore(PartitionTables& tables) {
   const v1::OpenTablesRequest& request = tables_->request();
-  std::unique_ptr<CheckpointReader> checkpoint;
-  if (!request.restore_uri().empty()) {
+  if (checkpoint_ == nullptr) {
     MUSTER_ASSIGN_OR_RETURN(
-        checkpoint, CheckpointReader::Open(*resources_.checkpoint_storage, request.restore_uri()));
-    const uint64_t clock = checkpoint->manifest().clock();
+        checkpoint_, CheckpointReader::Open(*resources_.checkpoint_storage, request.restore_uri()));
+    const uint64_t clock = checkpoint_->manifest().clock();
     if (!request.restore_weights_only() && clock != request.start_clock()) {
       return absl::InvalidArgumentError(absl::StrCat("start_clock is ", request.start_clock(),
                                                      ", but the checkpoint ", request.restore_uri(),
                                                      " was taken at clock ", clock));
     }
   }
-  for (const v1::PartitionTerm& term : request.partitions()) {
-    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> partition,
-                            OpenPartition(term.partition(), checkpoint.get()));
-    partitions_.emplace(term.partition(),
-                        PartitionExecutor::Create(std::move(partition), *resources_.executor,
-                                                  resources_.queue_bytes));
-  }
-  return absl::OkStatus();
+  return RestorePartition(
+      *checkpoint_, request.restore_weights_only() ? RestoreExtent::kWeights : RestoreExtent::kAll,
+      tables);
 }
 
-absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(
-    uint32_t partition, const CheckpointReader* checkpoint) {
+absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(uint32_t partition) {
   const v1::OpenTablesRequest& request = tables_->request();
   if (tables_->durable()) {
     MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> continued, Continue(partition));
     if (continued != nullptr) return continued;
     if (request.expect_state()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("generation ", request.generation(), " of job ", request.job_id(),
-                       " has run before, but the log and values of partition ", partition,
-                       " are not on this server: its data folder was lost or replaced, and with it "
-                       "every push since the last "
-                       "checkpoint; go back to a checkpoint under a new generation"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "generation ", request.generation(), " of job ", request.job_id(),
+          " has run before, but the log and values of partition ", partition,
+          " are not on this server: its data folder was lost or replaced, and with it every push "
+          "since the last checkpoint; go back to a checkpoint under a new generation"));
     }
   }
   auto tables = std::make_unique<PartitionTables>(tables_, partition, resources_.pool);
-  if (checkpoint != nullptr) {
-    MUSTER_RETURN_IF_ERROR(RestorePartition(
-        *checkpoint, request.restore_weights_only() ? RestoreExtent::kWeights : RestoreExtent::kAll,
-        *tables));
-  }
+  const bool restores = !request.restore_uri().empty();
+  if (restores) MUSTER_RETURN_IF_ERROR(Restore(*tables));
   if (!tables_->durable()) return MakePartition(std::move(tables), nullptr);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<PartitionJournal> journal, NewJournal(partition));
   std::unique_ptr<Partition> made = MakePartition(std::move(tables), std::move(journal));
   // Initial values can be made again; what came from a checkpoint may be deleted there while it is
   // needed here.
-  MUSTER_RETURN_IF_ERROR(made->StartJournal(
-      checkpoint != nullptr ? PartitionJournal::Extent::kAll : PartitionJournal::Extent::kChanged));
+  MUSTER_RETURN_IF_ERROR(made->StartJournal(restores ? PartitionJournal::Extent::kAll
+                                                     : PartitionJournal::Extent::kChanged));
   return made;
 }
 
@@ -164,10 +170,25 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::Continue(uint32_t partition)
         "the tables of job ", job_id, " differ from those stored here under the same generation ",
         tables_->generation(), "; a changed job needs a new generation"));
   }
-  MUSTER_ASSIGN_OR_RETURN(
-      std::unique_ptr<PartitionJournal> journal,
-      PartitionJournal::Open(*resources_.store, LogDirectory(resources_, job_id, partition),
-                             resources_.log));
+  const std::string directory = LogDirectory(resources_, job_id, partition);
+  // An empty log would be made in place of one that was lost, and stand for "nothing happened
+  // since".
+  if (absl::Status status = Files(resources_).List(directory).status(); !status.ok()) {
+    if (!absl::IsNotFound(status)) return status;
+    return absl::FailedPreconditionError(
+        absl::StrCat("the values of partition ", partition, " of job ", job_id,
+                     " are on this server, but its log ", directory,
+                     " is gone, and with it every push since the last cut; go back to a checkpoint "
+                     "under a new generation"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<PartitionJournal> journal,
+                          PartitionJournal::Open(*resources_.store, directory, resources_.log));
+  if (journal->last_lsn() < state->lsn()) {
+    return absl::DataLossError(absl::StrCat("the log ", directory, " of job ", job_id,
+                                            " ends at record ", journal->last_lsn(),
+                                            ", but the stored values include record ", state->lsn(),
+                                            "; go back to a checkpoint under a new generation"));
+  }
   std::unique_ptr<Partition> continued = MakePartition(
       std::make_unique<PartitionTables>(tables_, partition, resources_.pool), std::move(journal));
   MUSTER_RETURN_IF_ERROR(continued->Recover(*state));
@@ -203,9 +224,8 @@ absl::Status DeleteStoredJob(const std::string& job_id, const ShardResources& re
   if (resources.store == nullptr) return absl::OkStatus();
   // The state goes first: without it, logs that a crash leaves behind are not taken for anything.
   MUSTER_RETURN_IF_ERROR(resources.store->DropJob(job_id));
-  LogFileSystem& files =
-      resources.log.file_system != nullptr ? *resources.log.file_system : LogFileSystem::Posix();
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(resources.log_dir));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                          Files(resources).List(resources.log_dir));
   for (const std::string& name : names) {
     if (!absl::StartsWith(name, LogPrefix(job_id))) continue;
     MUSTER_RETURN_IF_ERROR(MutationLog::Destroy(absl::StrCat(resources.log_dir, "/", name),

@@ -48,7 +48,7 @@ class OpenJob {
                                                        const ShardResources& resources);
 
   // REQUIRES: Close has returned.
-  ~OpenJob() = default;
+  ~OpenJob();
 
   const JobTables& tables() const { return *tables_; }
   // Null: not here.
@@ -69,8 +69,9 @@ class OpenJob {
   // Drops what is stored of older generations. ABORTED: something newer is.
   absl::Status DropOlderGenerations();
   absl::Status OpenAll();
-  absl::StatusOr<std::unique_ptr<Partition>> OpenPartition(uint32_t partition,
-                                                           const CheckpointReader* checkpoint);
+  absl::StatusOr<std::unique_ptr<Partition>> OpenPartition(uint32_t partition);
+  // Fills a partition's tables from the request's checkpoint.
+  absl::Status Restore(PartitionTables& tables);
   // Continues from the stored state; null when there is none.
   absl::StatusOr<std::unique_ptr<Partition>> Continue(uint32_t partition);
   // An empty journal: whatever a start that was cut short has left is deleted.
@@ -82,6 +83,9 @@ class OpenJob {
   const ShardResources& resources_;
   MemoryShare dense_memory_;
   std::map<uint32_t, std::shared_ptr<PartitionExecutor>> partitions_;
+  // Opened for the first partition that needs it: one that continues from what is stored does not,
+  // and the checkpoint may be gone by then. Null after opening.
+  std::unique_ptr<CheckpointReader> checkpoint_;
 };
 
 // Deletes all that is stored of a job: values, state, logs. OK when there is nothing. REQUIRES: it

@@ -130,7 +130,7 @@ absl::Status RestoreRows(const CheckpointReader& checkpoint, const PartitionTabl
   const std::optional<uint32_t> only = checkpoint.manifest().schema().partitions() == partitions
                                            ? std::optional<uint32_t>(tables.partition)
                                            : std::nullopt;
-  return checkpoint.ReadSparse(name, only, [&](const SparseRows& rows) -> absl::Status {
+  return checkpoint.ReadSparse(name, only, [&](const StoredRows& rows) -> absl::Status {
     if (rows.width < table.dim() || (with_slots && rows.width != table.width())) {
       return absl::DataLossError(absl::StrCat("rows of table ", name, " have ", rows.width,
                                               " values in the checkpoint, expected ", table.width(),

@@ -14,6 +14,8 @@ class TestExecutor final : public Executor {
  public:
   void Add(std::function<void()> task) override { tasks_.push_back(std::move(task)); }
 
+  bool idle() const { return tasks_.empty(); }
+
   // Runs all tasks, and those that they add.
   void RunAll() {
     while (!tasks_.empty()) {

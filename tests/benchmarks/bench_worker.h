@@ -5,9 +5,12 @@ namespace muster {
 
 // A worker that moves the blocks of one dense table as a task does, told what to do by lines on
 // standard input, each answered by one line on standard output:
-//   open JOB BYTES ADDRESS…      opens a table of BYTES over all servers, one partition on each ok
-//   run OPERATION IN_FLIGHT SECONDS   steps of push, pull or push-pull     BYTES SECONDS
-//   MEDIAN_STEP_US drop                         drops the job's tables ok
+//   open JOB BYTES ADDRESS...
+//     Opens a table of BYTES over all servers, one partition on each. Answer: ok
+//   run OPERATION IN_FLIGHT SECONDS
+//     Steps of push, pull or push-pull. Answer: BYTES SECONDS MEDIAN_STEP_US
+//   drop
+//     Drops the job's tables. Answer: ok
 // An error is answered by "error: …" and ends the process. Returns the process's exit code.
 //
 // A step of push sends gradients of the whole table in messages of at most 4 MiB and closes the

@@ -227,5 +227,5 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (role == "server") return muster::RunBenchServer();
   if (role == "worker") return muster::RunBenchWorker();
-  return muster::Main(quick ? muster::Effort{3, 0.12} : muster::Effort{7, 0.5}, json);
+  return muster::Main(quick ? muster::Effort{3, 0.08} : muster::Effort{7, 0.5}, json);
 }

@@ -1,4 +1,5 @@
-// BSP on parameter servers does what one process does on the joined batch, for every model and optimizer.
+// BSP on parameter servers does what one process does on the joined batch, for every model and
+// optimizer.
 #include <cmath>
 #include <string>
 #include <tuple>
@@ -7,8 +8,6 @@
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 #include "tests/harness/test_folder.h"
-
-#include <fstream>
 
 namespace muster {
 namespace {
@@ -33,18 +32,11 @@ void ExpectClose(const TrainedValues& actual, const TrainedValues& expected) {
   }
 }
 
-std::string WriteText(const TestFolder& folder) {
-  const std::string path = folder.path() + "/text";
-  std::ofstream file(path);
-  for (int i = 0; i < 40; ++i) file << "the quick brown fox number " << i * i << " jumps\n";
-  return path;
-}
-
 class SynchronousTrainingTest
     : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
   v1::JobSpec Job() {
-    return TinyJob(std::get<0>(GetParam()), std::get<1>(GetParam()), WriteText(folder_));
+    return TinyJob(std::get<0>(GetParam()), std::get<1>(GetParam()), WriteTinyText(folder_));
   }
 
   const TestFolder folder_;
@@ -55,7 +47,7 @@ TEST_P(SynchronousTrainingTest, TwoWorkersEqualOneProcess) {
   const TrainedValues expected = TrainLocally(spec);
   ServerRunOptions options;
   options.keys = expected.keys;
-  ExpectClose(TrainOnServers(spec, options), expected);
+  ExpectClose(TrainOnServers(spec, options).trained, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryModelAndOptimizer, SynchronousTrainingTest,
@@ -69,7 +61,7 @@ class ClippedTrainingTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ClippedTrainingTest, ClippingByGlobalNormEqualsOneProcess) {
   const TestFolder folder;
-  v1::JobSpec spec = TinyJob(GetParam(), "sgd", WriteText(folder));
+  v1::JobSpec spec = TinyJob(GetParam(), "sgd", WriteTinyText(folder));
   spec.mutable_optimizer()->set_learning_rate(0.5);
   const TrainedValues free = TrainLocally(spec);
   spec.mutable_clipping()->set_by_global_norm(0.05);
@@ -78,7 +70,7 @@ TEST_P(ClippedTrainingTest, ClippingByGlobalNormEqualsOneProcess) {
   EXPECT_NE(expected.values, free.values);
   ServerRunOptions options;
   options.keys = expected.keys;
-  ExpectClose(TrainOnServers(spec, options), expected);
+  ExpectClose(TrainOnServers(spec, options).trained, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryModel, ClippedTrainingTest, ::testing::ValuesIn(ModelNames()));
@@ -87,7 +79,7 @@ class DeterministicTrainingTest : public ::testing::TestWithParam<std::string> {
 
 TEST_P(DeterministicTrainingTest, TheSameBitsOnAnyNumberOfServersAndAgain) {
   const TestFolder folder;
-  v1::JobSpec spec = TinyJob(GetParam(), "adam", WriteText(folder));
+  v1::JobSpec spec = TinyJob(GetParam(), "adam", WriteTinyText(folder));
   spec.set_workers(3);
   spec.mutable_update()->set_partitions(4);
   spec.mutable_update()->set_deterministic(true);
@@ -95,16 +87,15 @@ TEST_P(DeterministicTrainingTest, TheSameBitsOnAnyNumberOfServersAndAgain) {
   ServerRunOptions options;
   options.keys = TrainLocally(spec).keys;
   options.servers = 1;
-  const TrainedValues first = TrainOnServers(spec, options);
+  const TrainedValues first = TrainOnServers(spec, options).trained;
   ASSERT_FALSE(first.values.empty());
   for (int servers : {1, 2, 4}) {
     options.servers = servers;
-    EXPECT_EQ(TrainOnServers(spec, options).values, first.values) << servers << " servers";
+    EXPECT_EQ(TrainOnServers(spec, options).trained.values, first.values) << servers << " servers";
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryModel, DeterministicTrainingTest,
-                         ::testing::ValuesIn(ModelNames()));
+INSTANTIATE_TEST_SUITE_P(EveryModel, DeterministicTrainingTest, ::testing::ValuesIn(ModelNames()));
 
 }  // namespace
 }  // namespace muster

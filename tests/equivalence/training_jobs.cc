@@ -1,5 +1,7 @@
 #include "tests/equivalence/training_jobs.h"
 
+#include <fstream>
+
 namespace muster {
 namespace {
 
@@ -27,6 +29,13 @@ const std::vector<std::string>& OptimizerNames() {
   return *names;
 }
 
+std::string WriteTinyText(const TestFolder& folder) {
+  const std::string path = folder.path() + "/text";
+  std::ofstream file(path);
+  for (int i = 0; i < 40; ++i) file << "the quick brown fox number " << i * i << " jumps\n";
+  return path;
+}
+
 v1::JobSpec TinyJob(const std::string& model, const std::string& optimizer,
                     const std::string& text_path) {
   v1::JobSpec spec;
@@ -37,8 +46,7 @@ v1::JobSpec TinyJob(const std::string& model, const std::string& optimizer,
     spec.mutable_model()->mutable_mlp()->add_hidden(12);
     spec.mutable_model()->mutable_mlp()->add_hidden(8);
     spec.mutable_model()->mutable_mlp()->set_classes(3);
-    v1::SyntheticClassificationData* data =
-        spec.mutable_data()->mutable_synthetic_classification();
+    v1::SyntheticClassificationData* data = spec.mutable_data()->mutable_synthetic_classification();
     data->set_examples(300);
     data->set_features(10);
     data->set_classes(3);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "proto/job.pb.h"
+#include "tests/harness/test_folder.h"
 
 namespace muster {
 
@@ -12,8 +13,12 @@ namespace muster {
 const std::vector<std::string>& ModelNames();
 const std::vector<std::string>& OptimizerNames();
 
-// A job of 50 steps with two workers on tiny data that exercises every part of the model: several blocks per
-// partition, rows that come and go, batches that end within an epoch. `text_path` is a file for the language model.
+// Writes the text that the language model's jobs train on into a folder; its path.
+std::string WriteTinyText(const TestFolder& folder);
+
+// A job of 50 steps with two workers on tiny data that exercises every part of the model: several
+// blocks per partition, rows that come and go, batches that end within an epoch. `text_path` is a
+// file for the language model.
 v1::JobSpec TinyJob(const std::string& model, const std::string& optimizer,
                     const std::string& text_path);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/rpc/retry.h"
@@ -56,9 +57,8 @@ TrainedValues ReadValues(const PreparedJob& job, uint64_t clock, Strategy& strat
 }
 
 absl::Status Train(const v1::JobSpec& spec, uint32_t slot, const PreparedJob& job,
-                   Strategy& strategy) {
+                   Strategy& strategy, CoordinatorClient& coordinator) {
   RealClock clock;
-  FakeCoordinatorClient coordinator;
   TrainerOptions options;
   options.slot = slot;
   absl::StatusOr<std::unique_ptr<Trainer>> trainer =
@@ -83,6 +83,98 @@ v1::ShardMap DealPartitions(uint32_t partitions, int servers) {
   return map;
 }
 
+// The engines of a run and the way to them.
+class Servers {
+ public:
+  explicit Servers(int count) : count_(count) {
+    for (int s = 0; s < count; ++s) {
+      ShardEngine::Options engine;
+      engine.checkpoint_storage = &storage_;
+      engines_[absl::StrCat(s)] = ShardEngine::Create(engine).value();
+    }
+  }
+
+  std::unique_ptr<ParameterServerStrategy> MakeStrategy(const v1::JobSpec& spec,
+                                                        const PreparedJob& job, uint32_t slot,
+                                                        uint64_t incarnation) const {
+    v1::TaskOrder order;
+    order.set_job_id(kJob);
+    *order.mutable_spec() = spec;
+    order.set_generation(1);
+    order.set_slot(slot);
+    order.set_incarnation(incarnation);
+    *order.mutable_shard_map() = DealPartitions(job.schema->partitions(), count_);
+    order.set_checkpoint_root(checkpoints_.path());
+    ShardRouterDependencies routing;
+    routing.make_client = [this](const std::string& address) {
+      return MakeInProcessClient(*engines_.at(address));
+    };
+    routing.newest_shard_map = [map = order.shard_map()]() -> absl::StatusOr<v1::ShardMap> {
+      return map;
+    };
+    routing.log = [](absl::string_view) {};
+    routing.clock = &clock_;
+    routing.waiter = &waiter_;
+    return ParameterServerStrategy::Create(order, *job.schema, {}, std::move(routing)).value();
+  }
+
+ private:
+  const int count_;
+  const TestFolder checkpoints_;
+  const RealClock clock_;
+  mutable RealWaiter waiter_;
+  LocalStorage storage_;
+  std::map<std::string, std::unique_ptr<ShardEngine>> engines_;
+};
+
+// Passes hooks on until its task is to die.
+class DyingStrategy final : public Strategy {
+ public:
+  DyingStrategy(Strategy& inner, const Death& death) : inner_(inner), death_(death) {}
+
+  absl::StatusOr<uint64_t> Start() override { return inner_.Start(); }
+  absl::Status BeginStep(uint64_t clock) override {
+    return Live([&] { return inner_.BeginStep(clock); });
+  }
+  absl::Status BeforeForward(int unit) override {
+    return Live([&] { return inner_.BeforeForward(unit); });
+  }
+  absl::Status Prefetch(const MicroBatch& batch) override {
+    return Live([&] { return inner_.Prefetch(batch); });
+  }
+  absl::Status LookUp(MicroBatch& batch) override {
+    return Live([&] { return inner_.LookUp(batch); });
+  }
+  absl::Status BeforeBackward(uint64_t examples) override {
+    return Live([&] { return inner_.BeforeBackward(examples); });
+  }
+  absl::Status GradientReady(int unit) override {
+    return Live([&] { return inner_.GradientReady(unit); });
+  }
+  absl::Status PushRows(const MicroBatch& batch) override {
+    return Live([&] { return inner_.PushRows(batch); });
+  }
+  absl::Status EndStep() override {
+    return Live([&] { return inner_.EndStep(); });
+  }
+  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override { return inner_.Cut(clock); }
+  ParameterSpans parameters() const override { return inner_.parameters(); }
+  GradientSpans gradients() const override { return inner_.gradients(); }
+  StrategyCounters counters() const override { return inner_.counters(); }
+
+ private:
+  template <typename Hook>
+  absl::Status Live(const Hook& hook) {
+    if (++calls_ < death_.hooks) return hook();
+    if (death_.takes_effect) hook().IgnoreError();
+    return absl::InternalError("the task dies here");
+  }
+
+  Strategy& inner_;
+  const Death death_;
+  int calls_ = 0;
+};
+
 }  // namespace
 
 TrainedValues TrainLocally(v1::JobSpec spec) {
@@ -91,58 +183,50 @@ TrainedValues TrainLocally(v1::JobSpec spec) {
   EXPECT_EQ(job.status(), absl::OkStatus());
   if (!job.ok()) return {};
   std::unique_ptr<LocalStrategy> strategy = LocalStrategy::Create(*job->schema).value();
-  EXPECT_EQ(Train(spec, 0, *job, *strategy), absl::OkStatus());
+  FakeCoordinatorClient coordinator;
+  EXPECT_EQ(Train(spec, 0, *job, *strategy, coordinator), absl::OkStatus());
   std::map<std::string, std::vector<uint64_t>> keys;
   const auto& tables = job->model->description().sparse_tables;
   for (size_t t = 0; t < tables.size(); ++t) keys[tables[t].name] = strategy->Keys(t);
   return ReadValues(*job, job->total_steps, *strategy, keys);
 }
 
-TrainedValues TrainOnServers(const v1::JobSpec& spec, const ServerRunOptions& options) {
+ServerRun TrainOnServers(const v1::JobSpec& spec, const ServerRunOptions& options) {
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
   EXPECT_EQ(job.status(), absl::OkStatus());
   if (!job.ok()) return {};
-  const TestFolder checkpoints;
-  LocalStorage storage;
-  std::map<std::string, std::unique_ptr<ShardEngine>> engines;
-  for (int s = 0; s < options.servers; ++s) {
-    ShardEngine::Options engine;
-    engine.checkpoint_storage = &storage;
-    engines[absl::StrCat(s)] = ShardEngine::Create(engine).value();
-  }
-  RealClock clock;
-  RealWaiter waiter;
-  std::vector<TrainedValues> results(spec.workers());
+  const Servers servers(options.servers);
+  ServerRun run;
+  run.counters.resize(spec.workers());
+  absl::Mutex mutex;
   std::vector<std::thread> slots;
   for (uint32_t slot = 0; slot < spec.workers(); ++slot) {
     slots.emplace_back([&, slot] {
-      v1::TaskOrder order;
-      order.set_job_id(kJob);
-      *order.mutable_spec() = spec;
-      order.set_generation(1);
-      order.set_slot(slot);
-      order.set_incarnation(1);
-      *order.mutable_shard_map() = DealPartitions(job->schema->partitions(), options.servers);
-      order.set_checkpoint_root(checkpoints.path());
-      ShardRouterDependencies routing;
-      routing.make_client = [&](const std::string& address) {
-        return MakeInProcessClient(*engines.at(address));
-      };
-      routing.newest_shard_map = [&]() -> absl::StatusOr<v1::ShardMap> {
-        return order.shard_map();
-      };
-      routing.log = [](absl::string_view) {};
-      routing.clock = &clock;
-      routing.waiter = &waiter;
-      absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> strategy =
-          ParameterServerStrategy::Create(order, *job->schema, {}, std::move(routing));
-      ASSERT_EQ(strategy.status(), absl::OkStatus());
-      ASSERT_EQ(Train(spec, slot, *job, **strategy), absl::OkStatus());
-      results[slot] = ReadValues(*job, job->total_steps, **strategy, options.keys);
+      // Tasks that die, one after the other, and the one that does not.
+      uint64_t incarnation = 1;
+      for (const Death& death : options.deaths) {
+        if (death.slot != slot) continue;
+        auto strategy = servers.MakeStrategy(spec, *job, slot, incarnation++);
+        DyingStrategy dying(*strategy, death);
+        FakeCoordinatorClient coordinator;
+        EXPECT_EQ(Train(spec, slot, *job, dying, coordinator).code(), absl::StatusCode::kInternal)
+            << "the job was over before the task was to die";
+      }
+      auto strategy = servers.MakeStrategy(spec, *job, slot, incarnation);
+      FakeCoordinatorClient coordinator;
+      EXPECT_EQ(Train(spec, slot, *job, *strategy, coordinator), absl::OkStatus());
+      TrainedValues trained = ReadValues(*job, job->total_steps, *strategy, options.keys);
+      absl::MutexLock lock(&mutex);
+      run.counters[slot] = strategy->counters();
+      if (slot == 0) run.trained = std::move(trained);
+      if (!coordinator.evaluations().empty()) {
+        run.evaluated += coordinator.evaluations().back().examples();
+        run.correct += coordinator.evaluations().back().correct();
+      }
     });
   }
   for (std::thread& slot : slots) slot.join();
-  return results[0];
+  return run;
 }
 
 }  // namespace muster

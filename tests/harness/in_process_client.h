@@ -8,9 +8,9 @@
 
 namespace muster {
 
-// A client of a server in this process: hands operations straight to its engine, without a network. As over a network,
-// Abort (and destruction) ends all exchanges, and what the server answers afterwards is dropped. `host` must outlive
-// every client's last exchange.
+// A client of a server in this process: hands operations straight to its engine, without a network.
+// As over a network, Abort (and destruction) ends all exchanges, and what the server answers
+// afterwards is dropped. `host` must outlive every client's last exchange.
 std::unique_ptr<ParameterClient> MakeInProcessClient(PartitionHost& host);
 
 }  // namespace muster

@@ -171,20 +171,20 @@ absl::StatusOr<v1::JobStatus> ProcessCluster::AwaitEnd(const std::string& job_id
   return Await(job_id, HasEnded, patience);
 }
 
-absl::StatusOr<std::string> ProcessCluster::Export(const std::string& job_id) {
+absl::StatusOr<ExportedTensors> ProcessCluster::Export(const std::string& job_id) {
   std::string file;
   MUSTER_RETURN_IF_ERROR(jobs_->Export(job_id, [&](absl::string_view data) {
     file.append(data.data(), data.size());
     return absl::OkStatus();
   }));
-  return file;
+  return ReadSafetensors(file);
 }
 
 std::string ProcessCluster::Diagnose(const std::string& job_id) {
   std::string text;
   if (!job_id.empty()) {
     std::string log;
-    jobs_->Logs(job_id, JobClient::Follow::kNo, [&](absl::string_view chunk) { log.append(chunk); })
+    jobs_->Logs(job_id, JobClient::Follow::kNo, [&](absl::string_view chunk) { log.append(chunk.data(), chunk.size()); })
         .IgnoreError();
     v1::ListEventsReply events;
     jobs_->Events(job_id, events).IgnoreError();

@@ -15,6 +15,7 @@
 #include "client/job_client.h"
 #include "proto/job.pb.h"
 #include "proto/status.pb.h"
+#include "tests/harness/safetensors_reader.h"
 
 namespace muster {
 
@@ -63,8 +64,8 @@ class ProcessCluster {
   // Waits until a job ended.
   absl::StatusOr<v1::JobStatus> AwaitEnd(const std::string& job_id,
                                          absl::Duration patience = absl::Seconds(120));
-  // The weights of a job's last checkpoint, as a safetensors file.
-  absl::StatusOr<std::string> Export(const std::string& job_id);
+  // The weights of a job's last checkpoint.
+  absl::StatusOr<ExportedTensors> Export(const std::string& job_id);
   // The job's log so far, and the daemons' logs, for a failure message.
   std::string Diagnose(const std::string& job_id);
 

@@ -13,7 +13,7 @@ std::vector<float> ExportedTensor::Floats() const {
   return values;
 }
 
-absl::StatusOr<std::map<std::string, ExportedTensor>> ReadSafetensors(const std::string& file) {
+absl::StatusOr<ExportedTensors> ReadSafetensors(const std::string& file) {
   uint64_t header_bytes = 0;
   if (file.size() < sizeof(header_bytes)) return absl::InvalidArgumentError("no header length");
   std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
@@ -25,7 +25,7 @@ absl::StatusOr<std::map<std::string, ExportedTensor>> ReadSafetensors(const std:
                             /*allow_exceptions=*/false);
   if (!header.is_object()) return absl::InvalidArgumentError("header is no JSON object");
   const size_t data = sizeof(header_bytes) + header_bytes;
-  std::map<std::string, ExportedTensor> tensors;
+  ExportedTensors tensors;
   uint64_t covered = 0;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;

@@ -19,11 +19,16 @@ struct ExportedTensor {
 
   // The elements of an F32 tensor.
   std::vector<float> Floats() const;
+
+  friend bool operator==(const ExportedTensor&, const ExportedTensor&) = default;
 };
+
+// By name. Two exports of equal weights are equal, whatever their metadata.
+using ExportedTensors = std::map<std::string, ExportedTensor>;
 
 // Parses a safetensors file by its published layout alone, independently of the code that writes
 // it. InvalidArgument: it is malformed, has a gap or an overlap.
-absl::StatusOr<std::map<std::string, ExportedTensor>> ReadSafetensors(const std::string& file);
+absl::StatusOr<ExportedTensors> ReadSafetensors(const std::string& file);
 
 }  // namespace muster
 

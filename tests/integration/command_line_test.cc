@@ -28,7 +28,7 @@ struct Result {
   std::string output;
 };
 
-Result Run(const std::string& arguments) {
+Result Muster(const std::string& arguments) {
   static const std::string home = ::testing::TempDir() + "/home";
   const std::string command =
       absl::StrCat("HOME=", home, " ", std::filesystem::absolute("client/muster").string(), " ",
@@ -62,24 +62,24 @@ int ProcessesWith(const std::string& text) {
 }
 
 TEST(CommandLineTest, UsageErrorsAreToldApart) {
-  EXPECT_EQ(Run("").exit_code, 2);
-  Result result = Run("sumbit job");
+  EXPECT_EQ(Muster("").exit_code, 2);
+  Result result = Muster("sumbit job");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, HasSubstr("sumbit"));
-  EXPECT_EQ(Run("up --servers many").exit_code, 2);
-  EXPECT_EQ(Run("list --output yaml").exit_code, 2);
-  result = Run("submit /no/such/job.textproto");
+  EXPECT_EQ(Muster("up --servers many").exit_code, 2);
+  EXPECT_EQ(Muster("list --output yaml").exit_code, 2);
+  result = Muster("submit /no/such/job.textproto");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, HasSubstr("/no/such/job.textproto"));
-  result = Run("up --servers 0 --data-dir " + ::testing::TempDir() + "/none");
+  result = Muster("up --servers 0 --data-dir " + ::testing::TempDir() + "/none");
   EXPECT_EQ(result.exit_code, 2);
 }
 
 TEST(CommandLineTest, AnUnreachableClusterIsSaidSo) {
-  Result result = Run("list");
+  Result result = Muster("list");
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.output, HasSubstr("muster up"));
-  result = Run("list --coordinator 127.0.0.1:1");
+  result = Muster("list --coordinator 127.0.0.1:1");
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.output, HasSubstr("127.0.0.1:1"));
 }
@@ -88,68 +88,68 @@ TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
   for (const char* command :
        {"up", "down", "demo", "submit", "list", "status", "watch", "logs", "events", "cancel",
         "delete", "evaluate", "export", "cluster", "metrics", "bench"}) {
-    const Result result = Run(absl::StrCat("help ", command));
+    const Result result = Muster(absl::StrCat("help ", command));
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.output, HasSubstr("Example: muster")) << command;
   }
-  EXPECT_EQ(Run("help nothing").exit_code, 2);
+  EXPECT_EQ(Muster("help nothing").exit_code, 2);
 }
 
 TEST(CommandLineTest, AJobsWholeLife) {
   const std::string folder = ClusterFolderForTest();
-  const absl::Cleanup down = [&] { Run("down --data-dir " + folder); };
-  Result result = Run("up --servers 2 --workers 2 --data-dir " + folder);
+  const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
+  Result result = Muster("up --servers 2 --workers 2 --data-dir " + folder);
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_EQ(Run("up --data-dir " + folder).exit_code, 1);
+  EXPECT_EQ(Muster("up --data-dir " + folder).exit_code, 1);
 
   const std::string job = WriteJob("job.textproto", SmallJob());
-  result = Run(absl::StrCat("submit ", job, " --watch"));
+  result = Muster(absl::StrCat("submit ", job, " --watch"));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("SUCCEEDED"));
   const std::string id = result.output.substr(0, result.output.find('\n'));
 
-  EXPECT_THAT(Run("list").output, HasSubstr(id));
+  EXPECT_THAT(Muster("list").output, HasSubstr(id));
   const auto status =
-      nlohmann::json::parse(Run("status --output json " + id).output, nullptr, false);
+      nlohmann::json::parse(Muster("status --output json " + id).output, nullptr, false);
   ASSERT_TRUE(status.is_object());
   EXPECT_EQ(status["state"], "SUCCEEDED");
-  EXPECT_THAT(Run("status " + id).output, HasSubstr("accuracy"));
-  EXPECT_EQ(Run("watch " + id).exit_code, 0);
-  EXPECT_THAT(Run("events " + id).output, HasSubstr("RUNNING"));
-  EXPECT_EQ(Run("logs " + id).exit_code, 0);
-  EXPECT_THAT(Run("cluster").output, HasSubstr("server-1"));
-  EXPECT_THAT(Run("metrics").output, HasSubstr("muster_"));
-  result = Run("evaluate " + id);
+  EXPECT_THAT(Muster("status " + id).output, HasSubstr("accuracy"));
+  EXPECT_EQ(Muster("watch " + id).exit_code, 0);
+  EXPECT_THAT(Muster("events " + id).output, HasSubstr("succeeded"));
+  EXPECT_EQ(Muster("logs " + id).exit_code, 0);
+  EXPECT_THAT(Muster("cluster").output, HasSubstr("server-1"));
+  EXPECT_THAT(Muster("metrics").output, HasSubstr("muster_"));
+  result = Muster("evaluate " + id);
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("accuracy"));
   const std::string out = ::testing::TempDir() + "/weights.safetensors";
-  EXPECT_EQ(Run(absl::StrCat("export ", id, " --out ", out)).exit_code, 0);
+  EXPECT_EQ(Muster(absl::StrCat("export ", id, " --out ", out)).exit_code, 0);
   EXPECT_GT(std::filesystem::file_size(out), 4u * (20 * 32 + 32 + 32 * 4 + 4));
 
   v1::JobSpec diverging = SmallJob();
   diverging.mutable_optimizer()->set_learning_rate(1e30f);
-  result = Run(absl::StrCat("submit ", WriteJob("bad.textproto", diverging), " --watch"));
+  result = Muster(absl::StrCat("submit ", WriteJob("bad.textproto", diverging), " --watch"));
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.output, HasSubstr("diverged"));
-  EXPECT_EQ(Run("status no-such-job").exit_code, 2);
+  EXPECT_EQ(Muster("status no-such-job").exit_code, 2);
 
   v1::JobSpec endless = SmallJob();
   endless.mutable_stop()->set_steps(100000000);
-  result = Run("submit " + WriteJob("endless.textproto", endless));
+  result = Muster("submit " + WriteJob("endless.textproto", endless));
   ASSERT_EQ(result.exit_code, 0);
   const std::string endless_id(absl::StripSuffix(result.output, "\n"));
-  EXPECT_EQ(Run("delete " + endless_id).exit_code, 1);
-  EXPECT_THAT(Run("cancel " + endless_id).output, HasSubstr("CANCELLED"));
-  EXPECT_EQ(Run("watch " + endless_id).exit_code, 3);
-  EXPECT_EQ(Run("delete " + endless_id).exit_code, 0);
+  EXPECT_EQ(Muster("delete " + endless_id).exit_code, 1);
+  EXPECT_THAT(Muster("cancel " + endless_id).output, HasSubstr("CANCELLED"));
+  EXPECT_EQ(Muster("watch " + endless_id).exit_code, 3);
+  EXPECT_EQ(Muster("delete " + endless_id).exit_code, 0);
 
-  EXPECT_EQ(Run("down --data-dir " + folder).exit_code, 0);
+  EXPECT_EQ(Muster("down --data-dir " + folder).exit_code, 0);
   EXPECT_EQ(ProcessesWith(folder), 0);
-  EXPECT_EQ(Run("list").exit_code, 4);
+  EXPECT_EQ(Muster("list").exit_code, 4);
   // What was done is still known after a restart.
-  ASSERT_EQ(Run("up --data-dir " + folder).exit_code, 0);
-  EXPECT_THAT(Run("list").output, HasSubstr(id));
-  EXPECT_EQ(Run("down").exit_code, 0);
+  ASSERT_EQ(Muster("up --data-dir " + folder).exit_code, 0);
+  EXPECT_THAT(Muster("list").output, HasSubstr(id));
+  EXPECT_EQ(Muster("down").exit_code, 0);
 }
 
 }  // namespace

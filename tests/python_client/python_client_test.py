@@ -257,7 +257,8 @@ def test_answers_health_and_reflection(stub, channel, server):
 def test_stops_cleanly_with_streams_open(stub, channel, server):
     open_tables(stub, "open", slots=2)
     stream = Stream(stub)
-    stream.ok("open", 0, dense_pull=parameter_service_pb2.DensePull(**DENSE_PULL))
+    # A pull that is parked: the other slot has not closed the clock.
+    stream.ok("open", 0, close=parameter_service_pb2.CloseClock(examples=1, sparse_chunks=[0], no_dense=True))
     stream.send("open", 1, dense_pull=parameter_service_pb2.DensePull(**DENSE_PULL))
     code, seconds = server.stop()
     assert code == 0 and seconds < 5, (code, seconds)

@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <memory>
+#include <ostream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,8 @@ struct Case {
   v1::UpdateSpec::Durability durability;
   // The daemon that dies; "task" is the process of slot 0.
   const char* victim;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& param) { return out << param.name; }
 };
 
 v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
@@ -36,17 +39,17 @@ v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
   return spec;
 }
 
-std::string TrainUndisturbed(v1::UpdateSpec::Durability durability) {
+ExportedTensors TrainUndisturbed(v1::UpdateSpec::Durability durability) {
   auto cluster = ProcessCluster::Start({});
   EXPECT_TRUE(cluster.ok()) << cluster.status();
-  if (!cluster.ok()) return "";
+  if (!cluster.ok()) return {};
   const auto id = (*cluster)->Submit(Job(durability));
   EXPECT_TRUE(id.ok()) << id.status();
   const auto status = (*cluster)->AwaitEnd(*id);
   EXPECT_TRUE(status.ok() && status->state() == v1::SUCCEEDED) << status.status();
-  const auto file = (*cluster)->Export(*id);
-  EXPECT_TRUE(file.ok()) << file.status();
-  return file.ok() ? *file : "";
+  const auto weights = (*cluster)->Export(*id);
+  EXPECT_TRUE(weights.ok()) << weights.status();
+  return weights.ok() ? *weights : ExportedTensors();
 }
 
 // Whether a process runs; one that ended and that nobody has reaped yet does not.
@@ -60,7 +63,7 @@ class KillTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(KillTest, JobEndsWithTheSameBytes) {
   const Case& param = GetParam();
-  const std::string expected = TrainUndisturbed(param.durability);
+  const ExportedTensors expected = TrainUndisturbed(param.durability);
   ASSERT_FALSE(expected.empty());
 
   auto started = ProcessCluster::Start({});
@@ -86,9 +89,9 @@ TEST_P(KillTest, JobEndsWithTheSameBytes) {
   ASSERT_TRUE(status.ok()) << status.status();
   ASSERT_EQ(status->state(), v1::SUCCEEDED) << status->message() << "\n" << cluster.Diagnose(*id);
   EXPECT_EQ(status->progress().step(), kSteps);
-  const auto file = cluster.Export(*id);
-  ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_TRUE(*file == expected) << "the weights differ from an undisturbed run's\n"
+  const auto weights = cluster.Export(*id);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_TRUE(*weights == expected) << "the weights differ from an undisturbed run's\n"
                                  << cluster.Diagnose(*id);
 }
 
@@ -136,8 +139,7 @@ TEST(StopTest, KilledWorkerDaemonTakesItsTasksAlong) {
   cluster.Kill("worker-0", SIGKILL);
   // The control pipe closed with the daemon; the test's own time limit ends the wait if the task
   // does not.
-  while (kill(tasks[0], 0) == 0) {
-  }
+  while (IsAlive(tasks[0])) absl::SleepFor(absl::Milliseconds(10));
 }
 
 }  // namespace

@@ -27,6 +27,14 @@ const char* __tsan_default_suppressions() {
       "race:libgrpc.so\n"
       "race:libgrpc++.so\n"
       "race:libgpr.so\n"
+      // gRPC's own errors are absl::Status objects that its threads share: counted by atomics.
+      "race:libabsl_status.so\n"
+      "race:libabsl_cord.so\n"
+      "race:absl::debian3::Status::UnrefNonInlined\n"
+      "race:absl::debian3::inlined_vector_internal::Storage<absl::debian3::status_internal::Payload\n"
+      "race:libupb.so\n"
+      // Abseil's own deadlock detector, when locks are destroyed.
+      "race:libabsl_graphcycles_internal.so\n"
       "called_from_lib:libgrpc.so\n"
       // Write groups, super versions and the background pools order memory by atomics.
       "race:librocksdb.so\n"

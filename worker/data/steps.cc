@@ -21,6 +21,7 @@ absl::StatusOr<int64_t> TotalSteps(const v1::StopSpec& stop, int64_t training_ex
     return absl::InvalidArgumentError(
         absl::StrCat("stop.epochs is ", stop.epochs(), "; it must be a number, and at least 0"));
   }
+  if (stop.evaluate_only()) return 0;
   const bool by_steps = stop.steps() > 0;
   const bool by_epochs = stop.epochs() > 0;
   if (by_steps && by_epochs) {
@@ -28,13 +29,12 @@ absl::StatusOr<int64_t> TotalSteps(const v1::StopSpec& stop, int64_t training_ex
                                                    " and stop.epochs ", stop.epochs(),
                                                    "; set exactly one of them"));
   }
-  if (training_examples == 0) {
-    if (!by_steps && !by_epochs) return 0;
+  if (training_examples == 0 && (by_steps || by_epochs)) {
     return absl::InvalidArgumentError(absl::StrCat(
         by_steps ? absl::StrCat("stop.steps is ", stop.steps())
                  : absl::StrCat("stop.epochs is ", stop.epochs()),
-        ", yet there are no training examples; lower data.holdout, or leave it out to evaluate "
-        "only"));
+        ", yet there are no training examples; lower data.holdout, or set stop.evaluate_only "
+        "instead"));
   }
   if (!by_steps && !by_epochs) {
     return absl::InvalidArgumentError(

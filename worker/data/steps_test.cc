@@ -48,7 +48,10 @@ TEST(TotalStepsTest, CountsAStepBegunWhole) {
 }
 
 TEST(TotalStepsTest, AnEvaluationOnlyJobHasNone) {
-  EXPECT_EQ(TotalSteps(v1::StopSpec(), 0, 0).value(), 0);
+  v1::StopSpec only_evaluates;
+  only_evaluates.set_evaluate_only(true);
+  EXPECT_EQ(TotalSteps(only_evaluates, 0, 0).value(), 0);
+  EXPECT_EQ(TotalSteps(only_evaluates, 100, 10).value(), 0);
   ExpectError(TotalSteps(Steps(5), 0, 10), "stop.steps is 5", "no training examples");
   ExpectError(TotalSteps(Epochs(1.5), 0, 10), "stop.epochs is 1.5", "no training examples");
 }

@@ -14,10 +14,10 @@ namespace v1 {
 class ParallelismSpec;
 }  // namespace v1
 
-// The ranks of a job as a box with named axes. The last axis varies fastest: ranks that differ only there are
-// neighbours, so the axis that talks most comes last. An axis of size 1 is a no-op: every group along it is a rank
-// alone. With axes {data: 2, tensor: 3}, rank 4 has coordinates (1, 1); its tensor group is {3, 4, 5}, its data group
-// {1, 4}. Immutable, so thread-safe.
+// The ranks of a job as a box with named axes. The last axis varies fastest: ranks that differ only
+// there are neighbours, so the axis that talks most comes last. An axis of size 1 is a no-op: every
+// group along it is a rank alone. With axes {data: 2, tensor: 3}, rank 4 has coordinates (1, 1);
+// its tensor group is {3, 4, 5}, its data group {1, 4}. Immutable, so thread-safe.
 class Mesh {
  public:
   struct Axis {
@@ -25,11 +25,13 @@ class Mesh {
     int size = 1;
   };
 
-  // InvalidArgument: an axis without a name, of a name used twice, or of a size below 1; or more than 2^20 ranks.
+  // InvalidArgument: an axis without a name, of a name used twice, or of a size below 1; or more
+  // than 2^20 ranks.
   static absl::StatusOr<Mesh> Create(std::vector<Axis> axes);
 
-  // Axes pipeline, data, context, expert, tensor, of the specification's sizes; 0 stands for 1 and, for `data`, for
-  // whatever makes the product `workers`. InvalidArgument: the product is not `workers` (names all sizes).
+  // Axes pipeline, data, context, expert, tensor, of the specification's sizes; 0 stands for 1 and,
+  // for `data`, for whatever makes the product `workers`. InvalidArgument: the product is not
+  // `workers` (names all sizes).
   static absl::StatusOr<Mesh> FromSpec(const v1::ParallelismSpec& spec, int workers);
 
   int world_size() const { return world_size_; }
@@ -45,8 +47,8 @@ class Mesh {
   // REQUIRES: one coordinate per axis, each within its axis.
   int Rank(absl::Span<const int> coordinates) const;
 
-  // The ranks that differ from `rank` at most on that axis, in order of their position there; {rank} where there is
-  // no such axis.
+  // The ranks that differ from `rank` at most on that axis, in order of their position there;
+  // {rank} where there is no such axis.
   std::vector<int> Group(int rank, absl::string_view axis) const;
 
   // All groups of an axis, in order of their first rank: they are disjoint, and together all ranks.

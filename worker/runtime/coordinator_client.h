@@ -18,9 +18,10 @@ class ReportProgressRequest;
 class ShardMap;
 }  // namespace v1
 
-// What a task asks of the coordinator (TaskService); the implementation writes the task's identity into each request.
-// Calls block and outlast a restart of the coordinator: they are repeated, which is safe for each of them. All return
-// Aborted when the task is fenced and NotFound when its job is gone; in both cases it must end. Thread-safe.
+// What a task asks of the coordinator (TaskService); the implementation writes the task's identity
+// into each request. Calls block and outlast a restart of the coordinator: they are repeated, which
+// is safe for each of them. All return Aborted when the task is fenced and NotFound when its job is
+// gone; in both cases it must end. Thread-safe.
 class CoordinatorClient {
  public:
   virtual ~CoordinatorClient() = default;

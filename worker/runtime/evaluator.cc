@@ -42,9 +42,8 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const v1::Evaluatio
   options.slot = slot;
   options.slots = slots;
   options.max_examples = static_cast<int64_t>(spec.max_examples());
-  const int64_t evaluated = options.max_examples == 0
-                                ? split.held_out
-                                : std::min(split.held_out, options.max_examples);
+  const int64_t evaluated =
+      options.max_examples == 0 ? split.held_out : std::min(split.held_out, options.max_examples);
   if (metric == "auc" && evaluated > kMaxScoreBytes / kScoreBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "evaluation.metric is \"auc\", whose scores of ", evaluated, " examples take ",
@@ -63,8 +62,7 @@ Evaluator::Evaluator(std::string metric, const EvaluationShare& share, bool any,
       any_(any),
       dataset_(dataset),
       model_(model),
-      plan_(EvaluationPlan(model.description().units,
-                           !model.description().sparse_tables.empty())),
+      plan_(EvaluationPlan(model.description().units, !model.description().sparse_tables.empty())),
       micro_batch_(model.NewMicroBatch()) {}
 
 absl::Status Evaluator::Evaluate(uint64_t clock, Strategy& strategy,
@@ -85,8 +83,8 @@ absl::Status Evaluator::Evaluate(uint64_t clock, Strategy& strategy,
     MUSTER_RETURN_IF_ERROR(AddResults(report));
   }
   if (!std::isfinite(report.loss_sum())) {
-    return absl::OutOfRangeError(absl::StrCat("diverged at step ", clock,
-                                              ": the held-out loss is ", report.loss_sum(),
+    return absl::OutOfRangeError(absl::StrCat("diverged at step ", clock, ": the held-out loss is ",
+                                              report.loss_sum(),
                                               "; lower the learning rate or clip the gradient"));
   }
   return absl::OkStatus();

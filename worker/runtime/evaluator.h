@@ -23,15 +23,17 @@ class EvaluationSpec;
 class ReportEvaluationRequest;
 }  // namespace v1
 
-// Runs one slot's share of an evaluation: forward passes over its held-out examples, with the parameters and rows of
-// one clock. Sums, scores or bins of all slots are combined by the coordinator. Used by the trainer's thread.
+// Runs one slot's share of an evaluation: forward passes over its held-out examples, with the
+// parameters and rows of one clock. Sums, scores or bins of all slots are combined by the
+// coordinator. Used by the trainer's thread.
 class Evaluator {
  public:
-  // Scores and labels of all slots, gathered for an exact AUC, take at most this; it is also what a message may hold.
+  // Scores and labels of all slots, gathered for an exact AUC, take at most this; it is also what a
+  // message may hold.
   static constexpr int64_t kMaxScoreBytes = (int64_t{64} << 20) - 4096;
 
-  // What is lent must outlive the evaluator. InvalidArgument: the metric is not known, or (auc) would gather more
-  // than kMaxScoreBytes.
+  // What is lent must outlive the evaluator. InvalidArgument: the metric is not known, or (auc)
+  // would gather more than kMaxScoreBytes.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const v1::EvaluationSpec& spec,
                                                            const Split& split, int64_t slot,
                                                            int64_t slots, const Dataset& dataset,
@@ -40,8 +42,9 @@ class Evaluator {
   // Whether there is anything to evaluate, on any slot.
   bool any() const { return any_; }
 
-  // Evaluates at the clock of the strategy's last BeginStep and fills all of `report` but the task. OutOfRange: the
-  // loss is not finite. InvalidArgument: the metric needs scores, which the model does not give. Otherwise errors of the data and of the strategy.
+  // Evaluates at the clock of the strategy's last BeginStep and fills all of `report` but the task.
+  // OutOfRange: the loss is not finite. InvalidArgument: the metric needs scores, which the model
+  // does not give. Otherwise errors of the data and of the strategy.
   absl::Status Evaluate(uint64_t clock, Strategy& strategy, v1::ReportEvaluationRequest& report);
 
  private:

@@ -9,8 +9,8 @@
 
 namespace muster {
 
-// Whole messages over a stream socket between a daemon and its task: u64 length, little-endian, then the bytes. Blocks.
-// Unavailable: the other side has closed.
+// Whole messages over a stream socket between a daemon and its task: u64 length, little-endian,
+// then the bytes. Blocks. Unavailable: the other side has closed.
 absl::Status WriteFrame(int socket, absl::string_view message);
 
 // DataLoss: the other side ended within a message, or announced one above `max_bytes`.

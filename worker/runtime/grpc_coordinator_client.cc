@@ -67,10 +67,9 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
     request.set_min_version(min_version);
     request.set_wait_ms(absl::ToInt64Milliseconds(wait));
     v1::ShardMap map;
-    MUSTER_RETURN_IF_ERROR(
-        Attempt(options_.call_timeout + wait, [&](grpc::ClientContext& context) {
-          return stub_->GetShardMap(&context, request, &map);
-        }));
+    MUSTER_RETURN_IF_ERROR(Attempt(options_.call_timeout + wait, [&](grpc::ClientContext& context) {
+      return stub_->GetShardMap(&context, request, &map);
+    }));
     return map;
   }
 
@@ -99,8 +98,8 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
         return status;
       }
       if (absl::IsUnavailable(status) && !std::exchange(away, true)) {
-        log_(absl::StrCat("coordinator ", address_, " is away, ", what, " waits for it: ",
-                          status.message()));
+        log_(absl::StrCat("coordinator ", address_, " is away, ", what,
+                          " waits for it: ", status.message()));
       }
       if (!waiter_.Wait(backoff.Next())) return status;
     }

@@ -17,15 +17,16 @@ class TaskIdentity;
 }  // namespace v1
 
 struct GrpcCoordinatorClientOptions {
-  // Of one attempt. Parked calls are repeated when it passes, so it only bounds how long a dead peer goes unnoticed.
+  // Of one attempt. Parked calls are repeated when it passes, so it only bounds how long a dead
+  // peer goes unnoticed.
   absl::Duration call_timeout = absl::Seconds(10);
   absl::Duration parked_timeout = absl::Seconds(60);
   BackoffOptions backoff;
 };
 
-// TaskService over gRPC at `address`. Blocking calls are repeated while the coordinator is unreachable, until `waiter`
-// is stopped (then: the last attempt's status). `log` hears when the coordinator goes away and when it is back.
-// `waiter` outlives the client.
+// TaskService over gRPC at `address`. Blocking calls are repeated while the coordinator is
+// unreachable, until `waiter` is stopped (then: the last attempt's status). `log` hears when the
+// coordinator goes away and when it is back. `waiter` outlives the client.
 std::unique_ptr<CoordinatorClient> MakeGrpcCoordinatorClient(
     const std::string& address, const v1::TaskIdentity& task,
     const GrpcCoordinatorClientOptions& options, Waiter& waiter,

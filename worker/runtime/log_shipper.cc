@@ -13,6 +13,7 @@ namespace muster {
 namespace {
 
 constexpr absl::Duration kAppendTimeout = absl::Seconds(5);
+constexpr absl::Duration kPauseAfterFailure = absl::Milliseconds(50);
 
 class GrpcLogSink final : public LogSink {
  public:
@@ -40,7 +41,11 @@ std::string ValidUtf8(absl::string_view text) {
   valid.reserve(text.size());
   for (size_t i = 0; i < text.size();) {
     const unsigned char lead = text[i];
-    size_t length = lead < 0x80 ? 1 : lead >> 5 == 0x6 ? 2 : lead >> 4 == 0xe ? 3 : lead >> 3 == 0x1e ? 4 : 0;
+    size_t length = lead < 0x80         ? 1
+                    : lead >> 5 == 0x6  ? 2
+                    : lead >> 4 == 0xe  ? 3
+                    : lead >> 3 == 0x1e ? 4
+                                        : 0;
     bool good = length > 0 && i + length <= text.size();
     for (size_t k = 1; good && k < length; ++k) good = (text[i + k] & 0xc0) == 0x80;
     if (good) {
@@ -87,20 +92,12 @@ void LogShipper::Add(const std::string& job_id, uint32_t slot, absl::string_view
 }
 
 void LogShipper::DropOldestLocked() {
-  while (bytes_ > options_.max_bytes && chunks_.size() > 1) {
-    const size_t oldest = sending_ ? 1 : 0;
-    if (oldest + 1 >= chunks_.size()) return;
-    Chunk& dropped = chunks_[oldest];
-    const std::string note =
-        absl::StrCat("[", dropped.text.size(), " bytes of output were dropped here]\n");
-    if (dropped.text.size() <= 2 * note.size()) {
-      // A note of what was dropped before, or nearly nothing.
-      bytes_ -= dropped.text.size();
-      chunks_.erase(chunks_.begin() + oldest);
-      continue;
-    }
-    bytes_ -= dropped.text.size() - note.size();
-    dropped.text = note;
+  const size_t oldest = sending_ ? 1 : 0;
+  while (bytes_ > options_.max_bytes && chunks_.size() > oldest + 1) {
+    const Chunk& chunk = chunks_[oldest];
+    bytes_ -= chunk.text.size();
+    dropped_[{chunk.job_id, chunk.slot}] += chunk.text.size();
+    chunks_.erase(chunks_.begin() + oldest);
   }
 }
 
@@ -114,15 +111,14 @@ bool LogShipper::Flush(absl::Duration timeout) {
 }
 
 void LogShipper::Run() {
-  auto wanted = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || !chunks_.empty();
-  };
-  auto hurried = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || flushing_ > 0;
-  };
+  auto wanted = [this]()
+                    ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !chunks_.empty(); };
+  auto hurried = [this]()
+                     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || flushing_ > 0; };
   absl::Duration wait = options_.gather;
   while (true) {
     Chunk chunk;
+    size_t dropped = 0;
     {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(&wanted));
@@ -130,18 +126,27 @@ void LogShipper::Run() {
       if (stopping_) return;
       sending_ = true;
       chunk = chunks_.front();
+      if (auto it = dropped_.find({chunk.job_id, chunk.slot}); it != dropped_.end()) {
+        dropped = it->second;
+      }
     }
-    const absl::Status sent = sink_.Append(chunk.job_id, chunk.slot, chunk.text);
+    const std::string note =
+        dropped == 0 ? "" : absl::StrCat("[", dropped, " bytes of output were dropped here]\n");
+    const absl::Status sent = sink_.Append(chunk.job_id, chunk.slot, note + chunk.text);
     absl::MutexLock lock(&mutex_);
     sending_ = false;
     if (sent.ok() || absl::IsNotFound(sent)) {
       bytes_ -= chunk.text.size();
       chunks_.pop_front();
+      // More may have been dropped meanwhile, behind this chunk.
+      if (dropped > 0 && (dropped_[{chunk.job_id, chunk.slot}] -= dropped) == 0) {
+        dropped_.erase({chunk.job_id, chunk.slot});
+      }
       wait = options_.gather;
     } else {
       wait = options_.retry_after;
       // Also while someone waits in Flush: a coordinator that is away is not asked in a tight loop.
-      mutex_.AwaitWithTimeout(absl::Condition(&stopping_), absl::Milliseconds(50));
+      mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kPauseAfterFailure);
     }
   }
 }

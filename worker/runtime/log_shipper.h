@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -20,14 +22,16 @@ class LogSink {
  public:
   virtual ~LogSink() = default;
   // NotFound: the job is gone, the text may be dropped. Any other error: try again later.
-  virtual absl::Status Append(const std::string& job_id, uint32_t slot, const std::string& text) = 0;
+  virtual absl::Status Append(const std::string& job_id, uint32_t slot,
+                              const std::string& text) = 0;
 };
 
 // Over gRPC to the coordinator at `address`.
 std::unique_ptr<LogSink> MakeGrpcLogSink(const std::string& address);
 
 struct LogShipperOptions {
-  // Text held while the coordinator is away; beyond it the oldest is dropped, and a line says how much.
+  // Text held while the coordinator is away; beyond it the oldest is dropped, and a line says how
+  // much.
   size_t max_bytes = 4 << 20;
   // Of one call.
   size_t max_chunk_bytes = 256 << 10;
@@ -36,8 +40,8 @@ struct LogShipperOptions {
   absl::Duration retry_after = absl::Seconds(1);
 };
 
-// Sends tasks' output on in order, on a thread of its own, so that it outlives the tasks. Never blocks those who add.
-// Thread-safe.
+// Sends tasks' output on in order, on a thread of its own, so that it outlives the tasks. Never
+// blocks those who add. Thread-safe.
 class LogShipper {
  public:
   // `sink` outlives the shipper.
@@ -69,6 +73,8 @@ class LogShipper {
   int flushing_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<Chunk> chunks_ ABSL_GUARDED_BY(mutex_);
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Bytes lost by (job, slot) that no line has told of yet.
+  std::map<std::pair<std::string, uint32_t>, size_t> dropped_ ABSL_GUARDED_BY(mutex_);
   // The first chunk is being sent: it must stay as it is.
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

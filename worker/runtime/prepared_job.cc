@@ -27,8 +27,7 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec) {
   MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), info));
   MUSTER_ASSIGN_OR_RETURN(job.total_steps,
                           TotalSteps(spec.stop(), job.split.training, spec.batch_size()));
-  v1::TablesSchema schema =
-      MakeTablesSchema(job.model->description(), spec, job.total_steps);
+  v1::TablesSchema schema = MakeTablesSchema(job.model->description(), spec, job.total_steps);
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   job.schema = std::make_unique<const v1::TablesSchema>(std::move(schema));
   return job;

@@ -30,8 +30,9 @@ struct PreparedJob {
   std::unique_ptr<const v1::TablesSchema> schema;
 };
 
-// Opens the data (reading all of it once) and makes the model. Errors name the field or file, its value and what would
-// be right: those of OpenDataset, SplitExamples, CreateModel, TotalSteps and ValidateSchema.
+// Opens the data (reading all of it once) and makes the model. Errors name the field or file, its
+// value and what would be right: those of OpenDataset, SplitExamples, CreateModel, TotalSteps and
+// ValidateSchema.
 absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec);
 
 }  // namespace muster

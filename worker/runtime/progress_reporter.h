@@ -27,8 +27,8 @@ struct StepReport {
   double training_seconds = 0;
 };
 
-// Tells the coordinator of progress, at most once per interval and never on the trainer's thread. What could not be
-// told is added to the next report. Thread-safe.
+// Tells the coordinator of progress, at most once per interval and never on the trainer's thread.
+// What could not be told is added to the next report. Thread-safe.
 class ProgressReporter {
  public:
   // `coordinator` outlives the reporter.

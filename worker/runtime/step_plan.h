@@ -17,7 +17,8 @@ struct StepAction {
     kLookUpRows,
     // Waits for the unit's parameters and runs it.
     kForward,
-    // Looks at the loss before anything of the step leaves this slot, and makes zeroed gradients ready.
+    // Looks at the loss before anything of the step leaves this slot, and makes zeroed gradients
+    // ready.
     kBeginBackward,
     kBackward,
     // The unit's gradients are sent while earlier units still compute.
@@ -34,9 +35,9 @@ struct StepAction {
   }
 };
 
-// What one training step of a model of `units` layer units consists of, in order. Rows are asked for right after the
-// batch is known, so that they travel beside the dense parameters; `has_rows` leaves them out for models without
-// sparse tables. A pure function; the trainer executes it.
+// What one training step of a model of `units` layer units consists of, in order. Rows are asked
+// for right after the batch is known, so that they travel beside the dense parameters; `has_rows`
+// leaves them out for models without sparse tables. A pure function; the trainer executes it.
 std::vector<StepAction> TrainingStepPlan(int units, bool has_rows);
 
 // One forward pass over a batch, at the clock of the last kBeginStep.

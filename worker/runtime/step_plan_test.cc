@@ -10,15 +10,14 @@ using ::testing::ElementsAre;
 using Kind = StepAction::Kind;
 
 TEST(StepPlanTest, GradientsLeaveWhileEarlierUnitsStillCompute) {
-  EXPECT_THAT(
-      TrainingStepPlan(2, true),
-      ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
-                  StepAction{Kind::kPrefetchRows}, StepAction{Kind::kLookUpRows},
-                  StepAction{Kind::kForward, 0}, StepAction{Kind::kForward, 1},
-                  StepAction{Kind::kBeginBackward}, StepAction{Kind::kBackward, 1},
-                  StepAction{Kind::kSendGradients, 1}, StepAction{Kind::kBackward, 0},
-                  StepAction{Kind::kSendGradients, 0}, StepAction{Kind::kPushRows},
-                  StepAction{Kind::kEndStep}));
+  EXPECT_THAT(TrainingStepPlan(2, true),
+              ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
+                          StepAction{Kind::kPrefetchRows}, StepAction{Kind::kLookUpRows},
+                          StepAction{Kind::kForward, 0}, StepAction{Kind::kForward, 1},
+                          StepAction{Kind::kBeginBackward}, StepAction{Kind::kBackward, 1},
+                          StepAction{Kind::kSendGradients, 1}, StepAction{Kind::kBackward, 0},
+                          StepAction{Kind::kSendGradients, 0}, StepAction{Kind::kPushRows},
+                          StepAction{Kind::kEndStep}));
 }
 
 TEST(StepPlanTest, ModelsWithoutTablesMoveNoRows) {

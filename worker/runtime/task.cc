@@ -17,8 +17,8 @@ namespace muster {
 namespace {
 
 absl::Status CheckRoads(const v1::UpdateSpec& update) {
-  for (auto [field, road] : {std::pair<absl::string_view, int>{"dense", update.dense()},
-                             {"sparse", update.sparse()}}) {
+  for (auto [field, road] :
+       {std::pair<absl::string_view, int>{"dense", update.dense()}, {"sparse", update.sparse()}}) {
     if (road == v1::UpdateSpec::ALL_REDUCE) {
       return absl::UnimplementedError(absl::StrCat(
           "update.", field, " is ALL_REDUCE; this release trains through PARAMETER_SERVER"));
@@ -43,9 +43,9 @@ absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& depende
   MUSTER_RETURN_IF_ERROR(CheckRoads(order.spec().update()));
   SetComputeThreads(std::max<int>(1, order.spec().threads_per_worker()));
   MUSTER_ASSIGN_OR_RETURN(const PreparedJob job, PrepareJob(order.spec()));
-  dependencies.log(absl::StrCat(
-      "slot ", order.slot(), ": ", job.split.training, " examples to train on, ",
-      job.split.held_out, " held out, ", job.total_steps, " steps"));
+  dependencies.log(absl::StrCat("slot ", order.slot(), ": ", job.split.training,
+                                " examples to train on, ", job.split.held_out, " held out, ",
+                                job.total_steps, " steps"));
   MUSTER_RETURN_IF_ERROR(MeetOthers(job, *dependencies.coordinator));
 
   ShardRouterDependencies routing;

@@ -22,9 +22,10 @@ struct TaskDependencies {
   std::function<void(absl::string_view)> log;
 };
 
-// One slot of a job from its order to its end: opens the data, meets the other slots, trains on the servers of the
-// order. Blocks; computes on the calling thread (and its OpenMP team). Errors: those of PrepareJob, of the rendezvous
-// and of Trainer::Run; Unimplemented: the job asks for a road that this release has not.
+// One slot of a job from its order to its end: opens the data, meets the other slots, trains on the
+// servers of the order. Blocks; computes on the calling thread (and its OpenMP team). Errors: those
+// of PrepareJob, of the rendezvous and of Trainer::Run; Unimplemented: the job asks for a road that
+// this release has not.
 absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& dependencies);
 
 }  // namespace muster

@@ -25,7 +25,8 @@ namespace {
 
 constexpr int kOrphaned = 3;
 
-// Nothing a task holds is worth keeping without its daemon: servers have every contribution that was acknowledged.
+// Nothing a task holds is worth keeping without its daemon: servers have every contribution that
+// was acknowledged.
 void EndWithSocket(int socket) {
   pollfd poll_for = {.fd = socket, .events = POLLRDHUP, .revents = 0};
   while (true) {

@@ -21,9 +21,11 @@ class TaskOrder;
 class TaskReport;
 }  // namespace v1
 
-// How a task's process is started and what is told of it. Callbacks run on the process's own thread, one at a time.
+// How a task's process is started and what is told of it. Callbacks run on the process's own
+// thread, one at a time.
 struct TaskProcessOptions {
-  // Program and arguments. The child finds its control socket at descriptor 3; standard input is empty.
+  // Program and arguments. The child finds its control socket at descriptor 3; standard input is
+  // empty.
   std::string program = "/proc/self/exe";
   std::vector<std::string> arguments;
   // Added to the daemon's environment, as NAME=value.
@@ -39,9 +41,10 @@ inline constexpr char kTaskFlag[] = "--run-task";
 // Descriptor of the control socket in the child.
 inline constexpr int kControlDescriptor = 3;
 
-// A child process that runs one task. Started by posix_spawn, never by bare fork: the daemon has many threads. It
-// inherits three standard descriptors and the control socket, nothing else; it reads its order from the socket, and
-// ends when the socket closes, so that it never outlives its daemon. Thread-safe.
+// A child process that runs one task. Started by posix_spawn, never by bare fork: the daemon has
+// many threads. It inherits three standard descriptors and the control socket, nothing else; it
+// reads its order from the socket, and ends when the socket closes, so that it never outlives its
+// daemon. Thread-safe.
 class TaskProcess {
  public:
   // Internal: no process could be started (says why).
@@ -53,7 +56,8 @@ class TaskProcess {
   TaskProcess(const TaskProcess&) = delete;
   TaskProcess& operator=(const TaskProcess&) = delete;
 
-  // Kills the process; `ended` follows. A task keeps nothing that would need care. Idempotent, does not block.
+  // Kills the process; `ended` follows. A task keeps nothing that would need care. Idempotent, does
+  // not block.
   void Kill();
 
   pid_t pid() const { return pid_; }

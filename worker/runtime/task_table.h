@@ -34,9 +34,10 @@ class RunningTask {
 using TaskStarter = std::function<absl::StatusOr<std::unique_ptr<RunningTask>>(
     const v1::TaskOrder& order, std::function<void(const v1::TaskReport&)> ended)>;
 
-// The tasks of a worker daemon, kept as the coordinator orders: starts what is missing, stops what is no longer
-// ordered, and reports each task until it is forgotten. A task that ended is not started again, as only the
-// coordinator decides what follows; it then orders a higher incarnation. Thread-safe.
+// The tasks of a worker daemon, kept as the coordinator orders: starts what is missing, stops what
+// is no longer ordered, and reports each task until it is forgotten. A task that ended is not
+// started again, as only the coordinator decides what follows; it then orders a higher incarnation.
+// Thread-safe.
 class TaskTable {
  public:
   // `changed` is called, without locks, when a task ended.
@@ -47,7 +48,8 @@ class TaskTable {
   // Makes the tasks be those of the orders. Not to be called by two threads at once.
   void Reconcile(const v1::HeartbeatReply& orders);
 
-  // Adds every task's state to a heartbeat. One that is being stopped counts as running until it is gone.
+  // Adds every task's state to a heartbeat. One that is being stopped counts as running until it is
+  // gone.
   void Report(v1::HeartbeatRequest& heartbeat) const;
 
   // Tasks that run, those being stopped included.

@@ -23,7 +23,8 @@ absl::Status Diverged(uint64_t clock, absl::string_view what) {
                                             "; lower the learning rate or clip the gradient"));
 }
 
-// A product with zero is zero, unless the factor is infinite or no number; the sum keeps that, and needs no branch.
+// A product with zero is zero, unless the factor is infinite or no number; the sum keeps that, and
+// needs no branch.
 bool AllFinite(absl::Span<const float> values) {
   float sum = 0;
   for (float value : values) sum += value * 0.0f;
@@ -34,8 +35,7 @@ bool AllFinite(absl::Span<const float> values) {
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const v1::JobSpec& spec,
                                                          const TrainerOptions& options,
-                                                         const PreparedJob& job,
-                                                         Strategy& strategy,
+                                                         const PreparedJob& job, Strategy& strategy,
                                                          CoordinatorClient& coordinator,
                                                          const Clock& clock) {
   std::unique_ptr<const Sampler> sampler;
@@ -47,10 +47,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const v1::JobSpec& spec
     sampling.training_examples = job.split.training;
     MUSTER_ASSIGN_OR_RETURN(sampler, Sampler::Create(sampling));
   }
-  MUSTER_ASSIGN_OR_RETURN(
-      std::unique_ptr<Evaluator> evaluator,
-      Evaluator::Create(spec.evaluation(), job.split, options.slot, spec.workers(), *job.dataset,
-                        *job.model));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Evaluator> evaluator,
+                          Evaluator::Create(spec.evaluation(), job.split, options.slot,
+                                            spec.workers(), *job.dataset, *job.model));
   return std::unique_ptr<Trainer>(new Trainer(spec, options, job, std::move(sampler),
                                               std::move(evaluator), strategy, coordinator, clock));
 }
@@ -75,8 +74,8 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
 
 absl::Status Trainer::Run() {
   MUSTER_ASSIGN_OR_RETURN(uint64_t clock, strategy_.Start());
-  options_.log(absl::StrCat("slot ", options_.slot, " starts at step ", clock, " of ",
-                            job_.total_steps));
+  options_.log(
+      absl::StrCat("slot ", options_.slot, " starts at step ", clock, " of ", job_.total_steps));
   std::unique_ptr<Prefetcher> prefetcher;
   if (clock < job_.total_steps) {
     PrefetcherOptions prefetching;
@@ -205,9 +204,9 @@ absl::Status Trainer::CheckGradients(int unit, uint64_t clock) const {
 absl::Status Trainer::CheckRowGradients(uint64_t clock) const {
   for (size_t table = 0; table < micro_batch_->sparse.size(); ++table) {
     if (AllFinite(micro_batch_->sparse[table].gradients)) continue;
-    return Diverged(clock, absl::StrCat("a row gradient of table ",
-                                        job_.model->description().sparse_tables[table].name,
-                                        " is not finite"));
+    return Diverged(
+        clock, absl::StrCat("a row gradient of table ",
+                            job_.model->description().sparse_tables[table].name, " is not finite"));
   }
   return absl::OkStatus();
 }

@@ -36,22 +36,23 @@ struct TrainerOptions {
   std::function<void(absl::string_view)> log = [](absl::string_view) {};
 };
 
-// One slot's training: executes the step's action list clock after clock. At a clock where a checkpoint or an
-// evaluation is due, all slots take part before any of them goes on, also under SSP and ASP: a cut waits for all, and
-// so does the answer to an evaluation. A slot that is taken over begins at such a clock with the same again.
+// One slot's training: executes the step's action list clock after clock. At a clock where a
+// checkpoint or an evaluation is due, all slots take part before any of them goes on, also under
+// SSP and ASP: a cut waits for all, and so does the answer to an evaluation. A slot that is taken
+// over begins at such a clock with the same again.
 class Trainer {
  public:
-  // What is lent must outlive the trainer. InvalidArgument: batch size, slots or metric do not fit (names the field).
+  // What is lent must outlive the trainer. InvalidArgument: batch size, slots or metric do not fit
+  // (names the field).
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const v1::JobSpec& spec,
                                                          const TrainerOptions& options,
-                                                         const PreparedJob& job,
-                                                         Strategy& strategy,
+                                                         const PreparedJob& job, Strategy& strategy,
                                                          CoordinatorClient& coordinator,
                                                          const Clock& clock);
 
-  // Trains to the end: the last step, or the evaluation that reached the target. OutOfRange: the loss or a gradient
-  // became infinite or no number; nothing of that step was closed. Aborted, NotFound: the task must end. Otherwise
-  // errors of the data, the model and the strategy.
+  // Trains to the end: the last step, or the evaluation that reached the target. OutOfRange: the
+  // loss or a gradient became infinite or no number; nothing of that step was closed. Aborted,
+  // NotFound: the task must end. Otherwise errors of the data, the model and the strategy.
   absl::Status Run();
 
  private:

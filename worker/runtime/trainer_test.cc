@@ -211,6 +211,7 @@ TEST_F(TrainerTest, AJobThatOnlyEvaluatesKeepsNothing) {
   v1::JobSpec spec = MlpSpec();
   spec.mutable_data()->set_holdout(1);
   spec.clear_stop();
+  spec.mutable_stop()->set_evaluate_only(true);
   ASSERT_EQ(Run(spec), absl::OkStatus());
   EXPECT_THAT(EvaluatedClocks(), ElementsAre(0));
   EXPECT_EQ(coordinator_.evaluations()[0].examples(), 600);

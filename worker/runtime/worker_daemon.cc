@@ -30,7 +30,8 @@ TaskStarter ProcessTaskStarter(const std::string& coordinator_address, LogShippe
     reachable.set_coordinator_address(coordinator_address);
     TaskProcessOptions options;
     options.arguments = {kTaskFlag};
-    // Matrix products start this many threads; spinning ones would starve the other tasks of the machine.
+    // Matrix products start this many threads; spinning ones would starve the other tasks of the
+    // machine.
     options.environment = {
         absl::StrCat("OMP_NUM_THREADS=", std::max(1u, order.spec().threads_per_worker())),
         "OMP_WAIT_POLICY=passive"};
@@ -58,7 +59,7 @@ WorkerDaemon::WorkerDaemon(ClusterClient& cluster, TaskStarter start, WorkerDaem
       started_(metrics_.AddCounter("muster_worker_tasks_started_total",
                                    "Tasks that this worker has started.")),
       ended_(metrics_.AddCounter("muster_worker_tasks_ended_total",
-                                "Tasks of this worker that ended, for whatever reason.")),
+                                 "Tasks of this worker that ended, for whatever reason.")),
       tasks_(
           [this, start = std::move(start)](const v1::TaskOrder& order,
                                            std::function<void(const v1::TaskReport&)> ended) {
@@ -98,8 +99,8 @@ MembershipCallbacks WorkerDaemon::Callbacks() {
     options_.log(absl::StrCat("joined the cluster as incarnation ", incarnation));
   };
   callbacks.lease_lost = [this](const absl::Status& status) {
-    options_.log(absl::StrCat("no longer a member, joining again; tasks go on: ",
-                              status.message()));
+    options_.log(
+        absl::StrCat("no longer a member, joining again; tasks go on: ", status.message()));
   };
   callbacks.trouble = [this](const absl::Status& status) { options_.log(status.message()); };
   callbacks.refused = options_.refused;

@@ -18,8 +18,8 @@
 
 namespace muster {
 
-// Starts tasks as child processes of this binary; their output goes to `logs`. Tasks reach the coordinator at the
-// address under which their daemon does.
+// Starts tasks as child processes of this binary; their output goes to `logs`. Tasks reach the
+// coordinator at the address under which their daemon does.
 TaskStarter ProcessTaskStarter(const std::string& coordinator_address, LogShipper& logs);
 
 struct WorkerDaemonOptions {
@@ -30,8 +30,8 @@ struct WorkerDaemonOptions {
   std::function<void(const absl::Status&)> refused;
 };
 
-// A member of the cluster that offers slots: runs what the coordinator orders, reports what became of it. Tasks go on
-// while the coordinator is away, as only new orders end them. Thread-safe.
+// A member of the cluster that offers slots: runs what the coordinator orders, reports what became
+// of it. Tasks go on while the coordinator is away, as only new orders end them. Thread-safe.
 class WorkerDaemon {
  public:
   // Joins at once. All that is lent outlives the daemon.
@@ -40,7 +40,8 @@ class WorkerDaemon {
   // Stops.
   ~WorkerDaemon();
 
-  // Kills all tasks and leaves the cluster, within `timeout` as far as the coordinator answers. Idempotent.
+  // Kills all tasks and leaves the cluster, within `timeout` as far as the coordinator answers.
+  // Idempotent.
   void Stop(absl::Duration timeout);
 
  private:

@@ -1,4 +1,5 @@
-// muster-worker: the worker daemon. Offers slots, and runs each task in a child process of the same binary.
+// muster-worker: the worker daemon. Offers slots, and runs each task in a child process of the same
+// binary.
 
 #include <unistd.h>
 
@@ -95,8 +96,8 @@ DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
   gethostname(host, sizeof(host) - 1);
   DaemonIdentity identity;
   identity.kind = DaemonIdentity::Kind::kWorker;
-  identity.id = flags.id.empty() ? absl::StrCat(host, listening.substr(listening.rfind(':')))
-                                 : flags.id;
+  identity.id =
+      flags.id.empty() ? absl::StrCat(host, listening.substr(listening.rfind(':'))) : flags.id;
   identity.process_nonce = RandomBits();
   identity.address = listening;
   identity.slots =

@@ -13,8 +13,8 @@
 
 namespace muster {
 
-// A flat f32 buffer, zeroed, aligned for vector code; large ones are backed by 2 MiB pages where the system has them.
-// Its address never changes.
+// A flat f32 buffer, zeroed, aligned for vector code; large ones are backed by 2 MiB pages where
+// the system has them. Its address never changes.
 class Arena {
  public:
   explicit Arena(size_t floats);
@@ -36,11 +36,13 @@ std::vector<absl::Span<float>> TensorSpans(const DenseLayout& layout,
                                            absl::Span<const TensorSpec> tensors,
                                            absl::Span<float> flat);
 
-// Arenas of one size that go round: taken, read by others (such as a transport that still sends from them), and free
-// again when the last holder lets go. Thread-safe. Holders may outlive the pool.
+// Arenas of one size that go round: taken, read by others (such as a transport that still sends
+// from them), and free again when the last holder lets go. Thread-safe. Holders may outlive the
+// pool.
 class ArenaPool {
  public:
-  // At most `limit` arenas of `floats` each, allocated as they are first needed. REQUIRES: limit >= 1.
+  // At most `limit` arenas of `floats` each, allocated as they are first needed. REQUIRES: limit
+  // >= 1.
   ArenaPool(size_t floats, int limit);
 
   // An arena with unspecified content. Blocks while all are held.

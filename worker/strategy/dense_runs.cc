@@ -8,7 +8,8 @@ std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, in
                                                    uint64_t max_bytes) {
   std::vector<std::vector<DenseRun>> runs(units);
   for (uint32_t partition = 0; partition < layout.partitions(); ++partition) {
-    // The run that the next block may join; null where the partition's first block starts one anyway.
+    // The run that the next block may join; null where the partition's first block starts one
+    // anyway.
     DenseRun* open = nullptr;
     uint32_t open_unit = 0;
     for (uint32_t id : layout.partition_blocks(partition)) {

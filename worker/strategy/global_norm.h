@@ -10,13 +10,15 @@
 
 namespace muster {
 
-// The factor min(1, max_norm / norm) that brings a gradient's norm over all parameters down to `max_norm` (Pascanu,
-// Mikolov, Bengio, "On the difficulty of training recurrent neural networks", 2013, section 3.2).
+// The factor min(1, max_norm / norm) that brings a gradient's norm over all parameters down to
+// `max_norm` (Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks",
+// 2013, section 3.2).
 //
-// `partition_norms[p]` holds squared norms as partition p reports them: one per dense block, in order, then one per
-// sparse table. They are added in one order, whichever servers hold the partitions: dense blocks by their id in the
-// layout, then sparse tables, each over its partitions. OutOfRange: the norm is not finite. Internal: a partition
-// reported another number of norms than it has blocks and tables.
+// `partition_norms[p]` holds squared norms as partition p reports them: one per dense block, in
+// order, then one per sparse table. They are added in one order, whichever servers hold the
+// partitions: dense blocks by their id in the layout, then sparse tables, each over its partitions.
+// OutOfRange: the norm is not finite. Internal: a partition reported another number of norms than
+// it has blocks and tables.
 absl::StatusOr<double> ClippingScale(const DenseLayout& layout, size_t sparse_tables,
                                      absl::Span<const std::vector<double>> partition_norms,
                                      double max_norm);

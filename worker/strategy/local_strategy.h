@@ -20,9 +20,10 @@ namespace v1 {
 class TablesSchema;
 }  // namespace v1
 
-// Everything in this process: parameters, rows and optimizer, one worker, no servers. The plain form of what servers
-// do under BSP, and so the reference that the distributed strategies are compared with: a step divides the gradient
-// by its examples, clips it, and applies the optimizer once to every tensor and every row that was pushed.
+// Everything in this process: parameters, rows and optimizer, one worker, no servers. The plain
+// form of what servers do under BSP, and so the reference that the distributed strategies are
+// compared with: a step divides the gradient by its examples, clips it, and applies the optimizer
+// once to every tensor and every row that was pushed.
 class LocalStrategy final : public Strategy {
  public:
   // InvalidArgument: the schema is not valid.

@@ -95,7 +95,8 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
 
 absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
   MUSTER_ASSIGN_OR_RETURN(uint64_t closed, router_.Open());
-  // The task that held this slot before may have ended between its close and the clipping that all others wait for.
+  // The task that held this slot before may have ended between its close and the clipping that all
+  // others wait for.
   if (clips_ && closed > generation_start_) MUSTER_RETURN_IF_ERROR(ExchangeNorms(closed - 1));
   router_.set_closed(closed);
   return closed;
@@ -123,10 +124,9 @@ absl::Status ParameterServerStrategy::BeforeForward(int unit) {
   for (const DensePull& pull : dense_pulls_[unit]) {
     MUSTER_RETURN_IF_ERROR(router_.Wait(pull.operation));
     const ExchangeResult& result = pull.operation->result();
-    MUSTER_RETURN_IF_ERROR(
-        CheckLength(result.payload, pull.run->elements,
-                    absl::StrCat("a dense pull at clock ", clock_, " on partition ",
-                                 pull.run->partition)));
+    MUSTER_RETURN_IF_ERROR(CheckLength(
+        result.payload, pull.run->elements,
+        absl::StrCat("a dense pull at clock ", clock_, " on partition ", pull.run->partition)));
     ScatterRun(*pull.run, result.payload, arena_.values());
     dense_slowest_ = std::min<uint64_t>(dense_slowest_, result.reply->slowest_clock());
     counters_.bytes_pulled += result.payload.size();
@@ -166,10 +166,9 @@ absl::Status ParameterServerStrategy::LookUp(MicroBatch& micro_batch) {
     for (const RowsPull& pull : rows_pulls_[table]) {
       MUSTER_RETURN_IF_ERROR(router_.Wait(pull.operation));
       const ExchangeResult& result = pull.operation->result();
-      MUSTER_RETURN_IF_ERROR(
-          CheckLength(result.payload, pull.group.positions.size() * dim,
-                      absl::StrCat("a sparse pull at clock ", clock_, " on partition ",
-                                   pull.group.partition)));
+      MUSTER_RETURN_IF_ERROR(CheckLength(
+          result.payload, pull.group.positions.size() * dim,
+          absl::StrCat("a sparse pull at clock ", clock_, " on partition ", pull.group.partition)));
       ScatterRows(pull.group, result.payload, dim, absl::MakeSpan(rows.rows));
       rows_slowest_ = std::min<uint64_t>(rows_slowest_, result.reply->slowest_clock());
       counters_.bytes_pulled += result.payload.size();
@@ -253,8 +252,8 @@ absl::Status ParameterServerStrategy::ExchangeNorms(uint64_t clock) {
       v1::ExchangeRequest request = At(clock);
       v1::ClipExchange* clip = request.mutable_clip();
       if (scale != nullptr) clip->set_scale(*scale);
-      operations.push_back(router_.Send(partition, std::move(request), Payload(),
-                                        ShardRouter::Order::kFree));
+      operations.push_back(
+          router_.Send(partition, std::move(request), Payload(), ShardRouter::Order::kFree));
     }
   };
   send_all(nullptr);
@@ -265,8 +264,8 @@ absl::Status ParameterServerStrategy::ExchangeNorms(uint64_t clock) {
     std::vector<double>& values = norms.emplace_back(payload.size() / sizeof(double));
     if (payload.size() % sizeof(double) == 0) payload.CopyTo(values.data());
   }
-  MUSTER_ASSIGN_OR_RETURN(
-      double scale, ClippingScale(layout_, tables_.sparse.size(), norms, max_norm_));
+  MUSTER_ASSIGN_OR_RETURN(double scale,
+                          ClippingScale(layout_, tables_.sparse.size(), norms, max_norm_));
   send_all(&scale);
   for (const Handle& operation : operations) MUSTER_RETURN_IF_ERROR(router_.Wait(operation));
   return absl::OkStatus();
@@ -277,8 +276,8 @@ absl::StatusOr<std::vector<CutPiece>> ParameterServerStrategy::Cut(uint64_t cloc
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
     v1::ExchangeRequest request = At(clock);
     request.mutable_cut();
-    operations.push_back(router_.Send(partition, std::move(request), Payload(),
-                                      ShardRouter::Order::kFree));
+    operations.push_back(
+        router_.Send(partition, std::move(request), Payload(), ShardRouter::Order::kFree));
   }
   std::vector<CutPiece> pieces;
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {

@@ -22,16 +22,20 @@ class TablesSchema;
 class TaskOrder;
 }  // namespace v1
 
-// Parameters live on servers: pulls them unit by unit, pushes gradients as units finish, closes the clock.
+// Parameters live on servers: pulls them unit by unit, pushes gradients as units finish, closes the
+// clock.
 //
 //   BeginStep(c)      sends all dense pulls, first unit first
 //   BeforeForward(u)  waits for unit u's and copies them into the parameter arena
-//   GradientReady(u)  sends unit u's pushes: slices of the gradient arena, which is not written again before the
+//   GradientReady(u)  sends unit u's pushes: slices of the gradient arena, which is not written
+//   again before the
 //                     transport let go of it (the next step takes another one)
-//   EndStep           sends a close to every partition, waits until all is acknowledged; where the job clips by global
+//   EndStep           sends a close to every partition, waits until all is acknowledged; where the
+//   job clips by global
 //                     norm, slot 0 then combines the partitions' norms and hands out the scale
 //
-// Messages carry 1 to 4 MiB. BSP, SSP and ASP are all the same here: servers answer a pull when its clock is reached.
+// Messages carry 1 to 4 MiB. BSP, SSP and ASP are all the same here: servers answer a pull when its
+// clock is reached.
 class ParameterServerStrategy final : public Strategy {
  public:
   struct Options {
@@ -42,8 +46,9 @@ class ParameterServerStrategy final : public Strategy {
     int gradient_arenas = 3;
   };
 
-  // `schema` is the job's, as every slot makes it from the same specification and data. Options::router's slot and
-  // incarnation are taken from the order. InvalidArgument: the schema is not valid.
+  // `schema` is the job's, as every slot makes it from the same specification and data.
+  // Options::router's slot and incarnation are taken from the order. InvalidArgument: the schema is
+  // not valid.
   static absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> Create(
       const v1::TaskOrder& order, const v1::TablesSchema& schema, Options options,
       ShardRouterDependencies dependencies);

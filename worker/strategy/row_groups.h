@@ -9,7 +9,8 @@
 
 namespace muster {
 
-// What one message about rows of a sparse table covers: some of a micro-batch's keys, all of one partition.
+// What one message about rows of a sparse table covers: some of a micro-batch's keys, all of one
+// partition.
 struct RowGroup {
   uint32_t partition = 0;
   // Counts the groups of this partition, from 0.
@@ -18,8 +19,8 @@ struct RowGroup {
   std::vector<int32_t> positions;
 };
 
-// Deals distinct keys to partitions, at most `max_rows` to a group; in order of partition, then chunk. A pure
-// function of its arguments, so a repeated step makes the same messages.
+// Deals distinct keys to partitions, at most `max_rows` to a group; in order of partition, then
+// chunk. A pure function of its arguments, so a repeated step makes the same messages.
 std::vector<RowGroup> GroupRows(absl::Span<const uint64_t> keys, uint32_t partitions,
                                 int64_t max_rows);
 

@@ -64,8 +64,8 @@ TEST(RowGroupsTest, ScatterTakesPiecesThatEndAnywhere) {
   const std::byte* bytes = reinterpret_cast<const std::byte*>(values->data());
   for (size_t first = 0; first <= 24; ++first) {
     for (size_t second = first; second <= 24; ++second) {
-      Payload payload({{bytes, first}, {bytes + first, second - first}, {bytes + second, 24 - second}},
-                      values);
+      Payload payload(
+          {{bytes, first}, {bytes + first, second - first}, {bytes + second, 24 - second}}, values);
       std::vector<float> rows(9, 0);
       ScatterRows(group, payload, 3, absl::MakeSpan(rows));
       EXPECT_THAT(rows, ::testing::ElementsAre(4, 5, 6, 0, 0, 0, 1, 2, 3));

@@ -1,9 +1,9 @@
 #include "worker/strategy/shard_router.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/rpc_status.h"
@@ -15,10 +15,6 @@ namespace {
 
 // How soon a refusal that names no time is repeated.
 constexpr absl::Duration kDefaultRetryAfter = absl::Milliseconds(50);
-
-bool IsConnectionTrouble(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-}
 
 absl::string_view OperationName(const v1::ExchangeRequest& request) {
   switch (request.operation_case()) {
@@ -46,22 +42,21 @@ absl::string_view OperationName(const v1::ExchangeRequest& request) {
 
 ShardRouter::ShardRouter(const v1::OpenTablesRequest& tables, const v1::ShardMap& map,
                          const ShardRouterOptions& options, ShardRouterDependencies dependencies)
-    : tables_(std::make_unique<v1::OpenTablesRequest>(tables)),
+    : job_id_(tables.job_id()),
+      generation_(tables.generation()),
       options_(options),
       dependencies_(std::move(dependencies)),
-      initial_map_(std::make_unique<v1::ShardMap>(map)) {}
+      initial_map_(std::make_unique<v1::ShardMap>(map)),
+      connections_(tables, {.slot = options.slot, .open_timeout = options.open_timeout},
+                   dependencies_.make_client) {}
 
-ShardRouter::~ShardRouter() {
-  for (auto& [address, connection] : connections_) {
-    connection.client->Abort(absl::CancelledError("the task ends"));
-  }
-}
+ShardRouter::~ShardRouter() = default;
 
 absl::StatusOr<uint64_t> ShardRouter::Open() {
-  MUSTER_RETURN_IF_ERROR(TakeMap(*initial_map_));
+  MUSTER_RETURN_IF_ERROR(connections_.TakeMap(*initial_map_));
   MUSTER_RETURN_IF_ERROR(Reconnect());
   opened_ = true;
-  return *std::min_element(reported_closed_.begin(), reported_closed_.end());
+  return connections_.closed();
 }
 
 ShardRouter::Handle ShardRouter::Send(uint32_t partition, v1::ExchangeRequest request,
@@ -69,8 +64,8 @@ ShardRouter::Handle ShardRouter::Send(uint32_t partition, v1::ExchangeRequest re
   auto operation = std::make_shared<Operation>();
   operation->id_ = next_operation_++;
   operation->order_ = order;
-  request.set_job_id(tables_->job_id());
-  request.set_generation(tables_->generation());
+  request.set_job_id(job_id_);
+  request.set_generation(generation_);
   request.set_partition(partition);
   request.set_slot(options_.slot);
   request.set_incarnation(options_.incarnation);
@@ -90,16 +85,14 @@ ShardRouter::Handle ShardRouter::Send(uint32_t partition, v1::ExchangeRequest re
 }
 
 void ShardRouter::Transmit(Operation& operation) {
-  Connection& connection = connections_.at(addresses_[operation.request_->partition()]);
   operation.state_ = Operation::State::kInFlight;
-  operation.connection_ = connection.id;
-  connection.client->Call(
-      *operation.request_, operation.payload_,
-      [mailbox = mailbox_, id = operation.id_,
-       from = connection.id](absl::StatusOr<ExchangeResult> result) {
-        absl::MutexLock lock(&mailbox->mutex);
-        mailbox->arrivals.push_back({id, from, std::move(result)});
-      });
+  operation.connection_ =
+      connections_.Call(*operation.request_, operation.payload_,
+                        [mailbox = mailbox_, id = operation.id_](
+                            uint64_t connection, absl::StatusOr<ExchangeResult> result) {
+                          absl::MutexLock lock(&mailbox->mutex);
+                          mailbox->arrivals.push_back({id, connection, std::move(result)});
+                        });
 }
 
 absl::Status ShardRouter::Wait(const Handle& operation) {
@@ -122,8 +115,8 @@ absl::Status ShardRouter::WaitUntil(const std::function<bool()>& satisfied) {
     if (now >= log_at && !operations_.empty()) {
       dependencies_.log(absl::StrCat("slot ", options_.slot, " has waited ",
                                      absl::FormatDuration(now - log_at + options_.log_waits),
-                                     " for ", Describe(*operations_.begin()->second),
-                                     " and ", operations_.size() - 1, " more"));
+                                     " for ", Describe(*operations_.begin()->second), " and ",
+                                     operations_.size() - 1, " more"));
       log_at = now + options_.log_waits;
     }
     absl::Duration timeout = log_at - now;
@@ -182,10 +175,8 @@ absl::Status ShardRouter::Judge(Operation& operation) {
   const uint32_t partition = operation.request_->partition();
   const absl::Duration now = dependencies_.clock->Monotonic();
   if (IsConnectionTrouble(refusal)) {
-    Connection& connection = connections_.at(addresses_[partition]);
-    if (connection.id == operation.connection_ && !connection.broken) {
-      connection.broken = true;
-      dependencies_.log(absl::StrCat("connection to server ", addresses_[partition],
+    if (connections_.MarkBroken(partition, operation.connection_)) {
+      dependencies_.log(absl::StrCat("connection to server ", connections_.address(partition),
                                      " failed: ", refusal.message(), "; connecting again"));
     }
     return GiveUpAfterPatience(operation);
@@ -199,11 +190,16 @@ absl::Status ShardRouter::Judge(Operation& operation) {
     if (operation.order_ == Order::kLane && IsBehindAnother(operation)) return absl::OkStatus();
     if (!operation.rerouted_) {
       operation.rerouted_ = true;
-      const uint64_t version = map_version_;
+      const uint64_t version = connections_.map_version();
       absl::StatusOr<v1::ShardMap> map = dependencies_.newest_shard_map();
-      if (map.ok()) MUSTER_RETURN_IF_ERROR(TakeMap(*map));
-      if (map_version_ > version) return Reconnect();
+      if (map.ok()) MUSTER_RETURN_IF_ERROR(connections_.TakeMap(*map));
+      if (connections_.map_version() > version) return Reconnect();
     }
+  }
+  if (absl::IsNotFound(refusal)) {
+    // Dropped under us: by a later generation, or because the job has ended.
+    return absl::AbortedError(absl::StrCat(Describe(operation), ": ", refusal.message(),
+                                           "; the tables were open before, rejoin"));
   }
   return Annotate(refusal, Describe(operation));
 }
@@ -212,19 +208,16 @@ absl::Status ShardRouter::GiveUpAfterPatience(const Operation& operation) {
   const absl::Duration now = dependencies_.clock->Monotonic();
   if (trouble_since_ == absl::InfiniteDuration()) trouble_since_ = now;
   if (now - trouble_since_ <= options_.patience) return absl::OkStatus();
-  return Annotate(operation.refusal_,
-                  absl::StrCat(Describe(operation), " had no success for ",
-                               absl::FormatDuration(now - trouble_since_)));
+  return Annotate(operation.refusal_, absl::StrCat(Describe(operation), " had no success for ",
+                                                   absl::FormatDuration(now - trouble_since_)));
 }
 
 absl::Status ShardRouter::Repeat() {
-  bool broken = false;
-  for (const auto& [address, connection] : connections_) broken |= connection.broken;
-  if (broken) MUSTER_RETURN_IF_ERROR(Reconnect());
-  // In order of first sending, which is the order of each lane. A lane goes as a whole, once nothing of it is under
-  // way and the last refusal's time has come.
+  if (connections_.any_broken()) MUSTER_RETURN_IF_ERROR(Reconnect());
+  // In order of first sending, which is the order of each lane. A lane goes as a whole, once
+  // nothing of it is under way and the last refusal's time has come.
   const absl::Duration now = dependencies_.clock->Monotonic();
-  std::vector<bool> held(addresses_.size(), false);
+  std::vector<bool> held(connections_.partitions(), false);
   for (const auto& [id, operation] : operations_) {
     if (operation->order_ != Order::kLane) continue;
     if (operation->state_ == Operation::State::kInFlight || operation->not_before_ > now) {
@@ -245,136 +238,32 @@ absl::Status ShardRouter::Reconnect() {
   bool refresh = opened_;
   RetryOptions retry;
   retry.give_up_after = options_.patience;
-  absl::Status status = Retry(
-      retry, *dependencies_.clock, *dependencies_.waiter,
-      Philox(options_.slot, "reconnect", tables_->job_id()), [&]() -> absl::Status {
-        if (refresh) {
-          absl::StatusOr<v1::ShardMap> map = dependencies_.newest_shard_map();
-          if (absl::IsAborted(map.status()) || absl::IsNotFound(map.status())) {
-            final = map.status();
-            return absl::OkStatus();
-          }
-          if (map.ok()) MUSTER_RETURN_IF_ERROR(TakeMap(*map));
-        }
-        refresh = true;
-        absl::Status attempt = TryConnect();
-        if (attempt.ok() || IsConnectionTrouble(attempt)) return attempt;
-        final = attempt;
-        return absl::OkStatus();
-      });
+  absl::Status status =
+      Retry(retry, *dependencies_.clock, *dependencies_.waiter,
+            Philox(options_.slot, "reconnect", job_id_), [&]() -> absl::Status {
+              if (refresh) {
+                absl::StatusOr<v1::ShardMap> map = dependencies_.newest_shard_map();
+                if (absl::IsAborted(map.status()) || absl::IsNotFound(map.status())) {
+                  final = map.status();
+                  return absl::OkStatus();
+                }
+                if (map.ok()) MUSTER_RETURN_IF_ERROR(connections_.TakeMap(*map));
+              }
+              refresh = true;
+              std::vector<uint32_t> opened;
+              absl::Status attempt = connections_.Connect(closed_, opened);
+              SendAgain(opened);
+              if (attempt.ok() || IsConnectionTrouble(attempt)) return attempt;
+              final = attempt;
+              return absl::OkStatus();
+            });
   return final.ok() ? status : final;
 }
 
-absl::Status ShardRouter::TakeMap(const v1::ShardMap& map) {
-  if (!addresses_.empty() && map.version() <= map_version_) return absl::OkStatus();
-  const uint32_t partitions = tables_->schema().partitions();
-  std::vector<std::string> addresses(partitions);
-  std::vector<uint64_t> terms(partitions);
-  for (const v1::PartitionPlacement& placement : map.partitions()) {
-    if (placement.partition() >= partitions) continue;
-    for (const v1::Replica& replica : placement.replicas()) {
-      if (replica.role() != v1::Replica::PRIMARY) continue;
-      addresses[placement.partition()] = replica.address();
-      terms[placement.partition()] = replica.term();
-    }
-  }
-  for (uint32_t partition = 0; partition < partitions; ++partition) {
-    if (addresses[partition].empty()) {
-      return absl::InternalError(absl::StrCat("shard map ", map.version(), " of job ",
-                                              tables_->job_id(), " has no primary for partition ",
-                                              partition, " of ", partitions));
-    }
-  }
-  map_version_ = map.version();
-  addresses_ = std::move(addresses);
-  terms_ = std::move(terms);
-  reported_closed_.resize(partitions, 0);
-  return absl::OkStatus();
-}
-
-absl::Status ShardRouter::TryConnect() {
-  std::map<std::string, std::map<uint32_t, uint64_t>> wanted;
-  for (size_t i = 0; i < addresses_.size(); ++i) wanted[addresses_[i]][i] = terms_[i];
-  for (auto it = connections_.begin(); it != connections_.end();) {
-    if (wanted.count(it->first) == 0 || it->second.broken) {
-      it->second.client->Abort(absl::UnavailableError("the connection was replaced"));
-      it = connections_.erase(it);
-    } else {
-      ++it;
-    }
-  }
-  std::vector<Opening> openings;
-  for (const auto& [address, partitions] : wanted) {
-    auto [it, added] = connections_.try_emplace(address);
-    Connection& connection = it->second;
-    if (added) {
-      connection.id = next_connection_++;
-      connection.client = dependencies_.make_client(address);
-    }
-    if (connection.opened != partitions) openings.push_back({address, partitions, {}});
-  }
-  // Servers restore at the same time, not one after the other.
-  std::vector<std::thread> threads;
-  for (Opening& opening : openings) {
-    threads.emplace_back([this, &opening, client = connections_.at(opening.address).client.get()] {
-      opening.status = OpenOn(*client, opening);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  absl::Status first_error;
-  for (const Opening& opening : openings) {
-    Connection& connection = connections_.at(opening.address);
-    if (opening.status.ok()) {
-      connection.opened = opening.partitions;
-      for (auto [partition, closed] : opening.closed) reported_closed_[partition] = closed;
-      SendAgain(opening.partitions);
-      continue;
-    }
-    connection.broken = true;
-    // An error that repeating does not cure goes first.
-    if (first_error.ok() || (IsConnectionTrouble(first_error) && !IsConnectionTrouble(opening.status))) {
-      first_error = Annotate(opening.status, absl::StrCat("open tables on ", opening.address));
-    }
-  }
-  return first_error;
-}
-
-absl::Status ShardRouter::OpenOn(ParameterClient& client, Opening& opening) const {
-  v1::OpenTablesRequest request = *tables_;
-  request.set_shard_map_version(map_version_);
-  // A server that is opened again has held this generation before.
-  if (closed_ > 0) request.set_expect_state(true);
-  for (auto [partition, term] : opening.partitions) {
-    v1::PartitionTerm* entry = request.add_partitions();
-    entry->set_partition(partition);
-    entry->set_term(term);
-  }
-  MUSTER_ASSIGN_OR_RETURN(v1::OpenTablesReply reply,
-                          client.OpenTables(request, options_.open_timeout));
-  for (const v1::PartitionClocks& clocks : reply.partitions()) {
-    if (options_.slot >= static_cast<uint32_t>(clocks.closed_size())) continue;
-    opening.closed[clocks.partition()] = clocks.closed(options_.slot);
-  }
-  for (auto [partition, term] : opening.partitions) {
-    auto it = opening.closed.find(partition);
-    if (it == opening.closed.end()) {
-      return absl::InternalError(absl::StrCat("the reply lacks the clocks of slot ", options_.slot,
-                                              " on partition ", partition));
-    }
-    if (it->second < closed_) {
-      return absl::AbortedError(absl::StrCat(
-          "partition ", partition, " holds ", it->second, " closed clocks of slot ", options_.slot,
-          " where ", closed_, " were acknowledged: the server lost its state, and the job has to go "
-          "back to its last checkpoint"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-void ShardRouter::SendAgain(const std::map<uint32_t, uint64_t>& partitions) {
+void ShardRouter::SendAgain(const std::vector<uint32_t>& partitions) {
   for (auto it = answered_.begin(); it != answered_.end();) {
     Operation& operation = *it->second;
-    if (partitions.count(operation.request_->partition()) == 0) {
+    if (absl::c_count(partitions, operation.request_->partition()) == 0) {
       ++it;
       continue;
     }
@@ -388,7 +277,8 @@ void ShardRouter::SendAgain(const std::map<uint32_t, uint64_t>& partitions) {
 std::string ShardRouter::Describe(const Operation& operation) const {
   const v1::ExchangeRequest& request = *operation.request_;
   return absl::StrCat(OperationName(request), " at clock ", request.clock(), " on partition ",
-                      request.partition(), " (server ", addresses_[request.partition()], ")");
+                      request.partition(), " (server ", connections_.address(request.partition()),
+                      ")");
 }
 
 bool ShardRouter::LaneHasRefused(uint32_t partition) const {

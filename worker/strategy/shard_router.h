@@ -18,6 +18,7 @@
 #include "common/base/payload.h"
 #include "common/rpc/parameter_client.h"
 #include "common/rpc/retry.h"
+#include "worker/strategy/shard_connections.h"
 
 namespace muster {
 
@@ -30,8 +31,9 @@ class ShardMap;
 // What the router reaches the world through.
 struct ShardRouterDependencies {
   // A new client of the server at an address.
-  std::function<std::unique_ptr<ParameterClient>(const std::string& address)> make_client;
-  // The newest shard map. Aborted or NotFound: the task must end. Unavailable: the one that is known stays in use.
+  ParameterClientFactory make_client;
+  // The newest shard map. Aborted or NotFound: the task must end. Unavailable: the one that is
+  // known stays in use.
   std::function<absl::StatusOr<v1::ShardMap>()> newest_shard_map;
   // One line for the job's log.
   std::function<void(absl::string_view)> log;
@@ -43,7 +45,8 @@ struct ShardRouterDependencies {
 struct ShardRouterOptions {
   uint32_t slot = 0;
   uint64_t incarnation = 0;
-  // How long servers may be out of reach or full, without any operation succeeding, before the router gives up.
+  // How long servers may be out of reach or full, without any operation succeeding, before the
+  // router gives up.
   absl::Duration patience = absl::Minutes(10);
   // OpenTables blocks while a server restores.
   absl::Duration open_timeout = absl::Minutes(5);
@@ -51,24 +54,26 @@ struct ShardRouterOptions {
   absl::Duration log_waits = absl::Seconds(30);
 };
 
-// One task's connections to the servers of its job: sends operations to the partition's server and repeats them,
-// through new connections and newer shard maps, until each has its answer. Repeating is right for every operation, as
-// servers apply a contribution once.
+// One task's connections to the servers of its job: sends operations to the partition's server and
+// repeats them, through new connections and newer shard maps, until each has its answer. Repeating
+// is right for every operation, as servers apply a contribution once.
 //
-// Contributions to one partition go through its lane, in order: when one of them is refused or lost, those behind it
-// are held until all answers of the lane are in, and then everything unanswered is sent again in the first order (go
-// back N). So a close never overtakes the pushes it closes. Pulls, cuts and clip exchanges, which may be parked for
-// long, go outside the lanes.
+// Contributions to one partition go through its lane, in order: when one of them is refused or
+// lost, those behind it are held until all answers of the lane are in, and then everything
+// unanswered is sent again in the first order (go back N). So a close never overtakes the pushes it
+// closes. Pulls, cuts and clip exchanges, which may be parked for long, go outside the lanes.
 //
-// What a lane has sent stays here until WaitForLanes returned: a contribution is kept whole until it is acknowledged
-// whole.
+// What a lane has sent stays here until WaitForLanes returned: a contribution is kept whole until
+// it is acknowledged whole.
 //
-// Progress (repeats, reconnecting) is made by the waiting caller. Used by one thread; answers come in on any.
+// Progress (repeats, reconnecting) is made by the waiting caller. Used by one thread; answers come
+// in on any.
 class ShardRouter {
  public:
   enum class Order { kLane, kFree };
 
-  // An operation under way. Kept by whoever wants its result; the router keeps it until it is answered.
+  // An operation under way. Kept by whoever wants its result; the router keeps it until it is
+  // answered.
   class Operation {
    public:
     bool done() const { return state_ == State::kDone; }
@@ -94,7 +99,8 @@ class ShardRouter {
   };
   using Handle = std::shared_ptr<const Operation>;
 
-  // `tables` is the request to open with, its list of partitions empty; `map` places all partitions of its schema.
+  // `tables` is the request to open with, its list of partitions empty; `map` places all partitions
+  // of its schema.
   ShardRouter(const v1::OpenTablesRequest& tables, const v1::ShardMap& map,
               const ShardRouterOptions& options, ShardRouterDependencies dependencies);
   // Ends what is under way.
@@ -103,30 +109,24 @@ class ShardRouter {
   ShardRouter(const ShardRouter&) = delete;
   ShardRouter& operator=(const ShardRouter&) = delete;
 
-  // Connects to all servers and opens the tables there; returns the clocks that this slot has closed on every
-  // partition. Blocks, and repeats while servers are unreachable.
+  // Connects to all servers and opens the tables there; returns the clocks that this slot has
+  // closed on every partition. Blocks, and repeats while servers are unreachable.
   absl::StatusOr<uint64_t> Open();
 
-  // Tells the router how many clocks this slot has closed on all partitions. A server found to hold fewer has lost
-  // state that it had acknowledged, which is an error.
+  // Tells the router how many clocks this slot has closed on all partitions. A server found to hold
+  // fewer has lost state that it had acknowledged, which is an error.
   void set_closed(uint64_t clocks) { closed_ = clocks; }
 
   // Sends one operation; the router fills in job, generation, slot and incarnation. Does not block.
   Handle Send(uint32_t partition, v1::ExchangeRequest request, Payload payload, Order order);
 
-  // Block until the operation, or all in lanes, are answered. Errors: Aborted and other final refusals, naming
-  // partition, clock and operation; Unavailable after `patience`. After an error only destruction is allowed.
+  // Block until the operation, or all in lanes, are answered. Errors: Aborted and other final
+  // refusals, naming partition, clock and operation; Unavailable after `patience`. After an error
+  // only destruction is allowed.
   absl::Status Wait(const Handle& operation);
   absl::Status WaitForLanes();
 
  private:
-  struct Connection {
-    uint64_t id = 0;
-    std::unique_ptr<ParameterClient> client;
-    // Partition and term of what was opened through it.
-    std::map<uint32_t, uint64_t> opened;
-    bool broken = false;
-  };
   struct Arrival {
     uint64_t operation = 0;
     uint64_t connection = 0;
@@ -136,15 +136,6 @@ class ShardRouter {
   struct Mailbox {
     absl::Mutex mutex;
     std::vector<Arrival> arrivals ABSL_GUARDED_BY(mutex);
-  };
-
-  // Opening the tables on one server.
-  struct Opening {
-    std::string address;
-    std::map<uint32_t, uint64_t> partitions;
-    // Result: clocks this slot has closed, by partition.
-    std::map<uint32_t, uint64_t> closed;
-    absl::Status status;
   };
 
   void Transmit(Operation& operation);
@@ -158,44 +149,36 @@ class ShardRouter {
   absl::Status Repeat();
   // Makes every connection whole again, or as a newer map says.
   absl::Status Reconnect();
-  absl::Status TryConnect();
-  // Does not touch the router, as it runs beside others.
-  absl::Status OpenOn(ParameterClient& client, Opening& opening) const;
-  absl::Status TakeMap(const v1::ShardMap& map);
 
   std::string Describe(const Operation& operation) const;
   // Puts what lanes of these partitions had answered back among what is to be sent.
-  void SendAgain(const std::map<uint32_t, uint64_t>& partitions);
+  void SendAgain(const std::vector<uint32_t>& partitions);
   bool LaneHasRefused(uint32_t partition) const;
   // Whether something earlier in its lane is not answered.
   bool IsBehindAnother(const Operation& operation) const;
 
-  const std::unique_ptr<v1::OpenTablesRequest> tables_;
+  const std::string job_id_;
+  const uint64_t generation_;
   const ShardRouterOptions options_;
   const ShardRouterDependencies dependencies_;
   const std::unique_ptr<v1::ShardMap> initial_map_;
   const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
 
   // All below: caller's thread only.
-  uint64_t map_version_ = 0;
-  // By partition: where its primary is, and its term.
-  std::vector<std::string> addresses_;
-  std::vector<uint64_t> terms_;
-  std::map<std::string, Connection> connections_;
-  uint64_t next_connection_ = 1;
   uint64_t next_operation_ = 1;
   // Everything not answered, in order of first sending.
   std::map<uint64_t, std::shared_ptr<Operation>> operations_;
   size_t lane_operations_ = 0;
-  // Answered, in lanes, since all lanes were last empty: sent again where a server is opened anew, as it may have lost
-  // what it had only in memory.
+  // Answered, in lanes, since all lanes were last empty: sent again where a server is opened anew,
+  // as it may have lost what it had only in memory.
   std::map<uint64_t, std::shared_ptr<Operation>> answered_;
-  // Clocks this slot has closed on each partition as servers said when the tables were opened.
-  std::vector<uint64_t> reported_closed_;
+  // As set_closed said.
   uint64_t closed_ = 0;
   bool opened_ = false;
   // When the present trouble began; infinite: there is none.
   absl::Duration trouble_since_ = absl::InfiniteDuration();
+  // Last, so that its end finds all of the above.
+  ShardConnections connections_;
 };
 
 }  // namespace muster

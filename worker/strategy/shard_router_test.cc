@@ -250,7 +250,8 @@ TEST_F(ShardRouterTest, ALostConnectionRepeatsTheWholeContribution) {
   router->Send(0, Close(3), Payload(), ShardRouter::Order::kLane);
   world_.opened.clear();
   ASSERT_EQ(router->WaitForLanes(), absl::OkStatus());
-  // The first push had been acknowledged; the server may have lost it all the same. The other server is left alone.
+  // The first push had been acknowledged; the server may have lost it all the same. The other
+  // server is left alone.
   EXPECT_THAT(world_.arrived,
               ElementsAre("a push 3 p0 s1 i8", "b push 3 p1 s1 i8", "a close 3 p0 s1 i8",
                           "a push 3 p0 s1 i8", "a close 3 p0 s1 i8"));

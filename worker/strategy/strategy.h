@@ -15,8 +15,8 @@ namespace muster {
 struct StrategyCounters {
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;
-  // Per training step: the most clocks of any other slot that the parameters it read could lack; summed over the steps,
-  // and the largest.
+  // Per training step: the most clocks of any other slot that the parameters it read could lack;
+  // summed over the steps, and the largest.
   uint64_t staleness_sum = 0;
   uint64_t staleness_max = 0;
 };
@@ -29,13 +29,14 @@ struct CutPiece {
   uint64_t checksum = 0;
 };
 
-// How gradients become new parameters. The trainer calls the hooks around the layer units of one step at a time:
+// How gradients become new parameters. The trainer calls the hooks around the layer units of one
+// step at a time:
 //
 //   BeginStep(c); Prefetch; LookUp; BeforeForward(u) for u = 0, 1, …;
 //   BeforeBackward(examples); GradientReady(u) for u = U-1, …, 0; PushRows; EndStep
 //
-// Between BeginStep and BeforeBackward any number of forward-only passes may read parameters and rows (evaluation).
-// Every hook may block until the data plane answered, and returns:
+// Between BeginStep and BeforeBackward any number of forward-only passes may read parameters and
+// rows (evaluation). Every hook may block until the data plane answered, and returns:
 //   Aborted       another incarnation or generation took over: the task must end;
 //   Unavailable   servers stayed out of reach longer than the strategy was told to wait;
 //   others        as the servers refused an operation (the message names partition and clock).
@@ -44,8 +45,8 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Opens the tables and returns the clock to go on from: the clocks this slot has closed on every partition. Called
-  // once, before everything else.
+  // Opens the tables and returns the clock to go on from: the clocks this slot has closed on every
+  // partition. Called once, before everything else.
   virtual absl::StatusOr<uint64_t> Start() = 0;
 
   // Starts to fetch the parameters that a step at `clock` reads, the first unit's first.
@@ -54,14 +55,16 @@ class Strategy {
   // Waits until the unit's parameters are there.
   virtual absl::Status BeforeForward(int unit) = 0;
 
-  // Starts to fetch the rows of the micro-batch's keys, as they are for the clock of BeginStep. One micro-batch at a
-  // time: LookUp of it follows before the next.
+  // Starts to fetch the rows of the micro-batch's keys, as they are for the clock of BeginStep. One
+  // micro-batch at a time: LookUp of it follows before the next.
   virtual absl::Status Prefetch(const MicroBatch& micro_batch) = 0;
 
-  // Fills SparseRows::rows of every table with the rows that Prefetch of the same micro-batch asked for.
+  // Fills SparseRows::rows of every table with the rows that Prefetch of the same micro-batch asked
+  // for.
   virtual absl::Status LookUp(MicroBatch& micro_batch) = 0;
 
-  // Makes zeroed gradients ready for a step over `examples` examples (of this slot); gradients() changes.
+  // Makes zeroed gradients ready for a step over `examples` examples (of this slot); gradients()
+  // changes.
   virtual absl::Status BeforeBackward(uint64_t examples) = 0;
 
   // The unit's gradients are complete and are not written any more: starts to send them.
@@ -73,12 +76,13 @@ class Strategy {
   // Ends this slot's contribution at the clock. Returns when all of it is acknowledged.
   virtual absl::Status EndStep() = 0;
 
-  // Takes the consistent cut at `clock`, which this slot has closed: waits for all slots. In order of partition.
-  // Called between EndStep of clock - 1 and BeginStep of `clock`.
+  // Takes the consistent cut at `clock`, which this slot has closed: waits for all slots. In order
+  // of partition. Called between EndStep of clock - 1 and BeginStep of `clock`.
   virtual absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) = 0;
 
-  // By tensor index of the model's description. Parameters are readable after BeforeForward of their unit and until
-  // the next BeginStep; their spans never change. Gradients are writable between BeforeBackward and GradientReady.
+  // By tensor index of the model's description. Parameters are readable after BeforeForward of
+  // their unit and until the next BeginStep; their spans never change. Gradients are writable
+  // between BeforeBackward and GradientReady.
   virtual ParameterSpans parameters() const = 0;
   virtual GradientSpans gradients() const = 0;
 

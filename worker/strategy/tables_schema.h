@@ -12,8 +12,8 @@ class JobSpec;
 class TablesSchema;
 }  // namespace v1
 
-// What servers must know of a job's tables: the model's, and the job's choices with their defaults (8 partitions,
-// blocks of 1 MiB). Pure: every slot makes the same.
+// What servers must know of a job's tables: the model's, and the job's choices with their defaults
+// (8 partitions, blocks of 1 MiB). Pure: every slot makes the same.
 v1::TablesSchema MakeTablesSchema(const ModelDescription& model, const v1::JobSpec& spec,
                                   uint64_t total_steps);
 

@@ -37,8 +37,8 @@ class MutationLog {
  public:
   struct Options {
     // Size of a segment file. Larger: fewer files and flushes at their ends; smaller: space is
-    // freed in finer steps. A record that does not fit gets a segment of its own size. At least 4
-    // KiB.
+    // freed in finer steps. A record that does not fit gets a segment of its own size. At least
+    // 4 KiB.
     uint64_t segment_bytes = uint64_t{64} << 20;
     // Freed segments kept for reuse, rather than deleted.
     uint32_t spare_segments = 2;
@@ -56,7 +56,8 @@ class MutationLog {
   // system.
   static absl::StatusOr<std::unique_ptr<MutationLog>> Open(std::string directory, Options options);
 
-  // Deletes the log in `directory` and the directory. OK when there is none.
+  // Deletes the log in `directory` and the directory. OK when there is none. If it is cut short,
+  // the next Destroy or Open finishes it: no part of the log comes back.
   static absl::Status Destroy(absl::string_view directory, LogFileSystem* file_system = nullptr);
 
   MutationLog(const MutationLog&) = delete;

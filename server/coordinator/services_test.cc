@@ -1,0 +1,300 @@
+// The coordinator over gRPC: registration, a parked rendezvous, streams, errors and shutdown.
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "common/base/clock.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/protocol.h"
+#include "gmock/gmock.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.grpc.pb.h"
+#include "proto/job_service.grpc.pb.h"
+#include "proto/task_service.grpc.pb.h"
+#include "server/coordinator/cluster_service.h"
+#include "server/coordinator/coordinator_loop.h"
+#include "server/coordinator/fake_checkpoint_keeper.h"
+#include "server/coordinator/job_service.h"
+#include "server/coordinator/memory_job_store.h"
+#include "server/coordinator/task_service.h"
+#include "server/coordinator/test_jobs.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ServicesTest : public ::testing::Test {
+ protected:
+  ServicesTest() {
+    CoordinatorOptions options;
+    options.lease = absl::Minutes(5);
+    loop_ = *CoordinatorLoop::Create(store_, keeper_, clock_, options,
+                                     [](const absl::Status& s) { ADD_FAILURE() << s; });
+    job_service_ = MakeJobService(*loop_);
+    cluster_service_ = MakeClusterService(*loop_);
+    task_service_ = MakeTaskService(*loop_);
+    grpc::ServerBuilder builder;
+    ConfigureServer(builder);
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", ServerSideCredentials(), &port);
+    for (grpc::Service* service :
+         {job_service_.get(), cluster_service_.get(), task_service_.get()}) {
+      builder.RegisterService(service);
+    }
+    server_ = builder.BuildAndStart();
+    const auto channel = MakeChannel(WithPort("127.0.0.1:0", port));
+    jobs_ = v1::JobService::NewStub(channel);
+    cluster_ = v1::ClusterService::NewStub(channel);
+    tasks_ = v1::TaskService::NewStub(channel);
+  }
+
+  ~ServicesTest() override {
+    loop_->Shutdown();
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
+  }
+
+  std::unique_ptr<grpc::ClientContext> Context() {
+    auto context = std::make_unique<grpc::ClientContext>();
+    SetDeadline(*context, absl::Seconds(60));
+    return context;
+  }
+
+  uint64_t Register(v1::DaemonKind kind, const std::string& id) {
+    v1::RegisterDaemonRequest request;
+    request.set_protocol_version(kProtocolVersion);
+    request.set_kind(kind);
+    request.set_id(id);
+    request.set_process_nonce(1);
+    request.set_address(id + ":1");
+    request.set_slots(kind == v1::WORKER ? 2 : 0);
+    v1::RegisterDaemonReply reply;
+    const grpc::Status status = cluster_->RegisterDaemon(Context().get(), request, &reply);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return reply.incarnation();
+  }
+
+  v1::HeartbeatReply Beat(const std::string& id, uint64_t incarnation) {
+    v1::HeartbeatRequest request;
+    request.set_id(id);
+    request.set_incarnation(incarnation);
+    v1::HeartbeatReply reply;
+    const grpc::Status status = cluster_->Heartbeat(Context().get(), request, &reply);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return reply;
+  }
+
+  std::string Submit() {
+    v1::SubmitJobRequest request;
+    *request.mutable_spec() = SmallJob();
+    request.set_request_id("r");
+    v1::SubmitJobReply reply;
+    const grpc::Status status = jobs_->SubmitJob(Context().get(), request, &reply);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return reply.job_id();
+  }
+
+  v1::JobState State(const std::string& job) {
+    v1::GetJobRequest request;
+    request.set_job_id(job);
+    v1::JobStatus status;
+    EXPECT_TRUE(jobs_->GetJob(Context().get(), request, &status).ok());
+    return status.state();
+  }
+
+  RealClock clock_;
+  MemoryJobStore store_;
+  FakeCheckpointKeeper keeper_;
+  std::unique_ptr<CoordinatorLoop> loop_;
+  std::unique_ptr<grpc::Service> job_service_, cluster_service_, task_service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::JobService::Stub> jobs_;
+  std::unique_ptr<v1::ClusterService::Stub> cluster_;
+  std::unique_ptr<v1::TaskService::Stub> tasks_;
+};
+
+TEST_F(ServicesTest, AJobRunsOverTheWire) {
+  Register(v1::SERVER, "s0");
+  const uint64_t worker = Register(v1::WORKER, "w0");
+  const std::string job = Submit();
+
+  // Watched from beginning to end.
+  std::vector<v1::JobState> seen;
+  std::thread watcher([&] {
+    v1::GetJobRequest request;
+    request.set_job_id(job);
+    auto context = Context();
+    auto stream = jobs_->WatchJob(context.get(), request);
+    v1::JobStatus status;
+    while (stream->Read(&status)) seen.push_back(status.state());
+    EXPECT_TRUE(stream->Finish().ok());
+  });
+
+  const v1::HeartbeatReply orders = Beat("w0", worker);
+  ASSERT_EQ(orders.tasks_size(), 2);
+  std::vector<std::thread> tasks;
+  for (const v1::TaskOrder& order : orders.tasks()) {
+    tasks.emplace_back([&, order] {
+      v1::RendezvousRequest request;
+      request.mutable_task()->set_job_id(job);
+      request.mutable_task()->set_generation(order.generation());
+      request.mutable_task()->set_slot(order.slot());
+      request.mutable_task()->set_incarnation(order.incarnation());
+      request.set_total_steps(10);
+      v1::RendezvousReply reply;
+      const grpc::Status status = tasks_->Rendezvous(Context().get(), request, &reply);
+      EXPECT_TRUE(status.ok()) << status.error_message();
+    });
+  }
+  for (std::thread& task : tasks) task.join();
+  EXPECT_EQ(State(job), v1::RUNNING);
+
+  v1::AppendLogsRequest append;
+  append.set_job_id(job);
+  append.set_text("a line\n");
+  v1::AppendLogsReply appended;
+  EXPECT_TRUE(cluster_->AppendLogs(Context().get(), append, &appended).ok());
+
+  v1::CommitCheckpointRequest commit;
+  commit.mutable_task()->set_job_id(job);
+  commit.mutable_task()->set_generation(1);
+  commit.mutable_task()->set_incarnation(1);
+  commit.set_clock(10);
+  v1::CommitCheckpointReply committed;
+  EXPECT_TRUE(tasks_->CommitCheckpoint(Context().get(), commit, &committed).ok());
+
+  v1::HeartbeatRequest ended;
+  ended.set_id("w0");
+  ended.set_incarnation(worker);
+  for (const v1::TaskOrder& order : orders.tasks()) {
+    v1::TaskReport& report = *ended.add_tasks();
+    report.set_job_id(job);
+    report.set_generation(order.generation());
+    report.set_slot(order.slot());
+    report.set_incarnation(order.incarnation());
+    report.set_state(v1::TaskReport::ENDED);
+  }
+  v1::HeartbeatReply after;
+  ASSERT_TRUE(cluster_->Heartbeat(Context().get(), ended, &after).ok());
+  EXPECT_EQ(after.tasks_size(), 0);
+  watcher.join();
+  ASSERT_FALSE(seen.empty());
+  EXPECT_EQ(seen.back(), v1::SUCCEEDED);
+
+  v1::ReadLogsRequest read;
+  read.set_job_id(job);
+  read.set_follow(true);
+  auto logs_context = Context();
+  auto logs = jobs_->ReadLogs(logs_context.get(), read);
+  std::string text;
+  v1::LogChunk chunk;
+  while (logs->Read(&chunk)) text += chunk.text();
+  EXPECT_TRUE(logs->Finish().ok());
+  EXPECT_EQ(text, "a line\n");
+
+  v1::GetJobRequest by_id;
+  by_id.set_job_id(job);
+  auto export_context = Context();
+  auto exported = jobs_->ExportJob(export_context.get(), by_id);
+  std::string bytes;
+  v1::ExportChunk piece;
+  while (exported->Read(&piece)) bytes += piece.data();
+  EXPECT_TRUE(exported->Finish().ok());
+  EXPECT_THAT(bytes, HasSubstr("weights of /checkpoints/" + job + "/10"));
+
+  v1::DeleteJobReply deleted;
+  EXPECT_TRUE(jobs_->DeleteJob(Context().get(), by_id, &deleted).ok());
+  v1::JobStatus gone;
+  EXPECT_EQ(jobs_->GetJob(Context().get(), by_id, &gone).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServicesTest, ErrorsArriveWithCodeAndMessage) {
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = SmallJob();
+  request.mutable_spec()->mutable_update()->set_staleness_bound(-1);
+  request.set_request_id("r");
+  v1::SubmitJobReply reply;
+  const grpc::Status status = jobs_->SubmitJob(Context().get(), request, &reply);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("update.staleness_bound is -1"));
+
+  v1::GetJobRequest none;
+  none.set_job_id("j0-none");
+  auto context = Context();
+  auto stream = jobs_->WatchJob(context.get(), none);
+  v1::JobStatus unused;
+  EXPECT_FALSE(stream->Read(&unused));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServicesTest, ShutdownEndsParkedCallsAndStreams) {
+  const uint64_t worker = Register(v1::WORKER, "w0");
+  const std::string job = Submit();
+  const v1::HeartbeatReply first = Beat("w0", worker);
+  grpc::Status heartbeat, watch;
+  absl::Notification watching;
+  std::thread beating([&] {
+    v1::HeartbeatRequest request;
+    request.set_id("w0");
+    request.set_incarnation(worker);
+    request.set_seen_orders_version(first.orders_version());
+    request.set_poll_ms(60000);
+    v1::HeartbeatReply reply;
+    heartbeat = cluster_->Heartbeat(Context().get(), request, &reply);
+  });
+  std::thread watcher([&] {
+    v1::GetJobRequest request;
+    request.set_job_id(job);
+    auto context = Context();
+    auto stream = jobs_->WatchJob(context.get(), request);
+    v1::JobStatus status;
+    EXPECT_TRUE(stream->Read(&status));
+    watching.Notify();
+    while (stream->Read(&status)) {
+    }
+    watch = stream->Finish();
+  });
+  watching.WaitForNotification();
+  loop_->Shutdown();
+  watcher.join();
+  beating.join();
+  EXPECT_EQ(watch.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(heartbeat.error_code(), grpc::StatusCode::UNAVAILABLE);
+
+  // Later calls that would be parked are answered at once.
+  v1::HeartbeatRequest late;
+  late.set_id("w0");
+  late.set_incarnation(worker);
+  late.set_seen_orders_version(first.orders_version());
+  late.set_poll_ms(60000);
+  v1::HeartbeatReply reply;
+  EXPECT_EQ(cluster_->Heartbeat(Context().get(), late, &reply).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(ServicesTest, ACancelledCallIsLetGo) {
+  const uint64_t worker = Register(v1::WORKER, "w0");
+  const v1::HeartbeatReply first = Beat("w0", worker);
+  auto context = Context();
+  std::thread beating([&] {
+    v1::HeartbeatRequest request;
+    request.set_id("w0");
+    request.set_incarnation(worker);
+    request.set_seen_orders_version(first.orders_version());
+    request.set_poll_ms(60000);
+    v1::HeartbeatReply reply;
+    EXPECT_EQ(cluster_->Heartbeat(context.get(), request, &reply).error_code(),
+              grpc::StatusCode::CANCELLED);
+  });
+  context->TryCancel();
+  beating.join();
+  EXPECT_EQ(Beat("w0", worker).tasks_size(), 0) << "others are served";
+}
+
+}  // namespace
+}  // namespace muster

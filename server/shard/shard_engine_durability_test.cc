@@ -1,0 +1,193 @@
+// Jobs with durability EVERY_PUSH on one engine: crashes, damaged and full disks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/shard/storage/mutation_log.h"
+#include "server/shard/test_engine.h"
+
+namespace muster {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using ShardEngineDurabilityTest = TestEngine;
+
+TEST_F(ShardEngineDurabilityTest, OneSyncServesAWholeBatch) {
+  Open(TestDurableRequest());
+  const int before = files_.syncs();
+  TestAnswer first, second, close;
+  engine_->Execute(MakeTestCall(TestDensePush(0, 0, 0, 1), Floats({1, 1, 1, 1}), first));
+  engine_->Execute(MakeTestCall(TestDensePush(0, 0, 1, 1), Floats({1, 1, 1, 1}), second));
+  engine_->Execute(MakeTestCall(TestClose(0, 0, 0), {}, close));
+  executor_.RunAll();
+  EXPECT_TRUE(close.arrived());
+  EXPECT_EQ(files_.syncs(), before + 1);
+}
+
+TEST_F(ShardEngineDurabilityTest, EveryPushContinuesInPlaceAfterACrash) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  Open(request);
+  Step(0, 1);
+  Do(TestDensePush(0, 1, 0, 1), Floats({2, 2, 2, 2}));
+  files_.Crash(1);
+  Start();
+  EXPECT_EQ(Code(TestDensePull(0, 0, 0, 1)), absl::StatusCode::kNotFound);
+  request.set_expect_state(true);
+  EXPECT_THAT(Open(request).partitions(0).closed(), ElementsAre(1));
+  ExpectValues(1, 0, -0.5);
+  EXPECT_TRUE(Do(TestDensePush(0, 1, 0, 1), Floats({9, 9, 9, 9})).reply().already_applied());
+  Do(TestDensePush(0, 1, 1, 1), Floats({2, 2, 2, 2}));
+  Do(TestClose(0, 1, 0));
+  ExpectValues(2, -2, -0.5);
+}
+
+TEST_F(ShardEngineDurabilityTest, ACutMovesTheStateIntoTheStoreAndRepeatsItsAnswer) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  Open(request);
+  Step(0, 1);
+  const TestAnswer cut = Do(TestCut(0, 1));
+  Step(1, 1);
+  files_.Crash(1);
+  Start();
+  Open(request);
+  ExpectValues(2, -1, -1.5);
+  const TestAnswer repeat = Do(TestCut(0, 1));
+  EXPECT_EQ(repeat.reply().checkpoint_checksum(), cut.reply().checkpoint_checksum());
+  EXPECT_EQ(repeat.reply().checkpoint_path(), cut.reply().checkpoint_path());
+}
+
+TEST_F(ShardEngineDurabilityTest, ALongLogIsReplacedByABase) {
+  ShardEngine::Options options = Options();
+  options.log_bytes = 2000;
+  options.log_segment_bytes = 4096;
+  Start(options);
+  Open(TestDurableRequest());
+  uint64_t most = 0;
+  for (uint64_t clock = 0; clock < 200; ++clock) {
+    Step(clock, 1);
+    most = std::max<uint64_t>(most, engine_->Stats().tables(0).log_bytes());
+  }
+  EXPECT_LT(most, 16000u);
+  files_.Crash(1);
+  Start(options);
+  Open(TestDurableRequest());
+  ExpectValues(200, -199, -199.5);
+}
+
+TEST_F(ShardEngineDurabilityTest, ExamplesOfAClosedClockSurviveInTheBase) {
+  ShardEngine::Options options = Options();
+  // A base after every batch that leaves no gradient waiting.
+  options.log_bytes = 0;
+  Start(options);
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.set_slots(2);
+  Open(request);
+  v1::ExchangeRequest none = TestClose(0, 0, 0);
+  none.mutable_close()->set_no_dense(true);
+  Do(none);
+  files_.Crash(1);
+  Start(options);
+  Open(request);
+  v1::ExchangeRequest push = TestDensePush(1, 0, 0, 2);
+  Do(push, Floats(std::vector<float>(8, 2)));
+  files_.Crash(2);
+  Start(options);
+  Open(request);
+  Do(TestClose(1, 0, 0));
+  // 2 over two examples, of which slot 0's had no gradient.
+  ExpectValues(1, 0, 0.5);
+}
+
+TEST_F(ShardEngineDurabilityTest, LostStateIsToldNotMadeUp) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.set_expect_state(true);
+  const absl::Status refused = engine_->OpenTables(request).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused));
+  EXPECT_THAT(refused.message(), HasSubstr("data folder was lost"));
+}
+
+TEST_F(ShardEngineDurabilityTest, ALostLogIsToldNotTakenForAnEmptyOne) {
+  Open(TestDurableRequest());
+  Step(0, 1);
+  executor_.RunAll();
+  engine_.reset();
+  ASSERT_TRUE(MutationLog::Destroy("/logs/job.0", &files_).ok());
+  Start();
+  const absl::Status refused = engine_->OpenTables(TestDurableRequest()).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("/logs/job.0 is gone"));
+}
+
+TEST_F(ShardEngineDurabilityTest, ALogThatEndsBeforeTheBaseIsDataLoss) {
+  Open(TestDurableRequest());
+  Step(0, 1);
+  Do(TestCut(0, 1));
+  executor_.RunAll();
+  engine_.reset();
+  ASSERT_TRUE(MutationLog::Destroy("/logs/job.0", &files_).ok());
+  MutationLog::Options options;
+  options.file_system = &files_;
+  ASSERT_TRUE(MutationLog::Open("/logs/job.0", options).ok());
+  Start();
+  EXPECT_TRUE(absl::IsDataLoss(engine_->OpenTables(TestDurableRequest()).status()));
+}
+
+TEST_F(ShardEngineDurabilityTest, AfterAFailedSyncNothingIsAnsweredAsDone) {
+  Open(TestDurableRequest());
+  files_.set_fault([](FakeLogFileSystem::Operation operation, const std::string&) {
+    return operation == FakeLogFileSystem::Operation::kSync ? absl::UnavailableError("disk")
+                                                            : absl::OkStatus();
+  });
+  const TestAnswer push = Call(TestDensePush(0, 0, 0, 1), Floats({1, 1, 1, 1}));
+  ASSERT_TRUE(push.arrived());
+  EXPECT_EQ(push.code(), absl::StatusCode::kUnavailable);
+  files_.set_fault(nullptr);
+  EXPECT_EQ(Code(TestDensePull(0, 0, 0, 1)), absl::StatusCode::kUnavailable);
+  Start();
+  Open(TestDurableRequest());
+  Do(TestDensePush(0, 0, 0, 1), Floats({1, 1, 1, 1}));
+}
+
+TEST_F(ShardEngineDurabilityTest, AFullDiskRefusesThePushAndNothingElse) {
+  Open(TestDurableRequest());
+  files_.set_fault([](FakeLogFileSystem::Operation operation, const std::string&) {
+    return operation == FakeLogFileSystem::Operation::kWrite
+               ? absl::ResourceExhaustedError("no space")
+               : absl::OkStatus();
+  });
+  EXPECT_EQ(Call(TestDensePush(0, 0, 0, 2), Floats(std::vector<float>(8, 1))).code(),
+            absl::StatusCode::kResourceExhausted);
+  files_.set_fault(nullptr);
+  EXPECT_FALSE(
+      Do(TestDensePush(0, 0, 0, 2), Floats(std::vector<float>(8, 1))).reply().already_applied());
+  Do(TestClose(0, 0, 0));
+  ExpectValues(1, 0, 0.5);
+}
+
+TEST_F(ShardEngineDurabilityTest, StateOfAnOlderGenerationIsDroppedAndOfANewerOneFences) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  Open(request);
+  Step(0, 1);
+  Start();
+  request.set_generation(2);
+  EXPECT_THAT(Open(request).partitions(0).closed(), ElementsAre(0));
+  v1::ExchangeRequest pull = TestDensePull(0, 0, 0, 2);
+  pull.set_generation(2);
+  EXPECT_THAT(Do(pull).floats(), Each(1));
+  Start();
+  request.set_generation(1);
+  EXPECT_TRUE(absl::IsAborted(engine_->OpenTables(request).status()));
+}
+
+TEST_F(ShardEngineDurabilityTest, WithoutAStoreDurabilityIsRefused) {
+  ShardEngine::Options options = Options();
+  options.store = nullptr;
+  Start(options);
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->OpenTables(TestDurableRequest()).status()));
+  Open(TestOpenRequest(1));
+}
+
+}  // namespace
+}  // namespace muster

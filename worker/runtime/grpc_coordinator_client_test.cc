@@ -1,0 +1,163 @@
+#include "worker/runtime/grpc_coordinator_client.h"
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "gmock/gmock.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "gtest/gtest.h"
+#include "proto/task_service.grpc.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Answers with what it was told to, then OK; remembers who called.
+class ScriptedService final : public v1::TaskService::Service {
+ public:
+  grpc::Status Rendezvous(grpc::ServerContext*, const v1::RendezvousRequest* request,
+                          v1::RendezvousReply*) override {
+    return Answer("rendezvous", request->task());
+  }
+  grpc::Status ReportProgress(grpc::ServerContext*, const v1::ReportProgressRequest* request,
+                              v1::ReportProgressReply*) override {
+    return Answer("progress", request->task());
+  }
+  grpc::Status ReportEvaluation(grpc::ServerContext*, const v1::ReportEvaluationRequest* request,
+                                v1::ReportEvaluationReply* reply) override {
+    reply->set_stop(true);
+    reply->mutable_result()->set_value(0.5);
+    return Answer("evaluation", request->task());
+  }
+  grpc::Status CommitCheckpoint(grpc::ServerContext*, const v1::CommitCheckpointRequest* request,
+                                v1::CommitCheckpointReply*) override {
+    return Answer("checkpoint", request->task());
+  }
+  grpc::Status GetShardMap(grpc::ServerContext*, const v1::GetShardMapRequest* request,
+                           v1::ShardMap* map) override {
+    map->set_version(request->min_version() + request->wait_ms());
+    return Answer("map", request->task());
+  }
+
+  void Script(std::vector<grpc::Status> answers) {
+    absl::MutexLock lock(&mutex_);
+    answers_.assign(answers.begin(), answers.end());
+  }
+  std::vector<std::string> calls() const {
+    absl::MutexLock lock(&mutex_);
+    return calls_;
+  }
+
+ private:
+  grpc::Status Answer(const std::string& call, const v1::TaskIdentity& task) {
+    absl::MutexLock lock(&mutex_);
+    calls_.push_back(absl::StrCat(call, " ", task.job_id(), "/", task.generation(), "/",
+                                  task.slot(), "/", task.incarnation()));
+    if (answers_.empty()) return grpc::Status::OK;
+    grpc::Status answer = answers_.front();
+    answers_.pop_front();
+    return answer;
+  }
+
+  mutable absl::Mutex mutex_;
+  std::deque<grpc::Status> answers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> calls_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Does not wait, but only so many times.
+class CountingWaiter final : public Waiter {
+ public:
+  explicit CountingWaiter(int waits) : left_(waits) {}
+  bool Wait(absl::Duration) override { return left_-- > 0; }
+  void Stop() override { left_ = 0; }
+
+ private:
+  int left_;
+};
+
+class GrpcCoordinatorClientTest : public ::testing::Test {
+ protected:
+  GrpcCoordinatorClientTest() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    v1::TaskIdentity task;
+    task.set_job_id("job");
+    task.set_generation(2);
+    task.set_slot(3);
+    task.set_incarnation(4);
+    client_ =
+        MakeGrpcCoordinatorClient(absl::StrCat("127.0.0.1:", port), task, {}, waiter_,
+                                  [this](absl::string_view line) { log_.emplace_back(line); });
+  }
+
+  ScriptedService service_;
+  std::unique_ptr<grpc::Server> server_;
+  CountingWaiter waiter_{5};
+  std::vector<std::string> log_;
+  std::unique_ptr<CoordinatorClient> client_;
+};
+
+const grpc::Status kAway(grpc::StatusCode::UNAVAILABLE, "restarting");
+
+TEST_F(GrpcCoordinatorClientTest, EveryCallNamesTheTask) {
+  EXPECT_EQ(client_->Rendezvous({}), absl::OkStatus());
+  EXPECT_EQ(client_->ReportProgress({}), absl::OkStatus());
+  v1::ReportEvaluationReply reply = client_->ReportEvaluation({}).value();
+  EXPECT_TRUE(reply.stop());
+  EXPECT_EQ(reply.result().value(), 0.5);
+  EXPECT_EQ(client_->CommitCheckpoint({}), absl::OkStatus());
+  EXPECT_EQ(client_->GetShardMap(3, absl::Milliseconds(4))->version(), 7);
+  EXPECT_THAT(service_.calls(),
+              ElementsAre("rendezvous job/2/3/4", "progress job/2/3/4", "evaluation job/2/3/4",
+                          "checkpoint job/2/3/4", "map job/2/3/4"));
+}
+
+TEST_F(GrpcCoordinatorClientTest, BlockingCallsOutlastARestart) {
+  service_.Script({kAway, kAway});
+  EXPECT_EQ(client_->Rendezvous({}), absl::OkStatus());
+  EXPECT_EQ(service_.calls().size(), 3);
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("is away, rendezvous waits for it: restarting"),
+                                HasSubstr("is back")));
+}
+
+TEST_F(GrpcCoordinatorClientTest, ParkedCallsAreRepeatedAtTheirDeadlineWithoutAWord) {
+  service_.Script({grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "still parked")});
+  EXPECT_TRUE(client_->ReportEvaluation({}).ok());
+  EXPECT_EQ(service_.calls().size(), 2);
+  EXPECT_TRUE(log_.empty());
+}
+
+TEST_F(GrpcCoordinatorClientTest, AStoppedWaiterEndsTheRepeats) {
+  service_.Script(std::vector<grpc::Status>(10, kAway));
+  EXPECT_EQ(client_->CommitCheckpoint({}).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(service_.calls().size(), 6);
+}
+
+TEST_F(GrpcCoordinatorClientTest, ProgressAndShardMapsAreTriedOnce) {
+  service_.Script({kAway, kAway});
+  EXPECT_EQ(client_->ReportProgress({}).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(client_->GetShardMap(0, absl::ZeroDuration()).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(service_.calls().size(), 2);
+}
+
+TEST_F(GrpcCoordinatorClientTest, RefusalsAreAnswers) {
+  service_.Script({grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "slot 1 has other data"),
+                   grpc::Status(grpc::StatusCode::ABORTED, "fenced")});
+  absl::Status status = client_->Rendezvous({});
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(), "slot 1 has other data");
+  EXPECT_EQ(client_->CommitCheckpoint({}).code(), absl::StatusCode::kAborted);
+}
+
+}  // namespace
+}  // namespace muster
