@@ -36,6 +36,7 @@ void AddHelp(CLI::App& app, Session& session) {
 int Main(int argc, char** argv) {
   CLI::App app("Muster trains models on parameter servers.", "muster");
   Session session;
+  app.require_subcommand(0, 1);
   app.fallthrough();
   app.add_option("--coordinator", session.coordinator_address,
                  "host:port of the coordinator; without it, that of the cluster in --data-dir");

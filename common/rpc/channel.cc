@@ -27,6 +27,9 @@ constexpr int kConnectTimeoutMs = 5000;
 // Between attempts; gRPC's own default grows to two minutes.
 constexpr int kFirstReconnectMs = 50;
 constexpr int kLongestReconnectMs = 1000;
+// An address is looked up again after a failed attempt, and only then is another one made. gRPC's
+// own least time between look-ups, 30 s, would keep a restarted peer unreachable for that long.
+constexpr int kBetweenLookupsMs = 100;
 
 void EnableHealthAndReflection() {
   static std::once_flag once;
@@ -58,6 +61,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Connectio
   // Despite its name, the time that an attempt gets.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMs);
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kBetweenLookupsMs);
   // Only we know which calls may be repeated.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // Daemons talk to each other directly; a proxy from the environment would only be in the way.

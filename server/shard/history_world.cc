@@ -55,7 +55,7 @@ void HistoryWorld::StartServer(uint32_t server) {
   options.log_file_system = &it.files;
   options.log_segment_bytes = 8192;
   // Where values of the clock before are of use, only cuts may move the base past it.
-  options.log_bytes = options_.workload.deterministic ? 1 << 30 : 3000;
+  options.log_bytes = options_.workload.deterministic ? 1 << 30 : 500;
   options.checkpoint_storage = &storage_;
   options.executor = &it.executor;
   options.crash_point = [this, server](absl::string_view point) {

@@ -28,6 +28,7 @@ v1::JobSpec ClicksSpec(uint64_t examples) {
   clicks->set_cardinality(20);
   clicks->set_seed(1);
   spec.mutable_data()->set_holdout(1);
+  spec.mutable_stop()->set_evaluate_only(true);
   spec.mutable_optimizer()->set_name("sgd");
   spec.mutable_optimizer()->set_learning_rate(0.1);
   spec.set_workers(1);
