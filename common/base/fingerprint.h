@@ -9,11 +9,12 @@
 
 namespace muster {
 
-// XXH3, 64 bits: the one checksum of stored records and the one fingerprint of values to compare. Not cryptographic.
-// The value is stable across machines and versions.
+// XXH3, 64 bits: the one checksum of stored records and the one fingerprint of values to compare.
+// Not cryptographic. The value is stable across machines and versions.
 uint64_t Fingerprint(absl::string_view bytes, uint64_t seed = 0);
 
-// The same, over bytes that come in pieces: equal to Fingerprint of their concatenation. Not thread-safe.
+// The same, over bytes that come in pieces: equal to Fingerprint of their concatenation. Not
+// thread-safe.
 class FingerprintStream {
  public:
   FingerprintStream();

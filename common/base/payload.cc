@@ -4,11 +4,11 @@
 #include <cstring>
 #include <utility>
 
-
 namespace muster {
 namespace {
 
-// Unaligned on purpose: pieces start anywhere. Compilers turn the fixed-size memcpy into vector loads.
+// Unaligned on purpose: pieces start anywhere. Compilers turn the fixed-size memcpy into vector
+// loads.
 void AddUnaligned(const std::byte* source, float* destination, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     float value;

@@ -10,8 +10,9 @@
 
 namespace muster {
 
-// Immutable bytes in pieces of any length and alignment, as a transport delivers them, with what keeps them alive.
-// Cheap to copy (shared ownership). Thread-safe, as it never changes after construction.
+// Immutable bytes in pieces of any length and alignment, as a transport delivers them, with what
+// keeps them alive. Cheap to copy (shared ownership). Thread-safe, as it never changes after
+// construction.
 class Payload {
  public:
   using Piece = absl::Span<const std::byte>;
@@ -41,8 +42,8 @@ class Payload {
   // Copies all bytes to `destination`, which has room for size().
   void CopyTo(void* destination) const;
 
-  // destination[i] += element i, the payload read as little-endian f32. Elements that straddle two pieces are carried.
-  // REQUIRES: size() == 4 * destination.size().
+  // destination[i] += element i, the payload read as little-endian f32. Elements that straddle two
+  // pieces are carried. REQUIRES: size() == 4 * destination.size().
   void AddTo(absl::Span<float> destination) const;
 
  private:

@@ -8,15 +8,16 @@
 
 namespace muster {
 
-// Counter-based generator Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
-// SC 2011). A value is a pure function of (key, counter), so any process that knows both makes the same one, in any
-// order; there is no state to save. Thread-safe, cheap to copy.
+// Counter-based generator Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As
+// Easy as 1, 2, 3", SC 2011). A value is a pure function of (key, counter), so any process that
+// knows both makes the same one, in any order; there is no state to save. Thread-safe, cheap to
+// copy.
 class Philox {
  public:
   explicit Philox(uint64_t key) : key_(key) {}
 
-  // A generator for one use: keyed by the job's seed, what for ("init", "shuffle", "dropout") and a logical name.
-  // Never key by rank.
+  // A generator for one use: keyed by the job's seed, what for ("init", "shuffle", "dropout") and a
+  // logical name. Never key by rank.
   Philox(uint64_t seed, absl::string_view purpose, absl::string_view name);
 
   // 128 random bits for a counter.
@@ -31,7 +32,8 @@ class Philox {
   // Normal with mean 0 and variance 1 (Box-Muller).
   float Normal(uint64_t low, uint64_t high = 0) const;
 
-  // A value in [0, bound) without bias worth naming (multiply-shift of 64 bits). REQUIRES: bound > 0.
+  // A value in [0, bound) without bias worth naming (multiply-shift of 64 bits). REQUIRES: bound >
+  // 0.
   uint64_t Below(uint64_t bound, uint64_t low, uint64_t high = 0) const;
 
  private:

@@ -10,7 +10,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Known answers of the reference implementation (Random123's kat_vectors, philox4x32 with 10 rounds).
+// Known answers of the reference implementation (Random123's kat_vectors, philox4x32 with 10
+// rounds).
 TEST(PhiloxTest, MatchesReferenceVectors) {
   EXPECT_THAT(Philox(0).At(0, 0), ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
   EXPECT_THAT(Philox(0xffffffffffffffff).At(0xffffffffffffffff, 0xffffffffffffffff),

@@ -23,7 +23,7 @@ Formula AdagradFormula(double delta, double lambda) {
 TEST(AdagradTest, FollowsItsFormula) {
   ExpectFollowsFormula({.spec = "name: 'adagrad' learning_rate: 1",
                         .formula = AdagradFormula(1e-10, 0),
-                        .first_slots = {0.1}});
+                        .first_slots = {0}});
   ExpectFollowsFormula({.spec = "name: 'adagrad' learning_rate: 1 epsilon: 0.01 "
                                 "initial_accumulator: 0.5 weight_decay: 0.2",
                         .formula = AdagradFormula(0.01, 0.2),
@@ -33,7 +33,7 @@ TEST(AdagradTest, FollowsItsFormula) {
 TEST(RowWiseAdagradTest, IsAdagradOnStretchesOfElements) {
   ExpectFollowsFormula({.spec = "name: 'row_wise_adagrad' learning_rate: 1 weight_decay: 0.2",
                         .formula = AdagradFormula(1e-10, 0.2),
-                        .first_slots = {0.1}});
+                        .first_slots = {0}});
 }
 
 class RowWiseAdagradRowTest : public testing::TestWithParam<size_t> {};
@@ -82,12 +82,12 @@ TEST_P(RowWiseAdagradRowTest, KeepsOneAccumulatorForTheRow) {
 INSTANTIATE_TEST_SUITE_P(Dims, RowWiseAdagradRowTest, testing::Values(1, 4, 16, 19, 64, 100));
 
 TEST(RowWiseAdagradTest, RowOfNothingIsLeftAlone) {
-  const auto optimizer =
-      MakeOptimizer("name: 'row_wise_adagrad' learning_rate: 1", Granularity::kRow);
+  const auto optimizer = MakeOptimizer(
+      "name: 'row_wise_adagrad' learning_rate: 1 initial_accumulator: 0.5", Granularity::kRow);
   std::vector<float> slots(1);
   optimizer->InitSlots(0, absl::MakeSpan(slots));
   optimizer->Apply({.learning_rate = 1}, {}, {}, absl::MakeSpan(slots));
-  EXPECT_EQ(slots[0], 0.1f);
+  EXPECT_EQ(slots[0], 0.5f);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "common/rpc/channel.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -70,6 +71,34 @@ class ChannelTest : public ::testing::Test {
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
 };
+
+// A peer that was away for one attempt to connect is found again at once, not after gRPC's least
+// time between look-ups.
+TEST_F(ChannelTest, FindsARestartedPeerAgain) {
+  auto stub = v1::ParameterService::NewStub(channel_);
+  const auto call = [&] {
+    grpc::ClientContext context;
+    SetDeadline(context, absl::Seconds(30));
+    v1::GetServerStatsReply reply;
+    return FromGrpc(stub->GetServerStats(&context, {}, &reply));
+  };
+  ASSERT_TRUE(call().ok());
+  server_->Shutdown();
+  server_.reset();
+  while (call().ok()) {
+  }
+  ASSERT_TRUE(absl::IsUnavailable(call()));
+
+  grpc::ServerBuilder builder;
+  ConfigureServer(builder);
+  builder.AddListeningPort(WithPort("127.0.0.1:0", port_), ServerSideCredentials());
+  builder.RegisterService(&service_);
+  server_ = builder.BuildAndStart();
+  ASSERT_NE(server_, nullptr);
+  const auto until = std::chrono::system_clock::now() + std::chrono::seconds(20);
+  EXPECT_TRUE(channel_->WaitForConnected(until));
+  EXPECT_TRUE(call().ok());
+}
 
 TEST_F(ChannelTest, CarriesCalls) {
   auto stub = v1::ParameterService::NewStub(channel_);

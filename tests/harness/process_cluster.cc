@@ -184,7 +184,9 @@ std::string ProcessCluster::Diagnose(const std::string& job_id) {
   std::string text;
   if (!job_id.empty()) {
     std::string log;
-    jobs_->Logs(job_id, JobClient::Follow::kNo, [&](absl::string_view chunk) { log.append(chunk.data(), chunk.size()); })
+    jobs_
+        ->Logs(job_id, JobClient::Follow::kNo,
+               [&](absl::string_view chunk) { log.append(chunk.data(), chunk.size()); })
         .IgnoreError();
     v1::ListEventsReply events;
     jobs_->Events(job_id, events).IgnoreError();

@@ -26,7 +26,9 @@ struct Case {
   // The daemon that dies; "task" is the process of slot 0.
   const char* victim;
 
-  friend std::ostream& operator<<(std::ostream& out, const Case& param) { return out << param.name; }
+  friend std::ostream& operator<<(std::ostream& out, const Case& param) {
+    return out << param.name;
+  }
 };
 
 v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
@@ -92,7 +94,7 @@ TEST_P(KillTest, JobEndsWithTheSameBytes) {
   const auto weights = cluster.Export(*id);
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_TRUE(*weights == expected) << "the weights differ from an undisturbed run's\n"
-                                 << cluster.Diagnose(*id);
+                                    << cluster.Diagnose(*id);
 }
 
 INSTANTIATE_TEST_SUITE_P(

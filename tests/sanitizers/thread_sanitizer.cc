@@ -31,7 +31,8 @@ const char* __tsan_default_suppressions() {
       "race:libabsl_status.so\n"
       "race:libabsl_cord.so\n"
       "race:absl::debian3::Status::UnrefNonInlined\n"
-      "race:absl::debian3::inlined_vector_internal::Storage<absl::debian3::status_internal::Payload\n"
+      "race:absl::debian3::inlined_vector_internal::Storage<absl::debian3::status_internal::"
+      "Payload\n"
       "race:libupb.so\n"
       // Abseil's own deadlock detector, when locks are destroyed.
       "race:libabsl_graphcycles_internal.so\n"
