@@ -2,13 +2,12 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <random>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/progress.h"
 #include "common/base/clock.h"
 #include "common/base/philox.h"
+#include "common/daemon/daemon.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/retry.h"
 #include "common/rpc/rpc_status.h"
@@ -19,11 +18,6 @@ namespace {
 
 constexpr absl::Duration kCallTimeout = absl::Seconds(20);
 constexpr absl::Duration kPatience = absl::Seconds(4);
-
-uint64_t RandomBits() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
-}
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -51,6 +52,18 @@ absl::StatusOr<JobClient*> Session::Jobs() {
     jobs_ = std::make_unique<JobClient>(address);
   }
   return jobs_.get();
+}
+
+void Session::PrintResult(const std::string& text,
+                          const std::vector<std::pair<std::string, std::string>>& fields) const {
+  if (output == Output::kText) {
+    std::printf("%s\n", text.c_str());
+  } else {
+    nlohmann::ordered_json json;
+    for (const auto& [name, value] : fields) json[name] = value;
+    std::printf("%s\n", json.dump(1).c_str());
+  }
+  std::fflush(stdout);
 }
 
 void Session::PrintJson(const google::protobuf::Message& message) const {

@@ -4,6 +4,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -48,6 +50,10 @@ class Session {
 
   // The cluster's JobService. Unavailable: no cluster is known, or it does not run.
   absl::StatusOr<JobClient*> Jobs();
+
+  // Prints what a command did: the text, or with --output json the fields as one object.
+  void PrintResult(const std::string& text,
+                   const std::vector<std::pair<std::string, std::string>>& fields) const;
 
   // Prints a message as JSON.
   void PrintJson(const google::protobuf::Message& message) const;

@@ -1,27 +1,22 @@
 // muster-server: the parameter-server daemon. Holds partitions of jobs' tables and serves their
 // tasks.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
+#include "common/daemon/daemon.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/membership.h"
@@ -61,25 +56,11 @@ struct Flags {
   std::string address_file;
 };
 
-void Log(const std::string& line) {
-  absl::FPrintF(stderr, "%s %s: %s\n",
-                absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()), kProgram,
-                line);
-}
+void Log(const std::string& line) { DaemonLog(kProgram, line); }
 
 int Fail(const absl::Status& status) {
   Log(std::string(status.message()));
   return EXIT_FAILURE;
-}
-
-uint64_t RandomBits() {
-  std::random_device random;
-  return uint64_t{random()} << 32 | random();
-}
-
-// Three quarters of the machine's memory: the rest is for messages under way and everybody else.
-uint64_t DefaultMemoryBytes() {
-  return uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4 * 3;
 }
 
 void AddFlags(CLI::App& app, Flags& flags) {
@@ -110,16 +91,6 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::PositiveNumber);
   app.add_option("--address-file", flags.address_file,
                  "File to write the address listened on to, for whoever starts the server.");
-}
-
-std::string AdvertisedAddress(const Flags& flags, const std::string& listening) {
-  if (!flags.advertise.empty()) {
-    return WithPort(flags.advertise, std::atoi(listening.substr(listening.rfind(':') + 1).c_str()));
-  }
-  const bool any = absl::StartsWith(listening, "0.0.0.0:") || absl::StartsWith(listening, "[::]:");
-  char name[256] = "localhost";
-  if (!any || gethostname(name, sizeof(name) - 1) != 0) return listening;
-  return absl::StrCat(name, listening.substr(listening.rfind(':')));
 }
 
 // Drops what the coordinator names, on a thread that may block.
@@ -201,8 +172,7 @@ int Run(const Flags& flags) {
   builder.RegisterService(&service->service());
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) {
-    return Fail(absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", flags.listen, ": the port may be in use or the host not be ours")));
+    return Fail(CannotListen(flags.listen));
   }
   const std::string listening = WithPort(flags.listen, port);
   if (absl::Status status = AnnounceAddress(kProgram, listening, flags.address_file);
@@ -221,7 +191,7 @@ int Run(const Flags& flags) {
     options.daemon = {.kind = DaemonIdentity::Kind::kServer,
                       .id = opened->server_id,
                       .process_nonce = RandomBits(),
-                      .address = AdvertisedAddress(flags, listening),
+                      .address = AdvertisedAddress(flags.advertise, listening),
                       .memory_bytes = opened->options.memory_budget_bytes};
     cluster = MakeGrpcClusterClient(flags.coordinator);
     membership = std::make_unique<MembershipLoop>(

@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "client/commands/commands.h"
 #include "client/commands/job_argument.h"
@@ -9,12 +8,13 @@
 namespace muster {
 
 void AddDelete(CLI::App& app, Session& session) {
-  AddJobCommand(app, session, "delete", "Remove an ended job with its checkpoints, logs and events",
-                [](Session&, JobClient& jobs, const std::string& job_id) -> absl::Status {
-                  MUSTER_RETURN_IF_ERROR(jobs.Delete(job_id));
-                  std::printf("%s deleted\n", job_id.c_str());
-                  return absl::OkStatus();
-                })
+  AddJobCommand(
+      app, session, "delete", "Remove an ended job with its checkpoints, logs and events",
+      [](Session& session, JobClient& jobs, const std::string& job_id) -> absl::Status {
+        MUSTER_RETURN_IF_ERROR(jobs.Delete(job_id));
+        session.PrintResult(job_id + " deleted", {{"job_id", job_id}, {"state", "DELETED"}});
+        return absl::OkStatus();
+      })
       ->footer("Example: muster delete JOB");
 }
 

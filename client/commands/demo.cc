@@ -98,7 +98,9 @@ absl::Status RunDemo(Session& session, const std::string& data) {
       std::filesystem::remove_all(folder_name, error);
     }
   };
-  std::printf("starting a coordinator, 2 servers and %d workers on this machine\n", kWorkers);
+  if (session.output == Session::Output::kText) {
+    std::printf("starting a coordinator, 2 servers and %d workers on this machine\n", kWorkers);
+  }
   std::fflush(stdout);
   const absl::StatusOr<LocalCluster> cluster =
       StartLocalCluster(folder, {.servers = 2, .workers = kWorkers});
@@ -113,7 +115,9 @@ absl::Status RunDemo(Session& session, const std::string& data) {
   for (const Mode& mode : kModes) {
     std::string job_id;
     MUSTER_RETURN_IF_ERROR(jobs->Submit(DemoJob(mode, data), job_id));
-    std::printf("\n%s: an n-gram language model on %s\n", mode.name, data.c_str());
+    if (session.output == Session::Output::kText) {
+      std::printf("\n%s: an n-gram language model on %s\n", mode.name, data.c_str());
+    }
     std::fflush(stdout);
     v1::JobStatus last;
     MUSTER_RETURN_IF_ERROR(session.WatchToEnd(job_id, last));
@@ -123,7 +127,15 @@ absl::Status RunDemo(Session& session, const std::string& data) {
     }
     rows.push_back(ResultRow(mode, last));
   }
-  std::printf("\n%s", FormatTable(rows).c_str());
+  if (session.output == Session::Output::kText) {
+    std::printf("\n%s", FormatTable(rows).c_str());
+    return absl::OkStatus();
+  }
+  for (size_t row = 1; row < rows.size(); ++row) {
+    std::vector<std::pair<std::string, std::string>> fields;
+    for (size_t i = 0; i < rows[0].size(); ++i) fields.emplace_back(rows[0][i], rows[row][i]);
+    session.PrintResult("", fields);
+  }
   return absl::OkStatus();
 }
 

@@ -1,6 +1,6 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
+#include "absl/strings/str_cat.h"
 #include "client/commands/commands.h"
 #include "client/local_cluster.h"
 #include "client/session.h"
@@ -15,7 +15,8 @@ void AddDown(CLI::App& app, Session& session) {
     session.Run([&]() -> absl::Status {
       MUSTER_ASSIGN_OR_RETURN(const ClusterFolder folder, session.Folder());
       MUSTER_RETURN_IF_ERROR(StopLocalCluster(folder));
-      std::printf("the cluster in %s is stopped\n", folder.path().c_str());
+      session.PrintResult(absl::StrCat("the cluster in ", folder.path(), " is stopped"),
+                          {{"data_dir", folder.path()}, {"state", "STOPPED"}});
       return absl::OkStatus();
     });
   });

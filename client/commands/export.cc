@@ -14,7 +14,8 @@
 namespace muster {
 namespace {
 
-absl::Status Export(JobClient& jobs, const std::string& job_id, const std::string& out) {
+absl::Status Export(const Session& session, JobClient& jobs, const std::string& job_id,
+                    const std::string& out) {
   const std::string partial = out + ".partial";
   std::ofstream file(partial, std::ios::binary);
   if (!file) {
@@ -36,7 +37,8 @@ absl::Status Export(JobClient& jobs, const std::string& job_id, const std::strin
     std::remove(partial.c_str());
     return status;
   }
-  std::printf("%s: %s\n", out.c_str(), FormatBytes(static_cast<double>(bytes)).c_str());
+  session.PrintResult(absl::StrCat(out, ": ", FormatBytes(static_cast<double>(bytes))),
+                      {{"job_id", job_id}, {"file", out}, {"bytes", absl::StrCat(bytes)}});
   return absl::OkStatus();
 }
 
@@ -46,8 +48,8 @@ void AddExport(CLI::App& app, Session& session) {
   auto out = std::make_shared<std::string>();
   auto* command = AddJobCommand(
       app, session, "export", "Write the weights of a job's last checkpoint in safetensors' format",
-      [out](Session&, JobClient& jobs, const std::string& job_id) {
-        return Export(jobs, job_id, *out);
+      [out](Session& session, JobClient& jobs, const std::string& job_id) {
+        return Export(session, jobs, job_id, *out);
       });
   command->add_option("--out", *out, "The file to write")->required();
   command->footer("Example: muster export JOB --out weights.safetensors");

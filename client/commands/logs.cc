@@ -12,9 +12,13 @@ void AddLogs(CLI::App& app, Session& session) {
   auto follow = std::make_shared<bool>(false);
   auto* command = AddJobCommand(
       app, session, "logs", "Print what a job's tasks wrote",
-      [follow](Session&, JobClient& jobs, const std::string& job_id) {
+      [follow](Session& session, JobClient& jobs, const std::string& job_id) {
         return jobs.Logs(job_id, *follow ? JobClient::Follow::kUntilEnd : JobClient::Follow::kNo,
-                         [](absl::string_view text) {
+                         [&session](absl::string_view text) {
+                           if (session.output == Session::Output::kJson) {
+                             session.PrintResult("", {{"text", std::string(text)}});
+                             return;
+                           }
                            std::fwrite(text.data(), 1, text.size(), stdout);
                            std::fflush(stdout);
                          });

@@ -1,7 +1,4 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -29,9 +26,13 @@ void AddUp(CLI::App& app, Session& session) {
       const ClusterFolder folder(std::filesystem::absolute(session.data_dir).string());
       MUSTER_ASSIGN_OR_RETURN(const LocalCluster cluster, StartLocalCluster(folder, *options));
       MUSTER_RETURN_IF_ERROR(SetCurrentClusterFolder(folder.path()));
-      std::printf("%d servers and %d workers run, coordinator %s\ndata and logs: %s\n",
-                  cluster.servers, cluster.workers, cluster.coordinator_address.c_str(),
-                  folder.path().c_str());
+      session.PrintResult(absl::StrCat(cluster.servers, " servers and ", cluster.workers,
+                                       " workers run, coordinator ", cluster.coordinator_address,
+                                       "\ndata and logs: ", folder.path()),
+                          {{"coordinator", cluster.coordinator_address},
+                           {"data_dir", folder.path()},
+                           {"servers", absl::StrCat(cluster.servers)},
+                           {"workers", absl::StrCat(cluster.workers)}});
       return absl::OkStatus();
     });
   });

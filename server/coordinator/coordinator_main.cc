@@ -1,10 +1,7 @@
 // muster-coordinator: keeps the jobs of a cluster, decides who runs them, and recovers them when
 // something is lost.
 
-#include <unistd.h>
-
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
@@ -15,13 +12,11 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
+#include "common/daemon/daemon.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/shutdown_signal.h"
@@ -54,11 +49,7 @@ struct Flags {
   uint64_t log_bytes = 4 << 20;
 };
 
-void Log(const std::string& line) {
-  absl::FPrintF(stderr, "%s %s: %s\n",
-                absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()), kProgram,
-                line);
-}
+void Log(absl::string_view line) { DaemonLog(kProgram, line); }
 
 int Fail(const absl::Status& status) {
   Log(std::string(status.message()));
@@ -99,16 +90,6 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--address-file", flags.address_file,
                  "File to write the address listened on to, for whoever starts the coordinator.");
-}
-
-std::string AdvertisedAddress(const Flags& flags, const std::string& listening) {
-  if (!flags.advertise.empty()) {
-    return WithPort(flags.advertise, std::atoi(listening.substr(listening.rfind(':') + 1).c_str()));
-  }
-  const bool any = absl::StartsWith(listening, "0.0.0.0:") || absl::StartsWith(listening, "[::]:");
-  char name[256] = "localhost";
-  if (!any || gethostname(name, sizeof(name) - 1) != 0) return listening;
-  return absl::StrCat(name, listening.substr(listening.rfind(':')));
 }
 
 // Where checkpoints go, probed, so that a bad root shows now and not at the first checkpoint.
@@ -168,11 +149,10 @@ int Run(const Flags& flags) {
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) {
     address.set_value("");
-    return Fail(absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", flags.listen, ": the port may be in use or the host not be ours")));
+    return Fail(CannotListen(flags.listen));
   }
   const std::string listening = WithPort(flags.listen, port);
-  address.set_value(AdvertisedAddress(flags, listening));
+  address.set_value(AdvertisedAddress(flags.advertise, listening));
   if (absl::Status status = AnnounceAddress(kProgram, listening, flags.address_file);
       !status.ok()) {
     return Fail(status);

@@ -12,17 +12,16 @@ class JobSpec;
 // Bytes that a job is predicted to need, reserved while it is placed. The data is not read for it,
 // so this is an estimate where sizes depend on the data:
 //
-//   dense parameters P       from the model; images are taken to have 784 pixels
-//   sparse rows R            distinct keys that the specification bounds (buckets, cardinality), at
-//   most 2^18 per
-//                            field or order; 2^18 where nothing bounds them
+//   dense parameters P   from the model; images are taken to have 784 pixels
+//   sparse rows R        distinct keys that the specification bounds (buckets, cardinality), at
+//                        most 2^18 per field or order; 2^18 where nothing bounds them
 //
-//   servers   4 P (1 + optimizer slots + 1)   weights, slots, and the sums of the clock that is
-//   being gathered
-//             R (4 (dim + slots of a row) + 48)  the row, and what the table keeps beside it
-//   worker    4 P × 2                         weights and gradients
-//             batch share × widths × 4 × 3    activations, their gradients, the batch and the one
-//             prefetched 64 MiB                          program and buffers
+//   servers  4 P (2 + optimizer slots)          weights, slots, the sums of the open clock
+//            4 P (W - 1), if deterministic      gradients that wait for their turn in slot order
+//            R (4 (dim + slots of a row) + 48)  rows, and what the table keeps beside them
+//   worker   4 P * 2                            weights and gradients
+//            batch share * widths * 4 * 3       activations, their gradients, two batches
+//            64 MiB                             program and buffers
 struct MemoryPrediction {
   uint64_t server_bytes = 0;
   // Of one slot.

@@ -18,6 +18,15 @@ TEST(MemoryPredictionTest, CountsDenseParametersAndOptimizerSlots) {
   EXPECT_EQ(PredictMemory(spec).server_bytes, 4 * kParameters * 4);
 }
 
+TEST(MemoryPredictionTest, DeterministicJobsParkTheGradientsOfAllSlotsButOne) {
+  v1::JobSpec spec = SmallJob();
+  const uint64_t as_they_come = PredictMemory(spec).server_bytes;
+  spec.mutable_update()->set_deterministic(true);
+  spec.set_workers(4);
+  const uint64_t sum_bytes = as_they_come / 2;
+  EXPECT_EQ(PredictMemory(spec).server_bytes, as_they_come + 3 * sum_bytes);
+}
+
 TEST(MemoryPredictionTest, BoundsSparseRowsByWhatTheSpecificationSays) {
   v1::JobSpec spec = SmallJob();
   spec.mutable_optimizer()->set_name("row_wise_adagrad");

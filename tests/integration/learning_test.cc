@@ -4,12 +4,15 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
+#include "worker/data/synthetic_clicks.h"
 
 namespace muster {
 namespace {
@@ -94,6 +97,48 @@ TEST_F(LearningTest, ShakespeareInTwoPointThreeBitsPerByte) {
   double best = 8;
   for (const auto& evaluation : job.evaluations()) best = std::min(best, evaluation.value());
   EXPECT_LE(best, 2.3);
+}
+
+// The log's own model is logistic, so its true probabilities give the best AUC there is.
+TEST(ClickLogTest, ModelsComeWithinAHundredthOfTheBestAuc) {
+  constexpr int64_t kExamples = 200000;
+  constexpr int64_t kHeldOut = 20000;
+  const auto log = SyntheticClicks::Create(
+      {.examples = kExamples, .fields = 8, .cardinality = 100, .numeric = 4, .seed = 5});
+  ASSERT_TRUE(log.ok()) << log.status();
+  std::vector<int64_t> held_out(kHeldOut);
+  std::iota(held_out.begin(), held_out.end(), kExamples - kHeldOut);
+  const auto best = (*log)->BestAuc(held_out);
+  ASSERT_TRUE(best.ok()) << best.status();
+
+  auto cluster = ProcessCluster::Start({});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  for (const std::string model :
+       {"logistic_regression { classes: 2 }", "deep_fm { embedding_dim: 8 hidden: 32 }"}) {
+    const v1::JobSpec spec = ParseJobOrDie(absl::StrCat("model { ", model, " } ", R"pb(
+      data {
+        synthetic_clicks { examples: 200000 fields: 8 cardinality: 100 numeric: 4 seed: 5 }
+        holdout: 0.1
+      }
+      optimizer { name: "adagrad" learning_rate: 0.02 }
+      update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER durability: CHECKPOINT }
+      workers: 2
+      batch_size: 512
+      stop { epochs: 1 }
+      evaluation { metric: "auc" }
+      seed: 1
+    )pb"));
+    const auto id = (*cluster)->Submit(spec);
+    ASSERT_TRUE(id.ok()) << id.status();
+    const auto job = (*cluster)->AwaitEnd(*id, absl::Minutes(2));
+    ASSERT_TRUE(job.ok()) << job.status();
+    ASSERT_EQ(job->state(), v1::SUCCEEDED) << (*cluster)->Diagnose(*id);
+    ASSERT_GE(job->evaluations_size(), 1);
+    const double auc = job->evaluations().rbegin()->value();
+    std::cout << model << ": AUC " << auc << ", best " << *best << std::endl;
+    EXPECT_EQ(job->evaluations().rbegin()->examples(), static_cast<uint64_t>(kHeldOut));
+    EXPECT_GT(auc, *best - 0.01);
+  }
 }
 
 TEST_F(LearningTest, CriteoSampleTrainsWithItsGaps) {

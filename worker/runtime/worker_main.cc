@@ -6,20 +6,17 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "common/base/clock.h"
+#include "common/daemon/daemon.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/memory_tuning.h"
@@ -49,25 +46,11 @@ struct Flags {
   std::string address_file;
 };
 
-void Log(absl::string_view line) {
-  absl::FPrintF(stderr, "%s %s: %s\n",
-                absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()), kProgram,
-                line);
-}
+void Log(absl::string_view line) { DaemonLog(kProgram, line); }
 
 int Fail(const absl::Status& status) {
   Log(status.message());
   return EXIT_FAILURE;
-}
-
-uint64_t RandomBits() {
-  std::random_device random;
-  return uint64_t{random()} << 32 | random();
-}
-
-// Three quarters of the machine's memory: the rest is for everybody else.
-uint64_t DefaultMemoryBytes() {
-  return uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4 * 3;
 }
 
 void AddFlags(CLI::App& app, Flags& flags) {
@@ -114,8 +97,7 @@ int Run(const Flags& flags) {
   builder.AddListeningPort(flags.listen, ServerSideCredentials(), &port);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) {
-    return Fail(absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", flags.listen, ": the port may be in use or the host not be ours")));
+    return Fail(CannotListen(flags.listen));
   }
   const std::string listening = WithPort(flags.listen, port);
   if (absl::Status status = AnnounceAddress(kProgram, listening, flags.address_file);

@@ -1,0 +1,46 @@
+#include "common/daemon/daemon.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/rpc/channel.h"
+
+namespace muster {
+
+void DaemonLog(absl::string_view program, absl::string_view line) {
+  absl::FPrintF(stderr, "%s %s: %s\n",
+                absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()), program,
+                line);
+}
+
+uint64_t RandomBits() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+uint64_t DefaultMemoryBytes() {
+  return uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4 * 3;
+}
+
+std::string AdvertisedAddress(absl::string_view advertise, const std::string& listening) {
+  const std::string port = listening.substr(listening.rfind(':'));
+  if (!advertise.empty()) return WithPort(advertise, std::atoi(port.c_str() + 1));
+  const bool any = absl::StartsWith(listening, "0.0.0.0:") || absl::StartsWith(listening, "[::]:");
+  char name[256] = "localhost";
+  if (!any || gethostname(name, sizeof(name) - 1) != 0) return listening;
+  return absl::StrCat(name, port);
+}
+
+absl::Status CannotListen(absl::string_view listen) {
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", listen,
+                                             ": the port may be in use or the host not be ours"));
+}
+
+}  // namespace muster

@@ -1,0 +1,31 @@
+#ifndef MUSTER_COMMON_DAEMON_DAEMON_H_
+#define MUSTER_COMMON_DAEMON_DAEMON_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+// Writes one line to standard error: time, program, text.
+void DaemonLog(absl::string_view program, absl::string_view line);
+
+// 64 bits that nobody else has: for process nonces and ids, never for what training depends on.
+uint64_t RandomBits();
+
+// Three quarters of the machine's memory: the rest is for messages under way and everybody else.
+uint64_t DefaultMemoryBytes();
+
+// Under which address others reach a daemon that listens on `listening` (host:port): `advertise` if
+// it is given (port 0 in it becomes the port listened on), otherwise `listening`, with the
+// machine's name in place of a host that stands for all of its addresses.
+std::string AdvertisedAddress(absl::string_view advertise, const std::string& listening);
+
+// Why gRPC gave no server for this address.
+absl::Status CannotListen(absl::string_view listen);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_DAEMON_DAEMON_H_

@@ -1,0 +1,32 @@
+#include "common/daemon/daemon.h"
+
+#include <unistd.h>
+
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+TEST(AdvertisedAddressTest, IsTheOneListenedOnUnlessThatStandsForAll) {
+  EXPECT_EQ(AdvertisedAddress("", "127.0.0.1:7"), "127.0.0.1:7");
+  char name[256] = {};
+  ASSERT_EQ(gethostname(name, sizeof(name) - 1), 0);
+  EXPECT_EQ(AdvertisedAddress("", "0.0.0.0:7"), std::string(name) + ":7");
+  EXPECT_EQ(AdvertisedAddress("", "[::]:7"), std::string(name) + ":7");
+}
+
+TEST(AdvertisedAddressTest, IsWhatTheUserSays) {
+  EXPECT_EQ(AdvertisedAddress("host-a:9", "0.0.0.0:7"), "host-a:9");
+  EXPECT_EQ(AdvertisedAddress("host-a:0", "0.0.0.0:7"), "host-a:7");
+}
+
+TEST(RandomBitsTest, Differ) { EXPECT_NE(RandomBits(), RandomBits()); }
+
+TEST(DefaultMemoryTest, IsMostButNotAll) {
+  const uint64_t all = uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  EXPECT_GT(DefaultMemoryBytes(), all / 2);
+  EXPECT_LT(DefaultMemoryBytes(), all);
+}
+
+}  // namespace
+}  // namespace muster
