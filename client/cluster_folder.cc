@@ -102,6 +102,11 @@ absl::Status ClusterFolder::Write(const LocalCluster& cluster) const {
   return absl::OkStatus();
 }
 
+void ClusterFolder::Forget() const {
+  std::error_code ignored;
+  fs::remove(fs::path(path_) / "cluster.json", ignored);
+}
+
 absl::StatusOr<LocalCluster> ClusterFolder::Read() const {
   std::ifstream file(fs::path(path_) / "cluster.json");
   if (!file) {

@@ -53,6 +53,8 @@ class ClusterFolder {
   absl::Status AwaitStop(absl::Duration patience) const;
 
   absl::Status Write(const LocalCluster& cluster) const;
+  // Removes what Write left.
+  void Forget() const;
   // NotFound: no cluster was started here. Unavailable: it does not run (any more).
   absl::StatusOr<LocalCluster> Read() const;
 

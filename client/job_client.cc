@@ -150,11 +150,15 @@ absl::Status JobClient::Logs(const std::string& job_id, Follow follow,
   v1::ReadLogsRequest request;
   request.set_job_id(job_id);
   request.set_follow(follow == Follow::kUntilEnd);
-  return Reach([&]() -> absl::Status {
+  bool interrupted = true;
+  const auto read = [&]() -> absl::Status {
     grpc::ClientContext context;
     const auto stream = connection_->stub->ReadLogs(&context, request);
     v1::LogChunk chunk;
+    interrupted = false;
+    bool answered = false;
     while (stream->Read(&chunk)) {
+      answered = true;
       if (chunk.offset() > request.offset()) {
         text(absl::StrCat("[", chunk.offset() - request.offset(),
                           " bytes of older log were dropped]\n"));
@@ -162,8 +166,14 @@ absl::Status JobClient::Logs(const std::string& job_id, Follow follow,
       text(chunk.text());
       request.set_offset(chunk.offset() + chunk.text().size());
     }
-    return FromGrpc(stream->Finish());
-  });
+    const absl::Status finished = FromGrpc(stream->Finish());
+    // A stream that broke after it had begun to answer goes on with patience anew.
+    interrupted = answered && absl::IsUnavailable(finished);
+    return interrupted ? absl::OkStatus() : finished;
+  };
+  absl::Status status;
+  while (status.ok() && interrupted) status = Reach(read);
+  return status;
 }
 
 absl::Status JobClient::Export(const std::string& job_id,

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -48,14 +49,16 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
   MUSTER_RETURN_IF_ERROR(folder.TakeLock().status());
   MUSTER_ASSIGN_OR_RETURN(const std::string self, FindProgram("muster"));
   const std::string log = folder.LogOf("supervisor");
-  MUSTER_ASSIGN_OR_RETURN(const pid_t pid,
-                          Spawn({.command = {self, "supervise", "--data-dir=" + folder.path(),
-                                             absl::StrCat("--servers=", options.servers),
-                                             absl::StrCat("--workers=", options.workers),
-                                             absl::StrCat("--slots=", options.slots_per_worker),
-                                             absl::StrCat("--port=", options.port)},
-                                 .output_file = log,
-                                 .detached = true}));
+  const pid_t owner = options.life == LocalClusterOptions::Life::kOfThisProcess ? getpid() : 0;
+  MUSTER_ASSIGN_OR_RETURN(
+      const pid_t pid,
+      Spawn({.command = {self, "supervise", "--data-dir=" + folder.path(),
+                         absl::StrCat("--servers=", options.servers),
+                         absl::StrCat("--workers=", options.workers),
+                         absl::StrCat("--slots=", options.slots_per_worker),
+                         absl::StrCat("--port=", options.port), absl::StrCat("--owner=", owner)},
+             .output_file = log,
+             .detached = true}));
   const absl::Time until = absl::Now() + kStartPatience;
   while (absl::Now() < until) {
     if (waitpid(pid, nullptr, WNOHANG) == pid) {

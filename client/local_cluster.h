@@ -15,6 +15,13 @@ struct LocalClusterOptions {
   int slots_per_worker = 1;
   // Port of the coordinator; 0 takes a free one.
   int port = 0;
+  enum class Life {
+    // Until it is stopped.
+    kOfItsOwn,
+    // It ends, and its folder goes, when this process does, however that ends.
+    kOfThisProcess,
+  };
+  Life life = Life::kOfItsOwn;
 };
 
 // Where a cluster lives when nobody says.

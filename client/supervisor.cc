@@ -174,6 +174,8 @@ void Supervisor::StopAll() {
 absl::Status Supervisor::Run() {
   MUSTER_RETURN_IF_ERROR(folder_.Prepare());
   MUSTER_ASSIGN_OR_RETURN(const auto lock, folder_.TakeLock());
+  // What an earlier cluster left names a process that may be anybody's by now.
+  folder_.Forget();
   // Signals are taken one by one below; children start with none blocked.
   sigset_t signals;
   sigemptyset(&signals);
@@ -188,16 +190,20 @@ absl::Status Supervisor::Run() {
                             .servers = options_.servers,
                             .workers = options_.workers});
   }
-  while (status.ok()) {
+  bool orphaned = false;
+  while (status.ok() && !orphaned) {
     status = StartDue();
     const timespec patience = absl::ToTimespec(kFirstBackoff / 2);
     const int signal = sigtimedwait(&signals, nullptr, &patience);
     if (signal == SIGTERM || signal == SIGINT) break;
     Reap();
+    orphaned = options_.owner != 0 && getppid() != options_.owner;
   }
   Say("stopping");
   StopAll();
   Say("stopped");
+  std::error_code ignored;
+  if (orphaned) std::filesystem::remove_all(folder_.path(), ignored);
   return status;
 }
 

@@ -25,6 +25,8 @@ class Supervisor {
     int slots_per_worker = 1;
     // Port of the coordinator; 0 takes a free one.
     int port = 0;
+    // The parent process, whose end ends the cluster and removes its folder; 0: it runs on.
+    pid_t owner = 0;
   };
 
   explicit Supervisor(Options options);

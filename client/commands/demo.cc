@@ -102,8 +102,9 @@ absl::Status RunDemo(Session& session, const std::string& data) {
     std::printf("starting a coordinator, 2 servers and %d workers on this machine\n", kWorkers);
   }
   std::fflush(stdout);
-  const absl::StatusOr<LocalCluster> cluster =
-      StartLocalCluster(folder, {.servers = 2, .workers = kWorkers});
+  const absl::StatusOr<LocalCluster> cluster = StartLocalCluster(
+      folder,
+      {.servers = 2, .workers = kWorkers, .life = LocalClusterOptions::Life::kOfThisProcess});
   keep = !cluster.ok();
   MUSTER_RETURN_IF_ERROR(cluster.status());
   session.coordinator_address = cluster->coordinator_address;

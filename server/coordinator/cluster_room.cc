@@ -41,7 +41,15 @@ std::map<std::string, Reserved> ReservedBy(const JobTable& jobs, const Membershi
   std::map<std::string, Reserved> reserved;
   for (const auto& [number, job] : jobs.jobs()) {
     const v1::JobRecord& record = job->record;
-    if (!IsActive(record.state())) continue;
+    if (!IsActive(record.state())) {
+      // Servers hold an ended job's tables until they have dropped them.
+      for (const v1::ServerRecord& server : record.servers()) {
+        if (jobs.DropsOf(server.server_id()).contains(record.job_id())) {
+          reserved[server.server_id()].bytes += server.reserved_bytes();
+        }
+      }
+      continue;
+    }
     for (const v1::SlotRecord& slot : record.slots()) {
       if (slot.done() || slot.worker_id().empty()) continue;
       if (!members.Holds(slot.worker_id(), slot.worker_incarnation())) continue;

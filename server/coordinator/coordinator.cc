@@ -31,6 +31,7 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keep
                          CoordinatorOptions options)
     : options_(std::move(options)),
       clock_(clock),
+      last_tick_(clock.Monotonic()),
       table_(std::move(table)),
       members_(options_.lease),
       lifecycle_(*table_, members_, clock, metrics_),
@@ -55,6 +56,11 @@ absl::Status Coordinator::Settle() {
 }
 
 absl::Status Coordinator::Tick() {
+  // While this thread stood still (a slow disk, a paused machine) it heard nobody: silence in that
+  // time says nothing about the daemons.
+  const absl::Duration now = clock_.Monotonic();
+  const absl::Duration since_last = now - std::exchange(last_tick_, now);
+  if (since_last > options_.lease / 4) members_.Excuse(since_last);
   absl::Status status = daemon_requests_.ExpireLeases(options_.forget_daemons_after).status();
   // What was lost is found again here if it could not be stored when it was noticed.
   for (const auto& [number, job] : table_->jobs()) status.Update(lifecycle_.Reconcile(*job));

@@ -70,6 +70,8 @@ class Coordinator {
 
   const CoordinatorOptions options_;
   const Clock& clock_;
+  // When Tick ran last.
+  absl::Duration last_tick_;
   const std::unique_ptr<JobTable> table_;
   Membership members_;
   CoordinatorMetrics metrics_;

@@ -1,6 +1,8 @@
 #include "server/coordinator/job_requests.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
@@ -236,12 +238,18 @@ bool JobRequests::Answer(LogReader& reader) const {
 }
 
 void JobRequests::Retire() {
-  size_t kept = 0;
+  // By when they ended: a long job must not go as it ends because short ones came after it.
+  std::vector<Job*> ended;
   for (auto it = jobs_.jobs().rbegin(); it != jobs_.jobs().rend(); ++it) {
     Job& job = *it->second;
-    if (!IsFinal(job.record.state()) || job.removing) continue;
-    if (++kept <= options_.finished_jobs_kept) continue;
-    if (checkpoints_.CheckRemovable(job).ok()) checkpoints_.RemoveJob(job, nullptr);
+    if (IsFinal(job.record.state()) && !job.removing) ended.push_back(&job);
+  }
+  if (ended.size() <= options_.finished_jobs_kept) return;
+  std::stable_sort(ended.begin(), ended.end(), [](const Job* a, const Job* b) {
+    return a->record.finished_unix_ms() > b->record.finished_unix_ms();
+  });
+  for (size_t i = options_.finished_jobs_kept; i < ended.size(); ++i) {
+    if (checkpoints_.CheckRemovable(*ended[i]).ok()) checkpoints_.RemoveJob(*ended[i], nullptr);
   }
 }
 

@@ -126,6 +126,12 @@ void Membership::Leave(absl::string_view id, uint64_t incarnation, absl::Duratio
   it->second.lease_ends = now;
 }
 
+void Membership::Excuse(absl::Duration time) {
+  for (auto& [id, member] : members_) {
+    if (member.live) member.lease_ends += time;
+  }
+}
+
 std::vector<std::string> Membership::Expire(absl::Duration now, absl::Duration forget_after) {
   std::vector<std::string> lost;
   for (auto it = members_.begin(); it != members_.end();) {

@@ -66,6 +66,9 @@ class Membership {
   // The daemon says that it goes.
   void Leave(absl::string_view id, uint64_t incarnation, absl::Duration now);
 
+  // Lengthens every lease by the time in which the coordinator itself could hear nobody.
+  void Excuse(absl::Duration time);
+
   // Ends the leases that are over and returns their ids. Forgets daemons lost for longer than
   // `forget_after`.
   std::vector<std::string> Expire(absl::Duration now, absl::Duration forget_after);

@@ -59,6 +59,13 @@ TEST_F(MembershipTest, LeaseEndsUnlessRenewed) {
   EXPECT_THAT(std::string(late.message()), HasSubstr("register again"));
 }
 
+TEST_F(MembershipTest, TimeInWhichNobodyCouldBeHeardDoesNotCount) {
+  ASSERT_TRUE(Register(Request(7), absl::ZeroDuration()).ok());
+  membership_.Excuse(absl::Seconds(4));
+  EXPECT_THAT(membership_.Expire(absl::Seconds(8), kForget), IsEmpty());
+  EXPECT_THAT(membership_.Expire(absl::Seconds(9), kForget), ElementsAre("w0"));
+}
+
 TEST_F(MembershipTest, AProcessThatLostItsLeaseGetsAnotherIncarnation) {
   ASSERT_TRUE(Register(Request(7), absl::ZeroDuration()).ok());
   membership_.Expire(absl::Seconds(6), kForget);

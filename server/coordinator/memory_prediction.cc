@@ -130,8 +130,7 @@ MemoryPrediction PredictMemory(const v1::JobSpec& spec) {
   const uint64_t batch_share = (spec.batch_size() + spec.workers() - 1) / spec.workers();
   MemoryPrediction prediction;
   prediction.server_bytes = 4 * size.dense * (2 + dense_slots);
-  if (spec.update().deterministic())
-    prediction.server_bytes += 4 * size.dense * (spec.workers() - 1);
+  if (spec.update().deterministic()) prediction.server_bytes += 4 * size.dense * spec.workers();
   if (size.rows > 0) {
     prediction.server_bytes += size.rows * (4 * (size.row_dim + row_slots) + kRowOverheadBytes);
   }

@@ -17,7 +17,8 @@ class JobSpec;
 //                        most 2^18 per field or order; 2^18 where nothing bounds them
 //
 //   servers  4 P (2 + optimizer slots)          weights, slots, the sums of the open clock
-//            4 P (W - 1), if deterministic      gradients that wait for their turn in slot order
+//            4 P W, if deterministic            previous weights, and gradients that wait for their
+//                                               turn in slot order
 //            R (4 (dim + slots of a row) + 48)  rows, and what the table keeps beside them
 //   worker   4 P * 2                            weights and gradients
 //            batch share * widths * 4 * 3       activations, their gradients, two batches

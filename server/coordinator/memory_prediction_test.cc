@@ -24,7 +24,7 @@ TEST(MemoryPredictionTest, DeterministicJobsParkTheGradientsOfAllSlotsButOne) {
   spec.mutable_update()->set_deterministic(true);
   spec.set_workers(4);
   const uint64_t sum_bytes = as_they_come / 2;
-  EXPECT_EQ(PredictMemory(spec).server_bytes, as_they_come + 3 * sum_bytes);
+  EXPECT_EQ(PredictMemory(spec).server_bytes, as_they_come + 4 * sum_bytes);
 }
 
 TEST(MemoryPredictionTest, BoundsSparseRowsByWhatTheSpecificationSays) {

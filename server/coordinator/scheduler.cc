@@ -95,8 +95,13 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
     auto place = PlaceSlots(1, BytesPerSlot(job.record), turn.room);
     if (!place.ok()) {
       waiting = absl::StrCat("slot ", slot, ": ", place.status().message());
-      // Pending jobs must not take what frees up next.
-      if (turn.blocked_by.empty()) turn.blocked_by = job.id();
+      // Pending jobs must not take what frees up next, if that could ever be enough.
+      if (turn.blocked_by.empty()) {
+        const ClusterRoom whole = WholeRoomOf(members_);
+        if (!whole.workers.empty() && FitsEmpty(DemandOf(job.record, jobs_), whole).ok()) {
+          turn.blocked_by = job.id();
+        }
+      }
       continue;
     }
     GiveSlot(place->front(), change.record, slot);

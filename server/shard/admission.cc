@@ -14,6 +14,9 @@ namespace {
 
 using Operation = v1::ExchangeRequest::OperationCase;
 
+// What an answer may carry, with room for its header: the transport's limit on a message.
+constexpr uint64_t kMostReplyBytes = (uint64_t{64} << 20) - 4096;
+
 // Clocks a slot may close under BSP while another has yet to close the first of them. Real tasks
 // are one ahead.
 constexpr uint64_t kMostClosesAhead = 1024;
@@ -226,6 +229,13 @@ absl::Status Admission::CheckSparsePull(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::SparsePull& pull = request.sparse_pull();
   MUSTER_RETURN_IF_ERROR(CheckSparseTable(pull.table()));
+  // Keys may repeat, so that a small request could ask for any amount of memory.
+  const uint64_t row_bytes = uint64_t{tables_.sparse[pull.table() - 1].dim()} * sizeof(float);
+  if (pull.rows() > kMostReplyBytes / row_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(pull.rows(), " rows of ", row_bytes, " bytes do not fit an answer of at most ",
+                     kMostReplyBytes, " bytes; pull fewer rows at a time"));
+  }
   MUSTER_RETURN_IF_ERROR(CheckReachable(request, job_.policy().Required(request.clock())));
   MUSTER_ASSIGN_OR_RETURN(call.chunk, ReadSparseChunk(call.call.payload, pull.rows(), 0, pool_));
   return CheckKeys(call.chunk);
@@ -249,7 +259,14 @@ absl::Status Admission::CheckClip(AdmittedCall& call) {
   if (!job_.clips_by_norm()) {
     return absl::InvalidArgumentError("the job does not clip by global norm");
   }
-  if (!request.clip().has_scale()) return CheckReachable(request, request.clock() + 1);
+  if (!request.clip().has_scale()) {
+    if (request.clock() >= ledger_.closed(request.slot())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the slot itself has closed ", ledger_.closed(request.slot()),
+                       " clocks here; close the clock, then ask for its norms"));
+    }
+    return absl::OkStatus();
+  }
   const double scale = request.clip().scale();
   if (!std::isfinite(scale) || scale < 0) {
     return absl::InvalidArgumentError(

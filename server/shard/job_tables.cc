@@ -120,8 +120,11 @@ uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
   uint64_t bytes = 0;
   for (uint32_t id : layout_.partition_blocks(partition)) {
     const uint64_t elements = layout_.blocks()[id].elements();
-    // Weights and, where they are needed, sums and previous weights.
-    const uint64_t arrays = order_ == SummationOrder::kSlot ? 3 : policy_.synchronous() ? 2 : 1;
+    // Weights; under BSP sums; in slot order previous weights too, and of all slots but one a
+    // gradient that waits for its turn.
+    const uint64_t arrays = order_ == SummationOrder::kSlot ? uint64_t{2} + request().slots()
+                            : policy_.synchronous()         ? 2
+                                                            : 1;
     bytes += (arrays * elements + dense_optimizer_->slot_floats(elements)) * sizeof(float);
   }
   return bytes;

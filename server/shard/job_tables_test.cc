@@ -59,7 +59,7 @@ TEST(JobTablesTest, PredictsTheDenseBytes) {
   v1::OpenTablesRequest request = TestOpenRequest(2);
   EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 2 * 32u);
   request.mutable_update()->set_deterministic(true);
-  EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 3 * 32u);
+  EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 4 * 32u);
   request.mutable_update()->set_deterministic(false);
   request.mutable_update()->set_unlimited_staleness(true);
   request.mutable_schema()->mutable_optimizer()->set_name("adam");

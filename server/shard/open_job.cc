@@ -117,7 +117,7 @@ absl::Status OpenJob::OpenAll() {
   return absl::OkStatus();
 }
 
-absl::Status OpenJob::Restore(PartitionTables& tables) {
+absl::Status OpenJob::Restore(MemoryShare& memory, PartitionTables& tables) {
   const v1::OpenTablesRequest& request = tables_->request();
   if (checkpoint_ == nullptr) {
     MUSTER_ASSIGN_OR_RETURN(
@@ -131,7 +131,7 @@ absl::Status OpenJob::Restore(PartitionTables& tables) {
   }
   return RestorePartition(
       *checkpoint_, request.restore_weights_only() ? RestoreExtent::kWeights : RestoreExtent::kAll,
-      tables);
+      memory, tables);
 }
 
 absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(uint32_t partition) {
@@ -149,7 +149,9 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(uint32_t parti
   }
   auto tables = std::make_unique<PartitionTables>(tables_, partition, resources_.pool);
   const bool restores = !request.restore_uri().empty();
-  if (restores) MUSTER_RETURN_IF_ERROR(Restore(*tables));
+  // Until the partition accounts for its rows itself.
+  MemoryShare restoring(*resources_.budget);
+  if (restores) MUSTER_RETURN_IF_ERROR(Restore(restoring, *tables));
   if (!tables_->durable()) return MakePartition(std::move(tables), nullptr);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<PartitionJournal> journal, NewJournal(partition));
   std::unique_ptr<Partition> made = MakePartition(std::move(tables), std::move(journal));

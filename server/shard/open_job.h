@@ -71,7 +71,7 @@ class OpenJob {
   absl::Status OpenAll();
   absl::StatusOr<std::unique_ptr<Partition>> OpenPartition(uint32_t partition);
   // Fills a partition's tables from the request's checkpoint.
-  absl::Status Restore(PartitionTables& tables);
+  absl::Status Restore(MemoryShare& memory, PartitionTables& tables);
   // Continues from the stored state; null when there is none.
   absl::StatusOr<std::unique_ptr<Partition>> Continue(uint32_t partition);
   // An empty journal: whatever a start that was cut short has left is deleted.

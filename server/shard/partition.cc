@@ -41,6 +41,12 @@ std::vector<uint64_t> Partition::closed_clocks() const {
 
 // --- Admission.
 
+absl::Status Partition::LogFailed(const absl::Status& status) const {
+  return absl::UnavailableError(absl::StrCat("the log of partition ", tables_->partition,
+                                             " of job ", job().job_id(),
+                                             " failed, restart the server: ", status.message()));
+}
+
 AdmittedCall Partition::Admit(ExchangeCall call) {
   if (!closed_.ok()) {
     AdmittedCall refused;
@@ -57,6 +63,12 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
       absl::StatusOr<uint64_t> lsn = journal_->Append(request, admitted.call.payload);
       if (!lsn.ok()) {
         admitted.status = lsn.status();
+        // A log that refuses all further use: what waits for a restart must not look like a mistake
+        // of the caller.
+        if (absl::IsFailedPrecondition(lsn.status())) {
+          Close(LogFailed(lsn.status()));
+          admitted.status = closed_;
+        }
         return admitted;
       }
       admitted.lsn = *lsn;
@@ -78,9 +90,7 @@ void Partition::Execute(std::vector<ExchangeCall> calls) {
   if (appended_) {
     if (options_.crash_point->Pass("appended")) return;
     if (absl::Status status = journal_->Sync(); !status.ok()) {
-      Close(absl::UnavailableError(
-          absl::StrCat("the log of partition ", tables_->partition, " of job ", job().job_id(),
-                       " failed, restart the server: ", status.message())));
+      Close(LogFailed(status));
     }
     if (options_.crash_point->Pass("synced")) return;
   }

@@ -104,6 +104,8 @@ class Partition {
   const JobTables& job() const { return *tables_->job; }
 
   // Checks an operation, logs it if need be, and enters it in the ledger.
+  // What everything is answered with once the log cannot be written any more.
+  absl::Status LogFailed(const absl::Status& status) const;
   AdmittedCall Admit(ExchangeCall call);
   void Run(AdmittedCall call);
   void Apply(const AdmittedCall& call);

@@ -117,7 +117,8 @@ absl::Status RestoreBlock(const CheckpointReader& checkpoint, const JobTables& j
 }
 
 absl::Status RestoreRows(const CheckpointReader& checkpoint, const PartitionTables& tables,
-                         const std::string& name, bool with_slots, SparseTable& table) {
+                         const std::string& name, bool with_slots, MemoryShare& memory,
+                         SparseTable& table) {
   for (const v1::SparseTableSchema& schema : checkpoint.manifest().schema().sparse()) {
     if (schema.name() != name || schema.dim() == table.dim()) continue;
     return absl::InvalidArgumentError(absl::StrCat("table ", name, " has dim ", schema.dim(),
@@ -138,6 +139,11 @@ absl::Status RestoreRows(const CheckpointReader& checkpoint, const PartitionTabl
     }
     for (size_t i = 0; i < rows.size(); ++i) {
       if (SparsePartition(rows.keys[i], partitions) != tables.partition) continue;
+      if (!memory.TryGrow(table.bytes_per_row())) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("the rows of table ", name, " do not fit the server's memory budget; add ",
+                         "servers or raise it"));
+      }
       SparseTable::Row& row = table.Load(rows.keys[i]);
       std::copy_n(rows.row(i).data(), with_slots ? table.width() : table.dim(), row.values());
       if (!with_slots) continue;
@@ -170,7 +176,7 @@ absl::StatusOr<PartitionFileInfo> WritePartitionFile(CheckpointStorage& storage,
 }
 
 absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent extent,
-                              PartitionTables& tables) {
+                              MemoryShare& memory, PartitionTables& tables) {
   const JobTables& job = *tables.job;
   const bool with_slots =
       extent == RestoreExtent::kAll && checkpoint.manifest().schema().optimizer().name() ==
@@ -179,8 +185,8 @@ absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent 
     MUSTER_RETURN_IF_ERROR(RestoreBlock(checkpoint, job, with_slots, tables.dense.block(i)));
   }
   for (size_t i = 0; i < tables.sparse.size(); ++i) {
-    MUSTER_RETURN_IF_ERROR(
-        RestoreRows(checkpoint, tables, job.tables().sparse[i].name, with_slots, tables.sparse[i]));
+    MUSTER_RETURN_IF_ERROR(RestoreRows(checkpoint, tables, job.tables().sparse[i].name, with_slots,
+                                       memory, tables.sparse[i]));
   }
   return absl::OkStatus();
 }

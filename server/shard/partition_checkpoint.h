@@ -8,6 +8,7 @@
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/partition_file.h"
 #include "common/checkpoint/storage.h"
+#include "server/shard/memory_budget.h"
 #include "server/shard/partition_tables.h"
 
 namespace muster {
@@ -30,7 +31,7 @@ enum class RestoreExtent {
 // partitions. NOT_FOUND: the checkpoint lacks a tensor or table of the job. INVALID_ARGUMENT: a
 // table's rows have another length. DATA_LOSS: damaged.
 absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent extent,
-                              PartitionTables& tables);
+                              MemoryShare& memory, PartitionTables& tables);
 
 }  // namespace muster
 

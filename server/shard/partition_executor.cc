@@ -67,11 +67,14 @@ void PartitionExecutor::RunBatch() {
     absl::MutexLock lock(&mutex_);
     batch.swap(queue_);
     queued_bytes_ = 0;
+    running_ = true;
   }
   partition_->Execute(std::move(batch));
   absl::MutexLock lock(&mutex_);
   stats_ = partition_->stats();
   closed_clocks_ = partition_->closed_clocks();
+  running_ = false;
+  ++batches_;
   if (queue_.empty()) {
     scheduled_ = false;
   } else {
@@ -96,6 +99,11 @@ Partition::Stats PartitionExecutor::stats() const {
 
 std::vector<uint64_t> PartitionExecutor::closed_clocks() const {
   absl::MutexLock lock(&mutex_);
+  const uint64_t batch = batches_;
+  const auto ended = [this, batch]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !running_ || batches_ != batch;
+  };
+  mutex_.Await(absl::Condition(&ended));
   return closed_clocks_;
 }
 

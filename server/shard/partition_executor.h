@@ -33,8 +33,9 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
 
   // As of the last batch.
   Partition::Stats stats() const;
-  // Clocks closed by each slot, as of the last batch: never more than were, and so safe to start
-  // again from.
+  // Clocks closed by each slot: all whose closes have been answered, and so safe to start again
+  // from. Blocks while a batch runs, which may have answered some already; never to be called from
+  // an operation's `done`.
   std::vector<uint64_t> closed_clocks() const;
 
  private:
@@ -57,6 +58,9 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   bool scheduled_ ABSL_GUARDED_BY(mutex_) = false;
   // Not OK: what everything is answered with.
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
+  // A batch is being executed, and how many have been.
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t batches_ ABSL_GUARDED_BY(mutex_) = 0;
   Partition::Stats stats_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> closed_clocks_ ABSL_GUARDED_BY(mutex_);
 };

@@ -92,6 +92,11 @@ absl::Status Partition::ReplayRecord(uint64_t lsn, ExchangeCall call) {
   // The same door as for the living, so that a log which does not follow its own rules is found
   // out.
   AdmittedCall admitted = admission_.Check(std::move(call));
+  if (absl::IsResourceExhausted(admitted.status)) {
+    // Pushes are accounted for as if all their rows were new; ask again with what they really took.
+    UpdateStats();
+    admitted = admission_.Check(std::move(admitted.call));
+  }
   if (absl::IsResourceExhausted(admitted.status)) return admitted.status;
   if (!admitted.status.ok() || admitted.already_applied) {
     return absl::DataLossError(

@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -113,21 +114,24 @@ TEST(ClickLogTest, ModelsComeWithinAHundredthOfTheBestAuc) {
 
   auto cluster = ProcessCluster::Start({});
   ASSERT_TRUE(cluster.ok()) << cluster.status();
-  for (const std::string model :
-       {"logistic_regression { classes: 2 }", "deep_fm { embedding_dim: 8 hidden: 32 }"}) {
-    const v1::JobSpec spec = ParseJobOrDie(absl::StrCat("model { ", model, " } ", R"pb(
-      data {
-        synthetic_clicks { examples: 200000 fields: 8 cardinality: 100 numeric: 4 seed: 5 }
-        holdout: 0.1
-      }
-      optimizer { name: "adagrad" learning_rate: 0.02 }
-      update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER durability: CHECKPOINT }
-      workers: 2
-      batch_size: 512
-      stop { epochs: 1 }
-      evaluation { metric: "auc" }
-      seed: 1
-    )pb"));
+  const std::pair<std::string, std::string> kModels[] = {
+      {"logistic_regression { classes: 2 }", "0.1"},
+      {"deep_fm { embedding_dim: 8 hidden: 32 }", "0.02"}};
+  for (const auto& [model, learning_rate] : kModels) {
+    const v1::JobSpec spec = ParseJobOrDie(
+        absl::StrCat("model { ", model,
+                     " } optimizer { name: 'adagrad' learning_rate: ", learning_rate, " } ", R"pb(
+          data {
+            synthetic_clicks { examples: 200000 fields: 8 cardinality: 100 numeric: 4 seed: 5 }
+            holdout: 0.1
+          }
+          update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER durability: CHECKPOINT }
+          workers: 2
+          batch_size: 512
+          stop { epochs: 1 }
+          evaluation { metric: "auc" }
+          seed: 1
+        )pb"));
     const auto id = (*cluster)->Submit(spec);
     ASSERT_TRUE(id.ok()) << id.status();
     const auto job = (*cluster)->AwaitEnd(*id, absl::Minutes(2));
