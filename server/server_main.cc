@@ -1,6 +1,8 @@
 // muster-server: the parameter-server daemon. Holds partitions of jobs' tables and serves their
 // tasks.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -13,6 +15,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
@@ -38,6 +41,7 @@ namespace {
 
 constexpr char kProgram[] = "muster-server";
 // Parts of the 5 seconds that a daemon has to stop.
+constexpr absl::Duration kStopTimeout = absl::Seconds(4);
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
 constexpr std::chrono::seconds kDrainTimeout(1);
 // Per partition. High enough that the bounds on streams, which hold clients back instead of
@@ -199,6 +203,12 @@ int Run(const Flags& flags) {
         Callbacks(opened->server_id, host, drops, shutdown, refused));
   }
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
+  // A restore or a cut cannot be interrupted. A server that is killed loses nothing that it has
+  // acknowledged.
+  std::thread([code = refused ? EXIT_FAILURE : EXIT_SUCCESS] {
+    absl::SleepFor(kStopTimeout);
+    _exit(code);
+  }).detach();
   if (membership != nullptr) membership->Leave(kLeaveTimeout);
   service->Shutdown();
   server->Shutdown(std::chrono::system_clock::now() + kDrainTimeout);

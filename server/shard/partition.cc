@@ -11,10 +11,14 @@
 namespace muster {
 namespace {
 
+// Cuts whose repeats are answered.
+constexpr size_t kCutsKnown = 2;
+
 using Operation = v1::ExchangeRequest::OperationCase;
 
 // What a caller that was refused for want of room should wait: a few batches' time.
 constexpr uint32_t kRetryAfterMs = 20;
+
 }  // namespace
 
 Partition::Partition(std::unique_ptr<PartitionTables> tables, uint64_t start,
@@ -269,14 +273,22 @@ void Partition::ServeCut(AdmittedCall call) {
   }
   if (options_.crash_point->crashed()) return;
   v1::ExchangeReply reply;
-  reply.set_checkpoint_path(last_cut_->path);
-  reply.set_checkpoint_bytes(last_cut_->bytes);
-  reply.set_checkpoint_checksum(last_cut_->checksum);
+  const CutRecord& cut = *FindCut(clock);
+  reply.set_checkpoint_path(cut.path);
+  reply.set_checkpoint_bytes(cut.bytes);
+  reply.set_checkpoint_checksum(cut.checksum);
   Answer(call, std::move(reply), Payload());
 }
 
+const Partition::CutRecord* Partition::FindCut(uint64_t clock) const {
+  for (const CutRecord& cut : cuts_) {
+    if (cut.clock == clock) return &cut;
+  }
+  return nullptr;
+}
+
 absl::Status Partition::TakeCut(uint64_t clock) {
-  if (last_cut_.has_value() && last_cut_->clock == clock) return absl::OkStatus();
+  if (FindCut(clock) != nullptr) return absl::OkStatus();
   if (clock < clocks_.completed() || admission_.ledger().HasContributionsFrom(clock)) {
     return absl::FailedPreconditionError(
         absl::StrCat("slots have gone on (", clocks_.completed(),
@@ -284,12 +296,13 @@ absl::Status Partition::TakeCut(uint64_t clock) {
   }
   MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo file,
                           WritePartitionFile(*options_.checkpoint_storage, *tables_, clock));
-  std::optional<CutRecord> before = std::exchange(
-      last_cut_,
-      CutRecord{.clock = clock, .path = file.path, .bytes = file.bytes, .checksum = file.checksum});
+  const std::deque<CutRecord> before = cuts_;
+  cuts_.push_front(
+      {.clock = clock, .path = file.path, .bytes = file.bytes, .checksum = file.checksum});
+  if (cuts_.size() > kCutsKnown) cuts_.pop_back();
   if (journal_ == nullptr) return absl::OkStatus();
   absl::Status status = WriteBase(PartitionJournal::Extent::kChanged);
-  if (!status.ok()) last_cut_ = std::move(before);
+  if (!status.ok()) cuts_ = before;
   return status;
 }
 

@@ -2,9 +2,9 @@
 #define MUSTER_SERVER_SHARD_PARTITION_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,6 +102,8 @@ class Partition {
   };
 
   const JobTables& job() const { return *tables_->job; }
+  // Null: it was not taken, or is not known any more.
+  const CutRecord* FindCut(uint64_t clock) const;
 
   // Checks an operation, logs it if need be, and enters it in the ledger.
   // What everything is answered with once the log cannot be written any more.
@@ -150,7 +152,9 @@ class Partition {
   // repeat.
   std::string norms_;
   std::string last_norms_;
-  std::optional<CutRecord> last_cut_;
+  // The last two cuts, the later first. A slot that is taken over in mid-close is one cut behind
+  // where a cut follows at the next clock, and asks for the earlier one again.
+  std::deque<CutRecord> cuts_;
   // Pulls and cuts, by completed clocks; norms, by clocks closed by all.
   ParkedCalls waiting_for_completion_;
   ParkedCalls waiting_for_closes_;

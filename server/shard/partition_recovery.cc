@@ -28,13 +28,12 @@ v1::PartitionState Partition::State() const {
     const auto& pending = clocks_.slot(slot).pending_examples;
     state.mutable_slots(slot)->mutable_pending_examples()->Assign(pending.begin(), pending.end());
   }
-  if (last_cut_.has_value()) {
-    v1::CutState& cut = *state.mutable_cut();
-    cut.set_taken(true);
-    cut.set_clock(last_cut_->clock);
-    cut.set_path(last_cut_->path);
-    cut.set_bytes(last_cut_->bytes);
-    cut.set_checksum(last_cut_->checksum);
+  for (const CutRecord& record : cuts_) {
+    v1::CutState& cut = *state.add_cuts();
+    cut.set_clock(record.clock);
+    cut.set_path(record.path);
+    cut.set_bytes(record.bytes);
+    cut.set_checksum(record.checksum);
   }
   state.set_clip_norms(last_norms_);
   return state;
@@ -67,11 +66,11 @@ absl::Status Partition::Recover(const v1::PartitionState& state) {
          .pending_examples = {stored.pending_examples().begin(), stored.pending_examples().end()}});
   }
   clocks_ = Clocks(std::move(slots), state.completed_clocks());
-  if (state.cut().taken()) {
-    last_cut_ = CutRecord{.clock = state.cut().clock(),
-                          .path = state.cut().path(),
-                          .bytes = state.cut().bytes(),
-                          .checksum = state.cut().checksum()};
+  for (const v1::CutState& cut : state.cuts()) {
+    cuts_.push_back({.clock = cut.clock(),
+                     .path = cut.path(),
+                     .bytes = cut.bytes(),
+                     .checksum = cut.checksum()});
   }
   last_norms_ = state.clip_norms();
   MUSTER_ASSIGN_OR_RETURN(const uint64_t loaded_lsn, journal_->ReadBase(state.lsn(), *tables_));

@@ -338,6 +338,22 @@ TEST_F(PartitionTest, ACutWaitsForAllSlotsAndIsTakenOnce) {
               HasSubstr("slots have gone on"));
 }
 
+// A slot that was taken over in mid-close repeats the cut of its clock where the next has been
+// taken.
+TEST_F(PartitionTest, TheCutBeforeTheLastIsAnsweredAgain) {
+  Open(TestOpenRequest(1));
+  std::vector<std::string> paths;
+  for (uint64_t clock : {1, 2, 3}) {
+    PushAllDense(0, clock - 1, 2);
+    Do(TestClose(0, clock - 1, 0));
+    paths.push_back(Do(TestCut(0, clock)).reply().checkpoint_path());
+  }
+  EXPECT_EQ(Do(TestCut(0, 2)).reply().checkpoint_path(), paths[1]);
+  EXPECT_EQ(Do(TestCut(0, 3)).reply().checkpoint_path(), paths[2]);
+  EXPECT_THAT(Refusal(absl::StatusCode::kFailedPrecondition, TestCut(0, 1)),
+              HasSubstr("slots have gone on"));
+}
+
 TEST_F(PartitionTest, ACutAfterThePushesOfItsClockIsRefused) {
   Open(TestOpenRequest(1));
   PushAllDense(0, 0, 2);

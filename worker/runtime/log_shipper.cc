@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-constexpr absl::Duration kAppendTimeout = absl::Seconds(5);
+constexpr absl::Duration kAppendTimeout = absl::Seconds(2);
 constexpr absl::Duration kPauseAfterFailure = absl::Milliseconds(50);
 
 class GrpcLogSink final : public LogSink {
@@ -48,6 +48,13 @@ std::string ValidUtf8(absl::string_view text) {
                                         : 0;
     bool good = length > 0 && i + length <= text.size();
     for (size_t k = 1; good && k < length; ++k) good = (text[i + k] & 0xc0) == 0x80;
+    if (good && length > 1) {
+      // No overlong forms, surrogates or code points past the last: parsers refuse them.
+      const unsigned char second = text[i + 1];
+      good = lead >= 0xc2 && lead <= 0xf4 && !(lead == 0xe0 && second < 0xa0) &&
+             !(lead == 0xed && second > 0x9f) && !(lead == 0xf0 && second < 0x90) &&
+             !(lead == 0xf4 && second > 0x8f);
+    }
     if (good) {
       valid.append(text.data() + i, length);
       i += length;

@@ -189,10 +189,16 @@ absl::Status ShardRouter::Judge(Operation& operation) {
     // A close is refused when a push before it was; both are repeated, in order.
     if (operation.order_ == Order::kLane && IsBehindAnother(operation)) return absl::OkStatus();
     if (!operation.rerouted_) {
-      operation.rerouted_ = true;
       const uint64_t version = connections_.map_version();
       absl::StatusOr<v1::ShardMap> map = dependencies_.newest_shard_map();
-      if (map.ok()) MUSTER_RETURN_IF_ERROR(connections_.TakeMap(*map));
+      if (absl::IsAborted(map.status()) || absl::IsNotFound(map.status())) return map.status();
+      if (!map.ok()) {
+        // Whether the refusal is final shows only when the coordinator is back.
+        operation.not_before_ = now + kDefaultRetryAfter;
+        return GiveUpAfterPatience(operation);
+      }
+      operation.rerouted_ = true;
+      MUSTER_RETURN_IF_ERROR(connections_.TakeMap(*map));
       if (connections_.map_version() > version) return Reconnect();
     }
   }

@@ -97,7 +97,7 @@ class GrpcParameterService final : public ParameterService, private ServiceBase 
     const bool taken =
         pool_.Run([reactor, work = std::move(work)] { reactor->Finish(ToGrpc(work())); });
     if (!taken) {
-      reactor->Finish(ToGrpc(absl::ResourceExhaustedError(
+      reactor->Finish(ToGrpc(absl::UnavailableError(
           "too many tables are being opened or dropped on this server; try again in a second")));
     }
     return reactor;

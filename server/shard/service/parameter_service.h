@@ -17,7 +17,7 @@ struct ParameterServiceOptions {
   int64_t reply_bytes = 32 << 20;
   int64_t parked_bytes = 64 << 20;
   // OpenTables and DropTables that run at a time, and that may wait beside; more are answered
-  // RESOURCE_EXHAUSTED.
+  // UNAVAILABLE.
   int blocking_threads = 2;
   int blocking_queue = 64;
 };
