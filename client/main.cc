@@ -61,7 +61,11 @@ int Main(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    app.exit(error);
+    if (app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
+      std::fprintf(stderr, "muster: no command is called %s; `muster help` lists them\n", argv[1]);
+    } else {
+      app.exit(error);
+    }
     return kUsage;
   }
   if (app.get_subcommands().empty()) {

@@ -29,6 +29,8 @@ constexpr absl::Duration kStartPatience = absl::Seconds(20);
 constexpr absl::Duration kStopPatience = absl::Seconds(6);
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
 constexpr char kListening[] = "listening on ";
+// A killed supervisor leaves no daemon behind.
+constexpr char kEndWithParent[] = "--end-with-parent";
 
 void Say(const std::string& line) {
   absl::PrintF("%s supervisor: %s\n",
@@ -63,9 +65,9 @@ absl::StatusOr<std::string> Supervisor::StartCoordinator() {
   MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram("muster-coordinator"));
   Daemon coordinator{.name = "coordinator"};
   const auto command = [&](const std::string& listen) {
-    return std::vector<std::string>{program, "--listen=" + listen,
-                                    "--data-dir=" + folder_.DataOf("coordinator"),
-                                    "--checkpoint-root=" + folder_.CheckpointRoot()};
+    return std::vector<std::string>{
+        program, "--listen=" + listen, "--data-dir=" + folder_.DataOf("coordinator"),
+        "--checkpoint-root=" + folder_.CheckpointRoot(), kEndWithParent};
   };
   coordinator.command = command(absl::StrCat("127.0.0.1:", options_.port));
   coordinator.backoff = kFirstBackoff;
@@ -105,19 +107,20 @@ absl::Status Supervisor::AddDaemons(const std::string& coordinator_address) {
   MUSTER_ASSIGN_OR_RETURN(const std::string worker, FindProgram("muster-worker"));
   for (int i = 0; i < options_.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
-    daemons_.push_back(
-        {.name = name,
-         .command = {server, "--id=" + name, "--listen=127.0.0.1:0",
-                     "--coordinator=" + coordinator_address, "--data-dir=" + folder_.DataOf(name)},
-         .backoff = kFirstBackoff});
+    daemons_.push_back({.name = name,
+                        .command = {server, "--id=" + name, "--listen=127.0.0.1:0",
+                                    "--coordinator=" + coordinator_address,
+                                    "--data-dir=" + folder_.DataOf(name), kEndWithParent},
+                        .backoff = kFirstBackoff});
   }
   for (int i = 0; i < options_.workers; ++i) {
     const std::string name = absl::StrCat("worker-", i);
-    daemons_.push_back({.name = name,
-                        .command = {worker, "--id=" + name, "--listen=127.0.0.1:0",
-                                    "--coordinator=" + coordinator_address,
-                                    absl::StrCat("--slots=", options_.slots_per_worker)},
-                        .backoff = kFirstBackoff});
+    daemons_.push_back(
+        {.name = name,
+         .command = {worker, "--id=" + name, "--listen=127.0.0.1:0",
+                     "--coordinator=" + coordinator_address,
+                     absl::StrCat("--slots=", options_.slots_per_worker), kEndWithParent},
+         .backoff = kFirstBackoff});
   }
   return absl::OkStatus();
 }

@@ -58,6 +58,7 @@ struct Flags {
   uint64_t memory_bytes = 0;
   int threads = 0;
   std::string address_file;
+  bool end_with_parent = false;
 };
 
 void Log(const std::string& line) { DaemonLog(kProgram, line); }
@@ -95,6 +96,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::PositiveNumber);
   app.add_option("--address-file", flags.address_file,
                  "File to write the address listened on to, for whoever starts the server.");
+  app.add_flag("--end-with-parent", flags.end_with_parent,
+               "Stop, as on SIGTERM, when the process that started this one ends in any way.");
 }
 
 // Drops what the coordinator names, on a thread that may block.
@@ -163,6 +166,7 @@ absl::StatusOr<Engine> OpenEngine(const Flags& flags, CheckpointStorage& checkpo
 
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
+  if (flags.end_with_parent) EndWithParent();
   LocalStorage checkpoints;
   auto opened = OpenEngine(flags, checkpoints);
   if (!opened.ok()) return Fail(opened.status());

@@ -1,5 +1,7 @@
 #include "common/daemon/daemon.h"
 
+#include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -36,6 +38,12 @@ std::string AdvertisedAddress(absl::string_view advertise, const std::string& li
   char name[256] = "localhost";
   if (!any || gethostname(name, sizeof(name) - 1) != 0) return listening;
   return absl::StrCat(name, port);
+}
+
+void EndWithParent() {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // The parent may have ended before; its orphans go to process 1 or to a reaper of its session.
+  if (getppid() == 1) raise(SIGTERM);
 }
 
 absl::Status CannotListen(absl::string_view listen) {

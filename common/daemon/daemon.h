@@ -23,6 +23,10 @@ uint64_t DefaultMemoryBytes();
 // machine's name in place of a host that stands for all of its addresses.
 std::string AdvertisedAddress(absl::string_view advertise, const std::string& listening);
 
+// Has the system send SIGTERM to this process when its parent ends, however that ends. For programs
+// whose parent has one thread: the system watches the thread that started this process.
+void EndWithParent();
+
 // Why gRPC gave no server for this address.
 absl::Status CannotListen(absl::string_view listen);
 

@@ -43,6 +43,7 @@ struct Flags {
   std::string data_dir;
   std::string checkpoint_root;
   std::string address_file;
+  bool end_with_parent = false;
   int lease_ms = 5000;
   size_t keep_jobs = 100;
   size_t max_jobs = 1000;
@@ -90,6 +91,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--address-file", flags.address_file,
                  "File to write the address listened on to, for whoever starts the coordinator.");
+  app.add_flag("--end-with-parent", flags.end_with_parent,
+               "Stop, as on SIGTERM, when the process that started this one ends in any way.");
 }
 
 // Where checkpoints go, probed, so that a bad root shows now and not at the first checkpoint.
@@ -109,6 +112,7 @@ absl::StatusOr<std::string> CheckpointRoot(const Flags& flags, CheckpointStorage
 
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
+  if (flags.end_with_parent) EndWithParent();
   // Jobs have a folder of their own, so that nothing else in the data folder is mistaken for
   // theirs.
   auto store = RocksDbJobStore::Open(flags.data_dir + "/jobs");

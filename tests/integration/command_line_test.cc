@@ -1,6 +1,7 @@
 // What a user types: `muster` with a cluster of its own, its exit codes, its JSON, and what it
 // leaves behind.
 
+#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 
@@ -13,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
@@ -150,6 +152,20 @@ TEST(CommandLineTest, AJobsWholeLife) {
   ASSERT_EQ(Muster("up --data-dir " + folder).exit_code, 0);
   EXPECT_THAT(Muster("list").output, HasSubstr(id));
   EXPECT_EQ(Muster("down").exit_code, 0);
+}
+
+TEST(CommandLineTest, AKilledSupervisorLeavesNothingBehind) {
+  const std::string folder = ::testing::TempDir() + "/killed";
+  const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
+  ASSERT_EQ(Muster("up --data-dir " + folder).exit_code, 0);
+  ASSERT_GE(ProcessesWith(folder), 4);
+  std::ifstream file(folder + "/cluster.json");
+  const auto cluster = nlohmann::json::parse(file, nullptr, false);
+  ASSERT_TRUE(cluster.is_object());
+  kill(cluster["supervisor_pid"].get<pid_t>(), SIGKILL);
+  // The test's own time limit ends the wait if a daemon does not.
+  while (ProcessesWith(folder) > 0) absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_EQ(Muster("list --data-dir " + folder).exit_code, 4);
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ struct Flags {
   uint32_t slots = 0;
   uint64_t memory_bytes = 0;
   std::string address_file;
+  bool end_with_parent = false;
 };
 
 void Log(absl::string_view line) { DaemonLog(kProgram, line); }
@@ -72,6 +73,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--address-file", flags.address_file,
                  "File to write the address listened on to, for whoever starts the worker.");
+  app.add_flag("--end-with-parent", flags.end_with_parent,
+               "Stop, as on SIGTERM, when the process that started this one ends in any way.");
 }
 
 DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
@@ -91,6 +94,7 @@ DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
 
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
+  if (flags.end_with_parent) EndWithParent();
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
   int port = 0;
