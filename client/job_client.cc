@@ -91,6 +91,13 @@ absl::Status JobClient::Events(const std::string& job_id, v1::ListEventsReply& r
       [&] { return connection_->Call(&v1::JobService::Stub::ListEvents, request, reply); });
 }
 
+absl::Status JobClient::Collectives(const std::string& job_id, v1::ListCollectivesReply& reply) {
+  v1::GetJobRequest request;
+  request.set_job_id(job_id);
+  return Reach(
+      [&] { return connection_->Call(&v1::JobService::Stub::ListCollectives, request, reply); });
+}
+
 absl::Status JobClient::Cancel(const std::string& job_id, const std::string& reason,
                                v1::JobStatus& status) {
   v1::CancelJobRequest request;

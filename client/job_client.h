@@ -15,6 +15,7 @@ namespace v1 {
 class GetClusterReply;
 class JobSpec;
 class JobStatus;
+class ListCollectivesReply;
 class ListEventsReply;
 class ListJobsReply;
 }  // namespace v1
@@ -32,6 +33,7 @@ class JobClient {
   absl::Status Get(const std::string& job_id, v1::JobStatus& status);
   absl::Status List(v1::ListJobsReply& reply);
   absl::Status Events(const std::string& job_id, v1::ListEventsReply& reply);
+  absl::Status Collectives(const std::string& job_id, v1::ListCollectivesReply& reply);
   absl::Status Cancel(const std::string& job_id, const std::string& reason, v1::JobStatus& status);
   absl::Status Delete(const std::string& job_id);
   absl::Status Cluster(v1::GetClusterReply& reply);

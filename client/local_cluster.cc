@@ -40,10 +40,11 @@ std::string DefaultClusterFolder() {
 
 absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
                                                const LocalClusterOptions& options) {
-  if (options.servers < 1 || options.workers < 1 || options.slots_per_worker < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a cluster needs at least 1 server, 1 worker and 1 slot, not ",
-                     options.servers, ", ", options.workers, " and ", options.slots_per_worker));
+  if (options.servers < 0 || options.workers < 1 || options.slots_per_worker < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a cluster needs at least 1 worker and 1 slot (and no server for jobs that "
+        "train by all-reduce), not ",
+        options.workers, " and ", options.slots_per_worker, ", and ", options.servers, " servers"));
   }
   MUSTER_RETURN_IF_ERROR(folder.Prepare());
   MUSTER_RETURN_IF_ERROR(folder.TakeLock().status());

@@ -10,6 +10,7 @@
 namespace muster {
 
 struct LocalClusterOptions {
+  // 0 is for jobs that train by all-reduce.
   int servers = 2;
   int workers = 2;
   int slots_per_worker = 1;
@@ -28,7 +29,7 @@ struct LocalClusterOptions {
 std::string DefaultClusterFolder();
 
 // Starts a supervisor in a process of its own and returns once every daemon has joined.
-// AlreadyExists: a cluster runs in the folder. InvalidArgument: no server or worker is asked for.
+// AlreadyExists: a cluster runs in the folder. InvalidArgument: no worker or slot is asked for.
 // Any failure names the log to read, and leaves nothing running.
 absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
                                                const LocalClusterOptions& options);

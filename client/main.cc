@@ -34,7 +34,7 @@ void AddHelp(CLI::App& app, Session& session) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Muster trains models on parameter servers.", "muster");
+  CLI::App app("Muster trains models, by parameter servers or by all-reduce.", "muster");
   Session session;
   app.require_subcommand(0, 1);
   app.fallthrough();
@@ -52,8 +52,8 @@ int Main(int argc, char** argv) {
       "was cancelled,\n"
       "4 no coordinator answers. `muster help COMMAND` shows an example of each command.");
   for (auto add : {AddUp, AddDown, AddDemo, AddSubmit, AddList, AddStatus, AddWatch, AddLogs,
-                   AddEvents, AddCancel, AddDelete, AddEvaluate, AddExport, AddCluster, AddMetrics,
-                   AddBench, AddSupervise, AddHelp}) {
+                   AddEvents, AddCancel, AddDelete, AddEvaluate, AddExport, AddCompare, AddCluster,
+                   AddMetrics, AddBench, AddSupervise, AddHelp}) {
     add(app, session);
   }
   try {

@@ -1,26 +1,15 @@
 #include "client/session.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "client/progress.h"
+#include "client/progress_display.h"
 #include "common/base/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/status.pb.h"
 
 namespace muster {
-namespace {
-
-constexpr int kBarWidth = 24;
-// Plain output is for logs and pipes: a line now and then is enough.
-constexpr absl::Duration kPlainInterval = absl::Seconds(2);
-
-}  // namespace
 
 void Session::Run(const std::function<absl::Status()>& body) {
   const absl::Status status = body();
@@ -84,33 +73,13 @@ absl::Status Session::WatchToEnd(const std::string& job_id) {
 
 absl::Status Session::WatchToEnd(const std::string& job_id, v1::JobStatus& last) {
   MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, Jobs());
-  const bool terminal = output == Output::kText && isatty(STDOUT_FILENO);
-  size_t shown_width = 0;
-  absl::Time shown_at = absl::InfinitePast();
-  v1::JobState shown_state = v1::JOB_STATE_UNSPECIFIED;
-  const auto show = [&](const v1::JobStatus& status) {
-    if (terminal) {
-      std::string line = ProgressLine(status, kBarWidth);
-      const size_t width = line.size();
-      line.resize(std::max(width, shown_width), ' ');
-      shown_width = width;
-      std::printf("\r%s", line.c_str());
-    } else {
-      const bool due = status.state() != shown_state || HasEnded(status) ||
-                       absl::Now() - shown_at >= kPlainInterval;
-      if (!due) return;
-      shown_at = absl::Now();
-      shown_state = status.state();
-      if (output == Output::kJson) {
-        PrintJson(status);
-      } else {
-        std::printf("%s\n", ProgressLine(status, 0).c_str());
-      }
-    }
-    std::fflush(stdout);
-  };
-  const absl::Status watched = jobs->Watch(job_id, show, last);
-  if (terminal) std::printf("\n");
+  ProgressDisplay display =
+      output == Output::kJson
+          ? ProgressDisplay([this](const v1::JobStatus& status) { PrintJson(status); })
+          : ProgressDisplay();
+  const absl::Status watched = jobs->Watch(
+      job_id, [&display](const v1::JobStatus& status) { display.Show(status); }, last);
+  display.Finish();
   MUSTER_RETURN_IF_ERROR(watched);
   if (last.state() != v1::SUCCEEDED) {
     exit_code = kJobFailed;

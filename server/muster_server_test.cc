@@ -17,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "common/checkpoint/local_storage.h"
+#include "common/checkpoint/root_mark.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_parameter_client.h"
 #include "gmock/gmock.h"
@@ -31,6 +33,7 @@ extern char** environ;
 namespace muster {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -222,14 +225,19 @@ TEST_F(MusterServerTest, JoinsReportsAndLeaves) {
 TEST_F(MusterServerTest, DropsTheJobsItIsToldTo) {
   Start({"--id=s0", "--listen=127.0.0.1:0", "--coordinator=" + coordinator_.address()});
   auto client = MakeGrpcParameterClient(Address());
-  for (const char* job : {"job-1", "job-2"}) {
-    const auto opened = client->OpenTables(Tables(job), kPatience);
-    ASSERT_TRUE(opened.ok()) << opened.status();
-  }
-  EXPECT_EQ(client->Stats(kPatience)->tables_size(), 2);
   v1::HeartbeatReply orders;
   orders.set_orders_version(1);
-  orders.add_drop_jobs("job-1");
+  for (const char* job : {"job-2", "job-1"}) {
+    v1::OpenTablesRequest tables = Tables(job);
+    // The order is from before job-2 was started again.
+    tables.set_generation(job == std::string("job-2") ? 3 : 2);
+    const auto opened = client->OpenTables(tables, kPatience);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    v1::DropOrder& drop = *orders.add_drops();
+    drop.set_job_id(job);
+    drop.set_generation(2);
+  }
+  EXPECT_EQ(client->Stats(kPatience)->tables_size(), 2);
   coordinator_.Order(orders);
   const auto only_job_2 = [](const v1::HeartbeatRequest& heartbeat) {
     int first = 0, second = 0;
@@ -243,6 +251,24 @@ TEST_F(MusterServerTest, DropsTheJobsItIsToldTo) {
   const auto stats = client->Stats(kPatience);
   ASSERT_EQ(stats->tables_size(), 1);
   EXPECT_EQ(stats->tables(0).job_id(), "job-2");
+}
+
+// A volume of the server's own, where the coordinator's mark is not.
+TEST_F(MusterServerTest, RefusesACheckpointRootThatIsNotTheCoordinators) {
+  Start({"--id=s0", "--listen=127.0.0.1:0", "--coordinator=" + coordinator_.address()});
+  auto client = MakeGrpcParameterClient(Address());
+  v1::OpenTablesRequest tables = Tables("job-1");
+  tables.set_checkpoint_root(folder_ + "/checkpoints");
+  const absl::Status refused = client->OpenTables(tables, kPatience).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(refused.message(), AllOf(HasSubstr("server s0"), HasSubstr(folder_ + "/checkpoints"),
+                                       HasSubstr("mount one volume")));
+  // Others go on, and so does this one once the volume is there.
+  EXPECT_TRUE(client->OpenTables(Tables("job-2"), kPatience).ok());
+  LocalStorage storage;
+  ASSERT_TRUE(MarkCheckpointRoot(storage, folder_ + "/checkpoints").ok());
+  const auto opened = client->OpenTables(tables, kPatience);
+  EXPECT_TRUE(opened.ok()) << opened.status();
 }
 
 TEST_F(MusterServerTest, EndsWhenTheCoordinatorWillNeverTakeIt) {

@@ -17,8 +17,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
+#include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
+#include "common/checkpoint/root_mark.h"
 #include "common/daemon/daemon.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/channel.h"
@@ -102,10 +104,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
 
 // Drops what the coordinator names, on a thread that may block.
 void DropJobs(const v1::HeartbeatReply& orders, PartitionHost& host, BlockingPool& pool) {
-  for (const std::string& job : orders.drop_jobs()) {
-    const bool taken = pool.Run([job, &host] {
+  for (const v1::DropOrder& drop : orders.drops()) {
+    const std::string& job = drop.job_id();
+    const bool taken = pool.Run([job, generation = drop.generation(), &host] {
       v1::DropTablesRequest request;
       request.set_job_id(job);
+      request.set_generation(generation);
       if (absl::Status status = host.DropTables(request); !status.ok()) {
         Log(absl::StrCat("tables of job ", job, " were not dropped: ", status.message()));
       }
@@ -156,6 +160,8 @@ absl::StatusOr<Engine> OpenEngine(const Flags& flags, CheckpointStorage& checkpo
     options.log_dir = flags.data_dir + "/logs";
   }
   options.checkpoint_storage = &checkpoints;
+  options.root_check = flags.coordinator.empty() ? RootCheck::kWritable : RootCheck::kMarked;
+  options.server_name = absl::StrCat("server ", result.server_id);
   options.memory_budget_bytes = flags.memory_bytes > 0 ? flags.memory_bytes : DefaultMemoryBytes();
   options.threads =
       flags.threads > 0 ? flags.threads : std::max(1u, std::thread::hardware_concurrency());
@@ -224,6 +230,7 @@ int Run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   muster::KeepMessageMemory();
+  muster::SkipDeadlockDetection();
   CLI::App app(
       "Parameter server of a Muster cluster: holds the tables of training jobs, applies the "
       "gradients that tasks push, and serves the parameters that they pull. Stops cleanly on "

@@ -19,23 +19,31 @@ void AddBench(CLI::App& app, Session& session) {
   struct Arguments {
     std::string name;
     bool quick = false;
+    bool no_peers = false;
     std::string json;
   };
-  auto* command = app.add_subcommand("bench", "Measure Muster beside this machine's limits");
+  auto* command =
+      app.add_subcommand("bench", "Measure Muster beside other systems and this machine's limits");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("name", arguments->name, "What to measure: parameter-server")
+  command->add_option("name", arguments->name, "What to measure: parameter-server or collectives")
       ->required()
-      ->check(CLI::IsMember({"parameter-server"}));
+      ->check(CLI::IsMember({"parameter-server", "collectives"}));
   command->add_flag("--quick", arguments->quick, "Fewer and shorter runs, in under 45 s");
+  command->add_flag("--no-peers", arguments->no_peers, "Of collectives: without OpenMPI and Gloo");
   command->add_option("--json", arguments->json, "Also write the records to this file");
-  command->footer("Example: muster bench parameter-server --quick --json push.json");
+  command->footer("Example: muster bench collectives --quick --json all_reduce.json");
   command->callback([&session, arguments] {
     session.Run([&]() -> absl::Status {
+      if (arguments->no_peers && arguments->name != "collectives") {
+        return absl::InvalidArgumentError(absl::StrCat("--no-peers is of `bench collectives`; ",
+                                                       arguments->name, " has no peers"));
+      }
       const std::string binary =
           absl::StrCat(absl::StrReplaceAll(arguments->name, {{"-", "_"}}), "_bench");
       MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram(binary));
       std::vector<std::string> words = {program};
       if (arguments->quick) words.push_back("--quick");
+      if (arguments->no_peers) words.push_back("--no-peers");
       if (!arguments->json.empty()) words.push_back("--json=" + arguments->json);
       std::vector<char*> argv;
       for (std::string& word : words) argv.push_back(word.data());

@@ -33,6 +33,7 @@ void AddExport(CLI::App& app, Session& session);
 // The cluster and its speed.
 void AddCluster(CLI::App& app, Session& session);
 void AddMetrics(CLI::App& app, Session& session);
+void AddCompare(CLI::App& app, Session& session);
 void AddBench(CLI::App& app, Session& session);
 
 }  // namespace muster

@@ -1,17 +1,20 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_argument.h"
 #include "client/format.h"
 #include "client/progress.h"
 #include "client/session.h"
 #include "common/base/status_macros.h"
+#include "proto/job_service.pb.h"
 #include "proto/status.pb.h"
 
 namespace muster {
@@ -47,6 +50,10 @@ void PrintText(const v1::JobStatus& job) {
         "traffic",
         absl::StrCat(FormatBytes(progress.bytes_pushed_per_step()), " pushed and ",
                      FormatBytes(progress.bytes_pulled_per_step()), " pulled per step and worker"));
+    if (progress.bytes_sent_per_step() > 0) {
+      PrintField("all-reduce", absl::StrCat(FormatBytes(progress.bytes_sent_per_step()),
+                                            " sent per step and worker"));
+    }
     PrintField("staleness", absl::StrFormat("mean %.2f, most %d clocks", progress.mean_staleness(),
                                             progress.max_staleness()));
   }
@@ -83,21 +90,70 @@ void PrintText(const v1::JobStatus& job) {
   }
 }
 
+std::string CallName(const v1::CollectiveRecord& call) {
+  std::string text = call.operation();
+  if (call.count() > 0) {
+    absl::StrAppend(&text, " ", call.dtype(), " x ", FormatNumber(call.count()));
+  }
+  if (!call.reduction().empty()) absl::StrAppend(&text, ", ", call.reduction());
+  return text;
+}
+
+void PrintCollectives(const v1::ListCollectivesReply& reply) {
+  if (reply.slots_size() == 0) {
+    std::printf("no slot has told of collective calls; only all-reduce jobs make them\n");
+    return;
+  }
+  for (const v1::SlotCollectives& slot : reply.slots()) {
+    std::printf("slot %u, as told at %s\n", slot.slot(),
+                absl::FormatTime("%H:%M:%E3S UTC", absl::FromUnixMillis(slot.unix_ms()),
+                                 absl::UTCTimeZone())
+                    .c_str());
+    std::vector<std::vector<std::string>> rows = {
+        {"GROUP", "CALL", "WHAT", "LABEL", "STARTED", "TOOK", "ERROR"}};
+    for (const v1::CollectiveRecord& call : slot.calls()) {
+      rows.push_back(
+          {call.group(), absl::StrCat(call.sequence()), CallName(call), call.label(),
+           absl::FormatTime("%H:%M:%E6S", absl::FromUnixMicros(call.started_unix_us()),
+                            absl::UTCTimeZone()),
+           call.duration_us() < 0 ? "under way" : absl::StrCat(call.duration_us(), " us"),
+           call.error()});
+    }
+    std::printf("%s\n", FormatTable(rows).c_str());
+  }
+}
+
+absl::Status ShowCollectives(const Session& session, JobClient& jobs, const std::string& job_id) {
+  v1::ListCollectivesReply reply;
+  MUSTER_RETURN_IF_ERROR(jobs.Collectives(job_id, reply));
+  if (session.output == Session::Output::kJson) {
+    session.PrintJson(reply);
+  } else {
+    PrintCollectives(reply);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddStatus(CLI::App& app, Session& session) {
-  AddJobCommand(app, session, "status", "Show where a job stands",
-                [](Session& session, JobClient& jobs, const std::string& job_id) -> absl::Status {
-                  v1::JobStatus job;
-                  MUSTER_RETURN_IF_ERROR(jobs.Get(job_id, job));
-                  if (session.output == Session::Output::kJson) {
-                    session.PrintJson(job);
-                  } else {
-                    PrintText(job);
-                  }
-                  return absl::OkStatus();
-                })
-      ->footer("Example: muster status JOB --output json");
+  auto collectives = std::make_shared<bool>(false);
+  auto* command = AddJobCommand(
+      app, session, "status", "Show where a job stands",
+      [collectives](Session& session, JobClient& jobs, const std::string& job_id) -> absl::Status {
+        if (*collectives) return ShowCollectives(session, jobs, job_id);
+        v1::JobStatus job;
+        MUSTER_RETURN_IF_ERROR(jobs.Get(job_id, job));
+        if (session.output == Session::Output::kJson) {
+          session.PrintJson(job);
+        } else {
+          PrintText(job);
+        }
+        return absl::OkStatus();
+      });
+  command->add_flag("--collectives", *collectives,
+                    "Show each slot's last collective calls (at most 1,000), asked for now");
+  command->footer("Example: muster status JOB --output json");
 }
 
 }  // namespace muster

@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<CheckpointInfo>> ListFolders(const CheckpointStorage&
 }
 
 absl::Status CheckFiles(const v1::CheckpointManifest& manifest) {
-  if (manifest.files_size() != static_cast<int>(manifest.schema().partitions())) {
+  if (manifest.files_size() < static_cast<int>(manifest.schema().partitions())) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the manifest of job ", manifest.job_id(), " at clock ", manifest.clock(), " names ",
         manifest.files_size(), " files for ", manifest.schema().partitions(), " partitions"));

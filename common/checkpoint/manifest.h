@@ -19,6 +19,8 @@ class CheckpointManifest;
 
 // A checkpoint is the folder ROOT/JOB/CLOCK with one file per partition and the file MANIFEST,
 // which is written last: a folder with a MANIFEST is a complete checkpoint, one without is none.
+// Where two hold a job's parameters, servers its rows and workers its dense tensors, the servers'
+// files, one per partition, are followed by the workers'.
 // The MANIFEST file is a little-endian u64 length, a v1::CheckpointManifest, and the XXH3 of the
 // message as u64.
 
@@ -34,7 +36,7 @@ std::string PartitionFileName(uint32_t partition, uint64_t generation);
 
 // Completes the checkpoint in `folder`: checks that every file is there in the stated size, then
 // writes the MANIFEST. The format version is set here. FailedPrecondition: a file is missing or of
-// another size. InvalidArgument: the files are not one per partition, in order.
+// another size. InvalidArgument: fewer files than partitions, or not in order of their numbers.
 absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
                            const v1::CheckpointManifest& manifest);
 

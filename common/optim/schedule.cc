@@ -19,6 +19,26 @@ absl::Status NotUsed(const v1::ScheduleSpec& spec, absl::string_view field, absl
                    " does not use it: leave it out, or take ", users));
 }
 
+absl::Status ValidateScaling(const v1::ScheduleSpec& spec) {
+  const std::string& scaling = spec.scaling();
+  if (scaling.empty() || scaling == "none") {
+    if (spec.base_batch_size() == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule.base_batch_size is ", spec.base_batch_size(),
+        ", but schedule.scaling is none: leave it out, or take linear or square_root"));
+  }
+  if (scaling != "linear" && scaling != "square_root") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule.scaling is \"", scaling, "\": it must be one of none, linear, square_root"));
+  }
+  if (spec.base_batch_size() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule.base_batch_size is 0: scaling ", scaling,
+                     " needs the batch size that the learning rate was chosen for"));
+  }
+  return absl::OkStatus();
+}
+
 // From 0 at the end of the warm-up to 1 at the end of the schedule.
 double Progress(uint64_t since_warmup, uint64_t warmup, uint64_t total) {
   if (total <= warmup) return 1;
@@ -62,7 +82,7 @@ absl::Status ValidateSchedule(const v1::ScheduleSpec& spec) {
         "schedule.total_steps is ", spec.total_steps(), ": it must be above warmup_steps, ",
         spec.warmup_steps(), ", or 0 for the job's last step"));
   }
-  return absl::OkStatus();
+  return ValidateScaling(spec);
 }
 
 float LearningRate(const v1::ScheduleSpec& spec, float base, uint64_t clock, uint64_t total_steps) {
@@ -87,6 +107,12 @@ float LearningRate(const v1::ScheduleSpec& spec, float base, uint64_t clock, uin
     fraction = std::sqrt(static_cast<double>(std::max<uint64_t>(warmup, 1)) / step);
   }
   return static_cast<float>(base * fraction);
+}
+
+float ScaledLearningRate(const v1::ScheduleSpec& spec, float rate, uint32_t batch_size) {
+  if (spec.scaling().empty() || spec.scaling() == "none") return rate;
+  const double k = static_cast<double>(batch_size) / spec.base_batch_size();
+  return static_cast<float>(rate * (spec.scaling() == "linear" ? k : std::sqrt(k)));
 }
 
 }  // namespace muster

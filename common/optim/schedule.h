@@ -16,12 +16,14 @@ class ScheduleSpec;
 //
 //   constant (or empty)   base
 //   step                  base · factor^⌊s / period⌋
-//   linear                base · (1 - (1 - f) p),                   p = min(1, s / (T - W)), f =
-//   final_fraction cosine                base · (f + (1 - f) (1 + cos(πp)) / 2)    (Loshchilov,
-//   Hutter 2017, eq. 5, one period) inverse_square_root   base · √(max(W, 1) / (clock + 1))
-//   (Vaswani et al. 2017, eq. 3, peak `base`)
+//   linear                base · (1 - (1 - f) p)
+//   cosine                base · (f + (1 - f) (1 + cos(πp)) / 2)
+//                         Loshchilov, Hutter 2017, eq. 5, one period
+//   inverse_square_root   base · √(max(W, 1) / (clock + 1))
+//                         Vaswani et al. 2017, eq. 3, peak `base`
 //
-// T is the specification's total_steps, or the job's where that is 0.
+// p = min(1, s / (T - W)), f = final_fraction; T is the specification's total_steps, or the job's
+// where that is 0.
 
 // InvalidArgument names the field, the value and what would be right: an unknown name, a value out
 // of range, a field that the schedule does not use.
@@ -29,7 +31,20 @@ absl::Status ValidateSchedule(const v1::ScheduleSpec& spec);
 
 // The learning rate of the step at `clock` (from 0) of a job of `total_steps`. REQUIRES: a valid
 // specification.
+//
+// Scaling by the batch is not in it: whoever makes a job's tables passes ScaledLearningRate as
+// `base`, so that servers and replicas need not know the batch.
 float LearningRate(const v1::ScheduleSpec& spec, float base, uint64_t clock, uint64_t total_steps);
+
+// The rate for steps of `batch_size` examples, where `rate` was chosen for base_batch_size. With
+// k = batch_size / base_batch_size:
+//
+//   none (or empty)   rate
+//   linear            rate · k      (Goyal et al. 2017, section 2.1; usually with warm-up)
+//   square_root       rate · √k     (Krizhevsky 2014, section 5; usual with Adam)
+//
+// REQUIRES: a valid specification.
+float ScaledLearningRate(const v1::ScheduleSpec& spec, float rate, uint32_t batch_size);
 
 }  // namespace muster
 

@@ -102,7 +102,24 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"name: 'linear' final_fraction: -0.5", {"final_fraction is -0.5", "[0, 1]"}},
         BadSpec{"name: 'cosine' final_fraction: nan", {"final_fraction is nan"}},
         BadSpec{"name: 'linear' warmup_steps: 5 total_steps: 5",
-                {"total_steps is 5", "warmup_steps, 5"}}));
+                {"total_steps is 5", "warmup_steps, 5"}},
+        BadSpec{"scaling: 'cubic'", {"scaling is \"cubic\"", "square_root"}},
+        BadSpec{"scaling: 'linear'", {"base_batch_size is 0", "linear"}},
+        BadSpec{"base_batch_size: 64", {"base_batch_size is 64", "scaling is none"}}));
+
+TEST(ScaledLearningRateTest, FollowsTheBatch) {
+  const auto scaled = [](const std::string& text, uint32_t batch_size) {
+    const v1::ScheduleSpec spec = Parse(text);
+    EXPECT_EQ(ValidateSchedule(spec), absl::OkStatus());
+    return ScaledLearningRate(spec, 0.5, batch_size);
+  };
+  EXPECT_EQ(scaled("", 256), 0.5);
+  EXPECT_EQ(scaled("scaling: 'none'", 256), 0.5);
+  EXPECT_EQ(scaled("scaling: 'linear' base_batch_size: 64", 256), 2);
+  EXPECT_EQ(scaled("scaling: 'linear' base_batch_size: 64", 16), 0.125);
+  EXPECT_EQ(scaled("scaling: 'square_root' base_batch_size: 64", 256), 1);
+  EXPECT_EQ(scaled("scaling: 'square_root' base_batch_size: 64 warmup_steps: 9", 16), 0.25);
+}
 
 }  // namespace
 }  // namespace muster

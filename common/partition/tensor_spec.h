@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "common/tensor/dtype.h"
+
 namespace muster {
 
 // How elements get their first value: a pure function of (job seed, tensor or table name, global
@@ -18,8 +20,6 @@ struct Initializer {
   // kConstant.
   float value = 0;
 };
-
-enum class DType { kF32, kF16, kBf16 };
 
 // Where a tensor's elements live along one axis of the mesh.
 struct Placement {

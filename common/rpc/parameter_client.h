@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/payload.h"
-#include "common/rpc/work.h"
+#include "common/base/work.h"
 
 namespace muster {
 

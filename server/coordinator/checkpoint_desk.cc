@@ -27,7 +27,7 @@ void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request
                      " comes after that at clock ", job.record.checkpoints().rbegin()->clock())));
     return;
   }
-  job.commit_calls.push_back(std::move(call));
+  job.commit_calls.push_back({.slot = request.task().slot(), .call = std::move(call)});
   const std::pair<uint64_t, uint64_t> which(request.task().generation(), request.clock());
   if (job.committing == which) return;
   job.committing = which;
@@ -50,11 +50,11 @@ void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
   std::vector<std::string> dropped;
   const absl::Status status =
       folder.ok() ? Record(*job, request.clock(), *folder, dropped) : folder.status();
-  for (auto& call : std::exchange(job->commit_calls, {})) {
+  for (Job::CommitCall& parked : std::exchange(job->commit_calls, {})) {
     if (status.ok()) {
-      call.done(v1::CommitCheckpointReply());
+      parked.call.done(v1::CommitCheckpointReply());
     } else {
-      call.done(status);
+      parked.call.done(status);
     }
   }
   if (dropped.empty()) return;

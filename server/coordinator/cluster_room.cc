@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 
 namespace muster {
@@ -88,7 +89,7 @@ Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {
   Demand demand{.slots = record.spec().workers(),
                 .bytes_per_slot = BytesPerSlot(record),
                 .servers = record.spec().servers(),
-                .partitions = record.spec().update().partitions(),
+                .partitions = NeedsServers(record.spec()) ? record.spec().update().partitions() : 0,
                 .server_bytes = record.predicted_server_bytes()};
   for (const auto& [server, dropping] : jobs.drops()) {
     if (dropping.contains(record.job_id())) demand.excluded_servers.insert(server);

@@ -35,11 +35,12 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keep
       table_(std::move(table)),
       members_(options_.lease),
       lifecycle_(*table_, members_, clock, metrics_),
-      scheduler_(*table_, members_, clock, metrics_),
+      scheduler_(*table_, members_, lifecycle_, clock, metrics_, options_.elastic_wait),
       checkpoints_(*table_, keeper, logic, disk, clock, metrics_),
+      rounds_(*table_, lifecycle_, clock, options_.elastic_wait),
       daemon_requests_(*table_, members_, lifecycle_, clock, metrics_,
                        {options_.advertised_address, keeper.root()}),
-      task_requests_(*table_, lifecycle_, checkpoints_, clock),
+      task_requests_(*table_, lifecycle_, checkpoints_, rounds_, clock),
       job_requests_(*table_, members_, lifecycle_, checkpoints_, clock, metrics_, options_) {
   for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {
     members_.Restore(daemon, clock.Monotonic());
@@ -47,7 +48,11 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keep
 }
 
 absl::Status Coordinator::Settle() {
-  const absl::Status status = scheduler_.Run();
+  absl::Status status = scheduler_.Run();
+  const uint64_t placed = table_->version();
+  rounds_.OpenRounds();
+  // A meeting that shows a job to have lost all its replicas sets its slots free.
+  if (table_->version() != placed) status.Update(scheduler_.Run());
   if (!status.ok()) metrics_.store_errors.Add();
   daemon_requests_.AnswerChanged();
   task_requests_.AnswerChanged();

@@ -17,6 +17,7 @@
 #include "server/coordinator/job_store.h"
 #include "server/coordinator/job_table.h"
 #include "server/coordinator/membership.h"
+#include "server/coordinator/round_desk.h"
 #include "server/coordinator/scheduler.h"
 #include "server/coordinator/task_requests.h"
 
@@ -78,6 +79,7 @@ class Coordinator {
   JobLifecycle lifecycle_;
   Scheduler scheduler_;
   CheckpointDesk checkpoints_;
+  RoundDesk rounds_;
   DaemonRequests daemon_requests_;
   TaskRequests task_requests_;
   JobRequests job_requests_;

@@ -14,8 +14,10 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
+#include "common/checkpoint/root_mark.h"
 #include "common/daemon/daemon.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/channel.h"
@@ -45,6 +47,7 @@ struct Flags {
   std::string address_file;
   bool end_with_parent = false;
   int lease_ms = 5000;
+  int elastic_wait_ms = 10000;
   size_t keep_jobs = 100;
   size_t max_jobs = 1000;
   uint64_t log_bytes = 4 << 20;
@@ -78,6 +81,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "leases notice deaths soon, long ones forgive pauses.")
       ->capture_default_str()
       ->check(CLI::Range(100, 3600000));
+  app.add_option("--elastic-wait-ms", flags.elastic_wait_ms,
+                 "Milliseconds that a job with min_workers waits for another worker after it lost "
+                 "one; then it goes on with those that are left.")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 3600000));
   app.add_option("--keep-jobs", flags.keep_jobs,
                  "Finished jobs to keep; older ones are deleted with checkpoints, logs and events.")
       ->capture_default_str();
@@ -95,7 +103,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
                "Stop, as on SIGTERM, when the process that started this one ends in any way.");
 }
 
-// Where checkpoints go, probed, so that a bad root shows now and not at the first checkpoint.
+// Where checkpoints go, probed, so that a bad root shows now and not at the first checkpoint; and
+// marked, for servers to know it by.
 absl::StatusOr<std::string> CheckpointRoot(const Flags& flags, CheckpointStorage& storage) {
   std::string root = flags.checkpoint_root;
   if (root.empty()) {
@@ -107,6 +116,7 @@ absl::StatusOr<std::string> CheckpointRoot(const Flags& flags, CheckpointStorage
     }
   }
   MUSTER_RETURN_IF_ERROR(ProbeStorage(storage, root));
+  MUSTER_RETURN_IF_ERROR(MarkCheckpointRoot(storage, root));
   return root;
 }
 
@@ -125,6 +135,7 @@ int Run(const Flags& flags) {
   RealClock clock;
   CoordinatorOptions options;
   options.lease = absl::Milliseconds(flags.lease_ms);
+  options.elastic_wait = absl::Milliseconds(flags.elastic_wait_ms);
   options.finished_jobs_kept = flags.keep_jobs;
   options.max_unfinished_jobs = flags.max_jobs;
   options.max_log_bytes = flags.log_bytes;
@@ -171,6 +182,7 @@ int Run(const Flags& flags) {
 }  // namespace muster
 
 int main(int argc, char** argv) {
+  muster::SkipDeadlockDetection();
   CLI::App app(
       "Coordinator of a Muster cluster: keeps its jobs, places them on workers and servers, and "
       "recovers them. Stops cleanly on SIGTERM; running tasks go on and find it again. Answers "

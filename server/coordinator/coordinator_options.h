@@ -12,6 +12,9 @@ namespace muster {
 struct CoordinatorOptions {
   // How long a daemon may be silent. Short ones notice deaths soon, long ones forgive pauses.
   absl::Duration lease = absl::Seconds(5);
+  // How long a job with min_workers waits for a worker for a lost slot before it goes on without
+  // it.
+  absl::Duration elastic_wait = absl::Seconds(10);
   // Where tasks reach the coordinator, host:port.
   std::string advertised_address;
   // Finished jobs kept, newest first; older ones are deleted with their checkpoints.

@@ -350,6 +350,108 @@ TEST_F(RecoveryScenarioTest, TheCallsOfStrangersAreRefusedByName) {
   EXPECT_EQ(cluster_.Progress(order, 1).code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(RecoveryScenarioTest, AServerThatKeepsCrashingEndsTheJob) {
+  const std::string job = Running(SmallJob());
+  for (uint32_t rollback = 1; rollback <= kMaxRollBacks; ++rollback) {
+    cluster_.RestartDaemon("s0");
+    ASSERT_EQ(cluster_.State(job), v1::RECOVERING) << rollback;
+    cluster_.MeetAll(job);
+    // Never further than before.
+    cluster_.ProgressAll(job, 2);
+  }
+  cluster_.RestartDaemon("s0");
+  EXPECT_EQ(cluster_.State(job), v1::FAILED);
+  EXPECT_THAT(cluster_.Status(job).message(),
+              AllOf(HasSubstr("lost server s0"),
+                    HasSubstr("went back 8 times in a row without getting past clock 3")));
+}
+
+TEST_F(RecoveryScenarioTest, ProgressBetweenRollBacksForgivesThem) {
+  const std::string job = Running(SmallJob());
+  for (uint32_t rollback = 1; rollback <= 3 * kMaxRollBacks; ++rollback) {
+    cluster_.RestartDaemon("s0");
+    ASSERT_EQ(cluster_.State(job), v1::RECOVERING) << rollback;
+    cluster_.MeetAll(job);
+    // Every fourth time there is a step that was never made before.
+    cluster_.ProgressAll(job, 4 + rollback / 4);
+  }
+}
+
+TEST_F(RecoveryScenarioTest, JobsThatWaitForEachOthersSlotsDoNotWaitForEver) {
+  cluster_.AddWorker("w2");
+  cluster_.AddWorker("w3");
+  const std::string first = Running(SmallJob());
+  const std::string second = Running(SmallJob());
+  const std::string held = cluster_.Status(first).tasks(0).worker_id();
+  const std::string lent = cluster_.Status(second).tasks(0).worker_id();
+  // Each loses one of its two slots.
+  cluster_.Kill(cluster_.Status(first).tasks(1).worker_id());
+  Kill(cluster_.Status(second).tasks(1).worker_id());
+  EXPECT_EQ(cluster_.Status(first).tasks(0).worker_id(), held);
+  EXPECT_EQ(cluster_.Status(first).tasks(1).worker_id(), lent);
+  EXPECT_TRUE(cluster_.HasEvent(second, "gives its slots back to job " + first));
+  EXPECT_EQ(cluster_.Status(second).tasks(0).state(), "LOST");
+  EXPECT_EQ(Order(first, 1).incarnation(), 2);
+  cluster_.Finish(first);
+  EXPECT_EQ(cluster_.State(first), v1::SUCCEEDED);
+  // Its tables were kept, so it goes on where it was.
+  EXPECT_EQ(Order(second, 0).generation(), 1);
+  EXPECT_TRUE(Order(second, 0).expect_state());
+  cluster_.Finish(second);
+  EXPECT_EQ(cluster_.State(second), v1::SUCCEEDED);
+}
+
+TEST_F(RecoveryScenarioTest, ReplicasAreGivenUpWithTheirSlots) {
+  cluster_.AddWorker("w2");
+  cluster_.AddWorker("w3");
+  const std::string first = Running(AllReduceJob());
+  const std::string second = Running(AllReduceJob());
+  cluster_.Kill(cluster_.Status(first).tasks(1).worker_id());
+  Kill(cluster_.Status(second).tasks(1).worker_id());
+  EXPECT_EQ(cluster_.Status(first).generation(), 1);
+  EXPECT_EQ(cluster_.Orders(first).size(), 2);
+  EXPECT_EQ(cluster_.Status(second).generation(), 2) << "nobody keeps its replica";
+  cluster_.Finish(first);
+  cluster_.Finish(second);
+  EXPECT_EQ(cluster_.State(second), v1::SUCCEEDED);
+}
+
+TEST_F(RecoveryScenarioTest, NobodyGivesUpWhatWouldNotBeEnough) {
+  cluster_.AddWorker("w2");
+  cluster_.AddWorker("w3");
+  cluster_.AddWorker("w4");
+  v1::JobSpec spec = SmallJob();
+  spec.set_workers(3);
+  const std::string first = Running(spec);
+  const std::string second = Running(SmallJob());
+  const std::string kept = cluster_.Status(second).tasks(0).worker_id();
+  cluster_.Kill(cluster_.Status(first).tasks(1).worker_id());
+  cluster_.Kill(cluster_.Status(first).tasks(2).worker_id());
+  Kill(cluster_.Status(second).tasks(1).worker_id());
+  EXPECT_EQ(cluster_.Status(second).tasks(0).worker_id(), kept);
+  EXPECT_EQ(cluster_.State(first), v1::RECOVERING);
+}
+
+TEST_F(RecoveryScenarioTest, DropsNameTheLastGenerationToGo) {
+  const std::string job = Running(SmallJob());
+  Kill("s0");
+  ASSERT_EQ(Order(job, 0).generation(), 2);
+  // Back, it has the tables of generation 1 to drop.
+  cluster_.AddServer("s0");
+  const auto drops_of = [&](const std::string& server) -> Drops {
+    return cluster_.coordinator().table().DropsOf(server);
+  };
+  ASSERT_EQ(cluster_.daemon("s0").orders.drops_size(), 1);
+  EXPECT_EQ(cluster_.daemon("s0").orders.drops(0).generation(), 1);
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.daemon("s1").orders.drops(0).generation(), 2);
+  EXPECT_EQ(drops_of("s1"), (Drops{{job, 2}}));
+  cluster_.RestartCoordinator();
+  EXPECT_EQ(drops_of("s1"), (Drops{{job, 2}})) << "stored with its generation";
+  cluster_.Pass(absl::Seconds(2));
+  EXPECT_THAT(drops_of("s1"), IsEmpty());
+}
+
 // The steps of a job's life; the coordinator is restarted after each in turn.
 class CoordinatorRestartTest : public ::testing::TestWithParam<int> {};
 

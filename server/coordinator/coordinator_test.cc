@@ -68,7 +68,7 @@ TEST_F(CoordinatorTest, RunsAJobFromSubmitToSuccess) {
   EXPECT_THAT(cluster_.daemon("s0").dropped, testing::Contains(job));
   EXPECT_THAT(cluster_.daemon("s1").dropped, testing::Contains(job));
   cluster_.Pass(absl::Seconds(2));
-  EXPECT_THAT(cluster_.daemon("s0").orders.drop_jobs(), IsEmpty());
+  EXPECT_THAT(cluster_.daemon("s0").orders.drops(), IsEmpty());
 }
 
 TEST_F(CoordinatorTest, AJobThatEndsWithoutItsFinalCheckpointFails) {

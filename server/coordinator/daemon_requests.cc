@@ -189,10 +189,12 @@ void DaemonRequests::AnswerChanged() {
         ++it;
         continue;
       }
-      Drops& drops = told_to_drop_[it->first];
-      if (drops.orders_version != orders.orders_version()) {
-        drops = {.orders_version = orders.orders_version(),
-                 .jobs = {orders.drop_jobs().begin(), orders.drop_jobs().end()}};
+      ToldToDrop& told = told_to_drop_[it->first];
+      if (told.orders_version != orders.orders_version()) {
+        told = {.orders_version = orders.orders_version()};
+        for (const v1::DropOrder& drop : orders.drops()) {
+          told.jobs[drop.job_id()] = drop.generation();
+        }
       }
       parked.call.done(orders);
     }

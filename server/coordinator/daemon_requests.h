@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -74,13 +73,13 @@ class DaemonRequests {
   std::map<std::string, Parked> parked_;
   std::map<std::string, Orders> orders_;
   // What each server was told to drop last.
-  struct Drops {
+  struct ToldToDrop {
     uint64_t orders_version = 0;
-    std::set<std::string> jobs;
+    Drops jobs;
     // Heartbeats since that knew these orders.
     int acknowledged = 0;
   };
-  std::map<std::string, Drops> told_to_drop_;
+  std::map<std::string, ToldToDrop> told_to_drop_;
 };
 
 }  // namespace muster

@@ -1,6 +1,7 @@
 #ifndef MUSTER_SERVER_COORDINATOR_EVALUATION_GATHERER_H_
 #define MUSTER_SERVER_COORDINATOR_EVALUATION_GATHERER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -20,8 +21,6 @@ inline constexpr uint64_t kMaxScoreBytes = 64 << 20;
 // same bits. Not thread-safe.
 class EvaluationGatherer {
  public:
-  explicit EvaluationGatherer(uint32_t slots) : slots_(slots) {}
-
   // Takes a slot's share; a repeat replaces. A share of another clock than the present ones starts
   // over. INVALID_ARGUMENT, which ends the job: the share is malformed, its metric is not that of
   // the other slots, or the scores of all slots together exceed kMaxScoreBytes (the message names
@@ -32,9 +31,10 @@ class EvaluationGatherer {
   void Forget(uint32_t slot) { shares_.erase(slot); }
 
   bool any() const { return !shares_.empty(); }
-  bool complete() const { return shares_.size() == slots_; }
+  // `reporting` slots take part, all of them unless some are away.
+  bool complete(size_t reporting) const { return shares_.size() >= reporting; }
 
-  // REQUIRES: complete(). INVALID_ARGUMENT, which ends the job: the metric is undefined on these
+  // REQUIRES: any(). INVALID_ARGUMENT, which ends the job: the metric is undefined on these
   // examples.
   absl::StatusOr<v1::EvaluationResult> Result() const;
 
@@ -48,7 +48,6 @@ class EvaluationGatherer {
   absl::StatusOr<double> Auc() const;
   absl::StatusOr<double> BinnedAucOfAll() const;
 
-  const uint32_t slots_;
   std::map<uint32_t, v1::ReportEvaluationRequest> shares_;
 };
 

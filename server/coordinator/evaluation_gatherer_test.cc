@@ -33,12 +33,12 @@ v1::ReportEvaluationRequest Scores(uint32_t slot, std::vector<float> scores,
 }
 
 TEST(EvaluationGathererTest, SumsOverAllSlots) {
-  EvaluationGatherer gatherer(2);
+  EvaluationGatherer gatherer;
   ASSERT_TRUE(gatherer.Add(Share(1, "accuracy", 3, 1, 10)).ok());
-  EXPECT_FALSE(gatherer.complete());
+  EXPECT_FALSE(gatherer.complete(2));
   ASSERT_TRUE(gatherer.Add(Share(1, "accuracy", 3, 2, 10)).ok()) << "a repeat replaces";
   ASSERT_TRUE(gatherer.Add(Share(0, "accuracy", 1, 18, 30)).ok());
-  ASSERT_TRUE(gatherer.complete());
+  ASSERT_TRUE(gatherer.complete(2));
   const v1::EvaluationResult result = *gatherer.Result();
   EXPECT_DOUBLE_EQ(result.value(), 0.5);
   EXPECT_DOUBLE_EQ(result.loss(), 0.1);
@@ -47,22 +47,22 @@ TEST(EvaluationGathererTest, SumsOverAllSlots) {
 }
 
 TEST(EvaluationGathererTest, BitsPerByte) {
-  EvaluationGatherer gatherer(1);
+  EvaluationGatherer gatherer;
   ASSERT_TRUE(gatherer.Add(Share(0, "bits_per_byte", 20 * std::log(2.0), 0, 10)).ok());
   EXPECT_NEAR(gatherer.Result()->value(), 2.0, 1e-12);
 }
 
 TEST(EvaluationGathererTest, AnotherClockStartsOver) {
-  EvaluationGatherer gatherer(2);
+  EvaluationGatherer gatherer;
   ASSERT_TRUE(gatherer.Add(Share(0, "loss", 1, 0, 1, 5)).ok());
   ASSERT_TRUE(gatherer.Add(Share(1, "loss", 1, 0, 1, 6)).ok());
-  EXPECT_FALSE(gatherer.complete());
+  EXPECT_FALSE(gatherer.complete(2));
   ASSERT_TRUE(gatherer.Add(Share(0, "loss", 1, 0, 1, 6)).ok());
-  EXPECT_TRUE(gatherer.complete());
+  EXPECT_TRUE(gatherer.complete(2));
 }
 
 TEST(EvaluationGathererTest, ExactAucOverSlots) {
-  EvaluationGatherer gatherer(2);
+  EvaluationGatherer gatherer;
   ASSERT_TRUE(gatherer.Add(Scores(0, {0.9f, 0.2f}, {1, 0})).ok());
   ASSERT_TRUE(gatherer.Add(Scores(1, {0.4f, 0.5f}, {1, 0})).ok());
   // Of the four pairs of a positive and a negative, one is in the wrong order.
@@ -70,7 +70,7 @@ TEST(EvaluationGathererTest, ExactAucOverSlots) {
 }
 
 TEST(EvaluationGathererTest, BinnedAucAddsBins) {
-  EvaluationGatherer gatherer(2);
+  EvaluationGatherer gatherer;
   v1::ReportEvaluationRequest a = Share(0, "binned_auc", 1, 1, 2);
   for (uint64_t n : {0, 0, 1}) a.add_positive_bins(n);
   for (uint64_t n : {1, 0, 0}) a.add_negative_bins(n);
@@ -85,7 +85,7 @@ TEST(EvaluationGathererTest, BinnedAucAddsBins) {
 }
 
 TEST(EvaluationGathererTest, RefusesWhatIsTooMuchAndNamesTheBinnedForm) {
-  EvaluationGatherer gatherer(2);
+  EvaluationGatherer gatherer;
   v1::ReportEvaluationRequest half = Share(0, "auc", 1, 1, 1);
   half.set_scores(std::string(kMaxScoreBytes / 2 + 4, '\0'));
   ASSERT_TRUE(gatherer.Add(half).ok());
@@ -96,7 +96,7 @@ TEST(EvaluationGathererTest, RefusesWhatIsTooMuchAndNamesTheBinnedForm) {
 }
 
 TEST(EvaluationGathererTest, RefusesMalformedShares) {
-  EvaluationGatherer gatherer(2);
+  EvaluationGatherer gatherer;
   v1::ReportEvaluationRequest odd = Share(0, "auc", 1, 1, 1);
   odd.set_scores("abc");
   EXPECT_FALSE(gatherer.Add(odd).ok());
@@ -106,13 +106,13 @@ TEST(EvaluationGathererTest, RefusesMalformedShares) {
 }
 
 TEST(EvaluationGathererTest, LabelsMustMatchScores) {
-  EvaluationGatherer gatherer(1);
+  EvaluationGatherer gatherer;
   ASSERT_TRUE(gatherer.Add(Scores(0, {0.9f, 0.2f}, {1})).ok());
   EXPECT_THAT(std::string(gatherer.Result().status().message()), HasSubstr("1 bytes of labels"));
 }
 
 TEST(EvaluationGathererTest, NoExamplesIsAnErrorNotANumber) {
-  EvaluationGatherer gatherer(1);
+  EvaluationGatherer gatherer;
   ASSERT_TRUE(gatherer.Add(Share(0, "accuracy", 0, 0, 0)).ok());
   EXPECT_FALSE(gatherer.Result().ok());
 }

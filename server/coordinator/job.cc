@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/job_road.h"
+
 namespace muster {
 namespace {
 
@@ -12,15 +15,23 @@ void AnswerOne(std::map<uint32_t, Call<Reply>>& calls, uint32_t slot, const absl
 }
 
 template <typename Reply>
-void DropGone(std::map<uint32_t, Call<Reply>>& calls) {
+void DropGone(std::map<uint32_t, Call<Reply>>& calls, std::vector<uint32_t>& gone) {
   for (auto it = calls.begin(); it != calls.end();) {
     if (!it->second.gone()) {
       ++it;
       continue;
     }
     it->second.done(absl::CancelledError("the caller is gone"));
+    gone.push_back(it->first);
     it = calls.erase(it);
   }
+}
+
+template <typename Reply>
+void Park(std::map<uint32_t, Call<Reply>>& parked, uint32_t slot, Call<Reply> call) {
+  auto node = parked.extract(slot);
+  parked[slot] = std::move(call);
+  if (!node.empty()) node.mapped().done(absl::CancelledError("the call was repeated"));
 }
 
 }  // namespace
@@ -28,9 +39,11 @@ void DropGone(std::map<uint32_t, Call<Reply>>& calls) {
 Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
     : record(std::move(stored)),
       tasks(record.spec().workers()),
-      progress(record.spec().workers(), record.progress()),
+      progress(record.spec().workers(),
+               TrainsByAllReduce(record.spec()) ? ProgressTracker::StepIsDone::kTogether
+                                                : ProgressTracker::StepIsDone::kByEverySlot,
+               record.progress()),
       rendezvous(record.spec().workers()),
-      evaluation(record.spec().workers()),
       log(max_log_bytes) {}
 
 void Job::AnswerSlot(uint32_t slot, const absl::Status& status) {
@@ -45,10 +58,15 @@ void Job::AnswerSlot(uint32_t slot, const absl::Status& status) {
     }
   }
   shard_map_calls = std::move(others);
-  // Checkpoints are committed by slot 0.
-  if (slot == 0) {
-    for (auto& call : std::exchange(commit_calls, {})) call.done(status);
+  std::vector<CommitCall> other_commits;
+  for (CommitCall& parked : std::exchange(commit_calls, {})) {
+    if (parked.slot == slot) {
+      parked.call.done(status);
+    } else {
+      other_commits.push_back(std::move(parked));
+    }
   }
+  commit_calls = std::move(other_commits);
 }
 
 void Job::AnswerAll(const absl::Status& status) {
@@ -56,8 +74,12 @@ void Job::AnswerAll(const absl::Status& status) {
 }
 
 void Job::DropGoneCalls() {
-  DropGone(rendezvous_calls);
-  DropGone(evaluation_calls);
+  std::vector<uint32_t> gone, unused;
+  DropGone(rendezvous_calls, gone);
+  if (TrainsByAllReduce(record.spec())) {
+    for (uint32_t slot : gone) rendezvous.Forget(slot);
+  }
+  DropGone(evaluation_calls, unused);
   std::vector<ShardMapCall> others;
   for (ShardMapCall& parked : std::exchange(shard_map_calls, {})) {
     if (parked.call.gone()) {
@@ -67,6 +89,23 @@ void Job::DropGoneCalls() {
     }
   }
   shard_map_calls = std::move(others);
+}
+
+void Job::ParkRendezvous(uint32_t slot, Call<v1::RendezvousReply> call) {
+  Park(rendezvous_calls, slot, std::move(call));
+}
+
+void Job::ParkEvaluation(uint32_t slot, Call<v1::ReportEvaluationReply> call) {
+  Park(evaluation_calls, slot, std::move(call));
+}
+
+void Job::EndEvaluation() {
+  evaluation.Clear();
+  for (auto& [slot, parked] : std::exchange(evaluation_calls, {})) {
+    parked.done(absl::CancelledError(
+        absl::StrCat("round ", record.round().number(), " of job ", id(),
+                     " is over: meet the others again, then repeat the evaluation")));
+  }
 }
 
 }  // namespace muster

@@ -15,6 +15,7 @@
 #include "proto/job_record.pb.h"
 #include "proto/task_service.pb.h"
 #include "server/coordinator/call.h"
+#include "server/coordinator/collective_board.h"
 #include "server/coordinator/evaluation_gatherer.h"
 #include "server/coordinator/job_log.h"
 #include "server/coordinator/progress_tracker.h"
@@ -30,6 +31,8 @@ struct TaskView {
   bool heard = false;
   // No task is started in the slot earlier than this.
   absl::Duration not_before = -absl::InfiniteDuration();
+  // Since when the slot has had no worker, if it has none.
+  std::optional<absl::Duration> unplaced_since;
 };
 
 // A job in the coordinator's memory. The record is the durable part and changes through JobTable
@@ -42,6 +45,11 @@ struct Job {
     Call<v1::ShardMap> call;
   };
 
+  struct CommitCall {
+    uint32_t slot = 0;
+    Call<v1::CommitCheckpointReply> call;
+  };
+
   Job(v1::JobRecord stored, uint64_t max_log_bytes);
 
   const std::string& id() const { return record.job_id(); }
@@ -50,13 +58,22 @@ struct Job {
   // Answers the parked calls of one slot's task, or of all, with an error.
   void AnswerSlot(uint32_t slot, const absl::Status& status);
   void AnswerAll(const absl::Status& status);
-  // Answers those whose callers are gone.
+  // Answers those whose callers are gone. By all-reduce, whoever does not wait any more has not
+  // come.
   void DropGoneCalls();
+  // A later call of the same task takes the place of the one that is parked.
+  void ParkRendezvous(uint32_t slot, Call<v1::RendezvousReply> call);
+  void ParkEvaluation(uint32_t slot, Call<v1::ReportEvaluationReply> call);
+  // By all-reduce: the round ended before all its tasks had reported.
+  void EndEvaluation();
 
   v1::JobRecord record;
   std::vector<TaskView> tasks;
   ProgressTracker progress;
   Rendezvous rendezvous;
+  // By all-reduce: what the tasks of the present round were told, if this process told them.
+  std::optional<v1::RendezvousReply> open_round;
+  CollectiveBoard collectives;
   EvaluationGatherer evaluation;
   JobLog log;
   std::deque<v1::JobEvent> events;
@@ -80,7 +97,7 @@ struct Job {
   std::vector<ShardMapCall> shard_map_calls;
   // Generation and clock of the checkpoint whose manifest is being written, and who waits for it.
   std::optional<std::pair<uint64_t, uint64_t>> committing;
-  std::vector<Call<v1::CommitCheckpointReply>> commit_calls;
+  std::vector<CommitCall> commit_calls;
 };
 
 }  // namespace muster

@@ -1,15 +1,16 @@
 #include "server/coordinator/job_lifecycle.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/job_validator.h"
+#include "server/coordinator/round_record.h"
 #include "server/coordinator/shard_map.h"
 
 namespace muster {
@@ -17,6 +18,29 @@ namespace {
 
 std::string CodeName(int code) {
   return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+}
+
+// Meetings by all-reduce in a row without a step.
+constexpr uint32_t kMaxMeetings = 20;
+
+std::string Describe(const v1::RendezvousRecord& met) {
+  return absl::StrCat(met.training_examples(), " training and ", met.held_out_examples(),
+                      " held-out examples, ", met.total_steps(), " steps");
+}
+
+void SetMet(const v1::RendezvousRecord& met, int64_t now_unix_ms, v1::JobRecord& record) {
+  *record.mutable_met() = met;
+  record.set_state(v1::RUNNING);
+  if (record.started_unix_ms() == 0) record.set_started_unix_ms(now_unix_ms);
+}
+
+// Whether the job cannot go on as it is without the tasks of these slots: those that are not of the
+// present round of an all-reduce job are not missed.
+bool Hurts(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
+  if (lost.empty()) return false;
+  if (record.round().number() == 0) return true;
+  return std::any_of(lost.begin(), lost.end(),
+                     [&](uint32_t slot) { return IsMember(record, slot); });
 }
 
 }  // namespace
@@ -28,11 +52,7 @@ JobLifecycle::JobLifecycle(JobTable& jobs, const Membership& members, const Cloc
 absl::Status JobLifecycle::Reconcile(Job& job) {
   if (!IsActive(job.record.state())) return absl::OkStatus();
   // The last slot's end and the job's are stored one after the other; the second may be missing.
-  const auto& slots = job.record.slots();
-  if (!slots.empty() && std::all_of(slots.begin(), slots.end(),
-                                    [](const v1::SlotRecord& slot) { return slot.done(); })) {
-    return MaybeSucceed(job);
-  }
+  if (AllDone(job.record)) return MaybeSucceed(job);
   const Losses losses = FindLosses(job.record, members_);
   if (losses.slots.empty() && !losses.any_server()) {
     job.missing_servers.clear();
@@ -47,7 +67,13 @@ absl::Status JobLifecycle::Reconcile(Job& job) {
     for (const Losses::Returned& returned : losses.returned) servers.push_back(returned.server_id);
     return GoBack(job, absl::StrCat("lost server ", absl::StrJoin(servers, ", ")));
   }
+  if (LosesReplicas(job.record, losses.slots)) {
+    const uint32_t slot = losses.slots.front();
+    return GoBack(
+        job, absl::StrCat("slot ", slot, " lost its worker ", job.record.slots(slot).worker_id()));
+  }
   JobChange change{.record = job.record};
+  const bool hurts = Hurts(job.record, losses.slots) || losses.any_server();
   for (uint32_t slot : losses.slots) {
     change.events.push_back(absl::StrCat("slot ", slot, " lost its worker ",
                                          job.record.slots(slot).worker_id(),
@@ -56,17 +82,13 @@ absl::Status JobLifecycle::Reconcile(Job& job) {
   }
   MUSTER_RETURN_IF_ERROR(RecoverServers(job, losses, change));
   if (change.events.empty()) return absl::OkStatus();
-  change.record.set_state(v1::RECOVERING);
+  if (hurts) change.record.set_state(v1::RECOVERING);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
 
   job.missing_servers = {losses.missing.begin(), losses.missing.end()};
   metrics_.respawned_slots.Add(losses.slots.size());
-  for (uint32_t slot : losses.slots) {
-    ForgetTask(job, slot,
-               absl::AbortedError(absl::StrCat("slot ", slot,
-                                               " lost its worker's lease; "
-                                               "another task takes its place")));
-  }
+  ForgetTasks(job, losses.slots,
+              absl::AbortedError("the worker's lease is over; another task takes the slot"));
   if (losses.any_server()) {
     // They go on once they have found the server again.
     for (TaskView& task : job.tasks) task.heard = false;
@@ -92,6 +114,14 @@ absl::Status JobLifecycle::RecoverServers(Job& job, const Losses& losses, JobCha
 
 absl::Status JobLifecycle::GoBack(Job& job, const std::string& why) {
   JobChange change{.record = job.record};
+  const uint32_t rollbacks = CountRollBack(job.progress.step(), change.record);
+  if (rollbacks > kMaxRollBacks) {
+    return Fail(job, absl::StrCat(why, "; the job went back ", kMaxRollBacks,
+                                  " times in a row without getting past clock ",
+                                  change.record.rollback_clock(),
+                                  "; look into the logs of the job and of what was lost, then "
+                                  "submit it again"));
+  }
   RollBack(change.record);
   change.record.set_state(v1::RECOVERING);
   change.events.push_back(absl::StrCat(why, "; generation ", change.record.generation(),
@@ -103,6 +133,7 @@ absl::Status JobLifecycle::GoBack(Job& job, const std::string& why) {
   job.progress.RollBack(clock);
   job.progress_unsaved = true;
   job.rendezvous.Clear();
+  job.open_round.reset();
   job.evaluation.Clear();
   job.AnswerAll(absl::AbortedError(absl::StrCat("job ", job.id(), " went on to generation ",
                                                 job.record.generation(), "; this task is fenced")));
@@ -112,17 +143,80 @@ absl::Status JobLifecycle::GoBack(Job& job, const std::string& why) {
 
 absl::Status JobLifecycle::Met(Job& job, const v1::RendezvousRecord& met) {
   JobChange change{.record = job.record};
-  *change.record.mutable_met() = met;
-  change.record.set_state(v1::RUNNING);
-  if (change.record.started_unix_ms() == 0) {
-    change.record.set_started_unix_ms(jobs_.NowUnixMs());
-  }
-  change.events.push_back(absl::StrCat(
-      "all ", job.slots(), " slots met in generation ", job.record.generation(), ": ",
-      met.training_examples(), " training and ", met.held_out_examples(), " held-out examples, ",
-      met.total_steps(), " steps, ", PolicyName(job.record.spec())));
+  SetMet(met, jobs_.NowUnixMs(), change.record);
+  change.events.push_back(absl::StrCat("all ", job.slots(), " slots met in generation ",
+                                       job.record.generation(), ": ", Describe(met), ", ",
+                                       PolicyName(job.record.spec())));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   for (TaskView& task : job.tasks) task.heard = true;
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
+                                     const Rendezvous::Round& round) {
+  JobChange change{.record = job.record};
+  v1::RoundRecord& record = *change.record.mutable_round();
+  const uint64_t clock = round.source.has_value() ? round.source->clock : job.record.start_clock();
+  const bool stuck = record.number() > 0 && clock <= record.clock();
+  record.set_meetings(stuck ? record.meetings() + 1 : 1);
+  if (record.meetings() > kMaxMeetings) {
+    return Fail(job, absl::StrCat("the workers met ", kMaxMeetings,
+                                  " times without making the step after clock ", clock,
+                                  "; see what their collective calls ended with: muster status ",
+                                  job.id(), " --collectives"));
+  }
+  record.set_clock(clock);
+  record.set_number(record.number() + 1);
+  record.clear_members();
+  for (const v1::CollectivePeer& peer : round.peers) {
+    v1::RoundMember& member = *record.add_members();
+    member.set_slot(peer.slot());
+    member.set_incarnation(job.record.slots(peer.slot()).incarnation());
+  }
+  const std::string who =
+      round.peers.size() == job.slots()
+          ? absl::StrCat("all ", job.slots(), " slots met")
+          : absl::StrCat("goes on with ", round.peers.size(), " of ", job.slots(), " workers");
+  const std::string from = round.source.has_value() ? absl::StrCat("from slot ", round.source->slot,
+                                                                   "'s replica at clock ", clock)
+                                                    : absl::StrCat("from clock ", clock);
+  change.events.push_back(job.record.has_met()
+                              ? absl::StrCat(who, " again in round ", record.number(), ", ", from)
+                              : absl::StrCat(who, " in generation ", job.record.generation(), ": ",
+                                             Describe(met), ", ", PolicyName(job.record.spec())));
+  SetMet(met, jobs_.NowUnixMs(), change.record);
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  for (const v1::CollectivePeer& peer : round.peers) job.tasks[peer.slot()].heard = true;
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::RoundBroke(Job& job, uint32_t slot) {
+  const std::string why =
+      absl::StrCat("slot ", slot, " left round ", job.record.round().number(), ", which broke");
+  if (IsComplete(job.record)) {
+    return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", why));
+  }
+  return GoBack(job, why);
+}
+
+absl::Status JobLifecycle::ReplicasLost(Job& job) {
+  return GoBack(job, "no worker has a replica left");
+}
+
+absl::Status JobLifecycle::GiveBackSlots(Job& job, const std::string& for_job) {
+  const std::string why =
+      absl::StrCat("gives its slots back to job ", for_job, ", which comes first");
+  std::vector<uint32_t> held;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    const v1::SlotRecord& holder = job.record.slots(slot);
+    if (!holder.done() && !holder.worker_id().empty()) held.push_back(slot);
+  }
+  if (LosesReplicas(job.record, held)) return GoBack(job, why);
+  JobChange change{.record = job.record};
+  for (uint32_t slot : held) LoseSlot(slot, change.record);
+  change.events.push_back(why);
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  ForgetTasks(job, held, absl::AbortedError(absl::StrCat("job ", job.id(), " ", why)));
   return absl::OkStatus();
 }
 
@@ -132,7 +226,9 @@ absl::Status JobLifecycle::Heard(Job& job, uint32_t slot, uint64_t clock) {
   if (job.record.has_met() && !job.record.has_run() && clock > job.record.start_clock()) {
     change.record.set_has_run(true);
   }
-  const bool whole = job.record.state() == v1::RECOVERING && IsWhole(job);
+  // Tasks that train by all-reduce are whole again when they have met.
+  const bool whole =
+      job.record.state() == v1::RECOVERING && !TrainsByAllReduce(job.record.spec()) && IsWhole(job);
   if (whole) {
     change.record.set_state(v1::RUNNING);
     change.events.push_back("recovered");
@@ -182,35 +278,42 @@ absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view wh
   if (IsComplete(job.record)) {
     return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", why));
   }
+  if (LosesReplicas(job.record, {slot})) return GoBack(job, std::string(why));
   JobChange change{.record = job.record};
+  const bool hurts = Hurts(job.record, {slot});
   const uint32_t failures = CountFailure(slot, job.progress.clock(slot), change.record);
   if (failures > kMaxSlotFailures) {
     return Fail(
         job, absl::StrCat(why, "; that was failure ", failures, " of this slot without progress"));
   }
   LoseSlot(slot, change.record);
-  change.record.set_state(v1::RECOVERING);
+  if (hurts) change.record.set_state(v1::RECOVERING);
   change.events.push_back(absl::StrCat(why, "; another task takes its place"));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.respawned_slots.Add();
-  ForgetTask(job, slot, absl::AbortedError(absl::StrCat("slot ", slot, " has a later task")));
+  ForgetTasks(job, {slot}, absl::AbortedError(absl::StrCat("slot ", slot, " has a later task")));
   job.tasks[slot].not_before =
       clock_.Monotonic() + RespawnDelay(failures + patience, members_.lease());
   return absl::OkStatus();
 }
 
-void JobLifecycle::ForgetTask(Job& job, uint32_t slot, const absl::Status& status) {
-  job.tasks[slot] = TaskView{};
-  job.rendezvous.Forget(slot);
-  job.evaluation.Forget(slot);
-  job.AnswerSlot(slot, status);
+void JobLifecycle::ForgetTasks(Job& job, const std::vector<uint32_t>& slots,
+                               const absl::Status& status) {
+  for (uint32_t slot : slots) {
+    job.tasks[slot] = TaskView{};
+    job.rendezvous.Forget(slot);
+    job.evaluation.Forget(slot);
+    job.AnswerSlot(slot, status);
+  }
+  // A round that lost a task cannot end its evaluation; the others would wait for it.
+  if (job.record.round().number() > 0 && !RoundLasts(job.record, job.rendezvous)) {
+    job.EndEvaluation();
+  }
 }
 
 absl::Status JobLifecycle::MaybeSucceed(Job& job) {
-  for (const v1::SlotRecord& slot : job.record.slots()) {
-    if (!slot.done()) return absl::OkStatus();
-  }
   const v1::JobRecord& record = job.record;
+  if (!AllDone(record)) return absl::OkStatus();
   const bool trains = !OnlyEvaluates(record.spec());
   const uint64_t kept = record.checkpoints().empty() ? 0 : record.checkpoints().rbegin()->clock();
   if (!record.has_met()) return Fail(job, "its tasks ended before they met");
@@ -246,10 +349,12 @@ absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::strin
   change.record.set_message(message);
   change.record.set_finished_unix_ms(jobs_.NowUnixMs());
   change.events.push_back(event);
-  std::set<std::string> holders(job.record.former_servers().begin(),
-                                job.record.former_servers().end());
-  for (const v1::ServerRecord& server : job.record.servers()) holders.insert(server.server_id());
-  change.drops = {holders.begin(), holders.end()};
+  for (const std::string& former : job.record.former_servers()) {
+    change.drops[former] = job.record.generation();
+  }
+  for (const v1::ServerRecord& server : job.record.servers()) {
+    change.drops[server.server_id()] = job.record.generation();
+  }
   change.record.clear_former_servers();
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   job.waiting_for.clear();
@@ -257,6 +362,7 @@ absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::strin
   // Scores that were gathered when the job ended can take much memory.
   job.evaluation.Clear();
   job.rendezvous.Clear();
+  job.open_round.reset();
   job.AnswerAll(
       absl::NotFoundError(absl::StrCat("job ", job.id(), " has ended as ", v1::JobState_Name(state),
                                        message.empty() ? "" : ": ", message)));

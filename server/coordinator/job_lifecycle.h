@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -11,6 +12,7 @@
 #include "server/coordinator/job_table.h"
 #include "server/coordinator/membership.h"
 #include "server/coordinator/recovery.h"
+#include "server/coordinator/rendezvous.h"
 
 namespace muster {
 
@@ -30,6 +32,18 @@ class JobLifecycle {
   // All slots of the generation came together.
   absl::Status Met(Job& job, const v1::RendezvousRecord& met);
 
+  // By all-reduce: those of `round`, who agreed on `met`, train together from now on.
+  absl::Status OpenRound(Job& job, const v1::RendezvousRecord& met, const Rendezvous::Round& round);
+  // By all-reduce: the slot's task, of the present round, came to meet again, though that cannot
+  // be: others have ended, or the servers hold what no replica does. The job goes back.
+  absl::Status RoundBroke(Job& job, uint32_t slot);
+  // By all-reduce: all came to meet, none with a replica. The job goes back.
+  absl::Status ReplicasLost(Job& job);
+
+  // Makes room for a job that was submitted earlier and waits for it: the slots of this one, which
+  // cannot go on either, are given up.
+  absl::Status GiveBackSlots(Job& job, const std::string& for_job);
+
   // The slot's present task called, having closed `clock` clocks; a recovering job may thereby be
   // whole again.
   absl::Status Heard(Job& job, uint32_t slot, uint64_t clock);
@@ -46,6 +60,8 @@ class JobLifecycle {
  private:
   absl::Status RecoverServers(Job& job, const Losses& losses, JobChange& change);
   absl::Status GoBack(Job& job, const std::string& why);
+  // Of the slots' tasks that were lost, `status` is what their parked calls are told.
+  void ForgetTasks(Job& job, const std::vector<uint32_t>& slots, const absl::Status& status);
   // `patience` counts like earlier failures towards the wait before the next task.
   absl::Status Respawn(Job& job, uint32_t slot, absl::string_view why, uint32_t patience);
   absl::Status MaybeSucceed(Job& job);
@@ -53,7 +69,6 @@ class JobLifecycle {
                       const std::string& event);
   // Whether every slot has a task that was heard, and every server is there.
   bool IsWhole(const Job& job) const;
-  void ForgetTask(Job& job, uint32_t slot, const absl::Status& status);
 
   JobTable& jobs_;
   const Membership& members_;

@@ -8,6 +8,7 @@
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/cluster_room.h"
+#include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/job_validator.h"
 #include "server/coordinator/job_view.h"
@@ -19,6 +20,25 @@ namespace {
 
 constexpr absl::Duration kWatchInterval = absl::Milliseconds(250);
 constexpr uint64_t kMaxLogChunkBytes = 256 << 10;
+// For tasks to tell of their collective calls.
+constexpr absl::Duration kCollectivesWait = absl::Seconds(2);
+
+// A worker whose daemon has too little memory for one task, however little else runs, is of no use.
+absl::Status CheckWorkersMemory(const MemoryPrediction& memory, const ClusterRoom& whole) {
+  uint64_t most = 0;
+  std::string where;
+  for (const WorkerRoom& worker : whole.workers) {
+    if (worker.bytes <= most) continue;
+    most = worker.bytes;
+    where = worker.id;
+  }
+  if (whole.workers.empty() || memory.worker_bytes <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("each of the job's workers needs ", DescribeWorker(memory), "; worker ", where,
+                   " offers the most, ", FormatBytes(most),
+                   ": take a smaller model or batch, put sparse tables on servers (update.sparse "
+                   "PARAMETER_SERVER), or give worker daemons more memory"));
+}
 
 absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
 
@@ -103,7 +123,9 @@ absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest
   record.set_predicted_server_bytes(memory.server_bytes);
   record.set_predicted_worker_bytes(memory.worker_bytes * record.spec().workers());
 
-  if (absl::Status fits = FitsEmpty(DemandOf(record, jobs_), WholeRoomOf(members_)); !fits.ok()) {
+  const ClusterRoom whole = WholeRoomOf(members_);
+  MUSTER_RETURN_IF_ERROR(CheckWorkersMemory(memory, whole));
+  if (absl::Status fits = FitsEmpty(DemandOf(record, jobs_), whole); !fits.ok()) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the job does not fit this cluster even when nothing else runs: ", fits.message(),
         "; ask for less, or start more daemons first"));
@@ -237,6 +259,41 @@ bool JobRequests::Answer(LogReader& reader) const {
   return true;
 }
 
+void JobRequests::ListCollectives(const std::string& job_id, Call<v1::ListCollectivesReply> call) {
+  const absl::StatusOr<Job*> job = Find(job_id);
+  if (!job.ok()) return call.done(job.status());
+  CollectivesReader reader{.job_id = job_id,
+                           .question = (*job)->collectives.Ask(),
+                           .deadline = clock_.Monotonic() + kCollectivesWait,
+                           .call = std::move(call)};
+  if (!Answer(reader)) collectives_readers_.push_back(std::move(reader));
+}
+
+bool JobRequests::Answer(CollectivesReader& reader) const {
+  if (reader.call.gone()) {
+    reader.call.done(GoneError());
+    return true;
+  }
+  const absl::StatusOr<Job*> found = Find(reader.job_id);
+  if (!found.ok()) {
+    reader.call.done(found.status());
+    return true;
+  }
+  const Job& job = **found;
+  const bool may_tell = IsActive(job.record.state()) && TrainsByAllReduce(job.record.spec()) &&
+                        clock_.Monotonic() < reader.deadline;
+  for (uint32_t slot = 0; may_tell && slot < job.slots(); ++slot) {
+    const v1::SlotRecord& holder = job.record.slots(slot);
+    // Only a task that calls can be asked.
+    const bool asked = !holder.done() && !holder.worker_id().empty() && job.tasks[slot].heard;
+    if (asked && !job.collectives.HasTold(slot, reader.question)) return false;
+  }
+  v1::ListCollectivesReply reply;
+  for (v1::SlotCollectives& slot : job.collectives.List()) *reply.add_slots() = std::move(slot);
+  reader.call.done(std::move(reply));
+  return true;
+}
+
 void JobRequests::Retire() {
   // By when they ended: a long job must not go as it ends because short ones came after it.
   std::vector<Job*> ended;
@@ -256,11 +313,15 @@ void JobRequests::Retire() {
 void JobRequests::AnswerChanged() {
   std::erase_if(watchers_, [this](Watcher& watcher) { return Answer(watcher); });
   std::erase_if(log_readers_, [this](LogReader& reader) { return Answer(reader); });
+  std::erase_if(collectives_readers_, [this](CollectivesReader& reader) { return Answer(reader); });
 }
 
 void JobRequests::AnswerAll(const absl::Status& status) {
   for (Watcher& watcher : std::exchange(watchers_, {})) watcher.call.done(status);
   for (LogReader& reader : std::exchange(log_readers_, {})) reader.call.done(status);
+  for (CollectivesReader& reader : std::exchange(collectives_readers_, {})) {
+    reader.call.done(status);
+  }
 }
 
 }  // namespace muster

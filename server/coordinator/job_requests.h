@@ -32,6 +32,8 @@ class JobRequests {
   absl::StatusOr<v1::JobStatus> Get(const std::string& job_id) const;
   v1::ListJobsReply List() const;
   absl::StatusOr<v1::ListEventsReply> Events(const std::string& job_id) const;
+  // Asks the job's tasks for their collective calls; answered when all have told, or 2 s later.
+  void ListCollectives(const std::string& job_id, Call<v1::ListCollectivesReply> call);
   absl::StatusOr<v1::JobStatus> Cancel(const v1::CancelJobRequest& request);
   void Delete(const std::string& job_id, Call<v1::DeleteJobReply> call);
   v1::GetClusterReply Cluster() const;
@@ -76,12 +78,21 @@ class JobRequests {
     Call<LogUpdate> call;
   };
 
+  struct CollectivesReader {
+    std::string job_id;
+    // Of the job's CollectiveBoard.
+    uint64_t question = 0;
+    absl::Duration deadline;
+    Call<v1::ListCollectivesReply> call;
+  };
+
   absl::StatusOr<Job*> Find(const std::string& job_id) const;
   absl::StatusOr<v1::JobRecord> MakeRecord(const v1::SubmitJobRequest& request,
                                            uint64_t fingerprint) const;
   // Each true: the call was answered.
   bool Answer(Watcher& watcher) const;
   bool Answer(LogReader& reader) const;
+  bool Answer(CollectivesReader& reader) const;
 
   JobTable& jobs_;
   const Membership& members_;
@@ -92,6 +103,7 @@ class JobRequests {
   const CoordinatorOptions& options_;
   std::vector<Watcher> watchers_;
   std::vector<LogReader> log_readers_;
+  std::vector<CollectivesReader> collectives_readers_;
 };
 
 }  // namespace muster

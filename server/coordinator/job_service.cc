@@ -47,6 +47,14 @@ class JobService final : public v1::JobService::CallbackService {
         loop_, reply, [request](Coordinator& c) { return c.jobs().Events(request->job_id()); });
   }
 
+  Reactor* ListCollectives(Context*, const v1::GetJobRequest* request,
+                           v1::ListCollectivesReply* reply) override {
+    return RunParked<v1::ListCollectivesReply>(
+        loop_, reply, [request](Coordinator& c, Call<v1::ListCollectivesReply> call) {
+          c.jobs().ListCollectives(request->job_id(), std::move(call));
+        });
+  }
+
   Reactor* CancelJob(Context*, const v1::CancelJobRequest* request, v1::JobStatus* reply) override {
     return RunAtOnce<v1::JobStatus>(
         loop_, reply, [request](Coordinator& c) { return c.jobs().Cancel(*request); });

@@ -25,7 +25,8 @@ enum class StoreTable : char {
   kLogs = 4,
   // v1::DaemonRecord by daemon id.
   kDaemons = 5,
-  // Tables that a server is still to drop: empty, by (server id, job id).
+  // Tables that a server is still to drop: the last generation to go, as decimal digits (empty, of
+  // earlier releases: any), by (server id, job id).
   kDrops = 6,
 };
 

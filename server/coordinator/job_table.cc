@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/job_state_machine.h"
@@ -58,9 +59,14 @@ absl::Status JobTable::LoadAll() {
         return Parse(value, absl::StrCat("daemon ", key), stored_daemons_.emplace_back());
       }));
   MUSTER_RETURN_IF_ERROR(
-      store_.Scan(StoreTable::kDrops, "", [&](absl::string_view key, absl::string_view) {
+      store_.Scan(StoreTable::kDrops, "", [&](absl::string_view key, absl::string_view value) {
         auto [server, job] = SplitStoreKey(key);
-        drops_[std::move(server)].insert(std::move(job));
+        uint64_t generation = 0;
+        if (!value.empty() && !absl::SimpleAtoi(value, &generation)) {
+          return absl::DataLossError(absl::StrCat("the stored drop of job ", job, " by server ",
+                                                  server, " is unreadable"));
+        }
+        drops_[std::move(server)][std::move(job)] = generation;
         return absl::OkStatus();
       }));
   return LoadJobs();
@@ -151,13 +157,14 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
   *change.record.mutable_progress() = job.progress.record();
   StoreBatch batch;
   batch.Put(StoreTable::kJobs, job.id(), change.record.SerializeAsString());
-  for (const std::string& server : change.drops) {
-    batch.Put(StoreTable::kDrops, StoreKey(server, job.id()), "");
+  for (const auto& [server, generation] : change.drops) {
+    batch.Put(StoreTable::kDrops, StoreKey(server, job.id()), absl::StrCat(generation));
   }
   const std::vector<v1::JobEvent> events = AddEvents(job, change.events, batch);
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   job.record = std::move(change.record);
-  for (const std::string& server : change.drops) drops_[server].insert(job.id());
+  // A job's later drops are of later generations.
+  for (const auto& [server, generation] : change.drops) drops_[server][job.id()] = generation;
   ShowEvents(job, events);
   job.progress_unsaved = false;
   job.progress_stored = clock_.Monotonic();
@@ -239,19 +246,26 @@ absl::Status JobTable::RemoveDaemon(absl::string_view id) {
   return store_.Write(batch, JobStore::Durability::kSynced);
 }
 
-const std::set<std::string>& JobTable::DropsOf(absl::string_view server_id) const {
-  static const std::set<std::string>& none = *new std::set<std::string>();
+const Drops& JobTable::DropsOf(absl::string_view server_id) const {
+  static const Drops& none = *new Drops();
   const auto it = drops_.find(server_id);
   return it == drops_.end() ? none : it->second;
 }
 
-absl::Status JobTable::ClearDrops(absl::string_view server_id, const std::set<std::string>& jobs) {
+absl::Status JobTable::ClearDrops(absl::string_view server_id, const Drops& jobs) {
   const auto it = drops_.find(server_id);
   if (it == drops_.end()) return absl::OkStatus();
   StoreBatch batch;
-  for (const std::string& job : jobs) batch.Delete(StoreTable::kDrops, StoreKey(server_id, job));
+  std::vector<std::string> cleared;
+  for (const auto& [job, generation] : jobs) {
+    const auto noted = it->second.find(job);
+    if (noted == it->second.end() || noted->second > generation) continue;
+    cleared.push_back(job);
+    batch.Delete(StoreTable::kDrops, StoreKey(server_id, job));
+  }
+  if (cleared.empty()) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
-  for (const std::string& job : jobs) it->second.erase(job);
+  for (const std::string& job : cleared) it->second.erase(job);
   if (it->second.empty()) drops_.erase(it);
   ++version_;
   return absl::OkStatus();

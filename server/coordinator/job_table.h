@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -28,13 +27,18 @@ struct JobTableOptions {
   uint32_t identity = 0;
 };
 
+// Generations by id: those up to this one are to be dropped. 0, which earlier releases stored,
+// stands for whichever is there.
+using Drops = std::map<std::string, uint64_t>;
+
 // What is to become of a job's record, and what goes with it.
 struct JobChange {
   v1::JobRecord record;
   // For the job's history.
   std::vector<std::string> events;
-  // Servers that are to drop the job's tables; taken together with those noted before.
-  std::vector<std::string> drops;
+  // Servers that are to drop the job's tables, and up to which generation; taken together with
+  // those noted before.
+  Drops drops;
 };
 
 // All jobs, and all else that must survive a restart. Every change is in the store before it can be
@@ -71,12 +75,12 @@ class JobTable {
   absl::Status PutDaemon(const v1::DaemonRecord& daemon);
   absl::Status RemoveDaemon(absl::string_view id);
 
-  // Jobs whose tables a server is still to drop.
-  const std::set<std::string>& DropsOf(absl::string_view server_id) const;
+  // By job: whose tables a server is still to drop.
+  const Drops& DropsOf(absl::string_view server_id) const;
   // By server.
-  const std::map<std::string, std::set<std::string>, std::less<>>& drops() const { return drops_; }
-  // The server has dropped these.
-  absl::Status ClearDrops(absl::string_view server_id, const std::set<std::string>& jobs);
+  const std::map<std::string, Drops, std::less<>>& drops() const { return drops_; }
+  // The server has dropped these. What was added since, of a later generation, stays.
+  absl::Status ClearDrops(absl::string_view server_id, const Drops& jobs);
 
   // Grows with every change that orders may depend on.
   uint64_t version() const { return version_; }
@@ -101,7 +105,7 @@ class JobTable {
   absl::flat_hash_map<std::string, Job*> by_id_;
   absl::flat_hash_map<std::string, Job*> by_request_;
   std::vector<v1::DaemonRecord> stored_daemons_;
-  std::map<std::string, std::set<std::string>, std::less<>> drops_;
+  std::map<std::string, Drops, std::less<>> drops_;
   uint64_t version_ = 1;
 };
 

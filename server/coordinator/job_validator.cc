@@ -2,12 +2,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
 #include "proto/job.pb.h"
+#include "server/coordinator/job_road.h"
 #include "server/coordinator/model_validator.h"
 
 namespace muster {
@@ -21,6 +23,9 @@ constexpr uint64_t kDefaultBlockBytes = 1 << 20;
 // A block travels in one message, whose limit is 64 MiB.
 constexpr uint64_t kMaxBlockBytes = 32 << 20;
 constexpr uint32_t kDefaultCheckpointsKept = 2;
+constexpr uint64_t kDefaultFirstBucketBytes = 1 << 20;
+constexpr uint64_t kDefaultBucketBytes = 25 << 20;
+constexpr uint64_t kMaxBucketBytes = 1 << 30;
 
 absl::Status Invalid(absl::string_view field, absl::AlphaNum value, absl::string_view remedy) {
   return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
@@ -67,19 +72,98 @@ absl::Status ValidateClipping(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateRoad(absl::string_view field, v1::UpdateSpec::Road road) {
-  if (road == v1::UpdateSpec::ROAD_UNSPECIFIED || road == v1::UpdateSpec::PARAMETER_SERVER) {
-    return absl::OkStatus();
+absl::Status ValidateRoads(const v1::UpdateSpec& update) {
+  const struct {
+    absl::string_view field;
+    v1::UpdateSpec::Road road;
+  } roads[] = {{"update.dense", update.dense()}, {"update.sparse", update.sparse()}};
+  for (const auto& [field, road] : roads) {
+    if (!v1::UpdateSpec::Road_IsValid(road)) {
+      return Invalid(field, static_cast<int>(road), "it must be PARAMETER_SERVER or ALL_REDUCE");
+    }
   }
-  const std::string name = v1::UpdateSpec::Road_Name(road);
-  return Invalid(field, name.empty() ? absl::StrCat(static_cast<int>(road)) : name,
-                 "this version has PARAMETER_SERVER only");
+  if (update.sparse() == v1::UpdateSpec::ALL_REDUCE &&
+      update.dense() != v1::UpdateSpec::ALL_REDUCE) {
+    return Invalid("update.sparse", "ALL_REDUCE",
+                   "but update.dense is PARAMETER_SERVER; take ALL_REDUCE for both, or for dense "
+                   "alone (hybrid: sparse tables on servers)");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateBucket(absl::string_view field, uint64_t bytes, uint64_t usual) {
+  if (bytes % 4 == 0 && bytes <= kMaxBucketBytes) return absl::OkStatus();
+  return Invalid(field, bytes,
+                 absl::StrCat("it must be a multiple of 4, at most ", kMaxBucketBytes, " (0 takes ",
+                              usual, ")"));
+}
+
+// What holds for dense gradients that go from worker to worker.
+absl::Status ValidateAllReduce(const v1::JobSpec& spec) {
+  const v1::UpdateSpec& update = spec.update();
+  constexpr absl::string_view kInStep =
+      "but update.dense is ALL_REDUCE, where all workers make each step together; leave it out, or "
+      "train on parameter servers";
+  if (update.staleness_bound() > 0) {
+    return Invalid("update.staleness_bound", update.staleness_bound(), kInStep);
+  }
+  if (update.unlimited_staleness()) return Invalid("update.unlimited_staleness", "true", kInStep);
+  if (update.durability() == v1::UpdateSpec::EVERY_PUSH) {
+    return Invalid("update.durability", "EVERY_PUSH",
+                   IsHybrid(spec)
+                       ? "but update.dense is ALL_REDUCE: after a loss a hybrid job goes "
+                         "back to its last checkpoint; take CHECKPOINT"
+                       : "but the job trains by all-reduce, where nothing is pushed; "
+                         "take CHECKPOINT");
+  }
+  if (!v1::UpdateSpec::WireType_IsValid(update.wire())) {
+    return Invalid("update.wire", static_cast<int>(update.wire()), "it must be F32 or BF16");
+  }
+  MUSTER_RETURN_IF_ERROR(ValidateBucket("update.first_bucket_bytes", update.first_bucket_bytes(),
+                                        kDefaultFirstBucketBytes));
+  MUSTER_RETURN_IF_ERROR(
+      ValidateBucket("update.bucket_bytes", update.bucket_bytes(), kDefaultBucketBytes));
+  if (spec.servers() > 0 && !NeedsServers(spec)) {
+    return Invalid("servers", spec.servers(),
+                   "but the job trains by all-reduce and needs none; leave it out");
+  }
+  if (spec.min_workers() > spec.workers()) {
+    return Invalid("min_workers", spec.min_workers(),
+                   absl::StrCat("it must be at most workers, which is ", spec.workers()));
+  }
+  if (spec.min_workers() > 0 && IsHybrid(spec)) {
+    return Invalid(
+        "min_workers", spec.min_workers(),
+        "but the sparse tables are on servers (hybrid): after a loss such a job goes back "
+        "to its last checkpoint with all its workers; leave it out, or take "
+        "update.sparse ALL_REDUCE");
+  }
+  return absl::OkStatus();
+}
+
+// Fields that mean nothing when gradients are pushed to servers.
+absl::Status ValidateNoAllReduce(const v1::JobSpec& spec) {
+  const v1::UpdateSpec& update = spec.update();
+  constexpr absl::string_view kOtherRoad =
+      "but update.dense is PARAMETER_SERVER; it is for ALL_REDUCE only, leave it out";
+  if (update.wire() != v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED) {
+    const std::string name = v1::UpdateSpec::WireType_Name(update.wire());
+    return Invalid("update.wire",
+                   name.empty() ? absl::StrCat(static_cast<int>(update.wire())) : name, kOtherRoad);
+  }
+  if (update.first_bucket_bytes() > 0) {
+    return Invalid("update.first_bucket_bytes", update.first_bucket_bytes(), kOtherRoad);
+  }
+  if (update.bucket_bytes() > 0) {
+    return Invalid("update.bucket_bytes", update.bucket_bytes(), kOtherRoad);
+  }
+  if (spec.min_workers() > 0) return Invalid("min_workers", spec.min_workers(), kOtherRoad);
+  return absl::OkStatus();
 }
 
 absl::Status ValidateUpdate(const v1::JobSpec& spec) {
   const v1::UpdateSpec& update = spec.update();
-  MUSTER_RETURN_IF_ERROR(ValidateRoad("update.dense", update.dense()));
-  MUSTER_RETURN_IF_ERROR(ValidateRoad("update.sparse", update.sparse()));
+  MUSTER_RETURN_IF_ERROR(ValidateRoads(update));
   if (update.staleness_bound() < 0) {
     return Invalid("update.staleness_bound", update.staleness_bound(),
                    "0 is BSP, a positive bound SSP; for ASP set unlimited_staleness");
@@ -92,6 +176,8 @@ absl::Status ValidateUpdate(const v1::JobSpec& spec) {
     return Invalid("update.durability", static_cast<int>(update.durability()),
                    "it must be CHECKPOINT or EVERY_PUSH");
   }
+  MUSTER_RETURN_IF_ERROR(TrainsByAllReduce(spec) ? ValidateAllReduce(spec)
+                                                 : ValidateNoAllReduce(spec));
   if (update.deterministic() && !IsBsp(update)) {
     return Invalid("update.deterministic", "true",
                    absl::StrCat("but the update is ", PolicyName(spec),
@@ -134,7 +220,7 @@ absl::Status ValidateParallelism(const v1::JobSpec& spec) {
   }
   if (mesh.zero_stage() > 0) {
     return Invalid("parallelism.zero_stage", mesh.zero_stage(),
-                   "this version keeps optimizer state on parameter servers: leave it out");
+                   "this version does not divide optimizer state among workers: leave it out");
   }
   return absl::OkStatus();
 }
@@ -154,6 +240,11 @@ absl::Status ValidateSize(const v1::JobSpec& spec) {
   if (spec.threads_per_worker() > kMaxThreads) {
     return Invalid("threads_per_worker", spec.threads_per_worker(),
                    absl::StrCat("it must be at most ", kMaxThreads, " (0 stands for 1)"));
+  }
+  if (const uint32_t share = spec.batch_size() / spec.workers(); spec.micro_batches() > share) {
+    return Invalid("micro_batches", spec.micro_batches(),
+                   absl::StrCat("a worker's share of a step is ", share, " of its ",
+                                spec.batch_size(), " examples, and a micro-batch at least one"));
   }
   const uint32_t partitions =
       spec.update().partitions() == 0 ? kDefaultPartitions : spec.update().partitions();
@@ -218,19 +309,30 @@ absl::Status ValidateJob(const v1::JobSpec& spec) {
 
 void FillDefaults(v1::JobSpec& spec) {
   v1::UpdateSpec& update = *spec.mutable_update();
-  update.set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-  update.set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  if (!TrainsByAllReduce(spec)) {
+    update.set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+    update.set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  } else {
+    if (!IsHybrid(spec)) update.set_sparse(v1::UpdateSpec::ALL_REDUCE);
+    if (update.wire() == v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED)
+      update.set_wire(v1::UpdateSpec::F32);
+    if (update.first_bucket_bytes() == 0) update.set_first_bucket_bytes(kDefaultFirstBucketBytes);
+    if (update.bucket_bytes() == 0) update.set_bucket_bytes(kDefaultBucketBytes);
+  }
   if (update.durability() == v1::UpdateSpec::DURABILITY_UNSPECIFIED) {
     update.set_durability(v1::UpdateSpec::CHECKPOINT);
   }
   if (update.partitions() == 0) update.set_partitions(kDefaultPartitions);
   if (update.block_bytes() == 0) update.set_block_bytes(kDefaultBlockBytes);
   if (spec.threads_per_worker() == 0) spec.set_threads_per_worker(1);
+  if (spec.micro_batches() == 0) spec.set_micro_batches(1);
   spec.mutable_parallelism()->set_data(spec.workers());
   if (spec.checkpoint().keep() == 0) spec.mutable_checkpoint()->set_keep(kDefaultCheckpointsKept);
 }
 
 std::string PolicyName(const v1::JobSpec& spec) {
+  if (IsHybrid(spec)) return "all-reduce with sparse tables on servers";
+  if (TrainsByAllReduce(spec)) return "all-reduce";
   if (spec.update().unlimited_staleness()) return "ASP";
   if (spec.update().staleness_bound() == 0) return "BSP";
   return absl::StrCat("SSP with bound ", spec.update().staleness_bound());

@@ -20,7 +20,7 @@ absl::Status ValidateJob(const v1::JobSpec& spec);
 // valid.
 void FillDefaults(v1::JobSpec& spec);
 
-// The update policy in a word or two: "BSP", "SSP with bound 4", "ASP".
+// The update policy in a word or two: "BSP", "SSP with bound 4", "ASP", "all-reduce".
 std::string PolicyName(const v1::JobSpec& spec);
 
 // Trains nothing, so there is nothing to keep.

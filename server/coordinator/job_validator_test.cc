@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/coordinator/job_road.h"
 #include "server/coordinator/test_jobs.h"
 
 namespace muster {
@@ -15,6 +16,11 @@ using ::testing::HasSubstr;
 using ::testing::Matcher;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+void AllReduce(v1::JobSpec& spec) { spec = AllReduceJob(); }
+
+// A model with sparse tables, which are on servers.
+void Hybrid(v1::JobSpec& spec) { spec = HybridJob(); }
 
 struct BadJob {
   const char* name;
@@ -96,9 +102,95 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_update()->set_unlimited_staleness(true);
                },
                HasSubstr("ASP")},
-        BadJob{"AllReduce",
-               [](v1::JobSpec& s) { s.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE); },
-               AllOf(HasSubstr("update.dense is ALL_REDUCE"), HasSubstr("PARAMETER_SERVER only"))},
+        BadJob{"SparseAloneByAllReduce",
+               [](v1::JobSpec& s) { s.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE); },
+               AllOf(HasSubstr("update.sparse is ALL_REDUCE; but update.dense is PARAMETER_SERVER"),
+                     HasSubstr("hybrid"))},
+        BadJob{"NoSuchRoad",
+               [](v1::JobSpec& s) {
+                 s.mutable_update()->set_dense(static_cast<v1::UpdateSpec::Road>(7));
+               },
+               HasSubstr("update.dense is 7; it must be PARAMETER_SERVER or ALL_REDUCE")},
+        BadJob{"StaleAllReduce",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.mutable_update()->set_staleness_bound(4);
+               },
+               HasSubstr("update.staleness_bound is 4; but update.dense is ALL_REDUCE")},
+        BadJob{"UnlimitedAllReduce",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.mutable_update()->set_deterministic(true);
+                 s.mutable_update()->set_unlimited_staleness(true);
+               },
+               HasSubstr("update.unlimited_staleness is true; but update.dense is ALL_REDUCE")},
+        BadJob{"EveryPushOfNothing",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
+               },
+               AllOf(HasSubstr("update.durability is EVERY_PUSH"), HasSubstr("nothing is pushed"))},
+        BadJob{"EveryPushOfAHybrid",
+               [](v1::JobSpec& s) {
+                 Hybrid(s);
+                 s.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
+               },
+               AllOf(HasSubstr("update.durability is EVERY_PUSH"), HasSubstr("last checkpoint"))},
+        BadJob{"WireOnServers",
+               [](v1::JobSpec& s) { s.mutable_update()->set_wire(v1::UpdateSpec::BF16); },
+               HasSubstr("update.wire is BF16; but update.dense is PARAMETER_SERVER")},
+        BadJob{"BucketsOnServers",
+               [](v1::JobSpec& s) { s.mutable_update()->set_bucket_bytes(4096); },
+               HasSubstr("update.bucket_bytes is 4096; but update.dense is PARAMETER_SERVER")},
+        BadJob{"FirstBucketOnServers",
+               [](v1::JobSpec& s) { s.mutable_update()->set_first_bucket_bytes(4096); },
+               HasSubstr("update.first_bucket_bytes is 4096; but update.dense")},
+        BadJob{"OddBuckets",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.mutable_update()->set_bucket_bytes(4097);
+               },
+               HasSubstr("update.bucket_bytes is 4097; it must be a multiple of 4")},
+        BadJob{"NoSuchWire",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.mutable_update()->set_wire(static_cast<v1::UpdateSpec::WireType>(9));
+               },
+               HasSubstr("update.wire is 9; it must be F32 or BF16")},
+        BadJob{"ServersForNothing",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.set_servers(1);
+               },
+               HasSubstr("servers is 1; but the job trains by all-reduce and needs none")},
+        BadJob{"MoreMinWorkersThanWorkers",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.set_min_workers(3);
+               },
+               HasSubstr("min_workers is 3; it must be at most workers, which is 2")},
+        BadJob{"MinWorkersOnServers", [](v1::JobSpec& s) { s.set_min_workers(1); },
+               HasSubstr("min_workers is 1; but update.dense is PARAMETER_SERVER")},
+        BadJob{"MinWorkersOfAHybrid",
+               [](v1::JobSpec& s) {
+                 Hybrid(s);
+                 s.set_min_workers(1);
+               },
+               AllOf(HasSubstr("min_workers is 1"), HasSubstr("hybrid"))},
+        BadJob{"MicroBatchesOfLessThanAnExample",
+               [](v1::JobSpec& s) {
+                 s.set_batch_size(9);
+                 s.set_micro_batches(5);
+               },
+               HasSubstr("micro_batches is 5; a worker's share of a step is 4 of its 9 examples")},
+        BadJob{"UnknownScaling", [](v1::JobSpec& s) { s.mutable_schedule()->set_scaling("cubic"); },
+               AllOf(HasSubstr("schedule.scaling is \"cubic\""), HasSubstr("square_root"))},
+        BadJob{"ScalingFromNothing",
+               [](v1::JobSpec& s) { s.mutable_schedule()->set_scaling("linear"); },
+               HasSubstr("schedule.base_batch_size is 0")},
+        BadJob{"BaseOfNoScaling",
+               [](v1::JobSpec& s) { s.mutable_schedule()->set_base_batch_size(8); },
+               HasSubstr("schedule.base_batch_size is 8")},
         BadJob{"NegativeStaleness",
                [](v1::JobSpec& s) { s.mutable_update()->set_staleness_bound(-1); },
                AllOf(HasSubstr("update.staleness_bound is -1"), HasSubstr("unlimited_staleness"))},
@@ -177,7 +269,48 @@ TEST(JobValidatorTest, DefaultsAreWrittenOut) {
   EXPECT_EQ(spec.threads_per_worker(), 1);
   EXPECT_EQ(spec.parallelism().data(), 2);
   EXPECT_EQ(spec.checkpoint().keep(), 2);
-  EXPECT_TRUE(ValidateJob(spec).ok());
+  EXPECT_EQ(spec.micro_batches(), 1);
+  EXPECT_EQ(spec.update().bucket_bytes(), 0) << "there are no buckets on servers";
+  EXPECT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);
+}
+
+TEST(JobValidatorTest, AllReduceHasDefaultsOfItsOwn) {
+  v1::JobSpec spec = SmallJob();
+  AllReduce(spec);
+  // A model without sparse tables needs no servers for them.
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  spec.set_min_workers(1);
+  spec.set_micro_batches(4);
+  spec.mutable_schedule()->set_scaling("linear");
+  spec.mutable_schedule()->set_base_batch_size(4);
+  ASSERT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);
+  EXPECT_FALSE(NeedsServers(spec));
+  FillDefaults(spec);
+  EXPECT_EQ(spec.update().sparse(), v1::UpdateSpec::ALL_REDUCE);
+  EXPECT_EQ(spec.update().wire(), v1::UpdateSpec::F32);
+  EXPECT_EQ(spec.update().first_bucket_bytes(), 1 << 20);
+  EXPECT_EQ(spec.update().bucket_bytes(), 25 << 20);
+  EXPECT_EQ(PolicyName(spec), "all-reduce");
+  EXPECT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);
+}
+
+TEST(JobValidatorTest, AHybridKeepsItsServers) {
+  v1::JobSpec spec = SmallJob();
+  Hybrid(spec);
+  spec.set_servers(2);
+  ASSERT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);
+  FillDefaults(spec);
+  EXPECT_EQ(spec.update().sparse(), v1::UpdateSpec::PARAMETER_SERVER);
+  EXPECT_TRUE(IsHybrid(spec));
+  EXPECT_TRUE(NeedsServers(spec));
+  EXPECT_EQ(PolicyName(spec), "all-reduce with sparse tables on servers");
+  EXPECT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);
+
+  // Left out, the sparse tables go the way of the dense ones.
+  spec.mutable_update()->clear_sparse();
+  spec.clear_servers();
+  FillDefaults(spec);
+  EXPECT_FALSE(NeedsServers(spec));
 }
 
 }  // namespace

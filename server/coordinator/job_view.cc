@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/cluster_room.h"
+#include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 
 namespace muster {
@@ -14,20 +15,22 @@ namespace {
 const char* TaskState(const Job& job, uint32_t slot) {
   const v1::SlotRecord& holder = job.record.slots(slot);
   if (holder.done()) return "DONE";
-  if (holder.worker_id().empty()) return "LOST";
+  if (holder.worker_id().empty() || !IsActive(job.record.state())) return "LOST";
   return job.tasks[slot].heard ? "RUNNING" : "STARTING";
 }
 
 void AddTasks(const Job& job, v1::JobStatus& status) {
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     const v1::SlotRecord& holder = job.record.slots(slot);
-    // A job that ended has no tasks but those that finished; one that waits has none yet.
-    if (!holder.done() && !IsActive(job.record.state())) continue;
+    const bool worked = job.progress.record().slots(slot).steps() > 0;
+    // A job that ended has no tasks but those that finished or trained; one that waits has none
+    // yet.
+    if (!holder.done() && !worked && !IsActive(job.record.state())) continue;
     v1::TaskStatus& task = *status.add_tasks();
     task.set_slot(slot);
     task.set_worker_id(holder.worker_id());
     task.set_incarnation(holder.incarnation());
-    task.set_step(job.progress.clock(slot));
+    job.progress.Describe(slot, task);
     task.set_state(TaskState(job, slot));
   }
 }
@@ -37,7 +40,9 @@ std::string Recovery(const v1::JobRecord& record) {
     return "continues in place";
   }
   const uint64_t clock = record.checkpoints().empty() ? 0 : record.checkpoints().rbegin()->clock();
-  return absl::StrCat("rolls back to clock ", clock);
+  const std::string back = absl::StrCat("rolls back to clock ", clock);
+  if (NeedsServers(record.spec())) return back;
+  return absl::StrCat("continues from another worker's replica; without any, ", back);
 }
 
 std::string Message(const Job& job) {

@@ -1,16 +1,21 @@
 #include "server/coordinator/memory_prediction.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/optim/optimizer.h"
 #include "proto/job.pb.h"
+#include "server/coordinator/job_road.h"
+#include "server/coordinator/placement.h"
 
 namespace muster {
 namespace {
 
 constexpr uint64_t kImagePixels = 784;
 constexpr uint64_t kUnknownRows = 1 << 18;
+constexpr uint64_t kUnknownKeys = 64;
 constexpr uint64_t kRowOverheadBytes = 48;
 constexpr uint64_t kWorkerBaseBytes = 64 << 20;
 constexpr uint64_t kByteValues = 256;
@@ -22,6 +27,8 @@ struct Size {
   uint64_t row_dim = 0;
   // Floats of all activations of one example.
   uint64_t widths = 0;
+  // Keys that one example touches.
+  uint64_t keys = 0;
 };
 
 uint64_t Rows(uint64_t bound) {
@@ -32,6 +39,7 @@ struct DataSize {
   uint64_t numeric = 0;
   uint64_t fields = 0;
   uint64_t rows = 0;
+  uint64_t keys = 0;
 };
 
 DataSize SizeOf(const v1::DataSpec& data) {
@@ -39,21 +47,26 @@ DataSize SizeOf(const v1::DataSpec& data) {
     case v1::DataSpec::kIdx:
       return {.numeric = kImagePixels};
     case v1::DataSpec::kLibsvm:
-      return {.rows = kUnknownRows};
+      return {.rows = kUnknownRows, .keys = kUnknownKeys};
     case v1::DataSpec::kCsv: {
       const uint64_t fields = data.csv().categorical_size();
       const uint64_t numeric = data.csv().numeric_size();
-      return {.numeric = numeric, .fields = fields, .rows = fields * kUnknownRows + numeric};
+      return {.numeric = numeric,
+              .fields = fields,
+              .rows = fields * kUnknownRows + numeric,
+              .keys = fields + numeric};
     }
     case v1::DataSpec::kSyntheticClicks: {
       const v1::SyntheticClicksData& clicks = data.synthetic_clicks();
       return {.numeric = clicks.numeric(),
               .fields = clicks.fields(),
-              .rows = clicks.fields() * Rows(clicks.cardinality()) + clicks.numeric()};
+              .rows = clicks.fields() * Rows(clicks.cardinality()) + clicks.numeric(),
+              .keys = uint64_t{clicks.fields()} + clicks.numeric()};
     }
     case v1::DataSpec::kSyntheticClassification:
       return {.numeric = data.synthetic_classification().features(),
-              .rows = data.synthetic_classification().features()};
+              .rows = data.synthetic_classification().features(),
+              .keys = data.synthetic_classification().features()};
     default:
       return {};
   }
@@ -82,6 +95,7 @@ Size SizeOf(const v1::JobSpec& spec) {
       size.row_dim = classes <= 2 ? 1 : classes;
       size.dense = size.row_dim;
       size.rows = data.rows;
+      size.keys = data.keys;
       size.widths = size.row_dim + data.fields + data.numeric;
       break;
     }
@@ -94,6 +108,7 @@ Size SizeOf(const v1::JobSpec& spec) {
       hidden.Add(ngram.hidden());
       AddLayers(uint64_t{ngram.orders()} * ngram.embedding_dim(), hidden, kByteValues, size);
       size.row_dim = ngram.embedding_dim();
+      size.keys = ngram.orders();
       for (uint32_t order = 1; order <= ngram.orders(); ++order) {
         // There are only 256 and 65,536 strings of one and two bytes.
         const uint64_t strings = order <= 2 ? uint64_t{1} << (8 * order) : kUnknownRows;
@@ -108,6 +123,7 @@ Size SizeOf(const v1::JobSpec& spec) {
       size.dense += data.numeric * (dim + 1) + 1;
       size.row_dim = dim + 1;
       size.rows = data.rows;
+      size.keys = data.keys;
       break;
     }
     case v1::ModelSpec::MODEL_NOT_SET:
@@ -125,17 +141,50 @@ uint64_t SlotFloats(const v1::OptimizerSpec& spec, Granularity granularity, uint
 
 MemoryPrediction PredictMemory(const v1::JobSpec& spec) {
   const Size size = SizeOf(spec);
+  const bool all_reduce = TrainsByAllReduce(spec);
   const uint64_t dense_slots = SlotFloats(spec.optimizer(), Granularity::kElements, 1);
   const uint64_t row_slots = SlotFloats(spec.optimizer(), Granularity::kRow, size.row_dim);
-  const uint64_t batch_share = (spec.batch_size() + spec.workers() - 1) / spec.workers();
+  const uint64_t row_bytes = size.rows * (4 * (size.row_dim + row_slots) + kRowOverheadBytes);
   MemoryPrediction prediction;
-  prediction.server_bytes = 4 * size.dense * (2 + dense_slots);
-  if (spec.update().deterministic()) prediction.server_bytes += 4 * size.dense * spec.workers();
-  if (size.rows > 0) {
-    prediction.server_bytes += size.rows * (4 * (size.row_dim + row_slots) + kRowOverheadBytes);
+  if (!all_reduce) {
+    prediction.server_bytes = 4 * size.dense * (2 + dense_slots);
+    if (spec.update().deterministic()) prediction.server_bytes += 4 * size.dense * spec.workers();
   }
-  prediction.worker_bytes = kWorkerBaseBytes + 8 * size.dense + batch_share * size.widths * 4 * 3;
+  if (NeedsServers(spec)) prediction.server_bytes += row_bytes;
+
+  const uint64_t micro_batches = uint64_t{spec.workers()} * std::max(spec.micro_batches(), 1u);
+  const uint64_t share = (spec.batch_size() + micro_batches - 1) / micro_batches;
+  std::vector<MemoryPrediction::Part>& parts = prediction.worker_parts;
+  parts.push_back({"weights", 4 * size.dense});
+  parts.push_back({"gradients", 4 * size.dense});
+  if (all_reduce) {
+    const uint64_t largest =
+        std::max(spec.update().first_bucket_bytes(), spec.update().bucket_bytes());
+    const bool halves = spec.update().wire() == v1::UpdateSpec::BF16;
+    parts.push_back({"optimizer state", 4 * size.dense * dense_slots});
+    parts.push_back(
+        {"gradients on the wire", halves ? 2 * size.dense : 2 * std::min(largest, 4 * size.dense)});
+    if (!NeedsServers(spec)) {
+      parts.push_back({"sparse rows", row_bytes});
+      parts.push_back(
+          {"rows of a step", spec.batch_size() * size.keys * (4 * size.row_dim + 8) * 2});
+    }
+  }
+  parts.push_back({"activations and batches", share * size.widths * 4 * 3});
+  parts.push_back({"program and buffers", kWorkerBaseBytes});
+  for (const MemoryPrediction::Part& part : parts) prediction.worker_bytes += part.bytes;
   return prediction;
+}
+
+std::string DescribeWorker(const MemoryPrediction& prediction) {
+  std::string text = FormatBytes(prediction.worker_bytes);
+  absl::string_view separator = " = ";
+  for (const MemoryPrediction::Part& part : prediction.worker_parts) {
+    if (part.bytes == 0) continue;
+    absl::StrAppend(&text, std::exchange(separator, " + "), part.name, " ",
+                    FormatBytes(part.bytes));
+  }
+  return text;
 }
 
 }  // namespace muster

@@ -1,10 +1,17 @@
 #include "server/coordinator/memory_prediction.h"
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/coordinator/job_validator.h"
 #include "server/coordinator/test_jobs.h"
 
 namespace muster {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr uint64_t kBase = 64 << 20;
 
@@ -50,6 +57,51 @@ TEST(MemoryPredictionTest, ShortOrdersHaveFewStrings) {
   const uint64_t dense = (3 * 4 + 1) * 8 + 9 * 256;
   EXPECT_EQ(PredictMemory(spec).server_bytes,
             4 * dense * 2 + (256 + 65536 + (1 << 18)) * (4 * 4 + 48));
+}
+
+TEST(MemoryPredictionTest, AReplicaIsOnEveryWorkerAndNoServer) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_optimizer()->set_name("adam");
+  FillDefaults(spec);
+  constexpr uint64_t kParameters = 9 * 16 + 17 * 3;
+  const MemoryPrediction f32 = PredictMemory(spec);
+  EXPECT_EQ(f32.server_bytes, 0);
+  // Weights, gradients, two slots; the only bucket twice.
+  EXPECT_EQ(f32.worker_bytes,
+            kBase + 4 * kParameters * 4 + 8 * kParameters + 4 * (8 + 16 + 3) * 12);
+  spec.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+  EXPECT_EQ(PredictMemory(spec).worker_bytes, f32.worker_bytes - 6 * kParameters);
+  spec.mutable_update()->set_wire(v1::UpdateSpec::F32);
+  spec.mutable_update()->set_first_bucket_bytes(64);
+  spec.mutable_update()->set_bucket_bytes(128);
+  EXPECT_EQ(PredictMemory(spec).worker_bytes, f32.worker_bytes - 8 * kParameters + 256);
+  spec.set_micro_batches(4);
+  EXPECT_EQ(PredictMemory(spec).worker_bytes,
+            f32.worker_bytes - 8 * kParameters + 256 - 3 * (8 + 16 + 3) * 12);
+}
+
+TEST(MemoryPredictionTest, RowsAreWhereTheirRoadHasThem) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_model()->mutable_deep_fm()->set_embedding_dim(7);
+  v1::SyntheticClicksData& clicks = *spec.mutable_data()->mutable_synthetic_clicks();
+  clicks.set_fields(2);
+  clicks.set_cardinality(1000);
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  FillDefaults(spec);
+  constexpr uint64_t kRows = 2000 * (4 * 8 + 48);
+  const MemoryPrediction hybrid = PredictMemory(spec);
+  EXPECT_EQ(hybrid.server_bytes, kRows);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  const MemoryPrediction replicated = PredictMemory(spec);
+  EXPECT_EQ(replicated.server_bytes, 0);
+  // Beside the rows, those that the 8 examples of a step touch.
+  EXPECT_EQ(replicated.worker_bytes, hybrid.worker_bytes + kRows + 8 * 2 * (4 * 8 + 8) * 2);
+  EXPECT_THAT(DescribeWorker(replicated),
+              AllOf(StartsWith("64.2 MiB = weights 64 bytes + gradients 64 bytes + "),
+                    HasSubstr(" + sparse rows 160000 bytes + rows of a step 1280 bytes + "),
+                    EndsWith("program and buffers 64.0 MiB")));
 }
 
 }  // namespace

@@ -45,7 +45,11 @@ v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs,
       if (IsActive(job->record.state())) AddTasks(member, job->record, context, reply);
     }
   } else {
-    for (const std::string& job : jobs.DropsOf(member.record.id())) reply.add_drop_jobs(job);
+    for (const auto& [job, generation] : jobs.DropsOf(member.record.id())) {
+      v1::DropOrder& drop = *reply.add_drops();
+      drop.set_job_id(job);
+      drop.set_generation(generation);
+    }
   }
   const uint64_t version = Fingerprint(reply.SerializeAsString());
   reply.set_orders_version(version == 0 ? 1 : version);

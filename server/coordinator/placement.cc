@@ -9,12 +9,6 @@
 namespace muster {
 namespace {
 
-std::string Bytes(uint64_t bytes) {
-  if (bytes >= uint64_t{1} << 30) return absl::StrFormat("%.1f GiB", bytes / 1073741824.0);
-  if (bytes >= 1 << 20) return absl::StrFormat("%.1f MiB", bytes / 1048576.0);
-  return absl::StrCat(bytes, " bytes");
-}
-
 // Free slots that a task of this size can use.
 uint32_t UsableSlots(const WorkerRoom& worker, uint64_t bytes_per_slot) {
   if (bytes_per_slot == 0 || worker.free_bytes == kUnlimitedBytes) return worker.free_slots;
@@ -29,9 +23,9 @@ absl::Status MissingSlots(uint32_t slots, uint64_t bytes_per_slot, const Cluster
   }
   if (usable >= slots) return absl::OkStatus();
   if (free >= slots) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(usable, " of ", slots, " worker slots free with the ", Bytes(bytes_per_slot),
-                     " that each task needs; waits for memory on workers"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        usable, " of ", slots, " worker slots free with the ", FormatBytes(bytes_per_slot),
+        " that each task needs; waits for memory on workers"));
   }
   return absl::ResourceExhaustedError(
       absl::StrCat(free, " of ", slots, " worker slots free; waits for ", slots - free, " more"));
@@ -39,6 +33,7 @@ absl::Status MissingSlots(uint32_t slots, uint64_t bytes_per_slot, const Cluster
 
 // Whether `count` servers, those with the most free bytes first, hold the dealt partitions.
 absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand, ClusterRoom& room) {
+  if (demand.partitions == 0) return std::vector<ServerShare>();
   std::vector<ServerRoom*> live;
   for (ServerRoom& server : room.servers) {
     if (!demand.excluded_servers.contains(server.id)) live.push_back(&server);
@@ -66,9 +61,9 @@ absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand, Clust
   for (size_t i = 0; i < count; ++i) {
     if (shares[i].bytes > live[i]->free_bytes) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("server ", live[i]->id, " has ", Bytes(live[i]->free_bytes), " free of the ",
-                       Bytes(shares[i].bytes), " that its share of the tables needs; waits for ",
-                       "memory on servers"));
+          absl::StrCat("server ", live[i]->id, " has ", FormatBytes(live[i]->free_bytes),
+                       " free of the ", FormatBytes(shares[i].bytes),
+                       " that its share of the tables needs; waits for ", "memory on servers"));
     }
   }
   for (size_t i = 0; i < count; ++i) {
@@ -81,6 +76,12 @@ absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand, Clust
 }
 
 }  // namespace
+
+std::string FormatBytes(uint64_t bytes) {
+  if (bytes >= uint64_t{1} << 30) return absl::StrFormat("%.1f GiB", bytes / 1073741824.0);
+  if (bytes >= 1 << 20) return absl::StrFormat("%.1f MiB", bytes / 1048576.0);
+  return absl::StrCat(bytes, " bytes");
+}
 
 absl::StatusOr<std::vector<SlotPlace>> PlaceSlots(uint32_t slots, uint64_t bytes_per_slot,
                                                   ClusterRoom& room) {

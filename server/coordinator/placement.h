@@ -22,6 +22,9 @@ namespace muster {
 // A daemon that says nothing of its memory is not limited by it.
 inline constexpr uint64_t kUnlimitedBytes = std::numeric_limits<uint64_t>::max();
 
+// "812 bytes", "1.2 MiB", "5.0 GiB".
+std::string FormatBytes(uint64_t bytes);
+
 // What one live daemon has to give.
 struct WorkerRoom {
   std::string id;
@@ -51,6 +54,7 @@ struct Demand {
   uint64_t bytes_per_slot = 0;
   // 0: every live server, but not more than there are partitions.
   uint32_t servers = 0;
+  // 0: the job needs no servers.
   uint32_t partitions = 1;
   // Over all partitions.
   uint64_t server_bytes = 0;

@@ -101,5 +101,16 @@ TEST(PlacementTest, FitsEmptyIgnoresWhatRunsAndWhatIsAbsent) {
   EXPECT_FALSE(FitsEmpty({.slots = 1, .servers = 2, .partitions = 8}, {{}, {Server("s0")}}).ok());
 }
 
+TEST(PlacementTest, WithoutPartitionsNoServerIsNeeded) {
+  ClusterRoom room;
+  room.workers.push_back({.id = "w0", .slots = 2, .free_slots = 2});
+  const Demand demand{.slots = 2, .partitions = 0};
+  EXPECT_TRUE(FitsEmpty(demand, room).ok());
+  const auto assignment = Place(demand, room);
+  ASSERT_TRUE(assignment.ok()) << assignment.status();
+  EXPECT_EQ(assignment->slots.size(), 2);
+  EXPECT_TRUE(assignment->servers.empty());
+}
+
 }  // namespace
 }  // namespace muster

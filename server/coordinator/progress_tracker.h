@@ -14,8 +14,17 @@ namespace muster {
 // ten seconds of the coordinator's monotonic clock. Not thread-safe.
 class ProgressTracker {
  public:
+  // When a step of the job is done.
+  enum class StepIsDone {
+    // Once every slot has closed it.
+    kByEverySlot,
+    // Once one has: by all-reduce nobody closes a step without the sums of all who train, and
+    // slots that are left out of a smaller round stay behind.
+    kTogether,
+  };
+
   // Continues from what was stored.
-  ProgressTracker(uint32_t slots, const v1::ProgressRecord& stored);
+  ProgressTracker(uint32_t slots, StepIsDone done, const v1::ProgressRecord& stored);
 
   void Add(const v1::ReportProgressRequest& report, absl::Duration now);
 
@@ -25,10 +34,15 @@ class ProgressTracker {
 
   // Clocks that a slot has closed, as far as reported.
   uint64_t clock(uint32_t slot) const { return record_.clocks(slot); }
-  // Clocks that every slot has closed.
+  // Steps that are done.
   uint64_t step() const;
 
+  // Of the slowest slot.
+  double training_seconds() const;
+
   v1::JobProgress Progress(uint64_t total_steps) const;
+  // Fills in a slot's step and sums.
+  void Describe(uint32_t slot, v1::TaskStatus& task) const;
 
   // To be stored.
   const v1::ProgressRecord& record() const { return record_; }
@@ -40,6 +54,7 @@ class ProgressTracker {
     uint64_t step = 0;
   };
 
+  const StepIsDone done_;
   v1::ProgressRecord record_;
   std::deque<Sample> samples_;
 };

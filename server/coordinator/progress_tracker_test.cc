@@ -17,11 +17,22 @@ v1::ReportProgressRequest Report(uint32_t slot, uint64_t clock, uint64_t steps) 
   report.set_staleness_sum(steps * 3);
   report.set_staleness_max(5);
   report.set_training_seconds(steps * 0.25);
+  report.set_compute_seconds(steps * 0.125);
+  report.set_exposed_communication_seconds(steps * 0.0625);
+  report.set_waiting_seconds(steps * 0.03125);
+  report.set_bytes_sent(steps * 30);
+  report.set_bytes_received(steps * 40);
+  report.set_other_bytes_sent(steps * 5);
+  report.set_other_bytes_received(steps * 6);
+  report.set_process_cpu_seconds(clock * 2);
+  report.set_process_peak_bytes(1000 + clock);
   return report;
 }
 
+constexpr auto kEach = ProgressTracker::StepIsDone::kByEverySlot;
+
 TEST(ProgressTrackerTest, CombinesSlots) {
-  ProgressTracker tracker(2, {});
+  ProgressTracker tracker(2, kEach, {});
   tracker.Add(Report(0, 10, 10), absl::Seconds(0));
   tracker.Add(Report(1, 6, 6), absl::Seconds(2));
   const v1::JobProgress progress = tracker.Progress(20);
@@ -37,8 +48,17 @@ TEST(ProgressTrackerTest, CombinesSlots) {
   EXPECT_DOUBLE_EQ(progress.seconds_left(), 14 / 3.0);
 }
 
+TEST(ProgressTrackerTest, StepsTakenTogetherDoNotWaitForWhoIsLeftOut) {
+  ProgressTracker tracker(2, ProgressTracker::StepIsDone::kTogether, {});
+  tracker.Add(Report(0, 4, 4), absl::ZeroDuration());
+  tracker.Add(Report(1, 4, 4), absl::ZeroDuration());
+  tracker.Add(Report(0, 9, 5), absl::Seconds(1));
+  EXPECT_EQ(tracker.step(), 9);
+  EXPECT_EQ(tracker.clock(1), 4);
+}
+
 TEST(ProgressTrackerTest, RatesFollowTheLastSeconds) {
-  ProgressTracker tracker(1, {});
+  ProgressTracker tracker(1, kEach, {});
   uint64_t clock = 0;
   for (int second = 0; second <= 100; ++second) {
     const uint64_t steps = second < 50 ? 1 : 10;
@@ -50,7 +70,7 @@ TEST(ProgressTrackerTest, RatesFollowTheLastSeconds) {
 }
 
 TEST(ProgressTrackerTest, TheLossIsThatOfTheLastReports) {
-  ProgressTracker tracker(1, {});
+  ProgressTracker tracker(1, kEach, {});
   tracker.Add(Report(0, 1, 1), absl::Seconds(0));
   v1::ReportProgressRequest later = Report(0, 2, 1);
   later.set_loss_sum(1);
@@ -59,7 +79,7 @@ TEST(ProgressTrackerTest, TheLossIsThatOfTheLastReports) {
 }
 
 TEST(ProgressTrackerTest, RollsBackClocksButNotCosts) {
-  ProgressTracker tracker(2, {});
+  ProgressTracker tracker(2, kEach, {});
   tracker.Add(Report(0, 10, 10), absl::Seconds(0));
   tracker.Add(Report(1, 10, 10), absl::Seconds(1));
   tracker.RollBack(4);
@@ -70,11 +90,38 @@ TEST(ProgressTrackerTest, RollsBackClocksButNotCosts) {
   EXPECT_EQ(tracker.step(), 4);
 }
 
+TEST(ProgressTrackerTest, SumsWhatEachSlotReports) {
+  ProgressTracker tracker(2, kEach, {});
+  tracker.Add(Report(0, 4, 4), absl::Seconds(0));
+  tracker.Add(Report(0, 10, 6), absl::Seconds(1));
+  tracker.Add(Report(1, 6, 6), absl::Seconds(1));
+  EXPECT_DOUBLE_EQ(tracker.Progress(20).bytes_sent_per_step(), 30);
+  EXPECT_DOUBLE_EQ(tracker.training_seconds(), 2.5);
+  ProgressTracker restored(2, kEach, tracker.record());
+  restored.RollBack(5);
+  v1::TaskStatus task;
+  restored.Describe(0, task);
+  EXPECT_EQ(task.step(), 5);
+  EXPECT_EQ(task.steps(), 10);
+  EXPECT_DOUBLE_EQ(task.training_seconds(), 2.5);
+  EXPECT_DOUBLE_EQ(task.compute_seconds(), 1.25);
+  EXPECT_DOUBLE_EQ(task.exposed_communication_seconds(), 0.625);
+  EXPECT_DOUBLE_EQ(task.waiting_seconds(), 0.3125);
+  EXPECT_EQ(task.bytes_pushed(), 1000);
+  EXPECT_EQ(task.bytes_pulled(), 2000);
+  EXPECT_EQ(task.bytes_sent(), 300);
+  EXPECT_EQ(task.bytes_received(), 400);
+  EXPECT_EQ(task.other_bytes_sent(), 50);
+  EXPECT_EQ(task.other_bytes_received(), 60);
+  EXPECT_DOUBLE_EQ(task.process_cpu_seconds(), 20) << "of the process, so the last value";
+  EXPECT_EQ(task.process_peak_bytes(), 1010);
+}
+
 TEST(ProgressTrackerTest, ContinuesFromARecord) {
-  ProgressTracker tracker(2, {});
+  ProgressTracker tracker(2, kEach, {});
   tracker.Add(Report(0, 10, 10), absl::Seconds(0));
   tracker.Add(Report(1, 9, 9), absl::Seconds(1));
-  ProgressTracker restored(2, tracker.record());
+  ProgressTracker restored(2, kEach, tracker.record());
   EXPECT_EQ(restored.step(), 9);
   EXPECT_EQ(restored.Progress(20).bytes_pushed_per_step(), 100);
   EXPECT_EQ(restored.Progress(20).examples_per_second(), 0) << "no rate without time";

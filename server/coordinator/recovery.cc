@@ -52,6 +52,7 @@ void RollBack(v1::JobRecord& record) {
   }
   ClearShards(record);
   record.clear_met();
+  record.clear_round();
   record.clear_has_run();
   if (record.checkpoints().empty()) {
     record.set_restore_uri(record.initial_uri());
@@ -68,6 +69,15 @@ void RollBack(v1::JobRecord& record) {
     evaluations.RemoveLast();
   }
   if (record.stop_clock() > record.start_clock()) record.clear_stop_clock();
+}
+
+uint32_t CountRollBack(uint64_t reached, v1::JobRecord& record) {
+  const bool kept = !record.checkpoints().empty() &&
+                    record.checkpoints().rbegin()->clock() > record.start_clock();
+  if (kept || reached > record.rollback_clock()) record.set_rollbacks(0);
+  record.set_rollback_clock(std::max<uint64_t>(record.rollback_clock(), reached));
+  record.set_rollbacks(record.rollbacks() + 1);
+  return record.rollbacks();
 }
 
 uint64_t FinalClock(const v1::JobRecord& record) {

@@ -13,12 +13,20 @@ namespace muster {
 
 // Decisions of recovery, as pure functions of a job's record and the live daemons.
 //
-//   lost                       what happens
-//   a worker, or a task        the slot's next incarnation runs on any free slot, in the same
-//   generation a server, EVERY_PUSH       the job waits for that server, whose log holds its
-//   partitions; terms grow when it is back a server, CHECKPOINT       the next generation starts
-//   from the last checkpoint, on whatever servers live a server, nothing open     as CHECKPOINT:
-//   there is nothing to keep
+//   lost                        what happens
+//   a worker, or a task         the slot's next incarnation runs on any free slot, in the same
+//                               generation
+//   … of the last replica       all-reduce, or hybrid and any of them: as a server, CHECKPOINT (see
+//                               round_record.h)
+//   a server, EVERY_PUSH        the job waits for that server, whose log holds its partitions;
+//   terms
+//                               grow when it is back
+//   a server, CHECKPOINT        the next generation starts from the last checkpoint, on whatever
+//                               servers live
+//   a server, nothing open      as CHECKPOINT: there is nothing to keep
+
+// Roll-backs in a row that a job survives without getting further than it ever was.
+inline constexpr uint32_t kMaxRollBacks = 8;
 
 // Slots that can be lost to their tasks' own failures, without progress in between, before the job
 // fails.
@@ -49,6 +57,11 @@ void LoseSlot(uint32_t slot, v1::JobRecord& record);
 // Takes the whole job back to its last checkpoint (or its beginning), under the next generation,
 // holding nothing.
 void RollBack(v1::JobRecord& record);
+
+// Counts a roll-back of a job whose slots all had closed `reached` clocks; to be called before
+// RollBack. Returns how many there were in a row without progress: no clock was closed that had not
+// been closed before, and no checkpoint was added.
+uint32_t CountRollBack(uint64_t reached, v1::JobRecord& record);
 
 // All is done but for the tasks' ends: final checkpoint and final evaluation are there. Such a job
 // needs nothing more, whatever is lost.

@@ -97,6 +97,7 @@ TEST_F(RecoveryTest, ContinuesInPlaceOnlyWithALogAndSomethingInIt) {
 
 TEST_F(RecoveryTest, RollsBackToTheLastCheckpoint) {
   Meet(10);
+  record_.mutable_round()->set_number(4);
   record_.set_has_run(true);
   AddCheckpoint(3);
   AddCheckpoint(6);
@@ -110,6 +111,7 @@ TEST_F(RecoveryTest, RollsBackToTheLastCheckpoint) {
   EXPECT_EQ(record_.restore_uri(), "/c/6");
   EXPECT_FALSE(record_.restore_weights_only());
   EXPECT_FALSE(record_.has_met());
+  EXPECT_FALSE(record_.has_round());
   EXPECT_FALSE(record_.has_run());
   EXPECT_EQ(record_.evaluations_size(), 1);
   EXPECT_EQ(record_.stop_clock(), 0);
@@ -149,6 +151,18 @@ TEST_F(RecoveryTest, FailuresCountUntilThereIsProgress) {
   EXPECT_EQ(CountFailure(0, 4, record_), 1);
   EXPECT_EQ(CountFailure(0, 4, record_), 2);
   EXPECT_EQ(CountFailure(1, 0, record_), 1);
+}
+
+TEST_F(RecoveryTest, RollBacksCountUntilThereIsProgress) {
+  EXPECT_EQ(CountRollBack(0, record_), 1);
+  EXPECT_EQ(CountRollBack(0, record_), 2);
+  EXPECT_EQ(CountRollBack(5, record_), 1) << "it got further than ever";
+  EXPECT_EQ(CountRollBack(4, record_), 2);
+  EXPECT_EQ(CountRollBack(5, record_), 3);
+  AddCheckpoint(3);
+  EXPECT_EQ(CountRollBack(4, record_), 1) << "it kept something";
+  RollBack(record_);
+  EXPECT_EQ(CountRollBack(5, record_), 2);
 }
 
 TEST_F(RecoveryTest, ChancesOutlastALease) {

@@ -1,6 +1,7 @@
 #include "server/coordinator/rendezvous.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -15,6 +16,7 @@ v1::RendezvousRecord RecordOf(const v1::RendezvousRequest& request) {
   record.set_held_out_examples(request.held_out_examples());
   record.set_total_steps(request.total_steps());
   record.set_schema_fingerprint(request.schema_fingerprint());
+  record.set_bucket_plan_fingerprint(request.bucket_plan_fingerprint());
   return record;
 }
 
@@ -40,29 +42,59 @@ absl::Status Compare(absl::string_view a_name, const v1::RendezvousRecord& a,
       differ("data_fingerprint", Hex(a.data_fingerprint()), Hex(b.data_fingerprint()), kSameData));
   MUSTER_RETURN_IF_ERROR(differ("total_steps", absl::StrCat(a.total_steps()),
                                 absl::StrCat(b.total_steps()), kSameRelease));
-  return differ("schema_fingerprint", Hex(a.schema_fingerprint()), Hex(b.schema_fingerprint()),
-                kSameRelease);
+  MUSTER_RETURN_IF_ERROR(differ("schema_fingerprint", Hex(a.schema_fingerprint()),
+                                Hex(b.schema_fingerprint()), kSameRelease));
+  return differ("bucket_plan_fingerprint", Hex(a.bucket_plan_fingerprint()),
+                Hex(b.bucket_plan_fingerprint()), kSameRelease);
 }
 
 }  // namespace
 
 absl::Status Rendezvous::Arrive(const v1::RendezvousRequest& request) {
   const uint32_t slot = request.task().slot();
-  v1::RendezvousRecord record = RecordOf(request);
+  Arrival arrival{.agreed = RecordOf(request), .endpoint = request.endpoint()};
+  if (request.has_replica_clock()) arrival.replica_clock = request.replica_clock();
   for (const auto& [other, brought] : arrived_) {
     if (other == slot) continue;
-    MUSTER_RETURN_IF_ERROR(
-        Compare(absl::StrCat("slot ", other), brought, absl::StrCat("slot ", slot), record));
+    MUSTER_RETURN_IF_ERROR(Compare(absl::StrCat("slot ", other), brought.agreed,
+                                   absl::StrCat("slot ", slot), arrival.agreed));
     // All that have come before agree with each other.
     break;
   }
-  arrived_[slot] = std::move(record);
+  arrived_[slot] = std::move(arrival);
   return absl::OkStatus();
 }
 
 std::optional<v1::RendezvousRecord> Rendezvous::Met() const {
   if (arrived_.size() < slots_) return std::nullopt;
-  return arrived_.begin()->second;
+  return Agreed();
+}
+
+absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound() const {
+  Round round;
+  Round::Source last;
+  for (const auto& [slot, arrival] : arrived_) {
+    v1::CollectivePeer& peer = round.peers.emplace_back();
+    peer.set_slot(slot);
+    peer.set_endpoint(arrival.endpoint);
+    if (!arrival.replica_clock.has_value()) continue;
+    const uint64_t clock = *arrival.replica_clock;
+    if (!round.source.has_value()) {
+      round.source = last = {slot, clock};
+    } else if (clock > round.source->clock) {
+      round.source = {slot, clock};
+    } else if (clock < last.clock) {
+      last = {slot, clock};
+    }
+  }
+  if (round.source.has_value() && round.source->clock > last.clock + 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("slot ", round.source->slot, " has made ", round.source->clock,
+                     " steps, slot ", last.slot, " ", last.clock,
+                     "; workers that train by all-reduce are at most one step apart: run the "
+                     "same release on all workers, and report this"));
+  }
+  return round;
 }
 
 std::vector<uint32_t> Rendezvous::Missing() const {

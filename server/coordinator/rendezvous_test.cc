@@ -1,5 +1,7 @@
 #include "server/coordinator/rendezvous.h"
 
+#include <string>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -65,6 +67,7 @@ TEST(RendezvousTest, EveryFieldIsCompared) {
   EXPECT_TRUE(differs([](v1::RendezvousRequest& r) { r.set_held_out_examples(1); }));
   EXPECT_TRUE(differs([](v1::RendezvousRequest& r) { r.set_total_steps(1); }));
   EXPECT_TRUE(differs([](v1::RendezvousRequest& r) { r.set_schema_fingerprint(1); }));
+  EXPECT_TRUE(differs([](v1::RendezvousRequest& r) { r.set_bucket_plan_fingerprint(1); }));
 }
 
 TEST(RendezvousTest, ALostSlotTakesItsValuesWithIt) {
@@ -76,6 +79,52 @@ TEST(RendezvousTest, ALostSlotTakesItsValuesWithIt) {
   EXPECT_TRUE(rendezvous.Arrive(Request(1)).ok());
   EXPECT_TRUE(rendezvous.Arrive(Request(0)).ok());
   EXPECT_TRUE(rendezvous.Met().has_value());
+}
+
+v1::RendezvousRequest WithReplica(uint32_t slot, uint64_t clock) {
+  v1::RendezvousRequest request = Request(slot);
+  request.set_endpoint("endpoint " + std::to_string(slot));
+  request.set_replica_clock(clock);
+  return request;
+}
+
+TEST(RendezvousTest, ARoundGoesOnFromTheMostAdvancedReplica) {
+  Rendezvous rendezvous(4);
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(3, 8)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 8)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(Request(2)).ok());
+  const auto round = rendezvous.PlanRound();
+  ASSERT_TRUE(round.ok()) << round.status();
+  ASSERT_TRUE(round->source.has_value());
+  EXPECT_EQ(round->source->slot, 1);
+  EXPECT_EQ(round->source->clock, 8);
+  ASSERT_EQ(round->peers.size(), 4);
+  for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(round->peers[rank].slot(), rank);
+  EXPECT_EQ(round->peers[1].endpoint(), "endpoint 1");
+}
+
+TEST(RendezvousTest, WithoutReplicasThereIsNoSource) {
+  Rendezvous rendezvous(2);
+  ASSERT_TRUE(rendezvous.Arrive(Request(0)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(Request(1)).ok());
+  EXPECT_FALSE(rendezvous.PlanRound()->source.has_value());
+  // A replica of which no step was made is one all the same.
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 0)).ok());
+  EXPECT_EQ(rendezvous.PlanRound()->source->slot, 1);
+}
+
+TEST(RendezvousTest, ReplicasAreAtMostOneStepApart) {
+  Rendezvous rendezvous(3);
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 5)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(2, 6)).ok());
+  const absl::Status status = rendezvous.PlanRound().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("slot 0 has made 7 steps, slot 1 5; workers"));
+  rendezvous.Forget(1);
+  EXPECT_TRUE(rendezvous.PlanRound().ok());
 }
 
 }  // namespace

@@ -154,6 +154,21 @@ TEST_F(ServicesTest, AJobRunsOverTheWire) {
   for (std::thread& task : tasks) task.join();
   EXPECT_EQ(State(job), v1::RUNNING);
 
+  v1::ReportCollectivesRequest told;
+  told.mutable_task()->set_job_id(job);
+  told.mutable_task()->set_generation(1);
+  told.mutable_task()->set_slot(1);
+  told.mutable_task()->set_incarnation(1);
+  told.add_calls()->set_label("bucket 0");
+  v1::ReportCollectivesReply taken;
+  EXPECT_TRUE(tasks_->ReportCollectives(Context().get(), told, &taken).ok());
+  v1::GetJobRequest shown;
+  shown.set_job_id(job);
+  v1::ListCollectivesReply collectives;
+  EXPECT_TRUE(jobs_->ListCollectives(Context().get(), shown, &collectives).ok());
+  ASSERT_EQ(collectives.slots_size(), 1);
+  EXPECT_EQ(collectives.slots(0).calls(0).label(), "bucket 0");
+
   v1::AppendLogsRequest append;
   append.set_job_id(job);
   append.set_text("a line\n");

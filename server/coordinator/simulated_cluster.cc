@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/rpc/protocol.h"
 #include "gtest/gtest.h"
+#include "server/coordinator/job_road.h"
 
 namespace muster {
 namespace {
@@ -135,7 +136,7 @@ void SimulatedCluster::Beat(const std::string& id) {
   if (!answer.get().ok()) return;
   daemon.orders = *answer.get();
   daemon.seen_version = daemon.orders.orders_version();
-  for (const std::string& job : daemon.orders.drop_jobs()) daemon.dropped.push_back(job);
+  for (const v1::DropOrder& drop : daemon.orders.drops()) daemon.dropped.push_back(drop.job_id());
   // Tasks that are not ordered any more stop and are forgotten; new ones start.
   std::vector<v1::TaskReport> reports;
   for (const v1::TaskOrder& order : daemon.orders.tasks()) {
@@ -221,10 +222,41 @@ Answer<v1::RendezvousReply> SimulatedCluster::Rendezvous(const v1::TaskOrder& or
   request.set_data_fingerprint(data_fingerprint);
   request.set_training_examples(80);
   request.set_held_out_examples(20);
+  request.set_endpoint(EndpointOf(order));
+  const Rank& known = rank(order);
+  request.set_round(known.round);
+  if (known.clock.has_value()) request.set_replica_clock(*known.clock);
   Answer<v1::RendezvousReply> answer;
-  coordinator_->tasks().Rendezvous(request, answer.call());
+  const Call<v1::RendezvousReply> inner = answer.call();
+  Call<v1::RendezvousReply> call{
+      .done = [this, inner, order, named = known.round](absl::StatusOr<v1::RendezvousReply> reply) {
+        if (reply.ok() && reply->round() > 0) Meet(order, named, *reply);
+        inner.done(std::move(reply));
+      }};
+  coordinator_->tasks().Rendezvous(request, std::move(call));
   Run();
   return answer;
+}
+
+std::string SimulatedCluster::EndpointOf(const v1::TaskOrder& order) {
+  return absl::StrCat(order.job_id(), "/", order.generation(), "/", order.slot(), "/",
+                      order.incarnation());
+}
+
+void SimulatedCluster::Meet(const v1::TaskOrder& order, uint64_t named,
+                            const v1::RendezvousReply& reply) {
+  if (on_round != nullptr) on_round(order, named, reply);
+  if (answers_are_lost) return;
+  std::optional<uint64_t> clock = order.start_clock();
+  for (const v1::CollectivePeer& peer : reply.peers()) {
+    if (!reply.has_source_slot() || peer.slot() != reply.source_slot()) continue;
+    // As it was when the round opened, though the source may train on before the others are told.
+    clock = source_clocks_
+                .try_emplace(absl::StrCat(peer.endpoint(), "#", reply.round()),
+                             ranks_[peer.endpoint()].clock)
+                .first->second;
+  }
+  rank(order) = {.round = reply.round(), .clock = clock};
 }
 
 absl::Status SimulatedCluster::Progress(const v1::TaskOrder& order, uint64_t clock) {
@@ -234,9 +266,13 @@ absl::Status SimulatedCluster::Progress(const v1::TaskOrder& order, uint64_t clo
   request.set_examples(4);
   request.set_steps(1);
   request.set_loss_sum(2);
-  const absl::Status status = coordinator_->tasks().ReportProgress(request).status();
+  const auto reply = coordinator_->tasks().ReportProgress(request);
+  if (reply.ok()) {
+    progress_reply = *reply;
+    if (rank(order).clock.has_value()) rank(order).clock = clock;
+  }
   Run();
-  return status;
+  return reply.status();
 }
 
 Answer<v1::ReportEvaluationReply> SimulatedCluster::Evaluate(const v1::TaskOrder& order,
@@ -263,6 +299,23 @@ Answer<v1::CommitCheckpointReply> SimulatedCluster::Checkpoint(const v1::TaskOrd
   coordinator_->tasks().CommitCheckpoint(request, answer.call());
   Run();
   return answer;
+}
+
+Answer<v1::ListCollectivesReply> SimulatedCluster::ListCollectives(const std::string& job_id) {
+  Answer<v1::ListCollectivesReply> answer;
+  coordinator_->jobs().ListCollectives(job_id, answer.call());
+  Run();
+  return answer;
+}
+
+absl::Status SimulatedCluster::TellCollectives(const v1::TaskOrder& order,
+                                               const std::vector<std::string>& labels) {
+  v1::ReportCollectivesRequest request;
+  *request.mutable_task() = Identity(order);
+  for (const std::string& label : labels) request.add_calls()->set_label(label);
+  const absl::Status status = coordinator_->tasks().ReportCollectives(request).status();
+  Run();
+  return status;
 }
 
 Answer<v1::ShardMap> SimulatedCluster::GetShardMap(const v1::TaskOrder& order, uint64_t min_version,
@@ -328,11 +381,14 @@ void SimulatedCluster::EndAll(const std::string& job_id) {
 
 void SimulatedCluster::Finish(const std::string& job_id, uint64_t total_steps) {
   BeatAll();
-  for (const v1::TaskOrder& order : Orders(job_id)) Rendezvous(order, total_steps);
-  ProgressAll(job_id, total_steps);
+  // Tasks that train by all-reduce stay in their round.
+  const bool in_round = TrainsByAllReduce(Status(job_id).spec()) && State(job_id) == v1::RUNNING;
   for (const v1::TaskOrder& order : Orders(job_id)) {
-    if (order.slot() == 0) Checkpoint(order, total_steps);
+    if (!in_round) Rendezvous(order, total_steps);
   }
+  ProgressAll(job_id, total_steps);
+  // Only the one who speaks for all is heard.
+  for (const v1::TaskOrder& order : Orders(job_id)) Checkpoint(order, total_steps);
   EvaluateAll(job_id, total_steps);
   EndAll(job_id);
 }

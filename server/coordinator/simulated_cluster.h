@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_COORDINATOR_SIMULATED_CLUSTER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -107,6 +108,22 @@ class SimulatedCluster {
   // Every order of a job.
   std::vector<v1::TaskOrder> Orders(const std::string& job_id);
 
+  // What a task that trains by all-reduce knows: the last round it was given, and the clock of its
+  // replica, which it has as soon as it is told of a round (the source's, or the order's start).
+  struct Rank {
+    uint64_t round = 0;
+    std::optional<uint64_t> clock;
+  };
+  Rank& rank(const v1::TaskOrder& order) { return ranks_[EndpointOf(order)]; }
+  static std::string EndpointOf(const v1::TaskOrder& order);
+  // Called with every answer that opened a round for a task, before the task takes it, and the
+  // round that the task named.
+  std::function<void(const v1::TaskOrder&, uint64_t, const v1::RendezvousReply&)> on_round;
+  // Tasks do not hear of the rounds that they are told of.
+  bool answers_are_lost = false;
+  // The answer to the last report of progress.
+  v1::ReportProgressReply progress_reply;
+
   // What tasks do. The slot's present order gives their identity.
   Answer<v1::RendezvousReply> Rendezvous(const v1::TaskOrder& order, uint64_t total_steps = 10,
                                          uint64_t data_fingerprint = 7);
@@ -114,6 +131,8 @@ class SimulatedCluster {
   Answer<v1::ReportEvaluationReply> Evaluate(const v1::TaskOrder& order, uint64_t clock,
                                              uint64_t correct = 5);
   Answer<v1::CommitCheckpointReply> Checkpoint(const v1::TaskOrder& order, uint64_t clock);
+  Answer<v1::ListCollectivesReply> ListCollectives(const std::string& job_id);
+  absl::Status TellCollectives(const v1::TaskOrder& order, const std::vector<std::string>& labels);
   Answer<v1::ShardMap> GetShardMap(const v1::TaskOrder& order, uint64_t min_version,
                                    absl::Duration wait);
   // The task's daemon reports its end with the next heartbeat, which is sent.
@@ -137,6 +156,7 @@ class SimulatedCluster {
   void Register(Daemon& daemon);
   void Report(const v1::TaskOrder& order, v1::TaskReport::State state, int code,
               const std::string& message);
+  void Meet(const v1::TaskOrder& order, uint64_t named, const v1::RendezvousReply& reply);
   Daemon* HolderOf(const v1::TaskOrder& order);
 
   const CoordinatorOptions options_;
@@ -145,6 +165,10 @@ class SimulatedCluster {
   std::unique_ptr<Coordinator> coordinator_;
   std::map<std::string, Daemon> daemons_;
   std::map<std::string, uint64_t> memory_;
+  // By endpoint and round: what the source had when the round opened.
+  std::map<std::string, std::optional<uint64_t>> source_clocks_;
+  // By endpoint.
+  std::map<std::string, Rank> ranks_;
   uint64_t next_nonce_ = 1;
   uint64_t next_request_ = 1;
 };

@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/eval/metric.h"
+#include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/round_record.h"
 #include "server/coordinator/shard_map.h"
 
 namespace muster {
@@ -37,32 +39,33 @@ v1::ReportEvaluationReply ReplyOf(const v1::JobRecord& record, const v1::Evaluat
   return reply;
 }
 
-// A later call of the same task takes the place of the one that is parked.
-template <typename Reply>
-void Park(std::map<uint32_t, Call<Reply>>& parked, uint32_t slot, Call<Reply> call) {
-  auto node = parked.extract(slot);
-  parked[slot] = std::move(call);
-  if (!node.empty()) node.mapped().done(absl::CancelledError("the call was repeated"));
-}
-
 }  // namespace
 
 TaskRequests::TaskRequests(JobTable& jobs, JobLifecycle& lifecycle, CheckpointDesk& checkpoints,
-                           const Clock& clock)
-    : jobs_(jobs), lifecycle_(lifecycle), checkpoints_(checkpoints), clock_(clock) {}
+                           RoundDesk& rounds, const Clock& clock)
+    : jobs_(jobs),
+      lifecycle_(lifecycle),
+      checkpoints_(checkpoints),
+      rounds_(rounds),
+      clock_(clock) {}
 
 absl::StatusOr<Job*> TaskRequests::Authenticate(const v1::TaskIdentity& task) const {
+  const Job* job = jobs_.Find(task.job_id());
+  if (job != nullptr && IsFinal(job->record.state())) {
+    return absl::NotFoundError(absl::StrCat("job ", task.job_id(), " has ended as ",
+                                            v1::JobState_Name(job->record.state()),
+                                            "; the task must end"));
+  }
+  return AuthenticateLast(task);
+}
+
+absl::StatusOr<Job*> TaskRequests::AuthenticateLast(const v1::TaskIdentity& task) const {
   Job* job = jobs_.Find(task.job_id());
   if (job == nullptr) {
     return absl::NotFoundError(
         absl::StrCat("job ", task.job_id(), " is not known; the task must end"));
   }
   const v1::JobRecord& record = job->record;
-  if (IsFinal(record.state())) {
-    return absl::NotFoundError(absl::StrCat("job ", task.job_id(), " has ended as ",
-                                            v1::JobState_Name(record.state()),
-                                            "; the task must end"));
-  }
   if (task.slot() >= job->slots()) {
     return absl::InvalidArgumentError(absl::StrCat("job ", task.job_id(), " has no slot ",
                                                    task.slot(), ", only ", job->slots(),
@@ -88,6 +91,7 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
   if (!found.ok()) return call.done(found.status());
   Job& job = **found;
   const uint32_t slot = request.task().slot();
+  if (TrainsByAllReduce(job.record.spec())) return rounds_.Arrive(job, request, std::move(call));
   if (job.record.has_met()) {
     absl::Status same = CompareWithMet(request, job.record.met());
     if (!same.ok()) {
@@ -98,13 +102,13 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
     return heard.ok() ? call.done(v1::RendezvousReply()) : call.done(heard);
   }
   if (absl::Status status = job.rendezvous.Arrive(request); !status.ok()) {
-    Park(job.rendezvous_calls, slot, std::move(call));
+    job.ParkRendezvous(slot, std::move(call));
     // All who wait learn why; if that cannot be stored, they ask again.
     for (auto& [other, parked] : std::exchange(job.rendezvous_calls, {})) parked.done(status);
     lifecycle_.Fail(job, std::string(status.message())).IgnoreError();
     return;
   }
-  Park(job.rendezvous_calls, slot, std::move(call));
+  job.ParkRendezvous(slot, std::move(call));
   job.tasks[slot].heard = true;
   ++job.status_version;
   const auto met = job.rendezvous.Met();
@@ -128,6 +132,9 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
   MUSTER_RETURN_IF_ERROR(lifecycle_.Heard(*job, request.task().slot(), request.clock()));
   v1::ReportProgressReply reply;
   reply.set_shard_map_version(job->record.shard_map_version());
+  reply.set_collectives_wanted(TrainsByAllReduce(job->record.spec()) &&
+                               job->collectives.Wanted(request.task().slot()));
+  reply.set_meet_after_round(rounds_.MeetAfter(*job));
   return reply;
 }
 
@@ -139,6 +146,11 @@ void TaskRequests::ReportEvaluation(const v1::ReportEvaluationRequest& request,
   if (const v1::EvaluationResult* known = FindResult(job.record, request.clock())) {
     return call.done(ReplyOf(job.record, *known));
   }
+  if (TrainsByAllReduce(job.record.spec()) && !RoundLasts(job.record, job.rendezvous)) {
+    return call.done(absl::CancelledError(
+        absl::StrCat("round ", job.record.round().number(), " of job ", job.id(),
+                     " is over: meet the others again, then evaluate")));
+  }
   if (!job.evaluation_calls.empty() && job.evaluation.any() &&
       job.evaluation.clock() != request.clock()) {
     const absl::Status status = absl::FailedPreconditionError(
@@ -146,7 +158,7 @@ void TaskRequests::ReportEvaluation(const v1::ReportEvaluationRequest& request,
                      " while others do at clock ", job.evaluation.clock()));
     return call.done(status);
   }
-  Park(job.evaluation_calls, request.task().slot(), std::move(call));
+  job.ParkEvaluation(request.task().slot(), std::move(call));
   const absl::Status status = TakeShare(job, request);
   if (status.ok() && !job.evaluation_calls.empty()) {
     const v1::EvaluationResult* result = FindResult(job.record, request.clock());
@@ -164,9 +176,10 @@ void TaskRequests::ReportEvaluation(const v1::ReportEvaluationRequest& request,
 
 absl::Status TaskRequests::TakeShare(Job& job, const v1::ReportEvaluationRequest& request) {
   MUSTER_RETURN_IF_ERROR(job.evaluation.Add(request));
-  if (!job.evaluation.complete()) return absl::OkStatus();
-  const absl::StatusOr<v1::EvaluationResult> result = job.evaluation.Result();
+  if (!job.evaluation.complete(ReportingSlots(job.record))) return absl::OkStatus();
+  absl::StatusOr<v1::EvaluationResult> result = job.evaluation.Result();
   if (!result.ok()) return result.status();
+  result->set_training_seconds(job.progress.training_seconds());
   JobChange change{.record = job.record};
   *change.record.add_evaluations() = *result;
   while (change.record.evaluations_size() > kMaxEvaluations) {
@@ -189,12 +202,19 @@ void TaskRequests::CommitCheckpoint(const v1::CommitCheckpointRequest& request,
                                     Call<v1::CommitCheckpointReply> call) {
   const absl::StatusOr<Job*> found = Authenticate(request.task());
   if (!found.ok()) return call.done(found.status());
-  if (request.task().slot() != 0) {
+  if (const uint32_t speaks = SpeakingSlot((*found)->record); request.task().slot() != speaks) {
     return call.done(absl::InvalidArgumentError(
         absl::StrCat("slot ", request.task().slot(), " of job ", request.task().job_id(),
-                     " sent a checkpoint; slot 0 commits them")));
+                     " sent a checkpoint; slot ", speaks, " commits them")));
   }
   checkpoints_.Commit(**found, request, std::move(call));
+}
+
+absl::StatusOr<v1::ReportCollectivesReply> TaskRequests::ReportCollectives(
+    const v1::ReportCollectivesRequest& request) {
+  MUSTER_ASSIGN_OR_RETURN(Job * job, AuthenticateLast(request.task()));
+  job->collectives.Tell(request, jobs_.NowUnixMs());
+  return v1::ReportCollectivesReply();
 }
 
 void TaskRequests::GetShardMap(const v1::GetShardMapRequest& request, Call<v1::ShardMap> call) {

@@ -13,6 +13,7 @@
 #include "server/coordinator/coordinator_metrics.h"
 #include "server/coordinator/job_lifecycle.h"
 #include "server/coordinator/job_table.h"
+#include "server/coordinator/round_desk.h"
 
 namespace muster {
 
@@ -23,7 +24,7 @@ class TaskRequests {
  public:
   // All references outlive it.
   TaskRequests(JobTable& jobs, JobLifecycle& lifecycle, CheckpointDesk& checkpoints,
-               const Clock& clock);
+               RoundDesk& rounds, const Clock& clock);
 
   void Rendezvous(const v1::RendezvousRequest& request, Call<v1::RendezvousReply> call);
   absl::StatusOr<v1::ReportProgressReply> ReportProgress(const v1::ReportProgressRequest& request);
@@ -31,6 +32,9 @@ class TaskRequests {
                         Call<v1::ReportEvaluationReply> call);
   void CommitCheckpoint(const v1::CommitCheckpointRequest& request,
                         Call<v1::CommitCheckpointReply> call);
+  // Taken also from the last tasks of a job that has ended: most likely, that is why it has.
+  absl::StatusOr<v1::ReportCollectivesReply> ReportCollectives(
+      const v1::ReportCollectivesRequest& request);
   void GetShardMap(const v1::GetShardMapRequest& request, Call<v1::ShardMap> call);
 
   // Answers the parked calls for shard maps that have come or whose time is up, and those whose
@@ -40,11 +44,14 @@ class TaskRequests {
  private:
   // The job, if this is the present task of one of its slots.
   absl::StatusOr<Job*> Authenticate(const v1::TaskIdentity& task) const;
+  // … or was when the job ended.
+  absl::StatusOr<Job*> AuthenticateLast(const v1::TaskIdentity& task) const;
   absl::Status TakeShare(Job& job, const v1::ReportEvaluationRequest& request);
 
   JobTable& jobs_;
   JobLifecycle& lifecycle_;
   CheckpointDesk& checkpoints_;
+  RoundDesk& rounds_;
   const Clock& clock_;
 };
 

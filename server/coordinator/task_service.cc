@@ -44,6 +44,12 @@ class TaskService final : public v1::TaskService::CallbackService {
         });
   }
 
+  Reactor* ReportCollectives(Context*, const v1::ReportCollectivesRequest* request,
+                             v1::ReportCollectivesReply* reply) override {
+    return RunAtOnce<v1::ReportCollectivesReply>(
+        loop_, reply, [request](Coordinator& c) { return c.tasks().ReportCollectives(*request); });
+  }
+
   Reactor* GetShardMap(Context*, const v1::GetShardMapRequest* request,
                        v1::ShardMap* reply) override {
     return RunParked<v1::ShardMap>(loop_, reply,

@@ -26,6 +26,25 @@ inline v1::JobSpec SmallJob() {
   return spec;
 }
 
+// The same by all-reduce, without servers.
+inline v1::JobSpec AllReduceJob() {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  return spec;
+}
+
+// Dense parameters by all-reduce, a sparse table on servers.
+inline v1::JobSpec HybridJob() {
+  v1::JobSpec spec = AllReduceJob();
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  spec.mutable_model()->mutable_deep_fm()->set_embedding_dim(4);
+  v1::SyntheticClicksData& clicks = *spec.mutable_data()->mutable_synthetic_clicks();
+  clicks.set_examples(100);
+  clicks.set_fields(3);
+  clicks.set_cardinality(50);
+  return spec;
+}
+
 }  // namespace muster
 
 #endif  // MUSTER_SERVER_COORDINATOR_TEST_JOBS_H_

@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "common/tables/key_index.h"
 #include "server/shard/admitted_call.h"
 #include "server/shard/buffer_pool.h"
 #include "server/shard/job_tables.h"
-#include "server/shard/key_index.h"
 #include "server/shard/ledger.h"
 #include "server/shard/memory_budget.h"
 #include "server/shard/partition_tables.h"
@@ -36,6 +36,11 @@ class Admission {
   // partition and job. Only notes the slot's incarnation; a mutation that is to be carried out is
   // noted by Enter.
   AdmittedCall Check(ExchangeCall call);
+
+  // Notes a slot's incarnation. REQUIRES: the slot exists. Errors as Ledger::Enter.
+  absl::Status EnterIncarnation(uint32_t slot, uint64_t incarnation) {
+    return ledger_.Enter(slot, incarnation);
+  }
 
   // Enters a mutation, which Check has just let in, in the ledger.
   void Enter(const AdmittedCall& call);

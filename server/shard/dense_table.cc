@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/partition/initial_values.h"
-#include "server/shard/squared_norm.h"
+#include "common/tables/squared_norm.h"
 
 namespace muster {
 

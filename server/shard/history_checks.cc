@@ -113,7 +113,7 @@ absl::Status HistoryWorld::CheckFinalValues() {
   for (uint32_t p = 0; p < options_.workload.partitions; ++p) {
     const uint32_t server = p % options_.servers;
     servers_[server]->crash_after = 0;
-    MUSTER_RETURN_IF_ERROR(OpenTables(server).status());
+    MUSTER_RETURN_IF_ERROR(OpenTables(server, 0).status());
     answers_.clear();
     for (auto& [request, payload] : workload_.Pulls(0, clocks, p)) {
       request.set_generation(generation_);

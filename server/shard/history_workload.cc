@@ -68,6 +68,10 @@ bool HistoryWorkload::Touches(uint32_t slot, uint64_t clock, uint64_t key) const
   return random_.Below(2, key, uint64_t{slot} << 32 | clock | uint64_t{1} << 63) == 0;
 }
 
+bool HistoryWorkload::Idle(uint32_t slot, uint64_t clock, uint32_t partition) const {
+  return random_.Below(4, partition, uint64_t{slot} << 32 | clock | uint64_t{1} << 62) == 0;
+}
+
 uint64_t HistoryWorkload::Examples(uint32_t slot) const {
   if (options_.bound != uint64_t{0}) return 1;
   const uint64_t share = kExamples / options_.slots;
@@ -98,6 +102,13 @@ std::vector<HistoryWorkload::Message> HistoryWorkload::Contribution(uint32_t slo
                                                                     uint32_t partition,
                                                                     uint64_t random) const {
   std::vector<Message> messages;
+  v1::ExchangeRequest close = Request(slot, clock, partition);
+  close.mutable_close()->set_examples(Examples(slot));
+  if (Idle(slot, clock, partition)) {
+    close.mutable_close()->set_no_dense(true);
+    messages.emplace_back(close, Payload());
+    return messages;
+  }
   const absl::Span<const uint32_t> blocks = layout_.partition_blocks(partition);
   for (uint32_t first = 0; first < blocks.size();) {
     const uint32_t count = std::min<uint32_t>(1 + random % 3, blocks.size() - first);
@@ -134,8 +145,6 @@ std::vector<HistoryWorkload::Message> HistoryWorkload::Contribution(uint32_t slo
     push.mutable_sparse_push()->set_examples(Examples(slot));
     messages.emplace_back(push, KeysAndRows(keys, rows));
   }
-  v1::ExchangeRequest close = Request(slot, clock, partition);
-  close.mutable_close()->set_examples(Examples(slot));
   close.mutable_close()->add_sparse_chunks(chunks);
   messages.emplace_back(close, Payload());
   return messages;
@@ -148,7 +157,7 @@ HistoryWorkload::Values HistoryWorkload::After(uint32_t partition,
     float sum = 0;
     for (uint32_t slot = 0; slot < options_.slots; ++slot) {
       for (uint64_t clock = 0; clock < clocks[slot]; ++clock) {
-        sum += Gradient(slot, clock, element);
+        if (!Idle(slot, clock, partition)) sum += Gradient(slot, clock, element);
       }
     }
     values.push_back(-sum);
@@ -158,7 +167,8 @@ HistoryWorkload::Values HistoryWorkload::After(uint32_t partition,
       float sum = 0;
       for (uint32_t slot = 0; slot < options_.slots; ++slot) {
         for (uint64_t clock = 0; clock < clocks[slot]; ++clock) {
-          if (Touches(slot, clock, key)) sum += Gradient(slot, clock, kElements + key * kDim + d);
+          if (Idle(slot, clock, partition) || !Touches(slot, clock, key)) continue;
+          sum += Gradient(slot, clock, kElements + key * kDim + d);
         }
       }
       values.push_back(-sum);

@@ -45,8 +45,9 @@ class HistoryWorkload {
   v1::OpenTablesRequest OpenRequest(uint64_t generation,
                                     const std::vector<uint32_t>& partitions) const;
 
-  // Requests lack generation and incarnation. Dense pushes are cut into runs by `random`; chunks
-  // are always the same, as those of a respawned task must be.
+  // Some contributions are a close alone. Requests lack generation and incarnation. Dense pushes
+  // are cut into runs by `random`; chunks are always the same, as those of a respawned task must
+  // be.
   std::vector<Message> Pulls(uint32_t slot, uint64_t clock, uint32_t partition) const;
   std::vector<Message> Contribution(uint32_t slot, uint64_t clock, uint32_t partition,
                                     uint64_t random) const;
@@ -61,6 +62,8 @@ class HistoryWorkload {
  private:
   float Gradient(uint32_t slot, uint64_t clock, uint64_t element) const;
   bool Touches(uint32_t slot, uint64_t clock, uint64_t key) const;
+  // Whether the slot has no gradients for the partition at that clock, only examples.
+  bool Idle(uint32_t slot, uint64_t clock, uint32_t partition) const;
   uint64_t Examples(uint32_t slot) const;
   v1::ExchangeRequest Request(uint32_t slot, uint64_t clock, uint32_t partition) const;
 

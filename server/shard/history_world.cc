@@ -21,6 +21,9 @@ constexpr std::array<const char*, 4> kCrashPoints = {"appended", "synced", "appl
 
 HistoryWorld::HistoryWorld(Options options)
     : options_(options), workload_(options.workload), random_(options.seed) {
+  // Half of the time a base is written whenever it can be. Where values of the clock before are of
+  // use, only cuts may move the base past it.
+  log_bytes_ = options_.workload.deterministic ? 1 << 30 : Below(2) == 0 ? 0 : 500;
   for (uint32_t i = 0; i < options_.servers; ++i) {
     servers_.push_back(std::make_unique<Server>());
     for (uint32_t p = i; p < options_.workload.partitions; p += options_.servers) {
@@ -54,8 +57,7 @@ void HistoryWorld::StartServer(uint32_t server) {
   options.log_dir = "/logs";
   options.log_file_system = &it.files;
   options.log_segment_bytes = 8192;
-  // Where values of the clock before are of use, only cuts may move the base past it.
-  options.log_bytes = options_.workload.deterministic ? 1 << 30 : 500;
+  options.log_bytes = log_bytes_;
   options.checkpoint_storage = &storage_;
   options.executor = &it.executor;
   options.crash_point = [this, server](absl::string_view point) {
@@ -112,11 +114,14 @@ absl::Status HistoryWorld::Rollback() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::OpenTablesReply> HistoryWorld::OpenTables(uint32_t server) {
+absl::StatusOr<v1::OpenTablesReply> HistoryWorld::OpenTables(uint32_t server, uint32_t slot) {
   for (;;) {
     Server& it = *servers_[server];
     RunQuietly(server);
+    const uint64_t incarnation = slots_[slot].incarnation;
     v1::OpenTablesRequest request = workload_.OpenRequest(generation_, it.partitions);
+    request.set_slot(slot);
+    request.set_incarnation(incarnation);
     request.set_start_clock(start_clock_);
     if (start_clock_ > 0) request.set_restore_uri(checkpoint_folder_);
     request.set_expect_state(options_.workload.durable && it.opened_generation == generation_);
@@ -127,6 +132,10 @@ absl::StatusOr<v1::OpenTablesReply> HistoryWorld::OpenTables(uint32_t server) {
     }
     if (!reply.ok()) return Fail(absl::StrCat("OpenTables: ", reply.status().ToString()));
     it.opened_generation = generation_;
+    for (uint32_t partition : it.partitions) {
+      uint64_t& known = acknowledged_incarnation_[{partition, slot}];
+      known = std::max(known, incarnation);
+    }
     MUSTER_RETURN_IF_ERROR(CheckClosed(*reply));
     return reply;
   }
@@ -203,7 +212,7 @@ void HistoryWorld::BreakStream(uint32_t slot, uint32_t server) {
 absl::Status HistoryWorld::Reconnect(uint32_t slot, uint32_t server) {
   const uint64_t generation = generation_;
   BreakStream(slot, server);
-  MUSTER_RETURN_IF_ERROR(OpenTables(server).status());
+  MUSTER_RETURN_IF_ERROR(OpenTables(server, slot).status());
   // A rollback on the way has started the task anew.
   if (generation != generation_) return absl::OkStatus();
   slots_[slot].wire[server] = slots_[slot].unanswered[server];
@@ -217,7 +226,7 @@ absl::Status HistoryWorld::StartTask(uint32_t slot) {
   for (uint32_t server = 0; server < options_.servers; ++server) {
     BreakStream(slot, server);
     slots_[slot].unanswered[server].clear();
-    MUSTER_ASSIGN_OR_RETURN(const v1::OpenTablesReply reply, OpenTables(server));
+    MUSTER_ASSIGN_OR_RETURN(const v1::OpenTablesReply reply, OpenTables(server, slot));
     if (generation != generation_) return absl::OkStatus();
     for (const v1::PartitionClocks& clocks : reply.partitions()) {
       clock = std::min(clock, clocks.closed(slot));

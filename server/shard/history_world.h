@@ -139,7 +139,8 @@ class HistoryWorld {
   absl::Status Reconnect(uint32_t slot, uint32_t server);
   // Starts the slot's task at the lowest clock that it has closed somewhere.
   absl::Status StartTask(uint32_t slot);
-  absl::StatusOr<v1::OpenTablesReply> OpenTables(uint32_t server);
+  // As the slot's task.
+  absl::StatusOr<v1::OpenTablesReply> OpenTables(uint32_t server, uint32_t slot);
   absl::Status Respawn(uint32_t slot);
   bool Finished() const;
 
@@ -157,6 +158,8 @@ class HistoryWorld {
   const Options options_;
   const HistoryWorkload workload_;
   std::mt19937_64 random_;
+  // Of the engines.
+  uint64_t log_bytes_ = 0;
   MemoryStorage storage_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::vector<Slot> slots_;
@@ -177,7 +180,7 @@ class HistoryWorld {
   std::string checkpoint_folder_;
   std::map<std::pair<uint64_t, uint32_t>, v1::ExchangeReply> cuts_;
   // By (partition, slot): clocks whose close was acknowledged in this generation; highest
-  // incarnation of which a mutation was.
+  // incarnation that was let in.
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> acknowledged_closed_;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> acknowledged_incarnation_;
   Tally tally_;

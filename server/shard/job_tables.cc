@@ -44,6 +44,10 @@ absl::Status ValidateRequest(const v1::OpenTablesRequest& request) {
     return absl::InvalidArgumentError(
         absl::StrCat("slots is ", request.slots(), ", expected 1 to ", kMostSlots));
   }
+  if (request.slot() >= request.slots()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slot is ", request.slot(), ", but the job has ", request.slots(), " slots"));
+  }
   MUSTER_RETURN_IF_ERROR(ValidateSchema(request.schema()));
   MUSTER_RETURN_IF_ERROR(ValidateUpdate(request));
   std::vector<bool> seen(request.schema().partitions());

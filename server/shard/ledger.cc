@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "proto/partition_state.pb.h"
 
 namespace muster {
@@ -22,14 +23,17 @@ void Ledger::Recount() {
   for (const Slot& slot : slots_) slowest_ = std::min(slowest_, slot.closed);
 }
 
+absl::Status Ledger::CheckIncarnation(uint32_t slot, uint64_t incarnation) const {
+  const uint64_t current = slots_[slot].incarnation;
+  if (incarnation >= current) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("slot ", slot, " has incarnation ", incarnation,
+                                         ", current is ", current,
+                                         "; it was restarted, rejoin before going on"));
+}
+
 absl::Status Ledger::Enter(uint32_t slot, uint64_t incarnation) {
-  uint64_t& current = slots_[slot].incarnation;
-  if (incarnation < current) {
-    return absl::AbortedError(absl::StrCat("slot ", slot, " has incarnation ", incarnation,
-                                           ", current is ", current,
-                                           "; it was restarted, rejoin before going on"));
-  }
-  current = incarnation;
+  MUSTER_RETURN_IF_ERROR(CheckIncarnation(slot, incarnation));
+  slots_[slot].incarnation = incarnation;
   return absl::OkStatus();
 }
 

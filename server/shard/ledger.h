@@ -36,7 +36,9 @@ class Ledger {
   uint64_t slowest() const { return slowest_; }
   uint64_t incarnation(uint32_t slot) const { return slots_[slot].incarnation; }
 
-  // Notes the slot's incarnation. ABORTED: a later one has been seen.
+  // ABORTED: a later incarnation of the slot has been seen.
+  absl::Status CheckIncarnation(uint32_t slot, uint64_t incarnation) const;
+  // Notes the slot's incarnation. Errors as CheckIncarnation.
   absl::Status Enter(uint32_t slot, uint64_t incarnation);
 
   // Whether the clock is closed already (the contribution is in). FAILED_PRECONDITION: it is past

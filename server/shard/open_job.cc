@@ -1,5 +1,7 @@
 #include "server/shard/open_job.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -39,6 +41,33 @@ LogFileSystem& Files(const ShardResources& resources) {
   return resources.log.file_system != nullptr ? *resources.log.file_system : LogFileSystem::Posix();
 }
 
+// The generation of what is stored of a job: one alone, as a new one starts by deleting the old.
+absl::StatusOr<std::optional<uint64_t>> StoredGeneration(const std::string& job_id,
+                                                         const ParameterStore& store) {
+  std::optional<uint64_t> generation;
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<uint32_t> partitions, store.Partitions(job_id));
+  for (uint32_t partition : partitions) {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
+                            ReadPartitionState(store, job_id, partition));
+    if (state != nullptr) generation = std::max(generation.value_or(0), state->generation());
+  }
+  return generation;
+}
+
+// REQUIRES: a store.
+absl::Status DeleteStoredJob(const std::string& job_id, const ShardResources& resources) {
+  // The state goes first: without it, logs that a crash leaves behind are not taken for anything.
+  MUSTER_RETURN_IF_ERROR(resources.store->DropJob(job_id));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                          Files(resources).List(resources.log_dir));
+  for (const std::string& name : names) {
+    if (!absl::StartsWith(name, LogPrefix(job_id))) continue;
+    MUSTER_RETURN_IF_ERROR(MutationLog::Destroy(absl::StrCat(resources.log_dir, "/", name),
+                                                resources.log.file_system));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 OpenJob::OpenJob(std::shared_ptr<const JobTables> tables, const ShardResources& resources)
@@ -65,12 +94,25 @@ absl::StatusOr<std::shared_ptr<OpenJob>> OpenJob::Open(std::shared_ptr<const Job
                      " asks for durability EVERY_PUSH, but this server stores nothing; start it "
                      "with a data folder"));
   }
+  // First, whatever then fails: a drop of older generations counts on it.
+  if (resources.store != nullptr) MUSTER_RETURN_IF_ERROR(job->DropOlderGenerations());
+  MUSTER_RETURN_IF_ERROR(job->CheckRoot());
   MUSTER_RETURN_IF_ERROR(job->TakeMemory());
   if (absl::Status status = job->OpenAll(); !status.ok()) {
     job->Close(status);
     return status;
   }
   return job;
+}
+
+absl::Status OpenJob::CheckRoot() const {
+  const std::string& root = tables_->request().checkpoint_root();
+  if (root.empty()) return absl::OkStatus();
+  const absl::Status status =
+      CheckCheckpointRoot(*resources_.checkpoint_storage, root, resources_.root_check);
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("job ", tables_->job_id(), " does not start on ",
+                                                  resources_.server_name, ": ", status.message()));
 }
 
 absl::Status OpenJob::TakeMemory() {
@@ -88,25 +130,16 @@ absl::Status OpenJob::TakeMemory() {
 
 absl::Status OpenJob::DropOlderGenerations() {
   const std::string& job_id = tables_->job_id();
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<uint32_t> stored, resources_.store->Partitions(job_id));
-  bool older = false;
-  for (uint32_t partition : stored) {
-    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
-                            ReadPartitionState(*resources_.store, job_id, partition));
-    if (state == nullptr) continue;
-    if (state->generation() > tables_->generation()) {
-      return absl::AbortedError(
-          absl::StrCat("job ", job_id, " has generation ", tables_->generation(),
-                       ", but this server stores generation ", state->generation(),
-                       "; rejoin the job before opening its tables"));
-    }
-    older = older || state->generation() < tables_->generation();
-  }
-  return older ? DeleteStoredJob(job_id, resources_) : absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<uint64_t> stored,
+                          StoredGeneration(job_id, *resources_.store));
+  if (!stored.has_value() || *stored == tables_->generation()) return absl::OkStatus();
+  if (*stored < tables_->generation()) return DeleteStoredJob(job_id, resources_);
+  return absl::AbortedError(absl::StrCat("job ", job_id, " has generation ", tables_->generation(),
+                                         ", but this server stores generation ", *stored,
+                                         "; rejoin the job before opening its tables"));
 }
 
 absl::Status OpenJob::OpenAll() {
-  if (resources_.store != nullptr) MUSTER_RETURN_IF_ERROR(DropOlderGenerations());
   for (const v1::PartitionTerm& term : tables_->request().partitions()) {
     MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> partition, OpenPartition(term.partition()));
     partitions_.emplace(term.partition(),
@@ -222,18 +255,15 @@ std::unique_ptr<Partition> OpenJob::MakePartition(std::unique_ptr<PartitionTable
                                      std::move(journal), std::move(options));
 }
 
-absl::Status DeleteStoredJob(const std::string& job_id, const ShardResources& resources) {
+absl::Status DeleteStoredGenerations(const std::string& job_id, uint64_t last,
+                                     const ShardResources& resources) {
   if (resources.store == nullptr) return absl::OkStatus();
-  // The state goes first: without it, logs that a crash leaves behind are not taken for anything.
-  MUSTER_RETURN_IF_ERROR(resources.store->DropJob(job_id));
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                          Files(resources).List(resources.log_dir));
-  for (const std::string& name : names) {
-    if (!absl::StartsWith(name, LogPrefix(job_id))) continue;
-    MUSTER_RETURN_IF_ERROR(MutationLog::Destroy(absl::StrCat(resources.log_dir, "/", name),
-                                                resources.log.file_system));
+  if (last < kEveryGeneration) {
+    MUSTER_ASSIGN_OR_RETURN(const std::optional<uint64_t> stored,
+                            StoredGeneration(job_id, *resources.store));
+    if (stored.value_or(0) > last) return absl::OkStatus();
   }
-  return absl::OkStatus();
+  return DeleteStoredJob(job_id, resources);
 }
 
 }  // namespace muster

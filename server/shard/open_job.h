@@ -2,12 +2,14 @@
 #define MUSTER_SERVER_SHARD_OPEN_JOB_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/checkpoint/root_mark.h"
 #include "common/checkpoint/storage.h"
 #include "server/shard/buffer_pool.h"
 #include "server/shard/crash_point.h"
@@ -28,6 +30,9 @@ struct ShardResources {
   MemoryBudget* budget = nullptr;
   Executor* executor = nullptr;
   CheckpointStorage* checkpoint_storage = nullptr;
+  RootCheck root_check = RootCheck::kWritable;
+  // What the server is called in errors that others read.
+  std::string server_name;
   CrashPoint* crash_point = nullptr;
   // Null: nothing is stored.
   ParameterStore* store = nullptr;
@@ -64,6 +69,8 @@ class OpenJob {
  private:
   OpenJob(std::shared_ptr<const JobTables> tables, const ShardResources& resources);
 
+  // Whether this server can write the job's checkpoints where others find them.
+  absl::Status CheckRoot() const;
   // Takes the dense tables' memory from the budget.
   absl::Status TakeMemory();
   // Drops what is stored of older generations. ABORTED: something newer is.
@@ -88,9 +95,13 @@ class OpenJob {
   std::unique_ptr<CheckpointReader> checkpoint_;
 };
 
-// Deletes all that is stored of a job: values, state, logs. OK when there is nothing. REQUIRES: it
-// is not open.
-absl::Status DeleteStoredJob(const std::string& job_id, const ShardResources& resources);
+// Stands for all generations of a job.
+inline constexpr uint64_t kEveryGeneration = std::numeric_limits<uint64_t>::max();
+
+// Deletes all that is stored of a job (values, state, logs), unless it is of a generation after
+// `last`. OK when there is nothing. REQUIRES: it is not open.
+absl::Status DeleteStoredGenerations(const std::string& job_id, uint64_t last,
+                                     const ShardResources& resources);
 
 }  // namespace muster
 

@@ -51,6 +51,19 @@ absl::Status Partition::LogFailed(const absl::Status& status) const {
                                              " failed, restart the server: ", status.message()));
 }
 
+absl::StatusOr<std::vector<uint64_t>> Partition::EnterTask(uint32_t slot, uint64_t incarnation) {
+  if (options_.crash_point->crashed()) return absl::UnavailableError("crashed");
+  if (!closed_.ok()) return closed_;
+  const Ledger& ledger = admission_.ledger();
+  MUSTER_RETURN_IF_ERROR(ledger.CheckIncarnation(slot, incarnation));
+  // On disk first: the clocks that the task starts from must stay what they are.
+  if (journal_ != nullptr && incarnation > ledger.incarnation(slot)) {
+    MUSTER_RETURN_IF_ERROR(LogIncarnation(slot, incarnation));
+  }
+  MUSTER_RETURN_IF_ERROR(admission_.EnterIncarnation(slot, incarnation));
+  return closed_clocks();
+}
+
 AdmittedCall Partition::Admit(ExchangeCall call) {
   if (!closed_.ok()) {
     AdmittedCall refused;
@@ -203,7 +216,14 @@ void Partition::ReleaseParked() {
 
 void Partition::Serve(AdmittedCall call) {
   if (call.cancelled() || options_.crash_point->crashed()) return;
-  switch (call.call.request->operation_case()) {
+  // A later task of the slot may have come while it waited.
+  const v1::ExchangeRequest& request = *call.call.request;
+  if (absl::Status fenced =
+          admission_.ledger().CheckIncarnation(request.slot(), request.incarnation());
+      !fenced.ok()) {
+    return Refuse(call, fenced);
+  }
+  switch (request.operation_case()) {
     case Operation::kDensePull:
       return ServeDensePull(std::move(call));
     case Operation::kSparsePull:
@@ -215,21 +235,36 @@ void Partition::Serve(AdmittedCall call) {
   }
 }
 
-absl::StatusOr<DenseTable::Version> Partition::VersionFor(uint64_t clock) const {
+absl::Status Partition::GoneBy(const v1::ExchangeRequest& request,
+                               absl::string_view message) const {
+  // A task that takes a slot over repeats at most the last clock which the slot has closed here.
+  if (request.clock() + 1 < clocks_.slot(request.slot()).closed) {
+    return absl::AbortedError(absl::StrCat(
+        message, "; slot ", request.slot(), " itself has closed ",
+        clocks_.slot(request.slot()).closed, " clocks here: it was restarted, rejoin"));
+  }
+  return absl::FailedPreconditionError(message);
+}
+
+absl::StatusOr<DenseTable::Version> Partition::VersionFor(
+    const v1::ExchangeRequest& request) const {
+  const uint64_t clock = request.clock();
   if (job().order() == SummationOrder::kArrival || clock >= clocks_.completed()) {
     return DenseTable::Version::kCurrent;
   }
   if (clock + 1 == clocks_.completed() && updater_.previous_kept())
     return DenseTable::Version::kPrevious;
-  return absl::FailedPreconditionError(absl::StrCat(
-      "pull at clock ", clock, " from partition ", tables_->partition, " of job ", job().job_id(),
-      " refused: the job is deterministic, and the values of that clock are not kept at clock ",
-      clocks_.completed(), "; go back to a checkpoint"));
+  return GoneBy(request,
+                absl::StrCat("pull at clock ", clock, " from partition ", tables_->partition,
+                             " of job ", job().job_id(),
+                             " refused: the job is deterministic, and the values of that clock are "
+                             "not kept at clock ",
+                             clocks_.completed(), "; go back to a checkpoint"));
 }
 
 void Partition::ServeDensePull(AdmittedCall call) {
   const v1::ExchangeRequest& request = *call.call.request;
-  const absl::StatusOr<DenseTable::Version> version = VersionFor(request.clock());
+  const absl::StatusOr<DenseTable::Version> version = VersionFor(request);
   if (!version.ok()) return Refuse(call, version.status());
   Payload payload = tables_->dense.Pull(request.dense_pull().first_block(),
                                         request.dense_pull().blocks(), *version);
@@ -239,7 +274,7 @@ void Partition::ServeDensePull(AdmittedCall call) {
 
 void Partition::ServeSparsePull(AdmittedCall call) {
   const v1::ExchangeRequest& request = *call.call.request;
-  const absl::StatusOr<DenseTable::Version> version = VersionFor(request.clock());
+  const absl::StatusOr<DenseTable::Version> version = VersionFor(request);
   if (!version.ok()) return Refuse(call, version.status());
   const size_t table = request.sparse_pull().table() - 1;
   const size_t floats = call.chunk.keys.size() * tables_->sparse[table].dim();
@@ -253,19 +288,20 @@ void Partition::ServeSparsePull(AdmittedCall call) {
 
 void Partition::ServeClipNorms(AdmittedCall call) {
   const uint64_t clock = call.call.request->clock();
-  call.already_applied = clock < clocks_.completed();
-  std::string norms;
-  if (!call.already_applied) {
-    norms = ClipNorms();
-  } else if (clock + 1 == clocks_.completed()) {
-    norms = last_norms_;
+  if (clock + 1 < clocks_.completed()) {
+    return Refuse(call, GoneBy(*call.call.request,
+                               absl::StrCat("norms of clock ", clock, " on partition ",
+                                            tables_->partition, " of job ", job().job_id(),
+                                            " are not kept at clock ", clocks_.completed())));
   }
+  call.already_applied = clock < clocks_.completed();
+  const std::string& norms = call.already_applied ? last_norms_ : ClipNorms();
   AnswerOk(call, Payload::Copy({reinterpret_cast<const std::byte*>(norms.data()), norms.size()}));
 }
 
 void Partition::ServeCut(AdmittedCall call) {
   const uint64_t clock = call.call.request->clock();
-  if (absl::Status status = TakeCut(clock); !status.ok()) {
+  if (absl::Status status = TakeCut(*call.call.request); !status.ok()) {
     return Refuse(call,
                   absl::Status(status.code(), absl::StrCat("cut of partition ", tables_->partition,
                                                            " of job ", job().job_id(), " at clock ",
@@ -287,12 +323,13 @@ const Partition::CutRecord* Partition::FindCut(uint64_t clock) const {
   return nullptr;
 }
 
-absl::Status Partition::TakeCut(uint64_t clock) {
+absl::Status Partition::TakeCut(const v1::ExchangeRequest& request) {
+  const uint64_t clock = request.clock();
   if (FindCut(clock) != nullptr) return absl::OkStatus();
   if (clock < clocks_.completed() || admission_.ledger().HasContributionsFrom(clock)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("slots have gone on (", clocks_.completed(),
-                     " clocks are complete); every slot must ask for the cut before it pushes"));
+    return GoneBy(request, absl::StrCat("slots have gone on (", clocks_.completed(),
+                                        " clocks are complete); every slot must ask for the cut "
+                                        "before it pushes"));
   }
   MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo file,
                           WritePartitionFile(*options_.checkpoint_storage, *tables_, clock));

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/base/payload.h"
 #include "common/checkpoint/storage.h"
 #include "server/shard/admission.h"
@@ -82,6 +84,11 @@ class Partition {
   // a journal; nothing has been executed. DATA_LOSS: state, base and log do not fit together.
   absl::Status Recover(const v1::PartitionState& state);
 
+  // Lets a slot's task in: from now on earlier incarnations are refused, also after a recovery.
+  // Returns the clocks that each slot has closed. ABORTED: a later incarnation holds the slot.
+  // UNAVAILABLE: it cannot be logged. REQUIRES: the slot exists.
+  absl::StatusOr<std::vector<uint64_t>> EnterTask(uint32_t slot, uint64_t incarnation);
+
   // Executes operations in order and answers them, now or once their clock is reached.
   void Execute(std::vector<ExchangeCall> calls);
 
@@ -105,9 +112,11 @@ class Partition {
   // Null: it was not taken, or is not known any more.
   const CutRecord* FindCut(uint64_t clock) const;
 
-  // Checks an operation, logs it if need be, and enters it in the ledger.
   // What everything is answered with once the log cannot be written any more.
   absl::Status LogFailed(const absl::Status& status) const;
+  // Makes it durable that a slot's earlier incarnations are fenced.
+  absl::Status LogIncarnation(uint32_t slot, uint64_t incarnation);
+  // Checks an operation, logs it if need be, and enters it in the ledger.
   AdmittedCall Admit(ExchangeCall call);
   void Run(AdmittedCall call);
   void Apply(const AdmittedCall& call);
@@ -124,8 +133,11 @@ class Partition {
   void ServeSparsePull(AdmittedCall call);
   void ServeCut(AdmittedCall call);
   void ServeClipNorms(AdmittedCall call);
-  absl::StatusOr<DenseTable::Version> VersionFor(uint64_t clock) const;
-  absl::Status TakeCut(uint64_t clock);
+  absl::StatusOr<DenseTable::Version> VersionFor(const v1::ExchangeRequest& request) const;
+  absl::Status TakeCut(const v1::ExchangeRequest& request);
+  // The error for somebody who asks for what is not known any more: ABORTED for a task from before
+  // the slot's present one, otherwise FAILED_PRECONDITION.
+  absl::Status GoneBy(const v1::ExchangeRequest& request, absl::string_view message) const;
 
   void Answer(const AdmittedCall& call, v1::ExchangeReply reply, Payload payload) const;
   void AnswerOk(const AdmittedCall& call, Payload payload = {}) const;

@@ -8,6 +8,7 @@
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/partition_file.h"
 #include "common/checkpoint/storage.h"
+#include "common/tables/table_checkpoint.h"
 #include "server/shard/memory_budget.h"
 #include "server/shard/partition_tables.h"
 
@@ -18,14 +19,6 @@ namespace muster {
 // on the storage; errors are the storage's.
 absl::StatusOr<PartitionFileInfo> WritePartitionFile(CheckpointStorage& storage,
                                                      const PartitionTables& tables, uint64_t clock);
-
-// What of a checkpoint is restored.
-enum class RestoreExtent {
-  // Weights, and the optimizer's slots and steps where it is the same optimizer: a resume.
-  kAll,
-  // A new job from another's weights.
-  kWeights,
-};
 
 // Fills a partition's tables, which have their initial values, from a checkpoint of any number of
 // partitions. NOT_FOUND: the checkpoint lacks a tensor or table of the job. INVALID_ARGUMENT: a

@@ -49,7 +49,7 @@ void PartitionExecutor::Execute(ExchangeCall call) {
     } else {
       queued_bytes_ += bytes;
       queue_.push_back(std::move(call));
-      if (!scheduled_) Schedule();
+      if (Idle()) Schedule();
       return;
     }
   }
@@ -75,11 +75,31 @@ void PartitionExecutor::RunBatch() {
   closed_clocks_ = partition_->closed_clocks();
   running_ = false;
   ++batches_;
-  if (queue_.empty()) {
-    scheduled_ = false;
-  } else {
-    Schedule();
+  EndTurn();
+}
+
+void PartitionExecutor::EndTurn() {
+  scheduled_ = false;
+  if (entering_ == 0 && !queue_.empty()) Schedule();
+}
+
+absl::StatusOr<std::vector<uint64_t>> PartitionExecutor::EnterTask(uint32_t slot,
+                                                                   uint64_t incarnation) {
+  {
+    absl::MutexLock lock(&mutex_);
+    ++entering_;
+    mutex_.Await(absl::Condition(this, &PartitionExecutor::Free));
+    --entering_;
+    if (!closed_.ok()) {
+      EndTurn();
+      return closed_;
+    }
+    scheduled_ = true;
   }
+  absl::StatusOr<std::vector<uint64_t>> closed = partition_->EnterTask(slot, incarnation);
+  absl::MutexLock lock(&mutex_);
+  EndTurn();
+  return closed;
 }
 
 void PartitionExecutor::Close(const absl::Status& status) {

@@ -7,6 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/shard/executor.h"
 #include "server/shard/partition.h"
@@ -27,6 +28,10 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // queue is full.
   void Execute(ExchangeCall call);
 
+  // As Partition::EnterTask, between batches; waits for the one that runs, not for what is queued
+  // behind it. Never to be called from an operation's `done`.
+  absl::StatusOr<std::vector<uint64_t>> EnterTask(uint32_t slot, uint64_t incarnation);
+
   // Executes what is queued, then answers all that is parked, and everything from now on, with
   // `status`, and destroys the partition. Blocks until that is done. To be called once.
   void Close(const absl::Status& status);
@@ -44,18 +49,23 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // Executes what is queued, then makes room for other partitions.
   void RunBatch();
   void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !scheduled_; }
+  // Ends a use of the partition, and hands it on to tasks that come, or to what is queued.
+  void EndTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Free() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !scheduled_; }
+  bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !scheduled_ && entering_ == 0; }
 
   Executor& executor_;
   const size_t queue_bytes_;
-  // Belongs to the batch that runs; when none is scheduled and closed_ is set, to Close.
+  // Belongs to who has set scheduled_; when it is idle and closed_ is set, to Close.
   std::unique_ptr<Partition> partition_;
 
   mutable absl::Mutex mutex_;
   std::vector<ExchangeCall> queue_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The executor runs a batch, or will.
+  // The executor runs a batch, or will; or a task enters.
   bool scheduled_ ABSL_GUARDED_BY(mutex_) = false;
+  // Tasks that wait to enter; they go before the next batch.
+  int entering_ ABSL_GUARDED_BY(mutex_) = 0;
   // Not OK: what everything is answered with.
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   // A batch is being executed, and how many have been.

@@ -23,7 +23,8 @@ class PartitionState;
 
 // What a partition keeps on disk under durability EVERY_PUSH: a base in the store (blocks, rows,
 // and its state) and the log of all mutations since. A record is the request's header as sent, then
-// its payload.
+// its payload. One without an operation says that a task came: the slot's earlier incarnations are
+// fenced from there on.
 //
 // Blocks and rows of the base carry the log sequence number they include, and the state is written
 // after them: a write-back that is cut short leaves an older state with some newer rows, which the

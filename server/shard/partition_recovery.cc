@@ -46,6 +46,27 @@ absl::Status Partition::WriteBase(PartitionJournal::Extent extent) {
 
 absl::Status Partition::StartJournal(PartitionJournal::Extent extent) { return WriteBase(extent); }
 
+absl::Status Partition::LogIncarnation(uint32_t slot, uint64_t incarnation) {
+  v1::ExchangeRequest record;
+  record.set_job_id(job().job_id());
+  record.set_generation(job().generation());
+  record.set_partition(tables_->partition);
+  record.set_slot(slot);
+  record.set_incarnation(incarnation);
+  if (absl::Status status = journal_->Append(record, Payload()).status(); !status.ok()) {
+    if (!absl::IsFailedPrecondition(status)) return absl::UnavailableError(status.message());
+    Close(LogFailed(status));
+    return closed_;
+  }
+  if (options_.crash_point->Pass("appended")) return absl::UnavailableError("crashed");
+  if (absl::Status status = journal_->Sync(); !status.ok()) {
+    Close(LogFailed(status));
+    return closed_;
+  }
+  if (options_.crash_point->Pass("synced")) return absl::UnavailableError("crashed");
+  return absl::OkStatus();
+}
+
 void Partition::WriteBaseIfLogIsLong() {
   // Gradients that wait for their clock are in the log alone.
   if (journal_ == nullptr || !updater_.sums_empty() || !closed_.ok()) return;
@@ -88,6 +109,14 @@ absl::Status Partition::Recover(const v1::PartitionState& state) {
 }
 
 absl::Status Partition::ReplayRecord(uint64_t lsn, ExchangeCall call) {
+  if (call.request->operation_case() == v1::ExchangeRequest::OPERATION_NOT_SET) {
+    const uint32_t slot = call.request->slot();
+    if (slot >= job().slots()) {
+      return absl::DataLossError(
+          absl::StrCat("log record ", lsn, " names slot ", slot, " of ", job().slots()));
+    }
+    return admission_.EnterIncarnation(slot, call.request->incarnation());
+  }
   // The same door as for the living, so that a log which does not follow its own rules is found
   // out.
   AdmittedCall admitted = admission_.Check(std::move(call));

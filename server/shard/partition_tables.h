@@ -8,7 +8,7 @@
 #include "server/shard/buffer_pool.h"
 #include "server/shard/dense_table.h"
 #include "server/shard/job_tables.h"
-#include "server/shard/sparse_table.h"
+#include "common/tables/sparse_table.h"
 
 namespace muster {
 

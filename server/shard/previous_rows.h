@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "server/shard/key_index.h"
-#include "server/shard/sparse_table.h"
+#include "common/tables/key_index.h"
+#include "common/tables/sparse_table.h"
 
 namespace muster {
 

@@ -23,7 +23,7 @@ class ShardEngine::Impl {
   ~Impl();
 
   absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request);
-  absl::Status DropTables(const std::string& job_id);
+  absl::Status DropTables(const v1::DropTablesRequest& request);
   void Execute(ExchangeCall call);
   v1::GetServerStatsReply Stats() const;
 
@@ -40,6 +40,9 @@ class ShardEngine::Impl {
   // Waits for the right to open or drop the job. REQUIRES: entries_mutex_ is not held by the caller
   // for long: it is released while waiting.
   Entry& AwaitEntry(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(entries_mutex_);
+  // Whether a generation after this one was opened, or tried.
+  bool IsPast(const std::string& job_id, uint64_t generation) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(entries_mutex_);
   absl::Status CheckExchange(const v1::ExchangeRequest& request,
                              std::shared_ptr<OpenJob>& job) const;
 
@@ -57,6 +60,13 @@ class ShardEngine::Impl {
 
 namespace {
 
+// Clocks that slots have closed, once a task that the request names has fenced those before it.
+absl::StatusOr<std::vector<uint64_t>> Enter(const v1::OpenTablesRequest& request,
+                                            PartitionExecutor& partition) {
+  if (request.incarnation() == 0) return partition.closed_clocks();
+  return partition.EnterTask(request.slot(), request.incarnation());
+}
+
 absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& tables) {
   if (job.tables().fingerprint() != tables.fingerprint()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -65,7 +75,7 @@ absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& ta
   }
   v1::OpenTablesReply reply;
   for (const v1::PartitionTerm& term : tables.request().partitions()) {
-    const PartitionExecutor* partition = job.partition(term.partition());
+    PartitionExecutor* partition = job.partition(term.partition());
     if (partition == nullptr) {
       return absl::FailedPreconditionError(
           absl::StrCat("partition ", term.partition(), " of job ", tables.job_id(),
@@ -73,7 +83,9 @@ absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& ta
     }
     v1::PartitionClocks& clocks = *reply.add_partitions();
     clocks.set_partition(term.partition());
-    for (uint64_t closed : partition->closed_clocks()) clocks.add_closed(closed);
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> closed,
+                            Enter(tables.request(), *partition));
+    clocks.mutable_closed()->Assign(closed.begin(), closed.end());
   }
   return reply;
 }
@@ -96,6 +108,8 @@ ShardEngine::Impl::Impl(Options options)
   resources_.budget = &budget_;
   resources_.executor = threads_ == nullptr ? options_.executor : threads_.get();
   resources_.checkpoint_storage = options_.checkpoint_storage;
+  resources_.root_check = options_.root_check;
+  resources_.server_name = options_.server_name;
   resources_.crash_point = &crash_point_;
   resources_.store = options_.store.get();
   resources_.log_dir = options_.log_dir;
@@ -171,12 +185,22 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
   return Join(**opened, *tables);
 }
 
-absl::Status ShardEngine::Impl::DropTables(const std::string& job_id) {
+bool ShardEngine::Impl::IsPast(const std::string& job_id, uint64_t generation) const {
+  const auto found = entries_.find(job_id);
+  return found != entries_.end() && found->second->generation > generation;
+}
+
+absl::Status ShardEngine::Impl::DropTables(const v1::DropTablesRequest& request) {
+  const std::string& job_id = request.job_id();
   if (job_id.empty()) return absl::InvalidArgumentError("job_id is empty");
+  const uint64_t last = request.generation() == 0 ? kEveryGeneration : request.generation();
   std::shared_ptr<OpenJob> dropped;
   {
     absl::MutexLock lock(&entries_mutex_);
+    // Whoever opens a later generation drops earlier ones, and need not be waited for.
+    if (IsPast(job_id, last)) return absl::OkStatus();
     Entry& entry = AwaitEntry(job_id);
+    if (IsPast(job_id, last)) return absl::OkStatus();
     entry.busy = true;
     dropped = std::move(entry.job);
   }
@@ -185,7 +209,7 @@ absl::Status ShardEngine::Impl::DropTables(const std::string& job_id) {
         absl::NotFoundError(absl::StrCat("the tables of job ", job_id, " were dropped")));
     dropped.reset();
   }
-  const absl::Status status = DeleteStoredJob(job_id, resources_);
+  const absl::Status status = DeleteStoredGenerations(job_id, last, resources_);
   absl::MutexLock lock(&entries_mutex_);
   entries_.erase(job_id);
   return status;
@@ -292,7 +316,7 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::OpenTables(const v1::OpenTables
 }
 
 absl::Status ShardEngine::DropTables(const v1::DropTablesRequest& request) {
-  return impl_->DropTables(request.job_id());
+  return impl_->DropTables(request);
 }
 
 void ShardEngine::Execute(ExchangeCall call) { impl_->Execute(std::move(call)); }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/checkpoint/root_mark.h"
 #include "server/shard/partition_host.h"
 
 namespace muster {
@@ -41,6 +42,11 @@ class ShardEngine final : public PartitionHost {
     LogFileSystem* log_file_system = nullptr;
     // Where checkpoints are written and read; must outlive the engine. Required.
     CheckpointStorage* checkpoint_storage = nullptr;
+    // What a job's checkpoint_root must be. In a daemon with a coordinator, which marks the root:
+    // kMarked, so that a folder of the server's own is found out before the job starts.
+    RootCheck root_check = RootCheck::kWritable;
+    // What to call the server in errors that others read.
+    std::string server_name = "this server";
     // Bound on the tables' memory of all jobs together.
     uint64_t memory_budget_bytes = uint64_t{1} << 40;
     // Threads of the shared pool; at least 1.

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "server/shard/squared_norm.h"
+#include "common/tables/squared_norm.h"
 
 namespace muster {
 
@@ -13,31 +13,18 @@ void SparseSum::Add(uint32_t slot, uint32_t chunk, SparseChunk gradients) {
 
 void SparseSum::Finish() {
   for (const auto& [slot_and_chunk, gradients] : chunks_) {
-    const float* from = gradients.rows.data();
-    for (uint64_t key : gradients.keys) {
-      const uint32_t number = index_.FindOrAdd(key);
-      if (number == keys_.size()) {
-        keys_.push_back(key);
-        sums_.insert(sums_.end(), from, from + dim_);
-      } else {
-        float* to = &sums_[size_t{number} * dim_];
-        for (uint32_t i = 0; i < dim_; ++i) to[i] += from[i];
-      }
-      from += dim_;
-    }
+    sum_.Add(gradients.keys, gradients.rows);
   }
   chunks_.clear();
   chunk_bytes_ = 0;
 }
 
-double SparseSum::SquaredNorm() const { return muster::SquaredNorm(sums_); }
+double SparseSum::SquaredNorm() const { return muster::SquaredNorm(sum_.sums()); }
 
 void SparseSum::Clear() {
   chunks_.clear();
   chunk_bytes_ = 0;
-  index_.Clear();
-  keys_.clear();
-  sums_.clear();
+  sum_.Clear();
 }
 
 }  // namespace muster

@@ -5,10 +5,9 @@
 #include <cstdint>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "absl/types/span.h"
-#include "server/shard/key_index.h"
+#include "common/tables/row_sum.h"
 #include "server/shard/sparse_chunk.h"
 
 namespace muster {
@@ -21,7 +20,7 @@ namespace muster {
 // Not thread-safe.
 class SparseSum {
  public:
-  explicit SparseSum(uint32_t dim) : dim_(dim) {}
+  explicit SparseSum(uint32_t dim) : sum_(dim) {}
 
   void Add(uint32_t slot, uint32_t chunk, SparseChunk gradients);
 
@@ -29,23 +28,20 @@ class SparseSum {
   void Finish();
 
   // Distinct keys in order of their first appearance, and their sums row after row. After Finish.
-  absl::Span<const uint64_t> keys() const { return keys_; }
-  absl::Span<const float> sums() const { return sums_; }
+  absl::Span<const uint64_t> keys() const { return sum_.keys(); }
+  absl::Span<const float> sums() const { return sum_.sums(); }
   // Squared norm of all sums.
   double SquaredNorm() const;
 
   void Clear();
 
-  size_t memory_bytes() const { return chunk_bytes_ + sums_.capacity() * sizeof(float); }
+  size_t memory_bytes() const { return chunk_bytes_ + sum_.sums().capacity() * sizeof(float); }
 
  private:
-  const uint32_t dim_;
   // By (slot, chunk).
   std::map<std::pair<uint32_t, uint32_t>, SparseChunk> chunks_;
   size_t chunk_bytes_ = 0;
-  KeyIndex index_;
-  std::vector<uint64_t> keys_;
-  std::vector<float> sums_;
+  RowSum sum_;
 };
 
 }  // namespace muster

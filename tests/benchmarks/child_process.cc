@@ -36,6 +36,11 @@ absl::StatusOr<Pipe> MakePipe() {
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
     std::vector<std::string> arguments) {
+  return StartProgram("/proc/self/exe", std::move(arguments));
+}
+
+absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::StartProgram(
+    std::string program, std::vector<std::string> arguments) {
   auto input = MakePipe();
   auto output = MakePipe();
   if (!input.ok()) return input.status();
@@ -44,19 +49,19 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, input->read_end, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, output->write_end, STDOUT_FILENO);
-  std::string self = "/proc/self/exe";
-  std::vector<char*> argv = {self.data()};
+  std::vector<char*> argv = {program.data()};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   pid_t pid;
-  const int error = posix_spawn(&pid, self.c_str(), &actions, nullptr, argv.data(), environ);
+  const int error = posix_spawnp(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(input->read_end);
   close(output->write_end);
   if (error != 0) {
     close(input->write_end);
     close(output->read_end);
-    return absl::InternalError(absl::StrCat("cannot start a process: ", strerror(error)));
+    return absl::Status(error == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kInternal,
+                        absl::StrCat("cannot start ", program, ": ", strerror(error)));
   }
   return std::unique_ptr<ChildProcess>(
       new ChildProcess(pid, fdopen(input->write_end, "w"), fdopen(output->read_end, "r")));

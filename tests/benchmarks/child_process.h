@@ -13,11 +13,15 @@
 
 namespace muster {
 
-// This very program again, with other arguments, spoken to in lines over its standard input and
-// output. It is to end when its input does. Not thread-safe.
+// This very program again, with other arguments, or another one, spoken to in lines over its
+// standard input and output. It is to end when its input does, or by itself. Not thread-safe.
 class ChildProcess {
  public:
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(std::vector<std::string> arguments);
+
+  // `program`: a path, or a name to look for in PATH. NotFound: there is no such program.
+  static absl::StatusOr<std::unique_ptr<ChildProcess>> StartProgram(
+      std::string program, std::vector<std::string> arguments);
 
   // Closes the child's input and waits for its end.
   ~ChildProcess();

@@ -2,17 +2,20 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_macros.h"
 
 namespace muster {
 namespace {
@@ -37,6 +40,41 @@ bool Transfer(Io io, char* data, size_t bytes) {
   return true;
 }
 
+auto Receive(int fd) {
+  return [fd](char* data, size_t n) { return recv(fd, data, n, 0); };
+}
+
+auto Send(int fd) {
+  return [fd](char* data, size_t n) { return send(fd, data, n, MSG_NOSIGNAL); };
+}
+
+// Both ends are the caller's to close.
+struct Connection {
+  int sender = -1;
+  int receiver = -1;
+};
+
+absl::StatusOr<Connection> ConnectLoopback() {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const absl::Cleanup close_listener = [listener] { close(listener); };
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (bind(listener, generic, length) != 0 || listen(listener, 1) != 0 ||
+      getsockname(listener, generic, &length) != 0) {
+    return SocketError("listening on loopback");
+  }
+  const int sender = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  absl::Cleanup close_sender = [sender] { close(sender); };
+  if (connect(sender, generic, length) != 0) return SocketError("connecting to loopback");
+  const int receiver = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  if (receiver < 0) return SocketError("accepting from loopback");
+  std::move(close_sender).Cancel();
+  return Connection{sender, receiver};
+}
+
 }  // namespace
 
 double MemcpySpeed(size_t bytes, absl::Duration duration) {
@@ -55,44 +93,57 @@ double MemcpySpeed(size_t bytes, absl::Duration duration) {
 }
 
 absl::StatusOr<double> LoopbackSpeed(size_t bytes, absl::Duration duration) {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int sender = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const absl::Cleanup close_both = [=] {
-    close(listener);
-    close(sender);
-  };
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (bind(listener, generic, length) != 0 || listen(listener, 1) != 0 ||
-      getsockname(listener, generic, &length) != 0) {
-    return SocketError("listening on loopback");
-  }
-  if (connect(sender, generic, length) != 0) return SocketError("connecting to loopback");
-  const int receiver = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-  if (receiver < 0) return SocketError("accepting from loopback");
-  std::thread receiving([receiver, bytes] {
+  MUSTER_ASSIGN_OR_RETURN(const Connection connection, ConnectLoopback());
+  const absl::Cleanup close_sender = [fd = connection.sender] { close(fd); };
+  std::thread receiving([receiver = connection.receiver, bytes] {
     std::vector<char> buffer(bytes, 1);
-    const auto io = [receiver](char* data, size_t n) { return recv(receiver, data, n, 0); };
-    while (Transfer(io, buffer.data(), buffer.size())) {
+    while (Transfer(Receive(receiver), buffer.data(), buffer.size())) {
     }
     close(receiver);
   });
   std::vector<char> buffer(bytes, 2);
-  const auto io = [sender](char* data, size_t n) { return send(sender, data, n, MSG_NOSIGNAL); };
   double sent = 0;
   absl::Duration elapsed;
   const absl::Time start = absl::Now();
   do {
-    if (!Transfer(io, buffer.data(), buffer.size())) break;
+    if (!Transfer(Send(connection.sender), buffer.data(), buffer.size())) break;
     sent += bytes;
     elapsed = absl::Now() - start;
   } while (elapsed < duration);
-  shutdown(sender, SHUT_WR);
+  shutdown(connection.sender, SHUT_WR);
   receiving.join();
   return GigabytesPerSecond(sent, absl::Now() - start);
+}
+
+absl::StatusOr<std::vector<double>> LoopbackPingPong(size_t bytes, int round_trips) {
+  MUSTER_ASSIGN_OR_RETURN(const Connection connection, ConnectLoopback());
+  for (const int fd : {connection.sender, connection.receiver}) {
+    const int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  }
+  std::thread answering([fd = connection.receiver, bytes] {
+    std::vector<char> buffer(bytes, 1);
+    while (Transfer(Receive(fd), buffer.data(), bytes) &&
+           Transfer(Send(fd), buffer.data(), bytes)) {
+    }
+    close(fd);
+  });
+  std::vector<char> buffer(bytes, 2);
+  std::vector<double> halves;
+  for (int i = 0; i < round_trips; ++i) {
+    const absl::Time start = absl::Now();
+    if (!Transfer(Send(connection.sender), buffer.data(), bytes) ||
+        !Transfer(Receive(connection.sender), buffer.data(), bytes)) {
+      break;
+    }
+    halves.push_back(absl::ToDoubleMicroseconds(absl::Now() - start) / 2);
+  }
+  close(connection.sender);
+  answering.join();
+  if (halves.size() != static_cast<size_t>(round_trips)) {
+    return absl::InternalError("a connection on loopback broke");
+  }
+  return halves;
 }
 
 }  // namespace muster

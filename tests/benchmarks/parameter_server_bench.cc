@@ -21,6 +21,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/memory_tuning.h"
 #include "tests/benchmarks/bench_server.h"
@@ -217,6 +218,7 @@ int Main(const Effort& effort, const std::string& json) {
 
 int main(int argc, char** argv) {
   muster::KeepMessageMemory();
+  muster::SkipDeadlockDetection();
   CLI::App app("Speed of a parameter server's pushes and pulls.");
   bool quick = false;
   std::string json, role;

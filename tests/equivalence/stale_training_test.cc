@@ -22,7 +22,7 @@ v1::JobSpec Job() {
   return spec;
 }
 
-uint64_t MaxStaleness(const ServerRun& run) {
+uint64_t MaxStaleness(const RunResult& run) {
   uint64_t staleness = 0;
   for (const StrategyCounters& slot : run.counters) {
     staleness = std::max(staleness, slot.staleness_max);
@@ -30,7 +30,7 @@ uint64_t MaxStaleness(const ServerRun& run) {
   return staleness;
 }
 
-double Accuracy(const ServerRun& run) {
+double Accuracy(const RunResult& run) {
   EXPECT_EQ(run.evaluated, 90);
   return static_cast<double>(run.correct) / run.evaluated;
 }
@@ -39,12 +39,12 @@ class StaleTrainingTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(StaleTrainingTest, NeverExceedsTheBoundAndLearns) {
   v1::JobSpec spec = Job();
-  const ServerRun synchronous = TrainOnServers(spec, {});
+  const RunResult synchronous = TrainOnServers(spec, {});
   EXPECT_EQ(MaxStaleness(synchronous), 0);
   EXPECT_GT(Accuracy(synchronous), 0.8);
 
   spec.mutable_update()->set_staleness_bound(GetParam());
-  const ServerRun stale = TrainOnServers(spec, {});
+  const RunResult stale = TrainOnServers(spec, {});
   EXPECT_LE(MaxStaleness(stale), GetParam());
   EXPECT_GT(Accuracy(stale), Accuracy(synchronous) - 0.1);
 }

@@ -1,6 +1,5 @@
 // BSP on parameter servers does what one process does on the joined batch, for every model and
 // optimizer.
-#include <cmath>
 #include <string>
 #include <tuple>
 
@@ -11,26 +10,6 @@
 
 namespace muster {
 namespace {
-
-// ‖a − b‖₂ / ‖b‖₂.
-double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < b.size(); ++i) {
-    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
-    norm += double{b[i]} * b[i];
-  }
-  return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
-}
-
-void ExpectClose(const TrainedValues& actual, const TrainedValues& expected) {
-  ASSERT_EQ(actual.values.size(), expected.values.size());
-  EXPECT_EQ(actual.keys, expected.keys);
-  for (const auto& [name, values] : expected.values) {
-    ASSERT_EQ(actual.values.count(name), 1) << name;
-    ASSERT_EQ(actual.values.at(name).size(), values.size()) << name;
-    EXPECT_LE(RelativeDistance(actual.values.at(name), values), 1e-5) << name;
-  }
-}
 
 class SynchronousTrainingTest
     : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
@@ -45,9 +24,18 @@ class SynchronousTrainingTest
 TEST_P(SynchronousTrainingTest, TwoWorkersEqualOneProcess) {
   const v1::JobSpec spec = Job();
   const TrainedValues expected = TrainLocally(spec);
-  ServerRunOptions options;
+  RunOptions options;
   options.keys = expected.keys;
-  ExpectClose(TrainOnServers(spec, options).trained, expected);
+  ExpectClose(TrainOnServers(spec, options).trained[0], expected, 1e-5);
+}
+
+TEST_P(SynchronousTrainingTest, MicroBatchesEqualOneProcess) {
+  v1::JobSpec spec = Job();
+  spec.set_micro_batches(3);
+  const TrainedValues expected = TrainLocally(spec);
+  RunOptions options;
+  options.keys = expected.keys;
+  ExpectClose(TrainOnServers(spec, options).trained[0], expected, 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryModelAndOptimizer, SynchronousTrainingTest,
@@ -68,9 +56,9 @@ TEST_P(ClippedTrainingTest, ClippingByGlobalNormEqualsOneProcess) {
   const TrainedValues expected = TrainLocally(spec);
   // The bound is reached.
   EXPECT_NE(expected.values, free.values);
-  ServerRunOptions options;
+  RunOptions options;
   options.keys = expected.keys;
-  ExpectClose(TrainOnServers(spec, options).trained, expected);
+  ExpectClose(TrainOnServers(spec, options).trained[0], expected, 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryModel, ClippedTrainingTest, ::testing::ValuesIn(ModelNames()));
@@ -84,14 +72,15 @@ TEST_P(DeterministicTrainingTest, TheSameBitsOnAnyNumberOfServersAndAgain) {
   spec.mutable_update()->set_partitions(4);
   spec.mutable_update()->set_deterministic(true);
   spec.mutable_clipping()->set_by_global_norm(0.5);
-  ServerRunOptions options;
+  RunOptions options;
   options.keys = TrainLocally(spec).keys;
   options.servers = 1;
-  const TrainedValues first = TrainOnServers(spec, options).trained;
+  const TrainedValues first = TrainOnServers(spec, options).trained[0];
   ASSERT_FALSE(first.values.empty());
   for (int servers : {1, 2, 4}) {
     options.servers = servers;
-    EXPECT_EQ(TrainOnServers(spec, options).trained.values, first.values) << servers << " servers";
+    EXPECT_EQ(TrainOnServers(spec, options).trained[0].values, first.values)
+        << servers << " servers";
   }
 }
 

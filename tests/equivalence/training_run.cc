@@ -1,23 +1,22 @@
 #include "tests/equivalence/training_run.h"
 
+#include <cmath>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
-#include "common/checkpoint/local_storage.h"
-#include "common/rpc/retry.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
-#include "server/shard/shard_engine.h"
-#include "tests/harness/in_process_client.h"
-#include "tests/harness/test_folder.h"
+#include "tests/equivalence/in_process_servers.h"
+#include "tests/equivalence/meeting.h"
 #include "worker/runtime/fake_coordinator_client.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/trainer.h"
+#include "worker/strategy/data_parallel_strategy.h"
 #include "worker/strategy/local_strategy.h"
 #include "worker/strategy/parameter_server_strategy.h"
 
@@ -25,6 +24,17 @@ namespace muster {
 namespace {
 
 constexpr char kJob[] = "job-1";
+constexpr uint64_t kGeneration = 1;
+
+// ‖a − b‖₂ / ‖b‖₂.
+double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+    norm += double{b[i]} * b[i];
+  }
+  return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
+}
 
 // Reads everything through the strategy, as a step at `clock` would.
 TrainedValues ReadValues(const PreparedJob& job, uint64_t clock, Strategy& strategy,
@@ -56,176 +66,210 @@ TrainedValues ReadValues(const PreparedJob& job, uint64_t clock, Strategy& strat
   return result;
 }
 
-absl::Status Train(const v1::JobSpec& spec, uint32_t slot, const PreparedJob& job,
+absl::Status Train(const v1::JobSpec& spec, uint32_t slot, uint64_t from, const PreparedJob& job,
                    Strategy& strategy, CoordinatorClient& coordinator) {
   RealClock clock;
   TrainerOptions options;
   options.slot = slot;
+  if (from > 0) options.restored_clock = from;
   absl::StatusOr<std::unique_ptr<Trainer>> trainer =
       Trainer::Create(spec, options, job, strategy, coordinator, clock);
   if (!trainer.ok()) return trainer.status();
   return (*trainer)->Run();
 }
 
-v1::ShardMap DealPartitions(uint32_t partitions, int servers) {
-  v1::ShardMap map;
-  map.set_job_id(kJob);
-  map.set_generation(1);
-  map.set_version(1);
-  for (uint32_t p = 0; p < partitions; ++p) {
-    v1::PartitionPlacement* placement = map.add_partitions();
-    placement->set_partition(p);
-    v1::Replica* replica = placement->add_replicas();
-    replica->set_address(absl::StrCat(p % servers));
-    replica->set_role(v1::Replica::PRIMARY);
-    replica->set_term(1);
-  }
-  return map;
-}
-
-// The engines of a run and the way to them.
-class Servers {
+// What the slots of one run share.
+class RunWorld {
  public:
-  explicit Servers(int count) : count_(count) {
-    for (int s = 0; s < count; ++s) {
-      ShardEngine::Options engine;
-      engine.checkpoint_storage = &storage_;
-      engines_[absl::StrCat(s)] = ShardEngine::Create(engine).value();
+  RunWorld(const v1::JobSpec& spec, const RunOptions& options, PreparedJob job)
+      : spec_(spec),
+        options_(options),
+        job_(std::move(job)),
+        checkpoints_(options.checkpoints == nullptr ? own_checkpoints_ : *options.checkpoints),
+        servers_(options.servers, checkpoints_.storage()) {
+    run_.trained.resize(spec.workers());
+    run_.counters.resize(spec.workers());
+  }
+
+  // Runs a function for each slot, on a thread of its own.
+  RunResult ForEachSlot(const std::function<void(uint32_t slot)>& body) {
+    std::vector<std::thread> slots;
+    for (uint32_t slot = 0; slot < spec_.workers(); ++slot) slots.emplace_back(body, slot);
+    for (std::thread& slot : slots) slot.join();
+    absl::MutexLock lock(&mutex_);
+    return run_;
+  }
+
+  v1::TaskOrder Order(uint32_t slot, uint64_t incarnation) const {
+    v1::TaskOrder order;
+    order.set_job_id(kJob);
+    *order.mutable_spec() = spec_;
+    order.set_generation(kGeneration);
+    order.set_slot(slot);
+    order.set_incarnation(incarnation);
+    *order.mutable_shard_map() = servers_.Deal(kJob, kGeneration, job_.schema->partitions());
+    order.set_checkpoint_root(checkpoints_.root());
+    if (options_.from > 0) {
+      order.set_restore_uri(checkpoints_.At(options_.from));
+      order.set_start_clock(options_.from);
+    }
+    return order;
+  }
+
+  std::unique_ptr<ParameterServerStrategy> OnServers(uint32_t slot, uint64_t incarnation) const {
+    const v1::TaskOrder order = Order(slot, incarnation);
+    return ParameterServerStrategy::Create(order, *job_.schema, {},
+                                           servers_.Routing(order.shard_map()))
+        .value();
+  }
+
+  std::unique_ptr<DataParallelStrategy> ByAllReduce(uint32_t slot, uint64_t incarnation) {
+    const v1::TaskOrder order = Order(slot, incarnation);
+    DataParallelDependencies dependencies;
+    dependencies.storage = &checkpoints_.storage();
+    dependencies.clock = &clock_;
+    dependencies.routing = servers_.Routing(order.shard_map());
+    return DataParallelStrategy::Create(order, *job_.schema, {}, std::move(dependencies)).value();
+  }
+
+  absl::Status Train(uint32_t slot, Strategy& strategy, FakeCoordinatorClient& coordinator) const {
+    return muster::Train(spec_, slot, options_.from, job_, strategy, coordinator);
+  }
+
+  // The slot's last task has trained to the end.
+  void Finish(uint32_t slot, Strategy& strategy, const FakeCoordinatorClient& coordinator) {
+    TrainedValues trained = ReadValues(job_, job_.total_steps, strategy, options_.keys);
+    if (slot == 0) {
+      for (const v1::CommitCheckpointRequest& request : coordinator.checkpoints()) {
+        checkpoints_.Commit(kJob, kGeneration, request);
+      }
+    }
+    absl::MutexLock lock(&mutex_);
+    run_.trained[slot] = std::move(trained);
+    run_.counters[slot] = strategy.counters();
+    if (!coordinator.evaluations().empty()) {
+      run_.evaluated += coordinator.evaluations().back().examples();
+      run_.correct += coordinator.evaluations().back().correct();
     }
   }
 
-  std::unique_ptr<ParameterServerStrategy> MakeStrategy(const v1::JobSpec& spec,
-                                                        const PreparedJob& job, uint32_t slot,
-                                                        uint64_t incarnation) const {
-    v1::TaskOrder order;
-    order.set_job_id(kJob);
-    *order.mutable_spec() = spec;
-    order.set_generation(1);
-    order.set_slot(slot);
-    order.set_incarnation(incarnation);
-    *order.mutable_shard_map() = DealPartitions(job.schema->partitions(), count_);
-    order.set_checkpoint_root(checkpoints_.path());
-    ShardRouterDependencies routing;
-    routing.make_client = [this](const std::string& address) {
-      return MakeInProcessClient(*engines_.at(address));
-    };
-    routing.newest_shard_map = [map = order.shard_map()]() -> absl::StatusOr<v1::ShardMap> {
-      return map;
-    };
-    routing.log = [](absl::string_view) {};
-    routing.clock = &clock_;
-    routing.waiter = &waiter_;
-    return ParameterServerStrategy::Create(order, *job.schema, {}, std::move(routing)).value();
+  // The slot's tasks that are to die, in their order.
+  std::vector<Death> Deaths(uint32_t slot) const {
+    std::vector<Death> deaths;
+    for (const Death& death : options_.deaths) {
+      if (death.slot == slot) deaths.push_back(death);
+    }
+    return deaths;
   }
 
  private:
-  const int count_;
-  const TestFolder checkpoints_;
+  const v1::JobSpec spec_;
+  const RunOptions options_;
+  const PreparedJob job_;
   const RealClock clock_;
-  mutable RealWaiter waiter_;
-  LocalStorage storage_;
-  std::map<std::string, std::unique_ptr<ShardEngine>> engines_;
+  RunCheckpoints own_checkpoints_;
+  RunCheckpoints& checkpoints_;
+  const InProcessServers servers_;
+  absl::Mutex mutex_;
+  RunResult run_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Passes hooks on until its task is to die.
-class DyingStrategy final : public Strategy {
- public:
-  DyingStrategy(Strategy& inner, const Death& death) : inner_(inner), death_(death) {}
-
-  absl::StatusOr<uint64_t> Start() override { return inner_.Start(); }
-  absl::Status BeginStep(uint64_t clock) override {
-    return Live([&] { return inner_.BeginStep(clock); });
+// One task of a slot that trains by all-reduce: meets the others as often as it takes. Returns OK
+// at the end of the training, and Internal when it has died.
+absl::Status TrainInRounds(uint32_t slot, const Death* death, Meeting& meeting,
+                           DataParallelStrategy& strategy, RunWorld& world,
+                           FakeCoordinatorClient& coordinator) {
+  std::unique_ptr<DyingStrategy> dying;
+  if (death != nullptr) dying = std::make_unique<DyingStrategy>(strategy, *death);
+  while (true) {
+    strategy.Leave();
+    Meeting::Place place = meeting.Arrive(slot, strategy.replica_clock());
+    absl::Status status = strategy.Join(std::move(place.communicator), place.source);
+    if (status.ok()) {
+      Strategy& used = dying == nullptr ? static_cast<Strategy&>(strategy) : *dying;
+      status = world.Train(slot, used, coordinator);
+    }
+    if (dying != nullptr && dying->died()) {
+      meeting.Kill(slot);
+      return absl::InternalError("died");
+    }
+    if (!absl::IsUnavailable(status) && !absl::IsAborted(status)) return status;
   }
-  absl::Status BeforeForward(int unit) override {
-    return Live([&] { return inner_.BeforeForward(unit); });
-  }
-  absl::Status Prefetch(const MicroBatch& batch) override {
-    return Live([&] { return inner_.Prefetch(batch); });
-  }
-  absl::Status LookUp(MicroBatch& batch) override {
-    return Live([&] { return inner_.LookUp(batch); });
-  }
-  absl::Status BeforeBackward(uint64_t examples) override {
-    return Live([&] { return inner_.BeforeBackward(examples); });
-  }
-  absl::Status GradientReady(int unit) override {
-    return Live([&] { return inner_.GradientReady(unit); });
-  }
-  absl::Status PushRows(const MicroBatch& batch) override {
-    return Live([&] { return inner_.PushRows(batch); });
-  }
-  absl::Status EndStep() override {
-    return Live([&] { return inner_.EndStep(); });
-  }
-  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override { return inner_.Cut(clock); }
-  ParameterSpans parameters() const override { return inner_.parameters(); }
-  GradientSpans gradients() const override { return inner_.gradients(); }
-  StrategyCounters counters() const override { return inner_.counters(); }
-
- private:
-  template <typename Hook>
-  absl::Status Live(const Hook& hook) {
-    if (++calls_ < death_.hooks) return hook();
-    if (death_.takes_effect) hook().IgnoreError();
-    return absl::InternalError("the task dies here");
-  }
-
-  Strategy& inner_;
-  const Death death_;
-  int calls_ = 0;
-};
+}
 
 }  // namespace
 
+void ExpectClose(const TrainedValues& actual, const TrainedValues& expected, double tolerance) {
+  ASSERT_EQ(actual.values.size(), expected.values.size());
+  EXPECT_EQ(actual.keys, expected.keys);
+  for (const auto& [name, values] : expected.values) {
+    ASSERT_EQ(actual.values.count(name), 1) << name;
+    ASSERT_EQ(actual.values.at(name).size(), values.size()) << name;
+    EXPECT_LE(RelativeDistance(actual.values.at(name), values), tolerance) << name;
+  }
+}
+
 TrainedValues TrainLocally(v1::JobSpec spec) {
   spec.set_workers(1);
+  spec.clear_micro_batches();
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
   EXPECT_EQ(job.status(), absl::OkStatus());
   if (!job.ok()) return {};
   std::unique_ptr<LocalStrategy> strategy = LocalStrategy::Create(*job->schema).value();
   FakeCoordinatorClient coordinator;
-  EXPECT_EQ(Train(spec, 0, *job, *strategy, coordinator), absl::OkStatus());
+  EXPECT_EQ(Train(spec, 0, /*from=*/0, *job, *strategy, coordinator), absl::OkStatus());
   std::map<std::string, std::vector<uint64_t>> keys;
   const auto& tables = job->model->description().sparse_tables;
   for (size_t t = 0; t < tables.size(); ++t) keys[tables[t].name] = strategy->Keys(t);
   return ReadValues(*job, job->total_steps, *strategy, keys);
 }
 
-ServerRun TrainOnServers(const v1::JobSpec& spec, const ServerRunOptions& options) {
+RunResult TrainOnServers(const v1::JobSpec& spec, const RunOptions& options) {
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
   EXPECT_EQ(job.status(), absl::OkStatus());
   if (!job.ok()) return {};
-  const Servers servers(options.servers);
-  ServerRun run;
-  run.counters.resize(spec.workers());
-  absl::Mutex mutex;
-  std::vector<std::thread> slots;
-  for (uint32_t slot = 0; slot < spec.workers(); ++slot) {
-    slots.emplace_back([&, slot] {
-      // Tasks that die, one after the other, and the one that does not.
-      uint64_t incarnation = 1;
-      for (const Death& death : options.deaths) {
-        if (death.slot != slot) continue;
-        auto strategy = servers.MakeStrategy(spec, *job, slot, incarnation++);
-        DyingStrategy dying(*strategy, death);
-        FakeCoordinatorClient coordinator;
-        EXPECT_EQ(Train(spec, slot, *job, dying, coordinator).code(), absl::StatusCode::kInternal)
-            << "the job was over before the task was to die";
-      }
-      auto strategy = servers.MakeStrategy(spec, *job, slot, incarnation);
+  RunWorld world(spec, options, *std::move(job));
+  return world.ForEachSlot([&world](uint32_t slot) {
+    uint64_t incarnation = 1;
+    for (const Death& death : world.Deaths(slot)) {
+      auto strategy = world.OnServers(slot, incarnation++);
+      DyingStrategy dying(*strategy, death);
       FakeCoordinatorClient coordinator;
-      EXPECT_EQ(Train(spec, slot, *job, *strategy, coordinator), absl::OkStatus());
-      TrainedValues trained = ReadValues(*job, job->total_steps, *strategy, options.keys);
-      absl::MutexLock lock(&mutex);
-      run.counters[slot] = strategy->counters();
-      if (slot == 0) run.trained = std::move(trained);
-      if (!coordinator.evaluations().empty()) {
-        run.evaluated += coordinator.evaluations().back().examples();
-        run.correct += coordinator.evaluations().back().correct();
-      }
-    });
-  }
-  for (std::thread& slot : slots) slot.join();
+      EXPECT_EQ(world.Train(slot, dying, coordinator).code(), absl::StatusCode::kInternal)
+          << "the job was over before the task was to die";
+    }
+    auto strategy = world.OnServers(slot, incarnation);
+    FakeCoordinatorClient coordinator;
+    EXPECT_EQ(world.Train(slot, *strategy, coordinator), absl::OkStatus());
+    world.Finish(slot, *strategy, coordinator);
+  });
+}
+
+RunResult TrainByAllReduce(const v1::JobSpec& spec, const RunOptions& options) {
+  absl::StatusOr<PreparedJob> job = PrepareJob(spec);
+  EXPECT_EQ(job.status(), absl::OkStatus());
+  if (!job.ok()) return {};
+  InProcessOptions transport;
+  transport.write_bytes = options.write_bytes;
+  transport.share_memory = options.share_memory;
+  Meeting meeting(static_cast<int>(spec.workers()), transport);
+  RunWorld world(spec, options, *std::move(job));
+  RunResult run = world.ForEachSlot([&world, &meeting](uint32_t slot) {
+    uint64_t incarnation = 1;
+    for (const Death& death : world.Deaths(slot)) {
+      auto strategy = world.ByAllReduce(slot, incarnation++);
+      FakeCoordinatorClient coordinator;
+      EXPECT_EQ(TrainInRounds(slot, &death, meeting, *strategy, world, coordinator).code(),
+                absl::StatusCode::kInternal)
+          << "the job was over before the task was to die";
+    }
+    auto strategy = world.ByAllReduce(slot, incarnation);
+    FakeCoordinatorClient coordinator;
+    EXPECT_EQ(TrainInRounds(slot, nullptr, meeting, *strategy, world, coordinator),
+              absl::OkStatus());
+    world.Finish(slot, *strategy, coordinator);
+  });
+  run.rounds = meeting.rounds();
   return run;
 }
 

@@ -73,7 +73,7 @@ TEST(CommandLineTest, UsageErrorsAreToldApart) {
   result = Muster("submit /no/such/job.textproto");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, HasSubstr("/no/such/job.textproto"));
-  result = Muster("up --servers 0 --data-dir " + ::testing::TempDir() + "/none");
+  result = Muster("up --workers 0 --data-dir " + ::testing::TempDir() + "/none");
   EXPECT_EQ(result.exit_code, 2);
 }
 
@@ -89,12 +89,55 @@ TEST(CommandLineTest, AnUnreachableClusterIsSaidSo) {
 TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
   for (const char* command :
        {"up", "down", "demo", "submit", "list", "status", "watch", "logs", "events", "cancel",
-        "delete", "evaluate", "export", "cluster", "metrics", "bench"}) {
+        "delete", "evaluate", "export", "compare", "cluster", "metrics", "bench"}) {
     const Result result = Muster(absl::StrCat("help ", command));
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.output, HasSubstr("Example: muster")) << command;
   }
   EXPECT_EQ(Muster("help nothing").exit_code, 2);
+}
+
+TEST(CommandLineTest, ComparesAllRoadsOfAJob) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_update()->set_deterministic(false);
+  spec.mutable_evaluation()->set_every_steps(50);
+  const std::string job = WriteJob("compared.textproto", spec);
+  const std::string report = ::testing::TempDir() + "/roads.html";
+  Result result = Muster(
+      absl::StrCat("compare ", job, " --repeats 1 --warmup 5 --output json --report ", report));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  // One object per road, one after another.
+  std::vector<nlohmann::json> roads;
+  for (size_t begin = 0; begin < result.output.size();) {
+    const size_t end = result.output.find("\n}\n", begin);
+    if (end == std::string::npos) break;
+    roads.push_back(
+        nlohmann::json::parse(result.output.substr(begin, end + 2 - begin), nullptr, false));
+    begin = end + 3;
+  }
+  ASSERT_EQ(roads.size(), 4u) << result.output;
+  for (const nlohmann::json& road : roads) {
+    ASSERT_TRUE(road.is_object()) << result.output;
+    // The layout says exactly what travels.
+    EXPECT_EQ(road["a worker sends per step, of it dense gradients"],
+              road["a worker sends per step, predicted"]);
+    EXPECT_EQ(road["a worker receives per step, of it dense parameters"],
+              road["a worker receives per step, predicted"]);
+  }
+  EXPECT_EQ(roads[0]["road"], "BSP");
+  EXPECT_EQ(roads[3]["road"], "all-reduce");
+  EXPECT_NE(roads[0]["servers send per step, dense, predicted"], "-");
+  EXPECT_EQ(roads[3]["servers send per step, dense, predicted"], "-");
+  std::ifstream file(report);
+  const std::string html((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_THAT(html, HasSubstr("<svg"));
+  EXPECT_THAT(html, HasSubstr("all-reduce"));
+
+  EXPECT_EQ(Muster("compare /no/such/job.textproto").exit_code, 2);
+  result = Muster(absl::StrCat("compare ", job, " --report /no/such/folder/r.html"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("/no/such/folder/r.html"));
+  EXPECT_EQ(Muster(absl::StrCat("compare ", job, " --processors 100000")).exit_code, 2);
 }
 
 TEST(CommandLineTest, AJobsWholeLife) {

@@ -21,15 +21,15 @@ struct PrefetcherOptions {
   // The clock that is read first, and the one that reading ahead stops before.
   int64_t start_clock = 0;
   int64_t end_clock = std::numeric_limits<int64_t>::max();
-  // Batches held ready; at least 1. With the one being read and the caller's own, depth + 2 batches
-  // are in memory.
+  // Micro-batches held ready; at least 1. With the one being read and the caller's own, depth + 2
+  // batches are in memory.
   int depth = 2;
 };
 
-// Reads a slot's batches for consecutive clocks ahead of their use, on a thread of its own. Batches
-// are recycled: one that the caller hands back through Next is filled again, so that a steady run
-// allocates nothing. Thread-safe, but meant for one caller. The destructor ends the thread; it
-// waits for the read in progress.
+// Reads a slot's micro-batches for consecutive clocks ahead of their use, on a thread of its own.
+// Batches are recycled: one that the caller hands back through Next is filled again, so that a
+// steady run allocates nothing. Thread-safe, but meant for one caller. The destructor ends the
+// thread; it waits for the read in progress.
 class Prefetcher {
  public:
   // `dataset` and `sampler` must outlive this object.
@@ -39,15 +39,15 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Exchanges `batch` for that of `clock`; blocks until it is read. A clock that does not follow
-  // the last one makes the prefetcher drop what it holds and go on from there. Errors: those of
+  // Exchanges `batch` for that micro-batch of `clock`; blocks until it is read. One that does not
+  // follow the last makes the prefetcher drop what it holds and go on from there. Errors: those of
   // Dataset::Read, with slot and clock named; asking again reads again. InvalidArgument: `clock`
-  // lies outside [0, end_clock).
-  absl::Status Next(int64_t clock, Batch& batch);
+  // lies outside [0, end_clock), or `micro_batch` outside [0, Sampler::MicroBatches(slot)).
+  absl::Status Next(int64_t clock, int64_t micro_batch, Batch& batch);
 
  private:
   struct Entry {
-    int64_t clock = 0;
+    int64_t position = 0;
     absl::Status status;
     Batch batch;
   };
@@ -55,22 +55,25 @@ class Prefetcher {
   void ReadAhead();
   bool CanReadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool FrontReadyLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SeekLocked(int64_t clock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SeekLocked(int64_t position) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Dataset& dataset_;
   const Sampler& sampler_;
   const PrefetcherOptions options_;
+  // Micro-batches of a clock; the m-th of clock c has position c micro_batches_ + m.
+  const int64_t micro_batches_;
+  const int64_t end_position_;
 
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // Bumped by each seek, so that a read begun before it is dropped.
   int64_t seeks_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The clock that Next hands out without a seek: that of the front of `ready_` or, where that is
-  // empty, of the read in progress or to come.
-  int64_t expected_clock_ ABSL_GUARDED_BY(mutex_);
-  // The clock that the thread reads next.
-  int64_t next_clock_ ABSL_GUARDED_BY(mutex_);
-  // Ready batches, for consecutive clocks.
+  // The position that Next hands out without a seek: that of the front of `ready_` or, where that
+  // is empty, of the read in progress or to come.
+  int64_t expected_ ABSL_GUARDED_BY(mutex_);
+  // The position that the thread reads next.
+  int64_t next_ ABSL_GUARDED_BY(mutex_);
+  // Ready micro-batches, for consecutive positions.
   std::deque<Entry> ready_ ABSL_GUARDED_BY(mutex_);
   std::vector<Batch> free_ ABSL_GUARDED_BY(mutex_);
 

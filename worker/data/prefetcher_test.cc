@@ -106,7 +106,7 @@ TEST(PrefetcherTest, HandsOutTheBatchesOfConsecutiveClocks) {
   Batch expected;
   std::vector<int64_t> examples;
   for (int64_t clock = 5; clock < 60; ++clock) {
-    ASSERT_TRUE(prefetcher.Next(clock, batch).ok());
+    ASSERT_TRUE(prefetcher.Next(clock, 0, batch).ok());
     sampler->Examples(clock, 1, examples);
     ASSERT_TRUE(dataset->Read(examples, expected).ok());
     ASSERT_EQ(batch.dense, expected.dense);
@@ -123,13 +123,13 @@ TEST(PrefetcherTest, ReadsAheadAndNoFurtherThanItsDepth) {
     dataset.SetOpen(false);
     Batch batch;
     // Three are ready without a read going through; taking one makes room for one more read.
-    ASSERT_TRUE(prefetcher.Next(0, batch).ok());
+    ASSERT_TRUE(prefetcher.Next(0, 0, batch).ok());
     ExpectBatch(*sampler, 0, 0, batch);
     dataset.AwaitReadsBegun(4);
     dataset.SetOpen(true);
     dataset.AwaitReadsEnded(4);
-    ASSERT_TRUE(prefetcher.Next(1, batch).ok());
-    ASSERT_TRUE(prefetcher.Next(2, batch).ok());
+    ASSERT_TRUE(prefetcher.Next(1, 0, batch).ok());
+    ASSERT_TRUE(prefetcher.Next(2, 0, batch).ok());
   }
   // Those taken and three more at the most.
   EXPECT_LE(dataset.reads_begun(), 6);
@@ -142,13 +142,13 @@ TEST(PrefetcherTest, StopsBeforeTheEndClock) {
     Prefetcher prefetcher(dataset, *sampler, {.end_clock = 3, .depth = 8});
     Batch batch;
     for (int64_t clock = 0; clock < 3; ++clock) {
-      ASSERT_TRUE(prefetcher.Next(clock, batch).ok());
+      ASSERT_TRUE(prefetcher.Next(clock, 0, batch).ok());
       ExpectBatch(*sampler, clock, 0, batch);
     }
-    const absl::Status beyond = prefetcher.Next(3, batch);
+    const absl::Status beyond = prefetcher.Next(3, 0, batch);
     EXPECT_EQ(beyond.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(beyond.message()), HasSubstr("clock 3"));
-    EXPECT_EQ(prefetcher.Next(-1, batch).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(prefetcher.Next(-1, 0, batch).code(), absl::StatusCode::kInvalidArgument);
   }
   EXPECT_EQ(dataset.reads_begun(), 3);
 }
@@ -159,9 +159,38 @@ TEST(PrefetcherTest, GoesOnFromAnyClock) {
   Prefetcher prefetcher(dataset, *sampler, {.slot = 1});
   Batch batch;
   for (const int64_t clock : {0, 1, 7, 8, 2, 2, 3, 100, 0}) {
-    ASSERT_TRUE(prefetcher.Next(clock, batch).ok());
+    ASSERT_TRUE(prefetcher.Next(clock, 0, batch).ok());
     ExpectBatch(*sampler, clock, 1, batch);
   }
+}
+
+TEST(PrefetcherTest, HandsOutMicroBatchesInOrderAndSeeksToAny) {
+  RecordingDataset dataset;
+  const auto sampler = Sampler::Create({.seed = 1,
+                                        .slots = 2,
+                                        .batch_size = 20,
+                                        .training_examples = 100,
+                                        .workers = 2,
+                                        .micro_batches = 3})
+                           .value();
+  Prefetcher prefetcher(dataset, *sampler, {.slot = 1, .start_clock = 2, .end_clock = 6});
+  Batch batch;
+  std::vector<int64_t> examples;
+  const auto expect = [&](int64_t clock, int64_t micro_batch) {
+    ASSERT_TRUE(prefetcher.Next(clock, micro_batch, batch).ok());
+    sampler->MicroBatchExamples(clock, 1, micro_batch, examples);
+    EXPECT_EQ(batch.labels, std::vector<int32_t>(examples.begin(), examples.end()))
+        << "clock " << clock << " micro-batch " << micro_batch;
+  };
+  for (int64_t clock = 2; clock < 6; ++clock) {
+    for (int64_t micro_batch = 0; micro_batch < 3; ++micro_batch) expect(clock, micro_batch);
+  }
+  expect(4, 1);
+  expect(3, 2);
+  expect(4, 0);
+  EXPECT_EQ(prefetcher.Next(4, 3, batch).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(prefetcher.Next(4, -1, batch).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(prefetcher.Next(6, 0, batch).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(PrefetcherTest, DropsAReadThatASeekOvertook) {
@@ -172,7 +201,7 @@ TEST(PrefetcherTest, DropsAReadThatASeekOvertook) {
   dataset.AwaitReadsBegun(1);
   Batch batch;
   absl::Status status;
-  std::thread caller([&] { status = prefetcher.Next(40, batch); });
+  std::thread caller([&] { status = prefetcher.Next(40, 0, batch); });
   dataset.SetOpen(true);
   caller.join();
   ASSERT_TRUE(status.ok()) << status;
@@ -184,7 +213,7 @@ TEST(PrefetcherTest, RecyclesBatches) {
   const auto sampler = TestSampler();
   Prefetcher prefetcher(dataset, *sampler, {.depth = 2});
   Batch batch;
-  for (int64_t clock = 0; clock < 200; ++clock) ASSERT_TRUE(prefetcher.Next(clock, batch).ok());
+  for (int64_t clock = 0; clock < 200; ++clock) ASSERT_TRUE(prefetcher.Next(clock, 0, batch).ok());
   // Two ready, one being read, one with the caller.
   EXPECT_LE(dataset.fresh_batches(), 4);
 }
@@ -195,13 +224,13 @@ TEST(PrefetcherTest, AnErrorNamesSlotAndClockAndTheNextTryReadsAgain) {
   const auto sampler = TestSampler();
   Prefetcher prefetcher(dataset, *sampler, {.slot = 1, .start_clock = 4});
   Batch batch;
-  const absl::Status status = prefetcher.Next(4, batch);
+  const absl::Status status = prefetcher.Next(4, 0, batch);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("slot 1"), HasSubstr("clock 4"), HasSubstr("the disk is gone")));
-  ASSERT_TRUE(prefetcher.Next(4, batch).ok());
+  ASSERT_TRUE(prefetcher.Next(4, 0, batch).ok());
   ExpectBatch(*sampler, 4, 1, batch);
-  ASSERT_TRUE(prefetcher.Next(5, batch).ok());
+  ASSERT_TRUE(prefetcher.Next(5, 0, batch).ok());
   ExpectBatch(*sampler, 5, 1, batch);
 }
 
@@ -212,7 +241,7 @@ TEST(PrefetcherTest, EndsCleanlyAtAnyMoment) {
   for (int64_t taken = 0; taken < 50; ++taken) {
     Prefetcher prefetcher(dataset, *sampler, {.depth = 1 + static_cast<int>(taken % 3)});
     for (int64_t clock = 0; clock < taken % 7; ++clock) {
-      ASSERT_TRUE(prefetcher.Next(clock, batch).ok());
+      ASSERT_TRUE(prefetcher.Next(clock, 0, batch).ok());
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "worker/data/sampler.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/memory/memory.h"
@@ -8,8 +9,15 @@
 #include "worker/data/permutation.h"
 
 namespace muster {
+namespace {
 
-absl::StatusOr<std::unique_ptr<const Sampler>> Sampler::Create(const SamplerOptions& options) {
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Sampler>> Sampler::Create(const SamplerOptions& given) {
+  SamplerOptions options = given;
+  if (options.workers == 0) options.workers = options.slots;
   if (options.slots < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("workers is ", options.slots, "; it must be at least 1"));
@@ -24,15 +32,46 @@ absl::StatusOr<std::unique_ptr<const Sampler>> Sampler::Create(const SamplerOpti
         "batch_size is ", options.batch_size, ", more than the ", options.training_examples,
         " training examples; lower it to at most that, or train on more data"));
   }
+  if (options.slots > options.workers) {
+    return absl::InvalidArgumentError(absl::StrCat(options.slots, " slots share the batch of ",
+                                                   options.workers, " workers; at most all do"));
+  }
+  const int64_t share = options.batch_size / options.workers;
+  if (options.micro_batches < 1 || options.micro_batches > share) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("micro_batches is ", options.micro_batches, "; it must be from 1 to ", share,
+                     ", a worker's share of batch_size ", options.batch_size));
+  }
   return absl::WrapUnique<const Sampler>(new Sampler(options));
 }
 
+int64_t Sampler::ShareBegin(int64_t slot) const {
+  return slot * options_.batch_size / options_.slots;
+}
+
 void Sampler::Examples(int64_t clock, int64_t slot, std::vector<int64_t>& examples) const {
-  const int64_t B = options_.batch_size;
-  const int64_t W = options_.slots;
+  const int64_t first = clock * options_.batch_size;
+  ExamplesAt(first + ShareBegin(slot), first + ShareBegin(slot + 1), examples);
+}
+
+int64_t Sampler::MicroBatches(int64_t slot) const {
+  const int64_t most =
+      CeilDivide(CeilDivide(options_.batch_size, options_.workers), options_.micro_batches);
+  const int64_t share = ShareBegin(slot + 1) - ShareBegin(slot);
+  return std::max(options_.micro_batches, CeilDivide(share, most));
+}
+
+void Sampler::MicroBatchExamples(int64_t clock, int64_t slot, int64_t micro_batch,
+                                 std::vector<int64_t>& examples) const {
+  const int64_t parts = MicroBatches(slot);
+  const int64_t share = ShareBegin(slot + 1) - ShareBegin(slot);
+  const int64_t first = clock * options_.batch_size + ShareBegin(slot);
+  ExamplesAt(first + micro_batch * share / parts, first + (micro_batch + 1) * share / parts,
+             examples);
+}
+
+void Sampler::ExamplesAt(int64_t begin, int64_t end, std::vector<int64_t>& examples) const {
   const int64_t n = options_.training_examples;
-  const int64_t begin = clock * B + slot * B / W;
-  const int64_t end = clock * B + (slot + 1) * B / W;
   examples.clear();
   examples.reserve(end - begin);
   std::optional<Permutation> order;

@@ -92,6 +92,54 @@ TEST(SamplerTest, DistantClocksCostNothingAndStayInRange) {
   }
 }
 
+// Every batch size and every number of workers, micro-batches and slots left, up to 13.
+TEST(SamplerTest, MicroBatchesMakeUpTheShareAndNeverGrow) {
+  std::vector<int64_t> share, joined, part;
+  for (int64_t batch = 1; batch <= 13; ++batch) {
+    for (int64_t workers = 1; workers <= batch; ++workers) {
+      for (int64_t parts = 1; parts <= batch / workers; ++parts) {
+        int64_t largest = 0;
+        for (int64_t slots = workers; slots >= 1; --slots) {
+          SamplerOptions options = Options(slots, batch, 100);
+          options.workers = workers;
+          options.micro_batches = parts;
+          const auto sampler = Sampler::Create(options).value();
+          for (int64_t slot = 0; slot < slots; ++slot) {
+            const int64_t count = sampler->MicroBatches(slot);
+            if (slots == workers) {
+              ASSERT_EQ(count, parts);
+            }
+            ASSERT_GE(count, parts);
+            sampler->Examples(3, slot, share);
+            joined.clear();
+            for (int64_t i = 0; i < count; ++i) {
+              sampler->MicroBatchExamples(3, slot, i, part);
+              ASSERT_FALSE(part.empty());
+              if (slots == workers) largest = std::max<int64_t>(largest, part.size());
+              ASSERT_LE(part.size(), largest)
+                  << batch << " " << workers << " " << parts << " " << slots;
+              joined.insert(joined.end(), part.begin(), part.end());
+            }
+            ASSERT_EQ(joined, share);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(SamplerTest, FewerSlotsTakeTheSameBatchInMoreMicroBatches) {
+  SamplerOptions options = Options(4, 64, 1000);
+  options.micro_batches = 2;
+  const auto all = Sampler::Create(options).value();
+  EXPECT_EQ(all->MicroBatches(0), 2);
+  options.workers = 4;
+  options.slots = 2;
+  const auto half = Sampler::Create(options).value();
+  EXPECT_EQ(half->MicroBatches(0), 4);
+  EXPECT_EQ(JoinedBatch(*half, 5), JoinedBatch(*all, 5));
+}
+
 TEST(SamplerTest, RefusesSizesThatDoNotFitNamingBoth) {
   const auto expect_error = [](const SamplerOptions& options, const std::string& a,
                                const std::string& b) {
@@ -104,6 +152,14 @@ TEST(SamplerTest, RefusesSizesThatDoNotFitNamingBoth) {
   expect_error(Options(0, 3, 10), "workers is 0", "at least 1");
   expect_error(Options(1, 0, 10), "batch_size is 0", "at least 1");
   expect_error(Options(1, 1, 0), "batch_size is 1", "the 0 training examples");
+  SamplerOptions options = Options(3, 10, 100);
+  options.micro_batches = 4;
+  expect_error(options, "micro_batches is 4", "from 1 to 3");
+  options.micro_batches = 0;
+  expect_error(options, "micro_batches is 0", "from 1 to 3");
+  options.micro_batches = 1;
+  options.workers = 2;
+  expect_error(options, "3 slots", "2 workers");
 }
 
 }  // namespace

@@ -11,9 +11,12 @@ namespace muster {
 
 namespace v1 {
 class CommitCheckpointRequest;
+class RendezvousReply;
 class RendezvousRequest;
+class ReportCollectivesRequest;
 class ReportEvaluationReply;
 class ReportEvaluationRequest;
+class ReportProgressReply;
 class ReportProgressRequest;
 class ShardMap;
 }  // namespace v1
@@ -27,12 +30,17 @@ class CoordinatorClient {
   virtual ~CoordinatorClient() = default;
 
   // Meets the job's other tasks. FailedPrecondition: their data or models differ.
-  virtual absl::Status Rendezvous(v1::RendezvousRequest request) = 0;
+  virtual absl::StatusOr<v1::RendezvousReply> Rendezvous(v1::RendezvousRequest request) = 0;
 
   // Not repeated: the next report makes up for a lost one. Unavailable: the coordinator is away.
-  virtual absl::Status ReportProgress(v1::ReportProgressRequest request) = 0;
+  virtual absl::StatusOr<v1::ReportProgressReply> ReportProgress(
+      v1::ReportProgressRequest request) = 0;
 
-  // Returns once all slots have reported.
+  // Not repeated: what is told is only looked at. Unavailable: the coordinator is away.
+  virtual absl::Status ReportCollectives(v1::ReportCollectivesRequest request) = 0;
+
+  // Returns once all slots have reported. Cancelled: by all-reduce, another task was lost, so that
+  // all are to meet again and report anew.
   virtual absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(
       v1::ReportEvaluationRequest request) = 0;
 

@@ -16,8 +16,10 @@ namespace muster {
 // A coordinator of one task, in memory: answers every call at once and remembers it. Thread-safe.
 class FakeCoordinatorClient final : public CoordinatorClient {
  public:
-  absl::Status Rendezvous(v1::RendezvousRequest request) override;
-  absl::Status ReportProgress(v1::ReportProgressRequest request) override;
+  absl::StatusOr<v1::RendezvousReply> Rendezvous(v1::RendezvousRequest request) override;
+  absl::StatusOr<v1::ReportProgressReply> ReportProgress(
+      v1::ReportProgressRequest request) override;
+  absl::Status ReportCollectives(v1::ReportCollectivesRequest request) override;
   absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(
       v1::ReportEvaluationRequest request) override;
   absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request) override;
@@ -25,24 +27,34 @@ class FakeCoordinatorClient final : public CoordinatorClient {
 
   // The answers to the next reports of progress, one each; OK when none is left.
   void FailProgress(std::vector<absl::Status> answers);
+  // The reply to every report of progress that is answered OK.
+  void SetProgressReply(v1::ReportProgressReply reply);
   // Answers to evaluations; without it, an empty result that does not stop.
   void OnEvaluation(
-      std::function<v1::ReportEvaluationReply(const v1::ReportEvaluationRequest&)> answer);
+      std::function<absl::StatusOr<v1::ReportEvaluationReply>(const v1::ReportEvaluationRequest&)>
+          answer);
   void SetShardMap(v1::ShardMap map);
 
   std::vector<v1::RendezvousRequest> rendezvous() const;
   std::vector<v1::ReportProgressRequest> progress() const;
+  std::vector<v1::ReportCollectivesRequest> collectives() const;
   std::vector<v1::ReportEvaluationRequest> evaluations() const;
   std::vector<v1::CommitCheckpointRequest> checkpoints() const;
+
+  // Blocks until that many reports of progress, or of collective calls, have come.
+  void AwaitProgress(size_t reports) const;
+  void AwaitCollectives(size_t reports) const;
 
  private:
   mutable absl::Mutex mutex_;
   std::deque<absl::Status> progress_answers_ ABSL_GUARDED_BY(mutex_);
-  std::function<v1::ReportEvaluationReply(const v1::ReportEvaluationRequest&)> evaluation_answer_
-      ABSL_GUARDED_BY(mutex_);
+  v1::ReportProgressReply progress_reply_ ABSL_GUARDED_BY(mutex_);
+  std::function<absl::StatusOr<v1::ReportEvaluationReply>(const v1::ReportEvaluationRequest&)>
+      evaluation_answer_ ABSL_GUARDED_BY(mutex_);
   v1::ShardMap map_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::RendezvousRequest> rendezvous_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::ReportProgressRequest> progress_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::ReportCollectivesRequest> collectives_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::ReportEvaluationRequest> evaluations_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::CommitCheckpointRequest> checkpoints_ ABSL_GUARDED_BY(mutex_);
 };

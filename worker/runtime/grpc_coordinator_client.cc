@@ -26,19 +26,31 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
         log_(std::move(log)),
         stub_(v1::TaskService::NewStub(MakeChannel(address))) {}
 
-  absl::Status Rendezvous(v1::RendezvousRequest request) override {
+  absl::StatusOr<v1::RendezvousReply> Rendezvous(v1::RendezvousRequest request) override {
     *request.mutable_task() = task_;
     v1::RendezvousReply reply;
-    return Repeat("rendezvous", options_.parked_timeout, [&](grpc::ClientContext& context) {
-      return stub_->Rendezvous(&context, request, &reply);
-    });
+    MUSTER_RETURN_IF_ERROR(
+        Repeat("rendezvous", options_.parked_timeout, [&](grpc::ClientContext& context) {
+          return stub_->Rendezvous(&context, request, &reply);
+        }));
+    return reply;
   }
 
-  absl::Status ReportProgress(v1::ReportProgressRequest request) override {
+  absl::StatusOr<v1::ReportProgressReply> ReportProgress(
+      v1::ReportProgressRequest request) override {
     *request.mutable_task() = task_;
     v1::ReportProgressReply reply;
-    return Attempt(options_.call_timeout, [&](grpc::ClientContext& context) {
+    MUSTER_RETURN_IF_ERROR(Attempt(options_.call_timeout, [&](grpc::ClientContext& context) {
       return stub_->ReportProgress(&context, request, &reply);
+    }));
+    return reply;
+  }
+
+  absl::Status ReportCollectives(v1::ReportCollectivesRequest request) override {
+    *request.mutable_task() = task_;
+    v1::ReportCollectivesReply reply;
+    return Attempt(options_.call_timeout, [&](grpc::ClientContext& context) {
+      return stub_->ReportCollectives(&context, request, &reply);
     });
   }
 

@@ -22,12 +22,18 @@ using ::testing::HasSubstr;
 class ScriptedService final : public v1::TaskService::Service {
  public:
   grpc::Status Rendezvous(grpc::ServerContext*, const v1::RendezvousRequest* request,
-                          v1::RendezvousReply*) override {
+                          v1::RendezvousReply* reply) override {
+    reply->set_round(6);
     return Answer("rendezvous", request->task());
   }
   grpc::Status ReportProgress(grpc::ServerContext*, const v1::ReportProgressRequest* request,
-                              v1::ReportProgressReply*) override {
+                              v1::ReportProgressReply* reply) override {
+    reply->set_meet_after_round(5);
     return Answer("progress", request->task());
+  }
+  grpc::Status ReportCollectives(grpc::ServerContext*, const v1::ReportCollectivesRequest* request,
+                                 v1::ReportCollectivesReply*) override {
+    return Answer("collectives", request->task());
   }
   grpc::Status ReportEvaluation(grpc::ServerContext*, const v1::ReportEvaluationRequest* request,
                                 v1::ReportEvaluationReply* reply) override {
@@ -109,21 +115,22 @@ class GrpcCoordinatorClientTest : public ::testing::Test {
 const grpc::Status kAway(grpc::StatusCode::UNAVAILABLE, "restarting");
 
 TEST_F(GrpcCoordinatorClientTest, EveryCallNamesTheTask) {
-  EXPECT_EQ(client_->Rendezvous({}), absl::OkStatus());
-  EXPECT_EQ(client_->ReportProgress({}), absl::OkStatus());
+  EXPECT_EQ(client_->Rendezvous({})->round(), 6);
+  EXPECT_EQ(client_->ReportProgress({})->meet_after_round(), 5);
+  EXPECT_EQ(client_->ReportCollectives({}), absl::OkStatus());
   v1::ReportEvaluationReply reply = client_->ReportEvaluation({}).value();
   EXPECT_TRUE(reply.stop());
   EXPECT_EQ(reply.result().value(), 0.5);
   EXPECT_EQ(client_->CommitCheckpoint({}), absl::OkStatus());
   EXPECT_EQ(client_->GetShardMap(3, absl::Milliseconds(4))->version(), 7);
   EXPECT_THAT(service_.calls(),
-              ElementsAre("rendezvous job/2/3/4", "progress job/2/3/4", "evaluation job/2/3/4",
-                          "checkpoint job/2/3/4", "map job/2/3/4"));
+              ElementsAre("rendezvous job/2/3/4", "progress job/2/3/4", "collectives job/2/3/4",
+                          "evaluation job/2/3/4", "checkpoint job/2/3/4", "map job/2/3/4"));
 }
 
 TEST_F(GrpcCoordinatorClientTest, BlockingCallsOutlastARestart) {
   service_.Script({kAway, kAway});
-  EXPECT_EQ(client_->Rendezvous({}), absl::OkStatus());
+  EXPECT_EQ(client_->Rendezvous({}).status(), absl::OkStatus());
   EXPECT_EQ(service_.calls().size(), 3);
   EXPECT_THAT(log_, ElementsAre(HasSubstr("is away, rendezvous waits for it: restarting"),
                                 HasSubstr("is back")));
@@ -143,17 +150,18 @@ TEST_F(GrpcCoordinatorClientTest, AStoppedWaiterEndsTheRepeats) {
 }
 
 TEST_F(GrpcCoordinatorClientTest, ProgressAndShardMapsAreTriedOnce) {
-  service_.Script({kAway, kAway});
-  EXPECT_EQ(client_->ReportProgress({}).code(), absl::StatusCode::kUnavailable);
+  service_.Script({kAway, kAway, kAway});
+  EXPECT_EQ(client_->ReportProgress({}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(client_->ReportCollectives({}).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(client_->GetShardMap(0, absl::ZeroDuration()).status().code(),
             absl::StatusCode::kUnavailable);
-  EXPECT_EQ(service_.calls().size(), 2);
+  EXPECT_EQ(service_.calls().size(), 3);
 }
 
 TEST_F(GrpcCoordinatorClientTest, RefusalsAreAnswers) {
   service_.Script({grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "slot 1 has other data"),
                    grpc::Status(grpc::StatusCode::ABORTED, "fenced")});
-  absl::Status status = client_->Rendezvous({});
+  const absl::Status status = client_->Rendezvous({}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(), "slot 1 has other data");
   EXPECT_EQ(client_->CommitCheckpoint({}).code(), absl::StatusCode::kAborted);

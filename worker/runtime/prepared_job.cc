@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/optim/schedule.h"
 #include "common/partition/schema.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -27,6 +28,7 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec) {
   MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), info));
   MUSTER_ASSIGN_OR_RETURN(job.total_steps,
                           TotalSteps(spec.stop(), job.split.training, spec.batch_size()));
+  MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));
   v1::TablesSchema schema = MakeTablesSchema(job.model->description(), spec, job.total_steps);
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   job.schema = std::make_unique<const v1::TablesSchema>(std::move(schema));

@@ -18,12 +18,26 @@ StepReport Step(uint64_t clock) {
   step.staleness_sum = clock;
   step.staleness_max = clock;
   step.training_seconds = 0.5;
+  step.compute_seconds = 0.25;
+  step.exposed_communication_seconds = 0.125;
+  step.waiting_seconds = 0.125;
+  step.bytes_sent = 1000;
+  step.bytes_received = 2000;
+  step.other_bytes_sent = 3;
+  step.other_bytes_received = 4;
   return step;
+}
+
+// Speaks only when told to.
+ProgressReporterOptions Quiet() {
+  ProgressReporterOptions options;
+  options.interval = absl::InfiniteDuration();
+  return options;
 }
 
 TEST(ProgressReporterTest, StepsOfOneIntervalBecomeOneReport) {
   FakeCoordinatorClient coordinator;
-  ProgressReporter reporter(coordinator, absl::InfiniteDuration());
+  ProgressReporter reporter(coordinator, Quiet());
   reporter.Add(Step(1));
   reporter.Add(Step(2));
   reporter.Finish();
@@ -38,12 +52,34 @@ TEST(ProgressReporterTest, StepsOfOneIntervalBecomeOneReport) {
   EXPECT_EQ(report.staleness_sum(), 3);
   EXPECT_EQ(report.staleness_max(), 2);
   EXPECT_EQ(report.training_seconds(), 1);
+  EXPECT_EQ(report.compute_seconds(), 0.5);
+  EXPECT_EQ(report.exposed_communication_seconds(), 0.25);
+  EXPECT_EQ(report.waiting_seconds(), 0.25);
+  EXPECT_EQ(report.bytes_sent(), 2000);
+  EXPECT_EQ(report.bytes_received(), 4000);
+  EXPECT_EQ(report.other_bytes_sent(), 6);
+  EXPECT_EQ(report.other_bytes_received(), 8);
+  EXPECT_GT(report.process_cpu_seconds(), 0);
+  EXPECT_GT(report.process_peak_bytes(), 0);
+}
+
+TEST(ProgressReporterTest, FlushTellsWhatIsPendingNow) {
+  FakeCoordinatorClient coordinator;
+  ProgressReporter reporter(coordinator, Quiet());
+  reporter.Flush();
+  EXPECT_EQ(coordinator.progress().size(), 0);
+  reporter.Add(Step(1));
+  reporter.Flush();
+  ASSERT_EQ(coordinator.progress().size(), 1);
+  EXPECT_EQ(coordinator.progress()[0].steps(), 1);
+  reporter.Finish();
+  EXPECT_EQ(coordinator.progress().size(), 1);
 }
 
 TEST(ProgressReporterTest, ALostReportIsAddedToTheNext) {
   FakeCoordinatorClient coordinator;
   coordinator.FailProgress({absl::UnavailableError("away"), absl::UnavailableError("away")});
-  ProgressReporter reporter(coordinator, absl::InfiniteDuration());
+  ProgressReporter reporter(coordinator, Quiet());
   reporter.Add(Step(1));
   reporter.Finish();
   ASSERT_EQ(coordinator.progress().size(), 1);
@@ -54,7 +90,7 @@ TEST(ProgressReporterTest, ALostReportIsAddedToTheNext) {
 TEST(ProgressReporterTest, FencingShowsInItsStatus) {
   FakeCoordinatorClient coordinator;
   coordinator.FailProgress({absl::AbortedError("replaced")});
-  ProgressReporter reporter(coordinator, absl::InfiniteDuration());
+  ProgressReporter reporter(coordinator, Quiet());
   reporter.Add(Step(1));
   reporter.Finish();
   EXPECT_EQ(reporter.status().code(), absl::StatusCode::kAborted);
@@ -63,9 +99,47 @@ TEST(ProgressReporterTest, FencingShowsInItsStatus) {
 
 TEST(ProgressReporterTest, NothingToTellIsNotTold) {
   FakeCoordinatorClient coordinator;
-  ProgressReporter reporter(coordinator, absl::InfiniteDuration());
+  ProgressReporter reporter(coordinator, Quiet());
   reporter.Finish();
   EXPECT_TRUE(coordinator.progress().empty());
+}
+
+TEST(ProgressReporterTest, PollsWithItsClockWhenNoStepEnds) {
+  FakeCoordinatorClient coordinator;
+  v1::ReportProgressReply reply;
+  reply.set_meet_after_round(3);
+  coordinator.SetProgressReply(reply);
+  ProgressReporterOptions options;
+  options.interval = absl::Milliseconds(1);
+  options.poll = absl::Milliseconds(2);
+  StepReport start;
+  start.clock = 7;
+  {
+    ProgressReporter reporter(coordinator, options);
+    reporter.Add(start);
+    // The next may be under way; the one after it is sent when that has been answered.
+    coordinator.AwaitProgress(coordinator.progress().size() + 2);
+    EXPECT_EQ(reporter.meet_after_round(), 3);
+  }
+  EXPECT_EQ(coordinator.progress().back().clock(), 7);
+  EXPECT_EQ(coordinator.progress().back().steps(), 0);
+  EXPECT_TRUE(coordinator.collectives().empty());
+}
+
+TEST(ProgressReporterTest, TellsOfCollectiveCallsWhenAsked) {
+  FakeCoordinatorClient coordinator;
+  v1::ReportProgressReply reply;
+  reply.set_collectives_wanted(true);
+  coordinator.SetProgressReply(reply);
+  ProgressReporterOptions options = Quiet();
+  options.collectives = [](v1::ReportCollectivesRequest& request) {
+    request.add_calls()->set_label("bucket 3");
+  };
+  ProgressReporter reporter(coordinator, options);
+  reporter.Add(Step(1));
+  reporter.Finish();
+  ASSERT_EQ(coordinator.collectives().size(), 1);
+  EXPECT_EQ(coordinator.collectives()[0].calls(0).label(), "bucket 3");
 }
 
 }  // namespace

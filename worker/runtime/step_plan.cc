@@ -5,33 +5,36 @@ namespace {
 
 using Kind = StepAction::Kind;
 
-void AppendForwardPass(int units, bool has_rows, std::vector<StepAction>& plan) {
-  plan.push_back({Kind::kLoad});
+void AppendForwardPass(int units, bool has_rows, int micro_batch, std::vector<StepAction>& plan) {
+  plan.push_back({Kind::kLoad, -1, micro_batch});
   if (has_rows) {
-    plan.push_back({Kind::kPrefetchRows});
-    plan.push_back({Kind::kLookUpRows});
+    plan.push_back({Kind::kPrefetchRows, -1, micro_batch});
+    plan.push_back({Kind::kLookUpRows, -1, micro_batch});
   }
-  for (int unit = 0; unit < units; ++unit) plan.push_back({Kind::kForward, unit});
+  for (int unit = 0; unit < units; ++unit) plan.push_back({Kind::kForward, unit, micro_batch});
 }
 
 }  // namespace
 
-std::vector<StepAction> TrainingStepPlan(int units, bool has_rows) {
+std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
   std::vector<StepAction> plan = {{Kind::kBeginStep}};
-  AppendForwardPass(units, has_rows, plan);
-  plan.push_back({Kind::kBeginBackward});
-  for (int unit = units - 1; unit >= 0; --unit) {
-    plan.push_back({Kind::kBackward, unit});
-    plan.push_back({Kind::kSendGradients, unit});
+  for (int m = 0; m < shape.micro_batches; ++m) {
+    const Kind ready = m + 1 == shape.micro_batches ? Kind::kSendGradients : Kind::kGradientReady;
+    AppendForwardPass(shape.units, shape.has_rows, m, plan);
+    plan.push_back({Kind::kBeginBackward, -1, m});
+    for (int unit = shape.units - 1; unit >= 0; --unit) {
+      plan.push_back({Kind::kBackward, unit, m});
+      plan.push_back({ready, unit, m});
+    }
+    if (shape.has_rows) plan.push_back({Kind::kPushRows, -1, m});
   }
-  if (has_rows) plan.push_back({Kind::kPushRows});
   plan.push_back({Kind::kEndStep});
   return plan;
 }
 
 std::vector<StepAction> EvaluationPlan(int units, bool has_rows) {
   std::vector<StepAction> plan;
-  AppendForwardPass(units, has_rows, plan);
+  AppendForwardPass(units, has_rows, 0, plan);
   return plan;
 }
 

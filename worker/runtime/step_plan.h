@@ -5,23 +5,26 @@
 
 namespace muster {
 
-// One thing that the trainer does in a step; `unit` is for those about a layer unit.
+// One thing that the trainer does in a step; `unit` is for those about a layer unit, `micro_batch`
+// for all but the first and the last of a step.
 struct StepAction {
   enum class Kind {
     // Starts to fetch the parameters of this clock.
     kBeginStep,
-    // Takes the next batch into the micro-batch.
+    // Takes the examples of the micro-batch in.
     kLoad,
     // Starts to fetch its rows; waits for them.
     kPrefetchRows,
     kLookUpRows,
     // Waits for the unit's parameters and runs it.
     kForward,
-    // Looks at the loss before anything of the step leaves this slot, and makes zeroed gradients
-    // ready.
+    // Looks at the loss before anything of the step leaves this slot, and makes gradients ready:
+    // zeroed for the first micro-batch, to be added to for the others.
     kBeginBackward,
     kBackward,
-    // The unit's gradients are sent while earlier units still compute.
+    // The micro-batch has added its part to the unit's gradients.
+    kGradientReady,
+    // The same, and it was the last: they are sent while earlier units still compute.
     kSendGradients,
     kPushRows,
     kEndStep,
@@ -29,16 +32,26 @@ struct StepAction {
 
   Kind kind;
   int unit = -1;
+  int micro_batch = 0;
 
   friend bool operator==(const StepAction& a, const StepAction& b) {
-    return a.kind == b.kind && a.unit == b.unit;
+    return a.kind == b.kind && a.unit == b.unit && a.micro_batch == b.micro_batch;
   }
 };
 
-// What one training step of a model of `units` layer units consists of, in order. Rows are asked
-// for right after the batch is known, so that they travel beside the dense parameters; `has_rows`
-// leaves them out for models without sparse tables. A pure function; the trainer executes it.
-std::vector<StepAction> TrainingStepPlan(int units, bool has_rows);
+struct StepShape {
+  // Layer units of the model.
+  int units = 1;
+  // Whether it has sparse tables.
+  bool has_rows = false;
+  // Parts that this slot's examples of the step are computed in, one after another.
+  int micro_batches = 1;
+};
+
+// What one training step consists of, in order. Rows are asked for right after the batch is known,
+// so that they travel beside the dense parameters, and are handed on with each micro-batch. A pure
+// function; the trainer executes it.
+std::vector<StepAction> TrainingStepPlan(const StepShape& shape);
 
 // One forward pass over a batch, at the clock of the last kBeginStep.
 std::vector<StepAction> EvaluationPlan(int units, bool has_rows);

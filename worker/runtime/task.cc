@@ -1,40 +1,46 @@
 #include "worker/runtime/task.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/matmul.h"
-#include "common/partition/schema.h"
 #include "proto/cluster_service.pb.h"
-#include "proto/schema.pb.h"
+#include "proto/job.pb.h"
 #include "proto/task_service.pb.h"
+#include "worker/runtime/all_reduce_task.h"
 #include "worker/runtime/prepared_job.h"
+#include "worker/runtime/task_parts.h"
 #include "worker/runtime/trainer.h"
+#include "worker/strategy/parameter_server_strategy.h"
 
 namespace muster {
 namespace {
 
 absl::Status CheckRoads(const v1::UpdateSpec& update) {
-  for (auto [field, road] :
-       {std::pair<absl::string_view, int>{"dense", update.dense()}, {"sparse", update.sparse()}}) {
-    if (road == v1::UpdateSpec::ALL_REDUCE) {
-      return absl::UnimplementedError(absl::StrCat(
-          "update.", field, " is ALL_REDUCE; this release trains through PARAMETER_SERVER"));
-    }
+  if (update.sparse() != v1::UpdateSpec::ALL_REDUCE ||
+      update.dense() == v1::UpdateSpec::ALL_REDUCE) {
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "update.sparse is ALL_REDUCE while update.dense is PARAMETER_SERVER; train both by "
+      "ALL_REDUCE, or keep sparse tables on servers");
 }
 
-absl::Status MeetOthers(const PreparedJob& job, CoordinatorClient& coordinator) {
-  v1::RendezvousRequest request;
-  request.set_data_fingerprint(job.dataset->fingerprint());
-  request.set_training_examples(job.split.training);
-  request.set_held_out_examples(job.split.held_out);
-  request.set_total_steps(job.total_steps);
-  request.set_schema_fingerprint(SchemaFingerprint(*job.schema));
-  return coordinator.Rendezvous(std::move(request));
+absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
+                          const TaskDependencies& dependencies) {
+  MUSTER_RETURN_IF_ERROR(dependencies.coordinator->Rendezvous(MeetingRequest(job)).status());
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<ParameterServerStrategy> strategy,
+      ParameterServerStrategy::Create(order, *job.schema, ParameterServerStrategy::Options(),
+                                      RoutingOf(dependencies)));
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<Trainer> trainer,
+      Trainer::Create(order.spec(), TrainerOptionsFor(order, dependencies), job, *strategy,
+                      *dependencies.coordinator, *dependencies.clock));
+  return trainer->Run();
 }
 
 }  // namespace
@@ -46,31 +52,12 @@ absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& depende
   dependencies.log(absl::StrCat("slot ", order.slot(), ": ", job.split.training,
                                 " examples to train on, ", job.split.held_out, " held out, ",
                                 job.total_steps, " steps"));
-  MUSTER_RETURN_IF_ERROR(MeetOthers(job, *dependencies.coordinator));
-
-  ShardRouterDependencies routing;
-  routing.make_client = dependencies.make_client;
-  routing.newest_shard_map = [coordinator = dependencies.coordinator] {
-    return coordinator->GetShardMap(0, absl::ZeroDuration());
-  };
-  routing.log = dependencies.log;
-  routing.clock = dependencies.clock;
-  routing.waiter = dependencies.waiter;
-  MUSTER_ASSIGN_OR_RETURN(
-      std::unique_ptr<ParameterServerStrategy> strategy,
-      ParameterServerStrategy::Create(order, *job.schema, ParameterServerStrategy::Options(),
-                                      std::move(routing)));
-  TrainerOptions options;
-  options.slot = order.slot();
-  // Weights of another job are not a checkpoint of this one.
-  if (!order.restore_uri().empty() && !order.restore_weights_only()) {
-    options.restored_clock = order.start_clock();
+  if (order.spec().update().dense() != v1::UpdateSpec::ALL_REDUCE) {
+    return RunOnServers(order, job, dependencies);
   }
-  options.log = dependencies.log;
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Trainer> trainer,
-                          Trainer::Create(order.spec(), options, job, *strategy,
-                                          *dependencies.coordinator, *dependencies.clock));
-  return trainer->Run();
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<AllReduceTask> task,
+                          AllReduceTask::Create(order, job, dependencies));
+  return task->Run();
 }
 
 }  // namespace muster

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/checkpoint/local_storage.h"
 #include "common/rpc/grpc_parameter_client.h"
 #include "common/rpc/retry.h"
 #include "proto/cluster_service.pb.h"
@@ -42,9 +43,10 @@ void Log(absl::string_view line) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-absl::Status RunOrder(const v1::TaskOrder& order) {
+absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& collectives) {
   RealClock clock;
   RealWaiter waiter;
+  LocalStorage storage;
   v1::TaskIdentity identity;
   identity.set_job_id(order.job_id());
   identity.set_generation(order.generation());
@@ -59,6 +61,8 @@ absl::Status RunOrder(const v1::TaskOrder& order) {
   dependencies.make_client = [](const std::string& address) {
     return MakeGrpcParameterClient(address);
   };
+  dependencies.storage = &storage;
+  dependencies.make_endpoint = [&collectives] { return MakeHostEndpoint(collectives); };
   dependencies.log = Log;
   return RunTask(order, dependencies);
 }
@@ -74,13 +78,13 @@ absl::StatusOr<v1::TaskOrder> ReadOrder(int socket) {
 
 }  // namespace
 
-int RunTaskChild(int control_socket) {
+int RunTaskChild(int control_socket, const HostEndpointOptions& collectives) {
   absl::StatusOr<v1::TaskOrder> order = ReadOrder(control_socket);
   absl::Status status = order.status();
   v1::TaskReport report;
   if (order.ok()) {
     std::thread(EndWithSocket, control_socket).detach();
-    status = RunOrder(*order);
+    status = RunOrder(*order, collectives);
     report.set_job_id(order->job_id());
     report.set_generation(order->generation());
     report.set_slot(order->slot());

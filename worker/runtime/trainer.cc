@@ -1,5 +1,6 @@
 #include "worker/runtime/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -31,25 +32,44 @@ bool AllFinite(absl::Span<const float> values) {
   return sum == 0;
 }
 
+// A rank stands for a slot where all are there.
+TrainerOptions Filled(TrainerOptions options, const v1::JobSpec& spec) {
+  if (options.world_size > 0) return options;
+  options.world_size = spec.workers();
+  options.rank = options.slot;
+  return options;
+}
+
+StepShape ShapeOf(const ModelDescription& model, const Sampler* sampler, uint32_t rank) {
+  StepShape shape;
+  shape.units = model.units;
+  shape.has_rows = !model.sparse_tables.empty();
+  if (sampler != nullptr) shape.micro_batches = static_cast<int>(sampler->MicroBatches(rank));
+  return shape;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const v1::JobSpec& spec,
-                                                         const TrainerOptions& options,
+                                                         const TrainerOptions& given,
                                                          const PreparedJob& job, Strategy& strategy,
                                                          CoordinatorClient& coordinator,
                                                          const Clock& clock) {
+  const TrainerOptions options = Filled(given, spec);
   std::unique_ptr<const Sampler> sampler;
   if (job.total_steps > 0) {
     SamplerOptions sampling;
     sampling.seed = spec.seed();
-    sampling.slots = spec.workers();
+    sampling.slots = options.world_size;
+    sampling.workers = spec.workers();
     sampling.batch_size = spec.batch_size();
     sampling.training_examples = job.split.training;
+    sampling.micro_batches = std::max(1u, spec.micro_batches());
     MUSTER_ASSIGN_OR_RETURN(sampler, Sampler::Create(sampling));
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Evaluator> evaluator,
-                          Evaluator::Create(spec.evaluation(), job.split, options.slot,
-                                            spec.workers(), *job.dataset, *job.model));
+                          Evaluator::Create(spec.evaluation(), job.split, options.rank,
+                                            options.world_size, *job.dataset, *job.model));
   return std::unique_ptr<Trainer>(new Trainer(spec, options, job, std::move(sampler),
                                               std::move(evaluator), strategy, coordinator, clock));
 }
@@ -67,19 +87,31 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
       strategy_(strategy),
       coordinator_(coordinator),
       clock_(clock),
-      plan_(TrainingStepPlan(job.model->description().units,
-                             !job.model->description().sparse_tables.empty())),
+      shape_(ShapeOf(job.model->description(), sampler_.get(), options.rank)),
+      plan_(TrainingStepPlan(shape_)),
       micro_batch_(job.model->NewMicroBatch()),
-      reporter_(coordinator) {}
+      reporter_(coordinator, options.reporting) {}
 
 absl::Status Trainer::Run() {
+  const absl::Status status = Train();
+  // Steps that ended well count, whatever came then.
+  reporter_.Finish();
+  return status.ok() ? FromCoordinator(reporter_.status()) : status;
+}
+
+absl::Status Trainer::Train() {
   MUSTER_ASSIGN_OR_RETURN(uint64_t clock, strategy_.Start());
+  StepReport start;
+  start.clock = clock;
+  reporter_.Add(start);
+  // Earlier rounds and what led here belong to no step of this trainer.
+  reported_ = strategy_.counters();
   options_.log(
       absl::StrCat("slot ", options_.slot, " starts at step ", clock, " of ", job_.total_steps));
   std::unique_ptr<Prefetcher> prefetcher;
   if (clock < job_.total_steps) {
     PrefetcherOptions prefetching;
-    prefetching.slot = options_.slot;
+    prefetching.slot = options_.rank;
     prefetching.start_clock = static_cast<int64_t>(clock);
     prefetching.end_clock = static_cast<int64_t>(job_.total_steps);
     prefetcher = std::make_unique<Prefetcher>(*job_.dataset, *sampler_, prefetching);
@@ -87,12 +119,24 @@ absl::Status Trainer::Run() {
   while (true) {
     MUSTER_ASSIGN_OR_RETURN(Next next, Synchronize(clock));
     if (next == Next::kStop || clock >= job_.total_steps) break;
+    MUSTER_RETURN_IF_ERROR(FromCoordinator(CheckRound()));
     MUSTER_RETURN_IF_ERROR(TrainStep(clock, *prefetcher));
     ++clock;
   }
-  reporter_.Finish();
   options_.log(absl::StrCat("slot ", options_.slot, " finished at step ", clock));
-  return reporter_.status();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::FromCoordinator(absl::Status status) {
+  if (!status.ok()) coordinator_status_ = status;
+  return status;
+}
+
+absl::Status Trainer::CheckRound() const {
+  if (options_.round == 0 || reporter_.meet_after_round() < options_.round) return absl::OkStatus();
+  return absl::CancelledError(absl::StrCat("round ", options_.round,
+                                           " is over: the coordinator wants the tasks to meet "
+                                           "again"));
 }
 
 absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
@@ -111,8 +155,8 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
 
 absl::Status Trainer::Checkpoint(uint64_t clock) {
   MUSTER_ASSIGN_OR_RETURN(std::vector<CutPiece> pieces, strategy_.Cut(clock));
-  // One slot speaks for all: each got the same answers.
-  if (options_.slot != 0) return absl::OkStatus();
+  // One speaks for all: each got the same answers.
+  if (options_.rank != 0) return absl::OkStatus();
   v1::CommitCheckpointRequest request;
   request.set_clock(clock);
   for (const CutPiece& piece : pieces) {
@@ -123,34 +167,39 @@ absl::Status Trainer::Checkpoint(uint64_t clock) {
     file->set_checksum(piece.checksum);
   }
   request.set_schema(job_.schema->SerializeAsString());
-  return coordinator_.CommitCheckpoint(std::move(request));
+  return FromCoordinator(coordinator_.CommitCheckpoint(std::move(request)));
 }
 
 absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
   MUSTER_RETURN_IF_ERROR(strategy_.BeginStep(clock));
   v1::ReportEvaluationRequest request;
   MUSTER_RETURN_IF_ERROR(evaluator_->Evaluate(clock, strategy_, request));
-  MUSTER_ASSIGN_OR_RETURN(v1::ReportEvaluationReply reply,
-                          coordinator_.ReportEvaluation(std::move(request)));
-  if (options_.slot == 0) {
+  // So that the result is noted beside the time that training had taken.
+  reporter_.Flush();
+  const absl::StatusOr<v1::ReportEvaluationReply> reply =
+      coordinator_.ReportEvaluation(std::move(request));
+  MUSTER_RETURN_IF_ERROR(FromCoordinator(reply.status()));
+  if (options_.rank == 0) {
     options_.log(absl::StrFormat("step %d: held-out %s %.6g, loss %.6g over %d examples", clock,
-                                 reply.result().metric(), reply.result().value(),
-                                 reply.result().loss(), reply.result().examples()));
+                                 reply->result().metric(), reply->result().value(),
+                                 reply->result().loss(), reply->result().examples()));
   }
-  // What this moved belongs to no training step.
-  const StrategyCounters now = strategy_.counters();
-  reported_.bytes_pushed = now.bytes_pushed;
-  reported_.bytes_pulled = now.bytes_pulled;
-  return reply.stop() ? Next::kStop : Next::kTrain;
+  // What this moved and waited for belongs to no training step.
+  const uint64_t staleness_sum = reported_.staleness_sum;
+  reported_ = strategy_.counters();
+  reported_.staleness_sum = staleness_sum;
+  return reply->stop() ? Next::kStop : Next::kTrain;
 }
 
 absl::Status Trainer::TrainStep(uint64_t clock, Prefetcher& prefetcher) {
   const absl::Duration started = clock_.Monotonic();
+  step_ = StepReport();
+  waited_ = absl::ZeroDuration();
   for (const StepAction& action : plan_) {
     MUSTER_RETURN_IF_ERROR(Execute(action, clock, prefetcher));
   }
   Report(clock + 1, clock_.Monotonic() - started);
-  return reporter_.status();
+  return FromCoordinator(reporter_.status());
 }
 
 absl::Status Trainer::Execute(const StepAction& action, uint64_t clock, Prefetcher& prefetcher) {
@@ -162,8 +211,7 @@ absl::Status Trainer::Execute(const StepAction& action, uint64_t clock, Prefetch
     case StepAction::Kind::kBeginStep:
       return strategy_.BeginStep(clock);
     case StepAction::Kind::kLoad:
-      MUSTER_RETURN_IF_ERROR(prefetcher.Next(static_cast<int64_t>(clock), batch_));
-      return model.Load(batch_, *micro_batch_);
+      return LoadMicroBatch(action, clock, prefetcher);
     case StepAction::Kind::kPrefetchRows:
       return strategy_.Prefetch(*micro_batch_);
     case StepAction::Kind::kLookUpRows:
@@ -175,10 +223,17 @@ absl::Status Trainer::Execute(const StepAction& action, uint64_t clock, Prefetch
       if (!std::isfinite(micro_batch_->loss_sum)) {
         return Diverged(clock, absl::StrCat("loss is ", micro_batch_->loss_sum));
       }
-      return strategy_.BeforeBackward(micro_batch_->examples);
+      step_.loss_sum += micro_batch_->loss_sum;
+      step_.examples += micro_batch_->examples;
+      return strategy_.BeforeBackward(micro_batch_->examples,
+                                      action.micro_batch + 1 == shape_.micro_batches
+                                          ? MicroBatchPlace::kLast
+                                          : MicroBatchPlace::kMoreFollow);
     case StepAction::Kind::kBackward:
       return model.Backward(context, action.unit, strategy_.parameters(), strategy_.gradients(),
                             *micro_batch_);
+    case StepAction::Kind::kGradientReady:
+      return strategy_.GradientReady(action.unit);
     case StepAction::Kind::kSendGradients:
       MUSTER_RETURN_IF_ERROR(CheckGradients(action.unit, clock));
       return strategy_.GradientReady(action.unit);
@@ -189,6 +244,14 @@ absl::Status Trainer::Execute(const StepAction& action, uint64_t clock, Prefetch
       return strategy_.EndStep();
   }
   return absl::InternalError("unknown action");
+}
+
+absl::Status Trainer::LoadMicroBatch(const StepAction& action, uint64_t clock,
+                                     Prefetcher& prefetcher) {
+  const absl::Duration started = clock_.Monotonic();
+  MUSTER_RETURN_IF_ERROR(prefetcher.Next(static_cast<int64_t>(clock), action.micro_batch, batch_));
+  waited_ += clock_.Monotonic() - started;
+  return job_.model->Load(batch_, *micro_batch_);
 }
 
 absl::Status Trainer::CheckGradients(int unit, uint64_t clock) const {
@@ -213,16 +276,22 @@ absl::Status Trainer::CheckRowGradients(uint64_t clock) const {
 
 void Trainer::Report(uint64_t clock, absl::Duration spent) {
   const StrategyCounters now = strategy_.counters();
-  StepReport step;
+  StepReport step = step_;
   step.clock = clock;
-  step.loss_sum = micro_batch_->loss_sum;
-  step.examples = micro_batch_->examples;
   step.steps = 1;
   step.bytes_pushed = now.bytes_pushed - reported_.bytes_pushed;
   step.bytes_pulled = now.bytes_pulled - reported_.bytes_pulled;
+  step.bytes_sent = now.bytes_sent - reported_.bytes_sent;
+  step.bytes_received = now.bytes_received - reported_.bytes_received;
+  step.other_bytes_sent = now.other_bytes_sent - reported_.other_bytes_sent;
+  step.other_bytes_received = now.other_bytes_received - reported_.other_bytes_received;
   step.staleness_sum = now.staleness_sum - reported_.staleness_sum;
   step.staleness_max = now.staleness_max;
   step.training_seconds = absl::ToDoubleSeconds(spent);
+  step.waiting_seconds = absl::ToDoubleSeconds(waited_);
+  step.exposed_communication_seconds = now.exposed_seconds - reported_.exposed_seconds;
+  step.compute_seconds = std::max(
+      0.0, step.training_seconds - step.waiting_seconds - step.exposed_communication_seconds);
   reporter_.Add(step);
   reported_ = now;
 }

@@ -30,6 +30,14 @@ class JobSpec;
 
 struct TrainerOptions {
   uint32_t slot = 0;
+  // How many train together, and this one's place among them; 0: all of the job's slots, each in
+  // its own place.
+  uint32_t world_size = 0;
+  uint32_t rank = 0;
+  // By all-reduce, the meeting that brought them together: training ends where the coordinator
+  // wants them to meet anew. 0: there is none.
+  uint64_t round = 0;
+  ProgressReporterOptions reporting;
   // Clock whose checkpoint this generation was restored from: none is written there again.
   absl::optional<uint64_t> restored_clock;
   // One line for the job's log.
@@ -52,8 +60,13 @@ class Trainer {
 
   // Trains to the end: the last step, or the evaluation that reached the target. OutOfRange: the
   // loss or a gradient became infinite or no number; nothing of that step was closed. Aborted,
-  // NotFound: the task must end. Otherwise errors of the data, the model and the strategy.
+  // NotFound: the task must end. Cancelled: the coordinator wants the tasks to meet anew. Otherwise
+  // errors of the data, the model and the strategy.
   absl::Status Run();
+
+  // What the coordinator said, where that ended Run; otherwise OK. Tells its Aborted and Cancelled
+  // from those of a strategy.
+  const absl::Status& coordinator_status() const { return coordinator_status_; }
 
  private:
   enum class Next { kTrain, kStop };
@@ -62,6 +75,10 @@ class Trainer {
           std::unique_ptr<const Sampler> sampler, std::unique_ptr<Evaluator> evaluator,
           Strategy& strategy, CoordinatorClient& coordinator, const Clock& clock);
 
+  absl::Status Train();
+  // Notes and returns what came from the coordinator.
+  absl::Status FromCoordinator(absl::Status status);
+  absl::Status CheckRound() const;
   // What all slots do together at a clock before they train on.
   absl::StatusOr<Next> Synchronize(uint64_t clock);
   absl::Status Checkpoint(uint64_t clock);
@@ -70,6 +87,7 @@ class Trainer {
   absl::Status Execute(const StepAction& action, uint64_t clock, Prefetcher& prefetcher);
   absl::Status CheckGradients(int unit, uint64_t clock) const;
   absl::Status CheckRowGradients(uint64_t clock) const;
+  absl::Status LoadMicroBatch(const StepAction& action, uint64_t clock, Prefetcher& prefetcher);
   void Report(uint64_t clock, absl::Duration spent);
 
   const TrainerOptions options_;
@@ -82,13 +100,19 @@ class Trainer {
   Strategy& strategy_;
   CoordinatorClient& coordinator_;
   const Clock& clock_;
+  const StepShape shape_;
   const std::vector<StepAction> plan_;
   const std::unique_ptr<MicroBatch> micro_batch_;
   ProgressReporter reporter_;
 
   Batch batch_;
+  // The step under way: sums over its micro-batches.
+  StepReport step_;
+  // Of it, the time that the data took to come.
+  absl::Duration waited_;
   // At the last report.
   StrategyCounters reported_;
+  absl::Status coordinator_status_;
 };
 
 }  // namespace muster

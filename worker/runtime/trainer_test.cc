@@ -50,12 +50,14 @@ class CountingStrategy final : public Strategy {
   CountingStrategy(Strategy& inner, uint64_t start) : inner_(inner), start_(start) {}
 
   absl::StatusOr<uint64_t> Start() override { return start_; }
-  absl::Status BeginStep(uint64_t clock) override { return inner_.BeginStep(clock); }
+  absl::Status BeginStep(uint64_t clock) override { return inner_.BeginStep(clock - start_); }
   absl::Status BeforeForward(int unit) override { return inner_.BeforeForward(unit); }
   absl::Status Prefetch(const MicroBatch& batch) override { return inner_.Prefetch(batch); }
   absl::Status LookUp(MicroBatch& batch) override { return inner_.LookUp(batch); }
-  absl::Status BeforeBackward(uint64_t examples) override {
-    return inner_.BeforeBackward(examples);
+  absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override {
+    micro_batches_.push_back(examples);
+    places_.push_back(place);
+    return inner_.BeforeBackward(examples, place);
   }
   absl::Status GradientReady(int unit) override {
     sent_units_.push_back(unit);
@@ -73,12 +75,17 @@ class CountingStrategy final : public Strategy {
 
   const std::vector<uint64_t>& cuts() const { return cuts_; }
   const std::vector<int>& sent_units() const { return sent_units_; }
+  // Of every micro-batch: its examples and its place.
+  const std::vector<uint64_t>& micro_batches() const { return micro_batches_; }
+  const std::vector<MicroBatchPlace>& places() const { return places_; }
 
  private:
   Strategy& inner_;
   const uint64_t start_;
   std::vector<uint64_t> cuts_;
   std::vector<int> sent_units_;
+  std::vector<uint64_t> micro_batches_;
+  std::vector<MicroBatchPlace> places_;
 };
 
 class TrainerTest : public ::testing::Test {
@@ -92,7 +99,9 @@ class TrainerTest : public ::testing::Test {
     absl::StatusOr<std::unique_ptr<Trainer>> trainer =
         Trainer::Create(spec, options_, *job_, *strategy_, coordinator_, clock_);
     if (!trainer.ok()) return trainer.status();
-    return (*trainer)->Run();
+    const absl::Status status = (*trainer)->Run();
+    coordinator_status_ = (*trainer)->coordinator_status();
+    return status;
   }
 
   std::vector<uint64_t> EvaluatedClocks() const {
@@ -107,6 +116,7 @@ class TrainerTest : public ::testing::Test {
   std::unique_ptr<PreparedJob> job_;
   std::unique_ptr<LocalStrategy> local_;
   std::unique_ptr<CountingStrategy> strategy_;
+  absl::Status coordinator_status_;
 };
 
 TEST_F(TrainerTest, PerceptronLearnsClusters) {
@@ -133,6 +143,9 @@ TEST_F(TrainerTest, ReportsAddUpToTheWholeRun) {
     EXPECT_GT(report.clock(), clock);
     clock = report.clock();
     EXPECT_GE(report.training_seconds(), 0);
+    EXPECT_NEAR(report.compute_seconds() + report.exposed_communication_seconds() +
+                    report.waiting_seconds(),
+                report.training_seconds(), 1e-9);
   }
   EXPECT_EQ(steps, 40);
   EXPECT_EQ(examples, 40 * 32);
@@ -148,6 +161,89 @@ TEST_F(TrainerTest, SendsTheLastUnitsGradientsFirst) {
     expected.push_back(unit);
   }
   EXPECT_EQ(strategy_->sent_units(), expected);
+}
+
+TEST_F(TrainerTest, MicroBatchesMakeUpOneStep) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(5);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  const std::vector<absl::Span<const float>> whole(strategy_->parameters().begin(),
+                                                   strategy_->parameters().end());
+  const std::unique_ptr<LocalStrategy> reference = std::move(local_);
+  double loss = 0;
+  for (const auto& report : coordinator_.progress()) loss += report.loss_sum();
+
+  spec.set_micro_batches(3);
+  const size_t told = coordinator_.progress().size();
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  double loss_in_parts = 0;
+  uint64_t examples = 0;
+  const auto progress = coordinator_.progress();
+  for (size_t i = told; i < progress.size(); ++i) {
+    loss_in_parts += progress[i].loss_sum();
+    examples += progress[i].examples();
+  }
+  EXPECT_EQ(examples, 5 * 32);
+  EXPECT_NEAR(loss_in_parts, loss, 1e-4 * loss);
+  ASSERT_EQ(strategy_->places().size(), 15);
+  for (size_t i = 0; i < 15; i += 3) {
+    EXPECT_EQ(strategy_->micro_batches()[i], 10);
+    EXPECT_EQ(strategy_->micro_batches()[i + 2], 11);
+    EXPECT_EQ(strategy_->places()[i], MicroBatchPlace::kMoreFollow);
+    EXPECT_EQ(strategy_->places()[i + 1], MicroBatchPlace::kMoreFollow);
+    EXPECT_EQ(strategy_->places()[i + 2], MicroBatchPlace::kLast);
+  }
+  for (size_t i = 0; i < whole.size(); ++i) {
+    for (size_t j = 0; j < whole[i].size(); ++j) {
+      ASSERT_NEAR(strategy_->parameters()[i][j], whole[i][j], 1e-5);
+    }
+  }
+}
+
+TEST_F(TrainerTest, ARankOfASmallerWorldTakesMoreMicroBatchesAndItsPlace) {
+  v1::JobSpec spec = MlpSpec();
+  spec.set_workers(2);
+  spec.mutable_stop()->set_steps(2);
+  options_.slot = 1;
+  options_.world_size = 1;
+  options_.rank = 0;
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(strategy_->micro_batches(), ElementsAre(16, 16, 16, 16));
+  EXPECT_EQ(coordinator_.checkpoints().size(), 1);
+  EXPECT_EQ(coordinator_.evaluations().at(0).examples(), 120);
+}
+
+TEST_F(TrainerTest, LeavesItsRoundWhenTheCoordinatorWantsAMeeting) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(1000000);
+  options_.round = 4;
+  v1::ReportProgressReply reply;
+  reply.set_meet_after_round(4);
+  coordinator_.SetProgressReply(reply);
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(coordinator_status_.code(), absl::StatusCode::kCancelled);
+  // What was trained until then is told.
+  EXPECT_GT(coordinator_.progress().back().clock(), 0);
+}
+
+TEST_F(TrainerTest, AMeetingLongPastIsNoReasonToLeave) {
+  options_.round = 5;
+  v1::ReportProgressReply reply;
+  reply.set_meet_after_round(4);
+  coordinator_.SetProgressReply(reply);
+  options_.reporting.interval = absl::Milliseconds(1);
+  EXPECT_EQ(Run(MlpSpec()), absl::OkStatus());
+}
+
+TEST_F(TrainerTest, TellsTheCoordinatorsWordFromTheStrategys) {
+  coordinator_.OnEvaluation(
+      [](const v1::ReportEvaluationRequest&) { return absl::CancelledError("slot 1 was lost"); });
+  EXPECT_EQ(Run(MlpSpec()).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(coordinator_status_.code(), absl::StatusCode::kCancelled);
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_optimizer()->set_learning_rate(1e30f);
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(coordinator_status_, absl::OkStatus());
 }
 
 TEST_F(TrainerTest, ChecksPointsAtIntervalsAndAtTheEnd) {

@@ -22,14 +22,16 @@ class ProcessTask final : public RunningTask {
 
 }  // namespace
 
-TaskStarter ProcessTaskStarter(const std::string& coordinator_address, LogShipper& logs) {
-  return [coordinator_address, &logs](const v1::TaskOrder& order,
-                                      std::function<void(const v1::TaskReport&)> ended)
+TaskStarter ProcessTaskStarter(const std::string& coordinator_address,
+                               std::vector<std::string> arguments, LogShipper& logs) {
+  arguments.insert(arguments.begin(), kTaskFlag);
+  return [coordinator_address, arguments = std::move(arguments), &logs](
+             const v1::TaskOrder& order, std::function<void(const v1::TaskReport&)> ended)
              -> absl::StatusOr<std::unique_ptr<RunningTask>> {
     v1::TaskOrder reachable = order;
     reachable.set_coordinator_address(coordinator_address);
     TaskProcessOptions options;
-    options.arguments = {kTaskFlag};
+    options.arguments = arguments;
     // Matrix products start this many threads; spinning ones would starve the other tasks of the
     // machine.
     options.environment = {

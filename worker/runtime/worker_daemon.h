@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -18,9 +19,11 @@
 
 namespace muster {
 
-// Starts tasks as child processes of this binary; their output goes to `logs`. Tasks reach the
-// coordinator at the address under which their daemon does.
-TaskStarter ProcessTaskStarter(const std::string& coordinator_address, LogShipper& logs);
+// Starts tasks as child processes of this binary, with `arguments` after the one that says what
+// they are; their output goes to `logs`. Tasks reach the coordinator at the address under which
+// their daemon does.
+TaskStarter ProcessTaskStarter(const std::string& coordinator_address,
+                               std::vector<std::string> arguments, LogShipper& logs);
 
 struct WorkerDaemonOptions {
   DaemonIdentity identity;

@@ -12,10 +12,12 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/mutex_tuning.h"
 #include "common/daemon/daemon.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/channel.h"
@@ -24,6 +26,7 @@
 #include "common/rpc/shutdown_signal.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
+#include "worker/collectives/endpoint.h"
 #include "worker/runtime/log_shipper.h"
 #include "worker/runtime/task_child.h"
 #include "worker/runtime/task_process.h"
@@ -36,6 +39,16 @@ constexpr char kProgram[] = "muster-worker";
 // Parts of the 5 seconds that a daemon has to stop.
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
 constexpr absl::Duration kLogTimeout = absl::Seconds(1);
+// Values of --collectives-transport.
+constexpr char kSharedMemory[] = "shared_memory";
+constexpr char kTcp[] = "tcp";
+
+// How this machine's tasks train with one another and with those of other machines.
+struct CollectiveFlags {
+  std::string host;
+  std::string transport = kSharedMemory;
+  bool tls = false;
+};
 
 struct Flags {
   std::string id;
@@ -45,6 +58,7 @@ struct Flags {
   uint64_t memory_bytes = 0;
   std::string address_file;
   bool end_with_parent = false;
+  CollectiveFlags collectives;
 };
 
 void Log(absl::string_view line) { DaemonLog(kProgram, line); }
@@ -52,6 +66,44 @@ void Log(absl::string_view line) { DaemonLog(kProgram, line); }
 int Fail(const absl::Status& status) {
   Log(status.message());
   return EXIT_FAILURE;
+}
+
+// Flags of the daemon, which it hands on to the processes of its tasks.
+void AddCollectiveFlags(CLI::App& app, CollectiveFlags& flags) {
+  app.add_option("--collectives-host", flags.host,
+                 "Name or address of this machine under which tasks on other machines reach those "
+                 "here, to train by all-reduce. Default: that of --listen, or the machine's name "
+                 "where it stands for all addresses.");
+  app.add_option(
+         "--collectives-transport", flags.transport,
+         "What tasks of one machine train with one another by: shared_memory or tcp. Between "
+         "machines it is TCP.")
+      ->check(CLI::IsMember({kSharedMemory, kTcp}))
+      ->capture_default_str();
+  app.add_flag("--collectives-tls", flags.tls,
+               "Encrypt TCP between tasks that train together; all workers of a job alike.");
+}
+
+std::vector<std::string> Arguments(const CollectiveFlags& flags) {
+  std::vector<std::string> arguments = {"--collectives-host=" + flags.host,
+                                        "--collectives-transport=" + flags.transport};
+  if (flags.tls) arguments.push_back("--collectives-tls");
+  return arguments;
+}
+
+HostEndpointOptions EndpointOptions(const CollectiveFlags& flags) {
+  HostEndpointOptions options;
+  options.host = flags.host;
+  options.shared_memory = flags.transport == kSharedMemory;
+  options.tls = flags.tls;
+  return options;
+}
+
+// HOST of HOST:PORT, without the brackets of an IPv6 address.
+std::string HostOf(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  if (host.size() > 2 && host.front() == '[') return host.substr(1, host.size() - 2);
+  return host;
 }
 
 void AddFlags(CLI::App& app, Flags& flags) {
@@ -75,6 +127,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "File to write the address listened on to, for whoever starts the worker.");
   app.add_flag("--end-with-parent", flags.end_with_parent,
                "Stop, as on SIGTERM, when the process that started this one ends in any way.");
+  AddCollectiveFlags(app, flags.collectives);
 }
 
 DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
@@ -122,8 +175,10 @@ int Run(const Flags& flags) {
     refused = true;
     shutdown.Trigger(std::string(status.message()));
   };
-  WorkerDaemon daemon(*cluster, ProcessTaskStarter(flags.coordinator, logs), std::move(options),
-                      clock, waiter);
+  CollectiveFlags collectives = flags.collectives;
+  if (collectives.host.empty()) collectives.host = HostOf(AdvertisedAddress("", listening));
+  WorkerDaemon daemon(*cluster, ProcessTaskStarter(flags.coordinator, Arguments(collectives), logs),
+                      std::move(options), clock, waiter);
 
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
   daemon.Stop(kLeaveTimeout);
@@ -132,14 +187,23 @@ int Run(const Flags& flags) {
   return refused ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+// Not for people: how a daemon starts the process of a task.
+int RunTaskProcess(int argc, char** argv) {
+  CLI::App app("A task of muster-worker.", kProgram);
+  CollectiveFlags flags;
+  AddCollectiveFlags(app, flags);
+  CLI11_PARSE(app, argc, argv);
+  return RunTaskChild(kControlDescriptor, EndpointOptions(flags));
+}
+
 }  // namespace
 }  // namespace muster
 
 int main(int argc, char** argv) {
   muster::KeepMessageMemory();
-  // Not a flag for people: how a daemon starts the process of a task.
-  if (argc == 2 && std::strcmp(argv[1], muster::kTaskFlag) == 0) {
-    return muster::RunTaskChild(muster::kControlDescriptor);
+  muster::SkipDeadlockDetection();
+  if (argc >= 2 && std::strcmp(argv[1], muster::kTaskFlag) == 0) {
+    return muster::RunTaskProcess(argc - 1, argv + 1);
   }
   CLI::App app(
       "Worker of a Muster cluster: offers slots, and runs the tasks of training jobs in them, each "

@@ -35,7 +35,7 @@ v1::TablesSchema Schema() {
 void Step(LocalStrategy& strategy, uint64_t clock, MicroBatch& batch) {
   ASSERT_EQ(strategy.BeginStep(clock), absl::OkStatus());
   ASSERT_EQ(strategy.LookUp(batch), absl::OkStatus());
-  ASSERT_EQ(strategy.BeforeBackward(4), absl::OkStatus());
+  ASSERT_EQ(strategy.BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
   EXPECT_THAT(strategy.gradients()[0], ElementsAre(0, 0));
   strategy.gradients()[0][0] += 8;
   strategy.gradients()[0][1] -= 4;
@@ -63,6 +63,38 @@ TEST(LocalStrategyTest, StepsByTheMeanGradient) {
   ASSERT_EQ(strategy->LookUp(batch), absl::OkStatus());
   EXPECT_THAT(batch.sparse[0].rows, ElementsAre(1.5, 2, 2, 0.5));
   EXPECT_THAT(strategy->Keys(0), ElementsAre(5, 7));
+}
+
+TEST(LocalStrategyTest, MicroBatchesAddUp) {
+  auto strategy = LocalStrategy::Create(Schema()).value();
+  ASSERT_EQ(strategy->BeginStep(0), absl::OkStatus());
+  MicroBatch first = Batch();
+  first.sparse[0].gradients = {4, 0, 0, 8};
+  MicroBatch second;
+  second.sparse.resize(1);
+  second.sparse[0].keys = {5};
+  second.sparse[0].gradients = {0, 4};
+  for (MicroBatch* batch : {&first, &second}) {
+    const bool last = batch == &second;
+    ASSERT_EQ(strategy->LookUp(*batch), absl::OkStatus());
+    ASSERT_EQ(strategy->BeforeBackward(
+                  last ? 3 : 1, last ? MicroBatchPlace::kLast : MicroBatchPlace::kMoreFollow),
+              absl::OkStatus());
+    strategy->gradients()[0][0] += last ? 6 : 2;
+    strategy->gradients()[0][1] -= 2;
+    ASSERT_EQ(strategy->GradientReady(0), absl::OkStatus());
+    ASSERT_EQ(strategy->PushRows(*batch), absl::OkStatus());
+  }
+  ASSERT_EQ(strategy->EndStep(), absl::OkStatus());
+  // As StepsByTheMeanGradient: the same sums over the same four examples.
+  EXPECT_THAT(strategy->parameters()[0], ElementsAre(0, 1.5));
+  ASSERT_EQ(strategy->LookUp(first), absl::OkStatus());
+  EXPECT_THAT(first.sparse[0].rows, ElementsAre(1.5, 2, 2, 0.5));
+}
+
+TEST(LocalStrategyTest, RefusesAClockThatIsNotTheNext) {
+  auto strategy = LocalStrategy::Create(Schema()).value();
+  EXPECT_EQ(strategy->BeginStep(1).code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(LocalStrategyTest, ClipsByTheNormOverEverything) {

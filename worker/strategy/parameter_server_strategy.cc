@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
+#include "worker/strategy/blocked_time.h"
 #include "worker/strategy/global_norm.h"
 
 namespace muster {
@@ -28,6 +29,8 @@ v1::OpenTablesRequest TablesOf(const v1::TaskOrder& order, const v1::TablesSchem
   request.set_start_clock(order.start_clock());
   request.set_checkpoint_root(order.checkpoint_root());
   request.set_expect_state(order.expect_state());
+  request.set_slot(order.slot());
+  request.set_incarnation(order.incarnation());
   return request;
 }
 
@@ -75,6 +78,7 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
     : tables_(std::move(tables)),
       layout_(std::move(layout)),
       options_(options),
+      time_(*dependencies.clock),
       clips_(order.slot() == 0 && schema.clipping().by_global_norm() > 0),
       max_norm_(schema.clipping().by_global_norm()),
       generation_start_(order.start_clock()),
@@ -91,6 +95,12 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
   for (absl::Span<float> span : TensorSpans(layout_, tables_.tensors, arena_.values())) {
     parameters_.push_back(span);
   }
+  for (const SparseTableSpec& table : tables_.sparse) rows_.emplace_back(table.dim);
+}
+
+absl::Status ParameterServerStrategy::Await(const Handle& operation) {
+  const BlockedTime blocked(time_, counters_.exposed_seconds);
+  return router_.Wait(operation);
 }
 
 absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
@@ -104,6 +114,7 @@ absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
 
 absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
   clock_ = clock;
+  first_ = true;
   dense_slowest_ = kNoClock;
   rows_slowest_ = kNoClock;
   for (int unit = 0; unit < units_; ++unit) {
@@ -122,7 +133,7 @@ absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
 absl::Status ParameterServerStrategy::BeforeForward(int unit) {
   if (unit >= units_) return absl::OkStatus();  // A unit without dense tensors.
   for (const DensePull& pull : dense_pulls_[unit]) {
-    MUSTER_RETURN_IF_ERROR(router_.Wait(pull.operation));
+    MUSTER_RETURN_IF_ERROR(Await(pull.operation));
     const ExchangeResult& result = pull.operation->result();
     MUSTER_RETURN_IF_ERROR(CheckLength(
         result.payload, pull.run->elements,
@@ -149,7 +160,10 @@ absl::Status ParameterServerStrategy::Prefetch(const MicroBatch& micro_batch) {
       v1::ExchangeRequest request = At(clock_);
       request.mutable_sparse_pull()->set_table(table + 1);
       request.mutable_sparse_pull()->set_rows(group.positions.size());
-      Handle operation = router_.Send(group.partition, std::move(request), GatherKeys(group, keys),
+      Payload payload = GatherKeys(group, keys);
+      counters_.bytes_pushed += payload.size();
+      counters_.other_bytes_sent += payload.size();
+      Handle operation = router_.Send(group.partition, std::move(request), std::move(payload),
                                       ShardRouter::Order::kFree);
       rows_pulls_[table].push_back({std::move(group), std::move(operation)});
     }
@@ -158,13 +172,12 @@ absl::Status ParameterServerStrategy::Prefetch(const MicroBatch& micro_batch) {
 }
 
 absl::Status ParameterServerStrategy::LookUp(MicroBatch& micro_batch) {
-  rows_slowest_ = kNoClock;
   for (size_t table = 0; table < tables_.sparse.size(); ++table) {
     const uint32_t dim = tables_.sparse[table].dim;
     SparseRows& rows = micro_batch.sparse[table];
     rows.rows.resize(rows.keys.size() * dim);
     for (const RowsPull& pull : rows_pulls_[table]) {
-      MUSTER_RETURN_IF_ERROR(router_.Wait(pull.operation));
+      MUSTER_RETURN_IF_ERROR(Await(pull.operation));
       const ExchangeResult& result = pull.operation->result();
       MUSTER_RETURN_IF_ERROR(CheckLength(
           result.payload, pull.group.positions.size() * dim,
@@ -172,19 +185,30 @@ absl::Status ParameterServerStrategy::LookUp(MicroBatch& micro_batch) {
       ScatterRows(pull.group, result.payload, dim, absl::MakeSpan(rows.rows));
       rows_slowest_ = std::min<uint64_t>(rows_slowest_, result.reply->slowest_clock());
       counters_.bytes_pulled += result.payload.size();
+      counters_.other_bytes_received += result.payload.size();
     }
     rows_pulls_[table].clear();
   }
   return absl::OkStatus();
 }
 
-absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples) {
-  examples_ = examples;
-  for (std::vector<uint32_t>& counts : chunks_) std::fill(counts.begin(), counts.end(), 0);
-  gradient_arena_ = gradient_pool_.Acquire();
-  absl::Span<float> values = gradient_arena_->values();
-  std::fill(values.begin(), values.end(), 0.0f);
-  gradients_ = TensorSpans(layout_, tables_.tensors, values);
+absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, MicroBatchPlace place) {
+  if (first_) {
+    first_ = false;
+    examples_ = 0;
+    for (RowSum& rows : rows_) rows.Clear();
+    for (std::vector<uint32_t>& counts : chunks_) std::fill(counts.begin(), counts.end(), 0);
+    {
+      const BlockedTime blocked(time_, counters_.exposed_seconds);
+      gradient_arena_ = gradient_pool_.Acquire();
+    }
+    absl::Span<float> values = gradient_arena_->values();
+    std::fill(values.begin(), values.end(), 0.0f);
+    gradients_ = TensorSpans(layout_, tables_.tensors, values);
+  }
+  examples_ += examples;
+  place_ = place;
+  if (place == MicroBatchPlace::kMoreFollow) return absl::OkStatus();
 
   const uint64_t slowest = std::min(dense_slowest_, rows_slowest_);
   const uint64_t staleness = slowest < clock_ ? clock_ - slowest : 0;
@@ -194,7 +218,7 @@ absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples) {
 }
 
 absl::Status ParameterServerStrategy::GradientReady(int unit) {
-  if (unit >= units_) return absl::OkStatus();
+  if (place_ == MicroBatchPlace::kMoreFollow || unit >= units_) return absl::OkStatus();
   for (const DenseRun& run : runs_[unit]) {
     v1::ExchangeRequest request = At(clock_);
     request.mutable_dense_push()->set_first_block(run.first_block);
@@ -210,22 +234,32 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
 absl::Status ParameterServerStrategy::PushRows(const MicroBatch& micro_batch) {
   for (size_t table = 0; table < tables_.sparse.size(); ++table) {
     const SparseRows& rows = micro_batch.sparse[table];
-    for (const RowGroup& group :
-         GroupRows(rows.keys, layout_.partitions(), RowsPerMessage(table))) {
-      v1::ExchangeRequest request = At(clock_);
-      v1::SparsePush* push = request.mutable_sparse_push();
-      push->set_table(table + 1);
-      push->set_chunk(group.chunk);
-      push->set_rows(group.positions.size());
-      push->set_examples(examples_);
-      Payload payload = GatherRows(group, rows.keys, rows.gradients, tables_.sparse[table].dim);
-      counters_.bytes_pushed += payload.size();
-      router_.Send(group.partition, std::move(request), std::move(payload),
-                   ShardRouter::Order::kLane);
-      ++chunks_[group.partition][table];
-    }
+    RowSum& sum = rows_[table];
+    const bool alone = place_ == MicroBatchPlace::kLast && sum.keys().empty();
+    if (!alone) sum.Add(rows.keys, rows.gradients);
+    if (place_ == MicroBatchPlace::kMoreFollow) continue;
+    // The rows of a step's only micro-batch need no sum.
+    PushTable(table, alone ? rows.keys : sum.keys(), alone ? rows.gradients : sum.sums());
   }
   return absl::OkStatus();
+}
+
+void ParameterServerStrategy::PushTable(size_t table, absl::Span<const uint64_t> keys,
+                                        absl::Span<const float> gradients) {
+  for (const RowGroup& group : GroupRows(keys, layout_.partitions(), RowsPerMessage(table))) {
+    v1::ExchangeRequest request = At(clock_);
+    v1::SparsePush* push = request.mutable_sparse_push();
+    push->set_table(table + 1);
+    push->set_chunk(group.chunk);
+    push->set_rows(group.positions.size());
+    push->set_examples(examples_);
+    Payload payload = GatherRows(group, keys, gradients, tables_.sparse[table].dim);
+    counters_.bytes_pushed += payload.size();
+    counters_.other_bytes_sent += payload.size();
+    router_.Send(group.partition, std::move(request), std::move(payload),
+                 ShardRouter::Order::kLane);
+    ++chunks_[group.partition][table];
+  }
 }
 
 absl::Status ParameterServerStrategy::EndStep() {
@@ -239,7 +273,11 @@ absl::Status ParameterServerStrategy::EndStep() {
   }
   // The transport may go on holding the arena for a while; the next step takes another.
   gradient_arena_.reset();
-  MUSTER_RETURN_IF_ERROR(router_.WaitForLanes());
+  first_ = true;
+  {
+    const BlockedTime blocked(time_, counters_.exposed_seconds);
+    MUSTER_RETURN_IF_ERROR(router_.WaitForLanes());
+  }
   router_.set_closed(clock_ + 1);
   return clips_ ? ExchangeNorms(clock_) : absl::OkStatus();
 }
@@ -259,15 +297,18 @@ absl::Status ParameterServerStrategy::ExchangeNorms(uint64_t clock) {
   send_all(nullptr);
   std::vector<std::vector<double>> norms;
   for (const Handle& operation : operations) {
-    MUSTER_RETURN_IF_ERROR(router_.Wait(operation));
+    MUSTER_RETURN_IF_ERROR(Await(operation));
     const Payload& payload = operation->result().payload;
     std::vector<double>& values = norms.emplace_back(payload.size() / sizeof(double));
     if (payload.size() % sizeof(double) == 0) payload.CopyTo(values.data());
   }
   MUSTER_ASSIGN_OR_RETURN(double scale,
-                          ClippingScale(layout_, tables_.sparse.size(), norms, max_norm_));
+                          options_.clipping_scale != nullptr
+                              ? options_.clipping_scale(norms)
+                              : ClippingScale(layout_, tables_.sparse.size(), norms, max_norm_));
+  last_clipping_scale_ = scale;
   send_all(&scale);
-  for (const Handle& operation : operations) MUSTER_RETURN_IF_ERROR(router_.Wait(operation));
+  for (const Handle& operation : operations) MUSTER_RETURN_IF_ERROR(Await(operation));
   return absl::OkStatus();
 }
 

@@ -2,13 +2,16 @@
 #define MUSTER_WORKER_STRATEGY_PARAMETER_SERVER_STRATEGY_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/clock.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
+#include "common/tables/row_sum.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/dense_runs.h"
 #include "worker/strategy/row_groups.h"
@@ -27,15 +30,15 @@ class TaskOrder;
 //
 //   BeginStep(c)      sends all dense pulls, first unit first
 //   BeforeForward(u)  waits for unit u's and copies them into the parameter arena
-//   GradientReady(u)  sends unit u's pushes: slices of the gradient arena, which is not written
-//   again before the
-//                     transport let go of it (the next step takes another one)
+//   GradientReady(u)  in the last micro-batch, sends unit u's pushes: slices of the gradient arena,
+//                     which is not written again before the transport let go of it (the next step
+//                     takes another one)
 //   EndStep           sends a close to every partition, waits until all is acknowledged; where the
-//   job clips by global
-//                     norm, slot 0 then combines the partitions' norms and hands out the scale
+//                     job clips by global norm, slot 0 then combines the partitions' norms and
+//                     hands out the scale
 //
 // Messages carry 1 to 4 MiB. BSP, SSP and ASP are all the same here: servers answer a pull when its
-// clock is reached.
+// clock is reached. A schema without dense tensors makes it the sparse half of a hybrid job.
 class ParameterServerStrategy final : public Strategy {
  public:
   struct Options {
@@ -44,6 +47,11 @@ class ParameterServerStrategy final : public Strategy {
     uint64_t max_message_bytes = 4 << 20;
     // Gradient arenas: one being written, the others still being sent.
     int gradient_arenas = 3;
+    // Slot 0's way from the squared norms that partitions report to the factor by which all
+    // gradients are scaled; null takes ClippingScale over these tables. For those who hold more
+    // parameters than the servers do.
+    std::function<absl::StatusOr<double>(absl::Span<const std::vector<double>> partition_norms)>
+        clipping_scale;
   };
 
   // `schema` is the job's, as every slot makes it from the same specification and data.
@@ -58,7 +66,7 @@ class ParameterServerStrategy final : public Strategy {
   absl::Status BeforeForward(int unit) override;
   absl::Status Prefetch(const MicroBatch& micro_batch) override;
   absl::Status LookUp(MicroBatch& micro_batch) override;
-  absl::Status BeforeBackward(uint64_t examples) override;
+  absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override;
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(const MicroBatch& micro_batch) override;
   absl::Status EndStep() override;
@@ -66,6 +74,10 @@ class ParameterServerStrategy final : public Strategy {
   ParameterSpans parameters() const override { return parameters_; }
   GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override { return counters_; }
+
+  // The scale that slot 0 handed out at the end of the last step; 1 on other slots, and where the
+  // job does not clip by global norm.
+  double last_clipping_scale() const { return last_clipping_scale_; }
 
  private:
   using Handle = ShardRouter::Handle;
@@ -86,11 +98,15 @@ class ParameterServerStrategy final : public Strategy {
 
   // Slot 0: combines the norms of `clock` and has the optimizers run.
   absl::Status ExchangeNorms(uint64_t clock);
+  // Waits for an answer, and counts the time.
+  absl::Status Await(const Handle& operation);
   int64_t RowsPerMessage(size_t table) const;
+  void PushTable(size_t table, absl::Span<const uint64_t> keys, absl::Span<const float> gradients);
 
   const Tables tables_;
   const DenseLayout layout_;
   const Options options_;
+  const Clock& time_;
   // Whether this slot does the global-norm clipping of the job, and to what.
   const bool clips_;
   const double max_norm_;
@@ -106,16 +122,23 @@ class ParameterServerStrategy final : public Strategy {
   std::vector<absl::Span<float>> gradients_;
 
   uint64_t clock_ = 0;
+  // Of the step's micro-batches so far.
   uint64_t examples_ = 0;
+  // Whether the step's first micro-batch is still to come, and the present one's place.
+  bool first_ = true;
+  MicroBatchPlace place_ = MicroBatchPlace::kLast;
+  // Gradients of rows of micro-batches before the last, by sparse table.
+  std::vector<RowSum> rows_;
   // By unit.
   std::vector<std::vector<DensePull>> dense_pulls_;
   // By sparse table.
   std::vector<std::vector<RowsPull>> rows_pulls_;
   // Messages sent this clock, by [partition][sparse table].
   std::vector<std::vector<uint32_t>> chunks_;
-  // Slowest slot's clock, as the answers to this clock's dense pulls and to the last look-up said.
+  // Slowest slot's clock, as the answers to this step's dense pulls and look-ups said.
   uint64_t dense_slowest_ = 0;
   uint64_t rows_slowest_ = 0;
+  double last_clipping_scale_ = 1;
   StrategyCounters counters_;
 
   // Last: its destruction ends all use of the arenas by operations under way.

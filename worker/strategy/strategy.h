@@ -13,13 +13,28 @@ namespace muster {
 
 // What a strategy moved and saw since it was created.
 struct StrategyCounters {
+  // Payload sent to servers (gradients, and keys of rows to pull) and received from them.
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;
   // Per training step: the most clocks of any other slot that the parameters it read could lack;
   // summed over the steps, and the largest.
   uint64_t staleness_sum = 0;
   uint64_t staleness_max = 0;
+  // Payload of collective calls: of the dense gradients' buckets (2(W-1)/W of their bytes, each
+  // way, summed over the ranks), and of all else that a step exchanges (example counts; keys and
+  // gradients of rows). What joining and cuts move is in neither. Without collective calls,
+  // other_bytes_* are the part of bytes_pushed and bytes_pulled that is not dense.
+  uint64_t bytes_sent = 0;
+  uint64_t bytes_received = 0;
+  uint64_t other_bytes_sent = 0;
+  uint64_t other_bytes_received = 0;
+  // Time that hooks of training steps and look-ups were blocked on the data plane, be it for bytes
+  // under way or for slower workers. The rest of a hook's time is this process's own work.
+  double exposed_seconds = 0;
 };
+
+// Whether a micro-batch is the last of its step on this slot.
+enum class MicroBatchPlace { kMoreFollow, kLast };
 
 // One partition's file of a cut.
 struct CutPiece {
@@ -32,9 +47,13 @@ struct CutPiece {
 // How gradients become new parameters. The trainer calls the hooks around the layer units of one
 // step at a time:
 //
-//   BeginStep(c); Prefetch; LookUp; BeforeForward(u) for u = 0, 1, …;
-//   BeforeBackward(examples); GradientReady(u) for u = U-1, …, 0; PushRows; EndStep
+//   BeginStep(c)
+//   once per micro-batch, one or more:
+//     Prefetch; LookUp; BeforeForward(u) for u = 0, 1, …;
+//     BeforeBackward(examples, place); GradientReady(u) for u = U-1, …, 0; PushRows
+//   EndStep
 //
+// The gradients of a step's micro-batches add up here; nothing of them leaves before the last.
 // Between BeginStep and BeforeBackward any number of forward-only passes may read parameters and
 // rows (evaluation). Every hook may block until the data plane answered, and returns:
 //   Aborted       another incarnation or generation took over: the task must end;
@@ -63,14 +82,16 @@ class Strategy {
   // for.
   virtual absl::Status LookUp(MicroBatch& micro_batch) = 0;
 
-  // Makes zeroed gradients ready for a step over `examples` examples (of this slot); gradients()
-  // changes.
-  virtual absl::Status BeforeBackward(uint64_t examples) = 0;
+  // A micro-batch of `examples` examples comes next. The first after BeginStep makes zeroed
+  // gradients ready (gradients() changes); those after it leave them as they are, to be added to.
+  virtual absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) = 0;
 
-  // The unit's gradients are complete and are not written any more: starts to send them.
+  // The micro-batch has added its part to the unit's gradients. In the last one they are complete
+  // and are not written any more: starts to send them.
   virtual absl::Status GradientReady(int unit) = 0;
 
-  // Sends the sparse gradients, whose keys are distinct.
+  // Takes the micro-batch's sparse gradients, whose keys are distinct; after the last one starts to
+  // send the step's.
   virtual absl::Status PushRows(const MicroBatch& micro_batch) = 0;
 
   // Ends this slot's contribution at the clock. Returns when all of it is acknowledged.
@@ -82,7 +103,8 @@ class Strategy {
 
   // By tensor index of the model's description. Parameters are readable after BeforeForward of
   // their unit and until the next BeginStep; their spans never change. Gradients are writable
-  // between BeforeBackward and GradientReady.
+  // between BeforeBackward and GradientReady of the same micro-batch; between the last
+  // GradientReady and EndStep they hold nothing in particular.
   virtual ParameterSpans parameters() const = 0;
   virtual GradientSpans gradients() const = 0;
 

@@ -1,5 +1,6 @@
 #include "worker/strategy/tables_schema.h"
 
+#include "common/optim/schedule.h"
 #include "common/partition/schema.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -20,6 +21,8 @@ v1::TablesSchema MakeTablesSchema(const ModelDescription& model, const v1::JobSp
   schema.set_partitions(update.partitions() == 0 ? kDefaultPartitions : update.partitions());
   schema.set_block_bytes(update.block_bytes() == 0 ? kDefaultBlockBytes : update.block_bytes());
   *schema.mutable_optimizer() = spec.optimizer();
+  schema.mutable_optimizer()->set_learning_rate(
+      ScaledLearningRate(spec.schedule(), spec.optimizer().learning_rate(), spec.batch_size()));
   *schema.mutable_schedule() = spec.schedule();
   *schema.mutable_clipping() = spec.clipping();
   schema.set_seed(spec.seed());

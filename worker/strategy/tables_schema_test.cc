@@ -55,5 +55,14 @@ TEST(TablesSchemaTest, DefaultsAreThoseOfTheSpecification) {
   EXPECT_EQ(schema.block_bytes(), 1 << 20);
 }
 
+TEST(TablesSchemaTest, TheLearningRateFollowsTheBatch) {
+  v1::JobSpec spec = Spec();
+  spec.set_batch_size(256);
+  EXPECT_EQ(MakeTablesSchema(Description(), spec, 1).optimizer().learning_rate(), 0.5);
+  spec.mutable_schedule()->set_scaling("linear");
+  spec.mutable_schedule()->set_base_batch_size(64);
+  EXPECT_EQ(MakeTablesSchema(Description(), spec, 1).optimizer().learning_rate(), 2);
+}
+
 }  // namespace
 }  // namespace muster

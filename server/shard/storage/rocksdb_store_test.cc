@@ -88,6 +88,9 @@ TEST_F(RocksDbStoreTest, KeepsItsDataAndIdentity) {
 }
 
 TEST_F(RocksDbStoreTest, ASyncedBatchSurvivesKilling) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer cannot follow the fork of a process that has had threads";
+#endif
   const pid_t child = ::fork();
   if (child == 0) {
     const auto store = Create("server-1");

@@ -1,0 +1,17 @@
+#ifndef MUSTER_CLIENT_COMMANDS_COMPARISON_OUTPUT_H_
+#define MUSTER_CLIENT_COMMANDS_COMPARISON_OUTPUT_H_
+
+#include "absl/status/statusor.h"
+#include "client/compare/run_comparison.h"
+#include "client/session.h"
+
+namespace muster {
+
+// Runs a comparison and prints what goes on and its table (with --output json, one object per road
+// instead, and nothing else).
+absl::StatusOr<Comparison> CompareAndPrint(const Session& session, const v1::JobSpec& job,
+                                           ComparisonOptions options);
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_COMMANDS_COMPARISON_OUTPUT_H_

@@ -1,0 +1,129 @@
+#include "client/compare/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/format.h"
+
+namespace muster {
+namespace {
+
+std::string Milliseconds(double seconds) { return absl::StrFormat("%.3f ms", seconds * 1e3); }
+std::string Seconds(double seconds) { return absl::StrFormat("%.1f s", seconds); }
+std::string Whole(double value) { return FormatNumber(std::round(value)); }
+
+// The median, and how far the repeats went where that shows.
+std::string Show(const Spread& spread, const std::function<std::string(double)>& format) {
+  const std::string median = format(spread.median);
+  const std::string low = format(spread.min), high = format(spread.max);
+  if (low == high) return median;
+  return absl::StrCat(median, " (", low, " to ", high, ")");
+}
+
+std::string ShowServers(const MeasuredRun& run) {
+  if (run.predicted.server_sent.empty()) return "-";
+  std::string text;
+  for (const auto& [server, bytes] : run.predicted.server_sent) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", server, " ", FormatNumber(bytes), " B");
+  }
+  return text;
+}
+
+}  // namespace
+
+Spread SpreadOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  const double median =
+      values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  return {.median = median, .min = values.front(), .max = values.back()};
+}
+
+Spread RoadResult::Of(double MeasuredRun::*figure) const {
+  std::vector<double> values;
+  for (const MeasuredRun& run : runs) values.push_back(run.*figure);
+  return SpreadOf(std::move(values));
+}
+
+Spread RoadResult::LastLoss() const {
+  std::vector<double> values;
+  for (const MeasuredRun& run : runs)
+    values.push_back(run.curve.empty() ? 0 : run.curve.back().loss);
+  return SpreadOf(std::move(values));
+}
+
+Spread RoadResult::LastMetric() const {
+  std::vector<double> values;
+  for (const MeasuredRun& run : runs) {
+    values.push_back(run.curve.empty() ? 0 : run.curve.back().metric);
+  }
+  return SpreadOf(std::move(values));
+}
+
+std::vector<int> OrderOfRoads(int roads, int repeat) {
+  std::vector<int> order(roads);
+  std::iota(order.begin(), order.end(), 0);
+  if (repeat % 2 == 1) std::reverse(order.begin(), order.end());
+  return order;
+}
+
+std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparison) {
+  std::vector<std::vector<std::string>> rows = {{""}};
+  for (const RoadResult& road : comparison.roads) rows[0].push_back(road.road);
+  const auto add = [&](const std::string& name,
+                       const std::function<std::string(const RoadResult&)>& cell) {
+    rows.push_back({name});
+    for (const RoadResult& road : comparison.roads) rows.back().push_back(cell(road));
+  };
+  const auto add_figure = [&](const std::string& name, double MeasuredRun::*figure,
+                              const std::function<std::string(double)>& format) {
+    add(name, [&](const RoadResult& road) { return Show(road.Of(figure), format); });
+  };
+  const auto loss = [](double value) { return absl::StrFormat("%.4f", value); };
+  add("held-out loss", [&](const RoadResult& road) { return Show(road.LastLoss(), loss); });
+  const std::string metric = comparison.roads.empty() ? "" : comparison.roads[0].runs[0].metric;
+  if (!metric.empty() && metric != "loss") {
+    add(absl::StrCat("held-out ", metric),
+        [&](const RoadResult& road) { return Show(road.LastMetric(), loss); });
+  }
+  add("steps", [](const RoadResult& road) { return Whole(road.runs[0].steps); });
+  add_figure("seconds", &MeasuredRun::training_seconds, Seconds);
+  add_figure("mean staleness", &MeasuredRun::mean_staleness,
+             [](double value) { return absl::StrFormat("%.2f", value); });
+  add_figure("largest staleness", &MeasuredRun::max_staleness, Whole);
+  add_figure("steps/s", &MeasuredRun::steps_per_second, Whole);
+  add_figure("examples/s", &MeasuredRun::examples_per_second, Whole);
+  add_figure("step: compute", &MeasuredRun::compute_seconds, Milliseconds);
+  add_figure("step: exposed communication", &MeasuredRun::communication_seconds, Milliseconds);
+  add_figure("step: waiting", &MeasuredRun::waiting_seconds, Milliseconds);
+  const auto bytes = [](double value) { return absl::StrCat(FormatNumber(value), " B"); };
+  add_figure("a worker sends per step", &MeasuredRun::worker_sent, bytes);
+  add_figure("  of it dense gradients", &MeasuredRun::dense_sent, bytes);
+  add("  predicted",
+      [&](const RoadResult& road) { return bytes(road.runs[0].predicted.worker_sent); });
+  add_figure("a worker receives per step", &MeasuredRun::worker_received, bytes);
+  add_figure("  of it dense parameters", &MeasuredRun::dense_received, bytes);
+  add("  predicted",
+      [&](const RoadResult& road) { return bytes(road.runs[0].predicted.worker_received); });
+  add("servers send per step, dense, predicted",
+      [](const RoadResult& road) { return ShowServers(road.runs[0]); });
+  add_figure("CPU time of the workers", &MeasuredRun::worker_cpu_seconds, Seconds);
+  add_figure("CPU time of the servers", &MeasuredRun::server_cpu_seconds, Seconds);
+  add("largest worker's peak memory", [](const RoadResult& road) {
+    uint64_t peak = 0;
+    for (const MeasuredRun& run : road.runs) peak = std::max(peak, run.worker_peak_bytes);
+    return FormatBytes(static_cast<double>(peak));
+  });
+  add("the servers' peak memory", [](const RoadResult& road) {
+    uint64_t peak = 0;
+    for (const MeasuredRun& run : road.runs) peak = std::max(peak, run.server_peak_bytes);
+    return peak == 0 ? std::string("-") : FormatBytes(static_cast<double>(peak));
+  });
+  return rows;
+}
+
+}  // namespace muster

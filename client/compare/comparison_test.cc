@@ -1,0 +1,130 @@
+#include "client/compare/comparison.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "proto/job.pb.h"
+#include "proto/status.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(ComparisonTest, SpreadIsMedianAndEnds) {
+  const Spread odd = SpreadOf({3, 1, 2});
+  EXPECT_EQ(odd.median, 2);
+  EXPECT_EQ(odd.min, 1);
+  EXPECT_EQ(odd.max, 3);
+  EXPECT_EQ(SpreadOf({4, 1, 2, 3}).median, 2.5);
+}
+
+TEST(ComparisonTest, OrderAlternates) {
+  EXPECT_THAT(OrderOfRoads(3, 0), ElementsAre(0, 1, 2));
+  EXPECT_THAT(OrderOfRoads(3, 1), ElementsAre(2, 1, 0));
+  EXPECT_THAT(OrderOfRoads(3, 2), ElementsAre(0, 1, 2));
+}
+
+// Two workers, of which the sums of `steps` steps each are: 10 ms a step.
+v1::JobStatus Status(uint64_t steps) {
+  v1::JobStatus status;
+  status.mutable_spec()->set_batch_size(100);
+  status.mutable_progress()->set_step(steps);
+  for (int slot = 0; slot < 2; ++slot) {
+    v1::TaskStatus& task = *status.add_tasks();
+    task.set_steps(steps);
+    task.set_training_seconds(0.010 * steps);
+    task.set_compute_seconds(0.007 * steps);
+    task.set_exposed_communication_seconds(0.002 * steps);
+    task.set_waiting_seconds(0.001 * steps);
+    task.set_bytes_pushed(1000 * steps);
+    task.set_bytes_pulled(2000 * steps);
+    task.set_other_bytes_sent(100 * steps);
+    task.set_other_bytes_received(300 * steps);
+    task.set_process_cpu_seconds(1.5);
+    task.set_process_peak_bytes(1000 + slot);
+  }
+  return status;
+}
+
+TEST(ComparisonTest, FiguresLeaveTheWarmUpOut) {
+  v1::JobStatus warm = Status(10);
+  // Slow at first.
+  for (v1::TaskStatus& task : *warm.mutable_tasks()) task.set_training_seconds(5);
+  v1::JobStatus end = Status(110);
+  for (v1::TaskStatus& task : *end.mutable_tasks()) task.set_training_seconds(6);
+  v1::EvaluationResult& evaluation = *end.add_evaluations();
+  evaluation.set_clock(110);
+  evaluation.set_metric("accuracy");
+  evaluation.set_value(0.9);
+  evaluation.set_loss(0.3);
+  evaluation.set_training_seconds(6);
+
+  const MeasuredRun run = Figures(warm, end);
+  EXPECT_EQ(run.steps, 110u);
+  EXPECT_EQ(run.warmup_steps, 10u);
+  EXPECT_NEAR(run.steps_per_second, 100, 1e-9);
+  EXPECT_NEAR(run.examples_per_second, 10000, 1e-6);
+  EXPECT_NEAR(run.compute_seconds, 0.007, 1e-12);
+  EXPECT_NEAR(run.communication_seconds, 0.002, 1e-12);
+  EXPECT_NEAR(run.waiting_seconds, 0.001, 1e-12);
+  EXPECT_NEAR(run.worker_sent, 1000, 1e-9);
+  EXPECT_NEAR(run.worker_received, 2000, 1e-9);
+  EXPECT_NEAR(run.dense_sent, 900, 1e-9);
+  EXPECT_NEAR(run.dense_received, 1700, 1e-9);
+  EXPECT_EQ(run.worker_cpu_seconds, 3);
+  EXPECT_EQ(run.worker_peak_bytes, 1001u);
+  ASSERT_EQ(run.curve.size(), 1u);
+  EXPECT_EQ(run.curve[0].examples, 11000u);
+  EXPECT_EQ(run.curve[0].seconds, 6);
+  EXPECT_EQ(run.metric, "accuracy");
+}
+
+TEST(ComparisonTest, AWarmUpThatLeavesTooLittleIsNotUsed) {
+  const MeasuredRun run = Figures(Status(60), Status(100));
+  EXPECT_EQ(run.warmup_steps, 0u);
+  EXPECT_NEAR(run.worker_sent, 1000, 1e-9);
+}
+
+TEST(ComparisonTest, WithoutWarmUpTheWholeRunCounts) {
+  const MeasuredRun run = Figures(v1::JobStatus(), Status(100));
+  EXPECT_NEAR(run.steps_per_second, 100, 1e-9);
+  EXPECT_EQ(run.warmup_steps, 0u);
+}
+
+TEST(ComparisonTest, TheTableHasAColumnPerRoadAndShowsTheSpread) {
+  Comparison comparison;
+  for (const char* road : {"BSP", "all-reduce"}) {
+    RoadResult result{.road = road};
+    for (double speed : {100.0, 120.0, 110.0}) {
+      MeasuredRun run;
+      run.road = road;
+      run.metric = "accuracy";
+      run.curve.push_back({.loss = 0.5, .metric = 0.9});
+      run.steps_per_second = speed;
+      run.predicted.worker_sent = 4040;
+      if (result.road == "BSP") run.predicted.server_sent = {{"s0", 8080}};
+      result.runs.push_back(run);
+    }
+    comparison.roads.push_back(result);
+  }
+  const auto table = ComparisonTable(comparison);
+  EXPECT_THAT(table[0], ElementsAre("", "BSP", "all-reduce"));
+  EXPECT_THAT(table[1], ElementsAre("held-out loss", "0.5000", "0.5000"));
+  EXPECT_THAT(table[2], ElementsAre("held-out accuracy", "0.9000", "0.9000"));
+  EXPECT_THAT(table, Contains(ElementsAre("steps/s", "110 (100 to 120)", "110 (100 to 120)")));
+  bool servers = false;
+  for (const auto& row : table) {
+    ASSERT_EQ(row.size(), 3u) << row[0];
+    if (row[0] != "servers send per step, dense, predicted") continue;
+    servers = true;
+    EXPECT_THAT(row[1], HasSubstr("s0 8,080 B"));
+    EXPECT_EQ(row[2], "-");
+  }
+  EXPECT_TRUE(servers);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,32 @@
+#ifndef MUSTER_CLIENT_COMPARE_PROCESS_USAGE_H_
+#define MUSTER_CLIENT_COMPARE_PROCESS_USAGE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+// What a process has used since it started.
+struct ProcessUsage {
+  pid_t pid = 0;
+  double cpu_seconds = 0;
+  // The most memory it ever held.
+  uint64_t peak_bytes = 0;
+};
+
+// The living children of `parent` whose program has that file name, in order of pid.
+std::vector<ProcessUsage> UsageOfChildren(pid_t parent, const std::string& program);
+
+// Processors that this process, and those it starts, may use.
+int AvailableProcessors();
+
+// Keeps this process, and those it starts from now on, to the first `count` of the processors it
+// may use. False: there are fewer, or the system refused.
+bool LimitProcessors(int count);
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_COMPARE_PROCESS_USAGE_H_

@@ -1,0 +1,55 @@
+#include "client/compare/roads.h"
+
+#include "absl/strings/str_cat.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+
+ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
+  ComparableRoads result;
+  result.roads.push_back({Road::Kind::kBsp, "BSP"});
+  const std::string ssp = absl::StrCat("SSP ", staleness_bound);
+  std::string why;
+  if (job.update().deterministic()) why = "update.deterministic needs every step to wait for all";
+  if (job.clipping().by_global_norm() > 0) {
+    why = "clipping.by_global_norm needs the gradients of all workers at once";
+  }
+  if (why.empty()) {
+    result.roads.push_back({Road::Kind::kSsp, ssp});
+    result.roads.push_back({Road::Kind::kAsp, "ASP"});
+  } else {
+    result.left_out.push_back(absl::StrCat(ssp, " and ASP: ", why));
+  }
+  result.roads.push_back({Road::Kind::kAllReduce, "all-reduce"});
+  return result;
+}
+
+v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound) {
+  v1::JobSpec spec = job;
+  spec.set_name(absl::StrCat(job.name(), " (", road.name, ")"));
+  v1::UpdateSpec& update = *spec.mutable_update();
+  const bool all_reduce = road.kind == Road::Kind::kAllReduce;
+  // A job of the other road may ask for what this one does not know.
+  update.clear_wire();
+  update.clear_first_bucket_bytes();
+  update.clear_bucket_bytes();
+  if (all_reduce) {
+    update.set_wire(job.update().wire());
+    update.set_first_bucket_bytes(job.update().first_bucket_bytes());
+    update.set_bucket_bytes(job.update().bucket_bytes());
+    spec.clear_servers();
+  } else {
+    spec.clear_min_workers();
+  }
+  const v1::UpdateSpec::Road value =
+      all_reduce ? v1::UpdateSpec::ALL_REDUCE : v1::UpdateSpec::PARAMETER_SERVER;
+  update.set_dense(value);
+  update.set_sparse(value);
+  update.set_staleness_bound(road.kind == Road::Kind::kSsp ? staleness_bound : 0);
+  update.set_unlimited_staleness(road.kind == Road::Kind::kAsp);
+  // What is written between steps would be measured too.
+  update.set_durability(v1::UpdateSpec::CHECKPOINT);
+  return spec;
+}
+
+}  // namespace muster

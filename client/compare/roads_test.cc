@@ -1,0 +1,71 @@
+#include "client/compare/roads.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> Names(const ComparableRoads& roads) {
+  std::vector<std::string> names;
+  for (const Road& road : roads.roads) names.push_back(road.name);
+  return names;
+}
+
+TEST(RoadsTest, AJobTakesAllRoads) {
+  const ComparableRoads roads = RoadsOf(v1::JobSpec(), 4);
+  EXPECT_THAT(Names(roads), ElementsAre("BSP", "SSP 4", "ASP", "all-reduce"));
+  EXPECT_THAT(roads.left_out, IsEmpty());
+}
+
+TEST(RoadsTest, GlobalNormAndDeterminismLeaveOutWhatDoesNotWait) {
+  v1::JobSpec clipped;
+  clipped.mutable_clipping()->set_by_global_norm(1);
+  EXPECT_THAT(Names(RoadsOf(clipped, 4)), ElementsAre("BSP", "all-reduce"));
+  EXPECT_THAT(RoadsOf(clipped, 4).left_out, ElementsAre(HasSubstr("by_global_norm")));
+  v1::JobSpec deterministic;
+  deterministic.mutable_update()->set_deterministic(true);
+  EXPECT_THAT(RoadsOf(deterministic, 4).left_out, ElementsAre(HasSubstr("deterministic")));
+}
+
+TEST(RoadsTest, OnlyTheUpdateChanges) {
+  v1::JobSpec job;
+  job.set_name("digits");
+  job.set_workers(3);
+  job.set_servers(2);
+  job.set_min_workers(2);
+  job.set_seed(7);
+  job.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+  job.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
+
+  const v1::JobSpec ssp = OnRoad(job, {Road::Kind::kSsp, "SSP 4"}, 4);
+  EXPECT_EQ(ssp.name(), "digits (SSP 4)");
+  EXPECT_EQ(ssp.update().dense(), v1::UpdateSpec::PARAMETER_SERVER);
+  EXPECT_EQ(ssp.update().staleness_bound(), 4);
+  EXPECT_FALSE(ssp.update().unlimited_staleness());
+  EXPECT_EQ(ssp.update().wire(), v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED);
+  EXPECT_EQ(ssp.update().durability(), v1::UpdateSpec::CHECKPOINT);
+  EXPECT_EQ(ssp.servers(), 2);
+  EXPECT_EQ(ssp.min_workers(), 0);
+  EXPECT_EQ(ssp.workers(), 3);
+  EXPECT_EQ(ssp.seed(), 7);
+
+  EXPECT_TRUE(OnRoad(job, {Road::Kind::kAsp, "ASP"}, 4).update().unlimited_staleness());
+
+  const v1::JobSpec reduced = OnRoad(job, {Road::Kind::kAllReduce, "all-reduce"}, 4);
+  EXPECT_EQ(reduced.update().dense(), v1::UpdateSpec::ALL_REDUCE);
+  EXPECT_EQ(reduced.update().sparse(), v1::UpdateSpec::ALL_REDUCE);
+  EXPECT_EQ(reduced.update().staleness_bound(), 0);
+  EXPECT_EQ(reduced.update().wire(), v1::UpdateSpec::BF16);
+  EXPECT_EQ(reduced.servers(), 0);
+  EXPECT_EQ(reduced.min_workers(), 2);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,46 @@
+#include "common/checkpoint/root_mark.h"
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::string_view kMark = ".muster-root";
+constexpr absl::string_view kContents =
+    "Muster keeps checkpoints in this folder. Its servers look for this file to be sure that they "
+    "see the same folder as the coordinator.\n";
+
+absl::Status Check(CheckpointStorage& storage, absl::string_view root_uri, RootCheck check) {
+  // Before anything is written to a folder that may be the wrong one.
+  if (check == RootCheck::kMarked) {
+    MUSTER_ASSIGN_OR_RETURN(const bool marked, storage.Exists(JoinUri(root_uri, kMark)));
+    if (!marked) {
+      return absl::NotFoundError(
+          absl::StrCat("it lacks the coordinator's file ", kMark, ", so it is another folder"));
+    }
+  }
+  return ProbeStorage(storage, root_uri);
+}
+
+}  // namespace
+
+absl::Status MarkCheckpointRoot(CheckpointStorage& storage, absl::string_view root_uri) {
+  const std::string uri = JoinUri(root_uri, kMark);
+  MUSTER_ASSIGN_OR_RETURN(const bool marked, storage.Exists(uri));
+  return marked ? absl::OkStatus() : WriteFile(storage, uri, kContents);
+}
+
+absl::Status CheckCheckpointRoot(CheckpointStorage& storage, absl::string_view root_uri,
+                                 RootCheck check) {
+  const absl::Status status = Check(storage, root_uri, check);
+  if (status.ok() || absl::IsUnavailable(status)) return status;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "checkpoints cannot be kept under ", root_uri, ": ", status.message(),
+      "; mount one volume there that the coordinator and all servers share and may write to"));
+}
+
+}  // namespace muster

@@ -1,0 +1,14 @@
+#ifndef MUSTER_COMMON_TABLES_SQUARED_NORM_H_
+#define MUSTER_COMMON_TABLES_SQUARED_NORM_H_
+
+#include "absl/types/span.h"
+
+namespace muster {
+
+// Sum of squares in f64, in one fixed order: eight running sums (elements i, i+8, …), then these
+// from first to last. Eight, so that the additions do not wait for one another.
+double SquaredNorm(absl::Span<const float> values);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TABLES_SQUARED_NORM_H_

@@ -1,0 +1,168 @@
+#include "common/tables/table_checkpoint.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/manifest.h"
+#include "proto/checkpoint.pb.h"
+
+namespace muster {
+namespace {
+
+// Rows gathered at once.
+constexpr size_t kRowsAtOnce = 4096;
+
+v1::PartitionFileHeader Header(const PartitionContent& content) {
+  v1::PartitionFileHeader header;
+  header.set_job_id(content.job_id);
+  header.set_partition(content.partition);
+  header.set_clock(content.clock);
+  for (const std::string& slot : content.slot_names) header.add_optimizer_slots(slot);
+  for (const PartitionContent::Block& block : content.blocks) {
+    for (const DenseLayout::Piece& piece : block.layout->pieces) {
+      const TensorSpec& tensor = content.tensors[piece.tensor];
+      v1::DensePiece& dense = *header.add_dense();
+      dense.set_tensor(tensor.name);
+      for (int64_t extent : tensor.shape) {
+        dense.add_start(0);
+        dense.add_extent(extent);
+      }
+      dense.set_begin(piece.begin);
+      dense.set_end(piece.end);
+      dense.set_steps(block.steps);
+    }
+  }
+  for (const PartitionContent::Rows& rows : content.sparse) {
+    v1::SparsePiece& sparse = *header.add_sparse();
+    sparse.set_table(rows.table);
+    sparse.set_rows(rows.rows.size());
+    sparse.set_width(rows.width);
+  }
+  return header;
+}
+
+absl::Status AppendBlock(const PartitionContent::Block& block, size_t slot_count,
+                         PartitionFileWriter& writer) {
+  size_t offset = 0;
+  for (const DenseLayout::Piece& piece : block.layout->pieces) {
+    const size_t elements = piece.end - piece.begin;
+    std::vector<absl::Span<const float>> slots;
+    for (size_t slot = 0; slot < slot_count; ++slot) {
+      slots.push_back(block.slots.subspan(slot * block.weights.size() + offset, elements));
+    }
+    MUSTER_RETURN_IF_ERROR(writer.AppendDense(block.weights.subspan(offset, elements), slots));
+    offset += elements;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendRows(const PartitionContent::Rows& table, PartitionFileWriter& writer) {
+  const std::vector<const SparseTable::Row*>& rows = table.rows;
+  std::vector<uint64_t> keys;
+  std::vector<uint32_t> steps, last_use;
+  for (const SparseTable::Row* row : rows) {
+    keys.push_back(row->key);
+    steps.push_back(row->steps);
+    last_use.push_back(row->last_use);
+  }
+  MUSTER_RETURN_IF_ERROR(writer.AppendKeys(keys));
+  MUSTER_RETURN_IF_ERROR(writer.AppendSteps(steps));
+  MUSTER_RETURN_IF_ERROR(writer.AppendLastUse(last_use));
+  std::vector<float> values;
+  for (size_t begin = 0; begin < rows.size(); begin += kRowsAtOnce) {
+    values.clear();
+    for (size_t i = begin; i < std::min(rows.size(), begin + kRowsAtOnce); ++i) {
+      values.insert(values.end(), rows[i]->values(), rows[i]->values() + table.width);
+    }
+    MUSTER_RETURN_IF_ERROR(writer.AppendValues(values));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
+                                                 absl::string_view checkpoint_root,
+                                                 const PartitionContent& content) {
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<PartitionFileWriter> writer,
+      PartitionFileWriter::Create(
+          storage, CheckpointFolder(checkpoint_root, content.job_id, content.clock),
+          PartitionFileName(content.partition, content.generation), Header(content)));
+  for (const PartitionContent::Block& block : content.blocks) {
+    MUSTER_RETURN_IF_ERROR(AppendBlock(block, content.slot_names.size(), *writer));
+  }
+  for (const PartitionContent::Rows& table : content.sparse) {
+    MUSTER_RETURN_IF_ERROR(AppendRows(table, *writer));
+  }
+  return writer->Finish();
+}
+
+bool RestoresSlots(const CheckpointReader& checkpoint, RestoreExtent extent,
+                   absl::string_view optimizer) {
+  return extent == RestoreExtent::kAll &&
+         absl::string_view(checkpoint.manifest().schema().optimizer().name()) == optimizer;
+}
+
+absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint,
+                                      absl::Span<const TensorSpec> tensors,
+                                      const DenseLayout::Block& block,
+                                      absl::Span<const std::string> slot_names,
+                                      absl::Span<float> weights, absl::Span<float> slots) {
+  uint64_t steps = 0;
+  size_t offset = 0;
+  for (const DenseLayout::Piece& piece : block.pieces) {
+    const std::string& tensor = tensors[piece.tensor].name;
+    const size_t elements = piece.end - piece.begin;
+    MUSTER_RETURN_IF_ERROR(
+        checkpoint.ReadTensor(tensor, "", piece.begin, weights.subspan(offset, elements)));
+    size_t slot_offset = offset;
+    for (const std::string& slot : slot_names) {
+      MUSTER_RETURN_IF_ERROR(
+          checkpoint.ReadTensor(tensor, slot, piece.begin, slots.subspan(slot_offset, elements)));
+      slot_offset += weights.size();
+    }
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t seen,
+                            checkpoint.TensorSteps(tensor, piece.begin, piece.end));
+    steps = std::max(steps, seen);
+    offset += elements;
+  }
+  return steps;
+}
+
+absl::Status RestoreRows(const CheckpointReader& checkpoint, absl::string_view name,
+                         const RestoreRowsOptions& options,
+                         absl::FunctionRef<absl::StatusOr<bool>(uint64_t key)> wanted,
+                         SparseTable& table) {
+  for (const v1::SparseTableSchema& schema : checkpoint.manifest().schema().sparse()) {
+    if (absl::string_view(schema.name()) != name || schema.dim() == table.dim()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("table ", name, " has dim ", schema.dim(),
+                                                   " in the checkpoint, the job's has ",
+                                                   table.dim()));
+  }
+  return checkpoint.ReadSparse(
+      name, options.partition, [&](const StoredRows& rows) -> absl::Status {
+        if (rows.width < table.dim() || (options.with_slots && rows.width != table.width())) {
+          return absl::DataLossError(absl::StrCat("rows of table ", name, " have ", rows.width,
+                                                  " values in the checkpoint, expected ",
+                                                  table.width(), " (", table.dim(),
+                                                  " of them weights)"));
+        }
+        for (size_t i = 0; i < rows.size(); ++i) {
+          MUSTER_ASSIGN_OR_RETURN(const bool load, wanted(rows.keys[i]));
+          if (!load) continue;
+          SparseTable::Row& row = table.Load(rows.keys[i]);
+          std::copy_n(rows.row(i).data(), options.with_slots ? table.width() : table.dim(),
+                      row.values());
+          if (!options.with_slots) continue;
+          row.steps = rows.steps[i];
+          row.last_use = rows.last_use[i];
+        }
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace muster

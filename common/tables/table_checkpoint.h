@@ -1,0 +1,102 @@
+#ifndef MUSTER_COMMON_TABLES_TABLE_CHECKPOINT_H_
+#define MUSTER_COMMON_TABLES_TABLE_CHECKPOINT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/partition_file.h"
+#include "common/checkpoint/storage.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/tensor_spec.h"
+#include "common/tables/sparse_table.h"
+
+namespace muster {
+
+// Between tables in memory and the common form of checkpoints, whoever holds the tables: a server
+// its partitions, a worker that trains by all-reduce a replica of all. What one writes the other
+// reads.
+
+// One file of a checkpoint: blocks and rows that its writer lends until it is written.
+struct PartitionContent {
+  struct Block {
+    const DenseLayout::Block* layout = nullptr;
+    absl::Span<const float> weights;
+    // The optimizer's slots one after another, each as long as the weights.
+    absl::Span<const float> slots;
+    // Optimizer steps it has seen.
+    uint64_t steps = 0;
+  };
+  struct Rows {
+    std::string table;
+    // Floats of a row: its weights and slots.
+    uint32_t width = 0;
+    // In ascending order of key, so that equal tables give equal files.
+    std::vector<const SparseTable::Row*> rows;
+  };
+
+  std::string job_id;
+  uint64_t generation = 0;
+  uint64_t clock = 0;
+  // The file's number in the manifest.
+  uint32_t partition = 0;
+  // Of the dense optimizer.
+  std::vector<std::string> slot_names;
+  // That the pieces of blocks count in.
+  absl::Span<const TensorSpec> tensors;
+  std::vector<Block> blocks;
+  // One per sparse table of the job.
+  std::vector<Rows> sparse;
+};
+
+// Writes the file into the job's folder of `clock` under `checkpoint_root`. Blocks on the storage;
+// errors are the storage's.
+absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
+                                                 absl::string_view checkpoint_root,
+                                                 const PartitionContent& content);
+
+// What of a checkpoint is restored.
+enum class RestoreExtent {
+  // Weights, and the optimizer's slots and steps where it is the same optimizer: a resume.
+  kAll,
+  // A new job from another's weights.
+  kWeights,
+};
+
+// Whether slots and steps are restored, for a job with the optimizer of this name.
+bool RestoresSlots(const CheckpointReader& checkpoint, RestoreExtent extent,
+                   absl::string_view optimizer);
+
+// Fills a block's weights and those of its slots that `slot_names` names, one after another.
+// Returns the optimizer steps that the checkpoint's values have seen. NotFound: the checkpoint
+// lacks a tensor. DataLoss: damaged.
+absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint,
+                                      absl::Span<const TensorSpec> tensors,
+                                      const DenseLayout::Block& block,
+                                      absl::Span<const std::string> slot_names,
+                                      absl::Span<float> weights, absl::Span<float> slots);
+
+struct RestoreRowsOptions {
+  bool with_slots = true;
+  // Only the file of this partition is read.
+  std::optional<uint32_t> partition;
+};
+
+// Loads rows into a table: those for whose key `wanted` says true; its error ends the restore.
+// NotFound: the checkpoint has no such table. InvalidArgument: its rows have another length.
+// DataLoss: damaged.
+absl::Status RestoreRows(const CheckpointReader& checkpoint, absl::string_view name,
+                         const RestoreRowsOptions& options,
+                         absl::FunctionRef<absl::StatusOr<bool>(uint64_t key)> wanted,
+                         SparseTable& table);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TABLES_TABLE_CHECKPOINT_H_

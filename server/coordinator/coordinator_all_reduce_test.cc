@@ -1,0 +1,518 @@
+// Jobs that train by all-reduce: how their tasks meet, and what happens when some are lost.
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/simulated_cluster.h"
+#include "server/coordinator/test_jobs.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr absl::Duration kLease = absl::Seconds(5);
+constexpr absl::Duration kElasticWait = absl::Seconds(10);
+
+class AllReduceTest : public ::testing::Test {
+ protected:
+  void AddWorkers(uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) cluster_.AddWorker("w" + std::to_string(i));
+  }
+
+  v1::JobSpec Job(uint32_t workers, uint32_t min_workers = 0) {
+    v1::JobSpec spec = AllReduceJob();
+    spec.set_workers(workers);
+    spec.set_min_workers(min_workers);
+    return spec;
+  }
+
+  // A job whose tasks are in round 1 and have made 3 steps.
+  std::string Running(const v1::JobSpec& spec) {
+    const std::string job = *cluster_.Submit(spec);
+    cluster_.MeetAll(job);
+    cluster_.ProgressAll(job, 3);
+    EXPECT_EQ(cluster_.State(job), v1::RUNNING) << cluster_.Status(job).waiting_for();
+    return job;
+  }
+
+  v1::TaskOrder Order(const std::string& job, uint32_t slot) { return *cluster_.Order(job, slot); }
+
+  std::string Worker(const std::string& job, uint32_t slot) {
+    return cluster_.Status(job).tasks(slot).worker_id();
+  }
+
+  void Kill(const std::string& id) {
+    cluster_.Kill(id);
+    cluster_.Pass(kLease + absl::Seconds(1));
+  }
+
+  SimulatedCluster cluster_;
+};
+
+TEST_F(AllReduceTest, NeedsNoServersAndTellsAllTheSame) {
+  AddWorkers(2);
+  const std::string job = *cluster_.Submit(AllReduceJob());
+  EXPECT_EQ(cluster_.State(job), v1::PLACING);
+  EXPECT_EQ(cluster_.Status(job).partitions_size(), 0);
+  EXPECT_EQ(cluster_.Status(job).predicted_server_bytes(), 0);
+  auto first = cluster_.Rendezvous(Order(job, 1));
+  EXPECT_FALSE(first.came());
+  EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("waits for slot 0"));
+  auto second = cluster_.Rendezvous(Order(job, 0));
+  ASSERT_TRUE(first.status().ok()) << first.status();
+  ASSERT_TRUE(second.status().ok());
+  const v1::RendezvousReply& reply = *first.get();
+  EXPECT_EQ(reply.SerializeAsString(), second.get()->SerializeAsString());
+  EXPECT_EQ(reply.round(), 1);
+  EXPECT_FALSE(reply.has_source_slot()) << "nobody has a replica yet";
+  EXPECT_EQ(reply.secret().size(), 32);
+  ASSERT_EQ(reply.peers_size(), 2);
+  for (uint32_t slot = 0; slot < 2; ++slot) {
+    EXPECT_EQ(reply.peers(slot).slot(), slot);
+    EXPECT_EQ(reply.peers(slot).endpoint(), SimulatedCluster::EndpointOf(Order(job, slot)));
+  }
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  EXPECT_TRUE(cluster_.HasEvent(job, "all 2 slots met in generation 1"));
+  EXPECT_TRUE(cluster_.HasEvent(job, "10 steps, all-reduce"));
+  EXPECT_THAT(cluster_.Status(job).recovery(), HasSubstr("another worker's replica"));
+  cluster_.Finish(job);
+  const v1::JobStatus status = cluster_.Status(job);
+  EXPECT_EQ(status.state(), v1::SUCCEEDED) << status.message();
+  ASSERT_EQ(status.tasks_size(), 2);
+  EXPECT_EQ(status.tasks(1).steps(), 1) << "sums outlive the job";
+  cluster_.RestartCoordinator();
+  EXPECT_EQ(cluster_.Status(job).tasks(1).steps(), 1);
+}
+
+TEST_F(AllReduceTest, ALostTaskIsReplacedAndGetsTheOthersReplica) {
+  AddWorkers(3);
+  const std::string job = Running(Job(3));
+  const v1::TaskOrder lost = Order(job, 0);
+  // Slot 1 got one step further before the death was noticed.
+  EXPECT_TRUE(cluster_.Progress(Order(job, 1), 4).ok());
+  cluster_.Die(Order(job, 0));
+  EXPECT_EQ(cluster_.State(job), v1::RECOVERING);
+  EXPECT_EQ(Order(job, 0).generation(), 1);
+  EXPECT_EQ(Order(job, 0).incarnation(), 2);
+  EXPECT_EQ(Order(job, 1).incarnation(), 1) << "the others go on";
+
+  auto survivor = cluster_.Rendezvous(Order(job, 2));
+  auto newcomer = cluster_.Rendezvous(Order(job, 0));
+  EXPECT_FALSE(survivor.came());
+  EXPECT_EQ(cluster_.Rendezvous(lost).status().code(), absl::StatusCode::kAborted);
+  auto ahead = cluster_.Rendezvous(Order(job, 1));
+  ASSERT_TRUE(ahead.status().ok());
+  EXPECT_EQ(ahead.get()->round(), 2);
+  EXPECT_EQ(ahead.get()->source_slot(), 1);
+  EXPECT_EQ(ahead.get()->SerializeAsString(), survivor.get()->SerializeAsString());
+  EXPECT_EQ(ahead.get()->SerializeAsString(), newcomer.get()->SerializeAsString());
+  EXPECT_EQ(cluster_.rank(Order(job, 0)).clock, 4);
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  EXPECT_TRUE(cluster_.HasEvent(job, "round 2, from slot 1's replica at clock 4"));
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
+}
+
+TEST_F(AllReduceTest, ARepeatedCallGetsTheSameAnswerWhileTheRoundLasts) {
+  AddWorkers(2);
+  const std::string job = *cluster_.Submit(AllReduceJob());
+  cluster_.answers_are_lost = true;
+  cluster_.MeetAll(job);
+  cluster_.answers_are_lost = false;
+  auto first = cluster_.Rendezvous(Order(job, 0));
+  auto second = cluster_.Rendezvous(Order(job, 1));
+  ASSERT_TRUE(first.status().ok());
+  EXPECT_EQ(first.get()->round(), 1);
+  EXPECT_EQ(first.get()->SerializeAsString(), second.get()->SerializeAsString());
+  // The round is over as soon as one of its tasks comes for the next.
+  cluster_.rank(Order(job, 0)).round = 0;
+  auto left = cluster_.Rendezvous(Order(job, 1));
+  auto late = cluster_.Rendezvous(Order(job, 0));
+  ASSERT_TRUE(late.status().ok());
+  EXPECT_EQ(late.get()->round(), 2);
+  EXPECT_NE(late.get()->secret(), first.get()->secret());
+  EXPECT_EQ(left.get()->SerializeAsString(), late.get()->SerializeAsString());
+}
+
+TEST_F(AllReduceTest, ARestartNeverReusesARound) {
+  AddWorkers(2);
+  const std::string job = *cluster_.Submit(AllReduceJob());
+  cluster_.answers_are_lost = true;
+  cluster_.MeetAll(job);
+  cluster_.answers_are_lost = false;
+  cluster_.RestartCoordinator();
+  cluster_.BeatAll();
+  auto first = cluster_.Rendezvous(Order(job, 0));
+  EXPECT_FALSE(first.came()) << "the answer is gone, the round with it";
+  auto second = cluster_.Rendezvous(Order(job, 1));
+  ASSERT_TRUE(second.status().ok());
+  EXPECT_EQ(second.get()->round(), 2);
+  EXPECT_EQ(first.get()->round(), 2);
+}
+
+TEST_F(AllReduceTest, ARoundThatCannotBeStoredIsNotToldOf) {
+  AddWorkers(2);
+  const std::string job = *cluster_.Submit(AllReduceJob());
+  auto first = cluster_.Rendezvous(Order(job, 0));
+  cluster_.store.failing = true;
+  auto second = cluster_.Rendezvous(Order(job, 1));
+  EXPECT_EQ(first.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  cluster_.store.failing = false;
+  cluster_.MeetAll(job);
+  EXPECT_EQ(cluster_.rank(Order(job, 1)).round, 1);
+}
+
+TEST_F(AllReduceTest, WhoDoesNotWaitAnyMoreHasNotCome) {
+  AddWorkers(2);
+  const std::string job = *cluster_.Submit(AllReduceJob());
+  const v1::TaskOrder order = Order(job, 0);
+  v1::RendezvousRequest request;
+  request.mutable_task()->set_job_id(job);
+  request.mutable_task()->set_generation(1);
+  request.mutable_task()->set_incarnation(1);
+  request.set_total_steps(10);
+  request.set_data_fingerprint(7);
+  request.set_training_examples(80);
+  request.set_held_out_examples(20);
+  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  Answer<v1::RendezvousReply> broken;
+  Call<v1::RendezvousReply> call = broken.call();
+  call.cancelled = gone;
+  cluster_.coordinator().tasks().Rendezvous(request, std::move(call));
+  gone->store(true);
+  EXPECT_FALSE(cluster_.Rendezvous(Order(job, 1)).came());
+  EXPECT_EQ(broken.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(cluster_.State(job), v1::PLACING);
+}
+
+TEST_F(AllReduceTest, ReplicasTooFarApartFailTheJob) {
+  AddWorkers(3);
+  const std::string job = Running(Job(3));
+  cluster_.rank(Order(job, 1)).clock = 5;
+  auto a = cluster_.Rendezvous(Order(job, 0));
+  auto b = cluster_.Rendezvous(Order(job, 1));
+  auto c = cluster_.Rendezvous(Order(job, 2));
+  for (auto* answer : {&a, &b, &c}) {
+    EXPECT_EQ(answer->status().code(), absl::StatusCode::kFailedPrecondition);
+  }
+  EXPECT_EQ(cluster_.State(job), v1::FAILED);
+  EXPECT_THAT(cluster_.Status(job).message(), HasSubstr("slot 1 has made 5 steps, slot 0 3"));
+}
+
+TEST_F(AllReduceTest, OtherDataFailsTheJobInEveryRound) {
+  AddWorkers(2);
+  const std::string job = Running(AllReduceJob());
+  auto waiting = cluster_.Rendezvous(Order(job, 0));
+  cluster_.Die(Order(job, 1));
+  EXPECT_EQ(cluster_.Rendezvous(Order(job, 1), 10, 99).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(waiting.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(cluster_.State(job), v1::FAILED);
+}
+
+TEST_F(AllReduceTest, ARoundThatNeverWasIsRefused) {
+  AddWorkers(2);
+  const std::string job = Running(AllReduceJob());
+  cluster_.rank(Order(job, 0)).round = 7;
+  EXPECT_EQ(cluster_.Rendezvous(Order(job, 0)).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(AllReduceTest, WithAllReplicasLostItGoesBackToItsCheckpoint) {
+  AddWorkers(2);
+  const std::string job = Running(AllReduceJob());
+  EXPECT_TRUE(cluster_.Checkpoint(Order(job, 0), 3).status().ok());
+  cluster_.ProgressAll(job, 6);
+  cluster_.Die(Order(job, 0));
+  EXPECT_EQ(Order(job, 0).generation(), 1);
+  cluster_.Die(Order(job, 1));
+  const v1::TaskOrder order = Order(job, 1);
+  EXPECT_EQ(order.generation(), 2);
+  EXPECT_EQ(order.start_clock(), 3);
+  EXPECT_EQ(order.restore_uri(), "/checkpoints/" + job + "/3");
+  EXPECT_EQ(cluster_.Status(job).progress().step(), 3);
+  cluster_.MeetAll(job);
+  EXPECT_EQ(cluster_.rank(Order(job, 0)).round, 1) << "rounds count within a generation";
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
+}
+
+TEST_F(AllReduceTest, WhenNobodyBringsAReplicaItGoesBackToo) {
+  AddWorkers(2);
+  const std::string job = Running(AllReduceJob());
+  // The one with a replica dies after it was named the source, before it handed the replica on.
+  cluster_.Die(Order(job, 0));
+  cluster_.rank(Order(job, 1)).clock.reset();
+  auto survivor = cluster_.Rendezvous(Order(job, 1));
+  auto newcomer = cluster_.Rendezvous(Order(job, 0));
+  EXPECT_EQ(survivor.status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(newcomer.status().code(), absl::StatusCode::kAborted);
+  cluster_.BeatAll();
+  EXPECT_EQ(Order(job, 0).generation(), 2);
+  EXPECT_TRUE(cluster_.HasEvent(job, "no worker has a replica left"));
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
+}
+
+TEST_F(AllReduceTest, AFirstRoundThatBrokeJustBeginsAgain) {
+  AddWorkers(2);
+  const std::string job = *cluster_.Submit(AllReduceJob());
+  cluster_.MeetAll(job);
+  for (uint32_t slot = 0; slot < 2; ++slot) cluster_.rank(Order(job, slot)).clock.reset();
+  cluster_.Rendezvous(Order(job, 0));
+  auto reply = cluster_.Rendezvous(Order(job, 1));
+  ASSERT_TRUE(reply.status().ok());
+  EXPECT_EQ(reply.get()->round(), 2);
+  EXPECT_FALSE(reply.get()->has_source_slot());
+}
+
+TEST_F(AllReduceTest, MeetingsWithoutAStepComeToAnEnd) {
+  AddWorkers(2);
+  const std::string job = Running(AllReduceJob());
+  for (int meeting = 0; meeting < 20; ++meeting) {
+    ASSERT_EQ(cluster_.State(job), v1::RUNNING) << meeting;
+    cluster_.MeetAll(job);
+  }
+  cluster_.ProgressAll(job, 4);
+  for (int meeting = 0; meeting < 20; ++meeting) cluster_.MeetAll(job);
+  ASSERT_EQ(cluster_.State(job), v1::RUNNING) << "a step in between forgives";
+  cluster_.MeetAll(job);
+  EXPECT_EQ(cluster_.State(job), v1::FAILED);
+  EXPECT_THAT(cluster_.Status(job).message(),
+              AllOf(HasSubstr("met 20 times without making the step after clock 4"),
+                    HasSubstr("--collectives")));
+}
+
+TEST_F(AllReduceTest, GoesOnWithFewerWorkersAndTakesThemInAgain) {
+  AddWorkers(3);
+  const std::string job = Running(Job(3, 2));
+  Kill(Worker(job, 0));
+  EXPECT_EQ(cluster_.State(job), v1::RECOVERING);
+  auto a = cluster_.Rendezvous(Order(job, 1));
+  auto b = cluster_.Rendezvous(Order(job, 2));
+  EXPECT_FALSE(a.came()) << "waits for a worker first";
+  cluster_.Pass(kElasticWait);
+  ASSERT_TRUE(a.status().ok()) << a.status();
+  EXPECT_EQ(a.get()->round(), 2);
+  ASSERT_EQ(a.get()->peers_size(), 2);
+  EXPECT_EQ(a.get()->peers(0).slot(), 1);
+  EXPECT_EQ(a.get()->source_slot(), 1);
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  EXPECT_TRUE(cluster_.HasEvent(job, "goes on with 2 of 3 workers again in round 2"));
+  EXPECT_THAT(cluster_.Status(job).message(), HasSubstr("goes on with 2 of 3 workers"));
+  EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("slot 0: 0 of 1 worker slots free"));
+
+  // Two shares make an evaluation now, and the lowest slot speaks.
+  auto share = cluster_.Evaluate(Order(job, 1), 4);
+  EXPECT_FALSE(share.came());
+  EXPECT_TRUE(cluster_.Evaluate(Order(job, 2), 4).status().ok());
+  EXPECT_TRUE(share.status().ok());
+  EXPECT_TRUE(cluster_.Checkpoint(Order(job, 1), 4).status().ok());
+  EXPECT_EQ(cluster_.Checkpoint(Order(job, 2), 5).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  cluster_.ProgressAll(job, 5);
+  EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 0);
+
+  // A worker comes; the others are told when its task is there.
+  cluster_.AddWorker("w9");
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  const v1::TaskOrder newcomer = Order(job, 0);
+  cluster_.ProgressAll(job, 6);
+  EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 0);
+  auto joins = cluster_.Rendezvous(newcomer);
+  EXPECT_FALSE(joins.came());
+  EXPECT_TRUE(cluster_.Progress(Order(job, 1), 7).ok());
+  EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 2);
+  EXPECT_TRUE(cluster_.Progress(Order(job, 2), 7).ok());
+  EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 2);
+  cluster_.Rendezvous(Order(job, 1));
+  EXPECT_EQ(cluster_.Evaluate(Order(job, 2), 7).status().code(), absl::StatusCode::kCancelled)
+      << "the round is over";
+  cluster_.Rendezvous(Order(job, 2));
+  ASSERT_TRUE(joins.status().ok());
+  EXPECT_EQ(joins.get()->round(), 3);
+  EXPECT_EQ(joins.get()->peers_size(), 3);
+  EXPECT_EQ(cluster_.rank(newcomer).clock, 7);
+  cluster_.ProgressAll(job, 8);
+  EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 0);
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+}
+
+TEST_F(AllReduceTest, ASmallerJobEndsWithoutTheMissing) {
+  AddWorkers(2);
+  const std::string job = Running(Job(2, 1));
+  Kill(Worker(job, 1));
+  cluster_.Rendezvous(Order(job, 0));
+  cluster_.Pass(kElasticWait);
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+}
+
+TEST_F(AllReduceTest, BelowMinWorkersItWaits) {
+  AddWorkers(3);
+  const std::string job = Running(Job(3, 2));
+  const std::string one = Worker(job, 1), two = Worker(job, 2);
+  cluster_.Kill(one);
+  Kill(two);
+  auto waits = cluster_.Rendezvous(Order(job, 0));
+  cluster_.Pass(2 * kElasticWait);
+  EXPECT_FALSE(waits.came());
+  EXPECT_EQ(cluster_.State(job), v1::RECOVERING);
+  cluster_.AddWorker(one);
+  cluster_.Rendezvous(Order(job, 1));
+  ASSERT_TRUE(waits.status().ok()) << "slot 2 is given up by now";
+  EXPECT_EQ(waits.get()->peers_size(), 2);
+}
+
+TEST_F(AllReduceTest, WithAllLostItStartsAgainWithFewer) {
+  AddWorkers(2);
+  const std::string job = Running(Job(2, 1));
+  const std::string other = Worker(job, 1);
+  cluster_.Kill("w0");
+  Kill("w1");
+  EXPECT_EQ(cluster_.State(job), v1::RECOVERING);
+  cluster_.AddWorker("w0");
+  EXPECT_THAT(cluster_.Orders(job), IsEmpty());
+  cluster_.Pass(kElasticWait);
+  ASSERT_EQ(cluster_.Orders(job).size(), 1);
+  EXPECT_EQ(cluster_.Orders(job)[0].generation(), 2);
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+}
+
+TEST_F(AllReduceTest, TheOthersAreToldOfALossThatTheirCallsCannotSee) {
+  AddWorkers(3);
+  const std::string job = Running(Job(2));
+  // The task may live on, behind a daemon that lost its lease.
+  auto share = cluster_.Evaluate(Order(job, 0), 3);
+  Kill(Worker(job, 1));
+  EXPECT_EQ(share.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(cluster_.Progress(Order(job, 0), 4).ok());
+  EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 1);
+  EXPECT_EQ(cluster_.State(job), v1::RECOVERING) << "until they have met";
+}
+
+TEST_F(AllReduceTest, ALossAfterSomeHaveEndedTakesTheJobBack) {
+  AddWorkers(2);
+  const std::string job = Running(AllReduceJob());
+  EXPECT_TRUE(cluster_.Checkpoint(Order(job, 0), 3).status().ok());
+  cluster_.End(Order(job, 1));
+  cluster_.Die(Order(job, 0));
+  EXPECT_EQ(Order(job, 1).generation(), 2);
+  EXPECT_EQ(Order(job, 1).start_clock(), 3);
+  cluster_.MeetAll(job);
+  EXPECT_TRUE(cluster_.Checkpoint(Order(job, 0), 10).status().ok());
+  cluster_.EvaluateAll(job, 10);
+  cluster_.End(Order(job, 1));
+  // Only its goodbye failed.
+  EXPECT_EQ(cluster_.Rendezvous(Order(job, 0)).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
+}
+
+TEST_F(AllReduceTest, AHybridGoesBackWhateverIsLost) {
+  cluster_.AddServer("s0");
+  AddWorkers(3);
+  const std::string job = *cluster_.Submit(HybridJob());
+  // Nothing is lost before they met.
+  cluster_.Die(Order(job, 1));
+  EXPECT_EQ(Order(job, 1).generation(), 1);
+  EXPECT_EQ(Order(job, 1).shard_map().partitions_size(), 2);
+  cluster_.MeetAll(job);
+  cluster_.ProgressAll(job, 3);
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  EXPECT_TRUE(cluster_.Checkpoint(Order(job, 0), 3).status().ok());
+  EXPECT_EQ(cluster_.Status(job).recovery(), "rolls back to clock 3");
+  cluster_.Die(Order(job, 1));
+  EXPECT_EQ(Order(job, 0).generation(), 2);
+  EXPECT_EQ(Order(job, 0).start_clock(), 3);
+  cluster_.MeetAll(job);
+  cluster_.ProgressAll(job, 5);
+  cluster_.RestartDaemon("s0");
+  EXPECT_EQ(Order(job, 0).generation(), 3);
+  cluster_.MeetAll(job);
+  cluster_.ProgressAll(job, 6);
+  // A collective call failed, though nobody is lost.
+  EXPECT_EQ(cluster_.Rendezvous(Order(job, 1)).status().code(), absl::StatusCode::kAborted);
+  cluster_.BeatAll();
+  EXPECT_EQ(Order(job, 0).generation(), 4);
+  EXPECT_TRUE(cluster_.HasEvent(job, "slot 1 left round 1, which broke"));
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+}
+
+TEST_F(AllReduceTest, CollectivesAreAskedForAndShown) {
+  AddWorkers(2);
+  const std::string job = Running(AllReduceJob());
+  EXPECT_FALSE(cluster_.progress_reply.collectives_wanted());
+  auto all = cluster_.ListCollectives(job);
+  EXPECT_FALSE(all.came());
+  cluster_.ProgressAll(job, 4);
+  EXPECT_TRUE(cluster_.progress_reply.collectives_wanted());
+  EXPECT_TRUE(cluster_.TellCollectives(Order(job, 0), {"bucket 0", "bucket 1"}).ok());
+  EXPECT_FALSE(all.came());
+  EXPECT_TRUE(cluster_.TellCollectives(Order(job, 1), {"bucket 0"}).ok());
+  ASSERT_TRUE(all.status().ok());
+  ASSERT_EQ(all.get()->slots_size(), 2);
+  EXPECT_EQ(all.get()->slots(0).calls(1).label(), "bucket 1");
+  cluster_.ProgressAll(job, 5);
+  EXPECT_FALSE(cluster_.progress_reply.collectives_wanted());
+
+  // Who does not answer shows what it told last.
+  auto late = cluster_.ListCollectives(job);
+  EXPECT_TRUE(cluster_.TellCollectives(Order(job, 0), {"bucket 7"}).ok());
+  cluster_.Pass(absl::Milliseconds(1500));
+  EXPECT_FALSE(late.came());
+  cluster_.Pass(absl::Milliseconds(500));
+  ASSERT_TRUE(late.status().ok());
+  EXPECT_EQ(late.get()->slots(0).calls(0).label(), "bucket 7");
+  EXPECT_EQ(late.get()->slots(1).calls(0).label(), "bucket 0");
+
+  // What a task saw before its job failed stays, even if it tells afterwards.
+  const v1::TaskOrder told = Order(job, 0), failed = Order(job, 1);
+  EXPECT_TRUE(cluster_.TellCollectives(failed, {"mismatch"}).ok());
+  cluster_.End(failed, static_cast<int>(absl::StatusCode::kFailedPrecondition), "mismatch");
+  EXPECT_EQ(cluster_.State(job), v1::FAILED);
+  EXPECT_TRUE(cluster_.TellCollectives(told, {"mismatch, too"}).ok());
+  auto after = cluster_.ListCollectives(job);
+  ASSERT_TRUE(after.status().ok()) << "answered at once";
+  EXPECT_EQ(after.get()->slots(0).calls(0).label(), "mismatch, too");
+  EXPECT_EQ(after.get()->slots(1).calls(0).label(), "mismatch");
+  EXPECT_EQ(cluster_.ListCollectives("j0-none").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(AllReduceTest, JobsOnServersHaveNoCollectives) {
+  cluster_.AddServer("s0");
+  AddWorkers(2);
+  const std::string job = Running(SmallJob());
+  auto none = cluster_.ListCollectives(job);
+  ASSERT_TRUE(none.status().ok());
+  EXPECT_EQ(none.get()->slots_size(), 0);
+  cluster_.ProgressAll(job, 4);
+  EXPECT_FALSE(cluster_.progress_reply.collectives_wanted());
+}
+
+TEST_F(AllReduceTest, WhatFitsNoWorkerIsRefusedWithTheSum) {
+  cluster_.AddWorker("small", 2, 1 << 20);
+  cluster_.AddWorker("large", 2, 200 << 20);
+  v1::JobSpec spec = AllReduceJob();
+  EXPECT_TRUE(cluster_.Submit(spec).ok());
+  spec.mutable_model()->mutable_mlp()->set_hidden(0, 1 << 20);
+  const absl::Status status = cluster_.Submit(spec).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("weights 48.0 MiB + gradients 48.0 MiB"),
+                    HasSubstr("gradients on the wire 50.0 MiB"),
+                    HasSubstr("worker large offers the most, 200.0 MiB")));
+}
+
+}  // namespace
+}  // namespace muster

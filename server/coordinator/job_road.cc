@@ -1,0 +1,22 @@
+#include "server/coordinator/job_road.h"
+
+#include "proto/job.pb.h"
+
+namespace muster {
+
+bool TrainsByAllReduce(const v1::JobSpec& spec) {
+  return spec.update().dense() == v1::UpdateSpec::ALL_REDUCE;
+}
+
+bool IsHybrid(const v1::JobSpec& spec) {
+  return TrainsByAllReduce(spec) && spec.update().sparse() == v1::UpdateSpec::PARAMETER_SERVER &&
+         HasSparseTables(spec);
+}
+
+bool NeedsServers(const v1::JobSpec& spec) { return !TrainsByAllReduce(spec) || IsHybrid(spec); }
+
+bool HasSparseTables(const v1::JobSpec& spec) {
+  return spec.model().model_case() != v1::ModelSpec::kMlp;
+}
+
+}  // namespace muster

@@ -1,0 +1,33 @@
+#ifndef MUSTER_SERVER_COORDINATOR_JOB_ROAD_H_
+#define MUSTER_SERVER_COORDINATOR_JOB_ROAD_H_
+
+namespace muster {
+
+namespace v1 {
+class JobSpec;
+}  // namespace v1
+
+// How a job's gradients become parameters, out of its specification; before and after its defaults
+// were filled in.
+//
+//   update.dense       update.sparse
+//   PARAMETER_SERVER   PARAMETER_SERVER   servers hold everything
+//   ALL_REDUCE         PARAMETER_SERVER   hybrid: servers hold the sparse tables alone
+//   ALL_REDUCE         ALL_REDUCE         every worker holds a replica; no servers
+//
+// A model without sparse tables is never hybrid.
+
+// Dense gradients go from worker to worker.
+bool TrainsByAllReduce(const v1::JobSpec& spec);
+
+// … and the model has sparse tables, which are on servers.
+bool IsHybrid(const v1::JobSpec& spec);
+
+bool NeedsServers(const v1::JobSpec& spec);
+
+// By the kind of model; the tables may turn out to be empty.
+bool HasSparseTables(const v1::JobSpec& spec);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_JOB_ROAD_H_

@@ -1,0 +1,42 @@
+#ifndef MUSTER_SERVER_COORDINATOR_ROUND_RECORD_H_
+#define MUSTER_SERVER_COORDINATOR_ROUND_RECORD_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/job_record.pb.h"
+#include "server/coordinator/rendezvous.h"
+
+namespace muster {
+
+// Questions about a job that trains by all-reduce and its present round, as pure functions of its
+// record. Before the first round of a generation there are no members.
+
+// The slot's present task was given the present round.
+bool IsMember(const v1::JobRecord& record, uint32_t slot);
+
+// All tasks of the round are still their slots' tasks, and none has come to meet again (`next`
+// holds those who have). REQUIRES: `next` is the job's own.
+bool RoundLasts(const v1::JobRecord& record, const Rendezvous& next);
+
+// The slot whose task speaks for all: rank 0 of the round; 0 on the other road.
+uint32_t SpeakingSlot(const v1::JobRecord& record);
+
+// Slots that take part in evaluations: those of the round, or all.
+uint32_t ReportingSlots(const v1::JobRecord& record);
+
+bool AnyDone(const v1::JobRecord& record);
+// All slots that train have ended well.
+bool AllDone(const v1::JobRecord& record);
+
+// Whether losing the tasks of these slots takes the whole job back to its last checkpoint: no task
+// of the round is left to give its replica to their successors, some have ended already, or the
+// round's servers hold what no replica has (hybrid).
+bool LosesReplicas(const v1::JobRecord& record, const std::vector<uint32_t>& lost);
+
+// Something was trained, or kept, in this generation that starting it once more would repeat.
+bool HasAdvanced(const v1::JobRecord& record);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_ROUND_RECORD_H_

@@ -1,0 +1,139 @@
+#include "tests/benchmarks/collectives_groups.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "tests/benchmarks/child_process.h"
+
+namespace muster {
+namespace {
+
+// What a rank calls its series, and their durations by the message's bytes; in its order.
+using Series = std::vector<std::pair<std::string, std::map<int64_t, std::vector<double>>>>;
+
+// The lines of MeasureAllReduce and EndOfRank.
+absl::StatusOr<Series> ReadSeries(ChildProcess& rank) {
+  Series series;
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string line, rank.ReadLine());
+    std::istringstream words(line);
+    std::string kind, name;
+    int64_t bytes = 0;
+    words >> kind;
+    if (kind == "end") return series;
+    if (kind == "error") return absl::InternalError(line.substr(6));
+    words >> name >> bytes;
+    std::vector<double> durations;
+    for (double duration; words >> duration;) durations.push_back(duration);
+    if (kind != "case" || durations.empty()) {
+      return absl::InternalError(absl::StrCat("expected a case, read \"", line, "\""));
+    }
+    if (series.empty() || series.back().first != name) series.push_back({name, {}});
+    series.back().second[bytes] = std::move(durations);
+  }
+}
+
+absl::Status CheckProgram(const std::string& program) {
+  if (access(program.c_str(), X_OK) == 0) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("there is no ", program));
+}
+
+CollectivesRow NewRow(const std::string& system, const std::string& transport, int world,
+                      std::map<int64_t, std::vector<double>> microseconds) {
+  CollectivesRow row;
+  row.system = system;
+  row.transport = transport;
+  row.memory = "user";
+  row.world = world;
+  row.microseconds = std::move(microseconds);
+  return row;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<CollectivesRow>> RunMusterGroup(
+    int world, const std::string& transport, const std::vector<CollectivesCase>& cases) {
+  std::vector<std::unique_ptr<ChildProcess>> ranks;
+  std::string addresses;
+  for (int rank = 0; rank < world; ++rank) {
+    MUSTER_ASSIGN_OR_RETURN(auto process,
+                            ChildProcess::Start({"--role=member", "--transport=" + transport,
+                                                 "--cases=" + FormatCases(cases)}));
+    MUSTER_ASSIGN_OR_RETURN(const std::string line, process->ReadLine());
+    std::istringstream words(line);
+    std::string kind, address;
+    words >> kind >> address;
+    if (kind != "address") return absl::InternalError(line);
+    absl::StrAppend(&addresses, " ", address);
+    ranks.push_back(std::move(process));
+  }
+  for (int rank = 0; rank < world; ++rank) {
+    MUSTER_RETURN_IF_ERROR(
+        ranks[rank]->WriteLine(absl::StrCat(rank, " bench-", getpid(), addresses)));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const Series series, ReadSeries(*ranks[0]));
+  std::vector<CollectivesRow> rows;
+  for (const auto& [memory, microseconds] : series) {
+    rows.push_back(NewRow("muster", transport, world, microseconds));
+    rows.back().memory = memory;
+  }
+  return rows;
+}
+
+absl::StatusOr<std::vector<CollectivesRow>> RunOpenMpiGroup(
+    const std::string& program, int world, const std::string& transport,
+    const std::vector<CollectivesCase>& cases) {
+  MUSTER_RETURN_IF_ERROR(CheckProgram(program));
+  const std::string layer = transport == "tcp" ? "tcp,self" : "vader,self";
+  MUSTER_ASSIGN_OR_RETURN(
+      auto mpirun,
+      ChildProcess::StartProgram(
+          "mpirun", {"--allow-run-as-root", "--oversubscribe", "-n", absl::StrCat(world), "--mca",
+                     "pml", "ob1", "--mca", "btl", layer, program, FormatCases(cases)}));
+  MUSTER_ASSIGN_OR_RETURN(const Series series, ReadSeries(*mpirun));
+  std::vector<CollectivesRow> rows;
+  for (const auto& [name, microseconds] : series) {
+    rows.push_back(NewRow("openmpi", transport, world, microseconds));
+  }
+  return rows;
+}
+
+absl::StatusOr<std::vector<CollectivesRow>> RunGlooGroup(
+    const std::string& program, int world, const std::string& algorithms,
+    const std::vector<CollectivesCase>& cases) {
+  MUSTER_RETURN_IF_ERROR(CheckProgram(program));
+  std::string folder = std::filesystem::temp_directory_path() / "muster-bench-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) {
+    return absl::InternalError(absl::StrCat("cannot make ", folder, ": ", strerror(errno)));
+  }
+  const absl::Cleanup remove = [&folder] {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  };
+  std::vector<std::unique_ptr<ChildProcess>> ranks;
+  for (int rank = 0; rank < world; ++rank) {
+    MUSTER_ASSIGN_OR_RETURN(auto process, ChildProcess::StartProgram(
+                                              program, {absl::StrCat(rank), absl::StrCat(world),
+                                                        folder, algorithms, FormatCases(cases)}));
+    ranks.push_back(std::move(process));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const Series series, ReadSeries(*ranks[0]));
+  std::vector<CollectivesRow> rows;
+  for (const auto& [algorithm, microseconds] : series) {
+    rows.push_back(NewRow("gloo " + algorithm, "tcp", world, microseconds));
+  }
+  return rows;
+}
+
+}  // namespace muster

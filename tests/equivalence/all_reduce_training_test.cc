@@ -1,0 +1,178 @@
+// Training by all-reduce does what one process does on the joined batch, and what parameter servers
+// do, for every model and optimizer.
+#include <string>
+#include <tuple>
+
+#include "gtest/gtest.h"
+#include "tests/equivalence/training_jobs.h"
+#include "tests/equivalence/training_run.h"
+#include "tests/harness/test_folder.h"
+
+namespace muster {
+namespace {
+
+// The same job by all-reduce; buckets are small, so that every model has several.
+v1::JobSpec ByAllReduce(v1::JobSpec spec) {
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_first_bucket_bytes(64);
+  spec.mutable_update()->set_bucket_bytes(500);
+  return spec;
+}
+
+// The same with sparse tables on servers.
+v1::JobSpec Hybrid(v1::JobSpec spec) {
+  spec = ByAllReduce(std::move(spec));
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  return spec;
+}
+
+void ExpectEqualReplicas(const RunResult& run) {
+  for (const TrainedValues& other : run.trained) EXPECT_EQ(other.values, run.trained[0].values);
+}
+
+class AllReduceTrainingTest
+    : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  v1::JobSpec Job() {
+    v1::JobSpec spec =
+        TinyJob(std::get<0>(GetParam()), std::get<1>(GetParam()), WriteTinyText(folder_));
+    spec.set_workers(3);
+    return spec;
+  }
+
+  const TestFolder folder_;
+};
+
+TEST_P(AllReduceTrainingTest, ThreeWorkersEqualOneProcess) {
+  const v1::JobSpec spec = Job();
+  const TrainedValues expected = TrainLocally(spec);
+  RunOptions options;
+  options.keys = expected.keys;
+  const RunResult run = TrainByAllReduce(ByAllReduce(spec), options);
+  ExpectClose(run.trained[0], expected, 1e-5);
+  ExpectEqualReplicas(run);
+}
+
+TEST_P(AllReduceTrainingTest, HybridEqualsOneProcess) {
+  const v1::JobSpec spec = Job();
+  const TrainedValues expected = TrainLocally(spec);
+  RunOptions options;
+  options.keys = expected.keys;
+  const RunResult run = TrainByAllReduce(Hybrid(spec), options);
+  ExpectClose(run.trained[0], expected, 1e-5);
+  ExpectEqualReplicas(run);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryModelAndOptimizer, AllReduceTrainingTest,
+                         ::testing::Combine(::testing::ValuesIn(ModelNames()),
+                                            ::testing::ValuesIn(OptimizerNames())),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" + std::get<1>(info.param);
+                         });
+
+class AllReduceModelTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  v1::JobSpec Job(const std::string& optimizer) {
+    v1::JobSpec spec = TinyJob(GetParam(), optimizer, WriteTinyText(folder_));
+    spec.set_workers(3);
+    return spec;
+  }
+
+  const TestFolder folder_;
+};
+
+TEST_P(AllReduceModelTest, DeterministicRoadsEndInTheSameBits) {
+  for (const char* optimizer : {"momentum", "adam", "row_wise_adagrad"}) {
+    for (const double max_norm : {0.0, 0.05}) {
+      SCOPED_TRACE(testing::Message() << optimizer << " " << max_norm);
+      v1::JobSpec spec = Job(optimizer);
+      spec.mutable_update()->set_deterministic(true);
+      spec.mutable_clipping()->set_by_global_norm(max_norm);
+      RunOptions options;
+      options.keys = TrainLocally(spec).keys;
+      const TrainedValues servers = TrainOnServers(spec, options).trained[0];
+      ASSERT_FALSE(servers.values.empty());
+      EXPECT_EQ(TrainByAllReduce(ByAllReduce(spec), options).trained[0].values, servers.values);
+      EXPECT_EQ(TrainByAllReduce(Hybrid(spec), options).trained[0].values, servers.values);
+      // Over pipes alone, in odd pieces.
+      options.share_memory = false;
+      options.write_bytes = 13;
+      EXPECT_EQ(TrainByAllReduce(ByAllReduce(spec), options).trained[0].values, servers.values);
+    }
+  }
+}
+
+TEST_P(AllReduceModelTest, MicroBatchesEqualOneBatch) {
+  v1::JobSpec spec = Job("momentum");
+  const TrainedValues expected = TrainLocally(spec);
+  RunOptions options;
+  options.keys = expected.keys;
+  const RunResult whole = TrainByAllReduce(ByAllReduce(spec), options);
+  spec.set_micro_batches(4);
+  const RunResult parts = TrainByAllReduce(ByAllReduce(spec), options);
+  ExpectClose(parts.trained[0], expected, 1e-5);
+  ExpectClose(TrainByAllReduce(Hybrid(spec), options).trained[0], expected, 1e-5);
+  for (size_t slot = 0; slot < whole.counters.size(); ++slot) {
+    EXPECT_EQ(parts.counters[slot].bytes_sent, whole.counters[slot].bytes_sent);
+  }
+}
+
+TEST_P(AllReduceModelTest, SendsWhatTheRingPredicts) {
+  v1::JobSpec spec = Job("sgd");
+  // With more ranks, buckets as small as these are exchanged in one step instead.
+  spec.set_workers(2);
+  const TrainedValues expected = TrainLocally(spec);
+  RunOptions options;
+  options.keys = expected.keys;
+  uint64_t parameters = 0;
+  for (const auto& [name, values] : expected.values) {
+    if (expected.keys.count(name) == 0) parameters += values.size();
+  }
+  for (const bool deterministic : {false, true}) {
+    for (const bool half : {false, true}) {
+      SCOPED_TRACE(testing::Message() << deterministic << half);
+      spec.mutable_update()->set_deterministic(deterministic);
+      spec.mutable_update()->set_wire(half ? v1::UpdateSpec::BF16 : v1::UpdateSpec::F32);
+      const RunResult run = TrainByAllReduce(ByAllReduce(spec), options);
+      uint64_t sent = 0, received = 0;
+      for (const StrategyCounters& slot : run.counters) {
+        sent += slot.bytes_sent;
+        received += slot.bytes_received;
+        EXPECT_GT(slot.other_bytes_sent, 0);
+        EXPECT_GT(slot.exposed_seconds, 0);
+      }
+      // Of both ranks together: 2 (W - 1) P a step.
+      const uint64_t predicted = 2 * parameters * (half ? 2 : 4) * spec.stop().steps();
+      EXPECT_EQ(sent, predicted);
+      EXPECT_EQ(received, predicted);
+    }
+  }
+}
+
+TEST_P(AllReduceModelTest, HalfTheBytesStayNearAndLeaveEqualReplicas) {
+  v1::JobSpec spec = Job("sgd");
+  const TrainedValues expected = TrainLocally(spec);
+  RunOptions options;
+  options.keys = expected.keys;
+  spec.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+  const RunResult run = TrainByAllReduce(ByAllReduce(spec), options);
+  // Each of 50 steps moves weights by a gradient whose elements are off by 2^-8 twice at most.
+  ExpectClose(run.trained[0], expected, 1e-2);
+  ExpectEqualReplicas(run);
+  EXPECT_NE(run.trained[0].values, expected.values);
+}
+
+TEST_P(AllReduceModelTest, OneWorkerAloneIsOneProcess) {
+  v1::JobSpec spec = Job("adam");
+  spec.set_workers(1);
+  const TrainedValues expected = TrainLocally(spec);
+  RunOptions options;
+  options.keys = expected.keys;
+  EXPECT_EQ(TrainByAllReduce(ByAllReduce(spec), options).trained[0].values, expected.values);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryModel, AllReduceModelTest, ::testing::ValuesIn(ModelNames()));
+
+}  // namespace
+}  // namespace muster

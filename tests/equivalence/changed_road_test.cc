@@ -1,0 +1,70 @@
+// A job saved on one road goes on on another, and ends in the same bits as if it had stayed.
+#include <string>
+#include <tuple>
+
+#include "gtest/gtest.h"
+#include "tests/equivalence/run_checkpoints.h"
+#include "tests/equivalence/training_jobs.h"
+#include "tests/equivalence/training_run.h"
+#include "tests/harness/test_folder.h"
+
+namespace muster {
+namespace {
+
+enum class Road { kServers, kAllReduce, kHybrid };
+
+std::string Name(Road road) {
+  return road == Road::kServers ? "Servers" : road == Road::kAllReduce ? "AllReduce" : "Hybrid";
+}
+
+TrainedValues TrainOn(Road road, v1::JobSpec spec, const RunOptions& options) {
+  if (road == Road::kServers) return TrainOnServers(spec, options).trained[0];
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_sparse(road == Road::kHybrid ? v1::UpdateSpec::PARAMETER_SERVER
+                                                          : v1::UpdateSpec::ALL_REDUCE);
+  return TrainByAllReduce(spec, options).trained[0];
+}
+
+class ChangedRoadTest : public ::testing::TestWithParam<std::tuple<std::string, Road, Road>> {};
+
+TEST_P(ChangedRoadTest, EndsInTheSameBits) {
+  const auto [model, first, second] = GetParam();
+  const TestFolder folder;
+  v1::JobSpec spec = TinyJob(model, "adam", WriteTinyText(folder));
+  spec.set_workers(2);
+  spec.mutable_stop()->set_steps(20);
+  spec.mutable_update()->set_deterministic(true);
+  spec.mutable_clipping()->set_by_global_norm(0.5);
+  spec.mutable_schedule()->set_name("cosine");
+  spec.mutable_checkpoint()->set_every_steps(8);
+  RunCheckpoints checkpoints;
+  RunOptions options;
+  options.keys = TrainLocally(spec).keys;
+  options.checkpoints = &checkpoints;
+  const TrainedValues undisturbed = TrainOn(first, spec, options);
+  ASSERT_FALSE(undisturbed.values.empty());
+
+  options.from = 8;
+  EXPECT_EQ(TrainOn(second, spec, options).values, undisturbed.values);
+  // Another number of partitions.
+  spec.mutable_update()->set_partitions(5);
+  spec.mutable_clipping()->clear_by_global_norm();
+  options.from = 16;
+  const TrainedValues here = TrainOn(second, spec, options);
+  ASSERT_FALSE(here.values.empty());
+  spec.mutable_update()->set_partitions(2);
+  EXPECT_EQ(TrainOn(first, spec, options).values, here.values);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryModel, ChangedRoadTest,
+    ::testing::Combine(::testing::ValuesIn(ModelNames()),
+                       ::testing::Values(Road::kServers, Road::kAllReduce, Road::kHybrid),
+                       ::testing::Values(Road::kServers, Road::kAllReduce, Road::kHybrid)),
+    [](const auto& info) {
+      return std::get<0>(info.param) + "_" + Name(std::get<1>(info.param)) + "_" +
+             Name(std::get<2>(info.param));
+    });
+
+}  // namespace
+}  // namespace muster

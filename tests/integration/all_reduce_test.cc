@@ -1,0 +1,268 @@
+// Jobs train by all-reduce on clusters of real processes, with servers for their rows and without
+// any server at all.
+
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job_service.pb.h"
+#include "tests/harness/jobs.h"
+#include "tests/harness/process_cluster.h"
+#include "tests/harness/safetensors_reader.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The small job's dense parameters.
+constexpr double kElements = 20 * 32 + 32 + 32 * 4 + 4;
+
+v1::JobSpec AllReduce(v1::JobSpec spec) {
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  return spec;
+}
+
+// A small language model: rows in sparse tables, and dense layers over them.
+v1::JobSpec SmallLanguageModel() {
+  return ParseJobOrDie(absl::StrCat(R"pb(
+    name: "words"
+    workers: 2
+    batch_size: 64
+    seed: 3
+    model { ngram { orders: 2 embedding_dim: 4 hidden: 16 } }
+    data {
+      text { path: "/usr/share/common-licenses/Apache-2.0" }
+      holdout: 0.1
+    }
+    optimizer { name: "adagrad" learning_rate: 0.1 }
+    stop { steps: 60 }
+    update {
+      dense: PARAMETER_SERVER
+      sparse: PARAMETER_SERVER
+      durability: CHECKPOINT
+      deterministic: true
+    }
+  )pb"));
+}
+
+double RelativeDistance(const ExportedTensors& a, const ExportedTensors& b) {
+  double worst = 0;
+  EXPECT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : a) {
+    if (tensor.dtype != "F32" || b.count(name) == 0) continue;
+    const std::vector<float> x = tensor.Floats(), y = b.at(name).Floats();
+    EXPECT_EQ(x.size(), y.size()) << name;
+    if (x.size() != y.size()) continue;
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      difference += std::pow(double{x[i]} - y[i], 2);
+      norm += std::pow(double{y[i]}, 2);
+    }
+    if (norm > 0) worst = std::max(worst, std::sqrt(difference / norm));
+  }
+  return worst;
+}
+
+// One cluster serves all tests here.
+class AllReduceTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    auto cluster = ProcessCluster::Start({.servers = 2, .workers = 2, .slots_per_worker = 2});
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = cluster->release();
+  }
+  static void TearDownTestSuite() {
+    delete cluster_;
+    cluster_ = nullptr;
+  }
+  void SetUp() override { ASSERT_NE(cluster_, nullptr); }
+
+  v1::JobStatus Train(const v1::JobSpec& spec) {
+    const auto job_id = cluster_->Submit(spec);
+    EXPECT_TRUE(job_id.ok()) << job_id.status();
+    if (!job_id.ok()) return {};
+    const auto status = cluster_->AwaitEnd(*job_id);
+    EXPECT_TRUE(status.ok()) << status.status() << cluster_->Diagnose(*job_id);
+    if (!status.ok()) return {};
+    EXPECT_EQ(status->state(), v1::SUCCEEDED) << status->message() << "\n"
+                                              << cluster_->Diagnose(*job_id);
+    return *status;
+  }
+
+  ExportedTensors Weights(const v1::JobStatus& job) {
+    const auto weights = cluster_->Export(job.job_id());
+    EXPECT_TRUE(weights.ok()) << weights.status();
+    return weights.ok() ? *weights : ExportedTensors();
+  }
+
+  static ProcessCluster* cluster_;
+};
+
+ProcessCluster* AllReduceTest::cluster_ = nullptr;
+
+TEST_F(AllReduceTest, TrainsWithoutServersAndReportsWhatItMoved) {
+  const v1::JobStatus job = Train(AllReduce(SmallJob()));
+  EXPECT_EQ(job.progress().step(), 100u);
+  EXPECT_EQ(job.partitions_size(), 0);
+  EXPECT_EQ(job.predicted_server_bytes(), 0u);
+  EXPECT_EQ(job.progress().bytes_pushed_per_step(), 0);
+  // 2(W-1)/W of the gradients, for W = 2.
+  EXPECT_EQ(job.progress().bytes_sent_per_step(), 4 * kElements);
+  ASSERT_EQ(job.tasks_size(), 2);
+  for (const v1::TaskStatus& task : job.tasks()) {
+    EXPECT_EQ(task.steps(), 100u);
+    EXPECT_EQ(task.bytes_sent(), 100 * 4 * kElements);
+    EXPECT_GT(task.compute_seconds(), 0);
+    EXPECT_GT(task.process_cpu_seconds(), 0);
+    EXPECT_GT(task.process_peak_bytes(), 1u << 20);
+    EXPECT_LE(
+        task.compute_seconds() + task.exposed_communication_seconds() + task.waiting_seconds(),
+        task.training_seconds() * 1.001);
+  }
+  ASSERT_GE(job.evaluations_size(), 1);
+  EXPECT_GT(job.evaluations().rbegin()->value(), 0.9);
+  EXPECT_GT(job.evaluations().rbegin()->training_seconds(), 0);
+  EXPECT_EQ(job.checkpoint_clock(), 100u);
+}
+
+TEST_F(AllReduceTest, DeterministicRunsEqualParameterServersBitForBit) {
+  const ExportedTensors servers = Weights(Train(SmallJob()));
+  ASSERT_FALSE(servers.empty());
+  EXPECT_TRUE(Weights(Train(AllReduce(SmallJob()))) == servers);
+}
+
+TEST_F(AllReduceTest, FreeOrderAgreesWithinRounding) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_update()->set_deterministic(false);
+  spec.mutable_stop()->set_steps(50);
+  EXPECT_LE(RelativeDistance(Weights(Train(AllReduce(spec))), Weights(Train(spec))), 1e-5);
+}
+
+TEST_F(AllReduceTest, RowsAreGatheredOrStayOnServers) {
+  const ExportedTensors servers = Weights(Train(SmallLanguageModel()));
+  ASSERT_FALSE(servers.empty());
+  EXPECT_LE(RelativeDistance(Weights(Train(AllReduce(SmallLanguageModel()))), servers), 1e-5);
+  v1::JobSpec hybrid = SmallLanguageModel();
+  hybrid.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  const v1::JobStatus job = Train(hybrid);
+  EXPECT_GT(job.partitions_size(), 0);
+  EXPECT_GT(job.progress().bytes_pushed_per_step(), 0);
+  EXPECT_GT(job.progress().bytes_sent_per_step(), 0);
+  EXPECT_LE(RelativeDistance(Weights(job), servers), 1e-5);
+}
+
+TEST_F(AllReduceTest, MicroBatchesAndScalingAndWireTypesTrain) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_update()->set_deterministic(false);
+  spec.mutable_stop()->set_steps(50);
+  const ExportedTensors whole = Weights(Train(spec));
+  for (bool all_reduce : {false, true}) {
+    v1::JobSpec parts = all_reduce ? AllReduce(spec) : spec;
+    parts.set_micro_batches(4);
+    EXPECT_LE(RelativeDistance(Weights(Train(parts)), whole), 1e-5) << all_reduce;
+  }
+  v1::JobSpec scaled = AllReduce(spec);
+  scaled.mutable_schedule()->set_scaling("linear");
+  scaled.mutable_schedule()->set_base_batch_size(2 * spec.batch_size());
+  v1::JobSpec by_hand = AllReduce(spec);
+  by_hand.mutable_optimizer()->set_learning_rate(spec.optimizer().learning_rate() / 2);
+  EXPECT_TRUE(Weights(Train(scaled)) == Weights(Train(by_hand)));
+  v1::JobSpec narrow = AllReduce(spec);
+  narrow.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+  const v1::JobStatus job = Train(narrow);
+  EXPECT_EQ(job.progress().bytes_sent_per_step(), 2 * kElements);
+  EXPECT_LE(RelativeDistance(Weights(job), whole), 0.05);
+}
+
+TEST_F(AllReduceTest, AJobOfOneRoadGivesItsWeightsToTheOther) {
+  v1::JobSpec first = SmallJob();
+  first.mutable_stop()->set_steps(20);
+  const v1::JobStatus servers = Train(first);
+  v1::JobSpec second = AllReduce(SmallJob());
+  second.mutable_stop()->set_steps(20);
+  second.set_initial_weights(servers.job_id());
+  const v1::JobStatus reduced = Train(second);
+  v1::JobSpec third = SmallJob();
+  third.mutable_stop()->set_steps(20);
+  third.set_initial_weights(reduced.job_id());
+  const ExportedTensors there_and_back = Weights(Train(third));
+  // The same three jobs without leaving the servers.
+  second = SmallJob();
+  second.mutable_stop()->set_steps(20);
+  second.set_initial_weights(servers.job_id());
+  third.set_initial_weights(Train(second).job_id());
+  EXPECT_TRUE(there_and_back == Weights(Train(third)));
+}
+
+TEST_F(AllReduceTest, RefusalsNameTheField) {
+  struct Case {
+    void (*change)(v1::JobSpec&);
+    const char* text;
+  };
+  for (const Case& refused : {
+           Case{[](v1::JobSpec& spec) { spec.mutable_update()->set_staleness_bound(2); },
+                "update.staleness_bound"},
+           Case{[](v1::JobSpec& spec) {
+                  spec.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
+                },
+                "update.durability"},
+           Case{[](v1::JobSpec& spec) {
+                  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                },
+                "update.sparse"},
+           Case{[](v1::JobSpec& spec) { spec.set_min_workers(3); }, "min_workers"},
+           Case{[](v1::JobSpec& spec) { spec.set_micro_batches(1000000); }, "micro_batches"},
+           Case{[](v1::JobSpec& spec) { spec.mutable_schedule()->set_scaling("cubic"); },
+                "schedule.scaling"},
+       }) {
+    v1::JobSpec spec = AllReduce(SmallJob());
+    refused.change(spec);
+    const auto job_id = cluster_->Submit(spec);
+    EXPECT_EQ(job_id.status().code(), absl::StatusCode::kInvalidArgument) << refused.text;
+    EXPECT_THAT(std::string(job_id.status().message()), HasSubstr(refused.text));
+  }
+}
+
+TEST_F(AllReduceTest, ShowsTheLastCollectiveCalls) {
+  v1::JobSpec endless = AllReduce(SmallJob());
+  endless.mutable_stop()->set_steps(100000000);
+  const auto id = cluster_->Submit(endless);
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto running = cluster_->Await(
+      *id, [](const v1::JobStatus& status) { return status.progress().step() > 0; });
+  ASSERT_TRUE(running.ok()) << running.status();
+  v1::ListCollectivesReply reply;
+  const absl::Status listed = cluster_->jobs().Collectives(*id, reply);
+  ASSERT_TRUE(listed.ok()) << listed;
+  ASSERT_EQ(reply.slots_size(), 2);
+  for (const v1::SlotCollectives& slot : reply.slots()) {
+    ASSERT_GT(slot.calls_size(), 0) << slot.slot();
+    bool reduced = false;
+    for (const v1::CollectiveRecord& call : slot.calls()) {
+      reduced |= call.operation() == "all_reduce" && call.dtype() == "f32" && call.count() > 0;
+    }
+    EXPECT_TRUE(reduced) << slot.slot();
+  }
+  v1::JobStatus cancelled;
+  EXPECT_TRUE(cluster_->jobs().Cancel(*id, "the test is over", cancelled).ok());
+}
+
+TEST(AllReduceClusterTest, NeedsNoServerAtAll) {
+  auto cluster = ProcessCluster::Start({.servers = 0, .workers = 3});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  v1::JobSpec spec = AllReduce(SmallJob());
+  spec.set_workers(3);
+  const auto id = (*cluster)->Submit(spec);
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto status = (*cluster)->AwaitEnd(*id);
+  ASSERT_TRUE(status.ok()) << status.status() << (*cluster)->Diagnose(*id);
+  EXPECT_EQ(status->state(), v1::SUCCEEDED) << status->message();
+}
+
+}  // namespace
+}  // namespace muster

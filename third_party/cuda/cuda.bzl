@@ -1,0 +1,83 @@
+"""Rules for CUDA code: what to skip without a toolkit, and .cu files compiled by nvcc."""
+
+load("@local_cuda//:defs.bzl", "CUDA_AVAILABLE", "CUDA_HOME")
+
+# Machine code for A100 and H100/H200, and PTX that later GPUs compile at first use.
+_ARCHITECTURES = [
+    "-gencode=arch=compute_80,code=sm_80",
+    "-gencode=arch=compute_90,code=sm_90",
+    "-gencode=arch=compute_90,code=compute_90",
+]
+
+def cuda_only():
+    """Value of target_compatible_with for targets to skip unless --config=cuda is given and a toolkit is there."""
+    if not CUDA_AVAILABLE:
+        return ["@platforms//:incompatible"]
+    return select({
+        "//third_party/cuda:on": [],
+        "//conditions:default": ["@platforms//:incompatible"],
+    })
+
+def _cuda_object_impl(ctx):
+    object = ctx.actions.declare_file(ctx.label.name + ".o")
+    context = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]).compilation_context
+    arguments = ctx.actions.args()
+    arguments.add_all(["-c", ctx.file.src, "-o", object, "-ccbin", "g++", "-std=c++20", "-O2"])
+    arguments.add_all(["-Xcompiler", "-fPIC,-Wall", "-I."])
+    arguments.add_all(_ARCHITECTURES)
+    arguments.add_all(context.includes, before_each = "-I")
+    arguments.add_all(context.quote_includes, before_each = "-I")
+    arguments.add_all(context.system_includes, before_each = "-isystem")
+    ctx.actions.run(
+        executable = CUDA_HOME + "/bin/nvcc",
+        arguments = [arguments],
+        inputs = depset([ctx.file.src], transitive = [context.headers]),
+        outputs = [object],
+        mnemonic = "CudaCompile",
+        use_default_shell_env = True,
+    )
+    return [DefaultInfo(files = depset([object]))]
+
+_cuda_object = rule(
+    implementation = _cuda_object_impl,
+    attrs = {
+        "src": attr.label(allow_single_file = [".cu"], mandatory = True),
+        "deps": attr.label_list(providers = [CcInfo]),
+    },
+)
+
+def cuda_library(name, src, hdrs, deps = [], visibility = None):
+    """One .cu file as a cc_library, and NAME_headers, what a stand-in for it implements.
+
+    Args:
+      name: of the library.
+      src: the .cu file; compiled position-independent, as C++20, with g++ for its host part.
+      hdrs: what others include; plain C++, so that no other target needs nvcc.
+      deps: cc_library targets.
+      visibility: of both libraries; None: the package's.
+    """
+    native.cc_library(
+        name = name + "_headers",
+        hdrs = hdrs,
+        target_compatible_with = cuda_only(),
+        visibility = visibility,
+        deps = deps + ["//third_party/cuda:headers"],
+    )
+    _cuda_object(
+        name = name + "_object",
+        src = src,
+        target_compatible_with = cuda_only(),
+        deps = [":" + name + "_headers"],
+    )
+    native.cc_library(
+        name = name,
+        srcs = [":" + name + "_object"],
+        # Those who call it may depend on its headers alone, and then come after it on the linker's command line.
+        alwayslink = True,
+        target_compatible_with = cuda_only(),
+        visibility = visibility,
+        deps = [
+            ":" + name + "_headers",
+            "//third_party/cuda:runtime",
+        ],
+    )

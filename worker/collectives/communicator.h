@@ -1,0 +1,81 @@
+#ifndef MUSTER_WORKER_COLLECTIVES_COMMUNICATOR_H_
+#define MUSTER_WORKER_COLLECTIVES_COMMUNICATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/base/work.h"
+#include "worker/collectives/collective_call.h"
+#include "worker/collectives/flight_recorder.h"
+
+namespace muster {
+
+// Memory that a communicator's calls read and write without a copy. Zeroed; its address never
+// changes; aligned to 64 bytes at least.
+class CollectiveBuffer {
+ public:
+  virtual ~CollectiveBuffer() = default;
+  virtual absl::Span<std::byte> bytes() = 0;
+};
+
+// One rank's place in a group of ranks (processes, or threads in tests) that move data together.
+//
+// Every rank of the group makes the same calls in the same order; send and receive are the
+// exception: they are ordered per pair only. Each call carries a fingerprint (sequence, operation,
+// type, counts, root), which the ranks compare, so that a group that disagrees ends in an error and
+// not in a hang or a wrong sum. Every rank gets the same bits, and the same bits again from the
+// same inputs on the same ranks.
+//
+// Errors, the same on every rank, naming rank, call and what the others were doing:
+//   FailedPrecondition  ranks made different calls
+//   DeadlineExceeded    a rank did not come, or stopped moving, within the call's timeout
+//   Unavailable         a rank has died, or left
+//   Aborted             Abort() was called, here or on another rank
+//   InvalidArgument     this call is wrong in itself (pointers, counts, root); local and harmless
+// After any of them but InvalidArgument the communicator is of no more use: every later call
+// returns the same error.
+//
+// Calls are made by one thread at a time. Abort, recorder() and handles may be used by any thread.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Carries the call out on this thread and returns when this rank's part is done: `out` is
+  // complete, `in` may be written again. Calls started earlier come first.
+  virtual absl::Status Run(const CollectiveCall& call) = 0;
+
+  // Queues the call behind those before it and returns; it is carried out in the background. Its
+  // memory must stay until the handle has ended.
+  virtual std::shared_ptr<Work> Start(const CollectiveCall& call) = 0;
+
+  // Memory for calls without copies. A collective call itself: every rank asks for the same number
+  // of bytes. A call may use any part of it, at the same offset of the same buffer on every rank.
+  // The buffer must go before the communicator.
+  virtual absl::StatusOr<std::unique_ptr<CollectiveBuffer>> Allocate(size_t bytes) = 0;
+
+  // A collective call: the ranks that give the same colour become a group of their own, ordered by
+  // `key`, equal keys by rank. A negative colour: this rank joins none and gets null.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour, int key) = 0;
+
+  // Ends all calls, on all ranks, with Aborted and this reason. Does not block. Idempotent.
+  virtual void Abort(const std::string& reason) = 0;
+
+  virtual const FlightRecorder& recorder() const = 0;
+
+  // Payload this rank has sent to and received from others.
+  virtual CollectiveTraffic traffic() const = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_COLLECTIVES_COMMUNICATOR_H_

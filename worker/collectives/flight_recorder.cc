@@ -1,0 +1,80 @@
+#include "worker/collectives/flight_recorder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace muster {
+namespace {
+
+// The length of the longest prefix of at most `most` bytes that ends between characters of UTF-8.
+size_t CutLength(absl::string_view text, size_t most) {
+  if (text.size() <= most) return text.size();
+  size_t length = most;
+  while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80) --length;
+  return length;
+}
+
+}  // namespace
+
+FlightRecorder::FlightRecorder(std::string group) : group_(std::move(group)), entries_(kCalls) {}
+
+void FlightRecorder::Begin(uint64_t sequence, const CollectiveCall& call) {
+  const int64_t now = absl::GetCurrentTimeNanos();
+  const size_t label_bytes = CutLength(call.label, kLabelBytes - 1);
+  absl::MutexLock lock(&mutex_);
+  Entry& entry = entries_[sequence % kCalls];
+  entry.sequence = sequence;
+  entry.kind = call.kind;
+  entry.dtype = call.dtype;
+  entry.reduction = call.reduction;
+  entry.count = call.count;
+  // Not memcpy: an empty label may have no address.
+  call.label.copy(entry.label, label_bytes);
+  entry.label[label_bytes] = '\0';
+  entry.started_ns = now;
+  entry.duration_ns = -1;
+  entry.status = absl::OkStatus();
+}
+
+void FlightRecorder::End(uint64_t sequence, const absl::Status& status) {
+  const int64_t now = absl::GetCurrentTimeNanos();
+  absl::MutexLock lock(&mutex_);
+  Entry& entry = entries_[sequence % kCalls];
+  if (entry.sequence != sequence) return;
+  // The wall clock may have been set back meanwhile.
+  entry.duration_ns = std::max<int64_t>(0, now - entry.started_ns);
+  entry.status = status;
+}
+
+std::vector<RecordedCall> FlightRecorder::Calls() const {
+  std::vector<Entry> entries;
+  {
+    absl::MutexLock lock(&mutex_);
+    entries = entries_;
+  }
+  entries.erase(std::remove_if(entries.begin(), entries.end(),
+                               [](const Entry& entry) { return entry.sequence == 0; }),
+                entries.end());
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.sequence < b.sequence; });
+  std::vector<RecordedCall> calls;
+  calls.reserve(entries.size());
+  for (const Entry& entry : entries) {
+    calls.push_back({.sequence = entry.sequence,
+                     .kind = entry.kind,
+                     .dtype = entry.dtype,
+                     .reduction = entry.reduction,
+                     .count = entry.count,
+                     .label = entry.label,
+                     .started = absl::FromUnixNanos(entry.started_ns),
+                     .duration = entry.duration_ns < 0 ? absl::InfiniteDuration()
+                                                       : absl::Nanoseconds(entry.duration_ns),
+                     .status = entry.status});
+  }
+  return calls;
+}
+
+}  // namespace muster

@@ -1,0 +1,34 @@
+#ifndef MUSTER_WORKER_COLLECTIVES_NCCL_DEVICE_CONTRACT_H_
+#define MUSTER_WORKER_COLLECTIVES_NCCL_DEVICE_CONTRACT_H_
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "worker/collectives/communicator.h"
+
+namespace muster {
+
+// What Communicator promises, as checks on device memory that every rank runs at the same time: on
+// GPUs, or on a stand-in for CUDA and NCCL.
+struct DeviceContract {
+  const char* name;
+  // What it does to the group.
+  enum class Leaves { kWhole, kFailed, kWithoutLastRank } leaves;
+  int least_ranks;
+  // What this rank saw that the contract does not allow; OK if nothing. Inputs are small integers,
+  // so that sums are exact in any order; the reference is ReduceInto.
+  absl::Status (*run)(Communicator& group);
+};
+
+// Those with kWhole can run one after another in one group. The last rank of kWithoutLastRank calls
+// StopLastRank, which does not return on it.
+absl::Span<const DeviceContract> DeviceContracts();
+
+// Those among them that do not leave the group whole.
+absl::Span<const DeviceContract> DeviceFailureContracts();
+
+// How the last rank is made to stop: the test's choice.
+void SetStopLastRank(void (*stop)());
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_COLLECTIVES_NCCL_DEVICE_CONTRACT_H_

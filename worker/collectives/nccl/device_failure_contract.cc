@@ -1,0 +1,145 @@
+// What Communicator promises when ranks disagree, stay away, abort or die.
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "worker/collectives/nccl/device_contract.h"
+#include "worker/collectives/nccl/device_memory_for_testing.h"
+
+namespace muster {
+namespace {
+
+using Leaves = DeviceContract::Leaves;
+
+std::atomic<void (*)()> stop_last_rank{nullptr};
+
+absl::Status Wrong(const std::string& what) { return absl::InternalError(what); }
+
+absl::Status WantFailure(const absl::Status& got, absl::StatusCode code, const std::string& text) {
+  if (got.code() == code && got.message().find(text) != std::string::npos) return absl::OkStatus();
+  return Wrong(absl::StrCat("wanted ", absl::StatusCodeToString(code), " with '", text, "', got ",
+                            got.ToString()));
+}
+
+// All ranks make `call`; the last one as `other` says, or does not.
+absl::Status Disagree(Communicator& group, absl::StatusCode code, const std::string& text,
+                      void (*other)(CollectiveCall&)) {
+  DeviceMemory data(4096);
+  CollectiveCall call;
+  call.kind = Collective::kAllReduce;
+  call.count = 64;
+  call.in = call.out = data.data();
+  call.timeout = absl::Seconds(5);
+  call.label = "bucket 3";
+  // Connects, so that what follows disagrees on the device.
+  MUSTER_RETURN_IF_ERROR(group.Run(call));
+  if (group.rank() == group.size() - 1) other(call);
+  const absl::Status status = group.Run(call);
+  MUSTER_RETURN_IF_ERROR(WantFailure(status, code, text));
+  // For good, and the same.
+  const absl::Status later = group.Run(CollectiveCall());
+  if (later != status) return Wrong(absl::StrCat("a later call returns ", later.ToString()));
+  const std::vector<RecordedCall> calls = group.recorder().Calls();
+  if (calls.empty() || calls.back().status != status) return Wrong("the recorder has no failure");
+  return absl::OkStatus();
+}
+
+absl::Status OtherCount(Communicator& group) {
+  return Disagree(group, absl::StatusCode::kFailedPrecondition,
+                  absl::StrCat("rank ", group.size() - 1, " makes all_reduce f32 sum x 63"),
+                  [](CollectiveCall& call) { call.count = 63; });
+}
+
+absl::Status OtherType(Communicator& group) {
+  return Disagree(group, absl::StatusCode::kFailedPrecondition, "all_reduce f64",
+                  [](CollectiveCall& call) { call.dtype = DType::kF64; });
+}
+
+absl::Status OtherReduction(Communicator& group) {
+  return Disagree(group, absl::StatusCode::kFailedPrecondition, "all_reduce f32 prod",
+                  [](CollectiveCall& call) { call.reduction = Reduction::kProd; });
+}
+
+absl::Status OtherOperation(Communicator& group) {
+  return Disagree(group, absl::StatusCode::kFailedPrecondition, "makes broadcast",
+                  [](CollectiveCall& call) { call.kind = Collective::kBroadcast; });
+}
+
+absl::Status MissingCall(Communicator& group) {
+  DeviceMemory data(64);
+  CollectiveCall call;
+  call.kind = Collective::kAllReduce;
+  call.count = 4;
+  call.in = call.out = data.data();
+  call.label = "bucket 9";
+  call.timeout = absl::Seconds(1);
+  MUSTER_RETURN_IF_ERROR(group.Run(CollectiveCall()));
+  const absl::Time begun = absl::Now();
+  absl::Status status;
+  if (group.rank() == group.size() - 1) {
+    // Comes when the others have given up.
+    absl::SleepFor(absl::Seconds(2));
+    status = group.Run(call);
+  } else {
+    status = group.Run(call);
+    if (absl::Now() - begun > absl::Seconds(5)) return Wrong("the deadline passed long before");
+  }
+  return WantFailure(status, absl::StatusCode::kDeadlineExceeded,
+                     absl::StrCat("rank ", group.size() - 1, ": 1 calls, last barrier"));
+}
+
+absl::Status AbortedByOne(Communicator& group) {
+  DeviceMemory data(64);
+  CollectiveCall call;
+  call.kind = Collective::kAllReduce;
+  call.count = 4;
+  call.in = call.out = data.data();
+  MUSTER_RETURN_IF_ERROR(group.Run(call));
+  if (group.rank() == group.size() - 1) group.Abort("the user said so");
+  // Calls go well until the abort has reached all ranks.
+  absl::Status status;
+  while (status.ok()) status = group.Run(call);
+  return WantFailure(status, absl::StatusCode::kAborted, "aborted: the user said so");
+}
+
+absl::Status LostRank(Communicator& group) {
+  DeviceMemory data(64);
+  CollectiveCall call;
+  call.kind = Collective::kAllReduce;
+  call.count = 4;
+  call.in = call.out = data.data();
+  call.timeout = absl::Seconds(30);
+  // The last rank may die before all others have seen that it made this call.
+  absl::Status status = group.Run(call);
+  if (group.rank() == group.size() - 1) {
+    stop_last_rank.load()();
+    return absl::OkStatus();
+  }
+  const absl::Time begun = absl::Now();
+  if (status.ok()) status = group.Run(call);
+  if (absl::Now() - begun > absl::Seconds(10)) return Wrong("it took too long to notice");
+  return WantFailure(status, absl::StatusCode::kUnavailable,
+                     absl::StrCat("rank ", group.size() - 1));
+}
+
+constexpr DeviceContract kContracts[] = {
+    {"OtherCount", Leaves::kFailed, 2, OtherCount},
+    {"OtherType", Leaves::kFailed, 2, OtherType},
+    {"OtherReduction", Leaves::kFailed, 2, OtherReduction},
+    {"OtherOperation", Leaves::kFailed, 2, OtherOperation},
+    {"MissingCall", Leaves::kFailed, 2, MissingCall},
+    {"AbortedByOne", Leaves::kFailed, 2, AbortedByOne},
+    {"LostRank", Leaves::kWithoutLastRank, 2, LostRank},
+};
+
+}  // namespace
+
+absl::Span<const DeviceContract> DeviceFailureContracts() { return kContracts; }
+
+void SetStopLastRank(void (*stop)()) { stop_last_rank = stop; }
+
+}  // namespace muster

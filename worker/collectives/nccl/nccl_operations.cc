@@ -1,0 +1,414 @@
+#include "worker/collectives/nccl/nccl_operations.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "common/base/status_macros.h"
+#include "worker/collectives/nccl/device_reduce.h"
+#include "worker/collectives/nccl/device_status.h"
+#include "worker/collectives/schedule.h"
+
+namespace muster {
+namespace {
+
+ncclDataType_t NcclType(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return ncclFloat32;
+    case DType::kF64:
+      return ncclFloat64;
+    case DType::kF16:
+      return ncclFloat16;
+    case DType::kBf16:
+      return ncclBfloat16;
+    case DType::kInt32:
+      return ncclInt32;
+    case DType::kInt64:
+      return ncclInt64;
+    case DType::kUint8:
+      return ncclUint8;
+  }
+  return ncclUint8;
+}
+
+ncclRedOp_t NcclOp(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+    case Reduction::kAvg:
+      return ncclSum;
+    case Reduction::kMin:
+      return ncclMin;
+    case Reduction::kMax:
+      return ncclMax;
+    case Reduction::kProd:
+      return ncclProd;
+  }
+  return ncclSum;
+}
+
+// Whether NCCL's own reduction keeps Communicator's promise.
+bool NcclReduces(const CollectiveCall& call) {
+  const bool least_or_greatest =
+      call.reduction == Reduction::kMin || call.reduction == Reduction::kMax;
+  switch (call.dtype) {
+    case DType::kF32:
+    case DType::kF64:
+      return !least_or_greatest;
+    case DType::kF16:
+    case DType::kBf16:
+      return false;
+    case DType::kInt32:
+    case DType::kInt64:
+    case DType::kUint8:
+      return true;
+  }
+  return false;
+}
+
+// Elements of each rank in the vector of all.
+std::vector<Slice> Chunks(absl::Span<const size_t> counts, size_t count, int size) {
+  std::vector<Slice> chunks(size);
+  size_t begin = 0;
+  for (int i = 0; i < size; ++i) {
+    chunks[i] = {begin, counts.empty() ? count : counts[i]};
+    begin += chunks[i].count;
+  }
+  return chunks;
+}
+
+size_t Total(absl::Span<const Slice> chunks) { return chunks.back().begin + chunks.back().count; }
+
+bool Equal(absl::Span<const Slice> chunks) {
+  return std::all_of(chunks.begin(), chunks.end(),
+                     [&](const Slice& chunk) { return chunk.count == chunks[0].count; });
+}
+
+const std::byte* Bytes(const void* data) { return static_cast<const std::byte*>(data); }
+std::byte* Bytes(void* data) { return static_cast<std::byte*>(data); }
+
+bool Aligned(const void* data, DType dtype) {
+  return reinterpret_cast<uintptr_t>(data) % SizeOf(dtype) == 0;
+}
+
+absl::Status Copy(const void* from, void* to, size_t bytes, cudaStream_t stream) {
+  if (bytes == 0 || from == to) return absl::OkStatus();
+  return CudaStatus(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream),
+                    "copying on the device");
+}
+
+// Device memory in the order of a stream: what was queued on it before the end may still use it.
+class Staging {
+ public:
+  explicit Staging(cudaStream_t stream) : stream_(stream) {}
+  ~Staging() {
+    if (data_ != nullptr) cudaFreeAsync(data_, stream_);
+  }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  absl::Status Take(size_t bytes) {
+    void* data = nullptr;
+    MUSTER_RETURN_IF_ERROR(CudaStatus(cudaMallocAsync(&data, std::max<size_t>(bytes, 1), stream_),
+                                      "taking memory for unaligned or in-place data"));
+    data_ = Bytes(data);
+    return absl::OkStatus();
+  }
+  std::byte* data() const { return data_; }
+
+ private:
+  const cudaStream_t stream_;
+  std::byte* data_ = nullptr;
+};
+
+// What goes to and comes from one rank, in bytes.
+struct Exchange {
+  const std::byte* send = nullptr;
+  size_t send_bytes = 0;
+  std::byte* receive = nullptr;
+  size_t receive_bytes = 0;
+};
+
+// All of them at once, `with[i]` with rank i; the own part is copied.
+absl::Status ExchangeAll(const NcclPlace& place, absl::Span<const Exchange> with) {
+  const Exchange& own = with[place.rank];
+  MUSTER_RETURN_IF_ERROR(Copy(own.send, own.receive, own.send_bytes, place.stream));
+  return place.handle->Issue("exchange", [&](ncclComm_t& comm) {
+    ncclResult_t result = ncclGroupStart();
+    for (int i = 0; i < place.size && result == ncclSuccess; ++i) {
+      if (i == place.rank) continue;
+      if (with[i].send_bytes > 0) {
+        result = ncclSend(with[i].send, with[i].send_bytes, ncclUint8, i, comm, place.stream);
+      }
+      if ((result == ncclSuccess || result == ncclInProgress) && with[i].receive_bytes > 0) {
+        result = ncclRecv(with[i].receive, with[i].receive_bytes, ncclUint8, i, comm, place.stream);
+      }
+      if (result == ncclInProgress) result = ncclSuccess;
+    }
+    const ncclResult_t ended = ncclGroupEnd();
+    return result == ncclSuccess ? ended : result;
+  });
+}
+
+// Reduces, for each rank i, the elements pieces[i] of every rank's `in` in rank order; this rank's
+// result goes to `out`, which may be where its own piece begins in `in`.
+// REQUIRES: W pieces of the largest length fit into the scratch.
+absl::Status ReducePieces(const NcclPlace& place, const CollectiveCall& call, const std::byte* in,
+                          absl::Span<const Slice> pieces, std::byte* out) {
+  const size_t element = SizeOf(call.dtype);
+  const size_t own = pieces[place.rank].count;
+  std::vector<Exchange> with(place.size);
+  for (int i = 0; i < place.size; ++i) {
+    with[i] = {in + pieces[i].begin * element, pieces[i].count * element,
+               place.scratch + i * own * element, own * element};
+  }
+  MUSTER_RETURN_IF_ERROR(ExchangeAll(place, with));
+  const bool aligned = Aligned(out, call.dtype);
+  std::byte* const result = aligned ? out : place.scratch;
+  MUSTER_RETURN_IF_ERROR(CudaStatus(ReduceRowsOnDevice(call.dtype, call.reduction, place.scratch,
+                                                       own, place.size, own, result, place.stream),
+                                    "reducing on the device"));
+  return Copy(result, out, own * element, place.stream);
+}
+
+// Elements of one rank's piece, so that W of them fit into the scratch.
+size_t PieceElements(const NcclPlace& place, DType dtype) {
+  return place.scratch_bytes / (place.size * SizeOf(dtype));
+}
+
+absl::Status AllReduceInSlices(const NcclPlace& place, const CollectiveCall& call, bool to_root) {
+  const size_t element = SizeOf(call.dtype);
+  const size_t most = PieceElements(place, call.dtype) * place.size;
+  const bool keeps = !to_root || place.rank == call.root;
+  Staging results(place.stream);
+  if (!keeps) {
+    MUSTER_RETURN_IF_ERROR(results.Take(PieceElements(place, call.dtype) * element));
+  }
+  for (size_t begin = 0; begin < call.count; begin += most) {
+    const size_t count = std::min(most, call.count - begin);
+    std::vector<Slice> pieces(place.size);
+    for (int i = 0; i < place.size; ++i) {
+      pieces[i] = OwnSlice(count, i, place.size);
+      pieces[i].begin += begin;
+    }
+    const Slice& own = pieces[place.rank];
+    std::byte* const out = keeps ? Bytes(call.out) + own.begin * element : results.data();
+    MUSTER_RETURN_IF_ERROR(ReducePieces(place, call, Bytes(call.in), pieces, out));
+    std::vector<Exchange> with(place.size);
+    for (int i = 0; i < place.size; ++i) {
+      if (i == place.rank) continue;
+      if (!to_root || i == call.root) {
+        with[i].send = out;
+        with[i].send_bytes = own.count * element;
+      }
+      if (keeps) {
+        with[i].receive = Bytes(call.out) + pieces[i].begin * element;
+        with[i].receive_bytes = pieces[i].count * element;
+      }
+    }
+    MUSTER_RETURN_IF_ERROR(ExchangeAll(place, with));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReduceScatterInSlices(const NcclPlace& place, const CollectiveCall& call,
+                                   absl::Span<const Slice> chunks) {
+  const size_t most = PieceElements(place, call.dtype);
+  size_t longest = 0;
+  for (const Slice& chunk : chunks) longest = std::max(longest, chunk.count);
+  for (size_t begin = 0; begin < longest; begin += most) {
+    std::vector<Slice> pieces(place.size);
+    for (int i = 0; i < place.size; ++i) {
+      const size_t skipped = std::min(begin, chunks[i].count);
+      pieces[i] = {chunks[i].begin + skipped, std::min(most, chunks[i].count - skipped)};
+    }
+    const size_t done = pieces[place.rank].begin - chunks[place.rank].begin;
+    MUSTER_RETURN_IF_ERROR(ReducePieces(place, call, Bytes(call.in), pieces,
+                                        Bytes(call.out) + done * SizeOf(call.dtype)));
+  }
+  return absl::OkStatus();
+}
+
+// Runs `reduce(in, out)` with pointers aligned to the type; null `out` stays null.
+template <typename Reduce>
+absl::Status WithAligned(const NcclPlace& place, DType dtype, const void* in, size_t in_count,
+                         void* out, size_t out_count, Reduce reduce) {
+  Staging staged_in(place.stream);
+  Staging staged_out(place.stream);
+  const void* from = in;
+  void* to = out;
+  if (!Aligned(in, dtype)) {
+    MUSTER_RETURN_IF_ERROR(staged_in.Take(in_count * SizeOf(dtype)));
+    MUSTER_RETURN_IF_ERROR(Copy(in, staged_in.data(), in_count * SizeOf(dtype), place.stream));
+    from = staged_in.data();
+  }
+  if (!Aligned(out, dtype)) {
+    MUSTER_RETURN_IF_ERROR(staged_out.Take(out_count * SizeOf(dtype)));
+    to = staged_out.data();
+  }
+  MUSTER_RETURN_IF_ERROR(reduce(from, to));
+  return Copy(to, out, out == nullptr ? 0 : out_count * SizeOf(dtype), place.stream);
+}
+
+absl::Status DivideAverage(const NcclPlace& place, const CollectiveCall& call, void* data,
+                           size_t count) {
+  if (call.reduction != Reduction::kAvg) return absl::OkStatus();
+  return CudaStatus(DivideOnDevice(call.dtype, data, count, place.size, place.stream),
+                    "dividing on the device");
+}
+
+absl::Status QueueReduction(const NcclPlace& place, const CollectiveCall& call) {
+  const ncclDataType_t type = NcclType(call.dtype);
+  const ncclRedOp_t op = NcclOp(call.reduction);
+  if (call.kind == Collective::kReduceScatter) {
+    const std::vector<Slice> chunks = Chunks(call.counts, call.count, place.size);
+    if (Total(chunks) == 0) return absl::OkStatus();
+    if (!NcclReduces(call) || !Equal(chunks)) return ReduceScatterInSlices(place, call, chunks);
+    const size_t own = chunks[place.rank].count;
+    return WithAligned(
+        place, call.dtype, call.in, Total(chunks), call.out, own, [&](const void* in, void* out) {
+          MUSTER_RETURN_IF_ERROR(place.handle->Issue("reduce_scatter", [&](ncclComm_t& comm) {
+            return ncclReduceScatter(in, out, own, type, op, comm, place.stream);
+          }));
+          return DivideAverage(place, call, out, own);
+        });
+  }
+  if (call.count == 0) return absl::OkStatus();
+  const bool to_root = call.kind == Collective::kReduce;
+  if (!NcclReduces(call)) return AllReduceInSlices(place, call, to_root);
+  void* const result = to_root && place.rank != call.root ? nullptr : call.out;
+  return WithAligned(
+      place, call.dtype, call.in, call.count, result, call.count, [&](const void* in, void* out) {
+        MUSTER_RETURN_IF_ERROR(place.handle->Issue(Name(call.kind), [&](ncclComm_t& comm) {
+          if (to_root) {
+            return ncclReduce(in, out, call.count, type, op, call.root, comm, place.stream);
+          }
+          return ncclAllReduce(in, out, call.count, type, op, comm, place.stream);
+        }));
+        if (out == nullptr) return absl::OkStatus();
+        return DivideAverage(place, call, out, call.count);
+      });
+}
+
+absl::Status QueueAllGather(const NcclPlace& place, const CollectiveCall& call) {
+  const size_t element = SizeOf(call.dtype);
+  const std::vector<Slice> chunks = Chunks(call.counts, call.count, place.size);
+  if (Total(chunks) == 0) return absl::OkStatus();
+  if (Equal(chunks)) {
+    return place.handle->Issue("all_gather", [&](ncclComm_t& comm) {
+      return ncclAllGather(call.in, call.out, chunks[0].count * element, ncclUint8, comm,
+                           place.stream);
+    });
+  }
+  std::vector<Exchange> with(place.size);
+  for (int i = 0; i < place.size; ++i) {
+    with[i] = {Bytes(call.in), chunks[place.rank].count * element,
+               Bytes(call.out) + chunks[i].begin * element, chunks[i].count * element};
+  }
+  return ExchangeAll(place, with);
+}
+
+absl::Status QueueAllToAll(const NcclPlace& place, const CollectiveCall& call) {
+  const size_t element = SizeOf(call.dtype);
+  const std::vector<Slice> sent = Chunks(call.send_counts, call.count, place.size);
+  const std::vector<Slice> received = Chunks(call.counts, call.count, place.size);
+  const std::byte* in = Bytes(call.in);
+  Staging staged(place.stream);
+  if (call.in == call.out && Total(sent) > 0) {
+    MUSTER_RETURN_IF_ERROR(staged.Take(Total(sent) * element));
+    MUSTER_RETURN_IF_ERROR(Copy(in, staged.data(), Total(sent) * element, place.stream));
+    in = staged.data();
+  }
+  std::vector<Exchange> with(place.size);
+  for (int i = 0; i < place.size; ++i) {
+    with[i] = {in + sent[i].begin * element, sent[i].count * element,
+               Bytes(call.out) + received[i].begin * element, received[i].count * element};
+  }
+  return ExchangeAll(place, with);
+}
+
+// What a call is when nobody else is there: its input is its output.
+absl::Status QueueAlone(const NcclPlace& place, const CollectiveCall& call) {
+  const size_t count = call.counts.empty() ? call.count : call.counts[0];
+  if (call.kind == Collective::kBarrier) return absl::OkStatus();
+  return Copy(call.in, call.out, count * SizeOf(call.dtype), place.stream);
+}
+
+}  // namespace
+
+absl::Status QueueCall(const NcclPlace& place, const CollectiveCall& call) {
+  if (place.size == 1) return QueueAlone(place, call);
+  const size_t bytes = call.count * SizeOf(call.dtype);
+  switch (call.kind) {
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter:
+    case Collective::kReduce:
+      return QueueReduction(place, call);
+    case Collective::kAllGather:
+      return QueueAllGather(place, call);
+    case Collective::kAllToAll:
+      return QueueAllToAll(place, call);
+    case Collective::kBroadcast:
+      if (bytes == 0) return absl::OkStatus();
+      return place.handle->Issue("broadcast", [&](ncclComm_t& comm) {
+        return ncclBroadcast(call.in, call.out, bytes, ncclUint8, call.root, comm, place.stream);
+      });
+    case Collective::kSend:
+      if (bytes == 0) return absl::OkStatus();
+      return place.handle->Issue("send", [&](ncclComm_t& comm) {
+        return ncclSend(call.in, bytes, ncclUint8, call.root, comm, place.stream);
+      });
+    case Collective::kReceive:
+      if (bytes == 0) return absl::OkStatus();
+      return place.handle->Issue("receive", [&](ncclComm_t& comm) {
+        return ncclRecv(call.out, bytes, ncclUint8, call.root, comm, place.stream);
+      });
+    case Collective::kBarrier:
+      return place.handle->Issue("barrier", [&](ncclComm_t& comm) {
+        return ncclAllReduce(place.scratch, place.scratch, 1, ncclUint8, ncclMax, comm,
+                             place.stream);
+      });
+  }
+  return absl::OkStatus();
+}
+
+CollectiveTraffic TrafficOf(const CollectiveCall& call, int rank, int size) {
+  const uint64_t element = SizeOf(call.dtype);
+  const uint64_t bytes = call.count * element;
+  const uint64_t others = size - 1;
+  switch (call.kind) {
+    case Collective::kAllReduce: {
+      const uint64_t own = OwnSlice(call.count, rank, size).count * element;
+      // Every part but the own is sent once to be reduced; the own result then goes to all.
+      return {bytes - own + others * own, bytes - own + others * own};
+    }
+    case Collective::kReduceScatter:
+    case Collective::kAllGather: {
+      const std::vector<Slice> chunks = Chunks(call.counts, call.count, size);
+      const uint64_t own = chunks[rank].count * element;
+      const uint64_t rest = Total(chunks) * element - own;
+      if (call.kind == Collective::kReduceScatter) return {rest, others * own};
+      return {others * own, rest};
+    }
+    case Collective::kBroadcast:
+      // A chain from the root.
+      return {rank == (call.root + size - 1) % size ? 0 : bytes, rank == call.root ? 0 : bytes};
+    case Collective::kReduce:
+      return {rank == call.root ? 0 : bytes, rank == (call.root + 1) % size ? 0 : bytes};
+    case Collective::kAllToAll: {
+      const std::vector<Slice> sent = Chunks(call.send_counts, call.count, size);
+      const std::vector<Slice> received = Chunks(call.counts, call.count, size);
+      return {(Total(sent) - sent[rank].count) * element,
+              (Total(received) - received[rank].count) * element};
+    }
+    case Collective::kSend:
+      return {bytes, 0};
+    case Collective::kReceive:
+      return {0, bytes};
+    case Collective::kBarrier:
+      return {0, 0};
+  }
+  return {0, 0};
+}
+
+}  // namespace muster

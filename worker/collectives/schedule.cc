@@ -1,0 +1,378 @@
+#include "worker/collectives/schedule.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace muster {
+namespace {
+
+using Kind = Transfer::Kind;
+
+// A message this short goes to all at once: one step saved is worth more than the bytes.
+constexpr uint64_t kExchangeBytesSameMachine = 64 << 10;
+constexpr uint64_t kExchangeBytesNetwork = 32 << 10;
+// Chunks from which 2(W-1) steps between neighbours cost less than W-1 streams at once per link.
+constexpr uint64_t kRingChunkBytes = 256 << 10;
+// From here a broadcast's root is better off sending once.
+constexpr uint64_t kChainBytes = 256 << 10;
+constexpr int kDirectBarrierRanks = 8;
+
+// Lists one rank's transfers. Positions in a buffer are given as slices.
+class Builder {
+ public:
+  explicit Builder(const ScheduleRequest& request)
+      : rank_(request.rank), size_(request.size), request_(request) {}
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  // The rank `distance` further, which may be negative.
+  int Rank(int distance) const { return ((rank_ + distance) % size_ + size_) % size_; }
+
+  // Each adds a transfer and returns its index. `after`: the one it must not overtake, or -1.
+  int Send(int peer, Buffer from, Slice slice, int after = -1) {
+    return Add({.kind = Kind::kSend, .from = from, .to = from, .peer = peer}, slice, slice, after);
+  }
+  int Receive(int peer, Buffer to, Slice slice, int after = -1) {
+    return Add({.kind = Kind::kReceive, .from = to, .to = to, .peer = peer}, slice, slice, after);
+  }
+  // ⊕ the input at `own`, written at `to_begin` of `to`.
+  int ReceiveReduce(int peer, Slice own, Buffer to, size_t to_begin, int after = -1) {
+    return Add({.kind = Kind::kReceiveReduce, .to = to, .peer = peer}, own, {to_begin, own.count},
+               after);
+  }
+  int ReduceFromAll(Slice own, size_t to_begin) {
+    return Add({.kind = Kind::kReduceFromAll, .completes = true}, own, {to_begin, own.count}, -1);
+  }
+  int Copy(Slice from, size_t to_begin) {
+    return Add({.kind = Kind::kCopy}, from, {to_begin, from.count}, -1);
+  }
+
+  Transfer& at(int index) { return schedule_.transfers[index]; }
+  int next_index() const { return static_cast<int>(schedule_.transfers.size()); }
+  void set_scratch(size_t elements) { schedule_.scratch = elements; }
+  Schedule Take() { return std::move(schedule_); }
+
+  // The chunk of rank `rank` in a vector cut by `counts`, which may be empty.
+  Slice Chunk(absl::Span<const size_t> counts, int rank) const {
+    if (counts.empty()) return {request_.count * rank, request_.count};
+    return {std::accumulate(counts.begin(), counts.begin() + rank, size_t{0}), counts[rank]};
+  }
+
+ private:
+  int Add(Transfer transfer, Slice from, Slice to, int after) {
+    transfer.count = from.count;
+    transfer.from_begin = from.begin;
+    transfer.to_begin = to.begin;
+    if (after >= 0) {
+      transfer.after_begin = after;
+      transfer.after_end = after + 1;
+    }
+    schedule_.transfers.push_back(transfer);
+    return next_index() - 1;
+  }
+
+  const int rank_;
+  const int size_;
+  const ScheduleRequest& request_;
+  Schedule schedule_;
+};
+
+// Chunk c travels from rank c+1 around to its owner c, gathering each rank's part; then its owner
+// sends it around once more. An output's partial sums have been sent on before the sum itself can
+// arrive in their place, because it is made of them.
+void RingAllReduce(Builder& build, size_t count) {
+  const int size = build.size();
+  const auto chunk = [&](int distance) { return OwnSlice(count, build.Rank(distance), size); };
+  const int next = build.Rank(1);
+  const int previous = build.Rank(-1);
+  build.Send(next, Buffer::kInput, chunk(-1));
+  for (int step = 0; step < size - 1; ++step) {
+    const Slice slice = chunk(-2 - step);
+    const int sum = build.ReceiveReduce(previous, slice, Buffer::kOutput, slice.begin);
+    build.at(sum).completes = step == size - 2;
+    build.Send(next, Buffer::kOutput, slice, sum);
+  }
+  for (int step = 0; step < size - 1; ++step) {
+    const int result = build.Receive(previous, Buffer::kOutput, chunk(-1 - step));
+    if (step < size - 2) build.Send(next, Buffer::kOutput, chunk(-1 - step), result);
+  }
+}
+
+void DirectAllReduce(Builder& build, size_t count) {
+  const int size = build.size();
+  const Slice own = OwnSlice(count, build.rank(), size);
+  for (int i = 1; i < size; ++i) {
+    const int peer = build.Rank(i);
+    build.Send(peer, Buffer::kInput, OwnSlice(count, peer, size));
+  }
+  const int sum = build.ReduceFromAll(own, own.begin);
+  for (int i = 1; i < size; ++i) build.Send(build.Rank(i), Buffer::kOutput, own, sum);
+  for (int i = 1; i < size; ++i) {
+    const int peer = build.Rank(-i);
+    build.Receive(peer, Buffer::kOutput, OwnSlice(count, peer, size));
+  }
+}
+
+// In place, an element's sum must not be written before the element has been sent to all.
+void ExchangeAllReduce(Builder& build, size_t count) {
+  for (int i = 1; i < build.size(); ++i) build.Send(build.Rank(i), Buffer::kInput, {0, count});
+  const int sum = build.ReduceFromAll({0, count}, 0);
+  build.at(sum).after_begin = 0;
+  build.at(sum).after_end = sum;
+}
+
+// The first half of RingAllReduce, a block of every chunk at a time, so that partial sums, for
+// which the output has no room, need little scratch: one block for each of the W-2 steps.
+void RingReduceScatter(Builder& build, const ScheduleRequest& request) {
+  const int size = build.size();
+  size_t largest = 0;
+  for (int i = 0; i < size; ++i) {
+    largest = std::max(largest, build.Chunk(request.counts, i).count);
+  }
+  const size_t block = std::max<size_t>(1, std::min(request.block, largest));
+  build.set_scratch(block * (size - 2));
+  const int next = build.Rank(1);
+  const int previous = build.Rank(-1);
+  // By step, the send that frees its scratch.
+  std::vector<int> last_send(size, -1);
+  for (size_t begin = 0; begin == 0 || begin < largest; begin += block) {
+    const auto part = [&](int distance) {
+      const Slice chunk = build.Chunk(request.counts, build.Rank(distance));
+      const size_t skip = std::min(begin, chunk.count);
+      return Slice{chunk.begin + skip, std::min(block, chunk.count - skip)};
+    };
+    build.Send(next, Buffer::kInput, part(-1));
+    for (int step = 0; step < size - 2; ++step) {
+      const Slice own = part(-2 - step);
+      const Slice scratch = {step * block, own.count};
+      const int sum =
+          build.ReceiveReduce(previous, own, Buffer::kScratch, scratch.begin, last_send[step]);
+      last_send[step] = build.Send(next, Buffer::kScratch, scratch, sum);
+    }
+    const Slice own = part(0);
+    const size_t chunk_begin = build.Chunk(request.counts, build.rank()).begin;
+    const int sum = build.ReceiveReduce(previous, own, Buffer::kOutput, own.begin - chunk_begin);
+    build.at(sum).completes = true;
+  }
+}
+
+void DirectReduceScatter(Builder& build, const ScheduleRequest& request) {
+  for (int i = 1; i < build.size(); ++i) {
+    const int peer = build.Rank(i);
+    build.Send(peer, Buffer::kInput, build.Chunk(request.counts, peer));
+  }
+  build.ReduceFromAll(build.Chunk(request.counts, build.rank()), 0);
+}
+
+void AllGather(Builder& build, const ScheduleRequest& request) {
+  const int size = build.size();
+  const Slice own = build.Chunk(request.counts, build.rank());
+  const Slice input = {0, own.count};
+  if (request.algorithm == Algorithm::kRing) {
+    build.Send(build.Rank(1), Buffer::kInput, input);
+    for (int i = 1; i < size; ++i) {
+      const Slice chunk = build.Chunk(request.counts, build.Rank(-i));
+      const int received = build.Receive(build.Rank(-1), Buffer::kOutput, chunk);
+      if (i < size - 1) build.Send(build.Rank(1), Buffer::kOutput, chunk, received);
+    }
+  } else {
+    for (int i = 1; i < size; ++i) build.Send(build.Rank(i), Buffer::kInput, input);
+    for (int i = 1; i < size; ++i) {
+      const int peer = build.Rank(-i);
+      build.Receive(peer, Buffer::kOutput, build.Chunk(request.counts, peer));
+    }
+  }
+  build.Copy(input, own.begin);
+}
+
+void Broadcast(Builder& build, const ScheduleRequest& request) {
+  const int size = build.size();
+  const Slice all = {0, request.count};
+  const bool is_root = build.rank() == request.root;
+  const bool chain = request.algorithm == Algorithm::kRing;
+  int received = -1;
+  if (!is_root) {
+    received = build.Receive(chain ? build.Rank(-1) : request.root, Buffer::kOutput, all);
+  }
+  const Buffer source = is_root ? Buffer::kInput : Buffer::kOutput;
+  if (chain) {
+    if (build.Rank(1) != request.root) build.Send(build.Rank(1), source, all, received);
+  } else if (is_root) {
+    for (int i = 1; i < size; ++i) build.Send(build.Rank(i), source, all);
+  }
+  if (is_root) build.Copy(all, 0);
+}
+
+void AllToAll(Builder& build, const ScheduleRequest& request) {
+  const int size = build.size();
+  const auto to = [&](int peer) { return build.Chunk(request.send_counts, peer); };
+  const auto from = [&](int peer) { return build.Chunk(request.counts, peer); };
+  bool same_places = true;
+  for (int peer = 0; peer < size; ++peer) same_places &= to(peer).count == from(peer).count;
+  // In place, what arrives from a peer may take the place of what went to it, if it fits there
+  // exactly; else the input must be out of the way first.
+  Buffer source = Buffer::kInput;
+  const Slice last = to(size - 1);
+  if (request.in_place && !same_places) {
+    build.set_scratch(last.begin + last.count);
+    const int stage = build.Copy({0, last.begin + last.count}, 0);
+    build.at(stage).kind = Kind::kStage;
+    build.at(stage).to = Buffer::kScratch;
+    source = Buffer::kScratch;
+  }
+  std::vector<int> sent(size, -1);
+  for (int i = 1; i < size; ++i) {
+    const int peer = build.Rank(i);
+    sent[peer] = build.Send(peer, source, to(peer));
+  }
+  for (int i = 1; i < size; ++i) {
+    const int peer = build.Rank(-i);
+    const bool replaces = request.in_place && same_places;
+    build.Receive(peer, Buffer::kOutput, from(peer), replaces ? sent[peer] : -1);
+  }
+  const int own = build.Copy(to(build.rank()), from(build.rank()).begin);
+  build.at(own).from = source;
+}
+
+// Scratch: element 0 is sent, element 1 received.
+void Barrier(Builder& build, Algorithm algorithm) {
+  const int size = build.size();
+  build.set_scratch(2);
+  if (algorithm == Algorithm::kDirect) {
+    for (int i = 1; i < size; ++i) build.Send(build.Rank(i), Buffer::kScratch, {0, 1});
+    for (int i = 1; i < size; ++i) build.Receive(build.Rank(-i), Buffer::kScratch, {1, 1});
+    return;
+  }
+  // What is sent in a step says that all earlier ones have been heard.
+  for (int distance = 1; distance < size; distance *= 2) {
+    build.Receive(build.Rank(-distance), Buffer::kScratch, {1, 1});
+  }
+  const int steps = build.next_index();
+  for (int step = 0; step < steps; ++step) {
+    const int send = build.Send(build.Rank(1 << step), Buffer::kScratch, {0, 1});
+    build.at(send).after_begin = 0;
+    build.at(send).after_end = step;
+  }
+}
+
+// A group of one.
+void Alone(Builder& build, const ScheduleRequest& request) {
+  if (request.kind != Collective::kBarrier) build.Copy(build.Chunk(request.counts, 0), 0);
+}
+
+}  // namespace
+
+const char* Name(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::kRing:
+      return "ring";
+    case Algorithm::kDirect:
+      return "direct";
+    case Algorithm::kExchange:
+      return "exchange";
+    case Algorithm::kDissemination:
+      return "dissemination";
+  }
+  return "unknown algorithm";
+}
+
+Slice OwnSlice(size_t count, int rank, int size) {
+  const size_t even = count / size;
+  const size_t longer = count % size;
+  const size_t index = rank;
+  return {even * index + std::min(index, longer), even + (index < longer ? 1 : 0)};
+}
+
+Schedule MakeSchedule(const ScheduleRequest& request) {
+  Builder build(request);
+  if (request.size == 1) {
+    Alone(build, request);
+    return build.Take();
+  }
+  switch (request.kind) {
+    case Collective::kAllReduce:
+      if (request.algorithm == Algorithm::kRing) {
+        RingAllReduce(build, request.count);
+      } else if (request.algorithm == Algorithm::kExchange) {
+        ExchangeAllReduce(build, request.count);
+      } else {
+        DirectAllReduce(build, request.count);
+      }
+      break;
+    case Collective::kReduceScatter:
+      if (request.algorithm == Algorithm::kRing) {
+        RingReduceScatter(build, request);
+      } else {
+        DirectReduceScatter(build, request);
+      }
+      break;
+    case Collective::kAllGather:
+      AllGather(build, request);
+      break;
+    case Collective::kBroadcast:
+      Broadcast(build, request);
+      break;
+    case Collective::kReduce:
+      if (build.rank() == request.root) {
+        build.ReduceFromAll({0, request.count}, 0);
+      } else {
+        build.Send(request.root, Buffer::kInput, {0, request.count});
+      }
+      break;
+    case Collective::kAllToAll:
+      AllToAll(build, request);
+      break;
+    case Collective::kSend:
+      build.Send(request.root, Buffer::kInput, {0, request.count});
+      break;
+    case Collective::kReceive:
+      build.Receive(request.root, Buffer::kOutput, {0, request.count});
+      break;
+    case Collective::kBarrier:
+      Barrier(build, request.algorithm);
+      break;
+  }
+  return build.Take();
+}
+
+Algorithm ChooseAlgorithm(const AlgorithmRequest& request) {
+  const bool network = !request.same_machine;
+  const uint64_t size = request.size;
+  const bool half = request.dtype == DType::kF16 || request.dtype == DType::kBf16;
+  // Between machines a ring loads every link once, in one direction. Within one, all memory is
+  // equally near: two steps in place of 2(W-1).
+  const bool long_ring = network && size > 2 && request.bytes / size >= kRingChunkBytes;
+  const bool may_sum_on_ring = !request.deterministic && !half;
+  switch (request.kind) {
+    case Collective::kAllReduce:
+      if (request.bytes * (size - 1) <=
+          (network ? kExchangeBytesNetwork : kExchangeBytesSameMachine)) {
+        return Algorithm::kExchange;
+      }
+      return long_ring && may_sum_on_ring ? Algorithm::kRing : Algorithm::kDirect;
+    case Collective::kReduceScatter:
+      return long_ring && may_sum_on_ring ? Algorithm::kRing : Algorithm::kDirect;
+    case Collective::kAllGather:
+      return long_ring ? Algorithm::kRing : Algorithm::kDirect;
+    case Collective::kBroadcast:
+      return size > 2 && request.bytes >= kChainBytes ? Algorithm::kRing : Algorithm::kDirect;
+    case Collective::kBarrier:
+      return size > kDirectBarrierRanks ? Algorithm::kDissemination : Algorithm::kDirect;
+    case Collective::kReduce:
+    case Collective::kAllToAll:
+    case Collective::kSend:
+    case Collective::kReceive:
+      return Algorithm::kDirect;
+  }
+  return Algorithm::kDirect;
+}
+
+uint64_t SentElements(const Schedule& schedule) {
+  uint64_t elements = 0;
+  for (const Transfer& transfer : schedule.transfers) {
+    if (transfer.kind == Kind::kSend) elements += transfer.count;
+  }
+  return elements;
+}
+
+}  // namespace muster

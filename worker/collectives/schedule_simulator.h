@@ -1,0 +1,97 @@
+#ifndef MUSTER_WORKER_COLLECTIVES_SCHEDULE_SIMULATOR_H_
+#define MUSTER_WORKER_COLLECTIVES_SCHEDULE_SIMULATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "worker/collectives/schedule.h"
+
+namespace muster {
+
+// What an element is made of: which element of the inputs, and whose, in the order of addition.
+struct SymbolicValue {
+  static SymbolicValue Of(int rank, size_t index) {
+    return {.index = index, .ranks = static_cast<uint64_t>(rank), .terms = 1};
+  }
+
+  std::vector<int> Order() const;
+  bool operator==(const SymbolicValue&) const = default;
+
+  size_t index = 0;
+  // Four bits a term, the first one highest.
+  uint64_t ranks = 0;
+  // 0: never written.
+  int terms = 0;
+  // How often a transfer completed it.
+  int completed = 0;
+};
+
+// Runs the schedules of all ranks of a group on symbols, an element at a time, in random order,
+// with pipes that hold one element, and notes whatever goes wrong.
+class ScheduleSimulator {
+ public:
+  struct Rank {
+    Schedule schedule;
+    // Elements of each buffer.
+    size_t input = 0;
+    size_t output = 0;
+    // In place: where the smaller of the two lies in the larger. Else they are apart.
+    bool in_place = false;
+    size_t input_begin = 0;
+    size_t output_begin = 0;
+  };
+
+  ScheduleSimulator(std::vector<Rank> ranks, uint32_t seed);
+
+  // Until nothing moves any more. `frozen`: a rank that does nothing meanwhile, or -1.
+  void Run(int frozen = -1);
+
+  bool Done(int rank) const;
+  SymbolicValue output(int rank, size_t index) const;
+  // What lies where the input was.
+  SymbolicValue input(int rank, size_t index) const;
+  // The first thing that went wrong; empty: nothing.
+  const std::string& error() const { return error_; }
+
+ private:
+  struct State {
+    // Input, output and scratch, as far as they are not the same.
+    std::vector<SymbolicValue> memory;
+    size_t base[3] = {};
+    size_t size[3] = {};
+    // Elements moved, by transfer.
+    std::vector<size_t> moved;
+    // By peer, indices of the transfers that are yet to end; the first one may move.
+    std::vector<std::deque<int>> sends;
+    std::vector<std::deque<int>> receives;
+    std::vector<int> pending;
+  };
+
+  void CheckShape(int rank);
+  void CheckPairs();
+  bool MayMove(int rank, int index) const;
+  // Moves one element if that is possible now.
+  bool Step(int rank, int index);
+  bool Sweep(int frozen, bool random_pauses);
+  void Finish(int rank, int index);
+  bool ReadsLater(int rank, int reader, size_t cell) const;
+  void Write(int rank, int index, const SymbolicValue& value);
+  SymbolicValue Add(const SymbolicValue& left, const SymbolicValue& right);
+  void Fail(int rank, int index, const std::string& what);
+
+  const std::vector<Rank> ranks_;
+  std::vector<State> states_;
+  // pipes_[from][to]
+  std::vector<std::vector<std::deque<SymbolicValue>>> pipes_;
+  std::mt19937 random_;
+  std::string error_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_COLLECTIVES_SCHEDULE_SIMULATOR_H_

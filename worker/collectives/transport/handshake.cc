@@ -1,0 +1,178 @@
+#include "worker/collectives/transport/handshake.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <sys/random.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "worker/collectives/transport/blocking_frames.h"
+#include "worker/collectives/transport/wire.h"
+
+namespace muster {
+namespace {
+
+constexpr char kMagic[] = "muster collectives";
+constexpr uint32_t kVersion = 1;
+constexpr size_t kNonceBytes = 16;
+constexpr size_t kProofBytes = 32;
+
+// A message after the hello: a status and, where it is OK, content.
+std::string Reply(const absl::Status& status, absl::string_view content) {
+  WireWriter writer;
+  writer.Number(static_cast<uint32_t>(status.code()));
+  writer.Text(status.ok() ? content
+                          : absl::string_view(status.message().data(), status.message().size()));
+  return writer.bytes();
+}
+
+absl::StatusOr<std::string> ParseReply(absl::string_view bytes) {
+  WireReader reader(bytes);
+  const auto code = static_cast<absl::StatusCode>(reader.Number<uint32_t>());
+  std::string content = reader.Text();
+  if (!reader.Done()) return absl::UnavailableError("an answer that makes no sense");
+  if (code != absl::StatusCode::kOk) return absl::Status(code, content);
+  return content;
+}
+
+absl::StatusOr<std::string> ReceiveReply(int socket, absl::Time deadline) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string bytes, ReceiveFrame(socket, deadline));
+  return ParseReply(bytes);
+}
+
+bool SameProof(absl::string_view one, absl::string_view other) {
+  return one.size() == kProofBytes && other.size() == kProofBytes &&
+         CRYPTO_memcmp(one.data(), other.data(), kProofBytes) == 0;
+}
+
+absl::Status WrongSecret() {
+  return absl::UnauthenticatedError(
+      "it does not know the group's secret; it belongs to another job or round");
+}
+
+absl::Status Disagreement(absl::string_view what, absl::string_view its, absl::string_view ours) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("it joins with ", what, " ", its, ", expected ", ours));
+}
+
+absl::Status Compare(const Hello& hello, const Hello& expected) {
+  if (hello.size != expected.size) {
+    return Disagreement("a group of size", absl::StrCat(hello.size), absl::StrCat(expected.size));
+  }
+  if (hello.to != expected.to) {
+    return Disagreement("a call to rank", absl::StrCat(hello.to), absl::StrCat(expected.to));
+  }
+  if (hello.tls != expected.tls) {
+    return Disagreement("TLS", hello.tls ? "on" : "off", expected.tls ? "on" : "off");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string Hello::Serialize() const {
+  WireWriter writer;
+  writer.Text(kMagic);
+  writer.Number(kVersion);
+  writer.Text(group_key);
+  writer.Text(endpoint_nonce);
+  writer.Text(nonce);
+  writer.Number(kind);
+  writer.Number(from);
+  writer.Number(to);
+  writer.Number(size);
+  writer.Number(static_cast<uint8_t>(tls));
+  return writer.bytes();
+}
+
+absl::StatusOr<Hello> Hello::Parse(absl::string_view bytes) {
+  WireReader reader(bytes);
+  const std::string magic = reader.Text();
+  const uint32_t version = reader.Number<uint32_t>();
+  if (!reader.ok() || magic != kMagic || version != kVersion) {
+    return absl::InvalidArgumentError("not a rank of this release");
+  }
+  Hello hello;
+  hello.group_key = reader.Text();
+  hello.endpoint_nonce = reader.Text();
+  hello.nonce = reader.Text();
+  const uint8_t kind = reader.Number<uint8_t>();
+  hello.from = reader.Number<uint32_t>();
+  hello.to = reader.Number<uint32_t>();
+  hello.size = reader.Number<uint32_t>();
+  hello.tls = reader.Number<uint8_t>() != 0;
+  if (!reader.Done() || kind > 1 || hello.nonce.size() != kNonceBytes) {
+    return absl::InvalidArgumentError("not a rank's hello");
+  }
+  hello.kind = static_cast<ConnectionKind>(kind);
+  return hello;
+}
+
+std::string KeyedHash(absl::string_view secret, absl::string_view text) {
+  unsigned char hash[EVP_MAX_MD_SIZE];
+  unsigned int length = 0;
+  // An empty key must not be a null pointer, which means the key of the call before.
+  const char* const key = secret.empty() ? "" : secret.data();
+  HMAC(EVP_sha256(), key, static_cast<int>(secret.size()),
+       reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash, &length);
+  return std::string(reinterpret_cast<const char*>(hash), length);
+}
+
+std::string RandomBytes(size_t bytes) {
+  std::string random(bytes, '\0');
+  // Up to 256 bytes it gives all or is interrupted.
+  while (getrandom(random.data(), bytes, 0) != static_cast<ssize_t>(bytes)) {
+  }
+  return random;
+}
+
+absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_view secret,
+                                 absl::Time deadline) {
+  const std::string sent = hello.Serialize();
+  MUSTER_RETURN_IF_ERROR(SendFrame(socket, sent, deadline));
+  MUSTER_ASSIGN_OR_RETURN(const std::string challenge, ReceiveReply(socket, deadline));
+  if (challenge.size() != kNonceBytes + kProofBytes) {
+    return absl::UnavailableError("a challenge that makes no sense");
+  }
+  const std::string transcript = sent + challenge.substr(0, kNonceBytes);
+  if (!SameProof(challenge.substr(kNonceBytes), KeyedHash(secret, "called" + transcript))) {
+    Refuse(socket, WrongSecret());
+    return WrongSecret();
+  }
+  const std::string proof = KeyedHash(secret, "caller" + transcript);
+  MUSTER_RETURN_IF_ERROR(SendFrame(socket, Reply(absl::OkStatus(), proof), deadline));
+  MUSTER_RETURN_IF_ERROR(ReceiveReply(socket, deadline).status());
+  return KeyedHash(secret, "key" + transcript);
+}
+
+absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& expected,
+                                   absl::string_view secret, absl::Time deadline) {
+  const std::string nonce = RandomBytes(kNonceBytes);
+  const std::string transcript = hello.Serialize() + nonce;
+  const std::string proof = KeyedHash(secret, "called" + transcript);
+  MUSTER_RETURN_IF_ERROR(SendFrame(socket, Reply(absl::OkStatus(), nonce + proof), deadline));
+  absl::StatusOr<std::string> answer = ReceiveReply(socket, deadline);
+  if (!answer.ok()) return answer.status();
+  if (!SameProof(*answer, KeyedHash(secret, "caller" + transcript))) {
+    Refuse(socket, WrongSecret());
+    return WrongSecret();
+  }
+  // Only one who knows the secret is told what else is wrong.
+  if (absl::Status status = Compare(hello, expected); !status.ok()) {
+    Refuse(socket, status);
+    return status;
+  }
+  MUSTER_RETURN_IF_ERROR(SendFrame(socket, Reply(absl::OkStatus(), ""), deadline));
+  return KeyedHash(secret, "key" + transcript);
+}
+
+void Refuse(int socket, const absl::Status& reason) {
+  // Goes into an empty send buffer, so that it needs no time.
+  SendFrame(socket, Reply(reason, ""), absl::Now() + absl::Seconds(1)).IgnoreError();
+}
+
+}  // namespace muster

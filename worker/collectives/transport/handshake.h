@@ -1,0 +1,63 @@
+#ifndef MUSTER_WORKER_COLLECTIVES_TRANSPORT_HANDSHAKE_H_
+#define MUSTER_WORKER_COLLECTIVES_TRANSPORT_HANDSHAKE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+// How two ranks meet on a new connection, the lower one calling:
+//
+//   caller → called   Hello: which group, from whom to whom, what for; nonce a
+//   caller ← called   Challenge: nonce b, HMAC(secret, "called" ‖ hello ‖ b)
+//   caller → called   Answer: HMAC(secret, "caller" ‖ hello ‖ b)
+//   caller ← called   Verdict
+//
+// Each side proves that it knows the group's secret without showing it, and over values that both
+// have chosen, so that nothing recorded can be replayed. A status in place of any message ends the
+// handshake with a reason. HMAC is over SHA-256 (RFC 2104).
+namespace muster {
+
+enum class ConnectionKind : uint8_t { kControl = 0, kData = 1 };
+
+struct Hello {
+  // Of the round, or of a sub-group; 16 bytes. Tells groups apart and is no secret.
+  std::string group_key;
+  // Of the called endpoint's address.
+  std::string endpoint_nonce;
+  // The caller's; 16 bytes.
+  std::string nonce;
+  ConnectionKind kind = ConnectionKind::kControl;
+  uint32_t from = 0;
+  uint32_t to = 0;
+  uint32_t size = 0;
+  bool tls = false;
+
+  std::string Serialize() const;
+  // InvalidArgument: something else has called.
+  static absl::StatusOr<Hello> Parse(absl::string_view bytes);
+};
+
+// HMAC-SHA256 of `text`; 32 bytes.
+std::string KeyedHash(absl::string_view secret, absl::string_view text);
+// At most 256.
+std::string RandomBytes(size_t bytes);
+
+// Both block, until `deadline` at most. `socket` does not block. They return a key of 32 bytes that
+// only the two sides know. Unauthenticated: the other side does not know the secret, or says so of
+// this one. FailedPrecondition: the two do not agree on the group. Unavailable: no answer.
+absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_view secret,
+                                 absl::Time deadline);
+// The caller's hello has been read already; `expected` is what it should say, its nonce aside.
+absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& expected,
+                                   absl::string_view secret, absl::Time deadline);
+
+// Ends a handshake in place of an answer.
+void Refuse(int socket, const absl::Status& reason);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_COLLECTIVES_TRANSPORT_HANDSHAKE_H_

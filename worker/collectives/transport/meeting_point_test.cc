@@ -1,0 +1,225 @@
+#include "worker/collectives/transport/meeting_point.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "worker/collectives/transport/group_for_testing.h"
+#include "worker/collectives/transport/sockets.h"
+
+namespace muster {
+namespace {
+
+using Met = absl::StatusOr<std::unique_ptr<HostTransport>>;
+
+std::vector<std::unique_ptr<MeetingPoint>> Points(Wiring wiring, int size) {
+  std::vector<std::unique_ptr<MeetingPoint>> points;
+  for (int rank = 0; rank < size; ++rank) {
+    points.push_back(MeetingPoint::Create(OptionsFor(wiring, rank)).value());
+  }
+  return points;
+}
+
+CollectiveEndpoint::Group GroupOf(const std::vector<std::unique_ptr<MeetingPoint>>& points,
+                                  int rank, uint64_t round) {
+  CollectiveEndpoint::Group group;
+  group.name = "world";
+  group.round = round;
+  group.secret = "secret";
+  group.rank = rank;
+  for (const auto& point : points) group.addresses.push_back(point->address());
+  return group;
+}
+
+class MeetingPointTest : public testing::TestWithParam<Wiring> {};
+
+TEST_P(MeetingPointTest, AWrongSecretIsUnauthenticatedAndNamesTheRank) {
+  const auto points = Points(GetParam(), 2);
+  std::vector<Met> met(2);
+  const absl::Time start = absl::Now();
+  InParallel(2, [&](int rank) {
+    CollectiveEndpoint::Group group = GroupOf(points, rank, 1);
+    group.names = {"slot 4", "slot 7"};
+    if (rank == 1) group.secret = "of another job";
+    met[rank] = points[rank]->Meet(group, absl::Seconds(30));
+  });
+  // At once, not at the deadline.
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  EXPECT_EQ(met[0].status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_TRUE(absl::StrContains(met[0].status().message(), "slot 7 (pid ")) << met[0].status();
+  EXPECT_EQ(met[1].status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_TRUE(absl::StrContains(met[1].status().message(), "slot 4 (pid ")) << met[1].status();
+}
+
+TEST_P(MeetingPointTest, ARankThatDoesNotComeIsTheOneNamed) {
+  const auto points = Points(GetParam(), 3);
+  std::vector<Met> met(3);
+  InParallel(2, [&](int rank) {
+    met[rank] = points[rank]->Meet(GroupOf(points, rank, 1), absl::Milliseconds(500));
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(met[rank].status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_TRUE(absl::StrContains(met[rank].status().message(), "rank 2")) << met[rank].status();
+    EXPECT_FALSE(absl::StrContains(met[rank].status().message(), "rank 0")) << met[rank].status();
+    EXPECT_FALSE(absl::StrContains(met[rank].status().message(), "rank 1")) << met[rank].status();
+  }
+}
+
+TEST_P(MeetingPointTest, OneThatCallsEarlyWaits) {
+  const auto points = Points(GetParam(), 2);
+  Met early;
+  std::thread calling([&] { early = points[0]->Meet(GroupOf(points, 0, 1), absl::Seconds(30)); });
+  // Whether it has called by now or not, the two meet.
+  absl::SleepFor(absl::Milliseconds(20));
+  const Met late = points[1]->Meet(GroupOf(points, 1, 1), absl::Seconds(30));
+  calling.join();
+  EXPECT_TRUE(early.ok()) << early.status();
+  EXPECT_TRUE(late.ok()) << late.status();
+}
+
+TEST_P(MeetingPointTest, ARoundThatIsOverIsRefused) {
+  const auto points = Points(GetParam(), 2);
+  std::vector<Met> met(2);
+  const auto meet = [&](int rank) {
+    met[rank] = points[rank]->Meet(GroupOf(points, rank, 5), absl::Seconds(30));
+  };
+  InParallel(2, meet);
+  ASSERT_TRUE(met[0].ok() && met[1].ok());
+  const absl::Time start = absl::Now();
+  meet(0);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  EXPECT_EQ(met[0].status().code(), absl::StatusCode::kFailedPrecondition) << met[0].status();
+  EXPECT_TRUE(absl::StrContains(met[0].status().message(), "met already")) << met[0].status();
+}
+
+TEST_P(MeetingPointTest, RanksOfDifferentRoundsDoNotMeet) {
+  const auto points = Points(GetParam(), 2);
+  std::vector<Met> met(2);
+  InParallel(2, [&](int rank) {
+    met[rank] = points[rank]->Meet(GroupOf(points, rank, 1 + rank), absl::Milliseconds(300));
+  });
+  EXPECT_EQ(met[0].status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(met[1].status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_P(MeetingPointTest, TwoGroupsMeetAtOnce) {
+  const auto points = Points(GetParam(), 3);
+  std::vector<Met> met(6);
+  InParallel(6, [&](int i) {
+    // In the second group the ranks are in another order.
+    const int round = i / 3, rank = i % 3;
+    CollectiveEndpoint::Group group = GroupOf(points, rank, 1 + round);
+    if (round == 1) {
+      std::reverse(group.addresses.begin(), group.addresses.end());
+      group.rank = 2 - rank;
+    }
+    met[i] = points[rank]->Meet(group, absl::Seconds(30));
+  });
+  InParallel(6, [&](int i) {
+    ASSERT_TRUE(met[i].ok()) << met[i].status();
+    Transport& transport = **met[i];
+    const int next = (transport.rank() + 1) % 3, before = (transport.rank() + 2) % 3;
+    const std::byte sent[1] = {static_cast<std::byte>(i / 3 * 10 + transport.rank())};
+    std::byte got[1];
+    ASSERT_TRUE(Exchange(transport, next, sent, before, absl::MakeSpan(got)).ok());
+    EXPECT_EQ(static_cast<int>(got[0]), i / 3 * 10 + before);
+  });
+}
+
+TEST_P(MeetingPointTest, AnotherIdeaOfTheGroupIsAnError) {
+  const auto points = Points(GetParam(), 3);
+  std::vector<Met> met(2);
+  InParallel(2, [&](int rank) {
+    CollectiveEndpoint::Group group = GroupOf(points, rank, 1);
+    if (rank == 0) group.addresses.pop_back();
+    met[rank] = points[rank]->Meet(group, absl::Seconds(2));
+  });
+  EXPECT_EQ(met[0].status().code(), absl::StatusCode::kFailedPrecondition) << met[0].status();
+  EXPECT_TRUE(absl::StrContains(met[0].status().message(), "size 2, expected 3"))
+      << met[0].status();
+}
+
+TEST_P(MeetingPointTest, NoiseOnThePortDisturbsNobody) {
+  const auto points = Points(GetParam(), 2);
+  std::vector<Descriptor> noise;
+  for (const auto& point : points) {
+    const EndpointAddress address = EndpointAddress::Parse(point->address()).value();
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    // One that says nothing, one that says something else, one that hangs up.
+    noise.push_back(ConnectTcp(address.host, address.port, deadline).value());
+    noise.push_back(ConnectTcp(address.host, address.port, deadline).value());
+    send(noise.back().get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL);
+    (void)ConnectTcp(address.host, address.port, deadline).value();
+  }
+  std::vector<Met> met(2);
+  InParallel(2, [&](int rank) {
+    met[rank] = points[rank]->Meet(GroupOf(points, rank, 1), absl::Seconds(30));
+  });
+  EXPECT_TRUE(met[0].ok()) << met[0].status();
+  EXPECT_TRUE(met[1].ok()) << met[1].status();
+}
+
+TEST_P(MeetingPointTest, TransportsOutliveTheirMeetingPoint) {
+  auto points = Points(GetParam(), 2);
+  std::vector<Met> met(2);
+  InParallel(2, [&](int rank) {
+    met[rank] = points[rank]->Meet(GroupOf(points, rank, 1), absl::Seconds(30));
+  });
+  ASSERT_TRUE(met[0].ok() && met[1].ok());
+  points.clear();
+  InParallel(2, [&](int rank) {
+    const auto subgroup = (*met[rank])->Subgroup({1, 0}, 1, absl::Seconds(30));
+    EXPECT_TRUE(subgroup.ok()) << subgroup.status();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Wirings, MeetingPointTest,
+                         testing::Values(Wiring::kSharedMemory, Wiring::kTcp, Wiring::kTls,
+                                         Wiring::kMixed),
+                         [](const auto& info) { return Name(info.param); });
+
+TEST(MeetingPointOptionsTest, TlsOnOneSideOnlyIsNamed) {
+  std::vector<std::unique_ptr<MeetingPoint>> points;
+  points.push_back(MeetingPoint::Create(OptionsFor(Wiring::kTcp, 0)).value());
+  points.push_back(MeetingPoint::Create(OptionsFor(Wiring::kTls, 1)).value());
+  std::vector<Met> met(2);
+  InParallel(2, [&](int rank) {
+    met[rank] = points[rank]->Meet(GroupOf(points, rank, 1), absl::Seconds(30));
+  });
+  EXPECT_EQ(met[0].status().code(), absl::StatusCode::kFailedPrecondition) << met[0].status();
+  EXPECT_TRUE(absl::StrContains(met[0].status().message(), "TLS")) << met[0].status();
+}
+
+TEST(MeetingPointOptionsTest, WildcardsAndUnknownHostsAreRefused) {
+  for (const char* const host : {"0.0.0.0", "::", "no such host"}) {
+    HostEndpointOptions options;
+    options.host = host;
+    EXPECT_EQ(MeetingPoint::Create(options).status().code(), absl::StatusCode::kInvalidArgument)
+        << host;
+  }
+}
+
+TEST(MeetingPointOptionsTest, AGroupMustMakeSense) {
+  const auto points = Points(Wiring::kTcp, 2);
+  CollectiveEndpoint::Group group = GroupOf(points, 2, 1);
+  EXPECT_EQ(points[0]->Meet(group, absl::Seconds(1)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  group = GroupOf(points, 0, 1);
+  group.names = {"one"};
+  EXPECT_EQ(points[0]->Meet(group, absl::Seconds(1)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  group = GroupOf(points, 0, 1);
+  group.addresses[1] = "nonsense";
+  EXPECT_EQ(points[0]->Meet(group, absl::Seconds(1)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,190 @@
+#include "worker/collectives/transport/pair_meeting.h"
+
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "worker/collectives/transport/blocking_frames.h"
+#include "worker/collectives/transport/handshake.h"
+#include "worker/collectives/transport/shared_region.h"
+#include "worker/collectives/transport/socket_stream.h"
+#include "worker/collectives/transport/sockets.h"
+#include "worker/collectives/transport/tls_stream.h"
+
+namespace muster {
+namespace {
+
+// Last message of the hand-over, both ways.
+constexpr char kShared[] = "shared";
+constexpr char kNotShared[] = "not shared";
+
+Hello MakeHello(const MeetingGroup& group, int from, int to, ConnectionKind kind) {
+  Hello hello;
+  hello.group_key = group.key;
+  hello.endpoint_nonce = group.addresses[to].nonce;
+  hello.nonce = RandomBytes(16);
+  hello.kind = kind;
+  hello.from = static_cast<uint32_t>(from);
+  hello.to = static_cast<uint32_t>(to);
+  hello.size = static_cast<uint32_t>(group.addresses.size());
+  hello.tls = group.tls;
+  return hello;
+}
+
+// Whether trying it another way may help.
+bool IsFinal(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnauthenticated ||
+         status.code() == absl::StatusCode::kFailedPrecondition;
+}
+
+// The hand-over, after the handshake: the caller sends its doorbell and the rings; the called rank
+// maps them, writes the token into the rings and sends its own doorbell; the caller maps that,
+// compares, and clears the token.
+absl::StatusOr<PeerLink> OfferMemory(Descriptor socket, const std::string& token,
+                                     const Doorbell& bell, absl::Time deadline) {
+  MUSTER_ASSIGN_OR_RETURN(SharedRegion rings, SharedRegion::Create(kPairBytes));
+  const int offered[] = {bell.page_descriptor(), bell.event_descriptor(), rings.descriptor()};
+  MUSTER_RETURN_IF_ERROR(SendDescriptors(socket.get(), kShared, offered, deadline));
+  MUSTER_ASSIGN_OR_RETURN(DescriptorFrame reply, ReceiveDescriptors(socket.get(), deadline));
+  if (reply.bytes != kShared || reply.descriptors.size() != 2) {
+    return absl::UnavailableError("it cannot map the memory handed over");
+  }
+  absl::StatusOr<Doorbell> its_bell =
+      Doorbell::Map(std::move(reply.descriptors[0]), std::move(reply.descriptors[1]));
+  const bool same = its_bell.ok() && std::memcmp(rings.data(), token.data(), token.size()) == 0;
+  std::memset(rings.data(), 0, token.size());
+  MUSTER_RETURN_IF_ERROR(SendFrame(socket.get(), same ? kShared : kNotShared, deadline));
+  if (!same) return absl::UnavailableError("the memory handed over is not shared");
+  rings.CloseDescriptor();
+  PeerLink link;
+  link.shared = std::make_unique<SharedPair>(
+      SharedPair{std::move(rings), /*lower=*/true, *std::move(its_bell)});
+  link.control = std::make_unique<ControlStream>(std::move(socket));
+  return link;
+}
+
+absl::StatusOr<PeerLink> AcceptMemory(Descriptor socket, const std::string& token,
+                                      const Doorbell& bell, absl::Time deadline) {
+  MUSTER_ASSIGN_OR_RETURN(DescriptorFrame offer, ReceiveDescriptors(socket.get(), deadline));
+  absl::StatusOr<Doorbell> its_bell = absl::UnavailableError("no memory was handed over");
+  absl::StatusOr<SharedRegion> rings = its_bell.status();
+  if (offer.bytes == kShared && offer.descriptors.size() == 3) {
+    its_bell = Doorbell::Map(std::move(offer.descriptors[0]), std::move(offer.descriptors[1]));
+    rings = SharedRegion::Map(std::move(offer.descriptors[2]), kPairBytes);
+  }
+  if (!its_bell.ok() || !rings.ok()) {
+    MUSTER_RETURN_IF_ERROR(SendFrame(socket.get(), kNotShared, deadline));
+    return its_bell.ok() ? rings.status() : its_bell.status();
+  }
+  std::memcpy(rings->data(), token.data(), token.size());
+  const int offered[] = {bell.page_descriptor(), bell.event_descriptor()};
+  MUSTER_RETURN_IF_ERROR(SendDescriptors(socket.get(), kShared, offered, deadline));
+  MUSTER_ASSIGN_OR_RETURN(const std::string verdict, ReceiveFrame(socket.get(), deadline));
+  if (verdict != kShared) return absl::UnavailableError("the memory handed over is not shared");
+  rings->CloseDescriptor();
+  PeerLink link;
+  link.shared = std::make_unique<SharedPair>(
+      SharedPair{*std::move(rings), /*lower=*/false, *std::move(its_bell)});
+  link.control = std::make_unique<ControlStream>(std::move(socket));
+  return link;
+}
+
+absl::StatusOr<std::unique_ptr<ByteStream>> MakeStream(const MeetingGroup& group,
+                                                       ConnectionKind kind, Descriptor socket,
+                                                       TlsRole role, const std::string& key,
+                                                       absl::Time deadline) {
+  if (kind == ConnectionKind::kControl) EndWhenUnanswered(socket.get());
+  if (group.tls) return TlsStream::Create(std::move(socket), role, key, deadline);
+  return std::make_unique<SocketStream>(std::move(socket));
+}
+
+absl::StatusOr<PeerLink> CallUnix(const MeetingGroup& group, int peer, const Doorbell& bell,
+                                  absl::Time deadline) {
+  MUSTER_ASSIGN_OR_RETURN(Descriptor socket,
+                          ConnectUnix(group.addresses[peer].unix_name, deadline));
+  if (!SameUser(socket.get())) return absl::UnavailableError("it is another user's");
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::string key,
+      Call(socket.get(), MakeHello(group, group.rank, peer, ConnectionKind::kControl), group.secret,
+           deadline));
+  return OfferMemory(std::move(socket), key, bell, deadline);
+}
+
+absl::StatusOr<std::unique_ptr<ByteStream>> CallTcp(const MeetingGroup& group, int peer,
+                                                    ConnectionKind kind, absl::Time deadline) {
+  const EndpointAddress& address = group.addresses[peer];
+  MUSTER_ASSIGN_OR_RETURN(Descriptor socket, ConnectTcp(address.host, address.port, deadline));
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::string key,
+      Call(socket.get(), MakeHello(group, group.rank, peer, kind), group.secret, deadline));
+  return MakeStream(group, kind, std::move(socket), TlsRole::kClient, key, deadline);
+}
+
+absl::StatusOr<PeerLink> CallPeer(const MeetingGroup& group, int peer, const Doorbell& bell,
+                                  absl::Time deadline) {
+  if (group.shared_memory && !group.addresses[peer].unix_name.empty()) {
+    absl::StatusOr<PeerLink> link = CallUnix(group, peer, bell, deadline);
+    if (link.ok() || IsFinal(link.status()) || absl::Now() >= deadline) return link;
+  }
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ByteStream> control,
+                          CallTcp(group, peer, ConnectionKind::kControl, deadline));
+  PeerLink link;
+  link.control = std::make_unique<ControlStream>(std::move(control));
+  MUSTER_ASSIGN_OR_RETURN(link.data, CallTcp(group, peer, ConnectionKind::kData, deadline));
+  return link;
+}
+
+struct Answered {
+  Descriptor socket;
+  std::string key;
+  bool unix_socket = false;
+};
+
+absl::StatusOr<Answered> AnswerPeer(const MeetingGroup& group, int peer, PeerListener& listener,
+                                    ConnectionKind kind, absl::Time deadline) {
+  MUSTER_ASSIGN_OR_RETURN(PeerListener::Caller caller,
+                          listener.Take(group.key, static_cast<uint32_t>(peer), kind, deadline));
+  Answered answered;
+  MUSTER_ASSIGN_OR_RETURN(answered.key,
+                          Answer(caller.socket.get(), caller.hello,
+                                 MakeHello(group, peer, group.rank, kind), group.secret, deadline));
+  answered.socket = std::move(caller.socket);
+  answered.unix_socket = caller.unix_socket;
+  return answered;
+}
+
+absl::StatusOr<PeerLink> AwaitPeer(const MeetingGroup& group, int peer, PeerListener& listener,
+                                   const Doorbell& bell, absl::Time deadline) {
+  MUSTER_ASSIGN_OR_RETURN(Answered answered,
+                          AnswerPeer(group, peer, listener, ConnectionKind::kControl, deadline));
+  if (answered.unix_socket) {
+    return AcceptMemory(std::move(answered.socket), answered.key, bell, deadline);
+  }
+  PeerLink link;
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ByteStream> control,
+                          MakeStream(group, ConnectionKind::kControl, std::move(answered.socket),
+                                     TlsRole::kServer, answered.key, deadline));
+  link.control = std::make_unique<ControlStream>(std::move(control));
+  MUSTER_ASSIGN_OR_RETURN(Answered data,
+                          AnswerPeer(group, peer, listener, ConnectionKind::kData, deadline));
+  MUSTER_ASSIGN_OR_RETURN(
+      link.data, MakeStream(group, ConnectionKind::kData, std::move(data.socket), TlsRole::kServer,
+                            data.key, deadline));
+  return link;
+}
+
+}  // namespace
+
+absl::StatusOr<PeerLink> MeetPeer(const MeetingGroup& group, int peer, PeerListener& listener,
+                                  const Doorbell& bell, absl::Time deadline) {
+  if (group.rank < peer) return CallPeer(group, peer, bell, deadline);
+  while (true) {
+    absl::StatusOr<PeerLink> link = AwaitPeer(group, peer, listener, bell, deadline);
+    // A caller whose attempt failed calls again, another way.
+    if (link.ok() || IsFinal(link.status()) || absl::Now() >= deadline) return link;
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,42 @@
+#ifndef MUSTER_WORKER_COLLECTIVES_TRANSPORT_SOCKET_STREAM_H_
+#define MUSTER_WORKER_COLLECTIVES_TRANSPORT_SOCKET_STREAM_H_
+
+#include <utility>
+
+#include "worker/collectives/transport/byte_stream.h"
+#include "worker/collectives/transport/descriptor.h"
+
+namespace muster {
+
+// A connected TCP socket as it is. REQUIRES: it does not block.
+class SocketStream final : public ByteStream {
+ public:
+  explicit SocketStream(Descriptor socket) : socket_(std::move(socket)) {}
+
+  absl::StatusOr<size_t> Write(absl::Span<const std::byte> bytes, Push push) override;
+  absl::Status Flush() override;
+  absl::StatusOr<size_t> Read(absl::Span<std::byte> out) override;
+  int descriptor() const override { return socket_.get(); }
+  bool HasHiddenBytes() const override { return false; }
+  const char* name() const override { return "tcp"; }
+
+ private:
+  Descriptor socket_;
+  bool held_back_ = false;
+};
+
+// Options of a TCP connection between ranks: no delay of small segments, and a peer whose machine
+// is gone while nothing is being sent is noticed within some 10 s.
+void SetTcpOptions(int socket);
+
+// The same while something is being sent. For control connections only: the kernel counts a peer
+// that does not read, and so has no room, as one that does not answer, and on a data connection
+// that is a peer that computes.
+void EndWhenUnanswered(int socket);
+
+// Sends what MSG_MORE held back.
+void PushTcp(int socket);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_COLLECTIVES_TRANSPORT_SOCKET_STREAM_H_

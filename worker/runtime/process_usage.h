@@ -1,0 +1,21 @@
+#ifndef MUSTER_WORKER_RUNTIME_PROCESS_USAGE_H_
+#define MUSTER_WORKER_RUNTIME_PROCESS_USAGE_H_
+
+#include <cstdint>
+
+namespace muster {
+
+// What this process has used since it started.
+struct ProcessUsage {
+  // Of all its threads, in user mode and in the kernel.
+  double cpu_seconds = 0;
+  // The most memory that was resident at once; 0 where the system does not tell. Not taken from
+  // getrusage, whose figure a process inherits from the one that started it.
+  uint64_t peak_bytes = 0;
+};
+
+ProcessUsage ReadProcessUsage();
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_PROCESS_USAGE_H_

@@ -1,0 +1,35 @@
+#ifndef MUSTER_WORKER_RUNTIME_TASK_DEPENDENCIES_H_
+#define MUSTER_WORKER_RUNTIME_TASK_DEPENDENCIES_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/base/clock.h"
+#include "common/checkpoint/storage.h"
+#include "common/rpc/parameter_client.h"
+#include "common/rpc/retry.h"
+#include "worker/collectives/endpoint.h"
+#include "worker/runtime/coordinator_client.h"
+
+namespace muster {
+
+// What a task works with; all is lent.
+struct TaskDependencies {
+  CoordinatorClient* coordinator = nullptr;
+  const Clock* clock = nullptr;
+  Waiter* waiter = nullptr;
+  std::function<std::unique_ptr<ParameterClient>(const std::string& address)> make_client;
+  // Both only for tasks that train by all-reduce: where checkpoints are, and where other tasks
+  // reach this one.
+  CheckpointStorage* storage = nullptr;
+  std::function<absl::StatusOr<std::unique_ptr<CollectiveEndpoint>>()> make_endpoint;
+  // One line for the job's log.
+  std::function<void(absl::string_view)> log;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_TASK_DEPENDENCIES_H_

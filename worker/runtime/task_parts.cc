@@ -1,0 +1,43 @@
+#include "worker/runtime/task_parts.h"
+
+#include "common/partition/schema.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/schema.pb.h"
+#include "proto/task_service.pb.h"
+
+namespace muster {
+
+v1::RendezvousRequest MeetingRequest(const PreparedJob& job) {
+  v1::RendezvousRequest request;
+  request.set_data_fingerprint(job.dataset->fingerprint());
+  request.set_training_examples(job.split.training);
+  request.set_held_out_examples(job.split.held_out);
+  request.set_total_steps(job.total_steps);
+  request.set_schema_fingerprint(SchemaFingerprint(*job.schema));
+  return request;
+}
+
+ShardRouterDependencies RoutingOf(const TaskDependencies& dependencies) {
+  ShardRouterDependencies routing;
+  routing.make_client = dependencies.make_client;
+  routing.newest_shard_map = [coordinator = dependencies.coordinator] {
+    return coordinator->GetShardMap(0, absl::ZeroDuration());
+  };
+  routing.log = dependencies.log;
+  routing.clock = dependencies.clock;
+  routing.waiter = dependencies.waiter;
+  return routing;
+}
+
+TrainerOptions TrainerOptionsFor(const v1::TaskOrder& order, const TaskDependencies& dependencies) {
+  TrainerOptions options;
+  options.slot = order.slot();
+  // Weights of another job are not a checkpoint of this one.
+  if (!order.restore_uri().empty() && !order.restore_weights_only()) {
+    options.restored_clock = order.start_clock();
+  }
+  options.log = dependencies.log;
+  return options;
+}
+
+}  // namespace muster

@@ -1,0 +1,28 @@
+#ifndef MUSTER_WORKER_RUNTIME_TASK_PARTS_H_
+#define MUSTER_WORKER_RUNTIME_TASK_PARTS_H_
+
+#include "worker/runtime/prepared_job.h"
+#include "worker/runtime/task_dependencies.h"
+#include "worker/runtime/trainer.h"
+#include "worker/strategy/shard_router.h"
+
+namespace muster {
+
+namespace v1 {
+class RendezvousRequest;
+class TaskOrder;
+}  // namespace v1
+
+// What tasks of both roads have in common.
+
+// What a slot brings to a meeting on either road: what must be equal on all.
+v1::RendezvousRequest MeetingRequest(const PreparedJob& job);
+
+// How a strategy reaches the servers.
+ShardRouterDependencies RoutingOf(const TaskDependencies& dependencies);
+
+TrainerOptions TrainerOptionsFor(const v1::TaskOrder& order, const TaskDependencies& dependencies);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_TASK_PARTS_H_

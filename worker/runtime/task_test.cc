@@ -1,0 +1,103 @@
+#include "worker/runtime/task.h"
+
+#include <memory>
+
+#include "common/base/clock.h"
+#include "common/checkpoint/memory_storage.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "worker/runtime/fake_meeting.h"
+#include "worker/runtime/job_in_threads_for_testing.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::JobSpec DenseSpec() {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        model { mlp { hidden: 4 classes: 3 } }
+        data { synthetic_classification { examples: 100 features: 8 classes: 3 seed: 5 } }
+        optimizer { name: "sgd" learning_rate: 0.01 }
+        update { dense: ALL_REDUCE sparse: ALL_REDUCE }
+        workers: 2
+        batch_size: 10
+        stop { steps: 5 }
+      )pb",
+      &spec));
+  return spec;
+}
+
+// Nobody can be reached.
+class UnreachableEndpoint final : public CollectiveEndpoint {
+ public:
+  std::string address() const override { return "nowhere"; }
+  absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Group&, absl::Duration) override {
+    return absl::UnavailableError("slot 1 could not be reached");
+  }
+};
+
+class UnreachableTest : public ::testing::Test {
+ protected:
+  UnreachableTest() {
+    meeting_.GoOnWithout(1);
+    coordinator_ = meeting_.StartTask(0);
+    dependencies_.coordinator = coordinator_.get();
+    dependencies_.clock = &clock_;
+    dependencies_.waiter = &waiter_;
+    dependencies_.storage = &storage_;
+    dependencies_.make_endpoint = [] { return std::make_unique<UnreachableEndpoint>(); };
+    dependencies_.log = [](absl::string_view) {};
+    order_.set_job_id("job");
+  }
+
+  FakeMeeting meeting_{2};
+  std::unique_ptr<CoordinatorClient> coordinator_;
+  RealClock clock_;
+  CountingWaiter waiter_;
+  MemoryStorage storage_;
+  TaskDependencies dependencies_;
+  v1::TaskOrder order_;
+};
+
+TEST_F(UnreachableTest, RoundsWithoutAStepComeToAnEnd) {
+  *order_.mutable_spec() = DenseSpec();
+  const absl::Status end = RunTask(order_, dependencies_);
+  EXPECT_EQ(end.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(end.message(), HasSubstr("no step was finished in 10 rounds"));
+  EXPECT_THAT(end.message(), HasSubstr("slot 1 could not be reached"));
+  EXPECT_EQ(meeting_.rounds().size(), 10);
+  EXPECT_EQ(waiter_.waits(), 9);
+}
+
+TEST_F(UnreachableTest, AHybridJobDoesNotMeetTwice) {
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        model { logistic_regression {} }
+        data { synthetic_clicks { examples: 100 fields: 2 cardinality: 5 seed: 1 } }
+        optimizer { name: "sgd" learning_rate: 0.1 }
+        update { dense: ALL_REDUCE sparse: PARAMETER_SERVER }
+        workers: 2
+        batch_size: 10
+        stop { steps: 5 }
+      )pb",
+      order_.mutable_spec()));
+  EXPECT_EQ(RunTask(order_, dependencies_).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(meeting_.rounds().size(), 1);
+}
+
+TEST_F(UnreachableTest, SparseByAllReduceNeedsDenseByAllReduce) {
+  *order_.mutable_spec() = DenseSpec();
+  order_.mutable_spec()->mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  const absl::Status end = RunTask(order_, dependencies_);
+  EXPECT_EQ(end.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(end.message(), HasSubstr("update.sparse is ALL_REDUCE"));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,27 @@
+#ifndef MUSTER_WORKER_STRATEGY_BLOCKED_TIME_H_
+#define MUSTER_WORKER_STRATEGY_BLOCKED_TIME_H_
+
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+
+namespace muster {
+
+// Adds the time that it lives to a count of seconds. Both must outlive it.
+class BlockedTime {
+ public:
+  BlockedTime(const Clock& clock, double& seconds)
+      : clock_(clock), seconds_(seconds), since_(clock.Monotonic()) {}
+  ~BlockedTime() { seconds_ += absl::ToDoubleSeconds(clock_.Monotonic() - since_); }
+
+  BlockedTime(const BlockedTime&) = delete;
+  BlockedTime& operator=(const BlockedTime&) = delete;
+
+ private:
+  const Clock& clock_;
+  double& seconds_;
+  const absl::Duration since_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_BLOCKED_TIME_H_

@@ -1,0 +1,43 @@
+#include "worker/strategy/cut_exchange.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/strategy/test_ranks.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(CutExchangeTest, AllRanksHaveAllPiecesInOrder) {
+  TestRanks ranks(3);
+  ranks.Run([](std::unique_ptr<Communicator> communicator) {
+    std::vector<CutPiece> mine;
+    for (uint32_t p = communicator->rank(); p < 5; p += 3) {
+      mine.push_back({p, std::string(p, 'x'), 10 * p, ~uint64_t{p}});
+    }
+    const std::vector<CutPiece> all = ExchangeCut(*communicator, absl::Minutes(1), mine).value();
+    ASSERT_EQ(all.size(), 5);
+    for (uint32_t p = 0; p < 5; ++p) {
+      EXPECT_EQ(all[p].partition, p);
+      EXPECT_EQ(all[p].path, std::string(p, 'x'));
+      EXPECT_EQ(all[p].bytes, 10 * p);
+      EXPECT_EQ(all[p].checksum, ~uint64_t{p});
+    }
+  });
+}
+
+TEST(CutExchangeTest, OneRanksErrorIsEverybodys) {
+  TestRanks ranks(3);
+  ranks.Run([](std::unique_ptr<Communicator> communicator) {
+    absl::StatusOr<std::vector<CutPiece>> mine = std::vector<CutPiece>();
+    if (communicator->rank() == 1) mine = absl::ResourceExhaustedError("no space in /somewhere");
+    const absl::Status status = ExchangeCut(*communicator, absl::Minutes(1), mine).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("no space in /somewhere"));
+  });
+}
+
+}  // namespace
+}  // namespace muster

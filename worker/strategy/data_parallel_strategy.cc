@@ -1,0 +1,323 @@
+#include "worker/strategy/data_parallel_strategy.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/schema.pb.h"
+#include "worker/strategy/blocked_time.h"
+#include "worker/strategy/cut_exchange.h"
+#include "worker/strategy/global_norm.h"
+
+namespace muster {
+namespace {
+
+bool IsHybrid(const v1::TaskOrder& order, const v1::TablesSchema& schema) {
+  return schema.sparse_size() > 0 &&
+         order.spec().update().sparse() == v1::UpdateSpec::PARAMETER_SERVER;
+}
+
+GradientReducerOptions Reducing(const v1::UpdateSpec& update, absl::Duration timeout) {
+  GradientReducerOptions reducing;
+  reducing.wire = update.wire() == v1::UpdateSpec::BF16 ? DType::kBf16 : DType::kF32;
+  reducing.deterministic = update.deterministic();
+  reducing.timeout = timeout;
+  return reducing;
+}
+
+BucketPlanOptions PlanOptions(const v1::UpdateSpec& update) {
+  BucketPlanOptions options;
+  if (update.first_bucket_bytes() != 0) options.first_bucket_bytes = update.first_bucket_bytes();
+  if (update.bucket_bytes() != 0) options.bucket_bytes = update.bucket_bytes();
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DataParallelStrategy>> DataParallelStrategy::Create(
+    const v1::TaskOrder& order, const v1::TablesSchema& schema, const DataParallelOptions& options,
+    DataParallelDependencies dependencies) {
+  const bool hybrid = IsHybrid(order, schema);
+  v1::TablesSchema held_here = schema;
+  if (hybrid) held_here.clear_sparse();
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, Replica::Create(held_here));
+  std::unique_ptr<DataParallelStrategy> strategy(
+      new DataParallelStrategy(order, held_here, options, dependencies, std::move(replica)));
+  if (!hybrid) return strategy;
+
+  v1::TablesSchema on_servers = schema;
+  on_servers.clear_tensors();
+  ParameterServerStrategy::Options servers = options.servers;
+  servers.clipping_scale =
+      [self = strategy.get(), tables = schema.sparse_size(),
+       max_norm = schema.clipping().by_global_norm()](
+          absl::Span<const std::vector<double>> rows_norms) -> absl::StatusOr<double> {
+    if (self->closing_ == nullptr) {
+      return absl::AbortedError(
+          "servers wait for the norm of a step that this worker has not taken; the job must return "
+          "to a cut");
+    }
+    std::vector<std::vector<double>> norms = self->replica_->SquaredNorms(*self->closing_);
+    for (size_t p = 0; p < norms.size(); ++p) {
+      norms[p].insert(norms[p].end(), rows_norms[p].begin(), rows_norms[p].end());
+    }
+    return ClippingScale(self->replica_->layout(), tables, norms, max_norm);
+  };
+  MUSTER_ASSIGN_OR_RETURN(strategy->servers_,
+                          ParameterServerStrategy::Create(order, on_servers, std::move(servers),
+                                                          std::move(dependencies.routing)));
+  return strategy;
+}
+
+DataParallelStrategy::DataParallelStrategy(const v1::TaskOrder& order,
+                                           const v1::TablesSchema& schema,
+                                           const DataParallelOptions& options,
+                                           const DataParallelDependencies& dependencies,
+                                           std::unique_ptr<Replica> replica)
+    : order_(std::make_unique<const v1::TaskOrder>(order)),
+      options_(options),
+      dependencies_{dependencies.storage, dependencies.clock, {}},
+      reducing_(Reducing(order.spec().update(), options.timeout)),
+      clips_by_norm_(schema.clipping().by_global_norm() > 0),
+      replica_(std::move(replica)),
+      plan_(MakeBucketPlan(replica_->layout(), replica_->tables().tensors,
+                           PlanOptions(order.spec().update()))),
+      gradients_(replica_->tables().tensors.size()) {
+  for (const SparseTableSpec& table : replica_->tables().sparse) {
+    rows_.emplace_back(table.dim);
+    row_sums_.emplace_back(table.dim);
+  }
+}
+
+DataParallelStrategy::~DataParallelStrategy() { Leave(); }
+
+absl::optional<uint64_t> DataParallelStrategy::replica_clock() const {
+  if (content_ == ReplicaContent::kNothing) return absl::nullopt;
+  return replica_->clock();
+}
+
+void DataParallelStrategy::Leave() {
+  reducer_.reset();
+  gradients_.assign(gradients_.size(), absl::Span<float>());
+  communicator_.reset();
+}
+
+absl::Status DataParallelStrategy::Join(std::unique_ptr<Communicator> communicator,
+                                        absl::optional<int> source) {
+  Leave();
+  communicator_ = std::move(communicator);
+  first_ = true;
+  MUSTER_RETURN_IF_ERROR(FillReplica(source));
+  MUSTER_ASSIGN_OR_RETURN(
+      reducer_,
+      GradientReducer::Create(*communicator_, plan_, replica_->layout().elements(), reducing_));
+  gradients_ = TensorSpans(replica_->layout(), replica_->tables().tensors, reducer_->gradients());
+  return absl::OkStatus();
+}
+
+absl::Status DataParallelStrategy::FillReplica(absl::optional<int> source) {
+  if (source.has_value()) {
+    return BroadcastReplica(*communicator_, *source, options_.storage_timeout, *replica_, content_);
+  }
+  MUSTER_RETURN_IF_ERROR(Restore());
+  // Nobody begins a step, whose calls are not patient, while others still read.
+  CollectiveCall barrier;
+  barrier.timeout = options_.storage_timeout;
+  barrier.label = "all have a replica";
+  return communicator_->Run(barrier);
+}
+
+absl::Status DataParallelStrategy::Restore() {
+  content_ = ReplicaContent::kNothing;
+  replica_->Reset();
+  if (!order_->restore_uri().empty()) {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> checkpoint,
+                            CheckpointReader::Open(*dependencies_.storage, order_->restore_uri()));
+    MUSTER_RETURN_IF_ERROR(replica_->Restore(
+        *checkpoint, order_->restore_weights_only() ? RestoreExtent::kWeights : RestoreExtent::kAll,
+        order_->start_clock()));
+  }
+  content_ = ReplicaContent::kWhole;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> DataParallelStrategy::Start() {
+  if (reducer_ == nullptr) {
+    return absl::FailedPreconditionError("the strategy starts before it joined the other workers");
+  }
+  if (servers_ != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t closed, servers_->Start());
+    if (closed != replica_->clock()) {
+      return absl::AbortedError(absl::StrCat("servers hold ", closed,
+                                             " steps of this worker's slot, its replica ",
+                                             replica_->clock(), "; the job must return to a cut"));
+    }
+  }
+  return replica_->clock();
+}
+
+absl::Status DataParallelStrategy::BeginStep(uint64_t clock) {
+  if (reducer_ == nullptr) {
+    return absl::FailedPreconditionError("a step begins before the workers have met");
+  }
+  if (clock != replica_->clock()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a step begins at clock ", clock, ", but the replica is at ", replica_->clock()));
+  }
+  first_ = true;
+  return servers_ == nullptr ? absl::OkStatus() : servers_->BeginStep(clock);
+}
+
+absl::Status DataParallelStrategy::Prefetch(const MicroBatch& micro_batch) {
+  return servers_ == nullptr ? absl::OkStatus() : servers_->Prefetch(micro_batch);
+}
+
+absl::Status DataParallelStrategy::LookUp(MicroBatch& micro_batch) {
+  if (servers_ != nullptr) return servers_->LookUp(micro_batch);
+  for (size_t table = 0; table < rows_.size(); ++table) {
+    SparseRows& sparse = micro_batch.sparse[table];
+    sparse.rows.resize(sparse.keys.size() * rows_[table].dim());
+    replica_->LookUp(table, sparse.keys, absl::MakeSpan(sparse.rows));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DataParallelStrategy::BeforeBackward(uint64_t examples, MicroBatchPlace place) {
+  if (first_) {
+    first_ = false;
+    examples_ = 0;
+    reducer_->BeginStep();
+    for (RowSum& rows : rows_) rows.Clear();
+    traffic_ = communicator_->traffic();
+  }
+  examples_ += examples;
+  place_ = place;
+  return servers_ == nullptr ? absl::OkStatus() : servers_->BeforeBackward(examples, place);
+}
+
+absl::Status DataParallelStrategy::GradientReady(int unit) {
+  if (place_ == MicroBatchPlace::kLast) reducer_->UnitReady(unit);
+  return absl::OkStatus();
+}
+
+absl::Status DataParallelStrategy::PushRows(const MicroBatch& micro_batch) {
+  if (servers_ != nullptr) return servers_->PushRows(micro_batch);
+  for (size_t table = 0; table < rows_.size(); ++table) {
+    rows_[table].Add(micro_batch.sparse[table].keys, micro_batch.sparse[table].gradients);
+  }
+  return absl::OkStatus();
+}
+
+void DataParallelStrategy::CountTraffic(uint64_t& sent, uint64_t& received) {
+  const CollectiveTraffic now = communicator_->traffic();
+  sent += now.sent - traffic_.sent;
+  received += now.received - traffic_.received;
+  traffic_ = now;
+}
+
+absl::StatusOr<GradientSums> DataParallelStrategy::CollectSums() {
+  const BlockedTime blocked(*dependencies_.clock, counters_.exposed_seconds);
+  MUSTER_RETURN_IF_ERROR(reducer_->Finish());
+  CountTraffic(counters_.bytes_sent, counters_.bytes_received);
+  GradientSums sums;
+  MUSTER_ASSIGN_OR_RETURN(sums.examples,
+                          row_exchange_.Run(*communicator_, options_.timeout, examples_, rows_,
+                                            absl::MakeSpan(row_sums_)));
+  CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
+  sums.dense = reducer_->gradients();
+  sums.rows = row_sums_;
+  return sums;
+}
+
+absl::StatusOr<double> DataParallelStrategy::CloseServers(const GradientSums& sums) {
+  closing_ = &sums;
+  absl::Status closed = servers_->EndStep();
+  closing_ = nullptr;
+  // A norm that is not finite is found by the first slot alone, and ends the job on all.
+  if (!closed.ok() && !(clips_by_norm_ && absl::IsOutOfRange(closed))) return closed;
+  if (!clips_by_norm_) return 1.0;
+  const BlockedTime blocked(*dependencies_.clock, counters_.exposed_seconds);
+  double scale =
+      closed.ok() ? servers_->last_clipping_scale() : std::numeric_limits<double>::quiet_NaN();
+  CollectiveCall broadcast;
+  broadcast.kind = Collective::kBroadcast;
+  broadcast.dtype = DType::kF64;
+  broadcast.in = &scale;
+  broadcast.out = &scale;
+  broadcast.count = 1;
+  broadcast.timeout = options_.timeout;
+  broadcast.label = "clipping scale";
+  MUSTER_RETURN_IF_ERROR(communicator_->Run(broadcast));
+  CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
+  if (!closed.ok()) return closed;
+  if (std::isnan(scale)) {
+    return absl::OutOfRangeError(
+        "diverged: the gradient's norm is not finite; lower the learning rate");
+  }
+  return scale;
+}
+
+absl::Status DataParallelStrategy::EndStep() {
+  MUSTER_ASSIGN_OR_RETURN(const GradientSums sums, CollectSums());
+  double scale = 1;
+  if (servers_ != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(scale, CloseServers(sums));
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(scale, replica_->ClippingScale(sums));
+  }
+  replica_->Apply(sums, scale);
+  first_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<CutPiece>> DataParallelStrategy::WriteOwnFiles() const {
+  ReplicaFile file;
+  file.checkpoint_root = order_->checkpoint_root();
+  file.job_id = order_->job_id();
+  file.generation = order_->generation();
+  const uint32_t partitions = replica_->layout().partitions();
+  const uint32_t first_number = servers_ == nullptr ? 0 : partitions;
+  std::vector<CutPiece> pieces;
+  for (uint32_t p = communicator_->rank(); p < partitions; p += communicator_->size()) {
+    file.partition = p;
+    file.number = first_number + p;
+    MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo info,
+                            replica_->Save(file, *dependencies_.storage));
+    pieces.push_back({file.number, info.path, info.bytes, info.checksum});
+  }
+  return pieces;
+}
+
+absl::StatusOr<std::vector<CutPiece>> DataParallelStrategy::Cut(uint64_t clock) {
+  if (reducer_ == nullptr || clock != replica_->clock()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a cut at clock ", clock, " was asked for, but the replica is at ", replica_->clock()));
+  }
+  std::vector<CutPiece> pieces;
+  if (servers_ != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(pieces, servers_->Cut(clock));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CutPiece> workers,
+                          ExchangeCut(*communicator_, options_.storage_timeout, WriteOwnFiles()));
+  pieces.insert(pieces.end(), workers.begin(), workers.end());
+  return pieces;
+}
+
+StrategyCounters DataParallelStrategy::counters() const {
+  StrategyCounters counters = counters_;
+  if (servers_ != nullptr) {
+    const StrategyCounters servers = servers_->counters();
+    counters.bytes_pushed = servers.bytes_pushed;
+    counters.bytes_pulled = servers.bytes_pulled;
+    counters.staleness_sum = servers.staleness_sum;
+    counters.staleness_max = servers.staleness_max;
+    counters.exposed_seconds += servers.exposed_seconds;
+  }
+  return counters;
+}
+
+}  // namespace muster

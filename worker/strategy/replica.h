@@ -1,0 +1,140 @@
+#ifndef MUSTER_WORKER_STRATEGY_REPLICA_H_
+#define MUSTER_WORKER_STRATEGY_REPLICA_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/partition_file.h"
+#include "common/checkpoint/storage.h"
+#include "common/optim/optimizer.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/schema.h"
+#include "common/tables/row_sum.h"
+#include "common/tables/sparse_table.h"
+#include "common/tables/table_checkpoint.h"
+#include "worker/strategy/arena.h"
+
+namespace muster {
+
+namespace v1 {
+class TablesSchema;
+}  // namespace v1
+
+// The gradients of one step over all workers, as sums over their examples.
+struct GradientSums {
+  uint64_t examples = 0;
+  // The layout's flat space.
+  absl::Span<const float> dense;
+  // By sparse table; keys in the order in which all workers' rows were added.
+  absl::Span<const RowSum> rows;
+};
+
+// Which file of a checkpoint a replica writes.
+struct ReplicaFile {
+  std::string checkpoint_root;
+  std::string job_id;
+  uint64_t generation = 0;
+  // The partition whose blocks and rows go into it, and the file's number in the manifest.
+  uint32_t partition = 0;
+  uint32_t number = 0;
+};
+
+// A whole copy of a job's parameters in one process: weights, optimizer slots, rows, and the steps
+// they have seen. A step over the same sums gives the same bits here as on the servers: blocks,
+// their order in the global norm, the one division and the optimizer are the same.
+//
+// Not thread-safe.
+class Replica {
+ public:
+  // Initial values. InvalidArgument: the schema is not valid.
+  static absl::StatusOr<std::unique_ptr<Replica>> Create(const v1::TablesSchema& schema);
+
+  ~Replica();
+
+  const Tables& tables() const { return tables_; }
+  const DenseLayout& layout() const { return layout_; }
+  // Steps seen, counted from the job's start: the clock of the next one.
+  uint64_t clock() const { return clock_; }
+
+  // The flat space; its address never changes.
+  absl::Span<const float> weights() const { return weights_.values(); }
+  // The same by tensor, tied ones included.
+  const std::vector<absl::Span<const float>>& parameters() const { return parameters_; }
+  // Writes the rows of keys of a sparse table; one that was never pushed reads as its initial
+  // value.
+  void LookUp(size_t table, absl::Span<const uint64_t> keys, absl::Span<float> out) const;
+  // Keys of a table that were ever pushed, ascending.
+  std::vector<uint64_t> Keys(size_t table) const;
+
+  // Squared norms of the mean gradient by partition, as servers report them: one per dense block,
+  // then one per sparse table.
+  std::vector<std::vector<double>> SquaredNorms(const GradientSums& sums) const;
+
+  // The factor by which clipping by global norm scales the mean gradient; 1 where the job does not
+  // clip so. OutOfRange: the norm is not finite.
+  absl::StatusOr<double> ClippingScale(const GradientSums& sums) const;
+
+  // One step: the mean gradient times `scale`, limited by value, moves everything that it names.
+  // REQUIRES: dense sums of the layout's size, one RowSum per sparse table.
+  void Apply(const GradientSums& sums, double scale);
+
+  // Back to initial values and clock 0.
+  void Reset();
+
+  // Takes a checkpoint over, written from any number of servers or workers; what it does not hold
+  // keeps its initial value. The replica goes on from `clock`. After an error Reset comes first.
+  // NotFound: the checkpoint lacks a tensor or table of the job. InvalidArgument: a table's rows
+  // have another length. DataLoss: damaged.
+  absl::Status Restore(const CheckpointReader& checkpoint, RestoreExtent extent, uint64_t clock);
+
+  // Writes one partition's blocks and rows in the common form. Blocks on the storage.
+  absl::StatusOr<PartitionFileInfo> Save(const ReplicaFile& file, CheckpointStorage& storage) const;
+
+  // Everything there is, to be read, or to be filled with another replica's.
+  struct State {
+    absl::Span<float> weights;
+    absl::Span<float> slots;
+    // By dense block.
+    absl::Span<uint64_t> steps;
+    // By sparse table.
+    absl::Span<SparseTable> rows;
+  };
+  State state();
+  void set_clock(uint64_t clock) { clock_ = clock; }
+  // Forgets all rows.
+  void ClearRows();
+
+ private:
+  Replica(const v1::TablesSchema& schema, std::unique_ptr<const Optimizer> dense_optimizer,
+          std::unique_ptr<const Optimizer> row_optimizer);
+
+  absl::Span<float> BlockSlots(const DenseLayout::Block& block);
+
+  const std::unique_ptr<const v1::TablesSchema> schema_;
+  const Tables tables_;
+  const DenseLayout layout_;
+  const std::unique_ptr<const Optimizer> dense_optimizer_;
+  const std::unique_ptr<const Optimizer> row_optimizer_;
+  // Slot floats that one weight needs.
+  const size_t slots_per_weight_;
+
+  Arena weights_;
+  // Block by block, each block's slots one after another.
+  Arena slots_;
+  std::vector<absl::Span<const float>> parameters_;
+  // By dense block.
+  std::vector<uint64_t> steps_;
+  // By sparse table.
+  std::vector<SparseTable> rows_;
+  uint64_t clock_ = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_REPLICA_H_
