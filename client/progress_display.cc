@@ -1,5 +1,6 @@
 #include "client/progress_display.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,13 @@ namespace {
 constexpr int kBarWidth = 24;
 constexpr absl::Duration kPlainInterval = absl::Seconds(2);
 
+// Of the terminal; at least 2.
+size_t Columns() {
+  winsize size = {};
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 2;
+  return known ? size.ws_col : 80;
+}
+
 void PrintLine(const v1::JobStatus& status) {
   std::printf("%s\n", ProgressLine(status, 0).c_str());
 }
@@ -30,9 +38,13 @@ ProgressDisplay::ProgressDisplay(std::function<void(const v1::JobStatus&)> print
 
 void ProgressDisplay::Show(const v1::JobStatus& status) {
   if (terminal_) {
+    // A line that wraps cannot be drawn again.
+    const size_t columns = Columns();
     std::string line = ProgressLine(status, kBarWidth);
-    const size_t width = line.size();
-    line.resize(std::max(width, shown_width_), ' ');
+    if (line.size() >= columns) line = ProgressLine(status, 0);
+    const size_t width = std::min(line.size(), columns - 1);
+    line.resize(width);
+    line.resize(std::min(std::max(width, shown_width_), columns - 1), ' ');
     shown_width_ = width;
     std::printf("\r%s", line.c_str());
   } else {

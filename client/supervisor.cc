@@ -205,6 +205,8 @@ absl::Status Supervisor::Run() {
   Say("stopping");
   StopAll();
   Say("stopped");
+  // The owner may have ended while the daemons did.
+  orphaned |= options_.owner != 0 && getppid() != options_.owner;
   std::error_code ignored;
   if (orphaned) std::filesystem::remove_all(folder_.path(), ignored);
   return status;

@@ -40,7 +40,7 @@ absl::Status RunCompare(const Session& session, const Arguments& arguments) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot write to ", arguments.report, "; name another file with --report"));
   }
-  if (arguments.processors > 0 && !LimitProcessors(arguments.processors)) {
+  if (arguments.processors != 0 && !LimitProcessors(arguments.processors)) {
     return absl::InvalidArgumentError(absl::StrCat("--processors is ", arguments.processors,
                                                    ", and only ", AvailableProcessors(),
                                                    " are to be had here"));

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,22 +14,57 @@
 namespace muster {
 namespace {
 
-void PrintJsonRows(const Session& session, const std::vector<std::vector<std::string>>& table) {
-  for (size_t road = 1; road < table[0].size(); ++road) {
-    std::vector<std::pair<std::string, std::string>> fields = {{"road", table[0][road]}};
-    std::string section;
-    for (size_t row = 1; row < table.size(); ++row) {
-      // Indented rows belong to the one above.
-      std::string name = table[row][0];
-      if (name.rfind("  ", 0) == 0) {
-        name = absl::StrCat(section, ",", name.substr(1));
-      } else {
-        section = name;
-      }
-      fields.emplace_back(name, table[row][road]);
-    }
-    session.PrintResult("", fields);
+nlohmann::ordered_json ToJson(const MeasuredRun& run) {
+  nlohmann::ordered_json json = {
+      {"repeat", run.repeat},
+      {"steps", run.steps},
+      {"warmup_steps", run.warmup_steps},
+      {"training_seconds", run.training_seconds},
+      {"mean_staleness", run.mean_staleness},
+      {"max_staleness", run.max_staleness},
+      {"steps_per_second", run.steps_per_second},
+      {"examples_per_second", run.examples_per_second},
+      {"compute_seconds_per_step", run.compute_seconds},
+      {"exposed_communication_seconds_per_step", run.communication_seconds},
+      {"waiting_for_data_seconds_per_step", run.waiting_seconds},
+      {"bytes_sent_per_step_and_worker", run.worker_sent},
+      {"bytes_received_per_step_and_worker", run.worker_received},
+      {"dense_bytes_sent_per_step_and_worker", run.dense_sent},
+      {"dense_bytes_received_per_step_and_worker", run.dense_received},
+      {"predicted_dense_bytes_sent", run.predicted.worker_sent},
+      {"predicted_dense_bytes_received", run.predicted.worker_received},
+      {"predicted_dense_bytes_sent_by_servers", run.predicted.server_sent},
+      {"worker_cpu_seconds", run.worker_cpu_seconds},
+      {"server_cpu_seconds", run.server_cpu_seconds},
+      {"largest_worker_peak_bytes", run.worker_peak_bytes},
+      {"servers_peak_bytes", run.server_peak_bytes},
+      {"metric", run.metric},
+      {"curve", nlohmann::ordered_json::array()}};
+  for (const CurvePoint& point : run.curve) {
+    json["curve"].push_back({{"step", point.step},
+                             {"examples", point.examples},
+                             {"seconds", point.seconds},
+                             {"loss", point.loss},
+                             {"metric", point.metric}});
   }
+  return json;
+}
+
+// Every run's figures as numbers; medians are the reader's to take.
+nlohmann::ordered_json ToJson(const Comparison& comparison) {
+  nlohmann::ordered_json json = {{"job", comparison.job},
+                                 {"workers", comparison.workers},
+                                 {"servers", comparison.servers},
+                                 {"processors", comparison.processors},
+                                 {"batch_size", comparison.batch_size},
+                                 {"left_out", comparison.left_out},
+                                 {"roads", nlohmann::ordered_json::array()}};
+  for (const RoadResult& road : comparison.roads) {
+    nlohmann::ordered_json runs = nlohmann::ordered_json::array();
+    for (const MeasuredRun& run : road.runs) runs.push_back(ToJson(run));
+    json["roads"].push_back({{"road", road.road}, {"runs", runs}});
+  }
+  return json;
 }
 
 }  // namespace
@@ -47,11 +83,11 @@ absl::StatusOr<Comparison> CompareAndPrint(const Session& session, const v1::Job
     options.ended = [&] { display->Finish(); };
   }
   MUSTER_ASSIGN_OR_RETURN(Comparison comparison, RunComparison(job, options));
-  const std::vector<std::vector<std::string>> table = ComparisonTable(comparison);
   if (!text) {
-    PrintJsonRows(session, table);
+    std::printf("%s\n", ToJson(comparison).dump(1).c_str());
     return comparison;
   }
+  const std::vector<std::vector<std::string>> table = ComparisonTable(comparison);
   std::printf(
       "\n%s: %d workers, %d servers (none for all-reduce), batch %d, %d processors for all\n",
       comparison.job.c_str(), comparison.workers, comparison.servers, comparison.batch_size,

@@ -7,8 +7,8 @@
 
 namespace muster {
 
-// Runs a comparison and prints what goes on and its table (with --output json, one object per road
-// instead, and nothing else).
+// Runs a comparison and prints what goes on and its table (with --output json, one object with the
+// figures of every run instead, and nothing else).
 absl::StatusOr<Comparison> CompareAndPrint(const Session& session, const v1::JobSpec& job,
                                            ComparisonOptions options);
 

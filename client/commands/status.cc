@@ -101,7 +101,9 @@ std::string CallName(const v1::CollectiveRecord& call) {
 
 void PrintCollectives(const v1::ListCollectivesReply& reply) {
   if (reply.slots_size() == 0) {
-    std::printf("no slot has told of collective calls; only all-reduce jobs make them\n");
+    std::printf(
+        "no slot has told of collective calls: running all-reduce jobs do when asked, and when one "
+        "fails\n");
     return;
   }
   for (const v1::SlotCollectives& slot : reply.slots()) {

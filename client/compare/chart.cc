@@ -48,7 +48,9 @@ std::string EscapeHtml(const std::string& text) {
 }
 
 std::vector<double> Ticks(double low, double high, int count) {
-  if (!(high > low)) high = low + (low == 0 ? 1 : std::abs(low) * 0.1);
+  // What differs by rounding alone is one value.
+  const double size = std::max(std::abs(low), std::abs(high));
+  if (!(high - low > 1e-9 * size)) high = low + (size == 0 ? 1 : size * 0.1);
   const double rough = (high - low) / std::max(1, count);
   const double scale = std::pow(10, std::floor(std::log10(rough)));
   double step = 10 * scale;

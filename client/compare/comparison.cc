@@ -84,9 +84,15 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
     add(name, [&](const RoadResult& road) { return Show(road.Of(figure), format); });
   };
   const auto loss = [](double value) { return absl::StrFormat("%.4f", value); };
-  add("held-out loss", [&](const RoadResult& road) { return Show(road.LastLoss(), loss); });
+  const bool evaluated =
+      std::all_of(comparison.roads.begin(), comparison.roads.end(), [](const RoadResult& road) {
+        return std::none_of(road.runs.begin(), road.runs.end(),
+                            [](const MeasuredRun& run) { return run.curve.empty(); });
+      });
+  add("held-out loss",
+      [&](const RoadResult& road) { return evaluated ? Show(road.LastLoss(), loss) : "-"; });
   const std::string metric = comparison.roads.empty() ? "" : comparison.roads[0].runs[0].metric;
-  if (!metric.empty() && metric != "loss") {
+  if (evaluated && !metric.empty() && metric != "loss") {
     add(absl::StrCat("held-out ", metric),
         [&](const RoadResult& road) { return Show(road.LastMetric(), loss); });
   }
@@ -95,11 +101,16 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
   add_figure("mean staleness", &MeasuredRun::mean_staleness,
              [](double value) { return absl::StrFormat("%.2f", value); });
   add_figure("largest staleness", &MeasuredRun::max_staleness, Whole);
+  add("  left out as warm-up", [](const RoadResult& road) {
+    std::vector<double> steps;
+    for (const MeasuredRun& run : road.runs) steps.push_back(run.warmup_steps);
+    return Show(SpreadOf(std::move(steps)), Whole);
+  });
   add_figure("steps/s", &MeasuredRun::steps_per_second, Whole);
   add_figure("examples/s", &MeasuredRun::examples_per_second, Whole);
   add_figure("step: compute", &MeasuredRun::compute_seconds, Milliseconds);
   add_figure("step: exposed communication", &MeasuredRun::communication_seconds, Milliseconds);
-  add_figure("step: waiting", &MeasuredRun::waiting_seconds, Milliseconds);
+  add_figure("step: waiting for data", &MeasuredRun::waiting_seconds, Milliseconds);
   const auto bytes = [](double value) { return absl::StrCat(FormatNumber(value), " B"); };
   add_figure("a worker sends per step", &MeasuredRun::worker_sent, bytes);
   add_figure("  of it dense gradients", &MeasuredRun::dense_sent, bytes);

@@ -118,17 +118,22 @@ MeasuredRun Figures(const v1::JobStatus& warm, const v1::JobStatus& end) {
 
 absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
                                        const MeasureOptions& options) {
-  std::string path = (std::filesystem::temp_directory_path() / "muster-compare-XXXXXX").string();
-  if (mkdtemp(path.data()) == nullptr) {
-    return absl::InternalError(absl::StrCat("cannot make a folder like ", path));
+  std::error_code error;
+  std::string path =
+      (std::filesystem::temp_directory_path(error) / "muster-compare-XXXXXX").string();
+  if (error || mkdtemp(path.data()) == nullptr) {
+    return absl::InternalError(absl::StrCat("cannot make a temporary folder like ", path,
+                                            "; set TMPDIR to one that is "
+                                            "there and can be written"));
   }
   const ClusterFolder folder(path);
+  // Logs are worth keeping where daemons failed.
   bool keep = true;
   const absl::Cleanup stop = [&folder, &keep] {
     const absl::Status stopped = StopLocalCluster(folder);
-    std::error_code error;
+    std::error_code ignored;
     if (!keep && (stopped.ok() || absl::IsNotFound(stopped))) {
-      std::filesystem::remove_all(folder.path(), error);
+      std::filesystem::remove_all(folder.path(), ignored);
     }
   };
   const bool needs_servers = road.kind != Road::Kind::kAllReduce;
@@ -139,9 +144,11 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
                                  .life = LocalClusterOptions::Life::kOfThisProcess}));
   JobClient jobs(cluster.coordinator_address);
   std::string job_id;
+  keep = false;
   MUSTER_RETURN_IF_ERROR(jobs.Submit(job, job_id));
+  keep = true;
   v1::JobStatus warm, placed, end;
-  MUSTER_RETURN_IF_ERROR(jobs.Watch(
+  const absl::Status watched = jobs.Watch(
       job_id,
       [&](const v1::JobStatus& status) {
         if (warm.job_id().empty() && !HasEnded(status) &&
@@ -151,7 +158,11 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
         if (status.partitions_size() > 0) placed = status;
         options.changed(status);
       },
-      end));
+      end);
+  if (!watched.ok()) {
+    return absl::Status(watched.code(),
+                        absl::StrCat(watched.message(), "; the cluster's logs are in ", path));
+  }
   if (end.state() != v1::SUCCEEDED) {
     return absl::FailedPreconditionError(absl::StrCat(road.name, " ended as ", StateName(end), ": ",
                                                       end.message(), "; its logs are in ", path));

@@ -74,6 +74,7 @@ bool LimitProcessors(int count) {
   cpu_set_t may, keep;
   CPU_ZERO(&may);
   CPU_ZERO(&keep);
+  if (count < 1) return false;
   if (sched_getaffinity(0, sizeof(may), &may) != 0 || CPU_COUNT(&may) < count) return false;
   for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&keep) < count; ++cpu) {
     if (CPU_ISSET(cpu, &may)) CPU_SET(cpu, &keep);

@@ -24,7 +24,8 @@ std::vector<ProcessUsage> UsageOfChildren(pid_t parent, const std::string& progr
 int AvailableProcessors();
 
 // Keeps this process, and those it starts from now on, to the first `count` of the processors it
-// may use. False: there are fewer, or the system refused.
+// may use. False: there are fewer, `count` is below 1, or the system
+// refused.
 bool LimitProcessors(int count);
 
 }  // namespace muster

@@ -53,6 +53,7 @@ TEST(ProcessUsageTest, ProcessorsAreLimited) {
   const int all = AvailableProcessors();
   ASSERT_GE(all, 1);
   EXPECT_FALSE(LimitProcessors(all + 1));
+  EXPECT_FALSE(LimitProcessors(0));
   EXPECT_EQ(AvailableProcessors(), all);
   EXPECT_TRUE(LimitProcessors(1));
   EXPECT_EQ(AvailableProcessors(), 1);

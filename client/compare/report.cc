@@ -79,15 +79,22 @@ std::string ComparisonReport(const Comparison& comparison) {
       comparison.processors, " processors for all of them together, ",
       comparison.roads.empty() ? 0 : comparison.roads[0].runs.size(),
       " repeats in alternating order; medians, with the range where it shows. Speeds, parts of a "
-      "step and bytes leave the warm-up out.</p>\n");
+      "step and bytes leave the warm-up out that the table tells. Communication includes waiting "
+      "for "
+      "slower workers and, on servers, the optimizer; with all-reduce the optimizer is "
+      "compute.</p>\n");
   absl::StrAppend(&html, Table(comparison));
   for (const std::string& reason : comparison.left_out) {
     absl::StrAppend(&html, "<p>Left out: ", EscapeHtml(reason), ".</p>\n");
   }
-  absl::StrAppend(
-      &html, "<figure>\n",
-      LineChart("Held-out loss over examples", "examples", Curves(comparison, false, true)),
-      LineChart("Held-out loss over time", "seconds of training", Curves(comparison, true, true)));
+  absl::StrAppend(&html, "<figure>\n");
+  if (!comparison.roads.empty() && !comparison.roads[0].runs[0].curve.empty()) {
+    absl::StrAppend(
+        &html,
+        LineChart("Held-out loss over examples", "examples", Curves(comparison, false, true)),
+        LineChart("Held-out loss over time", "seconds of training",
+                  Curves(comparison, true, true)));
+  }
   const std::string metric = comparison.roads.empty() ? "" : comparison.roads[0].runs[0].metric;
   if (!metric.empty() && metric != "loss") {
     absl::StrAppend(&html,
@@ -98,8 +105,9 @@ std::string ComparisonReport(const Comparison& comparison) {
   }
   absl::StrAppend(
       &html,
-      StackedBars("Where a step's time goes", {"compute", "exposed communication", "waiting"},
-                  StepParts(comparison), "ms"),
+      StackedBars("Where a step's time goes",
+                  {"compute", "exposed communication", "waiting for data"}, StepParts(comparison),
+                  "ms"),
       StackedBars("CPU time of the whole run", {"workers", "servers"}, CpuParts(comparison), "s"),
       "</figure>\n</body></html>\n");
   return html;

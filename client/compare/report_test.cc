@@ -23,6 +23,8 @@ TEST(ChartTest, TicksAreRoundAndCoverTheRange) {
   // A flat line still has an axis.
   EXPECT_GE(Ticks(2, 2, 5).size(), 2u);
   EXPECT_GE(Ticks(0, 0, 5).size(), 2u);
+  EXPECT_LE(Ticks(1, std::nextafter(1, 2), 5).size(), 8u);
+  EXPECT_LE(Ticks(-3, std::nextafter(-3, 0), 5).size(), 8u);
 }
 
 TEST(ChartTest, PointsThatAreNoNumbersAreLeftOut) {

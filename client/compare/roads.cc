@@ -27,6 +27,8 @@ ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
 v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound) {
   v1::JobSpec spec = job;
   spec.set_name(absl::StrCat(job.name(), " (", road.name, ")"));
+  // All servers of the cluster that is made for it.
+  spec.clear_servers();
   v1::UpdateSpec& update = *spec.mutable_update();
   const bool all_reduce = road.kind == Road::Kind::kAllReduce;
   // A job of the other road may ask for what this one does not know.
@@ -37,7 +39,6 @@ v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound
     update.set_wire(job.update().wire());
     update.set_first_bucket_bytes(job.update().first_bucket_bytes());
     update.set_bucket_bytes(job.update().bucket_bytes());
-    spec.clear_servers();
   } else {
     spec.clear_min_workers();
   }

@@ -51,7 +51,7 @@ TEST(RoadsTest, OnlyTheUpdateChanges) {
   EXPECT_FALSE(ssp.update().unlimited_staleness());
   EXPECT_EQ(ssp.update().wire(), v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED);
   EXPECT_EQ(ssp.update().durability(), v1::UpdateSpec::CHECKPOINT);
-  EXPECT_EQ(ssp.servers(), 2);
+  EXPECT_EQ(ssp.servers(), 0);
   EXPECT_EQ(ssp.min_workers(), 0);
   EXPECT_EQ(ssp.workers(), 3);
   EXPECT_EQ(ssp.seed(), 7);

@@ -38,6 +38,8 @@ absl::Status CheckCheckpointRoot(CheckpointStorage& storage, absl::string_view r
                                  RootCheck check) {
   const absl::Status status = Check(storage, root_uri, check);
   if (status.ok() || absl::IsUnavailable(status)) return status;
+  // A full volume, or too many open files, may pass.
+  if (absl::IsResourceExhausted(status)) return absl::UnavailableError(status.message());
   return absl::FailedPreconditionError(absl::StrCat(
       "checkpoints cannot be kept under ", root_uri, ": ", status.message(),
       "; mount one volume there that the coordinator and all servers share and may write to"));

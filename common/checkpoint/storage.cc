@@ -1,8 +1,6 @@
 #include "common/checkpoint/storage.h"
 
-#include <unistd.h>
-
-#include <atomic>
+#include <random>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -97,9 +95,11 @@ absl::StatusOr<std::string> ReadFile(const CheckpointStorage& storage, absl::str
 }
 
 absl::Status ProbeStorage(CheckpointStorage& storage, absl::string_view folder_uri) {
-  static std::atomic<uint64_t> probes = 0;
+  // Machines that share the folder may have equal process ids; each container's first is 1.
+  std::random_device random;
+  const uint64_t name = uint64_t{random()} << 32 | random();
   const std::string uri =
-      JoinUri(folder_uri, absl::StrCat("probe-", ::getpid(), "-", probes.fetch_add(1)));
+      JoinUri(folder_uri, absl::StrCat("probe-", absl::Hex(name, absl::kZeroPad16)));
   const std::string written = absl::StrCat("probe of ", uri);
   MUSTER_RETURN_IF_ERROR(WriteFile(storage, uri, written));
   MUSTER_ASSIGN_OR_RETURN(const std::string read, ReadFile(storage, uri));

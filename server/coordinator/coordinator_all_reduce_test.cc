@@ -418,6 +418,33 @@ TEST_F(AllReduceTest, ALossAfterSomeHaveEndedTakesTheJobBack) {
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
 }
 
+// The news come in the other order: first the loss, then that others had ended well.
+TEST_F(AllReduceTest, EndingAfterALossFinishesWhatIsComplete) {
+  AddWorkers(2);
+  const std::string job = Running(AllReduceJob());
+  cluster_.EvaluateAll(job, 10);
+  const v1::TaskOrder speaker = Order(job, 0);
+  cluster_.Die(Order(job, 1));
+  EXPECT_EQ(cluster_.State(job), v1::RECOVERING);
+  EXPECT_TRUE(cluster_.Checkpoint(speaker, 10).status().ok());
+  cluster_.End(speaker);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
+}
+
+TEST_F(AllReduceTest, EndingAfterALossTakesAnIncompleteJobBack) {
+  AddWorkers(3);
+  const std::string job = Running(Job(3));
+  EXPECT_TRUE(cluster_.Checkpoint(Order(job, 0), 3).status().ok());
+  const v1::TaskOrder ending = Order(job, 1);
+  cluster_.Die(Order(job, 2));
+  auto parked = cluster_.Rendezvous(Order(job, 0));
+  EXPECT_FALSE(parked.came());
+  cluster_.End(ending);
+  EXPECT_EQ(parked.status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Order(job, 0).generation(), 2);
+  EXPECT_EQ(Order(job, 0).start_clock(), 3);
+}
+
 TEST_F(AllReduceTest, AHybridGoesBackWhateverIsLost) {
   cluster_.AddServer("s0");
   AddWorkers(3);
@@ -505,7 +532,9 @@ TEST_F(AllReduceTest, WhatFitsNoWorkerIsRefusedWithTheSum) {
   cluster_.AddWorker("large", 2, 200 << 20);
   v1::JobSpec spec = AllReduceJob();
   EXPECT_TRUE(cluster_.Submit(spec).ok());
-  spec.mutable_model()->mutable_mlp()->set_hidden(0, 1 << 20);
+  // Some 12.6 million parameters.
+  spec.mutable_model()->mutable_mlp()->set_hidden(0, 3540);
+  spec.mutable_model()->mutable_mlp()->add_hidden(3540);
   const absl::Status status = cluster_.Submit(spec).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),

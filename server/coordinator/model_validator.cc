@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 
@@ -25,6 +26,11 @@ absl::Status AtLeast(absl::string_view field, uint64_t value, uint64_t least) {
   return Invalid(field, absl::StrCat(value), absl::StrCat("it must be at least ", least));
 }
 
+absl::Status Within(absl::string_view field, uint64_t value, uint64_t least, uint64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return Invalid(field, absl::StrCat(value), absl::StrCat("it must be from ", least, " to ", most));
+}
+
 absl::Status Path(absl::string_view field, const std::string& path) {
   if (!path.empty()) return absl::OkStatus();
   return Invalid(field, "empty", "give a path that every worker can read");
@@ -32,8 +38,12 @@ absl::Status Path(absl::string_view field, const std::string& path) {
 
 absl::Status HiddenSizes(absl::string_view field,
                          const google::protobuf::RepeatedField<uint32_t>& hidden) {
+  if (hidden.size() > kMaxHiddenLayers) {
+    return Invalid(field, absl::StrCat(hidden.size(), " layers"),
+                   absl::StrCat("there may be at most ", kMaxHiddenLayers));
+  }
   for (int i = 0; i < hidden.size(); ++i) {
-    MUSTER_RETURN_IF_ERROR(AtLeast(absl::StrCat(field, "[", i, "]"), hidden[i], 1));
+    MUSTER_RETURN_IF_ERROR(Within(absl::StrCat(field, "[", i, "]"), hidden[i], 1, kMaxWidth));
   }
   return absl::OkStatus();
 }
@@ -45,22 +55,21 @@ absl::Status ValidateModel(const ModelSpec& model) {
         return Invalid("model.logistic_regression.classes", "1",
                        "2 (or 0) is the binary form, more the multinomial one");
       }
-      return absl::OkStatus();
+      return Within("model.logistic_regression.classes", model.logistic_regression().classes(), 0,
+                    kMaxWidth);
     case ModelSpec::kMlp:
       MUSTER_RETURN_IF_ERROR(HiddenSizes("model.mlp.hidden", model.mlp().hidden()));
-      return AtLeast("model.mlp.classes", model.mlp().classes(), 2);
+      return Within("model.mlp.classes", model.mlp().classes(), 2, kMaxWidth);
     case ModelSpec::kNgram:
-      MUSTER_RETURN_IF_ERROR(AtLeast("model.ngram.orders", model.ngram().orders(), 1));
-      if (model.ngram().orders() > 64) {
-        return Invalid("model.ngram.orders", absl::StrCat(model.ngram().orders()),
-                       "it must be at most 64");
-      }
+      MUSTER_RETURN_IF_ERROR(Within("model.ngram.orders", model.ngram().orders(), 1, kMaxOrders));
       MUSTER_RETURN_IF_ERROR(
-          AtLeast("model.ngram.embedding_dim", model.ngram().embedding_dim(), 1));
-      return AtLeast("model.ngram.hidden", model.ngram().hidden(), 1);
+          Within("model.ngram.embedding_dim", model.ngram().embedding_dim(), 1, kMaxEmbeddingDim));
+      return Within("model.ngram.hidden", model.ngram().hidden(), 1, kMaxWidth);
     case ModelSpec::kDeepFm:
       MUSTER_RETURN_IF_ERROR(HiddenSizes("model.deep_fm.hidden", model.deep_fm().hidden()));
-      return AtLeast("model.deep_fm.embedding_dim", model.deep_fm().embedding_dim(), 1);
+      // A row also holds the column's own weight.
+      return Within("model.deep_fm.embedding_dim", model.deep_fm().embedding_dim(), 1,
+                    kMaxEmbeddingDim - 1);
     case ModelSpec::MODEL_NOT_SET:
       break;
   }

@@ -89,6 +89,8 @@ bool IsComplete(const v1::JobRecord& record) {
   if (last == 0 || record.checkpoints().empty()) return false;
   if (record.checkpoints().rbegin()->clock() < last) return false;
   if (record.spec().data().holdout() == 0) return true;
+  // Data may be too small for the share that is held out to hold an example.
+  if (record.has_met() && record.met().held_out_examples() == 0) return true;
   return !record.evaluations().empty() && record.evaluations().rbegin()->clock() >= last;
 }
 

@@ -136,6 +136,8 @@ TEST_F(RecoveryTest, IsCompleteWithFinalCheckpointAndEvaluation) {
   EXPECT_FALSE(IsComplete(record_));
   Meet(10);
   AddCheckpoint(10);
+  EXPECT_TRUE(IsComplete(record_)) << "the data was too small to hold an example out";
+  record_.mutable_met()->set_held_out_examples(3);
   EXPECT_FALSE(IsComplete(record_)) << "held-out data is not evaluated yet";
   record_.add_evaluations()->set_clock(10);
   EXPECT_TRUE(IsComplete(record_));

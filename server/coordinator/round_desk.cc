@@ -104,6 +104,11 @@ void RoundDesk::OpenRounds() {
 void RoundDesk::OpenIfDue(Job& job) {
   if (!IsActive(job.record.state()) || !TrainsByAllReduce(job.record.spec())) return;
   job.DropGoneCalls();
+  if (const absl::optional<uint32_t> slot = BrokeAtItsEnd(job.record, job.rendezvous)) {
+    const absl::Status status = lifecycle_.RoundBroke(job, *slot);
+    if (!status.ok()) AnswerParked(job, status);
+    return;
+  }
   if (!job.rendezvous.any()) return;
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     if (!job.rendezvous.Has(slot) && !GivenUp(job, slot)) return;

@@ -53,6 +53,14 @@ bool AllDone(const v1::JobRecord& record) {
                      [](const v1::SlotRecord& slot) { return slot.done(); });
 }
 
+absl::optional<uint32_t> BrokeAtItsEnd(const v1::JobRecord& record, const Rendezvous& next) {
+  if (!AnyDone(record)) return absl::nullopt;
+  for (const v1::RoundMember& member : record.round().members()) {
+    if (!IsPresent(record, member) || next.Has(member.slot())) return member.slot();
+  }
+  return absl::nullopt;
+}
+
 bool LosesReplicas(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
   if (!TrainsByAllReduce(record.spec())) return false;
   const bool loses =

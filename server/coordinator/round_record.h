@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "proto/job_record.pb.h"
 #include "server/coordinator/rendezvous.h"
 
@@ -28,6 +29,10 @@ uint32_t ReportingSlots(const v1::JobRecord& record);
 bool AnyDone(const v1::JobRecord& record);
 // All slots that train have ended well.
 bool AllDone(const v1::JobRecord& record);
+
+// The slot that broke the round after some of it had ended well: these come to no other round, for
+// which the rest would wait. REQUIRES: as RoundLasts.
+absl::optional<uint32_t> BrokeAtItsEnd(const v1::JobRecord& record, const Rendezvous& next);
 
 // Whether losing the tasks of these slots takes the whole job back to its last checkpoint: no task
 // of the round is left to give its replica to their successors, some have ended already, or the

@@ -46,7 +46,8 @@ absl::StatusOr<Series> ReadSeries(ChildProcess& rank) {
 
 absl::Status CheckProgram(const std::string& program) {
   if (access(program.c_str(), X_OK) == 0) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("there is no ", program));
+  return absl::NotFoundError(
+      absl::StrCat("there is no ", std::filesystem::path(program).filename().string()));
 }
 
 CollectivesRow NewRow(const std::string& system, const std::string& transport, int world,
@@ -95,12 +96,31 @@ absl::StatusOr<std::vector<CollectivesRow>> RunOpenMpiGroup(
     const std::string& program, int world, const std::string& transport,
     const std::vector<CollectivesCase>& cases) {
   MUSTER_RETURN_IF_ERROR(CheckProgram(program));
-  const std::string layer = transport == "tcp" ? "tcp,self" : "vader,self";
-  MUSTER_ASSIGN_OR_RETURN(
-      auto mpirun,
-      ChildProcess::StartProgram(
-          "mpirun", {"--allow-run-as-root", "--oversubscribe", "-n", absl::StrCat(world), "--mca",
-                     "pml", "ob1", "--mca", "btl", layer, program, FormatCases(cases)}));
+  std::vector<std::string> arguments = {"--allow-run-as-root",
+                                        "--oversubscribe",
+                                        "-n",
+                                        absl::StrCat(world),
+                                        "--mca",
+                                        "pml",
+                                        "ob1",
+                                        "--mca",
+                                        "oob_tcp_if_include",
+                                        "lo",
+                                        "--mca",
+                                        "btl"};
+  if (transport == "tcp") {
+    // Loopback is left out unless it is asked for.
+    for (const char* word : {"tcp,self", "--mca", "btl_tcp_if_include", "lo"}) {
+      arguments.push_back(word);
+    }
+  } else {
+    arguments.push_back("vader,self");
+  }
+  arguments.push_back(program);
+  arguments.push_back(absl::StrCat(world));
+  arguments.push_back(FormatCases(cases));
+  // Under this name it is OpenMPI's own, whatever other MPI is installed.
+  MUSTER_ASSIGN_OR_RETURN(auto mpirun, ChildProcess::StartProgram("mpirun.openmpi", arguments));
   MUSTER_ASSIGN_OR_RETURN(const Series series, ReadSeries(*mpirun));
   std::vector<CollectivesRow> rows;
   for (const auto& [name, microseconds] : series) {

@@ -87,7 +87,7 @@ absl::Status TakeMeans(MeasuredGroup& group, std::vector<float>& durations) {
 
 absl::Status MeasureAllReduce(MeasuredGroup& group, const std::string& name,
                               const std::vector<CollectivesCase>& cases, std::ostream& out) {
-  if (group.size() > 16 || (group.size() & (group.size() - 1)) != 0) {
+  if (group.size() < 2 || group.size() > 16 || (group.size() & (group.size() - 1)) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a world of ", group.size(), " cannot be measured: expected 2, 4, 8 or 16 ranks"));
   }

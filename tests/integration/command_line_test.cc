@@ -106,28 +106,25 @@ TEST(CommandLineTest, ComparesAllRoadsOfAJob) {
   Result result = Muster(
       absl::StrCat("compare ", job, " --repeats 1 --warmup 5 --output json --report ", report));
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  // One object per road, one after another.
-  std::vector<nlohmann::json> roads;
-  for (size_t begin = 0; begin < result.output.size();) {
-    const size_t end = result.output.find("\n}\n", begin);
-    if (end == std::string::npos) break;
-    roads.push_back(
-        nlohmann::json::parse(result.output.substr(begin, end + 2 - begin), nullptr, false));
-    begin = end + 3;
-  }
+  const auto compared = nlohmann::json::parse(result.output, nullptr, false);
+  ASSERT_TRUE(compared.is_object()) << result.output;
+  EXPECT_EQ(compared["workers"], 2);
+  const nlohmann::json& roads = compared["roads"];
   ASSERT_EQ(roads.size(), 4u) << result.output;
   for (const nlohmann::json& road : roads) {
-    ASSERT_TRUE(road.is_object()) << result.output;
+    ASSERT_EQ(road["runs"].size(), 1u);
+    const nlohmann::json& run = road["runs"][0];
     // The layout says exactly what travels.
-    EXPECT_EQ(road["a worker sends per step, of it dense gradients"],
-              road["a worker sends per step, predicted"]);
-    EXPECT_EQ(road["a worker receives per step, of it dense parameters"],
-              road["a worker receives per step, predicted"]);
+    EXPECT_EQ(run["dense_bytes_sent_per_step_and_worker"], run["predicted_dense_bytes_sent"]);
+    EXPECT_EQ(run["dense_bytes_received_per_step_and_worker"],
+              run["predicted_dense_bytes_received"]);
+    EXPECT_GT(run["steps_per_second"], 0);
+    EXPECT_EQ(run["curve"].size(), 2u);
   }
   EXPECT_EQ(roads[0]["road"], "BSP");
   EXPECT_EQ(roads[3]["road"], "all-reduce");
-  EXPECT_NE(roads[0]["servers send per step, dense, predicted"], "-");
-  EXPECT_EQ(roads[3]["servers send per step, dense, predicted"], "-");
+  EXPECT_EQ(roads[0]["runs"][0]["predicted_dense_bytes_sent_by_servers"].size(), 2u);
+  EXPECT_EQ(roads[3]["runs"][0]["predicted_dense_bytes_sent_by_servers"].size(), 0u);
   std::ifstream file(report);
   const std::string html((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   EXPECT_THAT(html, HasSubstr("<svg"));

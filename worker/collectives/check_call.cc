@@ -121,10 +121,17 @@ absl::Status CheckCall(const CollectiveCall& call, int rank, int size) {
       in = own;
       out = is_root ? own : 0;
       break;
-    case Collective::kAllToAll:
+    case Collective::kAllToAll: {
+      const size_t keeps = call.send_counts.empty() ? call.count : call.send_counts[rank];
+      const size_t expects = call.counts.empty() ? call.count : call.counts[rank];
+      if (keeps != expects) {
+        return Wrong(call, absl::StrCat("this rank sends itself ", keeps, " elements and expects ",
+                                        expects, " of them"));
+      }
       in = sent;
       out = all;
       break;
+    }
     case Collective::kSend:
       in = own;
       break;

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "common/base/model_limits.h"
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
 
@@ -13,12 +14,6 @@ namespace muster {
 
 // The checks that models have in common. All return InvalidArgument with a message that names what
 // was checked, its value, and what would be right.
-
-// Limits of a model specification; far above any sensible use, so that no product of them
-// overflows.
-inline constexpr uint64_t kMaxWidth = 1 << 16;
-inline constexpr int kMaxHiddenLayers = 64;
-inline constexpr uint64_t kMaxEmbeddingDim = 4096;
 
 // A field of the model specification, by its path such as "model.mlp.classes".
 absl::Status CheckField(absl::string_view field, uint64_t value, uint64_t low, uint64_t high);

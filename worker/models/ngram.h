@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/base/model_limits.h"
 #include "worker/data/dataset.h"
 #include "worker/nn/model.h"
 
@@ -12,9 +13,6 @@ namespace muster {
 namespace v1 {
 class NgramSpec;
 }  // namespace v1
-
-// Orders of an n-gram model, at most.
-inline constexpr uint32_t kMaxOrders = 32;
 
 // Language model over bytes: the preceding 1 … n bytes each look up a row of the table "embedding"
 // (see ngram_keys.h); the n rows side by side go through one hidden ReLU layer to a softmax over

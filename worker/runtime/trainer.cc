@@ -156,7 +156,11 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
 absl::Status Trainer::Checkpoint(uint64_t clock) {
   MUSTER_ASSIGN_OR_RETURN(std::vector<CutPiece> pieces, strategy_.Cut(clock));
   // One speaks for all: each got the same answers.
-  if (options_.rank != 0) return absl::OkStatus();
+  if (options_.rank == 0) MUSTER_RETURN_IF_ERROR(Commit(clock, pieces));
+  return strategy_.CutCommitted();
+}
+
+absl::Status Trainer::Commit(uint64_t clock, const std::vector<CutPiece>& pieces) {
   v1::CommitCheckpointRequest request;
   request.set_clock(clock);
   for (const CutPiece& piece : pieces) {

@@ -82,6 +82,7 @@ class Trainer {
   // What all slots do together at a clock before they train on.
   absl::StatusOr<Next> Synchronize(uint64_t clock);
   absl::Status Checkpoint(uint64_t clock);
+  absl::Status Commit(uint64_t clock, const std::vector<CutPiece>& pieces);
   absl::StatusOr<Next> Evaluate(uint64_t clock);
   absl::Status TrainStep(uint64_t clock, Prefetcher& prefetcher);
   absl::Status Execute(const StepAction& action, uint64_t clock, Prefetcher& prefetcher);

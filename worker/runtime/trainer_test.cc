@@ -1,6 +1,7 @@
 #include "worker/runtime/trainer.h"
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -69,6 +70,12 @@ class CountingStrategy final : public Strategy {
     cuts_.push_back(clock);
     return std::vector<CutPiece>{{0, "f0", 10, 11}, {1, "f1", 20, 21}};
   }
+  absl::Status CutCommitted() override {
+    if (committed_) committed_();
+    return absl::OkStatus();
+  }
+  // Called at every CutCommitted.
+  void OnCommitted(std::function<void()> committed) { committed_ = std::move(committed); }
   ParameterSpans parameters() const override { return inner_.parameters(); }
   GradientSpans gradients() const override { return inner_.gradients(); }
   StrategyCounters counters() const override { return inner_.counters(); }
@@ -82,6 +89,7 @@ class CountingStrategy final : public Strategy {
  private:
   Strategy& inner_;
   const uint64_t start_;
+  std::function<void()> committed_;
   std::vector<uint64_t> cuts_;
   std::vector<int> sent_units_;
   std::vector<uint64_t> micro_batches_;
@@ -96,6 +104,8 @@ class TrainerTest : public ::testing::Test {
     job_ = std::make_unique<PreparedJob>(*std::move(job));
     local_ = LocalStrategy::Create(*job_->schema).value();
     strategy_ = std::make_unique<CountingStrategy>(*local_, start);
+    // How many commits the coordinator has seen by then.
+    strategy_->OnCommitted([this] { committed_.push_back(coordinator_.checkpoints().size()); });
     absl::StatusOr<std::unique_ptr<Trainer>> trainer =
         Trainer::Create(spec, options_, *job_, *strategy_, coordinator_, clock_);
     if (!trainer.ok()) return trainer.status();
@@ -116,6 +126,7 @@ class TrainerTest : public ::testing::Test {
   std::unique_ptr<PreparedJob> job_;
   std::unique_ptr<LocalStrategy> local_;
   std::unique_ptr<CountingStrategy> strategy_;
+  std::vector<size_t> committed_;
   absl::Status coordinator_status_;
 };
 
@@ -251,6 +262,7 @@ TEST_F(TrainerTest, ChecksPointsAtIntervalsAndAtTheEnd) {
   spec.mutable_checkpoint()->set_every_steps(15);
   ASSERT_EQ(Run(spec), absl::OkStatus());
   EXPECT_THAT(strategy_->cuts(), ElementsAre(15, 30, 40));
+  EXPECT_THAT(committed_, ElementsAre(1, 2, 3)) << "told before the coordinator had answered";
   auto checkpoints = coordinator_.checkpoints();
   ASSERT_EQ(checkpoints.size(), 3);
   EXPECT_EQ(checkpoints[2].clock(), 40);
@@ -270,6 +282,7 @@ TEST_F(TrainerTest, OnlySlotZeroCommits) {
   options_.slot = 1;
   ASSERT_EQ(Run(spec), absl::OkStatus());
   EXPECT_THAT(strategy_->cuts(), ElementsAre(40));
+  EXPECT_THAT(committed_, ElementsAre(0));
   EXPECT_THAT(coordinator_.checkpoints(), IsEmpty());
 }
 

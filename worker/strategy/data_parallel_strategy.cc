@@ -307,6 +307,12 @@ absl::StatusOr<std::vector<CutPiece>> DataParallelStrategy::Cut(uint64_t clock) 
   return pieces;
 }
 
+absl::Status DataParallelStrategy::CutCommitted() {
+  return communicator_->Run({.kind = Collective::kBarrier,
+                             .timeout = options_.storage_timeout,
+                             .label = "commit of the cut"});
+}
+
 StrategyCounters DataParallelStrategy::counters() const {
   StrategyCounters counters = counters_;
   if (servers_ != nullptr) {

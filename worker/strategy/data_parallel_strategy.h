@@ -115,6 +115,8 @@ class DataParallelStrategy final : public Strategy {
   // hybrid job the servers' files come first, and the workers', which hold the dense tensors, after
   // them: as many again.
   absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override;
+  // A barrier.
+  absl::Status CutCommitted() override;
   ParameterSpans parameters() const override { return replica_->parameters(); }
   GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override;

@@ -1,5 +1,6 @@
 #include "worker/strategy/data_parallel_strategy.h"
 
+#include <atomic>
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
@@ -297,6 +298,7 @@ TEST_F(DataParallelStrategyTest, AGroupMayShrinkAndGrowBetweenSteps) {
 
 TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
   v1::CheckpointManifest manifest;
+  std::atomic<bool> committed = false;
   TestRanks ranks(2);
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
     auto strategy = Make();
@@ -307,6 +309,10 @@ TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
     const StrategyCounters before = strategy->counters();
     const std::vector<CutPiece> pieces = strategy->Cut(3).value();
     ASSERT_EQ(pieces.size(), 3);
+    // Nobody goes on before rank 0, who has the cut committed.
+    if (rank == 0) committed = true;
+    ASSERT_EQ(strategy->CutCommitted(), absl::OkStatus());
+    EXPECT_TRUE(committed);
     // Training goes on, and what a cut moved is no step's.
     ASSERT_EQ(Step(*strategy), absl::OkStatus());
     EXPECT_EQ(strategy->counters().bytes_sent - before.bytes_sent, before.bytes_sent / 3);

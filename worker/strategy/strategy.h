@@ -101,6 +101,11 @@ class Strategy {
   // of partition. Called between EndStep of clock - 1 and BeginStep of `clock`.
   virtual absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) = 0;
 
+  // The cut is kept: slot 0 calls this once the coordinator has committed it, the others after Cut.
+  // Where slots live without each other's state this is nothing; where replicas are all there is of
+  // it, no slot goes on (or ends) before the commit, which takes as long as the coordinator does.
+  virtual absl::Status CutCommitted() { return absl::OkStatus(); }
+
   // By tensor index of the model's description. Parameters are readable after BeforeForward of
   // their unit and until the next BeginStep; their spans never change. Gradients are writable
   // between BeforeBackward and GradientReady of the same micro-batch; between the last

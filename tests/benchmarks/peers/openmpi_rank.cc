@@ -1,6 +1,6 @@
 // One rank of OpenMPI's all-reduce, for `muster bench collectives` to measure; mpirun starts it.
 //
-//   openmpi_rank CASES
+//   openmpi_rank WORLD CASES
 //
 // Prints the lines of MeasureAllReduce.
 
@@ -51,9 +51,14 @@ class OpenMpiGroup final : public MeasuredGroup {
   std::vector<float> data_;
 };
 
-absl::Status Measure(const std::string& text) {
+absl::Status Measure(const std::string& world, const std::string& text) {
   MUSTER_ASSIGN_OR_RETURN(const auto cases, ParseCases(text));
   OpenMpiGroup group;
+  if (absl::StrCat(group.size()) != world) {
+    return absl::FailedPreconditionError(absl::StrCat("mpirun made a world of ", group.size(),
+                                                      ", expected ", world,
+                                                      ": it is not that of the library"));
+  }
   return MeasureAllReduce(group, "allreduce", cases, std::cout);
 }
 
@@ -62,8 +67,9 @@ absl::Status Measure(const std::string& text) {
 
 int main(int argc, char** argv) {
   if (MPI_Init(&argc, &argv) != MPI_SUCCESS) return EXIT_FAILURE;
-  const absl::Status status = argc == 2 ? muster::Measure(argv[1])
-                                        : absl::InvalidArgumentError("usage: openmpi_rank CASES");
+  const absl::Status status = argc == 3
+                                  ? muster::Measure(argv[1], argv[2])
+                                  : absl::InvalidArgumentError("usage: openmpi_rank WORLD CASES");
   if (!status.ok()) {
     muster::EndOfRank(status, std::cout);
     MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);

@@ -25,7 +25,7 @@ class ByteStream {
 
   // Takes over a prefix of `bytes` and returns its length; 0: no room now. Taken bytes need no
   // further call to arrive, after kLater with a delay of up to 200 ms. Bytes that were not taken
-  // are offered again, and at least as many: an implementation may have begun with them.
+  // are offered again, perhaps in other pieces: an implementation may have begun with them.
   virtual absl::StatusOr<size_t> Write(absl::Span<const std::byte> bytes, Push push) = 0;
 
   // Sends what was written with kLater.

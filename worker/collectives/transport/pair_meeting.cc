@@ -36,7 +36,8 @@ Hello MakeHello(const MeetingGroup& group, int from, int to, ConnectionKind kind
 // Whether trying it another way may help.
 bool IsFinal(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnauthenticated ||
-         status.code() == absl::StatusCode::kFailedPrecondition;
+         status.code() == absl::StatusCode::kFailedPrecondition ||
+         status.code() == absl::StatusCode::kAborted;
 }
 
 // The hand-over, after the handshake: the caller sends its doorbell and the rings; the called rank

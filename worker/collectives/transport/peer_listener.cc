@@ -26,8 +26,9 @@ constexpr size_t kMaxHelloBytes = 1024;
 constexpr size_t kMaxGuests = 1024;
 constexpr size_t kMaxClosed = 256;
 
+// Not a disagreement: whoever comes late finds the others in the next round.
 absl::Status Over() {
-  return absl::FailedPreconditionError(
+  return absl::AbortedError(
       "the group of this round has met already, or given up; join the next one");
 }
 
@@ -179,7 +180,7 @@ bool PeerListener::ReadHello(Guest& guest) {
   absl::StatusOr<Hello> hello = Hello::Parse(guest.bytes.substr(sizeof(length)));
   if (!hello.ok()) return false;
   if (hello->endpoint_nonce != address_.nonce) {
-    Refuse(socket, absl::FailedPreconditionError(
+    Refuse(socket, absl::AbortedError(
                        "the address belongs to an endpoint that is gone; ask for the new one"));
     return false;
   }

@@ -200,26 +200,28 @@ absl::Status TlsStream::ShakeHands(TlsRole role, absl::Time deadline) {
 
 absl::StatusOr<size_t> TlsStream::Write(absl::Span<const std::byte> bytes, Push push) {
   if (bytes.empty()) return 0;
-  if (bytes.size() < begun_) {
-    return absl::InternalError(absl::StrCat("TLS write: ", bytes.size(), " bytes offered, after ",
-                                            begun_, " that were not taken"));
-  }
   ERR_clear_error();
-  size_t written = 0;
+  // What is offered is what was not taken before, perhaps in shorter pieces.
+  size_t written = std::min(ahead_, bytes.size());
+  ahead_ -= written;
   while (written < bytes.size()) {
     const size_t rest = bytes.size() - written;
     // A record that another one follows travels with it.
     shared_.hold_back = push == Push::kLater || rest > SSL3_RT_MAX_PLAIN_LENGTH;
-    const int result = SSL_write(ssl_.get(), bytes.data() + written,
-                                 static_cast<int>(std::min<size_t>(rest, INT_MAX)));
+    static constexpr std::byte kIgnored[SSL3_RT_MAX_PLAIN_LENGTH] = {};
+    const size_t length = begun_ > 0 ? begun_ : std::min<size_t>(rest, INT_MAX);
+    const int result = SSL_write(ssl_.get(), length > rest ? kIgnored : bytes.data() + written,
+                                 static_cast<int>(length));
     if (result <= 0) {
-      begun_ = std::min<size_t>(rest, SSL3_RT_MAX_PLAIN_LENGTH);
+      if (begun_ == 0) begun_ = std::min<size_t>(rest, SSL3_RT_MAX_PLAIN_LENGTH);
       MUSTER_RETURN_IF_ERROR(Failure("TLS write", result));
       break;
     }
     begun_ = 0;
     held_back_ = shared_.hold_back;
-    written += static_cast<size_t>(result);
+    const size_t taken = std::min(static_cast<size_t>(result), rest);
+    ahead_ = static_cast<size_t>(result) - taken;
+    written += taken;
   }
   return written;
 }

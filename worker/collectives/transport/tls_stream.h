@@ -68,8 +68,11 @@ class TlsStream final : public ByteStream {
   std::string key_;
   std::unique_ptr<SSL_CTX, ContextDeleter> context_;
   std::unique_ptr<SSL, SslDeleter> ssl_;
-  // Bytes of a record that is encrypted and did not fit; OpenSSL wants to be offered them again.
+  // Bytes of a record that is encrypted and did not fit; OpenSSL wants to be offered as many again,
+  // and does not look at them.
   size_t begun_ = 0;
+  // Of a record that held more than the caller offered the next time: what of it is sent already.
+  size_t ahead_ = 0;
   // The last Read found nothing more.
   bool drained_ = true;
 };

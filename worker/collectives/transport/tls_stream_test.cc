@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
@@ -58,6 +59,35 @@ TEST_F(TlsStreamTest, BytesPassBothWays) {
     }
     EXPECT_EQ(got, sent);
   }
+}
+
+// A record that found the socket full holds more than the writer offers the next time.
+TEST_F(TlsStreamTest, WhatWasNotTakenMayComeAgainInOtherPieces) {
+  Connect(Key('a'), Key('a'));
+  ASSERT_TRUE(client_.ok()) << client_.status();
+  ASSERT_TRUE(server_.ok()) << server_.status();
+  constexpr size_t kBytes = 3'000'000;
+  std::vector<std::byte> sent(kBytes), got(kBytes);
+  for (size_t i = 0; i < kBytes; ++i) sent[i] = static_cast<std::byte>(i * i % 251);
+  size_t written = 0, read = 0;
+  bool refused = false;
+  for (size_t turn = 0; read < kBytes; ++turn) {
+    const size_t pieces[] = {100'000, 7, 64, 20'000, 1};
+    const size_t offered = std::min(pieces[turn % 5], kBytes - written);
+    const auto taken = (*client_)->Write(absl::MakeConstSpan(sent).subspan(written, offered),
+                                         ByteStream::Push::kNow);
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    ASSERT_LE(*taken, offered);
+    refused |= *taken < offered;
+    written += *taken;
+    // The reader is slower than the writer, so that the socket fills.
+    const size_t want = std::min<size_t>(5'000, kBytes - read);
+    const auto arrived = (*server_)->Read(absl::MakeSpan(got).subspan(read, want));
+    ASSERT_TRUE(arrived.ok()) << arrived.status();
+    read += *arrived;
+  }
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(got, sent);
 }
 
 TEST_F(TlsStreamTest, WhatPollDoesNotSeeIsTold) {

@@ -22,6 +22,9 @@ constexpr int64_t kKeepNs = 1'500;
 // connection itself is what failed.
 constexpr absl::Duration kExplanation = absl::Milliseconds(200);
 
+// How long one who waits for room sleeps before it looks for itself.
+constexpr absl::Duration kWriterNap = absl::Milliseconds(10);
+
 int64_t NowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -158,6 +161,11 @@ void Waiter::Wait(uint64_t ticket, absl::Span<const PipeInterest> interests,
 
 void Waiter::FallAsleep(uint32_t word, absl::Span<const PipeInterest> interests,
                         absl::Duration timeout) {
+  // A reader that has emptied a ring by less than half, and has gone to do something else, wakes
+  // nobody.
+  for (const PipeInterest& interest : interests) {
+    if (interest.writable) timeout = std::min(timeout, kWriterNap);
+  }
   for (HostPipe* const pipe : options_.pipes) {
     if (pipe != nullptr) pipe->BeforeSleep();
   }

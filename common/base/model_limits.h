@@ -1,0 +1,18 @@
+#ifndef MUSTER_COMMON_BASE_MODEL_LIMITS_H_
+#define MUSTER_COMMON_BASE_MODEL_LIMITS_H_
+
+#include <cstdint>
+
+namespace muster {
+
+// Bounds on a model's sizes, checked at submit and again where the model is made: a mistyped number
+// must be refused, not allocated, and sizes computed from these do not overflow.
+inline constexpr uint64_t kMaxWidth = 1 << 16;
+inline constexpr int kMaxHiddenLayers = 64;
+inline constexpr uint64_t kMaxEmbeddingDim = 4096;
+// Of an n-gram model.
+inline constexpr uint32_t kMaxOrders = 32;
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_BASE_MODEL_LIMITS_H_
