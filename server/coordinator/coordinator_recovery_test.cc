@@ -350,11 +350,25 @@ TEST_F(RecoveryScenarioTest, TheCallsOfStrangersAreRefusedByName) {
   EXPECT_EQ(cluster_.Progress(order, 1).code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(RecoveryScenarioTest, GoingBackAgainAndAgainIsSpacedOut) {
+  const std::string job = Running(SmallJob());
+  cluster_.RestartDaemon("s0");
+  ASSERT_NE(cluster_.Order(job, 0), nullptr) << "the first time it starts at once";
+  cluster_.MeetAll(job);
+  cluster_.RestartDaemon("s0");
+  EXPECT_EQ(cluster_.Order(job, 0), nullptr);
+  EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("waits a little"));
+  cluster_.Pass(kLease / 2);
+  EXPECT_NE(cluster_.Order(job, 0), nullptr);
+}
+
 TEST_F(RecoveryScenarioTest, AServerThatKeepsCrashingEndsTheJob) {
   const std::string job = Running(SmallJob());
   for (uint32_t rollback = 1; rollback <= kMaxRollBacks; ++rollback) {
     cluster_.RestartDaemon("s0");
     ASSERT_EQ(cluster_.State(job), v1::RECOVERING) << rollback;
+    // Each time it waits longer before it starts again.
+    cluster_.Pass(20 * kLease);
     cluster_.MeetAll(job);
     // Never further than before.
     cluster_.ProgressAll(job, 2);
@@ -371,6 +385,8 @@ TEST_F(RecoveryScenarioTest, ProgressBetweenRollBacksForgivesThem) {
   for (uint32_t rollback = 1; rollback <= 3 * kMaxRollBacks; ++rollback) {
     cluster_.RestartDaemon("s0");
     ASSERT_EQ(cluster_.State(job), v1::RECOVERING) << rollback;
+    // Each time it waits longer before it starts again.
+    cluster_.Pass(20 * kLease);
     cluster_.MeetAll(job);
     // Every fourth time there is a step that was never made before.
     cluster_.ProgressAll(job, 4 + rollback / 4);

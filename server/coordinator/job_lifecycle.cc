@@ -137,7 +137,9 @@ absl::Status JobLifecycle::GoBack(Job& job, const std::string& why) {
   job.evaluation.Clear();
   job.AnswerAll(absl::AbortedError(absl::StrCat("job ", job.id(), " went on to generation ",
                                                 job.record.generation(), "; this task is fenced")));
-  for (TaskView& task : job.tasks) task = TaskView{};
+  // A fault that lasts some seconds must not use all chances up.
+  const absl::Duration not_before = clock_.Monotonic() + RespawnDelay(rollbacks, members_.lease());
+  for (TaskView& task : job.tasks) task = TaskView{.not_before = not_before};
   return absl::OkStatus();
 }
 

@@ -150,7 +150,14 @@ absl::StatusOr<bool> Scheduler::SettleRivals(const Turn& turn) {
 }
 
 absl::Status Scheduler::RunRecovering(Job& job, Turn& turn) {
-  if (!IsPlaced(job.record)) return PlaceWhole(job, turn);
+  if (!IsPlaced(job.record)) {
+    for (const TaskView& task : job.tasks) {
+      if (task.not_before <= clock_.Monotonic()) continue;
+      SetWaiting(job, "waits a little before it starts again, after going back without progress");
+      return absl::OkStatus();
+    }
+    return PlaceWhole(job, turn);
+  }
   if (!job.missing_servers.empty()) {
     std::vector<std::string> waits;
     for (const std::string& server : job.missing_servers) {
