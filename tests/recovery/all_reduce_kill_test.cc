@@ -19,6 +19,9 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kSteps = 20000;
+// Long enough that no daemon loses it on a busy machine: that would be a second fault. What dies
+// here is noticed otherwise.
+constexpr absl::Duration kLease = absl::Seconds(6);
 // Where the kill comes.
 constexpr uint64_t kKillAt = 1500;
 
@@ -46,7 +49,7 @@ struct Disturbed {
 // Trains the job; with a victim ("task" or a daemon's name), kills it in the middle.
 Disturbed Train(const v1::JobSpec& spec, const std::string& victim) {
   Disturbed result;
-  auto started = ProcessCluster::Start({.servers = 1, .workers = 3});
+  auto started = ProcessCluster::Start({.servers = 1, .workers = 3, .lease = kLease});
   EXPECT_TRUE(started.ok()) << started.status();
   if (!started.ok()) return result;
   ProcessCluster& cluster = **started;
@@ -137,11 +140,11 @@ TEST(HybridKillTest, ALostTaskTakesTheJobBackToItsLastCut) {
   const Disturbed run = Train(spec, "task");
   ASSERT_FALSE(calm.weights.empty());
   EXPECT_TRUE(run.weights == calm.weights);
-  EXPECT_GT(run.status.generation(), calm.status.generation());
+  EXPECT_GE(run.status.generation(), 2u);
 }
 
 TEST(ElasticTest, GoesOnSmallerWithTheSameBatch) {
-  auto started = ProcessCluster::Start({.servers = 0, .workers = 3});
+  auto started = ProcessCluster::Start({.servers = 0, .workers = 3, .lease = kLease});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
   v1::JobSpec spec = Job(v1::UpdateSpec::ALL_REDUCE);
