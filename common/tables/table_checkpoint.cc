@@ -146,10 +146,9 @@ absl::Status RestoreRows(const CheckpointReader& checkpoint, absl::string_view n
   return checkpoint.ReadSparse(
       name, options.partition, [&](const StoredRows& rows) -> absl::Status {
         if (rows.width < table.dim() || (options.with_slots && rows.width != table.width())) {
-          return absl::DataLossError(absl::StrCat("rows of table ", name, " have ", rows.width,
-                                                  " values in the checkpoint, expected ",
-                                                  table.width(), " (", table.dim(),
-                                                  " of them weights)"));
+          return absl::DataLossError(absl::StrCat(
+              "rows of table ", name, " have ", rows.width, " values in the checkpoint, expected ",
+              table.width(), " (", table.dim(), " of them weights)"));
         }
         for (size_t i = 0; i < rows.size(); ++i) {
           MUSTER_ASSIGN_OR_RETURN(const bool load, wanted(rows.keys[i]));

@@ -72,10 +72,9 @@ absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent 
       with_slots ? job.dense_optimizer().slot_names() : std::vector<std::string>();
   for (uint32_t i = 0; i < tables.dense.size(); ++i) {
     DenseTable::Block& block = tables.dense.block(i);
-    MUSTER_ASSIGN_OR_RETURN(
-        const uint64_t steps,
-        RestoreBlock(checkpoint, job.tables().tensors, *block.layout, slot_names,
-                     block.weights.Write(), block.slot_values()));
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t steps,
+                            RestoreBlock(checkpoint, job.tables().tensors, *block.layout,
+                                         slot_names, block.weights.Write(), block.slot_values()));
     if (with_slots) block.steps = steps;
   }
   for (size_t i = 0; i < tables.sparse.size(); ++i) {

@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "common/tables/sparse_table.h"
 #include "server/shard/buffer_pool.h"
 #include "server/shard/dense_table.h"
 #include "server/shard/job_tables.h"
-#include "common/tables/sparse_table.h"
 
 namespace muster {
 
