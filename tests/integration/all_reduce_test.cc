@@ -12,6 +12,7 @@
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
 #include "tests/harness/safetensors_reader.h"
+#include "tests/harness/shared_cluster.h"
 
 namespace muster {
 namespace {
@@ -68,42 +69,14 @@ double RelativeDistance(const ExportedTensors& a, const ExportedTensors& b) {
   return worst;
 }
 
-// One cluster serves all tests here.
-class AllReduceTest : public ::testing::Test {
+class AllReduceTest : public SharedClusterTest {
  protected:
-  static void SetUpTestSuite() {
-    auto cluster = ProcessCluster::Start({.servers = 2, .workers = 2, .slots_per_worker = 2});
-    ASSERT_TRUE(cluster.ok()) << cluster.status();
-    cluster_ = cluster->release();
-  }
-  static void TearDownTestSuite() {
-    delete cluster_;
-    cluster_ = nullptr;
-  }
-  void SetUp() override { ASSERT_NE(cluster_, nullptr); }
-
-  v1::JobStatus Train(const v1::JobSpec& spec) {
-    const auto job_id = cluster_->Submit(spec);
-    EXPECT_TRUE(job_id.ok()) << job_id.status();
-    if (!job_id.ok()) return {};
-    const auto status = cluster_->AwaitEnd(*job_id);
-    EXPECT_TRUE(status.ok()) << status.status() << cluster_->Diagnose(*job_id);
-    if (!status.ok()) return {};
-    EXPECT_EQ(status->state(), v1::SUCCEEDED) << status->message() << "\n"
-                                              << cluster_->Diagnose(*job_id);
-    return *status;
-  }
-
   ExportedTensors Weights(const v1::JobStatus& job) {
     const auto weights = cluster_->Export(job.job_id());
     EXPECT_TRUE(weights.ok()) << weights.status();
     return weights.ok() ? *weights : ExportedTensors();
   }
-
-  static ProcessCluster* cluster_;
 };
-
-ProcessCluster* AllReduceTest::cluster_ = nullptr;
 
 TEST_F(AllReduceTest, TrainsWithoutServersAndReportsWhatItMoved) {
   const v1::JobStatus job = Train(AllReduce(SmallJob()));

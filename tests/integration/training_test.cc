@@ -9,44 +9,15 @@
 #include "gtest/gtest.h"
 #include "proto/job_service.pb.h"
 #include "tests/harness/jobs.h"
-#include "tests/harness/process_cluster.h"
 #include "tests/harness/safetensors_reader.h"
+#include "tests/harness/shared_cluster.h"
 
 namespace muster {
 namespace {
 
 using ::testing::HasSubstr;
 
-// One cluster serves all tests here: jobs must not disturb one another anyway.
-class TrainingTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    auto cluster = ProcessCluster::Start({.servers = 2, .workers = 2, .slots_per_worker = 2});
-    ASSERT_TRUE(cluster.ok()) << cluster.status();
-    cluster_ = cluster->release();
-  }
-  static void TearDownTestSuite() {
-    delete cluster_;
-    cluster_ = nullptr;
-  }
-  void SetUp() override { ASSERT_NE(cluster_, nullptr); }
-
-  v1::JobStatus Train(const v1::JobSpec& spec) {
-    const auto job_id = cluster_->Submit(spec);
-    EXPECT_TRUE(job_id.ok()) << job_id.status();
-    if (!job_id.ok()) return {};
-    const auto status = cluster_->AwaitEnd(*job_id);
-    EXPECT_TRUE(status.ok()) << status.status();
-    if (!status.ok()) return {};
-    EXPECT_EQ(status->state(), v1::SUCCEEDED) << status->message() << "\n"
-                                              << cluster_->Diagnose(*job_id);
-    return *status;
-  }
-
-  static ProcessCluster* cluster_;
-};
-
-ProcessCluster* TrainingTest::cluster_ = nullptr;
+class TrainingTest : public SharedClusterTest {};
 
 TEST_F(TrainingTest, SmallClassifierLearnsAndReportsEverything) {
   const v1::JobStatus job = Train(SmallJob());
