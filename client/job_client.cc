@@ -17,6 +17,8 @@ namespace muster {
 namespace {
 
 constexpr absl::Duration kCallTimeout = absl::Seconds(20);
+// Some TiB from a disk.
+constexpr absl::Duration kVerifyTimeout = absl::Hours(2);
 constexpr absl::Duration kPatience = absl::Seconds(4);
 
 }  // namespace
@@ -28,9 +30,9 @@ struct JobClient::Connection {
   template <typename Request, typename Reply>
   absl::Status Call(grpc::Status (v1::JobService::Stub::*method)(grpc::ClientContext*,
                                                                  const Request&, Reply*),
-                    const Request& request, Reply& reply) {
+                    const Request& request, Reply& reply, absl::Duration timeout = kCallTimeout) {
     grpc::ClientContext context;
-    SetDeadline(context, kCallTimeout);
+    SetDeadline(context, timeout);
     return FromGrpc(((*stub).*method)(&context, request, &reply));
   }
 
@@ -114,10 +116,44 @@ absl::Status JobClient::Delete(const std::string& job_id) {
   return Reach([&] { return connection_->Call(&v1::JobService::Stub::DeleteJob, request, reply); });
 }
 
+absl::Status JobClient::Checkpoints(const std::string& job_id, v1::ListCheckpointsReply& reply) {
+  v1::GetJobRequest request;
+  request.set_job_id(job_id);
+  return Reach(
+      [&] { return connection_->Call(&v1::JobService::Stub::ListCheckpoints, request, reply); });
+}
+
+absl::Status JobClient::VerifyCheckpoint(const v1::CheckpointRequest& request,
+                                         v1::VerifyCheckpointReply& reply) {
+  return Reach([&] {
+    return connection_->Call(&v1::JobService::Stub::VerifyCheckpoint, request, reply,
+                             kVerifyTimeout);
+  });
+}
+
+absl::Status JobClient::DeleteCheckpoint(const v1::DeleteCheckpointRequest& request,
+                                         v1::DeleteCheckpointReply& reply) {
+  return Reach(
+      [&] { return connection_->Call(&v1::JobService::Stub::DeleteCheckpoint, request, reply); });
+}
+
 absl::Status JobClient::Cluster(v1::GetClusterReply& reply) {
   const v1::GetClusterRequest request;
   return Reach(
       [&] { return connection_->Call(&v1::JobService::Stub::GetCluster, request, reply); });
+}
+
+absl::Status JobClient::DrainServer(const v1::DrainServerRequest& request,
+                                    v1::DrainServerReply& reply) {
+  return Reach(
+      [&] { return connection_->Call(&v1::JobService::Stub::DrainServer, request, reply); });
+}
+
+absl::Status JobClient::Rebalance(const std::string& job_id, v1::JobStatus& status) {
+  v1::GetJobRequest request;
+  request.set_job_id(job_id);
+  return Reach(
+      [&] { return connection_->Call(&v1::JobService::Stub::RebalanceJob, request, status); });
 }
 
 absl::Status JobClient::Metrics(std::string& text) {

@@ -12,12 +12,19 @@
 namespace muster {
 
 namespace v1 {
+class CheckpointRequest;
+class DeleteCheckpointReply;
+class DeleteCheckpointRequest;
+class DrainServerReply;
+class DrainServerRequest;
 class GetClusterReply;
 class JobSpec;
 class JobStatus;
+class ListCheckpointsReply;
 class ListCollectivesReply;
 class ListEventsReply;
 class ListJobsReply;
+class VerifyCheckpointReply;
 }  // namespace v1
 
 // The coordinator's JobService, as commands use it. Every call blocks until it is answered, and
@@ -36,7 +43,15 @@ class JobClient {
   absl::Status Collectives(const std::string& job_id, v1::ListCollectivesReply& reply);
   absl::Status Cancel(const std::string& job_id, const std::string& reason, v1::JobStatus& status);
   absl::Status Delete(const std::string& job_id);
+  absl::Status Checkpoints(const std::string& job_id, v1::ListCheckpointsReply& reply);
+  // Takes as long as reading all its files does.
+  absl::Status VerifyCheckpoint(const v1::CheckpointRequest& request,
+                                v1::VerifyCheckpointReply& reply);
+  absl::Status DeleteCheckpoint(const v1::DeleteCheckpointRequest& request,
+                                v1::DeleteCheckpointReply& reply);
   absl::Status Cluster(v1::GetClusterReply& reply);
+  absl::Status DrainServer(const v1::DrainServerRequest& request, v1::DrainServerReply& reply);
+  absl::Status Rebalance(const std::string& job_id, v1::JobStatus& status);
   absl::Status Metrics(std::string& text);
 
   // Calls `changed` with each new status until the job ended; `status` is the last one.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/status_macros.h"
+#include "common/tokenizer/token_file.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/json_util.h"
@@ -39,8 +40,23 @@ std::vector<std::string*> DataPaths(v1::DataSpec& data) {
       return {data.mutable_libsvm()->mutable_path()};
     case v1::DataSpec::kCsv:
       return {data.mutable_csv()->mutable_path()};
+    case v1::DataSpec::kSequences:
+      return {data.mutable_sequences()->mutable_path()};
     default:
       return {};
+  }
+}
+
+// Whether a tokenizer's name is one of a file or folder.
+bool IsPath(const std::string& tokenizer) { return !tokenizer.empty() && tokenizer != "bytes"; }
+
+// A token file has its own tokenizer. Text in its place is encoded by the same one, and a token
+// file in place of text names none.
+void KeepTokenizer(const std::string& new_path, v1::SequenceData& data) {
+  if (IsTokenFileAt(new_path)) {
+    data.clear_tokenizer();
+  } else if (data.tokenizer().empty() && IsTokenFileAt(data.path())) {
+    data.set_tokenizer(data.path());
   }
 }
 
@@ -75,6 +91,10 @@ absl::Status ReadJobFile(const std::string& path, v1::JobSpec& spec) {
   for (std::string* data_path : DataPaths(*spec.mutable_data())) {
     if (!data_path->empty()) *data_path = (folder / *data_path).lexically_normal().string();
   }
+  if (spec.data().has_sequences() && IsPath(spec.data().sequences().tokenizer())) {
+    std::string* const tokenizer = spec.mutable_data()->mutable_sequences()->mutable_tokenizer();
+    *tokenizer = (folder / *tokenizer).lexically_normal().string();
+  }
   return absl::OkStatus();
 }
 
@@ -85,6 +105,8 @@ absl::Status ReplaceDataPath(const std::string& path, v1::JobSpec& spec) {
         absl::StrCat("--data ", path, " does not apply: the job's data is synthetic"));
   }
   const std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
+  if (spec.data().has_sequences())
+    KeepTokenizer(absolute, *spec.mutable_data()->mutable_sequences());
   *paths[0] = absolute;
   if (paths.size() > 1) {
     *paths[1] = absl::StrReplaceAll(absolute, {{"images-idx3", "labels-idx1"}});

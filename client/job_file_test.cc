@@ -42,6 +42,22 @@ TEST(JobFileTest, RelativePathsStartAtTheFile) {
   EXPECT_EQ(ReadJobFile((folder / "none").string(), spec).code(), absl::StatusCode::kNotFound);
 }
 
+TEST(JobFileTest, ATokenizersPathStartsAtTheFileAsWell) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "jobs";
+  std::filesystem::create_directories(folder);
+  for (const auto& [name, expected] : std::vector<std::pair<std::string, std::string>>{
+           {"tokenizer.json", (folder / "tokenizer.json").string()},
+           {"bytes", "bytes"},
+           {"", ""}}) {
+    std::ofstream(folder / "job.textproto")
+        << "data { sequences { path: \"t\" tokenizer: \"" << name << "\" } }";
+    v1::JobSpec spec;
+    ASSERT_TRUE(ReadJobFile((folder / "job.textproto").string(), spec).ok());
+    EXPECT_EQ(spec.data().sequences().path(), (folder / "t").string());
+    EXPECT_EQ(spec.data().sequences().tokenizer(), expected);
+  }
+}
+
 TEST(JobFileTest, ReplacesDataPaths) {
   v1::JobSpec spec;
   spec.mutable_data()->mutable_idx()->set_images("/a");
@@ -50,6 +66,24 @@ TEST(JobFileTest, ReplacesDataPaths) {
   EXPECT_FALSE(ReplaceDataPath("/d/digits", spec).ok());
   spec.mutable_data()->mutable_synthetic_clicks();
   EXPECT_FALSE(ReplaceDataPath("/d", spec).ok());
+}
+
+TEST(JobFileTest, TextInPlaceOfATokenFileHasItsTokenizer) {
+  const std::string folder = ::testing::TempDir();
+  std::ofstream(folder + "/a.tokens") << "MUSTERTK and the rest";
+  std::ofstream(folder + "/a.txt") << "text";
+  v1::JobSpec spec;
+  v1::SequenceData& data = *spec.mutable_data()->mutable_sequences();
+  data.set_path(folder + "/a.tokens");
+  ASSERT_TRUE(ReplaceDataPath(folder + "/a.txt", spec).ok());
+  EXPECT_EQ(data.tokenizer(), folder + "/a.tokens");
+  ASSERT_TRUE(ReplaceDataPath(folder + "/b.txt", spec).ok());
+  EXPECT_EQ(data.tokenizer(), folder + "/a.tokens");
+  ASSERT_TRUE(ReplaceDataPath(folder + "/a.tokens", spec).ok());
+  EXPECT_EQ(data.tokenizer(), "");
+  data.set_path(folder + "/a.txt");
+  ASSERT_TRUE(ReplaceDataPath(folder + "/b.txt", spec).ok());
+  EXPECT_EQ(data.tokenizer(), "");
 }
 
 }  // namespace

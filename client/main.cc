@@ -51,9 +51,11 @@ int Main(int argc, char** argv) {
       "Exit codes: 0 success, 1 failure, 2 wrong command line, job file or id, 3 the job failed or "
       "was cancelled,\n"
       "4 no coordinator answers. `muster help COMMAND` shows an example of each command.");
-  for (auto add : {AddUp, AddDown, AddDemo, AddSubmit, AddList, AddStatus, AddWatch, AddLogs,
-                   AddEvents, AddCancel, AddDelete, AddEvaluate, AddExport, AddCompare, AddCluster,
-                   AddMetrics, AddBench, AddSupervise, AddHelp}) {
+  for (auto add :
+       {AddUp,        AddDown,    AddDemo,     AddSubmit, AddList,       AddStatus,   AddWatch,
+        AddLogs,      AddEvents,  AddCancel,   AddDelete, AddCheckpoint, AddEvaluate, AddExport,
+        AddTokenizer, AddData,    AddGenerate, AddImport, AddCompare,    AddCluster,  AddDrain,
+        AddRebalance, AddMetrics, AddBench,    AddChaos,  AddSupervise,  AddHelp}) {
     add(app, session);
   }
   try {

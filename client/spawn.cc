@@ -65,6 +65,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
       here / "../server" / name,
       here / "../server/coordinator" / name,
       here / "../worker/runtime" / name,
+      here / "../worker/generate" / name,
       here / "../tests/benchmarks" / name,
   };
   for (const std::string& place : places) {

@@ -34,7 +34,10 @@
 #include "proto/parameter_service.pb.h"
 #include "server/server_metrics.h"
 #include "server/shard/service/blocking_pool.h"
+#include "server/shard/service/data_channel_server.h"
+#include "server/shard/service/move_orders.h"
 #include "server/shard/service/parameter_service.h"
+#include "server/shard/service/partition_source.h"
 #include "server/shard/shard_engine.h"
 #include "server/shard/storage/rocksdb_store.h"
 
@@ -61,6 +64,10 @@ struct Flags {
   int threads = 0;
   std::string address_file;
   bool end_with_parent = false;
+  std::string data_host;
+  uint16_t data_port = 0;
+  std::string data_advertise;
+  size_t shared_memory_bytes = size_t{64} << 20;
 };
 
 void Log(const std::string& line) { DaemonLog(kProgram, line); }
@@ -96,6 +103,20 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--threads", flags.threads,
                  "Threads that apply pushes. Default: one per processor.")
       ->check(CLI::PositiveNumber);
+  app.add_option("--data-host", flags.data_host,
+                 "Host to listen on for data channels. Default: that of --listen.");
+  app.add_option(
+         "--data-port", flags.data_port,
+         "Port to listen on for data channels, which carry pushes and pulls over TCP; 0 takes "
+         "a free one. Clients that cannot reach it use the port of --listen.")
+      ->capture_default_str();
+  app.add_option("--data-advertise", flags.data_advertise,
+                 "Host under which tasks reach the data port. Default: the one under which they "
+                 "reached the server.");
+  app.add_option("--shared-memory", flags.shared_memory_bytes,
+                 "Most bytes, a direction, of the memory that a task on the same machine may share "
+                 "with the server for its data channel, such as 64MiB; 0: none.")
+      ->transform(CLI::AsSizeValue(false));
   app.add_option("--address-file", flags.address_file,
                  "File to write the address listened on to, for whoever starts the server.");
   app.add_flag("--end-with-parent", flags.end_with_parent,
@@ -119,13 +140,19 @@ void DropJobs(const v1::HeartbeatReply& orders, PartitionHost& host, BlockingPoo
 }
 
 // A refusal ends the daemon, and sets `refused`.
-MembershipCallbacks Callbacks(const std::string& id, PartitionHost& host, BlockingPool& pool,
-                              ShutdownSignal& shutdown, std::atomic<bool>& refused) {
+MembershipCallbacks Callbacks(const std::string& id, PartitionHost& host,
+                              const ParameterService& service, BlockingPool& pool,
+                              MoveOrders& moves, ShutdownSignal& shutdown,
+                              std::atomic<bool>& refused) {
   MembershipCallbacks callbacks;
-  callbacks.report = [id, &host](v1::HeartbeatRequest& request) {
-    AddServerMetrics(id, host.Stats(), request);
+  callbacks.report = [id, &service, &moves](v1::HeartbeatRequest& request) {
+    AddServerMetrics(id, service.Stats(), request);
+    moves.Report(request);
   };
-  callbacks.orders = [&](const v1::HeartbeatReply& orders) { DropJobs(orders, host, pool); };
+  callbacks.orders = [&](const v1::HeartbeatReply& orders) {
+    DropJobs(orders, host, pool);
+    moves.TakeOrders(orders);
+  };
   callbacks.registered = [](uint64_t incarnation) {
     Log(absl::StrCat("joined the cluster as incarnation ", incarnation));
   };
@@ -170,6 +197,23 @@ absl::StatusOr<Engine> OpenEngine(const Flags& flags, CheckpointStorage& checkpo
   return result;
 }
 
+absl::StatusOr<std::unique_ptr<DataChannelServer>> OpenDataChannels(const Flags& flags,
+                                                                    PartitionHost& host) {
+  DataChannelServerOptions options;
+  options.listener.host = flags.data_host;
+  if (flags.data_host.empty()) {
+    std::string listen = flags.listen.substr(0, flags.listen.rfind(':'));
+    if (listen.size() > 2 && listen.front() == '[') listen = listen.substr(1, listen.size() - 2);
+    options.listener.host = listen;
+  }
+  options.listener.port = flags.data_port;
+  options.listener.advertised_host = flags.data_advertise;
+  options.listener.shared_memory =
+      flags.shared_memory_bytes > 0 ? SharedMemory::kOffered : SharedMemory::kNotOffered;
+  options.listener.max_arena_bytes = flags.shared_memory_bytes;
+  return DataChannelServer::Create(host, options);
+}
+
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
   if (flags.end_with_parent) EndWithParent();
@@ -177,7 +221,10 @@ int Run(const Flags& flags) {
   auto opened = OpenEngine(flags, checkpoints);
   if (!opened.ok()) return Fail(opened.status());
   PartitionHost& host = *opened->engine;
-  std::unique_ptr<ParameterService> service = ParameterService::Create(host);
+  auto data_channels = OpenDataChannels(flags, host);
+  if (!data_channels.ok()) return Fail(data_channels.status());
+  std::unique_ptr<ParameterService> service =
+      ParameterService::Create(host, {.mover = &opened->engine->mover()}, data_channels->get());
 
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
@@ -197,6 +244,9 @@ int Run(const Flags& flags) {
   RealClock clock;
   RealWaiter waiter;
   BlockingPool drops(1, 1000);
+  const std::unique_ptr<PartitionSource> partition_source = MakeGrpcPartitionSource();
+  MoveOrders moves(opened->engine->mover(), *partition_source,
+                   [](absl::string_view line) { Log(std::string(line)); });
   std::unique_ptr<ClusterClient> cluster;
   std::unique_ptr<MembershipLoop> membership;
   std::atomic<bool> refused = false;
@@ -210,7 +260,8 @@ int Run(const Flags& flags) {
     cluster = MakeGrpcClusterClient(flags.coordinator);
     membership = std::make_unique<MembershipLoop>(
         *cluster, std::move(options), clock, waiter,
-        Callbacks(opened->server_id, host, drops, shutdown, refused));
+        Callbacks(opened->server_id, host, *service, drops, moves, shutdown, refused));
+    moves.SetReportSoon([&membership] { membership->ReportSoon(); });
   }
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
   // A restore or a cut cannot be interrupted. A server that is killed loses nothing that it has
@@ -219,6 +270,7 @@ int Run(const Flags& flags) {
     absl::SleepFor(kStopTimeout);
     _exit(code);
   }).detach();
+  moves.SetReportSoon(nullptr);
   if (membership != nullptr) membership->Leave(kLeaveTimeout);
   service->Shutdown();
   server->Shutdown(std::chrono::system_clock::now() + kDrainTimeout);

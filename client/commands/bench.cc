@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -20,23 +21,38 @@ void AddBench(CLI::App& app, Session& session) {
     std::string name;
     bool quick = false;
     bool no_peers = false;
+    uint64_t rows = 0;
     std::string json;
   };
   auto* command =
       app.add_subcommand("bench", "Measure Muster beside other systems and this machine's limits");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("name", arguments->name, "What to measure: parameter-server or collectives")
+  command
+      ->add_option(
+          "name", arguments->name,
+          "What to measure: parameter-server, sparse, store, optimizers, collectives or train")
       ->required()
-      ->check(CLI::IsMember({"parameter-server", "collectives"}));
+      ->check(CLI::IsMember(
+          {"parameter-server", "sparse", "store", "optimizers", "collectives", "train"}));
   command->add_flag("--quick", arguments->quick, "Fewer and shorter runs, in under 45 s");
-  command->add_flag("--no-peers", arguments->no_peers, "Of collectives: without OpenMPI and Gloo");
+  command->add_flag("--no-peers", arguments->no_peers,
+                    "Without OpenMPI and Gloo (collectives) and PyTorch (train)");
+  command
+      ->add_option("--rows", arguments->rows,
+                   "Of sparse: rows of the table; 10,000,000 (with --quick 1,000,000) if left out")
+      ->check(CLI::PositiveNumber);
   command->add_option("--json", arguments->json, "Also write the records to this file");
   command->footer("Example: muster bench collectives --quick --json all_reduce.json");
   command->callback([&session, arguments] {
     session.Run([&]() -> absl::Status {
-      if (arguments->no_peers && arguments->name != "collectives") {
-        return absl::InvalidArgumentError(absl::StrCat("--no-peers is of `bench collectives`; ",
-                                                       arguments->name, " has no peers"));
+      if (arguments->no_peers && arguments->name != "collectives" && arguments->name != "train") {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--no-peers is of `bench collectives` and `bench train`; ",
+                         arguments->name, " has no peers"));
+      }
+      if (arguments->rows > 0 && arguments->name != "sparse") {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--rows is of `bench sparse`; ", arguments->name, " has none"));
       }
       const std::string binary =
           absl::StrCat(absl::StrReplaceAll(arguments->name, {{"-", "_"}}), "_bench");
@@ -44,6 +60,7 @@ void AddBench(CLI::App& app, Session& session) {
       std::vector<std::string> words = {program};
       if (arguments->quick) words.push_back("--quick");
       if (arguments->no_peers) words.push_back("--no-peers");
+      if (arguments->rows > 0) words.push_back(absl::StrCat("--rows=", arguments->rows));
       if (!arguments->json.empty()) words.push_back("--json=" + arguments->json);
       std::vector<char*> argv;
       for (std::string& word : words) argv.push_back(word.data());

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,17 @@
 #include "proto/job_service.pb.h"
 
 namespace muster {
+namespace {
+
+std::string StateOf(const std::string& daemon,
+                    const std::map<std::string, const v1::DrainStatus*>& drains) {
+  const auto it = drains.find(daemon);
+  if (it == drains.end()) return "-";
+  if (it->second->partitions() == 0) return "drained";
+  return absl::StrCat("draining, ", it->second->partitions(), " partitions left");
+}
+
+}  // namespace
 
 void AddCluster(CLI::App& app, Session& session) {
   auto* command =
@@ -26,16 +38,24 @@ void AddCluster(CLI::App& app, Session& session) {
         return absl::OkStatus();
       }
       std::vector<std::vector<std::string>> rows = {
-          {"DAEMON", "KIND", "ADDRESS", "LIVE", "SLOTS", "MEMORY"}};
+          {"DAEMON", "KIND", "ADDRESS", "LIVE", "SLOTS", "MEMORY", "STATE"}};
+      std::map<std::string, const v1::DrainStatus*> drains;
+      for (const v1::DrainStatus& drain : reply.drains()) drains[drain.server_id()] = &drain;
       for (const v1::DaemonStatus& daemon : reply.daemons()) {
         const bool worker = daemon.kind() == v1::WORKER;
         rows.push_back({daemon.id(), worker ? "worker" : "server", daemon.address(),
                         daemon.live() ? "yes" : "no",
                         worker ? absl::StrCat(daemon.slots_used(), "/", daemon.slots()) : "-",
                         absl::StrCat(FormatBytes(daemon.memory_reserved_bytes()), " of ",
-                                     FormatBytes(daemon.memory_bytes()))});
+                                     FormatBytes(daemon.memory_bytes())),
+                        StateOf(daemon.id(), drains)});
       }
       std::printf("%s", FormatTable(rows).c_str());
+      for (const v1::DrainStatus& drain : reply.drains()) {
+        for (const std::string& reason : drain.waiting_for()) {
+          std::printf("%s: %s\n", drain.server_id().c_str(), reason.c_str());
+        }
+      }
       return absl::OkStatus();
     });
   });

@@ -27,14 +27,24 @@ void AddLogs(CLI::App& app, Session& session);
 void AddEvents(CLI::App& app, Session& session);
 void AddCancel(CLI::App& app, Session& session);
 void AddDelete(CLI::App& app, Session& session);
+void AddCheckpoint(CLI::App& app, Session& session);
 void AddEvaluate(CLI::App& app, Session& session);
 void AddExport(CLI::App& app, Session& session);
 
+// Data and language models.
+void AddTokenizer(CLI::App& app, Session& session);
+void AddData(CLI::App& app, Session& session);
+void AddGenerate(CLI::App& app, Session& session);
+void AddImport(CLI::App& app, Session& session);
+
 // The cluster and its speed.
 void AddCluster(CLI::App& app, Session& session);
+void AddDrain(CLI::App& app, Session& session);
+void AddRebalance(CLI::App& app, Session& session);
 void AddMetrics(CLI::App& app, Session& session);
 void AddCompare(CLI::App& app, Session& session);
 void AddBench(CLI::App& app, Session& session);
+void AddChaos(CLI::App& app, Session& session);
 
 }  // namespace muster
 

@@ -1,9 +1,11 @@
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_argument.h"
 #include "client/job_file.h"
@@ -28,6 +30,12 @@ absl::Status MakeEvaluation(const v1::JobStatus& job, const std::string& data,
   if (data.empty()) return absl::OkStatus();
   spec.mutable_data()->set_holdout(1);
   return ReplaceDataPath(data, spec);
+}
+
+// Of a language model, unless it is the metric: how many equally likely tokens its loss is worth.
+std::string PerplexityText(const v1::JobStatus& job, const v1::EvaluationResult& result) {
+  if (!job.spec().model().has_transformer() || result.metric() == "perplexity") return "";
+  return absl::StrFormat(", perplexity %.4f", std::exp(result.loss()));
 }
 
 }  // namespace
@@ -60,8 +68,8 @@ void AddEvaluate(CLI::App& app, Session& session) {
         if (session.output == Session::Output::kJson) {
           session.PrintJson(result);
         } else {
-          std::printf("%s %.4f, loss %.4f, over %llu examples\n", result.metric().c_str(),
-                      result.value(), result.loss(),
+          std::printf("%s %.4f, loss %.4f%s, over %llu examples\n", result.metric().c_str(),
+                      result.value(), result.loss(), PerplexityText(job, result).c_str(),
                       static_cast<unsigned long long>(result.examples()));
         }
         return jobs.Delete(evaluation_id);

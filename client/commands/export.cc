@@ -2,57 +2,132 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_argument.h"
 #include "client/format.h"
 #include "client/session.h"
+#include "client/transformer_job.h"
 #include "common/base/status_macros.h"
+#include "common/model_files/model_file.h"
+#include "common/model_files/model_folder.h"
+#include "common/tokenizer/bpe_json.h"
+#include "common/tokenizer/bpe_tokenizer.h"
+#include "common/tokenizer/parse_tokenizer.h"
+#include "common/tokenizer/tokenizer.h"
+#include "proto/job.pb.h"
+#include "proto/status.pb.h"
 
 namespace muster {
 namespace {
 
-absl::Status Export(const Session& session, JobClient& jobs, const std::string& job_id,
-                    const std::string& out) {
-  const std::string partial = out + ".partial";
-  std::ofstream file(partial, std::ios::binary);
+constexpr char kSafetensors[] = "safetensors";
+constexpr char kHuggingFace[] = "huggingface";
+
+struct Arguments {
+  std::string out;
+  std::string format = kSafetensors;
+  std::string tokenizer;
+};
+
+// Writes the job's weights to a file; their bytes.
+absl::StatusOr<uint64_t> WriteWeights(JobClient& jobs, const std::string& job_id,
+                                      const std::string& path, const std::string& tokenizer) {
+  std::ofstream file(path, std::ios::binary);
   if (!file) {
     return absl::FailedPreconditionError(
-        absl::StrCat("cannot write ", partial, "; choose another --out"));
+        absl::StrCat("cannot write ", path, "; choose another --out"));
   }
   uint64_t bytes = 0;
-  absl::Status status = jobs.Export(job_id, [&](absl::string_view data) -> absl::Status {
-    bytes += data.size();
-    if (file.write(data.data(), static_cast<std::streamsize>(data.size()))) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot write ", partial, " past ", bytes, " bytes"));
-  });
+  const auto note = [](const std::string& text) {
+    std::fprintf(stderr, "muster: exported %s\n", text.c_str());
+  };
+  MUSTER_RETURN_IF_ERROR(
+      ExportJob(jobs, job_id, tokenizer, note, [&](absl::string_view data) -> absl::Status {
+        bytes += data.size();
+        if (file.write(data.data(), static_cast<std::streamsize>(data.size()))) {
+          return absl::OkStatus();
+        }
+        return absl::ResourceExhaustedError(
+            absl::StrCat("cannot write ", path, " past ", bytes, " bytes"));
+      }));
   file.close();
-  if (status.ok() && std::rename(partial.c_str(), out.c_str()) != 0) {
-    status = absl::InternalError(absl::StrCat("cannot rename ", partial, " to ", out));
+  if (!file) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot write all of ", path));
   }
-  if (!status.ok()) {
-    std::remove(partial.c_str());
-    return status;
+  return bytes;
+}
+
+absl::Status ExportFile(const Session& session, JobClient& jobs, const std::string& job_id,
+                        const Arguments& arguments) {
+  const std::string& out = arguments.out;
+  const std::string partial = out + ".partial";
+  const auto remove = absl::MakeCleanup([&partial] { std::remove(partial.c_str()); });
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t bytes,
+                          WriteWeights(jobs, job_id, partial, arguments.tokenizer));
+  if (std::rename(partial.c_str(), out.c_str()) != 0) {
+    return absl::InternalError(absl::StrCat("cannot rename ", partial, " to ", out));
   }
   session.PrintResult(absl::StrCat(out, ": ", FormatBytes(static_cast<double>(bytes))),
                       {{"job_id", job_id}, {"file", out}, {"bytes", absl::StrCat(bytes)}});
   return absl::OkStatus();
 }
 
+absl::Status ExportFolder(const Session& session, JobClient& jobs, const std::string& job_id,
+                          const Arguments& arguments) {
+  v1::JobStatus job;
+  MUSTER_RETURN_IF_ERROR(jobs.Get(job_id, job));
+  MUSTER_RETURN_IF_ERROR(RequireTransformer(job.spec(), job_id, "--format huggingface"));
+  // Before anything is copied; the vocabulary makes no difference to that.
+  v1::TransformerSpec spec = job.spec().model().transformer();
+  FillTransformerDefaults(1, spec);
+  MUSTER_RETURN_IF_ERROR(FamilyOf(spec).status());
+  const std::string partial = arguments.out + ".partial";
+  const auto remove = absl::MakeCleanup([&partial] { std::remove(partial.c_str()); });
+  MUSTER_RETURN_IF_ERROR(WriteWeights(jobs, job_id, partial, arguments.tokenizer).status());
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFile> model, ModelFile::Open(partial));
+  ModelFolderContents contents{*model, "", std::nullopt};
+  if (const std::optional<std::string>& json = model->tokenizer_json(); json.has_value()) {
+    // Readers of such folders know bytes as a vocabulary without merges.
+    contents.tokenizer_json = json->empty() ? WriteBpeJson(BytesAsVocabulary()) : *json;
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Tokenizer> tokenizer,
+                            ParseTokenizer(*json, partial));
+    contents.end_of_text = tokenizer->end_of_text();
+  }
+  MUSTER_RETURN_IF_ERROR(WriteModelFolder(arguments.out, contents));
+  session.PrintResult(absl::StrCat(arguments.out, ": config.json, model.safetensors",
+                                   contents.tokenizer_json.empty() ? "" : ", tokenizer.json"),
+                      {{"job_id", job_id}, {"folder", arguments.out}});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddExport(CLI::App& app, Session& session) {
-  auto out = std::make_shared<std::string>();
+  auto arguments = std::make_shared<Arguments>();
   auto* command = AddJobCommand(
       app, session, "export", "Write the weights of a job's last checkpoint in safetensors' format",
-      [out](Session& session, JobClient& jobs, const std::string& job_id) {
-        return Export(session, jobs, job_id, *out);
+      [arguments](Session& session, JobClient& jobs, const std::string& job_id) {
+        return arguments->format == kHuggingFace ? ExportFolder(session, jobs, job_id, *arguments)
+                                                 : ExportFile(session, jobs, job_id, *arguments);
       });
-  command->add_option("--out", *out, "The file to write")->required();
-  command->footer("Example: muster export JOB --out weights.safetensors");
+  command->add_option("--out", arguments->out, "The file (for huggingface: the folder) to write")
+      ->required();
+  command
+      ->add_option("--format", arguments->format,
+                   "safetensors: one file under Muster's names. huggingface: config.json, "
+                   "model.safetensors and tokenizer.json of a transformer of GPT-2's or Llama's "
+                   "shape")
+      ->check(CLI::IsMember({kSafetensors, kHuggingFace}));
+  command->add_option("--tokenizer", arguments->tokenizer,
+                      "Of a transformer: where its tokenizer is, if not where the job says");
+  command->footer(
+      "Example: muster export JOB --out weights.safetensors\n"
+      "         muster export JOB --format huggingface --out folder");
 }
 
 }  // namespace muster

@@ -12,6 +12,7 @@
 #include "client/commands/job_argument.h"
 #include "client/format.h"
 #include "client/progress.h"
+#include "client/row_counts.h"
 #include "client/session.h"
 #include "common/base/status_macros.h"
 #include "proto/job_service.pb.h"
@@ -36,7 +37,7 @@ std::string Servers(const v1::JobStatus& job) {
   return text;
 }
 
-void PrintText(const v1::JobStatus& job) {
+void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   const v1::JobProgress& progress = job.progress();
   PrintField("job", absl::StrCat(job.job_id(), "  ", job.spec().name()));
   PrintField("state",
@@ -67,6 +68,7 @@ void PrintText(const v1::JobStatus& job) {
   PrintField("reserved", absl::StrCat(FormatBytes(job.predicted_server_bytes()), " on servers, ",
                                       FormatBytes(job.predicted_worker_bytes()), " on workers"));
   PrintField("servers", Servers(job));
+  PrintField("rows", DescribeRows(rows));
   PrintField("generation",
              absl::StrCat(job.generation(), ", shard map version ", job.shard_map_version()));
   if (job.tasks_size() > 0) {
@@ -149,7 +151,9 @@ void AddStatus(CLI::App& app, Session& session) {
         if (session.output == Session::Output::kJson) {
           session.PrintJson(job);
         } else {
-          PrintText(job);
+          std::string metrics;
+          MUSTER_RETURN_IF_ERROR(jobs.Metrics(metrics));
+          PrintText(job, RowCountsOf(metrics, job.job_id()));
         }
         return absl::OkStatus();
       });

@@ -1,9 +1,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "client/commands/commands.h"
+#include "client/initial_weights.h"
 #include "client/job_file.h"
 #include "client/session.h"
 #include "common/base/status_macros.h"
@@ -23,7 +25,8 @@ void AddSubmit(CLI::App& app, Session& session) {
   command->add_option("file", arguments->file, "The job, in protobuf's text format or JSON")
       ->required();
   command->add_option("--from", arguments->from,
-                      "Start from the weights of this job's last checkpoint");
+                      "Start from the weights of this job's last checkpoint, or of a folder that "
+                      "`muster import` wrote (with a slash in its name: ./weights)");
   command->add_flag("--watch", arguments->watch, "Show progress until the job ends");
   command->footer(
       "Example: muster submit job.textproto --watch, where job.textproto holds\n"
@@ -40,7 +43,12 @@ void AddSubmit(CLI::App& app, Session& session) {
     session.Run([&]() -> absl::Status {
       v1::JobSpec spec;
       MUSTER_RETURN_IF_ERROR(ReadJobFile(arguments->file, spec));
-      if (!arguments->from.empty()) spec.set_initial_weights(arguments->from);
+      const bool from_file = arguments->from.empty();
+      const std::string folder = std::filesystem::path(arguments->file).parent_path().string();
+      MUSTER_ASSIGN_OR_RETURN(
+          *spec.mutable_initial_weights(),
+          ResolveInitialWeights(from_file ? spec.initial_weights() : arguments->from,
+                                from_file ? folder : ""));
       MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
       v1::SubmitJobReply reply;
       MUSTER_RETURN_IF_ERROR(jobs->Submit(spec, *reply.mutable_job_id()));

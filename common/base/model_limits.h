@@ -12,6 +12,12 @@ inline constexpr int kMaxHiddenLayers = 64;
 inline constexpr uint64_t kMaxEmbeddingDim = 4096;
 // Of an n-gram model.
 inline constexpr uint32_t kMaxOrders = 32;
+// Of a transformer.
+inline constexpr uint64_t kMaxTransformerLayers = 1024;
+inline constexpr uint64_t kMaxFeedForward = 1 << 18;
+inline constexpr uint64_t kMaxHeadDim = 256;
+inline constexpr uint64_t kMaxContext = 1 << 20;
+inline constexpr uint64_t kMaxVocabulary = 1 << 24;
 
 }  // namespace muster
 

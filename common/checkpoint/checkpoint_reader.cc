@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/rectangle.h"
@@ -21,6 +23,56 @@ struct Run {
   uint64_t from = 0;
   uint64_t to = 0;
   uint64_t count = 0;
+};
+
+constexpr absl::string_view kResidualPrefix = "residual/";
+constexpr absl::string_view kCandidatesSuffix = " candidates";
+
+// The schema's tensor whose shape a stored tensor has.
+absl::string_view SchemaTensor(absl::string_view name) {
+  absl::string_view rest = name;
+  if (!absl::ConsumePrefix(&rest, kResidualPrefix)) return name;
+  const size_t slash = rest.find('/');
+  return slash == absl::string_view::npos ? name : rest.substr(slash + 1);
+}
+
+// Rows of a delta's chain that are newer than others of their keys, gathered from those visited.
+class NewestRows {
+ public:
+  // Of `rows` those that were not seen; all are seen then if `remember`.
+  const StoredRows& Filter(const StoredRows& rows, bool remember) {
+    keys_.clear();
+    steps_.clear();
+    last_use_.clear();
+    values_.clear();
+    const bool all_columns = !rows.steps.empty();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const uint64_t key = rows.keys[i];
+      if (remember ? !seen_.insert(key).second : seen_.contains(key)) continue;
+      keys_.push_back(key);
+      if (!all_columns) continue;
+      steps_.push_back(rows.steps[i]);
+      last_use_.push_back(rows.last_use[i]);
+      const absl::Span<const float> row = rows.row(i);
+      values_.insert(values_.end(), row.begin(), row.end());
+    }
+    filtered_ = {.keys = keys_,
+                 .steps = steps_,
+                 .last_use = last_use_,
+                 .values = values_,
+                 .width = rows.width};
+    return filtered_;
+  }
+
+  void Drop(absl::Span<const uint64_t> keys) { seen_.insert(keys.begin(), keys.end()); }
+
+ private:
+  absl::flat_hash_set<uint64_t> seen_;
+  std::vector<uint64_t> keys_;
+  std::vector<uint32_t> steps_;
+  std::vector<uint32_t> last_use_;
+  std::vector<float> values_;
+  StoredRows filtered_;
 };
 
 // The runs of a piece within elements [begin, end) of its tensor.
@@ -52,7 +104,35 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
   std::unique_ptr<CheckpointReader> reader(new CheckpointReader(
       storage, std::string(folder), std::make_unique<v1::CheckpointManifest>(std::move(manifest))));
   MUSTER_RETURN_IF_ERROR(reader->OpenFiles());
+  MUSTER_RETURN_IF_ERROR(reader->OpenBase());
   return reader;
+}
+
+absl::Status CheckpointReader::OpenBase() {
+  if (!manifest_->has_base_clock()) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(v1::CheckpointManifest manifest,
+                          ReadBaseManifest(storage_, folder_, *manifest_));
+  std::unique_ptr<CheckpointReader> base(
+      new CheckpointReader(storage_, CheckpointBeside(folder_, manifest_->base_clock()),
+                           std::make_unique<v1::CheckpointManifest>(std::move(manifest))));
+  MUSTER_RETURN_IF_ERROR(base->OpenFiles());
+  MUSTER_RETURN_IF_ERROR(base->OpenBase());
+  base_ = std::move(base);
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::CheckDensePiece(const std::string& uri,
+                                               const v1::DensePiece& piece) const {
+  const absl::string_view name = SchemaTensor(piece.tensor());
+  for (const v1::TensorSchema& tensor : manifest_->schema().tensors()) {
+    if (absl::string_view(tensor.name()) == name &&
+        IsRectangleOf(tensor.shape(), piece.start(), piece.extent(), piece.end())) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::DataLossError(absl::StrCat("the checkpoint file ", uri, " holds elements of '",
+                                          piece.tensor(),
+                                          "' that the manifest's schema does not have", kRemedy));
 }
 
 absl::Status CheckpointReader::OpenFiles() {
@@ -76,6 +156,15 @@ absl::Status CheckpointReader::OpenFiles() {
           ", clock ", manifest_->clock(), ", partition ", manifest_->files(i).partition(),
           kRemedy));
     }
+    if (header.has_base_clock() &&
+        (!manifest_->has_base_clock() || header.base_clock() != manifest_->base_clock())) {
+      return absl::DataLossError(absl::StrCat(
+          "the checkpoint file ", uri, " goes on from clock ", header.base_clock(),
+          ", the manifest's checkpoint ",
+          manifest_->has_base_clock() ? absl::StrCat("from clock ", manifest_->base_clock())
+                                      : std::string("is full"),
+          kRemedy));
+    }
     const std::vector<std::string> slots(header.optimizer_slots().begin(),
                                          header.optimizer_slots().end());
     if (i == 0) optimizer_slots_ = slots;
@@ -86,15 +175,7 @@ absl::Status CheckpointReader::OpenFiles() {
     }
     for (int piece = 0; piece < header.dense_size(); ++piece) {
       const v1::DensePiece& dense = header.dense(piece);
-      const auto tensor = absl::c_find_if(
-          manifest_->schema().tensors(),
-          [&dense](const v1::TensorSchema& t) { return t.name() == dense.tensor(); });
-      if (tensor == manifest_->schema().tensors().end() ||
-          !IsRectangleOf(tensor->shape(), dense.start(), dense.extent(), dense.end())) {
-        return absl::DataLossError(
-            absl::StrCat("the checkpoint file ", uri, " holds elements of '", dense.tensor(),
-                         "' that the manifest's schema does not have", kRemedy));
-      }
+      MUSTER_RETURN_IF_ERROR(CheckDensePiece(uri, dense));
       dense_[dense.tensor()].push_back({.file = files_.size(), .piece = piece});
     }
     files_.push_back(std::move(file));
@@ -114,7 +195,7 @@ absl::StatusOr<int> CheckpointReader::FindTensor(absl::string_view tensor, uint6
                                                  uint64_t end) const {
   for (int i = 0; i < manifest_->schema().tensors_size(); ++i) {
     const v1::TensorSchema& schema = manifest_->schema().tensors(i);
-    if (schema.name() != tensor) continue;
+    if (absl::string_view(schema.name()) != SchemaTensor(tensor)) continue;
     uint64_t elements = 1;
     for (const int64_t extent : schema.shape()) elements *= extent;
     if (begin > end || end > elements) {
@@ -146,6 +227,11 @@ absl::Status CheckpointReader::ReadTensor(absl::string_view tensor, absl::string
   // Where elements were read to, to see that each came once.
   std::vector<std::pair<uint64_t, uint64_t>> covered;
   const auto pieces = dense_.find(tensor);
+  if (pieces == dense_.end() && SchemaTensor(tensor) != tensor) {
+    return absl::NotFoundError(absl::StrCat("the checkpoint ", folder_, " has no residuals '",
+                                            tensor,
+                                            "': its job pushed whole f32, or had no such slot"));
+  }
   if (pieces != dense_.end()) {
     for (const Location& location : pieces->second) {
       const PartitionFileReader& file = *files_[location.file]->reader;
@@ -193,16 +279,29 @@ absl::StatusOr<uint64_t> CheckpointReader::TensorSteps(absl::string_view tensor,
 }
 
 absl::Status CheckpointReader::CheckSparseTable(absl::string_view table) const {
+  const absl::string_view name = absl::StripSuffix(table, kCandidatesSuffix);
   for (const v1::SparseTableSchema& schema : manifest_->schema().sparse()) {
-    if (schema.name() == table) return absl::OkStatus();
+    if (absl::string_view(schema.name()) == name) return absl::OkStatus();
   }
   return absl::NotFoundError(absl::StrCat("the checkpoint ", folder_, " has no sparse table '",
                                           table, "'; it is of another model"));
 }
 
-absl::Status CheckpointReader::VisitSparse(
-    absl::string_view table, std::optional<uint32_t> partition,
+absl::Status CheckpointReader::VisitPieces(
+    size_t file, absl::string_view table,
     absl::FunctionRef<absl::Status(const PartitionFileReader& file, int piece)> visitor) const {
+  MUSTER_RETURN_IF_ERROR(Verify(file));
+  const PartitionFileReader& reader = *files_[file]->reader;
+  for (int piece = 0; piece < reader.header().sparse_size(); ++piece) {
+    if (absl::string_view(reader.header().sparse(piece).table()) != table) continue;
+    MUSTER_RETURN_IF_ERROR(visitor(reader, piece));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::VisitRows(
+    absl::string_view table, std::optional<uint32_t> partition, Columns columns,
+    absl::FunctionRef<absl::Status(const StoredRows&)> visitor) const {
   MUSTER_RETURN_IF_ERROR(CheckSparseTable(table));
   if (partition.has_value() && *partition >= files_.size()) {
     return absl::NotFoundError(absl::StrCat("the checkpoint ", folder_, " has no partition ",
@@ -211,12 +310,39 @@ absl::Status CheckpointReader::VisitSparse(
   const size_t first = partition.value_or(0);
   const size_t last = partition.has_value() ? first + 1 : files_.size();
   for (size_t i = first; i < last; ++i) {
-    const PartitionFileReader& file = *files_[i]->reader;
-    MUSTER_RETURN_IF_ERROR(Verify(i));
-    for (int piece = 0; piece < file.header().sparse_size(); ++piece) {
-      if (file.header().sparse(piece).table() != table) continue;
-      MUSTER_RETURN_IF_ERROR(visitor(file, piece));
-    }
+    MUSTER_RETURN_IF_ERROR(VisitChain(i, table, columns, visitor));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::VisitChain(
+    size_t file, absl::string_view table, Columns columns,
+    absl::FunctionRef<absl::Status(const StoredRows&)> visitor) const {
+  NewestRows newest;
+  bool more = true;
+  for (const CheckpointReader* layer = this; more; layer = layer->base_.get()) {
+    const bool is_delta = layer->files_[file]->reader->header().has_base_clock();
+    more = is_delta;
+    const auto visit = [&](const PartitionFileReader& reader, int piece) -> absl::Status {
+      if (reader.header().sparse(piece).whole()) more = false;
+      const auto pass = [&](const StoredRows& rows) {
+        // What is full and not under a delta is handed on as it lies in the file.
+        if (layer == this && !more) return visitor(rows);
+        const StoredRows& filtered = newest.Filter(rows, more);
+        return filtered.size() == 0 ? absl::OkStatus() : visitor(filtered);
+      };
+      MUSTER_RETURN_IF_ERROR(columns == Columns::kAll
+                                 ? reader.ReadSparse(piece, pass)
+                                 : reader.ReadKeys(piece, [&pass](absl::Span<const uint64_t> keys) {
+                                     return pass(
+                                         {.keys = keys, .steps = {}, .last_use = {}, .values = {}});
+                                   }));
+      return reader.ReadDropped(piece, [&newest](absl::Span<const uint64_t> keys) {
+        newest.Drop(keys);
+        return absl::OkStatus();
+      });
+    };
+    MUSTER_RETURN_IF_ERROR(layer->VisitPieces(file, table, visit));
   }
   return absl::OkStatus();
 }
@@ -224,27 +350,24 @@ absl::Status CheckpointReader::VisitSparse(
 absl::Status CheckpointReader::ReadSparse(
     absl::string_view table, std::optional<uint32_t> partition,
     absl::FunctionRef<absl::Status(const StoredRows&)> visitor) const {
-  return VisitSparse(table, partition, [&visitor](const PartitionFileReader& file, int piece) {
-    return file.ReadSparse(piece, visitor);
-  });
+  return VisitRows(table, partition, Columns::kAll, visitor);
 }
 
 absl::Status CheckpointReader::ReadSparseKeys(
     absl::string_view table,
     absl::FunctionRef<absl::Status(absl::Span<const uint64_t>)> visitor) const {
-  return VisitSparse(table, std::nullopt, [&visitor](const PartitionFileReader& file, int piece) {
-    return file.ReadKeys(piece, visitor);
-  });
+  return VisitRows(table, std::nullopt, Columns::kKeys,
+                   [&visitor](const StoredRows& rows) { return visitor(rows.keys); });
 }
 
 absl::StatusOr<uint64_t> CheckpointReader::SparseRowCount(absl::string_view table) const {
-  uint64_t rows = 0;
+  uint64_t count = 0;
   MUSTER_RETURN_IF_ERROR(
-      VisitSparse(table, std::nullopt, [&rows](const PartitionFileReader& file, int piece) {
-        rows += file.header().sparse(piece).rows();
+      VisitRows(table, std::nullopt, Columns::kKeys, [&count](const StoredRows& rows) {
+        count += rows.size();
         return absl::OkStatus();
       }));
-  return rows;
+  return count;
 }
 
 }  // namespace muster

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
@@ -55,6 +56,11 @@ absl::Status CheckFiles(const v1::CheckpointManifest& manifest) {
         "the manifest of job ", manifest.job_id(), " at clock ", manifest.clock(), " names ",
         manifest.files_size(), " files for ", manifest.schema().partitions(), " partitions"));
   }
+  if (manifest.has_base_clock() && manifest.base_clock() >= manifest.clock()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the manifest of job ", manifest.job_id(), " at clock ", manifest.clock(),
+                     " goes on from clock ", manifest.base_clock(), ", which is not earlier"));
+  }
   for (int i = 0; i < manifest.files_size(); ++i) {
     const v1::CheckpointFile& file = manifest.files(i);
     if (file.partition() != static_cast<uint32_t>(i)) {
@@ -79,6 +85,11 @@ std::string CheckpointJobFolder(absl::string_view root, absl::string_view job_id
 
 std::string CheckpointFolder(absl::string_view root, absl::string_view job_id, uint64_t clock) {
   return JoinUri(CheckpointJobFolder(root, job_id), absl::StrCat(clock));
+}
+
+std::string CheckpointBeside(absl::string_view folder, uint64_t clock) {
+  while (absl::EndsWith(folder, "/")) folder.remove_suffix(1);
+  return JoinUri(folder.substr(0, folder.rfind('/')), absl::StrCat(clock));
 }
 
 std::string PartitionFileName(uint32_t partition, uint64_t generation) {
@@ -107,6 +118,18 @@ absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
   }
   v1::CheckpointManifest stored = manifest;
   stored.set_format_version(kCheckpointFormatVersion);
+  if (manifest.has_base_clock()) {
+    uint64_t checksum = 0;
+    const std::string base = CheckpointBeside(folder, manifest.base_clock());
+    const absl::Status found = ReadManifest(storage, base, &checksum).status();
+    if (absl::IsNotFound(found)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the checkpoint ", folder, " cannot be completed: it goes on from ", base,
+                       ", which is not complete; take it whole"));
+    }
+    MUSTER_RETURN_IF_ERROR(found);
+    stored.set_base_checksum(checksum);
+  }
   const std::string message = stored.SerializeAsString();
   std::string bytes;
   AppendU64(message.size(), bytes);
@@ -116,7 +139,7 @@ absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
 }
 
 absl::StatusOr<v1::CheckpointManifest> ReadManifest(const CheckpointStorage& storage,
-                                                    absl::string_view folder) {
+                                                    absl::string_view folder, uint64_t* checksum) {
   const std::string uri = JoinUri(folder, kManifestName);
   absl::StatusOr<std::string> bytes = ReadFile(storage, uri);
   if (absl::IsNotFound(bytes.status())) {
@@ -151,7 +174,34 @@ absl::StatusOr<v1::CheckpointManifest> ReadManifest(const CheckpointStorage& sto
     return absl::DataLossError(
         absl::StrCat("the manifest ", uri, " is damaged: ", status.message(), kRemedy));
   }
+  if (checksum != nullptr) *checksum = expected;
   return manifest;
+}
+
+absl::StatusOr<v1::CheckpointManifest> ReadBaseManifest(const CheckpointStorage& storage,
+                                                        absl::string_view folder,
+                                                        const v1::CheckpointManifest& manifest) {
+  uint64_t checksum = 0;
+  const std::string base = CheckpointBeside(folder, manifest.base_clock());
+  absl::StatusOr<v1::CheckpointManifest> read = ReadManifest(storage, base, &checksum);
+  if (absl::IsNotFound(read.status())) {
+    return absl::DataLossError(absl::StrCat("the checkpoint ", folder, " goes on from ", base,
+                                            ", which is gone (", read.status().message(), ")",
+                                            kRemedy));
+  }
+  MUSTER_RETURN_IF_ERROR(read.status());
+  if (checksum != manifest.base_checksum()) {
+    return absl::DataLossError(
+        absl::StrCat("the checkpoint ", folder, " goes on from ", JoinUri(base, kManifestName),
+                     " with checksum ", absl::Hex(manifest.base_checksum()), ", the one there has ",
+                     absl::Hex(checksum), ": it was taken anew", kRemedy));
+  }
+  if (read->files_size() != manifest.files_size()) {
+    return absl::DataLossError(
+        absl::StrCat("the checkpoint ", folder, " has ", manifest.files_size(), " files, ", base,
+                     ", which it goes on from, has ", read->files_size(), kRemedy));
+  }
+  return read;
 }
 
 absl::Status VerifyCheckpointFile(const CheckpointStorage& storage, absl::string_view folder,
@@ -182,12 +232,37 @@ absl::Status VerifyCheckpointFile(const CheckpointStorage& storage, absl::string
   return absl::OkStatus();
 }
 
-absl::Status VerifyCheckpoint(const CheckpointStorage& storage, absl::string_view folder) {
-  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest, ReadManifest(storage, folder));
-  for (const v1::CheckpointFile& file : manifest.files()) {
-    MUSTER_RETURN_IF_ERROR(VerifyCheckpointFile(storage, folder, file));
+absl::StatusOr<CheckpointAudit> AuditCheckpoint(const CheckpointStorage& storage,
+                                                absl::string_view folder) {
+  CheckpointAudit audit;
+  std::string at(folder);
+  absl::StatusOr<v1::CheckpointManifest> manifest = ReadManifest(storage, folder);
+  for (;;) {
+    ++audit.files;
+    if (absl::IsDataLoss(manifest.status())) {
+      audit.damage.push_back(manifest.status());
+      return audit;
+    }
+    MUSTER_RETURN_IF_ERROR(manifest.status());
+    if (audit.files == 1) audit.clock = manifest->clock();
+    for (const v1::CheckpointFile& file : manifest->files()) {
+      const absl::Status status = VerifyCheckpointFile(storage, at, file);
+      if (!status.ok() && !absl::IsDataLoss(status)) return status;
+      if (!status.ok()) audit.damage.push_back(status);
+      ++audit.files;
+      audit.bytes += file.bytes();
+    }
+    if (!manifest->has_base_clock()) return audit;
+    // `manifest` is still needed while its base's is read.
+    const uint64_t base_clock = manifest->base_clock();
+    manifest = ReadBaseManifest(storage, at, v1::CheckpointManifest(*manifest));
+    at = CheckpointBeside(at, base_clock);
   }
-  return absl::OkStatus();
+}
+
+absl::Status VerifyCheckpoint(const CheckpointStorage& storage, absl::string_view folder) {
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointAudit audit, AuditCheckpoint(storage, folder));
+  return audit.damage.empty() ? absl::OkStatus() : audit.damage.front();
 }
 
 absl::StatusOr<std::vector<CheckpointInfo>> ListCheckpoints(const CheckpointStorage& storage,
@@ -202,29 +277,25 @@ absl::StatusOr<std::vector<CheckpointInfo>> ListCheckpoints(const CheckpointStor
   return complete;
 }
 
-absl::Status DeleteOldCheckpoints(CheckpointStorage& storage, absl::string_view job_folder,
-                                  uint32_t keep) {
-  if (keep == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("0 checkpoints to keep in ", job_folder,
-                                                   "; at least 1 is kept, or delete the folder"));
-  }
+absl::Status DeleteIncompleteCheckpoints(CheckpointStorage& storage, absl::string_view job_folder) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> complete,
                           ListCheckpoints(storage, job_folder));
   if (complete.empty()) return absl::OkStatus();
-  const uint64_t newest = complete.back().clock;
-  const uint64_t first_kept =
-      complete.size() > keep ? complete[complete.size() - keep].clock : complete.front().clock;
   MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> folders,
                           ListFolders(storage, job_folder));
   for (const CheckpointInfo& info : folders) {
+    if (info.clock >= complete.back().clock) break;
     const bool is_complete =
         std::any_of(complete.begin(), complete.end(),
                     [&info](const CheckpointInfo& other) { return other.clock == info.clock; });
-    if (info.clock >= (is_complete ? first_kept : newest)) continue;
-    MUSTER_RETURN_IF_ERROR(storage.DeleteRecursively(JoinUri(info.folder, kManifestName)));
-    MUSTER_RETURN_IF_ERROR(storage.DeleteRecursively(info.folder));
+    if (!is_complete) MUSTER_RETURN_IF_ERROR(storage.DeleteRecursively(info.folder));
   }
   return absl::OkStatus();
+}
+
+absl::Status DeleteCheckpoint(CheckpointStorage& storage, absl::string_view folder) {
+  MUSTER_RETURN_IF_ERROR(storage.DeleteRecursively(JoinUri(folder, kManifestName)));
+  return storage.DeleteRecursively(folder);
 }
 
 }  // namespace muster

@@ -21,10 +21,14 @@ class CheckpointManifest;
 // which is written last: a folder with a MANIFEST is a complete checkpoint, one without is none.
 // Where two hold a job's parameters, servers its rows and workers its dense tensors, the servers'
 // files, one per partition, are followed by the workers'.
+//
+// A checkpoint is full, or a delta that goes on from another one of the same job, its base: it is
+// complete together with that one, and so on down to a full one.
+//
 // The MANIFEST file is a little-endian u64 length, a v1::CheckpointManifest, and the XXH3 of the
 // message as u64.
 
-inline constexpr uint32_t kCheckpointFormatVersion = 1;
+inline constexpr uint32_t kCheckpointFormatVersion = 2;
 
 // ROOT/JOB, the folder of all checkpoints of a job.
 std::string CheckpointJobFolder(absl::string_view root, absl::string_view job_id);
@@ -34,22 +38,47 @@ std::string CheckpointFolder(absl::string_view root, absl::string_view job_id, u
 // generation that repeats a clock never touches files that a manifest may name already.
 std::string PartitionFileName(uint32_t partition, uint64_t generation);
 
+// Folder of the checkpoint at `clock` beside the one in `folder`.
+std::string CheckpointBeside(absl::string_view folder, uint64_t clock);
+
 // Completes the checkpoint in `folder`: checks that every file is there in the stated size, then
-// writes the MANIFEST. The format version is set here. FailedPrecondition: a file is missing or of
-// another size. InvalidArgument: fewer files than partitions, or not in order of their numbers.
+// writes the MANIFEST. The format version and, for a delta, the base's checksum are set here.
+// FailedPrecondition: a file is missing or of another size, or the base is. InvalidArgument: fewer
+// files than partitions, or not in order of their numbers, or a base that is no earlier one.
 absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
                            const v1::CheckpointManifest& manifest);
 
 // NotFound: no complete checkpoint. DataLoss: the MANIFEST is damaged. FailedPrecondition: its
-// format is newer.
+// format is newer. `checksum`, unless null, gets that of the stored message.
 absl::StatusOr<v1::CheckpointManifest> ReadManifest(const CheckpointStorage& storage,
-                                                    absl::string_view folder);
+                                                    absl::string_view folder,
+                                                    uint64_t* checksum = nullptr);
+
+// The manifest of a delta's base. DataLoss: it is gone, damaged, or not the one that the delta was
+// made from. REQUIRES: `manifest`, that of `folder`, is of a delta.
+absl::StatusOr<v1::CheckpointManifest> ReadBaseManifest(const CheckpointStorage& storage,
+                                                        absl::string_view folder,
+                                                        const v1::CheckpointManifest& manifest);
 
 // Reads a file and compares size and checksum. DataLoss names the file, expected and actual value.
 absl::Status VerifyCheckpointFile(const CheckpointStorage& storage, absl::string_view folder,
                                   const v1::CheckpointFile& file);
 
-// The same for all files of the manifest in `folder`.
+// What was found when all files of a checkpoint were read, and all of those that it goes on from.
+struct CheckpointAudit {
+  uint64_t clock = 0;
+  // Files read, manifests among them, and their bytes.
+  uint32_t files = 0;
+  uint64_t bytes = 0;
+  // Per file that is not as it was written: a DataLoss that names it, expected and actual value.
+  std::vector<absl::Status> damage;
+};
+
+// NotFound: no complete checkpoint in `folder`. Other errors are the storage's.
+absl::StatusOr<CheckpointAudit> AuditCheckpoint(const CheckpointStorage& storage,
+                                                absl::string_view folder);
+
+// The same; the first damage is the error.
 absl::Status VerifyCheckpoint(const CheckpointStorage& storage, absl::string_view folder);
 
 struct CheckpointInfo {
@@ -62,11 +91,13 @@ struct CheckpointInfo {
 absl::StatusOr<std::vector<CheckpointInfo>> ListCheckpoints(const CheckpointStorage& storage,
                                                             absl::string_view job_folder);
 
-// Deletes all but the `keep` (at least 1) newest complete checkpoints, and incomplete ones older
-// than the newest complete one. A MANIFEST goes before the files it names. Repeating it after a
-// failure is safe.
-absl::Status DeleteOldCheckpoints(CheckpointStorage& storage, absl::string_view job_folder,
-                                  uint32_t keep);
+// Deletes incomplete checkpoints older than the newest complete one: what cuts left behind whose
+// job went back, or lost the task that would have committed them. Repeating it is safe.
+absl::Status DeleteIncompleteCheckpoints(CheckpointStorage& storage, absl::string_view job_folder);
+
+// Deletes one checkpoint, its MANIFEST before the files that it names: a crash in between leaves an
+// incomplete one. OK when there is none.
+absl::Status DeleteCheckpoint(CheckpointStorage& storage, absl::string_view folder);
 
 }  // namespace muster
 

@@ -204,45 +204,103 @@ TEST(ListCheckpointsTest, CompleteOnesInOrderOfClock) {
   EXPECT_EQ(ListCheckpoints(storage, kJobFolder)->back().folder, "/root/job-1/100");
 }
 
-TEST(DeleteOldCheckpointsTest, KeepsTheNewestAndWhatIsBeingWritten) {
+TEST(DeleteIncompleteCheckpointsTest, KeepsWhatIsCompleteAndWhatIsBeingWritten) {
   MemoryStorage storage;
-  for (const uint64_t clock : {10, 20, 30, 40}) WriteCheckpoint(storage, clock);
+  for (const uint64_t clock : {10, 20, 40}) WriteCheckpoint(storage, clock);
   WriteFiles(storage, 25, 2);
   WriteFiles(storage, 45, 1);
   ASSERT_TRUE(WriteFile(storage, "/root/job-1/notes", "x").ok());
-  ASSERT_TRUE(DeleteOldCheckpoints(storage, kJobFolder, 2).ok());
-  EXPECT_THAT(storage.List(kJobFolder).value(), ElementsAre("30", "40", "45", "notes"));
-  EXPECT_TRUE(VerifyCheckpoint(storage, "/root/job-1/30").ok());
-  ASSERT_TRUE(DeleteOldCheckpoints(storage, kJobFolder, 5).ok());
-  EXPECT_THAT(Clocks(storage), ElementsAre(30, 40));
-  EXPECT_TRUE(absl::IsInvalidArgument(DeleteOldCheckpoints(storage, kJobFolder, 0)));
+  ASSERT_TRUE(DeleteIncompleteCheckpoints(storage, kJobFolder).ok());
+  EXPECT_THAT(storage.List(kJobFolder).value(), ElementsAre("10", "20", "40", "45", "notes"));
+  EXPECT_TRUE(VerifyCheckpoint(storage, "/root/job-1/20").ok());
 }
 
-TEST(DeleteOldCheckpointsTest, NothingCompleteKeepsAll) {
+TEST(DeleteIncompleteCheckpointsTest, NothingCompleteKeepsAll) {
   MemoryStorage storage;
   WriteFiles(storage, 25, 2);
-  ASSERT_TRUE(DeleteOldCheckpoints(storage, kJobFolder, 1).ok());
+  ASSERT_TRUE(DeleteIncompleteCheckpoints(storage, kJobFolder).ok());
   EXPECT_THAT(storage.List(kJobFolder).value(), ElementsAre("25"));
-  EXPECT_TRUE(DeleteOldCheckpoints(storage, "/root/unknown", 1).ok());
+  EXPECT_TRUE(DeleteIncompleteCheckpoints(storage, "/root/unknown").ok());
 }
 
 // Whenever it stops, what is listed is whole; and the next try finishes.
-TEST(DeleteOldCheckpointsTest, ACrashNeverLeavesAManifestWithoutItsFiles) {
-  for (int changes = 0; changes < 8; ++changes) {
+TEST(DeleteCheckpointTest, ACrashNeverLeavesAManifestWithoutItsFiles) {
+  for (int changes = 0; changes < 4; ++changes) {
     MemoryStorage storage;
-    for (const uint64_t clock : {10, 20, 30}) WriteCheckpoint(storage, clock);
+    for (const uint64_t clock : {10, 20}) WriteCheckpoint(storage, clock);
     const auto all_whole = [&storage] {
       for (const uint64_t clock : Clocks(storage)) {
         EXPECT_TRUE(VerifyCheckpoint(storage, CheckpointFolder("/root", "job-1", clock)).ok());
       }
     };
     FailingStorage failing(storage, changes, all_whole);
-    const absl::Status status = DeleteOldCheckpoints(failing, kJobFolder, 1);
-    EXPECT_EQ(status.ok(), changes >= 4) << status;
+    const absl::Status status = DeleteCheckpoint(failing, "/root/job-1/10");
+    EXPECT_EQ(status.ok(), changes >= 2) << status;
     all_whole();
-    ASSERT_TRUE(DeleteOldCheckpoints(storage, kJobFolder, 1).ok());
-    EXPECT_THAT(storage.List(kJobFolder).value(), ElementsAre("30"));
+    ASSERT_TRUE(DeleteCheckpoint(storage, "/root/job-1/10").ok());
+    EXPECT_THAT(storage.List(kJobFolder).value(), ElementsAre("20"));
   }
+}
+
+class DeltaManifestTest : public ::testing::Test {
+ protected:
+  absl::Status WriteDelta(uint64_t clock, uint64_t base) {
+    WriteFiles(storage_, clock, 2);
+    v1::CheckpointManifest manifest = Manifest(clock, 2);
+    manifest.set_base_clock(base);
+    return WriteManifest(storage_, CheckpointFolder("/root", "job-1", clock), manifest);
+  }
+
+  MemoryStorage storage_;
+};
+
+TEST_F(DeltaManifestTest, NeedsItsBase) {
+  const absl::Status missing = WriteDelta(20, 10);
+  EXPECT_TRUE(absl::IsFailedPrecondition(missing)) << missing;
+  EXPECT_THAT(missing.message(), HasSubstr("goes on from /root/job-1/10"));
+  WriteCheckpoint(storage_, 10);
+  ASSERT_TRUE(WriteDelta(20, 10).ok());
+  ASSERT_TRUE(WriteDelta(30, 20).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(WriteDelta(40, 40)));
+
+  const auto whole = AuditCheckpoint(storage_, "/root/job-1/30");
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->clock, 30u);
+  EXPECT_EQ(whole->files, 9u);
+  EXPECT_EQ(whole->bytes, 3u * 201);
+  EXPECT_THAT(whole->damage, IsEmpty());
+
+  ASSERT_TRUE(DeleteCheckpoint(storage_, "/root/job-1/10").ok());
+  const auto audit = AuditCheckpoint(storage_, "/root/job-1/30");
+  ASSERT_TRUE(audit.ok()) << audit.status();
+  ASSERT_EQ(audit->damage.size(), 1u);
+  EXPECT_THAT(audit->damage[0].message(), HasSubstr("/root/job-1/10, which is gone"));
+}
+
+// A generation that went back may take a checkpoint of the same clock again.
+TEST_F(DeltaManifestTest, AnotherCheckpointOfTheBasesClockIsNotItsBase) {
+  WriteCheckpoint(storage_, 10);
+  ASSERT_TRUE(WriteDelta(20, 10).ok());
+  v1::CheckpointManifest again = Manifest(10, 2);
+  again.set_generation(2);
+  ASSERT_TRUE(WriteManifest(storage_, "/root/job-1/10", again).ok());
+  const absl::Status status = VerifyCheckpoint(storage_, "/root/job-1/20");
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("it was taken anew"));
+}
+
+TEST_F(DeltaManifestTest, NamesEveryDamagedFileOfTheChain) {
+  WriteCheckpoint(storage_, 10);
+  ASSERT_TRUE(WriteDelta(20, 10).ok());
+  ASSERT_TRUE(WriteFile(storage_, "/root/job-1/20/partition-0-generation-1", "short").ok());
+  ASSERT_TRUE(storage_.DeleteRecursively("/root/job-1/10/partition-1-generation-1").ok());
+  const auto audit = AuditCheckpoint(storage_, "/root/job-1/20");
+  ASSERT_TRUE(audit.ok()) << audit.status();
+  ASSERT_EQ(audit->damage.size(), 2u);
+  EXPECT_THAT(audit->damage[0].message(),
+              HasSubstr("/root/job-1/20/partition-0-generation-1 has 5 bytes, the manifest says"));
+  EXPECT_THAT(audit->damage[1].message(),
+              HasSubstr("/root/job-1/10/partition-1-generation-1 is missing"));
 }
 
 TEST(ManifestTest, AFailedWriteLeavesNoCheckpoint) {

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/base/fingerprint.h"
+#include "common/checkpoint/partition_file_layout.h"
 #include "common/checkpoint/storage.h"
 
 namespace muster {
@@ -20,6 +21,9 @@ namespace muster {
 namespace v1 {
 class PartitionFileHeader;
 }  // namespace v1
+
+// The first eight bytes of a partition file from version 2 on; no length of a version 1 header.
+inline constexpr uint64_t kPartitionFileMagic = 0xFFFFFFFF4B43534D;
 
 // What a manifest says of a partition's file.
 struct PartitionFileInfo {
@@ -42,68 +46,54 @@ struct StoredRows {
   absl::Span<const float> row(size_t i) const { return values.subspan(i * width, width); }
 };
 
-// One array of a partition file: elements of one type, one after another.
-struct PartitionFileArray {
-  enum class Kind { kDense, kKeys, kSteps, kLastUse, kValues };
-
-  Kind kind = Kind::kDense;
-  // Which of the header's dense or sparse pieces.
-  int piece = 0;
-  // kDense: 0 for the weights, 1 + i for optimizer slot i.
-  int slot = 0;
-  uint64_t elements = 0;
-  // Where the array lies, counted from the end of the header.
-  uint64_t offset = 0;
-
-  uint64_t bytes() const;
-};
-
-// The arrays of a file in order. A pure function of the header.
-std::vector<PartitionFileArray> PartitionFileArrays(const v1::PartitionFileHeader& header);
-
-// Writes one partition's file (proto/checkpoint.proto has the format) as a stream: what was
-// appended is not kept in memory. Arrays come in the order of the header; each may be appended in
-// any number of calls. An append that does not fit the header is InvalidArgument, and the writer is
-// of no more use. Not thread-safe.
+// Writes one partition's file (proto/checkpoint.proto has the format, version 2) as a stream: what
+// was appended is not kept in memory, and how many rows will come need not be known. An append out
+// of order is InvalidArgument, and the writer is of no more use. Not thread-safe.
 class PartitionFileWriter {
  public:
-  // `header` says what will come; its format version is set here. `folder` is the checkpoint's. The
-  // storage must outlive the writer.
+  // `header` says whose file it is, which dense pieces will come, and of which tables; its version
+  // and the numbers of rows are set here. `folder` is the checkpoint's. The storage must outlive
+  // the writer.
   static absl::StatusOr<std::unique_ptr<PartitionFileWriter>> Create(
       CheckpointStorage& storage, absl::string_view folder, absl::string_view name,
       const v1::PartitionFileHeader& header);
 
   ~PartitionFileWriter();
 
-  // A whole dense piece: its weights, then each optimizer slot.
+  // The next dense piece of the header, whole: its weights, then each optimizer slot (none for a
+  // piece that has no_slots).
   absl::Status AppendDense(absl::Span<const float> weights,
                            absl::Span<const absl::Span<const float>> slots);
 
-  // Parts of a sparse piece: all its keys, then all steps, all last uses, all values (rows x
-  // width).
-  absl::Status AppendKeys(absl::Span<const uint64_t> keys);
-  absl::Status AppendSteps(absl::Span<const uint32_t> steps);
-  absl::Status AppendLastUse(absl::Span<const uint32_t> last_use);
-  absl::Status AppendValues(absl::Span<const float> values);
+  // A group of rows of a sparse piece, best of some MiB. Pieces come in the header's order, after
+  // all dense ones.
+  absl::Status AppendRows(int piece, const StoredRows& rows);
 
-  // Makes the file durable and visible. FailedPrecondition: arrays are missing.
+  // Keys of rows that a delta's base has and that are gone; after the piece's rows.
+  absl::Status AppendDropped(int piece, absl::Span<const uint64_t> keys);
+
+  // Makes the file durable and visible. FailedPrecondition: dense pieces are missing.
   absl::StatusOr<PartitionFileInfo> Finish();
 
  private:
   PartitionFileWriter(std::unique_ptr<StorageWriter> file, std::string uri, std::string name,
-                      std::vector<PartitionFileArray> arrays);
+                      std::unique_ptr<v1::PartitionFileHeader> header);
 
-  absl::Status Append(PartitionFileArray::Kind kind, const void* data, size_t elements,
-                      size_t element_bytes);
-  absl::Status WriteBytes(const void* data, size_t bytes);
+  // Whether a sparse piece may be appended to now.
+  absl::Status EnterPiece(int piece);
+  absl::Status Write(const void* data, size_t bytes);
+  template <typename T>
+  absl::Status WriteArray(absl::Span<const T> values) {
+    return Write(values.data(), values.size() * sizeof(T));
+  }
 
   const std::unique_ptr<StorageWriter> file_;
   const std::string uri_;
   const std::string name_;
-  const std::vector<PartitionFileArray> arrays_;
-  // The array being written, and how much of it is.
-  size_t array_ = 0;
-  uint64_t elements_ = 0;
+  // With what has been written so far.
+  const std::unique_ptr<v1::PartitionFileHeader> header_;
+  int dense_ = 0;
+  int sparse_ = 0;
   uint64_t bytes_ = 0;
   FingerprintStream checksum_;
 };
@@ -134,18 +124,24 @@ class PartitionFileReader {
   absl::Status ReadKeys(int piece,
                         absl::FunctionRef<absl::Status(absl::Span<const uint64_t>)> visitor) const;
 
+  // The same for keys of rows that the base has and this checkpoint has not.
+  absl::Status ReadDropped(
+      int piece, absl::FunctionRef<absl::Status(absl::Span<const uint64_t>)> visitor) const;
+
  private:
   PartitionFileReader(std::unique_ptr<StorageReader> file, std::string uri,
                       std::unique_ptr<const v1::PartitionFileHeader> header, uint64_t data_begin);
 
-  const PartitionFileArray& Find(PartitionFileArray::Kind kind, int piece, int slot) const;
-  absl::Status ReadArray(const PartitionFileArray& array, uint64_t first, void* out,
-                         uint64_t elements) const;
+  template <typename T>
+  absl::Status ReadArray(uint64_t offset, absl::Span<T> out) const;
+  absl::Status ReadKeyArray(
+      uint64_t offset, uint64_t count,
+      absl::FunctionRef<absl::Status(absl::Span<const uint64_t>)> visitor) const;
 
   const std::unique_ptr<StorageReader> file_;
   const std::string uri_;
   const std::unique_ptr<const v1::PartitionFileHeader> header_;
-  const std::vector<PartitionFileArray> arrays_;
+  const PartitionFileLayout layout_;
   // Where the arrays start in the file.
   const uint64_t data_begin_;
 };

@@ -8,63 +8,16 @@
 #include "proto/checkpoint.pb.h"
 
 namespace muster {
-namespace {
 
 static_assert(std::endian::native == std::endian::little, "stored numbers are little-endian");
 
-using Kind = PartitionFileArray::Kind;
-
-absl::string_view KindName(Kind kind) {
-  switch (kind) {
-    case Kind::kDense:
-      return "values of a dense piece";
-    case Kind::kKeys:
-      return "keys of a sparse table";
-    case Kind::kSteps:
-      return "steps of a sparse table";
-    case Kind::kLastUse:
-      return "last uses of a sparse table";
-    case Kind::kValues:
-      return "values of a sparse table";
-  }
-  return "";
-}
-
-}  // namespace
-
-uint64_t PartitionFileArray::bytes() const {
-  return elements * (kind == Kind::kKeys ? sizeof(uint64_t) : sizeof(float));
-}
-
-std::vector<PartitionFileArray> PartitionFileArrays(const v1::PartitionFileHeader& header) {
-  std::vector<PartitionFileArray> arrays;
-  uint64_t offset = 0;
-  const auto add = [&arrays, &offset](Kind kind, int piece, int slot, uint64_t elements) {
-    arrays.push_back(
-        {.kind = kind, .piece = piece, .slot = slot, .elements = elements, .offset = offset});
-    offset += arrays.back().bytes();
-  };
-  for (int i = 0; i < header.dense_size(); ++i) {
-    for (int slot = 0; slot <= header.optimizer_slots_size(); ++slot) {
-      add(Kind::kDense, i, slot, header.dense(i).end() - header.dense(i).begin());
-    }
-  }
-  for (int i = 0; i < header.sparse_size(); ++i) {
-    const uint64_t rows = header.sparse(i).rows();
-    add(Kind::kKeys, i, 0, rows);
-    add(Kind::kSteps, i, 0, rows);
-    add(Kind::kLastUse, i, 0, rows);
-    add(Kind::kValues, i, 0, rows * header.sparse(i).width());
-  }
-  return arrays;
-}
-
 PartitionFileWriter::PartitionFileWriter(std::unique_ptr<StorageWriter> file, std::string uri,
-                                         std::string name, std::vector<PartitionFileArray> arrays)
+                                         std::string name,
+                                         std::unique_ptr<v1::PartitionFileHeader> header)
     : file_(std::move(file)),
       uri_(std::move(uri)),
       name_(std::move(name)),
-      arrays_(std::move(arrays)) {}
+      header_(std::move(header)) {}
 
 PartitionFileWriter::~PartitionFileWriter() = default;
 
@@ -79,19 +32,21 @@ absl::StatusOr<std::unique_ptr<PartitionFileWriter>> PartitionFileWriter::Create
                                                      " and ends at ", piece.end()));
     }
   }
-  v1::PartitionFileHeader stored = header;
-  stored.set_format_version(kCheckpointFormatVersion);
-  const std::string message = stored.SerializeAsString();
-  const uint64_t length = message.size();
+  auto stored = std::make_unique<v1::PartitionFileHeader>(header);
+  stored->set_format_version(kCheckpointFormatVersion);
+  for (v1::SparsePiece& piece : *stored->mutable_sparse()) {
+    piece.clear_rows();
+    piece.clear_group_rows();
+    piece.clear_dropped();
+  }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StorageWriter> file, storage.Create(uri));
   std::unique_ptr<PartitionFileWriter> writer(new PartitionFileWriter(
-      std::move(file), std::move(uri), std::string(name), PartitionFileArrays(stored)));
-  MUSTER_RETURN_IF_ERROR(writer->WriteBytes(&length, sizeof(length)));
-  MUSTER_RETURN_IF_ERROR(writer->WriteBytes(message.data(), message.size()));
+      std::move(file), std::move(uri), std::string(name), std::move(stored)));
+  MUSTER_RETURN_IF_ERROR(writer->Write(&kPartitionFileMagic, sizeof(kPartitionFileMagic)));
   return writer;
 }
 
-absl::Status PartitionFileWriter::WriteBytes(const void* data, size_t bytes) {
+absl::Status PartitionFileWriter::Write(const void* data, size_t bytes) {
   if (bytes == 0) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(file_->Append({static_cast<const std::byte*>(data), bytes}));
   checksum_.Add(data, bytes);
@@ -99,69 +54,93 @@ absl::Status PartitionFileWriter::WriteBytes(const void* data, size_t bytes) {
   return absl::OkStatus();
 }
 
-absl::Status PartitionFileWriter::Append(Kind kind, const void* data, size_t elements,
-                                         size_t element_bytes) {
-  if (elements == 0) return absl::OkStatus();
-  while (array_ < arrays_.size() && elements_ == arrays_[array_].elements) {
-    ++array_;
-    elements_ = 0;
-  }
-  if (array_ == arrays_.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(elements, " ", KindName(kind), " appended to ",
-                                                   uri_, ", which is complete by its header"));
-  }
-  const PartitionFileArray& array = arrays_[array_];
-  if (array.kind != kind || elements > array.elements - elements_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(elements, " ", KindName(kind), " appended to ", uri_, "; by its header, ",
-                     array.elements - elements_, " ", KindName(array.kind), " come next (piece ",
-                     array.piece, ", slot ", array.slot, ")"));
-  }
-  elements_ += elements;
-  return WriteBytes(data, elements * element_bytes);
-}
-
 absl::Status PartitionFileWriter::AppendDense(absl::Span<const float> weights,
                                               absl::Span<const absl::Span<const float>> slots) {
-  MUSTER_RETURN_IF_ERROR(Append(Kind::kDense, weights.data(), weights.size(), sizeof(float)));
-  for (const absl::Span<const float>& slot : slots) {
-    if (slot.size() != weights.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("an optimizer slot of ", slot.size(),
-                                                     " elements for ", weights.size(),
-                                                     " weights appended to ", uri_));
-    }
-    MUSTER_RETURN_IF_ERROR(Append(Kind::kDense, slot.data(), slot.size(), sizeof(float)));
+  if (dense_ == header_->dense_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("a dense piece was appended to ", uri_,
+                                                   ", which by its header has all ", dense_));
   }
+  const v1::DensePiece& piece = header_->dense(dense_);
+  const size_t arrays = piece.no_slots() ? 0 : header_->optimizer_slots_size();
+  const uint64_t elements = piece.end() - piece.begin();
+  if (weights.size() != elements || slots.size() != arrays) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(weights.size(), " weights and ", slots.size(), " optimizer slots appended to ",
+                     uri_, "; its header says that ", elements, " and ", arrays, " of tensor ",
+                     piece.tensor(), " come next"));
+  }
+  for (const absl::Span<const float>& slot : slots) {
+    if (slot.size() == elements) continue;
+    return absl::InvalidArgumentError(absl::StrCat("an optimizer slot of ", slot.size(),
+                                                   " elements for ", elements,
+                                                   " weights appended to ", uri_));
+  }
+  MUSTER_RETURN_IF_ERROR(WriteArray(weights));
+  for (const absl::Span<const float>& slot : slots) MUSTER_RETURN_IF_ERROR(WriteArray(slot));
+  ++dense_;
   return absl::OkStatus();
 }
 
-absl::Status PartitionFileWriter::AppendKeys(absl::Span<const uint64_t> keys) {
-  return Append(Kind::kKeys, keys.data(), keys.size(), sizeof(uint64_t));
+absl::Status PartitionFileWriter::EnterPiece(int piece) {
+  if (dense_ < header_->dense_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows appended to ", uri_, ", which by its header has ", header_->dense_size(),
+                     " dense pieces and got ", dense_));
+  }
+  if (piece < sparse_ || piece >= header_->sparse_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("rows of sparse piece ", piece, " of ",
+                                                   header_->sparse_size(), " appended to ", uri_,
+                                                   " after those of piece ", sparse_));
+  }
+  sparse_ = piece;
+  return absl::OkStatus();
 }
 
-absl::Status PartitionFileWriter::AppendSteps(absl::Span<const uint32_t> steps) {
-  return Append(Kind::kSteps, steps.data(), steps.size(), sizeof(uint32_t));
+absl::Status PartitionFileWriter::AppendRows(int piece, const StoredRows& rows) {
+  MUSTER_RETURN_IF_ERROR(EnterPiece(piece));
+  v1::SparsePiece& sparse = *header_->mutable_sparse(piece);
+  if (sparse.dropped() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("rows of table ", sparse.table(),
+                                                   " appended to ", uri_, " after its ",
+                                                   sparse.dropped(), " dropped keys"));
+  }
+  if (rows.width != sparse.width() || rows.steps.size() != rows.size() ||
+      rows.last_use.size() != rows.size() || rows.values.size() != rows.size() * sparse.width()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(rows.size(), " rows of table ", sparse.table(), " appended to ", uri_,
+                     " with ", rows.steps.size(), " steps, ", rows.last_use.size(),
+                     " last uses and ", rows.values.size(), " values; a row has ", sparse.width()));
+  }
+  if (rows.size() == 0) return absl::OkStatus();
+  sparse.set_rows(sparse.rows() + rows.size());
+  sparse.add_group_rows(rows.size());
+  MUSTER_RETURN_IF_ERROR(WriteArray(rows.keys));
+  MUSTER_RETURN_IF_ERROR(WriteArray(rows.steps));
+  MUSTER_RETURN_IF_ERROR(WriteArray(rows.last_use));
+  return WriteArray(rows.values);
 }
 
-absl::Status PartitionFileWriter::AppendLastUse(absl::Span<const uint32_t> last_use) {
-  return Append(Kind::kLastUse, last_use.data(), last_use.size(), sizeof(uint32_t));
-}
-
-absl::Status PartitionFileWriter::AppendValues(absl::Span<const float> values) {
-  return Append(Kind::kValues, values.data(), values.size(), sizeof(float));
+absl::Status PartitionFileWriter::AppendDropped(int piece, absl::Span<const uint64_t> keys) {
+  MUSTER_RETURN_IF_ERROR(EnterPiece(piece));
+  v1::SparsePiece& sparse = *header_->mutable_sparse(piece);
+  if (!keys.empty() && !header_->has_base_clock()) {
+    return absl::InvalidArgumentError(absl::StrCat("dropped keys of table ", sparse.table(),
+                                                   " appended to ", uri_, ", which has no base"));
+  }
+  sparse.set_dropped(sparse.dropped() + keys.size());
+  return WriteArray(keys);
 }
 
 absl::StatusOr<PartitionFileInfo> PartitionFileWriter::Finish() {
-  while (array_ < arrays_.size() && elements_ == arrays_[array_].elements) {
-    ++array_;
-    elements_ = 0;
+  if (dense_ < header_->dense_size()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        uri_, " is not complete: ", header_->dense_size() - dense_, " dense pieces are missing, ",
+        "the first of tensor ", header_->dense(dense_).tensor()));
   }
-  if (array_ < arrays_.size()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(uri_, " is not complete: ", arrays_[array_].elements - elements_, " ",
-                     KindName(arrays_[array_].kind), " are missing (piece ", arrays_[array_].piece,
-                     ", slot ", arrays_[array_].slot, ")"));
-  }
+  const std::string message = header_->SerializeAsString();
+  const uint64_t tail[] = {Fingerprint(message), message.size()};
+  MUSTER_RETURN_IF_ERROR(Write(message.data(), message.size()));
+  MUSTER_RETURN_IF_ERROR(Write(tail, sizeof(tail)));
   MUSTER_RETURN_IF_ERROR(file_->Commit());
   return PartitionFileInfo{.path = name_, .bytes = bytes_, .checksum = checksum_.Finish()};
 }

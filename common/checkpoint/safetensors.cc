@@ -66,6 +66,7 @@ absl::StatusOr<std::string> Header(const CheckpointReader& checkpoint) {
     add(KeysName(table), "U64", {count}, sizeof(uint64_t));
   }
   for (const v1::TensorSchema& tensor : manifest.schema().tensors()) {
+    if (!tensor.tied_to().empty()) continue;
     add(tensor.name(), "F32", {tensor.shape().begin(), tensor.shape().end()}, sizeof(float));
   }
   for (int i = 0; i < manifest.schema().sparse_size(); ++i) {
@@ -127,6 +128,7 @@ absl::Status ExportSafetensors(const CheckpointReader& checkpoint, Sink sink) {
         [&sink](absl::Span<const uint64_t> keys) { return sink(Bytes<uint64_t>(keys)); }));
   }
   for (const v1::TensorSchema& tensor : schema.tensors()) {
+    if (!tensor.tied_to().empty()) continue;
     MUSTER_RETURN_IF_ERROR(ExportDense(checkpoint, tensor, sink));
   }
   for (const v1::SparseTableSchema& table : schema.sparse()) {

@@ -53,7 +53,6 @@ absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
   const auto [first, last] = Share(kTestRows, partition, partitions);
   v1::SparsePiece& e = *header.add_sparse();
   e.set_table("e");
-  e.set_rows(last - first);
   e.set_width(kTestRowWidth);
   v1::SparsePiece& f = *header.add_sparse();
   f.set_table("f");
@@ -81,10 +80,11 @@ absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
     last_use.push_back(200 + k);
     for (uint32_t i = 0; i < kTestRowWidth; ++i) values.push_back(TestRowValue(1000 * k, i));
   }
-  MUSTER_RETURN_IF_ERROR(file->AppendKeys(keys));
-  MUSTER_RETURN_IF_ERROR(file->AppendSteps(steps));
-  MUSTER_RETURN_IF_ERROR(file->AppendLastUse(last_use));
-  MUSTER_RETURN_IF_ERROR(file->AppendValues(values));
+  MUSTER_RETURN_IF_ERROR(file->AppendRows(0, {.keys = keys,
+                                              .steps = steps,
+                                              .last_use = last_use,
+                                              .values = values,
+                                              .width = kTestRowWidth}));
   return file->Finish();
 }
 

@@ -14,15 +14,20 @@ struct EvaluationSums {
   double loss_sum = 0;
   uint64_t correct = 0;
   uint64_t examples = 0;
+  // What was predicted: one per example, or many where an example is a sequence.
+  uint64_t labels = 0;
+  // Bytes of text that the labels stand for; as many as labels where each is one byte.
+  double text_bytes = 0;
 };
 
-// Whether a metric's greater values are the better ones: not for loss and bits_per_byte.
+// Whether a metric's greater values are the better ones: not for loss, perplexity and
+// bits_per_byte.
 bool HigherIsBetter(absl::string_view metric);
 
-// The value of a metric that follows from sums: loss (mean, in nats), accuracy (share in [0, 1]) or
-// bits_per_byte (mean loss in bits; the name says what it means where an example predicts one
-// byte). InvalidArgument: another metric (auc and binned_auc come from scores, see auc.h), or no
-// examples.
+// The value of a metric that follows from sums: loss (mean over the labels, in nats), perplexity
+// (its exponential), accuracy (share of the labels, in [0, 1]) or bits_per_byte (loss in bits over
+// the bytes of text). InvalidArgument: another metric (auc and binned_auc come from scores, see
+// auc.h), no labels, or for bits_per_byte no bytes.
 absl::StatusOr<double> MetricFromSums(absl::string_view metric, const EvaluationSums& sums);
 
 }  // namespace muster

@@ -11,14 +11,18 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const EvaluationSums kSums = {.loss_sum = 6, .correct = 3, .examples = 4};
+const EvaluationSums kSums = {
+    .loss_sum = 6, .correct = 3, .examples = 2, .labels = 4, .text_bytes = 8};
 
 TEST(MetricFromSumsTest, Values) {
   EXPECT_DOUBLE_EQ(*MetricFromSums("loss", kSums), 1.5);
   EXPECT_DOUBLE_EQ(*MetricFromSums("accuracy", kSums), 0.75);
+  EXPECT_DOUBLE_EQ(*MetricFromSums("perplexity", kSums), std::exp(1.5));
+  EXPECT_DOUBLE_EQ(*MetricFromSums("bits_per_byte", kSums), 0.75 / std::log(2.0));
   // A uniform guess over 256 bytes costs eight bits.
-  EXPECT_DOUBLE_EQ(
-      *MetricFromSums("bits_per_byte", {.loss_sum = 10 * std::log(256.0), .examples = 10}), 8);
+  const EvaluationSums guess = {
+      .loss_sum = 10 * std::log(256.0), .examples = 10, .labels = 10, .text_bytes = 10};
+  EXPECT_DOUBLE_EQ(*MetricFromSums("bits_per_byte", guess), 8);
 }
 
 TEST(MetricFromSumsTest, RefusesOtherMetricsByName) {
@@ -28,6 +32,8 @@ TEST(MetricFromSumsTest, RefusesOtherMetricsByName) {
 
 TEST(MetricFromSumsTest, RefusesNoExamples) {
   EXPECT_THAT(MetricFromSums("loss", {}).status().message(), HasSubstr("0 examples"));
+  EXPECT_THAT(MetricFromSums("bits_per_byte", {.examples = 1, .labels = 1}).status().code(),
+              absl::StatusCode::kInvalidArgument);
 }
 
 TEST(HigherIsBetterTest, ByMetric) {
@@ -35,6 +41,7 @@ TEST(HigherIsBetterTest, ByMetric) {
   EXPECT_TRUE(HigherIsBetter("auc"));
   EXPECT_TRUE(HigherIsBetter("binned_auc"));
   EXPECT_FALSE(HigherIsBetter("loss"));
+  EXPECT_FALSE(HigherIsBetter("perplexity"));
   EXPECT_FALSE(HigherIsBetter("bits_per_byte"));
 }
 

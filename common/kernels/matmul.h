@@ -18,6 +18,20 @@ enum class Transpose { kNo, kYes };
 void Matmul(Transpose transpose_a, Transpose transpose_b, int64_t m, int64_t n, int64_t k,
             float alpha, const float* a, const float* b, float beta, float* c);
 
+// c = op(a) · op(b) + beta · c as above, with so many elements from one stored row to the next.
+// Extents are not 0.
+struct MatmulShape {
+  Transpose transpose_a = Transpose::kNo;
+  Transpose transpose_b = Transpose::kNo;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  int64_t a_stride = 0;
+  int64_t b_stride = 0;
+  int64_t c_stride = 0;
+};
+void StridedMatmul(const MatmulShape& shape, const float* a, const float* b, float beta, float* c);
+
 // How many threads a Matmul called *from this thread* computes on; 1 until set. oneDNN here runs on
 // OpenMP, whose number of threads is a property of the calling thread, so that ranks that are
 // threads of one process do not share the setting; a task that computes on several threads sets it
@@ -26,6 +40,9 @@ void SetComputeThreads(int threads);
 
 // The calling thread's present setting.
 int ComputeThreads();
+
+// Tells OpenMP on the calling thread: before any use of oneDNN, as Matmul does itself.
+void ApplyComputeThreads();
 
 }  // namespace muster
 

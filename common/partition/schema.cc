@@ -140,6 +140,22 @@ absl::Status CheckClipping(const v1::ClippingSpec& clipping) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSparseOptions(const v1::SparseTableOptions& options) {
+  // Clocks are counted in 32 bits per row.
+  constexpr uint64_t kMostClocks = uint64_t{1} << 31;
+  if (options.expire_after_clocks() > kMostClocks) {
+    return absl::InvalidArgumentError(absl::StrCat("schema.sparse_options.expire_after_clocks is ",
+                                                   options.expire_after_clocks(), ": at most ",
+                                                   kMostClocks, " is allowed"));
+  }
+  if (options.keep_from_updates() > 0 && options.expire_after_clocks() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schema.sparse_options.keep_from_updates is ", options.keep_from_updates(),
+                     ": without expire_after_clocks all rows stay, and it must be 0"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<DenseLayout> Layout(const v1::TablesSchema& schema) {
   return DenseLayout::Create(TablesFromSchema(schema).tensors, {.block_bytes = schema.block_bytes(),
                                                                 .partitions = schema.partitions()});
@@ -180,6 +196,7 @@ absl::Status ValidateSchema(const v1::TablesSchema& schema) {
   MUSTER_RETURN_IF_ERROR(
       InSchema(CreateOptimizer(schema.optimizer(), Granularity::kElements).status()));
   MUSTER_RETURN_IF_ERROR(InSchema(ValidateSchedule(schema.schedule())));
+  MUSTER_RETURN_IF_ERROR(CheckSparseOptions(schema.sparse_options()));
   return CheckClipping(schema.clipping());
 }
 

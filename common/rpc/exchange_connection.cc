@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/channel.h"
 #include "common/rpc/exchange_codec.h"
 #include "common/rpc/rpc_status.h"
 #include "proto/parameter_service.pb.h"
@@ -12,13 +11,6 @@ namespace muster {
 namespace {
 
 constexpr char kMethod[] = "/muster.v1.ParameterService/Exchange";
-
-absl::StatusOr<ExchangeResult> ToResult(std::shared_ptr<v1::ExchangeReply> reply, Payload payload) {
-  if (reply->code() == 0) return ExchangeResult{std::move(reply), std::move(payload)};
-  absl::Status status = FromCode(reply->code(), reply->message());
-  if (reply->retry_after_ms() == 0) return status;
-  return WithRetryAfter(std::move(status), absl::Milliseconds(reply->retry_after_ms()));
-}
 
 }  // namespace
 
@@ -44,11 +36,8 @@ void ExchangeConnection::Call(v1::ExchangeRequest request, Payload payload,
   const uint64_t id = next_id_.fetch_add(1, std::memory_order_relaxed);
   request.set_request_id(id);
   const int64_t bytes = EncodedBytes(request, payload);
-  if (bytes > kMaxMessageBytes) {
-    done(absl::ResourceExhaustedError(
-        absl::StrCat("exchange of ", bytes, " bytes with partition ", request.partition(),
-                     " of job ", request.job_id(), " is over the limit of ", kMaxMessageBytes,
-                     " bytes a message; send fewer blocks or rows at a time")));
+  if (absl::Status status = CheckMessageBytes(request, bytes); !status.ok()) {
+    done(std::move(status));
     return;
   }
   const bool is_push = request.has_dense_push() || request.has_sparse_push();
@@ -60,9 +49,7 @@ void ExchangeConnection::Call(v1::ExchangeRequest request, Payload payload,
     if (!closed_.ok()) {
       refused = closed_;
     } else if (queued_bytes_ > 0 && queued_bytes_ + bytes > limits_.max_queued_bytes) {
-      refused = absl::ResourceExhaustedError(
-          absl::StrCat(queued_bytes_, " bytes wait to be sent to server ", address_,
-                       ", the limit is ", limits_.max_queued_bytes, "; wait for answers first"));
+      refused = TooManyQueued(queued_bytes_, limits_.max_queued_bytes, address_);
     } else {
       unanswered_.emplace(id, Unanswered{std::move(done), outgoing.window_bytes});
       queued_bytes_ += bytes;
@@ -160,7 +147,7 @@ void ExchangeConnection::OnReadDone(bool ok) {
   Perform(actions);
   reading_message_.Clear();
   StartRead(&reading_message_);
-  if (done) done(ToResult(std::move(reply), std::move(payload)));
+  if (done) done(ToExchangeResult(std::move(reply), std::move(payload)));
 }
 
 void ExchangeConnection::OnDone(const grpc::Status& status) {

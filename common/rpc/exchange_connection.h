@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "common/rpc/exchange_lane.h"
 #include "common/rpc/parameter_client.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
@@ -22,28 +23,18 @@
 
 namespace muster {
 
-// One Exchange stream to one server, from the client's side. Opens with the first call, and is of
-// no more use once it broke. Messages go out one at a time in the order of the calls; those of
-// pushes count against a window until they are answered. Only pushes do, because all else may be
-// parked at the server until other slots (or later messages of this stream) come, and a window full
-// of parked calls would never empty. Thread-safe.
+// A lane over one Exchange stream. Opens with the first call.
 class ExchangeConnection final
-    : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+    : public ExchangeLane,
+      private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  struct Limits {
-    int64_t window_bytes;
-    int64_t max_queued_bytes;
-  };
-
   // `address` is for messages.
   ExchangeConnection(std::shared_ptr<grpc::Channel> channel, std::string address, Limits limits);
-  // Aborts, then blocks until every `done` has returned. Not to be called from one.
   ~ExchangeConnection() override;
 
-  // As in ParameterClient.
-  void Call(v1::ExchangeRequest request, Payload payload, ParameterClient::Done done)
+  void Call(v1::ExchangeRequest request, Payload payload, ParameterClient::Done done) override
       ABSL_LOCKS_EXCLUDED(mutex_);
-  void Abort(absl::Status reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Abort(absl::Status reason) override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Outgoing {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <unordered_map>
+
 namespace muster {
 namespace {
 
@@ -29,6 +32,26 @@ TEST(KeyIndexTest, ForgetsAllKeysAtOnce) {
     for (uint64_t i = 0; i < 100; ++i) ASSERT_EQ(index.FindOrAdd(5 + i), i);
     index.Clear();
     ASSERT_EQ(index.size(), 0u);
+  }
+}
+
+TEST(KeyIndexTest, FindsWhatIsLeftAfterAnyAdditionsAndErasures) {
+  std::mt19937_64 random(1);
+  KeyIndex index;
+  std::unordered_map<uint64_t, uint32_t> expected;
+  for (uint32_t i = 0; i < 200000; ++i) {
+    // Few keys, so that runs of neighbours form and are cut.
+    const uint64_t key = random() % 600;
+    const auto known = expected.find(key);
+    ASSERT_EQ(index.Find(key), known == expected.end() ? KeyIndex::kMissing : known->second);
+    if (known == expected.end()) {
+      index.Add(key, i);
+      expected[key] = i;
+    } else {
+      index.Erase(key);
+      expected.erase(known);
+    }
+    ASSERT_EQ(index.size(), expected.size());
   }
 }
 

@@ -3,10 +3,18 @@
 #include <cstddef>
 
 namespace muster {
+namespace {
+
+// Keys whose line of the index is asked for before the first of them is looked up.
+constexpr size_t kAhead = 16;
+
+}  // namespace
 
 void RowSum::Add(absl::Span<const uint64_t> keys, absl::Span<const float> rows) {
   const float* from = rows.data();
-  for (uint64_t key : keys) {
+  for (size_t k = 0; k < keys.size(); ++k) {
+    if (k + kAhead < keys.size()) index_.Prefetch(keys[k + kAhead]);
+    const uint64_t key = keys[k];
     const uint32_t number = index_.FindOrAdd(key);
     if (number == keys_.size()) {
       keys_.push_back(key);

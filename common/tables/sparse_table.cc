@@ -11,12 +11,6 @@ namespace {
 // Keys whose memory is loaded ahead together: enough to hide the latency, few enough to stay in the
 // first cache.
 constexpr size_t kGroup = 32;
-constexpr size_t kLine = 64;
-
-void PrefetchRecord(const void* record, size_t bytes) {
-  const char* at = static_cast<const char*>(record);
-  for (size_t offset = 0; offset < bytes; offset += kLine) __builtin_prefetch(at + offset);
-}
 
 }  // namespace
 
@@ -25,20 +19,42 @@ SparseTable::SparseTable(const SparseTableSpec& spec, uint64_t seed, const Optim
       seed_(seed),
       optimizer_(optimizer),
       width_(spec.dim + optimizer.slot_floats(spec.dim)),
-      stride_((sizeof(Row) + width_ * sizeof(float) + 7) / 8 * 8) {}
+      rows_(width_) {}
 
-uint32_t SparseTable::FindOrAdd(uint64_t key) {
-  const size_t before = index_.size();
-  const uint32_t number = index_.FindOrAdd(key);
-  if (number < before) return number;
-  if (number / kSlabRows == slabs_.size()) {
-    slabs_.push_back(std::make_unique<std::byte[]>(kSlabRows * stride_));
-  }
-  Row& row = At(number);
-  row = {.key = key, .lsn = 0, .steps = 0, .last_use = 0};
-  InitialRow(spec_, seed_, key, {row.values(), spec_.dim});
-  optimizer_.InitSlots(spec_.dim, {row.values() + spec_.dim, width_ - spec_.dim});
+void SparseTable::ReadInitial(uint64_t key, absl::Span<float> out) const {
+  InitialRow(spec_, seed_, key, out);
+}
+
+uint32_t SparseTable::AddUnfilled(uint64_t key) {
+  const uint32_t number = rows_.Add(key);
+  if (observer_ != nullptr) observer_->Added(number);
   return number;
+}
+
+void SparseTable::Erase(uint32_t number) {
+  if (observer_ != nullptr) observer_->BeforeChange(number, At(number));
+  rows_.Erase(number);
+}
+
+uint32_t SparseTable::Add(uint64_t key) {
+  const uint32_t number = AddUnfilled(key);
+  Row& row = rows_.At(number);
+  ReadInitial(key, {row.values(), dim()});
+  optimizer_.InitSlots(dim(), {row.values() + dim(), width_ - dim()});
+  return number;
+}
+
+size_t SparseTable::Find(absl::Span<const uint64_t> keys, absl::Span<uint32_t> numbers) const {
+  size_t missing = 0;
+  for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
+    const absl::Span<const uint64_t> group = keys.subspan(begin, kGroup);
+    for (uint64_t key : group) rows_.PrefetchKey(key);
+    for (size_t i = 0; i < group.size(); ++i) {
+      numbers[begin + i] = rows_.Find(group[i]);
+      missing += numbers[begin + i] == kMissing;
+    }
+  }
+  return missing;
 }
 
 void SparseTable::Pull(absl::Span<const uint64_t> keys, absl::Span<float> out) const {
@@ -46,15 +62,14 @@ void SparseTable::Pull(absl::Span<const uint64_t> keys, absl::Span<float> out) c
   float* to = out.data();
   for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
     const absl::Span<const uint64_t> group = keys.subspan(begin, kGroup);
-    for (uint64_t key : group) index_.Prefetch(key);
+    for (uint64_t key : group) rows_.PrefetchKey(key);
     for (size_t i = 0; i < group.size(); ++i) {
-      numbers[i] = index_.Find(group[i]);
-      if (numbers[i] == KeyIndex::kMissing) continue;
-      PrefetchRecord(&At(numbers[i]), sizeof(Row) + dim() * sizeof(float));
+      numbers[i] = rows_.Find(group[i]);
+      if (numbers[i] != kMissing) rows_.PrefetchRow(numbers[i]);
     }
     for (size_t i = 0; i < group.size(); ++i, to += dim()) {
-      if (numbers[i] == KeyIndex::kMissing) {
-        InitialRow(spec_, seed_, group[i], {to, dim()});
+      if (numbers[i] == kMissing) {
+        ReadInitial(group[i], {to, dim()});
       } else {
         std::copy_n(At(numbers[i]).values(), dim(), to);
       }
@@ -65,32 +80,59 @@ void SparseTable::Pull(absl::Span<const uint64_t> keys, absl::Span<float> out) c
 void SparseTable::Update(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
                          const OptimizerStep& step, Steps steps, uint32_t clock, uint64_t lsn) {
   std::array<uint32_t, kGroup> numbers;
-  OptimizerStep row_step = step;
   for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
     const absl::Span<const uint64_t> group = keys.subspan(begin, kGroup);
-    for (uint64_t key : group) index_.Prefetch(key);
+    for (uint64_t key : group) rows_.PrefetchKey(key);
     for (size_t i = 0; i < group.size(); ++i) {
-      numbers[i] = FindOrAdd(group[i]);
-      PrefetchRecord(&At(numbers[i]), stride_);
+      numbers[i] = rows_.Find(group[i]);
+      if (numbers[i] == kMissing) numbers[i] = Add(group[i]);
     }
-    for (size_t i = 0; i < group.size(); ++i) {
-      Row& row = At(numbers[i]);
+    UpdateRows(absl::MakeConstSpan(numbers).first(group.size()),
+               gradients.subspan(begin * dim(), group.size() * dim()), step, steps, clock, lsn);
+  }
+}
+
+void SparseTable::UpdateRows(absl::Span<const uint32_t> numbers, absl::Span<const float> gradients,
+                             const OptimizerStep& step, Steps steps, uint32_t clock, uint64_t lsn) {
+  OptimizerStep row_step = step;
+  const float* gradient = gradients.data();
+  for (size_t begin = 0; begin < numbers.size(); begin += kGroup) {
+    const absl::Span<const uint32_t> group = numbers.subspan(begin, kGroup);
+    for (uint32_t number : group) {
+      if (number != kMissing) rows_.PrefetchRow(number);
+    }
+    for (uint32_t number : group) {
+      const float* const from = gradient;
+      gradient += dim();
+      if (number == kMissing) continue;
+      Row& row = At(number);
       if (lsn != 0 && row.lsn >= lsn) continue;
+      if (observer_ != nullptr) observer_->BeforeChange(number, row);
       if (steps == Steps::kPerRow) row_step.step = row.steps + 1;
-      optimizer_.Apply(row_step, gradients.subspan((begin + i) * dim(), dim()),
-                       {row.values(), dim()}, {row.values() + dim(), width_ - dim()});
+      optimizer_.Apply(row_step, {from, dim()}, {row.values(), dim()},
+                       {row.values() + dim(), width_ - dim()});
       ++row.steps;
-      row.last_use = clock;
+      row.last_use = std::max(row.last_use, clock);
       row.lsn = lsn;
+      row.flags |= RowMemory::kReferenced | RowMemory::kChanged;
     }
   }
 }
 
-SparseTable::Row& SparseTable::Load(uint64_t key) { return At(FindOrAdd(key)); }
+SparseTable::Row& SparseTable::Load(uint64_t key) {
+  const uint32_t number = rows_.Find(key);
+  if (number != kMissing && observer_ != nullptr) observer_->BeforeChange(number, At(number));
+  Row& row = At(number == kMissing ? Add(key) : number);
+  row.flags |= RowMemory::kChanged;
+  return row;
+}
 
 std::vector<const SparseTable::Row*> SparseTable::Sorted() const {
-  std::vector<const Row*> sorted(rows());
-  for (uint32_t i = 0; i < sorted.size(); ++i) sorted[i] = &At(i);
+  std::vector<const Row*> sorted;
+  sorted.reserve(rows());
+  for (uint32_t number = Next(0); number != kMissing; number = Next(number + 1)) {
+    sorted.push_back(&At(number));
+  }
   std::sort(sorted.begin(), sorted.end(),
             [](const Row* a, const Row* b) { return a->key < b->key; });
   return sorted;

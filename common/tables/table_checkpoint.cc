@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/manifest.h"
 #include "proto/checkpoint.pb.h"
@@ -15,33 +17,15 @@ namespace {
 // Rows gathered at once.
 constexpr size_t kRowsAtOnce = 4096;
 
-v1::PartitionFileHeader Header(const PartitionContent& content) {
-  v1::PartitionFileHeader header;
-  header.set_job_id(content.job_id);
-  header.set_partition(content.partition);
-  header.set_clock(content.clock);
-  for (const std::string& slot : content.slot_names) header.add_optimizer_slots(slot);
-  for (const PartitionContent::Block& block : content.blocks) {
-    for (const DenseLayout::Piece& piece : block.layout->pieces) {
-      const TensorSpec& tensor = content.tensors[piece.tensor];
-      v1::DensePiece& dense = *header.add_dense();
-      dense.set_tensor(tensor.name);
-      for (int64_t extent : tensor.shape) {
-        dense.add_start(0);
-        dense.add_extent(extent);
-      }
-      dense.set_begin(piece.begin);
-      dense.set_end(piece.end);
-      dense.set_steps(block.steps);
-    }
+void AddPiece(const TensorSpec& tensor, const DenseLayout::Piece& piece, std::string name,
+              v1::DensePiece& dense) {
+  dense.set_tensor(std::move(name));
+  for (int64_t extent : tensor.shape) {
+    dense.add_start(0);
+    dense.add_extent(extent);
   }
-  for (const PartitionContent::Rows& rows : content.sparse) {
-    v1::SparsePiece& sparse = *header.add_sparse();
-    sparse.set_table(rows.table);
-    sparse.set_rows(rows.rows.size());
-    sparse.set_width(rows.width);
-  }
-  return header;
+  dense.set_begin(piece.begin);
+  dense.set_end(piece.end);
 }
 
 absl::Status AppendBlock(const PartitionContent::Block& block, size_t slot_count,
@@ -59,30 +43,107 @@ absl::Status AppendBlock(const PartitionContent::Block& block, size_t slot_count
   return absl::OkStatus();
 }
 
-absl::Status AppendRows(const PartitionContent::Rows& table, PartitionFileWriter& writer) {
-  const std::vector<const SparseTable::Row*>& rows = table.rows;
+absl::Status AppendResidual(const PartitionContent& content,
+                            const PartitionContent::Residual& residual,
+                            PartitionFileWriter& writer) {
+  for (size_t i = 0; i < content.blocks.size(); ++i) {
+    size_t offset = 0;
+    for (const DenseLayout::Piece& piece : content.blocks[i].layout->pieces) {
+      const size_t elements = piece.end - piece.begin;
+      MUSTER_RETURN_IF_ERROR(writer.AppendDense(residual.blocks[i].subspan(offset, elements), {}));
+      offset += elements;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendTable(int piece, const PartitionContent::Rows& table,
+                         PartitionFileWriter& writer) {
   std::vector<uint64_t> keys;
   std::vector<uint32_t> steps, last_use;
-  for (const SparseTable::Row* row : rows) {
-    keys.push_back(row->key);
-    steps.push_back(row->steps);
-    last_use.push_back(row->last_use);
-  }
-  MUSTER_RETURN_IF_ERROR(writer.AppendKeys(keys));
-  MUSTER_RETURN_IF_ERROR(writer.AppendSteps(steps));
-  MUSTER_RETURN_IF_ERROR(writer.AppendLastUse(last_use));
   std::vector<float> values;
-  for (size_t begin = 0; begin < rows.size(); begin += kRowsAtOnce) {
+  for (size_t begin = 0; begin < table.rows.size(); begin += kRowsAtOnce) {
+    keys.clear();
+    steps.clear();
+    last_use.clear();
     values.clear();
-    for (size_t i = begin; i < std::min(rows.size(), begin + kRowsAtOnce); ++i) {
-      values.insert(values.end(), rows[i]->values(), rows[i]->values() + table.width);
+    for (size_t i = begin; i < std::min(table.rows.size(), begin + kRowsAtOnce); ++i) {
+      const SparseTable::Row& row = *table.rows[i];
+      keys.push_back(row.key);
+      steps.push_back(row.steps);
+      last_use.push_back(row.last_use);
+      values.insert(values.end(), row.values(), row.values() + table.width);
     }
-    MUSTER_RETURN_IF_ERROR(writer.AppendValues(values));
+    MUSTER_RETURN_IF_ERROR(writer.AppendRows(piece, {.keys = keys,
+                                                     .steps = steps,
+                                                     .last_use = last_use,
+                                                     .values = values,
+                                                     .width = table.width}));
+  }
+  return absl::OkStatus();
+}
+
+// Elements of a tensor of another shape would be read as if they were of this one.
+absl::Status CheckShape(const CheckpointReader& checkpoint, const TensorSpec& tensor) {
+  for (const v1::TensorSchema& schema : checkpoint.manifest().schema().tensors()) {
+    if (absl::string_view(schema.name()) != absl::string_view(tensor.name)) continue;
+    if (std::equal(schema.shape().begin(), schema.shape().end(), tensor.shape.begin(),
+                   tensor.shape.end())) {
+      break;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", tensor.name, " has shape [", absl::StrJoin(schema.shape(), ", "),
+                     "] in the checkpoint, the job's has [", absl::StrJoin(tensor.shape, ", "),
+                     "]: it is of another model"));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+v1::PartitionFileHeader PartitionHeader(const PartitionContent& content) {
+  v1::PartitionFileHeader header;
+  header.set_job_id(content.job_id);
+  header.set_partition(content.partition);
+  header.set_clock(content.clock);
+  if (content.base.has_value()) header.set_base_clock(*content.base);
+  for (const std::string& slot : content.slot_names) header.add_optimizer_slots(slot);
+  for (const PartitionContent::Block& block : content.blocks) {
+    for (const DenseLayout::Piece& piece : block.layout->pieces) {
+      const TensorSpec& tensor = content.tensors[piece.tensor];
+      v1::DensePiece& dense = *header.add_dense();
+      AddPiece(tensor, piece, tensor.name, dense);
+      dense.set_steps(block.steps);
+    }
+  }
+  for (const PartitionContent::Residual& residual : content.residuals) {
+    for (const PartitionContent::Block& block : content.blocks) {
+      for (const DenseLayout::Piece& piece : block.layout->pieces) {
+        const TensorSpec& tensor = content.tensors[piece.tensor];
+        v1::DensePiece& dense = *header.add_dense();
+        AddPiece(tensor, piece, absl::StrCat("residual/", residual.slot, "/", tensor.name), dense);
+        dense.set_no_slots(true);
+      }
+    }
+  }
+  for (const PartitionContent::Rows& rows : content.sparse) {
+    v1::SparsePiece& sparse = *header.add_sparse();
+    sparse.set_table(rows.table);
+    sparse.set_width(rows.width);
+    sparse.set_whole(rows.whole);
+  }
+  return header;
+}
+
+absl::Status AppendDensePieces(const PartitionContent& content, PartitionFileWriter& writer) {
+  for (const PartitionContent::Block& block : content.blocks) {
+    MUSTER_RETURN_IF_ERROR(AppendBlock(block, content.slot_names.size(), writer));
+  }
+  for (const PartitionContent::Residual& residual : content.residuals) {
+    MUSTER_RETURN_IF_ERROR(AppendResidual(content, residual, writer));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
                                                  absl::string_view checkpoint_root,
@@ -91,15 +152,15 @@ absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
       const std::unique_ptr<PartitionFileWriter> writer,
       PartitionFileWriter::Create(
           storage, CheckpointFolder(checkpoint_root, content.job_id, content.clock),
-          PartitionFileName(content.partition, content.generation), Header(content)));
-  for (const PartitionContent::Block& block : content.blocks) {
-    MUSTER_RETURN_IF_ERROR(AppendBlock(block, content.slot_names.size(), *writer));
-  }
-  for (const PartitionContent::Rows& table : content.sparse) {
-    MUSTER_RETURN_IF_ERROR(AppendRows(table, *writer));
+          PartitionFileName(content.partition, content.generation), PartitionHeader(content)));
+  MUSTER_RETURN_IF_ERROR(AppendDensePieces(content, *writer));
+  for (size_t i = 0; i < content.sparse.size(); ++i) {
+    MUSTER_RETURN_IF_ERROR(AppendTable(static_cast<int>(i), content.sparse[i], *writer));
   }
   return writer->Finish();
 }
+
+std::string CandidatesTable(absl::string_view table) { return absl::StrCat(table, " candidates"); }
 
 bool RestoresSlots(const CheckpointReader& checkpoint, RestoreExtent extent,
                    absl::string_view optimizer) {
@@ -116,6 +177,7 @@ absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint,
   size_t offset = 0;
   for (const DenseLayout::Piece& piece : block.pieces) {
     const std::string& tensor = tensors[piece.tensor].name;
+    MUSTER_RETURN_IF_ERROR(CheckShape(checkpoint, tensors[piece.tensor]));
     const size_t elements = piece.end - piece.begin;
     MUSTER_RETURN_IF_ERROR(
         checkpoint.ReadTensor(tensor, "", piece.begin, weights.subspan(offset, elements)));

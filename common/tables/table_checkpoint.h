@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/partition_file.h"
@@ -19,6 +20,10 @@
 #include "common/tables/sparse_table.h"
 
 namespace muster {
+
+namespace v1 {
+class PartitionFileHeader;
+}  // namespace v1
 
 // Between tables in memory and the common form of checkpoints, whoever holds the tables: a server
 // its partitions, a worker that trains by all-reduce a replica of all. What one writes the other
@@ -40,11 +45,21 @@ struct PartitionContent {
     uint32_t width = 0;
     // In ascending order of key, so that equal tables give equal files.
     std::vector<const SparseTable::Row*> rows;
+    // All of them are written, also in a delta.
+    bool whole = false;
+  };
+  // What a slot's half-precision pushes have yet to carry over.
+  struct Residual {
+    uint32_t slot = 0;
+    // Of `blocks`, one for each.
+    std::vector<absl::Span<const float>> blocks;
   };
 
   std::string job_id;
   uint64_t generation = 0;
   uint64_t clock = 0;
+  // A delta: only what changed since the cut at this clock is in `sparse`.
+  absl::optional<uint64_t> base;
   // The file's number in the manifest.
   uint32_t partition = 0;
   // Of the dense optimizer.
@@ -52,15 +67,24 @@ struct PartitionContent {
   // That the pieces of blocks count in.
   absl::Span<const TensorSpec> tensors;
   std::vector<Block> blocks;
+  std::vector<Residual> residuals;
   // One per sparse table of the job.
   std::vector<Rows> sparse;
 };
+
+// The header of the content's file, without numbers of rows; and all of its dense pieces. For those
+// who append rows of their own.
+v1::PartitionFileHeader PartitionHeader(const PartitionContent& content);
+absl::Status AppendDensePieces(const PartitionContent& content, PartitionFileWriter& writer);
 
 // Writes the file into the job's folder of `clock` under `checkpoint_root`. Blocks on the storage;
 // errors are the storage's.
 absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
                                                  absl::string_view checkpoint_root,
                                                  const PartitionContent& content);
+
+// The table of a checkpoint that holds a table's keys without a row.
+std::string CandidatesTable(absl::string_view table);
 
 // What of a checkpoint is restored.
 enum class RestoreExtent {
@@ -76,7 +100,7 @@ bool RestoresSlots(const CheckpointReader& checkpoint, RestoreExtent extent,
 
 // Fills a block's weights and those of its slots that `slot_names` names, one after another.
 // Returns the optimizer steps that the checkpoint's values have seen. NotFound: the checkpoint
-// lacks a tensor. DataLoss: damaged.
+// lacks a tensor. InvalidArgument: there it has another shape. DataLoss: damaged.
 absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint,
                                       absl::Span<const TensorSpec> tensors,
                                       const DenseLayout::Block& block,

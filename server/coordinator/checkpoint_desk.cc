@@ -1,5 +1,6 @@
 #include "server/coordinator/checkpoint_desk.h"
 
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,15 +33,15 @@ void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request
   if (job.committing == which) return;
   job.committing = which;
   disk_.Post([this, request] {
-    auto folder = keeper_.Complete(request, clock_.Wall());
-    logic_.Post([this, request, folder = std::move(folder)]() mutable {
-      Completed(request, std::move(folder));
+    auto completed = keeper_.Complete(request, clock_.Wall());
+    logic_.Post([this, request, completed = std::move(completed)]() mutable {
+      Completed(request, std::move(completed));
     });
   });
 }
 
 void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
-                               absl::StatusOr<std::string> folder) {
+                               absl::StatusOr<CompletedCheckpoint> completed) {
   Job* job = jobs_.Find(request.task().job_id());
   // Whoever waited has been told when the job ended or went on to another generation.
   const std::pair<uint64_t, uint64_t> which(request.task().generation(), request.clock());
@@ -49,7 +50,7 @@ void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
   if (!IsActive(job->record.state()) || job->record.generation() != which.first) return;
   std::vector<std::string> dropped;
   const absl::Status status =
-      folder.ok() ? Record(*job, request.clock(), *folder, dropped) : folder.status();
+      completed.ok() ? Record(*job, request.clock(), *completed, dropped) : completed.status();
   for (Job::CommitCall& parked : std::exchange(job->commit_calls, {})) {
     if (status.ok()) {
       parked.call.done(v1::CommitCheckpointReply());
@@ -64,23 +65,30 @@ void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
   });
 }
 
-absl::Status CheckpointDesk::Record(Job& job, uint64_t clock, const std::string& folder,
+absl::Status CheckpointDesk::Record(Job& job, uint64_t clock, const CompletedCheckpoint& completed,
                                     std::vector<std::string>& dropped) {
   JobChange change{.record = job.record};
   auto& checkpoints = *change.record.mutable_checkpoints();
   v1::CheckpointRecord* added = checkpoints.Add();
   added->set_clock(clock);
-  added->set_uri(folder);
-  const int keep = job.record.spec().checkpoint().keep();
-  for (int i = 0; checkpoints.size() > keep && i < checkpoints.size() - keep;) {
+  added->set_uri(completed.folder);
+  if (completed.base_clock.has_value()) added->set_base_clock(*completed.base_clock);
+  const int first_kept =
+      checkpoints.size() - static_cast<int>(job.record.spec().checkpoint().keep());
+  std::set<uint64_t> bases;
+  // Newest first, so that a delta is seen before what it goes on from.
+  for (int i = checkpoints.size() - 1; i >= 0; --i) {
+    const v1::CheckpointRecord& checkpoint = checkpoints[i];
     // A generation may have to read its starting point until it ends.
-    if (checkpoints[i].uri() == job.record.restore_uri() ||
-        IsNeededElsewhere(job, checkpoints[i].uri())) {
-      ++i;
-      continue;
+    const bool kept = i >= first_kept || bases.contains(checkpoint.clock()) ||
+                      checkpoint.uri() == job.record.restore_uri() ||
+                      NeededBy(job, checkpoint.uri()) != nullptr;
+    if (!kept) {
+      dropped.push_back(checkpoint.uri());
+      checkpoints.erase(checkpoints.begin() + i);
+    } else if (checkpoint.has_base_clock()) {
+      bases.insert(checkpoint.base_clock());
     }
-    dropped.push_back(checkpoints[i].uri());
-    checkpoints.erase(checkpoints.begin() + i);
   }
   change.events.push_back(absl::StrCat("checkpoint at clock ", clock));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
@@ -88,14 +96,28 @@ absl::Status CheckpointDesk::Record(Job& job, uint64_t clock, const std::string&
   return absl::OkStatus();
 }
 
-bool CheckpointDesk::IsNeededElsewhere(const Job& job, const std::string& uri) const {
+const Job* CheckpointDesk::NeededBy(const Job& job, const std::string& uri) const {
   for (const auto& [number, other] : jobs_.jobs()) {
     if (other.get() != &job && !IsFinal(other->record.state()) &&
         other->record.initial_uri() == uri) {
-      return true;
+      return other.get();
     }
   }
-  return false;
+  return nullptr;
+}
+
+absl::Status CheckpointDesk::CheckUnneeded(const Job& job, const std::string& uri) const {
+  if (IsActive(job.record.state()) &&
+      (uri == job.record.restore_uri() || uri == job.record.checkpoints().rbegin()->uri())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job.id(), " is ", v1::JobState_Name(job.record.state()), " and goes back to ", uri,
+        " if it must; wait for its next checkpoint, or cancel it first"));
+  }
+  if (const Job* other = NeededBy(job, uri)) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", other->id(), " starts from ", uri,
+                                                      "; delete that when the job has ended"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckpointDesk::CheckRemovable(const Job& job) const {
@@ -103,11 +125,10 @@ absl::Status CheckpointDesk::CheckRemovable(const Job& job) const {
     return absl::FailedPreconditionError(absl::StrCat(
         "job ", job.id(), " is ", v1::JobState_Name(job.record.state()), "; cancel it first"));
   }
-  for (const auto& [number, other] : jobs_.jobs()) {
-    if (other.get() == &job || IsFinal(other->record.state())) continue;
-    if (other->record.spec().initial_weights() == job.id()) {
+  for (const v1::CheckpointRecord& checkpoint : job.record.checkpoints()) {
+    if (const Job* other = NeededBy(job, checkpoint.uri())) {
       return absl::FailedPreconditionError(
-          absl::StrCat("job ", other->id(), " starts from the weights of job ", job.id(),
+          absl::StrCat("job ", other->id(), " starts from a checkpoint of job ", job.id(),
                        "; delete it when that one has ended"));
     }
   }

@@ -35,14 +35,21 @@ class CheckpointDesk {
   // A repeat while it is under way is answered when that one is done.
   void RemoveJob(Job& job, std::function<void(absl::Status)> done);
 
-  // FAILED_PRECONDITION: another job that has not ended starts from this job's checkpoints.
+  // FAILED_PRECONDITION: the job has not ended, or another one that has not starts from its
+  // checkpoints.
   absl::Status CheckRemovable(const Job& job) const;
 
+  // FAILED_PRECONDITION: one of the job's checkpoints is where it, or another job, would start.
+  absl::Status CheckUnneeded(const Job& job, const std::string& uri) const;
+
  private:
-  void Completed(const v1::CommitCheckpointRequest& request, absl::StatusOr<std::string> folder);
-  absl::Status Record(Job& job, uint64_t clock, const std::string& folder,
+  void Completed(const v1::CommitCheckpointRequest& request,
+                 absl::StatusOr<CompletedCheckpoint> completed);
+  // `dropped` gets the folders of those that are not kept any more, newest first.
+  absl::Status Record(Job& job, uint64_t clock, const CompletedCheckpoint& completed,
                       std::vector<std::string>& dropped);
-  bool IsNeededElsewhere(const Job& job, const std::string& uri) const;
+  // Another job that may have to read the checkpoint yet; null: none.
+  const Job* NeededBy(const Job& job, const std::string& uri) const;
 
   JobTable& jobs_;
   CheckpointKeeper& keeper_;

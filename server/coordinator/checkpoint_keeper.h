@@ -1,6 +1,8 @@
 #ifndef MUSTER_SERVER_COORDINATOR_CHECKPOINT_KEEPER_H_
 #define MUSTER_SERVER_COORDINATOR_CHECKPOINT_KEEPER_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -12,8 +14,16 @@
 namespace muster {
 
 namespace v1 {
+class CheckpointStatus;
 class CommitCheckpointRequest;
+class VerifyCheckpointReply;
 }  // namespace v1
+
+struct CompletedCheckpoint {
+  std::string folder;
+  // Of a delta: the clock of the checkpoint that it goes on from.
+  std::optional<uint64_t> base_clock;
+};
 
 // What the coordinator does with checkpoints on disk. Calls block; thread-safe.
 class CheckpointKeeper {
@@ -23,14 +33,23 @@ class CheckpointKeeper {
   // Under which a job's checkpoints lie: what tasks and servers are given.
   virtual const std::string& root() const = 0;
 
-  // Makes the files of a cut a complete checkpoint and returns its folder. DATA_LOSS: a file is not
-  // there or not whole. INVALID_ARGUMENT: the request does not describe one file per partition.
-  virtual absl::StatusOr<std::string> Complete(const v1::CommitCheckpointRequest& request,
-                                               absl::Time created) = 0;
+  // Makes the files of a cut a complete checkpoint. DATA_LOSS: a file is not there or not whole, or
+  // the checkpoint that they go on from is gone. INVALID_ARGUMENT: the request does not describe
+  // one file per partition.
+  virtual absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
+                                                       absl::Time created) = 0;
 
   // Removes one checkpoint, or all of a job. OK if there is none.
   virtual absl::Status RemoveCheckpoint(absl::string_view folder) = 0;
   virtual absl::Status RemoveJob(absl::string_view job_id) = 0;
+
+  // What a checkpoint's manifest says, without reading its files. NOT_FOUND, DATA_LOSS,
+  // FAILED_PRECONDITION: it is gone, damaged, or of a newer format.
+  virtual absl::StatusOr<v1::CheckpointStatus> Describe(absl::string_view folder) const = 0;
+
+  // Reads all files of a checkpoint, and of those that it goes on from, and says which of them are
+  // damaged. NOT_FOUND: there is none.
+  virtual absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const = 0;
 
   // Writes the checkpoint's weights as one safetensors file to `sink`, in pieces, until it returns
   // an error, which is returned. DATA_LOSS: the checkpoint is damaged.

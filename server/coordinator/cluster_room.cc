@@ -62,6 +62,11 @@ std::map<std::string, Reserved> ReservedBy(const JobTable& jobs, const Membershi
     for (const v1::ServerRecord& server : record.servers()) {
       reserved[server.server_id()].bytes += server.reserved_bytes();
     }
+    for (const v1::MoveRecord& move : record.moves()) {
+      if (move.state() == v1::MoveRecord::COPYING) {
+        reserved[move.to_server()].bytes += BytesPerPartition(record);
+      }
+    }
   }
   return reserved;
 }
@@ -71,6 +76,7 @@ ClusterRoom RoomOf(const JobTable& jobs, const Membership& members) {
   ClusterRoom room;
   for (const auto& [id, member] : members.members()) {
     if (!member.live || !member.heard) continue;
+    if (jobs.draining().count(id) > 0 && member.kind() == v1::SERVER) continue;
     const auto it = reserved.find(id);
     AddMember(member, it == reserved.end() ? Reserved{} : it->second, room);
   }
@@ -95,6 +101,11 @@ Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {
     if (dropping.contains(record.job_id())) demand.excluded_servers.insert(server);
   }
   return demand;
+}
+
+uint64_t BytesPerPartition(const v1::JobRecord& record) {
+  const uint64_t partitions = std::max(record.partitions_size(), 1);
+  return (record.predicted_server_bytes() + partitions - 1) / partitions;
 }
 
 uint64_t BytesPerSlot(const v1::JobRecord& record) {

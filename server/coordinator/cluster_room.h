@@ -32,6 +32,9 @@ ClusterRoom WholeRoomOf(const Membership& members);
 // What a job must be given before it can start.
 Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs);
 
+// Bytes of one of its partitions, while it is placed.
+uint64_t BytesPerPartition(const v1::JobRecord& record);
+
 // Bytes of one of its slots.
 uint64_t BytesPerSlot(const v1::JobRecord& record);
 

@@ -36,9 +36,11 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keep
       members_(options_.lease),
       lifecycle_(*table_, members_, clock, metrics_),
       scheduler_(*table_, members_, lifecycle_, clock, metrics_, options_.elastic_wait),
+      moves_(*table_, members_, lifecycle_, clock),
       checkpoints_(*table_, keeper, logic, disk, clock, metrics_),
+      checkpoint_requests_(*table_, checkpoints_, keeper, disk),
       rounds_(*table_, lifecycle_, clock, options_.elastic_wait),
-      daemon_requests_(*table_, members_, lifecycle_, clock, metrics_,
+      daemon_requests_(*table_, members_, lifecycle_, moves_, clock, metrics_,
                        {options_.advertised_address, keeper.root()}),
       task_requests_(*table_, lifecycle_, checkpoints_, rounds_, clock),
       job_requests_(*table_, members_, lifecycle_, checkpoints_, clock, metrics_, options_) {
@@ -48,7 +50,8 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keep
 }
 
 absl::Status Coordinator::Settle() {
-  absl::Status status = scheduler_.Run();
+  absl::Status status = moves_.Run();
+  status.Update(scheduler_.Run());
   const uint64_t placed = table_->version();
   rounds_.OpenRounds();
   // A meeting that shows a job to have lost all its replicas sets its slots free.

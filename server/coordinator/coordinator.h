@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "server/coordinator/checkpoint_desk.h"
 #include "server/coordinator/checkpoint_keeper.h"
+#include "server/coordinator/checkpoint_requests.h"
 #include "server/coordinator/coordinator_metrics.h"
 #include "server/coordinator/coordinator_options.h"
 #include "server/coordinator/daemon_requests.h"
@@ -17,6 +18,7 @@
 #include "server/coordinator/job_store.h"
 #include "server/coordinator/job_table.h"
 #include "server/coordinator/membership.h"
+#include "server/coordinator/move_desk.h"
 #include "server/coordinator/round_desk.h"
 #include "server/coordinator/scheduler.h"
 #include "server/coordinator/task_requests.h"
@@ -47,6 +49,8 @@ class Coordinator {
   JobRequests& jobs() { return job_requests_; }
   DaemonRequests& daemons() { return daemon_requests_; }
   TaskRequests& tasks() { return task_requests_; }
+  MoveDesk& moves() { return moves_; }
+  CheckpointRequests& checkpoints() { return checkpoint_requests_; }
 
   // Draws the consequences: places jobs, answers parked calls. Errors are the store's; what failed
   // is tried again at the next Settle.
@@ -78,7 +82,9 @@ class Coordinator {
   CoordinatorMetrics metrics_;
   JobLifecycle lifecycle_;
   Scheduler scheduler_;
+  MoveDesk moves_;
   CheckpointDesk checkpoints_;
+  CheckpointRequests checkpoint_requests_;
   RoundDesk rounds_;
   DaemonRequests daemon_requests_;
   TaskRequests task_requests_;

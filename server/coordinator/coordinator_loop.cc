@@ -11,6 +11,13 @@ namespace {
 // How late leases and deadlines may be noticed.
 constexpr absl::Duration kTick = absl::Milliseconds(50);
 
+// Returns when all that was posted before has run.
+void Flush(Executor& executor) {
+  absl::Notification done;
+  executor.Post([&done] { done.Notify(); });
+  done.WaitForNotification();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CoordinatorLoop>> CoordinatorLoop::Create(JobStore& store,
@@ -36,6 +43,12 @@ CoordinatorLoop::CoordinatorLoop(CheckpointKeeper& keeper, Trouble trouble)
 
 CoordinatorLoop::~CoordinatorLoop() {
   if (coordinator_ != nullptr) Shutdown();
+  // What is under way goes on from exports to the logic, or from the disk to the logic and back to
+  // the disk; none may go before the others' last post to it.
+  for (Executor* executor :
+       {exports_.get(), logic_.get(), disk_.get(), logic_.get(), disk_.get()}) {
+    Flush(*executor);
+  }
   exports_.reset();
   disk_.reset();
   logic_.reset();

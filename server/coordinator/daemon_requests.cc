@@ -18,11 +18,12 @@ constexpr int kDropAcknowledgements = 2;
 }  // namespace
 
 DaemonRequests::DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle,
-                               const Clock& clock, CoordinatorMetrics& metrics,
+                               MoveDesk& moves, const Clock& clock, CoordinatorMetrics& metrics,
                                OrderContext context)
     : jobs_(jobs),
       members_(members),
       lifecycle_(lifecycle),
+      moves_(moves),
       clock_(clock),
       metrics_(metrics),
       context_(std::move(context)) {}
@@ -74,6 +75,7 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
   for (const v1::TaskReport& report : request.tasks()) {
     status.Update(TakeReport(request.id(), request.incarnation(), report));
   }
+  status.Update(moves_.TakeReports(request));
   if (request.leaving() && status.ok()) {
     status = jobs_.RemoveDaemon(request.id());
     members_.Leave(request.id(), request.incarnation(), now);

@@ -15,6 +15,7 @@
 #include "server/coordinator/job_lifecycle.h"
 #include "server/coordinator/job_table.h"
 #include "server/coordinator/membership.h"
+#include "server/coordinator/move_desk.h"
 #include "server/coordinator/orders.h"
 
 namespace muster {
@@ -24,8 +25,8 @@ namespace muster {
 class DaemonRequests {
  public:
   // All references outlive it.
-  DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle, const Clock& clock,
-                 CoordinatorMetrics& metrics, OrderContext context);
+  DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle, MoveDesk& moves,
+                 const Clock& clock, CoordinatorMetrics& metrics, OrderContext context);
 
   // Where tasks reach the coordinator, once it listens. Orders before that say what the options
   // said.
@@ -67,6 +68,7 @@ class DaemonRequests {
   JobTable& jobs_;
   Membership& members_;
   JobLifecycle& lifecycle_;
+  MoveDesk& moves_;
   const Clock& clock_;
   CoordinatorMetrics& metrics_;
   OrderContext context_;

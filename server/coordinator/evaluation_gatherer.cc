@@ -95,6 +95,9 @@ absl::StatusOr<v1::EvaluationResult> EvaluationGatherer::Result() const {
     sums.loss_sum += share.loss_sum();
     sums.correct += share.correct();
     sums.examples += share.examples();
+    const uint64_t weight = share.loss_weight() > 0 ? share.loss_weight() : share.examples();
+    sums.labels += weight;
+    sums.text_bytes += share.text_bytes() > 0 ? share.text_bytes() : static_cast<double>(weight);
   }
   const std::string& metric = shares_.begin()->second.metric();
   absl::StatusOr<double> value;

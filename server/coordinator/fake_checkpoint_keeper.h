@@ -1,12 +1,14 @@
 #ifndef MUSTER_SERVER_COORDINATOR_FAKE_CHECKPOINT_KEEPER_H_
 #define MUSTER_SERVER_COORDINATOR_FAKE_CHECKPOINT_KEEPER_H_
 
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/job_service.pb.h"
 #include "proto/task_service.pb.h"
 #include "server/coordinator/checkpoint_keeper.h"
 
@@ -17,13 +19,16 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
  public:
   const std::string& root() const override { return root_; }
 
-  absl::StatusOr<std::string> Complete(const v1::CommitCheckpointRequest& request,
-                                       absl::Time) override {
+  absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
+                                               absl::Time) override {
     if (!next_error.ok()) return std::exchange(next_error, absl::OkStatus());
     const std::string folder =
         absl::StrCat(root_, "/", request.task().job_id(), "/", request.clock());
     folders.insert(folder);
-    return folder;
+    CompletedCheckpoint completed{.folder = folder, .base_clock = std::nullopt};
+    const auto base = bases.find(request.clock());
+    if (base != bases.end()) completed.base_clock = base->second;
+    return completed;
   }
 
   absl::Status RemoveCheckpoint(absl::string_view folder) override {
@@ -39,12 +44,34 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<v1::CheckpointStatus> Describe(absl::string_view folder) const override {
+    if (!folders.contains(std::string(folder))) return absl::NotFoundError("no such folder");
+    v1::CheckpointStatus status;
+    status.set_files(2);
+    status.set_bytes(100);
+    return status;
+  }
+
+  absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const override {
+    if (!folders.contains(std::string(folder))) return absl::NotFoundError("no such folder");
+    v1::VerifyCheckpointReply reply;
+    reply.set_files(3);
+    if (damaged.contains(std::string(folder))) {
+      reply.add_damage(absl::StrCat(folder, "/p0 is damaged"));
+    }
+    return reply;
+  }
+
   absl::Status Export(absl::string_view folder,
                       absl::FunctionRef<absl::Status(absl::string_view)> sink) const override {
     return sink(absl::StrCat("weights of ", folder));
   }
 
   std::set<std::string> folders;
+  // Of those that are deltas, by clock: the clock that they go on from.
+  std::map<uint64_t, uint64_t> bases;
+  // What a verification finds damaged.
+  std::set<std::string> damaged;
   // Of the next call that can fail.
   absl::Status next_error;
 

@@ -319,6 +319,13 @@ absl::Status JobLifecycle::MaybeSucceed(Job& job) {
   const bool trains = !OnlyEvaluates(record.spec());
   const uint64_t kept = record.checkpoints().empty() ? 0 : record.checkpoints().rbegin()->clock();
   if (!record.has_met()) return Fail(job, "its tasks ended before they met");
+  if (trains && record.initial_resumes() && FinalClock(record) <= record.initial_clock()) {
+    return Fail(job, absl::StrCat("resume_from is \"", record.spec().resume_from(),
+                                  "\", which is at step ", record.initial_clock(),
+                                  ", but the job stops at step ", FinalClock(record),
+                                  ": nothing was left to train; stop later, or go on from an "
+                                  "earlier checkpoint"));
+  }
   if (trains && (record.checkpoints().empty() || kept < FinalClock(record))) {
     return Fail(job, absl::StrCat("its tasks ended without a checkpoint at clock ",
                                   FinalClock(record), "; the last one is at clock ", kept));

@@ -44,6 +44,9 @@ class JobLifecycle {
   // cannot go on either, are given up.
   absl::Status GiveBackSlots(Job& job, const std::string& for_job);
 
+  // The job goes back to its last checkpoint so that it can be placed anew.
+  absl::Status PlaceAnew(Job& job, const std::string& why) { return GoBack(job, why); }
+
   // The slot's present task called, having closed `clock` clocks; a recovering job may thereby be
   // whole again.
   absl::Status Heard(Job& job, uint32_t slot, uint64_t clock);

@@ -4,16 +4,20 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_name.h"
 #include "server/coordinator/cluster_room.h"
+#include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/job_validator.h"
 #include "server/coordinator/job_view.h"
 #include "server/coordinator/memory_prediction.h"
 #include "server/coordinator/placement.h"
+#include "server/coordinator/recovery.h"
 
 namespace muster {
 namespace {
@@ -90,6 +94,61 @@ absl::StatusOr<v1::SubmitJobReply> JobRequests::Submit(const v1::SubmitJobReques
   return reply;
 }
 
+absl::StatusOr<std::string> JobRequests::InitialWeightsUri(const std::string& source) const {
+  // No id of a job looks like this; whether a checkpoint is there, the client and the servers see.
+  if (absl::StartsWith(source, "/") || absl::StartsWith(source, "file://")) return source;
+  const Job* job = jobs_.Find(source);
+  if (job == nullptr || job->removing) {
+    return absl::NotFoundError(absl::StrCat("initial_weights is \"", source,
+                                            "\", which is no job; `muster list` shows "
+                                            "all jobs"));
+  }
+  if (job->record.checkpoints().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("initial_weights is \"", source, "\", which has no checkpoint yet"));
+  }
+  return job->record.checkpoints().rbegin()->uri();
+}
+
+absl::Status JobRequests::Resume(v1::JobRecord& record) const {
+  const v1::JobSpec& spec = record.spec();
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(spec.resume_from()));
+  const Job* job = jobs_.Find(name.job_id);
+  if (job == nullptr || job->removing) {
+    return absl::NotFoundError(absl::StrCat("resume_from is \"", spec.resume_from(), "\", but \"",
+                                            name.job_id,
+                                            "\" is no job; `muster list` shows all jobs"));
+  }
+  const absl::StatusOr<const v1::CheckpointRecord*> found = FindCheckpoint(job->record, name.clock);
+  if (!found.ok()) {
+    return absl::Status(found.status().code(), absl::StrCat("resume_from is \"", spec.resume_from(),
+                                                            "\", but ", found.status().message()));
+  }
+  const v1::CheckpointRecord& checkpoint = **found;
+  const std::string& trained_by = job->record.spec().optimizer().name();
+  if (spec.optimizer().name() != trained_by) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "resume_from is \"", spec.resume_from(), "\", which was trained by ", trained_by,
+        ", but optimizer.name is ", spec.optimizer().name(),
+        ", which has other state; keep the optimizer, or name the job as initial_weights"));
+  }
+  if (spec.stop().steps() > 0 && spec.stop().steps() <= checkpoint.clock()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("resume_from is \"", spec.resume_from(), "\", which is at step ",
+                     checkpoint.clock(), ", but stop.steps is ", spec.stop().steps(),
+                     ", so nothing is left to train; stop later (it counts from the first job's "
+                     "beginning), or go on from an earlier checkpoint"));
+  }
+  record.set_initial_uri(checkpoint.uri());
+  record.set_initial_resumes(true);
+  record.set_initial_clock(checkpoint.clock());
+  StartFromLast(record);
+  for (int slot = 0; slot < record.slots_size(); ++slot) {
+    record.mutable_progress()->add_clocks(checkpoint.clock());
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest& request,
                                                       uint64_t fingerprint) const {
   MUSTER_RETURN_IF_ERROR(ValidateJob(request.spec()));
@@ -105,20 +164,11 @@ absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest
     record.add_slots()->set_incarnation(1);
   }
   if (const std::string& source = record.spec().initial_weights(); !source.empty()) {
-    const Job* job = jobs_.Find(source);
-    if (job == nullptr || job->removing) {
-      return absl::NotFoundError(absl::StrCat("initial_weights is \"", source,
-                                              "\", which is no job; `muster list` shows "
-                                              "all jobs"));
-    }
-    if (job->record.checkpoints().empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("initial_weights is \"", source, "\", which has no checkpoint yet"));
-    }
-    record.set_initial_uri(job->record.checkpoints().rbegin()->uri());
-    record.set_restore_uri(record.initial_uri());
-    record.set_restore_weights_only(true);
+    MUSTER_ASSIGN_OR_RETURN(const std::string uri, InitialWeightsUri(source));
+    record.set_initial_uri(uri);
+    StartFromLast(record);
   }
+  if (!record.spec().resume_from().empty()) MUSTER_RETURN_IF_ERROR(Resume(record));
   const MemoryPrediction memory = PredictMemory(record.spec());
   record.set_predicted_server_bytes(memory.server_bytes);
   record.set_predicted_worker_bytes(memory.worker_bytes * record.spec().workers());

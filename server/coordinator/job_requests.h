@@ -87,6 +87,12 @@ class JobRequests {
   };
 
   absl::StatusOr<Job*> Find(const std::string& job_id) const;
+  // The checkpoint that `initial_weights` names: the last one of a job, or the absolute path or URI
+  // of a folder. NotFound: there is no such job. FailedPrecondition: it has no checkpoint yet.
+  absl::StatusOr<std::string> InitialWeightsUri(const std::string& source) const;
+  // Lets a new job's record go on from the checkpoint that its `resume_from` names.
+  // InvalidArgument: its optimizer is another one, or nothing is left to train.
+  absl::Status Resume(v1::JobRecord& record) const;
   absl::StatusOr<v1::JobRecord> MakeRecord(const v1::SubmitJobRequest& request,
                                            uint64_t fingerprint) const;
   // Each true: the call was answered.

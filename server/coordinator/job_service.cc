@@ -73,9 +73,61 @@ class JobService final : public v1::JobService::CallbackService {
     return StartExport(loop_, request->job_id(), context);
   }
 
+  Reactor* ListCheckpoints(Context*, const v1::GetJobRequest* request,
+                           v1::ListCheckpointsReply* reply) override {
+    return RunParked<v1::ListCheckpointsReply>(
+        loop_, reply, [request](Coordinator& c, Call<v1::ListCheckpointsReply> call) {
+          c.checkpoints().List(request->job_id(), std::move(call));
+        });
+  }
+
+  Reactor* VerifyCheckpoint(Context*, const v1::CheckpointRequest* request,
+                            v1::VerifyCheckpointReply* reply) override {
+    return RunParked<v1::VerifyCheckpointReply>(
+        loop_, reply,
+        [this, job = request->job_id(), request](Coordinator& c,
+                                                 Call<v1::VerifyCheckpointReply> call) {
+          const absl::StatusOr<std::string> folder = c.checkpoints().Folder(*request);
+          if (!folder.ok()) return call.done(folder.status());
+          loop_.PostExport([this, job, folder = *folder, call](const CheckpointKeeper& keeper) {
+            absl::StatusOr<v1::VerifyCheckpointReply> found = keeper.Verify(folder);
+            loop_.Post([job, folder, found = std::move(found), call](Coordinator& c) {
+              call.done(c.checkpoints().Verified(job, folder, found));
+            });
+          });
+        });
+  }
+
+  Reactor* DeleteCheckpoint(Context*, const v1::DeleteCheckpointRequest* request,
+                            v1::DeleteCheckpointReply* reply) override {
+    return RunParked<v1::DeleteCheckpointReply>(
+        loop_, reply, [request](Coordinator& c, Call<v1::DeleteCheckpointReply> call) {
+          c.checkpoints().Delete(*request, std::move(call));
+        });
+  }
+
   Reactor* GetCluster(Context*, const v1::GetClusterRequest*, v1::GetClusterReply* reply) override {
-    return RunAtOnce<v1::GetClusterReply>(loop_, reply,
-                                          [](Coordinator& c) { return c.jobs().Cluster(); });
+    return RunAtOnce<v1::GetClusterReply>(loop_, reply, [](Coordinator& c) {
+      v1::GetClusterReply cluster = c.jobs().Cluster();
+      for (v1::DrainStatus& drain : c.moves().Drains()) *cluster.add_drains() = std::move(drain);
+      return cluster;
+    });
+  }
+
+  Reactor* DrainServer(Context*, const v1::DrainServerRequest* request,
+                       v1::DrainServerReply* reply) override {
+    return RunAtOnce<v1::DrainServerReply>(
+        loop_, reply, [request](Coordinator& c) { return c.moves().Drain(*request); });
+  }
+
+  Reactor* RebalanceJob(Context*, const v1::GetJobRequest* request, v1::JobStatus* reply) override {
+    return RunAtOnce<v1::JobStatus>(
+        loop_, reply, [request](Coordinator& c) -> absl::StatusOr<v1::JobStatus> {
+          if (absl::Status status = c.moves().Rebalance(request->job_id()); !status.ok()) {
+            return status;
+          }
+          return c.jobs().Get(request->job_id());
+        });
   }
 
   Reactor* GetMetrics(Context*, const v1::GetMetricsRequest*, v1::GetMetricsReply* reply) override {

@@ -28,6 +28,8 @@ enum class StoreTable : char {
   // Tables that a server is still to drop: the last generation to go, as decimal digits (empty, of
   // earlier releases: any), by (server id, job id).
   kDrops = 6,
+  // Servers that are being drained, or are: empty values by server id.
+  kDrains = 7,
 };
 
 // Keys of two parts, ordered by the first and then the second (numbers by value).

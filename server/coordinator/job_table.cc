@@ -69,6 +69,11 @@ absl::Status JobTable::LoadAll() {
         drops_[std::move(server)][std::move(job)] = generation;
         return absl::OkStatus();
       }));
+  MUSTER_RETURN_IF_ERROR(
+      store_.Scan(StoreTable::kDrains, "", [&](absl::string_view key, absl::string_view) {
+        draining_.emplace(key);
+        return absl::OkStatus();
+      }));
   return LoadJobs();
 }
 
@@ -244,6 +249,24 @@ absl::Status JobTable::RemoveDaemon(absl::string_view id) {
   batch.Delete(StoreTable::kDaemons, std::string(id));
   ++version_;
   return store_.Write(batch, JobStore::Durability::kSynced);
+}
+
+absl::Status JobTable::Drain(const std::string& server_id) {
+  StoreBatch batch;
+  batch.Put(StoreTable::kDrains, server_id, "");
+  MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
+  draining_.insert(server_id);
+  ++version_;
+  return absl::OkStatus();
+}
+
+absl::Status JobTable::EndDrain(const std::string& server_id) {
+  StoreBatch batch;
+  batch.Delete(StoreTable::kDrains, server_id);
+  MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
+  draining_.erase(server_id);
+  ++version_;
+  return absl::OkStatus();
 }
 
 const Drops& JobTable::DropsOf(absl::string_view server_id) const {

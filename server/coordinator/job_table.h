@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,11 @@ class JobTable {
   // The server has dropped these. What was added since, of a later generation, stays.
   absl::Status ClearDrops(absl::string_view server_id, const Drops& jobs);
 
+  // Servers that get nothing new, and are to give away what they have.
+  const std::set<std::string, std::less<>>& draining() const { return draining_; }
+  absl::Status Drain(const std::string& server_id);
+  absl::Status EndDrain(const std::string& server_id);
+
   // Grows with every change that orders may depend on.
   uint64_t version() const { return version_; }
 
@@ -106,6 +112,7 @@ class JobTable {
   absl::flat_hash_map<std::string, Job*> by_request_;
   std::vector<v1::DaemonRecord> stored_daemons_;
   std::map<std::string, Drops, std::less<>> drops_;
+  std::set<std::string, std::less<>> draining_;
   uint64_t version_ = 1;
 };
 

@@ -6,11 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_name.h"
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
 #include "proto/job.pb.h"
 #include "server/coordinator/job_road.h"
 #include "server/coordinator/model_validator.h"
+#include "server/coordinator/sparse_tables_validator.h"
 
 namespace muster {
 namespace {
@@ -72,6 +74,27 @@ absl::Status ValidateClipping(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateCheckpoints(const v1::JobSpec& spec) {
+  if (spec.checkpoint().full_every() > 1) {
+    return Invalid("checkpoint.full_every", spec.checkpoint().full_every(),
+                   "but tasks of this version order whole checkpoints alone; leave it out");
+  }
+  if (spec.resume_from().empty()) return absl::OkStatus();
+  if (const absl::Status name = ParseCheckpointName(spec.resume_from()).status(); !name.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("resume_from is ", name.message()));
+  }
+  if (!spec.initial_weights().empty()) {
+    return Invalid("resume_from", spec.resume_from(),
+                   absl::StrCat("but initial_weights is ", spec.initial_weights(),
+                                "; name one of the two: where to go on, or what to start from"));
+  }
+  if (spec.stop().evaluate_only()) {
+    return Invalid("resume_from", spec.resume_from(),
+                   "but stop.evaluate_only goes nowhere; name the job as initial_weights");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateRoads(const v1::UpdateSpec& update) {
   const struct {
     absl::string_view field;
@@ -116,8 +139,11 @@ absl::Status ValidateAllReduce(const v1::JobSpec& spec) {
                        : "but the job trains by all-reduce, where nothing is pushed; "
                          "take CHECKPOINT");
   }
-  if (!v1::UpdateSpec::WireType_IsValid(update.wire())) {
-    return Invalid("update.wire", static_cast<int>(update.wire()), "it must be F32 or BF16");
+  if (update.wire() == v1::UpdateSpec::F16) {
+    return Invalid(
+        "update.wire", "F16",
+        "but update.dense is ALL_REDUCE, where sums of workers' gradients would leave its "
+        "range; take BF16, or train on parameter servers");
   }
   MUSTER_RETURN_IF_ERROR(ValidateBucket("update.first_bucket_bytes", update.first_bucket_bytes(),
                                         kDefaultFirstBucketBytes));
@@ -146,11 +172,6 @@ absl::Status ValidateNoAllReduce(const v1::JobSpec& spec) {
   const v1::UpdateSpec& update = spec.update();
   constexpr absl::string_view kOtherRoad =
       "but update.dense is PARAMETER_SERVER; it is for ALL_REDUCE only, leave it out";
-  if (update.wire() != v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED) {
-    const std::string name = v1::UpdateSpec::WireType_Name(update.wire());
-    return Invalid("update.wire",
-                   name.empty() ? absl::StrCat(static_cast<int>(update.wire())) : name, kOtherRoad);
-  }
   if (update.first_bucket_bytes() > 0) {
     return Invalid("update.first_bucket_bytes", update.first_bucket_bytes(), kOtherRoad);
   }
@@ -175,6 +196,9 @@ absl::Status ValidateUpdate(const v1::JobSpec& spec) {
   if (!v1::UpdateSpec::Durability_IsValid(update.durability())) {
     return Invalid("update.durability", static_cast<int>(update.durability()),
                    "it must be CHECKPOINT or EVERY_PUSH");
+  }
+  if (!v1::UpdateSpec::WireType_IsValid(update.wire())) {
+    return Invalid("update.wire", static_cast<int>(update.wire()), "it must be F32, BF16 or F16");
   }
   MUSTER_RETURN_IF_ERROR(TrainsByAllReduce(spec) ? ValidateAllReduce(spec)
                                                  : ValidateNoAllReduce(spec));
@@ -302,6 +326,8 @@ absl::Status ValidateJob(const v1::JobSpec& spec) {
   // The policy comes first: clipping is judged by it.
   MUSTER_RETURN_IF_ERROR(ValidateUpdate(spec));
   MUSTER_RETURN_IF_ERROR(ValidateClipping(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateSparseTables(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateCheckpoints(spec));
   MUSTER_RETURN_IF_ERROR(ValidateSize(spec));
   MUSTER_RETURN_IF_ERROR(ValidateParallelism(spec));
   return ValidateStop(spec);
@@ -314,11 +340,10 @@ void FillDefaults(v1::JobSpec& spec) {
     update.set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
   } else {
     if (!IsHybrid(spec)) update.set_sparse(v1::UpdateSpec::ALL_REDUCE);
-    if (update.wire() == v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED)
-      update.set_wire(v1::UpdateSpec::F32);
     if (update.first_bucket_bytes() == 0) update.set_first_bucket_bytes(kDefaultFirstBucketBytes);
     if (update.bucket_bytes() == 0) update.set_bucket_bytes(kDefaultBucketBytes);
   }
+  if (update.wire() == v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED) update.set_wire(v1::UpdateSpec::F32);
   if (update.durability() == v1::UpdateSpec::DURABILITY_UNSPECIFIED) {
     update.set_durability(v1::UpdateSpec::CHECKPOINT);
   }

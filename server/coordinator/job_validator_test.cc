@@ -22,6 +22,17 @@ void AllReduce(v1::JobSpec& spec) { spec = AllReduceJob(); }
 // A model with sparse tables, which are on servers.
 void Hybrid(v1::JobSpec& spec) { spec = HybridJob(); }
 
+// Makes the job one of a transformer that is valid.
+v1::TransformerSpec& Transformer(v1::JobSpec& spec) {
+  spec.mutable_data()->mutable_sequences()->set_path("p");
+  v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
+  transformer.set_layers(2);
+  transformer.set_width(64);
+  transformer.set_heads(4);
+  transformer.set_context(32);
+  return transformer;
+}
+
 struct BadJob {
   const char* name;
   std::function<void(v1::JobSpec&)> spoil;
@@ -76,6 +87,40 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_evaluation()->set_metric("auc");
                },
                HasSubstr("multinomial logistic_regression is measured by one of loss, accuracy")},
+        BadJob{"Bf16OfAnMlp",
+               [](v1::JobSpec& s) { s.mutable_compute()->set_type(v1::ComputeSpec::BF16); },
+               AllOf(HasSubstr("compute.type is BF16"), HasSubstr("model.transformer"))},
+        BadJob{"RecomputationOfAnMlp",
+               [](v1::JobSpec& s) {
+                 s.mutable_compute()->set_recompute(v1::ComputeSpec::SELECTIVE);
+               },
+               HasSubstr("compute.recompute is SELECTIVE")},
+        BadJob{"UnknownComputeType",
+               [](v1::JobSpec& s) {
+                 s.mutable_compute()->set_type(static_cast<v1::ComputeSpec::Type>(9));
+               },
+               HasSubstr("compute.type is 9; it must be F32 or BF16")},
+        BadJob{"WidthOfOddHeads", [](v1::JobSpec& s) { Transformer(s).set_heads(5); },
+               HasSubstr("model.transformer.width is 64; it must be a multiple of "
+                         "model.transformer.heads, which is 5")},
+        BadJob{"HeadsOfOddGroups", [](v1::JobSpec& s) { Transformer(s).set_kv_heads(3); },
+               HasSubstr("model.transformer.heads is 4")},
+        BadJob{"NoContext", [](v1::JobSpec& s) { Transformer(s).set_context(0); },
+               HasSubstr("model.transformer.context is 0")},
+        BadJob{"DropsAll", [](v1::JobSpec& s) { Transformer(s).set_dropout(1); },
+               HasSubstr("model.transformer.dropout is 1")},
+        BadJob{"SequencesOfNothing",
+               [](v1::JobSpec& s) {
+                 Transformer(s);
+                 s.mutable_data()->mutable_sequences()->clear_path();
+               },
+               HasSubstr("data.sequences.path is empty")},
+        BadJob{"TransformerOfRows",
+               [](v1::JobSpec& s) {
+                 Transformer(s);
+                 s.mutable_data()->mutable_text()->set_path("p");
+               },
+               AllOf(HasSubstr("data is text"), HasSubstr("sequences"))},
         BadJob{"HoldoutAboveOne", [](v1::JobSpec& s) { s.mutable_data()->set_holdout(1.5); },
                HasSubstr("data.holdout is 1.5")},
         BadJob{"HoldoutNan", [](v1::JobSpec& s) { s.mutable_data()->set_holdout(kNan); },
@@ -139,9 +184,18 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
                },
                AllOf(HasSubstr("update.durability is EVERY_PUSH"), HasSubstr("last checkpoint"))},
-        BadJob{"WireOnServers",
-               [](v1::JobSpec& s) { s.mutable_update()->set_wire(v1::UpdateSpec::BF16); },
-               HasSubstr("update.wire is BF16; but update.dense is PARAMETER_SERVER")},
+        BadJob{"F16BetweenWorkers",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.mutable_update()->set_wire(v1::UpdateSpec::F16);
+               },
+               AllOf(HasSubstr("update.wire is F16"), HasSubstr("take BF16"))},
+        BadJob{"F16InAHybrid",
+               [](v1::JobSpec& s) {
+                 Hybrid(s);
+                 s.mutable_update()->set_wire(v1::UpdateSpec::F16);
+               },
+               HasSubstr("update.wire is F16; but update.dense is ALL_REDUCE")},
         BadJob{"BucketsOnServers",
                [](v1::JobSpec& s) { s.mutable_update()->set_bucket_bytes(4096); },
                HasSubstr("update.bucket_bytes is 4096; but update.dense is PARAMETER_SERVER")},
@@ -159,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(
                  AllReduce(s);
                  s.mutable_update()->set_wire(static_cast<v1::UpdateSpec::WireType>(9));
                },
-               HasSubstr("update.wire is 9; it must be F32 or BF16")},
+               HasSubstr("update.wire is 9; it must be F32, BF16 or F16")},
         BadJob{"ServersForNothing",
                [](v1::JobSpec& s) {
                  AllReduce(s);
@@ -297,6 +351,16 @@ TEST(JobValidatorTest, AllReduceHasDefaultsOfItsOwn) {
   EXPECT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);
 }
 
+TEST(JobValidatorTest, ServersTakeHalves) {
+  for (const v1::UpdateSpec::WireType wire : {v1::UpdateSpec::BF16, v1::UpdateSpec::F16}) {
+    v1::JobSpec spec = SmallJob();
+    spec.mutable_update()->set_wire(wire);
+    EXPECT_TRUE(ValidateJob(spec).ok()) << ValidateJob(spec);
+    FillDefaults(spec);
+    EXPECT_EQ(spec.update().wire(), wire);
+  }
+}
+
 TEST(JobValidatorTest, AHybridKeepsItsServers) {
   v1::JobSpec spec = SmallJob();
   Hybrid(spec);
@@ -314,6 +378,36 @@ TEST(JobValidatorTest, AHybridKeepsItsServers) {
   spec.clear_servers();
   FillDefaults(spec);
   EXPECT_FALSE(NeedsServers(spec));
+}
+
+TEST(JobValidatorTest, TransformersComputeAsTheySay) {
+  v1::JobSpec spec = SmallJob();
+  Transformer(spec);
+  spec.mutable_compute()->set_type(v1::ComputeSpec::BF16);
+  spec.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
+  spec.mutable_evaluation()->set_metric("perplexity");
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+}
+
+TEST(JobValidatorTest, RefusesByNameWhatItsTasksCannotDo) {
+  v1::JobSpec deltas = SmallJob();
+  deltas.mutable_checkpoint()->set_full_every(1);
+  EXPECT_EQ(ValidateJob(deltas), absl::OkStatus());
+  deltas.mutable_checkpoint()->set_full_every(4);
+  EXPECT_THAT(ValidateJob(deltas).message(), testing::HasSubstr("checkpoint.full_every"));
+  v1::JobSpec resumed = SmallJob();
+  resumed.set_resume_from("j1@40");
+  EXPECT_EQ(ValidateJob(resumed), absl::OkStatus());
+  resumed.set_initial_weights("j2");
+  EXPECT_THAT(ValidateJob(resumed).message(), testing::HasSubstr("initial_weights is j2"));
+  resumed.clear_initial_weights();
+  resumed.set_resume_from("j1@last");
+  EXPECT_THAT(ValidateJob(resumed).message(), testing::HasSubstr("resume_from is \"j1@last\""));
+  resumed.set_resume_from("j1");
+  EXPECT_EQ(ValidateJob(resumed), absl::OkStatus());
+  resumed.mutable_stop()->clear_steps();
+  resumed.mutable_stop()->set_evaluate_only(true);
+  EXPECT_THAT(ValidateJob(resumed).message(), testing::HasSubstr("evaluate_only"));
 }
 
 }  // namespace

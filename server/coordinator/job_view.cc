@@ -39,7 +39,8 @@ std::string Recovery(const v1::JobRecord& record) {
   if (record.spec().update().durability() == v1::UpdateSpec::EVERY_PUSH) {
     return "continues in place";
   }
-  const uint64_t clock = record.checkpoints().empty() ? 0 : record.checkpoints().rbegin()->clock();
+  const uint64_t clock = record.checkpoints().empty() ? record.initial_clock()
+                                                      : record.checkpoints().rbegin()->clock();
   const std::string back = absl::StrCat("rolls back to clock ", clock);
   if (NeedsServers(record.spec())) return back;
   return absl::StrCat("continues from another worker's replica; without any, ", back);

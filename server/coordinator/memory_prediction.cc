@@ -16,9 +16,13 @@ namespace {
 constexpr uint64_t kImagePixels = 784;
 constexpr uint64_t kUnknownRows = 1 << 18;
 constexpr uint64_t kUnknownKeys = 64;
-constexpr uint64_t kRowOverheadBytes = 48;
+constexpr uint64_t kRowOverheadBytes = 64;
 constexpr uint64_t kWorkerBaseBytes = 64 << 20;
 constexpr uint64_t kByteValues = 256;
+// GPT-2's, where only the tokenizer's files say.
+constexpr uint64_t kUnknownVocabulary = 50257;
+// Of the widths of layers: values, gradients, and the batch as it was read.
+constexpr uint64_t kActivationFactor = 3;
 
 // What a model keeps, as far as the specification tells.
 struct Size {
@@ -85,6 +89,45 @@ void AddLayers(uint64_t inputs, const google::protobuf::RepeatedField<uint32_t>&
   }
 }
 
+// An example is a sequence of `context` tokens. Counts what the worker's TransformerMemory lays
+// out.
+Size SizeOfTransformer(const v1::JobSpec& spec) {
+  const v1::TransformerSpec& model = spec.model().transformer();
+  using Spec = v1::TransformerSpec;
+  const uint64_t C = model.width();
+  const uint64_t heads = std::max(1u, model.heads());
+  const uint64_t kv_heads = model.kv_heads() == 0 ? heads : model.kv_heads();
+  const bool swiglu = model.activation() == Spec::SWIGLU;
+  const uint64_t usual = swiglu ? (8 * C / 3 + 63) / 64 * 64 : 4 * C;
+  const uint64_t F = model.feed_forward() == 0 ? usual : model.feed_forward();
+  const uint64_t U = swiglu ? 2 * F : F;
+  const uint64_t Q = (heads + 2 * kv_heads) * (C / heads);
+  uint64_t V = model.vocabulary();
+  if (V == 0) V = spec.data().sequences().tokenizer().empty() ? kByteValues : kUnknownVocabulary;
+
+  Size size;
+  size.dense = V * C * (model.separate_head() ? 2 : 1) + 2 * C;
+  if (model.positions() != Spec::ROTARY) size.dense += model.context() * C;
+  size.dense += model.layers() * (C * (Q + C + U + F) + 4 * C);
+  if (!model.no_biases()) size.dense += model.layers() * (Q + 2 * C + U);
+
+  // Per token: what every block keeps, in two types; one set of all of a block, with its gradients;
+  // the head.
+  const bool half = spec.compute().type() == v1::ComputeSpec::BF16;
+  uint64_t kept = 3 * C + Q + U + F;
+  uint64_t stream = 2 * C;
+  if (spec.compute().recompute() == v1::ComputeSpec::SELECTIVE) kept = Q + U;
+  if (spec.compute().recompute() == v1::ComputeSpec::FULL) {
+    kept = 0;
+    stream = C;
+  }
+  const uint64_t one_set = 3 * C + Q + U + F + C + std::max(F, C) + std::max(Q, U) + C;
+  const uint64_t in_type = model.layers() * kept + one_set;
+  const uint64_t in_f32 = model.layers() * (stream + heads + 4) + 2 * C + V;
+  size.widths = model.context() * ((half ? in_type / 2 : in_type) + in_f32) / kActivationFactor;
+  return size;
+}
+
 Size SizeOf(const v1::JobSpec& spec) {
   const v1::ModelSpec& model = spec.model();
   const DataSize data = SizeOf(spec.data());
@@ -126,10 +169,16 @@ Size SizeOf(const v1::JobSpec& spec) {
       size.keys = data.keys;
       break;
     }
+    case v1::ModelSpec::kTransformer:
+      return SizeOfTransformer(spec);
     case v1::ModelSpec::MODEL_NOT_SET:
       break;
   }
   return size;
+}
+
+bool IsHalf(v1::UpdateSpec::WireType wire) {
+  return wire == v1::UpdateSpec::BF16 || wire == v1::UpdateSpec::F16;
 }
 
 uint64_t SlotFloats(const v1::OptimizerSpec& spec, Granularity granularity, uint64_t n) {
@@ -150,13 +199,24 @@ MemoryPrediction PredictMemory(const v1::JobSpec& spec) {
     prediction.server_bytes = 4 * size.dense * (2 + dense_slots);
     if (spec.update().deterministic()) prediction.server_bytes += 4 * size.dense * spec.workers();
   }
-  if (NeedsServers(spec)) prediction.server_bytes += row_bytes;
+  if (NeedsServers(spec)) {
+    const uint64_t cache = spec.sparse_tables().cache_bytes();
+    // Beyond the cache, the rows that one step touches.
+    const uint64_t step_rows = spec.batch_size() * size.keys;
+    const uint64_t in_memory =
+        cache == 0 ? row_bytes : cache + step_rows * row_bytes / std::max<uint64_t>(1, size.rows);
+    prediction.server_bytes += std::min(row_bytes, in_memory);
+  }
 
   const uint64_t micro_batches = uint64_t{spec.workers()} * std::max(spec.micro_batches(), 1u);
   const uint64_t share = (spec.batch_size() + micro_batches - 1) / micro_batches;
   std::vector<MemoryPrediction::Part>& parts = prediction.worker_parts;
   parts.push_back({"weights", 4 * size.dense});
   parts.push_back({"gradients", 4 * size.dense});
+  if (!all_reduce && IsHalf(spec.update().wire())) {
+    // The residual, and up to three steps' pushes under way.
+    parts.push_back({"half-precision pushes", 4 * size.dense + 3 * 2 * size.dense});
+  }
   if (all_reduce) {
     const uint64_t largest =
         std::max(spec.update().first_bucket_bytes(), spec.update().bucket_bytes());
@@ -170,7 +230,10 @@ MemoryPrediction PredictMemory(const v1::JobSpec& spec) {
           {"rows of a step", spec.batch_size() * size.keys * (4 * size.row_dim + 8) * 2});
     }
   }
-  parts.push_back({"activations and batches", share * size.widths * 4 * 3});
+  if (spec.compute().type() == v1::ComputeSpec::BF16) {
+    parts.push_back({"weights in bf16", 2 * size.dense});
+  }
+  parts.push_back({"activations and batches", share * size.widths * 4 * kActivationFactor});
   parts.push_back({"program and buffers", kWorkerBaseBytes});
   for (const MemoryPrediction::Part& part : parts) prediction.worker_bytes += part.bytes;
   return prediction;

@@ -23,7 +23,9 @@ class JobSpec;
 //   servers  4 P (2 + optimizer slots)          weights, slots, the sums of the open clock
 //            4 P W, if deterministic            previous weights, and gradients that wait for their
 //                                               turn in slot order
-//            R (4 (dim + slots of a row) + 48)  rows, and what the table keeps beside them
+//            R (4 (dim + slots of a row) + 64)  rows, and what the table keeps beside them; with
+//                                               sparse_tables.cache_bytes at most these, and the
+//                                               rows of a step
 //   worker   4 P * 2                            weights and gradients
 //            share * widths * 4 * 3             activations of a micro-batch, their gradients, two
 //                                               batches
@@ -35,7 +37,7 @@ class JobSpec;
 //            4 P * optimizer slots
 //            2 * largest bucket                 what travels, by F32
 //            2 P                                … by BF16, the gradients in half
-//            R (4 (dim + slots of a row) + 48)  if rows go by all-reduce
+//            R (4 (dim + slots of a row) + 64)  if rows go by all-reduce
 //            keys of a step * (4 dim + 8) * 2   … and those touched by all workers, gathered and
 //                                               summed; 64 keys per example where nothing bounds
 //                                               them

@@ -1,6 +1,7 @@
 #include "server/coordinator/model_validator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,6 +49,95 @@ absl::Status HiddenSizes(absl::string_view field,
   return absl::OkStatus();
 }
 
+absl::Status Divides(absl::string_view whole_field, uint64_t whole, absl::string_view part_field,
+                     uint64_t part) {
+  if (whole % part == 0) return absl::OkStatus();
+  return Invalid(whole_field, absl::StrCat(whole),
+                 absl::StrCat("it must be a multiple of ", part_field, ", which is ", part));
+}
+
+// The same as the worker's own check (ResolveTransformer), but for what needs the data.
+absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
+  MUSTER_RETURN_IF_ERROR(
+      Within("model.transformer.layers", spec.layers(), 1, kMaxTransformerLayers));
+  MUSTER_RETURN_IF_ERROR(Within("model.transformer.width", spec.width(), 1, kMaxWidth));
+  MUSTER_RETURN_IF_ERROR(Within("model.transformer.heads", spec.heads(), 1, spec.width()));
+  MUSTER_RETURN_IF_ERROR(
+      Within("model.transformer.feed_forward", spec.feed_forward(), 0, kMaxFeedForward));
+  MUSTER_RETURN_IF_ERROR(
+      Within("model.transformer.vocabulary", spec.vocabulary(), 0, kMaxVocabulary));
+  MUSTER_RETURN_IF_ERROR(Within("model.transformer.context", spec.context(), 2, kMaxContext));
+  MUSTER_RETURN_IF_ERROR(
+      Divides("model.transformer.width", spec.width(), "model.transformer.heads", spec.heads()));
+  if (spec.kv_heads() > 0) {
+    MUSTER_RETURN_IF_ERROR(Divides("model.transformer.heads", spec.heads(),
+                                   "model.transformer.kv_heads", spec.kv_heads()));
+  }
+  const uint32_t head_dim = spec.width() / spec.heads();
+  if (head_dim > kMaxHeadDim) {
+    return Invalid("model.transformer.heads", absl::StrCat(spec.heads()),
+                   absl::StrCat("which makes each ", head_dim, " wide; at most ", kMaxHeadDim,
+                                " is possible, take more heads"));
+  }
+  if (spec.positions() == v1::TransformerSpec::ROTARY && head_dim % 2 != 0) {
+    return Invalid("model.transformer.positions", "ROTARY",
+                   absl::StrCat("but heads are ", head_dim,
+                                " wide (width / heads); it turns pairs, so that must be even"));
+  }
+  const struct {
+    absl::string_view field;
+    bool valid;
+    int value;
+  } enums[] = {
+      {"model.transformer.norm", v1::TransformerSpec::Norm_IsValid(spec.norm()), spec.norm()},
+      {"model.transformer.positions", v1::TransformerSpec::Positions_IsValid(spec.positions()),
+       spec.positions()},
+      {"model.transformer.activation", v1::TransformerSpec::Activation_IsValid(spec.activation()),
+       spec.activation()}};
+  for (const auto& choice : enums) {
+    if (choice.valid) continue;
+    return Invalid(choice.field, absl::StrCat(choice.value),
+                   "this release does not know it; leave it out for the usual one");
+  }
+  if (!(spec.dropout() >= 0 && spec.dropout() < 1)) {
+    return Invalid("model.transformer.dropout", absl::StrCat(spec.dropout()),
+                   "it is a probability, in [0, 1)");
+  }
+  if (!(spec.rotary_base() == 0 || (spec.rotary_base() > 1 && std::isfinite(spec.rotary_base())))) {
+    return Invalid("model.transformer.rotary_base", absl::StrCat(spec.rotary_base()),
+                   "it must be above 1 (0 stands for 10000)");
+  }
+  if (!(spec.norm_epsilon() >= 0 && spec.norm_epsilon() < 1)) {
+    return Invalid("model.transformer.norm_epsilon", absl::StrCat(spec.norm_epsilon()),
+                   "it must be in (0, 1) (0 stands for 1e-5)");
+  }
+  return absl::OkStatus();
+}
+
+// How the model computes: all but transformers keep to f32 and to their activations.
+absl::Status ValidateCompute(const v1::JobSpec& spec) {
+  const v1::ComputeSpec& compute = spec.compute();
+  if (!v1::ComputeSpec::Type_IsValid(compute.type())) {
+    return Invalid("compute.type", absl::StrCat(static_cast<int>(compute.type())),
+                   "it must be F32 or BF16");
+  }
+  if (!v1::ComputeSpec::Recompute_IsValid(compute.recompute())) {
+    return Invalid("compute.recompute", absl::StrCat(static_cast<int>(compute.recompute())),
+                   "it must be NONE, SELECTIVE or FULL");
+  }
+  if (spec.model().has_transformer()) return absl::OkStatus();
+  constexpr absl::string_view kTransformersOnly =
+      "but only model.transformer computes otherwise than F32 without recomputation; leave it out";
+  if (compute.type() > v1::ComputeSpec::F32) {
+    return Invalid("compute.type", v1::ComputeSpec::Type_Name(compute.type()), kTransformersOnly);
+  }
+  if (compute.recompute() > v1::ComputeSpec::NONE) {
+    return Invalid("compute.recompute", v1::ComputeSpec::Recompute_Name(compute.recompute()),
+                   kTransformersOnly);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateModel(const ModelSpec& model) {
   switch (model.model_case()) {
     case ModelSpec::kLogisticRegression:
@@ -70,10 +160,13 @@ absl::Status ValidateModel(const ModelSpec& model) {
       // A row also holds the column's own weight.
       return Within("model.deep_fm.embedding_dim", model.deep_fm().embedding_dim(), 1,
                     kMaxEmbeddingDim - 1);
+    case ModelSpec::kTransformer:
+      return ValidateTransformer(model.transformer());
     case ModelSpec::MODEL_NOT_SET:
       break;
   }
-  return Invalid("model", "not set", "name one of logistic_regression, mlp, ngram, deep_fm");
+  return Invalid("model", "not set",
+                 "name one of logistic_regression, mlp, ngram, deep_fm, transformer");
 }
 
 absl::Status ValidateCsv(const v1::CsvData& csv) {
@@ -99,6 +192,8 @@ absl::Status ValidateReader(const DataSpec& data) {
   switch (data.reader_case()) {
     case DataSpec::kText:
       return Path("data.text.path", data.text().path());
+    case DataSpec::kSequences:
+      return Path("data.sequences.path", data.sequences().path());
     case DataSpec::kIdx:
       MUSTER_RETURN_IF_ERROR(Path("data.idx.images", data.idx().images()));
       return Path("data.idx.labels", data.idx().labels());
@@ -142,12 +237,18 @@ Fit FitOf(const ModelSpec& model) {
               "idx, csv, synthetic_classification",
               {"loss", "accuracy"}};
     case ModelSpec::kNgram:
-      return {"ngram", {DataSpec::kText}, "text", {"loss", "accuracy", "bits_per_byte"}};
+      return {
+          "ngram", {DataSpec::kText}, "text", {"loss", "perplexity", "accuracy", "bits_per_byte"}};
     case ModelSpec::kDeepFm:
       return {"deep_fm",
               {DataSpec::kCsv, DataSpec::kSyntheticClicks},
               "csv, synthetic_clicks",
               {"loss", "accuracy", "auc", "binned_auc"}};
+    case ModelSpec::kTransformer:
+      return {"transformer",
+              {DataSpec::kSequences},
+              "sequences",
+              {"loss", "perplexity", "accuracy", "bits_per_byte"}};
     default:
       break;
   }
@@ -172,6 +273,7 @@ absl::string_view ReaderName(const DataSpec& data) {
 absl::Status ValidateModelAndData(const v1::JobSpec& spec) {
   MUSTER_RETURN_IF_ERROR(ValidateModel(spec.model()));
   MUSTER_RETURN_IF_ERROR(ValidateReader(spec.data()));
+  MUSTER_RETURN_IF_ERROR(ValidateCompute(spec));
   const Fit fit = FitOf(spec.model());
   if (std::find(fit.readers.begin(), fit.readers.end(), spec.data().reader_case()) ==
       fit.readers.end()) {

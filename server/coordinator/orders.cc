@@ -35,6 +35,30 @@ void AddTasks(const Member& member, const v1::JobRecord& record, const OrderCont
   }
 }
 
+void AddMoves(const std::string& server_id, const v1::JobRecord& record,
+              v1::HeartbeatReply& reply) {
+  for (const v1::MoveRecord& move : record.moves()) {
+    const bool from = move.from_server() == server_id, to = move.to_server() == server_id;
+    v1::MoveOrder order;
+    if (move.state() == v1::MoveRecord::COPYING && from) {
+      order.set_kind(v1::MoveOrder::HAND_OVER);
+    } else if (move.state() == v1::MoveRecord::COPYING && to) {
+      order.set_kind(v1::MoveOrder::ADOPT);
+      order.set_from_address(record.partitions(move.partition()).replicas(0).address());
+    } else if ((move.state() == v1::MoveRecord::MOVED && from) ||
+               (move.state() == v1::MoveRecord::GIVEN_UP && to)) {
+      order.set_kind(v1::MoveOrder::RELEASE);
+    } else {
+      continue;
+    }
+    order.set_job_id(record.job_id());
+    order.set_generation(record.generation());
+    order.set_partition(move.partition());
+    order.set_term(move.term());
+    *reply.add_moves() = order;
+  }
+}
+
 }  // namespace
 
 v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs,
@@ -49,6 +73,9 @@ v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs,
       v1::DropOrder& drop = *reply.add_drops();
       drop.set_job_id(job);
       drop.set_generation(generation);
+    }
+    for (const auto& [number, job] : jobs.jobs()) {
+      if (IsActive(job->record.state())) AddMoves(member.record.id(), job->record, reply);
     }
   }
   const uint64_t version = Fingerprint(reply.SerializeAsString());

@@ -45,7 +45,8 @@ void ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duratio
   record_.set_clocks(slot, std::max<uint64_t>(record_.clocks(slot), report.clock()));
   if (report.examples() > 0) {
     record_.set_loss_sums(slot, report.loss_sum());
-    record_.set_loss_examples(slot, report.examples());
+    record_.set_loss_examples(slot,
+                              report.loss_weight() > 0 ? report.loss_weight() : report.examples());
   }
   record_.set_examples(record_.examples() + report.examples());
   record_.set_steps(record_.steps() + report.steps());

@@ -40,6 +40,19 @@ void LoseSlot(uint32_t slot, v1::JobRecord& record) {
   lost.clear_worker_incarnation();
 }
 
+void StartFromLast(v1::JobRecord& record) {
+  if (record.checkpoints().empty()) {
+    record.set_restore_uri(record.initial_uri());
+    record.set_restore_weights_only(!record.initial_uri().empty() && !record.initial_resumes());
+    record.set_start_clock(record.initial_clock());
+  } else {
+    const v1::CheckpointRecord& last = *record.checkpoints().rbegin();
+    record.set_restore_uri(last.uri());
+    record.set_restore_weights_only(false);
+    record.set_start_clock(last.clock());
+  }
+}
+
 void RollBack(v1::JobRecord& record) {
   record.set_generation(record.generation() + 1);
   for (int slot = 0; slot < record.slots_size(); ++slot) {
@@ -51,19 +64,13 @@ void RollBack(v1::JobRecord& record) {
     record.mutable_slots(slot)->clear_failure_clock();
   }
   ClearShards(record);
+  // What was on its way is dropped with all else; the next placement spreads it anew.
+  record.clear_moves();
+  record.clear_rebalance();
   record.clear_met();
   record.clear_round();
   record.clear_has_run();
-  if (record.checkpoints().empty()) {
-    record.set_restore_uri(record.initial_uri());
-    record.set_restore_weights_only(!record.initial_uri().empty());
-    record.set_start_clock(0);
-  } else {
-    const v1::CheckpointRecord& last = *record.checkpoints().rbegin();
-    record.set_restore_uri(last.uri());
-    record.set_restore_weights_only(false);
-    record.set_start_clock(last.clock());
-  }
+  StartFromLast(record);
   auto& evaluations = *record.mutable_evaluations();
   while (!evaluations.empty() && evaluations.rbegin()->clock() > record.start_clock()) {
     evaluations.RemoveLast();

@@ -54,6 +54,10 @@ bool ContinuesInPlace(const v1::JobRecord& record);
 // Fences the slot's task and frees the slot. Its next task runs under a higher incarnation.
 void LoseSlot(uint32_t slot, v1::JobRecord& record);
 
+// Where a generation of the job begins: its last checkpoint, else what it was submitted to start or
+// go on from, else its beginning.
+void StartFromLast(v1::JobRecord& record);
+
 // Takes the whole job back to its last checkpoint (or its beginning), under the next generation,
 // holding nothing.
 void RollBack(v1::JobRecord& record);

@@ -132,6 +132,20 @@ TEST_F(RecoveryTest, RollsBackToTheInitialWeightsWithoutACheckpoint) {
   EXPECT_EQ(record_.start_clock(), 0);
 }
 
+TEST_F(RecoveryTest, RollsBackToTheCheckpointThatItResumedFrom) {
+  record_.set_initial_uri("/other/9");
+  record_.set_initial_resumes(true);
+  record_.set_initial_clock(9);
+  RollBack(record_);
+  EXPECT_EQ(record_.restore_uri(), "/other/9");
+  EXPECT_FALSE(record_.restore_weights_only());
+  EXPECT_EQ(record_.start_clock(), 9);
+  AddCheckpoint(12);
+  RollBack(record_);
+  EXPECT_EQ(record_.restore_uri(), "/c/12");
+  EXPECT_EQ(record_.start_clock(), 12);
+}
+
 TEST_F(RecoveryTest, IsCompleteWithFinalCheckpointAndEvaluation) {
   EXPECT_FALSE(IsComplete(record_));
   Meet(10);

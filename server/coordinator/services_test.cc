@@ -222,6 +222,29 @@ TEST_F(ServicesTest, AJobRunsOverTheWire) {
   EXPECT_TRUE(exported->Finish().ok());
   EXPECT_THAT(bytes, HasSubstr("weights of /checkpoints/" + job + "/10"));
 
+  v1::ListCheckpointsReply listed;
+  EXPECT_TRUE(jobs_->ListCheckpoints(Context().get(), by_id, &listed).ok());
+  ASSERT_EQ(listed.checkpoints_size(), 1);
+  EXPECT_EQ(listed.checkpoints(0).clock(), 10);
+  v1::CheckpointRequest last;
+  last.set_job_id(job);
+  v1::VerifyCheckpointReply intact, damaged;
+  EXPECT_TRUE(jobs_->VerifyCheckpoint(Context().get(), last, &intact).ok());
+  EXPECT_EQ(intact.damage_size(), 0);
+  keeper_.damaged.insert("/checkpoints/" + job + "/10");
+  EXPECT_TRUE(jobs_->VerifyCheckpoint(Context().get(), last, &damaged).ok());
+  ASSERT_EQ(damaged.damage_size(), 1);
+  EXPECT_THAT(damaged.damage(0), HasSubstr("/10/p0"));
+  v1::DeleteCheckpointRequest remove;
+  remove.set_job_id(job);
+  remove.set_clock(10);
+  v1::DeleteCheckpointReply removed;
+  EXPECT_TRUE(jobs_->DeleteCheckpoint(Context().get(), remove, &removed).ok());
+  EXPECT_EQ(removed.clocks_size(), 1);
+  last.set_clock(10);
+  EXPECT_EQ(jobs_->VerifyCheckpoint(Context().get(), last, &intact).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+
   v1::DeleteJobReply deleted;
   EXPECT_TRUE(jobs_->DeleteJob(Context().get(), by_id, &deleted).ok());
   v1::JobStatus gone;

@@ -48,12 +48,63 @@ void MoveShards(absl::string_view server_id, uint64_t incarnation, absl::string_
   }
 }
 
+void AddFormerServer(const std::string& server_id, v1::JobRecord& record) {
+  const auto& former = record.former_servers();
+  if (std::find(former.begin(), former.end(), server_id) == former.end()) {
+    record.add_former_servers(server_id);
+  }
+}
+
+std::string OwnerOf(uint32_t partition, const v1::JobRecord& record) {
+  for (const v1::PartitionPlacement& placement : record.partitions()) {
+    if (placement.partition() == partition && placement.replicas_size() > 0) {
+      return placement.replicas(0).server_id();
+    }
+  }
+  return "";
+}
+
+void MovePartition(uint32_t partition, const NewOwner& owner, uint64_t bytes,
+                   v1::JobRecord& record) {
+  const std::string from = OwnerOf(partition, record);
+  const uint64_t term = record.term() + 1;
+  record.set_term(term);
+  record.set_shard_map_version(record.shard_map_version() + 1);
+  for (v1::PartitionPlacement& placement : *record.mutable_partitions()) {
+    if (placement.partition() != partition) continue;
+    v1::Replica& replica = *placement.mutable_replicas(0);
+    replica.set_server_id(owner.server_id);
+    replica.set_address(owner.address);
+    replica.set_term(term);
+  }
+  bool known = false;
+  auto& servers = *record.mutable_servers();
+  for (auto server = servers.begin(); server != servers.end();) {
+    if (server->server_id() == owner.server_id) {
+      known = true;
+      server->set_reserved_bytes(server->reserved_bytes() + bytes);
+    } else if (server->server_id() == from) {
+      server->set_reserved_bytes(server->reserved_bytes() -
+                                 std::min<uint64_t>(server->reserved_bytes(), bytes));
+      if (PartitionsOf(from, record).empty()) {
+        AddFormerServer(from, record);
+        server = servers.erase(server);
+        continue;
+      }
+    }
+    ++server;
+  }
+  if (!known) {
+    v1::ServerRecord& server = *record.add_servers();
+    server.set_server_id(owner.server_id);
+    server.set_incarnation(owner.incarnation);
+    server.set_reserved_bytes(bytes);
+  }
+}
+
 void ClearShards(v1::JobRecord& record) {
   for (const v1::ServerRecord& server : record.servers()) {
-    const auto& former = record.former_servers();
-    if (std::find(former.begin(), former.end(), server.server_id()) == former.end()) {
-      record.add_former_servers(server.server_id());
-    }
+    AddFormerServer(server.server_id(), record);
   }
   record.clear_servers();
   record.clear_partitions();

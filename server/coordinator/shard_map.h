@@ -21,6 +21,22 @@ void DealShards(const std::vector<ServerShare>& servers, v1::JobRecord& record);
 void MoveShards(absl::string_view server_id, uint64_t incarnation, absl::string_view address,
                 v1::JobRecord& record);
 
+// Gives one partition to another server, under the next term and shard map version. `bytes` are
+// what it takes there. The server that loses its last one may still hold some of it.
+struct NewOwner {
+  std::string server_id;
+  uint64_t incarnation = 0;
+  std::string address;
+};
+void MovePartition(uint32_t partition, const NewOwner& owner, uint64_t bytes,
+                   v1::JobRecord& record);
+
+// Notes that the server holds, or may come to hold, something of the job.
+void AddFormerServer(const std::string& server_id, v1::JobRecord& record);
+
+// The server that holds a partition; empty: nobody.
+std::string OwnerOf(uint32_t partition, const v1::JobRecord& record);
+
 // Takes all partitions away and notes who held them.
 void ClearShards(v1::JobRecord& record);
 

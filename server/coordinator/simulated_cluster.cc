@@ -122,6 +122,7 @@ void SimulatedCluster::Beat(const std::string& id) {
   request.set_incarnation(daemon.incarnation);
   request.set_seen_orders_version(daemon.seen_version);
   for (const v1::TaskReport& report : daemon.reports) *request.add_tasks() = report;
+  for (const v1::MoveReport& report : daemon.moves) *request.add_moves() = report;
   Answer<v1::HeartbeatReply> answer;
   coordinator_->daemons().Heartbeat(request, answer.call());
   Run();

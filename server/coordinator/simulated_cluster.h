@@ -72,6 +72,8 @@ class SimulatedCluster {
     v1::HeartbeatReply orders;
     std::vector<v1::TaskReport> reports;
     std::vector<std::string> dropped;
+    // What it reports of moves, as long as it stands.
+    std::vector<v1::MoveReport> moves;
     uint32_t slots = 0;
   };
 

@@ -9,9 +9,11 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/delta_base.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
 #include "proto/checkpoint.pb.h"
+#include "proto/job_service.pb.h"
 #include "proto/task_service.pb.h"
 
 namespace muster {
@@ -19,7 +21,7 @@ namespace muster {
 StorageCheckpointKeeper::StorageCheckpointKeeper(CheckpointStorage& storage, std::string root)
     : storage_(storage), root_(std::move(root)) {}
 
-absl::StatusOr<std::string> StorageCheckpointKeeper::Complete(
+absl::StatusOr<CompletedCheckpoint> StorageCheckpointKeeper::Complete(
     const v1::CommitCheckpointRequest& request, absl::Time created) {
   const v1::TaskIdentity& task = request.task();
   const std::string folder = CheckpointFolder(root_, task.job_id(), request.clock());
@@ -45,21 +47,56 @@ absl::StatusOr<std::string> StorageCheckpointKeeper::Complete(
     stored->set_bytes(file.bytes());
     stored->set_checksum(file.checksum());
   }
-  const absl::Status written = WriteManifest(storage_, folder, manifest);
-  if (written.code() == absl::StatusCode::kFailedPrecondition) {
+  const absl::StatusOr<absl::optional<uint64_t>> base = BaseOfFiles(storage_, folder, manifest);
+  absl::Status written = base.status();
+  if (written.ok()) {
+    if (base->has_value()) manifest.set_base_clock(**base);
+    written = WriteManifest(storage_, folder, manifest);
+  }
+  if (absl::IsFailedPrecondition(written) || absl::IsDataLoss(written)) {
     return absl::DataLossError(absl::StrCat("checkpoint of job ", task.job_id(), " at clock ",
                                             request.clock(), ": ", written.message()));
   }
   MUSTER_RETURN_IF_ERROR(written);
-  return folder;
+  CompletedCheckpoint completed{.folder = folder, .base_clock = std::nullopt};
+  if (base->has_value()) completed.base_clock = **base;
+  return completed;
 }
 
 absl::Status StorageCheckpointKeeper::RemoveCheckpoint(absl::string_view folder) {
-  return storage_.DeleteRecursively(folder);
+  return DeleteCheckpoint(storage_, folder);
 }
 
 absl::Status StorageCheckpointKeeper::RemoveJob(absl::string_view job_id) {
   return storage_.DeleteRecursively(CheckpointJobFolder(root_, job_id));
+}
+
+absl::StatusOr<v1::CheckpointStatus> StorageCheckpointKeeper::Describe(
+    absl::string_view folder) const {
+  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest, ReadManifest(storage_, folder));
+  v1::CheckpointStatus status;
+  status.set_clock(manifest.clock());
+  status.set_uri(std::string(folder));
+  if (manifest.has_base_clock()) status.set_base_clock(manifest.base_clock());
+  status.set_files(manifest.files_size());
+  for (const v1::CheckpointFile& file : manifest.files()) {
+    status.set_bytes(status.bytes() + file.bytes());
+  }
+  status.set_created_unix_ms(manifest.created_unix_ms());
+  return status;
+}
+
+absl::StatusOr<v1::VerifyCheckpointReply> StorageCheckpointKeeper::Verify(
+    absl::string_view folder) const {
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointAudit audit, AuditCheckpoint(storage_, folder));
+  v1::VerifyCheckpointReply reply;
+  reply.set_clock(audit.clock);
+  reply.set_files(audit.files);
+  reply.set_bytes(audit.bytes);
+  for (const absl::Status& damage : audit.damage) {
+    reply.add_damage(std::string(damage.message()));
+  }
+  return reply;
 }
 
 absl::Status StorageCheckpointKeeper::Export(

@@ -15,10 +15,12 @@ class StorageCheckpointKeeper final : public CheckpointKeeper {
   StorageCheckpointKeeper(CheckpointStorage& storage, std::string root);
 
   const std::string& root() const override { return root_; }
-  absl::StatusOr<std::string> Complete(const v1::CommitCheckpointRequest& request,
-                                       absl::Time created) override;
+  absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
+                                               absl::Time created) override;
   absl::Status RemoveCheckpoint(absl::string_view folder) override;
   absl::Status RemoveJob(absl::string_view job_id) override;
+  absl::StatusOr<v1::CheckpointStatus> Describe(absl::string_view folder) const override;
+  absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const override;
   absl::Status Export(absl::string_view folder,
                       absl::FunctionRef<absl::Status(absl::string_view)> sink) const override;
 

@@ -1,13 +1,15 @@
 #include "server/coordinator/storage_checkpoint_keeper.h"
 
+#include <optional>
 #include <string>
 
-#include "common/base/fingerprint.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/memory_storage.h"
+#include "common/checkpoint/partition_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
+#include "proto/job_service.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
 
@@ -18,25 +20,37 @@ using ::testing::HasSubstr;
 
 class StorageCheckpointKeeperTest : public ::testing::Test {
  protected:
-  StorageCheckpointKeeperTest() : keeper_(storage_, "/root") {
+  StorageCheckpointKeeperTest() : keeper_(storage_, "/root"), request_(Cut(10, std::nullopt)) {}
+
+  // Writes the files of a cut.
+  v1::CommitCheckpointRequest Cut(uint64_t clock, std::optional<uint64_t> base) {
+    v1::CommitCheckpointRequest request;
     v1::TablesSchema schema;
     schema.set_partitions(2);
-    request_.mutable_task()->set_job_id("j1");
-    request_.mutable_task()->set_generation(3);
-    request_.set_clock(10);
-    request_.set_schema(schema.SerializeAsString());
+    request.mutable_task()->set_job_id("j1");
+    request.mutable_task()->set_generation(3);
+    request.set_clock(clock);
+    request.set_schema(schema.SerializeAsString());
+    const std::string folder = CheckpointFolder("/root", "j1", clock);
     // Replies of servers come in any order, and may name the whole place.
-    AddFile(1, "/root/j1/10/p1", "second");
-    AddFile(0, "p0", "first");
-  }
-
-  void AddFile(uint32_t partition, const std::string& path, const std::string& bytes) {
-    v1::CutFile& file = *request_.add_files();
-    file.set_partition(partition);
-    file.set_path(path);
-    file.set_bytes(bytes.size());
-    file.set_checksum(Fingerprint(bytes));
-    ASSERT_TRUE(WriteFile(storage_, "/root/j1/10/p" + std::to_string(partition), bytes).ok());
+    for (uint32_t partition : {1, 0}) {
+      v1::PartitionFileHeader header;
+      header.set_job_id("j1");
+      header.set_partition(partition);
+      header.set_clock(clock);
+      if (base.has_value()) header.set_base_clock(*base);
+      const std::string name = "p" + std::to_string(partition);
+      auto writer = PartitionFileWriter::Create(storage_, folder, name, header);
+      EXPECT_TRUE(writer.ok()) << writer.status();
+      const auto info = (*writer)->Finish();
+      EXPECT_TRUE(info.ok()) << info.status();
+      v1::CutFile& file = *request.add_files();
+      file.set_partition(partition);
+      file.set_path(partition == 1 ? JoinUri(folder, name) : name);
+      file.set_bytes(info->bytes);
+      file.set_checksum(info->checksum);
+    }
+    return request;
   }
 
   MemoryStorage storage_;
@@ -45,10 +59,12 @@ class StorageCheckpointKeeperTest : public ::testing::Test {
 };
 
 TEST_F(StorageCheckpointKeeperTest, WritesTheManifest) {
-  const auto folder = keeper_.Complete(request_, absl::FromUnixMillis(1234));
-  ASSERT_TRUE(folder.ok()) << folder.status();
-  EXPECT_EQ(*folder, "/root/j1/10");
-  const v1::CheckpointManifest manifest = *ReadManifest(storage_, *folder);
+  const auto completed = keeper_.Complete(request_, absl::FromUnixMillis(1234));
+  ASSERT_TRUE(completed.ok()) << completed.status();
+  const std::string folder = completed->folder;
+  EXPECT_EQ(folder, "/root/j1/10");
+  EXPECT_FALSE(completed->base_clock.has_value());
+  const v1::CheckpointManifest manifest = *ReadManifest(storage_, folder);
   EXPECT_EQ(manifest.job_id(), "j1");
   EXPECT_EQ(manifest.generation(), 3);
   EXPECT_EQ(manifest.clock(), 10);
@@ -56,7 +72,7 @@ TEST_F(StorageCheckpointKeeperTest, WritesTheManifest) {
   ASSERT_EQ(manifest.files_size(), 2);
   EXPECT_EQ(manifest.files(0).path(), "p0");
   EXPECT_EQ(manifest.files(1).path(), "p1");
-  EXPECT_TRUE(VerifyCheckpoint(storage_, *folder).ok());
+  EXPECT_TRUE(VerifyCheckpoint(storage_, folder).ok());
 }
 
 TEST_F(StorageCheckpointKeeperTest, AMissingOrTruncatedFileIsDataLoss) {
@@ -77,7 +93,7 @@ TEST_F(StorageCheckpointKeeperTest, RefusesASchemaThatIsNone) {
 }
 
 TEST_F(StorageCheckpointKeeperTest, RemovesOneOrAll) {
-  const std::string folder = *keeper_.Complete(request_, absl::UnixEpoch());
+  const std::string folder = keeper_.Complete(request_, absl::UnixEpoch())->folder;
   EXPECT_TRUE(keeper_.RemoveCheckpoint(folder).ok());
   EXPECT_FALSE(*storage_.Exists(folder));
   ASSERT_TRUE(WriteFile(storage_, "/root/j1/12/p0", "x").ok());
@@ -86,9 +102,48 @@ TEST_F(StorageCheckpointKeeperTest, RemovesOneOrAll) {
   EXPECT_TRUE(keeper_.RemoveJob("j1").ok());
 }
 
+TEST_F(StorageCheckpointKeeperTest, DescribesAndVerifies) {
+  const std::string folder = keeper_.Complete(request_, absl::FromUnixMillis(1234))->folder;
+  const v1::CheckpointStatus status = *keeper_.Describe(folder);
+  EXPECT_EQ(status.clock(), 10);
+  EXPECT_EQ(status.files(), 2);
+  EXPECT_EQ(status.bytes(), request_.files(0).bytes() + request_.files(1).bytes());
+  EXPECT_FALSE(status.has_base_clock());
+  EXPECT_EQ(status.created_unix_ms(), 1234);
+  const v1::VerifyCheckpointReply intact = *keeper_.Verify(folder);
+  EXPECT_EQ(intact.clock(), 10);
+  EXPECT_EQ(intact.files(), 3) << "the manifest, too";
+  EXPECT_EQ(intact.damage_size(), 0);
+  std::string bytes = *ReadFile(storage_, "/root/j1/10/p0");
+  bytes[0] ^= 1;
+  ASSERT_TRUE(WriteFile(storage_, "/root/j1/10/p0", bytes).ok());
+  ASSERT_TRUE(storage_.DeleteRecursively("/root/j1/10/p1").ok());
+  const v1::VerifyCheckpointReply damaged = *keeper_.Verify(folder);
+  ASSERT_EQ(damaged.damage_size(), 2);
+  EXPECT_THAT(damaged.damage(0), HasSubstr("/root/j1/10/p0 has checksum"));
+  EXPECT_THAT(damaged.damage(1), HasSubstr("/root/j1/10/p1 is missing"));
+  EXPECT_EQ(keeper_.Verify("/root/j1/9").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(keeper_.Describe("/root/j1/9").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(StorageCheckpointKeeperTest, ADeltaNamesWhatItGoesOnFrom) {
+  const v1::CommitCheckpointRequest delta = Cut(12, 10);
+  const absl::Status alone = keeper_.Complete(delta, absl::UnixEpoch()).status();
+  EXPECT_EQ(alone.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(alone.message()), HasSubstr("goes on from /root/j1/10"));
+  ASSERT_TRUE(keeper_.Complete(request_, absl::UnixEpoch()).ok());
+  const auto completed = keeper_.Complete(delta, absl::UnixEpoch());
+  ASSERT_TRUE(completed.ok()) << completed.status();
+  EXPECT_EQ(completed->base_clock, 10u);
+  EXPECT_EQ(keeper_.Describe(completed->folder)->base_clock(), 10u);
+  EXPECT_EQ(keeper_.Verify(completed->folder)->files(), 6) << "its base's, too";
+}
+
 TEST_F(StorageCheckpointKeeperTest, ExportingADamagedCheckpointFails) {
-  const std::string folder = *keeper_.Complete(request_, absl::UnixEpoch());
-  // These files are no partition files.
+  const std::string folder = keeper_.Complete(request_, absl::UnixEpoch())->folder;
+  std::string bytes = *ReadFile(storage_, "/root/j1/10/p0");
+  bytes.back() ^= 1;
+  ASSERT_TRUE(WriteFile(storage_, "/root/j1/10/p0", bytes).ok());
   EXPECT_EQ(keeper_.Export(folder, [](absl::string_view) { return absl::OkStatus(); }).code(),
             absl::StatusCode::kDataLoss);
 }

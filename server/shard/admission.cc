@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/partition/cut_order.h"
 #include "common/partition/sparse_placement.h"
+#include "common/partition/wire_dtype.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/partition_state.pb.h"
 
@@ -100,6 +102,7 @@ absl::Status Admission::CheckOperation(AdmittedCall& call) {
     case Operation::kDensePull:
       MUSTER_RETURN_IF_ERROR(
           CheckBlocks(request.dense_pull().first_block(), request.dense_pull().blocks()));
+      MUSTER_RETURN_IF_ERROR(WireDType(request.dense_pull().type()).status());
       return CheckReachable(request, policy.Required(request.clock()));
     case Operation::kSparsePull:
       return CheckSparsePull(call);
@@ -108,6 +111,7 @@ absl::Status Admission::CheckOperation(AdmittedCall& call) {
         return absl::FailedPreconditionError(
             "the tables were opened without a checkpoint_root; open them with one");
       }
+      MUSTER_RETURN_IF_ERROR(CheckCut(call.call.payload));
       return CheckReachable(request, request.clock());
     case Operation::kClip:
       return CheckClip(call);
@@ -124,6 +128,16 @@ absl::Status Admission::CheckBlocks(uint32_t first, uint32_t count) const {
                                                    " on; the partition has ", size, " blocks"));
   }
   return absl::OkStatus();
+}
+
+absl::Status Admission::CheckCut(const Payload& payload) const {
+  MUSTER_ASSIGN_OR_RETURN(const CutOrder order, ReadCutOrder(payload));
+  const uint64_t residuals = payload.size() == 0 ? 0 : payload.size() - kCutOrderBytes;
+  if (residuals == 0) return absl::OkStatus();
+  const uint64_t expected = tables_.dense.PayloadBytes(0, tables_.dense.size());
+  if (residuals == expected && order.step != CutOrder::Step::kWrite) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(residuals, " bytes follow its order, expected ",
+                                                 expected, " of residuals, or none"));
 }
 
 absl::Status Admission::CheckPushBound(uint64_t clock) const {
@@ -147,11 +161,13 @@ absl::Status Admission::CheckDensePush(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::DensePush& push = request.dense_push();
   MUSTER_RETURN_IF_ERROR(CheckBlocks(push.first_block(), push.blocks()));
-  const uint64_t expected = tables_.dense.PayloadBytes(push.first_block(), push.blocks());
+  MUSTER_ASSIGN_OR_RETURN(const DType type, WireDType(push.type()));
+  const uint64_t expected =
+      tables_.dense.PayloadBytes(push.first_block(), push.blocks()) / sizeof(float) * SizeOf(type);
   if (call.call.payload.size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat(
         "payload has ", call.call.payload.size(), " bytes, blocks ", push.first_block(), " to ",
-        push.first_block() + push.blocks() - 1, " have ", expected));
+        push.first_block() + push.blocks() - 1, " have ", expected, " of ", Name(type)));
   }
   if (push.examples() == 0 && !job_.policy().synchronous()) {
     return absl::InvalidArgumentError("examples is 0; the gradient is averaged over them");
@@ -190,7 +206,10 @@ absl::Status Admission::CheckKeys(const SparseChunk& chunk) const {
 
 absl::Status Admission::CheckDistinct(const SparseChunk& chunk) {
   distinct_.Clear();
+  // So far ahead that the index's line is there when its key's turn comes.
+  constexpr size_t kAhead = 16;
   for (size_t i = 0; i < chunk.keys.size(); ++i) {
+    if (i + kAhead < chunk.keys.size()) distinct_.Prefetch(chunk.keys[i + kAhead]);
     const uint32_t first = distinct_.FindOrAdd(chunk.keys[i]);
     if (first == i) continue;
     return absl::InvalidArgumentError(absl::StrCat("key ", chunk.keys[i], " is in rows ", first,
@@ -203,6 +222,7 @@ absl::Status Admission::CheckSparsePush(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::SparsePush& push = request.sparse_push();
   MUSTER_RETURN_IF_ERROR(CheckSparseTable(push.table()));
+  MUSTER_ASSIGN_OR_RETURN(const DType type, WireDType(push.type()));
   if (push.examples() == 0 && !job_.policy().synchronous()) {
     return absl::InvalidArgumentError("examples is 0; the gradient is averaged over them");
   }
@@ -211,9 +231,9 @@ absl::Status Admission::CheckSparsePush(AdmittedCall& call) {
       call.already_applied || ledger_.HasChunk(request.slot(), push.table() - 1, push.chunk());
   if (call.already_applied) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(CheckPushBound(request.clock()));
-  const SparseTable& table = tables_.sparse[push.table() - 1];
-  MUSTER_ASSIGN_OR_RETURN(call.chunk,
-                          ReadSparseChunk(call.call.payload, push.rows(), table.dim(), pool_));
+  const TieredTable& table = tables_.sparse[push.table() - 1];
+  MUSTER_ASSIGN_OR_RETURN(
+      call.chunk, ReadSparseChunk(call.call.payload, push.rows(), table.dim(), type, pool_));
   MUSTER_RETURN_IF_ERROR(CheckKeys(call.chunk));
   MUSTER_RETURN_IF_ERROR(CheckDistinct(call.chunk));
   // As if all rows were new: an upper bound, corrected once they are in.
@@ -229,6 +249,7 @@ absl::Status Admission::CheckSparsePull(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::SparsePull& pull = request.sparse_pull();
   MUSTER_RETURN_IF_ERROR(CheckSparseTable(pull.table()));
+  MUSTER_RETURN_IF_ERROR(WireDType(pull.type()).status());
   // Keys may repeat, so that a small request could ask for any amount of memory.
   const uint64_t row_bytes = uint64_t{tables_.sparse[pull.table() - 1].dim()} * sizeof(float);
   if (pull.rows() > kMostReplyBytes / row_bytes) {
@@ -237,7 +258,8 @@ absl::Status Admission::CheckSparsePull(AdmittedCall& call) {
                      kMostReplyBytes, " bytes; pull fewer rows at a time"));
   }
   MUSTER_RETURN_IF_ERROR(CheckReachable(request, job_.policy().Required(request.clock())));
-  MUSTER_ASSIGN_OR_RETURN(call.chunk, ReadSparseChunk(call.call.payload, pull.rows(), 0, pool_));
+  MUSTER_ASSIGN_OR_RETURN(call.chunk,
+                          ReadSparseChunk(call.call.payload, pull.rows(), 0, DType::kF32, pool_));
   return CheckKeys(call.chunk);
 }
 

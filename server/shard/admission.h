@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "common/base/buffer_pool.h"
 #include "common/tables/key_index.h"
 #include "server/shard/admitted_call.h"
-#include "server/shard/buffer_pool.h"
 #include "server/shard/job_tables.h"
 #include "server/shard/ledger.h"
 #include "server/shard/memory_budget.h"
@@ -61,6 +61,7 @@ class Admission {
   absl::Status CheckSparsePull(AdmittedCall& call);
   absl::Status CheckClip(AdmittedCall& call);
 
+  absl::Status CheckCut(const Payload& payload) const;
   absl::Status CheckBlocks(uint32_t first, uint32_t count) const;
   absl::Status CheckSparseTable(uint32_t table) const;
   // Whether all keys belong to this partition.

@@ -14,8 +14,9 @@ namespace muster {
 // One operation on its way through a partition: what was found about it when it was checked.
 struct AdmittedCall {
   ExchangeCall call;
-  // Not OK: it is refused, nothing else counts.
+  // Not OK: it is refused, nothing else counts; to be tried again after this time, if not 0.
   absl::Status status;
+  uint32_t retry_after_ms = 0;
   // All of the contribution is in; nothing is to be done.
   bool already_applied = false;
   // Of a dense push: blocks that are not in yet.

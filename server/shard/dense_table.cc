@@ -1,11 +1,23 @@
 #include "server/shard/dense_table.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "common/partition/initial_values.h"
 #include "common/tables/squared_norm.h"
 
 namespace muster {
+namespace {
+
+// The payload's elements where it holds them in one piece that can be read as f32; otherwise empty.
+absl::Span<const float> InOnePiece(const Payload& payload) {
+  if (payload.pieces().size() != 1) return {};
+  const Payload::Piece piece = payload.pieces()[0];
+  if (reinterpret_cast<uintptr_t>(piece.data()) % alignof(float) != 0) return {};
+  return {reinterpret_cast<const float*>(piece.data()), piece.size() / sizeof(float)};
+}
+
+}  // namespace
 
 DenseTable::DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partition,
                        std::shared_ptr<BufferPool> pool)
@@ -17,15 +29,13 @@ DenseTable::DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partiti
     Block block{.layout = &layout,
                 .weights = VersionedBuffer(pool_, layout.elements()),
                 .previous = nullptr,
-                .slots = nullptr};
+                .slots = VersionedBuffer(pool_, optimizer.slot_floats(layout.elements()))};
     absl::Span<float> rest = block.weights.Write();
     for (const DenseLayout::Piece& piece : layout.pieces) {
       InitialValues(tables_->tables().tensors[piece.tensor], tables_->seed(), piece.begin,
                     rest.subspan(0, piece.end - piece.begin));
       rest.remove_prefix(piece.end - piece.begin);
     }
-    block.slot_floats = optimizer.slot_floats(layout.elements());
-    block.slots = pool_->Take(block.slot_floats);
     optimizer.InitSlots(layout.elements(), block.slot_values());
     blocks_.push_back(std::move(block));
     offsets_.push_back(offsets_.back() + layout.elements());
@@ -35,9 +45,9 @@ DenseTable::DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partiti
 
 uint64_t DenseTable::memory_bytes() const {
   uint64_t floats = offsets_.back();
-  for (const Block& block : blocks_) floats += block.slot_floats;
+  for (const Block& block : blocks_) floats += block.slots.size();
   for (size_t i = 0; i < sums_.size(); ++i) {
-    if (sums_[i].values != nullptr) floats += blocks_[i].weights.size();
+    floats += SumOf(i).size();
   }
   return floats * sizeof(float);
 }
@@ -56,12 +66,27 @@ Payload DenseTable::Pull(uint32_t first, uint32_t count, Version version) const 
 
 void DenseTable::Add(uint32_t block, const Payload& gradient) {
   Sum& sum = sums_[block];
-  if (sum.values != nullptr) {
-    gradient.AddTo({sum.values.get(), blocks_[block].weights.size()});
+  if (sum.values == nullptr && sum.first.size() == 0 && !InOnePiece(gradient).empty()) {
+    sum.first = gradient;
     return;
   }
-  sum.values = pool_->Take(blocks_[block].weights.size());
-  gradient.CopyTo(sum.values.get());
+  const size_t size = blocks_[block].weights.size();
+  if (sum.values == nullptr) {
+    sum.values = pool_->Take(size);
+    const Payload first = std::exchange(sum.first, Payload());
+    if (first.size() == 0) {
+      gradient.CopyTo(sum.values.get());
+      return;
+    }
+    first.CopyTo(sum.values.get());
+  }
+  gradient.AddTo({sum.values.get(), size});
+}
+
+absl::Span<const float> DenseTable::SumOf(uint32_t block) const {
+  const Sum& sum = sums_[block];
+  if (sum.values != nullptr) return {sum.values.get(), blocks_[block].weights.size()};
+  return InOnePiece(sum.first);
 }
 
 void DenseTable::Accumulate(uint32_t block, uint32_t slot, Payload gradient) {
@@ -90,10 +115,7 @@ void DenseTable::FinishSums() {
   }
 }
 
-double DenseTable::SquaredNormOfSum(uint32_t block) const {
-  if (sums_[block].values == nullptr) return 0;
-  return SquaredNorm({sums_[block].values.get(), blocks_[block].weights.size()});
-}
+double DenseTable::SquaredNormOfSum(uint32_t block) const { return SquaredNorm(SumOf(block)); }
 
 void DenseTable::ApplySums(const OptimizerStep& step, uint64_t lsn) {
   for (uint32_t i = 0; i < size(); ++i) {
@@ -101,19 +123,25 @@ void DenseTable::ApplySums(const OptimizerStep& step, uint64_t lsn) {
     if (tables_->order() == SummationOrder::kSlot) {
       blocks_[i].previous = blocks_[i].weights.Read();
     }
-    Sum sum = std::exchange(sums_[i], Sum{});
-    if (sum.values == nullptr) continue;
-    Apply(blocks_[i], step, {sum.values.get(), blocks_[i].weights.size()}, lsn);
+    if (const absl::Span<const float> sum = SumOf(i); !sum.empty()) {
+      Apply(blocks_[i], step, sum, lsn);
+    }
+    sums_[i] = Sum{};
   }
 }
 
 void DenseTable::Update(uint32_t block, const Payload& gradient, const OptimizerStep& step,
                         uint64_t lsn) {
-  const std::shared_ptr<float> aligned = pool_->Take(blocks_[block].weights.size());
-  gradient.CopyTo(aligned.get());
   OptimizerStep block_step = step;
   block_step.step = blocks_[block].steps + 1;
-  Apply(blocks_[block], block_step, {aligned.get(), blocks_[block].weights.size()}, lsn);
+  std::shared_ptr<float> copy;
+  absl::Span<const float> values = InOnePiece(gradient);
+  if (values.empty()) {
+    copy = pool_->Take(blocks_[block].weights.size());
+    gradient.CopyTo(copy.get());
+    values = {copy.get(), blocks_[block].weights.size()};
+  }
+  Apply(blocks_[block], block_step, values, lsn);
 }
 
 void DenseTable::Apply(Block& block, const OptimizerStep& step, absl::Span<const float> gradient,

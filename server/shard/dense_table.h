@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/base/buffer_pool.h"
 #include "common/base/payload.h"
-#include "server/shard/buffer_pool.h"
 #include "server/shard/job_tables.h"
 #include "server/shard/versioned_buffer.h"
 
@@ -27,15 +27,15 @@ class DenseTable {
     // The weights before the last clock's update; null when they are not kept.
     std::shared_ptr<const float> previous;
     // The optimizer's slots one after another, each as long as the weights.
-    std::shared_ptr<float> slots;
-    size_t slot_floats = 0;
+    VersionedBuffer slots;
     // Updates it has seen.
     uint64_t steps = 0;
     // Log sequence number of the last record that changed it.
     uint64_t lsn = 0;
 
-    absl::Span<float> slot_values() { return {slots.get(), slot_floats}; }
-    absl::Span<const float> slot_values() const { return {slots.get(), slot_floats}; }
+    // To change, and to look at.
+    absl::Span<float> slot_values() { return slots.Write(); }
+    absl::Span<const float> slot_values() const { return slots.Peek(); }
   };
 
   // Initial values. Arrays come from `pool`.
@@ -81,7 +81,10 @@ class DenseTable {
 
  private:
   struct Sum {
-    // Null until something is added.
+    // The only contribution so far, where it lies in one piece: kept as it came, since with one
+    // worker there is no other. Empty once there are values.
+    Payload first;
+    // Null until something else is added.
     std::shared_ptr<float> values;
     // In slot order: the first slot that has not been added, and those after it that came early.
     uint32_t next_slot = 0;
@@ -89,6 +92,8 @@ class DenseTable {
   };
 
   void Add(uint32_t block, const Payload& gradient);
+  // A block's sum; empty when nothing was added.
+  absl::Span<const float> SumOf(uint32_t block) const;
   void Apply(Block& block, const OptimizerStep& step, absl::Span<const float> gradient,
              uint64_t lsn);
 

@@ -1,10 +1,16 @@
 // The part of HistoryWorld that says what must hold.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/partition_file.h"
+#include "common/partition/cut_order.h"
+#include "proto/checkpoint.pb.h"
 #include "server/shard/history_world.h"
+#include "server/shard/storage/memory_store.h"
 
 namespace muster {
 
@@ -37,6 +43,7 @@ absl::Status HistoryWorld::CheckAnswer(const Answer& answer) {
     default:
       break;
   }
+  if (writing_.has_value() && request.clock() >= *writing_) ++tally_.pushes_beside_writes;
   if (answer.reply.already_applied()) {
     ++tally_.repeats_found_applied;
   } else {
@@ -47,9 +54,13 @@ absl::Status HistoryWorld::CheckAnswer(const Answer& answer) {
 }
 
 absl::Status HistoryWorld::TakeCutAnswer(const Answer& answer) {
+  // Of a take; what its answer says of the file is for who writes.
+  if (ReadCutOrder(answer.request_payload)->step == CutOrder::Step::kTake) return absl::OkStatus();
   const auto [it, added] =
       cuts_.emplace(std::pair(answer.request.clock(), answer.request.partition()), answer.reply);
-  if (added || it->second.checkpoint_checksum() == answer.reply.checkpoint_checksum()) {
+  // A view that went with its server is answered so again, or once the cut was taken anew.
+  if (added || it->second.checkpoint_path().empty() || answer.reply.checkpoint_path().empty() ||
+      it->second.checkpoint_checksum() == answer.reply.checkpoint_checksum()) {
     return absl::OkStatus();
   }
   return Fail(absl::StrCat("a cut has two answers: ", answer.reply.ShortDebugString()));
@@ -105,6 +116,58 @@ absl::Status HistoryWorld::CheckValues(const v1::ExchangeRequest& pull, const Pa
                              below[offset + i], " to ", above[offset + i]));
   }
   return absl::OkStatus();
+}
+
+absl::Status HistoryWorld::CheckCheckpoint() {
+  ++tally_.checkpoints;
+  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
+                          ReadManifest(storage_, checkpoint_folder_));
+  tally_.deltas += manifest.has_base_clock();
+  for (const v1::CheckpointFile& file : manifest.files()) {
+    MUSTER_ASSIGN_OR_RETURN(
+        const auto reader,
+        PartitionFileReader::Open(storage_, JoinUri(checkpoint_folder_, file.path())));
+    tally_.delta_files += reader->header().has_base_clock();
+  }
+  FakeLogFileSystem files;
+  TestExecutor executor;
+  ShardEngine::Options options;
+  options.store = std::make_shared<MemoryStore>();
+  options.log_dir = "/logs";
+  options.log_file_system = &files;
+  options.log_segment_bytes = 8192;
+  options.checkpoint_storage = &storage_;
+  options.executor = &executor;
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<ShardEngine> engine,
+                          ShardEngine::Create(std::move(options)));
+  std::vector<uint32_t> partitions(options_.workload.partitions);
+  std::iota(partitions.begin(), partitions.end(), 0);
+  v1::OpenTablesRequest open = workload_.OpenRequest(generation_, partitions);
+  open.set_start_clock(checkpoint_clock_);
+  open.set_restore_uri(checkpoint_folder_);
+  MUSTER_RETURN_IF_ERROR(engine->OpenTables(open).status());
+  const std::vector<uint64_t> all(slots_.size(), checkpoint_clock_);
+  absl::Status status;
+  int checked = 0;
+  for (const uint32_t p : partitions) {
+    for (auto& [request, payload] : workload_.Pulls(0, checkpoint_clock_, p)) {
+      request.set_generation(generation_);
+      request.set_incarnation(1);
+      ExchangeCall call;
+      call.request = std::make_shared<v1::ExchangeRequest>(request);
+      call.payload = payload;
+      call.done = [&, request = request](v1::ExchangeReply reply, const Payload& values) {
+        ++checked;
+        if (reply.code() != 0) status.Update(Fail(reply.ShortDebugString()));
+        status.Update(CheckValues(request, values, all, all, checkpoint_clock_));
+      };
+      engine->Execute(std::move(call));
+    }
+  }
+  executor.RunAll();
+  if (checked != 2 * static_cast<int>(partitions.size())) return Fail("a restored job is silent");
+  if (status.ok()) return status;
+  return Fail(absl::StrCat("restored from clock ", checkpoint_clock_, ": ", status.message()));
 }
 
 absl::Status HistoryWorld::CheckFinalValues() {

@@ -29,6 +29,7 @@ v1::OpenTablesRequest BaseRequest(const HistoryWorkload::Options& options) {
   update.set_staleness_bound(options.bound.value_or(0));
   update.set_unlimited_staleness(!options.bound.has_value());
   update.set_deterministic(options.deterministic);
+  *schema.mutable_sparse_options() = options.rows;
   update.set_durability(options.durable ? v1::UpdateSpec::EVERY_PUSH : v1::UpdateSpec::CHECKPOINT);
   return request;
 }
@@ -65,7 +66,9 @@ float HistoryWorkload::Gradient(uint32_t slot, uint64_t clock, uint64_t element)
 }
 
 bool HistoryWorkload::Touches(uint32_t slot, uint64_t clock, uint64_t key) const {
-  return random_.Below(2, key, uint64_t{slot} << 32 | clock | uint64_t{1} << 63) == 0;
+  // Where clocks without a push count, more of them.
+  const uint64_t one_in = options_.rows.expire_after_clocks() > 0 ? 4 : 2;
+  return random_.Below(one_in, key, uint64_t{slot} << 32 | clock | uint64_t{1} << 63) == 0;
 }
 
 bool HistoryWorkload::Idle(uint32_t slot, uint64_t clock, uint32_t partition) const {
@@ -150,6 +153,40 @@ std::vector<HistoryWorkload::Message> HistoryWorkload::Contribution(uint32_t slo
   return messages;
 }
 
+HistoryWorkload::Values HistoryWorkload::RowAfter(uint32_t partition, uint64_t key,
+                                                  uint64_t clocks) const {
+  const v1::SparseTableOptions& rows = options_.rows;
+  Values sums(kDim);
+  uint64_t pushed = 0, last = 0, updates = 0;
+  // Whether it has been gone since before the clock.
+  const auto expire = [&](uint64_t clock) {
+    if (pushed == 0 || rows.expire_after_clocks() == 0) return;
+    if (clock - last <= rows.expire_after_clocks()) return;
+    if (rows.keep_from_updates() > 0 && updates >= rows.keep_from_updates()) return;
+    sums.assign(kDim, 0);
+    pushed = updates = 0;
+  };
+  for (uint64_t clock = 0; clock < clocks; ++clock) {
+    bool touched = false;
+    for (uint32_t slot = 0; slot < options_.slots; ++slot) {
+      touched |= !Idle(slot, clock, partition) && Touches(slot, clock, key);
+    }
+    if (!touched) continue;
+    expire(clock);
+    last = clock;
+    if (++pushed < rows.admit_after()) continue;
+    ++updates;
+    for (uint32_t slot = 0; slot < options_.slots; ++slot) {
+      if (Idle(slot, clock, partition) || !Touches(slot, clock, key)) continue;
+      for (uint32_t d = 0; d < kDim; ++d) {
+        sums[d] -= Gradient(slot, clock, kElements + key * kDim + d);
+      }
+    }
+  }
+  expire(clocks);
+  return sums;
+}
+
 HistoryWorkload::Values HistoryWorkload::After(uint32_t partition,
                                                const std::vector<uint64_t>& clocks) const {
   Values values;
@@ -162,7 +199,13 @@ HistoryWorkload::Values HistoryWorkload::After(uint32_t partition,
     }
     values.push_back(-sum);
   }
+  const bool selects = options_.rows.admit_after() > 1 || options_.rows.expire_after_clocks() > 0;
   for (uint64_t key : keys_[partition]) {
+    if (selects) {
+      const Values row = RowAfter(partition, key, clocks[0]);
+      values.insert(values.end(), row.begin(), row.end());
+      continue;
+    }
     for (uint32_t d = 0; d < kDim; ++d) {
       float sum = 0;
       for (uint32_t slot = 0; slot < options_.slots; ++slot) {

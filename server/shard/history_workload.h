@@ -31,6 +31,9 @@ class HistoryWorkload {
     // Gradients are no integers, so that the order of sums shows in their bits; known values are of
     // no use then.
     bool inexact = false;
+    // Of the sparse table. Admission and expiry are for BSP, where alone the clocks that have
+    // pushed a key are the same at every version.
+    v1::SparseTableOptions rows;
   };
 
   using Message = std::pair<v1::ExchangeRequest, Payload>;
@@ -62,6 +65,8 @@ class HistoryWorkload {
  private:
   float Gradient(uint32_t slot, uint64_t clock, uint64_t element) const;
   bool Touches(uint32_t slot, uint64_t clock, uint64_t key) const;
+  // The values of a key's row after so many clocks of every slot, under the options for rows.
+  Values RowAfter(uint32_t partition, uint64_t key, uint64_t clocks) const;
   // Whether the slot has no gradients for the partition at that clock, only examples.
   bool Idle(uint32_t slot, uint64_t clock, uint32_t partition) const;
   uint64_t Examples(uint32_t slot) const;

@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/checkpoint/delta_base.h"
 #include "common/checkpoint/manifest.h"
+#include "common/partition/cut_order.h"
 #include "proto/checkpoint.pb.h"
 #include "server/shard/test_exchange.h"
 
@@ -15,7 +17,10 @@ namespace {
 // Clocks from one cut to the next.
 constexpr uint64_t kCutEvery = 3;
 constexpr int kMostEvents = 400000;
-constexpr std::array<const char*, 4> kCrashPoints = {"appended", "synced", "applied", "base"};
+constexpr std::array<const char*, 5> kCrashPoints = {"appended", "synced", "applied", "base",
+                                                     "evicted"};
+constexpr std::array<const char*, 4> kScratchCrashPoints = {"applied", "cut_taken", "cut_file",
+                                                            "cut_written"};
 
 }  // namespace
 
@@ -60,6 +65,7 @@ void HistoryWorld::StartServer(uint32_t server) {
   options.log_bytes = log_bytes_;
   options.checkpoint_storage = &storage_;
   options.executor = &it.executor;
+  options.file_executor = &it.file_executor;
   options.crash_point = [this, server](absl::string_view point) {
     return PassCrashPoint(server, point);
   };
@@ -75,6 +81,10 @@ bool HistoryWorld::PassCrashPoint(uint32_t server, absl::string_view point) {
 
 absl::Status HistoryWorld::RunExecutor(uint32_t server) {
   servers_[server]->executor.RunAll();
+  const v1::GetServerStatsReply stats = servers_[server]->engine->Stats();
+  for (const v1::TableStats& table : stats.tables()) {
+    tally_.most_rows_on_disk = std::max(tally_.most_rows_on_disk, table.rows_on_disk());
+  }
   return servers_[server]->crashed ? RestartServer(server) : absl::OkStatus();
 }
 
@@ -82,17 +92,25 @@ absl::Status HistoryWorld::RunExecutor(uint32_t server) {
 void HistoryWorld::RunQuietly(uint32_t server) {
   Server& it = *servers_[server];
   const int crash_after = std::exchange(it.crash_after, 0);
-  it.executor.RunAll();
+  while (!it.executor.idle() || !it.file_executor.idle()) {
+    it.executor.RunAll();
+    it.file_executor.RunAll();
+  }
   it.crash_after = crash_after;
 }
 
 absl::Status HistoryWorld::RestartServer(uint32_t server) {
   ++tally_.server_crashes;
   Server& it = *servers_[server];
-  it.executor.RunAll();
+  while (!it.executor.idle() || !it.file_executor.idle()) {
+    it.executor.RunAll();
+    it.file_executor.RunAll();
+  }
   it.engine.reset();
   // Half of the time the whole machine goes down, and what was not synced with it.
-  if (Below(2) == 0) it.files.Crash(random_());
+  const bool machine = Below(2) == 0;
+  if (machine) it.files.Crash(random_());
+  it.store->Crash(machine ? FakeStore::Loss::kMachine : FakeStore::Loss::kProcess, random_());
   StartServer(server);
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) BreakStream(slot, server);
   return options_.workload.durable ? absl::OkStatus() : Rollback();
@@ -143,12 +161,12 @@ absl::StatusOr<v1::OpenTablesReply> HistoryWorld::OpenTables(uint32_t server, ui
 
 // --- Tasks.
 
-void HistoryWorld::Send(uint32_t slot, v1::ExchangeRequest request, Payload payload) {
+void HistoryWorld::Send(uint32_t slot, v1::ExchangeRequest request, Payload payload, bool aside) {
   const uint32_t server = request.partition() % options_.servers;
   request.set_request_id(next_request_id_++);
   request.set_generation(generation_);
   request.set_incarnation(slots_[slot].incarnation);
-  Message message{std::move(request), std::move(payload)};
+  Message message{std::move(request), std::move(payload), aside};
   slots_[slot].unanswered[server].push_back(message);
   slots_[slot].wire[server].push_back(std::move(message));
 }
@@ -156,10 +174,13 @@ void HistoryWorld::Send(uint32_t slot, v1::ExchangeRequest request, Payload payl
 void HistoryWorld::StartPhase(uint32_t slot, Phase phase) {
   Slot& it = slots_[slot];
   it.phase = phase;
-  const bool cuts = it.clock > start_clock_ &&
-                    (it.clock % kCutEvery == 0 || it.clock == options_.workload.clocks);
-  if (phase == Phase::kCut && !cuts) return StartPhase(slot, Phase::kPull);
-  if (phase == Phase::kPull && it.clock == options_.workload.clocks) {
+  if (phase == Phase::kCut && !CutsAt(it.clock)) return StartPhase(slot, Phase::kPull);
+  const bool at_end = it.clock == options_.workload.clocks;
+  if (slot == 0 && writing_.has_value() && (phase == Phase::kCut || at_end)) {
+    it.phase = Phase::kAwaitFiles;
+    return;
+  }
+  if (phase == Phase::kPull && at_end) {
     it.phase = Phase::kDone;
     return;
   }
@@ -168,7 +189,7 @@ void HistoryWorld::StartPhase(uint32_t slot, Phase phase) {
     if (phase == Phase::kCut) {
       v1::ExchangeRequest cut = TestCut(slot, it.clock);
       cut.set_partition(p);
-      Send(slot, cut, {});
+      Send(slot, cut, EncodeCutOrder({.step = CutOrder::Step::kTake, .base = {}}));
       continue;
     }
     for (auto& [request, payload] : phase == Phase::kPull
@@ -179,11 +200,31 @@ void HistoryWorld::StartPhase(uint32_t slot, Phase phase) {
   }
 }
 
+bool HistoryWorld::CutsAt(uint64_t clock) const {
+  return clock > start_clock_ && (clock % kCutEvery == 0 || clock == options_.workload.clocks);
+}
+
+void HistoryWorld::WriteCut(uint64_t clock) {
+  writing_ = clock;
+  // Now and then all is taken anew.
+  const std::optional<uint64_t> base = Below(4) == 0 ? std::nullopt : base_;
+  for (uint32_t p = 0; p < options_.workload.partitions; ++p) {
+    v1::ExchangeRequest cut = TestCut(0, clock);
+    cut.set_partition(p);
+    CutOrder order{.step = CutOrder::Step::kWrite, .base = {}};
+    if (base.has_value()) order.base = *base;
+    Send(0, cut, EncodeCutOrder(order), /*aside=*/true);
+  }
+}
+
 absl::Status HistoryWorld::NextPhase(uint32_t slot) {
   Slot& it = slots_[slot];
   switch (it.phase) {
+    case Phase::kAwaitFiles:
+      StartPhase(slot, CutsAt(it.clock) && writing_done_ != it.clock ? Phase::kCut : Phase::kPull);
+      break;
     case Phase::kCut:
-      if (slot == 0) MUSTER_RETURN_IF_ERROR(CommitCheckpoint(it.clock));
+      if (slot == 0) WriteCut(it.clock);
       StartPhase(slot, Phase::kPull);
       break;
     case Phase::kPull:
@@ -222,6 +263,11 @@ absl::Status HistoryWorld::Reconnect(uint32_t slot, uint32_t server) {
 
 absl::Status HistoryWorld::StartTask(uint32_t slot) {
   const uint64_t generation = generation_;
+  if (slot == 0) {
+    writing_.reset();
+    writing_done_.reset();
+    base_.reset();
+  }
   uint64_t clock = options_.workload.clocks;
   for (uint32_t server = 0; server < options_.servers; ++server) {
     BreakStream(slot, server);
@@ -239,6 +285,13 @@ absl::Status HistoryWorld::StartTask(uint32_t slot) {
 }
 
 absl::Status HistoryWorld::CommitCheckpoint(uint64_t clock) {
+  base_.reset();
+  for (uint32_t p = 0; p < options_.workload.partitions; ++p) {
+    if (!cuts_.at({clock, p}).checkpoint_path().empty()) continue;
+    ++tally_.cuts_lost;
+    return absl::OkStatus();
+  }
+  base_ = clock;
   if (clock <= checkpoint_clock_) return absl::OkStatus();
   v1::CheckpointManifest manifest;
   manifest.set_job_id("job");
@@ -255,7 +308,11 @@ absl::Status HistoryWorld::CommitCheckpoint(uint64_t clock) {
   }
   checkpoint_clock_ = clock;
   checkpoint_folder_ = CheckpointFolder("/checkpoints", "job", clock);
-  return WriteManifest(storage_, checkpoint_folder_, manifest);
+  // An earlier task of the slot may have had some files written as deltas.
+  MUSTER_ASSIGN_OR_RETURN(const auto base, BaseOfFiles(storage_, checkpoint_folder_, manifest));
+  if (base.has_value()) manifest.set_base_clock(*base);
+  MUSTER_RETURN_IF_ERROR(WriteManifest(storage_, checkpoint_folder_, manifest));
+  return CheckCheckpoint();
 }
 
 // --- The network.
@@ -264,9 +321,9 @@ void HistoryWorld::Deliver(uint32_t server, const Message& message, uint64_t str
   ExchangeCall call;
   call.request = std::make_shared<v1::ExchangeRequest>(message.request);
   call.payload = message.payload;
-  call.done = [this, server, stream, request = message.request](v1::ExchangeReply reply,
-                                                                Payload payload) {
-    answers_.push_back({request.slot(), server, stream, request, reply, payload});
+  call.done = [this, server, stream, message](v1::ExchangeReply reply, Payload payload) {
+    answers_.push_back(
+        {message.request.slot(), server, stream, message.request, message.payload, reply, payload});
   };
   servers_[server]->engine->Execute(std::move(call));
 }
@@ -342,9 +399,19 @@ absl::Status HistoryWorld::DeliverAnswer() {
                                            answer.request.request_id();
                                   }),
                    unanswered.end());
-  const bool all = std::all_of(slot.unanswered.begin(), slot.unanswered.end(),
-                               [](const auto& messages) { return messages.empty(); });
-  return all ? NextPhase(answer.slot) : absl::OkStatus();
+  const auto answered = [&slot](bool aside) {
+    return std::none_of(slot.unanswered.begin(), slot.unanswered.end(), [&](const auto& messages) {
+      return std::any_of(messages.begin(), messages.end(),
+                         [aside](const Message& message) { return message.aside == aside; });
+    });
+  };
+  if (answer.slot == 0 && writing_.has_value() && answered(/*aside=*/true)) {
+    writing_done_ = writing_;
+    MUSTER_RETURN_IF_ERROR(CommitCheckpoint(*std::exchange(writing_, std::nullopt)));
+    return slot.phase == Phase::kAwaitFiles ? NextPhase(answer.slot) : absl::OkStatus();
+  }
+  const bool waits = slot.phase == Phase::kAwaitFiles || slot.phase == Phase::kDone;
+  return !waits && answered(/*aside=*/false) ? NextPhase(answer.slot) : absl::OkStatus();
 }
 
 // --- Events.
@@ -362,9 +429,9 @@ absl::Status HistoryWorld::Fault() {
   if (faults_left_[kind]-- <= 0) return absl::OkStatus();
   if (kind == 0) return Reconnect(slot, server);
   if (kind == 1) return Respawn(slot);
-  // Without durability there is one point alone.
-  servers_[server]->crash_point =
-      options_.workload.durable ? kCrashPoints[Below(kCrashPoints.size())] : "applied";
+  servers_[server]->crash_point = options_.workload.durable && Below(2) == 0
+                                      ? kCrashPoints[Below(kCrashPoints.size())]
+                                      : kScratchCrashPoints[Below(kScratchCrashPoints.size())];
   servers_[server]->crash_after = 1 + Below(8);
   return absl::OkStatus();
 }
@@ -374,14 +441,21 @@ absl::Status HistoryWorld::Event() {
   const uint64_t choice = Below(20);
   if (choice < 9) return DeliverMessage();
   if (choice < 12) return RunExecutor(Below(options_.servers));
-  if (choice < 18) return DeliverAnswer();
+  if (choice < 17) return DeliverAnswer();
+  if (choice < 18) {
+    const uint32_t server = Below(options_.servers);
+    servers_[server]->file_executor.RunOne();
+    return servers_[server]->crashed ? RestartServer(server) : absl::OkStatus();
+  }
   if (choice < 19) return DeliverGhost();
 
   // A task whose stream broke comes back; so does one that has waited long enough for an answer
   // that was lost.
   const bool quiet = answers_.empty() &&
                      std::all_of(servers_.begin(), servers_.end(),
-                                 [](const auto& server) { return server->executor.idle(); }) &&
+                                 [](const auto& server) {
+                                   return server->executor.idle() && server->file_executor.idle();
+                                 }) &&
                      std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
                        return std::all_of(slot.wire.begin(), slot.wire.end(),
                                           [](const auto& wire) { return wire.empty(); });

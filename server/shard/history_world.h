@@ -18,7 +18,7 @@
 #include "server/shard/history_workload.h"
 #include "server/shard/shard_engine.h"
 #include "server/shard/storage/fake_log_file.h"
-#include "server/shard/storage/memory_store.h"
+#include "server/shard/storage/fake_store.h"
 #include "server/shard/test_executor.h"
 
 namespace muster {
@@ -33,8 +33,11 @@ namespace muster {
 // had not synced, and come back with their disks; without durability the job then goes back to its
 // last checkpoint under a higher generation.
 //
-// Every answer is checked when it arrives, and the final values against the sum of all
-// contributions.
+// Cuts are taken by all, and written, in full or as deltas, while the tasks go on; slot 0 commits
+// one when the files of all partitions are there.
+//
+// Every answer is checked when it arrives; a job restored from each checkpoint against exactly the
+// contributions before its clock; the final values against the sum of all contributions.
 class HistoryWorld {
  public:
   // Values by partition, version, and whether they are dense.
@@ -59,6 +62,15 @@ class HistoryWorld {
     int repeats_found_applied = 0;
     int ghosts_fenced = 0;
     uint64_t largest_lag = 0;
+    uint64_t most_rows_on_disk = 0;
+    int checkpoints = 0;
+    int deltas = 0;
+    // Files written as deltas: others of a delta were written whole after a crash.
+    int delta_files = 0;
+    // Cuts that were lost with a server before their file was durable.
+    int cuts_lost = 0;
+    // Contributions to a cut's clock or later that were acknowledged before its files were.
+    int pushes_beside_writes = 0;
   };
 
   explicit HistoryWorld(Options options);
@@ -71,9 +83,11 @@ class HistoryWorld {
  private:
   struct Server {
     std::vector<uint32_t> partitions;
-    std::shared_ptr<MemoryStore> store = std::make_shared<MemoryStore>();
+    std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
     FakeLogFileSystem files;
     TestExecutor executor;
+    // For files of cuts.
+    TestExecutor file_executor;
     std::unique_ptr<ShardEngine> engine;
     // Where to crash, and how many passes of that point from now.
     std::string crash_point;
@@ -86,6 +100,8 @@ class HistoryWorld {
   struct Message {
     v1::ExchangeRequest request;
     Payload payload;
+    // The task goes on without its answer.
+    bool aside = false;
   };
 
   struct Answer {
@@ -94,11 +110,13 @@ class HistoryWorld {
     // Of the stream that it came over.
     uint64_t stream = 0;
     v1::ExchangeRequest request;
+    Payload request_payload;
     v1::ExchangeReply reply;
     Payload payload;
   };
 
-  enum class Phase { kCut, kPull, kPush, kDone };
+  // kAwaitFiles: of the cut before, until another may follow or the task may end.
+  enum class Phase { kAwaitFiles, kCut, kPull, kPush, kDone };
 
   struct Slot {
     uint64_t incarnation = 1;
@@ -132,8 +150,11 @@ class HistoryWorld {
   void Deliver(uint32_t server, const Message& message, uint64_t stream);
 
   void StartPhase(uint32_t slot, Phase phase);
+  bool CutsAt(uint64_t clock) const;
+  // Slot 0: has the cut that all have taken written.
+  void WriteCut(uint64_t clock);
   absl::Status NextPhase(uint32_t slot);
-  void Send(uint32_t slot, v1::ExchangeRequest request, Payload payload);
+  void Send(uint32_t slot, v1::ExchangeRequest request, Payload payload, bool aside = false);
   // Old messages may come again, as ghosts.
   void BreakStream(uint32_t slot, uint32_t server);
   absl::Status Reconnect(uint32_t slot, uint32_t server);
@@ -153,6 +174,8 @@ class HistoryWorld {
                            std::optional<uint64_t> version) const;
   absl::Status TakeCutAnswer(const Answer& answer);
   absl::Status CommitCheckpoint(uint64_t clock);
+  // A job that is restored from the last checkpoint has exactly the contributions before it.
+  absl::Status CheckCheckpoint();
   absl::Status CheckFinalValues();
 
   const Options options_;
@@ -175,6 +198,11 @@ class HistoryWorld {
   // By slot: clocks of which contributions may be anywhere.
   std::vector<uint64_t> reached_;
   uint64_t start_clock_ = 0;
+  // The cut whose files slot 0 waits for, the last one that it had waited for, and the last one
+  // that this task of it committed.
+  std::optional<uint64_t> writing_;
+  std::optional<uint64_t> writing_done_;
+  std::optional<uint64_t> base_;
   // Last complete checkpoint, and files of cuts by (clock, partition).
   uint64_t checkpoint_clock_ = 0;
   std::string checkpoint_folder_;

@@ -1,5 +1,6 @@
 #include "server/shard/job_tables.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "absl/status/status.h"
@@ -107,6 +108,18 @@ const std::string& JobTables::job_id() const { return request_->job_id(); }
 uint64_t JobTables::generation() const { return request_->generation(); }
 uint32_t JobTables::slots() const { return request_->slots(); }
 uint64_t JobTables::seed() const { return request_->schema().seed(); }
+
+RowPolicy JobTables::row_policy() const {
+  const v1::SparseTableOptions& options = request_->schema().sparse_options();
+  return {.admit_after = options.admit_after(),
+          .expire_after = options.expire_after_clocks(),
+          .keep_from_updates = options.keep_from_updates()};
+}
+
+uint64_t JobTables::cache_bytes() const {
+  const uint64_t bytes = request_->schema().sparse_options().cache_bytes();
+  return bytes == 0 ? 0 : std::max<uint64_t>(1, bytes / partitions());
+}
 
 OptimizerStep JobTables::StepAt(uint64_t clock, double scale) const {
   const v1::TablesSchema& schema = request_->schema();

@@ -10,6 +10,7 @@
 #include "common/optim/optimizer.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
+#include "server/shard/row_policy.h"
 #include "server/shard/staleness_policy.h"
 
 namespace muster {
@@ -54,6 +55,9 @@ class JobTables {
   SummationOrder order() const { return order_; }
   // Whether a push is on disk before it is acknowledged.
   bool durable() const { return durable_; }
+  RowPolicy row_policy() const;
+  // Memory that the rows of one partition may take, their share of the job's; 0: any amount.
+  uint64_t cache_bytes() const;
   // Whether the update of a clock waits for the scale of global-norm clipping.
   bool clips_by_norm() const { return clips_by_norm_; }
 

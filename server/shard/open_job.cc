@@ -32,11 +32,6 @@ std::string LogPrefix(const std::string& job_id) {
   return name + ".";
 }
 
-std::string LogDirectory(const ShardResources& resources, const std::string& job_id,
-                         uint32_t partition) {
-  return absl::StrCat(resources.log_dir, "/", LogPrefix(job_id), partition);
-}
-
 LogFileSystem& Files(const ShardResources& resources) {
   return resources.log.file_system != nullptr ? *resources.log.file_system : LogFileSystem::Posix();
 }
@@ -70,18 +65,87 @@ absl::Status DeleteStoredJob(const std::string& job_id, const ShardResources& re
 
 }  // namespace
 
+absl::Status StandsStillError(const std::string& job_id, uint32_t partition) {
+  return absl::ResourceExhaustedError(absl::StrCat("partition ", partition, " of job ", job_id,
+                                                   " is on its way to another server; try again"));
+}
+
+std::string LogDirectory(const ShardResources& resources, const std::string& job_id,
+                         uint32_t partition) {
+  return absl::StrCat(resources.log_dir, "/", LogPrefix(job_id), partition);
+}
+
 OpenJob::OpenJob(std::shared_ptr<const JobTables> tables, const ShardResources& resources)
     : tables_(std::move(tables)), resources_(resources), dense_memory_(*resources.budget) {}
 
 OpenJob::~OpenJob() = default;
 
-PartitionExecutor* OpenJob::partition(uint32_t partition) const {
+std::shared_ptr<PartitionExecutor> OpenJob::partition(uint32_t partition) const {
+  absl::ReaderMutexLock lock(&mutex_);
   const auto found = partitions_.find(partition);
-  return found == partitions_.end() ? nullptr : found->second.get();
+  return found == partitions_.end() ? nullptr : found->second;
+}
+
+OpenJob::Partitions OpenJob::partitions() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return partitions_;
+}
+
+bool OpenJob::StandsStill(uint32_t partition) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return standing_.count(partition) > 0;
+}
+
+void OpenJob::TakeOut(uint32_t partition, Absence absence) {
+  std::shared_ptr<PartitionExecutor> taken;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (auto node = partitions_.extract(partition); !node.empty()) taken = std::move(node.mapped());
+    if (absence == Absence::kStandsStill) {
+      standing_.insert(partition);
+    } else {
+      standing_.erase(partition);
+    }
+  }
+  if (taken == nullptr) return;
+  taken->Close(StandsStillError(tables_->job_id(), partition));
+  const uint64_t bytes = tables_->PredictedDenseBytes(partition);
+  dense_memory_.Set(dense_memory_.bytes() - std::min(dense_memory_.bytes(), bytes));
+}
+
+absl::Status OpenJob::AddPartition(uint32_t partition) {
+  const uint64_t bytes = tables_->PredictedDenseBytes(partition);
+  if (!dense_memory_.TryGrow(bytes)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("partition ", partition, " of job ", tables_->job_id(), " needs ", bytes,
+                     " bytes for its dense blocks; ", resources_.budget->used(),
+                     " of the server's ", resources_.budget->limit(), " bytes are in use"));
+  }
+  absl::StatusOr<std::shared_ptr<PartitionExecutor>> added = PartitionExecutor::Create(
+      [&](std::shared_ptr<Executor> strand) -> absl::StatusOr<std::unique_ptr<Partition>> {
+        strand_ = std::move(strand);
+        MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> continued, Continue(partition));
+        if (continued == nullptr) {
+          return absl::FailedPreconditionError(
+              absl::StrCat("partition ", partition, " of job ", tables_->job_id(),
+                           " is not on this server; refresh the shard map"));
+        }
+        return continued;
+      },
+      *resources_.executor, resources_.queue_bytes);
+  strand_.reset();
+  if (!added.ok()) {
+    dense_memory_.Set(dense_memory_.bytes() - bytes);
+    return added.status();
+  }
+  absl::MutexLock lock(&mutex_);
+  standing_.erase(partition);
+  partitions_[partition] = *std::move(added);
+  return absl::OkStatus();
 }
 
 void OpenJob::Close(const absl::Status& status) {
-  for (auto& [index, partition] : partitions_) partition->Close(status);
+  for (auto& [index, partition] : partitions()) partition->Close(status);
   dense_memory_.Set(0);
 }
 
@@ -93,6 +157,12 @@ absl::StatusOr<std::shared_ptr<OpenJob>> OpenJob::Open(std::shared_ptr<const Job
         absl::StrCat("job ", job->tables_->job_id(),
                      " asks for durability EVERY_PUSH, but this server stores nothing; start it "
                      "with a data folder"));
+  }
+  if (job->tables_->cache_bytes() > 0 && resources.store == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job->tables_->job_id(),
+                     " has sparse_tables.cache_bytes, so that rows must go to disk, but this "
+                     "server stores nothing; start it with a data folder"));
   }
   // First, whatever then fails: a drop of older generations counts on it.
   if (resources.store != nullptr) MUSTER_RETURN_IF_ERROR(job->DropOlderGenerations());
@@ -132,6 +202,7 @@ absl::Status OpenJob::DropOlderGenerations() {
   const std::string& job_id = tables_->job_id();
   MUSTER_ASSIGN_OR_RETURN(const std::optional<uint64_t> stored,
                           StoredGeneration(job_id, *resources_.store));
+  if (!stored.has_value() && !tables_->durable()) return DropScratch();
   if (!stored.has_value() || *stored == tables_->generation()) return absl::OkStatus();
   if (*stored < tables_->generation()) return DeleteStoredJob(job_id, resources_);
   return absl::AbortedError(absl::StrCat("job ", job_id, " has generation ", tables_->generation(),
@@ -139,13 +210,25 @@ absl::Status OpenJob::DropOlderGenerations() {
                                          "; rejoin the job before opening its tables"));
 }
 
+absl::Status OpenJob::DropScratch() {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, resources_.store->Jobs());
+  if (!std::binary_search(jobs.begin(), jobs.end(), tables_->job_id())) return absl::OkStatus();
+  return resources_.store->DropJob(tables_->job_id());
+}
+
 absl::Status OpenJob::OpenAll() {
   for (const v1::PartitionTerm& term : tables_->request().partitions()) {
-    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> partition, OpenPartition(term.partition()));
-    partitions_.emplace(term.partition(),
-                        PartitionExecutor::Create(std::move(partition), *resources_.executor,
-                                                  resources_.queue_bytes));
+    MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<PartitionExecutor> partition,
+                            PartitionExecutor::Create(
+                                [&](std::shared_ptr<Executor> strand) {
+                                  strand_ = std::move(strand);
+                                  return OpenPartition(term.partition());
+                                },
+                                *resources_.executor, resources_.queue_bytes));
+    absl::MutexLock lock(&mutex_);
+    partitions_.emplace(term.partition(), std::move(partition));
   }
+  strand_.reset();
   checkpoint_.reset();
   return absl::OkStatus();
 }
@@ -180,14 +263,18 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(uint32_t parti
           "since the last checkpoint; go back to a checkpoint under a new generation"));
     }
   }
-  auto tables = std::make_unique<PartitionTables>(tables_, partition, resources_.pool);
+  std::unique_ptr<PartitionJournal> journal;
+  if (tables_->durable()) {
+    MUSTER_ASSIGN_OR_RETURN(journal, NewJournal(partition));
+  }
+  auto tables =
+      std::make_unique<PartitionTables>(tables_, partition, resources_.pool, resources_.store);
   const bool restores = !request.restore_uri().empty();
   // Until the partition accounts for its rows itself.
   MemoryShare restoring(*resources_.budget);
   if (restores) MUSTER_RETURN_IF_ERROR(Restore(restoring, *tables));
-  if (!tables_->durable()) return MakePartition(std::move(tables), nullptr);
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<PartitionJournal> journal, NewJournal(partition));
   std::unique_ptr<Partition> made = MakePartition(std::move(tables), std::move(journal));
+  if (!tables_->durable()) return made;
   // Initial values can be made again; what came from a checkpoint may be deleted there while it is
   // needed here.
   MUSTER_RETURN_IF_ERROR(made->StartJournal(restores ? PartitionJournal::Extent::kAll
@@ -200,6 +287,14 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::Continue(uint32_t partition)
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
                           ReadPartitionState(*resources_.store, job_id, partition));
   if (state == nullptr) return std::unique_ptr<Partition>();
+  if (state->left()) {
+    return absl::FailedPreconditionError(absl::StrCat("partition ", partition, " of job ", job_id,
+                                                      " has moved to another server; refresh the "
+                                                      "shard map"));
+  }
+  if (state->leaving_term() > 0) {
+    return absl::UnavailableError(StandsStillError(job_id, partition).message());
+  }
   if (state->schema_fingerprint() != tables_->fingerprint()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the tables of job ", job_id, " differ from those stored here under the same generation ",
@@ -225,7 +320,8 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::Continue(uint32_t partition)
                                             "; go back to a checkpoint under a new generation"));
   }
   std::unique_ptr<Partition> continued = MakePartition(
-      std::make_unique<PartitionTables>(tables_, partition, resources_.pool), std::move(journal));
+      std::make_unique<PartitionTables>(tables_, partition, resources_.pool, resources_.store),
+      std::move(journal));
   MUSTER_RETURN_IF_ERROR(continued->Recover(*state));
   return continued;
 }
@@ -236,6 +332,7 @@ absl::StatusOr<std::unique_ptr<PartitionJournal>> OpenJob::NewJournal(uint32_t p
   for (uint32_t table = 0; table <= tables_->tables().sparse.size(); ++table) {
     batch.DeletePartition(table, partition);
   }
+  batch.DeletePartition(kTierTable, partition);
   MUSTER_RETURN_IF_ERROR(resources_.store->Write(batch, ParameterStore::Durability::kBuffered));
   const std::string directory = LogDirectory(resources_, job_id, partition);
   MUSTER_RETURN_IF_ERROR(MutationLog::Destroy(directory, resources_.log.file_system));
@@ -251,6 +348,8 @@ std::unique_ptr<Partition> OpenJob::MakePartition(std::unique_ptr<PartitionTable
   options.crash_point = resources_.crash_point;
   options.parked_bytes = resources_.queue_bytes;
   options.log_bytes = resources_.log_bytes;
+  options.strand = strand_;
+  options.files = resources_.files;
   return std::make_unique<Partition>(std::move(tables), tables_->request().start_clock(),
                                      std::move(journal), std::move(options));
 }

@@ -5,13 +5,16 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/buffer_pool.h"
 #include "common/checkpoint/root_mark.h"
 #include "common/checkpoint/storage.h"
-#include "server/shard/buffer_pool.h"
 #include "server/shard/crash_point.h"
 #include "server/shard/executor.h"
 #include "server/shard/job_tables.h"
@@ -29,6 +32,8 @@ struct ShardResources {
   std::shared_ptr<BufferPool> pool;
   MemoryBudget* budget = nullptr;
   Executor* executor = nullptr;
+  // For tasks that block on checkpoint files.
+  std::shared_ptr<Executor> files;
   CheckpointStorage* checkpoint_storage = nullptr;
   RootCheck root_check = RootCheck::kWritable;
   // What the server is called in errors that others read.
@@ -42,8 +47,8 @@ struct ShardResources {
   uint64_t log_bytes = 0;
 };
 
-// The partitions of one generation of a job on this server. Its set of partitions is const after
-// opening; thread-safe.
+// The partitions of one generation of a job on this server. Thread-safe; one thread at a time
+// changes the set of partitions.
 class OpenJob {
  public:
   // Opens the partitions that the job's request names: from what is stored of the same generation,
@@ -56,11 +61,20 @@ class OpenJob {
   ~OpenJob();
 
   const JobTables& tables() const { return *tables_; }
-  // Null: not here.
-  PartitionExecutor* partition(uint32_t partition) const;
-  const std::map<uint32_t, std::shared_ptr<PartitionExecutor>>& partitions() const {
-    return partitions_;
-  }
+  using Partitions = std::map<uint32_t, std::shared_ptr<PartitionExecutor>>;
+  // Null: not here, or it stands still.
+  std::shared_ptr<PartitionExecutor> partition(uint32_t partition) const;
+  Partitions partitions() const;
+
+  // Adds a partition that is stored here, or that stood still. Blocks while it recovers.
+  // FAILED_PRECONDITION: it is not here. UNAVAILABLE: it is on its way to another server. Other
+  // errors as OpenTables.
+  absl::Status AddPartition(uint32_t partition);
+  // Ends a partition as PartitionExecutor::Close does, and keeps those who ask for it waiting or
+  // sends them away. It need not be open.
+  enum class Absence { kStandsStill, kNotHere };
+  void TakeOut(uint32_t partition, Absence absence);
+  bool StandsStill(uint32_t partition) const;
 
   // Ends all partitions; what they hold and get is answered with `status`. Blocks until nothing
   // runs any more.
@@ -75,13 +89,15 @@ class OpenJob {
   absl::Status TakeMemory();
   // Drops what is stored of older generations. ABORTED: something newer is.
   absl::Status DropOlderGenerations();
+  // Drops what an earlier generation that was not durable has left: rows that it had evicted.
+  absl::Status DropScratch();
   absl::Status OpenAll();
   absl::StatusOr<std::unique_ptr<Partition>> OpenPartition(uint32_t partition);
   // Fills a partition's tables from the request's checkpoint.
   absl::Status Restore(MemoryShare& memory, PartitionTables& tables);
   // Continues from the stored state; null when there is none.
   absl::StatusOr<std::unique_ptr<Partition>> Continue(uint32_t partition);
-  // An empty journal: whatever a start that was cut short has left is deleted.
+  // An empty journal: whatever a start that was cut short has left, rows as well, is deleted.
   absl::StatusOr<std::unique_ptr<PartitionJournal>> NewJournal(uint32_t partition);
   std::unique_ptr<Partition> MakePartition(std::unique_ptr<PartitionTables> tables,
                                            std::unique_ptr<PartitionJournal> journal) const;
@@ -89,11 +105,23 @@ class OpenJob {
   const std::shared_ptr<const JobTables> tables_;
   const ShardResources& resources_;
   MemoryShare dense_memory_;
-  std::map<uint32_t, std::shared_ptr<PartitionExecutor>> partitions_;
+  mutable absl::Mutex mutex_;
+  Partitions partitions_ ABSL_GUARDED_BY(mutex_);
+  // On their way to other servers.
+  std::set<uint32_t> standing_ ABSL_GUARDED_BY(mutex_);
   // Opened for the first partition that needs it: one that continues from what is stored does not,
   // and the checkpoint may be gone by then. Null after opening.
   std::unique_ptr<CheckpointReader> checkpoint_;
+  // Of the partition that is being made; null after opening.
+  std::shared_ptr<Executor> strand_;
 };
+
+// What callers of a partition that stands still are answered.
+absl::Status StandsStillError(const std::string& job_id, uint32_t partition);
+
+// The folder of a partition's log.
+std::string LogDirectory(const ShardResources& resources, const std::string& job_id,
+                         uint32_t partition);
 
 // Stands for all generations of a job.
 inline constexpr uint64_t kEveryGeneration = std::numeric_limits<uint64_t>::max();

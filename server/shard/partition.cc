@@ -1,23 +1,35 @@
 #include "server/shard/partition.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/partition/wire_dtype.h"
 #include "proto/parameter_service.pb.h"
-#include "server/shard/partition_checkpoint.h"
 #include "server/shard/refusal.h"
+#include "server/shard/typed_payload.h"
 
 namespace muster {
 namespace {
 
-// Cuts whose repeats are answered.
-constexpr size_t kCutsKnown = 2;
+// After all records of the log.
+constexpr uint64_t kEveryLsn = std::numeric_limits<uint64_t>::max();
 
 using Operation = v1::ExchangeRequest::OperationCase;
 
 // What a caller that was refused for want of room should wait: a few batches' time.
 constexpr uint32_t kRetryAfterMs = 20;
+// The same for want of disk space, which somebody has to make.
+constexpr uint32_t kDiskFullRetryMs = 1000;
+
+Payload PrivateCopy(const Payload& payload, BufferPool& pool) {
+  const std::shared_ptr<float> copy =
+      pool.Take((payload.size() + sizeof(float) - 1) / sizeof(float));
+  payload.CopyTo(copy.get());
+  const auto* bytes = reinterpret_cast<const std::byte*>(copy.get());
+  return Payload({absl::MakeConstSpan(bytes, payload.size())}, copy);
+}
 
 }  // namespace
 
@@ -28,8 +40,15 @@ Partition::Partition(std::unique_ptr<PartitionTables> tables, uint64_t start,
       journal_(std::move(journal)),
       sparse_memory_(*options_.budget),
       admission_(*tables_, *options_.pool, sparse_memory_, start),
-      updater_(*tables_),
-      clocks_(job().slots(), start) {
+      updater_(*tables_, *options_.pool),
+      clocks_(job().slots(), start),
+      own_tasks_(std::make_shared<TaskQueue>()),
+      cut_writer_(
+          std::make_unique<CutWriter>(*tables_,
+                                      CutWriter::Options{.storage = options_.checkpoint_storage,
+                                                         .crash_point = options_.crash_point},
+                                      options_.strand != nullptr ? options_.strand : own_tasks_,
+                                      options_.files != nullptr ? options_.files : own_tasks_)) {
   UpdateStats();
 }
 
@@ -71,15 +90,25 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
     refused.status = closed_;
     return refused;
   }
+  // What is checked and applied has to be what the log's checksum is of and what it holds.
+  if (journal_ != nullptr && call.payload_memory == ExchangeCall::PayloadMemory::kShared) {
+    call.payload = PrivateCopy(call.payload, *options_.pool);
+  }
   AdmittedCall admitted = admission_.Check(std::move(call));
   const v1::ExchangeRequest& request = *admitted.call.request;
   if (!admitted.status.ok() || admitted.already_applied) return admitted;
+  if (request.has_sparse_push()) {
+    admitted.status = CheckRoomForRows();
+    admitted.retry_after_ms = kDiskFullRetryMs;
+    if (!admitted.status.ok()) return admitted;
+  }
   if (Admission::IsMutation(request)) {
     stats_.bytes_pushed += admitted.call.payload.size();
     if (journal_ != nullptr) {
       absl::StatusOr<uint64_t> lsn = journal_->Append(request, admitted.call.payload);
       if (!lsn.ok()) {
         admitted.status = lsn.status();
+        if (absl::IsResourceExhausted(lsn.status())) admitted.retry_after_ms = kDiskFullRetryMs;
         // A log that refuses all further use: what waits for a restart must not look like a mistake
         // of the caller.
         if (absl::IsFailedPrecondition(lsn.status())) {
@@ -115,6 +144,9 @@ void Partition::Execute(std::vector<ExchangeCall> calls) {
     Run(std::move(call));
     if (options_.crash_point->crashed()) return;
   }
+  own_tasks_->RunAll();
+  if (options_.crash_point->crashed()) return;
+  if (!disk_full_.ok()) NoteStored(TrimRows());
   WriteBaseIfLogIsLong();
   UpdateStats();
 }
@@ -124,12 +156,17 @@ void Partition::Execute(std::vector<ExchangeCall> calls) {
 void Partition::Run(AdmittedCall call) {
   // Also what was admitted in a batch whose sync failed.
   if (!closed_.ok()) return Refuse(call, closed_);
-  if (!call.status.ok()) return Refuse(call, call.status);
+  if (!call.status.ok()) return Refuse(call, call.status, call.retry_after_ms);
   const v1::ExchangeRequest& request = *call.call.request;
   if (Admission::IsMutation(request)) {
     if (!call.already_applied) {
-      Apply(call);
+      if (absl::Status status = Apply(call); !status.ok()) {
+        NoteStored(status);
+        return Refuse(call, closed_);
+      }
       if (options_.crash_point->Pass("applied")) return;
+      NoteStored(TrimRows());
+      if (options_.crash_point->crashed()) return;
     }
     AnswerOk(call);
     ReleaseParked();
@@ -147,12 +184,12 @@ void Partition::Run(AdmittedCall call) {
   }
 }
 
-void Partition::Apply(const AdmittedCall& call) {
+absl::Status Partition::Apply(const AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   switch (request.operation_case()) {
     case Operation::kDensePush:
     case Operation::kSparsePush:
-      return updater_.Push(call);
+      return updater_.Push(call, clocks_.completed());
     case Operation::kClose:
       clocks_.Close(request.slot(), job().policy().synchronous()
                                         ? std::optional<uint64_t>(request.close().examples())
@@ -163,24 +200,60 @@ void Partition::Apply(const AdmittedCall& call) {
   }
 }
 
-void Partition::CompleteClocks(uint64_t lsn) {
-  if (job().clips_by_norm()) return;
+absl::Status Partition::CompleteClocks(uint64_t lsn) {
+  if (job().clips_by_norm()) return absl::OkStatus();
   while (clocks_.completed() < clocks_.slowest()) {
     if (job().policy().synchronous()) {
-      EndClock(1, lsn);
+      MUSTER_RETURN_IF_ERROR(EndClock(1, lsn));
     } else {
       clocks_.Complete();
     }
   }
+  return absl::OkStatus();
 }
 
-void Partition::EndClock(double scale, uint64_t lsn) {
+absl::Status Partition::EndClock(double scale, uint64_t lsn) {
   if (job().clips_by_norm()) {
     last_norms_ = ClipNorms();
     norms_.clear();
   }
-  updater_.EndClock(clocks_.completed(), scale, clocks_.pending_examples(), lsn);
+  MUSTER_RETURN_IF_ERROR(
+      updater_.EndClock(clocks_.completed(), scale, clocks_.pending_examples(), lsn));
   clocks_.Complete();
+  return absl::OkStatus();
+}
+
+// --- Rows and the disk.
+
+absl::Status Partition::TrimRows() {
+  if (rows_dropped_at_ < clocks_.completed()) {
+    rows_dropped_at_ = clocks_.completed();
+    MUSTER_RETURN_IF_ERROR(tables_->DropExpired(clocks_.completed()));
+  }
+  if (!tables_->OverCache()) return absl::OkStatus();
+  const uint64_t before_lsn = updater_.replays_previous() ? updater_.last_lsn() : kEveryLsn;
+  MUSTER_RETURN_IF_ERROR(tables_->TrimCache(before_lsn, clocks_.completed()));
+  options_.crash_point->Pass("evicted");
+  return absl::OkStatus();
+}
+
+void Partition::NoteStored(const absl::Status& status) {
+  if (status.ok() || absl::IsResourceExhausted(status)) {
+    disk_full_ = status;
+    return;
+  }
+  Close(absl::Status(absl::IsDataLoss(status) ? status.code() : absl::StatusCode::kUnavailable,
+                     absl::StrCat("partition ", tables_->partition, " of job ", job().job_id(),
+                                  " has lost touch with its rows on disk: ", status.message())));
+}
+
+absl::Status Partition::CheckRoomForRows() const {
+  if (disk_full_.ok() || !tables_->OverCache()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the rows of partition ", tables_->partition, " of job ", job().job_id(),
+                   " use ", tables_->used_row_bytes(), " bytes of memory, at most ",
+                   job().cache_bytes(), " may, and there is no room to evict them to (",
+                   disk_full_.message(), "); the push is taken once there is"));
 }
 
 const std::string& Partition::ClipNorms() {
@@ -216,6 +289,7 @@ void Partition::ReleaseParked() {
 
 void Partition::Serve(AdmittedCall call) {
   if (call.cancelled() || options_.crash_point->crashed()) return;
+  if (!closed_.ok()) return Refuse(call, closed_);
   // A later task of the slot may have come while it waited.
   const v1::ExchangeRequest& request = *call.call.request;
   if (absl::Status fenced =
@@ -266,8 +340,9 @@ void Partition::ServeDensePull(AdmittedCall call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const absl::StatusOr<DenseTable::Version> version = VersionFor(request);
   if (!version.ok()) return Refuse(call, version.status());
-  Payload payload = tables_->dense.Pull(request.dense_pull().first_block(),
-                                        request.dense_pull().blocks(), *version);
+  Payload payload = NarrowPayload(tables_->dense.Pull(request.dense_pull().first_block(),
+                                                      request.dense_pull().blocks(), *version),
+                                  *WireDType(request.dense_pull().type()), *options_.pool);
   stats_.bytes_pulled += payload.size();
   AnswerOk(call, std::move(payload));
 }
@@ -279,11 +354,19 @@ void Partition::ServeSparsePull(AdmittedCall call) {
   const size_t table = request.sparse_pull().table() - 1;
   const size_t floats = call.chunk.keys.size() * tables_->sparse[table].dim();
   const std::shared_ptr<float> values = options_.pool->Take(floats);
-  updater_.PullRows(table, call.chunk.keys, *version, {values.get(), floats});
-  stats_.bytes_pulled += floats * sizeof(float);
+  if (absl::Status status = updater_.PullRows(table, call.chunk.keys, *version, clocks_.completed(),
+                                              {values.get(), floats});
+      !status.ok()) {
+    NoteStored(status);
+    return Refuse(call, closed_);
+  }
   const Payload::Piece piece(reinterpret_cast<const std::byte*>(values.get()),
                              floats * sizeof(float));
-  AnswerOk(call, Payload({piece}, values));
+  Payload payload = NarrowPayload(Payload({piece}, values),
+                                  *WireDType(request.sparse_pull().type()), *options_.pool);
+  stats_.bytes_pulled += payload.size();
+  AnswerOk(call, std::move(payload));
+  NoteStored(TrimRows());
 }
 
 void Partition::ServeClipNorms(AdmittedCall call) {
@@ -297,50 +380,6 @@ void Partition::ServeClipNorms(AdmittedCall call) {
   call.already_applied = clock < clocks_.completed();
   const std::string& norms = call.already_applied ? last_norms_ : ClipNorms();
   AnswerOk(call, Payload::Copy({reinterpret_cast<const std::byte*>(norms.data()), norms.size()}));
-}
-
-void Partition::ServeCut(AdmittedCall call) {
-  const uint64_t clock = call.call.request->clock();
-  if (absl::Status status = TakeCut(*call.call.request); !status.ok()) {
-    return Refuse(call,
-                  absl::Status(status.code(), absl::StrCat("cut of partition ", tables_->partition,
-                                                           " of job ", job().job_id(), " at clock ",
-                                                           clock, " failed: ", status.message())));
-  }
-  if (options_.crash_point->crashed()) return;
-  v1::ExchangeReply reply;
-  const CutRecord& cut = *FindCut(clock);
-  reply.set_checkpoint_path(cut.path);
-  reply.set_checkpoint_bytes(cut.bytes);
-  reply.set_checkpoint_checksum(cut.checksum);
-  Answer(call, std::move(reply), Payload());
-}
-
-const Partition::CutRecord* Partition::FindCut(uint64_t clock) const {
-  for (const CutRecord& cut : cuts_) {
-    if (cut.clock == clock) return &cut;
-  }
-  return nullptr;
-}
-
-absl::Status Partition::TakeCut(const v1::ExchangeRequest& request) {
-  const uint64_t clock = request.clock();
-  if (FindCut(clock) != nullptr) return absl::OkStatus();
-  if (clock < clocks_.completed() || admission_.ledger().HasContributionsFrom(clock)) {
-    return GoneBy(request, absl::StrCat("slots have gone on (", clocks_.completed(),
-                                        " clocks are complete); every slot must ask for the cut "
-                                        "before it pushes"));
-  }
-  MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo file,
-                          WritePartitionFile(*options_.checkpoint_storage, *tables_, clock));
-  const std::deque<CutRecord> before = cuts_;
-  cuts_.push_front(
-      {.clock = clock, .path = file.path, .bytes = file.bytes, .checksum = file.checksum});
-  if (cuts_.size() > kCutsKnown) cuts_.pop_back();
-  if (journal_ == nullptr) return absl::OkStatus();
-  absl::Status status = WriteBase(PartitionJournal::Extent::kChanged);
-  if (!status.ok()) cuts_ = before;
-  return status;
 }
 
 // --- Answers.
@@ -370,13 +409,18 @@ void Partition::Close(absl::Status status) {
   for (ParkedCalls* parked : {&waiting_for_completion_, &waiting_for_closes_}) {
     for (const AdmittedCall& call : parked->TakeAll()) Refuse(call, closed_);
   }
+  for (std::vector<AdmittedCall>* cuts : {&take_calls_, &cut_calls_, &deferred_cuts_}) {
+    for (const AdmittedCall& call : std::exchange(*cuts, {})) Refuse(call, closed_);
+  }
 }
 
 void Partition::UpdateStats() {
-  const uint64_t sparse_bytes = tables_->sparse_bytes() + updater_.memory_bytes();
+  const uint64_t sparse_bytes =
+      tables_->sparse_bytes() + updater_.memory_bytes() + cut_writer_->memory_bytes();
   sparse_memory_.Set(sparse_bytes);
   stats_.dense_bytes = tables_->dense.PayloadBytes(0, tables_->dense.size());
   stats_.sparse_rows = tables_->sparse_rows();
+  stats_.rows_on_disk = tables_->rows_on_disk();
   stats_.memory_bytes = tables_->dense.memory_bytes() + sparse_bytes;
   stats_.log_bytes = journal_ == nullptr ? 0 : journal_->log_bytes();
 }

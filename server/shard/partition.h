@@ -11,23 +11,27 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/buffer_pool.h"
 #include "common/base/payload.h"
 #include "common/checkpoint/storage.h"
 #include "server/shard/admission.h"
 #include "server/shard/admitted_call.h"
-#include "server/shard/buffer_pool.h"
 #include "server/shard/clocks.h"
 #include "server/shard/crash_point.h"
+#include "server/shard/cut_writer.h"
+#include "server/shard/executor.h"
 #include "server/shard/memory_budget.h"
 #include "server/shard/parked_calls.h"
 #include "server/shard/partition_host.h"
 #include "server/shard/partition_journal.h"
 #include "server/shard/partition_tables.h"
 #include "server/shard/table_updater.h"
+#include "server/shard/task_queue.h"
 
 namespace muster {
 
 namespace v1 {
+class CutState;
 class PartitionState;
 }  // namespace v1
 
@@ -43,7 +47,11 @@ class PartitionState;
 // until their clock is reached.
 //
 // After a failed sync it is unknown what the log holds: the partition refuses everything until it
-// is opened again.
+// is opened again. So it does when rows cannot be read back from the disk.
+//
+// When the disk is full, what would need more of it is refused before it is logged, with
+// RESOURCE_EXHAUSTED and a time to try again after: pushes that the log has no room for, and pushes
+// of rows that there is no memory for, since others cannot be evicted. Every batch tries again.
 //
 // One thread at a time calls the methods. Blocks on the disk.
 class Partition {
@@ -58,12 +66,17 @@ class Partition {
     size_t parked_bytes = 0;
     // Log bytes after which the base is written again.
     uint64_t log_bytes = 0;
+    // For tasks between batches, one at a time, and for those that may block on files: how cuts are
+    // written while the partition goes on. Both or none; none: within Execute.
+    std::shared_ptr<Executor> strand;
+    std::shared_ptr<Executor> files;
   };
 
   // Figures for reports, as of the last batch.
   struct Stats {
     uint64_t dense_bytes = 0;
     uint64_t sparse_rows = 0;
+    uint64_t rows_on_disk = 0;
     uint64_t memory_bytes = 0;
     uint64_t log_bytes = 0;
     uint64_t bytes_pushed = 0;
@@ -98,6 +111,8 @@ class Partition {
   // Clocks that each slot has closed.
   std::vector<uint64_t> closed_clocks() const;
   const PartitionTables& tables() const { return *tables_; }
+  // Null: nothing is logged.
+  PartitionJournal* journal() { return journal_.get(); }
   const Stats& stats() const { return stats_; }
 
  private:
@@ -114,16 +129,19 @@ class Partition {
 
   // What everything is answered with once the log cannot be written any more.
   absl::Status LogFailed(const absl::Status& status) const;
+  // Makes a record of the partition's own durable.
+  absl::Status LogRecord(const v1::ExchangeRequest& record, const Payload& payload);
   // Makes it durable that a slot's earlier incarnations are fenced.
   absl::Status LogIncarnation(uint32_t slot, uint64_t incarnation);
   // Checks an operation, logs it if need be, and enters it in the ledger.
   AdmittedCall Admit(ExchangeCall call);
   void Run(AdmittedCall call);
-  void Apply(const AdmittedCall& call);
+  // An error is of the disk that rows are on.
+  absl::Status Apply(const AdmittedCall& call);
   // Ends the clocks that all slots have closed, unless they wait for their scale.
-  void CompleteClocks(uint64_t lsn);
+  absl::Status CompleteClocks(uint64_t lsn);
   // Ends clock completed() under BSP.
-  void EndClock(double scale, uint64_t lsn);
+  absl::Status EndClock(double scale, uint64_t lsn);
   const std::string& ClipNorms();
 
   void Park(uint64_t clocks, AdmittedCall call, ParkedCalls& parked);
@@ -132,9 +150,23 @@ class Partition {
   void ServeDensePull(AdmittedCall call);
   void ServeSparsePull(AdmittedCall call);
   void ServeCut(AdmittedCall call);
+  absl::Status CheckCutCanBeTaken(const v1::ExchangeRequest& request) const;
+  // Whether the view still waits for what some slots' half-precision pushes have to carry over.
+  bool LacksResiduals() const;
+  void StartCut(absl::optional<uint64_t> base);
+  void RefuseCut(const AdmittedCall& call, const absl::Status& status) const;
+  void AnswerCut(const AdmittedCall& call, const CutRecord& cut) const;
+  // There is no view of that clock any more.
+  void AnswerGone(const AdmittedCall& call) const;
+  void CutWritten(uint64_t clock, const absl::StatusOr<PartitionFileInfo>& file);
+  void KeepCut(CutRecord cut);
+  // Makes it durable that a cut has its file.
+  absl::Status LogCut(const CutRecord& cut);
+  absl::Status ReplayCut(const ExchangeCall& call);
+  static void StoreCut(const CutRecord& cut, v1::CutState& state);
+  static CutRecord LoadCut(const v1::CutState& state);
   void ServeClipNorms(AdmittedCall call);
   absl::StatusOr<DenseTable::Version> VersionFor(const v1::ExchangeRequest& request) const;
-  absl::Status TakeCut(const v1::ExchangeRequest& request);
   // The error for somebody who asks for what is not known any more: ABORTED for a task from before
   // the slot's present one, otherwise FAILED_PRECONDITION.
   absl::Status GoneBy(const v1::ExchangeRequest& request, absl::string_view message) const;
@@ -149,6 +181,12 @@ class Partition {
   absl::Status WriteBase(PartitionJournal::Extent extent);
   // Forgets log that a base can stand for, once it is long.
   void WriteBaseIfLogIsLong();
+  // Evicts and drops rows as far as they must go.
+  absl::Status TrimRows();
+  // Takes the result of writing rows: a full disk is tried again, all else closes the partition.
+  void NoteStored(const absl::Status& status);
+  // Why a push of rows cannot be let in now.
+  absl::Status CheckRoomForRows() const;
   // Applies a logged mutation again.
   absl::Status ReplayRecord(uint64_t lsn, ExchangeCall call);
   void UpdateStats();
@@ -167,6 +205,17 @@ class Partition {
   // The last two cuts, the later first. A slot that is taken over in mid-close is one cut behind
   // where a cut follows at the next clock, and asks for the earlier one again.
   std::deque<CutRecord> cuts_;
+  // The last cut whose file could not be written, and why.
+  uint64_t failed_cut_clock_ = 0;
+  std::string cut_failure_;
+  // Used where the options bring no executors.
+  const std::shared_ptr<TaskQueue> own_tasks_;
+  const std::unique_ptr<CutWriter> cut_writer_;
+  // Cuts that wait for residuals of other slots; for the file being written; and those of another
+  // clock, for its end.
+  std::vector<AdmittedCall> take_calls_;
+  std::vector<AdmittedCall> cut_calls_;
+  std::vector<AdmittedCall> deferred_cuts_;
   // Pulls and cuts, by completed clocks; norms, by clocks closed by all.
   ParkedCalls waiting_for_completion_;
   ParkedCalls waiting_for_closes_;
@@ -174,6 +223,13 @@ class Partition {
   absl::Status closed_;
   // Whether the batch in hand has appended to the log.
   bool appended_ = false;
+  // Not OK while rows cannot be written for want of space.
+  absl::Status disk_full_;
+  // Clocks after which rows were last dropped.
+  uint64_t rows_dropped_at_ = 0;
+  // Batches until a base is tried again, and how many will be let go by after the next failure.
+  int base_waits_ = 0;
+  int base_next_wait_ = 1;
   Stats stats_;
 };
 

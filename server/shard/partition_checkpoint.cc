@@ -1,5 +1,6 @@
 #include "server/shard/partition_checkpoint.h"
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@
 namespace muster {
 namespace {
 
-absl::Status RestoreTable(const CheckpointReader& checkpoint, const PartitionTables& tables,
+absl::Status RestoreTable(const CheckpointReader& checkpoint, PartitionTables& tables,
                           const std::string& name, bool with_slots, MemoryShare& memory,
                           SparseTable& table) {
   const uint32_t partitions = tables.job->partitions();
@@ -28,6 +29,10 @@ absl::Status RestoreTable(const CheckpointReader& checkpoint, const PartitionTab
       checkpoint, name, options,
       [&](uint64_t key) -> absl::StatusOr<bool> {
         if (SparsePartition(key, partitions) != tables.partition) return false;
+        if (tables.OverCache()) {
+          MUSTER_RETURN_IF_ERROR(tables.TrimCache(std::numeric_limits<uint64_t>::max(), 0));
+          memory.Set(tables.sparse_bytes());
+        }
         if (memory.TryGrow(table.bytes_per_row())) return true;
         return absl::ResourceExhaustedError(
             absl::StrCat("the rows of table ", name, " do not fit the server's memory budget; add ",
@@ -36,32 +41,22 @@ absl::Status RestoreTable(const CheckpointReader& checkpoint, const PartitionTab
       table);
 }
 
-}  // namespace
-
-absl::StatusOr<PartitionFileInfo> WritePartitionFile(CheckpointStorage& storage,
-                                                     const PartitionTables& tables,
-                                                     uint64_t clock) {
-  const JobTables& job = *tables.job;
-  PartitionContent content;
-  content.job_id = job.job_id();
-  content.generation = job.generation();
-  content.clock = clock;
-  content.partition = tables.partition;
-  content.slot_names = job.dense_optimizer().slot_names();
-  content.tensors = job.tables().tensors;
-  for (uint32_t i = 0; i < tables.dense.size(); ++i) {
-    const DenseTable::Block& block = tables.dense.block(i);
-    content.blocks.push_back({.layout = block.layout,
-                              .weights = block.weights.Peek(),
-                              .slots = block.slot_values(),
-                              .steps = block.steps});
-  }
-  for (size_t i = 0; i < tables.sparse.size(); ++i) {
-    const SparseTable& table = tables.sparse[i];
-    content.sparse.push_back({job.tables().sparse[i].name, table.width(), table.Sorted()});
-  }
-  return WritePartition(storage, job.request().checkpoint_root(), content);
+// Keys that had no row yet: a key that has one by now (of another job's candidates) keeps it.
+absl::Status RestoreCounts(const CheckpointReader& checkpoint, const PartitionTables& tables,
+                           const std::string& name, TieredTable& table) {
+  const uint32_t partitions = tables.job->partitions();
+  std::optional<uint32_t> file;
+  if (checkpoint.manifest().schema().partitions() == partitions) file = tables.partition;
+  return checkpoint.ReadSparse(CandidatesTable(name), file, [&](const StoredRows& rows) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (SparsePartition(rows.keys[i], partitions) != tables.partition) continue;
+      table.LoadCount({.key = rows.keys[i], .clocks = rows.steps[i], .last_use = rows.last_use[i]});
+    }
+    return absl::OkStatus();
+  });
 }
+
+}  // namespace
 
 absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent extent,
                               MemoryShare& memory, PartitionTables& tables) {
@@ -79,7 +74,11 @@ absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent 
   }
   for (size_t i = 0; i < tables.sparse.size(); ++i) {
     MUSTER_RETURN_IF_ERROR(RestoreTable(checkpoint, tables, job.tables().sparse[i].name, with_slots,
-                                        memory, tables.sparse[i]));
+                                        memory, tables.sparse[i].memory()));
+    // Of another job's weights, counts are of other pushes.
+    if (extent == RestoreExtent::kWeights || !tables.sparse[i].policy().counts()) continue;
+    MUSTER_RETURN_IF_ERROR(
+        RestoreCounts(checkpoint, tables, job.tables().sparse[i].name, tables.sparse[i]));
   }
   return absl::OkStatus();
 }

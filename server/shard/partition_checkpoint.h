@@ -1,24 +1,13 @@
 #ifndef MUSTER_SERVER_SHARD_PARTITION_CHECKPOINT_H_
 #define MUSTER_SERVER_SHARD_PARTITION_CHECKPOINT_H_
 
-#include <cstdint>
-
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "common/checkpoint/checkpoint_reader.h"
-#include "common/checkpoint/partition_file.h"
-#include "common/checkpoint/storage.h"
 #include "common/tables/table_checkpoint.h"
 #include "server/shard/memory_budget.h"
 #include "server/shard/partition_tables.h"
 
 namespace muster {
-
-// Writes a partition's tables as its file of the checkpoint of `clock`, under the job's
-// checkpoint_root. Rows go in ascending order of key, so that equal tables give equal files. Blocks
-// on the storage; errors are the storage's.
-absl::StatusOr<PartitionFileInfo> WritePartitionFile(CheckpointStorage& storage,
-                                                     const PartitionTables& tables, uint64_t clock);
 
 // Fills a partition's tables, which have their initial values, from a checkpoint of any number of
 // partitions. NOT_FOUND: the checkpoint lacks a tensor or table of the job. INVALID_ARGUMENT: a

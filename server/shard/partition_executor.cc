@@ -17,11 +17,30 @@ size_t QueueBytes(const ExchangeCall& call) { return kCallBytes + call.payload.s
 
 }  // namespace
 
-std::shared_ptr<PartitionExecutor> PartitionExecutor::Create(std::unique_ptr<Partition> partition,
-                                                             Executor& executor,
-                                                             size_t queue_bytes) {
-  return std::shared_ptr<PartitionExecutor>(
-      new PartitionExecutor(std::move(partition), executor, queue_bytes));
+class PartitionExecutor::Strand final : public Executor {
+ public:
+  // The partition is made before who runs it; until then there is nothing to run.
+  void Open(std::weak_ptr<PartitionExecutor> executor) { executor_ = std::move(executor); }
+
+  void Add(std::function<void()> task) override {
+    if (const auto executor = executor_.lock()) executor->AddTask(std::move(task));
+  }
+
+ private:
+  // Const once the partition gets operations.
+  std::weak_ptr<PartitionExecutor> executor_;
+};
+
+absl::StatusOr<std::shared_ptr<PartitionExecutor>> PartitionExecutor::Create(MakePartition make,
+                                                                             Executor& executor,
+                                                                             size_t queue_bytes) {
+  const auto strand = std::make_shared<Strand>();
+  absl::StatusOr<std::unique_ptr<Partition>> partition = make(strand);
+  if (!partition.ok()) return partition.status();
+  std::shared_ptr<PartitionExecutor> made(
+      new PartitionExecutor(*std::move(partition), executor, queue_bytes));
+  strand->Open(made);
+  return made;
 }
 
 PartitionExecutor::PartitionExecutor(std::unique_ptr<Partition> partition, Executor& executor,
@@ -56,6 +75,13 @@ void PartitionExecutor::Execute(ExchangeCall call) {
   Refuse(call, refused, retry_after_ms);
 }
 
+void PartitionExecutor::AddTask(std::function<void()> task) {
+  absl::MutexLock lock(&mutex_);
+  if (!closed_.ok()) return;
+  tasks_.push_back(std::move(task));
+  if (Idle()) Schedule();
+}
+
 void PartitionExecutor::Schedule() {
   scheduled_ = true;
   executor_.Add([self = shared_from_this()] { self->RunBatch(); });
@@ -63,13 +89,16 @@ void PartitionExecutor::Schedule() {
 
 void PartitionExecutor::RunBatch() {
   std::vector<ExchangeCall> batch;
+  std::vector<std::function<void()>> tasks;
   {
     absl::MutexLock lock(&mutex_);
     batch.swap(queue_);
+    tasks.swap(tasks_);
     queued_bytes_ = 0;
     running_ = true;
   }
   partition_->Execute(std::move(batch));
+  for (std::function<void()>& task : tasks) std::exchange(task, nullptr)();
   absl::MutexLock lock(&mutex_);
   stats_ = partition_->stats();
   closed_clocks_ = partition_->closed_clocks();
@@ -80,7 +109,8 @@ void PartitionExecutor::RunBatch() {
 
 void PartitionExecutor::EndTurn() {
   scheduled_ = false;
-  if (entering_ == 0 && !queue_.empty()) Schedule();
+  if (!closed_.ok()) tasks_.clear();
+  if (entering_ == 0 && !(queue_.empty() && tasks_.empty())) Schedule();
 }
 
 absl::StatusOr<std::vector<uint64_t>> PartitionExecutor::EnterTask(uint32_t slot,
@@ -100,6 +130,24 @@ absl::StatusOr<std::vector<uint64_t>> PartitionExecutor::EnterTask(uint32_t slot
   absl::MutexLock lock(&mutex_);
   EndTurn();
   return closed;
+}
+
+absl::Status PartitionExecutor::Visit(absl::FunctionRef<absl::Status(Partition&)> visit) {
+  {
+    absl::MutexLock lock(&mutex_);
+    ++entering_;
+    mutex_.Await(absl::Condition(this, &PartitionExecutor::Free));
+    --entering_;
+    if (!closed_.ok()) {
+      EndTurn();
+      return closed_;
+    }
+    scheduled_ = true;
+  }
+  const absl::Status status = visit(*partition_);
+  absl::MutexLock lock(&mutex_);
+  EndTurn();
+  return status;
 }
 
 void PartitionExecutor::Close(const absl::Status& status) {

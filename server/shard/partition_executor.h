@@ -2,10 +2,12 @@
 #define MUSTER_SERVER_SHARD_PARTITION_EXECUTOR_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -19,10 +21,15 @@ namespace muster {
 // at a time executes all that is queued as one batch. Thread-safe.
 class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor> {
  public:
+  // Makes the partition, given what runs tasks between its batches; may fail.
+  using MakePartition =
+      absl::FunctionRef<absl::StatusOr<std::unique_ptr<Partition>>(std::shared_ptr<Executor>)>;
+
   // `executor` must outlive it. At most `queue_bytes` of payload may be queued; operations without
   // a payload find twice that room, so that a refused push does not drag the close behind it along.
-  static std::shared_ptr<PartitionExecutor> Create(std::unique_ptr<Partition> partition,
-                                                   Executor& executor, size_t queue_bytes);
+  static absl::StatusOr<std::shared_ptr<PartitionExecutor>> Create(MakePartition make,
+                                                                   Executor& executor,
+                                                                   size_t queue_bytes);
 
   // Queues an operation; never blocks. It is answered RESOURCE_EXHAUSTED, in this call, when the
   // queue is full.
@@ -31,6 +38,10 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // As Partition::EnterTask, between batches; waits for the one that runs, not for what is queued
   // behind it. Never to be called from an operation's `done`.
   absl::StatusOr<std::vector<uint64_t>> EnterTask(uint32_t slot, uint64_t incarnation);
+
+  // Calls `visit` between batches, as EnterTask does. The error that the partition is closed with,
+  // or what `visit` returns.
+  absl::Status Visit(absl::FunctionRef<absl::Status(Partition&)> visit);
 
   // Executes what is queued, then answers all that is parked, and everything from now on, with
   // `status`, and destroys the partition. Blocks until that is done. To be called once.
@@ -44,8 +55,12 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   std::vector<uint64_t> closed_clocks() const;
 
  private:
+  // Hands tasks to the strand; drops them when it is closed.
+  class Strand;
+
   PartitionExecutor(std::unique_ptr<Partition> partition, Executor& executor, size_t queue_bytes);
 
+  void AddTask(std::function<void()> task);
   // Executes what is queued, then makes room for other partitions.
   void RunBatch();
   void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -61,6 +76,8 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
 
   mutable absl::Mutex mutex_;
   std::vector<ExchangeCall> queue_ ABSL_GUARDED_BY(mutex_);
+  // For after the next batch.
+  std::vector<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // The executor runs a batch, or will; or a task enters.
   bool scheduled_ ABSL_GUARDED_BY(mutex_) = false;

@@ -25,6 +25,10 @@ struct ExchangeCall {
   // Header with an empty `payload` field; the bytes are in `payload`.
   std::shared_ptr<const v1::ExchangeRequest> request;
   Payload payload;
+  // Whether the caller's process can still change the payload's bytes: what has to stay as it was
+  // checked is copied first. It gives way to nothing worse than wrong numbers of its own.
+  enum class PayloadMemory { kPrivate, kShared };
+  PayloadMemory payload_memory = PayloadMemory::kPrivate;
   // Set once the caller is gone: a parked call may then be dropped without an answer.
   std::shared_ptr<const std::atomic<bool>> cancelled;
   // Called exactly once (unless cancelled), from any thread and without locks held; must not block.

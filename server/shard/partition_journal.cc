@@ -76,9 +76,8 @@ absl::StatusOr<uint64_t> PartitionJournal::Append(const v1::ExchangeRequest& req
   return lsn;
 }
 
-absl::Status PartitionJournal::WriteBase(const PartitionTables& tables,
-                                         const v1::PartitionState& state, Extent extent,
-                                         absl::FunctionRef<bool()> written) {
+absl::Status PartitionJournal::WriteBase(PartitionTables& tables, const v1::PartitionState& state,
+                                         Extent extent, absl::FunctionRef<bool()> written) {
   const std::string& job_id = tables.job->job_id();
   const auto taken = [&](uint64_t lsn) { return extent == Extent::kAll || lsn > base_lsn_; };
   ValueWriter writer(store_, job_id, tables.partition);
@@ -90,18 +89,8 @@ absl::Status PartitionJournal::WriteBase(const PartitionTables& tables,
                    EncodeRecord({.lsn = block.lsn, .steps = block.steps, .last_use = 0},
                                 block.weights.Peek(), block.slot_values())));
   }
-  for (size_t i = 0; i < tables.sparse.size(); ++i) {
-    const SparseTable& table = tables.sparse[i];
-    for (const SparseTable::Row* row : table.Sorted()) {
-      if (!taken(row->lsn)) continue;
-      MUSTER_RETURN_IF_ERROR(
-          writer.Put(i + 1, row->key,
-                     EncodeRecord({.lsn = row->lsn, .steps = row->steps, .last_use = row->last_use},
-                                  {row->values(), table.dim()},
-                                  {row->values() + table.dim(), table.width() - table.dim()})));
-    }
-  }
   MUSTER_RETURN_IF_ERROR(writer.Flush());
+  for (TieredTable& table : tables.sparse) MUSTER_RETURN_IF_ERROR(table.StoreChanged());
   if (!written()) return absl::OkStatus();
 
   v1::PartitionState stored = state;
@@ -136,22 +125,9 @@ absl::StatusOr<uint64_t> PartitionJournal::ReadBase(uint64_t lsn, PartitionTable
                     block.steps = record.steps;
                     return absl::OkStatus();
                   }));
-  for (size_t i = 0; i < tables.sparse.size(); ++i) {
-    SparseTable& table = tables.sparse[i];
-    MUSTER_RETURN_IF_ERROR(
-        store_.Scan(job_id, i + 1, tables.partition,
-                    [&](uint64_t key, ParameterStore::Value value) -> absl::Status {
-                      SparseTable::Row& row = table.Load(key);
-                      StoredRecord record;
-                      MUSTER_RETURN_IF_ERROR(
-                          DecodeRecord(value, record, {row.values(), table.dim()},
-                                       {row.values() + table.dim(), table.width() - table.dim()}));
-                      row.lsn = record.lsn;
-                      highest = std::max(highest, record.lsn);
-                      row.steps = record.steps;
-                      row.last_use = record.last_use;
-                      return absl::OkStatus();
-                    }));
+  for (TieredTable& table : tables.sparse) {
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t stored, table.Recover());
+    highest = std::max(highest, stored);
   }
   return highest;
 }

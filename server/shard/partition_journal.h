@@ -46,20 +46,25 @@ class PartitionJournal {
 
   // Of the last mutation appended; 0 when there is none.
   uint64_t last_lsn() const { return log_->next_lsn() - 1; }
+  // For who carries the mutations elsewhere.
+  MutationLog& log() { return *log_; }
   // Bytes on disk, and of the mutations that the base does not include.
   uint64_t log_bytes() const { return log_->bytes(); }
   uint64_t bytes_since_base() const { return bytes_since_base_; }
 
-  // Which blocks and rows a base takes: all, or those that changed since the last one.
+  // Which blocks a base takes: all, or those that changed since the last one. Of rows it takes
+  // those that differ from what is stored.
   enum class Extent { kAll, kChanged };
 
   // Writes blocks and rows, then `state`, and forgets the log up to the state's lsn. `written` is
-  // called once the rows are there but not the state; when it returns false, it stops there.
-  absl::Status WriteBase(const PartitionTables& tables, const v1::PartitionState& state,
-                         Extent extent, absl::FunctionRef<bool()> written);
+  // called once the rows are there but not the state; when it returns false, it stops there. It may
+  // be called again after an error, which leaves the base before it and the log in force.
+  absl::Status WriteBase(PartitionTables& tables, const v1::PartitionState& state, Extent extent,
+                         absl::FunctionRef<bool()> written);
 
-  // Fills the tables from the base, whose state has `lsn`. Returns the highest number that a block
-  // or row includes, or `lsn`: above it when a write-back was cut short.
+  // Fills the tables from the base, whose state has `lsn`; rows of tables that evict stay in the
+  // store. Returns the highest number that a block
+  // or row includes, or `lsn`: above it when rows were evicted since, or a write-back cut short.
   absl::StatusOr<uint64_t> ReadBase(uint64_t lsn, PartitionTables& tables);
   // Visits all mutations after `lsn` in order.
   absl::Status Replay(uint64_t lsn, ReplayVisitor visitor);

@@ -32,9 +32,11 @@ class PartitionJournalTest : public testing::Test {
     journal_ = *std::move(journal);
   }
 
-  std::unique_ptr<PartitionTables> NewTables() const {
-    return std::make_unique<PartitionTables>(*JobTables::Create(TestOpenRequest(1)), 0,
-                                             BufferPool::Create(1 << 20));
+  std::unique_ptr<PartitionTables> NewTables() {
+    v1::OpenTablesRequest request = TestOpenRequest(1);
+    request.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
+    return std::make_unique<PartitionTables>(*JobTables::Create(request), 0,
+                                             BufferPool::Create(1 << 20), &store_);
   }
 
   absl::Status WriteBase(uint64_t lsn, PartitionJournal::Extent extent, bool finish = true) {
@@ -47,8 +49,11 @@ class PartitionJournalTest : public testing::Test {
   // Changes block 0 and the row of `key` under a record.
   void Change(uint64_t lsn, uint64_t key) {
     tables_->dense.Update(0, Floats({1, 1, 1, 1}), {.learning_rate = 1}, lsn);
-    tables_->sparse[0].Update({key}, {1, 1}, {.learning_rate = 1}, SparseTable::Steps::kPerRow, 2,
-                              lsn);
+    const std::vector<uint64_t> keys = {key};
+    const auto fetched = tables_->sparse[0].Fetch(keys);
+    ASSERT_TRUE(fetched.ok()) << fetched.status();
+    tables_->sparse[0].Update(*fetched, {1, 1}, {.learning_rate = 1}, SparseTable::Steps::kPerRow,
+                              /*clock=*/2, /*completed=*/2, lsn);
   }
 
   uint64_t StoredLsn() const { return (*ReadPartitionState(store_, "job", 0))->lsn(); }
@@ -93,7 +98,7 @@ TEST_F(PartitionJournalTest, ABaseComesBack) {
   EXPECT_EQ(tables_->dense.block(0).steps, 1u);
   EXPECT_THAT(tables_->dense.block(1).weights.Peek(), Each(1));
   ASSERT_EQ(tables_->sparse[0].rows(), 1u);
-  const SparseTable::Row& row = tables_->sparse[0].Load(5);
+  const SparseTable::Row& row = tables_->sparse[0].memory().Load(5);
   EXPECT_EQ(row.values()[0], -0.5);
   EXPECT_EQ(row.last_use, 2u);
 }

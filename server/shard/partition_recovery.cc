@@ -1,4 +1,5 @@
 // The part of Partition that stores its state and comes back from it.
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,6 +15,8 @@ namespace {
 
 // Replayed records after which memory is accounted for again.
 constexpr uint64_t kRecordsPerAccount = 256;
+// Batches that go by before a base that found the disk full is tried again.
+constexpr int kMostBaseWaits = 64;
 
 }  // namespace
 
@@ -29,11 +32,7 @@ v1::PartitionState Partition::State() const {
     state.mutable_slots(slot)->mutable_pending_examples()->Assign(pending.begin(), pending.end());
   }
   for (const CutRecord& record : cuts_) {
-    v1::CutState& cut = *state.add_cuts();
-    cut.set_clock(record.clock);
-    cut.set_path(record.path);
-    cut.set_bytes(record.bytes);
-    cut.set_checksum(record.checksum);
+    StoreCut(record, *state.add_cuts());
   }
   state.set_clip_norms(last_norms_);
   return state;
@@ -53,7 +52,11 @@ absl::Status Partition::LogIncarnation(uint32_t slot, uint64_t incarnation) {
   record.set_partition(tables_->partition);
   record.set_slot(slot);
   record.set_incarnation(incarnation);
-  if (absl::Status status = journal_->Append(record, Payload()).status(); !status.ok()) {
+  return LogRecord(record, Payload());
+}
+
+absl::Status Partition::LogRecord(const v1::ExchangeRequest& record, const Payload& payload) {
+  if (absl::Status status = journal_->Append(record, payload).status(); !status.ok()) {
     if (!absl::IsFailedPrecondition(status)) return absl::UnavailableError(status.message());
     Close(LogFailed(status));
     return closed_;
@@ -71,7 +74,19 @@ void Partition::WriteBaseIfLogIsLong() {
   // Gradients that wait for their clock are in the log alone.
   if (journal_ == nullptr || !updater_.sums_empty() || !closed_.ok()) return;
   if (journal_->bytes_since_base() <= options_.log_bytes) return;
-  if (absl::Status status = WriteBase(PartitionJournal::Extent::kChanged); !status.ok()) {
+  if (base_waits_ > 0) {
+    --base_waits_;
+    return;
+  }
+  absl::Status status = WriteBase(PartitionJournal::Extent::kChanged);
+  if (absl::IsResourceExhausted(status)) {
+    // The log holds everything; as long as it can grow, nothing is refused.
+    base_waits_ = base_next_wait_;
+    base_next_wait_ = std::min(2 * base_next_wait_, kMostBaseWaits);
+    return;
+  }
+  base_next_wait_ = 1;
+  if (!status.ok()) {
     Close(absl::Status(status.code(),
                        absl::StrCat("partition ", tables_->partition, " of job ", job().job_id(),
                                     " cannot store its values: ", status.message())));
@@ -88,10 +103,7 @@ absl::Status Partition::Recover(const v1::PartitionState& state) {
   }
   clocks_ = Clocks(std::move(slots), state.completed_clocks());
   for (const v1::CutState& cut : state.cuts()) {
-    cuts_.push_back({.clock = cut.clock(),
-                     .path = cut.path(),
-                     .bytes = cut.bytes(),
-                     .checksum = cut.checksum()});
+    cuts_.push_back(LoadCut(cut));
   }
   last_norms_ = state.clip_norms();
   MUSTER_ASSIGN_OR_RETURN(const uint64_t loaded_lsn, journal_->ReadBase(state.lsn(), *tables_));
@@ -117,6 +129,7 @@ absl::Status Partition::ReplayRecord(uint64_t lsn, ExchangeCall call) {
     }
     return admission_.EnterIncarnation(slot, call.request->incarnation());
   }
+  if (call.request->has_cut()) return ReplayCut(call);
   // The same door as for the living, so that a log which does not follow its own rules is found
   // out.
   AdmittedCall admitted = admission_.Check(std::move(call));
@@ -133,7 +146,11 @@ absl::Status Partition::ReplayRecord(uint64_t lsn, ExchangeCall call) {
   }
   admitted.lsn = lsn;
   admission_.Enter(admitted);
-  Apply(admitted);
+  MUSTER_RETURN_IF_ERROR(Apply(admitted));
+  // A full disk is met again by the first push that is not replayed.
+  if (absl::Status trimmed = TrimRows(); !absl::IsResourceExhausted(trimmed)) {
+    MUSTER_RETURN_IF_ERROR(trimmed);
+  }
   if (lsn % kRecordsPerAccount == 0) UpdateStats();
   return absl::OkStatus();
 }

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "common/checkpoint/memory_storage.h"
+#include "common/tensor/half.h"
 #include "server/shard/test_exchange.h"
 
 namespace muster {
@@ -241,6 +243,64 @@ TEST_F(PartitionTest, WrongRequestsChangeNothing) {
               HasSubstr("the slot itself has closed 0"));
   EXPECT_THAT(Do(TestDensePull(0, 0, 0, 2)).floats(), Each(1));
   EXPECT_EQ(partition_->stats().sparse_rows, 0u);
+}
+
+// Elements as bf16; these are exact.
+Payload Bf16(const std::vector<float>& values) {
+  std::vector<uint16_t> bits(values.size());
+  RoundToHalf(DType::kBf16, values, bits.data());
+  return Payload::Of(std::move(bits));
+}
+
+// The bf16 elements of an answer; an even number of them.
+std::vector<float> Bf16Of(const TestAnswer& answer) {
+  const std::vector<float> pairs = answer.floats();
+  std::vector<float> values(2 * pairs.size());
+  WidenHalf(DType::kBf16, reinterpret_cast<const std::byte*>(pairs.data()), absl::MakeSpan(values));
+  return values;
+}
+
+TEST_F(PartitionTest, HalvesAreSummedAsF32AndAnsweredAsAsked) {
+  Open(TestOpenRequest(2));
+  v1::ExchangeRequest push = TestDensePush(0, 0, 0, 2);
+  push.mutable_dense_push()->set_type(v1::UpdateSpec::BF16);
+  const std::vector<float> gradient = {1, 2, 3, 4, 5, 6, 7, 8};
+  EXPECT_THAT(Refusal(absl::StatusCode::kInvalidArgument, push, Floats(gradient)),
+              HasSubstr("payload has 32 bytes, blocks 0 to 1 have 16 of bf16"));
+  EXPECT_EQ(Do(push, Bf16(gradient)).code(), absl::StatusCode::kOk);
+  // The other slot's in f32, with what bf16 has no digits for.
+  EXPECT_EQ(Do(TestDensePush(1, 0, 0, 2), Floats(std::vector<float>(8, 0x1p-12f))).code(),
+            absl::StatusCode::kOk);
+  v1::ExchangeRequest rows = TestSparsePush(0, 0, 0, 2);
+  rows.mutable_sparse_push()->set_type(v1::UpdateSpec::BF16);
+  EXPECT_THAT(Refusal(absl::StatusCode::kInvalidArgument, rows, KeysAndRows({5, 6}, {1, 1, 1, 1})),
+              HasSubstr("payload has 32 bytes"));
+  // Two keys, then four halves.
+  const std::vector<uint64_t> keys = {5, 6};
+  std::vector<std::byte> bytes(24);
+  std::memcpy(bytes.data(), keys.data(), 16);
+  Bf16({1, 2, 3, 4}).CopyTo(bytes.data() + 16);
+  EXPECT_EQ(Do(rows, Payload::Of(bytes)).code(), absl::StatusCode::kOk);
+  EXPECT_EQ(Do(TestClose(0, 0, 1)).code(), absl::StatusCode::kOk);
+  EXPECT_EQ(Do(TestClose(1, 0, 0)).code(), absl::StatusCode::kOk);
+
+  // Both slots have one example each.
+  std::vector<float> exact, rounded;
+  for (float g : gradient) {
+    exact.push_back(1 - (g + 0x1p-12f) / 2);
+    rounded.push_back(1 - g / 2);
+  }
+  EXPECT_EQ(Do(TestDensePull(0, 1, 0, 2)).floats(), exact);
+  v1::ExchangeRequest pull = TestDensePull(0, 1, 0, 2);
+  pull.mutable_dense_pull()->set_type(v1::UpdateSpec::BF16);
+  EXPECT_EQ(Bf16Of(Do(pull))[0], rounded[0]);
+  EXPECT_EQ(Bf16Of(Do(pull)).size(), 8u);
+  v1::ExchangeRequest pull_rows = TestSparsePull(0, 1, 2);
+  pull_rows.mutable_sparse_pull()->set_type(v1::UpdateSpec::BF16);
+  EXPECT_EQ(Bf16Of(Do(pull_rows, KeysAndRows(keys, {}))), (std::vector<float>{0, -0.5, -1, -1.5}));
+  pull_rows.mutable_sparse_pull()->set_type(static_cast<v1::UpdateSpec::WireType>(7));
+  EXPECT_THAT(Refusal(absl::StatusCode::kInvalidArgument, pull_rows, KeysAndRows(keys, {})),
+              HasSubstr("type is 7"));
 }
 
 TEST_F(PartitionTest, KeysOfAnotherPartitionAreRefused) {

@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/tables/key_index.h"
-#include "common/tables/sparse_table.h"
+#include "server/shard/tiered_table.h"
 
 namespace muster {
 
@@ -14,11 +15,13 @@ namespace muster {
 // it changed. Not thread-safe.
 class PreviousRows {
  public:
-  // Forgets what was kept, then keeps the weights of these rows. REQUIRES: distinct keys.
-  void Keep(const SparseTable& table, absl::Span<const uint64_t> keys);
+  // Forgets what was kept, then keeps the weights of these rows, while `completed` clocks are.
+  // REQUIRES: distinct keys.
+  void Keep(const TieredTable& table, const TieredTable::Fetched& rows, uint64_t completed);
 
-  // As SparseTable::Pull, with the weights as they were.
-  void Pull(const SparseTable& table, absl::Span<const uint64_t> keys, absl::Span<float> out) const;
+  // As TieredTable::Pull, with the weights as they were.
+  absl::Status Pull(TieredTable& table, absl::Span<const uint64_t> keys, uint64_t completed,
+                    absl::Span<float> out) const;
 
  private:
   KeyIndex index_;

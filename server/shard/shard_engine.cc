@@ -1,5 +1,6 @@
 #include "server/shard/shard_engine.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -12,12 +13,14 @@
 #include "proto/parameter_service.pb.h"
 #include "server/shard/job_tables.h"
 #include "server/shard/open_job.h"
+#include "server/shard/partition_move.h"
 #include "server/shard/refusal.h"
+#include "server/shard/storage/parameter_store.h"
 #include "server/shard/thread_pool.h"
 
 namespace muster {
 
-class ShardEngine::Impl {
+class ShardEngine::Impl final : private OpenJobs {
  public:
   explicit Impl(Options options);
   ~Impl();
@@ -26,8 +29,16 @@ class ShardEngine::Impl {
   absl::Status DropTables(const v1::DropTablesRequest& request);
   void Execute(ExchangeCall call);
   v1::GetServerStatsReply Stats() const;
+  PartitionMover& mover() { return moves_; }
 
  private:
+  // For those who change which partitions a job has.
+  Turn Take(const std::string& job_id) override;
+  void GiveBack(const std::string& job_id, Turn turn) override;
+  // Opens those of the partitions asked for that are stored here, but have not been asked for
+  // before: they have come from other servers.
+  absl::Status OpenMissing(const OpenJob& job, const JobTables& tables);
+
   // A job by its id: open, about to be opened or dropped, or neither after that failed.
   struct Entry {
     // Highest generation that was opened, or that somebody tried to open.
@@ -52,6 +63,7 @@ class ShardEngine::Impl {
   // Null when the options bring an executor.
   std::unique_ptr<ThreadPool> threads_;
   ShardResources resources_;
+  PartitionMoves moves_{resources_, *this};
 
   // Held for look-ups alone: shared by all operations, exclusively when a job is opened or dropped.
   mutable absl::Mutex entries_mutex_;
@@ -59,6 +71,9 @@ class ShardEngine::Impl {
 };
 
 namespace {
+
+// What a caller of a partition on its way to another server should wait.
+constexpr uint32_t kRetryAfterMs = 20;
 
 // Clocks that slots have closed, once a task that the request names has fenced those before it.
 absl::StatusOr<std::vector<uint64_t>> Enter(const v1::OpenTablesRequest& request,
@@ -75,7 +90,10 @@ absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& ta
   }
   v1::OpenTablesReply reply;
   for (const v1::PartitionTerm& term : tables.request().partitions()) {
-    PartitionExecutor* partition = job.partition(term.partition());
+    const std::shared_ptr<PartitionExecutor> partition = job.partition(term.partition());
+    if (partition == nullptr && job.StandsStill(term.partition())) {
+      return absl::UnavailableError(StandsStillError(tables.job_id(), term.partition()).message());
+    }
     if (partition == nullptr) {
       return absl::FailedPreconditionError(
           absl::StrCat("partition ", term.partition(), " of job ", tables.job_id(),
@@ -96,6 +114,17 @@ absl::Status GenerationFenced(const std::string& job_id, uint64_t asked, uint64_
                                          "; it was restarted, rejoin before going on"));
 }
 
+// Drops rows that an earlier process had evicted for jobs that are not durable. Without a
+// partition's state, values are of no use to anybody.
+absl::Status DropScratch(ParameterStore& store) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, store.Jobs());
+  for (const std::string& job : jobs) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<uint32_t> partitions, store.Partitions(job));
+    if (partitions.empty()) MUSTER_RETURN_IF_ERROR(store.DropJob(job));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 ShardEngine::Impl::Impl(Options options)
@@ -107,6 +136,14 @@ ShardEngine::Impl::Impl(Options options)
   resources_.pool = BufferPool::Create(options_.pool_bytes);
   resources_.budget = &budget_;
   resources_.executor = threads_ == nullptr ? options_.executor : threads_.get();
+  if (options_.file_executor != nullptr || options_.executor != nullptr) {
+    Executor* const files =
+        options_.file_executor != nullptr ? options_.file_executor : options_.executor;
+    // Borrowed.
+    resources_.files = std::shared_ptr<Executor>(files, [](Executor*) {});
+  } else {
+    resources_.files = std::make_shared<ThreadPool>(options_.file_threads);
+  }
   resources_.checkpoint_storage = options_.checkpoint_storage;
   resources_.root_check = options_.root_check;
   resources_.server_name = options_.server_name;
@@ -115,6 +152,10 @@ ShardEngine::Impl::Impl(Options options)
   resources_.log_dir = options_.log_dir;
   resources_.log.file_system = options_.log_file_system;
   resources_.log.segment_bytes = options_.log_segment_bytes;
+  // What a base frees is what the log needs until the next one: a file that was written before
+  // takes records several times faster than a new one.
+  resources_.log.spare_segments =
+      static_cast<uint32_t>(std::max<uint64_t>(2, options_.log_bytes / options_.log_segment_bytes));
   resources_.queue_bytes = options_.queue_bytes;
   resources_.log_bytes = options_.log_bytes;
 }
@@ -131,6 +172,8 @@ ShardEngine::Impl::~Impl() {
     job->Close(absl::UnavailableError("the server is shutting down"));
   }
   threads_.reset();
+  // Files that are being written use the store and the storage.
+  resources_.files.reset();
 }
 
 ShardEngine::Impl::Entry& ShardEngine::Impl::AwaitEntry(const std::string& job_id) {
@@ -167,7 +210,10 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
       replaced = std::move(entry.job);
     }
   }
-  if (open != nullptr) return Join(*open, *tables);
+  if (open != nullptr) {
+    MUSTER_RETURN_IF_ERROR(OpenMissing(*open, *tables));
+    return Join(*open, *tables);
+  }
 
   if (replaced != nullptr) {
     replaced->Close(
@@ -183,6 +229,47 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
   }
   if (!opened.ok()) return opened.status();
   return Join(**opened, *tables);
+}
+
+OpenJobs::Turn ShardEngine::Impl::Take(const std::string& job_id) {
+  absl::MutexLock lock(&entries_mutex_);
+  Entry& entry = AwaitEntry(job_id);
+  entry.busy = true;
+  return {.generation = entry.generation, .job = entry.job};
+}
+
+void ShardEngine::Impl::GiveBack(const std::string& job_id, Turn turn) {
+  absl::MutexLock lock(&entries_mutex_);
+  if (turn.generation == 0) {
+    entries_.erase(job_id);
+    return;
+  }
+  Entry& entry = *entries_[job_id];
+  entry.busy = false;
+  entry.generation = turn.generation;
+  entry.job = std::move(turn.job);
+}
+
+absl::Status ShardEngine::Impl::OpenMissing(const OpenJob& job, const JobTables& tables) {
+  if (!tables.durable() || job.tables().fingerprint() != tables.fingerprint()) {
+    return absl::OkStatus();
+  }
+  const auto is_missing = [&](const v1::PartitionTerm& term) {
+    return job.partition(term.partition()) == nullptr && !job.StandsStill(term.partition());
+  };
+  const auto& wanted = tables.request().partitions();
+  if (std::none_of(wanted.begin(), wanted.end(), is_missing)) return absl::OkStatus();
+  Turn turn = Take(tables.job_id());
+  absl::Status status;
+  if (turn.job.get() != &job) {
+    status = absl::UnavailableError(
+        absl::StrCat("the tables of job ", tables.job_id(), " are being opened; try again"));
+  }
+  for (const v1::PartitionTerm& term : wanted) {
+    if (status.ok() && is_missing(term)) status = turn.job->AddPartition(term.partition());
+  }
+  GiveBack(tables.job_id(), std::move(turn));
+  return status;
 }
 
 bool ShardEngine::Impl::IsPast(const std::string& job_id, uint64_t generation) const {
@@ -251,8 +338,11 @@ void ShardEngine::Impl::Execute(ExchangeCall call) {
   const v1::ExchangeRequest& request = *call.request;
   std::shared_ptr<OpenJob> job;
   if (absl::Status status = CheckExchange(request, job); !status.ok()) return Refuse(call, status);
-  PartitionExecutor* partition = job->partition(request.partition());
+  const std::shared_ptr<PartitionExecutor> partition = job->partition(request.partition());
   if (partition != nullptr) return partition->Execute(std::move(call));
+  if (job->StandsStill(request.partition())) {
+    return Refuse(call, StandsStillError(request.job_id(), request.partition()), kRetryAfterMs);
+  }
   if (request.partition() >= job->tables().partitions()) {
     return Refuse(call, absl::NotFoundError(absl::StrCat(
                             "partition is ", request.partition(), "; job ", request.job_id(),
@@ -276,11 +366,13 @@ v1::GetServerStatsReply ShardEngine::Impl::Stats() const {
     v1::TableStats& table = *reply.add_tables();
     table.set_job_id(job->tables().job_id());
     table.set_generation(job->tables().generation());
-    table.set_partitions(job->partitions().size());
-    for (const auto& [index, partition] : job->partitions()) {
+    const OpenJob::Partitions partitions = job->partitions();
+    table.set_partitions(partitions.size());
+    for (const auto& [index, partition] : partitions) {
       const Partition::Stats stats = partition->stats();
       table.set_dense_bytes(table.dense_bytes() + stats.dense_bytes);
       table.set_sparse_rows(table.sparse_rows() + stats.sparse_rows);
+      table.set_rows_on_disk(table.rows_on_disk() + stats.rows_on_disk);
       table.set_memory_bytes(table.memory_bytes() + stats.memory_bytes);
       table.set_log_bytes(table.log_bytes() + stats.log_bytes);
       reply.set_bytes_pushed(reply.bytes_pushed() + stats.bytes_pushed);
@@ -299,6 +391,10 @@ absl::StatusOr<std::unique_ptr<ShardEngine>> ShardEngine::Create(Options options
     return absl::InvalidArgumentError(
         absl::StrCat("threads is ", options.threads, ", expected at least 1"));
   }
+  if (options.file_threads < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("file_threads is ", options.file_threads, ", expected at least 1"));
+  }
   if (options.checkpoint_storage == nullptr) {
     return absl::InvalidArgumentError("checkpoint_storage is missing");
   }
@@ -307,6 +403,7 @@ absl::StatusOr<std::unique_ptr<ShardEngine>> ShardEngine::Create(Options options
     LogFileSystem& files =
         options.log_file_system != nullptr ? *options.log_file_system : LogFileSystem::Posix();
     MUSTER_RETURN_IF_ERROR(files.CreateDirectory(options.log_dir));
+    MUSTER_RETURN_IF_ERROR(DropScratch(*options.store));
   }
   return std::unique_ptr<ShardEngine>(new ShardEngine(std::make_unique<Impl>(std::move(options))));
 }
@@ -322,5 +419,7 @@ absl::Status ShardEngine::DropTables(const v1::DropTablesRequest& request) {
 void ShardEngine::Execute(ExchangeCall call) { impl_->Execute(std::move(call)); }
 
 v1::GetServerStatsReply ShardEngine::Stats() const { return impl_->Stats(); }
+
+PartitionMover& ShardEngine::mover() { return impl_->mover(); }
 
 }  // namespace muster

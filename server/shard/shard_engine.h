@@ -19,6 +19,7 @@ class CheckpointStorage;
 class Executor;
 class LogFileSystem;
 class ParameterStore;
+class PartitionMover;
 
 // The parameter server without a network: partitions of any number of jobs in memory, optimizers,
 // clocks, ledgers, and, for jobs with durability EVERY_PUSH, their logs and bases on disk.
@@ -54,19 +55,25 @@ class ShardEngine final : public PartitionHost {
     // For tests: runs the partitions in place of the pool; must outlive the engine, and have run
     // all its tasks when jobs are closed (by a new generation, a drop, or the engine's end).
     Executor* executor = nullptr;
+    // Threads that write checkpoint files, for all partitions together.
+    int file_threads = 2;
+    // For tests: runs their tasks in place of them, under the conditions of `executor`; null takes
+    // that one.
+    Executor* file_executor = nullptr;
     // Bound on the payload bytes queued and parked on one partition; what comes on top is answered
     // RESOURCE_EXHAUSTED.
     size_t queue_bytes = 64 << 20;
     // Log bytes of a partition after which its base is written again, so that the log stays
-    // bounded.
+    // bounded. Its files are kept and written again.
     uint64_t log_bytes = uint64_t{1} << 30;
     // Size of one file of a log.
     uint64_t log_segment_bytes = uint64_t{64} << 20;
     // Bytes of unused buffers that are kept for the next replies and sums.
     size_t pool_bytes = 256 << 20;
     // For tests of recovery: called at named points of the write path ("appended", "synced",
-    // "applied", "base"). When it returns true the engine does nothing any more, neither writes nor
-    // answers, as if the process had died there. Must be thread-safe.
+    // "applied", "base", "cut_taken", "cut_file", "cut_written"). When it returns true the engine
+    // does nothing any more, neither writes nor answers, as if the process had died there. Must be
+    // thread-safe.
     std::function<bool(absl::string_view)> crash_point;
   };
 
@@ -80,6 +87,9 @@ class ShardEngine final : public PartitionHost {
   absl::Status DropTables(const v1::DropTablesRequest& request) override;
   void Execute(ExchangeCall call) override;
   v1::GetServerStatsReply Stats() const override;
+
+  // Moves of partitions from and to this server. Out of use before the engine goes.
+  PartitionMover& mover();
 
  private:
   class Impl;

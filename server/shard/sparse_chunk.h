@@ -6,12 +6,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/buffer_pool.h"
 #include "common/base/payload.h"
-#include "server/shard/buffer_pool.h"
+#include "common/tensor/dtype.h"
 
 namespace muster {
 
-// The payload of a sparse push or pull, aligned: u64 keys[rows], then (of a push) f32
+// The payload of a sparse push or pull, aligned and in f32: u64 keys[rows], then (of a push)
 // rows[rows][dim].
 struct SparseChunk {
   absl::Span<const uint64_t> keys;
@@ -20,10 +21,10 @@ struct SparseChunk {
   std::shared_ptr<const float> memory;
 };
 
-// Copies a payload of `rows` keys with `dim` floats each (0 for a pull) into an array of the pool.
-// INVALID_ARGUMENT: the payload has another length; the message names both.
+// Copies a payload of `rows` keys with `dim` elements of `type` each (0 for a pull) into an array
+// of the pool. INVALID_ARGUMENT: the payload has another length; the message names both.
 absl::StatusOr<SparseChunk> ReadSparseChunk(const Payload& payload, uint64_t rows, uint32_t dim,
-                                            BufferPool& pool);
+                                            DType type, BufferPool& pool);
 
 }  // namespace muster
 

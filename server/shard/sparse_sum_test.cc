@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 class SparseSumTest : public testing::Test {
  protected:
   SparseChunk Chunk(std::vector<uint64_t> keys, std::vector<float> rows) {
-    return *ReadSparseChunk(KeysAndRows(keys, rows), keys.size(), 1, *pool_);
+    return *ReadSparseChunk(KeysAndRows(keys, rows), keys.size(), 1, DType::kF32, *pool_);
   }
 
   const std::shared_ptr<BufferPool> pool_ = BufferPool::Create(1 << 20);
@@ -49,14 +49,15 @@ TEST_F(SparseSumTest, StartsAgainEmpty) {
 
 TEST_F(SparseSumTest, AChunkOfAnotherLengthIsRefused) {
   const Payload payload = KeysAndRows({1, 2}, {1, 2});
-  EXPECT_TRUE(ReadSparseChunk(payload, 2, 1, *pool_).ok());
+  EXPECT_TRUE(ReadSparseChunk(payload, 2, 1, DType::kF32, *pool_).ok());
   for (const auto& [rows, dim] :
        {std::pair<uint64_t, uint32_t>{1, 1},
         {2, 2},
         {4, 0},
         // The product with the bytes of a row overflows to the true length.
         {(uint64_t{1} << 62) + 2, 2}}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(ReadSparseChunk(payload, rows, dim, *pool_).status()))
+    EXPECT_TRUE(
+        absl::IsInvalidArgument(ReadSparseChunk(payload, rows, dim, DType::kF32, *pool_).status()))
         << rows << " rows of " << dim;
   }
 }

@@ -3,7 +3,10 @@
 #include <utility>
 
 #include "common/base/payload.h"
+#include "common/base/status_macros.h"
+#include "common/partition/wire_dtype.h"
 #include "proto/parameter_service.pb.h"
+#include "server/shard/typed_payload.h"
 
 namespace muster {
 namespace {
@@ -16,17 +19,15 @@ double MeanScale(double scale, uint64_t examples) {
 
 }  // namespace
 
-TableUpdater::TableUpdater(PartitionTables& tables)
-    : tables_(tables), job_(*tables.job), previous_rows_(tables.sparse.size()) {
-  for (const SparseTable& table : tables.sparse) sparse_sums_.emplace_back(table.dim());
+TableUpdater::TableUpdater(PartitionTables& tables, BufferPool& pool)
+    : tables_(tables), job_(*tables.job), pool_(pool), previous_rows_(tables.sparse.size()) {
+  for (const TieredTable& table : tables.sparse) sparse_sums_.emplace_back(table.dim());
 }
 
-void TableUpdater::Push(const AdmittedCall& call) {
-  if (call.call.request->has_dense_push()) {
-    PushDense(call);
-  } else {
-    PushSparse(call);
-  }
+absl::Status TableUpdater::Push(const AdmittedCall& call, uint64_t completed) {
+  if (!call.call.request->has_dense_push()) return PushSparse(call, completed);
+  PushDense(call);
+  return absl::OkStatus();
 }
 
 void TableUpdater::PushDense(const AdmittedCall& call) {
@@ -34,10 +35,15 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
   const v1::DensePush& push = request.dense_push();
   DenseTable& dense = tables_.dense;
   const OptimizerStep step = job_.StepAt(request.clock(), MeanScale(1, push.examples()));
+  const DType type = *WireDType(push.type());  // Admission has looked at it.
+  const auto bytes = [&dense, type](uint32_t first, uint32_t count) {
+    return dense.PayloadBytes(first, count) / sizeof(float) * SizeOf(type);
+  };
   for (uint32_t block : call.new_blocks) {
     Payload gradient =
-        call.call.payload.Slice(dense.PayloadBytes(push.first_block(), block - push.first_block()),
-                                dense.PayloadBytes(block, 1));
+        WidenPayload(call.call.payload.Slice(bytes(push.first_block(), block - push.first_block()),
+                                             bytes(block, 1)),
+                     type, pool_);
     if (job_.policy().synchronous()) {
       dense.Accumulate(block, request.slot(), std::move(gradient));
       sums_empty_ = false;
@@ -47,19 +53,22 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
   }
 }
 
-void TableUpdater::PushSparse(const AdmittedCall& call) {
+absl::Status TableUpdater::PushSparse(const AdmittedCall& call, uint64_t completed) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::SparsePush& push = request.sparse_push();
   const size_t table = push.table() - 1;
   if (job_.policy().synchronous()) {
     sparse_sums_[table].Add(request.slot(), push.chunk(), call.chunk);
     sums_empty_ = false;
-    return;
+    return absl::OkStatus();
   }
+  TieredTable& rows = tables_.sparse[table];
+  MUSTER_ASSIGN_OR_RETURN(const TieredTable::Fetched fetched, rows.Fetch(call.chunk.keys));
   OptimizerStep step = job_.StepAt(request.clock(), MeanScale(1, push.examples()));
   step.weight_decay = job_.tables().sparse[table].weight_decay;
-  tables_.sparse[table].Update(call.chunk.keys, call.chunk.rows, step, SparseTable::Steps::kPerRow,
-                               request.clock(), call.lsn);
+  rows.Update(fetched, call.chunk.rows, step, SparseTable::Steps::kPerRow, request.clock(),
+              completed, call.lsn);
+  return absl::OkStatus();
 }
 
 void TableUpdater::FinishSums() {
@@ -69,21 +78,31 @@ void TableUpdater::FinishSums() {
   for (SparseSum& sum : sparse_sums_) sum.Finish();
 }
 
-void TableUpdater::EndClock(uint64_t clock, double scale, uint64_t examples, uint64_t lsn) {
+absl::Status TableUpdater::EndClock(uint64_t clock, double scale, uint64_t examples, uint64_t lsn) {
   FinishSums();
+  // All that can fail comes before anything is applied.
+  std::vector<TieredTable::Fetched> fetched;
+  for (size_t i = 0; i < tables_.sparse.size(); ++i) {
+    MUSTER_ASSIGN_OR_RETURN(TieredTable::Fetched rows,
+                            tables_.sparse[i].Fetch(sparse_sums_[i].keys()));
+    fetched.push_back(rows);
+  }
   OptimizerStep step = job_.StepAt(clock, MeanScale(scale, examples));
   tables_.dense.ApplySums(step, lsn);
   for (size_t i = 0; i < tables_.sparse.size(); ++i) {
-    SparseTable& table = tables_.sparse[i];
+    TieredTable& table = tables_.sparse[i];
     SparseSum& sum = sparse_sums_[i];
-    if (job_.order() == SummationOrder::kSlot) previous_rows_[i].Keep(table, sum.keys());
+    if (job_.order() == SummationOrder::kSlot) previous_rows_[i].Keep(table, fetched[i], clock);
     step.weight_decay = job_.tables().sparse[i].weight_decay;
-    table.Update(sum.keys(), sum.sums(), step, SparseTable::Steps::kGiven, clock, lsn);
+    // As many clocks are completed as this one's number says.
+    table.Update(fetched[i], sum.sums(), step, SparseTable::Steps::kGiven, clock, clock, lsn);
     sum.Clear();
   }
   previous_kept_ = job_.order() == SummationOrder::kSlot && (lsn == 0 || lsn > loaded_lsn_);
+  last_lsn_ = lsn;
   sums_empty_ = true;
   sums_finished_ = false;
+  return absl::OkStatus();
 }
 
 std::string TableUpdater::SquaredNorms(uint64_t examples) {
@@ -103,14 +122,14 @@ size_t TableUpdater::memory_bytes() const {
   return bytes;
 }
 
-void TableUpdater::PullRows(size_t sparse_table, absl::Span<const uint64_t> keys,
-                            DenseTable::Version version, absl::Span<float> out) const {
-  const SparseTable& rows = tables_.sparse[sparse_table];
+absl::Status TableUpdater::PullRows(size_t sparse_table, absl::Span<const uint64_t> keys,
+                                    DenseTable::Version version, uint64_t completed,
+                                    absl::Span<float> out) {
+  TieredTable& rows = tables_.sparse[sparse_table];
   if (version == DenseTable::Version::kPrevious) {
-    previous_rows_[sparse_table].Pull(rows, keys, out);
-  } else {
-    rows.Pull(keys, out);
+    return previous_rows_[sparse_table].Pull(rows, keys, completed - 1, out);
   }
+  return rows.Pull(keys, completed, out);
 }
 
 }  // namespace muster

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "common/base/buffer_pool.h"
 #include "server/shard/admitted_call.h"
 #include "server/shard/partition_tables.h"
 #include "server/shard/previous_rows.h"
@@ -26,14 +28,15 @@ namespace muster {
 class TableUpdater {
  public:
   // The tables must outlive it.
-  explicit TableUpdater(PartitionTables& tables);
+  TableUpdater(PartitionTables& tables, BufferPool& pool);
 
-  // Applies a dense or sparse push that was let in.
-  void Push(const AdmittedCall& call);
+  // Applies a dense or sparse push that was let in, while `completed` clocks are. An error is of
+  // the disk that rows are on; nothing was applied then.
+  absl::Status Push(const AdmittedCall& call, uint64_t completed);
 
   // BSP: ends a clock with one step over its sums, whose mean over `examples` is multiplied by
-  // `scale`. `lsn` is that of the record which ends it.
-  void EndClock(uint64_t clock, double scale, uint64_t examples, uint64_t lsn);
+  // `scale`. `lsn` is that of the record which ends it. Errors as Push.
+  absl::Status EndClock(uint64_t clock, double scale, uint64_t examples, uint64_t lsn);
 
   // BSP, once all slots have closed the clock: f64 squared norms of the mean gradient, one per
   // dense block, then one per sparse table, as little-endian bytes.
@@ -47,20 +50,28 @@ class TableUpdater {
   // Records up to this one may be in the tables already, so that what was before them is not known.
   void SetLoadedLsn(uint64_t lsn) { loaded_lsn_ = lsn; }
 
+  // Whether the values before a clock's update must be the same after a recovery: rows that include
+  // last_lsn(), of the record that ended the last clock, then stay in memory, so that a replay
+  // starts from what was before it.
+  bool replays_previous() const { return job_.durable() && job_.order() == SummationOrder::kSlot; }
+  uint64_t last_lsn() const { return last_lsn_; }
+
   // Whether values before the last EndClock are known.
   bool previous_kept() const { return previous_kept_; }
-  // Writes the rows' weights. REQUIRES: previous_kept() for kPrevious.
-  void PullRows(size_t sparse_table, absl::Span<const uint64_t> keys, DenseTable::Version version,
-                absl::Span<float> out) const;
+  // Writes the rows' weights, while `completed` clocks are. REQUIRES: previous_kept() for
+  // kPrevious. An error is of the disk that rows are on.
+  absl::Status PullRows(size_t sparse_table, absl::Span<const uint64_t> keys,
+                        DenseTable::Version version, uint64_t completed, absl::Span<float> out);
 
  private:
   void PushDense(const AdmittedCall& call);
-  void PushSparse(const AdmittedCall& call);
+  absl::Status PushSparse(const AdmittedCall& call, uint64_t completed);
   // The clock is closed: sums to the end. Idempotent.
   void FinishSums();
 
   PartitionTables& tables_;
   const JobTables& job_;
+  BufferPool& pool_;
   // By sparse table.
   std::vector<SparseSum> sparse_sums_;
   std::vector<PreviousRows> previous_rows_;
@@ -68,6 +79,7 @@ class TableUpdater {
   bool sums_finished_ = false;
   bool previous_kept_ = false;
   uint64_t loaded_lsn_ = 0;
+  uint64_t last_lsn_ = 0;
 };
 
 }  // namespace muster

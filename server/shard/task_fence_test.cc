@@ -65,7 +65,11 @@ TEST_F(TaskFenceTest, TheFenceIsOnDiskWhenTheClocksAreTold) {
     EXPECT_THAT(Open(As(request, 0, 4)).partitions(0).closed(), ElementsAre(1));
   }
   // Also where a base stands for the log.
-  Do(As(TestCut(0, 1), 4));
+  ShardEngine::Options with_base = Options();
+  with_base.log_bytes = 0;
+  Start(with_base);
+  Open(As(request, 0, 4));
+  Do(As(TestDensePull(0, 1, 0, 1), 4));
   Start();
   EXPECT_TRUE(absl::IsAborted(engine_->OpenTables(As(request, 0, 3)).status()));
   const int syncs = files_.syncs();
@@ -129,9 +133,11 @@ TEST_F(TaskFenceTest, WhatLiesTooFarBackIsAbortedAndNeverAnsweredWithNothing) {
 TEST_F(TaskFenceTest, ValuesLostWithACrashAreNoFence) {
   v1::OpenTablesRequest request = TestDurableRequest();
   request.mutable_update()->set_deterministic(true);
+  ShardEngine::Options with_base = Options();
+  with_base.log_bytes = 0;
+  Start(with_base);
   Open(request);
   Step(0, 1);
-  Do(TestCut(0, 1));
   Start();
   Open(request);
   EXPECT_EQ(Code(TestDensePull(0, 0, 0, 1)), absl::StatusCode::kFailedPrecondition);

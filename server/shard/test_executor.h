@@ -16,6 +16,14 @@ class TestExecutor final : public Executor {
 
   bool idle() const { return tasks_.empty(); }
 
+  // Runs the oldest task, if there is any.
+  void RunOne() {
+    if (tasks_.empty()) return;
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    task();
+  }
+
   // Runs all tasks, and those that they add.
   void RunAll() {
     while (!tasks_.empty()) {

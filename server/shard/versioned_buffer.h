@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "absl/types/span.h"
-#include "server/shard/buffer_pool.h"
+#include "common/base/buffer_pool.h"
 
 namespace muster {
 

@@ -15,8 +15,10 @@
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "proto/parameter_service.pb.h"
+#include "server/shard/service/data_channel_server.h"
 #include "server/shard/service/parameter_service.h"
 #include "server/shard/shard_engine.h"
+#include "server/shard/storage/rocksdb_store.h"
 
 namespace muster {
 namespace {
@@ -58,15 +60,33 @@ class BenchHost final : public PartitionHost {
 
 }  // namespace
 
-int RunBenchServer() {
+int RunBenchServer(const std::string& data_dir) {
   LocalStorage checkpoints;
-  auto engine = ShardEngine::Create({.checkpoint_storage = &checkpoints});
+  ShardEngine::Options options;
+  options.checkpoint_storage = &checkpoints;
+  if (!data_dir.empty()) {
+    auto store = RocksDbStore::Create({.data_dir = data_dir, .server_id = "bench"});
+    if (!store.ok()) {
+      std::cerr << store.status() << "\n";
+      return EXIT_FAILURE;
+    }
+    options.store = *std::move(store);
+    options.log_dir = data_dir + "/logs";
+  }
+  auto engine = ShardEngine::Create(options);
   if (!engine.ok()) {
     std::cerr << engine.status() << "\n";
     return EXIT_FAILURE;
   }
   BenchHost host(*std::move(engine));
-  auto service = ParameterService::Create(host);
+  DataChannelServerOptions channel_options;
+  channel_options.listener.host = "127.0.0.1";
+  auto data_channels = DataChannelServer::Create(host, channel_options);
+  if (!data_channels.ok()) {
+    std::cerr << data_channels.status() << "\n";
+    return EXIT_FAILURE;
+  }
+  auto service = ParameterService::Create(host, {}, data_channels->get());
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
   int port = 0;

@@ -1,14 +1,17 @@
 #ifndef MUSTER_TESTS_BENCHMARKS_BENCH_SERVER_H_
 #define MUSTER_TESTS_BENCHMARKS_BENCH_SERVER_H_
 
+#include <string>
+
 namespace muster {
 
 // Job whose operations are answered at once, with nothing done: what the transport alone costs.
 inline constexpr char kEmptyHandlerJob[] = "empty-handler";
 
-// Serves the engine of muster-server, in memory, on a free port of loopback; prints the address as
-// a line and returns when standard input ends. Returns the process's exit code.
-int RunBenchServer();
+// Serves the engine of muster-server on a free port of loopback; prints the address as a line and
+// returns when standard input ends. Without a data folder in memory alone. Returns the process's
+// exit code.
+int RunBenchServer(const std::string& data_dir);
 
 }  // namespace muster
 

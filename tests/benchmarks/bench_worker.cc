@@ -16,7 +16,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/data_channel_client.h"
 #include "common/rpc/grpc_parameter_client.h"
+#include "common/transport/channel_io.h"
 #include "proto/parameter_service.pb.h"
 #include "tests/benchmarks/record.h"
 
@@ -37,12 +39,30 @@ struct Message {
   uint64_t bytes;
 };
 
+std::unique_ptr<ParameterClient> MakeClient(const std::string& server, const std::string& way,
+                                            const std::shared_ptr<ChannelIo>& io) {
+  if (way == "grpc") return MakeGrpcParameterClient(server);
+  DataChannelClientOptions options;
+  if (way == "tcp") options.shared_memory_bytes = 0;
+  if (way == "shared_memory") options.tcp = DataChannelClientOptions::Tcp::kNotUsed;
+  options.opened = [way](const std::string& kind, const std::string& reason) {
+    // A figure for one way that was measured on another would be worse than none.
+    if (kind == way) return;
+    std::cout << "error: asked for " << way << ", got " << kind << ": " << reason << std::endl;
+    std::_Exit(EXIT_FAILURE);
+  };
+  return MakeDataChannelClient(server, io, std::move(options));
+}
+
 // The table on all servers, and the worker's arenas.
 class Table {
  public:
   static absl::StatusOr<std::unique_ptr<Table>> Open(std::string job, uint64_t bytes,
-                                                     const std::vector<std::string>& servers) {
-    auto table = std::unique_ptr<Table>(new Table(std::move(job), bytes, servers));
+                                                     const std::string& way,
+                                                     const std::string& durability,
+                                                     const std::vector<std::string>& servers,
+                                                     const std::shared_ptr<ChannelIo>& io) {
+    auto table = std::unique_ptr<Table>(new Table(std::move(job), bytes, way, servers, io));
     v1::OpenTablesRequest request;
     request.set_job_id(table->job_);
     request.set_generation(1);
@@ -62,7 +82,8 @@ class Table {
     v1::UpdateSpec& update = *request.mutable_update();
     update.set_dense(v1::UpdateSpec::PARAMETER_SERVER);
     update.set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
-    update.set_durability(v1::UpdateSpec::CHECKPOINT);
+    update.set_durability(durability == "every-push" ? v1::UpdateSpec::EVERY_PUSH
+                                                     : v1::UpdateSpec::CHECKPOINT);
     update.set_partitions(servers.size());
     update.set_block_bytes(table->block_bytes_);
     for (size_t i = 0; i < servers.size(); ++i) {
@@ -119,12 +140,13 @@ class Table {
   int64_t messages() const { return messages_.size(); }
 
  private:
-  Table(std::string job, uint64_t bytes, const std::vector<std::string>& servers)
+  Table(std::string job, uint64_t bytes, const std::string& way,
+        const std::vector<std::string>& servers, const std::shared_ptr<ChannelIo>& io)
       : job_(std::move(job)),
         block_bytes_(std::min(kBlockBytes, bytes / servers.size())),
         gradients_(Payload::Of(std::vector<float>(bytes / sizeof(float), 0.001f))),
         parameters_(bytes) {
-    for (const std::string& server : servers) clients_.push_back(MakeGrpcParameterClient(server));
+    for (const std::string& server : servers) clients_.push_back(MakeClient(server, way, io));
     // Blocks are equal and dealt evenly, so each server's share is as good as contiguous here.
     const uint64_t share = bytes / servers.size();
     const uint64_t step = std::max(block_bytes_, kMessageBytes / block_bytes_ * block_bytes_);
@@ -221,17 +243,18 @@ class Run {
   std::vector<double> latencies_us_ ABSL_GUARDED_BY(mutex_);
 };
 
-absl::StatusOr<std::string> Obey(const std::string& line, std::unique_ptr<Table>& table) {
+absl::StatusOr<std::string> Obey(const std::string& line, const std::shared_ptr<ChannelIo>& io,
+                                 std::unique_ptr<Table>& table) {
   std::istringstream words(line);
   std::string verb;
   words >> verb;
   if (verb == "open") {
-    std::string job, address;
+    std::string job, way, durability, address;
     uint64_t bytes;
-    words >> job >> bytes;
+    words >> job >> bytes >> way >> durability;
     std::vector<std::string> servers;
     while (words >> address) servers.push_back(address);
-    MUSTER_ASSIGN_OR_RETURN(table, Table::Open(job, bytes, servers));
+    MUSTER_ASSIGN_OR_RETURN(table, Table::Open(job, bytes, way, durability, servers, io));
     return "ok";
   }
   if (table == nullptr) return absl::FailedPreconditionError("no table is open");
@@ -251,10 +274,15 @@ absl::StatusOr<std::string> Obey(const std::string& line, std::unique_ptr<Table>
 }  // namespace
 
 int RunBenchWorker() {
+  const absl::StatusOr<std::shared_ptr<ChannelIo>> io = ChannelIo::Create();
+  if (!io.ok()) {
+    std::cout << "error: " << io.status() << std::endl;
+    return EXIT_FAILURE;
+  }
   std::unique_ptr<Table> table;
   std::string line;
   while (std::getline(std::cin, line)) {
-    const absl::StatusOr<std::string> answer = Obey(line, table);
+    const absl::StatusOr<std::string> answer = Obey(line, *io, table);
     if (!answer.ok()) {
       std::cout << "error: " << answer.status() << std::endl;
       return EXIT_FAILURE;

@@ -5,8 +5,9 @@ namespace muster {
 
 // A worker that moves the blocks of one dense table as a task does, told what to do by lines on
 // standard input, each answered by one line on standard output:
-//   open JOB BYTES ADDRESS...
-//     Opens a table of BYTES over all servers, one partition on each. Answer: ok
+//   open JOB BYTES WAY DURABILITY ADDRESS...
+//     Opens a table of BYTES over all servers, one partition on each, to be reached by grpc, tcp or
+//     shared_memory; durability is every-push or checkpoint. Answer: ok
 //   run OPERATION IN_FLIGHT SECONDS
 //     Steps of push, pull or push-pull. Answer: BYTES SECONDS MEDIAN_STEP_US
 //   drop

@@ -1,12 +1,16 @@
 #include "tests/benchmarks/machine_limits.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -113,6 +117,79 @@ absl::StatusOr<double> LoopbackSpeed(size_t bytes, absl::Duration duration) {
   shutdown(connection.sender, SHUT_WR);
   receiving.join();
   return GigabytesPerSecond(sent, absl::Now() - start);
+}
+
+double RingSpeed(size_t bytes, absl::Duration duration) {
+  constexpr size_t kRing = 2 << 20, kStep = 256 << 10;
+  std::vector<char> ring(kRing, 1), from(bytes, 2), to(bytes, 3);
+  std::atomic<uint64_t> written{0}, taken{0};
+  std::atomic<bool> stop{false};
+  std::thread taking([&] {
+    uint64_t at = 0;
+    while (true) {
+      const uint64_t until = written.load(std::memory_order_acquire);
+      if (until == at) {
+        if (stop.load(std::memory_order_acquire) && written.load() == at) return;
+        std::this_thread::yield();
+        continue;
+      }
+      const size_t length = std::min({until - at, kStep, kRing - at % kRing, bytes - at % bytes});
+      std::memcpy(to.data() + at % bytes, ring.data() + at % kRing, length);
+      at += length;
+      taken.store(at, std::memory_order_release);
+    }
+  });
+  uint64_t at = 0;
+  const absl::Time start = absl::Now();
+  while (absl::Now() - start < duration) {
+    const uint64_t room = kRing - (at - taken.load(std::memory_order_acquire));
+    if (room == 0) {
+      std::this_thread::yield();
+      continue;
+    }
+    const size_t length = std::min({room, kStep, kRing - at % kRing, bytes - at % bytes});
+    std::memcpy(ring.data() + at % kRing, from.data() + at % bytes, length);
+    at += length;
+    written.store(at, std::memory_order_release);
+  }
+  stop.store(true, std::memory_order_release);
+  taking.join();
+  return GigabytesPerSecond(static_cast<double>(at), absl::Now() - start);
+}
+
+absl::StatusOr<double> LogPatternSpeed(const std::string& folder, size_t bytes,
+                                       absl::Duration duration) {
+  constexpr size_t kFile = 64 << 20;
+  const std::string path = folder + "/log_pattern";
+  const auto error = [&path] {
+    return absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
+  };
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return error();
+  const absl::Cleanup remove = [fd, &path] {
+    close(fd);
+    unlink(path.c_str());
+  };
+  const std::vector<char> data(std::min(bytes, kFile), 7);
+  for (size_t at = 0; at + data.size() <= kFile; at += data.size()) {
+    if (pwrite(fd, data.data(), data.size(), at) != static_cast<ssize_t>(data.size())) {
+      return error();
+    }
+  }
+  if (fdatasync(fd) != 0) return error();
+  double written = 0;
+  size_t at = 0;
+  const absl::Time start = absl::Now();
+  while (absl::Now() - start < duration) {
+    if (at + data.size() > kFile) at = 0;
+    if (pwrite(fd, data.data(), data.size(), at) != static_cast<ssize_t>(data.size()) ||
+        fdatasync(fd) != 0) {
+      return error();
+    }
+    at += data.size();
+    written += data.size();
+  }
+  return GigabytesPerSecond(written, absl::Now() - start);
 }
 
 absl::StatusOr<std::vector<double>> LoopbackPingPong(size_t bytes, int round_trips) {

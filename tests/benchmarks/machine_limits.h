@@ -2,6 +2,7 @@
 #define MUSTER_TESTS_BENCHMARKS_MACHINE_LIMITS_H_
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,6 +19,16 @@ double MemcpySpeed(size_t bytes, absl::Duration duration);
 // One thread sends messages of `bytes` over a TCP connection on loopback, another receives them
 // into one buffer.
 absl::StatusOr<double> LoopbackSpeed(size_t bytes, absl::Duration duration);
+
+// One thread copies messages of `bytes` into a ring of 2 MiB that another copies them out of, 256
+// KiB at a time.
+double RingSpeed(size_t bytes, absl::Duration duration);
+
+// One thread overwrites a file of 64 MiB in `folder`, which was written before, from front to back
+// and over again, `bytes` at a time, each made durable by fdatasync: what a log of preallocated
+// segments does. Unavailable: the file cannot be written.
+absl::StatusOr<double> LogPatternSpeed(const std::string& folder, size_t bytes,
+                                       absl::Duration duration);
 
 // Two threads send a message of `bytes` to and fro over a TCP connection on loopback. Half of each
 // round trip's time, in microseconds.

@@ -1,24 +1,31 @@
-// Speed of pushes and pulls between processes on this machine, over TCP, beside the machine's own
-// limits.
+// Speed of pushes and pulls between processes on this machine, by every way that a task may reach
+// its servers, beside the machine's own limits.
 //
-//   parameter_server_bench [--quick] [--json FILE]
+//   parameter_server_bench [--quick] [--json FILE] [--way WAY]
 //
-// For each payload a table of that size is opened on the servers. Workers push gradients of all of
-// it (the servers sum them and run SGD at every clock), pull all of it into their arenas, or both.
-// GB/s are 1e9 bytes of payload over all workers, with 4 steps in flight; latency is the median
-// step with 1 in flight.
+// For each way and payload a table of that size is opened on the servers. Workers push gradients of
+// all of it (the servers sum them and run SGD at every clock), pull all of it into their arenas, or
+// both. GB/s are 1e9 bytes of payload over all workers, with 4 and with 1 steps in flight; latency
+// is the median step with 1 in flight. The lines "empty handler" leave out sum, optimizer and
+// table. The last line is of a job with durability EVERY_PUSH, beside the log's own pattern of
+// writes.
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/mutex_tuning.h"
@@ -35,6 +42,10 @@ namespace {
 
 constexpr char kBench[] = "parameter-server";
 constexpr int kInFlight = 4;
+const std::vector<std::string> kWays = {"shared_memory", "tcp", "grpc"};
+constexpr char kCheckpoint[] = "checkpoint";
+constexpr char kEveryPush[] = "every-push";
+constexpr int64_t kSmallestBytes = 64;
 const std::vector<int64_t> kPayloads = {64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
 const std::vector<std::string> kOperations = {"push", "pull", "push-pull"};
 
@@ -44,16 +55,20 @@ struct Effort {
 };
 
 std::string SizeName(int64_t bytes) {
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
   return bytes < (1 << 20) ? absl::StrCat(bytes >> 10, " KiB") : absl::StrCat(bytes >> 20, " MiB");
 }
 
 // Servers and workers, each a process.
 class Cluster {
  public:
-  static absl::StatusOr<std::unique_ptr<Cluster>> Start(int size) {
+  // Servers keep their state in memory where `data_dir` is empty.
+  static absl::StatusOr<std::unique_ptr<Cluster>> Start(int size, const std::string& data_dir) {
     auto cluster = std::make_unique<Cluster>();
     for (int i = 0; i < size; ++i) {
-      MUSTER_ASSIGN_OR_RETURN(auto server, ChildProcess::Start({"--role=server"}));
+      std::vector<std::string> words = {"--role=server"};
+      if (!data_dir.empty()) words.push_back(absl::StrCat("--data-dir=", data_dir, "/", i));
+      MUSTER_ASSIGN_OR_RETURN(auto server, ChildProcess::Start(words));
       MUSTER_ASSIGN_OR_RETURN(const std::string address, server->ReadLine());
       cluster->addresses_ += " " + address;
       cluster->servers_.push_back(std::move(server));
@@ -67,12 +82,14 @@ class Cluster {
 
   int size() const { return workers_.size(); }
 
-  absl::Status Open(const std::string& job, int64_t bytes) {
+  absl::Status Open(const std::string& job, int64_t bytes, const std::string& way,
+                    const std::string& durability) {
     std::vector<std::string> commands;
     for (int i = 0; i < size(); ++i) {
       // Of the empty handler there is only one job.
       const std::string name = job == kEmptyHandlerJob ? job : absl::StrCat(job, "-", i);
-      commands.push_back(absl::StrCat("open ", name, " ", bytes, addresses_));
+      commands.push_back(
+          absl::StrCat("open ", name, " ", bytes, " ", way, " ", durability, addresses_));
     }
     return Ask(commands).status();
   }
@@ -130,83 +147,137 @@ BenchRecord NewRecord(const std::string& system, int64_t bytes) {
 }
 
 absl::Status MeasureLimits(const Effort& effort, std::vector<BenchRecord>& records) {
-  std::cout << "limits of this machine, GB/s      memcpy   loopback socket\n";
+  std::cout << "limits of this machine, GB/s      memcpy   loopback socket   shared ring\n";
+  const absl::Duration duration = absl::Seconds(effort.seconds / 4);
   for (int64_t bytes : kPayloads) {
     BenchRecord copy = NewRecord("memcpy", bytes);
     BenchRecord loopback = NewRecord("loopback socket", bytes);
+    BenchRecord ring = NewRecord("shared ring", bytes);
     for (int i = 0; i < effort.repetitions; ++i) {
-      copy.samples.push_back(MemcpySpeed(bytes, absl::Seconds(effort.seconds / 4)));
-      MUSTER_ASSIGN_OR_RETURN(const double speed,
-                              LoopbackSpeed(bytes, absl::Seconds(effort.seconds / 4)));
+      copy.samples.push_back(MemcpySpeed(bytes, duration));
+      MUSTER_ASSIGN_OR_RETURN(const double speed, LoopbackSpeed(bytes, duration));
       loopback.samples.push_back(speed);
+      ring.samples.push_back(RingSpeed(bytes, duration));
     }
-    std::cout << absl::StreamFormat("%30s %9.2f %17.2f\n", SizeName(bytes), Median(copy.samples),
-                                    Median(loopback.samples));
-    records.push_back(std::move(copy));
-    records.push_back(std::move(loopback));
+    std::cout << absl::StreamFormat("%30s %9.2f %17.2f %13.2f\n", SizeName(bytes),
+                                    Median(copy.samples), Median(loopback.samples),
+                                    Median(ring.samples));
+    for (BenchRecord* record : {&copy, &loopback, &ring}) records.push_back(std::move(*record));
   }
   return absl::OkStatus();
 }
 
-// One line of the table: all operations on one payload.
-absl::Status MeasurePayload(Cluster& cluster, const std::string& system, int64_t bytes,
-                            const Effort& effort, std::vector<BenchRecord>& records) {
-  const bool empty = system != "muster";
-  MUSTER_RETURN_IF_ERROR(
-      cluster.Open(empty ? kEmptyHandlerJob : absl::StrCat("bench-", bytes), bytes));
-  std::cout << absl::StreamFormat("%-16s %9s   %ds/%dw", system, SizeName(bytes), cluster.size(),
-                                  cluster.size());
-  for (const std::string& operation : kOperations) {
-    BenchRecord throughput = NewRecord(system, bytes);
+// A line of the table.
+struct Line {
+  std::string system;
+  std::string way;
+  std::string durability;
+  int64_t bytes;
+  std::vector<std::string> operations;
+};
+
+absl::Status MeasureLine(Cluster& cluster, const Line& line, const Effort& effort,
+                         std::vector<BenchRecord>& records) {
+  const std::string job = line.system == "empty handler"
+                              ? std::string(kEmptyHandlerJob)
+                              : absl::StrCat("bench-", line.way, "-", line.bytes);
+  MUSTER_RETURN_IF_ERROR(cluster.Open(job, line.bytes, line.way, line.durability));
+  std::cout << absl::StreamFormat("%-14s %-13s %7s  %dx%d", line.system, line.way,
+                                  SizeName(line.bytes), cluster.size(), cluster.size());
+  for (const std::string& operation : line.operations) {
+    BenchRecord throughput = NewRecord(line.system, line.bytes);
     throughput.parameters.insert(throughput.parameters.end(),
                                  {{"operation", operation},
+                                  {"way", line.way},
+                                  {"durability", line.durability},
                                   {"servers", int64_t{cluster.size()}},
                                   {"workers", int64_t{cluster.size()}}});
-    BenchRecord latency = throughput;
+    BenchRecord single = throughput, latency = throughput;
     latency.metric = "latency";
     latency.unit = "us";
     throughput.parameters.emplace_back("in_flight", int64_t{kInFlight});
+    single.parameters.emplace_back("in_flight", int64_t{1});
     latency.parameters.emplace_back("in_flight", int64_t{1});
     MUSTER_RETURN_IF_ERROR(cluster.Run(operation, kInFlight, effort.seconds / 2).status());
     for (int i = 0; i < effort.repetitions; ++i) {
       MUSTER_ASSIGN_OR_RETURN(const auto fast, cluster.Run(operation, kInFlight, effort.seconds));
       throughput.samples.push_back(fast.gigabytes_per_second);
-      MUSTER_ASSIGN_OR_RETURN(const auto single, cluster.Run(operation, 1, effort.seconds / 4));
-      latency.samples.push_back(single.latency_us);
+      MUSTER_ASSIGN_OR_RETURN(const auto one, cluster.Run(operation, 1, effort.seconds / 2));
+      single.samples.push_back(one.gigabytes_per_second);
+      latency.samples.push_back(one.latency_us);
     }
-    std::cout << absl::StreamFormat("  %6.2f %8.0f", Median(throughput.samples),
-                                    Median(latency.samples));
-    records.push_back(std::move(throughput));
-    records.push_back(std::move(latency));
+    std::cout << absl::StreamFormat(" %7.2f %6.2f %7.0f |", Median(throughput.samples),
+                                    Median(single.samples), Median(latency.samples));
+    for (BenchRecord* record : {&throughput, &single, &latency}) {
+      records.push_back(std::move(*record));
+    }
   }
   std::cout << std::endl;
   return cluster.Drop();
 }
 
-absl::Status Measure(const Effort& effort, std::vector<BenchRecord>& records) {
-  std::cout << std::thread::hardware_concurrency() << " processors; TCP on loopback; " << kInFlight
-            << " steps in flight for GB/s, 1 for latency (median step)\n\n";
-  MUSTER_RETURN_IF_ERROR(MeasureLimits(effort, records));
-  std::cout << "\n                                         push (+SGD)         pull             "
-               "push-pull\n"
-               "system             payload           GB/s       us     GB/s       us     GB/s"
-               "       us\n";
-  for (int size : {1, 2}) {
-    MUSTER_ASSIGN_OR_RETURN(auto cluster, Cluster::Start(size));
-    for (int64_t bytes : kPayloads) {
-      MUSTER_RETURN_IF_ERROR(MeasurePayload(*cluster, "muster", bytes, effort, records));
-    }
-    if (size > 1) continue;
-    for (int64_t bytes : kPayloads) {
-      MUSTER_RETURN_IF_ERROR(MeasurePayload(*cluster, "empty handler", bytes, effort, records));
-    }
+// Pushes that are logged, and what the disk gives for the same writes.
+absl::Status MeasureLogged(const std::string& way, const Effort& effort,
+                           std::vector<BenchRecord>& records) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / absl::StrCat("muster-bench-", getpid());
+  std::error_code error;
+  std::filesystem::create_directories(folder / "0", error);
+  if (error) return absl::UnavailableError(folder.string() + ": " + error.message());
+  const absl::Cleanup remove = [&folder] {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  };
+  constexpr int64_t kBytes = 4 << 20;
+  BenchRecord limit = NewRecord("log pattern", kBytes);
+  for (int i = 0; i < effort.repetitions; ++i) {
+    MUSTER_ASSIGN_OR_RETURN(const double speed, LogPatternSpeed(folder.string(), kBytes,
+                                                                absl::Seconds(effort.seconds)));
+    limit.samples.push_back(speed);
   }
-  return absl::OkStatus();
+  std::cout << absl::StreamFormat("%-14s %-13s %7s      %8.2f GB/s\n", "log pattern", "disk",
+                                  SizeName(kBytes), Median(limit.samples));
+  records.push_back(std::move(limit));
+  MUSTER_ASSIGN_OR_RETURN(auto cluster, Cluster::Start(1, folder.string()));
+  return MeasureLine(*cluster, {"every push", way, kEveryPush, kBytes, {"push"}}, effort, records);
 }
 
-int Main(const Effort& effort, const std::string& json) {
+absl::Status Measure(const Effort& effort, const std::string& only_way, bool quick,
+                     std::vector<BenchRecord>& records) {
+  std::cout << std::thread::hardware_concurrency() << " processors; " << kInFlight
+            << " steps in flight, then 1, in GB/s; the median step with 1 in flight in us\n\n";
+  MUSTER_RETURN_IF_ERROR(MeasureLimits(effort, records));
+  std::cout << "\n                                             "
+               "push (+SGD)             |          pull          |       push-pull\n"
+               "system         way           payload  SxW     x4     x1      us |"
+               "      x4     x1      us |      x4     x1      us |\n";
+  std::vector<std::string> ways = kWays;
+  if (!only_way.empty()) ways = {only_way};
+  for (const int size : {1, 2}) {
+    MUSTER_ASSIGN_OR_RETURN(auto cluster, Cluster::Start(size, ""));
+    for (const std::string& way : ways) {
+      for (int64_t bytes : kPayloads) {
+        if (size > 1 && quick && bytes != 4 << 20) continue;
+        MUSTER_RETURN_IF_ERROR(MeasureLine(
+            *cluster, {"muster", way, kCheckpoint, bytes, kOperations}, effort, records));
+      }
+      if (size > 1) continue;
+      MUSTER_RETURN_IF_ERROR(MeasureLine(
+          *cluster, {"muster", way, kCheckpoint, kSmallestBytes, {"pull"}}, effort, records));
+      for (int64_t bytes : kPayloads) {
+        if (quick && bytes != 4 << 20) continue;
+        MUSTER_RETURN_IF_ERROR(
+            MeasureLine(*cluster, {"empty handler", way, kCheckpoint, bytes, {"push", "pull"}},
+                        effort, records));
+      }
+    }
+  }
+  return MeasureLogged(ways[0], effort, records);
+}
+
+int Main(const Effort& effort, const std::string& way, bool quick, const std::string& json) {
   std::vector<BenchRecord> records;
-  absl::Status status = Measure(effort, records);
+  absl::Status status = Measure(effort, way, quick, records);
   if (status.ok() && !json.empty()) status = WriteRecords(json, records);
   if (status.ok()) return EXIT_SUCCESS;
   std::cerr << "parameter_server_bench: " << status.message() << "\n";
@@ -221,13 +292,16 @@ int main(int argc, char** argv) {
   muster::SkipDeadlockDetection();
   CLI::App app("Speed of a parameter server's pushes and pulls.");
   bool quick = false;
-  std::string json, role;
+  std::string json, role, data_dir, way;
   app.add_flag("--quick", quick, "Fewer and shorter repetitions: under 45 seconds.");
   app.add_option("--json", json, "File to write the results to, as an array of records.");
+  app.add_option("--way", way, "One way only: shared_memory, tcp or grpc.")
+      ->check(CLI::IsMember(muster::kWays));
   // For the processes that the benchmark starts itself.
   app.add_option("--role", role)->group("");
+  app.add_option("--data-dir", data_dir)->group("");
   CLI11_PARSE(app, argc, argv);
-  if (role == "server") return muster::RunBenchServer();
+  if (role == "server") return muster::RunBenchServer(data_dir);
   if (role == "worker") return muster::RunBenchWorker();
-  return muster::Main(quick ? muster::Effort{3, 0.08} : muster::Effort{7, 0.5}, json);
+  return muster::Main(quick ? muster::Effort{1, 0.12} : muster::Effort{5, 0.5}, way, quick, json);
 }

@@ -1,6 +1,9 @@
 #include "tests/equivalence/in_process_servers.h"
 
+#include <memory>
+
 #include "absl/strings/str_cat.h"
+#include "server/shard/storage/memory_store.h"
 #include "tests/harness/in_process_client.h"
 
 namespace muster {
@@ -9,6 +12,8 @@ InProcessServers::InProcessServers(int count, CheckpointStorage& storage) : coun
   for (int s = 0; s < count; ++s) {
     ShardEngine::Options engine;
     engine.checkpoint_storage = &storage;
+    engine.store = std::make_shared<MemoryStore>();
+    engine.log_dir = absl::StrCat(logs_.path(), "/", s);
     engines_[absl::StrCat(s)] = ShardEngine::Create(engine).value();
   }
 }

@@ -10,6 +10,7 @@
 #include "common/rpc/retry.h"
 #include "proto/status.pb.h"
 #include "server/shard/shard_engine.h"
+#include "tests/harness/test_folder.h"
 #include "worker/strategy/shard_router.h"
 
 namespace muster {
@@ -29,6 +30,7 @@ class InProcessServers {
   const int count_;
   const RealClock clock_;
   mutable RealWaiter waiter_;
+  const TestFolder logs_;
   std::map<std::string, std::unique_ptr<ShardEngine>> engines_;
 };
 

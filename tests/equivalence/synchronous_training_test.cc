@@ -45,6 +45,30 @@ INSTANTIATE_TEST_SUITE_P(EveryModelAndOptimizer, SynchronousTrainingTest,
                            return std::get<0>(info.param) + "_" + std::get<1>(info.param);
                          });
 
+class LargerThanMemoryTest : public ::testing::TestWithParam<std::string> {};
+
+// With room in memory for a tenth of the rows.
+TEST_P(LargerThanMemoryTest, ASmallCacheChangesNoBit) {
+  const TestFolder folder;
+  v1::JobSpec spec = TinyJob(GetParam(), "adagrad", WriteTinyText(folder));
+  spec.mutable_update()->set_deterministic(true);
+  spec.mutable_update()->set_partitions(2);
+  RunOptions options;
+  options.keys = TrainLocally(spec).keys;
+  uint64_t rows = 0;
+  for (const auto& [table, keys] : options.keys) rows += keys.size();
+  ASSERT_GT(rows, 100u);
+  const TrainedValues in_memory = TrainOnServers(spec, options).trained[0];
+  // Rows of these models take at least 72 bytes.
+  spec.mutable_sparse_tables()->set_cache_bytes(rows / 10 * 72);
+  const TrainedValues tiered = TrainOnServers(spec, options).trained[0];
+  EXPECT_EQ(tiered.keys, in_memory.keys);
+  EXPECT_EQ(tiered.values, in_memory.values);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryModelWithRows, LargerThanMemoryTest,
+                         ::testing::Values("deep_fm", "ngram"));
+
 class ClippedTrainingTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ClippedTrainingTest, ClippingByGlobalNormEqualsOneProcess) {

@@ -5,6 +5,20 @@
 namespace muster {
 namespace {
 
+// Without biases: that of the keys has no effect on the loss, so its gradient is rounding error
+// alone, which optimizers that divide by a gradient's size turn into steps of any direction.
+void SetTransformer(v1::TransformerSpec& spec) {
+  spec.set_layers(2);
+  spec.set_width(16);
+  spec.set_heads(4);
+  spec.set_kv_heads(2);
+  spec.set_context(8);
+  spec.set_norm(v1::TransformerSpec::RMS_NORM);
+  spec.set_activation(v1::TransformerSpec::SWIGLU);
+  spec.set_feed_forward(24);
+  spec.set_no_biases(true);
+}
+
 void SetClicks(v1::JobSpec& spec) {
   v1::SyntheticClicksData* clicks = spec.mutable_data()->mutable_synthetic_clicks();
   clicks->set_examples(500);
@@ -18,7 +32,7 @@ void SetClicks(v1::JobSpec& spec) {
 
 const std::vector<std::string>& ModelNames() {
   static const auto* names =
-      new std::vector<std::string>{"logistic_regression", "mlp", "ngram", "deep_fm"};
+      new std::vector<std::string>{"logistic_regression", "mlp", "ngram", "deep_fm", "transformer"};
   return *names;
 }
 
@@ -56,6 +70,9 @@ v1::JobSpec TinyJob(const std::string& model, const std::string& optimizer,
     spec.mutable_model()->mutable_ngram()->set_embedding_dim(4);
     spec.mutable_model()->mutable_ngram()->set_hidden(8);
     spec.mutable_data()->mutable_text()->set_path(text_path);
+  } else if (model == "transformer") {
+    SetTransformer(*spec.mutable_model()->mutable_transformer());
+    spec.mutable_data()->mutable_sequences()->set_path(text_path);
   } else {
     spec.mutable_model()->mutable_deep_fm()->set_embedding_dim(4);
     spec.mutable_model()->mutable_deep_fm()->add_hidden(8);
@@ -63,6 +80,17 @@ v1::JobSpec TinyJob(const std::string& model, const std::string& optimizer,
   }
   spec.mutable_optimizer()->set_name(optimizer);
   spec.mutable_optimizer()->set_learning_rate(0.02);
+  if (model == "transformer") {
+    // Some of its gradients start near zero, where rounding gives them their sign: what they are
+    // divided by must be larger than that.
+    if (optimizer == "rmsprop" || optimizer == "adam" || optimizer == "adamw") {
+      spec.mutable_optimizer()->set_epsilon(1e-2f);
+      // At ten times that RMSprop, whose steps do not shrink with the gradients, leaps about.
+      if (optimizer == "rmsprop") spec.mutable_optimizer()->set_learning_rate(0.002f);
+    } else if (optimizer == "adagrad" || optimizer == "row_wise_adagrad") {
+      spec.mutable_optimizer()->set_initial_accumulator(0.01f);
+    }
+  }
   spec.set_workers(2);
   spec.set_batch_size(31);
   spec.mutable_stop()->set_steps(50);

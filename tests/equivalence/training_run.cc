@@ -66,6 +66,22 @@ TrainedValues ReadValues(const PreparedJob& job, uint64_t clock, Strategy& strat
   return result;
 }
 
+// Sums and weights of evaluations, by clock.
+using LossSums = std::map<uint64_t, std::pair<double, double>>;
+
+void AddEvaluations(const FakeCoordinatorClient& coordinator, LossSums& sums) {
+  for (const v1::ReportEvaluationRequest& report : coordinator.evaluations()) {
+    sums[report.clock()].first += report.loss_sum();
+    sums[report.clock()].second += static_cast<double>(report.loss_weight());
+  }
+}
+
+LossCurve Means(const LossSums& sums) {
+  LossCurve curve;
+  for (const auto& entry : sums) curve[entry.first] = entry.second.first / entry.second.second;
+  return curve;
+}
+
 absl::Status Train(const v1::JobSpec& spec, uint32_t slot, uint64_t from, const PreparedJob& job,
                    Strategy& strategy, CoordinatorClient& coordinator) {
   RealClock clock;
@@ -97,6 +113,7 @@ class RunWorld {
     for (uint32_t slot = 0; slot < spec_.workers(); ++slot) slots.emplace_back(body, slot);
     for (std::thread& slot : slots) slot.join();
     absl::MutexLock lock(&mutex_);
+    run_.curve = Means(losses_);
     return run_;
   }
 
@@ -118,7 +135,9 @@ class RunWorld {
 
   std::unique_ptr<ParameterServerStrategy> OnServers(uint32_t slot, uint64_t incarnation) const {
     const v1::TaskOrder order = Order(slot, incarnation);
-    return ParameterServerStrategy::Create(order, *job_.schema, {},
+    ParameterServerStrategy::Options options;
+    options.checkpoints = &checkpoints_.storage();
+    return ParameterServerStrategy::Create(order, *job_.schema, options,
                                            servers_.Routing(order.shard_map()))
         .value();
   }
@@ -147,6 +166,7 @@ class RunWorld {
     absl::MutexLock lock(&mutex_);
     run_.trained[slot] = std::move(trained);
     run_.counters[slot] = strategy.counters();
+    AddEvaluations(coordinator, losses_);
     if (!coordinator.evaluations().empty()) {
       run_.evaluated += coordinator.evaluations().back().examples();
       run_.correct += coordinator.evaluations().back().correct();
@@ -172,6 +192,7 @@ class RunWorld {
   const InProcessServers servers_;
   absl::Mutex mutex_;
   RunResult run_ ABSL_GUARDED_BY(mutex_);
+  LossSums losses_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One task of a slot that trains by all-reduce: meets the others as often as it takes. Returns OK
@@ -209,7 +230,7 @@ void ExpectClose(const TrainedValues& actual, const TrainedValues& expected, dou
   }
 }
 
-TrainedValues TrainLocally(v1::JobSpec spec) {
+TrainedValues TrainLocally(v1::JobSpec spec, LossCurve* curve) {
   spec.set_workers(1);
   spec.clear_micro_batches();
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
@@ -218,6 +239,11 @@ TrainedValues TrainLocally(v1::JobSpec spec) {
   std::unique_ptr<LocalStrategy> strategy = LocalStrategy::Create(*job->schema).value();
   FakeCoordinatorClient coordinator;
   EXPECT_EQ(Train(spec, 0, /*from=*/0, *job, *strategy, coordinator), absl::OkStatus());
+  if (curve != nullptr) {
+    LossSums sums;
+    AddEvaluations(coordinator, sums);
+    *curve = Means(sums);
+  }
   std::map<std::string, std::vector<uint64_t>> keys;
   const auto& tables = job->model->description().sparse_tables;
   for (size_t t = 0; t < tables.size(); ++t) keys[tables[t].name] = strategy->Keys(t);

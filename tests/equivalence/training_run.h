@@ -21,13 +21,16 @@ struct TrainedValues {
   std::map<std::string, std::vector<uint64_t>> keys;
 };
 
+// Mean held-out loss by the clock of the evaluation.
+using LossCurve = std::map<uint64_t, double>;
+
 // Fails the test unless both have the same keys, and ‖a − b‖₂ ≤ tolerance · ‖b‖₂ for every tensor
 // and table.
 void ExpectClose(const TrainedValues& actual, const TrainedValues& expected, double tolerance);
 
 // Trains the job in one process on the joined batch, whatever its number of workers. Fails the test
-// on any error.
-TrainedValues TrainLocally(v1::JobSpec spec);
+// on any error. `curve`, where given, gets the job's evaluations.
+TrainedValues TrainLocally(v1::JobSpec spec, LossCurve* curve = nullptr);
 
 struct RunOptions {
   // Engines that the job's partitions are dealt to, where it uses any.
@@ -54,6 +57,8 @@ struct RunResult {
   // Held-out examples of the last evaluation, and how many were classified right.
   uint64_t evaluated = 0;
   uint64_t correct = 0;
+  // Of all slots' evaluations together.
+  LossCurve curve;
   // All-reduce: how often the slots met.
   int rounds = 0;
 };

@@ -172,6 +172,59 @@ TEST_F(AllReduceTest, AJobOfOneRoadGivesItsWeightsToTheOther) {
   EXPECT_TRUE(there_and_back == Weights(Train(third)));
 }
 
+TEST_F(AllReduceTest, GoingOnFromACheckpointGivesTheBitsOfOneLongJob) {
+  v1::JobSpec dense = SmallJob();
+  dense.mutable_optimizer()->set_name("adam");
+  dense.mutable_optimizer()->set_learning_rate(0.01);
+  dense.mutable_schedule()->set_name("cosine");
+  dense.mutable_schedule()->set_total_steps(40);
+  v1::JobSpec rows = SmallLanguageModel();
+  rows.mutable_update()->set_deterministic(true);
+  v1::JobSpec durable = dense;
+  durable.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
+  struct Case {
+    const char* name;
+    v1::JobSpec first, second;
+  };
+  for (Case& job : std::vector<Case>{{"servers", dense, dense},
+                                     {"durable servers", durable, durable},
+                                     {"all-reduce", AllReduce(dense), AllReduce(dense)},
+                                     {"from servers to all-reduce", dense, AllReduce(dense)},
+                                     {"rows on servers", rows, rows}}) {
+    SCOPED_TRACE(job.name);
+    job.first.mutable_stop()->set_steps(40);
+    const ExportedTensors whole = Weights(Train(job.first));
+    job.first.mutable_stop()->set_steps(20);
+    const v1::JobStatus half = Train(job.first);
+    job.second.mutable_stop()->set_steps(40);
+    job.second.set_resume_from(absl::StrCat(half.job_id(), "@20"));
+    const v1::JobStatus rest = Train(job.second);
+    EXPECT_EQ(rest.progress().step(), 40u);
+    EXPECT_EQ(rest.tasks(0).steps(), 20u) << "of its own";
+    ASSERT_FALSE(whole.empty());
+    EXPECT_FALSE(Weights(half) == whole);
+    EXPECT_TRUE(Weights(rest) == whole);
+  }
+}
+
+TEST_F(AllReduceTest, GoesOnFromNothingThatIsAnotherModels) {
+  v1::JobSpec first = SmallJob();
+  first.mutable_stop()->set_steps(5);
+  v1::JobSpec next = SmallJob();
+  next.set_resume_from(Train(first).job_id());
+  // All of its tensors would fit into those of the checkpoint.
+  next.mutable_model()->mutable_mlp()->set_hidden(0, 16);
+  for (const v1::JobSpec& spec : {next, AllReduce(next)}) {
+    const auto id = cluster_->Submit(spec);
+    ASSERT_TRUE(id.ok()) << id.status();
+    const auto job = cluster_->AwaitEnd(*id);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->state(), v1::FAILED);
+    EXPECT_THAT(job->message(), HasSubstr("has shape [32, 20] in the checkpoint"));
+    EXPECT_THAT(job->message(), HasSubstr("[16, 20]"));
+  }
+}
+
 TEST_F(AllReduceTest, RefusalsNameTheField) {
   struct Case {
     void (*change)(v1::JobSpec&);

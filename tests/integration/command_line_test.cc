@@ -2,8 +2,6 @@
 // leaves behind.
 
 #include <signal.h>
-#include <stdio.h>
-#include <sys/wait.h>
 
 #include <filesystem>
 #include <fstream>
@@ -18,31 +16,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
+#include "tests/harness/muster_command.h"
 
 namespace muster {
 namespace {
 
 using ::testing::HasSubstr;
 
-struct Result {
-  int exit_code = -1;
-  // Standard output and error together.
-  std::string output;
-};
-
-Result Muster(const std::string& arguments) {
-  static const std::string home = ::testing::TempDir() + "/home";
-  const std::string command =
-      absl::StrCat("HOME=", home, " ", std::filesystem::absolute("client/muster").string(), " ",
-                   arguments, " 2>&1");
-  Result result;
-  FILE* pipe = popen(command.c_str(), "r");
-  char buffer[4096];
-  size_t n;
-  while ((n = fread(buffer, 1, sizeof(buffer), pipe)) > 0) result.output.append(buffer, n);
-  result.exit_code = WEXITSTATUS(pclose(pipe));
-  return result;
-}
+using Result = CommandResult;
 
 std::string ClusterFolderForTest() { return ::testing::TempDir() + "/cluster"; }
 
@@ -88,8 +69,9 @@ TEST(CommandLineTest, AnUnreachableClusterIsSaidSo) {
 
 TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
   for (const char* command :
-       {"up", "down", "demo", "submit", "list", "status", "watch", "logs", "events", "cancel",
-        "delete", "evaluate", "export", "compare", "cluster", "metrics", "bench"}) {
+       {"up",     "down",    "demo",    "submit",   "list",   "status",    "watch",    "logs",
+        "events", "cancel",  "delete",  "evaluate", "export", "import",    "generate", "tokenizer",
+        "data",   "compare", "cluster", "metrics",  "bench",  "checkpoint"}) {
     const Result result = Muster(absl::StrCat("help ", command));
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.output, HasSubstr("Example: muster")) << command;
@@ -192,6 +174,72 @@ TEST(CommandLineTest, AJobsWholeLife) {
   ASSERT_EQ(Muster("up --data-dir " + folder).exit_code, 0);
   EXPECT_THAT(Muster("list").output, HasSubstr(id));
   EXPECT_EQ(Muster("down").exit_code, 0);
+}
+
+TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
+  const std::string folder = ::testing::TempDir() + "/checkpoints";
+  const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
+  ASSERT_EQ(Muster("up --data-dir " + folder).exit_code, 0);
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_checkpoint()->set_every_steps(50);
+  Result result = Muster(absl::StrCat("submit ", WriteJob("kept.textproto", spec), " --watch"));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const std::string id = result.output.substr(0, result.output.find('\n'));
+
+  EXPECT_THAT(Muster("checkpoint list " + id).output, HasSubstr("full"));
+  const auto list =
+      nlohmann::json::parse(Muster("checkpoint list --output json " + id).output, nullptr, false);
+  ASSERT_TRUE(list.is_object());
+  ASSERT_EQ(list["checkpoints"].size(), 2u);
+  EXPECT_EQ(list["checkpoints"][0]["clock"], "50");
+  EXPECT_EQ(list["checkpoints"][0]["files"], 4);
+  EXPECT_EQ(Muster("checkpoint list no-such-job").exit_code, 2);
+
+  result = Muster("checkpoint verify " + id);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr(id + "@100: 5 files"));
+  EXPECT_THAT(result.output, HasSubstr("intact"));
+  EXPECT_EQ(Muster(absl::StrCat("checkpoint verify ", id, "@7")).exit_code, 2);
+  EXPECT_EQ(Muster(absl::StrCat("checkpoint verify ", id, "@x")).exit_code, 2);
+
+  EXPECT_EQ(Muster("checkpoint restore " + id).exit_code, 2) << "all its steps are made";
+  result = Muster(absl::StrCat("checkpoint restore ", id, "@50 --watch"));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  const std::string again = result.output.substr(0, result.output.find('\n'));
+  EXPECT_NE(again, id);
+  EXPECT_THAT(Muster("checkpoint list " + again).output, HasSubstr("/100"));
+  result = Muster(absl::StrCat("checkpoint restore ", id, " --steps 120 --watch"));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("SUCCEEDED"));
+
+  // A byte that a disk lost is found, by the file's name.
+  const std::string uri = list["checkpoints"][0]["uri"];
+  std::string path = uri.substr(uri.find('/'));
+  if (absl::StartsWith(path, "//")) path = path.substr(2);
+  std::string damaged;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    if (entry.path().filename() != "MANIFEST") damaged = entry.path().string();
+  }
+  ASSERT_NE(damaged, "");
+  {
+    std::fstream file(damaged, std::ios::in | std::ios::out | std::ios::binary);
+    const char byte = static_cast<char>(~file.get());
+    file.seekp(0);
+    ASSERT_TRUE(file.put(byte));
+  }
+  result = Muster(absl::StrCat("checkpoint verify ", id, "@50"));
+  EXPECT_EQ(result.exit_code, 1) << result.output;
+  EXPECT_THAT(result.output, HasSubstr(damaged.substr(damaged.rfind('/'))));
+  EXPECT_THAT(result.output, HasSubstr("1 damaged"));
+
+  EXPECT_EQ(Muster("checkpoint delete " + id).exit_code, 2) << "which one?";
+  result = Muster(absl::StrCat("checkpoint delete ", id, "@50"));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_FALSE(std::filesystem::exists(path));
+  result = Muster(absl::StrCat("checkpoint delete ", id, "@50"));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("nothing to delete"));
+  EXPECT_EQ(Muster("checkpoint").exit_code, 2);
 }
 
 TEST(CommandLineTest, AKilledSupervisorLeavesNothingBehind) {

@@ -100,6 +100,47 @@ TEST_F(LearningTest, ShakespeareInTwoPointThreeBitsPerByte) {
   EXPECT_LE(best, 2.3);
 }
 
+// A minute of what examples/shakespeare.textproto does in a few, on either road.
+TEST_F(LearningTest, TransformersReadShakespeare) {
+  v1::JobSpec spec = ParseJobOrDie(R"pb(
+    model {
+      transformer {
+        layers: 4
+        width: 96
+        heads: 4
+        context: 64
+        norm: RMS_NORM
+        positions: ROTARY
+        activation: SWIGLU
+        no_biases: true
+      }
+    }
+    data { holdout: 0.1 }
+    optimizer { name: "adamw" learning_rate: 0.004 beta2: 0.95 weight_decay: 0.1 }
+    schedule { name: "cosine" warmup_steps: 20 final_fraction: 0.1 }
+    clipping { by_global_norm: 1 }
+    workers: 2
+    batch_size: 16
+    stop { steps: 250 }
+    evaluation { metric: "bits_per_byte" max_examples: 500 }
+    seed: 1
+  )pb");
+  spec.mutable_data()->mutable_sequences()->set_path(SharedData() + "/tinyshakespeare.txt");
+  std::map<v1::UpdateSpec::Road, double> bits;
+  for (const auto road : {v1::UpdateSpec::PARAMETER_SERVER, v1::UpdateSpec::ALL_REDUCE}) {
+    spec.set_name(absl::StrCat("shakespeare by ", v1::UpdateSpec::Road_Name(road)));
+    spec.mutable_update()->set_dense(road);
+    const v1::JobStatus job = Train(spec);
+    ASSERT_GE(job.evaluations_size(), 1);
+    EXPECT_EQ(job.evaluations().rbegin()->metric(), "bits_per_byte");
+    EXPECT_EQ(job.evaluations().rbegin()->examples(), 500u);
+    bits[road] = job.evaluations().rbegin()->value();
+    EXPECT_NEAR(job.evaluations().rbegin()->loss(), bits[road] * std::log(2.0), 1e-6);
+    EXPECT_LE(bits[road], 3.2);
+  }
+  EXPECT_NEAR(bits[v1::UpdateSpec::PARAMETER_SERVER], bits[v1::UpdateSpec::ALL_REDUCE], 0.02);
+}
+
 // The log's own model is logistic, so its true probabilities give the best AUC there is.
 TEST(ClickLogTest, ModelsComeWithinAHundredthOfTheBestAuc) {
   constexpr int64_t kExamples = 200000;

@@ -18,7 +18,7 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kSteps = 400;
+constexpr uint64_t kSteps = 2000;
 
 struct Case {
   const char* name;
@@ -37,7 +37,7 @@ v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
   spec.mutable_optimizer()->set_name("adam");
   spec.mutable_optimizer()->set_learning_rate(0.003f);
   spec.mutable_stop()->set_steps(kSteps);
-  spec.mutable_checkpoint()->set_every_steps(50);
+  spec.mutable_checkpoint()->set_every_steps(kSteps / 8);
   return spec;
 }
 

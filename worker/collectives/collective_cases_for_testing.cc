@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "worker/collectives/float16.h"
+#include "common/tensor/float16.h"
 
 namespace muster {
 namespace {

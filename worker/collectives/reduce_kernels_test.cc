@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/tensor/float16.h"
 #include "gtest/gtest.h"
-#include "worker/collectives/float16.h"
 #include "worker/collectives/reduce_table.h"
 
 namespace muster {

@@ -9,7 +9,7 @@
 #endif
 
 #include "common/kernels/simd_clones.h"
-#include "worker/collectives/float16.h"
+#include "common/tensor/float16.h"
 #include "worker/collectives/reduce_table.h"
 
 // The loops of all reductions, to be compiled once per instruction set: included by

@@ -17,9 +17,11 @@ struct Batch {
   std::vector<int64_t> offsets;
   std::vector<uint64_t> keys;
   std::vector<float> values;
-  // int32 [B, context]: preceding tokens, oldest first; -1 before the start of the data.
+  // int32 [B, context]. With one label an example: the tokens before it, oldest first, -1 before
+  // the start of the data. With one label a token: the sequence itself, no -1.
   std::vector<int32_t> tokens;
-  // Class, 0 or 1, or the next token. [B]
+  // Class, 0 or 1, or the next token. [B, labels_per_example]: with one label a token, that of
+  // tokens[b, t] is the token that follows it. -1: this place has none and counts in no loss.
   std::vector<int32_t> labels;
 
   void Clear() {

@@ -16,11 +16,16 @@ struct DatasetInfo {
   // Sparse features are present; with `fields` > 0 they are that many categorical fields.
   bool sparse = false;
   int64_t fields = 0;
-  // Tokens before each label, and how many token values there are (0: no tokens).
+  // Tokens of each example, and how many token values there are (0: no tokens).
   int64_t context = 0;
   int64_t vocabulary = 0;
-  // Labels lie in [0, classes).
+  // Labels lie in [0, classes), or are -1 where there is none.
   int64_t classes = 0;
+  // 1, or `context` where the example is a sequence each token of which has its successor as label.
+  int64_t labels_per_example = 1;
+  // Bytes of the source that one label stands for on average: the loss in bits per byte is that per
+  // label divided by this. 1 where tokens are bytes.
+  double bytes_per_label = 1;
 };
 
 // Random access to examples over an index built once, at creation. Thread-safe.

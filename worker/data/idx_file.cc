@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
-#include "worker/data/file_content.h"
+#include "common/files/file_content.h"
 #include "worker/data/gzip.h"
 
 namespace muster {

@@ -9,9 +9,9 @@
 #include "absl/strings/string_view.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/files/file_content.h"
 #include "worker/data/class_labels.h"
 #include "worker/data/data_error.h"
-#include "worker/data/file_content.h"
 #include "worker/data/number.h"
 
 namespace muster {

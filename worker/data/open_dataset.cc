@@ -6,6 +6,7 @@
 #include "worker/data/csv_dataset.h"
 #include "worker/data/idx_dataset.h"
 #include "worker/data/libsvm_dataset.h"
+#include "worker/data/sequence_dataset.h"
 #include "worker/data/synthetic_classification.h"
 #include "worker/data/synthetic_clicks.h"
 #include "worker/data/text_dataset.h"
@@ -48,11 +49,19 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& s
       clusters.seed = spec.synthetic_classification().seed();
       return SyntheticClassification::Create(clusters);
     }
+    case v1::DataSpec::kSequences: {
+      SequenceOptions sequences;
+      sequences.path = spec.sequences().path();
+      sequences.tokenizer = spec.sequences().tokenizer();
+      sequences.context = options.context;
+      return SequenceDataset::Create(sequences);
+    }
     case v1::DataSpec::READER_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
-      "data names no reader; set one of data.text, data.idx, data.libsvm, data.csv, "
+      "data names no reader; set one of data.text, data.sequences, data.idx, data.libsvm, "
+      "data.csv, "
       "data.synthetic_clicks and data.synthetic_classification");
 }
 

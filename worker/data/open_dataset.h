@@ -14,8 +14,8 @@ class DataSpec;
 }  // namespace v1
 
 struct DatasetOptions {
-  // Bytes of context that text examples carry: what the model looks back on. Other readers ignore
-  // it.
+  // Bytes of context that text examples carry, and tokens of a sequence: what the model looks back
+  // on. Other readers ignore it.
   int64_t context = 0;
 };
 

@@ -63,11 +63,14 @@ int64_t Sampler::MicroBatches(int64_t slot) const {
 
 void Sampler::MicroBatchExamples(int64_t clock, int64_t slot, int64_t micro_batch,
                                  std::vector<int64_t>& examples) const {
-  const int64_t parts = MicroBatches(slot);
+  const int64_t first = clock * options_.batch_size;
+  ExamplesAt(first + MicroBatchBegin(slot, micro_batch),
+             first + MicroBatchBegin(slot, micro_batch + 1), examples);
+}
+
+int64_t Sampler::MicroBatchBegin(int64_t slot, int64_t micro_batch) const {
   const int64_t share = ShareBegin(slot + 1) - ShareBegin(slot);
-  const int64_t first = clock * options_.batch_size + ShareBegin(slot);
-  ExamplesAt(first + micro_batch * share / parts, first + (micro_batch + 1) * share / parts,
-             examples);
+  return ShareBegin(slot) + micro_batch * share / MicroBatches(slot);
 }
 
 void Sampler::ExamplesAt(int64_t begin, int64_t end, std::vector<int64_t>& examples) const {

@@ -58,6 +58,9 @@ class Sampler {
   void MicroBatchExamples(int64_t clock, int64_t slot, int64_t micro_batch,
                           std::vector<int64_t>& examples) const;
 
+  // Place in the joined batch of a micro-batch's first example, whatever the number of slots.
+  int64_t MicroBatchBegin(int64_t slot, int64_t micro_batch) const;
+
   const SamplerOptions& options() const { return options_; }
 
  private:

@@ -6,26 +6,9 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "common/files/temp_folder.h"
 
 namespace muster {
-
-// A folder of a test's own, removed with all in it at the end.
-class TempFolder {
- public:
-  TempFolder();
-  ~TempFolder();
-
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-
-  // Writes a file, in place of one of that name; its path.
-  std::string Write(absl::string_view name, absl::string_view content) const;
-
- private:
-  std::string path_;
-};
 
 // The bytes packed as a gzip file of one member.
 std::string Gzip(absl::string_view bytes);

@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/files/file_content.h"
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
-#include "worker/data/file_content.h"
 
 namespace muster {
 

@@ -11,18 +11,21 @@
 namespace muster {
 
 namespace v1 {
+class ComputeSpec;
 class ModelSpec;
 }  // namespace v1
 
 // The model that a specification names, for data of this kind. Pure: every process that calls it
 // with equal arguments gets a model with equal descriptions. InvalidArgument: the specification
-// names no model, a field is out of its range, or the data lacks what the model reads (the message
-// names the field or what is missing, its value, and the remedy).
+// names no model, a field is out of its range, the model does not compute as `compute` says, or the
+// data lacks what the model reads (the message names the field or what is missing, its value, and
+// the remedy).
 absl::StatusOr<std::unique_ptr<const Model>> CreateModel(const v1::ModelSpec& spec,
+                                                         const v1::ComputeSpec& compute,
                                                          const DatasetInfo& data);
 
-// Tokens before each label that the model reads, for DatasetOptions::context; 0 for models that
-// read no text, and for specifications that CreateModel refuses.
+// Tokens that the model reads, before each label or in each sequence, for DatasetOptions::context;
+// 0 for models that read no text, and for specifications that CreateModel refuses.
 int64_t RequiredContext(const v1::ModelSpec& spec);
 
 }  // namespace muster

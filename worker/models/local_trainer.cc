@@ -1,6 +1,7 @@
 #include "worker/models/local_trainer.h"
 
 #include <algorithm>
+#include <string>
 
 #include "common/base/status_macros.h"
 #include "common/partition/initial_values.h"
@@ -9,12 +10,17 @@ namespace muster {
 
 LocalTrainer::LocalTrainer(const Model& model, uint64_t seed)
     : model_(model), seed_(seed), micro_batch_(model.NewMicroBatch()) {
-  for (const TensorSpec& tensor : model.description().tensors) {
-    parameters_.emplace_back(tensor.elements());
-    gradients_.emplace_back(tensor.elements());
+  const std::vector<TensorSpec>& tensors = model.description().tensors;
+  for (const TensorSpec& tensor : tensors) {
+    const int64_t elements = tensor.tied_to.empty() ? tensor.elements() : 0;
+    parameters_.emplace_back(elements);
+    gradients_.emplace_back(elements);
     InitialValues(tensor, seed, 0, absl::MakeSpan(parameters_.back()));
   }
-  for (size_t t = 0; t < parameters_.size(); ++t) {
+  for (const TensorSpec& tensor : tensors) {
+    const std::string& owner = tensor.tied_to.empty() ? tensor.name : tensor.tied_to;
+    size_t t = 0;
+    while (tensors[t].name != owner) ++t;
     parameter_spans_.push_back(parameters_[t]);
     gradient_spans_.push_back(absl::MakeSpan(gradients_[t]));
   }
@@ -44,22 +50,27 @@ absl::Status LocalTrainer::Load(const Batch& batch) {
   return absl::OkStatus();
 }
 
-absl::Status LocalTrainer::Forward(Phase phase) {
+absl::Status LocalTrainer::Forward(const LayerContext& context) {
   for (int unit = 0; unit < model_.description().units; ++unit) {
-    MUSTER_RETURN_IF_ERROR(model_.Forward({.phase = phase}, unit, parameter_spans_, *micro_batch_));
+    MUSTER_RETURN_IF_ERROR(model_.Forward(context, unit, parameter_spans_, *micro_batch_));
   }
   return absl::OkStatus();
 }
 
-absl::Status LocalTrainer::Backward() {
+absl::Status LocalTrainer::Backward(const LayerContext& context) {
   for (std::vector<float>& gradient : gradients_) {
     std::fill(gradient.begin(), gradient.end(), 0.0f);
   }
   for (int unit = model_.description().units - 1; unit >= 0; --unit) {
     MUSTER_RETURN_IF_ERROR(
-        model_.Backward({}, unit, parameter_spans_, gradient_spans_, *micro_batch_));
+        model_.Backward(context, unit, parameter_spans_, gradient_spans_, *micro_batch_));
   }
   return absl::OkStatus();
+}
+
+absl::Status LocalTrainer::Run(const LayerContext& context) {
+  MUSTER_RETURN_IF_ERROR(Forward(context));
+  return Backward(context);
 }
 
 absl::Status LocalTrainer::Evaluate(const Batch& batch) {

@@ -28,9 +28,12 @@ class LocalTrainer {
   // Everything above in pieces: takes a batch in, copies the rows it uses, and runs all units
   // either way.
   absl::Status Load(const Batch& batch);
-  absl::Status Forward(Phase phase);
+  absl::Status Forward(Phase phase) { return Forward(LayerContext{.phase = phase}); }
   // Zeroes the gradients first.
-  absl::Status Backward();
+  absl::Status Backward() { return Backward(LayerContext()); }
+
+  // A forward and a backward pass over what was loaded.
+  absl::Status Run(const LayerContext& context);
 
   MicroBatch& micro_batch() { return *micro_batch_; }
   double mean_loss() const { return micro_batch_->loss_sum / micro_batch_->examples; }
@@ -40,6 +43,9 @@ class LocalTrainer {
   std::vector<float>& Row(int table, uint64_t key);
 
  private:
+  absl::Status Forward(const LayerContext& context);
+  absl::Status Backward(const LayerContext& context);
+
   const Model& model_;
   const uint64_t seed_;
   std::unique_ptr<MicroBatch> micro_batch_;

@@ -13,8 +13,9 @@
 namespace muster {
 namespace {
 
-v1::ModelSpec Parse(const std::string& text) {
-  v1::ModelSpec spec;
+template <typename Spec>
+Spec Parse(const std::string& text) {
+  Spec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
   return spec;
 }
@@ -30,7 +31,8 @@ void CheckDescription(const ModelDescription& description) {
     EXPECT_GT(tensor.elements(), 0) << tensor.name;
     EXPECT_LT(tensor.unit, description.units) << tensor.name;
     EXPECT_GE(tensor.unit, last_unit) << tensor.name << ": tensors are in order of unit";
-    EXPECT_EQ(tensor.weight_decay, tensor.name.find("bias") == std::string::npos) << tensor.name;
+    // Not of biases, nor of norms' gains.
+    EXPECT_EQ(tensor.weight_decay, tensor.shape.size() > 1) << tensor.name;
     last_unit = tensor.unit;
     units.insert(tensor.unit);
   }
@@ -48,13 +50,18 @@ GradientCheckOptions Options(const std::string& what) {
 }  // namespace
 
 std::unique_ptr<const Model> MakeModel(const std::string& model_spec, const DatasetInfo& data) {
-  auto model = CreateModel(Parse(model_spec), data);
+  return MakeModel(model_spec, "", data);
+}
+
+std::unique_ptr<const Model> MakeModel(const std::string& model_spec, const std::string& compute,
+                                       const DatasetInfo& data) {
+  auto model = CreateModel(Parse<v1::ModelSpec>(model_spec), Parse<v1::ComputeSpec>(compute), data);
   EXPECT_TRUE(model.ok()) << model.status();
   return model.ok() ? *std::move(model) : nullptr;
 }
 
 std::string CreateError(const std::string& model_spec, const DatasetInfo& data) {
-  const auto model = CreateModel(Parse(model_spec), data);
+  const auto model = CreateModel(Parse<v1::ModelSpec>(model_spec), v1::ComputeSpec(), data);
   EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument) << model.status();
   return std::string(model.status().message());
 }

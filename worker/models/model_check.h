@@ -14,6 +14,8 @@ namespace muster {
 
 // The model of a specification in text form. Fails the test, and returns null, where there is none.
 std::unique_ptr<const Model> MakeModel(const std::string& model_spec, const DatasetInfo& data);
+std::unique_ptr<const Model> MakeModel(const std::string& model_spec, const std::string& compute,
+                                       const DatasetInfo& data);
 
 // The message of CreateModel's InvalidArgument; fails the test where it succeeds or fails
 // otherwise.

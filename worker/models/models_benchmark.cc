@@ -16,7 +16,7 @@ namespace {
 std::unique_ptr<const Model> MakeModel(const std::string& text, const DatasetInfo& data) {
   v1::ModelSpec spec;
   google::protobuf::TextFormat::ParseFromString(text, &spec);
-  return CreateModel(spec, data).value();
+  return CreateModel(spec, v1::ComputeSpec(), data).value();
 }
 
 void Run(benchmark::State& state, const Model& model, const Batch& batch) {

@@ -14,6 +14,11 @@ struct LayerContext {
   // For counter-based randomness (dropout).
   uint64_t seed = 0;
   uint64_t clock = 0;
+  // Place of the micro-batch's first example in the step's joined batch, whoever computes it.
+  uint64_t first_example = 0;
+  // Names the parameters' present values: where it is the same as at an earlier call on the same
+  // micro-batch and not 0, a copy made of them then (in another type, say) may be used again.
+  uint64_t parameters_version = 0;
 };
 
 }  // namespace muster

@@ -37,6 +37,7 @@ class MicroBatch {
   // models share.
   void Start(const Batch& batch) {
     examples = batch.examples;
+    loss_weight = batch.examples;
     loss_sum = 0;
     correct = 0;
     scores.clear();
@@ -44,9 +45,12 @@ class MicroBatch {
   }
 
   int64_t examples = 0;
+  // What the gradient of a step is divided by, and means are taken over: the examples or, where
+  // each has several labels, the labels. Known after Load.
+  int64_t loss_weight = 0;
   // One per sparse table.
   std::vector<SparseRows> sparse;
-  // Results of the forward pass, summed over the examples; loss in nats.
+  // Results of the forward pass, summed over all labels; loss in nats.
   double loss_sum = 0;
   int64_t correct = 0;
   // Binary models: the probability of class 1. [examples]

@@ -13,16 +13,16 @@
 namespace muster {
 namespace {
 
-// Examples of one forward pass: enough to keep matrix products busy, little memory.
-constexpr int64_t kBatch = 1024;
+// Labels of one forward pass: enough to keep matrix products busy, little memory.
+constexpr int64_t kBatchLabels = 1024;
 // A score and its label.
 constexpr int64_t kScoreBytes = sizeof(float) + 1;
 
 bool NeedsScores(absl::string_view metric) { return metric == "auc" || metric == "binned_auc"; }
 
 bool IsKnown(absl::string_view metric) {
-  return metric == "loss" || metric == "accuracy" || metric == "bits_per_byte" ||
-         NeedsScores(metric);
+  return metric == "loss" || metric == "perplexity" || metric == "accuracy" ||
+         metric == "bits_per_byte" || NeedsScores(metric);
 }
 
 }  // namespace
@@ -36,7 +36,8 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const v1::Evaluatio
   if (!IsKnown(metric)) {
     return absl::InvalidArgumentError(
         absl::StrCat("evaluation.metric is \"", metric,
-                     "\"; one of loss, accuracy, auc, binned_auc and bits_per_byte"));
+                     "\"; one of loss, perplexity, accuracy, auc, binned_auc and "
+                     "bits_per_byte"));
   }
   EvaluationShareOptions options;
   options.slot = slot;
@@ -76,8 +77,9 @@ absl::Status Evaluator::Evaluate(uint64_t clock, Strategy& strategy,
   }
   Batch batch;
   std::vector<int64_t> examples;
-  for (int64_t first = 0; first < share_.size(); first += kBatch) {
-    share_.Examples(first, std::min(kBatch, share_.size() - first), examples);
+  const int64_t at_once = std::max<int64_t>(1, kBatchLabels / dataset_.info().labels_per_example);
+  for (int64_t first = 0; first < share_.size(); first += at_once) {
+    share_.Examples(first, std::min(at_once, share_.size() - first), examples);
     MUSTER_RETURN_IF_ERROR(dataset_.Read(examples, batch));
     MUSTER_RETURN_IF_ERROR(RunBatch(clock, batch, strategy));
     MUSTER_RETURN_IF_ERROR(AddResults(report));
@@ -121,6 +123,9 @@ absl::Status Evaluator::AddResults(v1::ReportEvaluationRequest& report) {
   report.set_loss_sum(report.loss_sum() + micro_batch_->loss_sum);
   report.set_correct(report.correct() + micro_batch_->correct);
   report.set_examples(report.examples() + micro_batch_->examples);
+  report.set_loss_weight(report.loss_weight() + micro_batch_->loss_weight);
+  report.set_text_bytes(report.text_bytes() + static_cast<double>(micro_batch_->loss_weight) *
+                                                  dataset_.info().bytes_per_label);
   if (!NeedsScores(metric_)) return absl::OkStatus();
   const std::vector<float>& scores = micro_batch_->scores;
   const std::vector<uint8_t> labels(micro_batch_->labels.begin(), micro_batch_->labels.end());

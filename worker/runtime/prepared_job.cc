@@ -25,7 +25,7 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec) {
   MUSTER_ASSIGN_OR_RETURN(job.dataset, OpenDataset(spec.data(), options));
   const DatasetInfo& info = job.dataset->info();
   MUSTER_ASSIGN_OR_RETURN(job.split, SplitExamples(info.examples, spec.data().holdout()));
-  MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), info));
+  MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), spec.compute(), info));
   MUSTER_ASSIGN_OR_RETURN(job.total_steps,
                           TotalSteps(spec.stop(), job.split.training, spec.batch_size()));
   MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));

@@ -16,6 +16,7 @@ StepReport Combine(const StepReport& earlier, const StepReport& later) {
   StepReport sum;
   sum.clock = std::max(earlier.clock, later.clock);
   sum.loss_sum = earlier.loss_sum + later.loss_sum;
+  sum.loss_weight = earlier.loss_weight + later.loss_weight;
   sum.examples = earlier.examples + later.examples;
   sum.steps = earlier.steps + later.steps;
   sum.bytes_pushed = earlier.bytes_pushed + later.bytes_pushed;
@@ -38,6 +39,7 @@ v1::ReportProgressRequest ToRequest(uint64_t clock, const StepReport& report) {
   v1::ReportProgressRequest request;
   request.set_clock(clock);
   request.set_loss_sum(report.loss_sum);
+  request.set_loss_weight(report.loss_weight);
   request.set_examples(report.examples);
   request.set_steps(report.steps);
   request.set_bytes_pushed(report.bytes_pushed);

@@ -18,6 +18,8 @@ struct StepReport {
   // Clocks closed, the step included.
   uint64_t clock = 0;
   double loss_sum = 0;
+  // What loss_sum is divided by for the mean: MicroBatch::loss_weight.
+  uint64_t loss_weight = 0;
   uint64_t examples = 0;
   uint64_t steps = 0;
   uint64_t bytes_pushed = 0;

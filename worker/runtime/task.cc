@@ -32,10 +32,11 @@ absl::Status CheckRoads(const v1::UpdateSpec& update) {
 absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
                           const TaskDependencies& dependencies) {
   MUSTER_RETURN_IF_ERROR(dependencies.coordinator->Rendezvous(MeetingRequest(job)).status());
+  ParameterServerStrategy::Options options;
+  options.checkpoints = dependencies.storage;
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<ParameterServerStrategy> strategy,
-      ParameterServerStrategy::Create(order, *job.schema, ParameterServerStrategy::Options(),
-                                      RoutingOf(dependencies)));
+      ParameterServerStrategy::Create(order, *job.schema, options, RoutingOf(dependencies)));
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<Trainer> trainer,
       Trainer::Create(order.spec(), TrainerOptionsFor(order, dependencies), job, *strategy,

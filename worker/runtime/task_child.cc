@@ -13,8 +13,9 @@
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
-#include "common/rpc/grpc_parameter_client.h"
+#include "common/rpc/data_channel_client.h"
 #include "common/rpc/retry.h"
+#include "common/transport/channel_io.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/framed_message.h"
@@ -58,8 +59,15 @@ absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& col
   dependencies.coordinator = coordinator.get();
   dependencies.clock = &clock;
   dependencies.waiter = &waiter;
-  dependencies.make_client = [](const std::string& address) {
-    return MakeGrpcParameterClient(address);
+  MUSTER_ASSIGN_OR_RETURN(const std::shared_ptr<ChannelIo> io, ChannelIo::Create());
+  dependencies.make_client = [&io, &collectives](const std::string& address) {
+    DataChannelClientOptions options;
+    if (!collectives.shared_memory) options.shared_memory_bytes = 0;
+    options.opened = [address](const std::string& kind, const std::string& reason) {
+      Log(absl::StrCat("exchanges with server ", address, " go by ", kind,
+                       reason.empty() ? "" : absl::StrCat(" (", reason, ")")));
+    };
+    return MakeDataChannelClient(address, io, std::move(options));
   };
   dependencies.storage = &storage;
   dependencies.make_endpoint = [&collectives] { return MakeHostEndpoint(collectives); };

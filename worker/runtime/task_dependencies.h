@@ -22,9 +22,9 @@ struct TaskDependencies {
   const Clock* clock = nullptr;
   Waiter* waiter = nullptr;
   std::function<std::unique_ptr<ParameterClient>(const std::string& address)> make_client;
-  // Both only for tasks that train by all-reduce: where checkpoints are, and where other tasks
-  // reach this one.
+  // Where checkpoints are: for tasks that train by all-reduce, or push halves to servers.
   CheckpointStorage* storage = nullptr;
+  // Only for tasks that train by all-reduce: where other tasks reach this one.
   std::function<absl::StatusOr<std::unique_ptr<CollectiveEndpoint>>()> make_endpoint;
   // One line for the job's log.
   std::function<void(absl::string_view)> log;

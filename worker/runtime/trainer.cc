@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "common/kernels/row_sums.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
@@ -24,12 +25,9 @@ absl::Status Diverged(uint64_t clock, absl::string_view what) {
                                             "; lower the learning rate or clip the gradient"));
 }
 
-// A product with zero is zero, unless the factor is infinite or no number; the sum keeps that, and
-// needs no branch.
+// In f64, where squares of finite f32 are far from infinite, and a sum keeps what is not a number.
 bool AllFinite(absl::Span<const float> values) {
-  float sum = 0;
-  for (float value : values) sum += value * 0.0f;
-  return sum == 0;
+  return std::isfinite(SumOfSquares(values.size(), values.data()));
 }
 
 // A rank stands for a slot where all are there.
@@ -211,6 +209,8 @@ absl::Status Trainer::Execute(const StepAction& action, uint64_t clock, Prefetch
   LayerContext context;
   context.seed = seed_;
   context.clock = clock;
+  context.parameters_version = clock + 1;
+  context.first_example = sampler_->MicroBatchBegin(options_.rank, action.micro_batch);
   switch (action.kind) {
     case StepAction::Kind::kBeginStep:
       return strategy_.BeginStep(clock);
@@ -228,8 +228,9 @@ absl::Status Trainer::Execute(const StepAction& action, uint64_t clock, Prefetch
         return Diverged(clock, absl::StrCat("loss is ", micro_batch_->loss_sum));
       }
       step_.loss_sum += micro_batch_->loss_sum;
+      step_.loss_weight += micro_batch_->loss_weight;
       step_.examples += micro_batch_->examples;
-      return strategy_.BeforeBackward(micro_batch_->examples,
+      return strategy_.BeforeBackward(micro_batch_->loss_weight,
                                       action.micro_batch + 1 == shape_.micro_batches
                                           ? MicroBatchPlace::kLast
                                           : MicroBatchPlace::kMoreFollow);

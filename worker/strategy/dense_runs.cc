@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "common/tensor/wire_elements.h"
+
 namespace muster {
 
 std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, int units,
@@ -43,11 +45,11 @@ Payload GatherRun(const DenseRun& run, absl::Span<const float> flat,
   return Payload(std::move(pieces), std::move(owner));
 }
 
-void ScatterRun(const DenseRun& run, const Payload& payload, absl::Span<float> flat) {
+void ScatterRun(const DenseRun& run, const Payload& payload, DType type, absl::Span<float> flat) {
   size_t offset = 0;
   for (auto [begin, end] : run.ranges) {
-    const size_t bytes = (end - begin) * sizeof(float);
-    payload.Slice(offset, bytes).CopyTo(flat.data() + begin);
+    const size_t bytes = (end - begin) * SizeOf(type);
+    ReadElements(type, payload.Slice(offset, bytes), flat.subspan(begin, end - begin));
     offset += bytes;
   }
 }

@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "common/base/payload.h"
 #include "common/partition/dense_layout.h"
+#include "common/tensor/dtype.h"
 
 namespace muster {
 
@@ -35,9 +36,9 @@ std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, in
 Payload GatherRun(const DenseRun& run, absl::Span<const float> flat,
                   std::shared_ptr<const void> owner);
 
-// Copies a payload with the run's elements to their places in `flat`. REQUIRES: payload.size() == 4
-// * run.elements.
-void ScatterRun(const DenseRun& run, const Payload& payload, absl::Span<float> flat);
+// Copies a payload with the run's elements, of kF32, kBf16 or kF16, to their places in `flat`.
+// REQUIRES: payload.size() == SizeOf(type) * run.elements.
+void ScatterRun(const DenseRun& run, const Payload& payload, DType type, absl::Span<float> flat);
 
 }  // namespace muster
 

@@ -88,7 +88,7 @@ TEST(DenseRunsTest, GatherAndScatterAreInverse) {
     // No copy was made.
     EXPECT_EQ(reinterpret_cast<const float*>(payload.pieces()[0].data()),
               values->data() + run.ranges[0].first);
-    ScatterRun(run, payload, absl::MakeSpan(copy));
+    ScatterRun(run, payload, DType::kF32, absl::MakeSpan(copy));
   }
   EXPECT_EQ(copy, *values);
 }

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "worker/strategy/wire_type.h"
+#include "common/tensor/half.h"
 
 namespace muster {
 namespace {
@@ -63,9 +63,9 @@ void GradientReducer::Start(Call& call) {
   all_reduce.label = call.label;
   void* data = gradients_.data() + call.bucket.begin;
   if (options_.wire == DType::kBf16) {
-    ToBf16(gradients_.subspan(call.bucket.begin, call.bucket.elements()),
-           wire_.subspan(call.bucket.begin, call.bucket.elements()));
-    data = wire_.data() + call.bucket.begin;
+    uint16_t* bits = wire_.data() + call.bucket.begin;
+    RoundToHalf(options_.wire, gradients_.subspan(call.bucket.begin, call.bucket.elements()), bits);
+    data = bits;
   }
   all_reduce.in = data;
   all_reduce.out = data;
@@ -86,8 +86,8 @@ absl::Status GradientReducer::Finish() {
     call.work = nullptr;
     if (result.ok()) result = status;
     if (!result.ok() || options_.wire != DType::kBf16) continue;
-    FromBf16(wire_.subspan(call.bucket.begin, call.bucket.elements()),
-             gradients_.subspan(call.bucket.begin, call.bucket.elements()));
+    WidenHalf(options_.wire, reinterpret_cast<const std::byte*>(wire_.data() + call.bucket.begin),
+              gradients_.subspan(call.bucket.begin, call.bucket.elements()));
   }
   next_ = 0;
   return result;

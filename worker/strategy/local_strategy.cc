@@ -5,8 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/kernels/parallel_for.h"
 
 namespace muster {
+namespace {
+
+constexpr int64_t kZeroedAtOnce = 1 << 18;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalStrategy>> LocalStrategy::Create(
     const v1::TablesSchema& schema) {
@@ -43,7 +49,10 @@ absl::Status LocalStrategy::BeforeBackward(uint64_t examples, MicroBatchPlace pl
   if (first_) {
     first_ = false;
     examples_ = 0;
-    std::fill(sums_.values().begin(), sums_.values().end(), 0.0f);
+    const absl::Span<float> sums = sums_.values();
+    ParallelFor(sums.size(), kZeroedAtOnce, [sums](int64_t begin, int64_t end) {
+      std::fill(sums.begin() + begin, sums.begin() + end, 0.0f);
+    });
     for (RowSum& rows : rows_) rows.Clear();
   }
   examples_ += examples;

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "common/partition/wire_dtype.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
 #include "worker/strategy/blocked_time.h"
@@ -14,6 +16,9 @@
 
 namespace muster {
 namespace {
+
+// Memory kept for pushes of rows to come.
+constexpr size_t kRowMemoryKept = size_t{64} << 20;
 
 constexpr uint64_t kNoClock = std::numeric_limits<uint64_t>::max();
 
@@ -53,11 +58,18 @@ v1::ExchangeRequest At(uint64_t clock) {
 }
 
 // A reply of the wrong length is the server's bug, but must not become a wild copy here.
-absl::Status CheckLength(const Payload& payload, uint64_t floats, const std::string& what) {
-  if (payload.size() == floats * sizeof(float)) return absl::OkStatus();
+absl::Status CheckLength(const Payload& payload, uint64_t bytes, const std::string& what) {
+  if (payload.size() == bytes) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("the answer to ", what, " has ", payload.size(),
-                                          " bytes where ", floats * sizeof(float), " are due"));
+                                          " bytes where ", bytes, " are due"));
 }
+
+v1::UpdateSpec::WireType TypeOf(DType type) {
+  return static_cast<v1::UpdateSpec::WireType>(WireTypeOf(type));
+}
+
+// For the random bits of pushed rows: no two pushes of a key in a job share them.
+uint64_t DrawOf(uint32_t slot, uint64_t clock) { return uint64_t{slot} << 40 | clock; }
 
 }  // namespace
 
@@ -65,6 +77,7 @@ absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy
     const v1::TaskOrder& order, const v1::TablesSchema& schema, Options options,
     ShardRouterDependencies dependencies) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
+  MUSTER_RETURN_IF_ERROR(WireDType(order.spec().update().wire()).status());
   return std::unique_ptr<ParameterServerStrategy>(
       new ParameterServerStrategy(TablesFromSchema(schema), LayoutFromSchema(schema), order, schema,
                                   options, std::move(dependencies)));
@@ -78,10 +91,12 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
     : tables_(std::move(tables)),
       layout_(std::move(layout)),
       options_(options),
+      order_(std::make_unique<const v1::TaskOrder>(order)),
+      wire_(*WireDType(order.spec().update().wire())),
       time_(*dependencies.clock),
+      log_(dependencies.log),
       clips_(order.slot() == 0 && schema.clipping().by_global_norm() > 0),
       max_norm_(schema.clipping().by_global_norm()),
-      generation_start_(order.start_clock()),
       units_(UnitsOf(tables_)),
       runs_(DenseRunsByUnit(layout_, units_, options.max_message_bytes)),
       arena_(layout_.elements()),
@@ -89,13 +104,20 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
       gradients_(tables_.tensors.size()),
       dense_pulls_(units_),
       rows_pulls_(tables_.sparse.size()),
+      row_memory_(BufferPool::Create(kRowMemoryKept)),
       chunks_(layout_.partitions(), std::vector<uint32_t>(tables_.sparse.size())),
       router_(TablesOf(order, schema), order.shard_map(), RouterOptions(options.router, order),
               std::move(dependencies)) {
   for (absl::Span<float> span : TensorSpans(layout_, tables_.tensors, arena_.values())) {
     parameters_.push_back(span);
   }
-  for (const SparseTableSpec& table : tables_.sparse) rows_.emplace_back(table.dim);
+  for (const SparseTableSpec& table : tables_.sparse) {
+    rows_.emplace_back(table.dim);
+    row_coding_.push_back({wire_, Philox(schema.seed(), "wire", table.name), 0});
+  }
+  if (wire_ != DType::kF32 && layout_.elements() > 0) {
+    residual_ = std::make_unique<DenseResidual>(layout_, wire_, options.gradient_arenas);
+  }
 }
 
 absl::Status ParameterServerStrategy::Await(const Handle& operation) {
@@ -107,9 +129,30 @@ absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
   MUSTER_ASSIGN_OR_RETURN(uint64_t closed, router_.Open());
   // The task that held this slot before may have ended between its close and the clipping that all
   // others wait for.
-  if (clips_ && closed > generation_start_) MUSTER_RETURN_IF_ERROR(ExchangeNorms(closed - 1));
+  if (clips_ && closed > order_->start_clock()) MUSTER_RETURN_IF_ERROR(ExchangeNorms(closed - 1));
   router_.set_closed(closed);
+  if (residual_ != nullptr) MUSTER_RETURN_IF_ERROR(RestoreResidual(closed));
   return closed;
+}
+
+absl::Status ParameterServerStrategy::RestoreResidual(uint64_t closed) {
+  // At any other clock, or with another job's weights, it belongs to something else.
+  if (options_.checkpoints == nullptr || order_->restore_uri().empty() ||
+      order_->restore_weights_only() || closed != order_->start_clock()) {
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<std::unique_ptr<CheckpointReader>> checkpoint =
+      CheckpointReader::Open(*options_.checkpoints, order_->restore_uri());
+  // Only servers need to reach checkpoints on this road; for one rounding step it is not worth
+  // ending the job.
+  if (absl::IsNotFound(checkpoint.status())) {
+    log_(absl::StrCat("slot ", order_->slot(), " cannot read ", order_->restore_uri(),
+                      " here: what its pushes had rounded away before is dropped"));
+    return absl::OkStatus();
+  }
+  MUSTER_RETURN_IF_ERROR(checkpoint.status());
+  return residual_->Restore(**checkpoint, tables_.tensors, order_->slot(),
+                            order_->spec().workers());
 }
 
 absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
@@ -123,6 +166,7 @@ absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
       v1::ExchangeRequest request = At(clock);
       request.mutable_dense_pull()->set_first_block(run.first_block);
       request.mutable_dense_pull()->set_blocks(run.blocks);
+      request.mutable_dense_pull()->set_type(TypeOf(wire_));
       dense_pulls_[unit].push_back({&run, router_.Send(run.partition, std::move(request), Payload(),
                                                        ShardRouter::Order::kFree)});
     }
@@ -132,13 +176,13 @@ absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
 
 absl::Status ParameterServerStrategy::BeforeForward(int unit) {
   if (unit >= units_) return absl::OkStatus();  // A unit without dense tensors.
-  for (const DensePull& pull : dense_pulls_[unit]) {
+  for (const DenseOperation& pull : dense_pulls_[unit]) {
     MUSTER_RETURN_IF_ERROR(Await(pull.operation));
     const ExchangeResult& result = pull.operation->result();
     MUSTER_RETURN_IF_ERROR(CheckLength(
-        result.payload, pull.run->elements,
+        result.payload, pull.run->elements * SizeOf(wire_),
         absl::StrCat("a dense pull at clock ", clock_, " on partition ", pull.run->partition)));
-    ScatterRun(*pull.run, result.payload, arena_.values());
+    ScatterRun(*pull.run, result.payload, wire_, arena_.values());
     dense_slowest_ = std::min<uint64_t>(dense_slowest_, result.reply->slowest_clock());
     counters_.bytes_pulled += result.payload.size();
   }
@@ -148,7 +192,7 @@ absl::Status ParameterServerStrategy::BeforeForward(int unit) {
 }
 
 int64_t ParameterServerStrategy::RowsPerMessage(size_t table) const {
-  const uint64_t row_bytes = sizeof(uint64_t) + tables_.sparse[table].dim * sizeof(float);
+  const uint64_t row_bytes = sizeof(uint64_t) + tables_.sparse[table].dim * SizeOf(wire_);
   return static_cast<int64_t>(std::max<uint64_t>(1, options_.max_message_bytes / row_bytes));
 }
 
@@ -160,6 +204,7 @@ absl::Status ParameterServerStrategy::Prefetch(const MicroBatch& micro_batch) {
       v1::ExchangeRequest request = At(clock_);
       request.mutable_sparse_pull()->set_table(table + 1);
       request.mutable_sparse_pull()->set_rows(group.positions.size());
+      request.mutable_sparse_pull()->set_type(TypeOf(wire_));
       Payload payload = GatherKeys(group, keys);
       counters_.bytes_pushed += payload.size();
       counters_.other_bytes_sent += payload.size();
@@ -180,9 +225,9 @@ absl::Status ParameterServerStrategy::LookUp(MicroBatch& micro_batch) {
       MUSTER_RETURN_IF_ERROR(Await(pull.operation));
       const ExchangeResult& result = pull.operation->result();
       MUSTER_RETURN_IF_ERROR(CheckLength(
-          result.payload, pull.group.positions.size() * dim,
+          result.payload, pull.group.positions.size() * dim * SizeOf(wire_),
           absl::StrCat("a sparse pull at clock ", clock_, " on partition ", pull.group.partition)));
-      ScatterRows(pull.group, result.payload, dim, absl::MakeSpan(rows.rows));
+      ScatterRows(pull.group, result.payload, wire_, dim, absl::MakeSpan(rows.rows));
       rows_slowest_ = std::min<uint64_t>(rows_slowest_, result.reply->slowest_clock());
       counters_.bytes_pulled += result.payload.size();
       counters_.other_bytes_received += result.payload.size();
@@ -201,6 +246,7 @@ absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, MicroBat
     {
       const BlockedTime blocked(time_, counters_.exposed_seconds);
       gradient_arena_ = gradient_pool_.Acquire();
+      if (residual_ != nullptr) residual_->BeginStep();
     }
     absl::Span<float> values = gradient_arena_->values();
     std::fill(values.begin(), values.end(), 0.0f);
@@ -224,9 +270,14 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
     request.mutable_dense_push()->set_first_block(run.first_block);
     request.mutable_dense_push()->set_blocks(run.blocks);
     request.mutable_dense_push()->set_examples(examples_);
-    Payload payload = GatherRun(run, gradient_arena_->values(), gradient_arena_);
+    request.mutable_dense_push()->set_type(TypeOf(wire_));
+    Payload payload = residual_ != nullptr
+                          ? residual_->Round(run, gradient_arena_->values())
+                          : GatherRun(run, gradient_arena_->values(), gradient_arena_);
     counters_.bytes_pushed += payload.size();
-    router_.Send(run.partition, std::move(request), std::move(payload), ShardRouter::Order::kLane);
+    Handle operation = router_.Send(run.partition, std::move(request), std::move(payload),
+                                    ShardRouter::Order::kLane);
+    if (residual_ != nullptr && first_step_) first_pushes_.push_back({&run, std::move(operation)});
   }
   return absl::OkStatus();
 }
@@ -246,14 +297,18 @@ absl::Status ParameterServerStrategy::PushRows(const MicroBatch& micro_batch) {
 
 void ParameterServerStrategy::PushTable(size_t table, absl::Span<const uint64_t> keys,
                                         absl::Span<const float> gradients) {
+  RowCoding& coding = row_coding_[table];
+  coding.draw = DrawOf(order_->slot(), clock_);
   for (const RowGroup& group : GroupRows(keys, layout_.partitions(), RowsPerMessage(table))) {
     v1::ExchangeRequest request = At(clock_);
     v1::SparsePush* push = request.mutable_sparse_push();
+    push->set_type(TypeOf(wire_));
     push->set_table(table + 1);
     push->set_chunk(group.chunk);
     push->set_rows(group.positions.size());
     push->set_examples(examples_);
-    Payload payload = GatherRows(group, keys, gradients, tables_.sparse[table].dim);
+    Payload payload =
+        GatherRows(group, keys, gradients, tables_.sparse[table].dim, coding, *row_memory_);
     counters_.bytes_pushed += payload.size();
     counters_.other_bytes_sent += payload.size();
     router_.Send(group.partition, std::move(request), std::move(payload),
@@ -273,11 +328,19 @@ absl::Status ParameterServerStrategy::EndStep() {
   }
   // The transport may go on holding the arena for a while; the next step takes another.
   gradient_arena_.reset();
+  if (residual_ != nullptr) residual_->EndStep();
   first_ = true;
   {
     const BlockedTime blocked(time_, counters_.exposed_seconds);
     MUSTER_RETURN_IF_ERROR(router_.WaitForLanes());
   }
+  // Where the task that held this slot before had pushed this clock already, its value stands, and
+  // what this one's rounding left is nobody's.
+  for (const DenseOperation& push : first_pushes_) {
+    if (push.operation->result().reply->already_applied()) residual_->Clear(*push.run);
+  }
+  first_pushes_.clear();
+  first_step_ = false;
   router_.set_closed(clock_ + 1);
   return clips_ ? ExchangeNorms(clock_) : absl::OkStatus();
 }
@@ -312,13 +375,24 @@ absl::Status ParameterServerStrategy::ExchangeNorms(uint64_t clock) {
   return absl::OkStatus();
 }
 
+Payload ParameterServerStrategy::CutPayload(const CutOrder& order, uint32_t partition) const {
+  Payload head = EncodeCutOrder(order);
+  // One slot alone has the file written, from what all had sent when it was taken.
+  if (residual_ == nullptr || order.step == CutOrder::Step::kWrite) return head;
+  std::string bytes(head.size(), '\0');
+  head.CopyTo(bytes.data());
+  residual_->Append(partition, bytes);
+  return Payload::Copy({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
+}
+
 absl::StatusOr<std::vector<CutPiece>> ParameterServerStrategy::Cut(uint64_t clock) {
   std::vector<Handle> operations;
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
     v1::ExchangeRequest request = At(clock);
     request.mutable_cut();
-    operations.push_back(
-        router_.Send(partition, std::move(request), Payload(), ShardRouter::Order::kFree));
+    operations.push_back(router_.Send(partition, std::move(request),
+                                      CutPayload(CutOrder(), partition),
+                                      ShardRouter::Order::kFree));
   }
   std::vector<CutPiece> pieces;
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {

@@ -8,11 +8,17 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/buffer_pool.h"
 #include "common/base/clock.h"
+#include "common/base/payload.h"
+#include "common/checkpoint/storage.h"
+#include "common/partition/cut_order.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
 #include "common/tables/row_sum.h"
+#include "common/tensor/dtype.h"
 #include "worker/strategy/arena.h"
+#include "worker/strategy/dense_residual.h"
 #include "worker/strategy/dense_runs.h"
 #include "worker/strategy/row_groups.h"
 #include "worker/strategy/shard_router.h"
@@ -37,6 +43,11 @@ class TaskOrder;
 //                     job clips by global norm, slot 0 then combines the partitions' norms and
 //                     hands out the scale
 //
+// With `wire` of less than f32, gradients and parameters travel as halves. Dense pushes then carry
+// the rounding error of one step over to the next (dense_residual.h); pushed rows are rounded
+// stochastically (row_groups.h); what is pulled is rounded to the nearest by the server, whose
+// tables and sums stay f32.
+//
 // Messages carry 1 to 4 MiB. BSP, SSP and ASP are all the same here: servers answer a pull when its
 // clock is reached. A schema without dense tensors makes it the sparse half of a hybrid job.
 class ParameterServerStrategy final : public Strategy {
@@ -47,6 +58,9 @@ class ParameterServerStrategy final : public Strategy {
     uint64_t max_message_bytes = 4 << 20;
     // Gradient arenas: one being written, the others still being sent.
     int gradient_arenas = 3;
+    // Where checkpoints are, to take over the residuals of half-precision pushes from; null: none
+    // are. Outlives the strategy.
+    const CheckpointStorage* checkpoints = nullptr;
     // Slot 0's way from the squared norms that partitions report to the factor by which all
     // gradients are scaled; null takes ClippingScale over these tables. For those who hold more
     // parameters than the servers do.
@@ -82,8 +96,8 @@ class ParameterServerStrategy final : public Strategy {
  private:
   using Handle = ShardRouter::Handle;
 
-  // A pull under way and what it fills.
-  struct DensePull {
+  // A push or pull under way and what it covers.
+  struct DenseOperation {
     const DenseRun* run;
     Handle operation;
   };
@@ -98,6 +112,10 @@ class ParameterServerStrategy final : public Strategy {
 
   // Slot 0: combines the norms of `clock` and has the optimizers run.
   absl::Status ExchangeNorms(uint64_t clock);
+  // Reads what the slot owed at the checkpoint that it goes on from, having closed `closed` clocks.
+  absl::Status RestoreResidual(uint64_t closed);
+  // Of a cut: what is asked for, and what this slot owes of the partition's blocks.
+  Payload CutPayload(const CutOrder& order, uint32_t partition) const;
   // Waits for an answer, and counts the time.
   absl::Status Await(const Handle& operation);
   int64_t RowsPerMessage(size_t table) const;
@@ -106,12 +124,14 @@ class ParameterServerStrategy final : public Strategy {
   const Tables tables_;
   const DenseLayout layout_;
   const Options options_;
+  const std::unique_ptr<const v1::TaskOrder> order_;
+  // Of gradients and parameters in messages.
+  const DType wire_;
   const Clock& time_;
+  const std::function<void(absl::string_view)> log_;
   // Whether this slot does the global-norm clipping of the job, and to what.
   const bool clips_;
   const double max_norm_;
-  // Clock at which the generation started: nothing is to be clipped before it.
-  const uint64_t generation_start_;
   const int units_;
   const std::vector<std::vector<DenseRun>> runs_;
 
@@ -130,9 +150,18 @@ class ParameterServerStrategy final : public Strategy {
   // Gradients of rows of micro-batches before the last, by sparse table.
   std::vector<RowSum> rows_;
   // By unit.
-  std::vector<std::vector<DensePull>> dense_pulls_;
+  std::vector<std::vector<DenseOperation>> dense_pulls_;
   // By sparse table.
   std::vector<std::vector<RowsPull>> rows_pulls_;
+  // By sparse table.
+  std::vector<RowCoding> row_coding_;
+  // Of pushes of rows under way.
+  const std::shared_ptr<BufferPool> row_memory_;
+  // Null where gradients travel as f32.
+  std::unique_ptr<DenseResidual> residual_;
+  // The dense pushes of this task's first step, with a residual.
+  bool first_step_ = true;
+  std::vector<DenseOperation> first_pushes_;
   // Messages sent this clock, by [partition][sparse table].
   std::vector<std::vector<uint32_t>> chunks_;
   // Slowest slot's clock, as the answers to this step's dense pulls and look-ups said.

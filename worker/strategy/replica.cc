@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/kernels/parallel_for.h"
 #include "common/optim/schedule.h"
 #include "common/partition/initial_values.h"
 #include "common/partition/sparse_placement.h"
@@ -110,12 +111,15 @@ std::vector<std::vector<double>> Replica::SquaredNorms(const GradientSums& sums)
   const double mean = MeanScale(1, sums.examples);
   std::vector<std::vector<double>> norms(layout_.partitions());
   for (uint32_t p = 0; p < layout_.partitions(); ++p) {
-    for (uint32_t id : layout_.partition_blocks(p)) {
-      const DenseLayout::Block& block = layout_.blocks()[id];
-      norms[p].push_back(SquaredNorm(sums.dense.subspan(block.begin, block.elements())) * mean *
-                         mean);
-    }
+    norms[p].resize(layout_.partition_blocks(p).size());
   }
+  ParallelFor(layout_.blocks().size(), 1, [&](int64_t first, int64_t last) {
+    for (int64_t id = first; id < last; ++id) {
+      const DenseLayout::Block& block = layout_.blocks()[id];
+      norms[block.partition][block.index_in_partition] =
+          SquaredNorm(sums.dense.subspan(block.begin, block.elements())) * mean * mean;
+    }
+  });
   for (const RowSum& rows : sums.rows) {
     const std::vector<double> by_partition = RowNorms(rows, layout_.partitions());
     for (uint32_t p = 0; p < layout_.partitions(); ++p) {
@@ -139,14 +143,17 @@ void Replica::Apply(const GradientSums& sums, double scale) {
   step.gradient_scale = static_cast<float>(MeanScale(scale, sums.examples));
   if (schema_->clipping().by_value() > 0) step.clip_value = schema_->clipping().by_value();
 
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const DenseLayout::Block& block = layout_.blocks()[i];
-    step.weight_decay = block.weight_decay;
-    dense_optimizer_->Apply(step, sums.dense.subspan(block.begin, block.elements()),
-                            weights_.values().subspan(block.begin, block.elements()),
-                            BlockSlots(block));
-    ++steps_[i];
-  }
+  ParallelFor(layout_.blocks().size(), 1, [&](int64_t first, int64_t last) {
+    OptimizerStep block_step = step;
+    for (int64_t i = first; i < last; ++i) {
+      const DenseLayout::Block& block = layout_.blocks()[i];
+      block_step.weight_decay = block.weight_decay;
+      dense_optimizer_->Apply(block_step, sums.dense.subspan(block.begin, block.elements()),
+                              weights_.values().subspan(block.begin, block.elements()),
+                              BlockSlots(block));
+      ++steps_[i];
+    }
+  });
   for (size_t table = 0; table < rows_.size(); ++table) {
     step.weight_decay = tables_.sparse[table].weight_decay;
     rows_[table].Update(sums.rows[table].keys(), sums.rows[table].sums(), step,

@@ -1,6 +1,9 @@
 #include "worker/strategy/replica.h"
 
+#include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <vector>
 
 #include "common/base/philox.h"
 #include "common/checkpoint/checkpoint_reader.h"
@@ -13,6 +16,10 @@
 
 namespace muster {
 namespace {
+
+std::vector<RowSum> RowSums(std::initializer_list<uint32_t> dims) {
+  return std::vector<RowSum>(dims.begin(), dims.end());
+}
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -209,7 +216,7 @@ TEST(ReplicaTest, ATiedTensorIsSteppedOnce) {
   const float before = replica->parameters()[2][0];
   std::vector<float> dense(replica->layout().elements());
   dense[replica->layout().tensor_offset(2)] = 8;
-  std::vector<RowSum> rows = {RowSum(2), RowSum(3)};
+  std::vector<RowSum> rows = RowSums({2, 3});
   replica->Apply({4, dense, rows}, 1);
   EXPECT_FLOAT_EQ(replica->parameters()[2][0], before - 0.1f * 2);
   EXPECT_EQ(replica->parameters()[3][0], replica->parameters()[2][0]);
@@ -221,7 +228,7 @@ TEST(ReplicaTest, DecaysOnlyWhatIsToDecay) {
   const auto replica = Make(schema);
   const float w = replica->parameters()[0][0], b = replica->parameters()[1][0];
   const std::vector<float> dense(replica->layout().elements());
-  std::vector<RowSum> rows = {RowSum(2), RowSum(3)};
+  std::vector<RowSum> rows = RowSums({2, 3});
   replica->Apply({4, dense, rows}, 1);
   EXPECT_FLOAT_EQ(replica->parameters()[0][0], w * (1 - 0.05f));
   EXPECT_EQ(replica->parameters()[1][0], b);
@@ -235,7 +242,7 @@ TEST(ReplicaTest, TheGlobalNormIsThatOfAllParametersHoweverTheyAreDealt) {
     std::vector<float> dense(replica->layout().elements());
     dense[0] = 8;
     dense.back() = 16;
-    std::vector<RowSum> rows = {RowSum(2), RowSum(3)};
+    std::vector<RowSum> rows = RowSums({2, 3});
     rows[0].Add({1, 2}, {8, 0, 0, 8});
     rows[1].Add({3}, {0, 0, 8});
     // Means over 8 examples: 1, 2, 1, 1, 1.
@@ -256,7 +263,7 @@ TEST(ReplicaTest, ClipsByValueAfterTheMean) {
   std::vector<float> dense(replica->layout().elements());
   dense[0] = 8;
   dense[1] = 1;
-  std::vector<RowSum> rows = {RowSum(2), RowSum(3)};
+  std::vector<RowSum> rows = RowSums({2, 3});
   replica->Apply({4, dense, rows}, 1);
   EXPECT_FLOAT_EQ(replica->parameters()[0][0], before - 0.1f * 0.5f);
   EXPECT_FLOAT_EQ(replica->parameters()[0][1], next - 0.1f * 0.25f);

@@ -1,6 +1,9 @@
 #include "worker/strategy/row_exchange.h"
 
+#include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -9,6 +12,10 @@
 namespace muster {
 namespace {
 
+std::vector<RowSum> RowSums(std::initializer_list<uint32_t> dims) {
+  return std::vector<RowSum>(dims.begin(), dims.end());
+}
+
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -16,12 +23,12 @@ TEST(RowExchangeTest, BringsAllRowsTogetherInOrderOfRank) {
   TestRanks ranks(3);
   ranks.Run([](std::unique_ptr<Communicator> communicator) {
     const int rank = communicator->rank();
-    std::vector<RowSum> mine = {RowSum(2), RowSum(1), RowSum(1)};
+    std::vector<RowSum> mine = RowSums({2, 1, 1});
     // Rank 1 has no rows of the first table; nobody has any of the second.
     if (rank == 0) mine[0].Add({7, 5}, {1, 2, 3, 4});
     if (rank == 2) mine[0].Add({9, 7}, {10, 20, 30, 40});
     mine[2].Add({std::numeric_limits<uint64_t>::max() - rank}, {static_cast<float>(rank)});
-    std::vector<RowSum> sums = {RowSum(2), RowSum(1), RowSum(1)};
+    std::vector<RowSum> sums = RowSums({2, 1, 1});
     sums[1].Add({1}, {1});
     RowExchange exchange;
     for (int step = 0; step < 2; ++step) {
@@ -42,7 +49,7 @@ TEST(RowExchangeTest, AddsWhatRanksShareByRankAndNotBySize) {
   TestRanks ranks(3);
   ranks.Run([](std::unique_ptr<Communicator> communicator) {
     const float values[] = {1e8f, -1e8f, 1};
-    std::vector<RowSum> mine = {RowSum(1)}, sums = {RowSum(1)};
+    std::vector<RowSum> mine = RowSums({1}), sums = RowSums({1});
     mine[0].Add({4}, {values[communicator->rank()]});
     RowExchange exchange;
     ASSERT_TRUE(exchange.Run(*communicator, absl::Minutes(1), 1, mine, absl::MakeSpan(sums)).ok());

@@ -3,28 +3,63 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "common/partition/sparse_placement.h"
+#include "common/tensor/half.h"
 
 namespace muster {
+namespace {
+
+// Takes an answer's bytes row by row; pieces end anywhere, also within a row or an element.
+// `take(i, bytes)` gets row i of the answer, whole.
+template <typename Take>
+void ForEachRow(const Payload& payload, size_t row_bytes, Take take) {
+  std::vector<std::byte> split(row_bytes);
+  size_t row = 0;
+  size_t filled = 0;
+  for (Payload::Piece piece : payload.pieces()) {
+    if (filled > 0) {
+      const size_t bytes = std::min(piece.size(), row_bytes - filled);
+      std::memcpy(split.data() + filled, piece.data(), bytes);
+      piece.remove_prefix(bytes);
+      filled += bytes;
+      if (filled < row_bytes) continue;
+      take(row++, split.data());
+      filled = 0;
+    }
+    for (; piece.size() >= row_bytes; piece.remove_prefix(row_bytes)) take(row++, piece.data());
+    filled = piece.size();
+    if (filled > 0) std::memcpy(split.data(), piece.data(), filled);
+  }
+}
+
+}  // namespace
 
 std::vector<RowGroup> GroupRows(absl::Span<const uint64_t> keys, uint32_t partitions,
                                 int64_t max_rows) {
   std::vector<std::vector<int32_t>> by_partition(partitions);
+  for (std::vector<int32_t>& positions : by_partition) {
+    positions.reserve(keys.size() / partitions + keys.size() / (8 * partitions) + 8);
+  }
   for (size_t i = 0; i < keys.size(); ++i) {
     by_partition[SparsePartition(keys[i], partitions)].push_back(static_cast<int32_t>(i));
   }
   std::vector<RowGroup> groups;
   for (uint32_t partition = 0; partition < partitions; ++partition) {
-    const std::vector<int32_t>& all = by_partition[partition];
+    std::vector<int32_t>& all = by_partition[partition];
     const int64_t count = static_cast<int64_t>(all.size());
     for (int64_t begin = 0; begin < count; begin += max_rows) {
       const int64_t end = std::min(count, begin + max_rows);
       RowGroup& group = groups.emplace_back();
       group.partition = partition;
       group.chunk = static_cast<uint32_t>(begin / max_rows);
-      group.positions.assign(all.begin() + begin, all.begin() + end);
+      if (begin == 0 && end == count) {
+        group.positions = std::move(all);
+      } else {
+        group.positions.assign(all.begin() + begin, all.begin() + end);
+      }
     }
   }
   return groups;
@@ -38,41 +73,40 @@ Payload GatherKeys(const RowGroup& group, absl::Span<const uint64_t> keys) {
 }
 
 Payload GatherRows(const RowGroup& group, absl::Span<const uint64_t> keys,
-                   absl::Span<const float> rows, uint32_t dim) {
+                   absl::Span<const float> rows, uint32_t dim, const RowCoding& coding,
+                   BufferPool& pool) {
   const size_t count = group.positions.size();
-  const size_t row_bytes = dim * sizeof(float);
-  std::vector<std::byte> bytes(count * (sizeof(uint64_t) + row_bytes));
-  std::byte* key = bytes.data();
-  std::byte* row = bytes.data() + count * sizeof(uint64_t);
+  const size_t row_bytes = dim * SizeOf(coding.type);
+  const size_t bytes = count * (sizeof(uint64_t) + row_bytes);
+  const std::shared_ptr<float> memory = pool.Take((bytes + sizeof(float) - 1) / sizeof(float));
+  auto* const begin = reinterpret_cast<std::byte*>(memory.get());
+  std::byte* key = begin;
+  std::byte* row = begin + count * sizeof(uint64_t);
   for (int32_t position : group.positions) {
+    const absl::Span<const float> from = rows.subspan(static_cast<size_t>(position) * dim, dim);
     std::memcpy(key, &keys[position], sizeof(uint64_t));
-    std::memcpy(row, rows.data() + static_cast<size_t>(position) * dim, row_bytes);
+    if (coding.type == DType::kF32) {
+      std::memcpy(row, from.data(), row_bytes);
+    } else {
+      RoundStochastically(coding.type, from, coding.random.Uint64(keys[position], coding.draw),
+                          reinterpret_cast<uint16_t*>(row));
+    }
     key += sizeof(uint64_t);
     row += row_bytes;
   }
-  return Payload::Of(std::move(bytes));
+  return Payload({Payload::Piece(begin, bytes)}, memory);
 }
 
-void ScatterRows(const RowGroup& group, const Payload& payload, uint32_t dim,
+void ScatterRows(const RowGroup& group, const Payload& payload, DType type, uint32_t dim,
                  absl::Span<float> rows) {
-  // Pieces end anywhere, also within a row or a float.
-  size_t row = 0;
-  size_t filled = 0;
-  const size_t row_bytes = dim * sizeof(float);
-  for (Payload::Piece piece : payload.pieces()) {
-    while (!piece.empty()) {
-      std::byte* target = reinterpret_cast<std::byte*>(
-          rows.data() + static_cast<size_t>(group.positions[row]) * dim);
-      const size_t bytes = std::min(piece.size(), row_bytes - filled);
-      std::memcpy(target + filled, piece.data(), bytes);
-      piece.remove_prefix(bytes);
-      filled += bytes;
-      if (filled == row_bytes) {
-        filled = 0;
-        ++row;
-      }
+  ForEachRow(payload, dim * SizeOf(type), [&](size_t i, const std::byte* bytes) {
+    const absl::Span<float> to = rows.subspan(size_t{dim} * group.positions[i], dim);
+    if (type == DType::kF32) {
+      std::memcpy(to.data(), bytes, dim * sizeof(float));
+    } else {
+      WidenHalf(type, bytes, to);
     }
-  }
+  });
 }
 
 }  // namespace muster

@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/base/buffer_pool.h"
 #include "common/base/payload.h"
+#include "common/base/philox.h"
+#include "common/tensor/dtype.h"
 
 namespace muster {
 
@@ -19,6 +22,19 @@ struct RowGroup {
   std::vector<int32_t> positions;
 };
 
+// How a pushed row's elements travel. Halves are rounded stochastically rather than with error
+// feedback: a worker meets any number of keys, and what it owed one of them might never be called
+// for, so there is no residual to keep, to bound or to lose, and the mean is right all the same.
+// The random bits are a function of (random, draw, key, element), so a repeated push has the same
+// bytes. What is past the largest f16 becomes that.
+struct RowCoding {
+  // kF32, kBf16 or kF16.
+  DType type = DType::kF32;
+  // Keyed by what the rows belong to; `draw` tells the pushes apart.
+  Philox random = Philox(0);
+  uint64_t draw = 0;
+};
+
 // Deals distinct keys to partitions, at most `max_rows` to a group; in order of partition, then
 // chunk. A pure function of its arguments, so a repeated step makes the same messages.
 std::vector<RowGroup> GroupRows(absl::Span<const uint64_t> keys, uint32_t partitions,
@@ -27,13 +43,15 @@ std::vector<RowGroup> GroupRows(absl::Span<const uint64_t> keys, uint32_t partit
 // u64 keys[rows] of a group, as a sparse pull carries them.
 Payload GatherKeys(const RowGroup& group, absl::Span<const uint64_t> keys);
 
-// u64 keys[rows], then f32 rows[rows][dim], as a sparse push carries them. `rows` is [keys, dim].
+// u64 keys[rows], then rows[rows][dim], as a sparse push carries them, in an array of the pool.
+// `rows` is [keys, dim].
 Payload GatherRows(const RowGroup& group, absl::Span<const uint64_t> keys,
-                   absl::Span<const float> rows, uint32_t dim);
+                   absl::Span<const float> rows, uint32_t dim, const RowCoding& coding,
+                   BufferPool& pool);
 
-// Copies f32 rows[rows][dim], as a sparse pull is answered, to their places in `rows`, [keys, dim].
-// REQUIRES: payload.size() == 4 * positions * dim.
-void ScatterRows(const RowGroup& group, const Payload& payload, uint32_t dim,
+// Copies rows[rows][dim] of elements of `type`, as a sparse pull is answered, to their places in
+// `rows`, [keys, dim]. REQUIRES: payload.size() == SizeOf(type) * positions * dim.
+void ScatterRows(const RowGroup& group, const Payload& payload, DType type, uint32_t dim,
                  absl::Span<float> rows);
 
 }  // namespace muster

@@ -1,9 +1,12 @@
 #include "worker/strategy/row_groups.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
 #include "common/partition/sparse_placement.h"
+#include "common/tensor/half.h"
+#include "common/tensor/wire_elements.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -40,7 +43,7 @@ TEST(RowGroupsTest, PayloadsHoldKeysThenRows) {
   const std::vector<float> rows = {1, 2, 3, 4, 5, 6};
   RowGroup group;
   group.positions = {0, 2};
-  Payload payload = GatherRows(group, keys, rows, 2);
+  Payload payload = GatherRows(group, keys, rows, 2, RowCoding(), *BufferPool::Create(0));
   ASSERT_EQ(payload.size(), 2 * 8 + 4 * 4);
   std::vector<char> bytes(payload.size());
   payload.CopyTo(bytes.data());
@@ -67,11 +70,59 @@ TEST(RowGroupsTest, ScatterTakesPiecesThatEndAnywhere) {
       Payload payload(
           {{bytes, first}, {bytes + first, second - first}, {bytes + second, 24 - second}}, values);
       std::vector<float> rows(9, 0);
-      ScatterRows(group, payload, 3, absl::MakeSpan(rows));
+      ScatterRows(group, payload, DType::kF32, 3, absl::MakeSpan(rows));
       EXPECT_THAT(rows, ::testing::ElementsAre(4, 5, 6, 0, 0, 0, 1, 2, 3));
     }
   }
 }
+
+class RowGroupsHalfTest : public ::testing::TestWithParam<DType> {
+ protected:
+  // What the pushed payload says of the group's rows.
+  std::vector<float> Pushed(const Payload& payload, size_t count, uint32_t dim) {
+    std::vector<float> rows(count * dim);
+    ReadElements(GetParam(), payload.Slice(count * 8, count * dim * 2), absl::MakeSpan(rows));
+    return rows;
+  }
+};
+
+TEST_P(RowGroupsHalfTest, PushedRowsDependOnKeyAndDrawAlone) {
+  const auto pool = BufferPool::Create(1 << 20);
+  const std::vector<uint64_t> keys = {10, 20, 30};
+  const std::vector<float> rows(3 * 40, 0.1f);
+  RowCoding coding = {GetParam(), Philox(7), 5};
+  RowGroup all, last;
+  all.positions = {0, 1, 2};
+  last.positions = {2};
+  const std::vector<float> pushed = Pushed(GatherRows(all, keys, rows, 40, coding, *pool), 3, 40);
+  for (float value : pushed) EXPECT_NEAR(value, 0.1f, 0.001f);
+  const std::vector<float> alone = Pushed(GatherRows(last, keys, rows, 40, coding, *pool), 1, 40);
+  EXPECT_TRUE(std::equal(alone.begin(), alone.end(), pushed.begin() + 80));
+  EXPECT_FALSE(std::equal(alone.begin(), alone.end(), pushed.begin()));
+  ++coding.draw;
+  EXPECT_NE(Pushed(GatherRows(last, keys, rows, 40, coding, *pool), 1, 40), alone);
+}
+
+TEST_P(RowGroupsHalfTest, ScatterTakesPiecesThatEndAnywhere) {
+  RowGroup group;
+  group.positions = {2, 0};
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  const auto memory = std::make_shared<std::vector<uint16_t>>(6);
+  RoundToHalf(GetParam(), values, memory->data());
+  const std::byte* bytes = reinterpret_cast<const std::byte*>(memory->data());
+  for (size_t first = 0; first <= 12; ++first) {
+    for (size_t second = first; second <= 12; ++second) {
+      Payload payload(
+          {{bytes, first}, {bytes + first, second - first}, {bytes + second, 12 - second}}, memory);
+      std::vector<float> rows(9, 0);
+      ScatterRows(group, payload, GetParam(), 3, absl::MakeSpan(rows));
+      EXPECT_THAT(rows, ::testing::ElementsAre(4, 5, 6, 0, 0, 0, 1, 2, 3));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, RowGroupsHalfTest, ::testing::Values(DType::kBf16, DType::kF16),
+                         [](const auto& info) { return Name(info.param); });
 
 }  // namespace
 }  // namespace muster

@@ -169,6 +169,11 @@ bool ShardConnections::MarkBroken(uint32_t partition, uint64_t connection) {
   return !std::exchange(it->second.broken, true);
 }
 
+bool ShardConnections::WasReplaced(uint32_t partition, uint64_t connection) const {
+  const auto it = connections_.find(addresses_[partition]);
+  return it == connections_.end() || it->second.number != connection;
+}
+
 bool ShardConnections::any_broken() const {
   for (const auto& [address, connection] : connections_) {
     if (connection.broken) return true;

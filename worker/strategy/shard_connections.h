@@ -73,6 +73,8 @@ class ShardConnections {
   // of the connection in use.
   bool MarkBroken(uint32_t partition, uint64_t connection);
   bool any_broken() const;
+  // Whether what goes to the partition now goes over another connection than this.
+  bool WasReplaced(uint32_t partition, uint64_t connection) const;
 
  private:
   // By partition.

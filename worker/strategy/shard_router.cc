@@ -188,6 +188,9 @@ absl::Status ShardRouter::Judge(Operation& operation) {
   if (absl::IsFailedPrecondition(refusal)) {
     // A close is refused when a push before it was; both are repeated, in order.
     if (operation.order_ == Order::kLane && IsBehindAnother(operation)) return absl::OkStatus();
+    // An answer of the server that had the partition before, which another operation's has shown to
+    // have moved.
+    if (connections_.WasReplaced(partition, operation.connection_)) return absl::OkStatus();
     if (!operation.rerouted_) {
       const uint64_t version = connections_.map_version();
       absl::StatusOr<v1::ShardMap> map = dependencies_.newest_shard_map();
@@ -199,7 +202,11 @@ absl::Status ShardRouter::Judge(Operation& operation) {
       }
       operation.rerouted_ = true;
       MUSTER_RETURN_IF_ERROR(connections_.TakeMap(*map));
-      if (connections_.map_version() > version) return Reconnect();
+      if (connections_.map_version() > version) {
+        // It may move again.
+        operation.rerouted_ = false;
+        return Reconnect();
+      }
     }
   }
   if (absl::IsNotFound(refusal)) {
@@ -260,10 +267,19 @@ absl::Status ShardRouter::Reconnect() {
               absl::Status attempt = connections_.Connect(closed_, opened);
               SendAgain(opened);
               if (attempt.ok() || IsConnectionTrouble(attempt)) return attempt;
-              final = attempt;
+              if (absl::IsFailedPrecondition(attempt) && HasNewerMap(final)) {
+                return absl::UnavailableError(attempt.message());
+              }
+              if (final.ok()) final = attempt;
               return absl::OkStatus();
             });
   return final.ok() ? status : final;
+}
+
+bool ShardRouter::HasNewerMap(absl::Status& final) {
+  absl::StatusOr<v1::ShardMap> map = dependencies_.newest_shard_map();
+  if (absl::IsAborted(map.status()) || absl::IsNotFound(map.status())) final = map.status();
+  return map.ok() && map->version() > connections_.map_version();
 }
 
 void ShardRouter::SendAgain(const std::vector<uint32_t>& partitions) {

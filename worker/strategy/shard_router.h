@@ -149,6 +149,8 @@ class ShardRouter {
   absl::Status Repeat();
   // Makes every connection whole again, or as a newer map says.
   absl::Status Reconnect();
+  // Whether partitions have moved since the map in use; sets `final` when the task must end.
+  bool HasNewerMap(absl::Status& final);
 
   std::string Describe(const Operation& operation) const;
   // Puts what lanes of these partitions had answered back among what is to be sent.

@@ -82,8 +82,10 @@ class Strategy {
   // for.
   virtual absl::Status LookUp(MicroBatch& micro_batch) = 0;
 
-  // A micro-batch of `examples` examples comes next. The first after BeginStep makes zeroed
-  // gradients ready (gradients() changes); those after it leave them as they are, to be added to.
+  // A micro-batch comes next whose part of the loss weighs `examples` (MicroBatch::loss_weight: its
+  // labels, where an example has several), which is what the step's sum is divided by. The first
+  // after BeginStep makes zeroed gradients ready (gradients() changes); those after it leave them
+  // as they are, to be added to.
   virtual absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) = 0;
 
   // The micro-batch has added its part to the unit's gradients. In the last one they are complete

@@ -27,6 +27,7 @@ v1::TablesSchema MakeTablesSchema(const ModelDescription& model, const v1::JobSp
   *schema.mutable_clipping() = spec.clipping();
   schema.set_seed(spec.seed());
   schema.set_total_steps(total_steps);
+  if (spec.has_sparse_tables()) *schema.mutable_sparse_options() = spec.sparse_tables();
   return schema;
 }
 

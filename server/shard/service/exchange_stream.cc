@@ -2,29 +2,15 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "common/rpc/channel.h"
 #include "common/rpc/exchange_codec.h"
 #include "common/rpc/rpc_status.h"
 #include "proto/parameter_service.pb.h"
 
 namespace muster {
-namespace {
-
-// Told to a client whose parked operations are too many.
-constexpr uint32_t kRetryAfterMs = 100;
-
-v1::ExchangeReply ErrorReply(const absl::Status& status) {
-  v1::ExchangeReply reply;
-  reply.set_code(static_cast<int>(status.code()));
-  reply.set_message(std::string(status.message()));
-  return reply;
-}
-
-}  // namespace
-
-std::shared_ptr<ExchangeStream> ExchangeStream::Start(PartitionHost& host, ExchangeLimits limits) {
-  std::shared_ptr<ExchangeStream> stream(new ExchangeStream(host, limits));
+std::shared_ptr<ExchangeStream> ExchangeStream::Start(PartitionHost& host, ExchangeLimits limits,
+                                                      ExchangeCounters& counters) {
+  std::shared_ptr<ExchangeStream> stream(new ExchangeStream(host, limits, counters));
+  counters.connections.fetch_add(1);
   Actions actions;
   {
     absl::MutexLock lock(&stream->mutex_);
@@ -115,6 +101,7 @@ void ExchangeStream::Dispatch(std::shared_ptr<v1::ExchangeRequest> request, Payl
   const bool is_push = request->has_dense_push() || request->has_sparse_push();
   const int64_t push_bytes = is_push ? bytes : 0;
   const int64_t parked_bytes = is_push ? 0 : bytes;
+  counters_.Count(bytes);
   int64_t parked;
   {
     absl::MutexLock lock(&mutex_);
@@ -123,11 +110,9 @@ void ExchangeStream::Dispatch(std::shared_ptr<v1::ExchangeRequest> request, Payl
     push_bytes_ += push_bytes;
     parked_bytes_ += parked_bytes;
   }
-  if (!is_push && parked > 0 && parked + bytes > limits_.parked_bytes) {
-    v1::ExchangeReply reply = ErrorReply(absl::ResourceExhaustedError(absl::StrCat(
-        "operations with ", parked, " bytes of this stream wait for their clock, the limit is ",
-        limits_.parked_bytes, "; wait for answers first")));
-    reply.set_retry_after_ms(kRetryAfterMs);
+  if (absl::Status status = CheckParked(parked, parked_bytes, limits_); !status.ok() && !is_push) {
+    v1::ExchangeReply reply = ErrorReply(status);
+    reply.set_retry_after_ms(kParkedRetryAfterMs);
     Answer(id, push_bytes, parked_bytes, std::move(reply), {});
     return;
   }
@@ -145,10 +130,8 @@ void ExchangeStream::Dispatch(std::shared_ptr<v1::ExchangeRequest> request, Payl
 void ExchangeStream::Answer(uint64_t request_id, int64_t push_bytes, int64_t parked_bytes,
                             v1::ExchangeReply reply, Payload payload) {
   reply.set_request_id(request_id);
-  if (const size_t bytes = EncodedBytes(reply, payload); bytes > kMaxMessageBytes) {
-    reply = ErrorReply(absl::InvalidArgumentError(
-        absl::StrCat("the answer has ", bytes, " bytes, the limit is ", kMaxMessageBytes,
-                     " a message; pull fewer blocks or rows at a time")));
+  if (absl::Status status = CheckAnswerBytes(EncodedBytes(reply, payload)); !status.ok()) {
+    reply = ErrorReply(status);
     reply.set_request_id(request_id);
     payload = {};
   }
@@ -175,6 +158,7 @@ void ExchangeStream::OnWriteDone(bool ok) {
     absl::MutexLock lock(&mutex_);
     writing_ = false;
     writing_message_.Clear();
+    counters_.bytes_sent.fetch_add(writing_bytes_, std::memory_order_relaxed);
     reply_bytes_ -= writing_bytes_;
     writing_bytes_ = 0;
     actions = NextLocked();
@@ -185,6 +169,7 @@ void ExchangeStream::OnWriteDone(bool ok) {
 void ExchangeStream::OnCancel() { Close(absl::CancelledError("the client went away")); }
 
 void ExchangeStream::OnDone() {
+  counters_.connections.fetch_sub(1);
   // Calls that are still in the host keep the stream; their answers go nowhere.
   std::shared_ptr<ExchangeStream> self;
   absl::MutexLock lock(&mutex_);

@@ -14,20 +14,9 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/shard/partition_host.h"
+#include "server/shard/service/exchange_limits.h"
 
 namespace muster {
-
-// Bounds on what one stream may hold of the server's memory; a single message always fits.
-struct ExchangeLimits {
-  // Pushes being applied, and replies waiting to be sent: beyond either, the stream is not read,
-  // and the client feels it by flow control. Both go down by themselves.
-  int64_t push_bytes = 16 << 20;
-  int64_t reply_bytes = 32 << 20;
-  // Pulls and other operations that may be parked until other slots, or later messages of this very
-  // stream, arrive: not reading could wait forever, so that what comes on top is answered
-  // RESOURCE_EXHAUSTED.
-  int64_t parked_bytes = 64 << 20;
-};
 
 // One client's Exchange stream: reads operations, hands them to the host in order, writes replies
 // as they come. Belongs to itself: lives until gRPC and all calls in the host are through with it.
@@ -35,8 +24,9 @@ struct ExchangeLimits {
 class ExchangeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                              public std::enable_shared_from_this<ExchangeStream> {
  public:
-  // `host` outlives the stream's last call.
-  static std::shared_ptr<ExchangeStream> Start(PartitionHost& host, ExchangeLimits limits);
+  // `host` and `counters` outlive the stream's last call.
+  static std::shared_ptr<ExchangeStream> Start(PartitionHost& host, ExchangeLimits limits,
+                                               ExchangeCounters& counters);
 
   // Ends the stream with `status`; what is outstanding is cancelled. Idempotent.
   void Close(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -47,7 +37,8 @@ class ExchangeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
     int64_t bytes;
   };
 
-  ExchangeStream(PartitionHost& host, ExchangeLimits limits) : host_(host), limits_(limits) {}
+  ExchangeStream(PartitionHost& host, ExchangeLimits limits, ExchangeCounters& counters)
+      : host_(host), limits_(limits), counters_(counters) {}
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -71,6 +62,7 @@ class ExchangeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
 
   PartitionHost& host_;
   const ExchangeLimits limits_;
+  ExchangeCounters& counters_;
   // Shared with the calls in the host.
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 

@@ -29,6 +29,9 @@ void FakePartitionHost::Execute(ExchangeCall call) {
   {
     absl::MutexLock lock(&mutex_);
     ++executed_;
+    if (call.request->has_dense_push()) {
+      order_.emplace_back(call.request->partition(), call.request->slot());
+    }
     if (held_) {
       waiting_.push_back(std::move(call));
       return;
@@ -88,6 +91,11 @@ size_t FakePartitionHost::parked() const {
 size_t FakePartitionHost::executed() const {
   absl::MutexLock lock(&mutex_);
   return executed_;
+}
+
+std::vector<std::pair<uint32_t, uint32_t>> FakePartitionHost::order() const {
+  absl::MutexLock lock(&mutex_);
+  return order_;
 }
 
 bool FakePartitionHost::parked_cancelled(size_t index) const {

@@ -2,6 +2,8 @@
 #define MUSTER_SERVER_SHARD_SERVICE_FAKE_PARTITION_HOST_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -30,6 +32,8 @@ class FakePartitionHost final : public PartitionHost {
 
   size_t parked() const;
   size_t executed() const;
+  // Partition and slot of all pushes, in the order in which they came.
+  std::vector<std::pair<uint32_t, uint32_t>> order() const;
   // Whether the parked call at `index` has lost its caller.
   bool parked_cancelled(size_t index) const;
   void AnswerParked();
@@ -43,6 +47,7 @@ class FakePartitionHost final : public PartitionHost {
   std::vector<ExchangeCall> waiting_ ABSL_GUARDED_BY(mutex_);
   std::vector<ExchangeCall> parked_ ABSL_GUARDED_BY(mutex_);
   size_t executed_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::pair<uint32_t, uint32_t>> order_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

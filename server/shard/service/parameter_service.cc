@@ -12,7 +12,10 @@
 #include "grpcpp/server_context.h"
 #include "proto/parameter_service.grpc.pb.h"
 #include "server/shard/service/blocking_pool.h"
+#include "server/shard/service/data_channel_server.h"
+#include "server/shard/service/exchange_limits.h"
 #include "server/shard/service/exchange_stream.h"
+#include "server/shard/service/hand_over_stream.h"
 
 namespace muster {
 namespace {
@@ -20,17 +23,28 @@ namespace {
 // Small calls as callbacks; Exchange as raw bytes.
 using ServiceBase = v1::ParameterService::WithCallbackMethod_OpenTables<
     v1::ParameterService::WithCallbackMethod_DropTables<
-        v1::ParameterService::WithCallbackMethod_GetServerStats<
-            v1::ParameterService::WithRawCallbackMethod_Exchange<v1::ParameterService::Service>>>>;
+        v1::ParameterService::WithCallbackMethod_OpenChannel<
+            v1::ParameterService::WithCallbackMethod_GetServerStats<
+                v1::ParameterService::WithCallbackMethod_HandOver<
+                    v1::ParameterService::WithRawCallbackMethod_Exchange<
+                        v1::ParameterService::Service>>>>>>;
+
+// Partitions that are handed over at a time, and that may wait beside.
+constexpr int kHandOverThreads = 2;
+constexpr size_t kHandOverQueue = 64;
 
 absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutting down"); }
 
 class GrpcParameterService final : public ParameterService, private ServiceBase {
  public:
-  GrpcParameterService(PartitionHost& host, ParameterServiceOptions options)
+  GrpcParameterService(PartitionHost& host, ParameterServiceOptions options,
+                       DataChannelServer* data_channels)
       : host_(host),
+        data_channels_(data_channels),
         limits_{options.push_bytes, options.reply_bytes, options.parked_bytes},
-        pool_(options.blocking_threads, options.blocking_queue) {}
+        mover_(options.mover),
+        pool_(options.blocking_threads, options.blocking_queue),
+        hand_overs_(kHandOverThreads, kHandOverQueue) {}
 
   grpc::Service& service() override { return *this; }
 
@@ -44,6 +58,14 @@ class GrpcParameterService final : public ParameterService, private ServiceBase 
     for (const auto& weak : streams) {
       if (auto stream = weak.lock()) stream->Close(ShuttingDown());
     }
+    if (data_channels_ != nullptr) data_channels_->Shutdown(ShuttingDown());
+  }
+
+  v1::GetServerStatsReply Stats() const override {
+    v1::GetServerStatsReply reply = host_.Stats();
+    streams_counters_.Save("grpc", *reply.add_channels());
+    if (data_channels_ != nullptr) data_channels_->AddStats(reply);
+    return reply;
   }
 
  private:
@@ -63,19 +85,40 @@ class GrpcParameterService final : public ParameterService, private ServiceBase 
     return RunBlocking(context, [this, request] { return host_.DropTables(*request); });
   }
 
+  grpc::ServerWriteReactor<v1::HandOverChunk>* HandOver(
+      grpc::CallbackServerContext*, const v1::HandOverRequest* request) override {
+    return StartHandOver(mover_, *request, hand_overs_);
+  }
+
   grpc::ServerUnaryReactor* GetServerStats(grpc::CallbackServerContext* context,
                                            const v1::GetServerStatsRequest*,
                                            v1::GetServerStatsReply* reply) override {
-    *reply = host_.Stats();
+    *reply = Stats();
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* OpenChannel(grpc::CallbackServerContext* context,
+                                        const v1::OpenChannelRequest* request,
+                                        v1::OpenChannelReply* reply) override {
+    absl::Status status =
+        absl::UnimplementedError("this server has no data channel; use the rpc Exchange");
+    if (data_channels_ != nullptr) {
+      absl::StatusOr<v1::OpenChannelReply> opened = data_channels_->OpenChannel(*request);
+      status = opened.status();
+      if (opened.ok()) *reply = *std::move(opened);
+    }
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(ToGrpc(status));
     return reactor;
   }
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(
       grpc::CallbackServerContext*) override {
     // Lives until gRPC is done with it, which cannot be before it has been returned.
-    std::shared_ptr<ExchangeStream> stream = ExchangeStream::Start(host_, limits_);
+    std::shared_ptr<ExchangeStream> stream =
+        ExchangeStream::Start(host_, limits_, streams_counters_);
     bool refused;
     {
       absl::MutexLock lock(&mutex_);
@@ -104,19 +147,24 @@ class GrpcParameterService final : public ParameterService, private ServiceBase 
   }
 
   PartitionHost& host_;
+  DataChannelServer* const data_channels_;
   const ExchangeLimits limits_;
+  ExchangeCounters streams_counters_;
   absl::Mutex mutex_;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::weak_ptr<ExchangeStream>> streams_ ABSL_GUARDED_BY(mutex_);
-  // Last, so that its tasks end before what they use goes.
+  PartitionMover* const mover_;
+  // Last, so that their tasks end before what they use goes.
   BlockingPool pool_;
+  BlockingPool hand_overs_;
 };
 
 }  // namespace
 
 std::unique_ptr<ParameterService> ParameterService::Create(PartitionHost& host,
-                                                           ParameterServiceOptions options) {
-  return std::make_unique<GrpcParameterService>(host, options);
+                                                           ParameterServiceOptions options,
+                                                           DataChannelServer* data_channels) {
+  return std::make_unique<GrpcParameterService>(host, options, data_channels);
 }
 
 }  // namespace muster

@@ -11,6 +11,9 @@ class Service;
 
 namespace muster {
 
+class DataChannelServer;
+class PartitionMover;
+
 struct ParameterServiceOptions {
   // Bounds per stream; see ExchangeLimits.
   int64_t push_bytes = 16 << 20;
@@ -20,22 +23,29 @@ struct ParameterServiceOptions {
   // UNAVAILABLE.
   int blocking_threads = 2;
   int blocking_queue = 64;
+  // Answers HandOver, and outlives the service; null: nobody does.
+  PartitionMover* mover = nullptr;
 };
 
 // ParameterService over a PartitionHost: payloads go to and from it without a copy. Thread-safe.
 class ParameterService {
  public:
-  // `host` outlives this object and the server that the service is registered with.
+  // `host`, and `data_channels` where there are any, outlive this object and the server that the
+  // service is registered with.
   static std::unique_ptr<ParameterService> Create(PartitionHost& host,
-                                                  ParameterServiceOptions options = {});
+                                                  ParameterServiceOptions options = {},
+                                                  DataChannelServer* data_channels = nullptr);
 
   virtual ~ParameterService() = default;
 
   // To be registered with a server, which is shut down before this object goes.
   virtual grpc::Service& service() = 0;
 
-  // Ends all streams with UNAVAILABLE and refuses new calls, so that the server's own shutdown need
-  // not wait for clients. Idempotent.
+  // The host's figures and those of all kinds of connections, as GetServerStats answers.
+  virtual v1::GetServerStatsReply Stats() const = 0;
+
+  // Ends all streams and data channels with UNAVAILABLE and refuses new calls, so that the server's
+  // own shutdown need not wait for clients. Idempotent.
   virtual void Shutdown() = 0;
 };
 

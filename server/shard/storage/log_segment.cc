@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
@@ -52,7 +53,9 @@ uint64_t LogRecordBytes(uint64_t header_bytes, uint64_t payload_bytes) {
 void EncodeLogSegmentHeader(const LogSegmentHeader& header, absl::Span<std::byte> out) {
   std::memcpy(out.data(), kSegmentMagic.data(), kSegmentMagic.size());
   Put<uint32_t>(out, 8, kLogFormatVersion);
-  Put<uint32_t>(out, 12, 0);
+  Put<uint32_t>(out, 12,
+                static_cast<uint32_t>(std::min<uint64_t>(header.file_bytes / 8,
+                                                         std::numeric_limits<uint32_t>::max())));
   Put<uint64_t>(out, 16, header.segment_id);
   Put<uint64_t>(out, 24, header.first_lsn);
   Put<uint64_t>(out, 32, header.previous_bytes);
@@ -86,7 +89,8 @@ absl::StatusOr<LogSegmentHeader> DecodeLogSegmentHeader(absl::Span<const std::by
   }
   return LogSegmentHeader{.segment_id = Get<uint64_t>(bytes, 16),
                           .first_lsn = Get<uint64_t>(bytes, 24),
-                          .previous_bytes = Get<uint64_t>(bytes, 32)};
+                          .previous_bytes = Get<uint64_t>(bytes, 32),
+                          .file_bytes = uint64_t{Get<uint32_t>(bytes, 12)} * 8};
 }
 
 void EncodeLogRecordHead(const LogRecordHead& head, uint64_t segment_id,

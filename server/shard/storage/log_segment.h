@@ -4,17 +4,18 @@
 // Format 1 of a mutation log's segment file, and how it is read.
 //
 //   segment  = header record* unused
-//   header   = magic[8] "MUSTERLG", u32 format version, u32 zero, u64 segment id, u64 LSN of its
-//              first record, u64 bytes of records in the segment before it, u64 XXH3 of these 40
-//              bytes
+//   header   = magic[8] "MUSTERLG", u32 format version, u32 bytes of the file / 8, u64 segment id,
+//              u64 LSN of its first record, u64 bytes of records in the segment before it, u64 XXH3
+//              of these 40 bytes
 //   record   = head header zeros payload zeros     (zeros: up to the next multiple of 8 bytes)
 //   head     = u32 magic, u32 header bytes, u32 payload bytes, u32 zero, u64 LSN, u64 synced LSN,
 //              u64 XXH3 of header and payload, u64 XXH3 of these 40 bytes with the segment id as
 //              seed
 //
-// All little-endian. Whatever lies behind the last record does not count: zeros, older records of a
-// reused file (their segment id differs, ids are never used twice, so their head's checksum fails)
-// or a record that was half written.
+// All little-endian. A file is allocated whole before it becomes a segment: one that is shorter
+// than its header says has been cut (0: written before this was noted). Whatever lies behind the
+// last record does not count: zeros, older records of a reused file (their segment id differs, ids
+// are never used twice, so their head's checksum fails) or a record that was half written.
 //
 // The synced LSN is the highest that was known to be durable when the record was appended. It tells
 // the two kinds of bad record apart: records that no Sync covered may be lost in any order in a
@@ -43,6 +44,8 @@ struct LogSegmentHeader {
   uint64_t first_lsn = 0;
   // Bytes of records in the segment before this one: where that one ends.
   uint64_t previous_bytes = 0;
+  // Bytes that the file has at least, short of 8. 0: not known.
+  uint64_t file_bytes = 0;
 };
 
 struct LogRecordHead {

@@ -20,6 +20,21 @@ ParameterStore::Value Bytes(const std::string& value) {
   return {reinterpret_cast<const std::byte*>(value.data()), value.size()};
 }
 
+class CopiedValues final : public StoreSnapshot {
+ public:
+  explicit CopiedValues(std::map<uint64_t, std::string> values) : values_(std::move(values)) {}
+
+  absl::Status Scan(uint64_t first_key, Visitor visitor) const override {
+    for (auto value = values_.lower_bound(first_key); value != values_.end(); ++value) {
+      MUSTER_RETURN_IF_ERROR(visitor(value->first, Bytes(value->second)));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::map<uint64_t, std::string> values_;
+};
+
 }  // namespace
 
 absl::Status MemoryStore::Write(const StoreBatch& batch, Durability durability) {
@@ -72,20 +87,25 @@ absl::Status MemoryStore::MultiGet(const std::string& job, uint32_t table, uint3
 
 absl::Status MemoryStore::Scan(const std::string& job, uint32_t table, uint32_t partition,
                                ScanVisitor visitor) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<StoreSnapshot> values,
+                          Snapshot(job, table, partition));
+  return values->Scan(0, visitor);
+}
+
+absl::StatusOr<std::unique_ptr<StoreSnapshot>> MemoryStore::Snapshot(const std::string& job,
+                                                                     uint32_t table,
+                                                                     uint32_t partition) const {
   MUSTER_RETURN_IF_ERROR(CheckJobId(job));
-  std::vector<std::pair<uint64_t, std::string>> found;
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto at = jobs_.find(job);
-    if (at == jobs_.end()) return absl::OkStatus();
+  std::map<uint64_t, std::string> found;
+  absl::MutexLock lock(&mutex_);
+  if (const auto at = jobs_.find(job); at != jobs_.end()) {
     const auto& values = at->second.values;
     const auto end = values.upper_bound({table, partition, kLastKey});
     for (auto value = values.lower_bound({table, partition, 0}); value != end; ++value) {
-      found.emplace_back(std::get<2>(value->first), value->second);
+      found.emplace_hint(found.end(), std::get<2>(value->first), value->second);
     }
   }
-  for (const auto& [key, value] : found) MUSTER_RETURN_IF_ERROR(visitor(key, Bytes(value)));
-  return absl::OkStatus();
+  return std::make_unique<CopiedValues>(std::move(found));
 }
 
 absl::StatusOr<std::optional<std::string>> MemoryStore::GetMeta(const std::string& job,

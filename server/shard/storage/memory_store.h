@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -26,6 +27,8 @@ class MemoryStore final : public ParameterStore {
                         absl::Span<const uint64_t> keys, FoundVisitor visitor) const override;
   absl::Status Scan(const std::string& job, uint32_t table, uint32_t partition,
                     ScanVisitor visitor) const override;
+  absl::StatusOr<std::unique_ptr<StoreSnapshot>> Snapshot(const std::string& job, uint32_t table,
+                                                          uint32_t partition) const override;
   absl::StatusOr<std::optional<std::string>> GetMeta(const std::string& job,
                                                      uint32_t partition) const override;
   absl::StatusOr<std::vector<uint32_t>> Partitions(const std::string& job) const override;

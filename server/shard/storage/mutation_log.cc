@@ -111,6 +111,8 @@ absl::Status MutationLog::Recover() {
                                               " spare files but no segment; its segments were "
                                               "deleted; restore the job from its last checkpoint"));
     }
+    next_lsn_ = options_.first_lsn;
+    synced_lsn_ = next_lsn_ - 1;
     return AddSegment(0);
   }
   MUSTER_RETURN_IF_ERROR(LoadSegments(ids));
@@ -135,6 +137,12 @@ absl::Status MutationLog::LoadSegments(const std::vector<uint64_t>& ids) {
       return absl::DataLossError(absl::StrCat("log segment ", path, " says it is segment ",
                                               header.segment_id,
                                               "; restore the job from its last checkpoint"));
+    }
+    if (capacity < header.file_bytes) {
+      return absl::DataLossError(absl::StrCat("log segment ", path, " has ", capacity,
+                                              " bytes, and had ", header.file_bytes,
+                                              ": it was cut, and records may be missing; restore "
+                                              "the job from its last checkpoint"));
     }
     if (!segments_.empty()) segments_.back().used = header.previous_bytes;
     segments_.push_back({.id = id, .first_lsn = header.first_lsn, .capacity = capacity});
@@ -326,7 +334,8 @@ absl::Status MutationLog::AddSegment(uint64_t record_bytes) {
   std::array<std::byte, kLogSegmentHeaderBytes> header;
   EncodeLogSegmentHeader({.segment_id = segment.id,
                           .first_lsn = segment.first_lsn,
-                          .previous_bytes = segments_.empty() ? 0 : segments_.back().used},
+                          .previous_bytes = segments_.empty() ? 0 : segments_.back().used,
+                          .file_bytes = segment.capacity},
                          absl::MakeSpan(header));
   active_.swap(file);
   absl::Status status = WriteAll(0, {absl::MakeConstSpan(header)});

@@ -44,6 +44,8 @@ class MutationLog {
     uint32_t spare_segments = 2;
     // Where the files live; must outlive the log. Null: the machine's file system.
     LogFileSystem* file_system = nullptr;
+    // LSN of the first record of a log that is made anew, such as one that goes on from another's.
+    uint64_t first_lsn = 1;
   };
 
   // `header` and `payload` are valid during the call only; `payload` is aligned to 8 bytes.

@@ -74,14 +74,29 @@ std::vector<uint64_t> Offsets() {
   return offsets;
 }
 
-TEST(MutationLogTornEndTest, AFileCutAtAnyByteKeepsTheRecordsBefore) {
+TEST(MutationLogDamageTest, AFileThatWasCutIsDataLoss) {
+  for (uint64_t length = 0; length < kSegmentBytes; length += 8) {
+    FakeLogFileSystem files;
+    WriteThree(files, true);
+    files.contents(kFirstSegment).resize(length);
+    const absl::Status status = Open(files).status();
+    ASSERT_TRUE(absl::IsDataLoss(status)) << length << ": " << status;
+    ASSERT_THAT(status.message(), HasSubstr(kFirstSegment));
+  }
+}
+
+// Zeros at the end of each of the records of WriteThree.
+constexpr uint64_t kPadding = 4;
+
+TEST(MutationLogTornEndTest, AnEndThatWasNotWrittenKeepsTheRecordsBefore) {
   const std::vector<uint64_t> offsets = Offsets();
   for (uint64_t length = kLogSegmentHeaderBytes; length <= offsets[3]; ++length) {
     FakeLogFileSystem files;
     WriteThree(files, true);
-    files.contents(kFirstSegment).resize(length);
+    std::string& file = files.contents(kFirstSegment);
+    std::fill(file.begin() + length, file.end(), '\0');
     size_t whole = 0;
-    while (whole < 3 && offsets[whole + 1] <= length) ++whole;
+    while (whole < 3 && offsets[whole + 1] - kPadding <= length) ++whole;
     {
       const auto log = Open(files);
       ASSERT_TRUE(log.ok()) << length << ": " << log.status();
@@ -107,7 +122,7 @@ TEST(MutationLogTornEndTest, AGarbledLastRecordIsCutOffAtAnyByte) {
     const auto log = Open(files);
     ASSERT_TRUE(log.ok()) << at << ": " << log.status();
     // Only padding may be garbled without a loss.
-    const size_t expected = at >= offsets[3] - 4 ? 3 : 2;
+    const size_t expected = at >= offsets[3] - kPadding ? 3 : 2;
     ASSERT_EQ(Records(**log)->size(), expected) << at;
   }
 }

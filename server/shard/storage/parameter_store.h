@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,6 +59,20 @@ class StoreBatch {
   std::vector<Change> changes_;
 };
 
+// The values of one partition of a table as they were when it was taken, whatever is written since.
+// Thread-safe; must be gone before its store is.
+class StoreSnapshot {
+ public:
+  // `value` is valid during the call only. An error ends the scan, which returns it.
+  using Visitor = absl::FunctionRef<absl::Status(uint64_t key, absl::Span<const std::byte> value)>;
+
+  virtual ~StoreSnapshot() = default;
+
+  // Calls `visitor` for every value whose key is at least `first_key`, in ascending order of key.
+  // Blocks on the disk; errors as ParameterStore's.
+  virtual absl::Status Scan(uint64_t first_key, Visitor visitor) const = 0;
+};
+
 // The local, persistent home of the partitions on one server: values by (job, table, partition,
 // key), one stored value per row or block (weights, optimizer slots, number and last use together),
 // and metadata per partition. What the bytes mean is the caller's business.
@@ -68,21 +83,24 @@ class StoreBatch {
 class ParameterStore {
  public:
   enum class Durability {
+    // May be lost with the process, each change for itself: of use to this process alone. Costs the
+    // least.
+    kScratch,
     // Survives the process; on disk some time later.
     kBuffered,
-    // On disk when the call returns.
+    // On disk when the call returns, and with it all buffered changes before it.
     kSync,
   };
 
   using Value = absl::Span<const std::byte>;
   // `index` counts the keys asked for. The value is valid during the call only.
   using FoundVisitor = absl::FunctionRef<void(size_t index, Value value)>;
-  // The value is valid during the call only. An error ends the scan, which returns it.
-  using ScanVisitor = absl::FunctionRef<absl::Status(uint64_t key, Value value)>;
+  using ScanVisitor = StoreSnapshot::Visitor;
 
   virtual ~ParameterStore() = default;
 
-  // Applies all of the batch or, when it fails, nothing.
+  // Applies all of the batch or, when it fails, nothing. After ResourceExhausted, later calls go
+  // through again once there is space.
   virtual absl::Status Write(const StoreBatch& batch, Durability durability) = 0;
 
   // Calls `visitor` for each of the keys that has a value, in order; the others are left out. All
@@ -95,6 +113,12 @@ class ParameterStore {
   // were at one point in time during the call.
   virtual absl::Status Scan(const std::string& job, uint32_t table, uint32_t partition,
                             ScanVisitor visitor) const = 0;
+
+  // The values of a partition of a table as of now. Cheap in a persistent store, but keeps what is
+  // overwritten from being freed while it lives.
+  virtual absl::StatusOr<std::unique_ptr<StoreSnapshot>> Snapshot(const std::string& job,
+                                                                  uint32_t table,
+                                                                  uint32_t partition) const = 0;
 
   // Nothing when the partition has no metadata.
   virtual absl::StatusOr<std::optional<std::string>> GetMeta(const std::string& job,

@@ -3,16 +3,20 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
+#include <cstdarg>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "server/shard/storage/store_directory.h"
 #include "server/shard/storage/store_keys.h"
@@ -71,6 +75,14 @@ rocksdb::Options DatabaseOptions(const RocksDbStore::Options& options) {
   return database;
 }
 
+// The error of a write, which RocksDB repeats as the background error that it caused.
+absl::Status WriteError(const rocksdb::Status& status, absl::string_view what) {
+  if (absl::StrContains(status.ToString(), "No space left")) {
+    return FromRocksDb(rocksdb::Status::NoSpace(status.ToString()), what);
+  }
+  return FromRocksDb(status, what);
+}
+
 // What an iterator needs to stay within one range of keys.
 struct Range {
   Range(std::string begin_key, std::string end_key)
@@ -83,6 +95,79 @@ struct Range {
   const rocksdb::Slice end_slice;
   rocksdb::ReadOptions options;
 };
+
+class SilentLogger final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
+class RocksDbSnapshot final : public StoreSnapshot {
+ public:
+  RocksDbSnapshot(rocksdb::DB& db, std::string prefix, std::string what)
+      : db_(db), snapshot_(db.GetSnapshot()), prefix_(std::move(prefix)), what_(std::move(what)) {}
+  ~RocksDbSnapshot() override { db_.ReleaseSnapshot(snapshot_); }
+
+  absl::Status Scan(uint64_t first_key, Visitor visitor) const override {
+    std::string first = prefix_;
+    AppendStoreKey(first_key, first);
+    Range range(std::move(first), PrefixEnd(prefix_));
+    range.options.snapshot = snapshot_;
+    // One pass over much data: read ahead, and leave the cache to what is read again.
+    range.options.readahead_size = 1 << 20;
+    range.options.fill_cache = false;
+    const std::unique_ptr<rocksdb::Iterator> at(db_.NewIterator(range.options));
+    for (at->Seek(range.begin); at->Valid(); at->Next()) {
+      const rocksdb::Slice key = at->key();
+      MUSTER_RETURN_IF_ERROR(visitor(LastU64({key.data(), key.size()}), Bytes(at->value())));
+    }
+    return FromRocksDb(at->status(), what_);
+  }
+
+ private:
+  rocksdb::DB& db_;
+  const rocksdb::Snapshot* const snapshot_;
+  const std::string prefix_;
+  // For errors.
+  const std::string what_;
+};
+
+// What there is in the database's folder of one kind.
+std::vector<std::string> FilesEndingIn(const std::string& path, absl::string_view suffix) {
+  std::vector<std::string> names;
+  if (!rocksdb::Env::Default()->GetChildren(path, &names).ok()) names.clear();
+  names.erase(
+      std::remove_if(names.begin(), names.end(),
+                     [&](const std::string& name) { return !absl::EndsWith(name, suffix); }),
+      names.end());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Of a database that does not open: the files that are damaged, as far as that can be told, since
+// RocksDB's errors do not always say. Writes nothing.
+std::string DamagedFiles(const RocksDbStore::Options& options, const std::string& path) {
+  std::string manifest;
+  const std::string current = path + "/CURRENT";
+  rocksdb::Env* const env = rocksdb::Env::Default();
+  if (!rocksdb::ReadFileToString(env, current, &manifest).ok()) return "";
+  absl::string_view name = absl::StripTrailingAsciiWhitespace(manifest);
+  if (!absl::StartsWith(name, "MANIFEST-") ||
+      !env->FileExists(absl::StrCat(path, "/", name)).ok()) {
+    return absl::StrCat("; damaged: ", current);
+  }
+  rocksdb::Options lenient = DatabaseOptions(options);
+  lenient.wal_recovery_mode = rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
+  lenient.info_log = std::make_shared<SilentLogger>();
+  rocksdb::DB* opened = nullptr;
+  if (rocksdb::DB::OpenForReadOnly(lenient, path, &opened).ok()) {
+    delete opened;
+    // All but the records of its log is in order.
+    return absl::StrCat("; damaged, or one of them: ", path, "/",
+                        absl::StrJoin(FilesEndingIn(path, ".log"), absl::StrCat(", ", path, "/")));
+  }
+  return absl::StrCat("; damaged: ", path, "/", name, ", or a file that it names");
+}
 
 }  // namespace
 
@@ -103,24 +188,44 @@ absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Create(const Options
           "the parameter store ", path, " is in use by another process: ", status.ToString(),
           "; stop that server, or give this one its own directory"));
     }
-    return FromRocksDb(status, absl::StrCat("open the parameter store ", path));
+    return absl::Status(
+        FromRocksDb(status, "").code(),
+        absl::StrCat(FromRocksDb(status, absl::StrCat("open the parameter store ", path)).message(),
+                     DamagedFiles(options, path)));
   }
   return std::unique_ptr<RocksDbStore>(
       new RocksDbStore(std::unique_ptr<rocksdb::DB>(db), std::move(server_id)));
 }
 
+absl::Status RocksDbStore::Resume() {
+  // Nothing to do where RocksDB has come back by itself.
+  return WriteError(db_->Resume(), "write to the parameter store again");
+}
+
 absl::Status RocksDbStore::Write(const StoreBatch& batch, Durability durability) {
   MUSTER_RETURN_IF_ERROR(CheckJobId(batch.job()));
   rocksdb::WriteBatch changes;
+  // The key in hand; most follow one of the same partition of the same table.
+  std::string key;
+  const StoreBatch::Change* last = nullptr;
+  const auto value_key = [&](const StoreBatch::Change& change) {
+    if (last == nullptr || last->table != change.table || last->partition != change.partition) {
+      key = PartitionPrefix(batch.job(), change.table, change.partition);
+    } else {
+      key.resize(key.size() - sizeof(uint64_t));
+    }
+    last = &change;
+    AppendStoreKey(change.key, key);
+    return rocksdb::Slice(key);
+  };
   for (const StoreBatch::Change& change : batch.changes()) {
     rocksdb::Status status;
     switch (change.kind) {
       case StoreBatch::Kind::kPut:
-        status = changes.Put(ValueKey(batch.job(), change.table, change.partition, change.key),
-                             ToSlice(change.value));
+        status = changes.Put(value_key(change), ToSlice(change.value));
         break;
       case StoreBatch::Kind::kDelete:
-        status = changes.Delete(ValueKey(batch.job(), change.table, change.partition, change.key));
+        status = changes.Delete(value_key(change));
         break;
       case StoreBatch::Kind::kDeletePartition: {
         const std::string prefix = PartitionPrefix(batch.job(), change.table, change.partition);
@@ -136,10 +241,16 @@ absl::Status RocksDbStore::Write(const StoreBatch& batch, Durability durability)
     }
     MUSTER_RETURN_IF_ERROR(FromRocksDb(status, "collect changes to the parameter store"));
   }
+  if (failed_.load(std::memory_order_relaxed)) MUSTER_RETURN_IF_ERROR(Resume());
   rocksdb::WriteOptions write;
   write.sync = durability == Durability::kSync;
-  return FromRocksDb(db_->Write(write, &changes), absl::StrCat("write ", batch.changes().size(),
-                                                               " changes of job ", batch.job()));
+  write.disableWAL = durability == Durability::kScratch;
+  // Batches of rows come in order of key.
+  write.memtable_insert_hint_per_batch = true;
+  const rocksdb::Status status = db_->Write(write, &changes);
+  failed_.store(!status.ok(), std::memory_order_relaxed);
+  return WriteError(
+      status, absl::StrCat("write ", batch.changes().size(), " changes of job ", batch.job()));
 }
 
 absl::Status RocksDbStore::MultiGet(const std::string& job, uint32_t table, uint32_t partition,
@@ -184,19 +295,18 @@ absl::Status RocksDbStore::MultiGet(const std::string& job, uint32_t table, uint
 
 absl::Status RocksDbStore::Scan(const std::string& job, uint32_t table, uint32_t partition,
                                 ScanVisitor visitor) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<StoreSnapshot> values,
+                          Snapshot(job, table, partition));
+  return values->Scan(0, visitor);
+}
+
+absl::StatusOr<std::unique_ptr<StoreSnapshot>> RocksDbStore::Snapshot(const std::string& job,
+                                                                      uint32_t table,
+                                                                      uint32_t partition) const {
   MUSTER_RETURN_IF_ERROR(CheckJobId(job));
-  const std::string prefix = PartitionPrefix(job, table, partition);
-  Range range(prefix, PrefixEnd(prefix));
-  // One pass over much data: read ahead, and leave the cache to what is read again.
-  range.options.readahead_size = 1 << 20;
-  range.options.fill_cache = false;
-  const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(range.options));
-  for (at->Seek(range.begin); at->Valid(); at->Next()) {
-    const rocksdb::Slice key = at->key();
-    MUSTER_RETURN_IF_ERROR(visitor(LastU64({key.data(), key.size()}), Bytes(at->value())));
-  }
-  return FromRocksDb(
-      at->status(), absl::StrCat("read table ", table, ", partition ", partition, " of job ", job));
+  return std::make_unique<RocksDbSnapshot>(
+      *db_, PartitionPrefix(job, table, partition),
+      absl::StrCat("read table ", table, ", partition ", partition, " of job ", job));
 }
 
 absl::StatusOr<std::optional<std::string>> RocksDbStore::GetMeta(const std::string& job,

@@ -1,6 +1,7 @@
 #ifndef MUSTER_SERVER_SHARD_STORAGE_ROCKSDB_STORE_H_
 #define MUSTER_SERVER_SHARD_STORAGE_ROCKSDB_STORE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -51,6 +52,8 @@ class RocksDbStore final : public ParameterStore {
                         absl::Span<const uint64_t> keys, FoundVisitor visitor) const override;
   absl::Status Scan(const std::string& job, uint32_t table, uint32_t partition,
                     ScanVisitor visitor) const override;
+  absl::StatusOr<std::unique_ptr<StoreSnapshot>> Snapshot(const std::string& job, uint32_t table,
+                                                          uint32_t partition) const override;
   absl::StatusOr<std::optional<std::string>> GetMeta(const std::string& job,
                                                      uint32_t partition) const override;
   absl::StatusOr<std::vector<uint32_t>> Partitions(const std::string& job) const override;
@@ -63,8 +66,13 @@ class RocksDbStore final : public ParameterStore {
  private:
   RocksDbStore(std::unique_ptr<rocksdb::DB> db, std::string server_id);
 
+  // Takes writes again after the disk was full, if it is no longer.
+  absl::Status Resume();
+
   const std::unique_ptr<rocksdb::DB> db_;
   const std::string server_id_;
+  // Whether a write failed since the last one that did not.
+  std::atomic<bool> failed_{false};
 };
 
 }  // namespace muster

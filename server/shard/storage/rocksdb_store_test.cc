@@ -181,6 +181,35 @@ TEST_F(RocksDbStoreTest, ADirectoryInUseIsUnavailable) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("in use"));
 }
 
+TEST_F(RocksDbStoreTest, NamesTheFilesThatAreDamaged) {
+  {
+    const auto store = Create();
+    const std::string value(1000, 'v');
+    for (uint64_t key = 0; key < 400; ++key) {
+      StoreBatch batch("job");
+      batch.Put(0, 0, key, Bytes(value));
+      ASSERT_TRUE((*store)->Write(batch, Durability::kSync).ok());
+    }
+  }
+  const std::map<std::string, std::string> before = Contents();
+  int damaged = 0;
+  for (const auto& [path, contents] : before) {
+    const std::string name = fs::path(path).filename();
+    const bool log = name.ends_with(".log");
+    if (!log && name != "CURRENT" && name.substr(0, 8) != "MANIFEST") continue;
+    std::string flipped = contents;
+    flipped[log ? contents.size() / 3 : contents.size() / 2] ^= 0x10;
+    std::ofstream(path) << flipped;
+    const absl::Status status = Create().status();
+    EXPECT_FALSE(status.ok()) << name;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(directory_ + "/store/" + name));
+    std::ofstream(path) << contents;
+    ++damaged;
+  }
+  EXPECT_EQ(damaged, 3);
+  EXPECT_TRUE(Create().ok());
+}
+
 TEST_F(RocksDbStoreTest, ADamagedDatabaseIsDataLoss) {
   {
     const auto store = Create();

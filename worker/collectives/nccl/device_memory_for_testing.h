@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/tensor/dtype.h"
-#include "worker/collectives/float16.h"
+#include "common/tensor/float16.h"
 
 namespace muster {
 

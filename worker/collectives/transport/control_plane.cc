@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/transport/system_error.h"
+#include "common/transport/wire.h"
 #include "worker/collectives/transport/call_text.h"
-#include "worker/collectives/transport/system_error.h"
-#include "worker/collectives/transport/wire.h"
 
 namespace muster {
 namespace {

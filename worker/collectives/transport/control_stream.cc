@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "worker/collectives/transport/system_error.h"
-#include "worker/collectives/transport/unix_descriptors.h"
+#include "common/transport/system_error.h"
+#include "common/transport/unix_descriptors.h"
 
 namespace muster {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/collectives/transport/byte_stream.h"
-#include "worker/collectives/transport/descriptor.h"
+#include "common/transport/byte_stream.h"
+#include "common/transport/descriptor.h"
 
 namespace muster {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "common/base/status_macros.h"
-#include "worker/collectives/transport/system_error.h"
+#include "common/transport/system_error.h"
 
 namespace muster {
 namespace {

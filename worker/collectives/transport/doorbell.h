@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "worker/collectives/transport/descriptor.h"
-#include "worker/collectives/transport/shared_region.h"
+#include "common/transport/descriptor.h"
+#include "common/transport/shared_region.h"
 #include "worker/collectives/transport/transport.h"
 
 namespace muster {

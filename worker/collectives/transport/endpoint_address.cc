@@ -2,7 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "worker/collectives/transport/wire.h"
+#include "common/transport/wire.h"
 
 namespace muster {
 namespace {

@@ -1,17 +1,13 @@
 #include "worker/collectives/transport/handshake.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <sys/random.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
-#include "worker/collectives/transport/blocking_frames.h"
-#include "worker/collectives/transport/wire.h"
+#include "common/transport/blocking_frames.h"
+#include "common/transport/keyed_hash.h"
+#include "common/transport/wire.h"
 
 namespace muster {
 namespace {
@@ -42,11 +38,6 @@ absl::StatusOr<std::string> ParseReply(absl::string_view bytes) {
 absl::StatusOr<std::string> ReceiveReply(int socket, absl::Time deadline) {
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, ReceiveFrame(socket, deadline));
   return ParseReply(bytes);
-}
-
-bool SameProof(absl::string_view one, absl::string_view other) {
-  return one.size() == kProofBytes && other.size() == kProofBytes &&
-         CRYPTO_memcmp(one.data(), other.data(), kProofBytes) == 0;
 }
 
 absl::Status WrongSecret() {
@@ -112,24 +103,6 @@ absl::StatusOr<Hello> Hello::Parse(absl::string_view bytes) {
   return hello;
 }
 
-std::string KeyedHash(absl::string_view secret, absl::string_view text) {
-  unsigned char hash[EVP_MAX_MD_SIZE];
-  unsigned int length = 0;
-  // An empty key must not be a null pointer, which means the key of the call before.
-  const char* const key = secret.empty() ? "" : secret.data();
-  HMAC(EVP_sha256(), key, static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash, &length);
-  return std::string(reinterpret_cast<const char*>(hash), length);
-}
-
-std::string RandomBytes(size_t bytes) {
-  std::string random(bytes, '\0');
-  // Up to 256 bytes it gives all or is interrupted.
-  while (getrandom(random.data(), bytes, 0) != static_cast<ssize_t>(bytes)) {
-  }
-  return random;
-}
-
 absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_view secret,
                                  absl::Time deadline) {
   const std::string sent = hello.Serialize();
@@ -139,7 +112,7 @@ absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_vi
     return absl::UnavailableError("a challenge that makes no sense");
   }
   const std::string transcript = sent + challenge.substr(0, kNonceBytes);
-  if (!SameProof(challenge.substr(kNonceBytes), KeyedHash(secret, "called" + transcript))) {
+  if (!SameHash(challenge.substr(kNonceBytes), KeyedHash(secret, "called" + transcript))) {
     Refuse(socket, WrongSecret());
     return WrongSecret();
   }
@@ -157,7 +130,7 @@ absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& 
   MUSTER_RETURN_IF_ERROR(SendFrame(socket, Reply(absl::OkStatus(), nonce + proof), deadline));
   absl::StatusOr<std::string> answer = ReceiveReply(socket, deadline);
   if (!answer.ok()) return answer.status();
-  if (!SameProof(*answer, KeyedHash(secret, "caller" + transcript))) {
+  if (!SameHash(*answer, KeyedHash(secret, "caller" + transcript))) {
     Refuse(socket, WrongSecret());
     return WrongSecret();
   }

@@ -41,11 +41,6 @@ struct Hello {
   static absl::StatusOr<Hello> Parse(absl::string_view bytes);
 };
 
-// HMAC-SHA256 of `text`; 32 bytes.
-std::string KeyedHash(absl::string_view secret, absl::string_view text);
-// At most 256.
-std::string RandomBytes(size_t bytes);
-
 // Both block, until `deadline` at most. `socket` does not block. They return a key of 32 bytes that
 // only the two sides know. Unauthenticated: the other side does not know the secret, or says so of
 // this one. FailedPrecondition: the two do not agree on the group. Unavailable: no answer.

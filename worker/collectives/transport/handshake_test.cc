@@ -5,8 +5,9 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "common/transport/blocking_frames.h"
+#include "common/transport/keyed_hash.h"
 #include "gtest/gtest.h"
-#include "worker/collectives/transport/blocking_frames.h"
 
 namespace muster {
 namespace {

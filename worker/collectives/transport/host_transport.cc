@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
-#include "worker/collectives/transport/shared_region.h"
+#include "common/transport/shared_region.h"
 #include "worker/collectives/transport/stream_pipe.h"
 
 namespace muster {

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "worker/collectives/transport/byte_stream.h"
+#include "common/transport/byte_stream.h"
 #include "worker/collectives/transport/control_plane.h"
 #include "worker/collectives/transport/control_stream.h"
 #include "worker/collectives/transport/doorbell.h"

@@ -8,10 +8,11 @@
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
+#include "common/transport/keyed_hash.h"
+#include "common/transport/wire.h"
 #include "worker/collectives/transport/handshake.h"
 #include "worker/collectives/transport/host_transport.h"
 #include "worker/collectives/transport/pair_meeting.h"
-#include "worker/collectives/transport/wire.h"
 
 namespace muster {
 namespace {

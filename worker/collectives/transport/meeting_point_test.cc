@@ -10,9 +10,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
+#include "common/transport/sockets.h"
 #include "gtest/gtest.h"
 #include "worker/collectives/transport/group_for_testing.h"
-#include "worker/collectives/transport/sockets.h"
 
 namespace muster {
 namespace {

@@ -6,12 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "worker/collectives/transport/blocking_frames.h"
+#include "common/transport/blocking_frames.h"
+#include "common/transport/keyed_hash.h"
+#include "common/transport/shared_region.h"
+#include "common/transport/socket_stream.h"
+#include "common/transport/sockets.h"
+#include "common/transport/tls_stream.h"
 #include "worker/collectives/transport/handshake.h"
-#include "worker/collectives/transport/shared_region.h"
-#include "worker/collectives/transport/socket_stream.h"
-#include "worker/collectives/transport/sockets.h"
-#include "worker/collectives/transport/tls_stream.h"
 
 namespace muster {
 namespace {

@@ -14,9 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
-#include "worker/collectives/transport/socket_stream.h"
-#include "worker/collectives/transport/sockets.h"
-#include "worker/collectives/transport/system_error.h"
+#include "common/transport/keyed_hash.h"
+#include "common/transport/socket_stream.h"
+#include "common/transport/sockets.h"
+#include "common/transport/system_error.h"
 
 namespace muster {
 namespace {

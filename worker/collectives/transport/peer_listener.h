@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "worker/collectives/transport/descriptor.h"
+#include "common/transport/descriptor.h"
 #include "worker/collectives/transport/endpoint_address.h"
 #include "worker/collectives/transport/handshake.h"
 

@@ -177,7 +177,13 @@ std::string RankProcess::Await(const std::string& word, absl::Duration timeout) 
   return "";
 }
 
-void RankProcess::Signal(int signal) { EXPECT_EQ(kill(pid_, signal), 0); }
+void RankProcess::Signal(int signal) {
+  EXPECT_EQ(kill(pid_, signal), 0);
+  if (signal != SIGSTOP) return;
+  // It runs on for a moment.
+  siginfo_t info;
+  EXPECT_EQ(waitid(P_PID, pid_, &info, WSTOPPED | WNOWAIT), 0);
+}
 
 std::vector<std::unique_ptr<RankProcess>> StartRanks(Wiring wiring, int size) {
   std::vector<std::unique_ptr<RankProcess>> ranks;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "worker/collectives/transport/descriptor.h"
+#include "common/transport/descriptor.h"
 #include "worker/collectives/transport/group_for_testing.h"
 
 namespace muster {

@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "worker/collectives/transport/byte_ring.h"
+#include "common/transport/byte_ring.h"
+#include "common/transport/shared_region.h"
 #include "worker/collectives/transport/doorbell.h"
 #include "worker/collectives/transport/group_health.h"
 #include "worker/collectives/transport/host_pipe.h"
-#include "worker/collectives/transport/shared_region.h"
 
 namespace muster {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "worker/collectives/transport/byte_stream.h"
+#include "common/transport/byte_stream.h"
 #include "worker/collectives/transport/group_health.h"
 #include "worker/collectives/transport/host_pipe.h"
 

@@ -1,0 +1,94 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/chaos/run_chaos.h"
+#include "client/commands/commands.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+namespace {
+
+void PrintRound(const Session& session, const ChaosRound& round,
+                const absl::StatusOr<ChaosOutcome>& outcome) {
+  const std::string what =
+      outcome.ok() ? outcome->what : absl::StrCat("FAILED: ", outcome.status().message());
+  if (session.output == Session::Output::kText) {
+    std::printf("round %d, %s: %s\n", round.number, ChaosName(round.kind).c_str(), what.c_str());
+  } else {
+    const nlohmann::json line = {{"round", round.number},
+                                 {"kind", ChaosName(round.kind)},
+                                 {"seed", round.seed},
+                                 {"ok", outcome.ok()},
+                                 {"what", what}};
+    std::printf("%s\n", line.dump().c_str());
+  }
+  std::fflush(stdout);
+}
+
+absl::Status Run(Session& session, ChaosOptions options) {
+  const bool made_here = options.folder.empty();
+  std::error_code error;
+  if (made_here) {
+    options.folder = (std::filesystem::temp_directory_path(error) / "muster-chaos-XXXXXX").string();
+    if (error || mkdtemp(options.folder.data()) == nullptr) {
+      return absl::InternalError(absl::StrCat("cannot make a temporary folder like ",
+                                              options.folder, "; name one with --folder"));
+    }
+  } else {
+    std::filesystem::create_directories(options.folder, error);
+    if (error || !std::filesystem::is_empty(options.folder, error)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          options.folder, " is no empty folder, and cannot be made one; name another one"));
+    }
+  }
+  options.ended = [&session](const ChaosRound& round, const absl::StatusOr<ChaosOutcome>& outcome) {
+    PrintRound(session, round, outcome);
+  };
+  MUSTER_ASSIGN_OR_RETURN(const ChaosSummary summary, RunChaos(options));
+  if (session.output == Session::Output::kText) {
+    std::printf("%s\n", summary.Describe().c_str());
+  } else {
+    const nlohmann::json line = {{"rounds", summary.rounds}, {"failed", summary.failed},
+                                 {"kills", summary.kills},   {"damages", summary.damages},
+                                 {"found", summary.found},   {"named", summary.named}};
+    std::printf("%s\n", line.dump().c_str());
+  }
+  if (summary.failed > 0) {
+    session.exit_code = kFailure;
+  } else if (made_here) {
+    std::filesystem::remove_all(options.folder, error);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddChaos(CLI::App& app, Session& session) {
+  auto* command = app.add_subcommand(
+      "chaos",
+      "Kill Muster's processes and damage its files, round after round, on this machine, and check "
+      "that nothing was lost");
+  auto options = std::make_shared<ChaosOptions>();
+  command->add_option("--rounds", options->rounds, "How many rounds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Of all that is random; the same one repeats a run")
+      ->capture_default_str();
+  command->add_option("--kills", options->kills, "Kills per round of killed processes")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--folder", options->folder,
+                      "Empty folder to work in; default: a temporary one. A failed round's files "
+                      "stay there.");
+  command->footer("Example: muster chaos --rounds 20 --seed 7");
+  command->callback([&session, options] { session.Run([&] { return Run(session, *options); }); });
+}
+
+}  // namespace muster

@@ -1,0 +1,198 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "client/commands/commands.h"
+#include "client/commands/job_argument.h"
+#include "client/format.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_name.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/status.pb.h"
+
+namespace muster {
+namespace {
+
+absl::Status List(Session& session, JobClient& jobs, const std::string& job_id) {
+  v1::ListCheckpointsReply reply;
+  MUSTER_RETURN_IF_ERROR(jobs.Checkpoints(job_id, reply));
+  if (session.output == Session::Output::kJson) {
+    session.PrintJson(reply);
+    return absl::OkStatus();
+  }
+  std::vector<std::vector<std::string>> rows = {{"CLOCK", "KIND", "FILES", "SIZE", "AGE", "WHERE"}};
+  for (const v1::CheckpointStatus& checkpoint : reply.checkpoints()) {
+    if (!checkpoint.damage().empty()) {
+      rows.push_back({absl::StrCat(checkpoint.clock()), "damaged", "-", "-", "-",
+                      absl::StrCat(checkpoint.uri(), ": ", checkpoint.damage())});
+      continue;
+    }
+    rows.push_back(
+        {absl::StrCat(checkpoint.clock()),
+         checkpoint.has_base_clock() ? absl::StrCat("delta on ", checkpoint.base_clock()) : "full",
+         absl::StrCat(checkpoint.files()), FormatBytes(static_cast<double>(checkpoint.bytes())),
+         FormatSeconds(absl::ToDoubleSeconds(absl::Now() -
+                                             absl::FromUnixMillis(checkpoint.created_unix_ms()))),
+         checkpoint.uri()});
+  }
+  std::printf("%s", FormatTable(rows).c_str());
+  return absl::OkStatus();
+}
+
+absl::Status Verify(Session& session, JobClient& jobs, const CheckpointName& name) {
+  v1::CheckpointRequest request;
+  request.set_job_id(name.job_id);
+  if (name.clock.has_value()) request.set_clock(*name.clock);
+  v1::VerifyCheckpointReply reply;
+  MUSTER_RETURN_IF_ERROR(jobs.VerifyCheckpoint(request, reply));
+  if (!reply.damage().empty()) session.exit_code = kFailure;
+  if (session.output == Session::Output::kJson) {
+    session.PrintJson(reply);
+    return absl::OkStatus();
+  }
+  for (const std::string& damage : reply.damage()) std::printf("%s\n", damage.c_str());
+  const std::string found =
+      reply.damage().empty() ? "intact" : absl::StrCat(reply.damage_size(), " damaged");
+  std::printf("%s@%llu: %u files, %s: %s\n", name.job_id.c_str(),
+              static_cast<unsigned long long>(reply.clock()), reply.files(),
+              FormatBytes(static_cast<double>(reply.bytes())).c_str(), found.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status Delete(Session& session, JobClient& jobs, const CheckpointName& name,
+                    bool with_deltas) {
+  if (!name.clock.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "which checkpoint of job ", name.job_id, "? write ", name.job_id,
+        "@CLOCK; `muster checkpoint list ", name.job_id, "` shows the clocks that there are"));
+  }
+  v1::DeleteCheckpointRequest request;
+  request.set_job_id(name.job_id);
+  request.set_clock(*name.clock);
+  request.set_with_deltas(with_deltas);
+  v1::DeleteCheckpointReply reply;
+  MUSTER_RETURN_IF_ERROR(jobs.DeleteCheckpoint(request, reply));
+  if (session.output == Session::Output::kJson) {
+    session.PrintJson(reply);
+  } else if (reply.clocks().empty()) {
+    std::printf("%s has no checkpoint at clock %llu; nothing to delete\n", name.job_id.c_str(),
+                static_cast<unsigned long long>(*name.clock));
+  } else {
+    std::printf("deleted of %s: the checkpoint%s at %s\n", name.job_id.c_str(),
+                reply.clocks_size() > 1 ? "s" : "", absl::StrJoin(reply.clocks(), ", ").c_str());
+  }
+  return absl::OkStatus();
+}
+
+struct RestoreArguments {
+  uint64_t steps = 0;
+  double epochs = 0;
+  bool watch = false;
+};
+
+absl::Status Restore(Session& session, JobClient& jobs, const std::string& checkpoint,
+                     const RestoreArguments& arguments) {
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(checkpoint));
+  v1::JobStatus source;
+  MUSTER_RETURN_IF_ERROR(jobs.Get(name.job_id, source));
+  v1::JobSpec spec = source.spec();
+  // What the weights began as is in the checkpoint.
+  spec.clear_initial_weights();
+  spec.set_resume_from(checkpoint);
+  if (arguments.steps > 0 || arguments.epochs > 0) {
+    spec.mutable_stop()->clear_steps();
+    spec.mutable_stop()->clear_epochs();
+    if (arguments.steps > 0) spec.mutable_stop()->set_steps(arguments.steps);
+    if (arguments.epochs > 0) spec.mutable_stop()->set_epochs(arguments.epochs);
+  }
+  v1::SubmitJobReply reply;
+  MUSTER_RETURN_IF_ERROR(jobs.Submit(spec, *reply.mutable_job_id()));
+  if (session.output == Session::Output::kJson) {
+    session.PrintJson(reply);
+  } else {
+    std::printf("%s\n", reply.job_id().c_str());
+    std::fflush(stdout);
+  }
+  return arguments.watch ? session.WatchToEnd(reply.job_id()) : absl::OkStatus();
+}
+
+// Adds a command whose one argument is a checkpoint, and runs `body` with its name.
+CLI::App* AddCheckpointCommand(
+    CLI::App& app, Session& session, const std::string& name, const std::string& description,
+    const std::string& argument,
+    std::function<absl::Status(JobClient& jobs, const std::string& checkpoint)> body) {
+  auto* command = app.add_subcommand(name, description);
+  auto checkpoint = std::make_shared<std::string>();
+  command->add_option("checkpoint", *checkpoint, argument)->required();
+  command->callback([&session, checkpoint, body = std::move(body)] {
+    session.Run([&]() -> absl::Status {
+      MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+      return body(*jobs, *checkpoint);
+    });
+  });
+  return command;
+}
+
+}  // namespace
+
+void AddCheckpoint(CLI::App& app, Session& session) {
+  const std::string last_or_one = "JOB@CLOCK; JOB stands for its last checkpoint";
+  auto* command = app.add_subcommand(
+      "checkpoint", "List, verify and delete a job's checkpoints, or go on from one");
+  command->require_subcommand(1);
+  command->footer(
+      "Example: muster checkpoint list JOB\n"
+      "         muster checkpoint verify JOB@400\n"
+      "         muster checkpoint delete JOB@400\n"
+      "         muster checkpoint restore JOB@400 --steps 2000 --watch");
+  AddJobCommand(*command, session, "list", "List a job's complete checkpoints, oldest first", List)
+      ->footer("Example: muster checkpoint list JOB --output json");
+
+  AddCheckpointCommand(*command, session, "verify",
+                       "Read all files of a checkpoint and compare them with what was written; "
+                       "exits with 1 and names each file that is damaged",
+                       last_or_one,
+                       [&session](JobClient& jobs, const std::string& text) -> absl::Status {
+                         MUSTER_ASSIGN_OR_RETURN(const CheckpointName name,
+                                                 ParseCheckpointName(text));
+                         return Verify(session, jobs, name);
+                       })
+      ->footer("Example: muster checkpoint verify JOB@400");
+
+  auto with_deltas = std::make_shared<bool>(false);
+  auto* remove = AddCheckpointCommand(
+      *command, session, "delete", "Remove one checkpoint", "JOB@CLOCK",
+      [&session, with_deltas](JobClient& jobs, const std::string& text) -> absl::Status {
+        MUSTER_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(text));
+        return Delete(session, jobs, name, *with_deltas);
+      });
+  remove->add_flag("--with-deltas", *with_deltas, "Later deltas that need it go with it");
+  remove->footer("Example: muster checkpoint delete JOB@400");
+
+  auto arguments = std::make_shared<RestoreArguments>();
+  auto* restore = AddCheckpointCommand(
+      *command, session, "restore",
+      "Submit the checkpoint's job again as a new one that goes on from there, with weights, "
+      "optimizer state and clock",
+      last_or_one, [&session, arguments](JobClient& jobs, const std::string& text) {
+        return Restore(session, jobs, text, *arguments);
+      });
+  auto* steps = restore->add_option("--steps", arguments->steps,
+                                    "Stop at this step, counted from the first job's beginning; "
+                                    "without it, where that job would stop");
+  restore->add_option("--epochs", arguments->epochs, "The same in passes over the data")
+      ->excludes(steps);
+  restore->add_flag("--watch", arguments->watch, "Show progress until the job ends");
+  restore->footer("Example: muster checkpoint restore JOB@400 --steps 2000 --watch");
+}
+
+}  // namespace muster

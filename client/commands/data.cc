@@ -1,0 +1,78 @@
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/commands/commands.h"
+#include "client/format.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+#include "common/files/file_content.h"
+#include "common/files/text_files.h"
+#include "common/tokenizer/open_tokenizer.h"
+#include "common/tokenizer/token_file.h"
+#include "common/tokenizer/tokenizer.h"
+
+namespace muster {
+namespace {
+
+struct Arguments {
+  std::string data;
+  std::string tokenizer;
+  std::string out;
+};
+
+absl::Status Tokenize(const Session& session, const Arguments& arguments) {
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Tokenizer> tokenizer,
+                          OpenTokenizer(arguments.tokenizer));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<FileContent> files, OpenTextFiles(arguments.data));
+  if (IsTokenFile(files[0].bytes())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(arguments.data, " is a token file already; name the text"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<TokenFileWriter> writer,
+                          TokenFileWriter::Create(arguments.out, *tokenizer));
+  for (const FileContent& file : files) {
+    MUSTER_RETURN_IF_ERROR(writer->AddDocument(file.bytes()));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const TokenFileSummary summary, writer->Finish());
+  const double bytes_per_token =
+      static_cast<double>(summary.source_bytes) / static_cast<double>(summary.tokens);
+  session.PrintResult(
+      absl::StrFormat("%s: %d tokens of %s, %.3f bytes each, from %d %s", arguments.out,
+                      summary.tokens, FormatBytes(static_cast<double>(summary.source_bytes)),
+                      bytes_per_token, files.size(), files.size() == 1 ? "document" : "documents"),
+      {{"file", arguments.out},
+       {"tokens", absl::StrCat(summary.tokens)},
+       {"source_bytes", absl::StrCat(summary.source_bytes)},
+       {"vocabulary", absl::StrCat(tokenizer->vocabulary())},
+       {"documents", absl::StrCat(files.size())}});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddData(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand("data", "Prepare data for training");
+  command->require_subcommand(1);
+  auto* tokenize = command->add_subcommand(
+      "tokenize", "Encode text once into a file of tokens, which jobs map instead of reading it");
+  tokenize->add_option("--data", arguments->data, "A text file, or a folder of them")->required();
+  tokenize
+      ->add_option("--tokenizer", arguments->tokenizer,
+                   "bytes, a tokenizer.json, or a folder with vocab.json and merges.txt")
+      ->required();
+  tokenize->add_option("--out", arguments->out, "The token file to write")->required();
+  const std::string example =
+      "Example: muster data tokenize --data corpus --tokenizer tokenizer.json --out corpus.tokens";
+  command->footer(example);
+  tokenize->footer(example);
+  tokenize->callback(
+      [&session, arguments] { session.Run([&] { return Tokenize(session, *arguments); }); });
+}
+
+}  // namespace muster

@@ -1,0 +1,60 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "client/commands/commands.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+#include "proto/job_service.pb.h"
+
+namespace muster {
+namespace {
+
+absl::Status Run(Session& session, const v1::DrainServerRequest& request) {
+  MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+  v1::DrainServerReply reply;
+  MUSTER_RETURN_IF_ERROR(jobs->DrainServer(request, reply));
+  if (session.output == Session::Output::kJson) {
+    session.PrintJson(reply);
+    return absl::OkStatus();
+  }
+  const char* server = request.server_id().c_str();
+  if (request.undo()) {
+    std::printf("%s takes part again; what has moved stays where it is\n", server);
+  } else if (reply.drain().partitions() == 0) {
+    std::printf("%s is drained: it holds nothing\n", server);
+  } else {
+    std::printf("%s gives away %u partitions; `muster cluster` shows how far it is\n", server,
+                reply.drain().partitions());
+    for (const std::string& reason : reply.drain().waiting_for()) {
+      std::printf("  %s\n", reason.c_str());
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Add(CLI::App& app, Session& session, const v1::DrainServerRequest& prototype,
+         const std::string& name, const std::string& description) {
+  auto* command = app.add_subcommand(name, description);
+  auto request = std::make_shared<v1::DrainServerRequest>(prototype);
+  auto server = std::make_shared<std::string>();
+  command->add_option("server", *server, "Id of the server, as `cluster` lists it")->required();
+  command->footer("Example: muster " + name + " server-1");
+  command->callback([&session, request, server] {
+    request->set_server_id(*server);
+    session.Run([&] { return Run(session, *request); });
+  });
+}
+
+}  // namespace
+
+void AddDrain(CLI::App& app, Session& session) {
+  v1::DrainServerRequest request;
+  Add(app, session, request, "drain",
+      "Move all partitions away from a server while their jobs go on, and give it nothing new");
+  request.set_undo(true);
+  Add(app, session, request, "undrain", "Let a server that was drained be given work again");
+}
+
+}  // namespace muster

@@ -1,0 +1,143 @@
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/commands.h"
+#include "client/session.h"
+#include "client/spawn.h"
+#include "client/transformer_job.h"
+#include "common/base/status_macros.h"
+#include "proto/job.pb.h"
+#include "proto/status.pb.h"
+
+namespace muster {
+namespace {
+
+struct Arguments {
+  std::string model;
+  std::string prompt;
+  std::string tokenizer;
+  int64_t max_tokens = 256;
+  double temperature = 0.8;
+  int64_t top_k = 0;
+  double top_p = 1;
+  uint64_t seed = 0;
+  int threads = 0;
+};
+
+absl::Status SystemError(absl::string_view what) {
+  return absl::ErrnoToStatus(errno, std::string(what));
+}
+
+// The job's weights in a file that has no name any more: its descriptor, which the program that
+// takes this one's place inherits. So nothing is left behind, however that ends.
+absl::StatusOr<int> ExportToDescriptor(JobClient& jobs, const std::string& job_id,
+                                       const std::string& tokenizer) {
+  std::string path = (std::filesystem::temp_directory_path() / "muster-generate-XXXXXX").string();
+  const int file = mkstemp(path.data());
+  if (file < 0) return SystemError(absl::StrCat("making a file for the weights at ", path));
+  unlink(path.c_str());
+  // What the file does not say, the program asks for.
+  const auto note = [](const std::string&) {};
+  const absl::Status status =
+      ExportJob(jobs, job_id, tokenizer, note, [&](absl::string_view data) -> absl::Status {
+        while (!data.empty()) {
+          const ssize_t written = write(file, data.data(), data.size());
+          if (written < 0 && errno == EINTR) continue;
+          if (written < 0) return SystemError(absl::StrCat("writing the weights to ", path));
+          data.remove_prefix(static_cast<size_t>(written));
+        }
+        return absl::OkStatus();
+      });
+  if (status.ok()) return file;
+  close(file);
+  return status;
+}
+
+// The path under which muster-generate finds the model.
+absl::StatusOr<std::string> FindModel(Session& session, const Arguments& arguments) {
+  std::error_code error;
+  if (std::filesystem::exists(arguments.model, error)) return arguments.model;
+  if (arguments.model.find('/') != std::string::npos) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no file or folder ", arguments.model,
+                     "; name a job, a file of `muster export`, or a folder with config.json and "
+                     "model.safetensors"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+  v1::JobStatus job;
+  MUSTER_RETURN_IF_ERROR(jobs->Get(arguments.model, job));
+  MUSTER_RETURN_IF_ERROR(RequireTransformer(job.spec(), arguments.model, "`muster generate`"));
+  MUSTER_ASSIGN_OR_RETURN(const int file,
+                          ExportToDescriptor(*jobs, arguments.model, arguments.tokenizer));
+  return absl::StrCat("/proc/self/fd/", file);
+}
+
+absl::Status Generate(Session& session, const Arguments& arguments) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram("muster-generate"));
+  MUSTER_ASSIGN_OR_RETURN(const std::string model, FindModel(session, arguments));
+  std::vector<std::string> words = {program,
+                                    absl::StrCat("--prompt=", arguments.prompt),
+                                    absl::StrCat("--max-tokens=", arguments.max_tokens),
+                                    absl::StrCat("--temperature=", arguments.temperature),
+                                    absl::StrCat("--top-k=", arguments.top_k),
+                                    absl::StrCat("--top-p=", arguments.top_p),
+                                    absl::StrCat("--seed=", arguments.seed),
+                                    absl::StrCat("--threads=", arguments.threads)};
+  if (!arguments.tokenizer.empty()) words.push_back("--tokenizer=" + arguments.tokenizer);
+  words.push_back("--");
+  words.push_back(model);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(program.c_str(), argv.data());
+  return absl::InternalError(absl::StrCat("cannot run ", program, ": ", strerror(errno)));
+}
+
+}  // namespace
+
+void AddGenerate(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand("generate", "Continue a prompt by a trained transformer");
+  command
+      ->add_option("model", arguments->model,
+                   "A job, a file of `muster export`, or a folder with config.json and "
+                   "model.safetensors")
+      ->required();
+  command->add_option("--prompt", arguments->prompt, "The text to continue; it is printed first")
+      ->required();
+  command->add_option("--max-tokens", arguments->max_tokens, "Tokens to add at most")
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", arguments->temperature,
+                   "Below 1 the likely gets likelier; 0 always takes the likeliest token")
+      ->capture_default_str();
+  command->add_option("--top-k", arguments->top_k, "Choose among so many likeliest tokens; 0: all")
+      ->capture_default_str();
+  command
+      ->add_option("--top-p", arguments->top_p,
+                   "Choose among the fewest likeliest tokens of this probability together")
+      ->capture_default_str();
+  command->add_option("--seed", arguments->seed, "The same seed, the same text")
+      ->capture_default_str();
+  command->add_option("--tokenizer", arguments->tokenizer,
+                      "Where the tokenizer is, if the model does not say");
+  command->add_option("--threads", arguments->threads, "To compute with; 0: one for each core")
+      ->capture_default_str();
+  command->footer("Example: muster generate JOB --prompt \"ROMEO:\" --max-tokens 200 --seed 1");
+  command->callback(
+      [&session, arguments] { session.Run([&] { return Generate(session, *arguments); }); });
+}
+
+}  // namespace muster

@@ -1,0 +1,110 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/commands.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/local_storage.h"
+#include "common/model_files/import_checkpoint.h"
+#include "common/model_files/model_folder.h"
+#include "common/tokenizer/open_tokenizer.h"
+#include "common/tokenizer/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status WriteText(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot write ", path.string(), "; choose another --out"));
+}
+
+// A job that goes on training these weights: what to put in is in capitals.
+std::string JobText(const v1::TransformerSpec& spec, const std::string& tokenizer) {
+  v1::JobSpec job;
+  job.set_name("fine-tune");
+  *job.mutable_model()->mutable_transformer() = spec;
+  v1::SequenceData& data = *job.mutable_data()->mutable_sequences();
+  data.set_path("TEXT_FILE_OR_FOLDER");
+  data.set_tokenizer(tokenizer);
+  job.mutable_data()->set_holdout(0.1);
+  job.mutable_optimizer()->set_name("adamw");
+  job.mutable_optimizer()->set_learning_rate(1e-4f);
+  job.mutable_clipping()->set_by_global_norm(1);
+  job.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  job.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  job.mutable_update()->set_durability(v1::UpdateSpec::CHECKPOINT);
+  job.set_workers(1);
+  job.set_batch_size(8);
+  job.mutable_stop()->set_epochs(1);
+  job.set_seed(1);
+  job.set_initial_weights("./");
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(job, &text);
+  return absl::StrCat("# Put your text in data.sequences.path, then `muster submit` this file.\n",
+                      text);
+}
+
+absl::Status Import(const Session& session, const std::string& folder, const std::string& out) {
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFolder> model,
+                          ModelFolder::Open(folder));
+  std::error_code error;
+  std::string tokenizer = "TOKENIZER";
+  std::string tokenizer_json;
+  if (fs::exists(fs::path(folder) / "tokenizer.json", error) ||
+      fs::exists(fs::path(folder) / "vocab.json", error)) {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Tokenizer> opened, OpenTokenizer(folder));
+    tokenizer_json = opened->json();
+    tokenizer = "tokenizer.json";
+  }
+  LocalStorage storage;
+  const std::string absolute = fs::absolute(out).lexically_normal().string();
+  MUSTER_RETURN_IF_ERROR(WriteImportedCheckpoint(storage, absolute, *model));
+  if (!tokenizer_json.empty()) {
+    MUSTER_RETURN_IF_ERROR(WriteText(fs::path(out) / "tokenizer.json", tokenizer_json));
+  }
+  const fs::path job = fs::path(out) / "job.textproto";
+  MUSTER_RETURN_IF_ERROR(WriteText(job, JobText(model->spec(), tokenizer)));
+  session.PrintResult(
+      absl::StrCat(out, ": weights to start from, and ", job.string(),
+                   ", a job that does; jobs of the same model take them by `submit --from ", out,
+                   "`"),
+      {{"folder", out}, {"job", job.string()}});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddImport(CLI::App& app, Session& session) {
+  struct Arguments {
+    std::string folder;
+    std::string out;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand(
+      "import", "Take over the weights of a GPT-2 or Llama in Hugging Face's layout");
+  command->add_option("folder", arguments->folder, "Folder with config.json and model.safetensors")
+      ->required();
+  command
+      ->add_option("--out", arguments->out,
+                   "The folder to write: a checkpoint, a job to go on with, and the tokenizer")
+      ->required();
+  command->footer("Example: muster import gpt2 --out gpt2-weights");
+  command->callback([&session, arguments] {
+    session.Run([&] { return Import(session, arguments->folder, arguments->out); });
+  });
+}
+
+}  // namespace muster

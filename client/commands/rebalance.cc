@@ -1,0 +1,32 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "client/commands/commands.h"
+#include "client/commands/job_argument.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+#include "proto/status.pb.h"
+
+namespace muster {
+
+void AddRebalance(CLI::App& app, Session& session) {
+  auto* command = AddJobCommand(
+      app, session, "rebalance",
+      "Spread a running job's partitions over all servers, those that joined since included",
+      [](Session& session, JobClient& jobs, const std::string& job_id) -> absl::Status {
+        v1::JobStatus job;
+        MUSTER_RETURN_IF_ERROR(jobs.Rebalance(job_id, job));
+        if (session.output == Session::Output::kJson) {
+          session.PrintJson(job);
+        } else {
+          std::printf(
+              "partitions of %s move one by one; `muster events %s` shows how far they are\n",
+              job_id.c_str(), job_id.c_str());
+        }
+        return absl::OkStatus();
+      });
+  command->footer("Example: muster rebalance JOB");
+}
+
+}  // namespace muster

@@ -1,0 +1,84 @@
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/commands.h"
+#include "client/format.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+#include "common/files/file_content.h"
+#include "common/files/text_files.h"
+#include "common/tokenizer/bpe_json.h"
+#include "common/tokenizer/bpe_tokenizer.h"
+#include "common/tokenizer/bpe_trainer.h"
+
+namespace muster {
+namespace {
+
+struct Arguments {
+  std::string data;
+  std::string out;
+  int64_t vocabulary = 0;
+};
+
+absl::Status WriteWhole(const std::string& path, const std::string& text) {
+  const std::string partial = path + ".partial";
+  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (file && std::rename(partial.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  std::remove(partial.c_str());
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot write ", path, "; choose another --out"));
+}
+
+absl::Status Train(const Session& session, const Arguments& arguments) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<FileContent> files, OpenTextFiles(arguments.data));
+  BpeTrainer trainer;
+  uint64_t bytes = 0;
+  for (const FileContent& file : files) {
+    trainer.Add(file.bytes());
+    bytes += file.bytes().size();
+  }
+  MUSTER_ASSIGN_OR_RETURN(const BpeVocabulary vocabulary, trainer.Train(arguments.vocabulary));
+  MUSTER_RETURN_IF_ERROR(WriteWhole(arguments.out, WriteBpeJson(vocabulary)));
+  const auto tokens = static_cast<int64_t>(vocabulary.tokens.size());
+  std::string text = absl::StrCat(arguments.out, ": ", tokens, " tokens, learned from ",
+                                  FormatBytes(static_cast<double>(bytes)));
+  if (tokens < arguments.vocabulary) {
+    absl::StrAppend(&text, "; no pair stands twice any more, so there are no more");
+  }
+  session.PrintResult(
+      text,
+      {{"file", arguments.out}, {"tokens", absl::StrCat(tokens)}, {"bytes", absl::StrCat(bytes)}});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddTokenizer(CLI::App& app, Session& session) {
+  auto arguments = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand("tokenizer", "Train a tokenizer of your own");
+  command->require_subcommand(1);
+  auto* train = command->add_subcommand("train", "Learn a byte-level BPE vocabulary from text");
+  train->add_option("--data", arguments->data, "A text file, or a folder of them")->required();
+  train
+      ->add_option("--vocabulary", arguments->vocabulary,
+                   "Tokens in all: 256 bytes, the learned ones and the end of text")
+      ->required()
+      ->check(CLI::Range(BpeTrainer::kLeastVocabulary, BpeTrainer::kMostVocabulary));
+  train->add_option("--out", arguments->out, "The tokenizer.json to write")->required();
+  const std::string example =
+      "Example: muster tokenizer train --data corpus --vocabulary 8192 --out tokenizer.json";
+  command->footer(example);
+  train->footer(example);
+  train->callback(
+      [&session, arguments] { session.Run([&] { return Train(session, *arguments); }); });
+}
+
+}  // namespace muster

@@ -1,0 +1,50 @@
+#include "client/initial_weights.h"
+
+#include <filesystem>
+#include <string>
+
+#include "common/checkpoint/local_storage.h"
+#include "common/checkpoint/manifest.h"
+#include "common/files/temp_folder.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/checkpoint.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+// As the system would print it: the folder for tests may end in a slash.
+std::string PathOf(const TempFolder& folder) {
+  return std::filesystem::path(folder.path()).lexically_normal().string();
+}
+
+TEST(InitialWeightsTest, JobsAndUrisStayAsTheyAre) {
+  EXPECT_EQ(*ResolveInitialWeights("j3-abc", "/base"), "j3-abc");
+  EXPECT_EQ(*ResolveInitialWeights("", "/base"), "");
+  EXPECT_EQ(*ResolveInitialWeights("file:///on/servers", "/base"), "file:///on/servers");
+}
+
+TEST(InitialWeightsTest, FoldersOfCheckpointsBecomeAbsolute) {
+  const TempFolder folder;
+  LocalStorage storage;
+  ASSERT_TRUE(WriteManifest(storage, folder.path() + "/w", v1::CheckpointManifest()).ok());
+  for (const char* name : {"w/", "./w", "x/../w/"}) {
+    const auto resolved = ResolveInitialWeights(name, folder.path());
+    ASSERT_TRUE(resolved.ok()) << resolved.status();
+    EXPECT_EQ(*resolved, PathOf(folder) + "/w");
+  }
+  EXPECT_EQ(*ResolveInitialWeights("./", folder.path() + "/w"), PathOf(folder) + "/w");
+  EXPECT_EQ(*ResolveInitialWeights(folder.path() + "/w", "/elsewhere"), PathOf(folder) + "/w");
+}
+
+TEST(InitialWeightsTest, AFolderWithoutACheckpointIsRefused) {
+  const TempFolder folder;
+  const absl::Status status = ResolveInitialWeights("./none", folder.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"./none\", but " + PathOf(folder)));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,60 @@
+#include "client/transformer_job.h"
+
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/model_files/model_file.h"
+#include "common/tokenizer/open_tokenizer.h"
+#include "common/tokenizer/token_file.h"
+#include "common/tokenizer/tokenizer.h"
+#include "proto/job.pb.h"
+#include "proto/status.pb.h"
+
+namespace muster {
+absl::StatusOr<std::unique_ptr<const Tokenizer>> JobTokenizer(const v1::DataSpec& data) {
+  const v1::SequenceData& sequences = data.sequences();
+  if (!sequences.tokenizer().empty()) return OpenTokenizer(sequences.tokenizer());
+  if (IsTokenFileAt(sequences.path())) return OpenTokenizer(sequences.path());
+  // What is not here might be a token file.
+  std::error_code error;
+  if (std::filesystem::exists(sequences.path(), error)) return OpenTokenizer("bytes");
+  return absl::NotFoundError(
+      absl::StrCat("the data ", sequences.path(), " is not on this machine"));
+}
+
+absl::Status ExportJob(JobClient& jobs, const std::string& job_id, const std::string& tokenizer,
+                       const std::function<void(const std::string&)>& note,
+                       const std::function<absl::Status(absl::string_view)>& sink) {
+  v1::JobStatus job;
+  MUSTER_RETURN_IF_ERROR(jobs.Get(job_id, job));
+  if (!job.spec().model().has_transformer()) return jobs.Export(job_id, sink);
+  const absl::StatusOr<std::unique_ptr<const Tokenizer>> opened =
+      tokenizer.empty() ? JobTokenizer(job.spec().data()) : OpenTokenizer(tokenizer);
+  std::optional<std::string> json;
+  if (opened.ok()) {
+    json = (*opened)->json();
+  } else if (!tokenizer.empty()) {
+    return opened.status();
+  } else {
+    note(absl::StrCat("without a tokenizer, because the job's was not found here: ",
+                      opened.status().message(), "; --tokenizer names another"));
+  }
+  MetadataInserter inserter(ModelFileMetadata(job.spec().model().transformer(), json), sink);
+  return jobs.Export(job_id, [&inserter](absl::string_view data) { return inserter.Write(data); });
+}
+
+absl::Status RequireTransformer(const v1::JobSpec& spec, const std::string& job_id,
+                                absl::string_view asked_for) {
+  if (spec.model().has_transformer()) return absl::OkStatus();
+  const google::protobuf::FieldDescriptor* const field =
+      v1::ModelSpec::descriptor()->FindFieldByNumber(spec.model().model_case());
+  return absl::InvalidArgumentError(absl::StrCat("job ", job_id, " trains a model ",
+                                                 field == nullptr ? "none" : field->name(), "; ",
+                                                 asked_for, " takes a transformer"));
+}
+
+}  // namespace muster

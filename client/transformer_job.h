@@ -1,0 +1,41 @@
+#ifndef MUSTER_CLIENT_TRANSFORMER_JOB_H_
+#define MUSTER_CLIENT_TRANSFORMER_JOB_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "client/job_client.h"
+
+namespace muster {
+
+namespace v1 {
+class DataSpec;
+class JobSpec;
+}  // namespace v1
+
+class Tokenizer;
+
+// The tokenizer of a job's sequences, read from where the job says, on this machine. NotFound: it
+// is not here. InvalidArgument: it is damaged or of a newer format.
+absl::StatusOr<std::unique_ptr<const Tokenizer>> JobTokenizer(const v1::DataSpec& data);
+
+// Calls `sink` with the weights of a job's last checkpoint as a safetensors file, some at a time.
+// That of a transformer says what it is and how its tokens are made, so that it can be used without
+// the job. `tokenizer` names one in place of the job's (empty: the job's, and if that is not on
+// this machine, the file does not say, and `note` is called with the reason).
+absl::Status ExportJob(JobClient& jobs, const std::string& job_id, const std::string& tokenizer,
+                       const std::function<void(const std::string&)>& note,
+                       const std::function<absl::Status(absl::string_view)>& sink);
+
+// Refuses a job of another model. InvalidArgument: names the job, its model and what was asked for.
+absl::Status RequireTransformer(const v1::JobSpec& spec, const std::string& job_id,
+                                absl::string_view asked_for);
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_TRANSFORMER_JOB_H_

@@ -1,0 +1,50 @@
+#ifndef MUSTER_COMMON_BASE_BUFFER_POOL_H_
+#define MUSTER_COMMON_BASE_BUFFER_POOL_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+
+namespace muster {
+
+// Arrays of f32 that come back to be used again: writing to memory the kernel has yet to map is
+// several times slower than to memory that was touched before. An array returns to the pool when
+// its last reference goes, on any thread.
+//
+// Sizes are rounded up by at most a quarter, so that replies of varying length share arrays.
+// Thread-safe.
+class BufferPool : public std::enable_shared_from_this<BufferPool> {
+ public:
+  // Keeps at most `keep_bytes` of unused arrays; what comes back on top is freed.
+  static std::shared_ptr<BufferPool> Create(size_t keep_bytes);
+
+  ~BufferPool();
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  // An array of at least `floats` elements, 64-byte aligned, of undefined contents. It may outlive
+  // the pool.
+  std::shared_ptr<float> Take(size_t floats);
+
+  // Bytes of arrays that wait to be used again.
+  size_t kept_bytes() const;
+
+ private:
+  explicit BufferPool(size_t keep_bytes) : keep_bytes_(keep_bytes) {}
+
+  void Return(float* array, size_t bytes);
+
+  const size_t keep_bytes_;
+  mutable absl::Mutex mutex_;
+  size_t kept_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // By size class in bytes.
+  absl::flat_hash_map<size_t, std::vector<float*>> free_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_BASE_BUFFER_POOL_H_

@@ -1,0 +1,49 @@
+#ifndef MUSTER_COMMON_FILES_FILE_CONTENT_H_
+#define MUSTER_COMMON_FILES_FILE_CONTENT_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+struct FileContentOptions {
+  // Files of at least this size are mapped, so that the tasks of one machine share their pages and
+  // start before they are read; smaller ones are copied, so that a change of the file cannot touch
+  // a running job. A mapped file must not be cut short while it is open: the system ends a process
+  // that reads past its new end.
+  size_t map_from_bytes = size_t{64} << 20;
+};
+
+// All bytes of a regular file, read only. Movable; the bytes stay where they are while it moves
+// only if it is mapped, so take bytes() after the last move. Thread-safe once made.
+class FileContent {
+ public:
+  // NotFound: nothing is at `path`. InvalidArgument: the path is empty or names no regular file.
+  // PermissionDenied, Internal: the system could not read it. Every message names the path.
+  static absl::StatusOr<FileContent> Open(const std::string& path,
+                                          const FileContentOptions& options = {});
+
+  FileContent(FileContent&& other) noexcept;
+  FileContent& operator=(FileContent&& other) noexcept;
+  ~FileContent();
+
+  absl::string_view bytes() const;
+
+ private:
+  FileContent() = default;
+
+  std::string copy_;
+  // Set only where the file is mapped.
+  void* map_ = nullptr;
+  size_t map_bytes_ = 0;
+};
+
+// Open, with InvalidArgument for a file without any bytes: no reader has a use for one.
+absl::StatusOr<FileContent> OpenNonEmpty(const std::string& path);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_FILES_FILE_CONTENT_H_

@@ -1,0 +1,150 @@
+#ifndef MUSTER_COMMON_KERNELS_ARRAY_LOOPS_H_
+#define MUSTER_COMMON_KERNELS_ARRAY_LOOPS_H_
+
+#include <cstdint>
+
+#include "common/kernels/vec16.h"
+#include "common/kernels/vector_kernels.h"
+
+// Loops over arrays: conversion, sums, rotary, dropout. Included by vector_kernels_*.cc alone.
+// Everything is in an unnamed namespace and nothing of the standard library's is called, so that
+// the linker cannot take one file's code for another's.
+
+namespace muster {
+namespace {
+
+template <typename From, typename To>
+void ConvertLoop(int64_t n, const From* x, To* y) {
+  ForVec16(n, [&](int64_t i, int64_t count) { StoreUpTo(LoadUpTo(x + i, count), count, y + i); });
+}
+
+void ExpLoop(int64_t n, const float* x, float* y) {
+  ForVec16(
+      n, [&](int64_t i, int64_t count) { StoreUpTo(Exp16(LoadUpTo(x + i, count)), count, y + i); });
+}
+
+template <typename T>
+void AddLoop(int64_t n, const T* x, T* y) {
+  ForVec16(n, [&](int64_t i, int64_t count) {
+    StoreUpTo(LoadUpTo(y + i, count) + LoadUpTo(x + i, count), count, y + i);
+  });
+}
+
+template <typename T>
+void EmbedLoop(int64_t n, const T* a, const T* b, float* out) {
+  ForVec16(n, [&](int64_t i, int64_t count) {
+    Vec16 value = LoadUpTo(a + i, count);
+    if (b != nullptr) value += LoadUpTo(b + i, count);
+    StoreUpTo(value, count, out + i);
+  });
+}
+
+template <typename T>
+void ScaleLoop(int64_t n, const float* factors, const T* x, T* y) {
+  ForVec16(n, [&](int64_t i, int64_t count) {
+    StoreUpTo(LoadUpTo(x + i, count) * LoadUpTo(factors + i, count), count, y + i);
+  });
+}
+
+// Columns by fours of vectors, whose sums stay in registers while the rows go by.
+template <typename T>
+void RowSumsLoop(int64_t rows, int64_t cols, int64_t stride, const T* x, float* sums) {
+  int64_t c = 0;
+  for (; c + 4 * kVec16 <= cols; c += 4 * kVec16) {
+    Vec16 sum0 = Load16(sums + c), sum1 = Load16(sums + c + 16);
+    Vec16 sum2 = Load16(sums + c + 32), sum3 = Load16(sums + c + 48);
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* row = x + r * stride + c;
+      sum0 += Load16(row);
+      sum1 += Load16(row + 16);
+      sum2 += Load16(row + 32);
+      sum3 += Load16(row + 48);
+    }
+    Store16(sum0, sums + c);
+    Store16(sum1, sums + c + 16);
+    Store16(sum2, sums + c + 32);
+    Store16(sum3, sums + c + 48);
+  }
+  ForVec16(cols - c, [&](int64_t i, int64_t count) {
+    Vec16 sum = LoadUpTo(sums + c + i, count);
+    for (int64_t r = 0; r < rows; ++r) sum += LoadUpTo(x + r * stride + c + i, count);
+    StoreUpTo(sum, count, sums + c + i);
+  });
+}
+
+template <typename T>
+void RotaryLoop(const RotaryShape& shape, const float* table, float direction, int64_t begin,
+                int64_t end, T* x) {
+  const int64_t half = shape.head_dim / 2;
+  for (int64_t r = begin; r < end; ++r) {
+    const float* cosines = table + (shape.first_position + r % shape.context) * shape.head_dim;
+    const float* sines = cosines + half;
+    for (int64_t h = 0; h < shape.heads; ++h) {
+      T* low = x + r * shape.stride + h * shape.head_dim;
+      T* high = low + half;
+      ForVec16(half, [&](int64_t i, int64_t count) {
+        const Vec16 cosine = LoadUpTo(cosines + i, count);
+        const Vec16 sine = direction * LoadUpTo(sines + i, count);
+        const Vec16 a = LoadUpTo(low + i, count), b = LoadUpTo(high + i, count);
+        StoreUpTo(a * cosine - b * sine, count, low + i);
+        StoreUpTo(b * cosine + a * sine, count, high + i);
+      });
+    }
+  }
+}
+
+// Philox4x32-10 of 16 counters at once, common/base/philox.h's, as scalar loops that become vector
+// code. counter words: {block, clock, example, example >> 32}.
+struct PhiloxWords {
+  uint32_t word[4][16];
+};
+
+MUSTER_ALWAYS_INLINE void PhiloxRounds(uint64_t key, PhiloxWords& x) {
+  uint32_t key0 = static_cast<uint32_t>(key);
+  uint32_t key1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    for (int l = 0; l < 16; ++l) {
+      const uint64_t product0 = uint64_t{0xD2511F53} * x.word[0][l];
+      const uint64_t product1 = uint64_t{0xCD9E8D57} * x.word[2][l];
+      x.word[0][l] = static_cast<uint32_t>(product1 >> 32) ^ x.word[1][l] ^ key0;
+      x.word[1][l] = static_cast<uint32_t>(product1);
+      x.word[2][l] = static_cast<uint32_t>(product0 >> 32) ^ x.word[3][l] ^ key1;
+      x.word[3][l] = static_cast<uint32_t>(product0);
+    }
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
+}
+
+void DropoutFactorsLoop(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
+                        float* factors) {
+  constexpr int64_t kPerBlock = 8;
+  constexpr int64_t kBlocks = 16;
+  const int64_t end = begin + count;
+  for (int64_t first = begin / kPerBlock * kPerBlock; first < end; first += kPerBlock * kBlocks) {
+    PhiloxWords x;
+    for (int l = 0; l < kBlocks; ++l) {
+      x.word[0][l] = static_cast<uint32_t>(first / kPerBlock + l);
+      x.word[1][l] = static_cast<uint32_t>(mask.clock);
+      x.word[2][l] = static_cast<uint32_t>(example);
+      x.word[3][l] = static_cast<uint32_t>(example >> 32);
+    }
+    PhiloxRounds(mask.key, x);
+    float all[kPerBlock * kBlocks];
+    for (int l = 0; l < kBlocks; ++l) {
+      for (int w = 0; w < 4; ++w) {
+        const uint32_t bits = x.word[w][l];
+        all[l * kPerBlock + 2 * w] = (bits & 0xffff) < mask.threshold ? 0.0f : mask.scale;
+        all[l * kPerBlock + 2 * w + 1] = (bits >> 16) < mask.threshold ? 0.0f : mask.scale;
+      }
+    }
+    const int64_t from = first < begin ? begin - first : 0;
+    const int64_t to = end - first < kPerBlock * kBlocks ? end - first : kPerBlock * kBlocks;
+    for (int64_t i = from; i < to; ++i) factors[first - begin + i] = all[i];
+  }
+}
+
+}  // namespace
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_ARRAY_LOOPS_H_

@@ -1,0 +1,58 @@
+#ifndef MUSTER_COMMON_KERNELS_GEMM_H_
+#define MUSTER_COMMON_KERNELS_GEMM_H_
+
+#include <cstdint>
+
+#include "common/kernels/matmul.h"
+#include "common/tensor/bfloat16.h"
+
+namespace muster {
+
+enum class Accumulate {
+  // c is only written; it may hold anything before.
+  kNo,
+  // Added to c in f32: gradients of weights. Only where c is f32.
+  kYes,
+};
+
+struct GemmOptions {
+  Transpose transpose_a = Transpose::kNo;
+  Transpose transpose_b = Transpose::kNo;
+  // Elements from one stored row to the next; 0 for dense. At least the stored row's length.
+  int64_t a_stride = 0;
+  int64_t b_stride = 0;
+  int64_t c_stride = 0;
+  Accumulate accumulate = Accumulate::kNo;
+  // bias[n], f32, added to every row of c; null for none. Not together with kYes.
+  const float* bias = nullptr;
+};
+
+// c = op(a) · op(b) + bias, or c += op(a) · op(b); row-major, op(a) [m, k], op(b) [k, n], c [m, n],
+// which overlaps neither. Stored, a is [m, k], or [k, m] when transposed; b [k, n] or [n, k]. So a
+// linear layer with weights [out, in] is
+//   y = x · Wᵀ + bias    Gemm(rows, out, in, x, W, y, {.transpose_b = kYes, .bias = bias})
+//   dx = dy · W          Gemm(rows, in, out, dy, W, dx)
+//   dW += dyᵀ · x        Gemm(out, in, rows, dy, x, dW, {.transpose_a = kYes, .accumulate = kYes})
+//
+// Types (In, Out): (float, float), (BFloat16, float), (BFloat16, BFloat16). Products of bf16 are
+// summed in f32 and rounded once. Where MultipliesBFloat16(), by the machine's bf16 instructions;
+// elsewhere operands become f32 by blocks, in up to 24 MiB of scratch that the calling thread
+// keeps (and m · n floats where c is bf16 and k > 4096).
+//
+// oneDNN on ComputeThreads() threads; not from inside a ParallelFor. For one machine type and
+// number of threads the same inputs give the same bits. What oneDNN prepares for a shape is kept
+// for the next call of that shape and number of threads, the 1,024 last used of them for the
+// process. Extents of 0 are fine. NaN in an input reaches the output. Thread-safe.
+template <typename In, typename Out>
+void Gemm(int64_t m, int64_t n, int64_t k, const In* a, const In* b, Out* c,
+          const GemmOptions& options = {});
+
+// Whether this machine has instructions for products of bf16 that are faster than those of f32. So
+// not Intel's cores from Sapphire Rapids on where the matrix unit (AMX) is hidden from us: they run
+// VDPBF16PS at a quarter of the rate of the f32 instruction, half its products per second. A
+// property of the machine, not measured, so that it is the same in every run.
+bool MultipliesBFloat16();
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_GEMM_H_

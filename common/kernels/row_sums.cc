@@ -1,0 +1,47 @@
+#include "common/kernels/row_sums.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "common/kernels/elementwise.h"
+#include "common/kernels/parallel_for.h"
+#include "common/kernels/row_runs.h"
+#include "common/kernels/vector_kernels.h"
+
+namespace muster {
+
+template <typename T>
+void AddRowSums(int64_t rows, int64_t cols, int64_t stride, const T* x, float* sums) {
+  if (rows == 0 || cols == 0) return;
+  const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();
+  AddSumsOfRuns(rows, cols, sums, [&](int64_t begin, int64_t end, float* partial) {
+    kernels.row_sums(end - begin, cols, stride, x + begin * stride, partial);
+  });
+}
+
+template <typename T>
+void AddTo(int64_t n, const T* x, T* y) {
+  constexpr int64_t kGrain = 1 << 15;
+  const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();
+  ParallelFor(n, kGrain,
+              [&](int64_t begin, int64_t end) { kernels.add(end - begin, x + begin, y + begin); });
+}
+
+double SumOfSquares(int64_t n, const float* x) {
+  constexpr int64_t kRun = 65536;
+  if (n <= kRun) return SquaredSum(n, x);
+  std::vector<double> runs((n + kRun - 1) / kRun);
+  ParallelFor(n, kRun, [&](int64_t begin, int64_t end) {
+    runs[begin / kRun] = SquaredSum(end - begin, x + begin);
+  });
+  double sum = 0;
+  for (const double run : runs) sum += run;
+  return sum;
+}
+
+template void AddRowSums(int64_t, int64_t, int64_t, const float*, float*);
+template void AddRowSums(int64_t, int64_t, int64_t, const BFloat16*, float*);
+template void AddTo(int64_t, const float*, float*);
+template void AddTo(int64_t, const BFloat16*, BFloat16*);
+
+}  // namespace muster

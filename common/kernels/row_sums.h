@@ -1,0 +1,30 @@
+#ifndef MUSTER_COMMON_KERNELS_ROW_SUMS_H_
+#define MUSTER_COMMON_KERNELS_ROW_SUMS_H_
+
+#include <cstdint>
+
+#include "common/kernels/convert.h"
+#include "common/tensor/bfloat16.h"
+
+namespace muster {
+
+// On ComputeThreads() threads; the same bits on any number of them and on every instruction set.
+// Thread-safe. T is float or BFloat16.
+
+// sums[c] += sum over r of x[r, c], in f32 over 32 equal runs of rows, then the runs in order: the
+// gradient of a bias. x is [rows, cols] with `stride` elements from row to row, sums [cols].
+template <typename T>
+void AddRowSums(int64_t rows, int64_t cols, int64_t stride, const T* x, float* sums);
+
+// y[i] += x[i], for i < n: gradients of two branches that meet. No overlap.
+template <typename T>
+void AddTo(int64_t n, const T* x, T* y);
+
+// Sum of x[i]² in f64, for gradient norms: each run of 65,536 elements by itself, then the runs in
+// order. Cut tensors the same way everywhere and add their sums in one order, and the norm has the
+// same bits everywhere.
+double SumOfSquares(int64_t n, const float* x);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_ROW_SUMS_H_

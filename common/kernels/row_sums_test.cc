@@ -1,0 +1,94 @@
+#include "common/kernels/row_sums.h"
+
+#include <cmath>
+#include <vector>
+
+#include "common/kernels/kernel_test_lib.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+template <typename T>
+class RowSumsTest : public testing::Test {};
+TYPED_TEST_SUITE(RowSumsTest, KernelTypes);
+
+TYPED_TEST(RowSumsTest, AddsTheSumOfTheRows) {
+  using T = TypeParam;
+  for (const auto& [rows, cols, gap] : {std::tuple<int64_t, int64_t, int64_t>{0, 5, 0},
+                                        {1, 1, 0},
+                                        {3, 16, 2},
+                                        {33, 65, 1},
+                                        {100, 200, 0},
+                                        {1000, 131, 13}}) {
+    const int64_t stride = cols + gap;
+    const auto x = RandomArray<T>(rows * stride, 1);
+    const auto before = RandomArray(cols, 2);
+    std::vector<double> wanted = Doubles(before);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) wanted[c] += ToFloat(x[r * stride + c]);
+    }
+    ForEachInstructionSet([&, rows = rows, cols = cols] {
+      std::vector<float> sums = before;
+      AddRowSums(rows, cols, stride, x.data(), sums.data());
+      ExpectNear(sums, wanted, 1e-7 * (rows + 1), 1e-6, "sums");
+    });
+    ExpectSameBitsOnAnyThreads([&, rows = rows, cols = cols] {
+      std::vector<float> sums = before;
+      AddRowSums(rows, cols, stride, x.data(), sums.data());
+      return sums;
+    });
+  }
+}
+
+TYPED_TEST(RowSumsTest, AddTo) {
+  using T = TypeParam;
+  for (const int64_t n : {0, 1, 16, 35, 70001}) {
+    const auto x = RandomArray<T>(n, 1), y = RandomArray<T>(n, 2);
+    ForEachInstructionSet([&] {
+      std::vector<T> sum = y;
+      AddTo(n, x.data(), sum.data());
+      for (int64_t i = 0; i < n; ++i) {
+        ASSERT_EQ(ToFloat(sum[i]), ToFloat(Rounded<T>(ToFloat(x[i]) + ToFloat(y[i]))));
+      }
+    });
+  }
+}
+
+TEST(ConvertTest, ThereAndBackWithStrides) {
+  const int64_t rows = 300, cols = 211, stride = 240;
+  const auto x = RandomArray(rows * stride, 1);
+  for (const int threads : {1, 2}) {
+    SetComputeThreads(threads);
+    std::vector<BFloat16> narrow(rows * cols);
+    ConvertRows(rows, cols, x.data(), stride, narrow.data(), cols);
+    std::vector<float> wide(rows * stride, -7), dense(rows * cols);
+    ConvertRows(rows, cols, narrow.data(), cols, wide.data(), stride);
+    Convert(rows * cols, narrow.data(), dense.data());
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < stride; ++c) {
+        const float wanted = c < cols ? ToFloat(ToBFloat16(x[r * stride + c])) : -7;
+        ASSERT_EQ(wide[r * stride + c], wanted);
+        if (c >= cols) continue;
+        ASSERT_EQ(dense[r * cols + c], wanted);
+      }
+    }
+    std::vector<BFloat16> again(rows * cols);
+    Convert(rows * cols, dense.data(), again.data());
+    EXPECT_TRUE(again == narrow);
+  }
+  SetComputeThreads(1);
+}
+
+TEST(SumOfSquaresTest, SameBitsOnAnyThreadsAndRight) {
+  for (const int64_t n : {0, 1, 1000, 65536, 65537, 1000003}) {
+    const auto x = RandomArray(n, 1);
+    double wanted = 0;
+    for (const float value : x) wanted += static_cast<double>(value) * value;
+    EXPECT_NEAR(SumOfSquares(n, x.data()), wanted, 1e-12 * wanted);
+    ExpectSameBitsOnAnyThreads([&] { return SumOfSquares(n, x.data()); });
+  }
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,50 @@
+#ifndef MUSTER_COMMON_KERNELS_VECTOR_KERNELS_TABLE_H_
+#define MUSTER_COMMON_KERNELS_VECTOR_KERNELS_TABLE_H_
+
+#include "common/kernels/activation_loops.h"
+#include "common/kernels/array_loops.h"
+#include "common/kernels/attention_loops.h"
+#include "common/kernels/cross_entropy_loops.h"
+#include "common/kernels/norm_loops.h"
+#include "common/kernels/vector_kernels.h"
+
+// The table of the loops as compiled where this is included: by vector_kernels_*.cc alone.
+
+namespace muster {
+namespace {
+
+template <typename T>
+constexpr TypedVectorKernels<T> kTypedLoops = {
+    .add = AddLoop<T>,
+    .row_sums = RowSumsLoop<T>,
+    .embed = EmbedLoop<T>,
+    .scale = ScaleLoop<T>,
+    .gelu = GeluLoop<T>,
+    .gelu_backward = GeluBackwardLoop<T>,
+    .swiglu = SwiGluLoop<T>,
+    .swiglu_backward = SwiGluBackwardLoop<T>,
+    .norm = NormLoop<T>,
+    .norm_backward = NormBackwardLoop<T>,
+    .rotary = RotaryLoop<T>,
+    .cross_entropy = CrossEntropyLoop<T>,
+    .attention = AttentionLoop<T>,
+    .attention_backward = AttentionBackwardLoop<T>,
+    .cached_attention = CachedAttentionLoop<T>,
+};
+
+constexpr VectorKernels LoopsOf(const char* name) {
+  return {
+      .name = name,
+      .narrow = ConvertLoop<float, BFloat16>,
+      .widen = ConvertLoop<BFloat16, float>,
+      .exp = ExpLoop,
+      .dropout_factors = DropoutFactorsLoop,
+      .f32 = kTypedLoops<float>,
+      .bf16 = kTypedLoops<BFloat16>,
+  };
+}
+
+}  // namespace
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_VECTOR_KERNELS_TABLE_H_

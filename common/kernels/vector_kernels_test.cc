@@ -1,0 +1,86 @@
+#include "common/kernels/vector_kernels.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "common/kernels/kernel_test_lib.h"
+#include "common/tensor/bfloat16.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<float> Exp(const std::vector<float>& x) {
+  std::vector<float> y(x.size());
+  ActiveVectorKernels().exp(x.size(), x.data(), y.data());
+  return y;
+}
+
+TEST(VectorKernelsTest, TheBaselineIsAlwaysThere) {
+  const VectorKernelList list = UsableVectorKernels();
+  ASSERT_GE(list.count, 1);
+  EXPECT_EQ(list.kernels[list.count - 1], BaselineVectorKernels());
+  EXPECT_EQ(&ActiveVectorKernels(), list.kernels[0]);
+}
+
+TEST(VectorKernelsTest, ExpIsWithinTwoUnitsInTheLastPlace) {
+  std::vector<float> x;
+  for (double at = -87.336; at < 88.722; at += 7e-4) x.push_back(static_cast<float>(at));
+  for (double at = 1e-9; at < 1; at *= 1.01) {
+    x.push_back(static_cast<float>(at));
+    x.push_back(static_cast<float>(-at));
+  }
+  ForEachInstructionSet([&] {
+    const std::vector<float> y = Exp(x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double wanted = std::exp(static_cast<double>(x[i]));
+      const double unit = std::ldexp(1.0, std::ilogb(wanted) - 23);
+      ASSERT_LE(std::abs(y[i] - wanted), 2 * unit) << "exp(" << x[i] << ")";
+    }
+  });
+}
+
+TEST(VectorKernelsTest, ExpOfWhatHasNoNormalResult) {
+  ForEachInstructionSet([&] {
+    const std::vector<float> y =
+        Exp({-kInfinity, -1000, -88, -87.34f, 88.73f, 1000, kInfinity, 0, kNan});
+    EXPECT_THAT(std::vector<float>(y.begin(), y.end() - 1),
+                testing::ElementsAre(0, 0, 0, 0, kInfinity, kInfinity, kInfinity, 1));
+    EXPECT_TRUE(std::isnan(y.back()));
+  });
+}
+
+// Over lengths with a rest, and values that round up, down, to even, to infinity, and NaNs.
+TEST(VectorKernelsTest, ConversionIsThatOfOneNumber) {
+  std::vector<float> x = RandomArray(100, 1, -1e30f, 1e30f);
+  for (const uint32_t bits : {0x3f808000u, 0x3f818000u, 0x3f808001u, 0x7f7fffffu, 0x7f800000u,
+                              0xff800001u, 0x7fc12345u, 0x00000001u, 0x80000000u, 0x0000ffffu}) {
+    float value;
+    std::memcpy(&value, &bits, sizeof(value));
+    x.insert(x.begin() + bits % 50, value);
+  }
+  ForEachInstructionSet([&] {
+    for (int64_t n = 0; n <= static_cast<int64_t>(x.size()); ++n) {
+      std::vector<BFloat16> narrow(n + 1);
+      ActiveVectorKernels().narrow(n, x.data(), narrow.data());
+      std::vector<float> wide(n + 1);
+      ActiveVectorKernels().widen(n, narrow.data(), wide.data());
+      for (int64_t i = 0; i < n; ++i) {
+        ASSERT_EQ(narrow[i].bits, ToBFloat16(x[i]).bits) << x[i];
+        const float back = ToFloat(narrow[i]);
+        ASSERT_EQ(std::memcmp(&wide[i], &back, sizeof(back)), 0);
+      }
+      ASSERT_EQ(narrow[n].bits, 0) << "wrote past the end";
+      ASSERT_EQ(wide[n], 0) << "wrote past the end";
+    }
+  });
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,19 @@
+#ifndef MUSTER_COMMON_MODEL_FILES_IMPORT_CHECKPOINT_H_
+#define MUSTER_COMMON_MODEL_FILES_IMPORT_CHECKPOINT_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "common/checkpoint/storage.h"
+#include "common/model_files/weights.h"
+
+namespace muster {
+
+// Writes weights as a complete checkpoint at clock 0, without optimizer state, which jobs start
+// from. Tensors pass through memory one by one. AlreadyExists: `folder` holds a checkpoint. Errors
+// of the weights and the storage as they are.
+absl::Status WriteImportedCheckpoint(CheckpointStorage& storage, absl::string_view folder,
+                                     const Weights& weights);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_MODEL_FILES_IMPORT_CHECKPOINT_H_

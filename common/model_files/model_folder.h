@@ -1,0 +1,64 @@
+#ifndef MUSTER_COMMON_MODEL_FILES_MODEL_FOLDER_H_
+#define MUSTER_COMMON_MODEL_FILES_MODEL_FOLDER_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/model_files/transformer_layout.h"
+#include "common/model_files/weights.h"
+#include "common/safetensors/safetensors_file.h"
+
+namespace muster {
+
+// A transformer in a folder as Hugging Face lays it out: config.json, model.safetensors (or several
+// files and model.safetensors.index.json), and its tokenizer, if there is one: tokenizer.json, or
+// vocab.json and merges.txt. Immutable, so thread-safe.
+class ModelFolder final : public Weights {
+ public:
+  // NotFound: the folder or a file of it is missing. InvalidArgument: a file is damaged, the model
+  // is of a kind that Muster does not compute (names the field), a tensor is missing, of another
+  // shape than config.json says, or of no known use.
+  static absl::StatusOr<std::unique_ptr<const ModelFolder>> Open(const std::string& folder);
+  ~ModelFolder() override;
+
+  const v1::TransformerSpec& spec() const override { return *spec_; }
+  const std::vector<MusterTensor>& tensors() const override { return tensors_; }
+  absl::Status Read(const std::string& tensor, std::vector<float>& values) const override;
+
+ private:
+  explicit ModelFolder(std::string folder);
+
+  absl::Status OpenFiles();
+  // Finds each tensor of the layout, and refuses what is left over.
+  absl::Status Match();
+  const SafetensorsTensor* Find(const std::string& name) const;
+
+  const std::string folder_;
+  // Const after Open.
+  std::unique_ptr<v1::TransformerSpec> spec_;
+  std::vector<std::unique_ptr<const SafetensorsFile>> files_;
+  std::map<std::string, const SafetensorsTensor*> found_;
+  std::vector<HuggingFaceTensor> layout_;
+  std::vector<MusterTensor> tensors_;
+};
+
+struct ModelFolderContents {
+  const Weights& weights;
+  // Empty for bytes, which have no file.
+  std::string tokenizer_json;
+  std::optional<int32_t> end_of_text;
+};
+
+// Writes such a folder, which is made if need be: config.json, model.safetensors in f32, and
+// tokenizer.json. InvalidArgument: the transformer is of neither known family. FailedPrecondition,
+// ResourceExhausted: a file cannot be written.
+absl::Status WriteModelFolder(const std::string& folder, const ModelFolderContents& contents);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_MODEL_FILES_MODEL_FOLDER_H_

@@ -1,0 +1,30 @@
+#ifndef MUSTER_COMMON_MODEL_FILES_WEIGHTS_H_
+#define MUSTER_COMMON_MODEL_FILES_WEIGHTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/model_files/transformer_layout.h"
+
+namespace muster {
+
+// A transformer's weights, wherever they are kept. Thread-safe.
+class Weights {
+ public:
+  virtual ~Weights() = default;
+
+  // Complete: no field is left to its default.
+  virtual const v1::TransformerSpec& spec() const = 0;
+
+  // Muster's tensors that are there, tied ones left out.
+  virtual const std::vector<MusterTensor>& tensors() const = 0;
+
+  // Replaces `values` by a tensor's elements, row-major. NotFound: there is none of this name.
+  // InvalidArgument: its type cannot be read.
+  virtual absl::Status Read(const std::string& tensor, std::vector<float>& values) const = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_MODEL_FILES_WEIGHTS_H_

@@ -1,0 +1,44 @@
+#ifndef MUSTER_COMMON_PARTITION_CUT_ORDER_H_
+#define MUSTER_COMMON_PARTITION_CUT_ORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "common/base/payload.h"
+
+namespace muster {
+
+// What a Cut operation asks for, at the beginning of its payload: little-endian u64 step, u64 base
+// (its clock plus 1; 0: none). An empty payload is kWhole without a base. What else a cut carries
+// follows.
+struct CutOrder {
+  enum class Step : uint64_t {
+    // Both below in one: takes the cut, writes it, and is answered when its file is durable.
+    kWhole = 0,
+    // From every slot, before any push of that clock: answered, without a path, once all slots have
+    // closed the clock and the partition holds a view of that moment. Training goes on from there.
+    kTake = 1,
+    // From one slot, after its kTake was answered everywhere: has the view written, and is answered
+    // when the file is durable; without a path if the view is gone with an earlier life of the
+    // server, or was never taken.
+    kWrite = 2,
+  };
+
+  Step step = Step::kWhole;
+  // kWhole, kWrite: rows that changed since the cut at this clock are enough. The partition writes
+  // all nevertheless if it does not know them.
+  absl::optional<uint64_t> base;
+};
+
+inline constexpr size_t kCutOrderBytes = 2 * sizeof(uint64_t);
+
+Payload EncodeCutOrder(const CutOrder& order);
+
+// InvalidArgument: neither empty nor an order (names what there is).
+absl::StatusOr<CutOrder> ReadCutOrder(const Payload& payload);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PARTITION_CUT_ORDER_H_

@@ -1,0 +1,184 @@
+#include "common/rpc/channel_lane.h"
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "proto/parameter_service.pb.h"
+
+namespace muster {
+
+// Calls that wait for the window, and those that wait for their answer. The channel keeps it until
+// its end.
+class ChannelLane::Calls final : public FrameChannel::Handler {
+ public:
+  // `channel` outlives its handler.
+  Calls(FrameChannel& channel, std::string address, Limits limits)
+      : channel_(channel), address_(std::move(address)), limits_(limits) {}
+
+  void Call(v1::ExchangeRequest request, Payload payload, ParameterClient::Done done)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    const uint64_t id = next_id_.fetch_add(1, std::memory_order_relaxed);
+    request.set_request_id(id);
+    const bool is_push = request.has_dense_push() || request.has_sparse_push();
+    Outgoing outgoing;
+    outgoing.header = request.SerializeAsString();
+    outgoing.payload = std::move(payload);
+    outgoing.bytes = static_cast<int64_t>(outgoing.header.size() + outgoing.payload.size());
+    outgoing.window_bytes = is_push ? outgoing.bytes : 0;
+    absl::Status refused = CheckMessageBytes(request, outgoing.bytes);
+    if (refused.ok()) {
+      absl::MutexLock lock(&mutex_);
+      if (!closed_.ok()) {
+        refused = closed_;
+      } else if (queued_bytes_ > 0 && queued_bytes_ + outgoing.bytes > limits_.max_queued_bytes) {
+        refused = TooManyQueued(queued_bytes_, limits_.max_queued_bytes, address_);
+      } else {
+        unanswered_.emplace(id, Unanswered{std::move(done), outgoing.window_bytes});
+        queued_bytes_ += outgoing.bytes;
+        queue_.push_back(std::move(outgoing));
+      }
+    }
+    if (refused.ok()) {
+      SendQueue();
+    } else {
+      done(std::move(refused));
+    }
+  }
+
+  // Takes no more calls; those outstanding end with `reason`.
+  void Close(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::flat_hash_map<uint64_t, Unanswered> unanswered;
+    std::deque<Outgoing> queue;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (closed_.ok()) closed_ = reason;
+      unanswered.swap(unanswered_);
+      queue.swap(queue_);
+      queued_bytes_ = 0;
+      window_used_ = 0;
+    }
+    for (auto& [id, call] : unanswered) call.done(reason);
+  }
+
+  void OnMessage(absl::string_view header, Payload payload) override {
+    auto reply = std::make_shared<v1::ExchangeReply>();
+    if (!reply->ParseFromArray(header.data(), static_cast<int>(header.size()))) {
+      Break(absl::InternalError(absl::StrCat("server ", address_, ": an answer does not parse")));
+      return;
+    }
+    ParameterClient::Done done;
+    bool closed = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      closed = !closed_.ok();
+      if (auto it = unanswered_.find(reply->request_id()); it != unanswered_.end()) {
+        done = std::move(it->second.done);
+        window_used_ -= it->second.window_bytes;
+        unanswered_.erase(it);
+      }
+    }
+    if (done) {
+      SendQueue();
+      done(ToExchangeResult(std::move(reply), std::move(payload)));
+    } else if (!closed) {
+      Break(absl::InternalError(
+          absl::StrCat("server ", address_, ": answer to unknown request ", reply->request_id())));
+    }
+  }
+
+  void OnSent(size_t bytes) override {
+    absl::MutexLock lock(&mutex_);
+    if (closed_.ok()) queued_bytes_ -= static_cast<int64_t>(bytes);
+  }
+
+  void OnClosed(const absl::Status& reason) override {
+    // However it ended, the channel is gone: whether repeating helps is for the next one to say.
+    Close(absl::UnavailableError(absl::StrCat("connection to server ", address_,
+                                              " ended: ", std::string(reason.message()))));
+  }
+
+ private:
+  struct Outgoing {
+    std::string header;
+    Payload payload;
+    int64_t bytes = 0;
+    int64_t window_bytes = 0;
+  };
+  struct Unanswered {
+    ParameterClient::Done done;
+    int64_t window_bytes;
+  };
+
+  // Sends what the window lets through; one thread at a time, so that the order stays.
+  void SendQueue() ABSL_LOCKS_EXCLUDED(mutex_) {
+    bool mine = false;
+    while (true) {
+      Outgoing next;
+      {
+        absl::MutexLock lock(&mutex_);
+        if (sending_ && !mine) return;
+        // A message larger than the whole window goes alone.
+        if (queue_.empty() || (queue_.front().window_bytes > 0 && window_used_ > 0 &&
+                               window_used_ + queue_.front().window_bytes > limits_.window_bytes)) {
+          sending_ = false;
+          return;
+        }
+        sending_ = mine = true;
+        next = std::move(queue_.front());
+        queue_.pop_front();
+        window_used_ += next.window_bytes;
+      }
+      channel_.Send(std::move(next.header), std::move(next.payload));
+    }
+  }
+
+  void Break(const absl::Status& reason) {
+    Close(reason);
+    channel_.Close(reason);
+  }
+
+  FrameChannel& channel_;
+  const std::string address_;
+  const Limits limits_;
+  std::atomic<uint64_t> next_id_{1};
+
+  absl::Mutex mutex_;
+  // Not OK once closed.
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
+  bool sending_ ABSL_GUARDED_BY(mutex_) = false;
+  // Not on their way yet: those in queue_, and what the channel has not sent.
+  int64_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t window_used_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<uint64_t, Unanswered> unanswered_ ABSL_GUARDED_BY(mutex_);
+};
+
+ChannelLane::ChannelLane(std::shared_ptr<FrameChannel> channel, IoLoop& loop, std::string address,
+                         Limits limits)
+    : channel_(std::move(channel)),
+      loop_(loop),
+      calls_(std::make_shared<Calls>(*channel_, std::move(address), limits)) {
+  channel_->Start(calls_);
+}
+
+ChannelLane::~ChannelLane() {
+  Abort(absl::CancelledError("the client was closed"));
+  loop_.Drain();
+}
+
+void ChannelLane::Call(v1::ExchangeRequest request, Payload payload, ParameterClient::Done done) {
+  calls_->Call(std::move(request), std::move(payload), std::move(done));
+}
+
+void ChannelLane::Abort(absl::Status reason) {
+  calls_->Close(reason);
+  channel_->Close(std::move(reason));
+}
+
+}  // namespace muster

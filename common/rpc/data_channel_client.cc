@@ -1,0 +1,155 @@
+#include "common/rpc/data_channel_client.h"
+
+#include <atomic>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/channel_lane.h"
+#include "common/rpc/exchange_connection.h"
+#include "common/rpc/opening_lane.h"
+#include "common/rpc/parameter_stub.h"
+#include "common/rpc/rpc_status.h"
+#include "common/transport/channel_connector.h"
+#include "common/transport/frame.h"
+#include "proto/parameter_service.grpc.pb.h"
+
+namespace muster {
+namespace {
+
+std::string HostOf(const std::string& address) {
+  std::string host = address.substr(0, address.rfind(':'));
+  // An IPv6 address.
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  return host;
+}
+
+class DataChannelClient final : public ParameterClient {
+ public:
+  DataChannelClient(const std::string& address, std::shared_ptr<ChannelIo> io,
+                    DataChannelClientOptions options)
+      : address_(address),
+        io_(std::move(io)),
+        options_(std::move(options)),
+        limits_{options_.client.window_bytes / options_.client.connections,
+                options_.client.max_queued_bytes / options_.client.connections},
+        channel_(MakeChannel(address, ConnectionSharing::kOwn)),
+        stub_(channel_, address) {
+    for (int i = 0; i < options_.client.connections; ++i) {
+      lanes_.push_back(std::make_unique<OpeningLane>(address, limits_));
+    }
+  }
+
+  ~DataChannelClient() override {
+    Abort(absl::CancelledError(absl::StrCat("the client of server ", address_, " was closed")));
+    std::thread opener;
+    {
+      absl::MutexLock lock(&mutex_);
+      opener = std::move(opener_);
+    }
+    if (opener.joinable()) opener.join();
+  }
+
+  absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request,
+                                                 absl::Duration timeout) override {
+    return stub_.OpenTables(request, timeout);
+  }
+  absl::Status DropTables(const std::string& job_id, absl::Duration timeout) override {
+    return stub_.DropTables(job_id, timeout);
+  }
+  absl::StatusOr<v1::GetServerStatsReply> Stats(absl::Duration timeout) override {
+    return stub_.Stats(timeout);
+  }
+
+  void Call(v1::ExchangeRequest request, Payload payload, Done done) override {
+    // In this order: what waits in a lane is sent by the opener, or ended by Abort.
+    ExchangeLane& lane = *lanes_[request.partition() % lanes_.size()];
+    lane.Call(std::move(request), std::move(payload), std::move(done));
+    if (!opening_.load(std::memory_order_acquire)) StartOpening();
+  }
+
+  void Abort(absl::Status reason) override {
+    aborted_.store(true);
+    open_context_.TryCancel();
+    for (auto& lane : lanes_) lane->Abort(reason);
+  }
+
+ private:
+  void StartOpening() {
+    absl::MutexLock lock(&mutex_);
+    if (opening_.exchange(true) || aborted_.load()) return;
+    opener_ = std::thread([this] { Open(); });
+  }
+
+  // On a thread of its own, which ends with it.
+  void Open() {
+    absl::StatusOr<ChannelAddress> target = stub_.OpenChannel(open_context_, options_.open_timeout);
+    if (target.ok() && target->host.empty()) target->host = HostOf(address_);
+    for (auto& lane : lanes_) lane->Open(OpenLane(target));
+  }
+
+  std::unique_ptr<ExchangeLane> OpenLane(const absl::StatusOr<ChannelAddress>& target) {
+    std::string reason;
+    if (!target.ok()) {
+      reason = std::string(target.status().message());
+    } else if (!aborted_.load()) {
+      IoLoop& loop = io_->NextLoop();
+      if (options_.shared_memory_bytes == 0) {
+        reason = "shared memory is not asked for";
+      } else if (target->unix_name.empty()) {
+        reason = "the server offers no shared memory";
+      } else {
+        auto channel = ConnectSharedChannel(*target, options_.shared_memory_bytes, loop,
+                                            io_->pool(), absl::Now() + options_.open_timeout);
+        if (channel.ok()) return Opened(*std::move(channel), loop, reason);
+        reason = absl::StrCat("shared memory: ", std::string(channel.status().message()));
+      }
+      if (options_.tcp == DataChannelClientOptions::Tcp::kUsed && !aborted_.load()) {
+        auto channel =
+            ConnectSocketChannel(*target, loop, io_->pool(), absl::Now() + options_.open_timeout);
+        if (channel.ok()) return Opened(*std::move(channel), loop, reason);
+        absl::StrAppend(&reason, "; TCP: ", std::string(channel.status().message()));
+      }
+    }
+    // After an abort it is the way of nothing.
+    if (options_.opened && !aborted_.load()) options_.opened("grpc", reason);
+    return std::make_unique<ExchangeConnection>(channel_, address_, limits_);
+  }
+
+  std::unique_ptr<ExchangeLane> Opened(std::shared_ptr<FrameChannel> channel, IoLoop& loop,
+                                       const std::string& reason) {
+    if (options_.opened) options_.opened(channel->kind(), reason);
+    return std::make_unique<ChannelLane>(std::move(channel), loop, address_, limits_);
+  }
+
+  const std::string address_;
+  const std::shared_ptr<ChannelIo> io_;
+  const DataChannelClientOptions options_;
+  const ExchangeLane::Limits limits_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  ParameterStub stub_;
+  grpc::ClientContext open_context_;
+  std::atomic<bool> opening_{false};
+  std::atomic<bool> aborted_{false};
+  std::vector<std::unique_ptr<OpeningLane>> lanes_;
+
+  absl::Mutex mutex_;
+  std::thread opener_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::unique_ptr<ParameterClient> MakeDataChannelClient(const std::string& address,
+                                                       std::shared_ptr<ChannelIo> io,
+                                                       DataChannelClientOptions options) {
+  return std::make_unique<DataChannelClient>(address, std::move(io), std::move(options));
+}
+
+}  // namespace muster

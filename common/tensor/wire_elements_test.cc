@@ -1,0 +1,59 @@
+#include "common/tensor/wire_elements.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/philox.h"
+#include "common/tensor/half.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+class WireElementsTest : public testing::TestWithParam<DType> {};
+
+std::vector<std::byte> Encode(DType type, const std::vector<float>& values) {
+  std::vector<std::byte> bytes(values.size() * SizeOf(type));
+  if (type == DType::kF32) {
+    std::copy_n(reinterpret_cast<const std::byte*>(values.data()), bytes.size(), bytes.data());
+  } else {
+    RoundToHalf(type, values, reinterpret_cast<uint16_t*>(bytes.data()));
+  }
+  return bytes;
+}
+
+TEST_P(WireElementsTest, PiecesMayEndAnywhere) {
+  std::vector<float> values;
+  for (int i = 0; i < 200; ++i) values.push_back(static_cast<float>(i - 100) / 8);
+  const auto bytes = std::make_shared<std::vector<std::byte>>(Encode(GetParam(), values));
+  const Philox random(5);
+  for (uint64_t round = 0; round < 300; ++round) {
+    std::vector<Payload::Piece> pieces;
+    size_t at = 0;
+    for (uint64_t draw = 0; at < bytes->size(); ++draw) {
+      const size_t size =
+          std::min<size_t>(random.Below(round % 2 == 0 ? 7 : 90, round, draw), bytes->size() - at);
+      pieces.emplace_back(bytes->data() + at, size);
+      at += size;
+    }
+    const Payload payload(std::move(pieces), bytes);
+    std::vector<float> read(values.size(), -1), sum(values.size(), 0.5f);
+    ReadElements(GetParam(), payload, absl::MakeSpan(read));
+    AddElements(GetParam(), payload, absl::MakeSpan(sum));
+    ASSERT_EQ(read, values);
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(sum[i], values[i] + 0.5f);
+  }
+}
+
+TEST_P(WireElementsTest, NothingIsNothing) {
+  ReadElements(GetParam(), Payload(), {});
+  AddElements(GetParam(), Payload(), {});
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, WireElementsTest,
+                         testing::Values(DType::kF32, DType::kBf16, DType::kF16),
+                         [](const auto& info) { return Name(info.param); });
+
+}  // namespace
+}  // namespace muster

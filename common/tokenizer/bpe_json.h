@@ -1,0 +1,30 @@
+#ifndef MUSTER_COMMON_TOKENIZER_BPE_JSON_H_
+#define MUSTER_COMMON_TOKENIZER_BPE_JSON_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+struct BpeVocabulary;
+
+// The vocabulary as a tokenizer.json that Hugging Face's tokenizers read as well: byte-level BPE
+// without normalisation. Equal vocabularies give equal texts.
+std::string WriteBpeJson(const BpeVocabulary& vocabulary);
+
+// Reads a tokenizer.json; `origin` names it in errors. InvalidArgument: it is no JSON, misses
+// something, or is of another kind than byte-level BPE with GPT-2's words; the message names the
+// field, its value and what is understood.
+absl::StatusOr<BpeVocabulary> ParseBpeJson(absl::string_view text, const std::string& origin);
+
+// Reads GPT-2's pair of files: vocab.json, an object of tokens and their ids, and merges.txt, a
+// pair in each line after an optional one that begins with "#version". A token "<|endoftext|>" is
+// an added one. InvalidArgument: as above, naming the file and the line.
+absl::StatusOr<BpeVocabulary> ParseGpt2Files(absl::string_view vocab, absl::string_view merges,
+                                             const std::string& folder);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TOKENIZER_BPE_JSON_H_

@@ -1,0 +1,184 @@
+#include "common/tokenizer/bpe_json.h"
+
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/tokenizer/bpe_tokenizer.h"
+#include "common/tokenizer/bpe_trainer.h"
+#include "common/tokenizer/byte_level.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+BpeVocabulary Trained() {
+  BpeTrainer trainer;
+  trainer.Add(
+      "the cat and the hat, the bat \xe4\xbd\xa0\xe5\xa5\xbd\xe4\xbd\xa0 the\nend \xff\xfe");
+  return *trainer.Train(280);
+}
+
+std::string ErrorOf(const Json& json) {
+  return std::string(ParseBpeJson(json.dump(), "t.json").status().message());
+}
+
+void ExpectSame(const BpeVocabulary& a, const BpeVocabulary& b) {
+  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_EQ(a.merges, b.merges);
+  ASSERT_EQ(a.added.size(), b.added.size());
+  for (size_t i = 0; i < a.added.size(); ++i) {
+    EXPECT_EQ(a.added[i].id, b.added[i].id);
+    EXPECT_EQ(a.added[i].content, b.added[i].content);
+  }
+}
+
+TEST(BpeJsonTest, WhatIsWrittenIsReadBack) {
+  const BpeVocabulary vocabulary = Trained();
+  const std::string text = WriteBpeJson(vocabulary);
+  const auto read = ParseBpeJson(text, "t.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectSame(*read, vocabulary);
+  EXPECT_EQ(WriteBpeJson(*read), text);
+}
+
+TEST(BpeJsonTest, HasTheFieldsThatOthersRead) {
+  const Json json = Json::parse(WriteBpeJson(Trained()));
+  EXPECT_EQ(json["model"]["type"], "BPE");
+  EXPECT_EQ(json["pre_tokenizer"]["type"], "ByteLevel");
+  EXPECT_EQ(json["pre_tokenizer"]["add_prefix_space"], false);
+  EXPECT_EQ(json["decoder"]["type"], "ByteLevel");
+  EXPECT_EQ(json["model"]["vocab"]["!"], 0);
+  EXPECT_EQ(json["model"]["vocab"]["\u0120"], 220);
+  EXPECT_EQ(json["added_tokens"][0]["content"], "<|endoftext|>");
+  EXPECT_EQ(json["added_tokens"][0]["id"], json["model"]["vocab"].size() - 1);
+  EXPECT_TRUE(json["model"]["merges"][0].is_string());
+}
+
+TEST(BpeJsonTest, ReadsMergesAsPairsAndAddedTokensOutsideTheVocabulary) {
+  const BpeVocabulary vocabulary = Trained();
+  Json json = Json::parse(WriteBpeJson(vocabulary));
+  for (Json& merge : json["model"]["merges"]) {
+    const std::string text = merge;
+    const size_t space = text.find(' ');
+    merge = {text.substr(0, space), text.substr(space + 1)};
+  }
+  json["model"]["vocab"].erase("<|endoftext|>");
+  json["model"]["unk_token"] = "<|endoftext|>";
+  const auto read = ParseBpeJson(json.dump(), "t.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectSame(*read, vocabulary);
+}
+
+TEST(BpeJsonTest, OtherKindsAreRefusedByName) {
+  const Json good = Json::parse(WriteBpeJson(Trained()));
+  Json json = good;
+  json["model"]["type"] = "WordPiece";
+  EXPECT_THAT(ErrorOf(json), HasSubstr("t.json: model.type is \"WordPiece\""));
+  json = good;
+  json["normalizer"] = {{"type", "NFC"}};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("normalizer is {\"type\":\"NFC\"}"));
+  json = good;
+  json["pre_tokenizer"] = {{"type", "Metaspace"}};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("pre_tokenizer is {\"type\":\"Metaspace\"}"));
+  json = good;
+  json["pre_tokenizer"]["add_prefix_space"] = true;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("pre_tokenizer.add_prefix_space is true"));
+  json = good;
+  json["pre_tokenizer"]["use_regex"] = false;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("pre_tokenizer.use_regex is false"));
+  json = good;
+  json["post_processor"] = {{"type", "TemplateProcessing"}};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("TemplateProcessing"));
+  json = good;
+  json["decoder"] = {{"type", "WordPiece"}};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("decoder"));
+  json = good;
+  json["model"]["byte_fallback"] = true;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("model.byte_fallback is true"));
+  json = good;
+  json["model"]["end_of_word_suffix"] = "</w>";
+  EXPECT_THAT(ErrorOf(json), HasSubstr("model.end_of_word_suffix is \"</w>\""));
+  json = good;
+  json["added_tokens"][0]["lstrip"] = true;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("lstrip is true"));
+}
+
+TEST(BpeJsonTest, DamageIsNamed) {
+  const Json good = Json::parse(WriteBpeJson(Trained()));
+  EXPECT_THAT(std::string(ParseBpeJson("{\"model\"", "t.json").status().message()),
+              HasSubstr("t.json is not JSON"));
+  EXPECT_THAT(ErrorOf(Json::array()), HasSubstr("model is null"));
+  Json json = good;
+  json["model"]["vocab"]["a"] = -3;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("the id of token \"a\" is -3"));
+  json["model"]["vocab"]["a"] = 1.5;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("1.5"));
+  json = good;
+  json["model"]["vocab"]["a"] = json["model"]["vocab"]["b"];
+  EXPECT_THAT(ErrorOf(json), HasSubstr("two tokens have the id"));
+  json = good;
+  json["model"]["vocab"]["\u2581x"] = 279;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("byte-level"));
+  json = good;
+  json["model"]["merges"].push_back("a b c");
+  EXPECT_THAT(ErrorOf(json), HasSubstr("a merge is \"a b c\""));
+  json["model"]["merges"].back() = "a qqq";
+  EXPECT_THAT(ErrorOf(json), HasSubstr("'qqq' is no token"));
+  json["model"]["merges"] = 3;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("model.merges is 3"));
+}
+
+TEST(BpeJsonTest, ReadsGpt2sPairOfFiles) {
+  const BpeVocabulary vocabulary = Trained();
+  Json vocab;
+  for (size_t id = 0; id + 1 < vocabulary.tokens.size(); ++id) {
+    vocab[ToByteLevel(vocabulary.tokens[id])] = id;
+  }
+  vocab["<|endoftext|>"] = vocabulary.tokens.size() - 1;
+  std::string merges = "#version: 0.2\n";
+  for (const auto& [left, right] : vocabulary.merges) {
+    absl::StrAppend(&merges, ToByteLevel(vocabulary.tokens[left]), " ",
+                    ToByteLevel(vocabulary.tokens[right]), "\n");
+  }
+  const auto read = ParseGpt2Files(vocab.dump(), merges, "gpt2");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectSame(*read, vocabulary);
+  const auto bad = ParseGpt2Files(vocab.dump(), "#version: 0.2\na\n", "gpt2");
+  EXPECT_THAT(std::string(bad.status().message()), HasSubstr("gpt2/merges.txt:2"));
+}
+
+// Whatever a file holds, it is read or refused.
+TEST(BpeJsonTest, RandomDamageNeverGoesUnanswered) {
+  const std::string good = WriteBpeJson(Trained());
+  std::mt19937 random(23);
+  int refused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::string text = good;
+    for (unsigned i = 0; i <= random() % 4; ++i) {
+      const size_t at = random() % text.size();
+      switch (random() % 3) {
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 20);
+          break;
+        default:
+          text.insert(at, text.substr(random() % text.size(), random() % 30));
+      }
+    }
+    auto vocabulary = ParseBpeJson(text, "t.json");
+    if (vocabulary.ok() && BpeTokenizer::Create(*std::move(vocabulary)).ok()) continue;
+    ++refused;
+  }
+  EXPECT_GT(refused, 500);
+}
+
+}  // namespace
+}  // namespace muster

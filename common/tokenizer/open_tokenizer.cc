@@ -1,0 +1,59 @@
+#include "common/tokenizer/open_tokenizer.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/files/file_content.h"
+#include "common/tokenizer/bpe_json.h"
+#include "common/tokenizer/byte_tokenizer.h"
+#include "common/tokenizer/parse_tokenizer.h"
+#include "common/tokenizer/token_file.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<FileContent> Open(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    return absl::NotFoundError(absl::StrCat(
+        "there is no tokenizer at ", path.string(),
+        "; name a tokenizer.json, or a folder with vocab.json and merges.txt, or \"bytes\""));
+  }
+  return FileContent::Open(path.string());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& name) {
+  if (name.empty() || name == "bytes") return std::make_unique<const ByteTokenizer>();
+  std::error_code error;
+  fs::path path = name;
+  if (fs::is_directory(path, error)) {
+    if (!fs::exists(path / "tokenizer.json", error)) {
+      MUSTER_ASSIGN_OR_RETURN(const FileContent vocab, Open(path / "vocab.json"));
+      MUSTER_ASSIGN_OR_RETURN(const FileContent merges, Open(path / "merges.txt"));
+      MUSTER_ASSIGN_OR_RETURN(BpeVocabulary vocabulary,
+                              ParseGpt2Files(vocab.bytes(), merges.bytes(), name));
+      return CreateTokenizer(std::move(vocabulary), name);
+    }
+    path /= "tokenizer.json";
+  }
+  MUSTER_ASSIGN_OR_RETURN(const FileContent content, Open(path));
+  if (content.bytes().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(), " is empty; expected a tokenizer.json"));
+  }
+  if (IsTokenFile(content.bytes())) {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const TokenFile> file,
+                            TokenFile::Open(path.string()));
+    return ParseTokenizer(file->tokenizer().json(), path.string());
+  }
+  return ParseTokenizer(content.bytes(), path.string());
+}
+
+}  // namespace muster

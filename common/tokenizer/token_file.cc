@@ -1,0 +1,242 @@
+#include "common/tokenizer/token_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
+#include "common/base/status_macros.h"
+#include "common/tokenizer/parse_tokenizer.h"
+
+namespace muster {
+namespace {
+
+constexpr char kMagic[8] = {'M', 'U', 'S', 'T', 'E', 'R', 'T', 'K'};
+constexpr uint32_t kVersion = 1;
+constexpr uint64_t kTokenizerAlignment = 64;
+constexpr uint64_t kChecksumAlignment = 8;
+constexpr size_t kWriteBytes = size_t{1} << 20;
+
+struct Header {
+  char magic[8];
+  uint32_t version;
+  uint32_t token_bytes;
+  uint64_t tokens;
+  uint64_t source_bytes;
+  uint64_t tokenizer_bytes;
+  uint64_t chunks;
+  uint64_t fingerprint;
+  char zeros[64];
+  uint64_t checksum;
+};
+static_assert(sizeof(Header) == 128 && offsetof(Header, checksum) == 120, "a stored form");
+
+uint64_t ChecksumOf(const Header& header) {
+  return Fingerprint({reinterpret_cast<const char*>(&header), offsetof(Header, checksum)});
+}
+
+uint64_t Padding(uint64_t bytes, uint64_t alignment) {
+  return (alignment - bytes % alignment) % alignment;
+}
+
+absl::Status SystemError(const std::string& what, int error) {
+  if (error == ENOSPC || error == EDQUOT) {
+    return absl::ResourceExhaustedError(absl::StrCat(what, ": no space is left on the disk"));
+  }
+  return absl::ErrnoToStatus(error, what);
+}
+
+absl::Status WriteAll(int file, absl::string_view bytes, int64_t offset, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = offset < 0 ? write(file, bytes.data(), bytes.size())
+                                       : pwrite(file, bytes.data(), bytes.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return SystemError(absl::StrCat("Writing ", path), errno);
+    if (offset >= 0) offset += written;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsTokenFile(absl::string_view bytes) {
+  return bytes.size() >= sizeof(kMagic) && memcmp(bytes.data(), kMagic, sizeof(kMagic)) == 0;
+}
+
+bool IsTokenFileAt(const std::string& path) {
+  std::error_code error;
+  // Anything else might make the reader wait.
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  char start[sizeof(kMagic)] = {};
+  std::ifstream file(path, std::ios::binary);
+  file.read(start, sizeof(start));
+  return IsTokenFile({start, static_cast<size_t>(file.gcount())});
+}
+
+absl::StatusOr<std::unique_ptr<TokenFileWriter>> TokenFileWriter::Create(
+    const std::string& path, const Tokenizer& tokenizer) {
+  const std::string partial = path + ".partial";
+  const int file = open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) return SystemError(absl::StrCat("Making ", partial), errno);
+  auto writer = absl::WrapUnique(new TokenFileWriter(path, tokenizer, file));
+  // The header is known at the end only.
+  MUSTER_RETURN_IF_ERROR(writer->WriteBytes(std::string(sizeof(Header), '\0')));
+  const std::string& json = tokenizer.json();
+  MUSTER_RETURN_IF_ERROR(writer->WriteBytes(json));
+  MUSTER_RETURN_IF_ERROR(
+      writer->WriteBytes(std::string(Padding(json.size(), kTokenizerAlignment), '\0')));
+  return writer;
+}
+
+TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer, int file)
+    : path_(std::move(path)), tokenizer_(tokenizer), file_(file) {}
+
+TokenFileWriter::~TokenFileWriter() {
+  if (file_ < 0) return;
+  close(file_);
+  unlink((path_ + ".partial").c_str());
+}
+
+absl::Status TokenFileWriter::WriteBytes(absl::string_view bytes) {
+  pending_.append(bytes.data(), bytes.size());
+  if (pending_.size() < kWriteBytes) return absl::OkStatus();
+  const std::string full = std::exchange(pending_, std::string());
+  return WriteAll(file_, full, -1, path_);
+}
+
+absl::Status TokenFileWriter::WriteTokens(absl::Span<const int32_t> tokens) {
+  std::string packed;
+  PackTokens(tokens, TokenBytes(tokenizer_.vocabulary()), packed);
+  chunks_.Add(packed);
+  return WriteBytes(packed);
+}
+
+absl::Status TokenFileWriter::AddDocument(absl::string_view text) {
+  absl::Status status;
+  if (const std::optional<int32_t> end = tokenizer_.end_of_text(); end.has_value() && !empty_) {
+    status = WriteTokens({&*end, 1});
+  }
+  empty_ = false;
+  source_bytes_ += text.size();
+  tokenizer_.Encode(text, [&](absl::Span<const int32_t> tokens) {
+    if (status.ok()) status = WriteTokens(tokens);
+  });
+  return status;
+}
+
+absl::StatusOr<TokenFileSummary> TokenFileWriter::Finish() {
+  if (chunks_.bytes() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is nothing to write to ", path_, "; the text is empty"));
+  }
+  Header header = {};
+  memcpy(header.magic, kMagic, sizeof(kMagic));
+  header.version = kVersion;
+  header.token_bytes = static_cast<uint32_t>(TokenBytes(tokenizer_.vocabulary()));
+  header.tokens = chunks_.bytes() / header.token_bytes;
+  header.source_bytes = source_bytes_;
+  header.tokenizer_bytes = tokenizer_.json().size();
+  MUSTER_RETURN_IF_ERROR(
+      WriteBytes(std::string(Padding(chunks_.bytes(), kChecksumAlignment), '\0')));
+  const std::vector<uint64_t> checksums = chunks_.Finish();
+  header.chunks = checksums.size();
+  header.fingerprint = TokensFingerprint(tokenizer_.json(), header.tokens, checksums);
+  header.checksum = ChecksumOf(header);
+  MUSTER_RETURN_IF_ERROR(WriteBytes(
+      {reinterpret_cast<const char*>(checksums.data()), checksums.size() * sizeof(uint64_t)}));
+  MUSTER_RETURN_IF_ERROR(WriteAll(file_, pending_, -1, path_));
+  MUSTER_RETURN_IF_ERROR(
+      WriteAll(file_, {reinterpret_cast<const char*>(&header), sizeof(header)}, 0, path_));
+  const std::string partial = path_ + ".partial";
+  if (fsync(file_) != 0) return SystemError(absl::StrCat("Writing ", path_), errno);
+  if (rename(partial.c_str(), path_.c_str()) != 0) {
+    return SystemError(absl::StrCat("Renaming ", partial, " to ", path_), errno);
+  }
+  close(std::exchange(file_, -1));
+  TokenFileSummary summary;
+  summary.tokens = header.tokens;
+  summary.source_bytes = header.source_bytes;
+  summary.token_bytes = static_cast<int>(header.token_bytes);
+  return summary;
+}
+
+absl::StatusOr<std::unique_ptr<const TokenFile>> TokenFile::Open(const std::string& path) {
+  MUSTER_ASSIGN_OR_RETURN(FileContent content, FileContent::Open(path));
+  auto file = absl::WrapUnique(new TokenFile(path, std::move(content)));
+  MUSTER_RETURN_IF_ERROR(file->Parse());
+  return std::unique_ptr<const TokenFile>(std::move(file));
+}
+
+TokenFile::TokenFile(std::string path, FileContent content)
+    : path_(std::move(path)), content_(std::move(content)) {}
+
+absl::Status TokenFile::Parse() {
+  const absl::string_view bytes = content_.bytes();
+  const auto damaged = [this](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat("the token file ", path_, " is damaged: ", what,
+                                            "; make it again with `muster data tokenize`"));
+  };
+  if (!IsTokenFile(bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, " is no token file; `muster data tokenize` makes one"));
+  }
+  Header header;
+  if (bytes.size() < sizeof(header)) return damaged("it ends within its header");
+  memcpy(&header, bytes.data(), sizeof(header));
+  // Newer ones may lay out all that follows the version in another way.
+  if (header.version > kVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the token file ", path_, " has format version ", header.version,
+                     ", but this program reads up to ", kVersion, "; use a newer Muster"));
+  }
+  if (header.checksum != ChecksumOf(header)) return damaged("its header's checksum is wrong");
+  const uint64_t rest = bytes.size() - sizeof(header);
+  const uint64_t chunk_tokens = kTokenChunkBytes / std::max<uint32_t>(1, header.token_bytes);
+  if ((header.token_bytes != 1 && header.token_bytes != 2 && header.token_bytes != 4) ||
+      header.tokens > rest / header.token_bytes || header.tokenizer_bytes > rest ||
+      header.chunks != (header.tokens + chunk_tokens - 1) / chunk_tokens) {
+    return damaged(absl::StrCat("it has ", bytes.size(), " bytes, too few for the ", header.tokens,
+                                " tokens it names"));
+  }
+  const uint64_t token_bytes = header.tokens * header.token_bytes;
+  const uint64_t tokens_at = sizeof(header) + header.tokenizer_bytes +
+                             Padding(header.tokenizer_bytes, kTokenizerAlignment);
+  const uint64_t checksums_at = tokens_at + token_bytes + Padding(token_bytes, kChecksumAlignment);
+  const uint64_t expected = checksums_at + header.chunks * sizeof(uint64_t);
+  if (bytes.size() != expected) {
+    return damaged(absl::StrCat("it has ", bytes.size(), " bytes, expected ", expected));
+  }
+  const absl::string_view json = bytes.substr(sizeof(header), header.tokenizer_bytes);
+  std::vector<uint64_t> checksums(header.chunks);
+  memcpy(checksums.data(), bytes.data() + checksums_at, checksums.size() * sizeof(uint64_t));
+  if (TokensFingerprint(json, header.tokens, checksums) != header.fingerprint) {
+    return damaged("its tokenizer or its table of checksums is not what was written");
+  }
+  MUSTER_ASSIGN_OR_RETURN(tokenizer_, ParseTokenizer(json, path_));
+  CheckedTokens::Layout layout;
+  layout.packed = bytes.substr(tokens_at, token_bytes);
+  layout.token_bytes = static_cast<int>(header.token_bytes);
+  layout.vocabulary = tokenizer_->vocabulary();
+  layout.checksums = bytes.substr(checksums_at);
+  tokens_ = std::make_unique<const CheckedTokens>(layout, absl::StrCat("the token file ", path_));
+  source_bytes_ = header.source_bytes;
+  fingerprint_ = header.fingerprint;
+  return absl::OkStatus();
+}
+
+absl::Status TokenFile::Read(uint64_t first, uint64_t count, std::vector<int32_t>& out) const {
+  return tokens_->Read(first, count, out);
+}
+
+}  // namespace muster

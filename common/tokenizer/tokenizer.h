@@ -1,0 +1,49 @@
+#ifndef MUSTER_COMMON_TOKENIZER_TOKENIZER_H_
+#define MUSTER_COMMON_TOKENIZER_TOKENIZER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace muster {
+
+// Turns any bytes into tokens and back: decoding what was encoded gives exactly the same bytes, be
+// they text or not. Immutable, so thread-safe.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // Tokens lie in [0, vocabulary).
+  virtual int64_t vocabulary() const = 0;
+
+  // The token that separates documents, if there is one.
+  virtual std::optional<int32_t> end_of_text() const = 0;
+
+  // Calls `sink` with the text's tokens in order, some at a time. The text of an added token such
+  // as the end-of-text is that token wherever it stands.
+  virtual void Encode(absl::string_view text,
+                      absl::FunctionRef<void(absl::Span<const int32_t> tokens)> sink) const = 0;
+
+  // The bytes that a token stands for; may be a part of a character. Valid as long as this object.
+  // REQUIRES: the token lies in [0, vocabulary).
+  virtual absl::string_view BytesOf(int32_t token) const = 0;
+
+  // The tokenizer as a tokenizer.json, empty for plain bytes. Equal tokenizers give equal texts,
+  // and ParseTokenizer makes an equal one from it.
+  virtual const std::string& json() const = 0;
+};
+
+// All tokens of a text.
+std::vector<int32_t> EncodeAll(const Tokenizer& tokenizer, absl::string_view text);
+
+// The bytes that tokens stand for. REQUIRES: as BytesOf.
+std::string Decode(const Tokenizer& tokenizer, absl::Span<const int32_t> tokens);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TOKENIZER_TOKENIZER_H_

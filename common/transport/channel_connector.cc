@@ -1,0 +1,82 @@
+#include "common/transport/channel_connector.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/status_macros.h"
+#include "common/transport/blocking_frames.h"
+#include "common/transport/shared_channel.h"
+#include "common/transport/shared_segment.h"
+#include "common/transport/socket_channel.h"
+#include "common/transport/sockets.h"
+#include "common/transport/system_error.h"
+
+namespace muster {
+namespace {
+
+// Says hello and hears the challenge; the proof to answer with.
+absl::StatusOr<std::string> Greet(int socket, const ChannelAddress& address, ChannelHello hello,
+                                  absl::Time deadline) {
+  hello.version = address.version;
+  hello.nonce = address.nonce;
+  const std::string sent = hello.Serialize();
+  MUSTER_RETURN_IF_ERROR(SendFrame(socket, sent, deadline));
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, ReceiveFrame(socket, deadline));
+  MUSTER_ASSIGN_OR_RETURN(const std::string challenge, DecodeAnswer(answer));
+  return ChannelProof(address.secret, sent, challenge);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSocketChannel(const ChannelAddress& address,
+                                                                   IoLoop& loop,
+                                                                   std::shared_ptr<BufferPool> pool,
+                                                                   absl::Time deadline) {
+  MUSTER_ASSIGN_OR_RETURN(Descriptor socket, ConnectTcp(address.host, address.port, deadline));
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::string proof,
+      Greet(socket.get(), address, {.kind = ChannelHello::Kind::kStream}, deadline));
+  MUSTER_RETURN_IF_ERROR(SendFrame(socket.get(), proof, deadline));
+  MUSTER_ASSIGN_OR_RETURN(const std::string verdict, ReceiveFrame(socket.get(), deadline));
+  MUSTER_RETURN_IF_ERROR(DecodeAnswer(verdict).status());
+  return std::shared_ptr<FrameChannel>(
+      SocketChannel::Create(std::move(socket), loop, std::move(pool)));
+}
+
+absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(const ChannelAddress& address,
+                                                                   size_t arena_bytes, IoLoop& loop,
+                                                                   std::shared_ptr<BufferPool> pool,
+                                                                   absl::Time deadline) {
+  SharedLink link;
+  link.direction = SharedSegment::Direction::kToServer;
+  MUSTER_ASSIGN_OR_RETURN(link.socket, ConnectUnix(address.unix_name, deadline));
+  if (!SameUser(link.socket.get())) {
+    return absl::UnavailableError("the unix socket belongs to another user");
+  }
+  fcntl(link.socket.get(), F_SETFL, O_NONBLOCK);
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::string proof,
+      Greet(link.socket.get(), address,
+            {.kind = ChannelHello::Kind::kSharedMemory, .arena_bytes = arena_bytes}, deadline));
+  MUSTER_ASSIGN_OR_RETURN(link.segment, SharedSegment::Create(arena_bytes));
+  link.own_bell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!link.own_bell.valid()) return SystemError("eventfd");
+  MUSTER_RETURN_IF_ERROR(SendDescriptors(
+      link.socket.get(), proof, {link.segment->descriptor(), link.own_bell.get()}, deadline));
+  MUSTER_ASSIGN_OR_RETURN(DescriptorFrame verdict, ReceiveDescriptors(link.socket.get(), deadline));
+  MUSTER_RETURN_IF_ERROR(DecodeAnswer(verdict.bytes).status());
+  if (verdict.descriptors.size() != 1) {
+    return absl::UnavailableError("the server did not hand over its bell");
+  }
+  link.peer_bell = std::move(verdict.descriptors[0]);
+  link.segment->CloseDescriptor();
+  return std::shared_ptr<FrameChannel>(
+      SharedChannel::Create(std::move(link), loop, std::move(pool)));
+}
+
+}  // namespace muster

@@ -1,0 +1,34 @@
+#ifndef MUSTER_COMMON_TRANSPORT_CHANNEL_CONNECTOR_H_
+#define MUSTER_COMMON_TRANSPORT_CHANNEL_CONNECTOR_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/buffer_pool.h"
+#include "common/transport/channel_handshake.h"
+#include "common/transport/frame_channel.h"
+#include "common/transport/io_loop.h"
+
+// The client's side of opening a data channel. These block until the deadline at most. Errors:
+// Unavailable: it cannot be reached, or not so; Unauthenticated, FailedPrecondition,
+// ResourceExhausted: what the server says. Whoever gets one tries the next way.
+namespace muster {
+
+// Over TCP. `loop` outlives the channel.
+absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSocketChannel(const ChannelAddress& address,
+                                                                   IoLoop& loop,
+                                                                   std::shared_ptr<BufferPool> pool,
+                                                                   absl::Time deadline);
+
+// Through shared memory. That the two processes are on one machine and of one user is proved by
+// doing it: the memory is handed over on the server's unix socket.
+absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(const ChannelAddress& address,
+                                                                   size_t arena_bytes, IoLoop& loop,
+                                                                   std::shared_ptr<BufferPool> pool,
+                                                                   absl::Time deadline);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TRANSPORT_CHANNEL_CONNECTOR_H_

@@ -1,0 +1,66 @@
+#ifndef MUSTER_COMMON_TRANSPORT_CHANNEL_HANDSHAKE_H_
+#define MUSTER_COMMON_TRANSPORT_CHANNEL_HANDSHAKE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+// How a client opens a data channel on a new connection, each message behind its u32 length:
+//
+//   client → server   hello: version, the server's nonce, what for
+//   client ← server   challenge: 16 bytes
+//   client → server   proof: HMAC(secret, "channel" ‖ hello ‖ challenge); for shared memory with
+//   the
+//                     segment and the client's bell
+//   client ← server   verdict; for shared memory with the server's bell
+//
+// The server keeps a secret and a nonce for as long as it runs, and tells both in the rpc
+// OpenChannel: so the proof shows that the client has come by way of the rpc, whose credentials are
+// therefore the channel's. It is over a challenge, so that nothing recorded can be replayed. A
+// refusal in place of a challenge or verdict says why. Once the verdict is in, frames follow.
+namespace muster {
+
+// Where a server's data channel can be reached, as OpenChannel tells it.
+struct ChannelAddress {
+  uint32_t version = 0;
+  std::string host;
+  uint16_t port = 0;
+  // Of an abstract unix socket; empty: no shared memory.
+  std::string unix_name;
+  std::string nonce;
+  std::string secret;
+};
+
+struct ChannelHello {
+  enum class Kind : uint8_t { kStream = 0, kSharedMemory = 1 };
+
+  uint32_t version = 0;
+  std::string nonce;
+  Kind kind = Kind::kStream;
+  // Of shared memory: bytes of the arena, a direction.
+  uint64_t arena_bytes = 0;
+
+  std::string Serialize() const;
+  // InvalidArgument: something else has called. FailedPrecondition: the client's format is newer
+  // than kChannelVersion, or older than this release still takes.
+  static absl::StatusOr<ChannelHello> Parse(absl::string_view bytes);
+};
+
+inline constexpr size_t kMaxHelloBytes = 1024;
+inline constexpr size_t kChallengeBytes = 16;
+inline constexpr size_t kProofBytes = 32;
+
+std::string ChannelProof(absl::string_view secret, absl::string_view hello,
+                         absl::string_view challenge);
+
+// A challenge or verdict: a status and, where it is OK, content.
+std::string EncodeAnswer(const absl::Status& status, absl::string_view content = "");
+// The content; the status that was sent; Unavailable: it makes no sense.
+absl::StatusOr<std::string> DecodeAnswer(absl::string_view bytes);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TRANSPORT_CHANNEL_HANDSHAKE_H_

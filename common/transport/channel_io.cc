@@ -1,0 +1,23 @@
+#include "common/transport/channel_io.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "common/base/status_macros.h"
+
+namespace muster {
+
+absl::StatusOr<std::shared_ptr<ChannelIo>> ChannelIo::Create(ChannelIoOptions options) {
+  const int processors = static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = options.threads > 0 ? options.threads : std::clamp(processors / 8, 1, 4);
+  std::vector<std::unique_ptr<IoLoop>> loops;
+  for (int i = 0; i < threads; ++i) {
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<IoLoop> loop, IoLoop::Create(options.loop));
+    loops.push_back(std::move(loop));
+  }
+  return std::shared_ptr<ChannelIo>(
+      new ChannelIo(std::move(loops), BufferPool::Create(options.pool_bytes)));
+}
+
+}  // namespace muster

@@ -1,0 +1,204 @@
+#include "common/transport/channel_listener.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "common/transport/blocking_frames.h"
+#include "common/transport/frame.h"
+#include "common/transport/keyed_hash.h"
+#include "common/transport/shared_segment.h"
+#include "common/transport/sockets.h"
+#include "common/transport/system_error.h"
+#include "common/transport/unix_descriptors.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kMaxGuests = 256;
+constexpr size_t kNonceBytes = 16;
+constexpr size_t kSecretBytes = 32;
+constexpr int kTickMs = 500;
+// Answers are short and go into an empty send buffer, so that they need no time.
+constexpr absl::Duration kAnswerPatience = absl::Milliseconds(100);
+
+absl::Status Answer(int socket, const std::string& answer) {
+  return SendFrame(socket, answer, absl::Now() + kAnswerPatience);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ChannelListener>> ChannelListener::Create(
+    const ChannelListenerOptions& options, Sinks sinks) {
+  auto listener = std::unique_ptr<ChannelListener>(new ChannelListener(options, std::move(sinks)));
+  MUSTER_ASSIGN_OR_RETURN(TcpListener tcp, ListenTcpAt(options.host, options.port));
+  ChannelAddress& address = listener->address_;
+  address.version = kChannelVersion;
+  address.host = options.advertised_host;
+  address.port = tcp.port;
+  address.nonce = RandomBytes(kNonceBytes);
+  address.secret = RandomBytes(kSecretBytes);
+  listener->tcp_ = std::move(tcp.socket);
+  if (options.shared_memory == SharedMemory::kOffered) {
+    const std::string name = absl::StrCat("muster-", absl::BytesToHexString(RandomBytes(16)));
+    // Where there are no unix sockets, TCP does.
+    if (absl::StatusOr<Descriptor> unix_socket = ListenUnix(name); unix_socket.ok()) {
+      listener->unix_socket_ = *std::move(unix_socket);
+      address.unix_name = name;
+    }
+  }
+  listener->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!listener->wake_.valid()) return SystemError("eventfd");
+  listener->thread_ = std::thread([server = listener.get()] { server->Serve(); });
+  return listener;
+}
+
+ChannelListener::ChannelListener(const ChannelListenerOptions& options, Sinks sinks)
+    : options_(options), sinks_(std::move(sinks)) {}
+
+ChannelListener::~ChannelListener() {
+  if (!thread_.joinable()) return;
+  stopping_.store(true);
+  eventfd_write(wake_.get(), 1);
+  thread_.join();
+}
+
+void ChannelListener::Serve() {
+  std::vector<pollfd> descriptors;
+  while (!stopping_.load()) {
+    descriptors.clear();
+    descriptors.push_back({wake_.get(), POLLIN, 0});
+    descriptors.push_back({tcp_.get(), POLLIN, 0});
+    descriptors.push_back({unix_socket_.get(), POLLIN, 0});  // -1 is left out by poll.
+    for (const Guest& guest : guests_) descriptors.push_back({guest.socket.get(), POLLIN, 0});
+    poll(descriptors.data(), descriptors.size(), guests_.empty() ? -1 : kTickMs);
+    const absl::Time latest = absl::Now() - options_.patience;
+    size_t i = 3;
+    for (auto guest = guests_.begin(); guest != guests_.end(); ++i) {
+      const auto next = std::next(guest);
+      const bool goes = descriptors[i].revents != 0 ? !Hear(*guest) : guest->arrived < latest;
+      if (goes) guests_.erase(guest);
+      guest = next;
+    }
+    if (descriptors[1].revents != 0) Accept(tcp_.get(), false);
+    if (descriptors[2].revents != 0) Accept(unix_socket_.get(), true);
+  }
+}
+
+void ChannelListener::Accept(int listener, bool is_unix) {
+  Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket.valid()) {
+    // Out of descriptors: the caller stays in the queue; do not spin over it.
+    if (errno == EMFILE || errno == ENFILE) absl::SleepFor(absl::Milliseconds(10));
+    return;
+  }
+  if (is_unix && !SameUser(socket.get())) return;
+  if (guests_.size() >= kMaxGuests) guests_.pop_front();
+  Guest& guest = guests_.emplace_back();
+  guest.socket = std::move(socket);
+  guest.is_unix = is_unix;
+  guest.arrived = absl::Now();
+}
+
+bool ChannelListener::Hear(Guest& guest) {
+  uint32_t length = 0;
+  while (true) {
+    // Exactly one message: what follows belongs to the channel.
+    size_t missing = sizeof(length) - std::min(guest.bytes.size(), sizeof(length));
+    if (missing == 0) {
+      std::memcpy(&length, guest.bytes.data(), sizeof(length));
+      if (length > kMaxHelloBytes) return false;
+      missing = sizeof(length) + length - guest.bytes.size();
+      if (missing == 0) break;
+    }
+    char buffer[kMaxHelloBytes + sizeof(length)];
+    const absl::Span<char> room = absl::MakeSpan(buffer, missing);
+    const ssize_t got = guest.is_unix
+                            ? ReceiveWithDescriptors(guest.socket.get(), room, guest.descriptors)
+                            : recv(guest.socket.get(), room.data(), room.size(), MSG_DONTWAIT);
+    if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    if (got == 0 || guest.descriptors.size() > kMaxDescriptors) return false;
+    guest.bytes.append(buffer, static_cast<size_t>(got));
+  }
+  guest.bytes.erase(0, sizeof(length));
+  if (guest.challenge.empty()) return Challenge(guest);
+  Admit(guest);
+  return false;
+}
+
+bool ChannelListener::Challenge(Guest& guest) {
+  absl::StatusOr<ChannelHello> hello = ChannelHello::Parse(guest.bytes);
+  if (!hello.ok()) {
+    // To a stranger nothing is said.
+    if (!absl::IsInvalidArgument(hello.status())) Refuse(guest, hello.status());
+    return false;
+  }
+  if (hello->nonce != address_.nonce) {
+    Refuse(guest, absl::UnavailableError(
+                      "the address belongs to a server that is gone; ask for the new one"));
+    return false;
+  }
+  if ((hello->kind == ChannelHello::Kind::kSharedMemory) != guest.is_unix) return false;
+  guest.hello = *std::move(hello);
+  guest.hello_bytes = std::move(guest.bytes);
+  guest.bytes.clear();
+  guest.challenge = RandomBytes(kChallengeBytes);
+  return Answer(guest.socket.get(), EncodeAnswer(absl::OkStatus(), guest.challenge)).ok();
+}
+
+void ChannelListener::Admit(Guest& guest) {
+  absl::Status status;
+  if (!SameHash(guest.bytes, ChannelProof(address_.secret, guest.hello_bytes, guest.challenge))) {
+    status = absl::UnauthenticatedError(
+        "the caller does not know the secret of this server's data channel; ask for it with "
+        "OpenChannel");
+  } else {
+    status = guest.is_unix ? AdmitSharedMemory(guest) : AdmitStream(guest);
+  }
+  if (!status.ok()) Refuse(guest, status);
+}
+
+absl::Status ChannelListener::AdmitStream(Guest& guest) {
+  MUSTER_RETURN_IF_ERROR(Answer(guest.socket.get(), EncodeAnswer(absl::OkStatus())));
+  sinks_.stream(std::move(guest.socket));
+  return absl::OkStatus();
+}
+
+absl::Status ChannelListener::AdmitSharedMemory(Guest& guest) {
+  if (guest.descriptors.size() != 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(guest.descriptors.size(), " descriptors were handed over, expected 2"));
+  }
+  if (guest.hello.arena_bytes > options_.max_arena_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("shared memory of ", guest.hello.arena_bytes,
+                                                     " bytes a direction, at most ",
+                                                     options_.max_arena_bytes, " are taken"));
+  }
+  SharedLink link;
+  link.direction = SharedSegment::Direction::kToClient;
+  MUSTER_ASSIGN_OR_RETURN(
+      link.segment, SharedSegment::Map(std::move(guest.descriptors[0]), guest.hello.arena_bytes));
+  link.peer_bell = std::move(guest.descriptors[1]);
+  link.own_bell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!link.own_bell.valid()) return SystemError("eventfd");
+  MUSTER_RETURN_IF_ERROR(SendDescriptors(guest.socket.get(), EncodeAnswer(absl::OkStatus()),
+                                         {link.own_bell.get()}, absl::Now() + kAnswerPatience));
+  link.socket = std::move(guest.socket);
+  sinks_.shared_memory(std::move(link));
+  return absl::OkStatus();
+}
+
+void ChannelListener::Refuse(Guest& guest, const absl::Status& reason) {
+  Answer(guest.socket.get(), EncodeAnswer(reason)).IgnoreError();
+}
+
+}  // namespace muster

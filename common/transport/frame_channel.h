@@ -1,0 +1,57 @@
+#ifndef MUSTER_COMMON_TRANSPORT_FRAME_CHANNEL_H_
+#define MUSTER_COMMON_TRANSPORT_FRAME_CHANNEL_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "common/base/payload.h"
+
+namespace muster {
+
+// One end of a data channel: messages in order, both ways, none lost until the channel ends. Knows
+// nothing of what they say. Thread-safe.
+class FrameChannel {
+ public:
+  class Handler {
+   public:
+    virtual ~Handler() = default;
+    // On the loop's thread, in order. `header` is valid during the call only. Must not block.
+    virtual void OnMessage(absl::string_view header, Payload payload) = 0;
+    // A message of so many bytes, header and payload, is on its way, and its payload released. On
+    // the thread that sent it, which may be within Send; with no lock of the channel held.
+    virtual void OnSent(size_t bytes) = 0;
+    // The channel has ended; the last call, on the loop's thread. The reason that was given to
+    // Close, or the other end's goodbye, or InvalidArgument or DataLoss: what came makes no sense;
+    // or Unavailable: the connection broke.
+    virtual void OnClosed(const absl::Status& reason) = 0;
+  };
+
+  virtual ~FrameChannel() = default;
+
+  // Begins to read. To be called once, before all else but SetReading. The channel keeps itself and
+  // the handler alive until OnClosed has returned.
+  virtual void Start(std::shared_ptr<Handler> handler) = 0;
+
+  // Queues a message; never blocks. A short one is sent within the call when nothing else waits,
+  // the rest by the loop. REQUIRES: header and payload are within the limits of a frame. Once the
+  // channel ends, messages that were not sent are dropped.
+  virtual void Send(std::string header, Payload payload) = 0;
+
+  // While off, messages are left where they are, and the other end feels it sooner or later. One
+  // that has been begun may still come. On at first.
+  virtual void SetReading(bool on) = 0;
+
+  // Sends the reason as a goodbye, as far as that needs no waiting, and ends the channel soon. The
+  // first reason counts.
+  virtual void Close(absl::Status reason) = 0;
+
+  // As ChannelStats calls it.
+  virtual const char* kind() const = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TRANSPORT_FRAME_CHANNEL_H_

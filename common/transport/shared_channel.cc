@@ -1,0 +1,464 @@
+#include "common/transport/shared_channel.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+namespace {
+
+// Payloads that go through the ring: a fragment would cost more than copying them twice.
+constexpr size_t kThroughRingBytes = 4 << 10;
+// What payloads that were handed out leave of an arena, or half of one that is not twice as large:
+// enough for the sender to go on without delay.
+constexpr int64_t kNotLentBytes = 8 << 20;
+// Shorter messages are copied by the thread that brings them.
+constexpr size_t kSendHereBytes = 64 << 10;
+// After so many the loop's other connections have their turn.
+constexpr int kReadTurnMessages = 16;
+// How the other end is told to wake this one: there is one way.
+constexpr uint32_t kByBell = 1;
+
+SharedSegment::Direction Opposite(SharedSegment::Direction direction) {
+  return direction == SharedSegment::Direction::kToServer ? SharedSegment::Direction::kToClient
+                                                          : SharedSegment::Direction::kToServer;
+}
+
+int64_t ArenaBytes(uint64_t bytes) {
+  return static_cast<int64_t>((bytes + kGranuleBytes - 1) / kGranuleBytes * kGranuleBytes);
+}
+
+}  // namespace
+
+class SharedChannel::Loan {
+ public:
+  Loan(const SharedChannel& channel)
+      : segment_(channel.link_.segment),
+        receiver_(channel.arena_receiver_),
+        bell_(channel.peer_bell_),
+        lent_(channel.lent_) {}
+
+  ~Loan() {
+    bool wake = false;
+    for (const Fragment& fragment : fragments_) {
+      lent_->fetch_sub(ArenaBytes(fragment.bytes.size()), std::memory_order_relaxed);
+      wake |= receiver_.Release(fragment.offset);
+    }
+    if (wake) eventfd_write(bell_->get(), 1);
+  }
+
+  void Add(uint64_t offset, absl::Span<const std::byte> bytes) {
+    lent_->fetch_add(ArenaBytes(bytes.size()), std::memory_order_relaxed);
+    fragments_.push_back({offset, bytes});
+  }
+
+  std::vector<Payload::Piece> Pieces() const {
+    std::vector<Payload::Piece> pieces;
+    pieces.reserve(fragments_.size());
+    for (const Fragment& fragment : fragments_) {
+      // Fragments that lie side by side are one piece.
+      if (!pieces.empty() && pieces.back().data() + pieces.back().size() == fragment.bytes.data()) {
+        pieces.back() =
+            absl::MakeConstSpan(pieces.back().data(), pieces.back().size() + fragment.bytes.size());
+      } else {
+        pieces.push_back(fragment.bytes);
+      }
+    }
+    return pieces;
+  }
+
+ private:
+  struct Fragment {
+    uint64_t offset;
+    absl::Span<const std::byte> bytes;
+  };
+
+  const std::shared_ptr<SharedSegment> segment_;
+  ArenaReceiver receiver_;
+  const std::shared_ptr<Descriptor> bell_;
+  const std::shared_ptr<std::atomic<int64_t>> lent_;
+  std::vector<Fragment> fragments_;
+};
+
+std::shared_ptr<SharedChannel> SharedChannel::Create(SharedLink link, IoLoop& loop,
+                                                     std::shared_ptr<BufferPool> pool) {
+  return std::shared_ptr<SharedChannel>(new SharedChannel(std::move(link), loop, std::move(pool)));
+}
+
+SharedChannel::SharedChannel(SharedLink link, IoLoop& loop, std::shared_ptr<BufferPool> pool)
+    : link_(std::move(link)),
+      loop_(loop),
+      pool_(std::move(pool)),
+      peer_bell_(std::make_shared<Descriptor>(std::move(link_.peer_bell))),
+      peer_watch_(*this),
+      ring_writer_(link_.segment->ring(link_.direction), kSegmentRingBytes),
+      arena_sender_(link_.segment, link_.direction),
+      lent_(std::make_shared<std::atomic<int64_t>>(0)),
+      ring_reader_(link_.segment->ring(Opposite(link_.direction)), kSegmentRingBytes),
+      arena_receiver_(link_.segment, Opposite(link_.direction)) {}
+
+void SharedChannel::Start(std::shared_ptr<Handler> handler) {
+  handler_ = std::move(handler);
+  loop_.Post([self = shared_from_this()] {
+    self->self_ = self;
+    self->loop_.AddPolled(self.get());
+    absl::Status status = self->loop_.Watch(self->link_.own_bell.get(), EPOLLIN, self.get());
+    if (status.ok()) {
+      status =
+          self->loop_.Watch(self->link_.socket.get(), EPOLLIN | EPOLLRDHUP, &self->peer_watch_);
+    }
+    if (!status.ok()) self->End(status);
+  });
+}
+
+void SharedChannel::Send(std::string header, Payload payload) {
+  const bool through_ring = payload.size() <= kThroughRingBytes;
+  Outgoing outgoing;
+  outgoing.bytes = header.size() + payload.size();
+  outgoing.head.resize(kFrameBytes);
+  EncodeFrame({.kind = FrameKind::kMessage,
+               .place = through_ring ? PayloadPlace::kFollows : PayloadPlace::kArena,
+               .header_bytes = static_cast<uint32_t>(header.size()),
+               .payload_bytes = static_cast<uint32_t>(payload.size())},
+              reinterpret_cast<std::byte*>(outgoing.head.data()));
+  outgoing.head += header;
+  if (through_ring) {
+    const size_t at = outgoing.head.size();
+    outgoing.head.resize(at + payload.size());
+    payload.CopyTo(outgoing.head.data() + at);
+  } else {
+    outgoing.payload = std::move(payload);
+  }
+  const bool here = outgoing.bytes <= kSendHereBytes;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (ended_) return;
+    queue_.push_back(std::move(outgoing));
+    if (writing_) return;
+    writing_ = true;
+    if (!here) {
+      LeaveToLoopLocked();
+      return;
+    }
+  }
+  WriteQueue(Writer::kCaller);
+}
+
+void SharedChannel::LeaveToLoopLocked() {
+  // Under the lock, since the loop may go once the channel has ended.
+  loop_.Post([self = shared_from_this()] { self->WriteQueue(Writer::kLoop); });
+}
+
+void SharedChannel::WakeReader() {
+  if (ring_writer_.ReaderToWake() != 0) eventfd_write(peer_bell_->get(), 1);
+}
+
+absl::StatusOr<bool> SharedChannel::WriteMessage(const Outgoing& outgoing) {
+  while (head_written_ < outgoing.head.size()) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(outgoing.head.data());
+    MUSTER_ASSIGN_OR_RETURN(
+        const size_t length,
+        ring_writer_.Write({bytes + head_written_, outgoing.head.size() - head_written_}));
+    if (length == 0) return false;
+    head_written_ += length;
+  }
+  while (true) {
+    while (fragment_written_ < sizeof(fragment_)) {
+      const auto* bytes = reinterpret_cast<const std::byte*>(fragment_.data());
+      MUSTER_ASSIGN_OR_RETURN(
+          const size_t length,
+          ring_writer_.Write({bytes + fragment_written_, sizeof(fragment_) - fragment_written_}));
+      if (length == 0) return false;
+      fragment_written_ += length;
+    }
+    const size_t rest = outgoing.payload.size() - payload_written_;
+    if (rest == 0) return true;
+    absl::Span<std::byte> room;
+    if (!arena_sender_.Allocate(rest, &fragment_[0], &room)) return false;
+    outgoing.payload.Slice(payload_written_, room.size()).CopyTo(room.data());
+    payload_written_ += room.size();
+    fragment_[1] = room.size();
+    fragment_written_ = 0;
+  }
+}
+
+void SharedChannel::WriteQueue(Writer writer) {
+  // Goes after the lock.
+  std::deque<Outgoing> dropped;
+  while (true) {
+    const Outgoing* first;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (ended_) dropped.swap(queue_);
+      if (ended_ || queue_.empty()) {
+        writing_ = false;
+        return;
+      }
+      // Nobody else takes from the queue, so that it stays.
+      first = &queue_.front();
+    }
+    const size_t bytes = first->bytes;
+    absl::StatusOr<bool> written = false;
+    if (writer == Writer::kLoop || bytes <= kSendHereBytes) written = WriteMessage(*first);
+    WakeReader();
+    if (!written.ok() || !*written) {
+      absl::MutexLock lock(&mutex_);
+      if (ended_) {
+        dropped.swap(queue_);
+        writing_ = false;
+      } else if (!written.ok()) {
+        // With an index that is impossible nothing can be sent any more.
+        Close(written.status());
+      } else if (writer == Writer::kCaller) {
+        LeaveToLoopLocked();
+      } else {
+        blocked_ = true;
+      }
+      return;
+    }
+    head_written_ = 0;
+    payload_written_ = 0;
+    if (writer == Writer::kLoop) ++written_;
+    std::shared_ptr<Handler> handler;
+    Outgoing done;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!ended_) handler = handler_;
+      done = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    done.payload = {};
+    if (handler != nullptr) handler->OnSent(bytes);
+  }
+}
+
+bool SharedChannel::WriteBlocked() {
+  if (!blocked_) return false;
+  blocked_ = false;
+  const uint64_t written = written_;
+  const size_t head = head_written_;
+  const size_t payload = payload_written_;
+  const size_t fragment = fragment_written_;
+  WriteQueue(Writer::kLoop);
+  return !blocked_ || written != written_ || head != head_written_ || payload != payload_written_ ||
+         fragment != fragment_written_;
+}
+
+void SharedChannel::SetReading(bool on) {
+  reading_.store(on, std::memory_order_relaxed);
+  // Wakes the loop, which then looks.
+  if (on) loop_.Post([] {});
+}
+
+void SharedChannel::Close(absl::Status reason) {
+  loop_.Post([self = shared_from_this(), reason = std::move(reason)] {
+    if (self->self_ != nullptr) self->End(reason);
+  });
+}
+
+void SharedChannel::OnEvents(uint32_t) {
+  // It was only to wake the loop, which polls next.
+}
+
+void SharedChannel::PeerWatch::OnEvents(uint32_t) {
+  const std::shared_ptr<SharedChannel> channel = channel_.self_;
+  char byte;
+  if (recv(channel->link_.socket.get(), &byte, 1, MSG_DONTWAIT) < 0 &&
+      (errno == EAGAIN || errno == EINTR)) {
+    return;
+  }
+  // What it sent before it went comes first.
+  while (channel->self_ != nullptr && channel->ReadMessages()) {
+  }
+  if (channel->self_ == nullptr) return;
+  channel->End(absl::UnavailableError("the process at the other end has gone"));
+}
+
+bool SharedChannel::Poll() {
+  const std::shared_ptr<SharedChannel> self = self_;
+  bool worked = WriteBlocked();
+  if (self_ != nullptr) worked |= ReadMessages();
+  return worked;
+}
+
+bool SharedChannel::BeforeSleep() {
+  if (ring_reader_.WriterToWake(RingReader::Reason::kAboutToSleep) != 0) {
+    eventfd_write(peer_bell_->get(), 1);
+  }
+  if (reading_.load(std::memory_order_relaxed)) {
+    ring_reader_.SetWaits(kByBell);
+    if (ring_reader_.Moved()) return false;
+  }
+  if (blocked_) {
+    ring_writer_.SetWaits(kByBell);
+    arena_sender_.SetWaits();
+    // What came back before that has rung no bell.
+    if (WriteBlocked()) return false;
+  }
+  return true;
+}
+
+void SharedChannel::AfterSleep() {
+  ring_reader_.SetWaits(0);
+  ring_writer_.SetWaits(0);
+}
+
+bool SharedChannel::ReadMessages() {
+  bool any = false;
+  for (int i = 0; i < kReadTurnMessages; ++i) {
+    if (self_ == nullptr || !reading_.load(std::memory_order_relaxed)) break;
+    const absl::StatusOr<bool> read = ReadMessage();
+    if (!read.ok()) {
+      End(read.status());
+      return true;
+    }
+    if (!*read) break;
+    any = true;
+  }
+  if (any && ring_reader_.WriterToWake(RingReader::Reason::kConsumed) != 0) {
+    eventfd_write(peer_bell_->get(), 1);
+  }
+  return any;
+}
+
+absl::StatusOr<bool> SharedChannel::Take(std::byte* out, size_t bytes, size_t* have) {
+  while (*have < bytes) {
+    MUSTER_ASSIGN_OR_RETURN(const absl::Span<const std::byte> come,
+                            ring_reader_.Peek(bytes - *have));
+    if (come.empty()) return false;
+    std::memcpy(out + *have, come.data(), come.size());
+    *have += come.size();
+    ring_reader_.Consume(come.size());
+  }
+  return true;
+}
+
+absl::StatusOr<bool> SharedChannel::ReadMessage() {
+  if (stage_ == Stage::kFrame) {
+    MUSTER_ASSIGN_OR_RETURN(const bool whole, Take(frame_bytes_.data(), kFrameBytes, &have_));
+    if (!whole) return false;
+    MUSTER_ASSIGN_OR_RETURN(frame_, DecodeFrame(frame_bytes_.data()));
+    header_.resize(frame_.header_bytes);
+    have_ = 0;
+    stage_ = Stage::kHeader;
+  }
+  if (stage_ == Stage::kHeader) {
+    MUSTER_ASSIGN_OR_RETURN(const bool whole, Take(reinterpret_cast<std::byte*>(header_.data()),
+                                                   header_.size(), &have_));
+    if (!whole) return false;
+    if (frame_.kind == FrameKind::kGoodbye) return DecodeGoodbye(header_);
+    BeginPayload();
+  }
+  if (stage_ == Stage::kPayload) {
+    MUSTER_ASSIGN_OR_RETURN(const bool whole, Take(reinterpret_cast<std::byte*>(buffer_.get()),
+                                                   frame_.payload_bytes, &filled_));
+    if (!whole) return false;
+  } else if (stage_ == Stage::kFragments) {
+    MUSTER_ASSIGN_OR_RETURN(const bool whole, ReadFragments());
+    if (!whole) return false;
+  }
+  Deliver();
+  return true;
+}
+
+void SharedChannel::BeginPayload() {
+  filled_ = 0;
+  have_ = 0;
+  const bool in_arena = frame_.place == PayloadPlace::kArena;
+  stage_ = in_arena ? Stage::kFragments : Stage::kPayload;
+  if (frame_.payload_bytes == 0) return;
+  const int64_t lent = lent_->load(std::memory_order_relaxed) + ArenaBytes(frame_.payload_bytes);
+  const auto arena = static_cast<int64_t>(link_.segment->arena_bytes());
+  if (in_arena && lent <= std::max(arena / 2, arena - kNotLentBytes)) {
+    loan_ = std::make_shared<Loan>(*this);
+    return;
+  }
+  buffer_ = pool_->Take((frame_.payload_bytes + sizeof(float) - 1) / sizeof(float));
+}
+
+absl::StatusOr<bool> SharedChannel::ReadFragments() {
+  while (filled_ < frame_.payload_bytes) {
+    MUSTER_ASSIGN_OR_RETURN(const bool whole, Take(reinterpret_cast<std::byte*>(incoming_.data()),
+                                                   sizeof(incoming_), &have_));
+    if (!whole) return false;
+    have_ = 0;
+    const uint64_t offset = incoming_[0];
+    const uint64_t length = incoming_[1];
+    MUSTER_ASSIGN_OR_RETURN(const absl::Span<const std::byte> bytes,
+                            arena_receiver_.Find(offset, length));
+    if (length > frame_.payload_bytes - filled_) {
+      return absl::DataLossError(absl::StrCat("malformed frame on the data channel: a fragment of ",
+                                              length, " bytes where ",
+                                              frame_.payload_bytes - filled_, " are missing"));
+    }
+    if (loan_ != nullptr) {
+      loan_->Add(offset, bytes);
+    } else {
+      std::memcpy(reinterpret_cast<std::byte*>(buffer_.get()) + filled_, bytes.data(), length);
+      if (arena_receiver_.Release(offset)) eventfd_write(peer_bell_->get(), 1);
+    }
+    filled_ += length;
+  }
+  return true;
+}
+
+void SharedChannel::Deliver() {
+  Payload payload;
+  if (loan_ != nullptr) {
+    std::vector<Payload::Piece> pieces = loan_->Pieces();
+    payload = Payload(std::move(pieces), std::move(loan_));
+  } else if (buffer_ != nullptr) {
+    const auto* data = reinterpret_cast<const std::byte*>(buffer_.get());
+    payload = Payload({absl::MakeConstSpan(data, frame_.payload_bytes)}, std::move(buffer_));
+  }
+  loan_ = nullptr;
+  buffer_ = nullptr;
+  stage_ = Stage::kFrame;
+  have_ = 0;
+  handler_->OnMessage(header_, std::move(payload));
+}
+
+void SharedChannel::End(absl::Status reason) {
+  const std::shared_ptr<SharedChannel> self = std::move(self_);
+  self_ = nullptr;
+  loop_.Unwatch(link_.own_bell.get(), this);
+  loop_.Unwatch(link_.socket.get(), &peer_watch_);
+  loop_.RemovePolled(this);
+  bool say_goodbye = false;
+  std::deque<Outgoing> dropped;
+  {
+    absl::MutexLock lock(&mutex_);
+    ended_ = true;
+    // A thread that is writing still uses what it writes, and clears the queue itself; the loop's
+    // own writing ends here.
+    if (blocked_) writing_ = false;
+    say_goodbye = !writing_ && head_written_ == 0;
+    if (!writing_) dropped.swap(queue_);
+  }
+  if (say_goodbye) {
+    const std::string text = EncodeGoodbye(reason);
+    std::string bytes(kFrameBytes, '\0');
+    EncodeFrame({.kind = FrameKind::kGoodbye, .header_bytes = static_cast<uint32_t>(text.size())},
+                reinterpret_cast<std::byte*>(bytes.data()));
+    bytes += text;
+    ring_writer_
+        .Write(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()))
+        .IgnoreError();
+  }
+  loan_ = nullptr;
+  buffer_ = nullptr;
+  // The other end notices, and looks into the ring first.
+  shutdown(link_.socket.get(), SHUT_RDWR);
+  const std::shared_ptr<Handler> handler = std::move(handler_);
+  handler->OnClosed(reason);
+}
+
+}  // namespace muster

@@ -1,0 +1,165 @@
+#ifndef MUSTER_COMMON_TRANSPORT_SHARED_CHANNEL_H_
+#define MUSTER_COMMON_TRANSPORT_SHARED_CHANNEL_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/buffer_pool.h"
+#include "common/transport/byte_ring.h"
+#include "common/transport/descriptor.h"
+#include "common/transport/frame.h"
+#include "common/transport/frame_channel.h"
+#include "common/transport/io_loop.h"
+#include "common/transport/shared_segment.h"
+
+namespace muster {
+
+// What two processes of one machine share for a data channel.
+struct SharedLink {
+  std::shared_ptr<SharedSegment> segment;
+  // That this process sends by.
+  SharedSegment::Direction direction = SharedSegment::Direction::kToServer;
+  // A unix socket on which nothing is sent: it closes with the process at its other end.
+  Descriptor socket;
+  // Eventfds: the other end rings the first to wake this one, and sleeps on the second.
+  Descriptor own_bell;
+  Descriptor peer_bell;
+};
+
+// A data channel through shared memory.
+//
+// Sending copies a payload to the arena once; short ones go through the ring. The receiver gets the
+// payload where it lies, and the room comes back when the payload's last copy is gone. Not all of
+// the arena is handed out so (8 MiB are kept back, or half of it): what comes on top, and payloads
+// larger than that, are copied to buffers of the pool at once. So the sender gets room again
+// whatever the receiver keeps, and payloads of any length pass through an arena of any size.
+//
+// The payload's bytes lie in memory that the other process can still write to: what has to stay as
+// it was checked is to be copied first.
+class SharedChannel final : public FrameChannel,
+                            private IoLoop::Source,
+                            public std::enable_shared_from_this<SharedChannel> {
+ public:
+  // `loop` outlives the channel.
+  static std::shared_ptr<SharedChannel> Create(SharedLink link, IoLoop& loop,
+                                               std::shared_ptr<BufferPool> pool);
+
+  void Start(std::shared_ptr<Handler> handler) override;
+  void Send(std::string header, Payload payload) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetReading(bool on) override;
+  void Close(absl::Status reason) override;
+  const char* kind() const override { return "shared_memory"; }
+
+ private:
+  // The payload of a message that came, where the sender put it.
+  class Loan;
+  // Notices the other process's end.
+  class PeerWatch final : public IoLoop::Source {
+   public:
+    explicit PeerWatch(SharedChannel& channel) : channel_(channel) {}
+    void OnEvents(uint32_t events) override;
+    bool Poll() override { return false; }
+    bool BeforeSleep() override { return true; }
+    void AfterSleep() override {}
+
+   private:
+    SharedChannel& channel_;
+  };
+
+  struct Outgoing {
+    // The frame, the header, and a short payload.
+    std::string head;
+    // Otherwise.
+    Payload payload;
+    size_t bytes = 0;
+  };
+  enum class Writer { kCaller, kLoop };
+
+  SharedChannel(SharedLink link, IoLoop& loop, std::shared_ptr<BufferPool> pool);
+
+  void OnEvents(uint32_t events) override;
+  bool Poll() override;
+  bool BeforeSleep() override;
+  void AfterSleep() override;
+
+  // Writes what is queued, as far as there is room; the loop takes over where a caller finds none.
+  // REQUIRES: writing_ was set by the caller.
+  void WriteQueue(Writer writer) ABSL_LOCKS_EXCLUDED(mutex_);
+  void LeaveToLoopLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Goes on with the first message. False: there is no room.
+  absl::StatusOr<bool> WriteMessage(const Outgoing& outgoing);
+  void WakeReader();
+  // What a writer that found no room left undone; whether it got further.
+  bool WriteBlocked();
+
+  // The loop's thread only.
+  bool ReadMessages();
+  absl::StatusOr<bool> ReadMessage();
+  // Fills `out` from the ring as it comes; whether it is full. `have` counts.
+  absl::StatusOr<bool> Take(std::byte* out, size_t bytes, size_t* have);
+  void BeginPayload();
+  absl::StatusOr<bool> ReadFragments();
+  void Deliver();
+  void End(absl::Status reason);
+
+  SharedLink link_;
+  IoLoop& loop_;
+  const std::shared_ptr<BufferPool> pool_;
+  const std::shared_ptr<Descriptor> peer_bell_;
+  PeerWatch peer_watch_;
+
+  absl::Mutex mutex_;
+  std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
+  // Some thread writes, or the loop is about to.
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // Of the thread that writes.
+  RingWriter ring_writer_;
+  ArenaSender arena_sender_;
+  size_t head_written_ = 0;
+  size_t payload_written_ = 0;
+  // Where the fragment that was filled last lies, and how much of that the ring has.
+  std::array<uint64_t, 2> fragment_ = {};
+  size_t fragment_written_ = sizeof(fragment_);
+
+  std::atomic<bool> reading_{true};
+  // Bytes of the arena that payloads which were handed out take.
+  const std::shared_ptr<std::atomic<int64_t>> lent_;
+
+  // The loop's thread only; the handler also by threads that send, until ended_ is set.
+  std::shared_ptr<Handler> handler_;
+  // While it is registered with the loop.
+  std::shared_ptr<SharedChannel> self_;
+  // The writer found no room, and the loop goes on when there is.
+  bool blocked_ = false;
+  // Goes up with every step of the loop's writing.
+  uint64_t written_ = 0;
+  RingReader ring_reader_;
+  ArenaReceiver arena_receiver_;
+  // What is there of the next message.
+  enum class Stage { kFrame, kHeader, kPayload, kFragments };
+  Stage stage_ = Stage::kFrame;
+  std::array<std::byte, kFrameBytes> frame_bytes_;
+  size_t have_ = 0;
+  Frame frame_;
+  std::string header_;
+  // A copy of the payload, or the loan.
+  std::shared_ptr<float> buffer_;
+  std::shared_ptr<Loan> loan_;
+  size_t filled_ = 0;
+  std::array<uint64_t, 2> incoming_ = {};
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TRANSPORT_SHARED_CHANNEL_H_

@@ -1,0 +1,53 @@
+#ifndef MUSTER_COMMON_TRANSPORT_SHARED_REGION_H_
+#define MUSTER_COMMON_TRANSPORT_SHARED_REGION_H_
+
+#include <cstddef>
+
+#include "absl/status/statusor.h"
+#include "common/transport/descriptor.h"
+
+namespace muster {
+
+// Memory that processes share by handing over a descriptor (a memfd: nothing in a file system to
+// leak, no limit of /dev/shm). It is sealed against any change of its size, so that no process can
+// make another's access fail with SIGBUS.
+class SharedRegion {
+ public:
+  // When its pages come: all at once, so that no access has to wait and a lack of memory is an
+  // error now; or each when it is first used, so that what is never used costs nothing.
+  enum class Pages { kNow, kOnUse };
+
+  // Zeroed. ResourceExhausted: there is not that much memory. REQUIRES: bytes > 0.
+  static absl::StatusOr<SharedRegion> Create(size_t bytes, Pages pages = Pages::kNow);
+
+  // Another process's region of `bytes` bytes. FailedPrecondition: the descriptor is no sealed
+  // memfd of that size.
+  static absl::StatusOr<SharedRegion> Map(Descriptor descriptor, size_t bytes,
+                                          Pages pages = Pages::kNow);
+
+  SharedRegion() = default;
+  ~SharedRegion();
+  SharedRegion(SharedRegion&& other) noexcept;
+  SharedRegion& operator=(SharedRegion&& other) noexcept;
+
+  // Aligned to a page.
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+  // To hand over; -1 after CloseDescriptor, which leaves the memory mapped.
+  int descriptor() const { return descriptor_.get(); }
+  void CloseDescriptor() { descriptor_.Close(); }
+
+ private:
+  SharedRegion(Descriptor descriptor, std::byte* data, size_t bytes)
+      : descriptor_(std::move(descriptor)), data_(data), bytes_(bytes) {}
+  static absl::StatusOr<SharedRegion> MapShared(Descriptor descriptor, size_t bytes, Pages pages);
+
+  Descriptor descriptor_;
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TRANSPORT_SHARED_REGION_H_

@@ -1,0 +1,120 @@
+#ifndef MUSTER_COMMON_TRANSPORT_SHARED_SEGMENT_H_
+#define MUSTER_COMMON_TRANSPORT_SHARED_SEGMENT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/transport/descriptor.h"
+#include "common/transport/shared_region.h"
+
+// Memory that two processes share for one data channel. Of each direction:
+//
+//   ring     frames and headers (see byte_ring.h)
+//   ledger   one word for each 64 KiB of the arena: 1 where a fragment that the receiver has yet to
+//            give back begins
+//   arena    payloads, in fragments
+//
+// The sender alone decides what lies where in the arena, from notes of its own; all that it takes
+// from the shared memory is which of the fragments it has handed out have come back. So whatever
+// the receiver writes there, no more than its own messages suffer. The receiver copies offsets and
+// lengths before it checks them. Fragments come back in any order and from any thread, without a
+// lock; credits are nothing but room in the arena, and go with the segment.
+namespace muster {
+
+inline constexpr size_t kGranuleBytes = 64 << 10;
+// Longest fragment, unless the arena is smaller.
+inline constexpr size_t kMaxFragmentBytes = 1 << 20;
+inline constexpr size_t kSegmentRingBytes = 256 << 10;
+inline constexpr size_t kMinArenaBytes = 1 << 20;
+inline constexpr size_t kMaxArenaBytes = size_t{1} << 30;
+
+struct ArenaLedger {
+  // The sender waits for room, and wants to be woken.
+  alignas(64) std::atomic<uint32_t> sender_waits;
+  alignas(64) std::atomic<uint32_t> held[];
+};
+
+// The mapping itself, and where things lie in it.
+class SharedSegment {
+ public:
+  enum class Direction { kToServer = 0, kToClient = 1 };
+
+  // ResourceExhausted: there is not that much memory. InvalidArgument: the arena's size is no
+  // multiple of 64 KiB within the limits.
+  static absl::StatusOr<std::shared_ptr<SharedSegment>> Create(size_t arena_bytes);
+  // The other process's. FailedPrecondition: it is not sealed, or not of that size.
+  static absl::StatusOr<std::shared_ptr<SharedSegment>> Map(Descriptor descriptor,
+                                                            size_t arena_bytes);
+
+  // To hand over.
+  int descriptor() const { return region_.descriptor(); }
+  void CloseDescriptor() { region_.CloseDescriptor(); }
+
+  size_t arena_bytes() const { return arena_bytes_; }
+  std::byte* ring(Direction direction) const;
+  ArenaLedger& ledger(Direction direction) const;
+  std::byte* arena(Direction direction) const;
+
+ private:
+  SharedSegment(SharedRegion region, size_t arena_bytes)
+      : region_(std::move(region)), arena_bytes_(arena_bytes) {}
+
+  SharedRegion region_;
+  const size_t arena_bytes_;
+};
+
+// The sender's view of an arena. One thread at a time.
+class ArenaSender {
+ public:
+  ArenaSender(std::shared_ptr<SharedSegment> segment, SharedSegment::Direction direction);
+
+  // Room for the next fragment of `wanted` bytes that are left of a payload: a prefix of them, of
+  // kMaxFragmentBytes at most. False: there is none now.
+  bool Allocate(size_t wanted, uint64_t* offset, absl::Span<std::byte>* fragment);
+
+  // Asks to be woken when a fragment comes back; those that came back before count for the next
+  // Allocate.
+  void SetWaits() { ledger_.sender_waits.store(1, std::memory_order_seq_cst); }
+
+ private:
+  // Takes back what the receiver is through with; whether there was any.
+  bool Reclaim();
+
+  const std::shared_ptr<SharedSegment> segment_;
+  ArenaLedger& ledger_;
+  std::byte* const arena_;
+  // By granule: whether it is part of a fragment.
+  std::vector<bool> used_;
+  struct Fragment {
+    uint32_t granule;
+    uint32_t granules;
+  };
+  std::vector<Fragment> fragments_;
+};
+
+// The receiver's view. Thread-safe.
+class ArenaReceiver {
+ public:
+  ArenaReceiver(const std::shared_ptr<SharedSegment>& segment, SharedSegment::Direction direction);
+
+  // A fragment that the sender names. DataLoss: it does not lie within the arena.
+  absl::StatusOr<absl::Span<const std::byte>> Find(uint64_t offset, uint64_t bytes) const;
+
+  // Gives a fragment that Find has returned back. True: the sender is to be woken.
+  bool Release(uint64_t offset);
+
+ private:
+  ArenaLedger& ledger_;
+  const std::byte* const arena_;
+  const size_t arena_bytes_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TRANSPORT_SHARED_SEGMENT_H_

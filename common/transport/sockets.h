@@ -1,0 +1,35 @@
+#ifndef MUSTER_COMMON_TRANSPORT_SOCKETS_H_
+#define MUSTER_COMMON_TRANSPORT_SOCKETS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/transport/descriptor.h"
+
+// Sockets as data connections use them: none blocks, none is inherited by children.
+namespace muster {
+
+struct TcpListener {
+  Descriptor socket;
+  uint16_t port = 0;
+};
+
+// Any free port. InvalidArgument: `host` is unknown or a wildcard. Unavailable: it cannot be used.
+absl::StatusOr<TcpListener> ListenTcp(const std::string& host);
+// The same where nobody is told the host: all addresses of the machine are fine too. Port 0 takes a
+// free one.
+absl::StatusOr<TcpListener> ListenTcpAt(const std::string& host, uint16_t port);
+absl::StatusOr<Descriptor> ListenUnix(const std::string& abstract_name);
+
+// Unavailable: refused, or no answer until the deadline.
+absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, uint16_t port, absl::Time deadline);
+absl::StatusOr<Descriptor> ConnectUnix(const std::string& abstract_name, absl::Time deadline);
+
+// Whether the process at the other end of a unix socket has this process's user.
+bool SameUser(int unix_socket);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TRANSPORT_SOCKETS_H_

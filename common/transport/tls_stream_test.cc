@@ -1,0 +1,153 @@
+#include "common/transport/tls_stream.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+class TlsStreamTest : public testing::Test {
+ protected:
+  void Connect(const std::string& clients_key, const std::string& servers_key) {
+    int sockets[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    std::thread connecting([&] {
+      client_ = TlsStream::Create(Descriptor(sockets[0]), TlsRole::kClient, clients_key, deadline);
+    });
+    server_ = TlsStream::Create(Descriptor(sockets[1]), TlsRole::kServer, servers_key, deadline);
+    connecting.join();
+  }
+
+  static std::string Key(char byte) { return std::string(32, byte); }
+
+  absl::StatusOr<std::unique_ptr<TlsStream>> client_ = absl::UnknownError("not connected");
+  absl::StatusOr<std::unique_ptr<TlsStream>> server_ = absl::UnknownError("not connected");
+};
+
+TEST_F(TlsStreamTest, BytesPassBothWays) {
+  Connect(Key('a'), Key('a'));
+  ASSERT_TRUE(client_.ok()) << client_.status();
+  ASSERT_TRUE(server_.ok()) << server_.status();
+  constexpr size_t kBytes = 3'000'000;
+  std::vector<std::byte> sent(kBytes), got(kBytes);
+  for (size_t i = 0; i < kBytes; ++i) sent[i] = static_cast<std::byte>(i % 251);
+  for (const bool back : {false, true}) {
+    ByteStream& from = back ? **server_ : **client_;
+    ByteStream& to = back ? **client_ : **server_;
+    std::fill(got.begin(), got.end(), std::byte{0});
+    size_t written = 0, read = 0;
+    // One thread plays both: neither side ever blocks.
+    while (read < kBytes) {
+      const auto taken =
+          from.Write(absl::MakeConstSpan(sent).subspan(written), ByteStream::Push::kNow);
+      ASSERT_TRUE(taken.ok()) << taken.status();
+      written += *taken;
+      const auto arrived = to.Read(absl::MakeSpan(got).subspan(read));
+      ASSERT_TRUE(arrived.ok()) << arrived.status();
+      read += *arrived;
+    }
+    EXPECT_EQ(got, sent);
+  }
+}
+
+// A record that found the socket full holds more than the writer offers the next time.
+TEST_F(TlsStreamTest, WhatWasNotTakenMayComeAgainInOtherPieces) {
+  Connect(Key('a'), Key('a'));
+  ASSERT_TRUE(client_.ok()) << client_.status();
+  ASSERT_TRUE(server_.ok()) << server_.status();
+  constexpr size_t kBytes = 3'000'000;
+  std::vector<std::byte> sent(kBytes), got(kBytes);
+  for (size_t i = 0; i < kBytes; ++i) sent[i] = static_cast<std::byte>(i * i % 251);
+  size_t written = 0, read = 0;
+  bool refused = false;
+  for (size_t turn = 0; read < kBytes; ++turn) {
+    const size_t pieces[] = {100'000, 7, 64, 20'000, 1};
+    const size_t offered = std::min(pieces[turn % 5], kBytes - written);
+    const auto taken = (*client_)->Write(absl::MakeConstSpan(sent).subspan(written, offered),
+                                         ByteStream::Push::kNow);
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    ASSERT_LE(*taken, offered);
+    refused |= *taken < offered;
+    written += *taken;
+    // The reader is slower than the writer, so that the socket fills.
+    const size_t want = std::min<size_t>(5'000, kBytes - read);
+    const auto arrived = (*server_)->Read(absl::MakeSpan(got).subspan(read, want));
+    ASSERT_TRUE(arrived.ok()) << arrived.status();
+    read += *arrived;
+  }
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(got, sent);
+}
+
+TEST_F(TlsStreamTest, WhatPollDoesNotSeeIsTold) {
+  Connect(Key('a'), Key('a'));
+  ASSERT_TRUE(client_.ok() && server_.ok());
+  const std::vector<std::byte> sent(100);
+  ASSERT_EQ(*(*client_)->Write(sent, ByteStream::Push::kNow), 100u);
+  std::vector<std::byte> got(100);
+  EXPECT_FALSE((*server_)->HasHiddenBytes());
+  ASSERT_EQ(*(*server_)->Read(absl::MakeSpan(got).first(40)), 40u);
+  EXPECT_TRUE((*server_)->HasHiddenBytes());
+  ASSERT_EQ(*(*server_)->Read(absl::MakeSpan(got).first(60)), 60u);
+  EXPECT_FALSE((*server_)->HasHiddenBytes());
+  EXPECT_EQ(*(*server_)->Read(absl::MakeSpan(got)), 0u);
+}
+
+TEST_F(TlsStreamTest, AnotherKeyIsRefused) {
+  Connect(Key('a'), Key('b'));
+  EXPECT_FALSE(client_.ok());
+  EXPECT_EQ(server_.status().code(), absl::StatusCode::kUnauthenticated) << server_.status();
+}
+
+TEST_F(TlsStreamTest, TamperingIsNoticed) {
+  Connect(Key('a'), Key('a'));
+  ASSERT_TRUE(client_.ok() && server_.ok());
+  // A record of application data that nobody encrypted with the key.
+  const std::string forged = std::string("\x17\x03\x03\x00\x20", 5) + std::string(32, 'x');
+  ASSERT_EQ(send((*client_)->descriptor(), forged.data(), forged.size(), 0),
+            static_cast<ssize_t>(forged.size()));
+  std::vector<std::byte> got(100);
+  EXPECT_EQ((*server_)->Read(absl::MakeSpan(got)).status().code(),
+            absl::StatusCode::kUnauthenticated);
+}
+
+TEST_F(TlsStreamTest, TheEndIsAnErrorAfterTheLastByte) {
+  Connect(Key('a'), Key('a'));
+  ASSERT_TRUE(client_.ok() && server_.ok());
+  ASSERT_EQ(*(*client_)->Write(std::vector<std::byte>(10), ByteStream::Push::kNow), 10u);
+  client_->reset();
+  std::vector<std::byte> got(100);
+  EXPECT_EQ(*(*server_)->Read(absl::MakeSpan(got)), 10u);
+  EXPECT_EQ((*server_)->Read(absl::MakeSpan(got)).status().code(), absl::StatusCode::kUnavailable);
+  // Without SIGPIPE. The first write may still go into the socket.
+  absl::Status status;
+  for (int i = 0; i < 2 && status.ok(); ++i) {
+    status = (*server_)->Write(got, ByteStream::Push::kNow).status();
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+}
+
+TEST_F(TlsStreamTest, ASilentPeerEndsTheHandshakeAtTheDeadline) {
+  int sockets[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+  const Descriptor silent(sockets[1]);
+  EXPECT_EQ(TlsStream::Create(Descriptor(sockets[0]), TlsRole::kClient, Key('a'),
+                              absl::Now() + absl::Milliseconds(20))
+                .status()
+                .code(),
+            absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace muster

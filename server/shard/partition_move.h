@@ -1,0 +1,130 @@
+#ifndef MUSTER_SERVER_SHARD_PARTITION_MOVE_H_
+#define MUSTER_SERVER_SHARD_PARTITION_MOVE_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/shard/open_job.h"
+#include "server/shard/partition_mover.h"
+
+namespace muster {
+
+namespace v1 {
+class OpenTablesRequest;
+class PartitionState;
+}  // namespace v1
+
+// The jobs that are open on a server, to those who change which partitions they have.
+class OpenJobs {
+ public:
+  // The right to open a job, to drop it, and to change its set of partitions.
+  struct Turn {
+    // The highest that was opened here; 0: none.
+    uint64_t generation = 0;
+    // Null: not open.
+    std::shared_ptr<OpenJob> job;
+  };
+
+  virtual ~OpenJobs() = default;
+
+  // Waits for the right, which lasts until GiveBack. Operations on open partitions go on.
+  virtual Turn Take(const std::string& job_id) = 0;
+  virtual void GiveBack(const std::string& job_id, Turn turn) = 0;
+};
+
+// Moves of partitions of EVERY_PUSH jobs between servers: their values in the store, their state
+// and their log are all there is of them.
+//
+//   coordinator             old owner                         new owner
+//   notes the move, COPYING
+//     HAND_OVER ----------> permits it
+//     ADOPT ------------------------------------------------> calls HandOver
+//                           sends values and log while it works,
+//                           closes the partition, marks it as
+//                           leaving (synced), sends the rest -> writes all, syncs, then the state
+//                                                              (synced), recovers the partition
+//     <------------------------------------------------------- ADOPTED
+//   notes MOVED, new map
+//     RELEASE ------------> leaves the mark `left`, deletes all
+//     <-------------------- RELEASED
+//   forgets the move
+//
+// The coordinator's note is what decides. Until it says MOVED the old owner has the partition: a
+// new owner's copy, whole or not, is opened for nobody, as no shard map names it. From the mark
+// `leaving` on the old owner executes nothing, also after a crash, before the coordinator's orders
+// say how the move ended: HAND_OVER gone without RELEASE means that it was given up, and the
+// partition recovers from its own log. A new owner that crashes starts copying anew, or finds its
+// copy whole. The mark `left` fences the old owner for good: whoever has an old shard map is sent
+// away.
+//
+// All calls block, on the disk or the peer; operations on other partitions go on. Thread-safe. Must
+// be gone, or out of use, before the engine is.
+class PartitionMoves final : public PartitionMover {
+ public:
+  // Both outlive it.
+  PartitionMoves(const ShardResources& resources, OpenJobs& jobs);
+
+  absl::Status Permit(const std::vector<PartitionMove>& leaving,
+                      const std::vector<PartitionMove>& released) override;
+  absl::Status HandOver(const PartitionMove& move, ChunkSink send) override;
+  absl::Status Adopt(const PartitionMove& move,
+                     absl::FunctionRef<absl::Status(ChunkSink)> fetch) override;
+  absl::Status Release(const PartitionMove& move) override;
+
+ private:
+  class Sender;
+  class Receiver;
+  // Keeps two moves of one partition from running at a time.
+  class Busy;
+  // Job and partition.
+  using Key = std::pair<std::string, uint32_t>;
+
+  static Key KeyOf(const PartitionMove& move) { return {move.job_id, move.partition}; }
+  bool IsPermitted(const PartitionMove& move) const;
+
+  // Sends what there is while the partition works.
+  absl::Status SendWorking(const PartitionMove& move, PartitionExecutor& partition, Sender& sender);
+  // Makes the partition stand still, for good unless the move is given up. Returns its stored
+  // state.
+  absl::StatusOr<std::unique_ptr<v1::PartitionState>> StandStill(const PartitionMove& move);
+  // Sends what is missing of a partition that stands still.
+  absl::Status SendRest(const PartitionMove& move, v1::PartitionState state, Sender& sender);
+  absl::Status SendLog(const PartitionMove& move, Sender& sender);
+
+  // Lets a partition that stands still go on.
+  absl::Status Resume(const PartitionMove& move);
+  // Whether the copy is here, whole. If not, nothing of the partition is, afterwards.
+  absl::StatusOr<bool> Prepare(const PartitionMove& move);
+  // Opens what was adopted; `tables`: what the job was opened with at the old owner, or null.
+  absl::Status OpenAdopted(const PartitionMove& move, const v1::OpenTablesRequest* tables);
+
+  absl::StatusOr<std::unique_ptr<v1::PartitionState>> ReadState(const PartitionMove& move) const;
+  absl::Status PutState(const PartitionMove& move, const v1::PartitionState& state);
+  // Deletes the partition's values and log, and puts `state` in place of its state, which names the
+  // tables there are.
+  absl::Status Replace(const PartitionMove& move, const v1::PartitionState& state);
+
+  const ShardResources& resources_;
+  OpenJobs& jobs_;
+
+  mutable absl::Mutex mutex_;
+  // The orders: moves away from here, and copies to be deleted.
+  std::set<PartitionMove> leaving_ ABSL_GUARDED_BY(mutex_);
+  std::set<PartitionMove> released_ ABSL_GUARDED_BY(mutex_);
+  // All that stood still had orders when they came last.
+  bool settled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<Key> busy_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_PARTITION_MOVE_H_

@@ -1,0 +1,75 @@
+#ifndef MUSTER_SERVER_SHARD_SERVICE_CHANNEL_SESSION_H_
+#define MUSTER_SERVER_SHARD_SERVICE_CHANNEL_SESSION_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/payload.h"
+#include "common/transport/frame_channel.h"
+#include "server/shard/partition_host.h"
+#include "server/shard/service/exchange_limits.h"
+
+namespace muster {
+
+// One client's data channel: what ExchangeStream is for gRPC. Hands operations to the host in
+// order, and sends replies as they come. Lives until the channel has ended and all calls in the
+// host are through with it. Thread-safe.
+class ChannelSession final : public FrameChannel::Handler,
+                             public std::enable_shared_from_this<ChannelSession> {
+ public:
+  struct Options {
+    ExchangeLimits limits;
+    // Called once the channel has ended, on its loop's thread.
+    std::function<void()> ended;
+  };
+
+  // `host` outlives the session's last call.
+  static std::shared_ptr<ChannelSession> Start(std::shared_ptr<FrameChannel> channel,
+                                               PartitionHost& host,
+                                               std::shared_ptr<ExchangeCounters> counters,
+                                               Options options);
+
+  // Ends the channel with `status`; what is outstanding is cancelled. Idempotent.
+  void Close(absl::Status status);
+
+  void OnMessage(absl::string_view header, Payload payload) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnSent(size_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnClosed(const absl::Status& reason) override ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  ChannelSession(std::shared_ptr<FrameChannel> channel, PartitionHost& host,
+                 std::shared_ptr<ExchangeCounters> counters, Options options);
+
+  // The host's answer to a request that took `push_bytes` and `parked_bytes`.
+  void Answer(uint64_t request_id, int64_t push_bytes, int64_t parked_bytes,
+              v1::ExchangeReply reply, Payload payload) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Lets the channel read or not, as the bounds have it.
+  void SetReadingLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::shared_ptr<FrameChannel> channel_;
+  const ExchangeCall::PayloadMemory payload_memory_;
+  PartitionHost& host_;
+  const std::shared_ptr<ExchangeCounters> counters_;
+  const Options options_;
+  // Shared with the calls in the host.
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+
+  absl::Mutex mutex_;
+  // The channel has ended and is not to be touched.
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = true;
+  int64_t push_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t parked_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t reply_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_SERVICE_CHANNEL_SESSION_H_

@@ -1,0 +1,121 @@
+#include "server/shard/service/data_channel_server.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/transport/frame.h"
+#include "common/transport/shared_channel.h"
+#include "common/transport/socket_channel.h"
+#include "proto/parameter_service.pb.h"
+
+namespace muster {
+
+absl::StatusOr<std::unique_ptr<DataChannelServer>> DataChannelServer::Create(
+    PartitionHost& host, DataChannelServerOptions options) {
+  MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<ChannelIo> io, ChannelIo::Create(options.io));
+  std::unique_ptr<DataChannelServer> server(
+      new DataChannelServer(host, std::move(options), std::move(io)));
+  ChannelListener::Sinks sinks;
+  sinks.stream = [server = server.get()](Descriptor socket) {
+    IoLoop& loop = server->io_->NextLoop();
+    server->Serve(SocketChannel::Create(std::move(socket), loop, server->io_->pool()),
+                  server->tcp_);
+  };
+  sinks.shared_memory = [server = server.get()](SharedLink link) {
+    IoLoop& loop = server->io_->NextLoop();
+    server->Serve(SharedChannel::Create(std::move(link), loop, server->io_->pool()),
+                  server->shared_memory_);
+  };
+  MUSTER_ASSIGN_OR_RETURN(server->listener_,
+                          ChannelListener::Create(server->options_.listener, std::move(sinks)));
+  return server;
+}
+
+DataChannelServer::DataChannelServer(PartitionHost& host, DataChannelServerOptions options,
+                                     std::shared_ptr<ChannelIo> io)
+    : host_(host), options_(std::move(options)), io_(std::move(io)) {}
+
+DataChannelServer::~DataChannelServer() {
+  Shutdown(absl::UnavailableError("the server is shutting down"));
+  listener_.reset();
+}
+
+absl::StatusOr<v1::OpenChannelReply> DataChannelServer::OpenChannel(
+    const v1::OpenChannelRequest& request) const {
+  const ChannelAddress& address = listener_->address();
+  if (request.version() < address.version) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the client speaks the data channel up to version ", request.version(),
+                     ", this server from version ", address.version, " on; use the rpc Exchange"));
+  }
+  v1::OpenChannelReply reply;
+  reply.set_version(address.version);
+  reply.set_host(address.host);
+  reply.set_port(address.port);
+  reply.set_unix_name(address.unix_name);
+  reply.set_nonce(address.nonce);
+  reply.set_secret(address.secret);
+  return reply;
+}
+
+void DataChannelServer::Serve(std::shared_ptr<FrameChannel> channel,
+                              std::shared_ptr<ExchangeCounters> counters) {
+  uint64_t id;
+  absl::Status refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = next_session_++;
+    // Its place is taken before it starts, so that it cannot end before.
+    refused = shut_down_;
+    if (refused.ok() && sessions_.size() >= options_.max_connections) {
+      refused = absl::ResourceExhaustedError(
+          absl::StrCat(sessions_.size(), " data channels are open on this server, the limit is ",
+                       options_.max_connections));
+    }
+    sessions_.emplace(id, nullptr);
+  }
+  // One that is turned away hears why, and nothing else.
+  if (!refused.ok()) channel->SetReading(false);
+  ChannelSession::Options options;
+  options.limits = options_.limits;
+  options.ended = [this, id] {
+    std::shared_ptr<ChannelSession> session;
+    absl::MutexLock lock(&mutex_);
+    const auto found = sessions_.find(id);
+    session = std::move(found->second);
+    sessions_.erase(found);
+  };
+  const std::shared_ptr<ChannelSession> session =
+      ChannelSession::Start(std::move(channel), host_, std::move(counters), std::move(options));
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = sessions_.find(id); found != sessions_.end()) found->second = session;
+    if (refused.ok()) refused = shut_down_;
+  }
+  if (!refused.ok()) session->Close(refused);
+}
+
+void DataChannelServer::Shutdown(const absl::Status& reason) {
+  std::vector<std::shared_ptr<ChannelSession>> sessions;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (shut_down_.ok()) shut_down_ = reason;
+    for (const auto& [id, session] : sessions_) {
+      if (session != nullptr) sessions.push_back(session);
+    }
+  }
+  for (const std::shared_ptr<ChannelSession>& session : sessions) session->Close(reason);
+  // One that was being opened sees that, and closes itself.
+  absl::MutexLock lock(&mutex_);
+  const auto none = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sessions_.empty(); };
+  mutex_.Await(absl::Condition(&none));
+}
+
+void DataChannelServer::AddStats(v1::GetServerStatsReply& reply) const {
+  tcp_->Save("tcp", *reply.add_channels());
+  shared_memory_->Save("shared_memory", *reply.add_channels());
+}
+
+}  // namespace muster

@@ -1,0 +1,79 @@
+#ifndef MUSTER_SERVER_SHARD_SERVICE_DATA_CHANNEL_SERVER_H_
+#define MUSTER_SERVER_SHARD_SERVICE_DATA_CHANNEL_SERVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/transport/channel_io.h"
+#include "common/transport/channel_listener.h"
+#include "server/shard/partition_host.h"
+#include "server/shard/service/channel_session.h"
+#include "server/shard/service/exchange_limits.h"
+
+namespace muster {
+
+namespace v1 {
+class GetServerStatsReply;
+class OpenChannelReply;
+class OpenChannelRequest;
+}  // namespace v1
+
+struct DataChannelServerOptions {
+  ChannelListenerOptions listener;
+  ChannelIoOptions io;
+  ExchangeLimits limits;
+  // More are turned away.
+  size_t max_connections = 4096;
+};
+
+// The data channels of a server: accepts clients that come by OpenChannel, and serves each with a
+// ChannelSession. Thread-safe.
+class DataChannelServer {
+ public:
+  // `host` outlives this object and all calls it has made there. Errors as of ChannelListener.
+  static absl::StatusOr<std::unique_ptr<DataChannelServer>> Create(
+      PartitionHost& host, DataChannelServerOptions options);
+  // Shuts down.
+  ~DataChannelServer();
+
+  // The answer to the rpc of that name. FailedPrecondition: no common version.
+  absl::StatusOr<v1::OpenChannelReply> OpenChannel(const v1::OpenChannelRequest& request) const;
+
+  // Ends all channels with `reason`, and accepts no more; waits until they have ended. Idempotent.
+  void Shutdown(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  void AddStats(v1::GetServerStatsReply& reply) const;
+
+ private:
+  DataChannelServer(PartitionHost& host, DataChannelServerOptions options,
+                    std::shared_ptr<ChannelIo> io);
+
+  // Serves a channel that a client has opened.
+  void Serve(std::shared_ptr<FrameChannel> channel, std::shared_ptr<ExchangeCounters> counters)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  PartitionHost& host_;
+  const DataChannelServerOptions options_;
+  const std::shared_ptr<ExchangeCounters> tcp_ = std::make_shared<ExchangeCounters>();
+  const std::shared_ptr<ExchangeCounters> shared_memory_ = std::make_shared<ExchangeCounters>();
+
+  absl::Mutex mutex_;
+  // Not OK once shut down.
+  absl::Status shut_down_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_session_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<ChannelSession>> sessions_ ABSL_GUARDED_BY(mutex_);
+
+  // In this order: the listener goes first, then the loops.
+  const std::shared_ptr<ChannelIo> io_;
+  std::unique_ptr<ChannelListener> listener_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_SERVICE_DATA_CHANNEL_SERVER_H_

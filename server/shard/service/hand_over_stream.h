@@ -1,0 +1,20 @@
+#ifndef MUSTER_SERVER_SHARD_SERVICE_HAND_OVER_STREAM_H_
+#define MUSTER_SERVER_SHARD_SERVICE_HAND_OVER_STREAM_H_
+
+#include "grpcpp/support/server_callback.h"
+#include "proto/parameter_service.pb.h"
+#include "server/shard/partition_mover.h"
+#include "server/shard/service/blocking_pool.h"
+
+namespace muster {
+
+// Serves one call of HandOver on a thread of `pool`, which waits for each message to be on its way
+// before it makes the next. Null `mover`: UNIMPLEMENTED. The reactor deletes itself. Mover and pool
+// outlive the call.
+grpc::ServerWriteReactor<v1::HandOverChunk>* StartHandOver(PartitionMover* mover,
+                                                           const v1::HandOverRequest& request,
+                                                           BlockingPool& pool);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_SERVICE_HAND_OVER_STREAM_H_

@@ -1,0 +1,75 @@
+#ifndef MUSTER_SERVER_SHARD_STORAGE_FAKE_STORE_H_
+#define MUSTER_SERVER_SHARD_STORAGE_FAKE_STORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/shard/storage/memory_store.h"
+#include "server/shard/storage/parameter_store.h"
+
+namespace muster {
+
+// For tests: a store in memory that fails when told to, and loses in a crash what may be lost. For
+// one thread.
+class FakeStore final : public ParameterStore {
+ public:
+  enum class Operation { kWrite, kMultiGet, kScan };
+  enum class Loss {
+    // The process was killed: any of the scratch changes are lost.
+    kProcess,
+    // The machine was: of the buffered changes since the last sync some last ones as well.
+    kMachine,
+  };
+
+  absl::Status Write(const StoreBatch& batch, Durability durability) override;
+  absl::Status MultiGet(const std::string& job, uint32_t table, uint32_t partition,
+                        absl::Span<const uint64_t> keys, FoundVisitor visitor) const override;
+  absl::Status Scan(const std::string& job, uint32_t table, uint32_t partition,
+                    ScanVisitor visitor) const override;
+  absl::StatusOr<std::unique_ptr<StoreSnapshot>> Snapshot(const std::string& job, uint32_t table,
+                                                          uint32_t partition) const override;
+  absl::StatusOr<std::optional<std::string>> GetMeta(const std::string& job,
+                                                     uint32_t partition) const override;
+  absl::StatusOr<std::vector<uint32_t>> Partitions(const std::string& job) const override;
+  absl::StatusOr<std::vector<std::string>> Jobs() const override;
+  absl::Status DropJob(const std::string& job) override;
+
+  // Asked before each operation; an error is what the operation returns, without effect.
+  void set_fault(std::function<absl::Status(Operation)> fault) { fault_ = std::move(fault); }
+
+  void Crash(Loss loss, uint64_t seed);
+
+  // Values put, and calls of MultiGet, so far.
+  int puts() const { return puts_; }
+  int multi_gets() const { return multi_gets_; }
+
+ private:
+  // A batch with its values, or a drop of its job.
+  struct Written {
+    std::string job;
+    std::vector<StoreBatch::Change> changes;
+    std::vector<std::string> values;
+    Durability durability = Durability::kSync;
+    bool drops_job = false;
+  };
+
+  absl::Status Check(Operation operation) const;
+  absl::Status Apply(const Written& written);
+
+  std::unique_ptr<MemoryStore> store_ = std::make_unique<MemoryStore>();
+  // Since the beginning.
+  std::vector<Written> written_;
+  std::function<absl::Status(Operation)> fault_;
+  int puts_ = 0;
+  mutable int multi_gets_ = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_STORAGE_FAKE_STORE_H_

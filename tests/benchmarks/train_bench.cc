@@ -1,0 +1,226 @@
+// Training in one process: tokens or samples a second of forward, backward and optimizer, beside
+// PyTorch on the same models and batches and beside the machine's matrix products, all in one run.
+//
+//   train_bench [--quick] [--no-peers] [--threads N] [--cases a,b] [--json FILE]
+//
+// Each figure is the median over the steps of some seconds, after warm-up. The share of the peak is
+// what the model's products and attention would take at the best rate that a large product reached
+// in this run, in the case's type. PyTorch is the program peers/torch_train, where that has been
+// built and finds its library.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "common/base/mutex_tuning.h"
+#include "common/base/status_macros.h"
+#include "common/kernels/gemm.h"
+#include "tests/benchmarks/child_process.h"
+#include "tests/benchmarks/record.h"
+#include "tests/benchmarks/train_case.h"
+#include "tests/benchmarks/train_stepper.h"
+
+namespace muster {
+namespace {
+
+struct BenchOptions {
+  bool quick = false;
+  bool no_peers = false;
+  int threads = 2;
+  // Names; empty: all.
+  std::vector<std::string> cases;
+};
+
+constexpr int kBatches = 4;
+constexpr int kWarmUpSteps = 3;
+constexpr int kLeastSteps = 3;
+
+// GFLOP/s of square products of T, one sample each.
+template <typename T>
+std::vector<double> ProductSpeed(absl::Duration duration) {
+  constexpr int64_t kExtent = 1536;
+  std::vector<T> a(kExtent * kExtent), b(kExtent * kExtent);
+  std::vector<float> c(kExtent * kExtent);
+  for (auto* values : {&a, &b}) {
+    for (size_t i = 0; i < values->size(); ++i) {
+      const float value = static_cast<float>(i % 13) / 13 - 0.5f;
+      if constexpr (std::is_same_v<T, float>) {
+        (*values)[i] = value;
+      } else {
+        (*values)[i] = ToBFloat16(value);
+      }
+    }
+  }
+  std::vector<double> speeds;
+  const absl::Time start = absl::Now();
+  for (int i = 0; i < 5 || absl::Now() - start < duration; ++i) {
+    const absl::Time begin = absl::Now();
+    Gemm<T, float>(kExtent, kExtent, kExtent, a.data(), b.data(), c.data(),
+                   {.transpose_b = Transpose::kYes});
+    const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+    if (i >= 2) speeds.push_back(2.0 * kExtent * kExtent * kExtent / seconds / 1e9);
+  }
+  return speeds;
+}
+
+class TrainBench {
+ public:
+  explicit TrainBench(const BenchOptions& options)
+      : options_(options), duration_(absl::Seconds(options.quick ? 2 : 8)) {}
+
+  absl::Status Run() {
+    SetComputeThreads(options_.threads);
+    absl::PrintF("training in one process on %d threads; items/s: median over steps\n",
+                 options_.threads);
+    MeasurePeak("f32", ProductSpeed<float>(duration_ / 4));
+    MeasurePeak("bf16", ProductSpeed<BFloat16>(duration_ / 4));
+    absl::PrintF("%-12s %-5s %14s %10s %14s %8s\n", "case", "type", "muster", "of peak", "pytorch",
+                 "times");
+    for (const TrainCase& one : TrainCases()) {
+      const auto& wanted = options_.cases;
+      if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), one.name) == wanted.end()) {
+        continue;
+      }
+      MUSTER_RETURN_IF_ERROR(MeasureCase(one));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<BenchRecord>& records() const { return records_; }
+
+ private:
+  void MeasurePeak(const std::string& type, std::vector<double> samples) {
+    BenchRecord record;
+    record.bench = "train";
+    record.parameters = {{"type", type}, {"threads", int64_t{options_.threads}}};
+    record.system = "matrix product";
+    record.metric = "compute";
+    record.unit = "GFLOP/s";
+    record.samples = std::move(samples);
+    // The best is the limit.
+    peak_[type] = *std::max_element(record.samples.begin(), record.samples.end());
+    absl::PrintF("%s products: %.0f GFLOP/s at best\n", type, peak_[type]);
+    records_.push_back(std::move(record));
+  }
+
+  absl::Status MeasureCase(const TrainCase& one) {
+    MUSTER_ASSIGN_OR_RETURN(std::vector<double> own, MeasureOwn(one));
+    const double rate = Record(one, "muster", std::move(own));
+    const double share = rate * one.flops_per_item / 1e9 / peak_[one.type];
+    BenchRecord record;
+    record.bench = "train";
+    record.parameters = ParametersOf(one);
+    record.metric = "share of matrix peak";
+    record.unit = "1";
+    record.samples = {share};
+    records_.push_back(std::move(record));
+    absl::PrintF("%-12s %-5s %8.0f %s/s %4.0f %%", one.name, one.type, rate, one.unit.substr(0, 3),
+                 100 * share);
+    std::cout << std::flush;
+    if (!options_.no_peers) {
+      const absl::StatusOr<std::vector<double>> peer = MeasureTorch(one);
+      if (peer.ok()) {
+        const double theirs = Record(one, "pytorch", *peer);
+        absl::PrintF(" %14.0f %8.2f", theirs, rate / theirs);
+      } else {
+        std::cout << "  without PyTorch: " << peer.status().message();
+      }
+    }
+    std::cout << std::endl;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<double>> MeasureOwn(const TrainCase& one) {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<TrainStepper> stepper,
+                            TrainStepper::Create(one.spec, one.data, RandomBatches(one, kBatches)));
+    for (int i = 0; i < kWarmUpSteps; ++i) MUSTER_RETURN_IF_ERROR(stepper->Step());
+    std::vector<double> rates;
+    const absl::Time start = absl::Now();
+    while (static_cast<int>(rates.size()) < kLeastSteps || absl::Now() - start < duration_) {
+      const absl::Time begin = absl::Now();
+      MUSTER_RETURN_IF_ERROR(stepper->Step());
+      rates.push_back(one.items / absl::ToDoubleSeconds(absl::Now() - begin));
+    }
+    return rates;
+  }
+
+  absl::StatusOr<std::vector<double>> MeasureTorch(const TrainCase& one) {
+    const std::filesystem::path program =
+        std::filesystem::read_symlink("/proc/self/exe").parent_path() / "peers" / "torch_train";
+    MUSTER_ASSIGN_OR_RETURN(
+        const std::unique_ptr<ChildProcess> process,
+        ChildProcess::StartProgram(program, {one.name, one.type, absl::StrCat(options_.threads),
+                                             absl::StrCat(absl::ToDoubleSeconds(duration_))}));
+    absl::StatusOr<std::string> line = process->ReadLine();
+    if (!line.ok()) {
+      return absl::UnavailableError("it has ended; `./muster bench train` installs python3-torch");
+    }
+    const auto rates = nlohmann::json::parse(*line, nullptr, false);
+    if (!rates.is_array() || rates.empty()) {
+      return absl::InternalError(absl::StrCat("it said \"", *line, "\""));
+    }
+    return rates.get<std::vector<double>>();
+  }
+
+  std::vector<std::pair<std::string, BenchRecord::Value>> ParametersOf(const TrainCase& one) const {
+    return {{"model", one.name}, {"type", one.type}, {"threads", int64_t{options_.threads}}};
+  }
+
+  // The median.
+  double Record(const TrainCase& one, const std::string& system, std::vector<double> samples) {
+    BenchRecord record;
+    record.bench = "train";
+    record.parameters = ParametersOf(one);
+    record.system = system;
+    record.metric = "throughput";
+    record.unit = absl::StrCat(one.unit, "/s");
+    record.samples = std::move(samples);
+    records_.push_back(std::move(record));
+    return Median(records_.back().samples);
+  }
+
+  const BenchOptions options_;
+  const absl::Duration duration_;
+  // GFLOP/s by type.
+  std::map<std::string, double> peak_;
+  std::vector<BenchRecord> records_;
+};
+
+int Main(const BenchOptions& options, const std::string& json) {
+  TrainBench bench(options);
+  absl::Status status = bench.Run();
+  if (status.ok() && !json.empty()) status = WriteRecords(json, bench.records());
+  if (status.ok()) return EXIT_SUCCESS;
+  std::cerr << "train_bench: " << status.message() << "\n";
+  return EXIT_FAILURE;
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) {
+  muster::SkipDeadlockDetection();
+  CLI::App app("Speed of training in one process, beside PyTorch.");
+  muster::BenchOptions options;
+  std::string json;
+  app.add_flag("--quick", options.quick, "Two seconds a figure rather than eight.");
+  app.add_flag("--no-peers", options.no_peers, "Without PyTorch.");
+  app.add_option("--threads", options.threads, "Threads to compute with.")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--cases", options.cases, "Only these: gpt-10m, gpt2-124m, mlp, deep-fm.")
+      ->delimiter(',');
+  app.add_option("--json", json, "File to write the results to, as an array of records.");
+  CLI11_PARSE(app, argc, argv);
+  return muster::Main(options, json);
+}

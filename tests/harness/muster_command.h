@@ -1,0 +1,19 @@
+#ifndef MUSTER_TESTS_HARNESS_MUSTER_COMMAND_H_
+#define MUSTER_TESTS_HARNESS_MUSTER_COMMAND_H_
+
+#include <string>
+
+namespace muster {
+
+struct CommandResult {
+  int exit_code = -1;
+  // Standard output and error together.
+  std::string output;
+};
+
+// Runs `muster` as a user would type it, with a home folder of the test's own.
+CommandResult Muster(const std::string& arguments);
+
+}  // namespace muster
+
+#endif  // MUSTER_TESTS_HARNESS_MUSTER_COMMAND_H_

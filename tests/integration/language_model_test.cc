@@ -1,0 +1,261 @@
+// What a user does with language models: tokenizers and token files, training, evaluation, text
+// from what was trained, and weights that come and go in Hugging Face's layout.
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/harness/jobs.h"
+#include "tests/harness/muster_command.h"
+#include "tests/harness/safetensors_reader.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// A folder of the test of this name, empty.
+std::string FolderFor(const std::string& name) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/", name);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+std::string Write(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+  return path;
+}
+
+std::string Text() {
+  std::string text;
+  for (int i = 0; i < 600; ++i) {
+    absl::StrAppend(&text, "The ", i % 7, " cats of house ", i * 7919 % 1000,
+                    " sleep; the dog watches.\n");
+  }
+  return text;
+}
+
+nlohmann::json Json(const CommandResult& result) {
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  return nlohmann::json::parse(result.output, nullptr, /*allow_exceptions=*/false);
+}
+
+TEST(LanguageModelToolsTest, TokenizersAndTokenFiles) {
+  const std::string folder = FolderFor("tools");
+  const std::string text = Write(folder + "/text.txt", Text());
+  const std::string tokenizer = folder + "/tokenizer.json";
+  const std::string train = absl::StrCat("tokenizer train --data ", text, " --out ", tokenizer);
+  EXPECT_EQ(Json(Muster(train + " --vocabulary 300 --output json"))["tokens"], "300");
+  const std::string tokens = folder + "/text.tokens";
+  const auto made = Json(Muster(absl::StrCat("data tokenize --data ", text, " --tokenizer ",
+                                             tokenizer, " --out ", tokens, " --output json")));
+  EXPECT_EQ(made["source_bytes"], absl::StrCat(Text().size()));
+  EXPECT_EQ(made["vocabulary"], "300");
+  EXPECT_THAT(Muster(train + " --vocabulary 5000").output,
+              HasSubstr("no pair stands twice any more"));
+
+  CommandResult result = Muster(train + " --vocabulary 100");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("257"));
+  EXPECT_EQ(Muster("tokenizer").exit_code, 2);
+  EXPECT_EQ(Muster("data").exit_code, 2);
+  result = Muster("tokenizer train --data /no/such --vocabulary 300 --out " + tokenizer);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("/no/such"));
+  result =
+      Muster(absl::StrCat("tokenizer train --vocabulary 300 --out /no/such/t.json --data ", text));
+  EXPECT_THAT(result.output, HasSubstr("cannot write /no/such/t.json"));
+  const std::string out = " --out " + folder + "/other.tokens";
+  result = Muster(absl::StrCat("data tokenize --data ", text, " --tokenizer ", text, out));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("text.txt is not JSON"));
+  result = Muster(absl::StrCat("data tokenize --data ", tokens, " --tokenizer bytes", out));
+  EXPECT_THAT(result.output, HasSubstr("is a token file already"));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/other.tokens"));
+}
+
+TEST(LanguageModelToolsTest, GenerateSaysWhatIsWrongWithAModel) {
+  const std::string folder = FolderFor("wrong");
+  const auto refused = [](const std::string& arguments) {
+    const CommandResult result = Muster("generate " + arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.output;
+    return result.output;
+  };
+  const std::string text = Write(folder + "/text.txt", Text());
+  EXPECT_THAT(refused("./none --prompt a"), HasSubstr("there is no file or folder ./none"));
+  EXPECT_THAT(refused(text + " --prompt a"), HasSubstr("is no safetensors file"));
+  EXPECT_THAT(refused(folder + " --prompt a"), HasSubstr("has no config.json"));
+  EXPECT_THAT(refused(text), HasSubstr("--prompt is required"));
+  EXPECT_THAT(refused(text + " --prompt a --top-p 2"), HasSubstr("top-p is 2"));
+  EXPECT_THAT(refused(text + " --prompt a --temperature -1"), HasSubstr("temperature is -1"));
+  const std::string model = "worker/generate/testdata/llama";
+  EXPECT_THAT(refused(model + " --prompt a"), HasSubstr("--tokenizer"));
+  EXPECT_THAT(refused(model + " --prompt a --tokenizer bytes"),
+              HasSubstr("the tokenizer has 256 tokens, but the model only 31"));
+  const CommandResult imported =
+      Muster(absl::StrCat("import ", folder, " --out ", folder, "/imported"));
+  EXPECT_EQ(imported.exit_code, 2);
+  EXPECT_THAT(imported.output, HasSubstr("has no config.json"));
+}
+
+class LanguageModelTest : public testing::Test {
+ protected:
+  LanguageModelTest() : folder_(FolderFor("life")) {
+    const CommandResult up =
+        Muster("up --servers 1 --workers 2 --data-dir " + folder_ + "/cluster");
+    EXPECT_EQ(up.exit_code, 0) << up.output;
+    Write(folder_ + "/text.txt", Text());
+  }
+  ~LanguageModelTest() override { Muster("down --data-dir " + folder_ + "/cluster"); }
+
+  v1::JobSpec Job() const {
+    return ParseJobOrDie(absl::StrCat(R"(
+        name: "language" workers: 2 batch_size: 8 seed: 3
+        model { transformer { layers: 2 width: 32 heads: 2 context: 32 } }
+        data { sequences { path: ")",
+                                      folder_, R"(/text.tokens" } holdout: 0.1 }
+        optimizer { name: "adamw" learning_rate: 0.01 }
+        update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER durability: CHECKPOINT }
+        stop { steps: 40 })"));
+  }
+
+  // Submits and waits; the id.
+  std::string Train(const v1::JobSpec& spec) const {
+    const std::string job = Write(folder_ + "/job.textproto", spec.DebugString());
+    const CommandResult result = Muster(absl::StrCat("submit ", job, " --watch"));
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    return result.output.substr(0, result.output.find('\n'));
+  }
+
+  static double LossOf(const std::string& job) {
+    const auto status = Json(Muster("status --output json " + job));
+    return status["evaluations"].empty() ? -1 : status["evaluations"].back()["loss"].get<double>();
+  }
+
+  static std::string Generate(const std::string& model, int seed) {
+    const CommandResult result = Muster(
+        absl::StrCat("generate ", model, " --prompt 'The 3 cats' --max-tokens 40 --seed ", seed));
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_THAT(result.output, StartsWith("The 3 cats"));
+    return result.output;
+  }
+
+  static ExportedTensors Tensors(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    auto tensors = ReadSafetensors(std::string(std::istreambuf_iterator<char>(file), {}));
+    EXPECT_TRUE(tensors.ok()) << tensors.status();
+    return *std::move(tensors);
+  }
+
+  const std::string folder_;
+};
+
+TEST_F(LanguageModelTest, FromTextToTextAndThroughHuggingFacesFiles) {
+  const std::string tokenizer = folder_ + "/tokenizer.json";
+  ASSERT_EQ(Muster(absl::StrCat("tokenizer train --vocabulary 300 --data ", folder_,
+                                "/text.txt --out ", tokenizer))
+                .exit_code,
+            0);
+  ASSERT_EQ(Muster(absl::StrCat("data tokenize --tokenizer ", tokenizer, " --data ", folder_,
+                                "/text.txt --out ", folder_, "/text.tokens"))
+                .exit_code,
+            0);
+  const std::string job = Train(Job());
+  const double loss = LossOf(job);
+  // Equally likely tokens would have ln 300 = 5.7.
+  EXPECT_GT(loss, 0);
+  EXPECT_LT(loss, 4);
+  const std::string evaluated = Muster("evaluate " + job).output;
+  EXPECT_THAT(evaluated, StartsWith("bits_per_byte "));
+  EXPECT_THAT(evaluated, HasSubstr(absl::StrFormat(", loss %.4f, perplexity ", loss)));
+  // The job knows tokens only; text in their place is encoded alike.
+  CommandResult result = Muster(absl::StrCat("evaluate ", job, " --data ", folder_, "/text.txt"));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(Muster("evaluate --metric perplexity " + job).output, HasSubstr("perplexity"));
+
+  const std::string text = Generate(job, 1);
+  EXPECT_EQ(Generate(job, 1), text);
+  EXPECT_NE(Generate(job, 2), text);
+
+  const std::string file = folder_ + "/model.safetensors";
+  ASSERT_EQ(Muster(absl::StrCat("export ", job, " --out ", file)).exit_code, 0);
+  EXPECT_EQ(Generate(file, 1), text);
+  const std::string exported = folder_ + "/exported";
+  result = Muster(absl::StrCat("export ", job, " --format huggingface --out ", exported));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(Generate(exported, 1), text);
+  EXPECT_FALSE(std::filesystem::exists(exported + ".partial"));
+
+  // GPT-2 keeps [in, out] what is [out, in] here.
+  const ExportedTensors ours = Tensors(file);
+  const ExportedTensors theirs = Tensors(exported + "/model.safetensors");
+  const ExportedTensor& qkv = ours.at("block1.qkv.weight");
+  const ExportedTensor& c_attn = theirs.at("transformer.h.1.attn.c_attn.weight");
+  EXPECT_EQ(qkv.shape, (std::vector<int64_t>{96, 32}));
+  EXPECT_EQ(c_attn.shape, (std::vector<int64_t>{32, 96}));
+  const std::vector<float> a = qkv.Floats();
+  const std::vector<float> b = c_attn.Floats();
+  for (int i = 0; i < 96 * 32; ++i) ASSERT_EQ(b[i % 32 * 96 + i / 32], a[i]);
+  EXPECT_EQ(theirs.at("transformer.wte.weight").bytes, ours.at("embedding.weight").bytes);
+  EXPECT_EQ(theirs.size(), ours.size());
+
+  const std::string imported = folder_ + "/imported";
+  result = Muster(absl::StrCat("import ", exported, " --out ", imported));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  v1::JobSpec again = Job();
+  again.mutable_stop()->set_evaluate_only(true);
+  again.mutable_stop()->clear_steps();
+  again.set_initial_weights(imported);
+  EXPECT_NEAR(LossOf(Train(again)), loss, 1e-6);
+  again.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  again.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  EXPECT_NEAR(LossOf(Train(again)), loss, 1e-5);
+  // The job that the import wrote lacks nothing but the text's path.
+  std::ifstream skeleton(imported + "/job.textproto");
+  std::string spec(std::istreambuf_iterator<char>(skeleton), {});
+  spec = absl::StrReplaceAll(
+      spec, {{"TEXT_FILE_OR_FOLDER", folder_ + "/text.txt"}, {"epochs: 1", "steps: 2"}});
+  result = Muster(absl::StrCat("submit --watch ", Write(imported + "/job.textproto", spec)));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
+TEST_F(LanguageModelTest, RefusalsNameTheJobsModel) {
+  const std::string job = Train(SmallJob());
+  CommandResult result = Muster(absl::StrCat("generate ", job, " --prompt a"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output,
+              HasSubstr("trains a model mlp; `muster generate` takes a transformer"));
+  result = Muster(absl::StrCat("export ", job, " --format huggingface --out ", folder_, "/x"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("trains a model mlp"));
+  EXPECT_EQ(Muster("generate no-such-job --prompt a").exit_code, 2);
+  result = Muster(absl::StrCat("submit ", folder_, "/job.textproto --from ./none"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("holds no complete checkpoint"));
+
+  // A shape of neither family trains and generates, but has no such layout.
+  v1::JobSpec spec = Job();
+  spec.mutable_data()->mutable_sequences()->set_path(folder_ + "/text.txt");
+  spec.mutable_model()->mutable_transformer()->set_positions(v1::TransformerSpec::ROTARY);
+  spec.mutable_stop()->set_steps(2);
+  const std::string other = Train(spec);
+  result = Muster(absl::StrCat("export ", other, " --format huggingface --out ", folder_, "/x"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("positions ROTARY (it has LEARNED)"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/x"));
+  Generate(other, 1);
+}
+
+}  // namespace
+}  // namespace muster

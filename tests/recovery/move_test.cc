@@ -1,0 +1,125 @@
+// Partitions that move between real servers while a job trains: whoever is killed with SIGKILL
+// during that, the job ends with exactly the weights of a run that nothing disturbed.
+
+#include <signal.h>
+
+#include <memory>
+#include <ostream>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "proto/job_service.pb.h"
+#include "tests/harness/jobs.h"
+#include "tests/harness/process_cluster.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kSteps = 5000;
+
+struct Case {
+  const char* name;
+  v1::UpdateSpec::Durability durability;
+  // "from", "to", "coordinator", or nobody.
+  const char* victim;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& param) {
+    return out << param.name;
+  }
+};
+
+v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
+  v1::JobSpec spec = SmallJob();
+  spec.set_servers(2);
+  spec.mutable_update()->set_durability(durability);
+  spec.mutable_optimizer()->set_name("adam");
+  spec.mutable_optimizer()->set_learning_rate(0.003f);
+  spec.mutable_stop()->set_steps(kSteps);
+  spec.mutable_checkpoint()->set_every_steps(200);
+  return spec;
+}
+
+std::set<std::string> Owners(const v1::JobStatus& status) {
+  std::set<std::string> owners;
+  for (const v1::PartitionPlacement& placement : status.partitions()) {
+    owners.insert(placement.replicas(0).server_id());
+  }
+  return owners;
+}
+
+absl::StatusOr<ExportedTensors> TrainUndisturbed(v1::UpdateSpec::Durability durability) {
+  auto cluster = ProcessCluster::Start({});
+  if (!cluster.ok()) return cluster.status();
+  const auto id = (*cluster)->Submit(Job(durability));
+  if (!id.ok()) return id.status();
+  const auto status = (*cluster)->AwaitEnd(*id);
+  if (!status.ok()) return status.status();
+  return (*cluster)->Export(*id);
+}
+
+class MoveTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(MoveTest, ADrainedServersJobEndsWithTheSameBytes) {
+  const Case& param = GetParam();
+  const auto expected = TrainUndisturbed(param.durability);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+
+  auto started = ProcessCluster::Start({.servers = 3});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  const auto id = cluster.Submit(Job(param.durability));
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto running = cluster.Await(
+      *id, [](const v1::JobStatus& status) { return status.progress().step() >= kSteps / 8; });
+  ASSERT_TRUE(running.ok()) << running.status();
+  const std::set<std::string> owners = Owners(*running);
+  ASSERT_EQ(owners.size(), 2u);
+  const std::string from = *owners.begin();
+  std::string to;
+  for (const char* server : {"server-0", "server-1", "server-2"}) {
+    if (owners.count(server) == 0) to = server;
+  }
+
+  v1::DrainServerRequest drain;
+  drain.set_server_id(from);
+  v1::DrainServerReply reply;
+  ASSERT_TRUE(cluster.jobs().DrainServer(drain, reply).ok());
+  EXPECT_GT(reply.drain().partitions(), 0u);
+  std::string victim = param.victim;
+  if (victim == "from") victim = from;
+  if (victim == "to") victim = to;
+  if (!victim.empty()) {
+    cluster.Kill(victim, SIGKILL);
+    ASSERT_TRUE(cluster.Restart(victim).ok());
+  }
+  const auto moved = cluster.Await(*id, [&](const v1::JobStatus& status) {
+    return status.partitions_size() > 0 && Owners(status).count(from) == 0;
+  });
+  ASSERT_TRUE(moved.ok()) << moved.status() << "\n" << cluster.Diagnose(*id);
+  EXPECT_LT(moved->progress().step(), kSteps) << "the job was over before the move";
+  if (victim.empty()) {
+    EXPECT_EQ(moved->generation(), param.durability == v1::UpdateSpec::EVERY_PUSH ? 1u : 2u);
+  }
+
+  const auto status = cluster.AwaitEnd(*id);
+  ASSERT_TRUE(status.ok()) << status.status();
+  ASSERT_EQ(status->state(), v1::SUCCEEDED) << status->message() << "\n" << cluster.Diagnose(*id);
+  const auto weights = cluster.Export(*id);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_TRUE(*weights == *expected) << "the weights differ from an undisturbed run's\n"
+                                     << cluster.Diagnose(*id);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Victims, MoveTest,
+    ::testing::Values(Case{"EveryPush", v1::UpdateSpec::EVERY_PUSH, ""},
+                      Case{"OldOwnerEveryPush", v1::UpdateSpec::EVERY_PUSH, "from"},
+                      Case{"NewOwnerEveryPush", v1::UpdateSpec::EVERY_PUSH, "to"},
+                      Case{"CoordinatorEveryPush", v1::UpdateSpec::EVERY_PUSH, "coordinator"},
+                      Case{"Checkpoint", v1::UpdateSpec::CHECKPOINT, ""}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace muster

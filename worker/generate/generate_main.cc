@@ -1,0 +1,152 @@
+// `muster generate` runs this: continues a prompt by a trained transformer.
+//
+//   muster-generate MODEL --prompt TEXT [--max-tokens N] [--temperature T] [--top-k K] [--top-p P]
+//       [--seed S] [--tokenizer NAME] [--threads N]
+//
+// MODEL is a file of `muster export`, or a folder as Hugging Face lays it out. Text goes to
+// standard output token by token, the prompt first; errors go to standard error. Exit codes are
+// `muster`'s.
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/kernels/matmul.h"
+#include "common/model_files/model_file.h"
+#include "common/model_files/model_folder.h"
+#include "common/model_files/weights.h"
+#include "common/tokenizer/open_tokenizer.h"
+#include "common/tokenizer/parse_tokenizer.h"
+#include "common/tokenizer/tokenizer.h"
+#include "proto/job.pb.h"
+#include "worker/generate/generator.h"
+#include "worker/generate/loaded_transformer.h"
+
+namespace muster {
+namespace {
+
+struct Flags {
+  std::string model;
+  std::string prompt;
+  std::string tokenizer;
+  GenerateOptions options;
+  int threads = 0;
+};
+
+struct OpenModel {
+  std::unique_ptr<const Weights> weights;
+  std::unique_ptr<const Tokenizer> tokenizer;
+};
+
+absl::Status NoTokenizer(const std::string& model) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(model,
+                   " does not say how its tokens are made; name its tokenizer with "
+                   "--tokenizer (bytes, a tokenizer.json, or a folder with vocab.json and "
+                   "merges.txt)"));
+}
+
+absl::StatusOr<OpenModel> OpenModelFolder(const Flags& flags) {
+  namespace fs = std::filesystem;
+  OpenModel model;
+  MUSTER_ASSIGN_OR_RETURN(model.weights, ModelFolder::Open(flags.model));
+  const fs::path folder = flags.model;
+  std::error_code error;
+  const bool has_tokenizer =
+      fs::exists(folder / "tokenizer.json", error) || fs::exists(folder / "vocab.json", error);
+  if (flags.tokenizer.empty() && !has_tokenizer) return NoTokenizer(flags.model);
+  MUSTER_ASSIGN_OR_RETURN(model.tokenizer,
+                          OpenTokenizer(flags.tokenizer.empty() ? flags.model : flags.tokenizer));
+  return model;
+}
+
+absl::StatusOr<OpenModel> OpenModelFile(const Flags& flags) {
+  OpenModel model;
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const ModelFile> file, ModelFile::Open(flags.model));
+  if (!flags.tokenizer.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(model.tokenizer, OpenTokenizer(flags.tokenizer));
+  } else if (file->tokenizer_json().has_value()) {
+    MUSTER_ASSIGN_OR_RETURN(model.tokenizer, ParseTokenizer(*file->tokenizer_json(), flags.model));
+  } else {
+    return NoTokenizer(flags.model);
+  }
+  model.weights = std::move(file);
+  return model;
+}
+
+// Writes all at once, so that a reader at the other end of a pipe sees each token when it comes.
+absl::Status Print(absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return absl::ErrnoToStatus(errno, "writing the text");
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const Flags& flags) {
+  MUSTER_RETURN_IF_ERROR(ValidateSampling(flags.options.sampling));
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(flags.model, error);
+  MUSTER_ASSIGN_OR_RETURN(const OpenModel model,
+                          folder ? OpenModelFolder(flags) : OpenModelFile(flags));
+  const int64_t rows = model.weights->spec().vocabulary();
+  if (model.tokenizer->vocabulary() > rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the tokenizer has ", model.tokenizer->vocabulary(), " tokens, but the model ",
+                     "only ", rows, "; it is not the one that the model was trained with"));
+  }
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  SetComputeThreads(flags.threads > 0 ? flags.threads : std::max(1, cores));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<LoadedTransformer> transformer,
+                          LoadedTransformer::Create(*model.weights));
+  MUSTER_RETURN_IF_ERROR(Print(flags.prompt));
+  MUSTER_RETURN_IF_ERROR(
+      Generate(*transformer, *model.tokenizer, flags.prompt, flags.options, Print).status());
+  return Print("\n");
+}
+
+int ExitCodeFor(const absl::Status& status) {
+  if (status.ok()) return 0;
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? 2 : 1;
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) {
+  // A closed pipe is an error to name, not a death.
+  std::signal(SIGPIPE, SIG_IGN);
+  CLI::App app("Continues a prompt by a trained transformer.", "muster-generate");
+  muster::Flags flags;
+  muster::GenerateOptions& options = flags.options;
+  app.add_option("model", flags.model, "File of `muster export`, or folder with config.json")
+      ->required();
+  app.add_option("--prompt", flags.prompt, "The text to continue");
+  app.add_option("--max-tokens", options.max_tokens, "Tokens to add at most");
+  app.add_option("--temperature", options.sampling.temperature, "0 takes the likeliest token");
+  app.add_option("--top-k", options.sampling.top_k, "Choose among so many; 0: all");
+  app.add_option("--top-p", options.sampling.top_p, "Choose among those of this probability");
+  app.add_option("--seed", options.seed, "Of the draws");
+  app.add_option("--tokenizer", flags.tokenizer, "Another than the model's own");
+  app.add_option("--threads", flags.threads, "To compute with; 0: one for each core");
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = muster::Run(flags);
+  if (!status.ok()) {
+    std::fprintf(stderr, "muster: %s\n", std::string(status.message()).c_str());
+  }
+  return muster::ExitCodeFor(status);
+}

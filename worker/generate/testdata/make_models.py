@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Writes small models in Hugging Face's layout, and the logits that PyTorch computes with them.
+
+Run it with Debian's python3-torch (1.13) as `python3 make_models.py FOLDER`; it writes FOLDER/gpt2 and FOLDER/llama,
+each with config.json, model.safetensors and expected.safetensors (tokens I32 [T], logits F32 [T, V]). Every operation
+is PyTorch's own; the formulas are those of the papers.
+"""
+import json
+import math
+import os
+import struct
+import sys
+
+import torch
+import torch.nn.functional as F
+
+T = 12
+
+
+def save(path, tensors):
+    header, data = {}, b""
+    for name, tensor in tensors.items():
+        kind = {torch.float32: "F32", torch.int32: "I32"}[tensor.dtype]
+        raw = tensor.contiguous().numpy().tobytes()
+        header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def normal(*shape):
+    return torch.randn(*shape) * 0.3
+
+
+def attention(q, k, v):
+    """[heads, T, D] each, causal."""
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    mask = torch.triu(torch.ones(T, T, dtype=torch.bool), 1)
+    return torch.softmax(scores.masked_fill(mask, float("-inf")), -1) @ v
+
+
+def split(x, heads):
+    return x.view(T, heads, -1).transpose(0, 1)
+
+
+def join(x):
+    return x.transpose(0, 1).reshape(T, -1)
+
+
+def gpt2():
+    C, H, L, V, P = 16, 2, 2, 29, 14
+    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": C, "n_head": H, "n_layer": L,
+              "n_positions": P, "vocab_size": V, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5}
+    w = {"transformer.wte.weight": normal(V, C), "transformer.wpe.weight": normal(P, C)}
+    for l in range(L):
+        n = "transformer.h.%d." % l
+        for norm in ("ln_1", "ln_2"):
+            w[n + norm + ".weight"], w[n + norm + ".bias"] = 1 + normal(C), normal(C)
+        for name, i, o in (("attn.c_attn", C, 3 * C), ("attn.c_proj", C, C), ("mlp.c_fc", C, 4 * C),
+                           ("mlp.c_proj", 4 * C, C)):
+            w[n + name + ".weight"], w[n + name + ".bias"] = normal(i, o), normal(o)
+    w["transformer.ln_f.weight"], w["transformer.ln_f.bias"] = 1 + normal(C), normal(C)
+
+    def logits(tokens):
+        def norm(x, name):
+            return F.layer_norm(x, (C,), w[name + ".weight"], w[name + ".bias"], 1e-5)
+
+        def conv(x, name):
+            return x @ w[name + ".weight"] + w[name + ".bias"]
+
+        x = w["transformer.wte.weight"][tokens] + w["transformer.wpe.weight"][:T]
+        for l in range(L):
+            n = "transformer.h.%d." % l
+            q, k, v = conv(norm(x, n + "ln_1"), n + "attn.c_attn").split(C, -1)
+            x = x + conv(join(attention(split(q, H), split(k, H), split(v, H))), n + "attn.c_proj")
+            x = x + conv(F.gelu(conv(norm(x, n + "ln_2"), n + "mlp.c_fc"), approximate="tanh"), n + "mlp.c_proj")
+        return norm(x, "transformer.ln_f") @ w["transformer.wte.weight"].T
+
+    return config, w, V, logits
+
+
+def llama():
+    C, H, K, L, V, FF, BASE = 24, 4, 2, 2, 31, 40, 10000.0
+    D = C // H
+    config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": C, "num_hidden_layers": L,
+              "num_attention_heads": H, "num_key_value_heads": K, "intermediate_size": FF,
+              "max_position_embeddings": 16, "vocab_size": V, "rms_norm_eps": 1e-6, "rope_theta": BASE,
+              "hidden_act": "silu", "tie_word_embeddings": False}
+    w = {"model.embed_tokens.weight": normal(V, C), "lm_head.weight": normal(V, C), "model.norm.weight": 1 + normal(C)}
+    for l in range(L):
+        n = "model.layers.%d." % l
+        w[n + "input_layernorm.weight"], w[n + "post_attention_layernorm.weight"] = 1 + normal(C), 1 + normal(C)
+        for name, i, o in (("self_attn.q_proj", C, H * D), ("self_attn.k_proj", C, K * D),
+                           ("self_attn.v_proj", C, K * D), ("self_attn.o_proj", H * D, C), ("mlp.gate_proj", C, FF),
+                           ("mlp.up_proj", C, FF), ("mlp.down_proj", FF, C)):
+            w[n + name + ".weight"] = normal(o, i)
+
+    def rotate(x):
+        frequency = BASE ** (-torch.arange(0, D, 2).double() / D)
+        angle = torch.arange(T).double()[:, None] * frequency
+        cos, sin = angle.cos().float(), angle.sin().float()
+        a, b = x[..., : D // 2], x[..., D // 2:]
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+    def logits(tokens):
+        def norm(x, name):
+            return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w[name + ".weight"]
+
+        def linear(x, name):
+            return F.linear(x, w[name + ".weight"])
+
+        x = w["model.embed_tokens.weight"][tokens]
+        for l in range(L):
+            n = "model.layers.%d." % l
+            y = norm(x, n + "input_layernorm")
+            q = rotate(split(linear(y, n + "self_attn.q_proj"), H))
+            k = rotate(split(linear(y, n + "self_attn.k_proj"), K)).repeat_interleave(H // K, 0)
+            v = split(linear(y, n + "self_attn.v_proj"), K).repeat_interleave(H // K, 0)
+            x = x + linear(join(attention(q, k, v)), n + "self_attn.o_proj")
+            y = norm(x, n + "post_attention_layernorm")
+            x = x + linear(F.silu(linear(y, n + "mlp.gate_proj")) * linear(y, n + "mlp.up_proj"), n + "mlp.down_proj")
+        return linear(norm(x, "model.norm"), "lm_head")
+
+    return config, w, V, logits
+
+
+def main():
+    for name, make in (("gpt2", gpt2), ("llama", llama)):
+        torch.manual_seed(7)
+        config, weights, vocabulary, logits = make()
+        tokens = torch.randint(0, vocabulary, (T,))
+        folder = os.path.join(sys.argv[1], name)
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump(config, file, indent=1)
+            file.write("\n")
+        save(os.path.join(folder, "model.safetensors"), weights)
+        save(os.path.join(folder, "expected.safetensors"), {"tokens": tokens.int(), "logits": logits(tokens)})
+
+
+main()

@@ -1,0 +1,105 @@
+#include "worker/models/resolve_transformer.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/model_limits.h"
+#include "common/base/status_macros.h"
+#include "proto/job.pb.h"
+#include "worker/models/checks.h"
+
+namespace muster {
+namespace {
+
+using Spec = v1::TransformerSpec;
+
+constexpr int64_t kFeedForwardMultiple = 64;
+
+int64_t UsualFeedForward(const Spec& spec) {
+  const int64_t width = spec.width();
+  if (spec.activation() != Spec::SWIGLU) return 4 * width;
+  const int64_t exact = (8 * width + 2) / 3;
+  return (exact + kFeedForwardMultiple - 1) / kFeedForwardMultiple * kFeedForwardMultiple;
+}
+
+absl::Status Divides(absl::string_view whole_field, uint64_t whole, absl::string_view part_field,
+                     uint64_t part) {
+  if (part > 0 && whole % part == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("model.transformer.", whole_field, " is ", whole,
+                                                 "; it must be a multiple of model.transformer.",
+                                                 part_field, ", which is ", part, "."));
+}
+
+absl::Status CheckHeads(const Spec& spec) {
+  const uint64_t kv_heads = spec.kv_heads() == 0 ? spec.heads() : spec.kv_heads();
+  MUSTER_RETURN_IF_ERROR(Divides("width", spec.width(), "heads", spec.heads()));
+  MUSTER_RETURN_IF_ERROR(Divides("heads", spec.heads(), "kv_heads", kv_heads));
+  const uint64_t head_dim = spec.width() / spec.heads();
+  if (head_dim > kMaxHeadDim) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.transformer.heads is ", spec.heads(), ", which makes each ", head_dim,
+                     " wide; the limit is ", kMaxHeadDim, ", take more heads."));
+  }
+  if (spec.positions() == Spec::ROTARY && head_dim % 2 != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.transformer.positions is ROTARY, but heads are ", head_dim,
+                     " wide (width / heads); rotary positions turn pairs, so it must be even."));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNumbers(const Spec& spec) {
+  if (!(spec.dropout() >= 0 && spec.dropout() < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.transformer.dropout is ", spec.dropout(), "; it must be in [0, 1)."));
+  }
+  if (!(spec.rotary_base() == 0 || spec.rotary_base() > 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("model.transformer.rotary_base is ",
+                                                   spec.rotary_base(),
+                                                   "; it must be above 1 (0 stands for 10000)."));
+  }
+  if (!(spec.norm_epsilon() >= 0 && spec.norm_epsilon() < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("model.transformer.norm_epsilon is ",
+                                                   spec.norm_epsilon(),
+                                                   "; it must be in (0, 1) (0 stands for 1e-5)."));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& spec,
+                                                    int64_t data_vocabulary) {
+  MUSTER_RETURN_IF_ERROR(
+      CheckField("model.transformer.layers", spec.layers(), 1, kMaxTransformerLayers));
+  MUSTER_RETURN_IF_ERROR(CheckField("model.transformer.width", spec.width(), 1, kMaxWidth));
+  MUSTER_RETURN_IF_ERROR(CheckField("model.transformer.heads", spec.heads(), 1, spec.width()));
+  MUSTER_RETURN_IF_ERROR(
+      CheckField("model.transformer.feed_forward", spec.feed_forward(), 0, kMaxFeedForward));
+  MUSTER_RETURN_IF_ERROR(CheckField("model.transformer.context", spec.context(), 2, kMaxContext));
+  MUSTER_RETURN_IF_ERROR(CheckHeads(spec));
+  MUSTER_RETURN_IF_ERROR(CheckNumbers(spec));
+  if (spec.vocabulary() != 0) {
+    MUSTER_RETURN_IF_ERROR(CheckField("model.transformer.vocabulary", spec.vocabulary(),
+                                      data_vocabulary, kMaxVocabulary));
+  }
+  TransformerShape shape;
+  shape.layers = spec.layers();
+  shape.width = spec.width();
+  shape.heads = spec.heads();
+  shape.kv_heads = spec.kv_heads() == 0 ? spec.heads() : spec.kv_heads();
+  shape.feed_forward = spec.feed_forward() == 0 ? UsualFeedForward(spec) : spec.feed_forward();
+  shape.vocabulary = spec.vocabulary() == 0 ? data_vocabulary : spec.vocabulary();
+  shape.context = spec.context();
+  if (spec.norm() == Spec::RMS_NORM) shape.norm = TransformerShape::Norm::kRmsNorm;
+  if (spec.positions() == Spec::ROTARY) shape.positions = TransformerShape::Positions::kRotary;
+  if (spec.activation() == Spec::SWIGLU) {
+    shape.activation = TransformerShape::Activation::kSwiGlu;
+  }
+  shape.tied_head = !spec.separate_head();
+  shape.biases = !spec.no_biases();
+  shape.dropout = spec.dropout();
+  if (spec.rotary_base() != 0) shape.rotary_base = spec.rotary_base();
+  if (spec.norm_epsilon() != 0) shape.norm_epsilon = spec.norm_epsilon();
+  return shape;
+}
+
+}  // namespace muster

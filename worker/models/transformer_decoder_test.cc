@@ -1,0 +1,117 @@
+#include "worker/models/transformer_decoder.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/nn/gradient_check.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int64_t kContext = 300;
+
+TransformerShape Llama() {
+  return {.layers = 2,
+          .width = 16,
+          .heads = 4,
+          .kv_heads = 2,
+          .feed_forward = 24,
+          .vocabulary = 11,
+          .context = kContext,
+          .norm = TransformerShape::Norm::kRmsNorm,
+          .positions = TransformerShape::Positions::kRotary,
+          .activation = TransformerShape::Activation::kSwiGlu,
+          .tied_head = false,
+          .biases = false};
+}
+
+TransformerShape Gpt2() {
+  return {.layers = 2,
+          .width = 16,
+          .heads = 2,
+          .kv_heads = 2,
+          .feed_forward = 64,
+          .vocabulary = 11,
+          .context = kContext};
+}
+
+class TransformerDecoderTest : public ::testing::TestWithParam<TransformerShape> {
+ protected:
+  TransformerDecoderTest() : shape_(GetParam()) {
+    for (const TensorSpec& spec : MakeTransformerTensors(shape_).specs) {
+      std::vector<float> values = RandomValues(spec.elements(), values_.size());
+      for (float& value : values) value *= 0.5f;
+      values_.push_back(std::move(values));
+    }
+    for (const std::vector<float>& values : values_) spans_.push_back(values);
+  }
+
+  static std::vector<int32_t> Tokens(int64_t count) {
+    std::vector<int32_t> tokens;
+    for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(i * i % 11));
+    return tokens;
+  }
+
+  const TransformerShape shape_;
+  std::vector<std::vector<float>> values_;
+  std::vector<absl::Span<const float>> spans_;
+};
+
+TEST_P(TransformerDecoderTest, OneByOneIsAsAllAtOnce) {
+  auto decoder = TransformerDecoder::Create(shape_, spans_).value();
+  // More than one pass takes in at once.
+  const std::vector<int32_t> tokens = Tokens(kContext);
+  const absl::Span<const float> logits = decoder->Prefill(tokens).value();
+  const std::vector<float> at_once(logits.begin(), logits.end());
+  EXPECT_EQ(decoder->position(), kContext);
+
+  decoder->Reset();
+  EXPECT_EQ(decoder->position(), 0);
+  std::vector<float> last;
+  for (int32_t token : tokens) {
+    const absl::Span<const float> next = decoder->Next(token).value();
+    last.assign(next.begin(), next.end());
+  }
+  ASSERT_EQ(last.size(), 11);
+  for (size_t i = 0; i < last.size(); ++i) EXPECT_NEAR(last[i], at_once[i], 1e-4);
+}
+
+TEST_P(TransformerDecoderTest, KnowsWhatCameBefore) {
+  auto decoder = TransformerDecoder::Create(shape_, spans_).value();
+  const auto logit = [&](std::vector<int32_t> tokens) {
+    decoder->Reset();
+    return (*decoder->Prefill(tokens))[0];
+  };
+  EXPECT_EQ(logit({1, 2, 3}), logit({1, 2, 3}));
+  EXPECT_NE(logit({1, 2, 3}), logit({2, 1, 3}));
+}
+
+TEST_P(TransformerDecoderTest, Refusals) {
+  auto decoder = TransformerDecoder::Create(shape_, spans_).value();
+  EXPECT_EQ(decoder->Prefill({}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(decoder->Next(11).status().message(), AllOf(HasSubstr("11")));
+  EXPECT_EQ(decoder->Next(-1).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(decoder->position(), 0);
+  ASSERT_TRUE(decoder->Prefill(Tokens(kContext)).ok());
+  EXPECT_EQ(decoder->Next(0).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(decoder->position(), kContext);
+
+  spans_.pop_back();
+  EXPECT_EQ(TransformerDecoder::Create(shape_, spans_).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(TransformerDecoderTest, NamesTheTensorThatDoesNotFit) {
+  spans_[0] = spans_[0].subspan(1);
+  EXPECT_THAT(TransformerDecoder::Create(shape_, spans_).status().message(),
+              HasSubstr("embedding.weight"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, TransformerDecoderTest, ::testing::Values(Gpt2(), Llama()));
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,280 @@
+#include "worker/models/transformer.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/philox.h"
+#include "common/kernels/matmul.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/models/local_trainer.h"
+#include "worker/models/model_check.h"
+#include "worker/nn/gradient_check.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int64_t kContext = 5;
+constexpr int64_t kVocabulary = 7;
+
+DatasetInfo Sequences() {
+  return {.examples = 100,
+          .context = kContext,
+          .vocabulary = kVocabulary,
+          .classes = kVocabulary,
+          .labels_per_example = kContext};
+}
+
+// `sequences` of random tokens, the first of which lacks a label.
+Batch RandomBatch(int64_t sequences, uint64_t seed = 1) {
+  const Philox random(seed, "test", "tokens");
+  Batch batch;
+  batch.Clear();
+  batch.examples = sequences;
+  for (int64_t i = 0; i < sequences * kContext; ++i) {
+    batch.tokens.push_back(static_cast<int32_t>(random.Below(kVocabulary, i)));
+    batch.labels.push_back(static_cast<int32_t>(random.Below(kVocabulary, i, 1)));
+  }
+  batch.labels[2] = -1;
+  return batch;
+}
+
+std::string Spec(const std::string& fields) {
+  return absl::StrCat("transformer { layers: 2 width: 8 heads: 2 context: ", kContext, " ", fields,
+                      " }");
+}
+
+const char kGpt2[] = "";
+const char kLlama[] =
+    "kv_heads: 1 feed_forward: 12 norm: RMS_NORM positions: ROTARY activation: SWIGLU "
+    "separate_head: true no_biases: true";
+
+// Weights at which no logit is certain, the same for every model of the shape.
+void SetParameters(LocalTrainer& trainer) {
+  for (size_t t = 0; t < trainer.parameters().size(); ++t) {
+    const std::vector<float> values = RandomValues(trainer.parameters()[t].size(), 10 + t);
+    for (size_t i = 0; i < values.size(); ++i) trainer.parameters()[t][i] = 0.4f * values[i];
+  }
+}
+
+struct Result {
+  double loss = 0;
+  int64_t correct = 0;
+  std::vector<std::vector<float>> gradients;
+};
+
+Result LossAndGradients(const Model& model, const Batch& batch) {
+  LocalTrainer trainer(model, 1);
+  SetParameters(trainer);
+  EXPECT_TRUE(trainer.Load(batch).ok());
+  EXPECT_TRUE(trainer.Forward(Phase::kTraining).ok());
+  EXPECT_TRUE(trainer.Backward().ok());
+  return {trainer.micro_batch().loss_sum, trainer.micro_batch().correct, trainer.gradients()};
+}
+
+double Distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+    norm += double{b[i]} * b[i];
+  }
+  return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
+}
+
+class TransformerSettingsTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TransformerSettingsTest, GradientsMatchDifferences) {
+  const auto model = MakeModel(Spec(GetParam()), Sequences());
+  ASSERT_NE(model, nullptr);
+  CheckModel(*model, RandomBatch(2));
+}
+
+TEST_P(TransformerSettingsTest, RecomputationGivesTheSameBits) {
+  for (const char* type : {"F32", "BF16"}) {
+    const auto kept = MakeModel(Spec(GetParam()), absl::StrCat("type: ", type), Sequences());
+    const Result expected = LossAndGradients(*kept, RandomBatch(3));
+    for (const char* recompute : {"SELECTIVE", "FULL"}) {
+      const auto model = MakeModel(
+          Spec(GetParam()), absl::StrCat("type: ", type, " recompute: ", recompute), Sequences());
+      const Result result = LossAndGradients(*model, RandomBatch(3));
+      EXPECT_EQ(result.loss, expected.loss) << type << " " << recompute;
+      EXPECT_EQ(result.gradients, expected.gradients) << type << " " << recompute;
+    }
+  }
+}
+
+TEST_P(TransformerSettingsTest, Bf16IsNearF32) {
+  const auto exact = MakeModel(Spec(GetParam()), Sequences());
+  const auto rounded = MakeModel(Spec(GetParam()), "type: BF16", Sequences());
+  const Result expected = LossAndGradients(*exact, RandomBatch(8));
+  const Result result = LossAndGradients(*rounded, RandomBatch(8));
+  EXPECT_NE(result.loss, expected.loss);
+  EXPECT_NEAR(result.loss, expected.loss, 5e-3 * expected.loss);
+  for (size_t t = 0; t < expected.gradients.size(); ++t) {
+    EXPECT_LE(Distance(result.gradients[t], expected.gradients[t]), 3e-2)
+        << exact->description().tensors[t].name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Settings, TransformerSettingsTest,
+    ::testing::Values(kGpt2, kLlama, "norm: RMS_NORM", "positions: ROTARY",
+                      "activation: SWIGLU feed_forward: 12", "separate_head: true",
+                      "no_biases: true", "kv_heads: 1", "dropout: 0.3",
+                      "positions: ROTARY dropout: 0.2 separate_head: true norm_epsilon: 1e-3 "
+                      "rotary_base: 100 vocabulary: 9"));
+
+TEST(TransformerTest, Llama) {
+  const auto model = MakeModel(Spec(kLlama), Sequences());
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->description().units, 4);
+  EXPECT_EQ(model->description().default_metric, "bits_per_byte");
+}
+
+TEST(TransformerTest, InitialLossIsThatOfAGuess) {
+  const auto model = MakeModel(Spec(kGpt2), Sequences());
+  LocalTrainer trainer(*model, 3);
+  const Batch batch = RandomBatch(4);
+  ASSERT_TRUE(trainer.Evaluate(batch).ok());
+  EXPECT_EQ(trainer.micro_batch().loss_weight, 4 * kContext - 1);
+  EXPECT_NEAR(trainer.micro_batch().loss_sum / trainer.micro_batch().loss_weight,
+              std::log(kVocabulary), 0.02);
+}
+
+TEST(TransformerTest, EvaluationGivesTheLossOfTraining) {
+  const auto model = MakeModel(Spec(kLlama), "recompute: SELECTIVE", Sequences());
+  const Result trained = LossAndGradients(*model, RandomBatch(4));
+  LocalTrainer trainer(*model, 1);
+  SetParameters(trainer);
+  ASSERT_TRUE(trainer.Evaluate(RandomBatch(4)).ok());
+  EXPECT_EQ(trainer.micro_batch().loss_sum, trained.loss);
+  EXPECT_EQ(trainer.micro_batch().correct, trained.correct);
+}
+
+// A token's logits do not know the tokens after it.
+TEST(TransformerTest, IsCausal) {
+  const auto model = MakeModel(Spec(kLlama), Sequences());
+  Batch batch = RandomBatch(1);
+  for (int64_t t = 2; t < kContext; ++t) batch.labels[t] = -1;
+  const Result before = LossAndGradients(*model, batch);
+  for (int64_t t = 2; t < kContext; ++t) batch.tokens[t] = (batch.tokens[t] + 1) % kVocabulary;
+  EXPECT_EQ(LossAndGradients(*model, batch).loss, before.loss);
+  batch.tokens[1] = (batch.tokens[1] + 1) % kVocabulary;
+  EXPECT_NE(LossAndGradients(*model, batch).loss, before.loss);
+}
+
+// Sums over sequences, whatever the micro-batches they come in; with dropout, whose masks go by the
+// place in the step.
+TEST(TransformerTest, MicroBatchesAddUp) {
+  const auto model = MakeModel(Spec("dropout: 0.3"), Sequences());
+  const Batch whole = RandomBatch(4);
+  const auto run = [&](int64_t first, int64_t count) {
+    Batch part;
+    part.Clear();
+    part.examples = count;
+    part.tokens.assign(whole.tokens.begin() + first * kContext,
+                       whole.tokens.begin() + (first + count) * kContext);
+    part.labels.assign(whole.labels.begin() + first * kContext,
+                       whole.labels.begin() + (first + count) * kContext);
+    LocalTrainer trainer(*model, 1);
+    SetParameters(trainer);
+    EXPECT_TRUE(trainer.Load(part).ok());
+    EXPECT_TRUE(
+        trainer.Run({.seed = 5, .clock = 9, .first_example = static_cast<uint64_t>(first)}).ok());
+    return Result{trainer.micro_batch().loss_sum, 0, trainer.gradients()};
+  };
+  const Result all = run(0, 4);
+  const Result a = run(0, 1);
+  const Result b = run(1, 3);
+  EXPECT_NEAR(a.loss + b.loss, all.loss, 1e-4);
+  for (size_t t = 0; t < all.gradients.size(); ++t) {
+    std::vector<float> sum = a.gradients[t];
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += b.gradients[t][i];
+    EXPECT_LE(Distance(sum, all.gradients[t]), 1e-5) << model->description().tensors[t].name;
+  }
+  // Other places, other masks.
+  EXPECT_NE(run(1, 1).loss, [&] {
+    LocalTrainer trainer(*model, 1);
+    SetParameters(trainer);
+    Batch second = RandomBatch(4);
+    second.examples = 1;
+    second.tokens.assign(whole.tokens.begin() + kContext, whole.tokens.begin() + 2 * kContext);
+    second.labels.assign(whole.labels.begin() + kContext, whole.labels.begin() + 2 * kContext);
+    EXPECT_TRUE(trainer.Load(second).ok());
+    EXPECT_TRUE(trainer.Run({.seed = 5, .clock = 9, .first_example = 2}).ok());
+    return trainer.micro_batch().loss_sum;
+  }());
+}
+
+TEST(TransformerTest, AnyNumberOfThreads) {
+  const auto model = MakeModel(Spec(kLlama), Sequences());
+  const Result one = LossAndGradients(*model, RandomBatch(6));
+  SetComputeThreads(3);
+  const Result three = LossAndGradients(*model, RandomBatch(6));
+  SetComputeThreads(1);
+  EXPECT_NEAR(three.loss, one.loss, 1e-5 * one.loss);
+  for (size_t t = 0; t < one.gradients.size(); ++t) {
+    EXPECT_LE(Distance(three.gradients[t], one.gradients[t]), 1e-5);
+  }
+}
+
+TEST(TransformerTest, Learns) {
+  for (const char* type : {"F32", "BF16"}) {
+    const auto model = MakeModel(Spec(kLlama), absl::StrCat("type: ", type), Sequences());
+    LocalTrainer trainer(*model, 1);
+    // Each token follows the one before.
+    Batch batch = RandomBatch(8);
+    for (size_t i = 0; i < batch.tokens.size(); ++i) {
+      batch.tokens[i] = static_cast<int32_t>((i % kContext + i / kContext) % kVocabulary);
+      batch.labels[i] = (batch.tokens[i] + 1) % kVocabulary;
+    }
+    ASSERT_TRUE(trainer.Evaluate(batch).ok());
+    const double before = trainer.micro_batch().loss_sum;
+    // LocalTrainer divides by examples, each of which has kContext labels.
+    for (int step = 0; step < 300; ++step) ASSERT_TRUE(trainer.Step(batch, 0.1f).ok());
+    ASSERT_TRUE(trainer.Evaluate(batch).ok());
+    EXPECT_LT(trainer.micro_batch().loss_sum, 0.2 * before) << type;
+    EXPECT_EQ(trainer.micro_batch().correct, 8 * kContext) << type;
+  }
+}
+
+TEST(TransformerTest, RefusesBatchesThatDoNotFit) {
+  const auto model = MakeModel(Spec(kGpt2), Sequences());
+  const auto message = [&](const Batch& batch) {
+    const auto micro_batch = model->NewMicroBatch();
+    const absl::Status status = model->Load(batch, *micro_batch);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  Batch batch = RandomBatch(2);
+  batch.tokens.pop_back();
+  EXPECT_THAT(message(batch), AllOf(HasSubstr("2 sequences"), HasSubstr("9 tokens")));
+  batch = RandomBatch(2);
+  batch.labels.pop_back();
+  EXPECT_THAT(message(batch), HasSubstr("9 labels"));
+  batch = RandomBatch(2);
+  batch.tokens[3] = -1;
+  EXPECT_THAT(message(batch), AllOf(HasSubstr("Token 3"), HasSubstr("-1")));
+  batch = RandomBatch(2);
+  batch.labels[4] = 7;
+  EXPECT_THAT(message(batch), AllOf(HasSubstr("Label 4"), HasSubstr("7")));
+  batch = RandomBatch(1);
+  batch.tokens.insert(batch.tokens.end(), 3, 0);
+  batch.labels.insert(batch.labels.end(), 3, 0);
+  EXPECT_THAT(message(batch), HasSubstr("context of 5"));
+}
+
+TEST(TransformerTest, RefusesDataWithoutSequences) {
+  EXPECT_THAT(CreateError(Spec(kGpt2), {.dense_features = 3, .classes = 2}),
+              AllOf(HasSubstr("3 dense features"), HasSubstr("data.sequences")));
+  EXPECT_THAT(CreateError(Spec(kGpt2), {.context = 5, .vocabulary = 256, .classes = 256}),
+              HasSubstr("data.sequences"));
+}
+
+}  // namespace
+}  // namespace muster

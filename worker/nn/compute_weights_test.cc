@@ -1,0 +1,80 @@
+#include "worker/nn/compute_weights.h"
+
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+// Two units of two tensors each, of which one is copied.
+class ComputeWeightsTest : public ::testing::Test {
+ protected:
+  ComputeWeightsTest() {
+    for (uint32_t unit : {0u, 1u}) {
+      tensors_.push_back({.name = "m" + std::to_string(unit), .shape = {2, 3}, .unit = unit});
+      tensors_.push_back({.name = "v" + std::to_string(unit), .shape = {2}, .unit = unit});
+    }
+    for (const TensorSpec& tensor : tensors_) {
+      values_.emplace_back(tensor.elements(), 1.0f);
+    }
+    for (const std::vector<float>& value : values_) spans_.push_back(value);
+  }
+
+  static LayerContext At(uint64_t version) {
+    LayerContext context;
+    context.parameters_version = version;
+    return context;
+  }
+
+  std::vector<TensorSpec> tensors_;
+  std::vector<std::vector<float>> values_;
+  std::vector<absl::Span<const float>> spans_;
+};
+
+TEST_F(ComputeWeightsTest, F32IsTheMasterItself) {
+  ComputeWeights<float> weights(tensors_, {true, false, true, false});
+  weights.Prepare(Phase::kTraining);
+  weights.BeforeUnit(At(1), 1, spans_);
+  EXPECT_EQ(weights.Get(2), values_[2].data());
+}
+
+TEST_F(ComputeWeightsTest, Bf16IsCopiedOncePerVersion) {
+  ComputeWeights<BFloat16> weights(tensors_, {true, false, true, false});
+  weights.Prepare(Phase::kTraining);
+  weights.BeforeUnit(At(4), 0, spans_);
+  weights.BeforeUnit(At(4), 1, spans_);
+  EXPECT_EQ(ToFloat(weights.Get(0)[5]), 1);
+  EXPECT_EQ(ToFloat(weights.Get(2)[5]), 1);
+  EXPECT_NE(weights.Get(0), weights.Get(2));
+
+  values_[0][5] = 2;
+  weights.BeforeUnit(At(4), 0, spans_);
+  EXPECT_EQ(ToFloat(weights.Get(0)[5]), 1);
+  weights.BeforeUnit(At(5), 0, spans_);
+  EXPECT_EQ(ToFloat(weights.Get(0)[5]), 2);
+  // Nobody knows how old these are.
+  values_[0][5] = 3;
+  weights.BeforeUnit(At(0), 0, spans_);
+  EXPECT_EQ(ToFloat(weights.Get(0)[5]), 3);
+  values_[0][5] = 4;
+  weights.BeforeUnit(At(5), 0, spans_);
+  EXPECT_EQ(ToFloat(weights.Get(0)[5]), 4);
+}
+
+TEST_F(ComputeWeightsTest, AnEvaluationHoldsOneUnitAtATime) {
+  ComputeWeights<BFloat16> weights(tensors_, {true, false, true, false});
+  weights.Prepare(Phase::kTraining);
+  weights.BeforeUnit(At(4), 0, spans_);
+  weights.Prepare(Phase::kEvaluation);
+  weights.BeforeUnit(At(4), 0, spans_);
+  values_[2].assign(6, 5.0f);
+  weights.BeforeUnit(At(4), 1, spans_);
+  EXPECT_EQ(weights.Get(0), weights.Get(2));
+  EXPECT_EQ(ToFloat(weights.Get(2)[0]), 5);
+  // Back in training nothing of before counts.
+  weights.Prepare(Phase::kTraining);
+  weights.BeforeUnit(At(4), 0, spans_);
+  EXPECT_EQ(ToFloat(weights.Get(0)[0]), 1);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,70 @@
+#include "worker/strategy/dense_residual.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/tensor/half.h"
+
+namespace muster {
+
+DenseResidual::DenseResidual(const DenseLayout& layout, DType type, int pushes)
+    : layout_(layout),
+      type_(type),
+      residual_(layout.elements()),
+      pool_((layout.elements() + 1) / 2, pushes) {}
+
+Payload DenseResidual::Round(const DenseRun& run, absl::Span<const float> flat) {
+  auto* bits = reinterpret_cast<uint16_t*>(bits_->values().data());
+  std::vector<Payload::Piece> pieces;
+  for (auto [begin, end] : run.ranges) {
+    RoundWithResidual(type_, flat.subspan(begin, end - begin), residual_.values().data() + begin,
+                      bits + begin);
+    pieces.emplace_back(reinterpret_cast<const std::byte*>(bits + begin),
+                        (end - begin) * sizeof(uint16_t));
+  }
+  return Payload(std::move(pieces), bits_);
+}
+
+void DenseResidual::Clear(const DenseRun& run) {
+  for (auto [begin, end] : run.ranges) {
+    absl::Span<float> values = residual_.values().subspan(begin, end - begin);
+    std::fill(values.begin(), values.end(), 0.0f);
+  }
+}
+
+void DenseResidual::Append(uint32_t partition, std::string& bytes) const {
+  for (uint32_t id : layout_.partition_blocks(partition)) {
+    const DenseLayout::Block& block = layout_.blocks()[id];
+    bytes.append(reinterpret_cast<const char*>(residual_.values().data() + block.begin),
+                 block.elements() * sizeof(float));
+  }
+}
+
+absl::Status DenseResidual::Restore(const CheckpointReader& checkpoint,
+                                    absl::Span<const TensorSpec> tensors, uint32_t slot,
+                                    uint32_t slots) {
+  std::vector<float> values;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const size_t elements = tensors[i].elements();
+    absl::Span<float> sum = residual_.values().subspan(layout_.tensor_offset(i), elements);
+    for (uint32_t from = slot;; from += slots) {
+      values.resize(elements);
+      const absl::Status status = checkpoint.ReadTensor(TensorName(from, tensors[i].name), "",
+                                                        /*begin=*/0, absl::MakeSpan(values));
+      if (absl::IsNotFound(status)) break;
+      MUSTER_RETURN_IF_ERROR(status);
+      for (size_t k = 0; k < elements; ++k) sum[k] += values[k];
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string DenseResidual::TensorName(uint32_t slot, const std::string& tensor) {
+  return absl::StrCat("residual/", slot, "/", tensor);
+}
+
+}  // namespace muster

@@ -1,0 +1,219 @@
+// What goes over the wire when: pulls and pushes overlap with the steps' arithmetic.
+#include "worker/strategy/parameter_server_strategy.h"
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "common/base/clock.h"
+#include "common/rpc/retry.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/parameter_service.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr int kUnits = 3;
+// Elements of each unit's tensor, and the message that has all of it.
+constexpr int kElements = 8;
+
+// What arrived at the server, and the answers that it holds back.
+class Wire {
+ public:
+  void Arrive(const v1::ExchangeRequest& request, size_t bytes, ParameterClient::Done done) {
+    absl::MutexLock lock(&mutex_);
+    if (request.has_close()) {
+      arrived_.push_back("close");
+    } else if (request.has_dense_pull()) {
+      arrived_.push_back(absl::StrCat("pull ", request.dense_pull().first_block()));
+    } else {
+      arrived_.push_back(
+          absl::StrCat("push ", request.dense_push().first_block(), " of ", bytes, " bytes"));
+    }
+    held_.push_back({request.has_dense_pull() ? bytes_per_pull_ : 0, std::move(done)});
+  }
+
+  std::vector<std::string> TakeArrived() {
+    absl::MutexLock lock(&mutex_);
+    return std::exchange(arrived_, {});
+  }
+  // Answers the oldest.
+  void AnswerOne() {
+    Held held;
+    {
+      absl::MutexLock lock(&mutex_);
+      held = std::move(held_.front());
+      held_.pop_front();
+    }
+    held.done(ExchangeResult{std::make_shared<const v1::ExchangeReply>(),
+                             Payload::Of(std::vector<std::byte>(held.bytes))});
+  }
+  void AnswerAll() {
+    for (size_t left = held(); left > 0; --left) AnswerOne();
+  }
+  size_t held() {
+    absl::MutexLock lock(&mutex_);
+    return held_.size();
+  }
+  void set_bytes_per_pull(size_t bytes) { bytes_per_pull_ = bytes; }
+
+ private:
+  struct Held {
+    size_t bytes = 0;
+    ParameterClient::Done done;
+  };
+
+  absl::Mutex mutex_;
+  std::vector<std::string> arrived_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Held> held_ ABSL_GUARDED_BY(mutex_);
+  size_t bytes_per_pull_ = 0;
+};
+
+class HoldingClient final : public ParameterClient {
+ public:
+  explicit HoldingClient(Wire& wire) : wire_(wire) {}
+
+  absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request,
+                                                 absl::Duration) override {
+    v1::OpenTablesReply reply;
+    for (const v1::PartitionTerm& partition : request.partitions()) {
+      v1::PartitionClocks* clocks = reply.add_partitions();
+      clocks->set_partition(partition.partition());
+      clocks->add_closed(0);
+    }
+    return reply;
+  }
+  absl::Status DropTables(const std::string&, absl::Duration) override { return absl::OkStatus(); }
+  absl::StatusOr<v1::GetServerStatsReply> Stats(absl::Duration) override {
+    return v1::GetServerStatsReply();
+  }
+  void Call(v1::ExchangeRequest request, Payload payload, Done done) override {
+    wire_.Arrive(request, payload.size(), std::move(done));
+  }
+  void Abort(absl::Status) override {}
+
+ private:
+  Wire& wire_;
+};
+
+class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSpec::WireType> {
+ protected:
+  // One tensor and one block a unit, one partition.
+  ParameterServerStrategyTest() {
+    v1::TablesSchema schema;
+    for (int unit = 0; unit < kUnits; ++unit) {
+      v1::TensorSchema& tensor = *schema.add_tensors();
+      tensor.set_name(absl::StrCat("w", unit));
+      tensor.add_shape(kElements);
+      tensor.set_unit(unit);
+      tensor.mutable_initializer()->set_kind(v1::Initializer::CONSTANT);
+    }
+    schema.set_partitions(1);
+    schema.set_block_bytes(1024);
+    schema.mutable_optimizer()->set_name("sgd");
+    schema.mutable_optimizer()->set_learning_rate(0.1f);
+    schema.mutable_schedule()->set_name("constant");
+    schema.set_total_steps(10);
+    v1::TaskOrder order;
+    order.set_job_id("job");
+    order.set_generation(1);
+    order.set_incarnation(1);
+    order.mutable_spec()->set_workers(1);
+    order.mutable_spec()->mutable_update()->set_wire(GetParam());
+    order.mutable_shard_map()->set_version(1);
+    v1::Replica* replica = order.mutable_shard_map()->add_partitions()->add_replicas();
+    replica->set_address("server");
+    replica->set_role(v1::Replica::PRIMARY);
+    replica->set_term(1);
+    ShardRouterDependencies routing;
+    routing.make_client = [this](const std::string&) {
+      return std::make_unique<HoldingClient>(wire_);
+    };
+    routing.newest_shard_map = [map = order.shard_map()] { return map; };
+    routing.log = [](absl::string_view) {};
+    routing.clock = &clock_;
+    routing.waiter = &waiter_;
+    strategy_ = ParameterServerStrategy::Create(order, schema, {}, std::move(routing)).value();
+    EXPECT_EQ(strategy_->Start().value(), 0);
+    wire_.set_bytes_per_pull(kElements * element_bytes());
+  }
+
+  size_t element_bytes() const { return GetParam() == v1::UpdateSpec::F32 ? 4 : 2; }
+  std::string Push(int block) const {
+    return absl::StrCat("push ", block, " of ", kElements * element_bytes(), " bytes");
+  }
+
+  const RealClock clock_;
+  RealWaiter waiter_;
+  Wire wire_;
+  std::unique_ptr<ParameterServerStrategy> strategy_;
+};
+
+TEST_P(ParameterServerStrategyTest, PullsComeFirstUnitFirstAndForwardWaitsForItsUnitAlone) {
+  ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
+  EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 0", "pull 1", "pull 2"));
+  // With later units' answers still to come.
+  for (int unit = 0; unit < kUnits; ++unit) {
+    wire_.AnswerOne();
+    EXPECT_EQ(strategy_->BeforeForward(unit), absl::OkStatus());
+    EXPECT_EQ(wire_.held(), kUnits - 1 - unit);
+  }
+  // And not before its own.
+  ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
+  absl::Notification forward;
+  std::thread trainer([&] {
+    EXPECT_EQ(strategy_->BeforeForward(0), absl::OkStatus());
+    forward.Notify();
+  });
+  EXPECT_FALSE(forward.WaitForNotificationWithTimeout(absl::Milliseconds(20)));
+  wire_.AnswerOne();
+  trainer.join();
+  EXPECT_EQ(wire_.held(), kUnits - 1);
+  wire_.AnswerAll();
+}
+
+TEST_P(ParameterServerStrategyTest, PushesLeaveAsUnitsFinishBackward) {
+  ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
+  wire_.AnswerAll();
+  wire_.TakeArrived();
+  ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kMoreFollow), absl::OkStatus());
+  for (int unit = kUnits - 1; unit >= 0; --unit) {
+    ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
+  }
+  // The step's gradients are not complete yet.
+  EXPECT_THAT(wire_.TakeArrived(), IsEmpty());
+  ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+  for (int unit = kUnits - 1; unit >= 0; --unit) {
+    ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
+    // Before earlier units have computed, and without an answer to what went before.
+    EXPECT_THAT(wire_.TakeArrived(), ElementsAre(Push(unit)));
+    EXPECT_EQ(wire_.held(), kUnits - unit);
+  }
+  std::thread trainer([&] { EXPECT_EQ(strategy_->EndStep(), absl::OkStatus()); });
+  while (wire_.held() < kUnits + 1) std::this_thread::yield();
+  EXPECT_THAT(wire_.TakeArrived(), ElementsAre("close"));
+  wire_.AnswerAll();
+  trainer.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, ParameterServerStrategyTest,
+                         ::testing::Values(v1::UpdateSpec::F32, v1::UpdateSpec::BF16,
+                                           v1::UpdateSpec::F16),
+                         [](const auto& info) {
+                           return v1::UpdateSpec::WireType_Name(info.param);
+                         });
+
+}  // namespace
+}  // namespace muster
