@@ -283,6 +283,7 @@ int Run(const Flags& flags) {
 int main(int argc, char** argv) {
   muster::KeepMessageMemory();
   muster::SkipDeadlockDetection();
+  muster::IgnoreBrokenPipes();
   CLI::App app(
       "Parameter server of a Muster cluster: holds the tables of training jobs, applies the "
       "gradients that tasks push, and serves the parameters that they pull. Stops cleanly on "

@@ -86,7 +86,9 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const std::st
   v1::TransformerSpec spec = job.spec().model().transformer();
   FillTransformerDefaults(1, spec);
   MUSTER_RETURN_IF_ERROR(FamilyOf(spec).status());
-  const std::string partial = arguments.out + ".partial";
+  std::string partial = arguments.out;
+  while (partial.size() > 1 && partial.back() == '/') partial.pop_back();
+  partial += ".partial";
   const auto remove = absl::MakeCleanup([&partial] { std::remove(partial.c_str()); });
   MUSTER_RETURN_IF_ERROR(WriteWeights(jobs, job_id, partial, arguments.tokenizer).status());
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFile> model, ModelFile::Open(partial));

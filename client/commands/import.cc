@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -6,6 +7,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "client/commands/commands.h"
 #include "client/session.h"
 #include "common/base/status_macros.h"
@@ -65,9 +67,16 @@ absl::Status Import(const Session& session, const std::string& folder, const std
   std::string tokenizer_json;
   if (fs::exists(fs::path(folder) / "tokenizer.json", error) ||
       fs::exists(fs::path(folder) / "vocab.json", error)) {
-    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Tokenizer> opened, OpenTokenizer(folder));
-    tokenizer_json = opened->json();
-    tokenizer = "tokenizer.json";
+    const absl::StatusOr<std::unique_ptr<const Tokenizer>> opened = OpenTokenizer(folder);
+    if (opened.ok()) {
+      tokenizer_json = (*opened)->json();
+      tokenizer = "tokenizer.json";
+    } else if (absl::IsInvalidArgument(opened.status())) {
+      // The weights are of use without it, to whoever has made tokens otherwise.
+      absl::FPrintF(stderr, "muster: its tokenizer is left out: %s\n", opened.status().message());
+    } else {
+      return opened.status();
+    }
   }
   LocalStorage storage;
   const std::string absolute = fs::absolute(out).lexically_normal().string();

@@ -46,6 +46,8 @@ void EndWithParent() {
   if (getppid() == 1) raise(SIGTERM);
 }
 
+void IgnoreBrokenPipes() { signal(SIGPIPE, SIG_IGN); }
+
 absl::Status CannotListen(absl::string_view listen) {
   return absl::UnavailableError(absl::StrCat("cannot listen on ", listen,
                                              ": the port may be in use or the host not be ours"));

@@ -27,6 +27,9 @@ std::string AdvertisedAddress(absl::string_view advertise, const std::string& li
 // whose parent has one thread: the system watches the thread that started this process.
 void EndWithParent();
 
+// Makes writing to a pipe or socket that nobody reads any more an error, not this process's death.
+void IgnoreBrokenPipes();
+
 // Why gRPC gave no server for this address.
 absl::Status CannotListen(absl::string_view listen);
 

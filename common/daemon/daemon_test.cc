@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -21,6 +23,16 @@ TEST(AdvertisedAddressTest, IsWhatTheUserSays) {
 }
 
 TEST(RandomBitsTest, Differ) { EXPECT_NE(RandomBits(), RandomBits()); }
+
+TEST(IgnoreBrokenPipesTest, MakesThemErrors) {
+  IgnoreBrokenPipes();
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  EXPECT_EQ(write(ends[1], "x", 1), -1);
+  EXPECT_EQ(errno, EPIPE);
+  close(ends[1]);
+}
 
 TEST(DefaultMemoryTest, IsMostButNotAll) {
   const uint64_t all = uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);

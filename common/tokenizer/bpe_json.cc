@@ -228,9 +228,7 @@ absl::StatusOr<Json> Parse(absl::string_view text, const std::string& origin) {
 
 std::string WriteBpeJson(const BpeVocabulary& vocabulary) {
   Json added = Json::array();
-  std::vector<bool> is_added(vocabulary.tokens.size());
   for (const BpeVocabulary::AddedToken& token : vocabulary.added) {
-    is_added[token.id] = true;
     added.push_back({{"id", token.id},
                      {"content", token.content},
                      {"single_word", false},
@@ -240,11 +238,10 @@ std::string WriteBpeJson(const BpeVocabulary& vocabulary) {
                      {"special", true}});
   }
   Json vocab = Json::object();
+  // Added tokens too by their bytes: merges may be made of them.
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    if (vocabulary.tokens[id].empty() || is_added[id]) continue;
-    vocab[ToByteLevel(vocabulary.tokens[id])] = id;
+    if (!vocabulary.tokens[id].empty()) vocab[ToByteLevel(vocabulary.tokens[id])] = id;
   }
-  for (const BpeVocabulary::AddedToken& token : vocabulary.added) vocab[token.content] = token.id;
   Json merges = Json::array();
   for (const std::pair<int32_t, int32_t>& merge : vocabulary.merges) {
     merges.push_back(absl::StrCat(ToByteLevel(vocabulary.tokens[merge.first]), " ",

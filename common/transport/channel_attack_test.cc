@@ -1,6 +1,7 @@
 // A data channel's server before whoever may come: strangers, the impatient, the malicious, the
 // outdated, and those that die.
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -241,18 +242,24 @@ class SharedMemoryAttackTest : public ChannelAttackTest {
     void Wake() const { eventfd_write(server_bell.get(), 1); }
   };
 
+  // Shakes hands, and hands these over with the proof; the verdict is next.
+  Descriptor HandOver(const std::vector<int>& descriptors) {
+    Descriptor socket = *ConnectUnix(listener_.address().unix_name, Deadline());
+    const std::string hello = HelloBytes(ChannelHello::Kind::kSharedMemory);
+    EXPECT_TRUE(SendFrame(socket.get(), hello, Deadline()).ok());
+    const std::string challenge = *DecodeAnswer(*ReceiveFrame(socket.get(), Deadline()));
+    EXPECT_TRUE(SendDescriptors(socket.get(),
+                                ChannelProof(listener_.address().secret, hello, challenge),
+                                descriptors, Deadline())
+                    .ok());
+    return socket;
+  }
+
   Client OpenShared() {
     Client client;
-    client.socket = *ConnectUnix(listener_.address().unix_name, Deadline());
-    const std::string hello = HelloBytes(ChannelHello::Kind::kSharedMemory);
-    EXPECT_TRUE(SendFrame(client.socket.get(), hello, Deadline()).ok());
-    const std::string challenge = *DecodeAnswer(*ReceiveFrame(client.socket.get(), Deadline()));
     client.segment = *SharedSegment::Create(kArena);
     client.own_bell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    EXPECT_TRUE(SendDescriptors(client.socket.get(),
-                                ChannelProof(listener_.address().secret, hello, challenge),
-                                {client.segment->descriptor(), client.own_bell.get()}, Deadline())
-                    .ok());
+    client.socket = HandOver({client.segment->descriptor(), client.own_bell.get()});
     auto verdict = ReceiveDescriptors(client.socket.get(), Deadline());
     EXPECT_TRUE(verdict.ok() && verdict->descriptors.size() == 1);
     client.server_bell = std::move(verdict->descriptors[0]);
@@ -280,6 +287,8 @@ TEST_F(SharedMemoryAttackTest, FragmentsOutsideTheArenaEndTheChannel) {
       {huge - 65535, 100, "a fragment of 100 bytes"},
       {0, 0, "a fragment of 0 bytes"},
       {0, 20'001, "where 20000 are missing"},
+      // Only the last may be short.
+      {0, 19'999, "a fragment of 19999 bytes where 20000 are missing"},
   };
   for (const auto& c : cases) {
     Client client = OpenShared();
@@ -331,20 +340,38 @@ TEST_F(SharedMemoryAttackTest, RandomBytesNeverDoMoreThanEndTheChannel) {
 
 TEST_F(SharedMemoryAttackTest, AnotherKindOfDescriptorIsRefused) {
   for (const size_t descriptors : {0, 1, 2}) {
-    Descriptor socket = *ConnectUnix(listener_.address().unix_name, Deadline());
-    const std::string hello = HelloBytes(ChannelHello::Kind::kSharedMemory);
-    ASSERT_TRUE(SendFrame(socket.get(), hello, Deadline()).ok());
-    const std::string challenge = *DecodeAnswer(*ReceiveFrame(socket.get(), Deadline()));
     Descriptor event(eventfd(0, EFD_CLOEXEC));
-    const std::vector<int> handed(descriptors, event.get());
-    ASSERT_TRUE(SendDescriptors(socket.get(),
-                                ChannelProof(listener_.address().secret, hello, challenge), handed,
-                                Deadline())
-                    .ok());
+    const Descriptor socket = HandOver(std::vector<int>(descriptors, event.get()));
     const auto verdict = ReceiveFrame(socket.get(), Deadline());
     ASSERT_TRUE(verdict.ok()) << verdict.status();
     EXPECT_FALSE(DecodeAnswer(*verdict).ok());
   }
+  ExpectServed();
+}
+
+TEST_F(SharedMemoryAttackTest, ABellThatIsNoEventfdIsRefused) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const Descriptor pipe_out(ends[0]), pipe_in(ends[1]);
+  const Descriptor file(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const Descriptor event(eventfd(0, EFD_CLOEXEC));
+  const auto segment = *SharedSegment::Create(kArena);
+  for (const int bell : {pipe_in.get(), file.get(), segment->descriptor(), event.get()}) {
+    const Descriptor socket = HandOver({segment->descriptor(), bell});
+    const auto verdict = ReceiveFrame(socket.get(), Deadline());
+    ASSERT_TRUE(verdict.ok()) << verdict.status();
+    const absl::Status status = DecodeAnswer(*verdict).status();
+    if (bell == event.get()) {
+      EXPECT_TRUE(status.ok()) << status;
+    } else {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("expected an eventfd"));
+    }
+  }
+  // So that ringing it never blocks, however often it was rung.
+  EXPECT_NE(fcntl(event.get(), F_GETFL) & O_NONBLOCK, 0);
+  auto handler = Serve();
+  EXPECT_FALSE(handler->AwaitClosed().ok());
   ExpectServed();
 }
 

@@ -74,6 +74,7 @@ absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(const Channel
     return absl::UnavailableError("the server did not hand over its bell");
   }
   link.peer_bell = std::move(verdict.descriptors[0]);
+  MUSTER_RETURN_IF_ERROR(CheckBell(link.peer_bell.get()));
   link.segment->CloseDescriptor();
   return std::shared_ptr<FrameChannel>(
       SharedChannel::Create(std::move(link), loop, std::move(pool)));

@@ -161,9 +161,10 @@ void ChannelListener::Admit(Guest& guest) {
     status = absl::UnauthenticatedError(
         "the caller does not know the secret of this server's data channel; ask for it with "
         "OpenChannel");
-  } else {
-    status = guest.is_unix ? AdmitSharedMemory(guest) : AdmitStream(guest);
+  } else if (sinks_.admit != nullptr) {
+    status = sinks_.admit();
   }
+  if (status.ok()) status = guest.is_unix ? AdmitSharedMemory(guest) : AdmitStream(guest);
   if (!status.ok()) Refuse(guest, status);
 }
 
@@ -188,6 +189,7 @@ absl::Status ChannelListener::AdmitSharedMemory(Guest& guest) {
   MUSTER_ASSIGN_OR_RETURN(
       link.segment, SharedSegment::Map(std::move(guest.descriptors[0]), guest.hello.arena_bytes));
   link.peer_bell = std::move(guest.descriptors[1]);
+  MUSTER_RETURN_IF_ERROR(CheckBell(link.peer_bell.get()));
   link.own_bell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!link.own_bell.valid()) return SystemError("eventfd");
   MUSTER_RETURN_IF_ERROR(SendDescriptors(guest.socket.get(), EncodeAnswer(absl::OkStatus()),

@@ -42,6 +42,8 @@ class ChannelListener {
  public:
   // What a client has proved its right to. Called on the listener's thread; must not block.
   struct Sinks {
+    // May be left out. Asked before the verdict: an error is what the client is told in its place.
+    std::function<absl::Status()> admit;
     std::function<void(Descriptor socket)> stream;
     std::function<void(SharedLink link)> shared_memory;
   };

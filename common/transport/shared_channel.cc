@@ -1,8 +1,10 @@
 #include "common/transport/shared_channel.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/transport/system_error.h"
 
 namespace muster {
 namespace {
@@ -24,6 +27,8 @@ constexpr int64_t kNotLentBytes = 8 << 20;
 constexpr size_t kSendHereBytes = 64 << 10;
 // After so many the loop's other connections have their turn.
 constexpr int kReadTurnMessages = 16;
+// Turns that take all the messages that a full ring can hold.
+constexpr int kRingTurns = kSegmentRingBytes / kFrameBytes / kReadTurnMessages;
 // How the other end is told to wake this one: there is one way.
 constexpr uint32_t kByBell = 1;
 
@@ -37,6 +42,21 @@ int64_t ArenaBytes(uint64_t bytes) {
 }
 
 }  // namespace
+
+absl::Status CheckBell(int bell) {
+  char target[64] = {};
+  const ssize_t length =
+      readlink(absl::StrCat("/proc/self/fd/", bell).c_str(), target, sizeof(target) - 1);
+  if (length < 0) return SystemError("readlink");
+  const absl::string_view kind(target, static_cast<size_t>(length));
+  if (kind != "anon_inode:[eventfd]") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the bell that was handed over is ", kind, ", expected an eventfd"));
+  }
+  const int flags = fcntl(bell, F_GETFL);
+  if (flags < 0 || fcntl(bell, F_SETFL, flags | O_NONBLOCK) != 0) return SystemError("fcntl");
+  return absl::OkStatus();
+}
 
 class SharedChannel::Loan {
  public:
@@ -275,8 +295,10 @@ void SharedChannel::PeerWatch::OnEvents(uint32_t) {
       (errno == EAGAIN || errno == EINTR)) {
     return;
   }
-  // What it sent before it went comes first.
-  while (channel->self_ != nullptr && channel->ReadMessages()) {
+  // What it sent before it went comes first. That fits in the ring: who goes on writing is none
+  // that has gone.
+  for (int turn = 0; turn < kRingTurns; ++turn) {
+    if (channel->self_ == nullptr || !channel->ReadMessages()) break;
   }
   if (channel->self_ == nullptr) return;
   channel->End(absl::UnavailableError("the process at the other end has gone"));
@@ -394,10 +416,12 @@ absl::StatusOr<bool> SharedChannel::ReadFragments() {
     const uint64_t length = incoming_[1];
     MUSTER_ASSIGN_OR_RETURN(const absl::Span<const std::byte> bytes,
                             arena_receiver_.Find(offset, length));
-    if (length > frame_.payload_bytes - filled_) {
-      return absl::DataLossError(absl::StrCat("malformed frame on the data channel: a fragment of ",
-                                              length, " bytes where ",
-                                              frame_.payload_bytes - filled_, " are missing"));
+    const uint64_t missing = frame_.payload_bytes - filled_;
+    // Only the last may be short, so that a message has few.
+    if (length > missing || (length % kGranuleBytes != 0 && length != missing)) {
+      return absl::DataLossError(absl::StrCat(
+          "malformed frame on the data channel: a fragment of ", length, " bytes where ", missing,
+          " are missing, expected these or a multiple of ", kGranuleBytes));
     }
     if (loan_ != nullptr) {
       loan_->Add(offset, bytes);

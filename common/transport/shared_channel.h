@@ -35,6 +35,10 @@ struct SharedLink {
   Descriptor peer_bell;
 };
 
+// Makes sure of a bell that another process has handed over: ringing it neither blocks nor raises a
+// signal. InvalidArgument: it is no eventfd.
+absl::Status CheckBell(int bell);
+
 // A data channel through shared memory.
 //
 // Sending copies a payload to the arena once; short ones go through the ring. The receiver gets the

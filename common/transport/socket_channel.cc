@@ -1,5 +1,7 @@
 #include "common/transport/socket_channel.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -28,11 +30,25 @@ constexpr int kMaxPieces = 64;
 
 bool MustWait(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
+// Has the kernel end the connection when what was sent stays unanswered for a minute. It would try
+// for a quarter of an hour otherwise, and all that is waited for on this connection with it.
+//
+// A peer that reads nothing for as long is taken for gone as well, which is safe here: a client
+// reads all the time, and a server stops only until pushes are applied or replies are received,
+// neither of which waits for others. Whoever loses a channel all the same opens another and sends
+// again what was not answered. For an idle connection the kernel takes this time, too, in place of
+// the number of probes that SetTcpOptions sets.
+void EndWhenUnansweredForLong(int socket) {
+  const int milliseconds = 60'000;
+  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof(milliseconds));
+}
+
 }  // namespace
 
 std::shared_ptr<SocketChannel> SocketChannel::Create(Descriptor socket, IoLoop& loop,
                                                      std::shared_ptr<BufferPool> pool) {
   SetTcpOptions(socket.get());
+  EndWhenUnansweredForLong(socket.get());
   KeepLocalBuffersSmall(socket.get());
   return std::shared_ptr<SocketChannel>(
       new SocketChannel(std::move(socket), loop, std::move(pool)));
@@ -144,8 +160,12 @@ void SocketChannel::WriteQueue(Writer writer) {
         if (MustWait(error) && has_room_) continue;
         writing_ = false;
         full_ = true;
+        // To the reader another error shows after what has arrived before it. Under the lock, since
+        // the loop may go once the channel has ended.
+        if (!MustWait(error) && !ended_) {
+          loop_.Post([self = shared_from_this()] { self->ReadRest(); });
+        }
       }
-      // Another error shows to the reader as well, after what has arrived before it.
       return;
     }
     turn += static_cast<size_t>(sent);
@@ -166,7 +186,8 @@ void SocketChannel::WriteQueue(Writer writer) {
 
 void SocketChannel::SetReading(bool on) {
   reading_.store(on, std::memory_order_relaxed);
-  if (on) loop_.Post([self = shared_from_this()] { self->ReadMore(); });
+  // Off as well: the connection may have hung up.
+  loop_.Post([self = shared_from_this()] { self->ReadMore(); });
 }
 
 void SocketChannel::Close(absl::Status reason) {
@@ -191,8 +212,18 @@ void SocketChannel::OnEvents(uint32_t events) {
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
     readable_ = true;
     ending_ = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
-    ReadMore();
+    if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
+      ReadRest();
+    } else {
+      ReadMore();
+    }
   }
+}
+
+void SocketChannel::ReadRest() {
+  readable_ = true;
+  hung_up_ = true;
+  ReadMore();
 }
 
 void SocketChannel::ReadMore() {
@@ -203,7 +234,8 @@ void SocketChannel::ReadMore() {
       End(std::move(status));
       return;
     }
-    if (self_ == nullptr || !reading_ || !readable_) return;
+    if (self_ == nullptr || !reading_) break;
+    if (!readable_) return;
     if (turn >= kTurnBytes) {
       loop_.Post([self] { self->ReadMore(); });
       return;
@@ -214,6 +246,10 @@ void SocketChannel::ReadMore() {
       return;
     }
     turn += received;
+  }
+  // Nobody would come across the error. Where reading is on again by now, it goes on soon.
+  if (self_ != nullptr && hung_up_ && !reading_) {
+    End(absl::UnavailableError("the connection broke while nothing was read from it"));
   }
 }
 

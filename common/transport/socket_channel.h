@@ -65,6 +65,9 @@ class SocketChannel final : public FrameChannel,
 
   // The loop's thread only.
   void ReadMore();
+  // The connection is no more, in either direction: what has arrived is read, as long as reading is
+  // on, and then the channel ends.
+  void ReadRest();
   absl::Status Receive(size_t* received);
   absl::Status ParseReceived();
   void BeginPayload();
@@ -96,6 +99,8 @@ class SocketChannel final : public FrameChannel,
   bool readable_ = false;
   // The other end sends no more than what has arrived.
   bool ending_ = false;
+  // Nor receives any. After an orderly close alone it may, and what has arrived waits to be read.
+  bool hung_up_ = false;
   // Headers, and what comes with them: [begin_, end_) is not parsed yet.
   std::vector<std::byte> staging_;
   size_t begin_ = 0;

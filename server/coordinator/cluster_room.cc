@@ -91,6 +91,16 @@ ClusterRoom WholeRoomOf(const Membership& members) {
   return room;
 }
 
+ClusterRoom WholeRoomOf(const JobTable& jobs, const Membership& members) {
+  ClusterRoom room = WholeRoomOf(members);
+  const auto leaves = [&](const ServerRoom& server) {
+    return jobs.draining().count(server.id) > 0;
+  };
+  room.servers.erase(std::remove_if(room.servers.begin(), room.servers.end(), leaves),
+                     room.servers.end());
+  return room;
+}
+
 Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {
   Demand demand{.slots = record.spec().workers(),
                 .bytes_per_slot = BytesPerSlot(record),

@@ -29,6 +29,9 @@ ClusterRoom RoomOf(const JobTable& jobs, const Membership& members);
 // All that live daemons have, heard or not: what a job could get if nothing else ran.
 ClusterRoom WholeRoomOf(const Membership& members);
 
+// The same without servers that are being drained: what a job could get as things are.
+ClusterRoom WholeRoomOf(const JobTable& jobs, const Membership& members);
+
 // What a job must be given before it can start.
 Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs);
 

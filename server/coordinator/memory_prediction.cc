@@ -21,6 +21,8 @@ constexpr uint64_t kWorkerBaseBytes = 64 << 20;
 constexpr uint64_t kByteValues = 256;
 // GPT-2's, where only the tokenizer's files say.
 constexpr uint64_t kUnknownVocabulary = 50257;
+// Logits that the head holds at a time (worker/nn/language_head.h).
+constexpr uint64_t kLogitsAtOnce = (uint64_t{256} << 20) / 4;
 // Of the widths of layers: values, gradients, and the batch as it was read.
 constexpr uint64_t kActivationFactor = 3;
 
@@ -33,6 +35,9 @@ struct Size {
   uint64_t widths = 0;
   // Keys that one example touches.
   uint64_t keys = 0;
+  // Logits of one example of a language model, and of one token.
+  uint64_t logits = 0;
+  uint64_t vocabulary = 0;
 };
 
 uint64_t Rows(uint64_t bound) {
@@ -123,8 +128,10 @@ Size SizeOfTransformer(const v1::JobSpec& spec) {
   }
   const uint64_t one_set = 3 * C + Q + U + F + C + std::max(F, C) + std::max(Q, U) + C;
   const uint64_t in_type = model.layers() * kept + one_set;
-  const uint64_t in_f32 = model.layers() * (stream + heads + 4) + 2 * C + V;
+  const uint64_t in_f32 = model.layers() * (stream + heads + 4) + 2 * C;
   size.widths = model.context() * ((half ? in_type / 2 : in_type) + in_f32) / kActivationFactor;
+  size.logits = model.context() * V;
+  size.vocabulary = V;
   return size;
 }
 
@@ -234,6 +241,8 @@ MemoryPrediction PredictMemory(const v1::JobSpec& spec) {
     parts.push_back({"weights in bf16", 2 * size.dense});
   }
   parts.push_back({"activations and batches", share * size.widths * 4 * kActivationFactor});
+  parts.push_back(
+      {"logits", 4 * std::min(share * size.logits, std::max(kLogitsAtOnce, size.vocabulary))});
   parts.push_back({"program and buffers", kWorkerBaseBytes});
   for (const MemoryPrediction::Part& part : parts) prediction.worker_bytes += part.bytes;
   return prediction;

@@ -18,6 +18,8 @@ namespace {
 
 // Before a job's next move after one that failed.
 constexpr absl::Duration kPauseAfterFailure = absl::Seconds(10);
+// Before its next move to the server that failed: twice as long after each failure, up to this.
+constexpr absl::Duration kLongestPause = absl::Minutes(10);
 
 bool IsDurable(const v1::JobRecord& record) {
   return record.spec().update().durability() == v1::UpdateSpec::EVERY_PUSH;
@@ -120,7 +122,7 @@ absl::Status MoveDesk::TakeReports(const v1::HeartbeatRequest& request) {
     if (report.state() == v1::MoveReport::ADOPTED && copies) {
       status.Update(Complete(*job, index));
     } else if (report.state() == v1::MoveReport::FAILED && copies) {
-      not_before_[job->id()] = clock_.Monotonic() + kPauseAfterFailure;
+      NoteFailure(*job, move.to_server());
       status.Update(GiveUp(*job, index, report.message()));
     } else if (report.state() == v1::MoveReport::RELEASED && releases) {
       JobChange change{.record = job->record};
@@ -139,6 +141,7 @@ absl::Status MoveDesk::Complete(Job& job, int index) {
                 {move.to_server(), owner->record.incarnation(), owner->record.address()},
                 BytesPerPartition(change.record), change.record);
   move.set_state(v1::MoveRecord::MOVED);
+  failures_.erase({job.id(), move.to_server()});
   change.events.push_back(absl::StrCat("partition ", move.partition(), " moved from ",
                                        move.from_server(), " to ", move.to_server(),
                                        "; shard map version ", change.record.shard_map_version()));
@@ -153,6 +156,33 @@ absl::Status MoveDesk::GiveUp(Job& job, int index, const std::string& why) {
   return jobs_.Commit(job, std::move(change));
 }
 
+void MoveDesk::NoteFailure(const Job& job, const std::string& server) {
+  const absl::Duration now = clock_.Monotonic();
+  not_before_[job.id()] = now + kPauseAfterFailure;
+  Failure& failure = failures_[{job.id(), server}];
+  failure.pause = std::min(std::max(kPauseAfterFailure, 2 * failure.pause), kLongestPause);
+  failure.not_before = now + failure.pause;
+}
+
+std::vector<std::string> MoveDesk::Resting(const Job& job) const {
+  std::vector<std::string> servers;
+  for (const auto& [key, failure] : failures_) {
+    const Member* member = members_.Find(key.second);
+    if (key.first == job.id() && member != nullptr && member->live &&
+        jobs_.draining().count(key.second) == 0 && clock_.Monotonic() < failure.not_before) {
+      servers.push_back(key.second);
+    }
+  }
+  return servers;
+}
+
+bool MoveDesk::IsBeingDeleted(const v1::MoveRecord& move) const {
+  if (move.state() == v1::MoveRecord::COPYING) return false;
+  const Member* member =
+      members_.Find(move.state() == v1::MoveRecord::MOVED ? move.from_server() : move.to_server());
+  return member != nullptr && member->live;
+}
+
 void MoveDesk::Wait(const Job& job, std::string why) { waiting_[job.id()] = std::move(why); }
 
 absl::Status MoveDesk::Run() {
@@ -161,6 +191,10 @@ absl::Status MoveDesk::Run() {
     const Job* job = jobs_.Find(it->first);
     it = job == nullptr || job->record.generation() != it->second.generation ? leaving_.erase(it)
                                                                              : std::next(it);
+  }
+  for (auto it = failures_.begin(); it != failures_.end();) {
+    const Job* job = jobs_.Find(it->first.first);
+    it = job == nullptr || !IsActive(job->record.state()) ? failures_.erase(it) : std::next(it);
   }
   absl::Status status;
   for (const auto& [number, job] : jobs_.jobs()) {
@@ -207,16 +241,28 @@ absl::Status MoveDesk::MoveNext(Job& job) {
     Wait(job, absl::StrCat("job ", job.id(), " waits a little after a move that failed"));
     return absl::OkStatus();
   }
-  const auto planned = NextMove(record, RoomOf(jobs_, members_), jobs_.draining(),
-                                DemandOf(record, jobs_).excluded_servers);
+  auto excluded = DemandOf(record, jobs_).excluded_servers;
+  const std::vector<std::string> resting = Resting(job);
+  excluded.insert(resting.begin(), resting.end());
+  const auto planned = NextMove(record, RoomOf(jobs_, members_), jobs_.draining(), excluded);
+  if (!resting.empty() && (!planned.ok() || !planned->has_value())) {
+    Wait(job,
+         absl::StrCat("job ", job.id(), " waits before it tries ", absl::StrJoin(resting, ", "),
+                      " again, after a move there that failed; its events have the reason"));
+    return absl::OkStatus();
+  }
   if (!planned.ok()) {
     Wait(job, std::string(planned.status().message()));
     return absl::OkStatus();
   }
   JobChange change{.record = record};
   if (!planned->has_value()) {
-    // What is still being deleted may be in the way of the next move.
-    if (record.moves_size() > 0) return absl::OkStatus();
+    // What is still being deleted may be in the way of the next move. A server that is away is
+    // not: whatever it has is deleted when it is back.
+    if (std::any_of(record.moves().begin(), record.moves().end(),
+                    [this](const v1::MoveRecord& move) { return IsBeingDeleted(move); })) {
+      return absl::OkStatus();
+    }
     change.record.clear_rebalance();
     change.events.push_back("its partitions are spread evenly");
     return jobs_.Commit(job, std::move(change));
@@ -288,7 +334,10 @@ std::vector<v1::DrainStatus> MoveDesk::Drains() const {
       uint32_t held = CountPartitions(server, record);
       for (const v1::MoveRecord& move : record.moves()) {
         // What it has yet to delete.
-        if (move.state() == v1::MoveRecord::MOVED && move.from_server() == server) ++held;
+        if (move.state() == v1::MoveRecord::MOVED && move.from_server() == server &&
+            IsBeingDeleted(move)) {
+          ++held;
+        }
       }
       partitions += held;
       if (const auto it = waiting_.find(job->id()); held > 0 && it != waiting_.end()) {

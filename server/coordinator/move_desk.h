@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -60,6 +61,12 @@ class MoveDesk {
   absl::Status LeaveAfterCheckpoint(Job& job);
   absl::Status GiveUp(Job& job, int move, const std::string& why);
   absl::Status Complete(Job& job, int move);
+  // A move of the job to the server failed.
+  void NoteFailure(const Job& job, const std::string& server);
+  // Servers that would take the job's partitions, but failed lately.
+  std::vector<std::string> Resting(const Job& job) const;
+  // Whether the move is over, and a live server deletes what it had of it.
+  bool IsBeingDeleted(const v1::MoveRecord& move) const;
   // Why the job's server is not drained yet.
   void Wait(const Job& job, std::string why);
 
@@ -78,6 +85,12 @@ class MoveDesk {
   std::map<std::string, Leaving> leaving_;
   // By job: when the next move may start, after one that failed.
   std::map<std::string, absl::Duration> not_before_;
+  struct Failure {
+    absl::Duration pause;
+    absl::Duration not_before;
+  };
+  // By job and server that a move failed to reach: the server's next one.
+  std::map<std::pair<std::string, std::string>, Failure> failures_;
 };
 
 }  // namespace muster

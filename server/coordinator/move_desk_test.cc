@@ -64,7 +64,7 @@ class MoveDeskTest : public ::testing::Test {
   }
 
   // The server does as it is told, and says so.
-  void Obey(const std::string& server) {
+  void Obey(const std::string& server, v1::MoveReport::State adopted = v1::MoveReport::ADOPTED) {
     SimulatedCluster::Daemon& daemon = cluster_.daemon(server);
     daemon.moves.clear();
     for (const v1::MoveOrder& order : daemon.orders.moves()) {
@@ -74,8 +74,7 @@ class MoveDeskTest : public ::testing::Test {
       report.set_generation(order.generation());
       report.set_partition(order.partition());
       report.set_term(order.term());
-      report.set_state(order.kind() == v1::MoveOrder::ADOPT ? v1::MoveReport::ADOPTED
-                                                            : v1::MoveReport::RELEASED);
+      report.set_state(order.kind() == v1::MoveOrder::ADOPT ? adopted : v1::MoveReport::RELEASED);
     }
     cluster_.Beat(server);
     cluster_.BeatAll();
@@ -174,6 +173,69 @@ TEST_F(MoveDeskTest, AMoveToALostServerIsGivenUpAndTriedElsewhere) {
   EXPECT_THAT(Orders("s2"), Contains("0 RELEASE"));
   Obey("s2");
   EXPECT_THAT(Orders("s2"), ::testing::Not(Contains("0 RELEASE")));
+}
+
+TEST_F(MoveDeskTest, AServerThatFailsIsTriedLessAndLessOften) {
+  const std::string job = Running(EveryPush());
+  ASSERT_EQ(Drain("s0"), absl::StatusCode::kOk);
+  const auto fail = [&](const std::string& server) {
+    Obey(server, v1::MoveReport::FAILED);
+    // What it had is deleted, so that it could be chosen again.
+    Obey(server);
+  };
+  ASSERT_THAT(Orders("s1"), ElementsAre("0 ADOPT"));
+  fail("s1");
+  std::vector<int> pauses;
+  for (int i = 0; i < 3; ++i) {
+    int seconds = 0;
+    for (; Orders("s1").empty() && seconds < 1000; ++seconds) {
+      cluster_.Pass(absl::Seconds(1));
+      cluster_.BeatAll();
+    }
+    pauses.push_back(seconds);
+    fail("s1");
+  }
+  EXPECT_NEAR(pauses[0], 10, 2);
+  EXPECT_NEAR(pauses[1], 20, 2);
+  EXPECT_NEAR(pauses[2], 40, 2);
+  cluster_.Pass(absl::Seconds(15));
+  EXPECT_THAT(OnlyDrain().waiting_for(0), HasSubstr("before it tries s1 again"));
+  // Others need not wait.
+  cluster_.AddServer("s2");
+  cluster_.Pass(absl::Seconds(1));
+  cluster_.BeatAll();
+  EXPECT_THAT(Orders("s2"), ElementsAre("0 ADOPT"));
+}
+
+TEST_F(MoveDeskTest, AServerThatIsAwayHoldsUpNeitherDrainNorRebalancing) {
+  const std::string job = Running(EveryPush());
+  cluster_.AddServer("s2");
+  ASSERT_TRUE(cluster_.coordinator().moves().Rebalance(job).ok());
+  ASSERT_EQ(Drain("s0"), absl::StatusCode::kOk);
+  for (int i = 0; i < 6; ++i) {
+    for (const char* server : {"s1", "s2"}) Obey(server);
+  }
+  EXPECT_THAT(Owners(job), ::testing::Not(Contains("s0")));
+  EXPECT_EQ(OnlyDrain().partitions(), 2u) << "it has not said that it deleted them";
+  EXPECT_FALSE(cluster_.HasEvent(job, "its partitions are spread evenly"));
+  cluster_.Kill("s0");
+  cluster_.Pass(kLease + absl::Seconds(1));
+  EXPECT_EQ(OnlyDrain().partitions(), 0u);
+  EXPECT_TRUE(cluster_.HasEvent(job, "its partitions are spread evenly"));
+  // Back again, it is still told.
+  cluster_.AddServer("s0");
+  cluster_.BeatAll();
+  EXPECT_THAT(Orders("s0"), ElementsAre("0 RELEASE", "2 RELEASE"));
+}
+
+TEST_F(MoveDeskTest, AJobThatNeedsADrainingServerIsInNobodysWay) {
+  ASSERT_EQ(Drain("s0"), absl::StatusCode::kOk);
+  v1::JobSpec both = SmallJob();
+  both.set_servers(2);
+  const std::string waits = *cluster_.Submit(both);
+  EXPECT_EQ(cluster_.State(waits), v1::PENDING);
+  const std::string next = *cluster_.Submit(SmallJob());
+  EXPECT_EQ(cluster_.State(next), v1::PLACING);
 }
 
 TEST_F(MoveDeskTest, AReportOfAMoveThatWasGivenUpIsNotTaken) {

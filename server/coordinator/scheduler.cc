@@ -187,7 +187,8 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
     if (!place.ok()) {
       waiting = absl::StrCat("slot ", slot, ": ", place.status().message());
       short_of_slots = true;
-      // Pending jobs must not take what frees up next, if that could ever be enough.
+      // Pending jobs must not take what frees up next, if that could ever be enough. Servers that
+      // are being drained count: the job is on some already.
       if (turn.blocked_by.empty() && job.record.state() == v1::RECOVERING) {
         const ClusterRoom whole = WholeRoomOf(members_);
         if (!whole.workers.empty() && FitsEmpty(DemandOf(job.record, jobs_), whole).ok()) {
@@ -222,7 +223,7 @@ absl::Status Scheduler::PlaceWhole(Job& job, Turn& turn) {
   }
   SetWaiting(job, std::string(assignment.status().message()));
   if (job.record.state() == v1::RECOVERING) turn.short_of_slots.push_back(&job);
-  const ClusterRoom whole = WholeRoomOf(members_);
+  const ClusterRoom whole = WholeRoomOf(jobs_, members_);
   const bool fits_alone = !whole.workers.empty() &&
                           (demand.partitions == 0 || !whole.servers.empty()) &&
                           FitsEmpty(demand, whole).ok();

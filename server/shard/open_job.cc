@@ -81,19 +81,19 @@ OpenJob::OpenJob(std::shared_ptr<const JobTables> tables, const ShardResources& 
 OpenJob::~OpenJob() = default;
 
 std::shared_ptr<PartitionExecutor> OpenJob::partition(uint32_t partition) const {
+  return Find(partition).partition;
+}
+
+OpenJob::Found OpenJob::Find(uint32_t partition) const {
   absl::ReaderMutexLock lock(&mutex_);
   const auto found = partitions_.find(partition);
-  return found == partitions_.end() ? nullptr : found->second;
+  return {.partition = found == partitions_.end() ? nullptr : found->second,
+          .stands_still = standing_.count(partition) > 0};
 }
 
 OpenJob::Partitions OpenJob::partitions() const {
   absl::ReaderMutexLock lock(&mutex_);
   return partitions_;
-}
-
-bool OpenJob::StandsStill(uint32_t partition) const {
-  absl::ReaderMutexLock lock(&mutex_);
-  return standing_.count(partition) > 0;
 }
 
 void OpenJob::TakeOut(uint32_t partition, Absence absence) {

@@ -64,6 +64,12 @@ class OpenJob {
   using Partitions = std::map<uint32_t, std::shared_ptr<PartitionExecutor>>;
   // Null: not here, or it stands still.
   std::shared_ptr<PartitionExecutor> partition(uint32_t partition) const;
+  // Both at one moment: neither means that it is not here.
+  struct Found {
+    std::shared_ptr<PartitionExecutor> partition;
+    bool stands_still = false;
+  };
+  Found Find(uint32_t partition) const;
   Partitions partitions() const;
 
   // Adds a partition that is stored here, or that stood still. Blocks while it recovers.
@@ -74,7 +80,7 @@ class OpenJob {
   // sends them away. It need not be open.
   enum class Absence { kStandsStill, kNotHere };
   void TakeOut(uint32_t partition, Absence absence);
-  bool StandsStill(uint32_t partition) const;
+  bool StandsStill(uint32_t partition) const { return Find(partition).stands_still; }
 
   // Ends all partitions; what they hold and get is answered with `status`. Blocks until nothing
   // runs any more.

@@ -162,6 +162,8 @@ void Partition::Run(AdmittedCall call) {
     if (!call.already_applied) {
       if (absl::Status status = Apply(call); !status.ok()) {
         NoteStored(status);
+        // It is in the ledger and the log, but not in the tables: only a recovery makes them one.
+        if (closed_.ok()) Close(absl::UnavailableError(status.message()));
         return Refuse(call, closed_);
       }
       if (options_.crash_point->Pass("applied")) return;
@@ -358,7 +360,7 @@ void Partition::ServeSparsePull(AdmittedCall call) {
                                               {values.get(), floats});
       !status.ok()) {
     NoteStored(status);
-    return Refuse(call, closed_);
+    return Refuse(call, closed_.ok() ? status : closed_);
   }
   const Payload::Piece piece(reinterpret_cast<const std::byte*>(values.get()),
                              floats * sizeof(float));

@@ -318,6 +318,11 @@ bool PartitionMoves::IsPermitted(const PartitionMove& move) const {
   return leaving_.count(move) > 0;
 }
 
+bool PartitionMoves::IsOrdered(const PartitionMove& move) const {
+  absl::MutexLock lock(&mutex_);
+  return leaving_.count(move) > 0 || released_.count(move) > 0;
+}
+
 absl::StatusOr<std::unique_ptr<v1::PartitionState>> PartitionMoves::ReadState(
     const PartitionMove& move) const {
   return ReadPartitionState(*resources_.store, move.job_id, move.partition);
@@ -345,18 +350,22 @@ absl::Status PartitionMoves::Replace(const PartitionMove& move, const v1::Partit
 
 absl::Status PartitionMoves::Permit(const std::vector<PartitionMove>& leaving,
                                     const std::vector<PartitionMove>& released) {
+  uint64_t changes = 0;
+  std::vector<PartitionMove> standing;
   {
     absl::MutexLock lock(&mutex_);
     std::set<PartitionMove> next(leaving.begin(), leaving.end());
     // Whatever goes from these orders may have been waited for.
-    settled_ =
-        settled_ && std::includes(next.begin(), next.end(), leaving_.begin(), leaving_.end());
+    if (!std::includes(next.begin(), next.end(), leaving_.begin(), leaving_.end())) ++changes_;
     leaving_ = std::move(next);
     released_ = {released.begin(), released.end()};
     // Without a store nothing is durable, and nothing stands still.
-    if (settled_ || resources_.store == nullptr) return absl::OkStatus();
+    if (resources_.store == nullptr || (settled_ == changes_ && unmarked_.empty())) {
+      return absl::OkStatus();
+    }
+    changes = changes_;
+    for (const auto& [key, move] : unmarked_) standing.push_back(move);
   }
-  absl::Status result;
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, resources_.store->Jobs());
   for (const std::string& job : jobs) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<uint32_t> partitions,
@@ -365,31 +374,50 @@ absl::Status PartitionMoves::Permit(const std::vector<PartitionMove>& leaving,
       MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
                               ReadPartitionState(*resources_.store, job, partition));
       if (state == nullptr || state->leaving_term() == 0) continue;
-      result.Update(Resume({job, state->generation(), partition, state->leaving_term()}));
+      standing.push_back({job, state->generation(), partition, state->leaving_term()});
     }
   }
+  absl::Status result;
+  for (const PartitionMove& move : standing) result.Update(Resume(move));
   absl::MutexLock lock(&mutex_);
-  settled_ = result.ok();
+  if (result.ok()) settled_ = changes;
   return result;
 }
 
 absl::Status PartitionMoves::Resume(const PartitionMove& move) {
-  const auto is_ordered = [&] {
-    absl::MutexLock lock(&mutex_);
-    return leaving_.count(move) > 0 || released_.count(move) > 0;
-  };
-  if (is_ordered()) return absl::OkStatus();
+  // Not to wait for a move that goes on.
+  if (IsOrdered(move)) return absl::OkStatus();
   Busy busy(*this, KeyOf(move));
   busy.Wait();
+  if (IsOrdered(move)) return absl::OkStatus();
   OpenJobs::Turn turn = jobs_.Take(move.job_id);
   const auto give_back = absl::MakeCleanup([&] { jobs_.GiveBack(move.job_id, turn); });
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state, ReadState(move));
-  if (state == nullptr || state->leaving_term() != move.term) return absl::OkStatus();
-  state->clear_leaving_term();
-  state->clear_leaving_tables();
-  MUSTER_RETURN_IF_ERROR(PutState(move, *state));
-  if (turn.job == nullptr || !turn.job->StandsStill(move.partition)) return absl::OkStatus();
-  return turn.job->AddPartition(move.partition);
+  const bool marked = state != nullptr && state->leaving_term() == move.term;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (marked) unmarked_[KeyOf(move)] = move;
+    const auto found = unmarked_.find(KeyOf(move));
+    // It stands still for another move, or not at all.
+    if (found == unmarked_.end() || found->second.term != move.term) return absl::OkStatus();
+  }
+  if (marked) {
+    state->clear_leaving_term();
+    state->clear_leaving_tables();
+    MUSTER_RETURN_IF_ERROR(PutState(move, *state));
+  }
+  return OpenAgain(move, turn);
+}
+
+absl::Status PartitionMoves::OpenAgain(const PartitionMove& move, const OpenJobs::Turn& turn) {
+  // A job that is not open, or was opened anew, finds it in the store.
+  if (turn.job != nullptr && turn.generation == move.generation &&
+      turn.job->StandsStill(move.partition)) {
+    MUSTER_RETURN_IF_ERROR(turn.job->AddPartition(move.partition));
+  }
+  absl::MutexLock lock(&mutex_);
+  unmarked_.erase(KeyOf(move));
+  return absl::OkStatus();
 }
 
 absl::Status PartitionMoves::HandOver(const PartitionMove& move, ChunkSink send) {
@@ -402,6 +430,13 @@ absl::Status PartitionMoves::HandOver(const PartitionMove& move, ChunkSink send)
                                                Name(move), " under term ", move.term,
                                                " here; try again"));
   }
+  absl::Status status = Send(move, send);
+  // The orders may have changed while nobody could see that it stands still.
+  if (!IsPermitted(move) && !resources_.crash_point->crashed()) status.Update(Resume(move));
+  return status;
+}
+
+absl::Status PartitionMoves::Send(const PartitionMove& move, ChunkSink send) {
   Busy busy(*this, KeyOf(move));
   if (!busy.Try()) {
     return absl::UnavailableError(
@@ -480,39 +515,66 @@ absl::StatusOr<std::unique_ptr<v1::PartitionState>> PartitionMoves::StandStill(
   OpenJobs::Turn turn = jobs_.Take(move.job_id);
   const auto give_back = absl::MakeCleanup([&] { jobs_.GiveBack(move.job_id, turn); });
   const bool open = turn.job != nullptr && turn.generation == move.generation;
+  // What cannot leave does not stop for it.
+  MUSTER_RETURN_IF_ERROR(ReadLeaving(move, open).status());
+  {
+    absl::MutexLock lock(&mutex_);
+    if (leaving_.count(move) == 0) {
+      return absl::UnavailableError(absl::StrCat("the move of ", Name(move), " was given up"));
+    }
+    // From here on, whoever takes this move from the orders sees that it has to go on.
+    unmarked_[KeyOf(move)] = move;
+  }
   if (open && turn.job->tables().durable()) {
     turn.job->TakeOut(move.partition, OpenJob::Absence::kStandsStill);
   }
   if (resources_.crash_point->Pass("move_standing")) return Crashed();
+  absl::StatusOr<std::unique_ptr<v1::PartitionState>> state =
+      Mark(move, open ? turn.job.get() : nullptr);
+  if (!state.ok()) {
+    absl::Status status = state.status();
+    status.Update(OpenAgain(move, turn));
+    return status;
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    unmarked_.erase(KeyOf(move));
+  }
+  if (resources_.crash_point->Pass("move_marked")) return Crashed();
+  return state;
+}
+
+absl::StatusOr<std::unique_ptr<v1::PartitionState>> PartitionMoves::ReadLeaving(
+    const PartitionMove& move, bool open) const {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<v1::PartitionState> state, ReadState(move));
   if (state == nullptr || state->left() || state->generation() != move.generation) {
     return absl::NotFoundError(
         absl::StrCat(Name(move), " of generation ", move.generation, " is not on this server"));
   }
+  if (!open && state->leaving_term() == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("job ", move.job_id, " is not open on this server; try again once it is"));
+  }
+  return state;
+}
+
+absl::StatusOr<std::unique_ptr<v1::PartitionState>> PartitionMoves::Mark(const PartitionMove& move,
+                                                                         const OpenJob* job) {
+  // Read again: it worked until it stood still.
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<v1::PartitionState> state,
+                          ReadLeaving(move, job != nullptr));
   if (state->leaving_term() == move.term) return state;
-  if (open) {
-    v1::OpenTablesRequest tables = turn.job->tables().request();
+  if (job != nullptr) {
+    v1::OpenTablesRequest tables = job->tables().request();
     tables.clear_partitions();
     tables.clear_slot();
     tables.clear_incarnation();
     tables.set_expect_state(true);
     state->set_leaving_tables(tables.SerializeAsString());
-    state->set_sparse_tables(turn.job->tables().tables().sparse.size());
-  } else if (state->leaving_term() == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("job ", move.job_id, " is not open on this server; try again once it is"));
+    state->set_sparse_tables(job->tables().tables().sparse.size());
   }
   state->set_leaving_term(move.term);
-  if (absl::Status status = PutState(move, *state); !status.ok()) {
-    if (open) status.Update(turn.job->AddPartition(move.partition));
-    return status;
-  }
-  {
-    // The orders that allowed it may be over by now; the next ones look at it then.
-    absl::MutexLock lock(&mutex_);
-    if (leaving_.count(move) == 0) settled_ = false;
-  }
-  if (resources_.crash_point->Pass("move_marked")) return Crashed();
+  MUSTER_RETURN_IF_ERROR(PutState(move, *state));
   return state;
 }
 

@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_SHARD_PARTITION_MOVE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -90,18 +91,30 @@ class PartitionMoves final : public PartitionMover {
 
   static Key KeyOf(const PartitionMove& move) { return {move.job_id, move.partition}; }
   bool IsPermitted(const PartitionMove& move) const;
+  // Whether the orders have it, as a move from here that is under way or over.
+  bool IsOrdered(const PartitionMove& move) const;
 
+  // HandOver, of a move that is permitted.
+  absl::Status Send(const PartitionMove& move, ChunkSink send);
   // Sends what there is while the partition works.
   absl::Status SendWorking(const PartitionMove& move, PartitionExecutor& partition, Sender& sender);
   // Makes the partition stand still, for good unless the move is given up. Returns its stored
   // state.
   absl::StatusOr<std::unique_ptr<v1::PartitionState>> StandStill(const PartitionMove& move);
+  // Marks a partition that stands still as leaving; `job`: null unless it is open.
+  absl::StatusOr<std::unique_ptr<v1::PartitionState>> Mark(const PartitionMove& move,
+                                                           const OpenJob* job);
+  // The state of a partition that may be handed over; `open`: its job is.
+  absl::StatusOr<std::unique_ptr<v1::PartitionState>> ReadLeaving(const PartitionMove& move,
+                                                                  bool open) const;
   // Sends what is missing of a partition that stands still.
   absl::Status SendRest(const PartitionMove& move, v1::PartitionState state, Sender& sender);
   absl::Status SendLog(const PartitionMove& move, Sender& sender);
 
-  // Lets a partition that stands still go on.
+  // Lets a partition that stands still go on, unless it is ordered to.
   absl::Status Resume(const PartitionMove& move);
+  // Opens a partition that stands still without a mark; `turn`: its job's.
+  absl::Status OpenAgain(const PartitionMove& move, const OpenJobs::Turn& turn);
   // Whether the copy is here, whole. If not, nothing of the partition is, afterwards.
   absl::StatusOr<bool> Prepare(const PartitionMove& move);
   // Opens what was adopted; `tables`: what the job was opened with at the old owner, or null.
@@ -120,8 +133,13 @@ class PartitionMoves final : public PartitionMover {
   // The orders: moves away from here, and copies to be deleted.
   std::set<PartitionMove> leaving_ ABSL_GUARDED_BY(mutex_);
   std::set<PartitionMove> released_ ABSL_GUARDED_BY(mutex_);
-  // All that stood still had orders when they came last.
-  bool settled_ ABSL_GUARDED_BY(mutex_) = false;
+  // Counts orders that lack something that was ordered before.
+  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 1;
+  // The last of them after which all that is marked was found to be ordered, or went on.
+  uint64_t settled_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Moves whose partitions may stand still without a mark in their state, so that nothing but this
+  // says so.
+  std::map<Key, PartitionMove> unmarked_ ABSL_GUARDED_BY(mutex_);
   std::set<Key> busy_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "common/checkpoint/memory_storage.h"
 #include "proto/parameter_service.pb.h"
 #include "server/shard/partition_mover.h"
@@ -23,8 +26,64 @@
 namespace muster {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+// A store whose disk can break.
+class FlakyStore final : public ParameterStore {
+ public:
+  // Breaks before the next synced write, or right after it; nothing is read or written until Mend.
+  enum class When { kBefore, kAfter };
+  void BreakAtSync(When when) { break_ = when; }
+  // Called after every read of a partition's metadata.
+  void SetAtRead(std::function<void()> act) { at_read_ = std::move(act); }
+  void Mend() {
+    break_.reset();
+    broken_ = false;
+  }
+
+  absl::Status Write(const StoreBatch& batch, Durability durability) override {
+    const bool breaks = durability == Durability::kSync && break_.has_value();
+    if (broken_ || (breaks && *break_ == When::kBefore)) {
+      broken_ = true;
+      return absl::UnavailableError("the disk is broken");
+    }
+    if (breaks) broken_ = true;
+    return store_.Write(batch, durability);
+  }
+  absl::Status MultiGet(const std::string& job, uint32_t table, uint32_t partition,
+                        absl::Span<const uint64_t> keys, FoundVisitor visitor) const override {
+    return store_.MultiGet(job, table, partition, keys, visitor);
+  }
+  absl::Status Scan(const std::string& job, uint32_t table, uint32_t partition,
+                    ScanVisitor visitor) const override {
+    return store_.Scan(job, table, partition, visitor);
+  }
+  absl::StatusOr<std::unique_ptr<StoreSnapshot>> Snapshot(const std::string& job, uint32_t table,
+                                                          uint32_t partition) const override {
+    return store_.Snapshot(job, table, partition);
+  }
+  absl::StatusOr<std::optional<std::string>> GetMeta(const std::string& job,
+                                                     uint32_t partition) const override {
+    if (broken_) return absl::UnavailableError("the disk is broken");
+    auto found = store_.GetMeta(job, partition);
+    if (at_read_) at_read_();
+    return found;
+  }
+  absl::StatusOr<std::vector<uint32_t>> Partitions(const std::string& job) const override {
+    return store_.Partitions(job);
+  }
+  absl::StatusOr<std::vector<std::string>> Jobs() const override { return store_.Jobs(); }
+  absl::Status DropJob(const std::string& job) override { return store_.DropJob(job); }
+
+ private:
+  MemoryStore store_;
+  std::optional<When> break_;
+  std::function<void()> at_read_;
+  bool broken_ = false;
+};
 
 // A server that can be killed, with a disk that outlives it.
 class Server {
@@ -36,6 +95,7 @@ class Server {
 
   void Start() {
     crash_at_.clear();
+    at_point_ = nullptr;
     ShardEngine::Options options;
     options.store = store_;
     options.log_dir = "/logs";
@@ -44,7 +104,10 @@ class Server {
     options.log_bytes = log_bytes_;
     options.checkpoint_storage = &storage_;
     options.executor = &executor_;
-    options.crash_point = [this](absl::string_view point) { return point == crash_at_; };
+    options.crash_point = [this](absl::string_view point) {
+      if (at_point_) at_point_(point);
+      return point == crash_at_;
+    };
     auto engine = ShardEngine::Create(std::move(options));
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
@@ -58,6 +121,9 @@ class Server {
     Start();
   }
   void CrashAt(std::string point) { crash_at_ = std::move(point); }
+  // Called at every point.
+  void SetAtPoint(std::function<void(absl::string_view)> act) { at_point_ = std::move(act); }
+  FlakyStore& store() { return *store_; }
 
   absl::StatusCode Open(v1::OpenTablesRequest request, bool expect_state = true) {
     request.set_expect_state(expect_state);
@@ -78,10 +144,11 @@ class Server {
  private:
   MemoryStorage& storage_;
   const uint64_t log_bytes_;
-  const std::shared_ptr<MemoryStore> store_ = std::make_shared<MemoryStore>();
+  const std::shared_ptr<FlakyStore> store_ = std::make_shared<FlakyStore>();
   FakeLogFileSystem files_;
   TestExecutor executor_;
   std::string crash_at_;
+  std::function<void(absl::string_view)> at_point_;
   std::unique_ptr<ShardEngine> engine_;
 };
 
@@ -114,8 +181,9 @@ class PartitionMoveTest : public testing::Test {
   }
 
   void ExpectValues(Server& server, uint64_t clock, float dense, float row) {
-    EXPECT_THAT(server.Call(TestDensePull(0, clock, 0, 2)).floats(), Each(dense));
-    EXPECT_THAT(server.Call(TestSparsePull(0, clock, 1), KeysAndRows({5}, {})).floats(), Each(row));
+    EXPECT_THAT(server.Call(TestDensePull(0, clock, 0, 2)).floats(), AllOf(SizeIs(8), Each(dense)));
+    EXPECT_THAT(server.Call(TestSparsePull(0, clock, 1), KeysAndRows({5}, {})).floats(),
+                AllOf(SizeIs(2), Each(row)));
   }
 
   MemoryStorage storage_;
@@ -201,6 +269,60 @@ TEST_F(PartitionMoveTest, WhoStandsStillWaitsForOrdersAfterACrash) {
   ExpectValues(from_, 1, 0, -0.5);
 }
 
+TEST_F(PartitionMoveTest, ADiskThatFailsAsItStopsLeavesItStandingOnlyForAWhile) {
+  ASSERT_EQ(from_.Open(TestDurableRequest(), false), absl::StatusCode::kOk);
+  Step(from_, 0, 1);
+  PartitionMove move = TestMove(7);
+  ASSERT_TRUE(from_.mover().Permit({move}, {}).ok());
+  from_.store().BreakAtSync(FlakyStore::When::kBefore);
+  EXPECT_FALSE(Move(from_, to_, move).ok());
+  EXPECT_EQ(PullCode(from_, 1), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(from_.mover().Permit({}, {}).ok());
+  from_.store().Mend();
+  ASSERT_TRUE(from_.mover().Permit({}, {}).ok());
+  ExpectValues(from_, 1, 0, -0.5);
+
+  move = TestMove(9);
+  ASSERT_TRUE(from_.mover().Permit({move}, {}).ok());
+  from_.store().BreakAtSync(FlakyStore::When::kBefore);
+  EXPECT_FALSE(Move(from_, to_, move).ok());
+  from_.store().Mend();
+  ASSERT_TRUE(Move(from_, to_, move).ok()) << "the next attempt finds it standing still";
+  // Going on, too, may take more than one attempt: the mark is gone, but the rest fails.
+  from_.store().BreakAtSync(FlakyStore::When::kAfter);
+  EXPECT_FALSE(from_.mover().Permit({}, {}).ok());
+  from_.store().Mend();
+  ASSERT_TRUE(from_.mover().Permit({}, {}).ok());
+  Step(from_, 1, 1);
+  ExpectValues(from_, 2, -1, -1.5);
+}
+
+TEST_F(PartitionMoveTest, AMoveThatIsGivenUpWhileItStopsDoesNotStayStopped) {
+  for (const char* given_up_at : {"move_standing", "move_marked"}) {
+    Server from(storage_), to(storage_);
+    ASSERT_EQ(from.Open(TestDurableRequest(), false), absl::StatusCode::kOk);
+    Step(from, 0, 1);
+    const PartitionMove move = TestMove(7);
+    ASSERT_TRUE(from.mover().Permit({move}, {}).ok());
+    std::thread orders;
+    absl::Notification looked;
+    from.SetAtPoint([&](absl::string_view point) {
+      if (point != given_up_at || orders.joinable()) return;
+      from.store().SetAtRead([&, mover = std::this_thread::get_id()] {
+        if (std::this_thread::get_id() != mover && !looked.HasBeenNotified()) looked.Notify();
+      });
+      // Looks for marks now, and lets it go on when the attempt to move has ended.
+      orders = std::thread([&] { EXPECT_TRUE(from.mover().Permit({}, {}).ok()); });
+      looked.WaitForNotification();
+    });
+    Move(from, to, move).IgnoreError();
+    ASSERT_TRUE(orders.joinable());
+    orders.join();
+    from.store().SetAtRead(nullptr);
+    ExpectValues(from, 1, 0, -0.5);
+  }
+}
+
 TEST_F(PartitionMoveTest, ParkedPullsAreToldToTryAgain) {
   v1::OpenTablesRequest request = TestDurableRequest();
   request.set_slots(2);
@@ -274,6 +396,14 @@ TEST_F(PartitionMoveTest, ALaterGenerationWins) {
   EXPECT_TRUE(absl::IsAborted(Move(from_, to_, move)));
 }
 
+// The coordinator's note of the move that is under way.
+struct Note {
+  PartitionMove move;
+  size_t from = 0;
+  size_t to = 0;
+  enum { kCopying, kMoved, kGivenUp } state = kCopying;
+};
+
 // Three servers; a job whose one partition moves between them again and again while both of its
 // slots train, and every server may crash at any point. A plain, never disturbed server does the
 // same work once; in the end both hold the same bits.
@@ -319,14 +449,6 @@ class MovingHistory {
   int crashes() const { return crashes_; }
 
  private:
-  // The coordinator's note of the move that is under way.
-  struct Note {
-    PartitionMove move;
-    size_t from = 0;
-    size_t to = 0;
-    enum { kCopying, kMoved, kGivenUp } state = kCopying;
-  };
-
   static bool HasFailure() { return testing::Test::HasFailure(); }
   uint64_t Below(uint64_t bound) { return random_() % bound; }
   float Number() { return static_cast<float>(Below(2000)) / 64 - 15; }

@@ -40,7 +40,8 @@ class PartitionMover {
 
   // Takes the coordinator's present orders: the moves away from here that are under way, and the
   // copies that are to be deleted here. Partitions that stand still for a move that is in neither
-  // go on. An error is of one that cannot; call again.
+  // go on. An error is of one that cannot; call again. Calls with the same orders are cheap, and
+  // make up for what failed elsewhere since.
   virtual absl::Status Permit(const std::vector<PartitionMove>& leaving,
                               const std::vector<PartitionMove>& released) = 0;
 

@@ -90,20 +90,26 @@ absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& ta
   }
   v1::OpenTablesReply reply;
   for (const v1::PartitionTerm& term : tables.request().partitions()) {
-    const std::shared_ptr<PartitionExecutor> partition = job.partition(term.partition());
-    if (partition == nullptr && job.StandsStill(term.partition())) {
+    const OpenJob::Found found = job.Find(term.partition());
+    const auto stands_still = [&] {
       return absl::UnavailableError(StandsStillError(tables.job_id(), term.partition()).message());
-    }
-    if (partition == nullptr) {
+    };
+    if (found.stands_still) return stands_still();
+    if (found.partition == nullptr) {
       return absl::FailedPreconditionError(
           absl::StrCat("partition ", term.partition(), " of job ", tables.job_id(),
                        " is not on this server; refresh the shard map"));
     }
     v1::PartitionClocks& clocks = *reply.add_partitions();
     clocks.set_partition(term.partition());
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> closed,
-                            Enter(tables.request(), *partition));
-    clocks.mutable_closed()->Assign(closed.begin(), closed.end());
+    const absl::StatusOr<std::vector<uint64_t>> closed = Enter(tables.request(), *found.partition);
+    // Whoever waited for its turn may find the partition closed for a move.
+    if (absl::IsResourceExhausted(closed.status()) &&
+        job.partition(term.partition()) != found.partition) {
+      return stands_still();
+    }
+    MUSTER_RETURN_IF_ERROR(closed.status());
+    clocks.mutable_closed()->Assign(closed->begin(), closed->end());
   }
   return reply;
 }
@@ -255,7 +261,8 @@ absl::Status ShardEngine::Impl::OpenMissing(const OpenJob& job, const JobTables&
     return absl::OkStatus();
   }
   const auto is_missing = [&](const v1::PartitionTerm& term) {
-    return job.partition(term.partition()) == nullptr && !job.StandsStill(term.partition());
+    const OpenJob::Found found = job.Find(term.partition());
+    return found.partition == nullptr && !found.stands_still;
   };
   const auto& wanted = tables.request().partitions();
   if (std::none_of(wanted.begin(), wanted.end(), is_missing)) return absl::OkStatus();
@@ -338,9 +345,9 @@ void ShardEngine::Impl::Execute(ExchangeCall call) {
   const v1::ExchangeRequest& request = *call.request;
   std::shared_ptr<OpenJob> job;
   if (absl::Status status = CheckExchange(request, job); !status.ok()) return Refuse(call, status);
-  const std::shared_ptr<PartitionExecutor> partition = job->partition(request.partition());
-  if (partition != nullptr) return partition->Execute(std::move(call));
-  if (job->StandsStill(request.partition())) {
+  const OpenJob::Found found = job->Find(request.partition());
+  if (found.partition != nullptr) return found.partition->Execute(std::move(call));
+  if (found.stands_still) {
     return Refuse(call, StandsStillError(request.job_id(), request.partition()), kRetryAfterMs);
   }
   if (request.partition() >= job->tables().partitions()) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "worker/collectives/check_call.h"
@@ -87,7 +86,7 @@ void CallEngine::Begin(const CollectiveCall& call, CallOutcome* outcome) {
   state.dtype = static_cast<uint32_t>(call.dtype);
   state.reduction = static_cast<uint32_t>(call.reduction);
   state.count = CountOf(call, transport_.size());
-  std::memcpy(state.label, call.label.data(), std::min(call.label.size(), sizeof(state.label) - 1));
+  call.label.copy(state.label, sizeof(state.label) - 1);
   transport_.Publish(state);
   active_.push_back(active);
   if (message) {

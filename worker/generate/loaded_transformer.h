@@ -20,7 +20,7 @@ class LoadedTransformer final : public NextTokenModel {
   // than the specification says (named, with both).
   static absl::StatusOr<std::unique_ptr<LoadedTransformer>> Create(const Weights& weights);
 
-  int64_t context() const override { return decoder_->shape().context; }
+  int64_t context() const override { return decoder_->context(); }
   int64_t vocabulary() const { return decoder_->shape().vocabulary; }
   absl::StatusOr<absl::Span<const float>> Take(absl::Span<const int32_t> tokens) override {
     return decoder_->Prefill(tokens);

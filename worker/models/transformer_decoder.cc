@@ -1,6 +1,7 @@
 #include "worker/models/transformer_decoder.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
@@ -38,7 +39,13 @@ absl::StatusOr<std::unique_ptr<TransformerDecoder>> TransformerDecoder::Create(
                                                    parameters[i].size(), " elements, but takes ",
                                                    spec.elements()));
   }
-  return absl::WrapUnique(new TransformerDecoder(shape, parameters));
+  auto decoder = absl::WrapUnique(new TransformerDecoder(shape, parameters));
+  if (decoder->cache_ == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there is no memory for the keys and values of ", decoder->context(),
+                     " tokens in ", shape.layers, " layers"));
+  }
+  return decoder;
 }
 
 TransformerDecoder::TransformerDecoder(const TransformerShape& shape, ParameterSpans parameters)
@@ -47,14 +54,17 @@ TransformerDecoder::TransformerDecoder(const TransformerShape& shape, ParameterS
       // In an evaluation, names of branches are of no matter: nothing is dropped.
       norm_(shape, ""),
       parameters_(parameters.begin(), parameters.end()),
-      cache_(shape.layers * 2 * shape.kv_heads * shape.context * shape.head_dim()),
+      capacity_(std::min(shape.context, kMostTokens)),
+      // Zero pages, of which only those are taken that tokens come to.
+      cache_(static_cast<float*>(std::calloc(
+          shape.layers * 2 * shape.kv_heads * capacity_ * shape.head_dim(), sizeof(float)))),
       logits_(shape.vocabulary) {
   if (shape.tied_head) parameters_[tensors_.head] = parameters_[tensors_.embedding];
   if (shape.positions == TransformerShape::Positions::kRotary) {
-    rotary_table_.resize(shape.context * shape.head_dim());
-    FillRotaryTable(shape.context, shape.head_dim(), shape.rotary_base, rotary_table_.data());
+    rotary_table_.resize(capacity_ * shape.head_dim());
+    FillRotaryTable(capacity_, shape.head_dim(), shape.rotary_base, rotary_table_.data());
   }
-  const int64_t N = std::min(kRowsAtOnce, shape.context);
+  const int64_t N = std::min(kRowsAtOnce, capacity_);
   const int64_t C = shape.width;
   arena_.Begin();
   const size_t stream = arena_.Reserve<float>(N * C);
@@ -110,11 +120,11 @@ void TransformerDecoder::Attend(int64_t layer, int64_t count) {
     rotary.stride = shape_.qkv_width();
     Rotary<float>(rotary, rotary_table_.data(), rows_.wide);
   }
-  const int64_t layer_size = shape_.kv_heads * shape_.context * shape_.head_dim();
+  const int64_t layer_size = shape_.kv_heads * capacity_ * shape_.head_dim();
   KeyValueCache<float> cache;
-  cache.keys = cache_.data() + 2 * layer * layer_size;
+  cache.keys = cache_.get() + 2 * layer * layer_size;
   cache.values = cache.keys + layer_size;
-  cache.capacity = shape_.context;
+  cache.capacity = capacity_;
   AppendKeyValues<float>(attention, position_, rows_.wide, cache);
   CachedAttention<float>(attention, position_, rows_.wide, cache, rows_.inner);
   Linear(block.proj, count, C, C, rows_.inner, rows_.branch);
@@ -162,10 +172,10 @@ absl::Status TransformerDecoder::Check(absl::Span<const int32_t> tokens) const {
     return absl::InvalidArgumentError(
         absl::StrCat("token ", token, " is outside the vocabulary of ", shape_.vocabulary));
   }
-  if (position_ + static_cast<int64_t>(tokens.size()) > shape_.context) {
+  if (position_ + static_cast<int64_t>(tokens.size()) > capacity_) {
     return absl::OutOfRangeError(
         absl::StrCat(tokens.size(), " tokens after ", position_, " are more than the context of ",
-                     shape_.context, " holds; reset and begin again with the last of them"));
+                     capacity_, " holds; reset and begin again with the last of them"));
   }
   return absl::OkStatus();
 }

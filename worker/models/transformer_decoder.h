@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_MODELS_TRANSFORMER_DECODER_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -26,18 +27,22 @@ class TransformerDecoder {
  public:
   // `parameters` by tensor of MakeTransformerTensors(shape), that of a tied head being of no
   // matter; they outlive the decoder. InvalidArgument: one has not the elements that its shape says
-  // (names it).
+  // (names it). ResourceExhausted: no memory for keys and values.
   static absl::StatusOr<std::unique_ptr<TransformerDecoder>> Create(const TransformerShape& shape,
                                                                     ParameterSpans parameters);
 
   // Takes the tokens in after those before, and returns the logits of the token that follows the
   // last of them: [V], valid until the next call. InvalidArgument: no token, or one outside the
-  // vocabulary. OutOfRange: more than shape.context tokens in all; nothing was taken in. (Take the
+  // vocabulary. OutOfRange: more than context() tokens in all; nothing was taken in. (Take the
   // last few tokens, Reset and begin again.)
   absl::StatusOr<absl::Span<const float>> Prefill(absl::Span<const int32_t> tokens);
 
   // Prefill of one token.
   absl::StatusOr<absl::Span<const float>> Next(int32_t token);
+
+  // Tokens that it holds at most: those of shape().context, but no more than kMostTokens.
+  static constexpr int64_t kMostTokens = 32768;
+  int64_t context() const { return capacity_; }
 
   // Tokens taken in.
   int64_t position() const { return position_; }
@@ -79,8 +84,12 @@ class TransformerDecoder {
   std::vector<float> rotary_table_;
   ActivationArena arena_;
   Rows rows_;
-  // [layers, 2, KV, context, D]: keys, then values, of every layer.
-  std::vector<float> cache_;
+  const int64_t capacity_;
+  // [layers, 2, KV, capacity, D]: keys, then values. Null: there was no memory.
+  struct FreeDeleter {
+    void operator()(float* memory) const { std::free(memory); }
+  };
+  const std::unique_ptr<float, FreeDeleter> cache_;
   std::vector<float> logits_;
   int64_t position_ = 0;
 };

@@ -202,6 +202,7 @@ int RunTaskProcess(int argc, char** argv) {
 int main(int argc, char** argv) {
   muster::KeepMessageMemory();
   muster::SkipDeadlockDetection();
+  muster::IgnoreBrokenPipes();
   if (argc >= 2 && std::strcmp(argv[1], muster::kTaskFlag) == 0) {
     return muster::RunTaskProcess(argc - 1, argv + 1);
   }

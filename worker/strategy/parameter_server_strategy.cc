@@ -68,8 +68,29 @@ v1::UpdateSpec::WireType TypeOf(DType type) {
   return static_cast<v1::UpdateSpec::WireType>(WireTypeOf(type));
 }
 
+// The limit of a message, less its header.
+constexpr uint64_t kMaxResidualBytes = (uint64_t{63} << 20);
+
 // For the random bits of pushed rows: no two pushes of a key in a job share them.
 uint64_t DrawOf(uint32_t slot, uint64_t clock) { return uint64_t{slot} << 40 | clock; }
+
+// A cut carries a partition's residual in one message.
+absl::Status CheckResiduals(const DenseLayout& layout) {
+  for (uint32_t partition = 0; partition < layout.partitions(); ++partition) {
+    uint64_t bytes = 0;
+    for (uint32_t block : layout.partition_blocks(partition)) {
+      bytes += layout.blocks()[block].elements() * sizeof(float);
+    }
+    if (bytes <= kMaxResidualBytes) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "update.wire is of 16 bits, and partition ", partition, " has ", bytes,
+        " bytes of dense parameters, at most ", kMaxResidualBytes,
+        " can be; set update.partitions to ",
+        (layout.elements() * sizeof(float) + kMaxResidualBytes / 2 - 1) / (kMaxResidualBytes / 2),
+        " or more, or update.wire to F32"));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -77,9 +98,11 @@ absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy
     const v1::TaskOrder& order, const v1::TablesSchema& schema, Options options,
     ShardRouterDependencies dependencies) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
-  MUSTER_RETURN_IF_ERROR(WireDType(order.spec().update().wire()).status());
+  MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(order.spec().update().wire()));
+  DenseLayout layout = LayoutFromSchema(schema);
+  if (wire != DType::kF32) MUSTER_RETURN_IF_ERROR(CheckResiduals(layout));
   return std::unique_ptr<ParameterServerStrategy>(
-      new ParameterServerStrategy(TablesFromSchema(schema), LayoutFromSchema(schema), order, schema,
+      new ParameterServerStrategy(TablesFromSchema(schema), std::move(layout), order, schema,
                                   options, std::move(dependencies)));
 }
 

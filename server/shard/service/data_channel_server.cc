@@ -18,6 +18,7 @@ absl::StatusOr<std::unique_ptr<DataChannelServer>> DataChannelServer::Create(
   std::unique_ptr<DataChannelServer> server(
       new DataChannelServer(host, std::move(options), std::move(io)));
   ChannelListener::Sinks sinks;
+  sinks.admit = [server = server.get()] { return server->Admit(); };
   sinks.stream = [server = server.get()](Descriptor socket) {
     IoLoop& loop = server->io_->NextLoop();
     server->Serve(SocketChannel::Create(std::move(socket), loop, server->io_->pool()),
@@ -60,6 +61,14 @@ absl::StatusOr<v1::OpenChannelReply> DataChannelServer::OpenChannel(
   return reply;
 }
 
+absl::Status DataChannelServer::Admit() {
+  absl::MutexLock lock(&mutex_);
+  if (!shut_down_.ok() || sessions_.size() < options_.max_connections) return shut_down_;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(sessions_.size(), " data channels are open on this server, the limit is ",
+                   options_.max_connections));
+}
+
 void DataChannelServer::Serve(std::shared_ptr<FrameChannel> channel,
                               std::shared_ptr<ExchangeCounters> counters) {
   uint64_t id;
@@ -69,11 +78,6 @@ void DataChannelServer::Serve(std::shared_ptr<FrameChannel> channel,
     id = next_session_++;
     // Its place is taken before it starts, so that it cannot end before.
     refused = shut_down_;
-    if (refused.ok() && sessions_.size() >= options_.max_connections) {
-      refused = absl::ResourceExhaustedError(
-          absl::StrCat(sessions_.size(), " data channels are open on this server, the limit is ",
-                       options_.max_connections));
-    }
     sessions_.emplace(id, nullptr);
   }
   // One that is turned away hears why, and nothing else.

@@ -28,7 +28,8 @@ struct DataChannelServerOptions {
   ChannelListenerOptions listener;
   ChannelIoOptions io;
   ExchangeLimits limits;
-  // More are turned away.
+  // More are turned away with ResourceExhausted before they become channels, so that their clients
+  // take another way.
   size_t max_connections = 4096;
 };
 
@@ -54,6 +55,8 @@ class DataChannelServer {
   DataChannelServer(PartitionHost& host, DataChannelServerOptions options,
                     std::shared_ptr<ChannelIo> io);
 
+  // Whether there is room for one more. On the listener's thread, as Serve: none comes in between.
+  absl::Status Admit() ABSL_LOCKS_EXCLUDED(mutex_);
   // Serves a channel that a client has opened.
   void Serve(std::shared_ptr<FrameChannel> channel, std::shared_ptr<ExchangeCounters> counters)
       ABSL_LOCKS_EXCLUDED(mutex_);

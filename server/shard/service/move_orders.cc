@@ -13,6 +13,8 @@ namespace {
 
 // Before what failed for now is tried again.
 constexpr absl::Duration kPause = absl::Milliseconds(100);
+// Between looks at what may stand still without orders while these stay what they are.
+constexpr absl::Duration kLook = absl::Seconds(1);
 
 bool PassesByItself(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsCancelled(status) ||
@@ -113,13 +115,18 @@ void MoveOrders::LogOnce(const std::string& line, std::string& last) {
 }
 
 bool MoveOrders::NextAdoption(PartitionMove& move, std::string& address) const {
-  for (const auto& [wanted, from] : adopt_) {
-    if (results_.count(wanted) > 0) continue;
-    move = wanted;
-    address = from;
-    return true;
+  const auto first = tried_.has_value() ? adopt_.upper_bound(*tried_) : adopt_.begin();
+  const auto is_open = [this](const auto& order) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return results_.count(order.first) == 0;
+  };
+  auto next = std::find_if(first, adopt_.end(), is_open);
+  if (next == adopt_.end()) {
+    next = std::find_if(adopt_.begin(), first, is_open);
+    if (next == first) return false;
   }
-  return false;
+  move = next->first;
+  address = next->second;
+  return true;
 }
 
 void MoveOrders::RunAdoptions() {
@@ -135,6 +142,7 @@ void MoveOrders::RunAdoptions() {
       mutex_.Await(absl::Condition(&any));
       if (stopping_) return;
       adopting_ = std::make_unique<PartitionMove>(move);
+      tried_ = move;
     }
     const absl::Status status = mover_.Adopt(move, [&](PartitionMover::ChunkSink sink) {
       return source_.Fetch(address, move, [&](const v1::HandOverChunk& chunk) {
@@ -170,18 +178,23 @@ void MoveOrders::RunReleases() {
   while (true) {
     std::vector<PartitionMove> leaving, released;
     uint64_t version = 0;
+    bool changed = false;
     {
       absl::MutexLock lock(&mutex_);
       const auto any = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         return stopping_ || version_ != done;
       };
-      mutex_.Await(absl::Condition(&any));
+      mutex_.AwaitWithTimeout(absl::Condition(&any), kLook);
       if (stopping_) return;
+      // Before the first orders come, nobody knows what may go on.
+      if (version_ == 0) continue;
+      changed = version_ != done;
       leaving = leaving_;
       released = released_;
       version = version_;
     }
     absl::Status status = mover_.Permit(leaving, released);
+    if (!changed) released.clear();
     for (const PartitionMove& move : released) {
       const absl::Status deleted = mover_.Release(move);
       if (deleted.ok()) Note(move, {v1::MoveReport::RELEASED, ""});

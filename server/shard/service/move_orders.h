@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -53,7 +54,8 @@ class MoveOrders {
 
   void RunAdoptions();
   void RunReleases();
-  // The first order to adopt that has no result; false: there is none.
+  // The next order to adopt after the one tried last that has no result, so that one that fails
+  // again and again is in nobody's way; false: there is none.
   bool NextAdoption(PartitionMove& move, std::string& address) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Note(const PartitionMove& move, Result result);
@@ -73,7 +75,9 @@ class MoveOrders {
   // Counts the orders that came.
   uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<PartitionMove, Result> results_ ABSL_GUARDED_BY(mutex_);
-  // What the adopting thread is at.
+  // What the adopting thread began last.
+  std::optional<PartitionMove> tried_ ABSL_GUARDED_BY(mutex_);
+  // What it is at.
   std::unique_ptr<PartitionMove> adopting_ ABSL_GUARDED_BY(mutex_);
   // Last: they run from construction on.
   std::thread adoptions_;
