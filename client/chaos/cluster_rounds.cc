@@ -19,9 +19,9 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kSteps = 500;
+constexpr uint64_t kSteps = 2000;
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
-constexpr absl::Duration kLongestPause = absl::Seconds(1);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(600);
 // A job of some seconds; recoveries wait for a lease each.
 constexpr absl::Duration kPatience = absl::Minutes(5);
 
