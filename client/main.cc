@@ -52,10 +52,10 @@ int Main(int argc, char** argv) {
       "was cancelled,\n"
       "4 no coordinator answers. `muster help COMMAND` shows an example of each command.");
   for (auto add :
-       {AddUp,        AddDown,    AddDemo,     AddSubmit, AddList,       AddStatus,   AddWatch,
-        AddLogs,      AddEvents,  AddCancel,   AddDelete, AddCheckpoint, AddEvaluate, AddExport,
-        AddTokenizer, AddData,    AddGenerate, AddImport, AddCompare,    AddCluster,  AddDrain,
-        AddRebalance, AddMetrics, AddBench,    AddChaos,  AddSupervise,  AddHelp}) {
+       {AddUp,     AddDown,      AddDemo,    AddPlan,     AddSubmit, AddList,       AddStatus,
+        AddWatch,  AddLogs,      AddEvents,  AddCancel,   AddDelete, AddCheckpoint, AddEvaluate,
+        AddExport, AddTokenizer, AddData,    AddGenerate, AddImport, AddCompare,    AddCluster,
+        AddDrain,  AddRebalance, AddMetrics, AddBench,    AddChaos,  AddSupervise,  AddHelp}) {
     add(app, session);
   }
   try {

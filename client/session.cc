@@ -55,15 +55,22 @@ void Session::PrintResult(const std::string& text,
   std::fflush(stdout);
 }
 
-void Session::PrintJson(const google::protobuf::Message& message) const {
+void Session::PrintJson(const google::protobuf::Message& message) const { PrintJson(message, {}); }
+
+void Session::PrintJson(const google::protobuf::Message& message,
+                        const std::vector<std::pair<std::string, double>>& fields) const {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   options.always_print_primitive_fields = true;
   std::string json;
-  if (google::protobuf::util::MessageToJsonString(message, &json, options).ok()) {
-    std::printf("%s\n", json.c_str());
-    std::fflush(stdout);
+  if (!google::protobuf::util::MessageToJsonString(message, &json, options).ok()) return;
+  if (!fields.empty()) {
+    auto object = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
+    for (const auto& [name, value] : fields) object[name] = value;
+    json = object.dump();
   }
+  std::printf("%s\n", json.c_str());
+  std::fflush(stdout);
 }
 
 absl::Status Session::WatchToEnd(const std::string& job_id) {

@@ -57,6 +57,9 @@ class Session {
 
   // Prints a message as JSON.
   void PrintJson(const google::protobuf::Message& message) const;
+  // The same, with more fields after its own.
+  void PrintJson(const google::protobuf::Message& message,
+                 const std::vector<std::pair<std::string, double>>& fields) const;
 
   // Shows a job's progress until it ends: a bar that redraws itself on a terminal, plain lines
   // elsewhere, one JSON object per line with --output json. Sets the exit code by how the job

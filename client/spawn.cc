@@ -67,6 +67,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
       here / "../worker/runtime" / name,
       here / "../worker/generate" / name,
       here / "../tests/benchmarks" / name,
+      here / "../../client" / name,
   };
   for (const std::string& place : places) {
     if (access(place.c_str(), X_OK) == 0) {

@@ -28,10 +28,12 @@
 #include "common/rpc/memory_tuning.h"
 #include "common/rpc/retry.h"
 #include "common/rpc/shutdown_signal.h"
+#include "common/transport/shared_segment.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
+#include "proto/status.pb.h"
 #include "server/server_metrics.h"
 #include "server/shard/service/blocking_pool.h"
 #include "server/shard/service/data_channel_server.h"
@@ -67,7 +69,7 @@ struct Flags {
   std::string data_host;
   uint16_t data_port = 0;
   std::string data_advertise;
-  size_t shared_memory_bytes = size_t{64} << 20;
+  size_t shared_memory_bytes = kDefaultArenaBytes;
 };
 
 void Log(const std::string& line) { DaemonLog(kProgram, line); }
@@ -115,7 +117,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "reached the server.");
   app.add_option("--shared-memory", flags.shared_memory_bytes,
                  "Most bytes, a direction, of the memory that a task on the same machine may share "
-                 "with the server for its data channel, such as 64MiB; 0: none.")
+                 "with the server for its data channel, such as 72MiB; 0: none.")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--address-file", flags.address_file,
                  "File to write the address listened on to, for whoever starts the server.");
@@ -140,12 +142,16 @@ void DropJobs(const v1::HeartbeatReply& orders, PartitionHost& host, BlockingPoo
 }
 
 // A refusal ends the daemon, and sets `refused`.
-MembershipCallbacks Callbacks(const std::string& id, PartitionHost& host,
+MembershipCallbacks Callbacks(const std::string& id, ShardEngine& host,
                               const ParameterService& service, BlockingPool& pool,
                               MoveOrders& moves, ShutdownSignal& shutdown,
                               std::atomic<bool>& refused) {
   MembershipCallbacks callbacks;
-  callbacks.report = [id, &service, &moves](v1::HeartbeatRequest& request) {
+  callbacks.report = [id, &host, &service, &moves](v1::HeartbeatRequest& request) {
+    for (v1::ReplayStatus& replay : host.Replays()) {
+      replay.set_server_id(id);
+      *request.add_replays() = std::move(replay);
+    }
     AddServerMetrics(id, service.Stats(), request);
     moves.Report(request);
   };
@@ -193,6 +199,13 @@ absl::StatusOr<Engine> OpenEngine(const Flags& flags, CheckpointStorage& checkpo
   options.threads =
       flags.threads > 0 ? flags.threads : std::max(1u, std::thread::hardware_concurrency());
   options.queue_bytes = kQueueBytes;
+  options.replayed = [](const v1::ReplayStatus& replay) {
+    const double megabytes = static_cast<double>(replay.bytes()) / 1e6;
+    Log(absl::StrFormat(
+        "replayed the logs of %d partitions of job %s: %d records, %.1f MB in %.2f s, %.0f MB/s",
+        replay.partitions(), replay.job_id(), replay.records(), megabytes, replay.seconds(),
+        replay.seconds() > 0 ? megabytes / replay.seconds() : 0));
+  };
   MUSTER_ASSIGN_OR_RETURN(result.engine, ShardEngine::Create(options));
   return result;
 }
@@ -260,7 +273,7 @@ int Run(const Flags& flags) {
     cluster = MakeGrpcClusterClient(flags.coordinator);
     membership = std::make_unique<MembershipLoop>(
         *cluster, std::move(options), clock, waiter,
-        Callbacks(opened->server_id, host, *service, drops, moves, shutdown, refused));
+        Callbacks(opened->server_id, *opened->engine, *service, drops, moves, shutdown, refused));
     moves.SetReportSoon([&membership] { membership->ReportSoon(); });
   }
   Log(absl::StrCat("stopping: ", shutdown.Wait()));

@@ -6,6 +6,7 @@
 #include "common/metrics/metric_registry.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
+#include "proto/status.pb.h"
 
 namespace muster {
 
@@ -26,6 +27,12 @@ void AddServerMetrics(absl::string_view server_id, const v1::GetServerStatsReply
     add("muster_server_channel_requests_total", labels, channel.requests());
     add("muster_server_channel_received_bytes_total", labels, channel.bytes_received());
     add("muster_server_channel_sent_bytes_total", labels, channel.bytes_sent());
+  }
+  for (const v1::ReplayStatus& replay : heartbeat.replays()) {
+    const std::string labels = absl::StrCat(server, ",", MetricLabel("job", replay.job_id()));
+    add("muster_server_replayed_bytes_total", labels, replay.bytes());
+    add("muster_server_replayed_records_total", labels, replay.records());
+    add("muster_server_replay_seconds_total", labels, replay.seconds());
   }
   for (const v1::TableStats& table : stats.tables()) {
     const std::string labels = absl::StrCat(server, ",", MetricLabel("job", table.job_id()));

@@ -10,7 +10,7 @@ class GetServerStatsReply;
 class HeartbeatRequest;
 }  // namespace v1
 
-// Adds a server's figures to its heartbeat, labelled `server="ID"` and, where they belong to one,
+// Adds a server's figures to its heartbeat (which has its replays already), labelled `server="ID"` and, where they belong to one,
 // `job="ID"`.
 void AddServerMetrics(absl::string_view server_id, const v1::GetServerStatsReply& stats,
                       v1::HeartbeatRequest& heartbeat);

@@ -15,14 +15,19 @@ std::string ChaosName(ChaosKind kind) {
       return "damaged file";
     case ChaosKind::kKilledCluster:
       return "killed cluster";
+    case ChaosKind::kLostVolume:
+      return "lost volume";
+    case ChaosKind::kDamagedCheckpoint:
+      return "damaged checkpoint";
   }
   return "unknown";
 }
 
 std::vector<ChaosRound> PlanChaos(int rounds, uint64_t seed) {
   const Philox random(seed, "chaos", "rounds");
-  std::array<ChaosKind, 3> turn = {ChaosKind::kKilledServer, ChaosKind::kDamagedFile,
-                                   ChaosKind::kKilledCluster};
+  std::array<ChaosKind, 5> turn = {ChaosKind::kKilledServer, ChaosKind::kDamagedFile,
+                                   ChaosKind::kKilledCluster, ChaosKind::kLostVolume,
+                                   ChaosKind::kDamagedCheckpoint};
   std::vector<ChaosRound> plan;
   for (int i = 0; i < rounds; ++i) {
     const size_t place = static_cast<size_t>(i) % turn.size();

@@ -16,9 +16,15 @@ enum class ChaosKind {
   // file, or not have needed what was damaged: the sums must come out exact once the files are
   // whole again.
   kDamagedFile,
-  // Daemons and tasks of a cluster are killed while a deterministic job trains. Its weights must be
-  // those of an undisturbed run, bit for bit.
+  // Daemons and tasks of a cluster are killed while a deterministic job trains, whose checkpoints
+  // are deltas for the most part. Its weights must be those of an undisturbed run, bit for bit.
   kKilledCluster,
+  // A server of such a job under EVERY_PUSH is killed and its data folder goes. The job must say
+  // that it went back to a checkpoint, and end with those weights.
+  kLostVolume,
+  // All servers of such a job under CHECKPOINT are killed, and a file of its newest checkpoint is
+  // damaged. The job must say so, go back to the one before, and end with those weights.
+  kDamagedCheckpoint,
 };
 
 struct ChaosRound {

@@ -22,13 +22,14 @@ TEST(ChaosPlanTest, SameSeedSamePlan) {
 TEST(ChaosPlanTest, EveryKindHasItsTurn) {
   std::map<ChaosKind, int> count;
   std::set<uint64_t> seeds;
-  for (const ChaosRound& round : PlanChaos(31, 3)) {
+  for (const ChaosRound& round : PlanChaos(51, 3)) {
     ++count[round.kind];
     seeds.insert(round.seed);
   }
-  EXPECT_EQ(seeds.size(), 31u);
+  EXPECT_EQ(seeds.size(), 51u);
   for (ChaosKind kind :
-       {ChaosKind::kKilledServer, ChaosKind::kDamagedFile, ChaosKind::kKilledCluster}) {
+       {ChaosKind::kKilledServer, ChaosKind::kDamagedFile, ChaosKind::kKilledCluster,
+        ChaosKind::kLostVolume, ChaosKind::kDamagedCheckpoint}) {
     EXPECT_GE(count[kind], 10) << ChaosName(kind);
     EXPECT_LE(count[kind], 11) << ChaosName(kind);
   }

@@ -2,24 +2,30 @@
 
 #include <signal.h>
 
+#include <filesystem>
+#include <set>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "client/chaos/file_damage.h"
 #include "client/chaos/process_tree.h"
 #include "client/local_cluster.h"
 #include "client/progress.h"
 #include "common/base/philox.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
 #include "proto/status.pb.h"
 
 namespace muster {
 namespace {
 
 constexpr uint64_t kSteps = 2000;
+constexpr uint64_t kCheckpointEvery = kSteps / 10;
+constexpr int kServers = 2;
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(600);
 // A job of some seconds; recoveries wait for a lease each.
@@ -49,7 +55,9 @@ v1::JobSpec ChaosJob(bool every_push) {
   job.set_workers(2);
   job.set_batch_size(64);
   job.mutable_stop()->set_steps(kSteps);
-  job.mutable_checkpoint()->set_every_steps(kSteps / 10);
+  job.mutable_sparse_tables()->set_expire_after_clocks(100);
+  job.mutable_checkpoint()->set_every_steps(kCheckpointEvery);
+  job.mutable_checkpoint()->set_full_every(3);
   job.set_seed(11);
   return job;
 }
@@ -86,7 +94,8 @@ absl::Status ClusterRounds::StartCluster() {
   if (supervisor_ != 0) return absl::OkStatus();
   MUSTER_ASSIGN_OR_RETURN(
       const LocalCluster cluster,
-      StartLocalCluster(folder_, {.life = LocalClusterOptions::Life::kOfThisProcess}));
+      StartLocalCluster(folder_,
+                        {.servers = kServers, .life = LocalClusterOptions::Life::kOfThisProcess}));
   supervisor_ = cluster.supervisor_pid;
   jobs_ = std::make_unique<JobClient>(cluster.coordinator_address);
   return absl::OkStatus();
@@ -160,22 +169,154 @@ absl::Status ClusterRounds::Torment(const std::string& job_id, uint64_t seed, in
   return absl::OkStatus();
 }
 
-absl::StatusOr<ChaosOutcome> ClusterRounds::Run(uint64_t seed, int kills) {
-  MUSTER_RETURN_IF_ERROR(StartCluster());
-  const bool every_push = seed % 2 == 0;
+absl::Status ClusterRounds::CheckWeights(const std::string& job_id, bool every_push,
+                                         const ChaosOutcome& outcome) {
   MUSTER_ASSIGN_OR_RETURN(const ExportedWeights* expected, Undisturbed(every_push));
-  MUSTER_ASSIGN_OR_RETURN(const std::string id, Submit(ChaosJob(every_push)));
-  ChaosOutcome outcome;
-  MUSTER_RETURN_IF_ERROR(Torment(id, seed, kills, outcome));
-  MUSTER_ASSIGN_OR_RETURN(const ExportedWeights weights, Weights(id));
+  MUSTER_ASSIGN_OR_RETURN(const ExportedWeights weights, Weights(job_id));
   if (weights != *expected) {
-    return absl::DataLossError(absl::StrCat("job ", id,
+    return absl::DataLossError(absl::StrCat("job ", job_id,
                                             "'s weights differ from an undisturbed run's; ",
                                             outcome.what, "; logs are in ", folder_.path()));
   }
-  MUSTER_RETURN_IF_ERROR(jobs_->Delete(id));
+  return jobs_->Delete(job_id);
+}
+
+absl::StatusOr<ChaosOutcome> ClusterRounds::RunKilled(uint64_t seed, int kills) {
+  MUSTER_RETURN_IF_ERROR(StartCluster());
+  const bool every_push = seed % 2 == 0;
+  MUSTER_RETURN_IF_ERROR(Undisturbed(every_push).status());
+  MUSTER_ASSIGN_OR_RETURN(const std::string id, Submit(ChaosJob(every_push)));
+  ChaosOutcome outcome;
+  MUSTER_RETURN_IF_ERROR(Torment(id, seed, kills, outcome));
+  MUSTER_RETURN_IF_ERROR(CheckWeights(id, every_push, outcome));
   outcome.what = absl::StrCat(every_push ? "EVERY_PUSH, " : "CHECKPOINT, ", outcome.what,
                               "; the weights are those of an undisturbed run");
+  return outcome;
+}
+
+absl::Status ClusterRounds::AwaitMiddle(const std::string& job_id, const Philox& random) {
+  const uint64_t step = kSteps / 4 + random.Below(kSteps / 4, 1);
+  const absl::Time until = absl::Now() + kPatience;
+  v1::JobStatus status;
+  while (status.progress().step() < step || status.checkpoint_clock() < 2 * kCheckpointEvery) {
+    MUSTER_RETURN_IF_ERROR(jobs_->Get(job_id, status));
+    if (HasEnded(status) || absl::Now() > until) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "job ", job_id, " is not half way: ", ProgressLine(status, 0), " ", status.message()));
+    }
+    absl::SleepFor(kPoll);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClusterRounds::WhileDown(const std::function<bool(const std::string&)>& chosen,
+                                      const std::function<absl::Status()>& harm,
+                                      ChaosOutcome& outcome) {
+  // A supervisor that stands still starts nobody.
+  if (kill(supervisor_, SIGSTOP) != 0) return absl::UnavailableError("the supervisor has gone");
+  const auto servers = [&] {
+    std::vector<Victim> found;
+    for (Victim& victim : Victims(supervisor_)) {
+      if (absl::StartsWith(victim.name, "server-") && chosen(victim.name)) {
+        found.push_back(std::move(victim));
+      }
+    }
+    return found;
+  };
+  std::set<pid_t> killed;
+  for (std::vector<Victim> alive = servers(); !alive.empty(); alive = servers()) {
+    for (const Victim& victim : alive) {
+      if (kill(victim.pid, SIGKILL) == 0) killed.insert(victim.pid);
+    }
+  }
+  outcome.kills += static_cast<int>(killed.size());
+  const absl::Status status = killed.empty() ? absl::UnavailableError("no server ran") : harm();
+  kill(supervisor_, SIGCONT);
+  return status;
+}
+
+absl::StatusOr<std::string> ClusterRounds::FindEvent(const std::string& job_id,
+                                                     absl::string_view text) {
+  v1::ListEventsReply reply;
+  MUSTER_RETURN_IF_ERROR(jobs_->Events(job_id, reply));
+  for (const v1::JobEvent& event : reply.events()) {
+    if (absl::StrContains(event.text(), text)) return event.text();
+  }
+  return std::string();
+}
+
+absl::StatusOr<ChaosOutcome> ClusterRounds::RunLostVolume(uint64_t seed) {
+  MUSTER_RETURN_IF_ERROR(StartCluster());
+  MUSTER_RETURN_IF_ERROR(Undisturbed(/*every_push=*/true).status());
+  MUSTER_ASSIGN_OR_RETURN(const std::string id, Submit(ChaosJob(/*every_push=*/true)));
+  const Philox random(seed, "chaos", "lost volume");
+  MUSTER_RETURN_IF_ERROR(AwaitMiddle(id, random));
+  const std::string server = absl::StrCat("server-", random.Below(kServers, 0));
+  ChaosOutcome outcome;
+  MUSTER_RETURN_IF_ERROR(WhileDown([&](const std::string& name) { return name == server; },
+                                   [&]() -> absl::Status {
+                                     std::error_code error;
+                                     std::filesystem::remove_all(folder_.DataOf(server), error);
+                                     return error ? absl::UnavailableError(absl::StrCat(
+                                                        "cannot remove ", folder_.DataOf(server),
+                                                        ": ", error.message()))
+                                                  : absl::OkStatus();
+                                   },
+                                   outcome));
+  ++outcome.lost_volumes;
+  ChaosOutcome end;
+  MUSTER_RETURN_IF_ERROR(Torment(id, seed, 0, end));
+  MUSTER_ASSIGN_OR_RETURN(const std::string back, FindEvent(id, "lost what it had acknowledged"));
+  outcome.what = absl::StrCat("removed the data folder of ", server, "; ", back);
+  if (back.empty() || !absl::StrContains(back, server)) {
+    return absl::DataLossError(absl::StrCat("job ", id, " never said that ", server,
+                                            "'s data folder was lost; logs are in ",
+                                            folder_.path()));
+  }
+  MUSTER_RETURN_IF_ERROR(CheckWeights(id, /*every_push=*/true, outcome));
+  absl::StrAppend(&outcome.what, "; the weights are those of an undisturbed run");
+  return outcome;
+}
+
+absl::StatusOr<ChaosOutcome> ClusterRounds::RunDamagedCheckpoint(uint64_t seed) {
+  MUSTER_RETURN_IF_ERROR(StartCluster());
+  MUSTER_RETURN_IF_ERROR(Undisturbed(/*every_push=*/false).status());
+  MUSTER_ASSIGN_OR_RETURN(const std::string id, Submit(ChaosJob(/*every_push=*/false)));
+  const Philox random(seed, "chaos", "damaged checkpoint");
+  MUSTER_RETURN_IF_ERROR(AwaitMiddle(id, random));
+  ChaosOutcome outcome;
+  FileDamage damage;
+  uint64_t clock = 0;
+  MUSTER_RETURN_IF_ERROR(WhileDown([](const std::string&) { return true; },
+                                   [&]() -> absl::Status {
+                                     v1::JobStatus status;
+                                     MUSTER_RETURN_IF_ERROR(jobs_->Get(id, status));
+                                     clock = status.checkpoint_clock();
+                                     MUSTER_ASSIGN_OR_RETURN(
+                                         damage, DamageOneFile(status.checkpoint_uri(), seed));
+                                     return absl::OkStatus();
+                                   },
+                                   outcome));
+  ++outcome.damages;
+  outcome.what = absl::StrCat("of the checkpoint at clock ", clock, " ", damage.Describe());
+  ChaosOutcome end;
+  absl::Status ended = Torment(id, seed, 0, end);
+  if (!ended.ok()) {
+    return absl::Status(ended.code(), absl::StrCat(outcome.what, ": ", ended.message()));
+  }
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::string found,
+      FindEvent(id, absl::StrCat("checkpoint at clock ", clock, " is damaged")));
+  // Another checkpoint may have been completed from what had been written just before.
+  if (!found.empty()) {
+    ++outcome.found;
+    if (absl::StrContains(found, std::filesystem::path(damage.file).filename().string())) {
+      ++outcome.named;
+    }
+  }
+  absl::StrAppend(&outcome.what, "; ", found.empty() ? "nothing needed it" : found);
+  MUSTER_RETURN_IF_ERROR(CheckWeights(id, /*every_push=*/false, outcome));
+  absl::StrAppend(&outcome.what, "; the weights are those of an undisturbed run");
   return outcome;
 }
 

@@ -12,7 +12,17 @@ namespace {
 
 absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOptions& options,
                                       const std::string& server, ClusterRounds& cluster) {
-  if (round.kind == ChaosKind::kKilledCluster) return cluster.Run(round.seed, options.kills);
+  switch (round.kind) {
+    case ChaosKind::kKilledCluster:
+      return cluster.RunKilled(round.seed, options.kills);
+    case ChaosKind::kLostVolume:
+      return cluster.RunLostVolume(round.seed);
+    case ChaosKind::kDamagedCheckpoint:
+      return cluster.RunDamagedCheckpoint(round.seed);
+    case ChaosKind::kKilledServer:
+    case ChaosKind::kDamagedFile:
+      break;
+  }
   const std::string folder = absl::StrCat(options.folder, "/round-", round.number);
   absl::StatusOr<ChaosOutcome> outcome =
       round.kind == ChaosKind::kKilledServer
@@ -30,9 +40,10 @@ absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOption
 }  // namespace
 
 std::string ChaosSummary::Describe() const {
-  std::string text = absl::StrCat(rounds, rounds == 1 ? " round, " : " rounds, ", kills, " kills, ",
-                                  damages, " damaged files (", found, " found, ", named,
-                                  " of them named; the others were not needed): ");
+  std::string text =
+      absl::StrCat(rounds, rounds == 1 ? " round, " : " rounds, ", kills, " kills, ", lost_volumes,
+                   " lost volumes, ", damages, " damaged files (", found, " found, ", named,
+                   " of them named; the others were not needed): ");
   if (failed == 0) return text + "nothing was lost";
   return absl::StrCat(text, failed, failed == 1 ? " round" : " rounds", " FAILED");
 }
@@ -46,6 +57,7 @@ absl::StatusOr<ChaosSummary> RunChaos(const ChaosOptions& options) {
     ++summary.rounds;
     if (outcome.ok()) {
       summary.kills += outcome->kills;
+      summary.lost_volumes += outcome->lost_volumes;
       summary.damages += outcome->damages;
       summary.found += outcome->found;
       summary.named += outcome->named;

@@ -14,7 +14,7 @@ namespace muster {
 struct ChaosOptions {
   int rounds = 20;
   uint64_t seed = 1;
-  // Per round of killed servers or clusters.
+  // Per round of killed servers or killed clusters.
   int kills = 3;
   // Gets a folder per round, and the cluster's; each goes when its round went well.
   std::string folder;
@@ -27,11 +27,13 @@ struct ChaosSummary {
   int rounds = 0;
   int failed = 0;
   int kills = 0;
+  int lost_volumes = 0;
   int damages = 0;
   int found = 0;
   int named = 0;
 
-  // Such as "20 rounds, 41 kills, 7 damaged files (5 found, 5 named): nothing was lost".
+  // Such as "20 rounds, 41 kills, 4 lost volumes, 7 damaged files (5 found, 5 of them named; …):
+  // nothing was lost".
   std::string Describe() const;
 };
 

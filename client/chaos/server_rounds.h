@@ -13,6 +13,8 @@ namespace muster {
 struct ChaosOutcome {
   std::string what;
   int kills = 0;
+  // Data folders that were taken away.
+  int lost_volumes = 0;
   // Damage done to files; of it, what was found, and what was found with the file's name.
   int damages = 0;
   int found = 0;

@@ -55,9 +55,11 @@ absl::Status Run(Session& session, ChaosOptions options) {
   if (session.output == Session::Output::kText) {
     std::printf("%s\n", summary.Describe().c_str());
   } else {
-    const nlohmann::json line = {{"rounds", summary.rounds}, {"failed", summary.failed},
-                                 {"kills", summary.kills},   {"damages", summary.damages},
-                                 {"found", summary.found},   {"named", summary.named}};
+    const nlohmann::json line = {
+        {"rounds", summary.rounds},   {"failed", summary.failed},
+        {"kills", summary.kills},     {"lost_volumes", summary.lost_volumes},
+        {"damages", summary.damages}, {"found", summary.found},
+        {"named", summary.named}};
     std::printf("%s\n", line.dump().c_str());
   }
   if (summary.failed > 0) {

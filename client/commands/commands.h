@@ -19,6 +19,7 @@ void AddSupervise(CLI::App& app, Session& session);
 void AddDemo(CLI::App& app, Session& session);
 
 // Jobs.
+void AddPlan(CLI::App& app, Session& session);
 void AddSubmit(CLI::App& app, Session& session);
 void AddList(CLI::App& app, Session& session);
 void AddStatus(CLI::App& app, Session& session);

@@ -3,9 +3,10 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_argument.h"
 #include "client/job_file.h"
@@ -16,6 +17,17 @@
 namespace muster {
 namespace {
 
+constexpr char kLoss[] = "loss";
+constexpr char kPerplexity[] = "perplexity";
+constexpr char kBitsPerByte[] = "bits_per_byte";
+
+// What is to be measured so that `metric` is known. Of a language model, what follows from the loss
+// comes with its bits per byte, and then all of it can be told.
+std::string Measured(const v1::JobSpec& spec, const std::string& metric) {
+  const bool from_loss = metric.empty() || metric == kLoss || metric == kPerplexity;
+  return spec.model().has_transformer() && from_loss ? kBitsPerByte : metric;
+}
+
 // An evaluation is a job of no steps: the other job's weights, and all of its data held out.
 absl::Status MakeEvaluation(const v1::JobStatus& job, const std::string& data,
                             const std::string& metric, v1::JobSpec& spec) {
@@ -25,17 +37,42 @@ absl::Status MakeEvaluation(const v1::JobStatus& job, const std::string& data,
   spec.clear_stop();
   spec.mutable_stop()->set_evaluate_only(true);
   spec.clear_evaluation();
-  spec.mutable_evaluation()->set_metric(metric);
+  spec.mutable_evaluation()->set_metric(Measured(spec, metric));
   spec.clear_checkpoint();
   if (data.empty()) return absl::OkStatus();
   spec.mutable_data()->set_holdout(1);
   return ReplaceDataPath(data, spec);
 }
 
-// Of a language model, unless it is the metric: how many equally likely tokens its loss is worth.
-std::string PerplexityText(const v1::JobStatus& job, const v1::EvaluationResult& result) {
-  if (!job.spec().model().has_transformer() || result.metric() == "perplexity") return "";
-  return absl::StrFormat(", perplexity %.4f", std::exp(result.loss()));
+using Value = std::pair<std::string, double>;
+
+// What else is known of a language model: its perplexity, which is how many equally likely tokens
+// its loss is worth, and its bits per byte, where these were measured.
+std::vector<Value> LanguageValues(const v1::EvaluationResult& measured) {
+  std::vector<Value> values = {{kPerplexity, std::exp(measured.loss())}};
+  if (measured.metric() == kBitsPerByte) values.emplace_back(kBitsPerByte, measured.value());
+  return values;
+}
+
+// The result under the metric that was asked for.
+v1::EvaluationResult Asked(const v1::EvaluationResult& measured, const std::string& metric) {
+  v1::EvaluationResult result = measured;
+  if (measured.metric() != kBitsPerByte) return result;
+  if (metric != kLoss && metric != kPerplexity) return result;
+  result.set_metric(metric);
+  result.set_value(metric == kLoss ? measured.loss() : std::exp(measured.loss()));
+  return result;
+}
+
+void Print(const Session& session, const v1::EvaluationResult& result,
+           const std::vector<Value>& values) {
+  if (session.output == Session::Output::kJson) return session.PrintJson(result, values);
+  std::printf("%s %.4f", result.metric().c_str(), result.value());
+  if (result.metric() != kLoss) std::printf(", loss %.4f", result.loss());
+  for (const auto& [name, value] : values) {
+    if (name != result.metric()) std::printf(", %s %.4f", name.c_str(), value);
+  }
+  std::printf(", over %llu examples\n", static_cast<unsigned long long>(result.examples()));
 }
 
 }  // namespace
@@ -64,20 +101,18 @@ void AddEvaluate(CLI::App& app, Session& session) {
                        last.message().c_str());
           return absl::OkStatus();
         }
-        const v1::EvaluationResult& result = *last.evaluations().rbegin();
-        if (session.output == Session::Output::kJson) {
-          session.PrintJson(result);
-        } else {
-          std::printf("%s %.4f, loss %.4f%s, over %llu examples\n", result.metric().c_str(),
-                      result.value(), result.loss(), PerplexityText(job, result).c_str(),
-                      static_cast<unsigned long long>(result.examples()));
-        }
+        const v1::EvaluationResult& measured = *last.evaluations().rbegin();
+        Print(session, Asked(measured, arguments->metric),
+              spec.model().has_transformer() ? LanguageValues(measured) : std::vector<Value>());
         return jobs.Delete(evaluation_id);
       });
   command->add_option(
       "--data", arguments->data,
       "File or folder of the job's kind of data; without it, what the job held out");
-  command->add_option("--metric", arguments->metric, "Another metric than the model's own");
+  command->add_option(
+      "--metric", arguments->metric,
+      "Another metric than the model's own: loss, perplexity, bits_per_byte, accuracy, "
+      "auc or binned_auc, as far as the model has it");
   command->footer("Example: muster evaluate JOB --data other.csv");
 }
 

@@ -1,4 +1,6 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -10,10 +12,12 @@
 #include "absl/strings/str_format.h"
 #include "client/commands/commands.h"
 #include "client/session.h"
+#include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/model_files/import_checkpoint.h"
 #include "common/model_files/model_folder.h"
+#include "common/model_files/padded_weights.h"
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "google/protobuf/text_format.h"
@@ -59,7 +63,8 @@ std::string JobText(const v1::TransformerSpec& spec, const std::string& tokenize
                       text);
 }
 
-absl::Status Import(const Session& session, const std::string& folder, const std::string& out) {
+absl::Status Import(const Session& session, const std::string& folder, const std::string& out,
+                    uint32_t pad_vocabulary_to) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFolder> model,
                           ModelFolder::Open(folder));
   std::error_code error;
@@ -80,12 +85,14 @@ absl::Status Import(const Session& session, const std::string& folder, const std
   }
   LocalStorage storage;
   const std::string absolute = fs::absolute(out).lexically_normal().string();
-  MUSTER_RETURN_IF_ERROR(WriteImportedCheckpoint(storage, absolute, *model));
+  const PaddedWeights padded(*model, std::max(1u, pad_vocabulary_to));
+  const Weights& weights = pad_vocabulary_to > 1 ? static_cast<const Weights&>(padded) : *model;
+  MUSTER_RETURN_IF_ERROR(WriteImportedCheckpoint(storage, absolute, weights));
   if (!tokenizer_json.empty()) {
     MUSTER_RETURN_IF_ERROR(WriteText(fs::path(out) / "tokenizer.json", tokenizer_json));
   }
   const fs::path job = fs::path(out) / "job.textproto";
-  MUSTER_RETURN_IF_ERROR(WriteText(job, JobText(model->spec(), tokenizer)));
+  MUSTER_RETURN_IF_ERROR(WriteText(job, JobText(weights.spec(), tokenizer)));
   session.PrintResult(
       absl::StrCat(out, ": weights to start from, and ", job.string(),
                    ", a job that does; jobs of the same model take them by `submit --from ", out,
@@ -100,6 +107,7 @@ void AddImport(CLI::App& app, Session& session) {
   struct Arguments {
     std::string folder;
     std::string out;
+    uint32_t pad_vocabulary_to = 0;
   };
   auto arguments = std::make_shared<Arguments>();
   auto* command = app.add_subcommand(
@@ -110,9 +118,16 @@ void AddImport(CLI::App& app, Session& session) {
       ->add_option("--out", arguments->out,
                    "The folder to write: a checkpoint, a job to go on with, and the tokenizer")
       ->required();
+  command
+      ->add_option("--pad-vocabulary-to", arguments->pad_vocabulary_to,
+                   "Make the rows of the vocabulary a multiple of it, as a job with "
+                   "pad_vocabulary_to has them")
+      ->check(CLI::Range(uint64_t{1}, kMaxVocabularyMultiple));
   command->footer("Example: muster import gpt2 --out gpt2-weights");
   command->callback([&session, arguments] {
-    session.Run([&] { return Import(session, arguments->folder, arguments->out); });
+    session.Run([&] {
+      return Import(session, arguments->folder, arguments->out, arguments->pad_vocabulary_to);
+    });
   });
 }
 

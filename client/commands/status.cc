@@ -37,6 +37,19 @@ std::string Servers(const v1::JobStatus& job) {
   return text;
 }
 
+// How a server that was away came back: what it read of its logs, and how fast.
+std::string Replay(const v1::ReplayStatus& replay) {
+  std::string text = absl::StrCat(replay.server_id(), ": ", replay.partitions(), " partitions, ",
+                                  replay.records(), " records, ", FormatBytes(replay.bytes()),
+                                  " in ", absl::StrFormat("%.2f s", replay.seconds()));
+  if (replay.seconds() > 0) {
+    absl::StrAppend(
+        &text, ", ",
+        absl::StrFormat("%.0f MB/s", static_cast<double>(replay.bytes()) / 1e6 / replay.seconds()));
+  }
+  return text;
+}
+
 void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   const v1::JobProgress& progress = job.progress();
   PrintField("job", absl::StrCat(job.job_id(), "  ", job.spec().name()));
@@ -68,6 +81,7 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   PrintField("reserved", absl::StrCat(FormatBytes(job.predicted_server_bytes()), " on servers, ",
                                       FormatBytes(job.predicted_worker_bytes()), " on workers"));
   PrintField("servers", Servers(job));
+  for (const v1::ReplayStatus& replay : job.replays()) PrintField("replayed", Replay(replay));
   PrintField("rows", DescribeRows(rows));
   PrintField("generation",
              absl::StrCat(job.generation(), ", shard map version ", job.shard_map_version()));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <utility>
 
 namespace muster {
 namespace {
@@ -12,13 +13,19 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 
+// Smaller arrays take too few pages for their size to matter.
+constexpr size_t kSmallestInSlab = size_t{64} << 10;
+constexpr size_t kArraysInSlab = 8;
+
 // Rounds up to 2^k * {4, 5, 6, 7} / 4, so at most a quarter is wasted and classes stay few.
-size_t SizeClass(size_t bytes) {
+size_t RoundToClass(size_t bytes) {
   constexpr size_t kSmallest = 256;
   if (bytes <= kSmallest) return kSmallest;
   const size_t quarter = std::bit_floor(bytes - 1) / 4;
   return (bytes + quarter - 1) / quarter * quarter;
 }
+
+bool InSlab(size_t bytes) { return bytes >= kSmallestInSlab && bytes < kHugePage; }
 
 float* Allocate(size_t bytes) {
   if (bytes < kHugePage) {
@@ -36,48 +43,90 @@ void Free(float* array, size_t bytes) {
 
 }  // namespace
 
+class BufferPool::Slab {
+ public:
+  // For arrays of so many bytes.
+  explicit Slab(size_t array_bytes)
+      : array_bytes_(array_bytes),
+        bytes_((kArraysInSlab * array_bytes + kHugePage - 1) / kHugePage * kHugePage),
+        memory_(Allocate(bytes_)) {}
+  ~Slab() { Free(memory_, bytes_); }
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+
+  // The next array; null: it was the last. The pool's lock is held.
+  float* Next() {
+    if (used_ + array_bytes_ > bytes_) return nullptr;
+    float* const array = memory_ + used_ / sizeof(float);
+    used_ += array_bytes_;
+    return array;
+  }
+
+ private:
+  const size_t array_bytes_;
+  const size_t bytes_;
+  float* const memory_;
+  size_t used_ = 0;
+};
+
 std::shared_ptr<BufferPool> BufferPool::Create(size_t keep_bytes) {
   return std::shared_ptr<BufferPool>(new BufferPool(keep_bytes));
 }
 
 BufferPool::~BufferPool() {
-  for (auto& [bytes, arrays] : free_) {
-    for (float* array : arrays) Free(array, bytes);
+  for (auto& [bytes, size_class] : classes_) {
+    for (Array& array : size_class.free) {
+      if (array.slab == nullptr) Free(array.data, bytes);
+    }
   }
+}
+
+BufferPool::Array BufferPool::TakeArray(size_t bytes) {
+  {
+    absl::MutexLock lock(&mutex_);
+    SizeClass& size_class = classes_[bytes];
+    if (!size_class.free.empty()) {
+      Array array = std::move(size_class.free.back());
+      size_class.free.pop_back();
+      kept_bytes_ -= bytes;
+      return array;
+    }
+    if (InSlab(bytes)) {
+      // Its pages come as they are touched: making one under the lock takes no time.
+      if (size_class.slab == nullptr) size_class.slab = std::make_shared<Slab>(bytes);
+      Array array{size_class.slab->Next(), size_class.slab};
+      if (array.data != nullptr) return array;
+      size_class.slab = std::make_shared<Slab>(bytes);
+      return {size_class.slab->Next(), size_class.slab};
+    }
+  }
+  return {Allocate(bytes), nullptr};
 }
 
 std::shared_ptr<float> BufferPool::Take(size_t floats) {
-  const size_t bytes = SizeClass(floats * sizeof(float));
-  float* array = nullptr;
-  {
-    absl::MutexLock lock(&mutex_);
-    std::vector<float*>& arrays = free_[bytes];
-    if (!arrays.empty()) {
-      array = arrays.back();
-      arrays.pop_back();
-      kept_bytes_ -= bytes;
-    }
-  }
-  if (array == nullptr) array = Allocate(bytes);
-  return std::shared_ptr<float>(array, [pool = weak_from_this(), bytes](float* returned) {
-    if (const std::shared_ptr<BufferPool> alive = pool.lock()) {
-      alive->Return(returned, bytes);
-    } else {
-      Free(returned, bytes);
-    }
-  });
+  const size_t bytes = RoundToClass(floats * sizeof(float));
+  Array array = TakeArray(bytes);
+  float* const data = array.data;
+  return std::shared_ptr<float>(
+      data, [pool = weak_from_this(), bytes, slab = std::move(array.slab)](float* returned) {
+        if (const std::shared_ptr<BufferPool> alive = pool.lock()) {
+          alive->Return({returned, slab}, bytes);
+        } else if (slab == nullptr) {
+          Free(returned, bytes);
+        }
+      });
 }
 
-void BufferPool::Return(float* array, size_t bytes) {
+void BufferPool::Return(Array array, size_t bytes) {
   {
     absl::MutexLock lock(&mutex_);
     if (kept_bytes_ + bytes <= keep_bytes_) {
-      free_[bytes].push_back(array);
+      classes_[bytes].free.push_back(std::move(array));
       kept_bytes_ += bytes;
       return;
     }
   }
-  Free(array, bytes);
+  if (array.slab == nullptr) Free(array.data, bytes);
 }
 
 size_t BufferPool::kept_bytes() const {

@@ -15,8 +15,9 @@ namespace muster {
 // several times slower than to memory that was touched before. An array returns to the pool when
 // its last reference goes, on any thread.
 //
-// Sizes are rounded up by at most a quarter, so that replies of varying length share arrays.
-// Thread-safe.
+// Sizes are rounded up by at most a quarter, so that replies of varying length share arrays. Arrays
+// from 64 KiB on lie in huge pages, where the system has some; those of less than 2 MiB eight and
+// more in a slab, whose memory goes when the last of them does. Thread-safe.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
   // Keeps at most `keep_bytes` of unused arrays; what comes back on top is freed.
@@ -36,13 +37,27 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
  private:
   explicit BufferPool(size_t keep_bytes) : keep_bytes_(keep_bytes) {}
 
-  void Return(float* array, size_t bytes);
+  // Several arrays of one size in one piece of memory.
+  class Slab;
+  struct Array {
+    float* data = nullptr;
+    // Null: the array is memory of its own.
+    std::shared_ptr<Slab> slab;
+  };
+  struct SizeClass {
+    std::vector<Array> free;
+    // Where the next new array comes from; null: a slab is yet to be made.
+    std::shared_ptr<Slab> slab;
+  };
+
+  Array TakeArray(size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Return(Array array, size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const size_t keep_bytes_;
   mutable absl::Mutex mutex_;
   size_t kept_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // By size class in bytes.
-  absl::flat_hash_map<size_t, std::vector<float*>> free_ ABSL_GUARDED_BY(mutex_);
+  // By rounded bytes.
+  absl::flat_hash_map<size_t, SizeClass> classes_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace muster {
 namespace {
@@ -33,6 +37,37 @@ TEST(BufferPoolTest, AlignsAllSizes) {
   for (size_t floats : {size_t{0}, size_t{1}, size_t{100}, size_t{5} << 18}) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(pool->Take(floats).get()) % 64, 0u) << floats;
   }
+}
+
+TEST(BufferPoolTest, ArraysOfASlabAreApart) {
+  const auto pool = BufferPool::Create(64 << 20);
+  constexpr size_t kFloats = size_t{5} << 16;  // 1.25 MiB: no divisor of a slab.
+  std::vector<std::shared_ptr<float>> arrays;
+  // More than two slabs hold.
+  for (int i = 0; i < 20; ++i) {
+    arrays.push_back(pool->Take(kFloats));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(arrays.back().get()) % 64, 0u);
+    std::fill_n(arrays.back().get(), kFloats, static_cast<float>(i));
+  }
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(std::count(arrays[i].get(), arrays[i].get() + kFloats, static_cast<float>(i)),
+              static_cast<int64_t>(kFloats));
+  }
+}
+
+TEST(BufferPoolTest, ASlabGoesWithItsLastArray) {
+  constexpr size_t kFloats = size_t{1} << 18;
+  auto pool = BufferPool::Create(0);
+  std::shared_ptr<float> kept;
+  for (int i = 0; i < 50; ++i) {
+    // All others are freed at once; what is kept stays as it is.
+    std::shared_ptr<float> array = pool->Take(kFloats);
+    std::fill_n(array.get(), kFloats, static_cast<float>(i));
+    if (i == 3) kept = std::move(array);
+  }
+  EXPECT_EQ(pool->kept_bytes(), 0u);
+  pool.reset();
+  EXPECT_EQ(std::count(kept.get(), kept.get() + kFloats, 3.0f), static_cast<int64_t>(kFloats));
 }
 
 TEST(BufferPoolTest, ArraysMayOutliveThePoolAndReturnOnAnyThread) {

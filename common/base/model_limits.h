@@ -18,6 +18,9 @@ inline constexpr uint64_t kMaxFeedForward = 1 << 18;
 inline constexpr uint64_t kMaxHeadDim = 256;
 inline constexpr uint64_t kMaxContext = 1 << 20;
 inline constexpr uint64_t kMaxVocabulary = 1 << 24;
+inline constexpr uint64_t kMaxVocabularyMultiple = 1 << 16;
+// What a loss may be multiplied by: f16 has no numbers for gradients this much larger.
+inline constexpr float kMaxLossScale = 1 << 24;
 
 }  // namespace muster
 

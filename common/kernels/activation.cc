@@ -50,11 +50,15 @@ void SwiGluBackward(int64_t rows, int64_t F, const T* gate_up, const T* dy, T* d
 
 template void Gelu(int64_t, const float*, float*);
 template void Gelu(int64_t, const BFloat16*, BFloat16*);
+template void Gelu(int64_t, const Float16*, Float16*);
 template void GeluBackward(int64_t, const float*, const float*, float*);
 template void GeluBackward(int64_t, const BFloat16*, const BFloat16*, BFloat16*);
+template void GeluBackward(int64_t, const Float16*, const Float16*, Float16*);
 template void SwiGlu(int64_t, int64_t, const float*, float*);
 template void SwiGlu(int64_t, int64_t, const BFloat16*, BFloat16*);
+template void SwiGlu(int64_t, int64_t, const Float16*, Float16*);
 template void SwiGluBackward(int64_t, int64_t, const float*, const float*, float*);
 template void SwiGluBackward(int64_t, int64_t, const BFloat16*, const BFloat16*, BFloat16*);
+template void SwiGluBackward(int64_t, int64_t, const Float16*, const Float16*, Float16*);
 
 }  // namespace muster

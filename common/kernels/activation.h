@@ -7,10 +7,11 @@
 
 namespace muster {
 
-// Activation functions of feed-forward layers on arrays of T, which is float or BFloat16;
-// arithmetic is f32, rounded once. Backward starts from the saved *input*. On ComputeThreads()
-// threads; for one instruction set the same bits on any number of them. Thread-safe. Within 2 ·
-// 10^-6 (absolute, for inputs and gradients near 1) of the exact value in f32.
+// Activation functions of feed-forward layers on arrays of T, which is float, BFloat16 or
+// Float16; arithmetic is f32, rounded once. Backward starts from the saved *input*. On
+// ComputeThreads() threads; for one instruction set the same bits on any number of them.
+// Thread-safe. Within 2 · 10^-6 (absolute, for inputs and gradients near 1) of the exact value in
+// f32.
 
 // y[i] = gelu(x[i]) = x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³))), GPT-2's form, for i < n. y may be
 // x.

@@ -23,6 +23,18 @@ void ExpLoop(int64_t n, const float* x, float* y) {
       n, [&](int64_t i, int64_t count) { StoreUpTo(Exp16(LoadUpTo(x + i, count)), count, y + i); });
 }
 
+// A NaN or an infinity times 0 is a NaN, and stays one in a sum of such.
+bool UnscaleLoop(int64_t n, float factor, float* x) {
+  Vec16 sum = {};
+  ForVec16(n, [&](int64_t i, int64_t count) {
+    const Vec16 value = LoadUpTo(x + i, count) * factor;
+    sum += value * 0.0f;
+    StoreUpTo(value, count, x + i);
+  });
+  const float zero = Sum16(sum);
+  return zero == zero;
+}
+
 template <typename T>
 void AddLoop(int64_t n, const T* x, T* y) {
   ForVec16(n, [&](int64_t i, int64_t count) {

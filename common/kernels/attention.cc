@@ -96,17 +96,25 @@ template void Attention(const AttentionShape&, const float*, const AttentionDrop
                         float*);
 template void Attention(const AttentionShape&, const BFloat16*, const AttentionDropout*, BFloat16*,
                         float*);
+template void Attention(const AttentionShape&, const Float16*, const AttentionDropout*, Float16*,
+                        float*);
 template void AttentionBackward(const AttentionShape&, const float*, const float*, const float*,
                                 const float*, const AttentionDropout*, float*);
 template void AttentionBackward(const AttentionShape&, const BFloat16*, const BFloat16*,
                                 const float*, const BFloat16*, const AttentionDropout*, BFloat16*);
+template void AttentionBackward(const AttentionShape&, const Float16*, const Float16*, const float*,
+                                const Float16*, const AttentionDropout*, Float16*);
 template void AppendKeyValues(const AttentionShape&, int64_t, const float*,
                               const KeyValueCache<float>&);
 template void AppendKeyValues(const AttentionShape&, int64_t, const BFloat16*,
                               const KeyValueCache<BFloat16>&);
+template void AppendKeyValues(const AttentionShape&, int64_t, const Float16*,
+                              const KeyValueCache<Float16>&);
 template void CachedAttention(const AttentionShape&, int64_t, const float*,
                               const KeyValueCache<float>&, float*);
 template void CachedAttention(const AttentionShape&, int64_t, const BFloat16*,
                               const KeyValueCache<BFloat16>&, BFloat16*);
+template void CachedAttention(const AttentionShape&, int64_t, const Float16*,
+                              const KeyValueCache<Float16>&, Float16*);
 
 }  // namespace muster

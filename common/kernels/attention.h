@@ -21,7 +21,7 @@ namespace muster {
 //
 // All run on ComputeThreads() threads (forward by sequences, heads and runs of queries; backward by
 // sequences and key-value heads) and keep scratch of about 5 · T · D floats a thread (D rounded up
-// to 16) for the thread's life. Thread-safe. Extents may be 0. T is float or BFloat16.
+// to 16) for the thread's life. Thread-safe. Extents may be 0. T is float, BFloat16 or Float16.
 struct AttentionShape {
   int64_t B = 0;
   int64_t T = 0;

@@ -180,7 +180,7 @@ TYPED_TEST(AttentionTest, ForwardAndBackwardOfManyShapes) {
         // δ is made of outputs that were rounded to T.
         const auto got = Heads(dqkv, QkvStride(c), c.gap, kFiller);
         ExpectNear(got, wanted_dqkv, 2e-5 + 4 * kRounding<T>, 2 * kRounding<T>, "dqkv");
-        EXPECT_LE(RelativeError(got, wanted_dqkv), kIsBf16<T> ? 4e-3 : 2e-6);
+        EXPECT_LE(RelativeError(got, wanted_dqkv), kRounding<T> + 2e-6);
       });
       if (this->HasFatalFailure()) return;
     }

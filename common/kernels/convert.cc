@@ -11,8 +11,14 @@ namespace {
 // Elements that are worth a thread's while.
 constexpr int64_t kGrain = 1 << 15;
 
-void Loop(int64_t n, const float* x, BFloat16* y) { ActiveVectorKernels().narrow(n, x, y); }
-void Loop(int64_t n, const BFloat16* x, float* y) { ActiveVectorKernels().widen(n, x, y); }
+template <typename T>
+void Loop(int64_t n, const float* x, T* y) {
+  ActiveKernelsOf<T>().narrow(n, x, y);
+}
+template <typename T>
+void Loop(int64_t n, const T* x, float* y) {
+  ActiveKernelsOf<T>().widen(n, x, y);
+}
 
 template <typename From, typename To>
 void Run(int64_t n, const From* x, To* y) {
@@ -33,12 +39,22 @@ void RunRows(int64_t rows, int64_t cols, const From* x, int64_t x_stride, To* y,
 
 void Convert(int64_t n, const float* x, BFloat16* y) { Run(n, x, y); }
 void Convert(int64_t n, const BFloat16* x, float* y) { Run(n, x, y); }
+void Convert(int64_t n, const float* x, Float16* y) { Run(n, x, y); }
+void Convert(int64_t n, const Float16* x, float* y) { Run(n, x, y); }
 
 void ConvertRows(int64_t rows, int64_t cols, const float* x, int64_t x_stride, BFloat16* y,
                  int64_t y_stride) {
   RunRows(rows, cols, x, x_stride, y, y_stride);
 }
 void ConvertRows(int64_t rows, int64_t cols, const BFloat16* x, int64_t x_stride, float* y,
+                 int64_t y_stride) {
+  RunRows(rows, cols, x, x_stride, y, y_stride);
+}
+void ConvertRows(int64_t rows, int64_t cols, const float* x, int64_t x_stride, Float16* y,
+                 int64_t y_stride) {
+  RunRows(rows, cols, x, x_stride, y, y_stride);
+}
+void ConvertRows(int64_t rows, int64_t cols, const Float16* x, int64_t x_stride, float* y,
                  int64_t y_stride) {
   RunRows(rows, cols, x, x_stride, y, y_stride);
 }

@@ -11,11 +11,17 @@ namespace muster {
 // threads; thread-safe.
 void Convert(int64_t n, const float* x, BFloat16* y);
 void Convert(int64_t n, const BFloat16* x, float* y);
+void Convert(int64_t n, const float* x, Float16* y);
+void Convert(int64_t n, const Float16* x, float* y);
 
 // The same of rows × cols with so many elements from row to row.
 void ConvertRows(int64_t rows, int64_t cols, const float* x, int64_t x_stride, BFloat16* y,
                  int64_t y_stride);
 void ConvertRows(int64_t rows, int64_t cols, const BFloat16* x, int64_t x_stride, float* y,
+                 int64_t y_stride);
+void ConvertRows(int64_t rows, int64_t cols, const float* x, int64_t x_stride, Float16* y,
+                 int64_t y_stride);
+void ConvertRows(int64_t rows, int64_t cols, const Float16* x, int64_t x_stride, float* y,
                  int64_t y_stride);
 
 }  // namespace muster

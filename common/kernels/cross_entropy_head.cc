@@ -21,15 +21,16 @@ int64_t ChunkRows(const HeadShape& shape) {
 
 // Sums of ranges of rows, added in order.
 template <typename T>
-HeadSums CrossEntropyRows(int64_t rows, int64_t vocabulary, const float* logits,
-                          const int32_t* labels, float gradient_scale, float* losses, T* dlogits,
-                          int64_t dlogits_stride) {
+HeadSums CrossEntropyRows(LogitsShape shape, const float* logits, const int32_t* labels,
+                          float gradient_scale, float* losses, T* dlogits, int64_t dlogits_stride) {
   constexpr int64_t kGrain = 1 << 13;
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, vocabulary));
+  if (shape.columns == 0) shape.columns = shape.vocabulary;
+  const int64_t rows = shape.rows;
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, shape.vocabulary));
   const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();
   std::vector<HeadSums> parts((rows + grain - 1) / grain);
   ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
-    parts[begin / grain] = kernels.cross_entropy(vocabulary, logits, labels, gradient_scale, losses,
+    parts[begin / grain] = kernels.cross_entropy(shape, logits, labels, gradient_scale, losses,
                                                  dlogits, dlogits_stride, begin, end);
   });
   HeadSums sums;
@@ -47,11 +48,11 @@ constexpr int64_t kPerFloat = sizeof(float) / sizeof(T);
 }  // namespace
 
 template <typename T>
-HeadSums SoftmaxCrossEntropyRows(int64_t rows, int64_t vocabulary, const float* logits,
+HeadSums SoftmaxCrossEntropyRows(const LogitsShape& shape, const float* logits,
                                  const int32_t* labels, float gradient_scale, T* dlogits,
                                  int64_t dlogits_stride) {
-  return CrossEntropyRows(rows, vocabulary, logits, labels, gradient_scale, nullptr, dlogits,
-                          dlogits_stride);
+  return CrossEntropyRows<T>(shape, logits, labels, gradient_scale, nullptr, dlogits,
+                             dlogits_stride);
 }
 
 int64_t CrossEntropyHeadScratch(const HeadShape& shape) {
@@ -72,9 +73,9 @@ HeadSums CrossEntropyHead(const HeadShape& shape, const HeadInputs<T>& in,
     // Over the logits, each row at the start of its own.
     T* dlogits = gradients ? reinterpret_cast<T*>(scratch) : nullptr;
     const int64_t stride = V * kPerFloat<T>;
-    const HeadSums part =
-        CrossEntropyRows(n, V, scratch, in.labels + begin, in.gradient_scale,
-                         out.losses != nullptr ? out.losses + begin : nullptr, dlogits, stride);
+    const HeadSums part = CrossEntropyRows<T>(
+        {.rows = n, .vocabulary = V}, scratch, in.labels + begin, in.gradient_scale,
+        out.losses != nullptr ? out.losses + begin : nullptr, dlogits, stride);
     sums.loss += part.loss;
     sums.tokens += part.tokens;
     sums.correct += part.correct;
@@ -95,15 +96,20 @@ void HeadLogits(const HeadShape& shape, const T* h, const T* weight, float* logi
        {.transpose_b = Transpose::kYes});
 }
 
-template HeadSums SoftmaxCrossEntropyRows(int64_t, int64_t, const float*, const int32_t*, float,
+template HeadSums SoftmaxCrossEntropyRows(const LogitsShape&, const float*, const int32_t*, float,
                                           float*, int64_t);
-template HeadSums SoftmaxCrossEntropyRows(int64_t, int64_t, const float*, const int32_t*, float,
+template HeadSums SoftmaxCrossEntropyRows(const LogitsShape&, const float*, const int32_t*, float,
                                           BFloat16*, int64_t);
+template HeadSums SoftmaxCrossEntropyRows(const LogitsShape&, const float*, const int32_t*, float,
+                                          Float16*, int64_t);
 template HeadSums CrossEntropyHead(const HeadShape&, const HeadInputs<float>&,
                                    const HeadOutputs<float>&, float*);
 template HeadSums CrossEntropyHead(const HeadShape&, const HeadInputs<BFloat16>&,
                                    const HeadOutputs<BFloat16>&, float*);
+template HeadSums CrossEntropyHead(const HeadShape&, const HeadInputs<Float16>&,
+                                   const HeadOutputs<Float16>&, float*);
 template void HeadLogits(const HeadShape&, const float*, const float*, float*);
 template void HeadLogits(const HeadShape&, const BFloat16*, const BFloat16*, float*);
+template void HeadLogits(const HeadShape&, const Float16*, const Float16*, float*);
 
 }  // namespace muster

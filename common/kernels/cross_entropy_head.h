@@ -11,9 +11,10 @@ namespace muster {
 // backward, by chunks of rows, so that logits of one chunk only exist at a time and probabilities
 // of all tokens never do. h is [rows, C], W [V, C] (the embedding's table when tied); dense.
 //
-// T is float or BFloat16. Products of bf16 are summed in f32, logits are f32, the gradient of the
-// logits is rounded to T for the two products that follow. On ComputeThreads() threads; for one
-// machine type and number of threads the same inputs give the same bits. Thread-safe.
+// T is float, BFloat16 or Float16. Products of 16 bits are summed in f32, logits are f32, the
+// gradient of the logits is rounded to T for the two products that follow. On ComputeThreads()
+// threads; for one machine type and number of threads the same inputs give the same bits.
+// Thread-safe.
 struct HeadShape {
   int64_t rows = 0;
   // C.
@@ -63,13 +64,22 @@ template <typename T>
 HeadSums CrossEntropyHead(const HeadShape& shape, const HeadInputs<T>& in,
                           const HeadOutputs<T>& out, float* scratch);
 
-// The part between the products, for those who make them themselves: of logits [rows, vocabulary]
-// the sums, and dlogits = gradient_scale · (softmax - onehot of the label), rows of zeros where the
+struct LogitsShape {
+  int64_t rows = 0;
+  // V: the tokens there are.
+  int64_t vocabulary = 0;
+  // Columns of the logits and their gradient, at least V; those from V on are padding: not read,
+  // and their gradient is 0. 0: V.
+  int64_t columns = 0;
+};
+
+// The part between the products, for those who make them themselves: of logits [rows, columns] the
+// sums, and dlogits = gradient_scale · (softmax - onehot of the label), rows of zeros where the
 // label is -1, with `dlogits_stride` elements from row to row. dlogits may be null. It may be the
-// logits' memory: with T float and dlogits_stride = vocabulary, or T BFloat16 and dlogits_stride =
-// 2 · vocabulary (each row at the start of its logits).
+// logits' memory: with T float and dlogits_stride = columns, or T of 16 bits and dlogits_stride =
+// 2 · columns (each row at the start of its logits).
 template <typename T>
-HeadSums SoftmaxCrossEntropyRows(int64_t rows, int64_t vocabulary, const float* logits,
+HeadSums SoftmaxCrossEntropyRows(const LogitsShape& shape, const float* logits,
                                  const int32_t* labels, float gradient_scale, T* dlogits,
                                  int64_t dlogits_stride);
 

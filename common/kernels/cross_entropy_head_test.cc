@@ -126,18 +126,19 @@ TYPED_TEST(CrossEntropyHeadTest, RowsInPlaceAndOnAnyThreads) {
     const auto logits = RandomArray(rows * V, 1, -20, 20);
     const auto labels = Labels(rows, V);
     std::vector<T> apart(rows * V);
-    const HeadSums wanted =
-        SoftmaxCrossEntropyRows(rows, V, logits.data(), labels.data(), 2.0f, apart.data(), V);
+    const HeadSums wanted = SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, logits.data(),
+                                                    labels.data(), 2.0f, apart.data(), V);
     ForEachInstructionSet([&] {
       ExpectSameBitsOnAnyThreads([&] {
         std::vector<T> beside(rows * V);
-        const HeadSums sums =
-            SoftmaxCrossEntropyRows(rows, V, logits.data(), labels.data(), 2.0f, beside.data(), V);
+        const HeadSums sums = SoftmaxCrossEntropyRows(
+            {.rows = rows, .vocabulary = V}, logits.data(), labels.data(), 2.0f, beside.data(), V);
         EXPECT_NEAR(sums.loss, wanted.loss, 1e-6 * wanted.loss + 1e-9);
         EXPECT_EQ(sums.correct, wanted.correct);
         std::vector<float> over = logits;
         T* dlogits = reinterpret_cast<T*>(over.data());
-        SoftmaxCrossEntropyRows(rows, V, over.data(), labels.data(), 2.0f, dlogits, V * kPerFloat);
+        SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, over.data(), labels.data(), 2.0f,
+                                dlogits, V * kPerFloat);
         for (int64_t r = 0; r < rows; ++r) {
           double sum = 0;
           for (int64_t v = 0; v < V; ++v) {
@@ -150,13 +151,44 @@ TYPED_TEST(CrossEntropyHeadTest, RowsInPlaceAndOnAnyThreads) {
           }
           EXPECT_NEAR(sum, 0, 4 * kRounding<T> * 16 + 2e-6);
         }
-        const HeadSums only = SoftmaxCrossEntropyRows(rows, V, logits.data(), labels.data(), 2.0f,
-                                                      static_cast<T*>(nullptr), 0);
+        const HeadSums only =
+            SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, logits.data(), labels.data(),
+                                    2.0f, static_cast<T*>(nullptr), 0);
         EXPECT_EQ(only.loss, sums.loss);
         return beside;
       });
     });
   }
+}
+
+// Columns of padding, whatever is in them, change nothing and get no gradient.
+TYPED_TEST(CrossEntropyHeadTest, PaddingTakesNoPart) {
+  using T = TypeParam;
+  const int64_t rows = 37, V = 1003, columns = 1024;
+  const auto logits = RandomArray(rows * V, 1, -20, 20);
+  const auto labels = Labels(rows, V);
+  std::vector<float> padded(rows * columns, 1e6f);
+  for (int64_t r = 0; r < rows; ++r) {
+    std::copy_n(logits.data() + r * V, V, padded.data() + r * columns);
+    padded[r * columns + V] = std::numeric_limits<float>::quiet_NaN();
+  }
+  ForEachInstructionSet([&] {
+    std::vector<T> wanted(rows * V), got(rows * columns, Rounded<T>(7));
+    const HeadSums plain = SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, logits.data(),
+                                                   labels.data(), 2.0f, wanted.data(), V);
+    const HeadSums sums =
+        SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V, .columns = columns}, padded.data(),
+                                labels.data(), 2.0f, got.data(), columns);
+    EXPECT_EQ(sums.loss, plain.loss);
+    EXPECT_EQ(sums.tokens, plain.tokens);
+    EXPECT_EQ(sums.correct, plain.correct);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t v = 0; v < columns; ++v) {
+        const float value = v < V ? ToFloat(wanted[r * V + v]) : 0;
+        ASSERT_EQ(ToFloat(got[r * columns + v]), value) << r << ", " << v;
+      }
+    }
+  });
 }
 
 TEST(CrossEntropyRowsTest, CorrectIsTheFirstLargestAndNanIsSeen) {
@@ -167,12 +199,14 @@ TEST(CrossEntropyRowsTest, CorrectIsTheFirstLargestAndNanIsSeen) {
                                      nan, 1, 0};
   const std::vector<int32_t> labels = {1, 2, 0, 1};
   ForEachInstructionSet([&] {
-    const HeadSums sums = SoftmaxCrossEntropyRows(3, 3, logits.data(), labels.data(), 1.0f,
-                                                  static_cast<float*>(nullptr), 0);
+    const HeadSums sums =
+        SoftmaxCrossEntropyRows({.rows = 3, .vocabulary = 3}, logits.data(), labels.data(), 1.0f,
+                                static_cast<float*>(nullptr), 0);
     EXPECT_EQ(sums.correct, 2);
     EXPECT_EQ(sums.tokens, 3);
-    const HeadSums with_nan = SoftmaxCrossEntropyRows(4, 3, logits.data(), labels.data(), 1.0f,
-                                                      static_cast<float*>(nullptr), 0);
+    const HeadSums with_nan =
+        SoftmaxCrossEntropyRows({.rows = 4, .vocabulary = 3}, logits.data(), labels.data(), 1.0f,
+                                static_cast<float*>(nullptr), 0);
     EXPECT_EQ(with_nan.correct, 2);
     EXPECT_TRUE(std::isnan(with_nan.loss));
   });
@@ -182,8 +216,8 @@ TEST(CrossEntropyRowsTest, LargeLogitsStayFinite) {
   const std::vector<float> logits = {1e4f, -1e4f, 9999};
   const int32_t label = 1;
   std::vector<float> dlogits(3);
-  const HeadSums sums =
-      SoftmaxCrossEntropyRows(1, 3, logits.data(), &label, 1.0f, dlogits.data(), 3);
+  const HeadSums sums = SoftmaxCrossEntropyRows({.rows = 1, .vocabulary = 3}, logits.data(), &label,
+                                                1.0f, dlogits.data(), 3);
   EXPECT_NEAR(sums.loss, 2e4 + std::log(1 + std::exp(-1.0)), 1e-3);
   EXPECT_NEAR(dlogits[0], 1 / (1 + std::exp(-1.0)), 1e-6);
   EXPECT_EQ(dlogits[1], -1);

@@ -47,18 +47,20 @@ MUSTER_ALWAYS_INLINE bool IsFirstLargest(const float* x, float largest, int32_t 
 }
 
 template <typename T>
-HeadSums CrossEntropyLoop(int64_t vocabulary, const float* logits, const int32_t* labels,
+HeadSums CrossEntropyLoop(const LogitsShape& shape, const float* logits, const int32_t* labels,
                           float gradient_scale, float* losses, T* dlogits, int64_t dlogits_stride,
                           int64_t begin, int64_t end) {
+  const int64_t vocabulary = shape.vocabulary;
   HeadSums sums;
   for (int64_t r = begin; r < end; ++r) {
-    const float* x = logits + r * vocabulary;
+    const float* x = logits + r * shape.columns;
     T* dx = dlogits != nullptr ? dlogits + r * dlogits_stride : nullptr;
     const int32_t label = labels[r];
     if (label < 0) {
       if (losses != nullptr) losses[r] = 0;
       if (dx != nullptr) {
-        ForVec16(vocabulary, [&](int64_t i, int64_t count) { StoreUpTo(Vec16{}, count, dx + i); });
+        ForVec16(shape.columns,
+                 [&](int64_t i, int64_t count) { StoreUpTo(Vec16{}, count, dx + i); });
       }
       continue;
     }
@@ -80,6 +82,8 @@ HeadSums CrossEntropyLoop(int64_t vocabulary, const float* logits, const int32_t
     // p - 1 at the label, from its f32 value.
     const Vec16 p = Exp16(Splat(label_logit - largest)) * factor;
     StoreSome(p - gradient_scale, 1, dx + label);
+    ForVec16(shape.columns - vocabulary,
+             [&](int64_t i, int64_t count) { StoreUpTo(Vec16{}, count, dx + vocabulary + i); });
   }
   return sums;
 }

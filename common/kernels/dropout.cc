@@ -45,5 +45,6 @@ void Dropout(const DropoutMask& mask, const DropoutShape& shape, const T* x, T* 
 
 template void Dropout(const DropoutMask&, const DropoutShape&, const float*, float*);
 template void Dropout(const DropoutMask&, const DropoutShape&, const BFloat16*, BFloat16*);
+template void Dropout(const DropoutMask&, const DropoutShape&, const Float16*, Float16*);
 
 }  // namespace muster

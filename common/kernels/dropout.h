@@ -42,9 +42,9 @@ struct DropoutShape {
   uint64_t first_example = 0;
 };
 
-// y = x · factor. y may be x. Backward is the same function on gradients. T is float or BFloat16.
-// On ComputeThreads() threads; the same bits on any number of them. Thread-safe. (Dropout of a
-// branch that is added to the residual stream is part of Norm.)
+// y = x · factor. y may be x. Backward is the same function on gradients. T is float, BFloat16 or
+// Float16. On ComputeThreads() threads; the same bits on any number of them. Thread-safe. (Dropout
+// of a branch that is added to the residual stream is part of Norm.)
 template <typename T>
 void Dropout(const DropoutMask& mask, const DropoutShape& shape, const T* x, T* y);
 

@@ -61,16 +61,17 @@ void RunF32(const GemmProblem& p, const float* a, const float* b, const float* b
                 a, b, p.accumulate ? 1.0f : 0.0f, c);
 }
 
-// Products of bf16 by f32 instructions: operands become f32 by blocks that stay in the caches, A's
-// once for every block of B.
+// Products of 16-bit numbers by f32 instructions: operands become f32 by blocks that stay in the
+// caches, A's once for every block of B.
+template <typename In>
 class WidenedGemm {
  public:
-  WidenedGemm(const GemmProblem& problem, const BFloat16* a, const BFloat16* b, const float* bias)
+  WidenedGemm(const GemmProblem& problem, const In* a, const In* b, const float* bias)
       : p_(problem), a_(a), b_(b), bias_(bias) {}
 
   void Run(float* c) { RunDepth(c, p_.c_stride); }
 
-  void Run(BFloat16* c) {
+  void Run(In* c) {
     thread_local AlignedFloats sums;
     if (p_.k > kLargestDepth) {
       // Summed over blocks of depth in f32, so all of c at once.
@@ -140,8 +141,8 @@ class WidenedGemm {
   }
 
   const GemmProblem p_;
-  const BFloat16* const a_;
-  const BFloat16* const b_;
+  const In* const a_;
+  const In* const b_;
   const float* const bias_;
 };
 
@@ -174,7 +175,7 @@ void Gemm(int64_t m, int64_t n, int64_t k, const In* a, const In* b, Out* c,
   if (k == 0) return WriteBias(problem, options.bias, c);
   if constexpr (std::is_same_v<In, float>) {
     RunF32(problem, a, b, options.bias, c);
-  } else if (MultipliesBFloat16()) {
+  } else if (std::is_same_v<In, BFloat16> && MultipliesBFloat16()) {
     problem.bf16_in = true;
     problem.bf16_out = std::is_same_v<Out, BFloat16>;
     RunGemmPrimitive(problem, a, b, options.bias, c);
@@ -187,7 +188,11 @@ template void Gemm(int64_t, int64_t, int64_t, const float*, const float*, float*
                    const GemmOptions&);
 template void Gemm(int64_t, int64_t, int64_t, const BFloat16*, const BFloat16*, float*,
                    const GemmOptions&);
+template void Gemm(int64_t, int64_t, int64_t, const Float16*, const Float16*, float*,
+                   const GemmOptions&);
 template void Gemm(int64_t, int64_t, int64_t, const BFloat16*, const BFloat16*, BFloat16*,
+                   const GemmOptions&);
+template void Gemm(int64_t, int64_t, int64_t, const Float16*, const Float16*, Float16*,
                    const GemmOptions&);
 
 }  // namespace muster

@@ -34,10 +34,11 @@ struct GemmOptions {
 //   dx = dy · W          Gemm(rows, in, out, dy, W, dx)
 //   dW += dyᵀ · x        Gemm(out, in, rows, dy, x, dW, {.transpose_a = kYes, .accumulate = kYes})
 //
-// Types (In, Out): (float, float), (BFloat16, float), (BFloat16, BFloat16). Products of bf16 are
-// summed in f32 and rounded once. Where MultipliesBFloat16(), by the machine's bf16 instructions;
-// elsewhere operands become f32 by blocks, in up to 24 MiB of scratch that the calling thread
-// keeps (and m · n floats where c is bf16 and k > 4096).
+// Types (In, Out): (float, float), (H, float) and (H, H) with H BFloat16 or Float16. Products of 16
+// bits are summed in f32 and rounded once. Of bf16, where MultipliesBFloat16(), by the machine's
+// instructions; otherwise, and of f16 always (AVX512-FP16 sums in f16), operands become f32 by
+// blocks, in up to 24 MiB of scratch that the calling thread keeps (and m · n floats where c is of
+// 16 bits and k > 4096).
 //
 // oneDNN on ComputeThreads() threads; not from inside a ParallelFor. For one machine type and
 // number of threads the same inputs give the same bits. What oneDNN prepares for a shape is kept

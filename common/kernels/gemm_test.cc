@@ -89,10 +89,13 @@ TEST(GemmTest, EqualsItsDefinition) {
             ExpectDefinition<float, float>(c, ta, tb, Accumulate::kNo, bias);
             ExpectDefinition<BFloat16, float>(c, ta, tb, Accumulate::kNo, bias);
             ExpectDefinition<BFloat16, BFloat16>(c, ta, tb, Accumulate::kNo, bias);
+            ExpectDefinition<Float16, float>(c, ta, tb, Accumulate::kNo, bias);
+            ExpectDefinition<Float16, Float16>(c, ta, tb, Accumulate::kNo, bias);
             if (HasFatalFailure()) return;
           }
           ExpectDefinition<float, float>(c, ta, tb, Accumulate::kYes, false);
           ExpectDefinition<BFloat16, float>(c, ta, tb, Accumulate::kYes, false);
+          ExpectDefinition<Float16, float>(c, ta, tb, Accumulate::kYes, false);
           if (HasFatalFailure()) return;
         }
       }
@@ -122,6 +125,18 @@ TEST(GemmTest, LargeEnoughForBlocks) {
     ExpectNear(rounded, Doubles(wanted), 1e-4, 1.01 * kRounding<BFloat16>, "bf16");
   }
   SetComputeThreads(1);
+}
+
+// Sums go past the largest f16 and come back; the result that does not is an infinity.
+TEST(GemmTest, SumsOfFloat16AreF32) {
+  const std::vector<Float16> a = {Rounded<Float16>(60000), Rounded<Float16>(60000),
+                                  Rounded<Float16>(-60000)};
+  const std::vector<Float16> ones(3, Rounded<Float16>(1));
+  Float16 sum;
+  Gemm(1, 1, 3, a.data(), ones.data(), &sum);
+  EXPECT_EQ(ToFloat(sum), ToFloat(a[0]));
+  Gemm(1, 1, 2, a.data(), ones.data(), &sum);
+  EXPECT_EQ(ToFloat(sum), std::numeric_limits<float>::infinity());
 }
 
 // The way of machines with fast bf16 instructions works (by emulation, or their slow ones) on all.

@@ -20,14 +20,13 @@ namespace muster {
 // What the tests of the transformer's kernels share: typed arrays, f64 copies of them, finite
 // differences, and every instruction set of this machine.
 
-using KernelTypes = testing::Types<float, BFloat16>;
-
-template <typename T>
-constexpr bool kIsBf16 = std::is_same_v<T, BFloat16>;
+using KernelTypes = testing::Types<float, BFloat16, Float16>;
 
 // Half a unit in the last place of T, relative.
 template <typename T>
-constexpr double kRounding = kIsBf16<T> ? 1.0 / 256 : 1.0 / (1 << 24);
+constexpr double kRounding = std::is_same_v<T, BFloat16>  ? 1.0 / 256
+                             : std::is_same_v<T, Float16> ? 1.0 / 2048
+                                                          : 1.0 / (1 << 24);
 
 template <typename T>
 T Rounded(double value) {

@@ -36,9 +36,12 @@ void NormBackward(const NormShape& shape, const NormBackwardInputs<T>& in,
 
 template void Norm(const NormShape&, const NormInputs<float>&, const NormOutputs<float>&);
 template void Norm(const NormShape&, const NormInputs<BFloat16>&, const NormOutputs<BFloat16>&);
+template void Norm(const NormShape&, const NormInputs<Float16>&, const NormOutputs<Float16>&);
 template void NormBackward(const NormShape&, const NormBackwardInputs<float>&,
                            const NormGradients<float>&);
 template void NormBackward(const NormShape&, const NormBackwardInputs<BFloat16>&,
                            const NormGradients<BFloat16>&);
+template void NormBackward(const NormShape&, const NormBackwardInputs<Float16>&,
+                           const NormGradients<Float16>&);
 
 }  // namespace muster

@@ -18,7 +18,8 @@ enum class NormKind {
 // Norms of the residual stream, together with the addition of a branch to it:
 //   sum = x + dropout(branch);  out = norm(sum) · gain + bias
 // The stream and its gradient are f32; the branch and the norm's output, which enter and leave
-// matrix products, are T: float or BFloat16. Arrays are [rows, width], dense and row-major.
+// matrix products, are T: float, BFloat16 or Float16. Arrays are [rows, width], dense and
+// row-major.
 //
 // Arithmetic is f32; sums within a row run in 16 lanes that are joined in one order: for one
 // instruction set the same bits on any number of threads. On ComputeThreads() threads; thread-safe.

@@ -45,7 +45,9 @@ void RotaryBackward(const RotaryShape& shape, const float* table, T* dx) {
 
 template void Rotary(const RotaryShape&, const float*, float*);
 template void Rotary(const RotaryShape&, const float*, BFloat16*);
+template void Rotary(const RotaryShape&, const float*, Float16*);
 template void RotaryBackward(const RotaryShape&, const float*, float*);
 template void RotaryBackward(const RotaryShape&, const float*, BFloat16*);
+template void RotaryBackward(const RotaryShape&, const float*, Float16*);
 
 }  // namespace muster

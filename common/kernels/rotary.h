@@ -33,8 +33,8 @@ struct RotaryShape {
   int64_t stride = 0;
 };
 
-// In place, in f32 rounded once to T (float or BFloat16). `table` of FillRotaryTable covers all
-// positions. On ComputeThreads() threads; the same bits on any number. Thread-safe.
+// In place, in f32 rounded once to T (float, BFloat16 or Float16). `table` of FillRotaryTable
+// covers all positions. On ComputeThreads() threads; the same bits on any number. Thread-safe.
 template <typename T>
 void Rotary(const RotaryShape& shape, const float* table, T* x);
 

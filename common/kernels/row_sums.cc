@@ -1,6 +1,7 @@
 #include "common/kernels/row_sums.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "common/kernels/elementwise.h"
@@ -27,6 +28,18 @@ void AddTo(int64_t n, const T* x, T* y) {
               [&](int64_t begin, int64_t end) { kernels.add(end - begin, x + begin, y + begin); });
 }
 
+bool Unscale(int64_t n, float factor, float* x) {
+  constexpr int64_t kGrain = 1 << 15;
+  const VectorKernels& kernels = ActiveVectorKernels();
+  std::atomic<bool> finite = true;
+  ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
+    if (!kernels.unscale(end - begin, factor, x + begin)) {
+      finite.store(false, std::memory_order_relaxed);
+    }
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
 double SumOfSquares(int64_t n, const float* x) {
   constexpr int64_t kRun = 65536;
   if (n <= kRun) return SquaredSum(n, x);
@@ -41,7 +54,9 @@ double SumOfSquares(int64_t n, const float* x) {
 
 template void AddRowSums(int64_t, int64_t, int64_t, const float*, float*);
 template void AddRowSums(int64_t, int64_t, int64_t, const BFloat16*, float*);
+template void AddRowSums(int64_t, int64_t, int64_t, const Float16*, float*);
 template void AddTo(int64_t, const float*, float*);
 template void AddTo(int64_t, const BFloat16*, BFloat16*);
+template void AddTo(int64_t, const Float16*, Float16*);
 
 }  // namespace muster

@@ -9,7 +9,7 @@
 namespace muster {
 
 // On ComputeThreads() threads; the same bits on any number of them and on every instruction set.
-// Thread-safe. T is float or BFloat16.
+// Thread-safe. T is float, BFloat16 or Float16.
 
 // sums[c] += sum over r of x[r, c], in f32 over 32 equal runs of rows, then the runs in order: the
 // gradient of a bias. x is [rows, cols] with `stride` elements from row to row, sums [cols].
@@ -19,6 +19,10 @@ void AddRowSums(int64_t rows, int64_t cols, int64_t stride, const T* x, float* s
 // y[i] += x[i], for i < n: gradients of two branches that meet. No overlap.
 template <typename T>
 void AddTo(int64_t n, const T* x, T* y);
+
+// x[i] *= factor, for i < n; whether all of them are finite numbers after that: what the gradients
+// of a scaled loss need, in one sweep.
+bool Unscale(int64_t n, float factor, float* x);
 
 // Sum of x[i]² in f64, for gradient norms: each run of 65,536 elements by itself, then the runs in
 // order. Cut tensors the same way everywhere and add their sums in one order, and the norm has the

@@ -55,6 +55,29 @@ TYPED_TEST(RowSumsTest, AddTo) {
   }
 }
 
+TEST(UnscaleTest, MultipliesAndSeesWhatIsNotFinite) {
+  for (const int64_t n : {0, 1, 15, 16, 100, 32768, 100003}) {
+    const auto x = RandomArray(n, 1, -1e30f, 1e30f);
+    ForEachInstructionSet([&] {
+      for (const int threads : {1, 2}) {
+        SetComputeThreads(threads);
+        std::vector<float> y = x;
+        EXPECT_TRUE(Unscale(n, 1.0f / 1024, y.data()));
+        for (int64_t i = 0; i < n; ++i) ASSERT_EQ(y[i], x[i] / 1024);
+        for (const int64_t at : {int64_t{0}, n / 2, n - 1}) {
+          if (n == 0) continue;
+          for (const float bad : {INFINITY, -INFINITY, NAN}) {
+            y[at] = bad;
+            EXPECT_FALSE(Unscale(n, 1, y.data())) << n << " with " << bad << " at " << at;
+            y[at] = 1;
+          }
+        }
+      }
+      SetComputeThreads(1);
+    });
+  }
+}
+
 TEST(ConvertTest, ThereAndBackWithStrides) {
   const int64_t rows = 300, cols = 211, stride = 240;
   const auto x = RandomArray(rows * stride, 1);

@@ -45,5 +45,7 @@ template void TokenEmbedding(const TokenEmbeddingShape&, const int32_t*, const f
                              float*);
 template void TokenEmbedding(const TokenEmbeddingShape&, const int32_t*, const BFloat16*,
                              const BFloat16*, float*);
+template void TokenEmbedding(const TokenEmbeddingShape&, const int32_t*, const Float16*,
+                             const Float16*, float*);
 
 }  // namespace muster

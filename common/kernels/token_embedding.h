@@ -21,9 +21,9 @@ struct TokenEmbeddingShape {
 
 // out[r, :] = table[tokens[r], :] + positions[first_position + r % context, :], in f32: the
 // residual stream. table is [vocabulary, C], positions [at least first_position + context, C] or
-// null for none (rotary), both of T, which is float or BFloat16; out [rows, C]; all dense, no
-// overlap. REQUIRES: 0 <= tokens[r] < vocabulary. On ComputeThreads() threads; the same bits on any
-// number of them. Thread-safe.
+// null for none (rotary), both of T, which is float, BFloat16 or Float16; out [rows, C]; all dense,
+// no overlap. REQUIRES: 0 <= tokens[r] < vocabulary. On ComputeThreads() threads; the same bits on
+// any number of them. Thread-safe.
 template <typename T>
 void TokenEmbedding(const TokenEmbeddingShape& shape, const int32_t* tokens, const T* table,
                     const T* positions, float* out);

@@ -124,8 +124,8 @@ void Others(benchmark::State& state, const std::string& which) {
     const std::vector<int32_t> labels(kRows, 3);
     std::vector<T> dlogits(kRows * kVocabulary);
     Measure(state, kRows * kVocabulary * (sizeof(float) + sizeof(T)), [&] {
-      SoftmaxCrossEntropyRows(kRows, kVocabulary, logits.data(), labels.data(), 1.0f,
-                              dlogits.data(), kVocabulary);
+      SoftmaxCrossEntropyRows({.rows = kRows, .vocabulary = kVocabulary}, logits.data(),
+                              labels.data(), 1.0f, dlogits.data(), kVocabulary);
     });
   }
   if (which == "embedding") {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__F16C__)
 #include <immintrin.h>
 #endif
 
@@ -48,6 +48,45 @@ MUSTER_ALWAYS_INLINE void Store16(Vec16 value, BFloat16* to) {
   const Uint16x16 narrow =
       __builtin_convertvector((rounded & ~nan) | (((bits >> 16) | 0x40) & nan), Uint16x16);
   __builtin_memcpy(to, &narrow, sizeof(narrow));
+}
+
+// The conversion instructions give what ToFloat and ToFloat16 do, NaNs' bits included.
+MUSTER_ALWAYS_INLINE Vec16 Load16(const Float16* from) {
+#if defined(__AVX512F__)
+  __m256i bits;
+  __builtin_memcpy(&bits, from, sizeof(bits));
+  // Through the masked form: GCC 12 warns of the undefined vector in the plain one.
+  return static_cast<Vec16>(_mm512_maskz_cvtph_ps(0xffff, bits));
+#elif defined(__F16C__)
+  __m128i bits[2];
+  __builtin_memcpy(bits, from, sizeof(bits));
+  const __m256 halves[2] = {_mm256_cvtph_ps(bits[0]), _mm256_cvtph_ps(bits[1])};
+  Vec16 value;
+  __builtin_memcpy(&value, halves, sizeof(value));
+  return value;
+#else
+  float values[kVec16];
+  for (int i = 0; i < kVec16; ++i) values[i] = ToFloat(from[i]);
+  return Load16(values);
+#endif
+}
+
+MUSTER_ALWAYS_INLINE void Store16(Vec16 value, Float16* to) {
+#if defined(__AVX512F__)
+  const __m256i bits = _mm512_maskz_cvtps_ph(0xffff, static_cast<__m512>(value),
+                                             _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  __builtin_memcpy(to, &bits, sizeof(bits));
+#elif defined(__F16C__)
+  __m256 halves[2];
+  __builtin_memcpy(halves, &value, sizeof(halves));
+  const __m128i bits[2] = {_mm256_cvtps_ph(halves[0], _MM_FROUND_TO_NEAREST_INT),
+                           _mm256_cvtps_ph(halves[1], _MM_FROUND_TO_NEAREST_INT)};
+  __builtin_memcpy(to, bits, sizeof(bits));
+#else
+  float values[kVec16];
+  Store16(value, values);
+  for (int i = 0; i < kVec16; ++i) StoreRounded(values[i], to + i);
+#endif
 }
 
 // The first `count` < 16 elements; the others are 0.

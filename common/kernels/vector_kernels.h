@@ -16,6 +16,9 @@ namespace muster {
 // public functions divide it. Private to common/kernels and its tests.
 template <typename T>
 struct TypedVectorKernels {
+  // y = x, rounded; y = x, widened.
+  void (*narrow)(int64_t n, const float* x, T* y);
+  void (*widen)(int64_t n, const T* x, float* y);
   // y += x.
   void (*add)(int64_t n, const T* x, T* y);
   // sums[c] += sum over r of x[r, c].
@@ -42,7 +45,7 @@ struct TypedVectorKernels {
                  int64_t end, T* x);
 
   // Rows [begin, end); losses and dlogits may be null.
-  HeadSums (*cross_entropy)(int64_t vocabulary, const float* logits, const int32_t* labels,
+  HeadSums (*cross_entropy)(const LogitsShape& shape, const float* logits, const int32_t* labels,
                             float gradient_scale, float* losses, T* dlogits, int64_t dlogits_stride,
                             int64_t begin, int64_t end);
 
@@ -63,13 +66,14 @@ struct TypedVectorKernels {
 struct VectorKernels {
   // Such as "avx512".
   const char* name;
-  void (*narrow)(int64_t n, const float* x, BFloat16* y);
-  void (*widen)(int64_t n, const BFloat16* x, float* y);
   void (*exp)(int64_t n, const float* x, float* y);
+  // x *= factor; whether all of it is finite then.
+  bool (*unscale)(int64_t n, float factor, float* x);
   void (*dropout_factors)(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
                           float* factors);
   TypedVectorKernels<float> f32;
   TypedVectorKernels<BFloat16> bf16;
+  TypedVectorKernels<Float16> f16;
 };
 
 // Null where the compiler does not target the instruction set. Whether the machine has it is the
@@ -98,6 +102,10 @@ inline const TypedVectorKernels<float>& ActiveKernelsOf<float>() {
 template <>
 inline const TypedVectorKernels<BFloat16>& ActiveKernelsOf<BFloat16>() {
   return ActiveVectorKernels().bf16;
+}
+template <>
+inline const TypedVectorKernels<Float16>& ActiveKernelsOf<Float16>() {
+  return ActiveVectorKernels().f16;
 }
 
 }  // namespace muster

@@ -15,6 +15,8 @@ namespace {
 
 template <typename T>
 constexpr TypedVectorKernels<T> kTypedLoops = {
+    .narrow = ConvertLoop<float, T>,
+    .widen = ConvertLoop<T, float>,
     .add = AddLoop<T>,
     .row_sums = RowSumsLoop<T>,
     .embed = EmbedLoop<T>,
@@ -35,12 +37,12 @@ constexpr TypedVectorKernels<T> kTypedLoops = {
 constexpr VectorKernels LoopsOf(const char* name) {
   return {
       .name = name,
-      .narrow = ConvertLoop<float, BFloat16>,
-      .widen = ConvertLoop<BFloat16, float>,
       .exp = ExpLoop,
+      .unscale = UnscaleLoop,
       .dropout_factors = DropoutFactorsLoop,
       .f32 = kTypedLoops<float>,
       .bf16 = kTypedLoops<BFloat16>,
+      .f16 = kTypedLoops<Float16>,
   };
 }
 

@@ -57,27 +57,51 @@ TEST(VectorKernelsTest, ExpOfWhatHasNoNormalResult) {
 }
 
 // Over lengths with a rest, and values that round up, down, to even, to infinity, and NaNs.
-TEST(VectorKernelsTest, ConversionIsThatOfOneNumber) {
-  std::vector<float> x = RandomArray(100, 1, -1e30f, 1e30f);
-  for (const uint32_t bits : {0x3f808000u, 0x3f818000u, 0x3f808001u, 0x7f7fffffu, 0x7f800000u,
-                              0xff800001u, 0x7fc12345u, 0x00000001u, 0x80000000u, 0x0000ffffu}) {
+template <typename T>
+void ExpectConversionOfOneNumber(std::vector<float> x) {
+  for (const uint32_t bits :
+       {0x3f808000u, 0x3f818000u, 0x3f808001u, 0x7f7fffffu, 0x7f800000u, 0xff800001u, 0x7fc12345u,
+        0x00000001u, 0x80000000u, 0x0000ffffu, 0x3f801000u, 0x3f803000u, 0x3f801001u, 0x477fefffu,
+        0x477ff000u, 0x38800000u, 0x387fffffu, 0x33000000u, 0x33000001u, 0x33800000u}) {
     float value;
     std::memcpy(&value, &bits, sizeof(value));
     x.insert(x.begin() + bits % 50, value);
   }
   ForEachInstructionSet([&] {
     for (int64_t n = 0; n <= static_cast<int64_t>(x.size()); ++n) {
-      std::vector<BFloat16> narrow(n + 1);
-      ActiveVectorKernels().narrow(n, x.data(), narrow.data());
+      std::vector<T> narrow(n + 1);
+      ActiveKernelsOf<T>().narrow(n, x.data(), narrow.data());
       std::vector<float> wide(n + 1);
-      ActiveVectorKernels().widen(n, narrow.data(), wide.data());
+      ActiveKernelsOf<T>().widen(n, narrow.data(), wide.data());
       for (int64_t i = 0; i < n; ++i) {
-        ASSERT_EQ(narrow[i].bits, ToBFloat16(x[i]).bits) << x[i];
+        ASSERT_EQ(narrow[i].bits, Rounded<T>(x[i]).bits) << x[i];
         const float back = ToFloat(narrow[i]);
-        ASSERT_EQ(std::memcmp(&wide[i], &back, sizeof(back)), 0);
+        ASSERT_EQ(std::memcmp(&wide[i], &back, sizeof(back)), 0) << x[i];
       }
       ASSERT_EQ(narrow[n].bits, 0) << "wrote past the end";
       ASSERT_EQ(wide[n], 0) << "wrote past the end";
+    }
+  });
+}
+
+TEST(VectorKernelsTest, ConversionIsThatOfOneNumber) {
+  ExpectConversionOfOneNumber<BFloat16>(RandomArray(100, 1, -1e30f, 1e30f));
+  ExpectConversionOfOneNumber<Float16>(RandomArray(100, 1, -7e4f, 7e4f));
+  ExpectConversionOfOneNumber<Float16>(RandomArray(100, 2, -1e-4f, 1e-4f));
+}
+
+// Every number there is, but signalling NaNs, which arithmetic makes quiet.
+TEST(VectorKernelsTest, EveryFloat16ThereAndBack) {
+  std::vector<Float16> all(65536);
+  for (int i = 0; i < 65536; ++i) all[i].bits = static_cast<uint16_t>(i);
+  ForEachInstructionSet([&] {
+    std::vector<float> wide(all.size());
+    std::vector<Float16> back(all.size());
+    ActiveKernelsOf<Float16>().widen(all.size(), all.data(), wide.data());
+    ActiveKernelsOf<Float16>().narrow(all.size(), wide.data(), back.data());
+    for (size_t i = 0; i < all.size(); ++i) {
+      const bool signalling = (i & 0x7fff) > 0x7c00 && (i & 0x7fff) < 0x7e00;
+      ASSERT_EQ(back[i].bits, signalling ? i | 0x200 : i);
     }
   });
 }

@@ -13,6 +13,7 @@
 #include "common/model_files/import_checkpoint.h"
 #include "common/model_files/model_file.h"
 #include "common/model_files/model_folder.h"
+#include "common/model_files/padded_weights.h"
 #include "common/model_files/transformer_layout.h"
 #include "common/model_files/weights.h"
 #include "common/safetensors/safetensors_file.h"
@@ -277,6 +278,46 @@ TEST(ModelFileTest, WhatIsNoFileIsRefused) {
   const auto sink = [](absl::string_view) { return absl::OkStatus(); };
   EXPECT_FALSE(MetadataInserter({}, sink).Write(std::string(16, '\xff')).ok());
   EXPECT_FALSE(MetadataInserter({}, sink).Write(std::string("\2\0\0\0\0\0\0\0[]", 10)).ok());
+}
+
+// What a job that pads its vocabulary starts from, and what it leaves in files that know no
+// padding.
+TEST(PaddedWeightsTest, AddsRowsOfZerosThatExportTakesAway) {
+  for (const Spec& spec : {Gpt2(), Llama()}) {
+    const TestWeights weights(spec);
+    const PaddedWeights padded(weights, 8);
+    EXPECT_EQ(padded.spec().vocabulary(), 11u);
+    EXPECT_EQ(padded.spec().pad_vocabulary_to(), 8u);
+    ASSERT_EQ(padded.tensors().size(), weights.tensors().size());
+    for (size_t i = 0; i < weights.tensors().size(); ++i) {
+      const MusterTensor& tensor = weights.tensors()[i];
+      std::vector<float> plain, more;
+      ASSERT_TRUE(weights.Read(tensor.name, plain).ok());
+      ASSERT_TRUE(padded.Read(tensor.name, more).ok());
+      if (tensor.name != "embedding.weight" && tensor.name != "head.weight") {
+        EXPECT_EQ(padded.tensors()[i].shape, tensor.shape);
+        EXPECT_EQ(more, plain);
+        continue;
+      }
+      EXPECT_EQ(padded.tensors()[i].shape, (std::vector<int64_t>{16, 4}));
+      plain.resize(16 * 4);
+      EXPECT_EQ(more, plain) << tensor.name;
+    }
+    LocalStorage storage;
+    const TempFolder checkpoint;
+    const std::string folder = checkpoint.path() + "/weights";
+    ASSERT_TRUE(WriteImportedCheckpoint(storage, folder, padded).ok());
+    const auto reader = CheckpointReader::Open(storage, folder);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    std::vector<float> row(4, 7);
+    ASSERT_TRUE((*reader)->ReadTensor("embedding.weight", "", 15 * 4, absl::MakeSpan(row)).ok());
+    EXPECT_THAT(row, ::testing::Each(0.0f));
+    const TempFolder temp;
+    ASSERT_TRUE(WriteModelFolder(temp.path(), {padded, "", std::nullopt}).ok());
+    const auto read = ModelFolder::Open(temp.path());
+    ASSERT_TRUE(read.ok()) << read.status();
+    ExpectSame(**read, weights);
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
+#include "common/files/parse_json.h"
 #include "common/model_files/transformer_config.h"
 #include "common/safetensors/safetensors_writer.h"
 #include "proto/job.pb.h"
@@ -56,8 +57,8 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const fs::path& folder) {
   const std::string path = (folder / kIndex).string();
   MUSTER_ASSIGN_OR_RETURN(const FileContent content, FileContent::Open(path));
   const absl::string_view text = content.bytes();
-  const auto index =
-      nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  MUSTER_ASSIGN_OR_RETURN(const nlohmann::json index,
+                          ParseJson(text, path, "the index of several safetensors files"));
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has no object weight_map"));
   }

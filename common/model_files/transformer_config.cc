@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
+#include "common/files/parse_json.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -206,7 +207,7 @@ std::string WriteTransformerConfig(HuggingFaceFamily family, const Spec& spec,
 }
 
 absl::Status ParseTransformerConfig(absl::string_view text, const std::string& origin, Spec& spec) {
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  MUSTER_ASSIGN_OR_RETURN(const Json json, ParseJson(text, origin, "a config.json"));
   if (!json.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(origin, " is no JSON object"));
   }

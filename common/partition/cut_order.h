@@ -19,10 +19,11 @@ struct CutOrder {
     kWhole = 0,
     // From every slot, before any push of that clock: answered, without a path, once all slots have
     // closed the clock and the partition holds a view of that moment. Training goes on from there.
+    // Also answered, without a view, where one cannot be had any more since slots have gone on.
     kTake = 1,
     // From one slot, after its kTake was answered everywhere: has the view written, and is answered
-    // when the file is durable; without a path if the view is gone with an earlier life of the
-    // server, or was never taken.
+    // when the file is durable; without a path, and with a message that says why, if the view is
+    // gone with an earlier life of the server, was never taken, or could not be written.
     kWrite = 2,
   };
 

@@ -21,8 +21,8 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
   Calls(FrameChannel& channel, std::string address, Limits limits)
       : channel_(channel), address_(std::move(address)), limits_(limits) {}
 
-  void Call(v1::ExchangeRequest request, Payload payload, ParameterClient::Done done)
-      ABSL_LOCKS_EXCLUDED(mutex_) {
+  void Call(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
+            ParameterClient::Done done) ABSL_LOCKS_EXCLUDED(mutex_) {
     const uint64_t id = next_id_.fetch_add(1, std::memory_order_relaxed);
     request.set_request_id(id);
     const bool is_push = request.has_dense_push() || request.has_sparse_push();
@@ -39,7 +39,8 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
       } else if (queued_bytes_ > 0 && queued_bytes_ + outgoing.bytes > limits_.max_queued_bytes) {
         refused = TooManyQueued(queued_bytes_, limits_.max_queued_bytes, address_);
       } else {
-        unanswered_.emplace(id, Unanswered{std::move(done), outgoing.window_bytes});
+        unanswered_.emplace(id, Unanswered{std::move(done), outgoing.window_bytes, landing});
+        if (!landing.empty()) landings_.fetch_add(1, std::memory_order_relaxed);
         queued_bytes_ += outgoing.bytes;
         queue_.push_back(std::move(outgoing));
       }
@@ -51,7 +52,8 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
     }
   }
 
-  // Takes no more calls; those outstanding end with `reason`.
+  // Takes no more calls; those outstanding end with `reason`, but for one whose answer is being
+  // received at its place: that ends when the channel is through with it.
   void Close(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::flat_hash_map<uint64_t, Unanswered> unanswered;
     std::deque<Outgoing> queue;
@@ -59,11 +61,28 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
       absl::MutexLock lock(&mutex_);
       if (closed_.ok()) closed_ = reason;
       unanswered.swap(unanswered_);
+      if (const auto it = unanswered.find(landing_id_); it != unanswered.end()) {
+        unanswered_.insert(unanswered.extract(it));
+      }
       queue.swap(queue_);
       queued_bytes_ = 0;
       window_used_ = 0;
     }
     for (auto& [id, call] : unanswered) call.done(reason);
+  }
+
+  std::byte* PlaceFor(absl::string_view header, size_t bytes) override {
+    if (landings_.load(std::memory_order_relaxed) == 0) return nullptr;
+    v1::ExchangeReply reply;
+    // What is wrong with it, OnMessage will say.
+    if (!reply.ParseFromArray(header.data(), static_cast<int>(header.size()))) return nullptr;
+    absl::MutexLock lock(&mutex_);
+    const auto it = unanswered_.find(reply.request_id());
+    if (it == unanswered_.end() || reply.code() != 0 || it->second.landing.size() != bytes) {
+      return nullptr;
+    }
+    landing_id_ = it->first;
+    return it->second.landing.data();
   }
 
   void OnMessage(absl::string_view header, Payload payload) override {
@@ -73,20 +92,24 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
       return;
     }
     ParameterClient::Done done;
-    bool closed = false;
+    absl::Status closed;
     {
       absl::MutexLock lock(&mutex_);
-      closed = !closed_.ok();
+      closed = closed_;
+      landing_id_ = 0;
       if (auto it = unanswered_.find(reply->request_id()); it != unanswered_.end()) {
         done = std::move(it->second.done);
-        window_used_ -= it->second.window_bytes;
+        if (closed.ok()) window_used_ -= it->second.window_bytes;
+        if (!it->second.landing.empty()) landings_.fetch_sub(1, std::memory_order_relaxed);
         unanswered_.erase(it);
       }
     }
-    if (done) {
+    if (done && !closed.ok()) {
+      done(closed);
+    } else if (done) {
       SendQueue();
       done(ToExchangeResult(std::move(reply), std::move(payload)));
-    } else if (!closed) {
+    } else if (closed.ok()) {
       Break(absl::InternalError(
           absl::StrCat("server ", address_, ": answer to unknown request ", reply->request_id())));
     }
@@ -98,6 +121,19 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
   }
 
   void OnClosed(const absl::Status& reason) override {
+    ParameterClient::Done landing;
+    absl::Status closed;
+    {
+      absl::MutexLock lock(&mutex_);
+      closed = closed_;
+      // If it was closed before, this one alone is left.
+      if (const auto it = unanswered_.find(landing_id_); it != unanswered_.end() && !closed.ok()) {
+        landing = std::move(it->second.done);
+        unanswered_.erase(it);
+      }
+      landing_id_ = 0;
+    }
+    if (landing) landing(closed);
     // However it ended, the channel is gone: whether repeating helps is for the next one to say.
     Close(absl::UnavailableError(absl::StrCat("connection to server ", address_,
                                               " ended: ", std::string(reason.message()))));
@@ -113,6 +149,8 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
   struct Unanswered {
     ParameterClient::Done done;
     int64_t window_bytes;
+    // Empty: its answer has no place of its own.
+    absl::Span<std::byte> landing;
   };
 
   // Sends what the window lets through; one thread at a time, so that the order stays.
@@ -147,6 +185,8 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
   const std::string address_;
   const Limits limits_;
   std::atomic<uint64_t> next_id_{1};
+  // Unanswered calls that have a place for their answers.
+  std::atomic<int64_t> landings_{0};
 
   absl::Mutex mutex_;
   // Not OK once closed.
@@ -157,6 +197,8 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
   int64_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t window_used_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, Unanswered> unanswered_ ABSL_GUARDED_BY(mutex_);
+  // That whose answer the channel is receiving at its place; 0: none.
+  uint64_t landing_id_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 ChannelLane::ChannelLane(std::shared_ptr<FrameChannel> channel, IoLoop& loop, std::string address,
@@ -172,8 +214,9 @@ ChannelLane::~ChannelLane() {
   loop_.Drain();
 }
 
-void ChannelLane::Call(v1::ExchangeRequest request, Payload payload, ParameterClient::Done done) {
-  calls_->Call(std::move(request), std::move(payload), std::move(done));
+void ChannelLane::Call(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
+                       ParameterClient::Done done) {
+  calls_->Call(std::move(request), std::move(payload), landing, std::move(done));
 }
 
 void ChannelLane::Abort(absl::Status reason) {

@@ -19,7 +19,8 @@ class ChannelLane final : public ExchangeLane {
               Limits limits);
   ~ChannelLane() override;
 
-  void Call(v1::ExchangeRequest request, Payload payload, ParameterClient::Done done) override;
+  void Call(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
+            ParameterClient::Done done) override;
   void Abort(absl::Status reason) override;
 
  private:

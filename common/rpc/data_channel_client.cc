@@ -69,9 +69,14 @@ class DataChannelClient final : public ParameterClient {
   }
 
   void Call(v1::ExchangeRequest request, Payload payload, Done done) override {
+    CallInto(std::move(request), std::move(payload), {}, std::move(done));
+  }
+
+  void CallInto(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
+                Done done) override {
     // In this order: what waits in a lane is sent by the opener, or ended by Abort.
     ExchangeLane& lane = *lanes_[request.partition() % lanes_.size()];
-    lane.Call(std::move(request), std::move(payload), std::move(done));
+    lane.Call(std::move(request), std::move(payload), landing, std::move(done));
     if (!opening_.load(std::memory_order_acquire)) StartOpening();
   }
 

@@ -10,6 +10,7 @@
 #include "common/rpc/grpc_parameter_client.h"
 #include "common/rpc/parameter_client.h"
 #include "common/transport/channel_io.h"
+#include "common/transport/shared_segment.h"
 
 namespace muster {
 
@@ -18,7 +19,7 @@ struct DataChannelClientOptions {
   // Bytes of shared memory a direction and connection, where the server is on this machine; a
   // multiple of 64 KiB. 0: none is used. Memory is taken as it comes to be used, and kept. More
   // room lets more gradients wait at the server where they lie; what does not fit is copied there.
-  size_t shared_memory_bytes = size_t{64} << 20;
+  size_t shared_memory_bytes = kDefaultArenaBytes;
   enum class Tcp { kUsed, kNotUsed };
   Tcp tcp = Tcp::kUsed;
   // For each attempt at opening a channel.

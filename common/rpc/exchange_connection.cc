@@ -32,7 +32,8 @@ ExchangeConnection::~ExchangeConnection() {
 }
 
 void ExchangeConnection::Call(v1::ExchangeRequest request, Payload payload,
-                              ParameterClient::Done done) {
+                              absl::Span<std::byte> landing, ParameterClient::Done done) {
+  done = CopyInto(landing, std::move(done));
   const uint64_t id = next_id_.fetch_add(1, std::memory_order_relaxed);
   request.set_request_id(id);
   const int64_t bytes = EncodedBytes(request, payload);

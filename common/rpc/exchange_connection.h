@@ -32,8 +32,8 @@ class ExchangeConnection final
   ExchangeConnection(std::shared_ptr<grpc::Channel> channel, std::string address, Limits limits);
   ~ExchangeConnection() override;
 
-  void Call(v1::ExchangeRequest request, Payload payload, ParameterClient::Done done) override
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Call(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
+            ParameterClient::Done done) override ABSL_LOCKS_EXCLUDED(mutex_);
   void Abort(absl::Status reason) override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -1,11 +1,13 @@
 #ifndef MUSTER_COMMON_RPC_EXCHANGE_LANE_H_
 #define MUSTER_COMMON_RPC_EXCHANGE_LANE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/base/payload.h"
 #include "common/rpc/parameter_client.h"
 
@@ -27,8 +29,9 @@ class ExchangeLane {
   // Aborts, then blocks until every `done` has returned. Not to be called from one.
   virtual ~ExchangeLane() = default;
 
-  // As in ParameterClient.
-  virtual void Call(v1::ExchangeRequest request, Payload payload, ParameterClient::Done done) = 0;
+  // As CallInto of ParameterClient; with an empty `landing` as Call.
+  virtual void Call(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
+                    ParameterClient::Done done) = 0;
   virtual void Abort(absl::Status reason) = 0;
 };
 

@@ -37,7 +37,7 @@ class GrpcParameterClient final : public ParameterClient {
 
   void Call(v1::ExchangeRequest request, Payload payload, Done done) override {
     ExchangeConnection& connection = *connections_[request.partition() % connections_.size()];
-    connection.Call(std::move(request), std::move(payload), std::move(done));
+    connection.Call(std::move(request), std::move(payload), {}, std::move(done));
   }
 
   void Abort(absl::Status reason) override {

@@ -14,8 +14,10 @@ struct ParameterClientOptions {
   // one lets a fast network and many cores work in parallel, and costs a wake-up each.
   int connections = 1;
   // Bytes of pushes sent and not yet answered, over all connections; further operations wait here,
-  // in order. Bounds what the server must hold for this client.
-  int64_t window_bytes = 32 << 20;
+  // in order. Bounds what the server must hold for this client. As long as the shared memory of a
+  // data channel by default, so that the gradients of the next step come in while the server is
+  // busy with the optimizer and answers nothing.
+  int64_t window_bytes = 64 << 20;
   // Bytes that may wait for the window; beyond it Call answers RESOURCE_EXHAUSTED.
   int64_t max_queued_bytes = int64_t{4} << 30;
 };

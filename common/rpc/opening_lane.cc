@@ -10,6 +10,7 @@ namespace muster {
 struct OpeningLane::Waiting {
   v1::ExchangeRequest request;
   Payload payload;
+  absl::Span<std::byte> landing;
   ParameterClient::Done done;
 };
 
@@ -20,7 +21,8 @@ OpeningLane::~OpeningLane() {
   Abort(absl::CancelledError(absl::StrCat("the client of server ", address_, " was closed")));
 }
 
-void OpeningLane::Call(v1::ExchangeRequest request, Payload payload, ParameterClient::Done done) {
+void OpeningLane::Call(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
+                       ParameterClient::Done done) {
   absl::Status refused;
   ExchangeLane* lane = nullptr;
   {
@@ -37,13 +39,13 @@ void OpeningLane::Call(v1::ExchangeRequest request, Payload payload, ParameterCl
       }
       if (refused.ok()) {
         waiting_bytes_ += bytes;
-        waiting_.push_back({std::move(request), std::move(payload), std::move(done)});
+        waiting_.push_back({std::move(request), std::move(payload), landing, std::move(done)});
         return;
       }
     }
   }
   if (lane != nullptr) {
-    lane->Call(std::move(request), std::move(payload), std::move(done));
+    lane->Call(std::move(request), std::move(payload), landing, std::move(done));
   } else {
     done(std::move(refused));
   }
@@ -69,7 +71,8 @@ void OpeningLane::Open(std::unique_ptr<ExchangeLane> lane) {
     if (!aborted.ok()) opened->Abort(aborted);
     if (waiting.empty()) return;
     for (Waiting& call : waiting) {
-      opened->Call(std::move(call.request), std::move(call.payload), std::move(call.done));
+      opened->Call(std::move(call.request), std::move(call.payload), call.landing,
+                   std::move(call.done));
     }
   }
 }

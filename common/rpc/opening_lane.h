@@ -18,8 +18,8 @@ class OpeningLane final : public ExchangeLane {
   OpeningLane(std::string address, Limits limits);
   ~OpeningLane() override;
 
-  void Call(v1::ExchangeRequest request, Payload payload, ParameterClient::Done done) override
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Call(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
+            ParameterClient::Done done) override ABSL_LOCKS_EXCLUDED(mutex_);
   void Abort(absl::Status reason) override ABSL_LOCKS_EXCLUDED(mutex_);
 
   // To be called at most once.

@@ -1,6 +1,7 @@
 #ifndef MUSTER_COMMON_RPC_PARAMETER_CLIENT_H_
 #define MUSTER_COMMON_RPC_PARAMETER_CLIENT_H_
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/payload.h"
 #include "common/base/work.h"
 
@@ -56,9 +58,19 @@ class ParameterClient {
   // message is over the limit, or too many bytes wait to be sent.
   virtual void Call(v1::ExchangeRequest request, Payload payload, Done done) = 0;
 
+  // As Call, for an answer whose payload has a place: where it has landing.size() bytes, they lie
+  // there when `done` is called with the result, whose payload is that place (and has no owner). A
+  // transport may receive them there directly. Until `done` is called `landing` must stay, its
+  // contents are undefined, and nobody else may use it; afterwards nothing is written there.
+  virtual void CallInto(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
+                        Done done);
+
   // Ends all exchanges with `reason`, now and later. Idempotent.
   virtual void Abort(absl::Status reason) = 0;
 };
+
+// A `done` for Call that brings what CallInto promises, by a copy.
+ParameterClient::Done CopyInto(absl::Span<std::byte> landing, ParameterClient::Done done);
 
 // Call with a handle to wait on.
 std::shared_ptr<Pending<ExchangeResult>> StartExchange(ParameterClient& client,

@@ -5,12 +5,34 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/lost_state.h"
 #include "grpcpp/support/status.h"
 
 namespace muster {
 namespace {
 
 constexpr char kRetryAfterPayload[] = "muster.RetryAfterMs";
+
+// A loss, as a status' details on the wire.
+constexpr char kServerStateDetails[] = "muster.LostState: server state";
+constexpr char kCheckpointDetails[] = "muster.LostState: checkpoint";
+
+LostState LostStateOfDetails(const std::string& details) {
+  if (details == kServerStateDetails) return LostState::kServerState;
+  return details == kCheckpointDetails ? LostState::kCheckpoint : LostState::kNone;
+}
+
+std::string DetailsOf(LostState lost) {
+  switch (lost) {
+    case LostState::kServerState:
+      return kServerStateDetails;
+    case LostState::kCheckpoint:
+      return kCheckpointDetails;
+    case LostState::kNone:
+      break;
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -23,12 +45,14 @@ absl::Status FromCode(int code, absl::string_view message) {
 }
 
 absl::Status FromGrpc(const grpc::Status& status) {
-  return FromCode(status.error_code(), status.error_message());
+  return WithLostState(FromCode(status.error_code(), status.error_message()),
+                       LostStateOfDetails(status.error_details()));
 }
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
+                      DetailsOf(LostStateOf(status)));
 }
 
 absl::Status WithRetryAfter(absl::Status status, absl::Duration wait) {

@@ -1,5 +1,6 @@
 #include "common/rpc/rpc_status.h"
 
+#include "common/base/lost_state.h"
 #include "grpcpp/support/status.h"
 #include "gtest/gtest.h"
 
@@ -23,6 +24,13 @@ TEST(RpcStatusTest, OkStaysOk) {
   EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok());
   EXPECT_TRUE(FromCode(0, "ignored").ok());
   EXPECT_TRUE(Annotate(absl::OkStatus(), "push").ok());
+}
+
+TEST(RpcStatusTest, ALossGoesAlong) {
+  for (const LostState lost : {LostState::kNone, LostState::kServerState, LostState::kCheckpoint}) {
+    const absl::Status status = WithLostState(absl::DataLossError("p0 is damaged"), lost);
+    EXPECT_EQ(LostStateOf(Annotate(FromGrpc(ToGrpc(status)), "open tables")), lost);
+  }
 }
 
 TEST(RpcStatusTest, CodesNobodyDefinedAreUnknown) {

@@ -11,6 +11,12 @@ namespace {
 // Keys whose memory is loaded ahead together: enough to hide the latency, few enough to stay in the
 // first cache.
 constexpr size_t kGroup = 32;
+// Keys that are looked up before their rows are updated.
+constexpr size_t kBatch = 1024;
+// Rows that are loaded ahead of the one in hand.
+constexpr size_t kRowsAhead = 12;
+// Lines of the index, likewise.
+constexpr size_t kKeysAhead = 24;
 
 }  // namespace
 
@@ -46,13 +52,11 @@ uint32_t SparseTable::Add(uint64_t key) {
 
 size_t SparseTable::Find(absl::Span<const uint64_t> keys, absl::Span<uint32_t> numbers) const {
   size_t missing = 0;
-  for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
-    const absl::Span<const uint64_t> group = keys.subspan(begin, kGroup);
-    for (uint64_t key : group) rows_.PrefetchKey(key);
-    for (size_t i = 0; i < group.size(); ++i) {
-      numbers[begin + i] = rows_.Find(group[i]);
-      missing += numbers[begin + i] == kMissing;
-    }
+  for (size_t i = 0; i < std::min(kKeysAhead, keys.size()); ++i) rows_.PrefetchKey(keys[i]);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (i + kKeysAhead < keys.size()) rows_.PrefetchKey(keys[i + kKeysAhead]);
+    numbers[i] = rows_.Find(keys[i]);
+    missing += numbers[i] == kMissing;
   }
   return missing;
 }
@@ -79,44 +83,57 @@ void SparseTable::Pull(absl::Span<const uint64_t> keys, absl::Span<float> out) c
 
 void SparseTable::Update(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
                          const OptimizerStep& step, Steps steps, uint32_t clock, uint64_t lsn) {
-  std::array<uint32_t, kGroup> numbers;
-  for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
-    const absl::Span<const uint64_t> group = keys.subspan(begin, kGroup);
-    for (uint64_t key : group) rows_.PrefetchKey(key);
-    for (size_t i = 0; i < group.size(); ++i) {
-      numbers[i] = rows_.Find(group[i]);
-      if (numbers[i] == kMissing) numbers[i] = Add(group[i]);
+  std::array<uint32_t, kBatch> numbers;
+  for (size_t begin = 0; begin < keys.size(); begin += kBatch) {
+    const absl::Span<const uint64_t> batch = keys.subspan(begin, kBatch);
+    const absl::Span<uint32_t> found = absl::MakeSpan(numbers).first(batch.size());
+    if (Find(batch, found) > 0) {
+      for (size_t i = 0; i < batch.size(); ++i) {
+        if (found[i] == kMissing) found[i] = Add(batch[i]);
+      }
     }
-    UpdateRows(absl::MakeConstSpan(numbers).first(group.size()),
-               gradients.subspan(begin * dim(), group.size() * dim()), step, steps, clock, lsn);
+    UpdateRows(found, gradients.subspan(begin * dim(), batch.size() * dim()), step, steps, clock,
+               lsn);
+  }
+}
+
+template <typename GradientOf>
+void SparseTable::UpdateEach(absl::Span<const uint32_t> numbers, GradientOf gradient_of,
+                             const OptimizerStep& step, Steps steps, uint32_t clock, uint64_t lsn) {
+  OptimizerStep row_step = step;
+  const auto prefetch = [this, numbers](size_t i) {
+    if (i < numbers.size() && numbers[i] != kMissing) rows_.PrefetchRow(numbers[i]);
+  };
+  for (size_t i = 0; i < kRowsAhead; ++i) prefetch(i);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    // One row is asked for as one is done with, so that the memory is never idle.
+    prefetch(i + kRowsAhead);
+    if (numbers[i] == kMissing) continue;
+    Row& row = At(numbers[i]);
+    if (lsn != 0 && row.lsn >= lsn) continue;
+    if (observer_ != nullptr) observer_->BeforeChange(numbers[i], row);
+    if (steps == Steps::kPerRow) row_step.step = row.steps + 1;
+    optimizer_.Apply(row_step, {gradient_of(i), dim()}, {row.values(), dim()},
+                     {row.values() + dim(), width_ - dim()});
+    ++row.steps;
+    row.last_use = std::max(row.last_use, clock);
+    row.lsn = lsn;
+    row.flags |= RowMemory::kReferenced | RowMemory::kChanged;
   }
 }
 
 void SparseTable::UpdateRows(absl::Span<const uint32_t> numbers, absl::Span<const float> gradients,
                              const OptimizerStep& step, Steps steps, uint32_t clock, uint64_t lsn) {
-  OptimizerStep row_step = step;
-  const float* gradient = gradients.data();
-  for (size_t begin = 0; begin < numbers.size(); begin += kGroup) {
-    const absl::Span<const uint32_t> group = numbers.subspan(begin, kGroup);
-    for (uint32_t number : group) {
-      if (number != kMissing) rows_.PrefetchRow(number);
-    }
-    for (uint32_t number : group) {
-      const float* const from = gradient;
-      gradient += dim();
-      if (number == kMissing) continue;
-      Row& row = At(number);
-      if (lsn != 0 && row.lsn >= lsn) continue;
-      if (observer_ != nullptr) observer_->BeforeChange(number, row);
-      if (steps == Steps::kPerRow) row_step.step = row.steps + 1;
-      optimizer_.Apply(row_step, {from, dim()}, {row.values(), dim()},
-                       {row.values() + dim(), width_ - dim()});
-      ++row.steps;
-      row.last_use = std::max(row.last_use, clock);
-      row.lsn = lsn;
-      row.flags |= RowMemory::kReferenced | RowMemory::kChanged;
-    }
-  }
+  UpdateEach(
+      numbers, [this, gradients](size_t i) { return gradients.data() + i * dim(); }, step, steps,
+      clock, lsn);
+}
+
+void SparseTable::UpdateRows(absl::Span<const uint32_t> numbers,
+                             absl::Span<const float* const> gradients, const OptimizerStep& step,
+                             Steps steps, uint32_t clock, uint64_t lsn) {
+  UpdateEach(
+      numbers, [gradients](size_t i) { return gradients[i]; }, step, steps, clock, lsn);
 }
 
 SparseTable::Row& SparseTable::Load(uint64_t key) {

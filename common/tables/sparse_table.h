@@ -84,8 +84,11 @@ class SparseTable {
   // Makes a row, with initial weights and slots or for the caller to fill. REQUIRES: it is missing.
   uint32_t Add(uint64_t key);
   uint32_t AddUnfilled(uint64_t key);
-  // The same as Update of rows by number, kMissing ones left out.
+  // The same as Update of rows by number, kMissing ones left out; gradients by row, wherever each
+  // lies.
   void UpdateRows(absl::Span<const uint32_t> numbers, absl::Span<const float> gradients,
+                  const OptimizerStep& step, Steps steps, uint32_t clock, uint64_t lsn);
+  void UpdateRows(absl::Span<const uint32_t> numbers, absl::Span<const float* const> gradients,
                   const OptimizerStep& step, Steps steps, uint32_t clock, uint64_t lsn);
   // Writes a key's initial weights.
   void ReadInitial(uint64_t key, absl::Span<float> out) const;
@@ -93,6 +96,7 @@ class SparseTable {
   Row& At(uint32_t number) { return rows_.At(number); }
   const Row& At(uint32_t number) const { return rows_.At(number); }
   void Prefetch(uint32_t number) const { rows_.PrefetchRow(number); }
+  void PrefetchKey(uint64_t key) const { rows_.PrefetchKey(key); }
   // Forgets a row, whose number may then be another's.
   void Erase(uint32_t number);
   // As RowMemory::Next and its number_limit.
@@ -102,6 +106,11 @@ class SparseTable {
   void set_observer(ChangeObserver* observer) { observer_ = observer; }
 
  private:
+  // UpdateRows, with row i's gradient at gradient_of(i).
+  template <typename GradientOf>
+  void UpdateEach(absl::Span<const uint32_t> numbers, GradientOf gradient_of,
+                  const OptimizerStep& step, Steps steps, uint32_t clock, uint64_t lsn);
+
   const SparseTableSpec& spec_;
   const uint64_t seed_;
   const Optimizer& optimizer_;

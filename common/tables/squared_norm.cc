@@ -3,9 +3,38 @@
 #include <cstddef>
 
 namespace muster {
+namespace {
+
+constexpr size_t kLanes = 8;
+
+}  // namespace
+
+double SquaredNorm(absl::Span<const float* const> rows, uint32_t dim) {
+  double sums[kLanes] = {};
+  // Of the next element in the concatenation.
+  size_t lane = 0;
+  for (const float* row : rows) {
+    uint32_t i = 0;
+    if (lane == 0) {
+      for (; i + kLanes <= dim; i += kLanes) {
+        for (size_t k = 0; k < kLanes; ++k) {
+          const double value = row[i + k];
+          sums[k] += value * value;
+        }
+      }
+    }
+    for (; i < dim; ++i) {
+      const double value = row[i];
+      sums[lane] += value * value;
+      lane = (lane + 1) % kLanes;
+    }
+  }
+  double total = 0;
+  for (double sum : sums) total += sum;
+  return total;
+}
 
 double SquaredNorm(absl::Span<const float> values) {
-  constexpr size_t kLanes = 8;
   double sums[kLanes] = {};
   size_t i = 0;
   for (; i + kLanes <= values.size(); i += kLanes) {

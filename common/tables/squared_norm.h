@@ -1,6 +1,8 @@
 #ifndef MUSTER_COMMON_TABLES_SQUARED_NORM_H_
 #define MUSTER_COMMON_TABLES_SQUARED_NORM_H_
 
+#include <cstdint>
+
 #include "absl/types/span.h"
 
 namespace muster {
@@ -8,6 +10,9 @@ namespace muster {
 // Sum of squares in f64, in one fixed order: eight running sums (elements i, i+8, …), then these
 // from first to last. Eight, so that the additions do not wait for one another.
 double SquaredNorm(absl::Span<const float> values);
+
+// The same of rows of `dim` floats each, with the bits of their concatenation's.
+double SquaredNorm(absl::Span<const float* const> rows, uint32_t dim);
 
 }  // namespace muster
 

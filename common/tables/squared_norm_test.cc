@@ -19,6 +19,16 @@ TEST(SquaredNormTest, SumsSquaresOfAnyNumberOfElements) {
   }
 }
 
+TEST(SquaredNormTest, OfRowsHasTheBitsOfTheirConcatenation) {
+  for (uint32_t dim : {1, 3, 8, 13, 64}) {
+    std::vector<float> values(5 * dim);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = 1.0f / static_cast<float>(i + 3);
+    std::vector<const float*> rows;
+    for (int row = 0; row < 5; ++row) rows.push_back(&values[row * dim]);
+    EXPECT_EQ(SquaredNorm(rows, dim), SquaredNorm(values)) << dim;
+  }
+}
+
 TEST(SquaredNormTest, AddsInDoublePrecision) {
   // In f32 the ones would vanish beside the first square.
   std::vector<float> values(1000, 1);

@@ -63,6 +63,24 @@ MUSTER_ALWAYS_INLINE uint16_t F16OfF32(float value) {
   return static_cast<uint16_t>(sign | result);
 }
 
+// IEEE binary16 as a type, for arrays of what DType::kF16 names: storage only, arithmetic is done
+// in f32. At most 65504; 11 bits of precision down to 2^-14, fewer down to 2^-24. Trivial; zero
+// when value-initialised.
+struct Float16 {
+  uint16_t bits;
+
+  friend bool operator==(Float16 a, Float16 b) { return a.bits == b.bits; }
+};
+static_assert(sizeof(Float16) == 2);
+
+// Exact.
+MUSTER_ALWAYS_INLINE float ToFloat(Float16 value) { return F32OfF16(value.bits); }
+
+// To nearest, ties to even; an infinity past the largest number. NaNs stay NaNs, made quiet.
+MUSTER_ALWAYS_INLINE Float16 ToFloat16(float value) { return {F16OfF32(value)}; }
+
+MUSTER_ALWAYS_INLINE void StoreRounded(float value, Float16* to) { *to = ToFloat16(value); }
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_TENSOR_FLOAT16_H_

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/files/parse_json.h"
 #include "common/tokenizer/bpe_tokenizer.h"
 #include "common/tokenizer/byte_level.h"
 
@@ -215,13 +216,7 @@ absl::Status ParseMerges(const Json& merges, const std::string& origin, const Wr
 }
 
 absl::StatusOr<Json> Parse(absl::string_view text, const std::string& origin) {
-  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) {
-    return absl::InvalidArgumentError(absl::StrCat(origin,
-                                                   " is not JSON; expected a file as "
-                                                   "`muster tokenizer train` writes it"));
-  }
-  return json;
+  return ParseJson(text, origin, "a file as `muster tokenizer train` writes it");
 }
 
 }  // namespace

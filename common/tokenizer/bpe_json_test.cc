@@ -15,6 +15,7 @@ namespace muster {
 namespace {
 
 using Json = nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 BpeVocabulary Trained() {
@@ -111,6 +112,14 @@ TEST(BpeJsonTest, OtherKindsAreRefusedByName) {
 
 TEST(BpeJsonTest, DamageIsNamed) {
   const Json good = Json::parse(WriteBpeJson(Trained()));
+  // Whatever is shown of it goes by recursion.
+  EXPECT_THAT(std::string(ParseBpeJson(absl::StrCat(R"({"model": {"type": "BPE"}, "normalizer": )",
+                                                    std::string(2000000, '['),
+                                                    std::string(2000000, ']'), "}"),
+                                       "t.json")
+                              .status()
+                              .message()),
+              AllOf(HasSubstr("t.json"), HasSubstr("levels deep")));
   EXPECT_THAT(std::string(ParseBpeJson("{\"model\"", "t.json").status().message()),
               HasSubstr("t.json is not JSON"));
   EXPECT_THAT(ErrorOf(Json::array()), HasSubstr("model is null"));

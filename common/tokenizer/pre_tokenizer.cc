@@ -18,12 +18,12 @@ Classified First(absl::string_view text) {
   return {ClassOf(first.value), first.bytes};
 }
 
-// Bytes of the code points of this class that the text begins with.
-size_t RunBytes(absl::string_view text, CodePointClass kind) {
+// Bytes of the code points of this class that the text begins with, at most so many.
+size_t RunBytes(absl::string_view text, CodePointClass kind, size_t most) {
   size_t bytes = 0;
   while (bytes < text.size()) {
     const Classified next = First(text.substr(bytes));
-    if (next.kind != kind) break;
+    if (next.kind != kind || bytes + next.bytes > most) break;
     bytes += next.bytes;
   }
   return bytes;
@@ -47,6 +47,7 @@ size_t SpacesBytes(absl::string_view text) {
       // A word follows, which the last space is left to; a single one stays a word of its own.
       return bytes > last ? bytes - last : bytes;
     }
+    if (bytes + next.bytes > kLongestWord) return bytes;
     last = next.bytes;
     bytes += next.bytes;
   }
@@ -62,7 +63,9 @@ size_t FirstWordBytes(absl::string_view text) {
   const size_t lead = text[0] == ' ' ? 1 : 0;
   if (lead < text.size()) {
     const CodePointClass kind = First(text.substr(lead)).kind;
-    if (kind != CodePointClass::kSpace) return lead + RunBytes(text.substr(lead), kind);
+    if (kind != CodePointClass::kSpace) {
+      return lead + RunBytes(text.substr(lead), kind, kLongestWord - lead);
+    }
   }
   return SpacesBytes(text);
 }

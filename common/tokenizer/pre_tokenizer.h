@@ -17,7 +17,12 @@ namespace muster {
 // takes it as its "?" if it is U+0020). Letters and numbers are Unicode's categories L and N,
 // spaces its property White_Space; a byte that is no UTF-8 counts as other.
 //
+// A word ends after kLongestWord bytes at the latest (whole code points), so that no text makes a
+// word without bound: the only difference from GPT-2's rule.
+//
 // Example: "I'll see  2 dogs!" is cut into "I", "'ll", " see", " ", " 2", " dogs", "!".
+
+inline constexpr size_t kLongestWord = size_t{1} << 16;
 
 // Bytes of the first word. REQUIRES: the text is not empty.
 size_t FirstWordBytes(absl::string_view text);

@@ -43,6 +43,29 @@ TEST(PreTokenizerTest, CutsAsThePublishedRule) {
   EXPECT_GT(texts, 600);
 }
 
+TEST(PreTokenizerTest, NoWordIsLongerThanItsLimit) {
+  const std::string letters(3 * kLongestWord + 5, 'a');
+  std::vector<std::string> words = Words("x 1" + letters);
+  ASSERT_EQ(words.size(), 6u);
+  EXPECT_EQ(words[2].size(), kLongestWord);
+  EXPECT_EQ(words[5].size(), 5u);
+  // The space before counts, and no code point is cut in two.
+  std::string accents = " ";
+  for (size_t i = 0; i < kLongestWord; ++i) accents += "\u00e9";
+  words = Words(accents);
+  ASSERT_EQ(words.size(), 3u);
+  EXPECT_EQ(words[0].size(), kLongestWord - 1);
+  EXPECT_EQ(words[1].size(), kLongestWord);
+  EXPECT_EQ(words[2], "\u00e9");
+  for (const char* run : {" ", "\n", "-", "7"}) {
+    std::string text;
+    for (size_t i = 0; i < 2 * kLongestWord + 3; ++i) text += run;
+    words = Words(text + "b");
+    EXPECT_EQ(absl::StrJoin(words, ""), text + "b");
+    for (const std::string& word : words) EXPECT_LE(word.size(), kLongestWord);
+  }
+}
+
 TEST(PreTokenizerTest, BytesThatAreNoTextAreOtherAndNothingIsLost) {
   EXPECT_THAT(Words("ab\xff\xfe cd"), ElementsAre("ab", "\xff\xfe", " cd"));
   std::mt19937 random(3);

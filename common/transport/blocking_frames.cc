@@ -3,14 +3,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/transport/system_error.h"
 #include "common/transport/unix_descriptors.h"
@@ -20,7 +18,7 @@ namespace {
 
 bool MustWait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
-absl::Status ReceiveAll(int socket, absl::Span<char> out, absl::Time deadline,
+absl::Status ReceiveAll(int socket, absl::Span<char> out, Deadline deadline,
                         std::vector<Descriptor>* descriptors) {
   while (!out.empty()) {
     const ssize_t got = descriptors != nullptr ? ReceiveWithDescriptors(socket, out, *descriptors)
@@ -36,7 +34,7 @@ absl::Status ReceiveAll(int socket, absl::Span<char> out, absl::Time deadline,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> ReceiveLengthAndBytes(int socket, absl::Time deadline,
+absl::StatusOr<std::string> ReceiveLengthAndBytes(int socket, Deadline deadline,
                                                   std::vector<Descriptor>* descriptors) {
   uint32_t length = 0;
   MUSTER_RETURN_IF_ERROR(
@@ -54,19 +52,16 @@ absl::StatusOr<std::string> ReceiveLengthAndBytes(int socket, absl::Time deadlin
 
 }  // namespace
 
-absl::Status AwaitSocket(int socket, short events, absl::Time deadline) {
+absl::Status AwaitSocket(int socket, short events, Deadline deadline) {
   while (true) {
-    const absl::Duration left = deadline - absl::Now();
-    if (left <= absl::ZeroDuration()) return absl::UnavailableError("no answer in time");
+    MUSTER_RETURN_IF_ERROR(deadline.status());
     pollfd descriptor = {socket, events, 0};
-    const int64_t milliseconds =
-        std::clamp<int64_t>(absl::ToInt64Milliseconds(left) + 1, 1, 60'000);
-    if (poll(&descriptor, 1, static_cast<int>(milliseconds)) > 0) return absl::OkStatus();
+    if (poll(&descriptor, 1, deadline.nap_milliseconds()) > 0) return absl::OkStatus();
   }
 }
 
 absl::Status SendDescriptors(int socket, absl::string_view frame, absl::Span<const int> descriptors,
-                             absl::Time deadline) {
+                             Deadline deadline) {
   const auto length = static_cast<uint32_t>(frame.size());
   std::string bytes(reinterpret_cast<const char*>(&length), sizeof(length));
   bytes.append(frame.data(), frame.size());
@@ -84,17 +79,17 @@ absl::Status SendDescriptors(int socket, absl::string_view frame, absl::Span<con
   return absl::OkStatus();
 }
 
-absl::StatusOr<DescriptorFrame> ReceiveDescriptors(int socket, absl::Time deadline) {
+absl::StatusOr<DescriptorFrame> ReceiveDescriptors(int socket, Deadline deadline) {
   DescriptorFrame frame;
   MUSTER_ASSIGN_OR_RETURN(frame.bytes, ReceiveLengthAndBytes(socket, deadline, &frame.descriptors));
   return frame;
 }
 
-absl::Status SendFrame(int socket, absl::string_view frame, absl::Time deadline) {
+absl::Status SendFrame(int socket, absl::string_view frame, Deadline deadline) {
   return SendDescriptors(socket, frame, {}, deadline);
 }
 
-absl::StatusOr<std::string> ReceiveFrame(int socket, absl::Time deadline) {
+absl::StatusOr<std::string> ReceiveFrame(int socket, Deadline deadline) {
   return ReceiveLengthAndBytes(socket, deadline, nullptr);
 }
 

@@ -377,8 +377,8 @@ TEST_F(SharedMemoryAttackTest, ABellThatIsNoEventfdIsRefused) {
 
 TEST_F(SharedMemoryAttackTest, TooLargeAnArenaIsRefused) {
   auto io = *ChannelIo::Create();
-  const auto client =
-      ConnectSharedChannel(listener_.address(), 65 << 20, io->NextLoop(), io->pool(), Deadline());
+  const auto client = ConnectSharedChannel(listener_.address(), kDefaultArenaBytes + kGranuleBytes,
+                                           io->NextLoop(), io->pool(), Deadline());
   EXPECT_EQ(client.status().code(), absl::StatusCode::kResourceExhausted);
 }
 

@@ -17,6 +17,7 @@
 #include "common/transport/channel_handshake.h"
 #include "common/transport/descriptor.h"
 #include "common/transport/shared_channel.h"
+#include "common/transport/shared_segment.h"
 
 namespace muster {
 
@@ -30,7 +31,7 @@ struct ChannelListenerOptions {
   std::string advertised_host;
   SharedMemory shared_memory = SharedMemory::kOffered;
   // Longest arena, a direction, that a client may hand over.
-  size_t max_arena_bytes = size_t{64} << 20;
+  size_t max_arena_bytes = kDefaultArenaBytes;
   // How long a caller may take over its handshake.
   absl::Duration patience = absl::Seconds(5);
 };

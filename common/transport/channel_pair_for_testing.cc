@@ -7,6 +7,16 @@
 
 namespace muster {
 
+std::byte* RecordingHandler::PlaceFor(absl::string_view, size_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  return bytes == room_.size() ? room_.data() : nullptr;
+}
+
+void RecordingHandler::ReceiveAt(absl::Span<std::byte> room) {
+  absl::MutexLock lock(&mutex_);
+  room_ = room;
+}
+
 void RecordingHandler::OnMessage(absl::string_view header, Payload payload) {
   absl::MutexLock lock(&mutex_);
   if (drop_payloads_) payload = {};

@@ -23,6 +23,7 @@ class RecordingHandler final : public FrameChannel::Handler {
     Payload payload;
   };
 
+  std::byte* PlaceFor(absl::string_view header, size_t bytes) override;
   void OnMessage(absl::string_view header, Payload payload) override;
   void OnSent(size_t bytes) override;
   void OnClosed(const absl::Status& reason) override;
@@ -35,12 +36,15 @@ class RecordingHandler final : public FrameChannel::Handler {
   size_t received() const;
   // Forgets the messages, and so releases their payloads.
   void Forget();
+  // Payloads of as many bytes as there is room for are received there from now on.
+  void ReceiveAt(absl::Span<std::byte> room);
   // Keeps headers only from now on.
   void DropPayloads();
 
  private:
   mutable absl::Mutex mutex_;
   std::vector<Message> messages_ ABSL_GUARDED_BY(mutex_);
+  absl::Span<std::byte> room_ ABSL_GUARDED_BY(mutex_);
   bool drop_payloads_ ABSL_GUARDED_BY(mutex_) = false;
   size_t sent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

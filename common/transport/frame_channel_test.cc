@@ -103,6 +103,25 @@ TEST_P(FrameChannelTest, MessagesArriveWholeAndInOrder) {
   }
 }
 
+TEST_P(FrameChannelTest, PayloadsAreReceivedWhereTheHandlerHasAPlace) {
+  // Through the ring, in one fragment, and in several.
+  for (const size_t size : {size_t{3}, size_t{70'001}, size_t{5'000'003}}) {
+    std::vector<std::byte> room(size);
+    from_client_->ReceiveAt(absl::MakeSpan(room));
+    const size_t before = from_client_->received();
+    client_->Send("elsewhere", Bytes(size + 1, 1));
+    client_->Send("here", Bytes(size, 2));
+    const auto messages = from_client_->AwaitMessages(before + 2);
+    EXPECT_TRUE(Flatten(messages[before].payload) == Flatten(Bytes(size + 1, 1))) << size;
+    const Payload& here = messages[before + 1].payload;
+    ASSERT_EQ(here.pieces().size(), 1u);
+    EXPECT_EQ(here.pieces()[0].data(), room.data());
+    EXPECT_TRUE(Flatten(here) == Flatten(Bytes(size, 2))) << size;
+    from_client_->ReceiveAt({});
+    from_client_->Forget();
+  }
+}
+
 TEST_P(FrameChannelTest, TheLargestHeaderAndPayloadPass) {
   const std::string header(kMaxFrameHeaderBytes, 'h');
   client_->Send(header, Bytes(kMaxFramePayloadBytes, 3));

@@ -380,8 +380,7 @@ absl::StatusOr<bool> SharedChannel::ReadMessage() {
     BeginPayload();
   }
   if (stage_ == Stage::kPayload) {
-    MUSTER_ASSIGN_OR_RETURN(const bool whole, Take(reinterpret_cast<std::byte*>(buffer_.get()),
-                                                   frame_.payload_bytes, &filled_));
+    MUSTER_ASSIGN_OR_RETURN(const bool whole, Take(place_, frame_.payload_bytes, &filled_));
     if (!whole) return false;
   } else if (stage_ == Stage::kFragments) {
     MUSTER_ASSIGN_OR_RETURN(const bool whole, ReadFragments());
@@ -397,6 +396,8 @@ void SharedChannel::BeginPayload() {
   const bool in_arena = frame_.place == PayloadPlace::kArena;
   stage_ = in_arena ? Stage::kFragments : Stage::kPayload;
   if (frame_.payload_bytes == 0) return;
+  place_ = handler_->PlaceFor(header_, frame_.payload_bytes);
+  if (place_ != nullptr) return;
   const int64_t lent = lent_->load(std::memory_order_relaxed) + ArenaBytes(frame_.payload_bytes);
   const auto arena = static_cast<int64_t>(link_.segment->arena_bytes());
   if (in_arena && lent <= std::max(arena / 2, arena - kNotLentBytes)) {
@@ -404,6 +405,7 @@ void SharedChannel::BeginPayload() {
     return;
   }
   buffer_ = pool_->Take((frame_.payload_bytes + sizeof(float) - 1) / sizeof(float));
+  place_ = reinterpret_cast<std::byte*>(buffer_.get());
 }
 
 absl::StatusOr<bool> SharedChannel::ReadFragments() {
@@ -426,7 +428,7 @@ absl::StatusOr<bool> SharedChannel::ReadFragments() {
     if (loan_ != nullptr) {
       loan_->Add(offset, bytes);
     } else {
-      std::memcpy(reinterpret_cast<std::byte*>(buffer_.get()) + filled_, bytes.data(), length);
+      std::memcpy(place_ + filled_, bytes.data(), length);
       if (arena_receiver_.Release(offset)) eventfd_write(peer_bell_->get(), 1);
     }
     filled_ += length;
@@ -439,11 +441,11 @@ void SharedChannel::Deliver() {
   if (loan_ != nullptr) {
     std::vector<Payload::Piece> pieces = loan_->Pieces();
     payload = Payload(std::move(pieces), std::move(loan_));
-  } else if (buffer_ != nullptr) {
-    const auto* data = reinterpret_cast<const std::byte*>(buffer_.get());
-    payload = Payload({absl::MakeConstSpan(data, frame_.payload_bytes)}, std::move(buffer_));
+  } else if (place_ != nullptr) {
+    payload = Payload({absl::MakeConstSpan(place_, frame_.payload_bytes)}, std::move(buffer_));
   }
   loan_ = nullptr;
+  place_ = nullptr;
   buffer_ = nullptr;
   stage_ = Stage::kFrame;
   have_ = 0;

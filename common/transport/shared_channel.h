@@ -41,11 +41,12 @@ absl::Status CheckBell(int bell);
 
 // A data channel through shared memory.
 //
-// Sending copies a payload to the arena once; short ones go through the ring. The receiver gets the
-// payload where it lies, and the room comes back when the payload's last copy is gone. Not all of
-// the arena is handed out so (8 MiB are kept back, or half of it): what comes on top, and payloads
-// larger than that, are copied to buffers of the pool at once. So the sender gets room again
-// whatever the receiver keeps, and payloads of any length pass through an arena of any size.
+// Sending copies a payload to the arena once; short ones go through the ring. Where the receiver
+// has a place for it, it is copied there as it comes; otherwise the receiver gets it where it lies,
+// and the room comes back when the payload's last copy is gone. Not all of the arena is handed out
+// so (8 MiB are kept back, or half of it): what comes on top, and payloads larger than that, are
+// copied to buffers of the pool at once. So the sender gets room again whatever the receiver keeps,
+// and payloads of any length pass through an arena of any size.
 //
 // The payload's bytes lie in memory that the other process can still write to: what has to stay as
 // it was checked is to be copied first.
@@ -157,7 +158,8 @@ class SharedChannel final : public FrameChannel,
   size_t have_ = 0;
   Frame frame_;
   std::string header_;
-  // A copy of the payload, or the loan.
+  // Where the payload is copied to, and who owns that (null: the handler); or the loan.
+  std::byte* place_ = nullptr;
   std::shared_ptr<float> buffer_;
   std::shared_ptr<Loan> loan_;
   size_t filled_ = 0;

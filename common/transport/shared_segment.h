@@ -31,6 +31,8 @@ inline constexpr size_t kGranuleBytes = 64 << 10;
 // Longest fragment, unless the arena is smaller.
 inline constexpr size_t kMaxFragmentBytes = 1 << 20;
 inline constexpr size_t kSegmentRingBytes = 256 << 10;
+// 64 MiB, and what a SharedChannel keeps back: a client's window of pushes lies there whole.
+inline constexpr size_t kDefaultArenaBytes = size_t{72} << 20;
 inline constexpr size_t kMinArenaBytes = 1 << 20;
 inline constexpr size_t kMaxArenaBytes = size_t{1} << 30;
 

@@ -49,7 +49,7 @@ std::shared_ptr<SocketChannel> SocketChannel::Create(Descriptor socket, IoLoop& 
                                                      std::shared_ptr<BufferPool> pool) {
   SetTcpOptions(socket.get());
   EndWhenUnansweredForLong(socket.get());
-  KeepLocalBuffersSmall(socket.get());
+  SetLocalTcpOptions(socket.get());
   return std::shared_ptr<SocketChannel>(
       new SocketChannel(std::move(socket), loop, std::move(pool)));
 }
@@ -264,7 +264,7 @@ absl::Status SocketChannel::Receive(size_t* received) {
   size_t payload_rest = 0;
   if (in_payload_) {
     payload_rest = frame_.payload_bytes - filled_;
-    pieces[count++] = {reinterpret_cast<std::byte*>(buffer_.get()) + filled_, payload_rest};
+    pieces[count++] = {place_ + filled_, payload_rest};
   }
   pieces[count++] = {staging_.data() + end_, staging_.size() - end_};
   const ssize_t got = readv(socket_.get(), pieces.data(), count);
@@ -289,8 +289,7 @@ absl::Status SocketChannel::ParseReceived() {
     if (in_payload_) {
       const size_t length = std::min<size_t>(frame_.payload_bytes - filled_, end_ - begin_);
       if (length > 0) {
-        std::memcpy(reinterpret_cast<std::byte*>(buffer_.get()) + filled_, staging_.data() + begin_,
-                    length);
+        std::memcpy(place_ + filled_, staging_.data() + begin_, length);
         begin_ += length;
         filled_ += length;
       }
@@ -324,7 +323,11 @@ absl::Status SocketChannel::ParseReceived() {
 }
 
 void SocketChannel::BeginPayload() {
-  buffer_ = pool_->Take((frame_.payload_bytes + sizeof(float) - 1) / sizeof(float));
+  place_ = handler_->PlaceFor(header_, frame_.payload_bytes);
+  if (place_ == nullptr) {
+    buffer_ = pool_->Take((frame_.payload_bytes + sizeof(float) - 1) / sizeof(float));
+    place_ = reinterpret_cast<std::byte*>(buffer_.get());
+  }
   filled_ = 0;
   in_payload_ = true;
 }
@@ -332,8 +335,7 @@ void SocketChannel::BeginPayload() {
 void SocketChannel::Deliver() {
   Payload payload;
   if (in_payload_) {
-    const auto* data = reinterpret_cast<const std::byte*>(buffer_.get());
-    payload = Payload({absl::MakeConstSpan(data, frame_.payload_bytes)}, std::move(buffer_));
+    payload = Payload({absl::MakeConstSpan(place_, frame_.payload_bytes)}, std::move(buffer_));
     buffer_ = nullptr;
     in_payload_ = false;
   }

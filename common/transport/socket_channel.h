@@ -21,9 +21,9 @@ namespace muster {
 
 // A data channel over a connected TCP socket.
 //
-// A payload is sent from where it lies and received into one buffer of the pool, aligned to 64
-// bytes: the kernel's two copies are the only ones, but for what comes with the header in one
-// system call (16 KiB at most).
+// A payload is sent from where it lies and received where the handler has a place for it, otherwise
+// into one buffer of the pool, aligned to 64 bytes: the kernel's two copies are the only ones, but
+// for what comes with the header in one system call (16 KiB at most).
 class SocketChannel final : public FrameChannel,
                             private IoLoop::Source,
                             public std::enable_shared_from_this<SocketChannel> {
@@ -109,6 +109,8 @@ class SocketChannel final : public FrameChannel,
   bool in_payload_ = false;
   Frame frame_;
   std::string header_;
+  // What the payload is received into, and who owns that; null: the handler.
+  std::byte* place_ = nullptr;
   std::shared_ptr<float> buffer_;
   size_t filled_ = 0;
 };

@@ -102,6 +102,7 @@ TEST_F(SocketChannelTest, PausedEndsWhenItsPeerHasDiedBeforeThePause) {
    public:
     Pausing(FrameChannel& channel, std::shared_ptr<RecordingHandler> recording)
         : channel_(channel), recording_(std::move(recording)) {}
+    std::byte* PlaceFor(absl::string_view, size_t) override { return nullptr; }
     void OnMessage(absl::string_view header, Payload payload) override {
       channel_.SetReading(false);
       recording_->OnMessage(header, std::move(payload));
@@ -118,6 +119,17 @@ TEST_F(SocketChannelTest, PausedEndsWhenItsPeerHasDiedBeforeThePause) {
   channel_->Start(std::make_shared<Pausing>(*channel_, handler_));
   EXPECT_EQ(handler_->AwaitClosed().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(handler_->received(), 1u);
+}
+
+TEST_F(SocketChannelTest, NothingPacesWhatIsSentOnThisMachine) {
+  char name[16] = {};
+  socklen_t length = sizeof(name);
+  ASSERT_EQ(getsockopt(descriptor_, IPPROTO_TCP, TCP_CONGESTION, name, &length), 0);
+  EXPECT_STREQ(name, "reno");
+  int bytes = 0;
+  length = sizeof(bytes);
+  ASSERT_EQ(getsockopt(descriptor_, SOL_SOCKET, SO_SNDBUF, &bytes, &length), 0);
+  EXPECT_LE(bytes, 1 << 20);
 }
 
 TEST_F(SocketChannelTest, PausedKeepsWhatCameBeforeAnOrderlyClose) {

@@ -58,7 +58,7 @@ void EndWhenUnanswered(int socket) {
   setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof(milliseconds));
 }
 
-void KeepLocalBuffersSmall(int socket) {
+void SetLocalTcpOptions(int socket) {
   sockaddr_storage own = {}, peer = {};
   socklen_t own_length = sizeof(own), peer_length = sizeof(peer);
   if (getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_length) != 0 ||
@@ -77,9 +77,12 @@ void KeepLocalBuffersSmall(int socket) {
   }
   if (!local) return;
   // The kernel doubles it.
-  const int bytes = 128 << 10;
+  const int bytes = 256 << 10;
   setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
   setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+  // The plainest, which everybody may choose; where it is missing, the default stays.
+  constexpr char kReno[] = "reno";
+  setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kReno, sizeof(kReno) - 1);
 }
 
 void PushTcp(int socket) {

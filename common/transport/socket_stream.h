@@ -34,10 +34,12 @@ void SetTcpOptions(int socket);
 // that is a peer that computes.
 void EndWhenUnanswered(int socket);
 
-// Where both ends of a connection are on this machine: small buffers in the kernel, so that what is
-// sent is received while it is still in the processors' caches. That halves the cost of long
-// messages; between machines it would limit the speed. REQUIRES: the socket is connected.
-void KeepLocalBuffersSmall(int socket);
+// For a connection whose both ends are on this machine; does nothing to others. Buffers in the
+// kernel are small, so that what is sent is received while it is still in the processors' caches,
+// and no congestion control paces what is sent: BBR, some systems' default, sets a timer for each
+// 64 KiB, on loopback too. Each of the two halves the cost of long messages; between machines they
+// would limit the speed. REQUIRES: the socket is connected.
+void SetLocalTcpOptions(int socket);
 
 // Sends what MSG_MORE held back.
 void PushTcp(int socket);

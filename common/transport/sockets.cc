@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/transport/blocking_frames.h"
 #include "common/transport/socket_stream.h"
@@ -67,7 +67,7 @@ UnixAddress AbstractAddress(const std::string& name) {
   return result;
 }
 
-absl::Status FinishConnect(int socket, absl::Time deadline) {
+absl::Status FinishConnect(int socket, Deadline deadline) {
   MUSTER_RETURN_IF_ERROR(AwaitSocket(socket, POLLOUT, deadline));
   int error = 0;
   socklen_t length = sizeof(error);
@@ -125,7 +125,7 @@ absl::StatusOr<Descriptor> ListenUnix(const std::string& abstract_name) {
   return listener;
 }
 
-absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, uint16_t port, absl::Time deadline) {
+absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, uint16_t port, Deadline deadline) {
   const std::string target = absl::StrCat("connect to ", host, ":", port);
   absl::StatusOr<Addresses> addresses = Resolve(host, port);
   if (!addresses.ok()) {
@@ -149,18 +149,22 @@ absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, uint16_t port, ab
   return absl::UnavailableError(absl::StrCat(target, ": ", failure.message()));
 }
 
-absl::StatusOr<Descriptor> ConnectUnix(const std::string& abstract_name, absl::Time deadline) {
+absl::StatusOr<Descriptor> ConnectUnix(const std::string& abstract_name, Deadline deadline) {
   const UnixAddress address = AbstractAddress(abstract_name);
   Descriptor connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!connection.valid()) return SystemError("socket");
   // Blocks while the listener's queue is full; this bounds it.
-  const timeval limit = absl::ToTimeval(std::max(deadline - absl::Now(), absl::Milliseconds(1)));
-  setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-  while (connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.address),
-                 address.length) != 0) {
-    if (errno != EINTR) return SystemError("connect to a unix socket");
+  while (true) {
+    const timeval limit = absl::ToTimeval(deadline.nap());
+    setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    if (connect(connection.get(), reinterpret_cast<const sockaddr*>(&address.address),
+                address.length) == 0) {
+      return connection;
+    }
+    const int error = errno;
+    if (error != EINTR && error != EAGAIN) return SystemError("connect to a unix socket", error);
+    MUSTER_RETURN_IF_ERROR(deadline.status());
   }
-  return connection;
 }
 
 bool SameUser(int unix_socket) {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "common/transport/deadline.h"
 #include "common/transport/descriptor.h"
 
 // Sockets as data connections use them: none blocks, none is inherited by children.
@@ -24,8 +24,8 @@ absl::StatusOr<TcpListener> ListenTcpAt(const std::string& host, uint16_t port);
 absl::StatusOr<Descriptor> ListenUnix(const std::string& abstract_name);
 
 // Unavailable: refused, or no answer until the deadline.
-absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, uint16_t port, absl::Time deadline);
-absl::StatusOr<Descriptor> ConnectUnix(const std::string& abstract_name, absl::Time deadline);
+absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, uint16_t port, Deadline deadline);
+absl::StatusOr<Descriptor> ConnectUnix(const std::string& abstract_name, Deadline deadline);
 
 // Whether the process at the other end of a unix socket has this process's user.
 bool SameUser(int unix_socket);

@@ -13,7 +13,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/transport/socket_stream.h"
 #include "common/transport/system_error.h"
@@ -26,6 +25,8 @@ constexpr unsigned char kCipherId[] = {0x13, 0x01};
 constexpr unsigned char kIdentity[] = "muster group";
 // Several records with one call of recv.
 constexpr size_t kReadBufferBytes = 128 << 10;
+// Records are collected up to here, and sent with one call.
+constexpr size_t kBatchBytes = 128 << 10;
 
 int KeySlot() {
   static const int slot = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
@@ -65,8 +66,11 @@ int FindSession(SSL* ssl, const unsigned char* id, size_t id_length, SSL_SESSION
 int BioWrite(BIO* bio, const char* bytes, int length) {
   auto& socket = *static_cast<TlsSocket*>(BIO_get_data(bio));
   BIO_clear_retry_flags(bio);
-  const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (socket.hold_back ? MSG_MORE : 0);
-  const ssize_t sent = send(socket.descriptor, bytes, length, flags);
+  if (socket.collects) {
+    socket.encrypted.insert(socket.encrypted.end(), bytes, bytes + length);
+    return length;
+  }
+  const ssize_t sent = send(socket.descriptor, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
     BIO_set_retry_write(bio);
   }
@@ -132,19 +136,22 @@ TlsStream::TlsStream(Descriptor socket, const std::string& key)
 
 TlsStream::~TlsStream() {
   // Best effort: the peer learns from the control connection that this end left in order.
-  if (ssl_ != nullptr && SSL_is_init_finished(ssl_.get())) SSL_shutdown(ssl_.get());
+  if (ssl_ != nullptr && SSL_is_init_finished(ssl_.get())) {
+    SSL_shutdown(ssl_.get());
+    SendRecords(Push::kNow).IgnoreError();
+  }
   ERR_clear_error();
 }
 
 absl::StatusOr<std::unique_ptr<TlsStream>> TlsStream::Create(Descriptor socket, TlsRole role,
                                                              const std::string& key,
-                                                             absl::Time deadline) {
+                                                             Deadline deadline) {
   std::unique_ptr<TlsStream> stream(new TlsStream(std::move(socket), key));
   MUSTER_RETURN_IF_ERROR(stream->ShakeHands(role, deadline));
   return stream;
 }
 
-absl::Status TlsStream::ShakeHands(TlsRole role, absl::Time deadline) {
+absl::Status TlsStream::ShakeHands(TlsRole role, Deadline deadline) {
   ERR_clear_error();
   context_.reset(SSL_CTX_new(TLS_method()));
   if (context_ == nullptr || SSL_CTX_set_min_proto_version(context_.get(), TLS1_3_VERSION) != 1 ||
@@ -182,18 +189,47 @@ absl::Status TlsStream::ShakeHands(TlsRole role, absl::Time deadline) {
       }
       return Failure("TLS handshake", result);
     }
-    const absl::Duration left = deadline - absl::Now();
-    if (left <= absl::ZeroDuration()) {
-      return absl::UnavailableError("TLS handshake: no answer in time");
+    if (absl::Status status = deadline.status(); !status.ok()) {
+      return deadline.interrupted().ok()
+                 ? absl::UnavailableError("TLS handshake: no answer in time")
+                 : status;
     }
     pollfd descriptor = {socket_.get(),
                          static_cast<short>(reason == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT), 0};
-    poll(&descriptor, 1,
-         static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left) + 1, 1, 1000)));
+    poll(&descriptor, 1, deadline.nap_milliseconds());
   }
   // Without the key both sides would have needed a certificate, and there is none; make sure.
   if (SSL_session_reused(ssl_.get()) != 1) {
     return absl::UnauthenticatedError("TLS handshake: the pre-shared key was not used");
+  }
+  shared_.collects = true;
+  shared_.encrypted.reserve(kBatchBytes + SSL3_RT_MAX_PACKET_SIZE);
+  return absl::OkStatus();
+}
+
+absl::Status TlsStream::SendRecords(Push push) {
+  std::vector<char>& encrypted = shared_.encrypted;
+  size_t& begin = shared_.encrypted_begin;
+  const int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (push == Push::kLater ? MSG_MORE : 0);
+  while (begin < encrypted.size()) {
+    const ssize_t sent =
+        send(socket_.get(), encrypted.data() + begin, encrypted.size() - begin, flags);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN && errno != EWOULDBLOCK) return SystemError("TLS write");
+      break;
+    }
+    begin += static_cast<size_t>(sent);
+    held_back_ = push == Push::kLater;
+  }
+  while (!records_.empty() && records_.front().end <= begin) {
+    begun_ -= records_.front().bytes;
+    ahead_ += records_.front().bytes;
+    records_.pop_front();
+  }
+  if (begin == encrypted.size()) {
+    encrypted.clear();
+    begin = 0;
   }
   return absl::OkStatus();
 }
@@ -201,29 +237,30 @@ absl::Status TlsStream::ShakeHands(TlsRole role, absl::Time deadline) {
 absl::StatusOr<size_t> TlsStream::Write(absl::Span<const std::byte> bytes, Push push) {
   if (bytes.empty()) return 0;
   ERR_clear_error();
-  // What is offered is what was not taken before, perhaps in shorter pieces.
-  size_t written = std::min(ahead_, bytes.size());
-  ahead_ -= written;
-  while (written < bytes.size()) {
-    const size_t rest = bytes.size() - written;
-    // A record that another one follows travels with it.
-    shared_.hold_back = push == Push::kLater || rest > SSL3_RT_MAX_PLAIN_LENGTH;
-    static constexpr std::byte kIgnored[SSL3_RT_MAX_PLAIN_LENGTH] = {};
-    const size_t length = begun_ > 0 ? begun_ : std::min<size_t>(rest, INT_MAX);
-    const int result = SSL_write(ssl_.get(), length > rest ? kIgnored : bytes.data() + written,
-                                 static_cast<int>(length));
-    if (result <= 0) {
-      if (begun_ == 0) begun_ = std::min<size_t>(rest, SSL3_RT_MAX_PLAIN_LENGTH);
-      MUSTER_RETURN_IF_ERROR(Failure("TLS write", result));
-      break;
+  size_t written = 0;
+  // In each round, what is offered begins with what is sent, then begun.
+  while (true) {
+    if (begun_ > 0) {
+      const bool more = bytes.size() - written > ahead_ + begun_;
+      MUSTER_RETURN_IF_ERROR(SendRecords(more ? Push::kLater : push));
     }
-    begun_ = 0;
-    held_back_ = shared_.hold_back;
-    const size_t taken = std::min(static_cast<size_t>(result), rest);
-    ahead_ = static_cast<size_t>(result) - taken;
+    const size_t taken = std::min(ahead_, bytes.size() - written);
+    ahead_ -= taken;
     written += taken;
+    if (begun_ > 0 || written == bytes.size()) return written;
+    while (begun_ < bytes.size() - written && shared_.encrypted.size() < kBatchBytes) {
+      const absl::Span<const std::byte> rest = bytes.subspan(written + begun_);
+      const int result = SSL_write(ssl_.get(), rest.data(),
+                                   static_cast<int>(std::min<size_t>(rest.size(), INT_MAX)));
+      if (result <= 0) {
+        MUSTER_RETURN_IF_ERROR(Failure("TLS write", result));
+        return written;
+      }
+      const auto length = static_cast<size_t>(result);
+      records_.push_back({.bytes = length, .end = shared_.encrypted.size()});
+      begun_ += length;
+    }
   }
-  return written;
 }
 
 bool TlsStream::HasHiddenBytes() const {

@@ -3,13 +3,15 @@
 
 #include <openssl/types.h>
 
+#include <cstddef>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "common/transport/byte_stream.h"
+#include "common/transport/deadline.h"
 #include "common/transport/descriptor.h"
 
 namespace muster {
@@ -17,8 +19,12 @@ namespace muster {
 // What TlsStream and OpenSSL's input and output share.
 struct TlsSocket {
   int descriptor = -1;
-  // Send with MSG_MORE.
-  bool hold_back = false;
+  // Whether records are collected in `encrypted`; during the handshake they are sent as they come.
+  bool collects = false;
+  // Records that are made and not yet the kernel's: from encrypted_begin on. A call of send for
+  // each would cost more than the encryption.
+  std::vector<char> encrypted;
+  size_t encrypted_begin = 0;
   // The other end has closed.
   bool ended = false;
   // Received and not yet OpenSSL's: [begin, end). OpenSSL asks for a header and then for the
@@ -39,7 +45,7 @@ class TlsStream final : public ByteStream {
   // gone, or did not answer in time. REQUIRES: the socket does not block; key.size() == 32.
   static absl::StatusOr<std::unique_ptr<TlsStream>> Create(Descriptor socket, TlsRole role,
                                                            const std::string& key,
-                                                           absl::Time deadline);
+                                                           Deadline deadline);
   ~TlsStream() override;
 
   absl::StatusOr<size_t> Write(absl::Span<const std::byte> bytes, Push push) override;
@@ -58,8 +64,10 @@ class TlsStream final : public ByteStream {
   };
 
   TlsStream(Descriptor socket, const std::string& key);
-  absl::Status ShakeHands(TlsRole role, absl::Time deadline);
+  absl::Status ShakeHands(TlsRole role, Deadline deadline);
   absl::Status Failure(const char* what, int result);
+  // Hands the kernel what it takes of the collected records.
+  absl::Status SendRecords(Push push);
 
   Descriptor socket_;
   TlsSocket shared_;
@@ -68,10 +76,17 @@ class TlsStream final : public ByteStream {
   std::string key_;
   std::unique_ptr<SSL_CTX, ContextDeleter> context_;
   std::unique_ptr<SSL, SslDeleter> ssl_;
-  // Bytes of a record that is encrypted and did not fit; OpenSSL wants to be offered as many again,
-  // and does not look at them.
+  // Collected records, in order: how many bytes of the caller's each holds, and of `encrypted` it
+  // and those before it. They count as written once the whole record is the kernel's, so that no
+  // call is needed to send what was taken.
+  struct Record {
+    size_t bytes = 0;
+    size_t end = 0;
+  };
+  std::deque<Record> records_;
+  // The bytes in records_.
   size_t begun_ = 0;
-  // Of a record that held more than the caller offered the next time: what of it is sent already.
+  // Sent, but not yet offered again by the caller, who does not know.
   size_t ahead_ = 0;
   // The last Read found nothing more.
   bool drained_ = true;

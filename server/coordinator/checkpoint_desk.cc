@@ -1,13 +1,59 @@
 #include "server/coordinator/checkpoint_desk.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_state_machine.h"
 
 namespace muster {
+
+namespace {
+
+// Checkpoints that should have come between the last one of this generation (or its beginning) and
+// `clock`: the text for an event, empty if none is missing. Tasks say in the job's log why they
+// gave one up.
+std::string GivenUpBefore(uint64_t clock, const v1::JobRecord& record) {
+  const uint64_t every = record.spec().checkpoint().every_steps();
+  if (every == 0) return "";
+  const uint64_t last = std::max<uint64_t>(LastSoundClock(record, 0), record.start_clock());
+  std::vector<uint64_t> missing;
+  for (uint64_t due = last / every * every + every; due < clock; due += every) {
+    missing.push_back(due);
+  }
+  if (missing.empty()) return "";
+  return absl::StrCat("; that at ", absl::StrJoin(missing, ", "), " was given up, see the log");
+}
+
+const v1::CheckpointRecord* FindAt(uint64_t clock, const v1::JobRecord& record) {
+  for (const v1::CheckpointRecord& checkpoint : record.checkpoints()) {
+    if (checkpoint.clock() == clock) return &checkpoint;
+  }
+  return nullptr;
+}
+
+// Adds a checkpoint in order of clocks, in place of a damaged one.
+void Insert(uint64_t clock, const CompletedCheckpoint& completed, v1::JobRecord& record) {
+  auto& checkpoints = *record.mutable_checkpoints();
+  v1::CheckpointRecord added;
+  added.set_clock(clock);
+  added.set_uri(completed.folder);
+  if (completed.base_clock.has_value()) added.set_base_clock(*completed.base_clock);
+  int at = 0;
+  while (at < checkpoints.size() && checkpoints[at].clock() < clock) ++at;
+  if (at < checkpoints.size() && checkpoints[at].clock() == clock) {
+    checkpoints[at] = std::move(added);
+    return;
+  }
+  *checkpoints.Add() = std::move(added);
+  for (int i = checkpoints.size() - 1; i > at; --i) checkpoints.SwapElements(i, i - 1);
+}
+
+}  // namespace
 
 CheckpointDesk::CheckpointDesk(JobTable& jobs, CheckpointKeeper& keeper, Executor& logic,
                                Executor& disk, const Clock& clock, CoordinatorMetrics& metrics)
@@ -15,17 +61,17 @@ CheckpointDesk::CheckpointDesk(JobTable& jobs, CheckpointKeeper& keeper, Executo
 
 void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request,
                             Call<v1::CommitCheckpointReply> call) {
+  // One that is damaged is taken anew on the way there again.
   for (const v1::CheckpointRecord& checkpoint : job.record.checkpoints()) {
-    if (checkpoint.clock() == request.clock()) {
+    if (checkpoint.clock() == request.clock() && IsSound(job.record, checkpoint)) {
       call.done(v1::CommitCheckpointReply());
       return;
     }
   }
-  if (!job.record.checkpoints().empty() &&
-      request.clock() < job.record.checkpoints().rbegin()->clock()) {
-    call.done(absl::InvalidArgumentError(
-        absl::StrCat("checkpoint of job ", job.id(), " at clock ", request.clock(),
-                     " comes after that at clock ", job.record.checkpoints().rbegin()->clock())));
+  if (const uint64_t last = LastSoundClock(job.record, 0); request.clock() < last) {
+    call.done(absl::InvalidArgumentError(absl::StrCat("checkpoint of job ", job.id(), " at clock ",
+                                                      request.clock(),
+                                                      " comes after that at clock ", last)));
     return;
   }
   job.commit_calls.push_back({.slot = request.task().slot(), .call = std::move(call)});
@@ -58,29 +104,35 @@ void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
       parked.call.done(status);
     }
   }
-  if (dropped.empty()) return;
-  disk_.Post([this, dropped] {
-    // What cannot be removed now goes with the job.
+  // What cannot be removed now goes with the job.
+  disk_.Post([this, dropped, job_id = job->id(), clock = request.clock()] {
     for (const std::string& uri : dropped) keeper_.RemoveCheckpoint(uri).IgnoreError();
+    keeper_.RemoveIncomplete(job_id, clock).IgnoreError();
   });
 }
 
 absl::Status CheckpointDesk::Record(Job& job, uint64_t clock, const CompletedCheckpoint& completed,
                                     std::vector<std::string>& dropped) {
   JobChange change{.record = job.record};
+  const std::string given_up = GivenUpBefore(clock, job.record);
+  Insert(clock, completed, change.record);
   auto& checkpoints = *change.record.mutable_checkpoints();
-  v1::CheckpointRecord* added = checkpoints.Add();
-  added->set_clock(clock);
-  added->set_uri(completed.folder);
-  if (completed.base_clock.has_value()) added->set_base_clock(*completed.base_clock);
-  const int first_kept =
-      checkpoints.size() - static_cast<int>(job.record.spec().checkpoint().keep());
+  if (const uint64_t base = completed.base_clock.value_or(0);
+      completed.base_clock.has_value() && !IsSound(change.record, *FindAt(clock, change.record))) {
+    dropped.push_back(completed.folder);
+    return absl::FailedPreconditionError(absl::StrCat(
+        "checkpoint of job ", job.id(), " at clock ", clock, " goes on from that at clock ", base,
+        ", which is not kept any more, or damaged; take the next one whole"));
+  }
+  uint32_t sound = 0;
   std::set<uint64_t> bases;
   // Newest first, so that a delta is seen before what it goes on from.
   for (int i = checkpoints.size() - 1; i >= 0; --i) {
     const v1::CheckpointRecord& checkpoint = checkpoints[i];
+    const bool among_the_last = sound < job.record.spec().checkpoint().keep();
+    sound += IsSound(change.record, checkpoint);
     // A generation may have to read its starting point until it ends.
-    const bool kept = i >= first_kept || bases.contains(checkpoint.clock()) ||
+    const bool kept = among_the_last || bases.contains(checkpoint.clock()) ||
                       checkpoint.uri() == job.record.restore_uri() ||
                       NeededBy(job, checkpoint.uri()) != nullptr;
     if (!kept) {
@@ -90,7 +142,12 @@ absl::Status CheckpointDesk::Record(Job& job, uint64_t clock, const CompletedChe
       bases.insert(checkpoint.base_clock());
     }
   }
-  change.events.push_back(absl::StrCat("checkpoint at clock ", clock));
+  change.events.push_back(
+      absl::StrCat(completed.base_clock.has_value()
+                       ? absl::StrCat("checkpoint at clock ", clock, ", a delta on that at ",
+                                      *completed.base_clock)
+                       : absl::StrCat("checkpoint at clock ", clock),
+                   given_up));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.checkpoints.Add();
   return absl::OkStatus();
@@ -108,7 +165,8 @@ const Job* CheckpointDesk::NeededBy(const Job& job, const std::string& uri) cons
 
 absl::Status CheckpointDesk::CheckUnneeded(const Job& job, const std::string& uri) const {
   if (IsActive(job.record.state()) &&
-      (uri == job.record.restore_uri() || uri == job.record.checkpoints().rbegin()->uri())) {
+      (uri == job.record.restore_uri() ||
+       (LastSound(job.record) != nullptr && uri == LastSound(job.record)->uri()))) {
     return absl::FailedPreconditionError(absl::StrCat(
         "job ", job.id(), " is ", v1::JobState_Name(job.record.state()), " and goes back to ", uri,
         " if it must; wait for its next checkpoint, or cancel it first"));

@@ -33,14 +33,17 @@ class CheckpointKeeper {
   // Under which a job's checkpoints lie: what tasks and servers are given.
   virtual const std::string& root() const = 0;
 
-  // Makes the files of a cut a complete checkpoint. DATA_LOSS: a file is not there or not whole, or
-  // the checkpoint that they go on from is gone. INVALID_ARGUMENT: the request does not describe
-  // one file per partition.
+  // Makes the files of a cut a complete checkpoint. DATA_LOSS: a file is not there or not whole.
+  // FAILED_PRECONDITION: the checkpoint that they go on from is gone; take the next one whole.
+  // INVALID_ARGUMENT: the request does not describe one file per partition.
   virtual absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
                                                        absl::Time created) = 0;
 
   // Removes one checkpoint, or all of a job. OK if there is none.
   virtual absl::Status RemoveCheckpoint(absl::string_view folder) = 0;
+  // Removes files of a job's cuts that were never completed, before the checkpoint at `clock`. Does
+  // nothing if there is a complete one after it: the job has gone back, and may be writing there.
+  virtual absl::Status RemoveIncomplete(absl::string_view job_id, uint64_t clock) = 0;
   virtual absl::Status RemoveJob(absl::string_view job_id) = 0;
 
   // What a checkpoint's manifest says, without reading its files. NOT_FOUND, DATA_LOSS,

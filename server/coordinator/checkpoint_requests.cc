@@ -22,6 +22,8 @@ v1::CheckpointStatus Describe(const CheckpointKeeper& keeper,
   } else {
     status.set_damage(std::string(read.status().message()));
   }
+  // What a job could not start from, though its manifest may be as it was.
+  if (!checkpoint.damage().empty()) status.set_damage(checkpoint.damage());
   status.set_clock(checkpoint.clock());
   status.set_uri(checkpoint.uri());
   if (checkpoint.has_base_clock()) status.set_base_clock(checkpoint.base_clock());

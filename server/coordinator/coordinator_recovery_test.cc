@@ -233,7 +233,8 @@ TEST_F(RecoveryScenarioTest, ARollBackWaitsForServersItWasPromised) {
 
 TEST_F(RecoveryScenarioTest, EveryPushWaitsForTheServerAndGoesOnInPlace) {
   const std::string job = Running(EveryPush());
-  EXPECT_EQ(cluster_.Status(job).recovery(), "continues in place");
+  EXPECT_EQ(cluster_.Status(job).recovery(),
+            "continues in place; if the server's data folder is lost, rolls back to clock 0");
   const v1::TaskOrder order = Order(job, 0);
   auto map = cluster_.GetShardMap(order, 2, absl::Minutes(1));
   Kill("s1");

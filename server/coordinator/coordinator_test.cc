@@ -188,7 +188,7 @@ TEST_F(CoordinatorTest, TwoJobsRunSideBySide) {
 }
 
 TEST_F(CoordinatorTest, AccountsForMemory) {
-  cluster_.AddServer("s0", 4000);
+  cluster_.AddServer("s0", 8000);
   cluster_.AddWorker("w0", 8);
   const std::string a = *cluster_.Submit(SmallJob());
   const std::string b = *cluster_.Submit(SmallJob());
@@ -606,6 +606,40 @@ TEST_F(CoordinatorTest, MetricsCountJobsAndDaemons) {
   EXPECT_THAT(text, HasSubstr("muster_jobs_submitted_total 1\n"));
   EXPECT_THAT(text, HasSubstr("muster_slots_used{daemon=\"w0\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("muster_pushed_bytes_total{daemon=\"s0\",job=\"x\"} 42\n"));
+}
+
+TEST_F(CoordinatorTest, StatusShowsWhatServersReplayed) {
+  StartDaemons();
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  v1::HeartbeatRequest request;
+  request.set_id(cluster_.Status(job).partitions(0).replicas(0).server_id());
+  request.set_incarnation(cluster_.daemon(request.id()).incarnation);
+  v1::ReplayStatus& replay = *request.add_replays();
+  replay.set_job_id(job);
+  replay.set_generation(cluster_.Status(job).generation());
+  replay.set_partitions(2);
+  replay.set_records(70);
+  replay.set_bytes(4000);
+  replay.set_seconds(0.5);
+  // Of a generation that is over.
+  *request.add_replays() = replay;
+  request.mutable_replays(1)->set_generation(replay.generation() + 1);
+  request.mutable_replays(1)->set_records(9);
+  EXPECT_EQ(cluster_.Status(job).replays_size(), 0);
+  Answer<v1::HeartbeatReply> first, again;
+  cluster_.coordinator().daemons().Heartbeat(request, first.call());
+  ASSERT_EQ(cluster_.Status(job).replays_size(), 1);
+  const v1::ReplayStatus shown = cluster_.Status(job).replays(0);
+  EXPECT_EQ(shown.server_id(), request.id());
+  EXPECT_EQ(shown.partitions(), 2u);
+  EXPECT_EQ(shown.records(), 70u);
+  EXPECT_EQ(shown.bytes(), 4000u);
+  EXPECT_EQ(shown.seconds(), 0.5);
+  // As far as it has come since.
+  request.mutable_replays(0)->set_records(80);
+  cluster_.coordinator().daemons().Heartbeat(request, again.call());
+  EXPECT_EQ(cluster_.Status(job).replays(0).records(), 80u);
 }
 
 TEST_F(CoordinatorTest, HeartbeatsWaitForOrders) {

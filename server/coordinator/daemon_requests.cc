@@ -58,7 +58,10 @@ absl::Status DaemonRequests::IncarnationEnded(const std::string& id) {
   metrics_.Forget(id);
   told_to_drop_.erase(id);
   absl::Status status;
-  for (const auto& [number, job] : jobs_.jobs()) status.Update(lifecycle_.Reconcile(*job));
+  for (const auto& [number, job] : jobs_.jobs()) {
+    job->replays.erase(id);
+    status.Update(lifecycle_.Reconcile(*job));
+  }
   return status;
 }
 
@@ -71,6 +74,7 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
   }
   metrics_.heartbeats.Add();
   metrics_.SetSamples(request.id(), {request.metrics().begin(), request.metrics().end()});
+  TakeReplays(request);
   absl::Status status = AcknowledgeDrops(request);
   for (const v1::TaskReport& report : request.tasks()) {
     status.Update(TakeReport(request.id(), request.incarnation(), report));
@@ -101,6 +105,22 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
                            .seen_version = request.seen_orders_version(),
                            .deadline = now + poll,
                            .call = std::move(call)};
+}
+
+void DaemonRequests::TakeReplays(const v1::HeartbeatRequest& request) {
+  for (const v1::ReplayStatus& replay : request.replays()) {
+    Job* job = jobs_.Find(replay.job_id());
+    // An earlier generation's logs are of no account any more.
+    if (job == nullptr || replay.generation() != job->record.generation()) continue;
+    v1::ReplayStatus& known = job->replays[request.id()];
+    if (known.records() == replay.records() && known.bytes() == replay.bytes() &&
+        known.partitions() == replay.partitions() && known.seconds() == replay.seconds()) {
+      continue;
+    }
+    known = replay;
+    known.set_server_id(request.id());
+    ++job->status_version;
+  }
 }
 
 absl::Status DaemonRequests::AcknowledgeDrops(const v1::HeartbeatRequest& request) {
@@ -134,7 +154,8 @@ absl::Status DaemonRequests::TakeReport(const std::string& daemon_id, uint64_t d
       job->tasks[report.slot()].running = true;
       return absl::OkStatus();
     case v1::TaskReport::ENDED:
-      return lifecycle_.TaskEnded(*job, report.slot(), report.code(), report.message());
+      return lifecycle_.TaskEnded(*job, report.slot(), report.code(), report.message(),
+                                  report.loss());
     case v1::TaskReport::DIED:
       return lifecycle_.TaskDied(*job, report.slot(), report.message());
     default:

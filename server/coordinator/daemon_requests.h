@@ -60,6 +60,8 @@ class DaemonRequests {
 
   absl::Status TakeReport(const std::string& daemon_id, uint64_t daemon_incarnation,
                           const v1::TaskReport& report);
+  // Notes with jobs what the server has replayed of their logs.
+  void TakeReplays(const v1::HeartbeatRequest& request);
   absl::Status AcknowledgeDrops(const v1::HeartbeatRequest& request);
   // Lets go of what the daemon's earlier incarnation was told, and recovers what it held.
   absl::Status IncarnationEnded(const std::string& id);

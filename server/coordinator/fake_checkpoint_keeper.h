@@ -36,6 +36,8 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
     return absl::OkStatus();
   }
 
+  absl::Status RemoveIncomplete(absl::string_view, uint64_t) override { return absl::OkStatus(); }
+
   absl::Status RemoveJob(absl::string_view job_id) override {
     if (!next_error.ok()) return std::exchange(next_error, absl::OkStatus());
     std::erase_if(folders, [&](const std::string& folder) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "proto/job_record.pb.h"
+#include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
 #include "server/coordinator/call.h"
 #include "server/coordinator/collective_board.h"
@@ -83,6 +84,8 @@ struct Job {
   std::string waiting_for;
   // Servers whose return it waits for.
   std::set<std::string> missing_servers;
+  // What servers have replayed of its logs, by server.
+  std::map<std::string, v1::ReplayStatus> replays;
   // Its checkpoints are being removed, and it goes with them.
   bool removing = false;
   // Grows with whatever its status shows.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/job_validator.h"
@@ -32,6 +33,18 @@ void SetMet(const v1::RendezvousRecord& met, int64_t now_unix_ms, v1::JobRecord&
   *record.mutable_met() = met;
   record.set_state(v1::RUNNING);
   if (record.started_unix_ms() == 0) record.set_started_unix_ms(now_unix_ms);
+}
+
+// Where the present generation begins.
+std::string StartOf(const v1::JobRecord& record) {
+  std::string from;
+  if (record.restore_uri().empty()) {
+    from = ", with initial values: there is no checkpoint";
+  } else if (record.restore_uri() == record.initial_uri()) {
+    from = absl::StrCat(" (", record.initial_uri(), "): there is no later checkpoint");
+  }
+  return absl::StrCat("generation ", record.generation(), " starts again from clock ",
+                      record.start_clock(), from);
 }
 
 // Whether the job cannot go on as it is without the tasks of these slots: those that are not of the
@@ -122,10 +135,14 @@ absl::Status JobLifecycle::GoBack(Job& job, const std::string& why) {
                                   "; look into the logs of the job and of what was lost, then "
                                   "submit it again"));
   }
+  return GoBackWith(job, why, rollbacks, std::move(change));
+}
+
+absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t rollbacks,
+                                      JobChange change) {
   RollBack(change.record);
   change.record.set_state(v1::RECOVERING);
-  change.events.push_back(absl::StrCat(why, "; generation ", change.record.generation(),
-                                       " starts again from clock ", change.record.start_clock()));
+  change.events.push_back(absl::StrCat(why, "; ", StartOf(change.record)));
   const uint64_t clock = change.record.start_clock();
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.rollbacks.Add();
@@ -141,6 +158,44 @@ absl::Status JobLifecycle::GoBack(Job& job, const std::string& why) {
   const absl::Duration not_before = clock_.Monotonic() + RespawnDelay(rollbacks, members_.lease());
   for (TaskView& task : job.tasks) task = TaskView{.not_before = not_before};
   return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::ServerStateLost(Job& job, const std::string& why) {
+  JobChange change{.record = job.record};
+  const uint32_t rollbacks = CountRollBack(job.progress.step(), change.record);
+  // One at a time, so that the limit and its message are there once.
+  if (rollbacks > kMaxRollBacks) return GoBack(job, why);
+  // Stays with the job, as what it had done since is no more.
+  change.record.set_message(absl::StrCat("went back to clock ",
+                                         LastSoundClock(change.record, job.record.initial_clock()),
+                                         ", as ", why));
+  return GoBackWith(job, why, rollbacks, std::move(change));
+}
+
+absl::Status JobLifecycle::CheckpointDamaged(Job& job, const std::string& why,
+                                             absl::string_view damage) {
+  JobChange change{.record = job.record};
+  if (!NoteDamage(std::string(damage), change.record)) {
+    return Fail(job,
+                absl::StrCat(why, "; the job starts from the checkpoint ", job.record.restore_uri(),
+                             ", and there is none of its own yet: start it from another one"));
+  }
+  change.events.push_back(
+      absl::StrCat("the checkpoint at clock ", job.record.start_clock(), " is damaged: ", damage));
+  if (LastSound(change.record) == nullptr) {
+    MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+    std::string all;
+    for (const v1::CheckpointRecord& checkpoint : job.record.checkpoints()) {
+      absl::StrAppend(
+          &all, "; at clock ", checkpoint.clock(), ": ",
+          checkpoint.damage().empty() ? "goes on from a damaged one" : checkpoint.damage());
+    }
+    return Fail(job, absl::StrCat("every checkpoint of the job is damaged", all,
+                                  "; bring the files back from a backup and go on from there "
+                                  "(`muster checkpoint restore`), or submit the job again"));
+  }
+  // Not counted: each time there is one checkpoint less to try.
+  return GoBackWith(job, why, /*rollbacks=*/1, std::move(change));
 }
 
 absl::Status JobLifecycle::Met(Job& job, const v1::RendezvousRecord& met) {
@@ -249,7 +304,8 @@ bool JobLifecycle::IsWhole(const Job& job) const {
   return true;
 }
 
-absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::string_view message) {
+absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::string_view message,
+                                     v1::TaskReport::Loss loss) {
   if (code == 0) {
     if (job.record.slots(slot).done()) return MaybeSucceed(job);
     JobChange change{.record = job.record};
@@ -261,6 +317,13 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
   const std::string what =
       absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(), " ended with ",
                    CodeName(code), ": ", message);
+  if (loss != v1::TaskReport::LOSS_UNSPECIFIED && IsComplete(job.record)) {
+    return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", what));
+  }
+  if (loss == v1::TaskReport::SERVER_STATE) {
+    return ServerStateLost(job, absl::StrCat("a server lost what it had acknowledged: ", what));
+  }
+  if (loss == v1::TaskReport::CHECKPOINT) return CheckpointDamaged(job, what, message);
   if (!MayRespawn(code)) return Fail(job, what);
   // A task that gave up often met a server that has just been restarted, or is about to be given
   // up. The server's registration must come first: the next task would take a server that forgot
@@ -317,7 +380,7 @@ absl::Status JobLifecycle::MaybeSucceed(Job& job) {
   const v1::JobRecord& record = job.record;
   if (!AllDone(record)) return absl::OkStatus();
   const bool trains = !OnlyEvaluates(record.spec());
-  const uint64_t kept = record.checkpoints().empty() ? 0 : record.checkpoints().rbegin()->clock();
+  const uint64_t kept = LastSoundClock(record, 0);
   if (!record.has_met()) return Fail(job, "its tasks ended before they met");
   if (trains && record.initial_resumes() && FinalClock(record) <= record.initial_clock()) {
     return Fail(job, absl::StrCat("resume_from is \"", record.spec().resume_from(),
@@ -326,7 +389,7 @@ absl::Status JobLifecycle::MaybeSucceed(Job& job) {
                                   ": nothing was left to train; stop later, or go on from an "
                                   "earlier checkpoint"));
   }
-  if (trains && (record.checkpoints().empty() || kept < FinalClock(record))) {
+  if (trains && (LastSound(record) == nullptr || kept < FinalClock(record))) {
     return Fail(job, absl::StrCat("its tasks ended without a checkpoint at clock ",
                                   FinalClock(record), "; the last one is at clock ", kept));
   }
@@ -340,11 +403,10 @@ absl::Status JobLifecycle::Fail(Job& job, const std::string& message) {
 
 absl::Status JobLifecycle::Cancel(Job& job, const std::string& reason) {
   if (IsFinal(job.record.state())) return absl::OkStatus();
-  const std::string kept =
-      job.record.checkpoints().empty()
-          ? "no checkpoint yet"
-          : absl::StrCat("its last checkpoint, at clock ",
-                         job.record.checkpoints().rbegin()->clock(), ", is kept");
+  const std::string kept = LastSound(job.record) == nullptr
+                               ? "no checkpoint yet"
+                               : absl::StrCat("its last checkpoint, at clock ",
+                                              LastSoundClock(job.record, 0), ", is kept");
   const std::string message =
       absl::StrCat("cancelled: ", reason.empty() ? "no reason given" : reason,
                    "; its tasks stop within ", absl::FormatDuration(members_.lease()), "; ", kept);

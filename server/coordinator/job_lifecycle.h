@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "common/base/clock.h"
+#include "proto/cluster_service.pb.h"
 #include "server/coordinator/coordinator_metrics.h"
 #include "server/coordinator/job_table.h"
 #include "server/coordinator/membership.h"
@@ -51,8 +52,10 @@ class JobLifecycle {
   // whole again.
   absl::Status Heard(Job& job, uint32_t slot, uint64_t clock);
 
-  // The slot's present task ended by itself: well (code 0), or not.
-  absl::Status TaskEnded(Job& job, uint32_t slot, int code, absl::string_view message);
+  // The slot's present task ended by itself: well (code 0), or not. What it found lost takes the
+  // whole job back to a checkpoint that can be read.
+  absl::Status TaskEnded(Job& job, uint32_t slot, int code, absl::string_view message,
+                         v1::TaskReport::Loss loss = v1::TaskReport::LOSS_UNSPECIFIED);
   // … or died.
   absl::Status TaskDied(Job& job, uint32_t slot, absl::string_view message);
 
@@ -63,6 +66,12 @@ class JobLifecycle {
  private:
   absl::Status RecoverServers(Job& job, const Losses& losses, JobChange& change);
   absl::Status GoBack(Job& job, const std::string& why);
+  // As `change` has it, which RollBack has not seen yet; `rollbacks` were in a row.
+  absl::Status GoBackWith(Job& job, const std::string& why, uint32_t rollbacks, JobChange change);
+  // A server has not got any more what it had acknowledged.
+  absl::Status ServerStateLost(Job& job, const std::string& why);
+  // The checkpoint that the generation starts from cannot be read.
+  absl::Status CheckpointDamaged(Job& job, const std::string& why, absl::string_view damage);
   // Of the slots' tasks that were lost, `status` is what their parked calls are told.
   void ForgetTasks(Job& job, const std::vector<uint32_t>& slots, const absl::Status& status);
   // `patience` counts like earlier failures towards the wait before the next task.

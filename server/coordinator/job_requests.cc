@@ -9,13 +9,15 @@
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
+#include "common/plan/data_size.h"
+#include "common/plan/memory_plan.h"
+#include "common/plan/remedies.h"
 #include "server/coordinator/cluster_room.h"
 #include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/job_validator.h"
 #include "server/coordinator/job_view.h"
-#include "server/coordinator/memory_prediction.h"
 #include "server/coordinator/placement.h"
 #include "server/coordinator/recovery.h"
 
@@ -27,8 +29,17 @@ constexpr uint64_t kMaxLogChunkBytes = 256 << 10;
 // For tasks to tell of their collective calls.
 constexpr absl::Duration kCollectivesWait = absl::Seconds(2);
 
+std::vector<MemoryPart> OwnParts(const MemoryPlan& plan) {
+  std::vector<MemoryPart> parts;
+  for (const MemoryPart& part : plan.worker) {
+    if (!part.mapped) parts.push_back(part);
+  }
+  return parts;
+}
+
 // A worker whose daemon has too little memory for one task, however little else runs, is of no use.
-absl::Status CheckWorkersMemory(const MemoryPrediction& memory, const ClusterRoom& whole) {
+absl::Status CheckWorkersMemory(const v1::JobSpec& spec, const DataSize& data,
+                                const MemoryPlan& plan, const ClusterRoom& whole) {
   uint64_t most = 0;
   std::string where;
   for (const WorkerRoom& worker : whole.workers) {
@@ -36,12 +47,12 @@ absl::Status CheckWorkersMemory(const MemoryPrediction& memory, const ClusterRoo
     most = worker.bytes;
     where = worker.id;
   }
-  if (whole.workers.empty() || memory.worker_bytes <= most) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("each of the job's workers needs ", DescribeWorker(memory), "; worker ", where,
-                   " offers the most, ", FormatBytes(most),
-                   ": take a smaller model or batch, put sparse tables on servers (update.sparse "
-                   "PARAMETER_SERVER), or give worker daemons more memory"));
+  if (whole.workers.empty() || plan.worker_own_bytes() <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "each of the job's workers needs ", FormatBytes(plan.worker_own_bytes()), ", and worker ",
+      where, " offers the most, ", FormatBytes(most), ":\n", MemoryTable(OwnParts(plan), "  "),
+      DescribeRemedies(FindRemedies(spec, data, most)),
+      "; `muster plan` shows what other settings need, and --memory gives a worker daemon more"));
 }
 
 absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
@@ -107,7 +118,9 @@ absl::StatusOr<std::string> JobRequests::InitialWeightsUri(const std::string& so
     return absl::FailedPreconditionError(
         absl::StrCat("initial_weights is \"", source, "\", which has no checkpoint yet"));
   }
-  return job->record.checkpoints().rbegin()->uri();
+  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointRecord* last,
+                          FindCheckpoint(job->record, std::nullopt));
+  return last->uri();
 }
 
 absl::Status JobRequests::Resume(v1::JobRecord& record) const {
@@ -169,12 +182,13 @@ absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest
     StartFromLast(record);
   }
   if (!record.spec().resume_from().empty()) MUSTER_RETURN_IF_ERROR(Resume(record));
-  const MemoryPrediction memory = PredictMemory(record.spec());
-  record.set_predicted_server_bytes(memory.server_bytes);
-  record.set_predicted_worker_bytes(memory.worker_bytes * record.spec().workers());
+  const DataSize data = SizeOfData(record.spec().data());
+  const MemoryPlan plan = PlanMemory(record.spec(), data);
+  record.set_predicted_server_bytes(plan.server_bytes());
+  record.set_predicted_worker_bytes(plan.worker_own_bytes() * record.spec().workers());
 
   const ClusterRoom whole = WholeRoomOf(members_);
-  MUSTER_RETURN_IF_ERROR(CheckWorkersMemory(memory, whole));
+  MUSTER_RETURN_IF_ERROR(CheckWorkersMemory(record.spec(), data, plan, whole));
   if (absl::Status fits = FitsEmpty(DemandOf(record, jobs_), whole); !fits.ok()) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the job does not fit this cluster even when nothing else runs: ", fits.message(),
@@ -246,11 +260,9 @@ v1::GetMetricsReply JobRequests::Metrics() const {
 
 absl::StatusOr<std::string> JobRequests::CheckpointToExport(const std::string& job_id) const {
   MUSTER_ASSIGN_OR_RETURN(const Job* job, Find(job_id));
-  if (job->record.checkpoints().empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", job_id, " has no checkpoint yet; wait for its first"));
-  }
-  return job->record.checkpoints().rbegin()->uri();
+  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointRecord* last,
+                          FindCheckpoint(job->record, std::nullopt));
+  return last->uri();
 }
 
 void JobRequests::NextStatus(const std::string& job_id, uint64_t seen_version,

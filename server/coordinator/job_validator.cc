@@ -75,9 +75,9 @@ absl::Status ValidateClipping(const v1::JobSpec& spec) {
 }
 
 absl::Status ValidateCheckpoints(const v1::JobSpec& spec) {
-  if (spec.checkpoint().full_every() > 1) {
+  if (spec.checkpoint().full_every() > 1 && TrainsByAllReduce(spec)) {
     return Invalid("checkpoint.full_every", spec.checkpoint().full_every(),
-                   "but tasks of this version order whole checkpoints alone; leave it out");
+                   "but update.dense is ALL_REDUCE, whose checkpoints are whole; leave it out");
   }
   if (spec.resume_from().empty()) return absl::OkStatus();
   if (const absl::Status name = ParseCheckpointName(spec.resume_from()).status(); !name.ok()) {

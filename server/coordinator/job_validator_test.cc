@@ -99,7 +99,42 @@ INSTANTIATE_TEST_SUITE_P(
                [](v1::JobSpec& s) {
                  s.mutable_compute()->set_type(static_cast<v1::ComputeSpec::Type>(9));
                },
-               HasSubstr("compute.type is 9; it must be F32 or BF16")},
+               HasSubstr("compute.type is 9; it must be F32, BF16 or F16")},
+        BadJob{"ScaledLossInBf16",
+               [](v1::JobSpec& s) {
+                 Transformer(s);
+                 s.mutable_compute()->set_type(v1::ComputeSpec::BF16);
+                 s.mutable_compute()->set_loss_scale(8);
+               },
+               AllOf(HasSubstr("compute.loss_scale is 8"), HasSubstr("compute.type is BF16"))},
+        BadJob{"LossScaleWindowInF32",
+               [](v1::JobSpec& s) { s.mutable_compute()->set_loss_scale_window(100); },
+               HasSubstr("compute.loss_scale_window is 100")},
+        BadJob{"LossScaleThatIsNoPowerOfTwo",
+               [](v1::JobSpec& s) {
+                 Transformer(s);
+                 s.mutable_compute()->set_type(v1::ComputeSpec::F16);
+                 s.mutable_compute()->set_loss_scale(1000);
+               },
+               HasSubstr("compute.loss_scale is 1000; it must be a power of two from 1 to")},
+        BadJob{"FixedLossScaleWithWindow",
+               [](v1::JobSpec& s) {
+                 Transformer(s);
+                 s.mutable_compute()->set_type(v1::ComputeSpec::F16);
+                 s.mutable_compute()->set_loss_scale(1024);
+                 s.mutable_compute()->set_loss_scale_window(100);
+               },
+               HasSubstr("compute.loss_scale_window is 100; but compute.loss_scale is given")},
+        BadJob{"F16OfAnMlp",
+               [](v1::JobSpec& s) { s.mutable_compute()->set_type(v1::ComputeSpec::F16); },
+               AllOf(HasSubstr("compute.type is F16"), HasSubstr("model.transformer"))},
+        BadJob{"PaddingOfAnUnknownVocabulary",
+               [](v1::JobSpec& s) {
+                 Transformer(s).set_vocabulary(0);
+                 s.mutable_model()->mutable_transformer()->set_pad_vocabulary_to(64);
+               },
+               HasSubstr("model.transformer.pad_vocabulary_to is 64; but "
+                         "model.transformer.vocabulary is left out")},
         BadJob{"WidthOfOddHeads", [](v1::JobSpec& s) { Transformer(s).set_heads(5); },
                HasSubstr("model.transformer.width is 64; it must be a multiple of "
                          "model.transformer.heads, which is 5")},
@@ -387,6 +422,16 @@ TEST(JobValidatorTest, TransformersComputeAsTheySay) {
   spec.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
   spec.mutable_evaluation()->set_metric("perplexity");
   EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  spec.mutable_compute()->set_loss_scale_window(10);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  spec.mutable_compute()->clear_loss_scale_window();
+  spec.mutable_compute()->set_loss_scale(1024);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  spec.mutable_model()->mutable_transformer()->set_vocabulary(50257);
+  spec.mutable_model()->mutable_transformer()->set_pad_vocabulary_to(64);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
 }
 
 TEST(JobValidatorTest, RefusesByNameWhatItsTasksCannotDo) {
@@ -394,7 +439,10 @@ TEST(JobValidatorTest, RefusesByNameWhatItsTasksCannotDo) {
   deltas.mutable_checkpoint()->set_full_every(1);
   EXPECT_EQ(ValidateJob(deltas), absl::OkStatus());
   deltas.mutable_checkpoint()->set_full_every(4);
-  EXPECT_THAT(ValidateJob(deltas).message(), testing::HasSubstr("checkpoint.full_every"));
+  EXPECT_EQ(ValidateJob(deltas), absl::OkStatus());
+  v1::JobSpec whole = AllReduceJob();
+  whole.mutable_checkpoint()->set_full_every(4);
+  EXPECT_THAT(ValidateJob(whole).message(), testing::HasSubstr("checkpoint.full_every"));
   v1::JobSpec resumed = SmallJob();
   resumed.set_resume_from("j1@40");
   EXPECT_EQ(ValidateJob(resumed), absl::OkStatus());

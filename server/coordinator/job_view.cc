@@ -1,11 +1,13 @@
 #include "server/coordinator/job_view.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/cluster_room.h"
+#include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 
@@ -36,14 +38,27 @@ void AddTasks(const Job& job, v1::JobStatus& status) {
 }
 
 std::string Recovery(const v1::JobRecord& record) {
+  const std::string back =
+      absl::StrCat("rolls back to clock ", LastSoundClock(record, record.initial_clock()));
   if (record.spec().update().durability() == v1::UpdateSpec::EVERY_PUSH) {
-    return "continues in place";
+    return absl::StrCat("continues in place; if the server's data folder is lost, ", back);
   }
-  const uint64_t clock = record.checkpoints().empty() ? record.initial_clock()
-                                                      : record.checkpoints().rbegin()->clock();
-  const std::string back = absl::StrCat("rolls back to clock ", clock);
   if (NeedsServers(record.spec())) return back;
   return absl::StrCat("continues from another worker's replica; without any, ", back);
+}
+
+// Of the servers that the job is on, those that came back to it by their logs.
+void AddReplays(const Job& job, v1::JobStatus& status) {
+  std::set<std::string> servers;
+  for (const v1::PartitionPlacement& partition : job.record.partitions()) {
+    for (const v1::Replica& replica : partition.replicas()) servers.insert(replica.server_id());
+  }
+  for (const auto& [server, replay] : job.replays) {
+    const bool present = servers.count(server) > 0;
+    if (present && replay.generation() == job.record.generation() && replay.partitions() > 0) {
+      *status.add_replays() = replay;
+    }
+  }
 }
 
 std::string Message(const Job& job) {
@@ -70,15 +85,16 @@ v1::JobStatus StatusOf(const Job& job) {
   *status.mutable_partitions() = record.partitions();
   status.set_predicted_server_bytes(record.predicted_server_bytes());
   status.set_predicted_worker_bytes(record.predicted_worker_bytes());
-  if (!record.checkpoints().empty()) {
-    status.set_checkpoint_clock(record.checkpoints().rbegin()->clock());
-    status.set_checkpoint_uri(record.checkpoints().rbegin()->uri());
+  if (const v1::CheckpointRecord* last = LastSound(record)) {
+    status.set_checkpoint_clock(last->clock());
+    status.set_checkpoint_uri(last->uri());
   }
   status.set_submitted_unix_ms(record.submitted_unix_ms());
   status.set_started_unix_ms(record.started_unix_ms());
   status.set_finished_unix_ms(record.finished_unix_ms());
   *status.mutable_evaluations() = record.evaluations();
   status.set_recovery(Recovery(record));
+  AddReplays(job, status);
   return status;
 }
 

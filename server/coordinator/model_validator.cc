@@ -111,6 +111,39 @@ absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
     return Invalid("model.transformer.norm_epsilon", absl::StrCat(spec.norm_epsilon()),
                    "it must be in (0, 1) (0 stands for 1e-5)");
   }
+  MUSTER_RETURN_IF_ERROR(Within("model.transformer.pad_vocabulary_to", spec.pad_vocabulary_to(), 0,
+                                kMaxVocabularyMultiple));
+  if (spec.pad_vocabulary_to() > 1 && spec.vocabulary() == 0) {
+    return Invalid("model.transformer.pad_vocabulary_to", absl::StrCat(spec.pad_vocabulary_to()),
+                   "but model.transformer.vocabulary is left out; set it to the number of the "
+                   "tokenizer's tokens");
+  }
+  return absl::OkStatus();
+}
+
+// What the loss is multiplied by in f16.
+absl::Status ValidateLossScale(const v1::ComputeSpec& compute) {
+  const float scale = compute.loss_scale();
+  if (scale == 0 && compute.loss_scale_window() == 0) return absl::OkStatus();
+  if (compute.type() != v1::ComputeSpec::F16) {
+    const bool by_scale = scale != 0;
+    return Invalid(by_scale ? "compute.loss_scale" : "compute.loss_scale_window",
+                   by_scale ? absl::StrCat(scale) : absl::StrCat(compute.loss_scale_window()),
+                   absl::StrCat("but compute.type is ", v1::ComputeSpec::Type_Name(compute.type()),
+                                ", whose gradients need none; leave it out, or compute in F16"));
+  }
+  if (scale == 0) return absl::OkStatus();
+  int exponent = 0;
+  if (!(scale >= 1 && scale <= kMaxLossScale) || std::frexp(scale, &exponent) != 0.5f) {
+    return Invalid(
+        "compute.loss_scale", absl::StrCat(scale),
+        absl::StrCat("it must be a power of two from 1 to ", static_cast<int64_t>(kMaxLossScale),
+                     ", or left out to be found while training"));
+  }
+  if (compute.loss_scale_window() != 0) {
+    return Invalid("compute.loss_scale_window", absl::StrCat(compute.loss_scale_window()),
+                   "but compute.loss_scale is given, and stays as it is; leave one of them out");
+  }
   return absl::OkStatus();
 }
 
@@ -119,8 +152,9 @@ absl::Status ValidateCompute(const v1::JobSpec& spec) {
   const v1::ComputeSpec& compute = spec.compute();
   if (!v1::ComputeSpec::Type_IsValid(compute.type())) {
     return Invalid("compute.type", absl::StrCat(static_cast<int>(compute.type())),
-                   "it must be F32 or BF16");
+                   "it must be F32, BF16 or F16");
   }
+  MUSTER_RETURN_IF_ERROR(ValidateLossScale(compute));
   if (!v1::ComputeSpec::Recompute_IsValid(compute.recompute())) {
     return Invalid("compute.recompute", absl::StrCat(static_cast<int>(compute.recompute())),
                    "it must be NONE, SELECTIVE or FULL");

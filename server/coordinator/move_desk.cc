@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/cluster_room.h"
+#include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/move_plan.h"
 #include "server/coordinator/recovery.h"
@@ -296,7 +297,7 @@ absl::Status MoveDesk::LeaveAfterCheckpoint(Job& job) {
       leaves.empty()
           ? std::string("spreads its partitions over all servers")
           : absl::StrCat("leaves server ", absl::StrJoin(leaves, ", "), ", which is being drained");
-  const uint64_t last = record.checkpoints().empty() ? 0 : record.checkpoints().rbegin()->clock();
+  const uint64_t last = LastSoundClock(record, 0);
   if (const absl::Status fits =
           FitsElsewhere(record, DemandOf(record, jobs_), RoomOf(jobs_, members_));
       !fits.ok()) {

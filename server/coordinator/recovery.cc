@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/status/status.h"
+#include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/shard_map.h"
 
 namespace muster {
@@ -41,16 +42,24 @@ void LoseSlot(uint32_t slot, v1::JobRecord& record) {
 }
 
 void StartFromLast(v1::JobRecord& record) {
-  if (record.checkpoints().empty()) {
+  if (const v1::CheckpointRecord* last = LastSound(record)) {
+    record.set_restore_uri(last->uri());
+    record.set_restore_weights_only(false);
+    record.set_start_clock(last->clock());
+  } else {
     record.set_restore_uri(record.initial_uri());
     record.set_restore_weights_only(!record.initial_uri().empty() && !record.initial_resumes());
     record.set_start_clock(record.initial_clock());
-  } else {
-    const v1::CheckpointRecord& last = *record.checkpoints().rbegin();
-    record.set_restore_uri(last.uri());
-    record.set_restore_weights_only(false);
-    record.set_start_clock(last.clock());
   }
+}
+
+bool NoteDamage(const std::string& damage, v1::JobRecord& record) {
+  for (v1::CheckpointRecord& checkpoint : *record.mutable_checkpoints()) {
+    if (checkpoint.uri() != record.restore_uri()) continue;
+    checkpoint.set_damage(damage);
+    return true;
+  }
+  return false;
 }
 
 void RollBack(v1::JobRecord& record) {
@@ -79,8 +88,7 @@ void RollBack(v1::JobRecord& record) {
 }
 
 uint32_t CountRollBack(uint64_t reached, v1::JobRecord& record) {
-  const bool kept = !record.checkpoints().empty() &&
-                    record.checkpoints().rbegin()->clock() > record.start_clock();
+  const bool kept = LastSoundClock(record, 0) > record.start_clock();
   if (kept || reached > record.rollback_clock()) record.set_rollbacks(0);
   record.set_rollback_clock(std::max<uint64_t>(record.rollback_clock(), reached));
   record.set_rollbacks(record.rollbacks() + 1);
@@ -93,8 +101,7 @@ uint64_t FinalClock(const v1::JobRecord& record) {
 
 bool IsComplete(const v1::JobRecord& record) {
   const uint64_t last = FinalClock(record);
-  if (last == 0 || record.checkpoints().empty()) return false;
-  if (record.checkpoints().rbegin()->clock() < last) return false;
+  if (last == 0 || LastSoundClock(record, 0) < last) return false;
   if (record.spec().data().holdout() == 0) return true;
   // Data may be too small for the share that is held out to hold an example.
   if (record.has_met() && record.met().held_out_examples() == 0) return true;

@@ -19,11 +19,14 @@ namespace muster {
 //   … of the last replica       all-reduce, or hybrid and any of them: as a server, CHECKPOINT (see
 //                               round_record.h)
 //   a server, EVERY_PUSH        the job waits for that server, whose log holds its partitions;
-//   terms
-//                               grow when it is back
+//                               terms grow when it is back
+//   … with its volume           tasks find that it has forgotten the job, or that its files are
+//                               damaged: as CHECKPOINT
 //   a server, CHECKPOINT        the next generation starts from the last checkpoint, on whatever
 //                               servers live
 //   a server, nothing open      as CHECKPOINT: there is nothing to keep
+//   the checkpoint itself       it is noted as damaged, and the one before is taken; a job whose
+//                               checkpoints are all damaged fails
 
 // Roll-backs in a row that a job survives without getting further than it ever was.
 inline constexpr uint32_t kMaxRollBacks = 8;
@@ -54,12 +57,16 @@ bool ContinuesInPlace(const v1::JobRecord& record);
 // Fences the slot's task and frees the slot. Its next task runs under a higher incarnation.
 void LoseSlot(uint32_t slot, v1::JobRecord& record);
 
-// Where a generation of the job begins: its last checkpoint, else what it was submitted to start or
-// go on from, else its beginning.
+// Where a generation of the job begins: its last sound checkpoint, else what it was submitted to
+// start or go on from, else its beginning.
 void StartFromLast(v1::JobRecord& record);
 
-// Takes the whole job back to its last checkpoint (or its beginning), under the next generation,
-// holding nothing.
+// Notes what is wrong with the checkpoint that the present generation starts from. False: it is
+// none of the job's own.
+bool NoteDamage(const std::string& damage, v1::JobRecord& record);
+
+// Takes the whole job back to its last sound checkpoint (or its beginning), under the next
+// generation, holding nothing.
 void RollBack(v1::JobRecord& record);
 
 // Counts a roll-back of a job whose slots all had closed `reached` clocks; to be called before

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_road.h"
 
 namespace muster {
@@ -76,8 +77,7 @@ bool LosesReplicas(const v1::JobRecord& record, const std::vector<uint32_t>& los
 
 bool HasAdvanced(const v1::JobRecord& record) {
   const uint64_t start = record.start_clock();
-  return record.has_run() ||
-         (!record.checkpoints().empty() && record.checkpoints().rbegin()->clock() > start) ||
+  return record.has_run() || LastSoundClock(record, 0) > start ||
          (!record.evaluations().empty() && record.evaluations().rbegin()->clock() > start);
 }
 

@@ -341,7 +341,7 @@ SimulatedCluster::Daemon* SimulatedCluster::HolderOf(const v1::TaskOrder& order)
 }
 
 void SimulatedCluster::Report(const v1::TaskOrder& order, v1::TaskReport::State state, int code,
-                              const std::string& message) {
+                              const std::string& message, v1::TaskReport::Loss loss) {
   Daemon* holder = HolderOf(order);
   if (holder == nullptr) return;
   for (v1::TaskReport& report : holder->reports) {
@@ -349,19 +349,21 @@ void SimulatedCluster::Report(const v1::TaskOrder& order, v1::TaskReport::State 
     report.set_state(state);
     report.set_code(code);
     report.set_message(message);
+    report.set_loss(loss);
   }
   BeatAll();
 }
 
-void SimulatedCluster::End(const v1::TaskOrder& order, int code, const std::string& message) {
+void SimulatedCluster::End(const v1::TaskOrder& order, int code, const std::string& message,
+                           v1::TaskReport::Loss loss) {
   // The caller's order may be the one that the heartbeat replaces.
   const v1::TaskOrder copy = order;
-  Report(copy, v1::TaskReport::ENDED, code, message);
+  Report(copy, v1::TaskReport::ENDED, code, message, loss);
 }
 
 void SimulatedCluster::Die(const v1::TaskOrder& order) {
   const v1::TaskOrder copy = order;
-  Report(copy, v1::TaskReport::DIED, 0, "signal 9");
+  Report(copy, v1::TaskReport::DIED, 0, "signal 9", v1::TaskReport::LOSS_UNSPECIFIED);
 }
 
 void SimulatedCluster::MeetAll(const std::string& job_id) {

@@ -138,7 +138,8 @@ class SimulatedCluster {
   Answer<v1::ShardMap> GetShardMap(const v1::TaskOrder& order, uint64_t min_version,
                                    absl::Duration wait);
   // The task's daemon reports its end with the next heartbeat, which is sent.
-  void End(const v1::TaskOrder& order, int code = 0, const std::string& message = "");
+  void End(const v1::TaskOrder& order, int code = 0, const std::string& message = "",
+           v1::TaskReport::Loss loss = v1::TaskReport::LOSS_UNSPECIFIED);
   void Die(const v1::TaskOrder& order);
 
   // All of a job's tasks, from their present orders.
@@ -157,7 +158,7 @@ class SimulatedCluster {
   Daemon& Add(Daemon daemon, uint64_t memory_bytes);
   void Register(Daemon& daemon);
   void Report(const v1::TaskOrder& order, v1::TaskReport::State state, int code,
-              const std::string& message);
+              const std::string& message, v1::TaskReport::Loss loss);
   void Meet(const v1::TaskOrder& order, uint64_t named, const v1::RendezvousReply& reply);
   Daemon* HolderOf(const v1::TaskOrder& order);
 

@@ -49,10 +49,18 @@ absl::StatusOr<CompletedCheckpoint> StorageCheckpointKeeper::Complete(
   }
   const absl::StatusOr<absl::optional<uint64_t>> base = BaseOfFiles(storage_, folder, manifest);
   absl::Status written = base.status();
-  if (written.ok()) {
-    if (base->has_value()) manifest.set_base_clock(**base);
-    written = WriteManifest(storage_, folder, manifest);
+  if (written.ok() && base->has_value()) {
+    manifest.set_base_clock(**base);
+    const absl::Status there =
+        ReadManifest(storage_, CheckpointFolder(root_, task.job_id(), **base)).status();
+    if (absl::IsNotFound(there) || absl::IsDataLoss(there)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("checkpoint of job ", task.job_id(), " at clock ", request.clock(),
+                       " goes on from that at clock ", **base,
+                       ", which cannot be read: ", there.message(), "; take the next one whole"));
+    }
   }
+  if (written.ok()) written = WriteManifest(storage_, folder, manifest);
   if (absl::IsFailedPrecondition(written) || absl::IsDataLoss(written)) {
     return absl::DataLossError(absl::StrCat("checkpoint of job ", task.job_id(), " at clock ",
                                             request.clock(), ": ", written.message()));
@@ -65,6 +73,14 @@ absl::StatusOr<CompletedCheckpoint> StorageCheckpointKeeper::Complete(
 
 absl::Status StorageCheckpointKeeper::RemoveCheckpoint(absl::string_view folder) {
   return DeleteCheckpoint(storage_, folder);
+}
+
+absl::Status StorageCheckpointKeeper::RemoveIncomplete(absl::string_view job_id, uint64_t clock) {
+  const std::string folder = CheckpointJobFolder(root_, job_id);
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> complete,
+                          ListCheckpoints(storage_, folder));
+  if (complete.empty() || complete.back().clock != clock) return absl::OkStatus();
+  return DeleteIncompleteCheckpoints(storage_, folder);
 }
 
 absl::Status StorageCheckpointKeeper::RemoveJob(absl::string_view job_id) {

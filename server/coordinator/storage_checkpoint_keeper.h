@@ -18,6 +18,7 @@ class StorageCheckpointKeeper final : public CheckpointKeeper {
   absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
                                                absl::Time created) override;
   absl::Status RemoveCheckpoint(absl::string_view folder) override;
+  absl::Status RemoveIncomplete(absl::string_view job_id, uint64_t clock) override;
   absl::Status RemoveJob(absl::string_view job_id) override;
   absl::StatusOr<v1::CheckpointStatus> Describe(absl::string_view folder) const override;
   absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const override;

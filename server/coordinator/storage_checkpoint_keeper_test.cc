@@ -126,11 +126,26 @@ TEST_F(StorageCheckpointKeeperTest, DescribesAndVerifies) {
   EXPECT_EQ(keeper_.Describe("/root/j1/9").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(StorageCheckpointKeeperTest, WhatWasGivenUpGoesUnlessTheJobMayBeThere) {
+  ASSERT_TRUE(keeper_.Complete(request_, absl::UnixEpoch()).ok());
+  ASSERT_TRUE(WriteFile(storage_, "/root/j1/7/p0", "given up").ok());
+  ASSERT_TRUE(WriteFile(storage_, "/root/j1/15/p0", "being written").ok());
+  // Someone commits what is before the last one: the job has gone back.
+  ASSERT_TRUE(keeper_.RemoveIncomplete("j1", 8).ok());
+  EXPECT_TRUE(*storage_.Exists("/root/j1/7/p0"));
+  ASSERT_TRUE(keeper_.RemoveIncomplete("j1", 10).ok());
+  EXPECT_FALSE(*storage_.Exists("/root/j1/7/p0"));
+  EXPECT_TRUE(*storage_.Exists("/root/j1/10/MANIFEST"));
+  EXPECT_TRUE(*storage_.Exists("/root/j1/15/p0"));
+}
+
 TEST_F(StorageCheckpointKeeperTest, ADeltaNamesWhatItGoesOnFrom) {
   const v1::CommitCheckpointRequest delta = Cut(12, 10);
   const absl::Status alone = keeper_.Complete(delta, absl::UnixEpoch()).status();
-  EXPECT_EQ(alone.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(alone.message()), HasSubstr("goes on from /root/j1/10"));
+  EXPECT_EQ(alone.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(alone.message()), HasSubstr("goes on from that at clock 10"));
+  EXPECT_THAT(std::string(alone.message()), HasSubstr("take the next one whole"));
+  EXPECT_FALSE(*storage_.Exists("/root/j1/12/MANIFEST"));
   ASSERT_TRUE(keeper_.Complete(request_, absl::UnixEpoch()).ok());
   const auto completed = keeper_.Complete(delta, absl::UnixEpoch());
   ASSERT_TRUE(completed.ok()) << completed.status();

@@ -169,9 +169,6 @@ absl::Status Admission::CheckDensePush(AdmittedCall& call) {
         "payload has ", call.call.payload.size(), " bytes, blocks ", push.first_block(), " to ",
         push.first_block() + push.blocks() - 1, " have ", expected, " of ", Name(type)));
   }
-  if (push.examples() == 0 && !job_.policy().synchronous()) {
-    return absl::InvalidArgumentError("examples is 0; the gradient is averaged over them");
-  }
   MUSTER_ASSIGN_OR_RETURN(call.already_applied, ledger_.IsClosed(request.slot(), request.clock()));
   if (call.already_applied) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(CheckPushBound(request.clock()));
@@ -223,9 +220,6 @@ absl::Status Admission::CheckSparsePush(AdmittedCall& call) {
   const v1::SparsePush& push = request.sparse_push();
   MUSTER_RETURN_IF_ERROR(CheckSparseTable(push.table()));
   MUSTER_ASSIGN_OR_RETURN(const DType type, WireDType(push.type()));
-  if (push.examples() == 0 && !job_.policy().synchronous()) {
-    return absl::InvalidArgumentError("examples is 0; the gradient is averaged over them");
-  }
   MUSTER_ASSIGN_OR_RETURN(call.already_applied, ledger_.IsClosed(request.slot(), request.clock()));
   call.already_applied =
       call.already_applied || ledger_.HasChunk(request.slot(), push.table() - 1, push.chunk());

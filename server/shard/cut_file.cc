@@ -69,6 +69,15 @@ bool CutFile::Wanted(size_t table, uint64_t steps, uint64_t last_use) const {
   return !sparse_[table].policy.Expired(last_use, steps, clock());
 }
 
+bool CutFile::Struck(size_t table, uint64_t steps, uint64_t last_use) const {
+  return content_.base.has_value() && sparse_[table].policy.Expired(last_use, steps, clock());
+}
+
+bool CutFile::knows_dropped() const {
+  return std::all_of(sparse_.begin(), sparse_.end(),
+                     [](const Table& table) { return table.dropped.has_value(); });
+}
+
 void CutFile::AddResidual(uint32_t slot, std::shared_ptr<const float> values) {
   for (const PartitionContent::Residual& known : content_.residuals) {
     if (known.slot == slot) return;
@@ -110,7 +119,7 @@ absl::Status CutFile::Append(size_t table, size_t begin, size_t end) {
     MUSTER_RETURN_IF_ERROR(writer_->AppendRows(piece, rows_.view()));
   }
   if (end < it.entries.size() || !content_.base.has_value()) return absl::OkStatus();
-  return writer_->AppendDropped(piece, it.dropped);
+  return writer_->AppendDropped(piece, *it.dropped);
 }
 
 absl::Status CutFile::AppendMerged(size_t table) {
@@ -165,6 +174,7 @@ absl::Status CutFile::MergeStored(size_t table, size_t begin, size_t end) {
                                       .last_use = static_cast<uint32_t>(record.last_use)});
           return absl::OkStatus();
         }
+        if (Struck(table, record.steps, record.last_use)) Strike(table, key);
         if (!Wanted(table, record.steps, record.last_use)) return absl::OkStatus();
         if (width > 0) std::memcpy(values.data(), value.data() + sizeof(record), value_bytes);
         merged_.Append(key, static_cast<uint32_t>(record.steps),

@@ -29,7 +29,11 @@ class CutFile {
 
   uint64_t clock() const { return content_.clock; }
   size_t tables() const { return sparse_.size(); }
+  // To be written as a delta on the cut at this clock. REQUIRES: the keys that were dropped since
+  // are known.
   void set_base(absl::optional<uint64_t> base) { content_.base = base; }
+  // Whether the keys of rows that went since the cut before are known, in all tables.
+  bool knows_dropped() const;
 
   // What a slot's half-precision pushes have yet to carry over: of all dense blocks, one after
   // another. A second time, nothing. Before Open.
@@ -38,6 +42,10 @@ class CutFile {
 
   // Whether a row of a table is written.
   bool Wanted(size_t table, uint64_t steps, uint64_t last_use) const;
+  // Whether a row that is not written has to be struck from the base: it expired and nobody has
+  // come by it yet, so it is not among those that were dropped.
+  bool Struck(size_t table, uint64_t steps, uint64_t last_use) const;
+  void Strike(size_t table, uint64_t key) { sparse_[table].dropped->push_back(key); }
   // Keys of the table's rows in memory at the cut; in any order before Open, then ascending.
   std::vector<TableSnapshot::Entry>& entries(size_t table) { return sparse_[table].entries; }
 
@@ -64,8 +72,8 @@ class CutFile {
     // Keys that have no row: those in memory, in ascending order, and those on disk alone.
     std::vector<Count> counts;
     std::vector<Count> stored_counts;
-    // Keys whose rows went since the cut before.
-    std::vector<uint64_t> dropped;
+    // Keys whose rows went since the cut before; absent: there were too many.
+    absl::optional<std::vector<uint64_t>> dropped;
     // Of candidates; -1: it has none.
     int counts_piece = -1;
   };

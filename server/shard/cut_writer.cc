@@ -52,6 +52,11 @@ absl::Status CutWriter::Take(uint64_t clock) {
   return absl::OkStatus();
 }
 
+void CutWriter::Drop() {
+  snapshots_.clear();
+  file_.reset();
+}
+
 void CutWriter::AddResidual(uint32_t slot, std::shared_ptr<const float> values) {
   file_->AddResidual(slot, std::move(values));
 }
@@ -59,7 +64,8 @@ void CutWriter::AddResidual(uint32_t slot, std::shared_ptr<const float> values) 
 size_t CutWriter::residuals() const { return file_->residuals(); }
 
 void CutWriter::Write(absl::optional<uint64_t> base, Done done) {
-  file_->set_base(base.has_value() && base == before_ ? base : absl::nullopt);
+  const bool known = base.has_value() && base == before_ && file_->knows_dropped();
+  file_->set_base(known ? base : absl::nullopt);
   done_ = std::move(done);
   writing_ = true;
   table_ = 0;
@@ -92,10 +98,15 @@ void CutWriter::OnFiles(std::function<absl::Status(CutFile&)> work, void (CutWri
 void CutWriter::Collect() {
   if (options_.crash_point->crashed()) return;
   if (table_ < snapshots_.size()) {
-    const auto wanted = [this](uint32_t steps, uint32_t last_use) {
+    std::vector<TableSnapshot::Entry>& entries = file_->entries(table_);
+    std::vector<size_t> struck;
+    const auto wanted = [&](uint32_t steps, uint32_t last_use) {
+      if (file_->Struck(table_, steps, last_use)) struck.push_back(entries.size());
       return file_->Wanted(table_, steps, last_use);
     };
-    if (snapshots_[table_]->Collect(kCollectedAtOnce, wanted, file_->entries(table_))) ++table_;
+    const bool last = snapshots_[table_]->Collect(kCollectedAtOnce, wanted, entries);
+    for (const size_t entry : struck) file_->Strike(table_, entries[entry].key);
+    if (last) ++table_;
     return OnStrand(&CutWriter::Collect);
   }
   table_ = 0;

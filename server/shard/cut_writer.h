@@ -44,8 +44,9 @@ class CutFile;
 //
 // A delta leaves out rows whose last use is before its base: every update since that cut has a
 // clock of at least the base's, every one before it a lower one. Keys of rows that expired since
-// the cut before are listed in it; where that cut is not the base (or was taken by an earlier life
-// of the server) the file is written whole.
+// the cut before are listed in it, whether they have been dropped by then or not; where that cut is
+// not the base (or was taken by an earlier life of the server), or too many went to be noted, the
+// file is written whole.
 //
 // All methods on the strand.
 class CutWriter {
@@ -72,6 +73,9 @@ class CutWriter {
   // Holds the tables as they are now, in place of any view before. REQUIRES: not writing(). Errors
   // are those of the store.
   absl::Status Take(uint64_t clock);
+
+  // Lets the view go. REQUIRES: not writing().
+  void Drop();
 
   // Adds to the view what a slot's half-precision pushes have yet to carry over, of all dense
   // blocks one after another. REQUIRES: a view; not writing().

@@ -130,6 +130,15 @@ void DenseTable::ApplySums(const OptimizerStep& step, uint64_t lsn) {
   }
 }
 
+void DenseTable::DropSums() {
+  for (uint32_t i = 0; i < size(); ++i) {
+    if (tables_->order() == SummationOrder::kSlot) {
+      blocks_[i].previous = blocks_[i].weights.Read();
+    }
+    sums_[i] = Sum{};
+  }
+}
+
 void DenseTable::Update(uint32_t block, const Payload& gradient, const OptimizerStep& step,
                         uint64_t lsn) {
   OptimizerStep block_step = step;

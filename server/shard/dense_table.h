@@ -71,6 +71,9 @@ class DenseTable {
   // One optimizer step on every block that has a sum (and does not include `lsn`; 0 stands for no
   // log), and an empty sum for all. After FinishSums.
   void ApplySums(const OptimizerStep& step, uint64_t lsn);
+  // Ends a clock to which nobody contributed an example: empty sums for all, and nothing else; the
+  // present values are the previous ones too.
+  void DropSums();
 
   // One optimizer step on one block, counted by the block, unless it includes `lsn`. REQUIRES: as
   // for Accumulate.

@@ -61,6 +61,8 @@ void HistoryWorld::StartServer(uint32_t server) {
   options.store = it.store;
   options.log_dir = "/logs";
   options.log_file_system = &it.files;
+  // Logs that write at once and such as write with their sync.
+  it.files.set_keeps_space(options_.seed % 2 == 1);
   options.log_segment_bytes = 8192;
   options.log_bytes = log_bytes_;
   options.checkpoint_storage = &storage_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "proto/checkpoint.pb.h"
@@ -123,8 +125,8 @@ absl::Status OpenJob::AddPartition(uint32_t partition) {
   }
   absl::StatusOr<std::shared_ptr<PartitionExecutor>> added = PartitionExecutor::Create(
       [&](std::shared_ptr<Executor> strand) -> absl::StatusOr<std::unique_ptr<Partition>> {
-        strand_ = std::move(strand);
-        MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> continued, Continue(partition));
+        MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> continued,
+                                Continue(partition, std::move(strand)));
         if (continued == nullptr) {
           return absl::FailedPreconditionError(
               absl::StrCat("partition ", partition, " of job ", tables_->job_id(),
@@ -133,10 +135,9 @@ absl::Status OpenJob::AddPartition(uint32_t partition) {
         return continued;
       },
       *resources_.executor, resources_.queue_bytes);
-  strand_.reset();
   if (!added.ok()) {
     dense_memory_.Set(dense_memory_.bytes() - bytes);
-    return added.status();
+    return NamingThisServer(DataLossIs(added.status(), LostState::kServerState));
   }
   absl::MutexLock lock(&mutex_);
   standing_.erase(partition);
@@ -170,7 +171,7 @@ absl::StatusOr<std::shared_ptr<OpenJob>> OpenJob::Open(std::shared_ptr<const Job
   MUSTER_RETURN_IF_ERROR(job->TakeMemory());
   if (absl::Status status = job->OpenAll(); !status.ok()) {
     job->Close(status);
-    return status;
+    return job->NamingThisServer(status);
   }
   return job;
 }
@@ -183,6 +184,14 @@ absl::Status OpenJob::CheckRoot() const {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat("job ", tables_->job_id(), " does not start on ",
                                                   resources_.server_name, ": ", status.message()));
+}
+
+absl::Status OpenJob::NamingThisServer(const absl::Status& status) const {
+  const LostState lost = LostStateOf(status);
+  if (lost == LostState::kNone) return status;
+  return WithLostState(
+      absl::Status(status.code(), absl::StrCat(resources_.server_name, ": ", status.message())),
+      lost);
 }
 
 absl::Status OpenJob::TakeMemory() {
@@ -200,8 +209,14 @@ absl::Status OpenJob::TakeMemory() {
 
 absl::Status OpenJob::DropOlderGenerations() {
   const std::string& job_id = tables_->job_id();
-  MUSTER_ASSIGN_OR_RETURN(const std::optional<uint64_t> stored,
-                          StoredGeneration(job_id, *resources_.store));
+  const absl::StatusOr<std::optional<uint64_t>> read = StoredGeneration(job_id, *resources_.store);
+  if (absl::IsDataLoss(read.status())) {
+    // Who begins a generation needs nothing of what is stored, and all others have lost it.
+    if (!tables_->request().expect_state()) return DeleteStoredJob(job_id, resources_);
+    return NamingThisServer(WithLostState(read.status(), LostState::kServerState));
+  }
+  MUSTER_RETURN_IF_ERROR(read.status());
+  const std::optional<uint64_t> stored = *read;
   if (!stored.has_value() && !tables_->durable()) return DropScratch();
   if (!stored.has_value() || *stored == tables_->generation()) return absl::OkStatus();
   if (*stored < tables_->generation()) return DeleteStoredJob(job_id, resources_);
@@ -216,28 +231,83 @@ absl::Status OpenJob::DropScratch() {
   return resources_.store->DropJob(tables_->job_id());
 }
 
-absl::Status OpenJob::OpenAll() {
-  for (const v1::PartitionTerm& term : tables_->request().partitions()) {
-    MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<PartitionExecutor> partition,
-                            PartitionExecutor::Create(
-                                [&](std::shared_ptr<Executor> strand) {
-                                  strand_ = std::move(strand);
-                                  return OpenPartition(term.partition());
-                                },
-                                *resources_.executor, resources_.queue_bytes));
-    absl::MutexLock lock(&mutex_);
-    partitions_.emplace(term.partition(), std::move(partition));
+absl::Status OpenJob::ContinueAll(Opened& opened) {
+  const auto& terms = tables_->request().partitions();
+  absl::Mutex mutex;
+  absl::Status failed;
+  int next = 0;
+  const auto work = [&] {
+    for (;;) {
+      int index = 0;
+      {
+        absl::MutexLock lock(&mutex);
+        if (next == terms.size() || !failed.ok()) return;
+        index = next++;
+      }
+      bool stored = true;
+      absl::StatusOr<std::shared_ptr<PartitionExecutor>> made = PartitionExecutor::Create(
+          [&](std::shared_ptr<Executor> strand) -> absl::StatusOr<std::unique_ptr<Partition>> {
+            MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> continued,
+                                    Continue(terms[index].partition(), std::move(strand)));
+            stored = continued != nullptr;
+            if (!stored) return absl::NotFoundError("nothing is stored");
+            return continued;
+          },
+          *resources_.executor, resources_.queue_bytes);
+      if (made.ok()) {
+        opened[index] = *std::move(made);
+      } else if (stored) {
+        absl::MutexLock lock(&mutex);
+        failed.Update(DataLossIs(made.status(), LostState::kServerState));
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 1; i < std::min(resources_.open_threads, terms.size()); ++i) {
+    threads.emplace_back(work);
   }
-  strand_.reset();
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return failed;
+}
+
+absl::Status OpenJob::OpenAll() {
+  const auto& terms = tables_->request().partitions();
+  Opened opened(terms.size());
+  absl::Status status;
+  if (tables_->durable()) status = ContinueAll(opened);
+  for (int i = 0; i < terms.size(); ++i) {
+    const uint32_t partition = terms[i].partition();
+    if (opened[i] == nullptr && status.ok()) {
+      absl::StatusOr<std::shared_ptr<PartitionExecutor>> made = PartitionExecutor::Create(
+          [&](std::shared_ptr<Executor> strand) {
+            return OpenPartition(partition, std::move(strand));
+          },
+          *resources_.executor, resources_.queue_bytes);
+      if (made.ok()) {
+        opened[i] = *std::move(made);
+      } else {
+        status = made.status();
+      }
+    }
+    // Also after an error: whoever closes the job closes them.
+    if (opened[i] == nullptr) continue;
+    absl::MutexLock lock(&mutex_);
+    partitions_.emplace(partition, std::move(opened[i]));
+  }
   checkpoint_.reset();
-  return absl::OkStatus();
+  return status;
 }
 
 absl::Status OpenJob::Restore(MemoryShare& memory, PartitionTables& tables) {
   const v1::OpenTablesRequest& request = tables_->request();
   if (checkpoint_ == nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(
-        checkpoint_, CheckpointReader::Open(*resources_.checkpoint_storage, request.restore_uri()));
+    absl::StatusOr<std::unique_ptr<CheckpointReader>> opened =
+        CheckpointReader::Open(*resources_.checkpoint_storage, request.restore_uri());
+    if (absl::IsNotFound(opened.status()))
+      return WithLostState(opened.status(), LostState::kCheckpoint);
+    MUSTER_RETURN_IF_ERROR(DataLossIs(opened.status(), LostState::kCheckpoint));
+    checkpoint_ = *std::move(opened);
     const uint64_t clock = checkpoint_->manifest().clock();
     if (!request.restore_weights_only() && clock != request.start_clock()) {
       return absl::InvalidArgumentError(absl::StrCat("start_clock is ", request.start_clock(),
@@ -245,23 +315,25 @@ absl::Status OpenJob::Restore(MemoryShare& memory, PartitionTables& tables) {
                                                      " was taken at clock ", clock));
     }
   }
-  return RestorePartition(
-      *checkpoint_, request.restore_weights_only() ? RestoreExtent::kWeights : RestoreExtent::kAll,
-      memory, tables);
+  return DataLossIs(RestorePartition(*checkpoint_,
+                                     request.restore_weights_only() ? RestoreExtent::kWeights
+                                                                    : RestoreExtent::kAll,
+                                     memory, tables),
+                    LostState::kCheckpoint);
 }
 
-absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(uint32_t partition) {
+absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(
+    uint32_t partition, std::shared_ptr<Executor> strand) {
   const v1::OpenTablesRequest& request = tables_->request();
-  if (tables_->durable()) {
-    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> continued, Continue(partition));
-    if (continued != nullptr) return continued;
-    if (request.expect_state()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "generation ", request.generation(), " of job ", request.job_id(),
-          " has run before, but the log and values of partition ", partition,
-          " are not on this server: its data folder was lost or replaced, and with it every push "
-          "since the last checkpoint; go back to a checkpoint under a new generation"));
-    }
+  // What is stored was continued before.
+  if (tables_->durable() && request.expect_state()) {
+    return WithLostState(
+        absl::FailedPreconditionError(absl::StrCat(
+            "generation ", request.generation(), " of job ", request.job_id(),
+            " has run before, but the log and values of partition ", partition,
+            " are not on this server: its data folder was lost or replaced, and with it every "
+            "push since the last checkpoint; go back to a checkpoint under a new generation")),
+        LostState::kServerState);
   }
   std::unique_ptr<PartitionJournal> journal;
   if (tables_->durable()) {
@@ -273,7 +345,8 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(uint32_t parti
   // Until the partition accounts for its rows itself.
   MemoryShare restoring(*resources_.budget);
   if (restores) MUSTER_RETURN_IF_ERROR(Restore(restoring, *tables));
-  std::unique_ptr<Partition> made = MakePartition(std::move(tables), std::move(journal));
+  std::unique_ptr<Partition> made =
+      MakePartition(std::move(tables), std::move(journal), std::move(strand));
   if (!tables_->durable()) return made;
   // Initial values can be made again; what came from a checkpoint may be deleted there while it is
   // needed here.
@@ -282,7 +355,8 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(uint32_t parti
   return made;
 }
 
-absl::StatusOr<std::unique_ptr<Partition>> OpenJob::Continue(uint32_t partition) {
+absl::StatusOr<std::unique_ptr<Partition>> OpenJob::Continue(
+    uint32_t partition, std::shared_ptr<Executor> strand) const {
   const std::string& job_id = tables_->job_id();
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
                           ReadPartitionState(*resources_.store, job_id, partition));
@@ -305,11 +379,13 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::Continue(uint32_t partition)
   // since".
   if (absl::Status status = Files(resources_).List(directory).status(); !status.ok()) {
     if (!absl::IsNotFound(status)) return status;
-    return absl::FailedPreconditionError(
-        absl::StrCat("the values of partition ", partition, " of job ", job_id,
-                     " are on this server, but its log ", directory,
-                     " is gone, and with it every push since the last cut; go back to a checkpoint "
-                     "under a new generation"));
+    return WithLostState(
+        absl::FailedPreconditionError(absl::StrCat(
+            "the values of partition ", partition, " of job ", job_id,
+            " are on this server, but its log ", directory,
+            " is gone, and with it every push since the last cut; go back to a checkpoint under a "
+            "new generation")),
+        LostState::kServerState);
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<PartitionJournal> journal,
                           PartitionJournal::Open(*resources_.store, directory, resources_.log));
@@ -321,7 +397,7 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::Continue(uint32_t partition)
   }
   std::unique_ptr<Partition> continued = MakePartition(
       std::make_unique<PartitionTables>(tables_, partition, resources_.pool, resources_.store),
-      std::move(journal));
+      std::move(journal), std::move(strand));
   MUSTER_RETURN_IF_ERROR(continued->Recover(*state));
   return continued;
 }
@@ -340,7 +416,8 @@ absl::StatusOr<std::unique_ptr<PartitionJournal>> OpenJob::NewJournal(uint32_t p
 }
 
 std::unique_ptr<Partition> OpenJob::MakePartition(std::unique_ptr<PartitionTables> tables,
-                                                  std::unique_ptr<PartitionJournal> journal) const {
+                                                  std::unique_ptr<PartitionJournal> journal,
+                                                  std::shared_ptr<Executor> strand) const {
   Partition::Options options;
   options.pool = resources_.pool;
   options.budget = resources_.budget;
@@ -348,8 +425,10 @@ std::unique_ptr<Partition> OpenJob::MakePartition(std::unique_ptr<PartitionTable
   options.crash_point = resources_.crash_point;
   options.parked_bytes = resources_.queue_bytes;
   options.log_bytes = resources_.log_bytes;
-  options.strand = strand_;
+  options.replays = resources_.replays;
+  options.strand = std::move(strand);
   options.files = resources_.files;
+  options.syncs = resources_.syncs;
   return std::make_unique<Partition>(std::move(tables), tables_->request().start_clock(),
                                      std::move(journal), std::move(options));
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -20,6 +21,7 @@
 #include "server/shard/job_tables.h"
 #include "server/shard/memory_budget.h"
 #include "server/shard/partition_executor.h"
+#include "server/shard/replay_meter.h"
 #include "server/shard/storage/mutation_log.h"
 #include "server/shard/storage/parameter_store.h"
 
@@ -34,6 +36,8 @@ struct ShardResources {
   Executor* executor = nullptr;
   // For tasks that block on checkpoint files.
   std::shared_ptr<Executor> files;
+  // Carries out syncs of logs.
+  std::shared_ptr<Executor> syncs;
   CheckpointStorage* checkpoint_storage = nullptr;
   RootCheck root_check = RootCheck::kWritable;
   // What the server is called in errors that others read.
@@ -45,6 +49,9 @@ struct ShardResources {
   MutationLog::Options log;
   size_t queue_bytes = 0;
   uint64_t log_bytes = 0;
+  // Threads that bring partitions of one job back from their logs.
+  int open_threads = 1;
+  ReplayMeter* replays = nullptr;
 };
 
 // The partitions of one generation of a job on this server. Thread-safe; one thread at a time
@@ -91,6 +98,8 @@ class OpenJob {
 
   // Whether this server can write the job's checkpoints where others find them.
   absl::Status CheckRoot() const;
+  // Of an error that says what was lost, one that says on which server.
+  absl::Status NamingThisServer(const absl::Status& status) const;
   // Takes the dense tables' memory from the budget.
   absl::Status TakeMemory();
   // Drops what is stored of older generations. ABORTED: something newer is.
@@ -98,15 +107,21 @@ class OpenJob {
   // Drops what an earlier generation that was not durable has left: rows that it had evicted.
   absl::Status DropScratch();
   absl::Status OpenAll();
-  absl::StatusOr<std::unique_ptr<Partition>> OpenPartition(uint32_t partition);
+  using Opened = std::vector<std::shared_ptr<PartitionExecutor>>;
+  // Continues those of the request's partitions that are stored here, several at a time.
+  absl::Status ContinueAll(Opened& opened);
+  absl::StatusOr<std::unique_ptr<Partition>> OpenPartition(uint32_t partition,
+                                                           std::shared_ptr<Executor> strand);
   // Fills a partition's tables from the request's checkpoint.
   absl::Status Restore(MemoryShare& memory, PartitionTables& tables);
   // Continues from the stored state; null when there is none.
-  absl::StatusOr<std::unique_ptr<Partition>> Continue(uint32_t partition);
+  absl::StatusOr<std::unique_ptr<Partition>> Continue(uint32_t partition,
+                                                      std::shared_ptr<Executor> strand) const;
   // An empty journal: whatever a start that was cut short has left, rows as well, is deleted.
   absl::StatusOr<std::unique_ptr<PartitionJournal>> NewJournal(uint32_t partition);
   std::unique_ptr<Partition> MakePartition(std::unique_ptr<PartitionTables> tables,
-                                           std::unique_ptr<PartitionJournal> journal) const;
+                                           std::unique_ptr<PartitionJournal> journal,
+                                           std::shared_ptr<Executor> strand) const;
 
   const std::shared_ptr<const JobTables> tables_;
   const ShardResources& resources_;
@@ -118,8 +133,6 @@ class OpenJob {
   // Opened for the first partition that needs it: one that continues from what is stored does not,
   // and the checkpoint may be gone by then. Null after opening.
   std::unique_ptr<CheckpointReader> checkpoint_;
-  // Of the partition that is being made; null after opening.
-  std::shared_ptr<Executor> strand_;
 };
 
 // What callers of a partition that stands still are answered.

@@ -8,6 +8,7 @@
 #include "common/partition/wire_dtype.h"
 #include "proto/parameter_service.pb.h"
 #include "server/shard/refusal.h"
+#include "server/shard/storage/log_sync.h"
 #include "server/shard/typed_payload.h"
 
 namespace muster {
@@ -22,6 +23,9 @@ using Operation = v1::ExchangeRequest::OperationCase;
 constexpr uint32_t kRetryAfterMs = 20;
 // The same for want of disk space, which somebody has to make.
 constexpr uint32_t kDiskFullRetryMs = 1000;
+// Payloads that wait for the disk while more are admitted: several syncs' worth at any disk's
+// speed.
+constexpr size_t kMostUnsyncedBytes = size_t{32} << 20;
 
 Payload PrivateCopy(const Payload& payload, BufferPool& pool) {
   const std::shared_ptr<float> copy =
@@ -29,6 +33,20 @@ Payload PrivateCopy(const Payload& payload, BufferPool& pool) {
   payload.CopyTo(copy.get());
   const auto* bytes = reinterpret_cast<const std::byte*>(copy.get());
   return Payload({absl::MakeConstSpan(bytes, payload.size())}, copy);
+}
+
+// Whether the chunk that a push is checked as has the bytes of its payload, in their order.
+bool CopiedAsSent(const v1::ExchangeRequest& request) {
+  if (!request.has_sparse_push()) return false;
+  const absl::StatusOr<DType> type = WireDType(request.sparse_push().type());
+  return type.ok() && *type == DType::kF32;
+}
+
+Payload AsSent(const SparseChunk& chunk) {
+  const size_t bytes = chunk.keys.size() * sizeof(uint64_t) + chunk.rows.size() * sizeof(float);
+  return Payload(
+      {absl::MakeConstSpan(reinterpret_cast<const std::byte*>(chunk.memory.get()), bytes)},
+      chunk.memory);
 }
 
 }  // namespace
@@ -71,6 +89,8 @@ absl::Status Partition::LogFailed(const absl::Status& status) const {
 }
 
 absl::StatusOr<std::vector<uint64_t>> Partition::EnterTask(uint32_t slot, uint64_t incarnation) {
+  // What was let in of earlier incarnations counts in the clocks that are returned.
+  Drain();
   if (options_.crash_point->crashed()) return absl::UnavailableError("crashed");
   if (!closed_.ok()) return closed_;
   const Ledger& ledger = admission_.ledger();
@@ -90,13 +110,20 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
     refused.status = closed_;
     return refused;
   }
-  // What is checked and applied has to be what the log's checksum is of and what it holds.
-  if (journal_ != nullptr && call.payload_memory == ExchangeCall::PayloadMemory::kShared) {
+  // What is checked and applied has to be what the log's checksum is of and what it holds. Of dense
+  // gradients no check looks at the values, so that the copy which the log makes anyway will do;
+  // rows are copied by the check, and logged from there.
+  const bool shared =
+      journal_ != nullptr && call.payload_memory == ExchangeCall::PayloadMemory::kShared;
+  const bool log_copies = shared && journal_->holds_copies() && call.request->has_dense_push();
+  const bool check_copies = shared && CopiedAsSent(*call.request);
+  if (shared && !log_copies && !check_copies) {
     call.payload = PrivateCopy(call.payload, *options_.pool);
   }
   AdmittedCall admitted = admission_.Check(std::move(call));
   const v1::ExchangeRequest& request = *admitted.call.request;
   if (!admitted.status.ok() || admitted.already_applied) return admitted;
+  if (check_copies) admitted.call.payload = AsSent(admitted.chunk);
   if (request.has_sparse_push()) {
     admitted.status = CheckRoomForRows();
     admitted.retry_after_ms = kDiskFullRetryMs;
@@ -105,7 +132,9 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
   if (Admission::IsMutation(request)) {
     stats_.bytes_pushed += admitted.call.payload.size();
     if (journal_ != nullptr) {
-      absl::StatusOr<uint64_t> lsn = journal_->Append(request, admitted.call.payload);
+      Payload copy;
+      absl::StatusOr<uint64_t> lsn =
+          journal_->Append(request, admitted.call.payload, log_copies ? &copy : nullptr);
       if (!lsn.ok()) {
         admitted.status = lsn.status();
         if (absl::IsResourceExhausted(lsn.status())) admitted.retry_after_ms = kDiskFullRetryMs;
@@ -118,7 +147,7 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
         return admitted;
       }
       admitted.lsn = *lsn;
-      appended_ = true;
+      if (log_copies) admitted.call.payload = std::move(copy);
     }
     admission_.Enter(admitted);
   }
@@ -129,21 +158,90 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
 
 void Partition::Execute(std::vector<ExchangeCall> calls) {
   if (options_.crash_point->crashed()) return;
-  appended_ = false;
-  std::vector<AdmittedCall> admitted;
-  admitted.reserve(calls.size());
-  for (ExchangeCall& call : calls) admitted.push_back(Admit(std::move(call)));
-  if (appended_) {
-    if (options_.crash_point->Pass("appended")) return;
-    if (absl::Status status = journal_->Sync(); !status.ok()) {
-      Close(LogFailed(status));
-    }
-    if (options_.crash_point->Pass("synced")) return;
+  // A disk that is slower than what comes makes it wait here, and then in the queue.
+  if (admitted_bytes_ > kMostUnsyncedBytes && !FinishSync()) return;
+  const uint64_t logged = journal_ == nullptr ? 0 : journal_->last_lsn();
+  for (ExchangeCall& call : calls) {
+    admitted_.push_back(Admit(std::move(call)));
+    admitted_bytes_ += admitted_.back().payload_bytes();
   }
-  for (AdmittedCall& call : admitted) {
+  if (journal_ != nullptr) {
+    const uint64_t records = journal_->last_lsn() - logged;
+    if (records > 0 && options_.crash_point->Pass("appended")) return;
+    if (!journal_->sync_started()) {
+      if (SyncsBeside(records)) {
+        StartSync();
+      } else if (!SyncNow()) {
+        return;
+      }
+    }
+  }
+  RunSynced();
+  Tidy();
+}
+
+bool Partition::SyncsBeside(uint64_t records) {
+  if (options_.syncs == nullptr || options_.strand == nullptr) return false;
+  // One caller that waits for each answer is served sooner without the detour.
+  return std::exchange(overlapped_, false) || records > 1;
+}
+
+void Partition::StartSync() {
+  if (!closed_.ok()) return;
+  std::shared_ptr<LogSync> sync = journal_->StartSync();
+  if (sync == nullptr) return;
+  // Whoever needs the sync before its turn carries it out himself. The strand forgets what it is
+  // given once the partition is closed.
+  options_.syncs->Add(
+      [this, sync = std::move(sync), strand = options_.strand, crash_point = options_.crash_point] {
+        if (crash_point->crashed()) return;
+        sync->Run().IgnoreError();  // FinishSync returns it again.
+        strand->Add([this, lsn = sync->lsn()] { LogSynced(lsn); });
+      });
+}
+
+bool Partition::FinishSync() {
+  if (absl::Status status = journal_->FinishSync(); !status.ok()) Close(LogFailed(status));
+  return !options_.crash_point->Pass("synced");
+}
+
+bool Partition::SyncNow() {
+  if (!closed_.ok() || journal_->synced_lsn() == journal_->last_lsn()) return true;
+  if (absl::Status status = journal_->Sync(); !status.ok()) Close(LogFailed(status));
+  return !options_.crash_point->Pass("synced");
+}
+
+void Partition::LogSynced(uint64_t lsn) {
+  if (options_.crash_point->crashed()) return;
+  // Unless somebody could not wait, and has finished it.
+  if (journal_->synced_lsn() < lsn && !FinishSync()) return;
+  overlapped_ = journal_->synced_lsn() < journal_->last_lsn();
+  // The disk goes on while the tables take what it has.
+  StartSync();
+  RunSynced();
+  Tidy();
+}
+
+void Partition::Drain() {
+  if (options_.crash_point->crashed() || admitted_.empty()) return;
+  if (journal_ != nullptr && !SyncNow()) return;
+  RunSynced();
+}
+
+void Partition::RunSynced() {
+  const uint64_t synced = journal_ == nullptr ? 0 : journal_->synced_lsn();
+  while (!admitted_.empty() && (admitted_.front().lsn <= synced || !closed_.ok())) {
+    AdmittedCall call = std::move(admitted_.front());
+    admitted_.pop_front();
+    admitted_bytes_ -= call.payload_bytes();
     Run(std::move(call));
     if (options_.crash_point->crashed()) return;
   }
+}
+
+void Partition::Tidy() {
+  if (options_.crash_point->crashed()) return;
+  GiveUpIncompleteCut();
   own_tasks_->RunAll();
   if (options_.crash_point->crashed()) return;
   if (!disk_full_.ok()) NoteStored(TrimRows());
@@ -416,10 +514,20 @@ void Partition::Close(absl::Status status) {
   }
 }
 
+uint64_t Partition::AdmittedRowBytes() const {
+  uint64_t bytes = 0;
+  for (const AdmittedCall& call : admitted_) {
+    if (!call.call.request->has_sparse_push() || call.lsn == 0) continue;
+    const TieredTable& table = tables_->sparse[call.call.request->sparse_push().table() - 1];
+    bytes += call.chunk.keys.size() * table.bytes_per_row();
+  }
+  return bytes;
+}
+
 void Partition::UpdateStats() {
   const uint64_t sparse_bytes =
       tables_->sparse_bytes() + updater_.memory_bytes() + cut_writer_->memory_bytes();
-  sparse_memory_.Set(sparse_bytes);
+  sparse_memory_.Set(sparse_bytes + AdmittedRowBytes());
   stats_.dense_bytes = tables_->dense.PayloadBytes(0, tables_->dense.size());
   stats_.sparse_rows = tables_->sparse_rows();
   stats_.rows_on_disk = tables_->rows_on_disk();

@@ -25,6 +25,7 @@
 #include "server/shard/partition_host.h"
 #include "server/shard/partition_journal.h"
 #include "server/shard/partition_tables.h"
+#include "server/shard/replay_meter.h"
 #include "server/shard/table_updater.h"
 #include "server/shard/task_queue.h"
 
@@ -38,9 +39,12 @@ class PartitionState;
 // One partition: its tables, clocks and ledger, and what happens to an operation.
 //
 // Operations come in batches and pass three stages. *Admission* checks each in order and, under
-// EVERY_PUSH, appends those that change something to the log. One *sync* makes the whole batch
-// durable. *Running* applies or serves them in the same order and answers. Nothing is answered
-// before what it rests on is on disk; nothing is applied that cannot be replayed.
+// EVERY_PUSH, appends those that change something to the log. One *sync* makes all that was
+// appended durable. *Running* applies or serves them in the same order and answers. Nothing is
+// answered before what it rests on is on disk; nothing is applied that cannot be replayed.
+//
+// While several pushes are under way at a time, another thread carries the sync out: the next batch
+// is admitted and logged, and the one before run, while the disk is busy.
 //
 // Under BSP pushes are summed, and the last slot's close (or the scale of global-norm clipping)
 // runs the optimizer. Under SSP and ASP every push runs it. Pulls, cuts and norms wait, parked,
@@ -64,12 +68,16 @@ class Partition {
     CrashPoint* crash_point = nullptr;
     // Bound on the payload bytes of parked operations.
     size_t parked_bytes = 0;
-    // Log bytes after which the base is written again.
+    // Log bytes after which the base is written again, or as many as the base has, if that is more.
     uint64_t log_bytes = 0;
+    // Hears of what is replayed; null: nobody does. Must outlive the partition.
+    ReplayMeter* replays = nullptr;
     // For tasks between batches, one at a time, and for those that may block on files: how cuts are
     // written while the partition goes on. Both or none; none: within Execute.
     std::shared_ptr<Executor> strand;
     std::shared_ptr<Executor> files;
+    // Carries syncs of the log out, with the strand; null: all are waited for.
+    std::shared_ptr<Executor> syncs;
   };
 
   // Figures for reports, as of the last batch.
@@ -102,8 +110,13 @@ class Partition {
   // UNAVAILABLE: it cannot be logged. REQUIRES: the slot exists.
   absl::StatusOr<std::vector<uint64_t>> EnterTask(uint32_t slot, uint64_t incarnation);
 
-  // Executes operations in order and answers them, now or once their clock is reached.
+  // Executes operations in order and answers them, now, once their records are on disk, or once
+  // their clock is reached.
   void Execute(std::vector<ExchangeCall> calls);
+
+  // Waits for the disk and runs all that was let in before, for those who look at the partition or
+  // end it.
+  void Drain();
 
   // Answers all that is parked, and everything from now on, with `status`.
   void Close(absl::Status status);
@@ -135,6 +148,20 @@ class Partition {
   absl::Status LogIncarnation(uint32_t slot, uint64_t incarnation);
   // Checks an operation, logs it if need be, and enters it in the ledger.
   AdmittedCall Admit(ExchangeCall call);
+  // Whether the next sync is worth a thread of its own, after a batch with so many records.
+  bool SyncsBeside(uint64_t records);
+  void StartSync();
+  // Waits for the sync that was started, or for all that was appended. False: the engine has
+  // crashed.
+  bool FinishSync();
+  bool SyncNow();
+  // The sync up to that record, which StartSync gave away, is over.
+  void LogSynced(uint64_t lsn);
+  // Runs those admitted whose records are durable, and does what is to be done between batches.
+  void RunSynced();
+  void Tidy();
+  // Bytes that rows of admitted pushes may take.
+  uint64_t AdmittedRowBytes() const;
   void Run(AdmittedCall call);
   // An error is of the disk that rows are on.
   absl::Status Apply(const AdmittedCall& call);
@@ -153,6 +180,9 @@ class Partition {
   absl::Status CheckCutCanBeTaken(const v1::ExchangeRequest& request) const;
   // Whether the view still waits for what some slots' half-precision pushes have to carry over.
   bool LacksResiduals() const;
+  // Lets a view go that waits for what will not come: slots that had been answered before the
+  // server was restarted have gone on.
+  void GiveUpIncompleteCut();
   void StartCut(absl::optional<uint64_t> base);
   void RefuseCut(const AdmittedCall& call, const absl::Status& status) const;
   void AnswerCut(const AdmittedCall& call, const CutRecord& cut) const;
@@ -221,8 +251,12 @@ class Partition {
   ParkedCalls waiting_for_closes_;
   // Why nothing more is executed.
   absl::Status closed_;
-  // Whether the batch in hand has appended to the log.
-  bool appended_ = false;
+  // Admitted and not run, in order, and the bytes of their payloads. Never any without a sync that
+  // was started, but within the methods.
+  std::deque<AdmittedCall> admitted_;
+  size_t admitted_bytes_ = 0;
+  // Whether operations came while the last sync ran.
+  bool overlapped_ = false;
   // Not OK while rows cannot be written for want of space.
   absl::Status disk_full_;
   // Clocks after which rows were last dropped.

@@ -61,6 +61,8 @@ void Partition::ServeCut(AdmittedCall call) {
   const v1::ExchangeRequest& request = *call.call.request;
   if (const CutRecord* known = FindCut(request.clock())) return AnswerCut(call, *known);
   if (cut_writer_->clock() != request.clock()) {
+    // What the slots owe came with their takes, and does not come again.
+    if (order->step == CutOrder::Step::kWrite) return AnswerGone(call);
     const absl::Status possible = CheckCutCanBeTaken(request);
     // Who has taken the cut everywhere goes on; that its view was lost since shows at the write.
     if (!possible.ok()) {
@@ -86,14 +88,26 @@ void Partition::ServeCut(AdmittedCall call) {
       cut_writer_->AddResidual(request.slot(), values);
     }
   }
-  // Who writes has been answered its take, so all had come; if not in this life of the server, the
-  // others do not come again, and the file goes without theirs.
+  // Who writes has been answered its take, so all had come.
   const bool complete =
       order->step == CutOrder::Step::kWrite || cut_writer_->writing() || !LacksResiduals();
   (order->step == CutOrder::Step::kTake ? take_calls_ : cut_calls_).push_back(std::move(call));
   if (!complete) return;
   for (const AdmittedCall& take : std::exchange(take_calls_, {})) AnswerOk(take);
   if (!cut_calls_.empty() && !cut_writer_->writing()) StartCut(order->base);
+}
+
+void Partition::GiveUpIncompleteCut() {
+  if (take_calls_.empty() || !cut_calls_.empty()) return;
+  const absl::optional<uint64_t> clock = cut_writer_->clock();
+  // As long as none has, those who are missing are still on their way.
+  if (clock.has_value() && !admission_.ledger().HasContributionsFrom(*clock)) return;
+  if (clock.has_value()) {
+    failed_cut_clock_ = *clock;
+    cut_failure_ = "some slots had been answered by an earlier life of the server and went on";
+    cut_writer_->Drop();
+  }
+  for (const AdmittedCall& take : std::exchange(take_calls_, {})) AnswerGone(take);
 }
 
 bool Partition::LacksResiduals() const {
@@ -121,9 +135,13 @@ void Partition::CutWritten(uint64_t clock, const absl::StatusOr<PartitionFileInf
   if (options_.crash_point->Pass("cut_written")) return;
   absl::Status status = file.status();
   if (status.ok()) {
-    KeepCut({.clock = clock, .path = file->path, .bytes = file->bytes, .checksum = file->checksum});
-    status = LogCut(cuts_.front());
-  } else {
+    const CutRecord cut{
+        .clock = clock, .path = file->path, .bytes = file->bytes, .checksum = file->checksum};
+    status = LogCut(cut);
+    // What is not in the log is not answered later either, from memory.
+    if (status.ok()) KeepCut(cut);
+  }
+  if (!status.ok()) {
     failed_cut_clock_ = clock;
     cut_failure_ = std::string(status.message());
   }

@@ -100,11 +100,15 @@ void PartitionExecutor::RunBatch() {
   partition_->Execute(std::move(batch));
   for (std::function<void()>& task : tasks) std::exchange(task, nullptr)();
   absl::MutexLock lock(&mutex_);
+  NoteRun();
+  EndTurn();
+}
+
+void PartitionExecutor::NoteRun() {
   stats_ = partition_->stats();
   closed_clocks_ = partition_->closed_clocks();
   running_ = false;
   ++batches_;
-  EndTurn();
 }
 
 void PartitionExecutor::EndTurn() {
@@ -125,9 +129,11 @@ absl::StatusOr<std::vector<uint64_t>> PartitionExecutor::EnterTask(uint32_t slot
       return closed_;
     }
     scheduled_ = true;
+    running_ = true;
   }
   absl::StatusOr<std::vector<uint64_t>> closed = partition_->EnterTask(slot, incarnation);
   absl::MutexLock lock(&mutex_);
+  NoteRun();
   EndTurn();
   return closed;
 }
@@ -143,9 +149,12 @@ absl::Status PartitionExecutor::Visit(absl::FunctionRef<absl::Status(Partition&)
       return closed_;
     }
     scheduled_ = true;
+    running_ = true;
   }
+  partition_->Drain();
   const absl::Status status = visit(*partition_);
   absl::MutexLock lock(&mutex_);
+  NoteRun();
   EndTurn();
   return status;
 }
@@ -156,6 +165,7 @@ void PartitionExecutor::Close(const absl::Status& status) {
     closed_ = status;
     mutex_.Await(absl::Condition(this, &PartitionExecutor::Idle));
   }
+  partition_->Drain();
   partition_->Close(status);
   partition_.reset();
 }

@@ -39,7 +39,8 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // behind it. Never to be called from an operation's `done`.
   absl::StatusOr<std::vector<uint64_t>> EnterTask(uint32_t slot, uint64_t incarnation);
 
-  // Calls `visit` between batches, as EnterTask does. The error that the partition is closed with,
+  // Calls `visit` between batches, as EnterTask does, when nothing that was let in waits for the
+  // disk any more. The error that the partition is closed with,
   // or what `visit` returns.
   absl::Status Visit(absl::FunctionRef<absl::Status(Partition&)> visit);
 
@@ -64,6 +65,8 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // Executes what is queued, then makes room for other partitions.
   void RunBatch();
   void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes what others may know of the partition after operations have run.
+  void NoteRun() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends a use of the partition, and hands it on to tasks that come, or to what is queued.
   void EndTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Free() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !scheduled_; }

@@ -39,13 +39,20 @@ class PartitionJournal {
       ParameterStore& store, std::string log_directory, const MutationLog::Options& options);
 
   // Appends a mutation and returns its log sequence number. Errors as MutationLog's; nothing was
-  // added then.
-  absl::StatusOr<uint64_t> Append(const v1::ExchangeRequest& request, const Payload& payload);
+  // added then. Where the log holds copies, `copy` (if not null) becomes the payload as logged.
+  absl::StatusOr<uint64_t> Append(const v1::ExchangeRequest& request, const Payload& payload,
+                                  Payload* copy = nullptr);
+  bool holds_copies() const { return log_->holds_copies(); }
   // Makes what was appended durable. After a failure the journal is of no more use.
   absl::Status Sync() { return log_->Sync(); }
+  // The same in two parts, as MutationLog's.
+  std::shared_ptr<LogSync> StartSync() { return log_->StartSync(); }
+  absl::Status FinishSync() { return log_->FinishSync(); }
+  bool sync_started() const { return log_->sync_started(); }
 
-  // Of the last mutation appended; 0 when there is none.
+  // Of the last mutation appended, and the last durable one; 0 when there is none.
   uint64_t last_lsn() const { return log_->next_lsn() - 1; }
+  uint64_t synced_lsn() const { return log_->synced_lsn(); }
   // For who carries the mutations elsewhere.
   MutationLog& log() { return *log_; }
   // Bytes on disk, and of the mutations that the base does not include.

@@ -24,6 +24,9 @@ class OpenTablesRequest;
 class PartitionState;
 }  // namespace v1
 
+class HandOverSender;
+class MovedPartition;
+
 // The jobs that are open on a server, to those who change which partitions they have.
 class OpenJobs {
  public:
@@ -82,8 +85,6 @@ class PartitionMoves final : public PartitionMover {
   absl::Status Release(const PartitionMove& move) override;
 
  private:
-  class Sender;
-  class Receiver;
   // Keeps two moves of one partition from running at a time.
   class Busy;
   // Job and partition.
@@ -97,7 +98,8 @@ class PartitionMoves final : public PartitionMover {
   // HandOver, of a move that is permitted.
   absl::Status Send(const PartitionMove& move, ChunkSink send);
   // Sends what there is while the partition works.
-  absl::Status SendWorking(const PartitionMove& move, PartitionExecutor& partition, Sender& sender);
+  absl::Status SendWorking(const PartitionMove& move, PartitionExecutor& partition,
+                           HandOverSender& sender);
   // Makes the partition stand still, for good unless the move is given up. Returns its stored
   // state.
   absl::StatusOr<std::unique_ptr<v1::PartitionState>> StandStill(const PartitionMove& move);
@@ -108,8 +110,9 @@ class PartitionMoves final : public PartitionMover {
   absl::StatusOr<std::unique_ptr<v1::PartitionState>> ReadLeaving(const PartitionMove& move,
                                                                   bool open) const;
   // Sends what is missing of a partition that stands still.
-  absl::Status SendRest(const PartitionMove& move, v1::PartitionState state, Sender& sender);
-  absl::Status SendLog(const PartitionMove& move, Sender& sender);
+  absl::Status SendRest(const PartitionMove& move, v1::PartitionState state,
+                        HandOverSender& sender);
+  absl::Status SendLog(const PartitionMove& move, HandOverSender& sender);
 
   // Lets a partition that stands still go on, unless it is ordered to.
   absl::Status Resume(const PartitionMove& move);
@@ -120,11 +123,7 @@ class PartitionMoves final : public PartitionMover {
   // Opens what was adopted; `tables`: what the job was opened with at the old owner, or null.
   absl::Status OpenAdopted(const PartitionMove& move, const v1::OpenTablesRequest* tables);
 
-  absl::StatusOr<std::unique_ptr<v1::PartitionState>> ReadState(const PartitionMove& move) const;
-  absl::Status PutState(const PartitionMove& move, const v1::PartitionState& state);
-  // Deletes the partition's values and log, and puts `state` in place of its state, which names the
-  // tables there are.
-  absl::Status Replace(const PartitionMove& move, const v1::PartitionState& state);
+  MovedPartition Stored(const PartitionMove& move) const;
 
   const ShardResources& resources_;
   OpenJobs& jobs_;

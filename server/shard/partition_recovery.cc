@@ -73,11 +73,17 @@ absl::Status Partition::LogRecord(const v1::ExchangeRequest& record, const Paylo
 void Partition::WriteBaseIfLogIsLong() {
   // Gradients that wait for their clock are in the log alone.
   if (journal_ == nullptr || !updater_.sums_empty() || !closed_.ok()) return;
-  if (journal_->bytes_since_base() <= options_.log_bytes) return;
+  // A base is as many bytes to write as its blocks have: not more of them than of the log.
+  if (journal_->bytes_since_base() <= std::max(options_.log_bytes, tables_->dense.memory_bytes())) {
+    return;
+  }
   if (base_waits_ > 0) {
     --base_waits_;
     return;
   }
+  // The state that is stored includes all that was let in.
+  Drain();
+  if (options_.crash_point->crashed() || !closed_.ok() || !updater_.sums_empty()) return;
   absl::Status status = WriteBase(PartitionJournal::Extent::kChanged);
   if (absl::IsResourceExhausted(status)) {
     // The log holds everything; as long as it can grow, nothing is refused.
@@ -108,13 +114,21 @@ absl::Status Partition::Recover(const v1::PartitionState& state) {
   last_norms_ = state.clip_norms();
   MUSTER_ASSIGN_OR_RETURN(const uint64_t loaded_lsn, journal_->ReadBase(state.lsn(), *tables_));
   updater_.SetLoadedLsn(loaded_lsn);
+  std::optional<ReplayMeter::Partition> replay;
+  if (options_.replays != nullptr) {
+    replay.emplace(*options_.replays, job().job_id(), job().generation());
+  }
   MUSTER_RETURN_IF_ERROR(journal_->Replay(
       state.lsn(),
-      [this](uint64_t lsn, std::shared_ptr<const v1::ExchangeRequest> request, Payload payload) {
+      [this, &replay](uint64_t lsn, std::shared_ptr<const v1::ExchangeRequest> request,
+                      Payload payload) -> absl::Status {
         ExchangeCall call;
+        const uint64_t bytes = request->ByteSizeLong() + payload.size();
         call.request = std::move(request);
         call.payload = std::move(payload);
-        return ReplayRecord(lsn, std::move(call));
+        MUSTER_RETURN_IF_ERROR(ReplayRecord(lsn, std::move(call)));
+        if (replay.has_value()) replay->Add(bytes);
+        return absl::OkStatus();
       }));
   UpdateStats();
   return absl::OkStatus();

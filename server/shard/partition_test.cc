@@ -349,6 +349,47 @@ TEST_F(PartitionTest, ClosesMayRunAheadOfTheOthersWithoutPushes) {
   EXPECT_THAT(Do(TestDensePull(0, 2, 0, 1)).floats(), Each(-2));
 }
 
+// A clock that no slot has an example for passes, and changes no weight, momentum or row.
+TEST_F(PartitionTest, NoExamplesMoveNothing) {
+  for (const bool at_once : {false, true}) {
+    for (const bool deterministic : {false, true}) {
+      if (at_once && deterministic) continue;
+      SCOPED_TRACE(at_once);
+      v1::OpenTablesRequest request = TestOpenRequest(1);
+      request.mutable_schema()->mutable_optimizer()->set_name("momentum");
+      request.mutable_schema()->mutable_optimizer()->set_momentum(0.5);
+      request.mutable_schema()->mutable_optimizer()->set_weight_decay(0.25);
+      request.mutable_update()->set_unlimited_staleness(at_once);
+      request.mutable_update()->set_deterministic(deterministic);
+      const auto train = [&](const std::vector<uint64_t>& examples_of_steps) {
+        Open(request);
+        uint64_t clock = 0;
+        for (const uint64_t examples : examples_of_steps) {
+          v1::ExchangeRequest dense = TestDensePush(0, clock, 0, 2);
+          dense.mutable_dense_push()->set_examples(examples);
+          Do(dense, Floats(std::vector<float>(8, examples > 0 ? 2 : 0)));
+          v1::ExchangeRequest sparse = TestSparsePush(0, clock, 0, 1);
+          sparse.mutable_sparse_push()->set_examples(examples);
+          Do(sparse, KeysAndRows({5 + clock * (1 - examples)}, {1, 1}));
+          v1::ExchangeRequest close = TestClose(0, clock, 1);
+          close.mutable_close()->set_examples(examples);
+          EXPECT_EQ(Do(close).reply().slowest_clock(), clock + 1);
+          ++clock;
+        }
+        std::vector<float> values = Do(TestDensePull(0, clock, 0, 2)).floats();
+        const std::vector<float> rows =
+            Do(TestSparsePull(0, clock, 2), KeysAndRows({5, 6}, {})).floats();
+        values.insert(values.end(), rows.begin(), rows.end());
+        return values;
+      };
+      const std::vector<float> two = train({1, 1});
+      EXPECT_EQ(train({1, 0, 1}), two);
+      EXPECT_EQ(train({0, 1, 0, 0, 1, 0}), two);
+      EXPECT_NE(train({1, 1, 1}), two);
+    }
+  }
+}
+
 TEST_F(PartitionTest, ClippingByNormExchangesNormsForAScale) {
   v1::OpenTablesRequest request = TestOpenRequest(2);
   request.mutable_schema()->mutable_clipping()->set_by_global_norm(1);

@@ -9,12 +9,15 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "proto/parameter_service.pb.h"
+#include "proto/status.pb.h"
 #include "server/shard/job_tables.h"
 #include "server/shard/open_job.h"
 #include "server/shard/partition_move.h"
 #include "server/shard/refusal.h"
+#include "server/shard/replay_meter.h"
 #include "server/shard/storage/parameter_store.h"
 #include "server/shard/thread_pool.h"
 
@@ -29,9 +32,12 @@ class ShardEngine::Impl final : private OpenJobs {
   absl::Status DropTables(const v1::DropTablesRequest& request);
   void Execute(ExchangeCall call);
   v1::GetServerStatsReply Stats() const;
+  std::vector<v1::ReplayStatus> Replays() const { return replays_.Replays(); }
   PartitionMover& mover() { return moves_; }
 
  private:
+  void TellReplayed(const JobTables& tables) const;
+
   // For those who change which partitions a job has.
   Turn Take(const std::string& job_id) override;
   void GiveBack(const std::string& job_id, Turn turn) override;
@@ -59,6 +65,8 @@ class ShardEngine::Impl final : private OpenJobs {
 
   const Options options_;
   CrashPoint crash_point_;
+  const RealClock clock_;
+  ReplayMeter replays_{clock_};
   MemoryBudget budget_;
   // Null when the options bring an executor.
   std::unique_ptr<ThreadPool> threads_;
@@ -147,8 +155,10 @@ ShardEngine::Impl::Impl(Options options)
         options_.file_executor != nullptr ? options_.file_executor : options_.executor;
     // Borrowed.
     resources_.files = std::shared_ptr<Executor>(files, [](Executor*) {});
+    resources_.syncs = resources_.files;
   } else {
     resources_.files = std::make_shared<ThreadPool>(options_.file_threads);
+    resources_.syncs = std::make_shared<ThreadPool>(options_.log_threads);
   }
   resources_.checkpoint_storage = options_.checkpoint_storage;
   resources_.root_check = options_.root_check;
@@ -157,6 +167,7 @@ ShardEngine::Impl::Impl(Options options)
   resources_.store = options_.store.get();
   resources_.log_dir = options_.log_dir;
   resources_.log.file_system = options_.log_file_system;
+  resources_.log.memory = resources_.pool;
   resources_.log.segment_bytes = options_.log_segment_bytes;
   // What a base frees is what the log needs until the next one: a file that was written before
   // takes records several times faster than a new one.
@@ -164,6 +175,8 @@ ShardEngine::Impl::Impl(Options options)
       static_cast<uint32_t>(std::max<uint64_t>(2, options_.log_bytes / options_.log_segment_bytes));
   resources_.queue_bytes = options_.queue_bytes;
   resources_.log_bytes = options_.log_bytes;
+  resources_.open_threads = options_.executor == nullptr ? options_.threads : 1;
+  resources_.replays = &replays_;
 }
 
 ShardEngine::Impl::~Impl() {
@@ -180,6 +193,7 @@ ShardEngine::Impl::~Impl() {
   threads_.reset();
   // Files that are being written use the store and the storage.
   resources_.files.reset();
+  resources_.syncs.reset();
 }
 
 ShardEngine::Impl::Entry& ShardEngine::Impl::AwaitEntry(const std::string& job_id) {
@@ -227,6 +241,7 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
     replaced.reset();
   }
   absl::StatusOr<std::shared_ptr<OpenJob>> opened = OpenJob::Open(tables, resources_);
+  if (opened.ok()) TellReplayed(*tables);
   {
     absl::MutexLock lock(&entries_mutex_);
     Entry& entry = *entries_[job_id];
@@ -235,6 +250,16 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
   }
   if (!opened.ok()) return opened.status();
   return Join(**opened, *tables);
+}
+
+void ShardEngine::Impl::TellReplayed(const JobTables& tables) const {
+  if (options_.replayed == nullptr) return;
+  for (const v1::ReplayStatus& replay : replays_.Replays()) {
+    if (replay.job_id() == tables.job_id() && replay.generation() == tables.generation() &&
+        replay.records() > 0) {
+      options_.replayed(replay);
+    }
+  }
 }
 
 OpenJobs::Turn ShardEngine::Impl::Take(const std::string& job_id) {
@@ -402,6 +427,10 @@ absl::StatusOr<std::unique_ptr<ShardEngine>> ShardEngine::Create(Options options
     return absl::InvalidArgumentError(
         absl::StrCat("file_threads is ", options.file_threads, ", expected at least 1"));
   }
+  if (options.log_threads < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("log_threads is ", options.log_threads, ", expected at least 1"));
+  }
   if (options.checkpoint_storage == nullptr) {
     return absl::InvalidArgumentError("checkpoint_storage is missing");
   }
@@ -426,6 +455,8 @@ absl::Status ShardEngine::DropTables(const v1::DropTablesRequest& request) {
 void ShardEngine::Execute(ExchangeCall call) { impl_->Execute(std::move(call)); }
 
 v1::GetServerStatsReply ShardEngine::Stats() const { return impl_->Stats(); }
+
+std::vector<v1::ReplayStatus> ShardEngine::Replays() const { return impl_->Replays(); }
 
 PartitionMover& ShardEngine::mover() { return impl_->mover(); }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,15 +22,19 @@ class LogFileSystem;
 class ParameterStore;
 class PartitionMover;
 
+namespace v1 {
+class ReplayStatus;
+}  // namespace v1
+
 // The parameter server without a network: partitions of any number of jobs in memory, optimizers,
 // clocks, ledgers, and, for jobs with durability EVERY_PUSH, their logs and bases on disk.
 //
 // Execution: every partition has one serial executor (a strand) on a shared pool of threads; a call
 // to Execute only queues. A strand takes all that is queued at once, so that under EVERY_PUSH one
-// sync of the log serves many pushes. Ordering: operations on one partition run in the order of
-// their calls; pulls, cuts and clip exchanges that must wait are parked and answered by the
-// operation that lets them go. Destruction answers everything parked or queued with UNAVAILABLE.
-// Thread-safe.
+// sync of the log serves many pushes; threads of their own wait for the disk. Ordering: operations
+// on one partition run in the order of their calls; pulls, cuts and clip exchanges that must wait
+// are parked and answered by the operation that lets them go. Destruction answers everything parked
+// or queued with UNAVAILABLE. Thread-safe.
 class ShardEngine final : public PartitionHost {
  public:
   struct Options {
@@ -60,12 +65,19 @@ class ShardEngine final : public PartitionHost {
     // For tests: runs their tasks in place of them, under the conditions of `executor`; null takes
     // that one.
     Executor* file_executor = nullptr;
+    // Threads that wait for the disk on behalf of logs, for all partitions together; at least 1.
+    // They take next to no processor time.
+    int log_threads = 4;
     // Bound on the payload bytes queued and parked on one partition; what comes on top is answered
     // RESOURCE_EXHAUSTED.
     size_t queue_bytes = 64 << 20;
-    // Log bytes of a partition after which its base is written again, so that the log stays
-    // bounded. Its files are kept and written again.
-    uint64_t log_bytes = uint64_t{1} << 30;
+    // Log bytes of a partition after which its base is written again (or as many as the base has,
+    // if that is more), so that what a recovery replays stays bounded. Its files are kept and
+    // written again.
+    uint64_t log_bytes = uint64_t{256} << 20;
+    // Called after an OpenTables that replayed logs, with what was replayed for the job so far;
+    // null: nobody. Must be thread-safe.
+    std::function<void(const v1::ReplayStatus&)> replayed;
     // Size of one file of a log.
     uint64_t log_segment_bytes = uint64_t{64} << 20;
     // Bytes of unused buffers that are kept for the next replies and sums.
@@ -87,6 +99,9 @@ class ShardEngine final : public PartitionHost {
   absl::Status DropTables(const v1::DropTablesRequest& request) override;
   void Execute(ExchangeCall call) override;
   v1::GetServerStatsReply Stats() const override;
+
+  // What was replayed from logs since the engine was made, by job; without server_id.
+  std::vector<v1::ReplayStatus> Replays() const;
 
   // Moves of partitions from and to this server. Out of use before the engine goes.
   PartitionMover& mover();

@@ -16,8 +16,8 @@ namespace muster {
 // rows[rows][dim].
 struct SparseChunk {
   absl::Span<const uint64_t> keys;
-  // Row after row; empty for a pull.
-  absl::Span<const float> rows;
+  // Row after row; empty for a pull. Nobody else has the memory: sums are made in it.
+  absl::Span<float> rows;
   std::shared_ptr<const float> memory;
 };
 

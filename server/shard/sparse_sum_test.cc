@@ -17,6 +17,12 @@ class SparseSumTest : public testing::Test {
     return *ReadSparseChunk(KeysAndRows(keys, rows), keys.size(), 1, DType::kF32, *pool_);
   }
 
+  static std::vector<float> Sums(const SparseSum& sum) {
+    std::vector<float> sums;
+    for (const float* row : sum.sums()) sums.push_back(*row);
+    return sums;
+  }
+
   const std::shared_ptr<BufferPool> pool_ = BufferPool::Create(1 << 20);
 };
 
@@ -29,8 +35,18 @@ TEST_F(SparseSumTest, SumsPerKeyInOrderOfSlotAndChunk) {
   sum.Add(0, 0, Chunk({7, 5}, {3, 1e8}));
   sum.Finish();
   EXPECT_THAT(sum.keys(), ElementsAre(7, 5, 6));
-  EXPECT_THAT(sum.sums(), ElementsAre(3, 1, 4));
+  EXPECT_THAT(Sums(sum), ElementsAre(3, 1, 4));
   EXPECT_EQ(sum.SquaredNorm(), 26);
+}
+
+TEST_F(SparseSumTest, OneChunkIsItsOwnSum) {
+  SparseSum sum(1);
+  const SparseChunk chunk = Chunk({9, 8}, {1, 2});
+  sum.Add(0, 0, chunk);
+  sum.Finish();
+  EXPECT_THAT(sum.keys(), ElementsAre(9, 8));
+  EXPECT_THAT(Sums(sum), ElementsAre(1, 2));
+  EXPECT_EQ(sum.sums()[1], &chunk.rows[1]);
 }
 
 TEST_F(SparseSumTest, StartsAgainEmpty) {
@@ -44,7 +60,7 @@ TEST_F(SparseSumTest, StartsAgainEmpty) {
   sum.Clear();
   sum.Add(0, 0, Chunk({5}, {2}));
   sum.Finish();
-  EXPECT_THAT(sum.sums(), ElementsAre(2));
+  EXPECT_THAT(Sums(sum), ElementsAre(2));
 }
 
 TEST_F(SparseSumTest, AChunkOfAnotherLengthIsRefused) {

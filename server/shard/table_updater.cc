@@ -35,6 +35,8 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
   const v1::DensePush& push = request.dense_push();
   DenseTable& dense = tables_.dense;
   const OptimizerStep step = job_.StepAt(request.clock(), MeanScale(1, push.examples()));
+  const bool synchronous = job_.policy().synchronous();
+  if (!synchronous && push.examples() == 0) return;
   const DType type = *WireDType(push.type());  // Admission has looked at it.
   const auto bytes = [&dense, type](uint32_t first, uint32_t count) {
     return dense.PayloadBytes(first, count) / sizeof(float) * SizeOf(type);
@@ -44,7 +46,7 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
         WidenPayload(call.call.payload.Slice(bytes(push.first_block(), block - push.first_block()),
                                              bytes(block, 1)),
                      type, pool_);
-    if (job_.policy().synchronous()) {
+    if (synchronous) {
       dense.Accumulate(block, request.slot(), std::move(gradient));
       sums_empty_ = false;
     } else {
@@ -62,6 +64,7 @@ absl::Status TableUpdater::PushSparse(const AdmittedCall& call, uint64_t complet
     sums_empty_ = false;
     return absl::OkStatus();
   }
+  if (push.examples() == 0) return absl::OkStatus();
   TieredTable& rows = tables_.sparse[table];
   MUSTER_ASSIGN_OR_RETURN(const TieredTable::Fetched fetched, rows.Fetch(call.chunk.keys));
   OptimizerStep step = job_.StepAt(request.clock(), MeanScale(1, push.examples()));
@@ -80,22 +83,30 @@ void TableUpdater::FinishSums() {
 
 absl::Status TableUpdater::EndClock(uint64_t clock, double scale, uint64_t examples, uint64_t lsn) {
   FinishSums();
+  const bool moves = examples > 0;
   // All that can fail comes before anything is applied.
   std::vector<TieredTable::Fetched> fetched;
   for (size_t i = 0; i < tables_.sparse.size(); ++i) {
-    MUSTER_ASSIGN_OR_RETURN(TieredTable::Fetched rows,
-                            tables_.sparse[i].Fetch(sparse_sums_[i].keys()));
+    MUSTER_ASSIGN_OR_RETURN(
+        TieredTable::Fetched rows,
+        tables_.sparse[i].Fetch(moves ? sparse_sums_[i].keys() : absl::Span<const uint64_t>()));
     fetched.push_back(rows);
   }
   OptimizerStep step = job_.StepAt(clock, MeanScale(scale, examples));
-  tables_.dense.ApplySums(step, lsn);
+  if (moves) {
+    tables_.dense.ApplySums(step, lsn);
+  } else {
+    tables_.dense.DropSums();
+  }
   for (size_t i = 0; i < tables_.sparse.size(); ++i) {
     TieredTable& table = tables_.sparse[i];
     SparseSum& sum = sparse_sums_[i];
     if (job_.order() == SummationOrder::kSlot) previous_rows_[i].Keep(table, fetched[i], clock);
     step.weight_decay = job_.tables().sparse[i].weight_decay;
-    // As many clocks are completed as this one's number says.
-    table.Update(fetched[i], sum.sums(), step, SparseTable::Steps::kGiven, clock, clock, lsn);
+    if (moves) {
+      // As many clocks are completed as this one's number says.
+      table.Update(fetched[i], sum.sums(), step, SparseTable::Steps::kGiven, clock, clock, lsn);
+    }
     sum.Clear();
   }
   previous_kept_ = job_.order() == SummationOrder::kSlot && (lsn == 0 || lsn > loaded_lsn_);

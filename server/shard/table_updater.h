@@ -18,6 +18,8 @@ namespace muster {
 
 // How gradients change a partition's tables. Under SSP and ASP every push is one optimizer step on
 // what it names. Under BSP pushes of a clock are summed, and one step over the sums ends the clock.
+// What stands for no examples (a push, or all of a clock) changes no value and no number of steps,
+// and makes no row: slots take part in a clock so that have nothing to add to it.
 //
 // With SummationOrder::kSlot the values before the last clock's step are kept. A slot that was
 // respawned in the middle of its closes repeats a clock which this partition has completed but

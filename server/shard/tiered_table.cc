@@ -14,8 +14,8 @@
 namespace muster {
 namespace {
 
-// Rows whose memory is loaded ahead together.
-constexpr size_t kGroup = 32;
+// Rows whose memory is loaded ahead of the one in hand.
+constexpr size_t kRowsAhead = 12;
 // Bytes written to the store at once.
 constexpr size_t kBatchBytes = 4 << 20;
 // Rows that one call of DropExpired looks at, in each tier.
@@ -75,12 +75,14 @@ absl::Status TieredTable::LoadMissing(absl::Span<const uint64_t> keys) {
   std::sort(missing_.begin(), missing_.end());
   missing_.erase(std::unique(missing_.begin(), missing_.end()), missing_.end());
   absl::Status loaded;
-  MUSTER_RETURN_IF_ERROR(options_.store->MultiGet(options_.job, options_.table, options_.partition,
-                                                  missing_,
-                                                  [&](size_t index, ParameterStore::Value value) {
-                                                    if (loaded.ok())
-                                                      loaded = LoadStored(missing_[index], value);
-                                                  }));
+  MUSTER_RETURN_IF_ERROR(
+      options_.store->MultiGet(options_.job, options_.table, options_.partition, missing_,
+                               [&](size_t index, ParameterStore::Value value) {
+                                 if (index + kRowsAhead < missing_.size()) {
+                                   rows_.PrefetchKey(missing_[index + kRowsAhead]);
+                                 }
+                                 if (loaded.ok()) loaded = LoadStored(missing_[index], value);
+                               }));
   MUSTER_RETURN_IF_ERROR(loaded);
   for (size_t i = 0; i < keys.size(); ++i) {
     if (numbers_[i] == kMissing) numbers_[i] = rows_.Find(keys[i]);
@@ -101,18 +103,17 @@ absl::StatusOr<TieredTable::Fetched> TieredTable::Fetch(absl::Span<const uint64_
 void TieredTable::Copy(absl::Span<const uint64_t> keys, uint64_t completed,
                        absl::Span<float> out) const {
   float* to = out.data();
-  for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
-    const size_t end = std::min(keys.size(), begin + kGroup);
-    for (size_t i = begin; i < end; ++i) {
-      if (numbers_[i] != kMissing) rows_.Prefetch(numbers_[i]);
-    }
-    for (size_t i = begin; i < end; ++i, to += dim()) {
-      const Row* const row = numbers_[i] == kMissing ? nullptr : &rows_.At(numbers_[i]);
-      if (row == nullptr || policy().Expired(row->last_use, row->steps, completed)) {
-        rows_.ReadInitial(keys[i], {to, dim()});
-      } else {
-        std::copy_n(row->values(), dim(), to);
-      }
+  const auto prefetch = [this](size_t i) {
+    if (i < numbers_.size() && numbers_[i] != kMissing) rows_.Prefetch(numbers_[i]);
+  };
+  for (size_t i = 0; i < kRowsAhead; ++i) prefetch(i);
+  for (size_t i = 0; i < keys.size(); ++i, to += dim()) {
+    prefetch(i + kRowsAhead);
+    const Row* const row = numbers_[i] == kMissing ? nullptr : &rows_.At(numbers_[i]);
+    if (row == nullptr || policy().Expired(row->last_use, row->steps, completed)) {
+      rows_.ReadInitial(keys[i], {to, dim()});
+    } else {
+      std::copy_n(row->values(), dim(), to);
     }
   }
 }
@@ -138,7 +139,7 @@ uint32_t TieredTable::Admit(uint64_t key, uint32_t number, uint64_t clock, uint6
     // It expired, and is as if it had never been but for what is stored under its key.
     stored = rows_.At(number).flags & RowMemory::kStored;
     rows_.Erase(number);
-    if (options_.notes_dropped) dropped_.push_back(key);
+    NoteDropped(key);
   }
   if (policy().counts()) {
     uint32_t count_number = counts_.Find(key);
@@ -162,9 +163,8 @@ uint32_t TieredTable::Admit(uint64_t key, uint32_t number, uint64_t clock, uint6
   return number;
 }
 
-void TieredTable::Update(const Fetched& fetched, absl::Span<const float> gradients,
-                         const OptimizerStep& step, SparseTable::Steps steps, uint64_t clock,
-                         uint64_t completed, uint64_t lsn) {
+void TieredTable::AdmitMissing(const Fetched& fetched, uint64_t clock, uint64_t completed,
+                               uint64_t lsn) {
   if (fetched.serial_ != serial_) std::abort();
   const absl::Span<const uint64_t> keys = fetched.keys();
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -177,6 +177,19 @@ void TieredTable::Update(const Fetched& fetched, absl::Span<const float> gradien
     }
     number = Admit(keys[i], number, clock, completed, lsn);
   }
+}
+
+void TieredTable::Update(const Fetched& fetched, absl::Span<const float> gradients,
+                         const OptimizerStep& step, SparseTable::Steps steps, uint64_t clock,
+                         uint64_t completed, uint64_t lsn) {
+  AdmitMissing(fetched, clock, completed, lsn);
+  rows_.UpdateRows(numbers_, gradients, step, steps, static_cast<uint32_t>(clock), lsn);
+}
+
+void TieredTable::Update(const Fetched& fetched, absl::Span<const float* const> gradients,
+                         const OptimizerStep& step, SparseTable::Steps steps, uint64_t clock,
+                         uint64_t completed, uint64_t lsn) {
+  AdmitMissing(fetched, clock, completed, lsn);
   rows_.UpdateRows(numbers_, gradients, step, steps, static_cast<uint32_t>(clock), lsn);
 }
 
@@ -196,19 +209,31 @@ absl::Status TieredTable::WriteBatch(StoreBatch& batch, uint64_t stored, uint64_
 }
 
 template <typename Memory>
-absl::Status TieredTable::StoreRows(Memory& memory, std::vector<uint32_t>& numbers,
+absl::Status TieredTable::StoreRows(Memory& memory, absl::Span<const uint32_t> numbers,
                                     uint64_t completed) {
-  std::sort(numbers.begin(), numbers.end(),
-            [&](uint32_t a, uint32_t b) { return memory.At(a).key < memory.At(b).key; });
+  // Only what the store is to hear of is put in order: most rows that are evicted where pulls are
+  // many have not changed.
+  std::vector<std::pair<uint64_t, uint32_t>> sorted;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (i + kRowsAhead < numbers.size()) __builtin_prefetch(&memory.At(numbers[i + kRowsAhead]));
+    const Row& row = memory.At(numbers[i]);
+    if (row.flags & RowMemory::kChanged ||
+        (row.flags & RowMemory::kStored &&
+         policy().Expired(row.last_use, IsRow(memory) ? row.steps : 0, completed))) {
+      sorted.emplace_back(row.key, numbers[i]);
+    }
+  }
+  if (sorted.empty()) return absl::OkStatus();
+  std::sort(sorted.begin(), sorted.end());
   const size_t value_bytes = Width(memory) * sizeof(float);
   const size_t bytes = sizeof(StoredRecord) + value_bytes;
-  encoded_.resize(numbers.size() * bytes);
+  encoded_.resize(sorted.size() * bytes);
   StoreBatch batch(options_.job);
   std::byte* to = encoded_.data();
   uint64_t stored = stored_;
   uint64_t stored_in_memory = stored_in_memory_;
   uint64_t highest_lsn = 0;
-  for (uint32_t number : numbers) {
+  for (const auto& [key, number] : sorted) {
     const Row& row = memory.At(number);
     const bool was_stored = row.flags & RowMemory::kStored;
     if (policy().Expired(row.last_use, IsRow(memory) ? row.steps : 0, completed)) {
@@ -231,7 +256,7 @@ absl::Status TieredTable::StoreRows(Memory& memory, std::vector<uint32_t>& numbe
   MUSTER_RETURN_IF_ERROR(WriteBatch(batch, stored, highest_lsn));
   stored_in_memory_ = stored_in_memory;
   rows_written_ += static_cast<uint64_t>(to - encoded_.data()) / bytes;
-  for (uint32_t number : numbers) {
+  for (const auto& [key, number] : sorted) {
     Row& row = memory.At(number);
     if (policy().Expired(row.last_use, IsRow(memory) ? row.steps : 0, completed)) {
       row.flags &= ~RowMemory::kStored;
@@ -245,13 +270,14 @@ absl::Status TieredTable::StoreRows(Memory& memory, std::vector<uint32_t>& numbe
 template <typename Memory>
 void TieredTable::EraseRows(Memory& memory, absl::Span<const uint32_t> numbers,
                             uint64_t completed) {
-  for (uint32_t number : numbers) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const uint32_t number = numbers[i];
+    if (i + kRowsAhead < numbers.size()) memory.PrefetchKey(memory.At(numbers[i + kRowsAhead]).key);
     const Row& row = memory.At(number);
     if (row.flags & RowMemory::kStored) {
       --stored_in_memory_;
-    } else if (IsRow(memory) && options_.notes_dropped &&
-               policy().Expired(row.last_use, row.steps, completed)) {
-      dropped_.push_back(row.key);
+    } else if (IsRow(memory) && policy().Expired(row.last_use, row.steps, completed)) {
+      NoteDropped(row.key);
     }
     memory.Erase(number);
   }
@@ -377,7 +403,7 @@ absl::Status TieredTable::DropExpiredStored(uint64_t completed) {
   if (scanned.ok()) expire_stored_from_ = 0;
   if (!scanned.ok() && !absl::IsCancelled(scanned)) return scanned;
   MUSTER_RETURN_IF_ERROR(WriteBatch(batch, stored_ - batch.changes().size(), /*highest_lsn=*/0));
-  if (options_.notes_dropped) dropped_.insert(dropped_.end(), dropped.begin(), dropped.end());
+  for (const uint64_t key : dropped) NoteDropped(key);
   return absl::OkStatus();
 }
 
@@ -466,6 +492,20 @@ void TieredTable::LoadCount(const Count& count) {
   row.last_use = count.last_use;
 }
 
-std::vector<uint64_t> TieredTable::TakeDropped() { return std::exchange(dropped_, {}); }
+absl::optional<std::vector<uint64_t>> TieredTable::TakeDropped() {
+  if (std::exchange(too_many_dropped_, false)) return absl::nullopt;
+  return std::exchange(dropped_, {});
+}
+
+// Without cuts, or with few, the keys would take as much memory as rows that are alive.
+void TieredTable::NoteDropped(uint64_t key) {
+  if (!options_.notes_dropped || too_many_dropped_) return;
+  if (dropped_.size() < options_.most_dropped) {
+    dropped_.push_back(key);
+    return;
+  }
+  too_many_dropped_ = true;
+  dropped_ = {};
+}
 
 }  // namespace muster

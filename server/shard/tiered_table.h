@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/tensor_spec.h"
@@ -60,6 +61,8 @@ class TieredTable {
     bool evicts = false;
     // Whether TakeDropped will be called.
     bool notes_dropped = false;
+    // Keys that are noted for it, 8 bytes each.
+    size_t most_dropped = size_t{1} << 20;
   };
 
   // Keys whose rows are in memory or nowhere, until the table's next Fetch, Pull or Evict.
@@ -112,6 +115,10 @@ class TieredTable {
   // SparseTable::Update, but for keys that the policy gives no row.
   void Update(const Fetched& fetched, absl::Span<const float> gradients, const OptimizerStep& step,
               SparseTable::Steps steps, uint64_t clock, uint64_t completed, uint64_t lsn);
+  // The same with gradients by row, wherever each lies.
+  void Update(const Fetched& fetched, absl::Span<const float* const> gradients,
+              const OptimizerStep& step, SparseTable::Steps steps, uint64_t clock,
+              uint64_t completed, uint64_t lsn);
   // Writes the weights of fetched keys, or of any keys, which may repeat.
   void Read(const Fetched& fetched, uint64_t completed, absl::Span<float> out) const;
   absl::Status Pull(absl::Span<const uint64_t> keys, uint64_t completed, absl::Span<float> out);
@@ -138,8 +145,9 @@ class TieredTable {
   std::vector<Count> CountsInMemory() const;
   // The count of a key that has neither row nor count yet.
   void LoadCount(const Count& count);
-  // The keys of rows that have gone for good, and may be in a checkpoint, since the last call.
-  std::vector<uint64_t> TakeDropped();
+  // The keys of rows that have gone for good, and may be in a checkpoint, since the last call;
+  // absent: there were more than are noted.
+  absl::optional<std::vector<uint64_t>> TakeDropped();
 
  private:
   using Row = RowMemory::Row;
@@ -156,6 +164,8 @@ class TieredTable {
   absl::Status LoadMissing(absl::Span<const uint64_t> keys);
   absl::Status LoadStored(uint64_t key, ParameterStore::Value value);
   void Copy(absl::Span<const uint64_t> keys, uint64_t completed, absl::Span<float> out) const;
+  // Completes numbers_ with the rows that a push of fetched keys makes.
+  void AdmitMissing(const Fetched& fetched, uint64_t clock, uint64_t completed, uint64_t lsn);
   // The number of the row that the push of a clock is applied to, or kMissing: of a key that has no
   // row in memory (`number` is kMissing), or an expired one.
   uint32_t Admit(uint64_t key, uint32_t number, uint64_t clock, uint64_t completed, uint64_t lsn);
@@ -172,10 +182,11 @@ class TieredTable {
   // Stores those of the rows that differ, in one batch, and erases the ones that `completed` clocks
   // have expired from the store.
   template <typename Memory>
-  absl::Status StoreRows(Memory& memory, std::vector<uint32_t>& numbers, uint64_t completed);
+  absl::Status StoreRows(Memory& memory, absl::Span<const uint32_t> numbers, uint64_t completed);
   // Forgets them in memory, and in the count of rows those that expired.
   template <typename Memory>
   void EraseRows(Memory& memory, absl::Span<const uint32_t> numbers, uint64_t completed);
+  void NoteDropped(uint64_t key);
   absl::Status WriteBatch(StoreBatch& batch, uint64_t stored, uint64_t highest_lsn);
   static bool IsRow(const SparseTable&) { return true; }
   static bool IsRow(const RowMemory&) { return false; }
@@ -199,6 +210,7 @@ class TieredTable {
   std::vector<uint64_t> missing_;
   std::vector<std::byte> encoded_;
   std::vector<uint64_t> dropped_;
+  bool too_many_dropped_ = false;
 };
 
 // The partition's record beside rows, of which each table has one under its number as key: what

@@ -15,11 +15,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/payload.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/data_channel_client.h"
-#include "common/rpc/grpc_parameter_client.h"
+#include "common/rpc/parameter_client.h"
 #include "common/transport/channel_io.h"
 #include "proto/parameter_service.pb.h"
+#include "tests/benchmarks/bench_client.h"
 #include "tests/benchmarks/record.h"
 
 namespace muster {
@@ -39,19 +41,12 @@ struct Message {
   uint64_t bytes;
 };
 
-std::unique_ptr<ParameterClient> MakeClient(const std::string& server, const std::string& way,
-                                            const std::shared_ptr<ChannelIo>& io) {
-  if (way == "grpc") return MakeGrpcParameterClient(server);
-  DataChannelClientOptions options;
-  if (way == "tcp") options.shared_memory_bytes = 0;
-  if (way == "shared_memory") options.tcp = DataChannelClientOptions::Tcp::kNotUsed;
-  options.opened = [way](const std::string& kind, const std::string& reason) {
-    // A figure for one way that was measured on another would be worse than none.
-    if (kind == way) return;
-    std::cout << "error: asked for " << way << ", got " << kind << ": " << reason << std::endl;
-    std::_Exit(EXIT_FAILURE);
-  };
-  return MakeDataChannelClient(server, io, std::move(options));
+// Memory as a worker's arenas have it: in huge pages, where the system has some.
+std::shared_ptr<float> MakeArena(uint64_t bytes) {
+  const size_t floats = bytes / sizeof(float);
+  const std::shared_ptr<float> arena = BufferPool::Create(0)->Take(floats);
+  std::fill_n(arena.get(), floats, 0.001f);
+  return arena;
 }
 
 // The table on all servers, and the worker's arenas.
@@ -126,13 +121,15 @@ class Table {
       v1::ExchangeRequest request = Header(message.server, clock);
       request.mutable_dense_pull()->set_first_block(message.first_block);
       request.mutable_dense_pull()->set_blocks(message.blocks);
-      clients_[message.server]->Call(
-          std::move(request), {}, [this, message, done](absl::StatusOr<ExchangeResult> result) {
+      // Into the arena, as the worker's strategy has it.
+      const absl::Span<std::byte> landing(
+          reinterpret_cast<std::byte*>(parameters_.get()) + message.arena_offset, message.bytes);
+      clients_[message.server]->CallInto(
+          std::move(request), {}, landing, [message, done](absl::StatusOr<ExchangeResult> result) {
             if (result.ok() && result->payload.size() != message.bytes) {
               result = absl::InternalError(absl::StrCat("pulled ", result->payload.size(),
                                                         " bytes instead of ", message.bytes));
             }
-            if (result.ok()) result->payload.CopyTo(parameters_.data() + message.arena_offset);
             done(std::move(result));
           });
     }
@@ -144,9 +141,12 @@ class Table {
         const std::vector<std::string>& servers, const std::shared_ptr<ChannelIo>& io)
       : job_(std::move(job)),
         block_bytes_(std::min(kBlockBytes, bytes / servers.size())),
-        gradients_(Payload::Of(std::vector<float>(bytes / sizeof(float), 0.001f))),
-        parameters_(bytes) {
-    for (const std::string& server : servers) clients_.push_back(MakeClient(server, way, io));
+        gradient_arena_(MakeArena(bytes)),
+        gradients_(
+            {Payload::Piece(reinterpret_cast<const std::byte*>(gradient_arena_.get()), bytes)},
+            gradient_arena_),
+        parameters_(MakeArena(bytes)) {
+    for (const std::string& server : servers) clients_.push_back(MakeBenchClient(server, way, io));
     // Blocks are equal and dealt evenly, so each server's share is as good as contiguous here.
     const uint64_t share = bytes / servers.size();
     const uint64_t step = std::max(block_bytes_, kMessageBytes / block_bytes_ * block_bytes_);
@@ -172,8 +172,9 @@ class Table {
 
   const std::string job_;
   const uint64_t block_bytes_;
+  const std::shared_ptr<const float> gradient_arena_;
   const Payload gradients_;
-  std::vector<std::byte> parameters_;
+  const std::shared_ptr<float> parameters_;
   std::vector<Message> messages_;
   uint64_t clock_ = 0;
   // Last: they end before what their callbacks use.

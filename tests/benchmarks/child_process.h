@@ -26,6 +26,8 @@ class ChildProcess {
   // Closes the child's input and waits for its end.
   ~ChildProcess();
 
+  pid_t pid() const { return pid_; }
+
   absl::Status WriteLine(const std::string& line);
   // UNAVAILABLE: the child has ended.
   absl::StatusOr<std::string> ReadLine();

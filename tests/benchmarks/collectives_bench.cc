@@ -1,7 +1,7 @@
 // Speed of f32 sum all-reduce between processes of this machine, over every host transport, beside
 // the same by OpenMPI and Gloo and beside the machine's own limits, all in one run.
 //
-//   collectives_bench [--quick] [--no-peers] [--json FILE]
+//   collectives_bench [--quick] [--no-peers] [--transports tcp,tls] [--json FILE]
 //
 // In place; every sum is verified. Figures are medians over the calls (collectives_rank.h says what
 // is measured). The peers are the programs in peers/, where they have been built.
@@ -40,6 +40,8 @@ struct BenchOptions {
   bool no_peers = false;
   // Empty: the usual ones.
   std::vector<int> worlds;
+  // Muster's; empty: all.
+  std::vector<std::string> transports;
   int64_t max_bytes = 0;
 };
 
@@ -50,6 +52,7 @@ class CollectivesBench {
   explicit CollectivesBench(const BenchOptions& options)
       : options_(options), cases_(Cases(options)), table_(cases_, std::cout) {
     if (options_.worlds.empty()) options_.worlds = {2, 4};
+    if (options_.transports.empty()) options_.transports = {"shared-memory", "tcp", "tls"};
     if (options.worlds.empty() && !options.quick) options_.worlds.push_back(8);
   }
 
@@ -120,7 +123,7 @@ class CollectivesBench {
   absl::Status MeasureWorld(int world) {
     table_.PrintHead(absl::StrCat("world ", world));
     std::vector<CollectivesRow> own, peers, tcp_peers;
-    for (const char* transport : {"shared-memory", "tcp", "tls"}) {
+    for (const std::string& transport : options_.transports) {
       Rows rows = RunMusterGroup(world, transport, cases_);
       if (!rows.ok()) {
         return absl::Status(rows.status().code(), absl::StrCat("world ", world, ", ", transport,
@@ -128,7 +131,10 @@ class CollectivesBench {
       }
       Take(*rows, own);
     }
-    if (options_.no_peers) return absl::OkStatus();
+    if (options_.no_peers) {
+      PrintCosts(own);
+      return absl::OkStatus();
+    }
     const std::filesystem::path folder =
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "peers";
     for (const char* transport : {"shared-memory", "tcp"}) {
@@ -141,6 +147,8 @@ class CollectivesBench {
       if (row.transport == "tcp") tcp_peers.push_back(row);
     }
     PrintComparison(own, peers, tcp_peers);
+    own.insert(own.end(), peers.begin(), peers.end());
+    PrintCosts(own);
     return absl::OkStatus();
   }
 
@@ -180,6 +188,12 @@ class CollectivesBench {
     }
   }
 
+  void PrintCosts(const std::vector<CollectivesRow>& rows) {
+    std::cout
+        << "cost of a call, all ranks together: processor time, times a thread went to sleep\n";
+    for (const CollectivesRow& row : rows) table_.PrintCosts(row);
+  }
+
   BenchOptions options_;
   const std::vector<CollectivesCase> cases_;
   CollectivesTable table_;
@@ -211,6 +225,9 @@ int main(int argc, char** argv) {
   app.add_option("--worlds", options.worlds, "Numbers of processes, such as 2,4.")
       ->delimiter(',')
       ->check(CLI::IsMember({2, 4, 8, 16}));
+  app.add_option("--transports", options.transports, "Of shared-memory, tcp and tls; default: all.")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"shared-memory", "tcp", "tls"}));
   app.add_option("--max-bytes", options.max_bytes, "Leave out larger messages.")
       ->check(CLI::Range(int64_t{4} << 10, int64_t{1} << 30));
   app.add_option("--json", json, "File to write the results to, as an array of records.");

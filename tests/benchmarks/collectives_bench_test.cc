@@ -39,7 +39,8 @@ TEST(CollectivesBenchTest, WritesARecordForEveryTransportSizeAndMetric) {
   int limits = 0;
   for (const auto& record : records) {
     EXPECT_EQ(record["bench"], "collectives");
-    EXPECT_GT(record["median"], 0) << record;
+    const bool switches = record["metric"] == "context switches";
+    EXPECT_GE(record["median"], switches ? 0 : 1e-9) << record;
     EXPECT_LE(record["min"], record["median"]) << record;
     EXPECT_GE(record["max"], record["median"]) << record;
     if (record["system"] != "muster") {
@@ -47,14 +48,16 @@ TEST(CollectivesBenchTest, WritesARecordForEveryTransportSizeAndMetric) {
       continue;
     }
     EXPECT_EQ(record["case"]["world"], 2);
-    EXPECT_GE(record["n"], 20);
+    if (!switches && record["metric"] != "processor time") {
+      EXPECT_GE(record["n"], 20);
+    }
     medians[{record["case"]["transport"], record["case"]["memory"], record["case"]["payload_bytes"],
              record["metric"]}] = record["median"];
   }
   // memcpy and a loopback socket, two sizes.
   EXPECT_EQ(limits, 4);
-  // Four kinds of memory and transport, two sizes, three metrics.
-  EXPECT_EQ(medians.size(), 24u);
+  // Four kinds of memory and transport, two sizes, five metrics.
+  EXPECT_EQ(medians.size(), 40u);
   for (const auto& [key, median] : medians) {
     auto [transport, memory, bytes, metric] = key;
     if (metric != "bus bandwidth") continue;

@@ -19,8 +19,14 @@
 namespace muster {
 namespace {
 
-// What a rank calls its series, and their durations by the message's bytes; in its order.
-using Series = std::vector<std::pair<std::string, std::map<int64_t, std::vector<double>>>>;
+// Of one of a rank's series: its name, and durations and costs by the message's bytes.
+struct OneSeries {
+  std::string name;
+  std::map<int64_t, std::vector<double>> microseconds;
+  std::map<int64_t, CollectivesRow::Cost> costs;
+};
+// In the rank's order.
+using Series = std::vector<OneSeries>;
 
 // The lines of MeasureAllReduce and EndOfRank.
 absl::StatusOr<Series> ReadSeries(ChildProcess& rank) {
@@ -34,13 +40,19 @@ absl::StatusOr<Series> ReadSeries(ChildProcess& rank) {
     if (kind == "end") return series;
     if (kind == "error") return absl::InternalError(line.substr(6));
     words >> name >> bytes;
+    if (kind == "cost" && !series.empty() && series.back().name == name) {
+      CollectivesRow::Cost& cost = series.back().costs[bytes];
+      words >> cost.processor_us >> cost.switches;
+      if (words.fail()) return absl::InternalError(absl::StrCat("expected a cost: ", line));
+      continue;
+    }
     std::vector<double> durations;
     for (double duration; words >> duration;) durations.push_back(duration);
     if (kind != "case" || durations.empty()) {
       return absl::InternalError(absl::StrCat("expected a case, read \"", line, "\""));
     }
-    if (series.empty() || series.back().first != name) series.push_back({name, {}});
-    series.back().second[bytes] = std::move(durations);
+    if (series.empty() || series.back().name != name) series.push_back({.name = name});
+    series.back().microseconds[bytes] = std::move(durations);
   }
 }
 
@@ -51,13 +63,14 @@ absl::Status CheckProgram(const std::string& program) {
 }
 
 CollectivesRow NewRow(const std::string& system, const std::string& transport, int world,
-                      std::map<int64_t, std::vector<double>> microseconds) {
+                      const OneSeries& series) {
   CollectivesRow row;
   row.system = system;
   row.transport = transport;
   row.memory = "user";
   row.world = world;
-  row.microseconds = std::move(microseconds);
+  row.microseconds = series.microseconds;
+  row.costs = series.costs;
   return row;
 }
 
@@ -85,9 +98,9 @@ absl::StatusOr<std::vector<CollectivesRow>> RunMusterGroup(
   }
   MUSTER_ASSIGN_OR_RETURN(const Series series, ReadSeries(*ranks[0]));
   std::vector<CollectivesRow> rows;
-  for (const auto& [memory, microseconds] : series) {
-    rows.push_back(NewRow("muster", transport, world, microseconds));
-    rows.back().memory = memory;
+  for (const OneSeries& one : series) {
+    rows.push_back(NewRow("muster", transport, world, one));
+    rows.back().memory = one.name;
   }
   return rows;
 }
@@ -123,8 +136,8 @@ absl::StatusOr<std::vector<CollectivesRow>> RunOpenMpiGroup(
   MUSTER_ASSIGN_OR_RETURN(auto mpirun, ChildProcess::StartProgram("mpirun.openmpi", arguments));
   MUSTER_ASSIGN_OR_RETURN(const Series series, ReadSeries(*mpirun));
   std::vector<CollectivesRow> rows;
-  for (const auto& [name, microseconds] : series) {
-    rows.push_back(NewRow("openmpi", transport, world, microseconds));
+  for (const OneSeries& one : series) {
+    rows.push_back(NewRow("openmpi", transport, world, one));
   }
   return rows;
 }
@@ -150,8 +163,8 @@ absl::StatusOr<std::vector<CollectivesRow>> RunGlooGroup(
   }
   MUSTER_ASSIGN_OR_RETURN(const Series series, ReadSeries(*ranks[0]));
   std::vector<CollectivesRow> rows;
-  for (const auto& [algorithm, microseconds] : series) {
-    rows.push_back(NewRow("gloo " + algorithm, "tcp", world, microseconds));
+  for (const OneSeries& one : series) {
+    rows.push_back(NewRow("gloo " + one.name, "tcp", world, one));
   }
   return rows;
 }

@@ -1,5 +1,6 @@
 #include "tests/benchmarks/collectives_rank.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,18 +46,37 @@ size_t CountWrong(const float* data, size_t count, int ranks, int calls) {
   return wrong;
 }
 
+// What calls have cost this rank's process.
+struct Cost {
+  double processor_us = 0;
+  double switches = 0;
+};
+
+Cost CostSoFar() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto microseconds = [](const timeval& time) { return time.tv_sec * 1e6 + time.tv_usec; };
+  return {.processor_us = microseconds(usage.ru_utime) + microseconds(usage.ru_stime),
+          .switches = static_cast<double>(usage.ru_nvcsw)};
+}
+
 // One batch; appends the duration of each call, in microseconds.
 absl::Status RunBatch(MeasuredGroup& group, float* data, size_t count, int calls,
-                      std::vector<float>& durations) {
+                      std::vector<float>& durations, Cost& cost) {
   Fill(data, count, group.rank());
   MUSTER_RETURN_IF_ERROR(group.Barrier());
+  const Cost start = CostSoFar();
   for (int i = 0; i < calls; ++i) {
+    alarm(kStuckSeconds);
     const auto before = std::chrono::steady_clock::now();
     MUSTER_RETURN_IF_ERROR(group.AllReduce());
     const auto after = std::chrono::steady_clock::now();
     durations.push_back(std::chrono::duration<float, std::micro>(after - before).count());
     MUSTER_RETURN_IF_ERROR(group.BetweenCalls());
   }
+  const Cost end = CostSoFar();
+  cost.processor_us += end.processor_us - start.processor_us;
+  cost.switches += end.switches - start.switches;
   if (const size_t wrong = CountWrong(data, count, group.size(), calls); wrong > 0) {
     return absl::InternalError(absl::StrCat("rank ", group.rank(), ": ", wrong, " of ", count,
                                             " sums are wrong after ", calls, " calls"));
@@ -66,10 +86,10 @@ absl::Status RunBatch(MeasuredGroup& group, float* data, size_t count, int calls
 }
 
 absl::Status RunBatches(MeasuredGroup& group, float* data, size_t count, int calls,
-                        std::vector<float>& durations) {
+                        std::vector<float>& durations, Cost& cost) {
   for (int done = 0; done < calls; done += kBatchCalls) {
     MUSTER_RETURN_IF_ERROR(
-        RunBatch(group, data, count, std::min(kBatchCalls, calls - done), durations));
+        RunBatch(group, data, count, std::min(kBatchCalls, calls - done), durations, cost));
   }
   return absl::OkStatus();
 }
@@ -83,6 +103,16 @@ absl::Status TakeMeans(MeasuredGroup& group, std::vector<float>& durations) {
   return absl::OkStatus();
 }
 
+// Of all ranks together, by a call like those that were measured.
+absl::Status TakeSum(MeasuredGroup& group, Cost& cost) {
+  MUSTER_ASSIGN_OR_RETURN(float* data, group.Open(2));
+  data[0] = static_cast<float>(cost.processor_us);
+  data[1] = static_cast<float>(cost.switches);
+  MUSTER_RETURN_IF_ERROR(group.AllReduce());
+  cost = {.processor_us = data[0], .switches = data[1]};
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status MeasureAllReduce(MeasuredGroup& group, const std::string& name,
@@ -92,18 +122,22 @@ absl::Status MeasureAllReduce(MeasuredGroup& group, const std::string& name,
         "a world of ", group.size(), " cannot be measured: expected 2, 4, 8 or 16 ranks"));
   }
   for (const CollectivesCase& one : cases) {
-    alarm(kStuckSeconds);
     const size_t count = one.bytes / sizeof(float);
     MUSTER_ASSIGN_OR_RETURN(float* data, group.Open(count));
     std::vector<float> durations;
-    MUSTER_RETURN_IF_ERROR(RunBatches(group, data, count, one.warm_up_calls, durations));
+    Cost cost;
+    MUSTER_RETURN_IF_ERROR(RunBatches(group, data, count, one.warm_up_calls, durations, cost));
     durations.clear();
-    MUSTER_RETURN_IF_ERROR(RunBatches(group, data, count, one.calls, durations));
+    cost = {};
+    MUSTER_RETURN_IF_ERROR(RunBatches(group, data, count, one.calls, durations, cost));
     MUSTER_RETURN_IF_ERROR(TakeMeans(group, durations));
+    MUSTER_RETURN_IF_ERROR(TakeSum(group, cost));
     if (group.rank() != 0) continue;
     out << "case " << name << " " << one.bytes;
     for (const float duration : durations) out << absl::StreamFormat(" %.3f", duration);
-    out << std::endl;
+    out << absl::StreamFormat("\ncost %s %d %.3f %.3f", name, one.bytes,
+                              cost.processor_us / one.calls, cost.switches / one.calls)
+        << std::endl;
   }
   return absl::OkStatus();
 }

@@ -35,9 +35,15 @@ class MeasuredGroup {
 //   case NAME BYTES T1 T2 ...
 //
 // with the duration of each call in microseconds, the mean over the ranks: of calls that follow one
-// another, these add up to the time that passed. Calls come in batches; before each, outside the
+// another, these add up to the time that passed; and then
+//
+//   cost NAME BYTES CPU SWITCHES
+//
+// with what one call cost all ranks together: processor time in microseconds, and how often a
+// thread of theirs went to sleep. Neither depends much on what else the machine does. Calls come in
+// batches; before each, outside the
 // measured time, the memory is filled and a barrier passed; after each, all sums are verified to
-// the bit and another barrier passed. Internal: a sum is wrong. A rank that makes no progress for
+// the bit and another barrier passed. Internal: a sum is wrong. A rank that makes no call for
 // minutes is ended by SIGALRM. REQUIRES: a power of two of ranks, at most 16: so that the sums stay
 // exact.
 absl::Status MeasureAllReduce(MeasuredGroup& group, const std::string& name,

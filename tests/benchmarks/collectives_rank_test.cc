@@ -46,11 +46,14 @@ TEST(CollectivesRankTest, WritesTheDurationOfEveryCall) {
   PlayedGroup group(4, /*wrong_call=*/0);
   std::ostringstream out;
   ASSERT_TRUE(MeasureAllReduce(group, "user", {{400, 3, 30}, {4, 1, 2}}, out).ok());
-  // The last of each case shares the durations.
-  EXPECT_EQ(group.calls(), 3 + 30 + 1 + 1 + 2 + 1);
+  // The last two of each case share the durations and the costs.
+  EXPECT_EQ(group.calls(), 3 + 30 + 2 + 1 + 2 + 2);
   std::istringstream lines(out.str());
   std::string line, word;
-  for (const auto& [start, words] : {std::pair("case user 400 ", 33), {"case user 4 ", 5}}) {
+  for (const auto& [start, words] : {std::pair("case user 400 ", 33),
+                                     {"cost user 400 ", 5},
+                                     {"case user 4 ", 5},
+                                     {"cost user 4 ", 5}}) {
     std::getline(lines, line);
     EXPECT_EQ(line.rfind(start, 0), 0u) << line;
     std::istringstream fields(line);

@@ -49,6 +49,17 @@ std::vector<BenchRecord> CollectivesRecords(const CollectivesRow& row) {
     records.push_back(std::move(latency));
     records.push_back(std::move(algorithm));
     records.push_back(std::move(bus));
+    const auto found = row.costs.find(bytes);
+    if (found == row.costs.end()) continue;
+    BenchRecord processor = records[records.size() - 3];
+    processor.metric = "processor time";
+    processor.samples = {found->second.processor_us};
+    BenchRecord switches = processor;
+    switches.metric = "context switches";
+    switches.unit = "per call";
+    switches.samples = {found->second.switches};
+    records.push_back(std::move(processor));
+    records.push_back(std::move(switches));
   }
   return records;
 }
@@ -110,6 +121,16 @@ void CollectivesTable::PrintLimit(const std::string& name,
   for (const auto& [bytes, value] : microseconds) out_ << absl::StreamFormat("%9.1f", value);
   for (const auto& [bytes, value] : gigabytes_per_second) {
     out_ << absl::StreamFormat("%7.2f       ", value);
+  }
+  out_ << std::endl;
+}
+
+void CollectivesTable::PrintCosts(const CollectivesRow& row) {
+  if (row.costs.empty()) return;
+  out_ << absl::StreamFormat("%-31s", Label(row));
+  for (const auto& [bytes, cost] : row.costs) {
+    out_ << absl::StreamFormat("  %s: %.3g us, %.1f", SizeName(bytes), cost.processor_us,
+                               cost.switches);
   }
   out_ << std::endl;
 }

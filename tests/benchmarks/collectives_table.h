@@ -23,10 +23,17 @@ struct CollectivesRow {
   int world = 0;
   // Of each call, by the message's bytes.
   std::map<int64_t, std::vector<double>> microseconds;
+  // Of one call, all ranks together, by the message's bytes.
+  struct Cost {
+    double processor_us = 0;
+    double switches = 0;
+  };
+  std::map<int64_t, Cost> costs;
 };
 
 // For every size the latency in us, and in GB/s (1e9 bytes) the algorithm bandwidth, bytes / time,
-// and the bus bandwidth, that times 2(W-1)/W: what a ring moves over each rank's link.
+// and the bus bandwidth, that times 2(W-1)/W: what a ring moves over each rank's link. Where costs
+// are known, "processor time" and "context switches" of one call, all ranks together.
 std::vector<BenchRecord> CollectivesRecords(const CollectivesRow& row);
 
 // How many times as fast as the fastest of `others` the row is, by the message's bytes; sizes that
@@ -44,6 +51,8 @@ class CollectivesTable {
   // Of limits of the machine, in us or GB/s by bytes.
   void PrintLimit(const std::string& name, const std::map<int64_t, double>& microseconds,
                   const std::map<int64_t, double>& gigabytes_per_second);
+  // What the row's calls cost: processor time / voluntary context switches, of all ranks together.
+  void PrintCosts(const CollectivesRow& row);
   void PrintRatios(const std::string& name, const std::map<int64_t, double>& ratios);
 
   static bool ShowsLatency(int64_t bytes) { return bytes <= 1 << 20; }

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/transport/socket_stream.h"
 
 namespace muster {
 namespace {
@@ -96,8 +97,12 @@ double MemcpySpeed(size_t bytes, absl::Duration duration) {
   return GigabytesPerSecond(copied, elapsed);
 }
 
-absl::StatusOr<double> LoopbackSpeed(size_t bytes, absl::Duration duration) {
+absl::StatusOr<double> LoopbackSpeed(size_t bytes, absl::Duration duration,
+                                     LoopbackOptions options) {
   MUSTER_ASSIGN_OR_RETURN(const Connection connection, ConnectLoopback());
+  if (options == LoopbackOptions::kOfDataChannel) {
+    for (const int end : {connection.sender, connection.receiver}) SetLocalTcpOptions(end);
+  }
   const absl::Cleanup close_sender = [fd = connection.sender] { close(fd); };
   std::thread receiving([receiver = connection.receiver, bytes] {
     std::vector<char> buffer(bytes, 1);

@@ -16,9 +16,14 @@ namespace muster {
 // One thread copies between two buffers of `bytes`, touched before.
 double MemcpySpeed(size_t bytes, absl::Duration duration);
 
+// How a connection on loopback is set: as the system has it, or with the options of a data channel
+// whose ends are on one machine (SetLocalTcpOptions).
+enum class LoopbackOptions { kOfSystem, kOfDataChannel };
+
 // One thread sends messages of `bytes` over a TCP connection on loopback, another receives them
 // into one buffer.
-absl::StatusOr<double> LoopbackSpeed(size_t bytes, absl::Duration duration);
+absl::StatusOr<double> LoopbackSpeed(size_t bytes, absl::Duration duration,
+                                     LoopbackOptions options = LoopbackOptions::kOfSystem);
 
 // One thread copies messages of `bytes` into a ring of 2 MiB that another copies them out of, 256
 // KiB at a time.

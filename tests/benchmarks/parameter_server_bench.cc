@@ -6,14 +6,19 @@
 // For each way and payload a table of that size is opened on the servers. Workers push gradients of
 // all of it (the servers sum them and run SGD at every clock), pull all of it into their arenas, or
 // both. GB/s are 1e9 bytes of payload over all workers, with 4 and with 1 steps in flight; latency
-// is the median step with 1 in flight. The lines "empty handler" leave out sum, optimizer and
+// is the median step with 1 in flight. With 4 in flight the processor seconds that all servers and
+// all workers took for 1e9 bytes are noted too (in the table their sum): other load on the machine
+// changes them far less than the throughput. The lines "empty handler" leave out sum, optimizer and
 // table. The last line is of a job with durability EVERY_PUSH, beside the log's own pattern of
 // writes.
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -59,6 +64,24 @@ std::string SizeName(int64_t bytes) {
   return bytes < (1 << 20) ? absl::StrCat(bytes >> 10, " KiB") : absl::StrCat(bytes >> 20, " MiB");
 }
 
+// Processor time that processes have taken so far.
+absl::StatusOr<double> ProcessorSeconds(
+    const std::vector<std::unique_ptr<ChildProcess>>& processes) {
+  double seconds = 0;
+  for (const auto& process : processes) {
+    clockid_t clock;
+    timespec time;
+    int error = clock_getcpuclockid(process->pid(), &clock);
+    if (error == 0 && clock_gettime(clock, &time) != 0) error = errno;
+    if (error != 0) {
+      return absl::InternalError(
+          absl::StrCat("processor time of process ", process->pid(), ": ", std::strerror(error)));
+    }
+    seconds += static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  }
+  return seconds;
+}
+
 // Servers and workers, each a process.
 class Cluster {
  public:
@@ -98,10 +121,17 @@ class Cluster {
   struct Result {
     double gigabytes_per_second = 0;
     double latency_us = 0;
+    // Processor seconds for 1e9 bytes, of all servers and all workers.
+    double server_seconds = 0;
+    double worker_seconds = 0;
   };
   absl::StatusOr<Result> Run(const std::string& operation, int in_flight, double seconds) {
     const std::string command = absl::StrCat("run ", operation, " ", in_flight, " ", seconds);
+    MUSTER_ASSIGN_OR_RETURN(const double servers_before, ProcessorSeconds(servers_));
+    MUSTER_ASSIGN_OR_RETURN(const double workers_before, ProcessorSeconds(workers_));
     MUSTER_ASSIGN_OR_RETURN(const auto answers, Ask(std::vector<std::string>(size(), command)));
+    MUSTER_ASSIGN_OR_RETURN(const double servers_after, ProcessorSeconds(servers_));
+    MUSTER_ASSIGN_OR_RETURN(const double workers_after, ProcessorSeconds(workers_));
     Result result;
     double total = 0, longest = 0;
     for (const std::string& answer : answers) {
@@ -112,6 +142,8 @@ class Cluster {
       result.latency_us = std::max(result.latency_us, latency);
     }
     result.gigabytes_per_second = total / longest / 1e9;
+    result.server_seconds = (servers_after - servers_before) / total * 1e9;
+    result.worker_seconds = (workers_after - workers_before) / total * 1e9;
     return result;
   }
 
@@ -147,22 +179,29 @@ BenchRecord NewRecord(const std::string& system, int64_t bytes) {
 }
 
 absl::Status MeasureLimits(const Effort& effort, std::vector<BenchRecord>& records) {
-  std::cout << "limits of this machine, GB/s      memcpy   loopback socket   shared ring\n";
+  std::cout << "limits of this machine, GB/s      memcpy   loopback socket   its options ours   "
+               "shared ring\n";
   const absl::Duration duration = absl::Seconds(effort.seconds / 4);
   for (int64_t bytes : kPayloads) {
     BenchRecord copy = NewRecord("memcpy", bytes);
     BenchRecord loopback = NewRecord("loopback socket", bytes);
+    BenchRecord tuned = NewRecord("loopback socket, our options", bytes);
     BenchRecord ring = NewRecord("shared ring", bytes);
     for (int i = 0; i < effort.repetitions; ++i) {
       copy.samples.push_back(MemcpySpeed(bytes, duration));
       MUSTER_ASSIGN_OR_RETURN(const double speed, LoopbackSpeed(bytes, duration));
       loopback.samples.push_back(speed);
+      MUSTER_ASSIGN_OR_RETURN(const double tuned_speed,
+                              LoopbackSpeed(bytes, duration, LoopbackOptions::kOfDataChannel));
+      tuned.samples.push_back(tuned_speed);
       ring.samples.push_back(RingSpeed(bytes, duration));
     }
-    std::cout << absl::StreamFormat("%30s %9.2f %17.2f %13.2f\n", SizeName(bytes),
+    std::cout << absl::StreamFormat("%30s %9.2f %17.2f %18.2f %13.2f\n", SizeName(bytes),
                                     Median(copy.samples), Median(loopback.samples),
-                                    Median(ring.samples));
-    for (BenchRecord* record : {&copy, &loopback, &ring}) records.push_back(std::move(*record));
+                                    Median(tuned.samples), Median(ring.samples));
+    for (BenchRecord* record : {&copy, &loopback, &tuned, &ring}) {
+      records.push_back(std::move(*record));
+    }
   }
   return absl::OkStatus();
 }
@@ -198,17 +237,24 @@ absl::Status MeasureLine(Cluster& cluster, const Line& line, const Effort& effor
     throughput.parameters.emplace_back("in_flight", int64_t{kInFlight});
     single.parameters.emplace_back("in_flight", int64_t{1});
     latency.parameters.emplace_back("in_flight", int64_t{1});
+    BenchRecord servers = throughput, workers = throughput;
+    servers.metric = "server_processor_time";
+    workers.metric = "worker_processor_time";
+    servers.unit = workers.unit = "s/GB";
     MUSTER_RETURN_IF_ERROR(cluster.Run(operation, kInFlight, effort.seconds / 2).status());
     for (int i = 0; i < effort.repetitions; ++i) {
       MUSTER_ASSIGN_OR_RETURN(const auto fast, cluster.Run(operation, kInFlight, effort.seconds));
       throughput.samples.push_back(fast.gigabytes_per_second);
+      servers.samples.push_back(fast.server_seconds);
+      workers.samples.push_back(fast.worker_seconds);
       MUSTER_ASSIGN_OR_RETURN(const auto one, cluster.Run(operation, 1, effort.seconds / 2));
       single.samples.push_back(one.gigabytes_per_second);
       latency.samples.push_back(one.latency_us);
     }
-    std::cout << absl::StreamFormat(" %7.2f %6.2f %7.0f |", Median(throughput.samples),
-                                    Median(single.samples), Median(latency.samples));
-    for (BenchRecord* record : {&throughput, &single, &latency}) {
+    std::cout << absl::StreamFormat(" %7.2f %6.2f %7.0f %6.3f |", Median(throughput.samples),
+                                    Median(single.samples), Median(latency.samples),
+                                    Median(servers.samples) + Median(workers.samples));
+    for (BenchRecord* record : {&throughput, &single, &latency, &servers, &workers}) {
       records.push_back(std::move(*record));
     }
   }
@@ -245,12 +291,15 @@ absl::Status MeasureLogged(const std::string& way, const Effort& effort,
 absl::Status Measure(const Effort& effort, const std::string& only_way, bool quick,
                      std::vector<BenchRecord>& records) {
   std::cout << std::thread::hardware_concurrency() << " processors; " << kInFlight
-            << " steps in flight, then 1, in GB/s; the median step with 1 in flight in us\n\n";
+            << " steps in flight, then 1, in GB/s; the median step with 1 in flight in us; "
+               "processor time with "
+            << kInFlight << " in flight in s/GB\n\n";
   MUSTER_RETURN_IF_ERROR(MeasureLimits(effort, records));
   std::cout << "\n                                             "
-               "push (+SGD)             |          pull          |       push-pull\n"
-               "system         way           payload  SxW     x4     x1      us |"
-               "      x4     x1      us |      x4     x1      us |\n";
+               "push (+SGD)                 |             pull              |           "
+               "push-pull\n"
+               "system         way           payload  SxW     x4     x1      us   s/GB |"
+               "      x4     x1      us   s/GB |      x4     x1      us   s/GB |\n";
   std::vector<std::string> ways = kWays;
   if (!only_way.empty()) ways = {only_way};
   for (const int size : {1, 2}) {

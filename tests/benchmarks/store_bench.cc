@@ -1,6 +1,6 @@
 // Speed of a parameter server's stores on this machine, beside RocksDB's and the disk's own.
 //
-//   store_bench [--quick] [--json FILE]
+//   store_bench [--quick] [--only memory|disk|log] [--json FILE]
 //
 // Rows have 64 floats; a request is 10,000 keys drawn uniformly or with power law 1.2, each once.
 // First a table that is all in memory, then one of eight and one of ten times its cache, whose
@@ -35,6 +35,8 @@ namespace {
 
 constexpr char kBench[] = "store";
 constexpr int64_t kKeys = 10000;
+// Of log, for a recovery: about what a server has at most, a partition.
+constexpr uint64_t kReplayedBytes = uint64_t{200} << 20;
 // What a row takes in memory: its head, its floats, its place in the index.
 constexpr uint64_t kRowMemory = 32 + 256 + 32;
 constexpr KeyDistribution kDistributions[] = {KeyDistribution::kUniform,
@@ -56,10 +58,13 @@ class Bench {
  public:
   Bench(const Effort& effort, std::string folder) : effort_(effort), folder_(std::move(folder)) {}
 
-  absl::Status Run() {
-    MUSTER_RETURN_IF_ERROR(InMemory());
-    for (uint64_t times : {8, 10}) MUSTER_RETURN_IF_ERROR(OnDisk(times));
-    return Log();
+  // `only` is empty or the name of a part.
+  absl::Status Run(const std::string& only) {
+    if (only.empty() || only == "memory") MUSTER_RETURN_IF_ERROR(InMemory());
+    for (uint64_t times : {8, 10}) {
+      if (only.empty() || only == "disk") MUSTER_RETURN_IF_ERROR(OnDisk(times));
+    }
+    return only.empty() || only == "log" ? Log() : absl::OkStatus();
   }
   const std::vector<BenchRecord>& records() const { return records_; }
 
@@ -125,17 +130,18 @@ class Bench {
     std::cout << absl::StreamFormat("%d rows, %d times the cache; M rows/s\n", effort_.disk_rows,
                                     times);
     std::cout << "  operation                       all rows   misses  evicted\n";
-    double misses[2] = {};
+    BenchTable::Result misses[2];
     for (KeyDistribution distribution : kDistributions) {
       for (const auto& [name, operation] :
            {std::pair("pull", BenchTable::Operation::kPull),
             std::pair("pull and push", BenchTable::Operation::kTrain)}) {
-        std::vector<double> all, read, evicted;
+        std::vector<double> all, read, read_cpu, evicted;
         for (int i = 0; i < effort_.repetitions; ++i) {
           MUSTER_ASSIGN_OR_RETURN(const BenchTable::Result result,
                                   table->Run(operation, distribution, kKeys, effort_.duration()));
           all.push_back(result.rows_per_second / 1e6);
           read.push_back(result.read_per_second / 1e6);
+          read_cpu.push_back(result.read_per_cpu_second / 1e6);
           evicted.push_back(result.written_per_second / 1e6);
         }
         std::cout << absl::StreamFormat("  %-30s %8.3f %8.3f %8.3f\n",
@@ -149,7 +155,9 @@ class Bench {
         Add("muster", "rows", "M/s", parameters, all);
         Add("muster", "misses", "M/s", parameters, read);
         if (operation == BenchTable::Operation::kPull) {
-          misses[distribution == KeyDistribution::kPowerLaw] = Median(read);
+          BenchTable::Result& of_pulls = misses[distribution == KeyDistribution::kPowerLaw];
+          of_pulls.read_per_second = Median(read);
+          of_pulls.read_per_cpu_second = Median(read_cpu);
         }
       }
     }
@@ -171,7 +179,7 @@ class Bench {
   }
 
   absl::Status RawReads(const std::string& folder, uint64_t block_cache, uint64_t times,
-                        const double (&misses)[2]) {
+                        const BenchTable::Result (&misses)[2]) {
     const struct {
       const char* name;
       uint64_t cache_bytes;
@@ -183,18 +191,22 @@ class Bench {
         {"MultiGet, from disk", 0, KeyDistribution::kUniform},
     };
     for (const auto& [name, cache_bytes, distribution] : cases) {
-      std::vector<double> samples;
+      std::vector<double> samples, cpu_samples;
       for (int i = 0; i < effort_.repetitions; ++i) {
-        MUSTER_ASSIGN_OR_RETURN(const double rows,
+        MUSTER_ASSIGN_OR_RETURN(const ReadSpeed speed,
                                 RawMultiGetSpeed(folder, effort_.disk_rows, cache_bytes,
                                                  distribution, kKeys, effort_.duration()));
-        samples.push_back(rows / 1e6);
+        samples.push_back(speed.rows_per_second / 1e6);
+        cpu_samples.push_back(speed.rows_per_cpu_second / 1e6);
       }
       std::cout << absl::StreamFormat("  %-30s %8.3f", absl::StrCat(name, ", ", Name(distribution)),
                                       Median(samples));
       if (cache_bytes == block_cache) {
-        const double ratio = misses[distribution == KeyDistribution::kPowerLaw] / Median(samples);
-        std::cout << absl::StreamFormat("    misses of pulls reach %.2f of it", ratio);
+        const BenchTable::Result& of_pulls = misses[distribution == KeyDistribution::kPowerLaw];
+        std::cout << absl::StreamFormat(
+            "    misses of pulls reach %.2f of it, by processor time %.2f",
+            of_pulls.read_per_second / Median(samples),
+            of_pulls.read_per_cpu_second / Median(cpu_samples));
       }
       std::cout << "\n";
       Add("RocksDB", "rows", "M/s",
@@ -209,33 +221,52 @@ class Bench {
 
   absl::Status Log() {
     const std::string folder = absl::StrCat(folder_, "/log");
-    std::cout << "log, GB/s             under way    pushes   raw pattern   ratio\n";
+    std::cout << "log                                   GB/s                 CPU s/GB\n"
+                 "            under way   memory    pushes  raw pattern  ratio   pushes  raw\n";
     MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<BenchLog> log, BenchLog::Open(folder));
     uint64_t warm_bytes = effort_.log_bytes;
     for (const size_t bytes : {size_t{1} << 20, size_t{4} << 20}) {
       for (const int in_flight : {1, 4}) {
-        std::vector<double> raw, pushed;
-        for (int i = 0; i < effort_.repetitions; ++i) {
-          MUSTER_ASSIGN_OR_RETURN(const double limit,
-                                  RawLogSpeed(folder, bytes, effort_.duration()));
-          MUSTER_ASSIGN_OR_RETURN(const double speed,
-                                  log->Push(bytes, in_flight, warm_bytes, effort_.duration() * 2));
-          warm_bytes = 0;
-          raw.push_back(limit);
-          pushed.push_back(speed);
+        for (const auto& [memory_name, memory] : {std::pair("private", BenchLog::Memory::kPrivate),
+                                                  std::pair("shared", BenchLog::Memory::kShared)}) {
+          std::vector<double> raw, pushed, raw_cpu, pushed_cpu;
+          // By turns, so that what else the machine does falls on both.
+          for (int i = 0; i < effort_.repetitions; ++i) {
+            MUSTER_ASSIGN_OR_RETURN(const LogSpeed limit,
+                                    RawLogSpeed(folder, bytes, effort_.duration()));
+            MUSTER_ASSIGN_OR_RETURN(
+                const LogSpeed speed,
+                log->Push(bytes, in_flight, memory, warm_bytes, effort_.duration() * 2));
+            warm_bytes = 0;
+            raw.push_back(limit.gb_per_second);
+            raw_cpu.push_back(limit.cpu_seconds_per_gb);
+            pushed.push_back(speed.gb_per_second);
+            pushed_cpu.push_back(speed.cpu_seconds_per_gb);
+          }
+          std::cout << absl::StreamFormat(
+              "  pushes of %d MiB %4d %9s %8.2f %12.2f %6.2f %8.2f %5.2f\n", bytes >> 20, in_flight,
+              memory_name, Median(pushed), Median(raw), Median(pushed) / Median(raw),
+              Median(pushed_cpu), Median(raw_cpu));
+          const std::vector<std::pair<std::string, BenchRecord::Value>> parameters = {
+              {"push_bytes", int64_t(bytes)},
+              {"in_flight", int64_t{in_flight}},
+              {"memory", std::string(memory_name)}};
+          Add("muster", "pushed", "GB/s", parameters, pushed);
+          Add("muster", "processor", "s/GB", parameters, pushed_cpu);
+          Add("overwrite and fdatasync", "written", "GB/s", parameters, raw);
+          Add("overwrite and fdatasync", "processor", "s/GB", parameters, raw_cpu);
         }
-        std::cout << absl::StreamFormat("  pushes of %d MiB %11d %11.2f %13.2f %7.2f\n",
-                                        bytes >> 20, in_flight, Median(pushed), Median(raw),
-                                        Median(pushed) / Median(raw));
-        const std::vector<std::pair<std::string, BenchRecord::Value>> parameters = {
-            {"push_bytes", int64_t(bytes)}, {"in_flight", int64_t{in_flight}}};
-        Add("muster", "pushed", "GB/s", parameters, pushed);
-        Add("overwrite and fdatasync", "written", "GB/s", parameters, raw);
       }
     }
-    MUSTER_ASSIGN_OR_RETURN(const double replayed, log->Replay());
-    std::cout << absl::StreamFormat("  replay at recovery %21.2f\n", replayed);
-    Add("muster", "replayed", "GB/s", {}, {replayed});
+    MUSTER_ASSIGN_OR_RETURN(const BenchLog::Recovery recovery, log->Recover(kReplayedBytes));
+    std::cout << absl::StreamFormat(
+        "  recovery: %.0f MB of log replayed at %.2f GB/s; with opening the store and reading the "
+        "base %.2f s, %.2f CPU s/GB\n",
+        static_cast<double>(recovery.bytes) / 1e6, recovery.replay.gb_per_second, recovery.seconds,
+        recovery.replay.cpu_seconds_per_gb);
+    Add("muster", "replayed", "GB/s", {{"bytes", int64_t(recovery.bytes)}},
+        {recovery.replay.gb_per_second});
+    Add("muster", "recovery", "s", {{"bytes", int64_t(recovery.bytes)}}, {recovery.seconds});
     return absl::OkStatus();
   }
 
@@ -244,7 +275,7 @@ class Bench {
   std::vector<BenchRecord> records_;
 };
 
-int Main(const Effort& effort, const std::string& json) {
+int Main(const Effort& effort, const std::string& only, const std::string& json) {
   const char* parent = std::getenv("TMPDIR");
   std::string folder = absl::StrCat(parent != nullptr ? parent : "/tmp", "/muster-store-XXXXXX");
   if (mkdtemp(folder.data()) == nullptr) {
@@ -253,7 +284,7 @@ int Main(const Effort& effort, const std::string& json) {
   }
   const absl::Cleanup remove = [&] { std::filesystem::remove_all(folder); };
   Bench bench(effort, folder);
-  absl::Status status = bench.Run();
+  absl::Status status = bench.Run(only);
   if (status.ok() && !json.empty()) status = WriteRecords(json, bench.records());
   if (status.ok()) return EXIT_SUCCESS;
   std::cerr << "store_bench: " << status.message() << "\n";
@@ -267,8 +298,10 @@ int main(int argc, char** argv) {
   muster::KeepMessageMemory();
   CLI::App app("Speed of a parameter server's stores.");
   bool quick = false;
-  std::string json;
+  std::string json, only;
   app.add_flag("--quick", quick, "Fewer and shorter repetitions, smaller tables: under 45 s.");
+  app.add_option("--only", only, "One part: memory, disk or log.")
+      ->check(CLI::IsMember({"memory", "disk", "log"}));
   app.add_option("--json", json, "File to write the results to, as an array of records.");
   CLI11_PARSE(app, argc, argv);
   const muster::Effort thorough{.repetitions = 5,
@@ -281,5 +314,5 @@ int main(int argc, char** argv) {
                                  .memory_rows = 4'000'000,
                                  .disk_rows = 400'000,
                                  .log_bytes = uint64_t{600} << 20};
-  return muster::Main(quick ? short_run : thorough, json);
+  return muster::Main(quick ? short_run : thorough, only, json);
 }

@@ -1,8 +1,10 @@
 #include "tests/benchmarks/store_log.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -17,6 +19,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
 #include "proto/parameter_service.pb.h"
+#include "proto/status.pb.h"
 #include "server/shard/shard_engine.h"
 #include "server/shard/storage/rocksdb_store.h"
 
@@ -26,17 +29,34 @@ namespace {
 constexpr uint64_t kFileBytes = uint64_t{256} << 20;
 constexpr size_t kBlockBytes = 1 << 20;
 constexpr uint32_t kBlocks = 16;
-// So that a run comes by several bases, and writes to files that were written before.
-constexpr uint64_t kLogBytes = uint64_t{512} << 20;
-constexpr uint64_t kSegmentBytes = uint64_t{64} << 20;
 
 absl::Status FileError(const char* what) {
   return absl::UnavailableError(absl::StrCat(what, " failed: ", strerror(errno)));
 }
 
-double Gigabytes(uint64_t bytes, absl::Duration elapsed) {
-  return static_cast<double>(bytes) / absl::ToDoubleSeconds(elapsed) / 1e9;
+double ProcessorSeconds() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
+
+// From its making on.
+class Stopwatch {
+ public:
+  double seconds() const { return absl::ToDoubleSeconds(absl::Now() - start_); }
+  LogSpeed Speed(uint64_t bytes) const {
+    const double gigabytes = static_cast<double>(bytes) / 1e9;
+    return {.gb_per_second = gigabytes / seconds(),
+            .cpu_seconds_per_gb = (ProcessorSeconds() - cpu_start_) / gigabytes};
+  }
+
+ private:
+  absl::Time start_ = absl::Now();
+  double cpu_start_ = ProcessorSeconds();
+};
 
 class EngineLog final : public BenchLog {
  public:
@@ -62,15 +82,16 @@ class EngineLog final : public BenchLog {
     return OpenEngine();
   }
 
-  absl::StatusOr<double> Push(size_t bytes, int in_flight, uint64_t warm_bytes,
-                              absl::Duration duration) override {
+  absl::StatusOr<LogSpeed> Push(size_t bytes, int in_flight, Memory memory, uint64_t warm_bytes,
+                                absl::Duration duration) override {
+    memory_ = memory;
     const Payload payload = Payload::Of(std::vector<float>(bytes / sizeof(float), 0.5f));
     const uint32_t blocks = bytes / kBlockBytes;
     // So long in answering as the last call is not.
     in_flight_ = 0;
     uint64_t pushed = 0;
     bool warm = warm_bytes == 0;
-    absl::Time start = absl::Now();
+    Stopwatch watch;
     while (true) {
       for (uint32_t first = 0; first < kBlocks; first += blocks) {
         v1::ExchangeRequest push = Request();
@@ -84,29 +105,42 @@ class EngineLog final : public BenchLog {
       close.mutable_close();
       ++clock_;
       Call(std::move(close), Payload(), in_flight);
-      const absl::Time now = absl::Now();
       if (!warm && pushed >= warm_bytes) {
         AwaitAtMost(0);
         warm = true;
         pushed = 0;
-        start = absl::Now();
-      } else if (warm && now - start > duration) {
+        watch = Stopwatch();
+      } else if (warm && watch.seconds() > absl::ToDoubleSeconds(duration)) {
         AwaitAtMost(0);
         absl::MutexLock lock(&mutex_);
         MUSTER_RETURN_IF_ERROR(failure_);
-        return Gigabytes(pushed, absl::Now() - start);
+        return watch.Speed(pushed);
       }
     }
   }
 
-  absl::StatusOr<double> Replay() override {
-    const v1::GetServerStatsReply before = engine_->Stats();
-    const uint64_t bytes = before.tables(0).log_bytes();
+  absl::StatusOr<Recovery> Recover(uint64_t bytes) override {
+    // A base may come in between, after which little is left.
+    for (int tries = 0; tries < 8; ++tries) {
+      const uint64_t logged = engine_->Stats().tables(0).log_bytes();
+      if (tries > 0 && logged >= bytes / 2) break;
+      MUSTER_RETURN_IF_ERROR(Push(4 * kBlockBytes, 4, Memory::kPrivate,
+                                  bytes - std::min(bytes, logged), absl::ZeroDuration())
+                                 .status());
+    }
     engine_.reset();
     store_.reset();
-    const absl::Time start = absl::Now();
+    const Stopwatch watch;
     MUSTER_RETURN_IF_ERROR(OpenEngine());
-    return Gigabytes(bytes, absl::Now() - start);
+    Recovery recovery;
+    recovery.seconds = watch.seconds();
+    const std::vector<v1::ReplayStatus> replays = engine_->Replays();
+    if (replays.empty()) return absl::InternalError("nothing was replayed");
+    recovery.bytes = replays[0].bytes();
+    recovery.replay = watch.Speed(recovery.bytes);
+    recovery.replay.gb_per_second =
+        static_cast<double>(recovery.bytes) / replays[0].seconds() / 1e9;
+    return recovery;
   }
 
  private:
@@ -117,8 +151,6 @@ class EngineLog final : public BenchLog {
     ShardEngine::Options options;
     options.store = store_;
     options.log_dir = folder_ + "/logs";
-    options.log_bytes = kLogBytes;
-    options.log_segment_bytes = kSegmentBytes;
     options.checkpoint_storage = &checkpoints_;
     MUSTER_ASSIGN_OR_RETURN(engine_, ShardEngine::Create(std::move(options)));
     return engine_->OpenTables(open_).status();
@@ -142,6 +174,9 @@ class EngineLog final : public BenchLog {
     ExchangeCall call;
     call.request = std::make_shared<const v1::ExchangeRequest>(std::move(request));
     call.payload = payload;
+    if (memory_ == Memory::kShared) {
+      call.payload_memory = ExchangeCall::PayloadMemory::kShared;
+    }
     call.done = [this](v1::ExchangeReply reply, Payload) {
       absl::MutexLock lock(&mutex_);
       --in_flight_;
@@ -161,6 +196,7 @@ class EngineLog final : public BenchLog {
   LocalStorage checkpoints_;
   v1::OpenTablesRequest open_;
   uint64_t clock_ = 0;
+  Memory memory_ = Memory::kPrivate;
   absl::Mutex mutex_;
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
@@ -171,8 +207,8 @@ class EngineLog final : public BenchLog {
 
 }  // namespace
 
-absl::StatusOr<double> RawLogSpeed(const std::string& folder, size_t bytes,
-                                   absl::Duration duration) {
+absl::StatusOr<LogSpeed> RawLogSpeed(const std::string& folder, size_t bytes,
+                                     absl::Duration duration) {
   const std::string path = folder + "/raw";
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return FileError("open");
@@ -185,12 +221,12 @@ absl::StatusOr<double> RawLogSpeed(const std::string& folder, size_t bytes,
   uint64_t written = 0;
   uint64_t at = 0;
   bool warm = false;
-  absl::Time start;
+  Stopwatch watch;
   while (true) {
     if (at + bytes > kFileBytes) {
       // All of it is written now.
       at = 0;
-      if (!warm) start = absl::Now();
+      if (!warm) watch = Stopwatch();
       if (!warm) written = 0;
       warm = true;
     }
@@ -200,7 +236,7 @@ absl::StatusOr<double> RawLogSpeed(const std::string& folder, size_t bytes,
     if (warm && ::fdatasync(fd) != 0) return FileError("fdatasync");
     at += bytes;
     written += bytes;
-    if (warm && absl::Now() - start > duration) return Gigabytes(written, absl::Now() - start);
+    if (warm && watch.seconds() > absl::ToDoubleSeconds(duration)) return watch.Speed(written);
   }
 }
 

@@ -33,6 +33,8 @@ class BenchTable {
     double rows_per_second = 0;
     // Of these, read from the store.
     double read_per_second = 0;
+    // The same by the time that the thread ran, whatever else the machine did.
+    double read_per_cpu_second = 0;
     double written_per_second = 0;
   };
   enum class Operation {
@@ -54,11 +56,14 @@ class BenchTable {
 };
 
 // RocksDB's own MultiGet of sorted keys, 1024 at a time, on the rows that such a table left in
-// `folder`. With a cache of 0 bytes every block comes from the disk. Rows per second. REQUIRES: the
-// table is gone.
-absl::StatusOr<double> RawMultiGetSpeed(const std::string& folder, uint64_t rows,
-                                        uint64_t cache_bytes, KeyDistribution distribution,
-                                        int64_t keys, absl::Duration duration);
+// `folder`. With a cache of 0 bytes every block comes from the disk. REQUIRES: the table is gone.
+struct ReadSpeed {
+  double rows_per_second = 0;
+  double rows_per_cpu_second = 0;
+};
+absl::StatusOr<ReadSpeed> RawMultiGetSpeed(const std::string& folder, uint64_t rows,
+                                           uint64_t cache_bytes, KeyDistribution distribution,
+                                           int64_t keys, absl::Duration duration);
 
 // Bytes of all files in a folder and below.
 uint64_t FolderBytes(const std::string& folder);

@@ -7,6 +7,11 @@
 // what the model's products and attention would take at the best rate that a large product reached
 // in this run, in the case's type. PyTorch is the program peers/torch_train, where that has been
 // built and finds its library.
+//
+// Then some of the models by real daemons on this machine, beside one process with as many threads
+// as the workers have together: two workers on either road, and rows on a server.
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -20,6 +25,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -29,6 +35,7 @@
 #include "tests/benchmarks/child_process.h"
 #include "tests/benchmarks/record.h"
 #include "tests/benchmarks/train_case.h"
+#include "tests/benchmarks/train_daemons.h"
 #include "tests/benchmarks/train_stepper.h"
 
 namespace muster {
@@ -37,6 +44,7 @@ namespace {
 struct BenchOptions {
   bool quick = false;
   bool no_peers = false;
+  bool no_daemons = false;
   int threads = 2;
   // Names; empty: all.
   std::vector<std::string> cases;
@@ -94,7 +102,7 @@ class TrainBench {
       }
       MUSTER_RETURN_IF_ERROR(MeasureCase(one));
     }
-    return absl::OkStatus();
+    return options_.no_daemons ? absl::OkStatus() : MeasureDaemons();
   }
 
   const std::vector<BenchRecord>& records() const { return records_; }
@@ -138,6 +146,68 @@ class TrainBench {
       }
     }
     std::cout << std::endl;
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureDaemons() {
+    std::error_code error;
+    const std::filesystem::path text =
+        std::filesystem::temp_directory_path(error) / absl::StrCat("muster-bench-", getpid());
+    MUSTER_RETURN_IF_ERROR(WriteBenchText(text.string()));
+    const absl::Cleanup remove = [&text] {
+      std::error_code ignored;
+      std::filesystem::remove(text, ignored);
+    };
+    absl::PrintF("\n%-22s %8s %14s %14s %10s %26s %22s\n", "through daemons", "workers", "muster",
+                 "one process", "of that", "compute + exposed + data", "processor s / 1000");
+    const DaemonSteps steps = options_.quick ? DaemonSteps::kQuick : DaemonSteps::kFull;
+    for (const DaemonCase& one : DaemonCases(text.string(), steps)) {
+      const auto& wanted = options_.cases;
+      if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), one.model) == wanted.end()) {
+        continue;
+      }
+      MUSTER_RETURN_IF_ERROR(MeasureDaemonCase(one));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureDaemonCase(const DaemonCase& one) {
+    // Right before, by as many threads.
+    SetComputeThreads(one.threads());
+    absl::StatusOr<std::vector<double>> own = absl::NotFoundError(one.model);
+    for (const TrainCase& reference : TrainCases()) {
+      if (reference.name == one.model && reference.type == one.type) own = MeasureOwn(reference);
+    }
+    SetComputeThreads(options_.threads);
+    MUSTER_RETURN_IF_ERROR(own.status());
+    const double in_process = Median(*own);
+    MUSTER_ASSIGN_OR_RETURN(const DaemonFigures figures, MeasureThroughDaemons(one));
+    BenchRecord record;
+    record.bench = "train";
+    record.parameters = {{"model", one.model},
+                         {"type", one.type},
+                         {"road", one.road == Road::Kind::kAllReduce ? "all-reduce" : "servers"},
+                         {"workers", int64_t{one.workers}},
+                         {"servers", int64_t{one.servers}}};
+    record.system = "muster daemons";
+    record.metric = "throughput";
+    record.unit = absl::StrCat(one.unit, "/s");
+    record.samples = {figures.items_per_second};
+    records_.push_back(record);
+    record.metric = "share of one process";
+    record.unit = "1";
+    record.samples = {figures.items_per_second / in_process};
+    records_.push_back(record);
+    record.metric = "processor time of 1000 items";
+    record.unit = "s";
+    record.samples = {figures.processor_seconds_per_1000};
+    records_.push_back(std::move(record));
+    absl::PrintF("%-22s %8d %8.0f %s/s %8.0f %s/s %8.0f %% %8.4f +%8.4f +%8.4f %18.4f\n", one.name,
+                 one.workers, figures.items_per_second, one.unit.substr(0, 3), in_process,
+                 one.unit.substr(0, 3), 100 * figures.items_per_second / in_process,
+                 figures.compute, figures.communication, figures.waiting,
+                 figures.processor_seconds_per_1000);
+    std::cout << std::flush;
     return absl::OkStatus();
   }
 
@@ -211,11 +281,12 @@ int Main(const BenchOptions& options, const std::string& json) {
 
 int main(int argc, char** argv) {
   muster::SkipDeadlockDetection();
-  CLI::App app("Speed of training in one process, beside PyTorch.");
+  CLI::App app("Speed of training, in one process beside PyTorch and by daemons.");
   muster::BenchOptions options;
   std::string json;
   app.add_flag("--quick", options.quick, "Two seconds a figure rather than eight.");
   app.add_flag("--no-peers", options.no_peers, "Without PyTorch.");
+  app.add_flag("--no-daemons", options.no_daemons, "In one process only.");
   app.add_option("--threads", options.threads, "Threads to compute with.")
       ->check(CLI::Range(1, 1024));
   app.add_option("--cases", options.cases, "Only these: gpt-10m, gpt2-124m, mlp, deep-fm.")

@@ -41,6 +41,9 @@ class DyingStrategy final : public Strategy {
   absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override {
     return Live([&] { return inner_.BeforeBackward(examples, place); });
   }
+  absl::Status Withdraw() override {
+    return Live([&] { return inner_.Withdraw(); });
+  }
   absl::Status GradientReady(int unit) override {
     return Live([&] { return inner_.GradientReady(unit); });
   }
@@ -51,6 +54,7 @@ class DyingStrategy final : public Strategy {
     return Live([&] { return inner_.EndStep(); });
   }
   absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override { return inner_.Cut(clock); }
+  BackgroundCuts* background_cuts() override { return inner_.background_cuts(); }
   ParameterSpans parameters() const override { return inner_.parameters(); }
   GradientSpans gradients() const override { return inner_.gradients(); }
   StrategyCounters counters() const override { return inner_.counters(); }

@@ -83,11 +83,13 @@ LossCurve Means(const LossSums& sums) {
 }
 
 absl::Status Train(const v1::JobSpec& spec, uint32_t slot, uint64_t from, const PreparedJob& job,
-                   Strategy& strategy, CoordinatorClient& coordinator) {
+                   Strategy& strategy, CoordinatorClient& coordinator,
+                   std::function<void(absl::string_view)> log) {
   RealClock clock;
   TrainerOptions options;
   options.slot = slot;
   if (from > 0) options.restored_clock = from;
+  options.log = std::move(log);
   absl::StatusOr<std::unique_ptr<Trainer>> trainer =
       Trainer::Create(spec, options, job, strategy, coordinator, clock);
   if (!trainer.ok()) return trainer.status();
@@ -151,8 +153,12 @@ class RunWorld {
     return DataParallelStrategy::Create(order, *job_.schema, {}, std::move(dependencies)).value();
   }
 
-  absl::Status Train(uint32_t slot, Strategy& strategy, FakeCoordinatorClient& coordinator) const {
-    return muster::Train(spec_, slot, options_.from, job_, strategy, coordinator);
+  absl::Status Train(uint32_t slot, Strategy& strategy, FakeCoordinatorClient& coordinator) {
+    return muster::Train(spec_, slot, options_.from, job_, strategy, coordinator,
+                         [this](absl::string_view line) {
+                           absl::MutexLock lock(&mutex_);
+                           run_.log.emplace_back(line);
+                         });
   }
 
   // The slot's last task has trained to the end.
@@ -230,7 +236,7 @@ void ExpectClose(const TrainedValues& actual, const TrainedValues& expected, dou
   }
 }
 
-TrainedValues TrainLocally(v1::JobSpec spec, LossCurve* curve) {
+TrainedValues TrainLocally(v1::JobSpec spec, LossCurve* curve, std::vector<std::string>* log) {
   spec.set_workers(1);
   spec.clear_micro_batches();
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
@@ -238,7 +244,10 @@ TrainedValues TrainLocally(v1::JobSpec spec, LossCurve* curve) {
   if (!job.ok()) return {};
   std::unique_ptr<LocalStrategy> strategy = LocalStrategy::Create(*job->schema).value();
   FakeCoordinatorClient coordinator;
-  EXPECT_EQ(Train(spec, 0, /*from=*/0, *job, *strategy, coordinator), absl::OkStatus());
+  const auto note = [log](absl::string_view line) {
+    if (log != nullptr) log->emplace_back(line);
+  };
+  EXPECT_EQ(Train(spec, 0, /*from=*/0, *job, *strategy, coordinator, note), absl::OkStatus());
   if (curve != nullptr) {
     LossSums sums;
     AddEvaluations(coordinator, sums);

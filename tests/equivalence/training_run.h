@@ -30,7 +30,9 @@ void ExpectClose(const TrainedValues& actual, const TrainedValues& expected, dou
 
 // Trains the job in one process on the joined batch, whatever its number of workers. Fails the test
 // on any error. `curve`, where given, gets the job's evaluations.
-TrainedValues TrainLocally(v1::JobSpec spec, LossCurve* curve = nullptr);
+// `log`, where given, its lines.
+TrainedValues TrainLocally(v1::JobSpec spec, LossCurve* curve = nullptr,
+                           std::vector<std::string>* log = nullptr);
 
 struct RunOptions {
   // Engines that the job's partitions are dealt to, where it uses any.
@@ -59,6 +61,8 @@ struct RunResult {
   uint64_t correct = 0;
   // Of all slots' evaluations together.
   LossCurve curve;
+  // Lines that tasks wrote, of each slot's in order.
+  std::vector<std::string> log;
   // All-reduce: how often the slots met.
   int rounds = 0;
 };

@@ -69,14 +69,35 @@ TEST(CommandLineTest, AnUnreachableClusterIsSaidSo) {
 
 TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
   for (const char* command :
-       {"up",     "down",    "demo",    "submit",   "list",   "status",    "watch",    "logs",
-        "events", "cancel",  "delete",  "evaluate", "export", "import",    "generate", "tokenizer",
-        "data",   "compare", "cluster", "metrics",  "bench",  "checkpoint"}) {
+       {"up",     "down",    "demo",    "submit",   "list",   "status",     "watch",    "logs",
+        "events", "cancel",  "delete",  "evaluate", "export", "import",     "generate", "tokenizer",
+        "data",   "compare", "cluster", "metrics",  "bench",  "checkpoint", "plan"}) {
     const Result result = Muster(absl::StrCat("help ", command));
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.output, HasSubstr("Example: muster")) << command;
   }
   EXPECT_EQ(Muster("help nothing").exit_code, 2);
+}
+
+TEST(CommandLineTest, PlansAJobWithoutACluster) {
+  const std::string job = WriteJob("plan.textproto", SmallJob());
+  Result result = Muster("plan " + job);
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("Memory of each worker"));
+  EXPECT_THAT(result.output, HasSubstr("stage 3"));
+  result = Muster("plan --output json " + job);
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const auto plan = nlohmann::json::parse(result.output);
+  // 20 -> 32 -> 4 with biases, each way between a worker and the servers.
+  EXPECT_EQ(plan["dense_parameters"], 21 * 32 + 33 * 4);
+  EXPECT_EQ(plan["traffic_per_step_and_worker"][0]["dense_bytes_sent"], 4 * (21 * 32 + 33 * 4));
+  EXPECT_GT(plan["worker_bytes"], 20 << 20);
+
+  v1::JobSpec spoiled = SmallJob();
+  spoiled.clear_model();
+  result = Muster("plan " + WriteJob("spoiled.textproto", spoiled));
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("model is left out"));
 }
 
 TEST(CommandLineTest, ComparesAllRoadsOfAJob) {

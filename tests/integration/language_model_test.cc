@@ -1,6 +1,7 @@
 // What a user does with language models: tokenizers and token files, training, evaluation, text
 // from what was trained, and weights that come and go in Hugging Face's layout.
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -8,10 +9,13 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
@@ -21,6 +25,7 @@
 namespace muster {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -138,6 +143,17 @@ class LanguageModelTest : public testing::Test {
     return result.output.substr(0, result.output.find('\n'));
   }
 
+  // A task's last lines come a moment after its job's end: asks again until `text` is there, for
+  // 20 s at most.
+  static std::string LogsWith(const std::string& job, const std::string& text) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (true) {
+      const std::string logs = Muster("logs " + job).output;
+      if (absl::StrContains(logs, text) || absl::Now() > deadline) return logs;
+      absl::SleepFor(absl::Milliseconds(50));
+    }
+  }
+
   static double LossOf(const std::string& job) {
     const auto status = Json(Muster("status --output json " + job));
     return status["evaluations"].empty() ? -1 : status["evaluations"].back()["loss"].get<double>();
@@ -182,7 +198,16 @@ TEST_F(LanguageModelTest, FromTextToTextAndThroughHuggingFacesFiles) {
   // The job knows tokens only; text in their place is encoded alike.
   CommandResult result = Muster(absl::StrCat("evaluate ", job, " --data ", folder_, "/text.txt"));
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_THAT(Muster("evaluate --metric perplexity " + job).output, HasSubstr("perplexity"));
+  EXPECT_THAT(Muster("evaluate --metric perplexity " + job).output,
+              AllOf(StartsWith("perplexity "),
+                    HasSubstr(absl::StrFormat(", loss %.4f, bits_per_byte ", loss))));
+  const auto json = nlohmann::json::parse(Muster("--output json evaluate " + job).output, nullptr,
+                                          /*allow_exceptions=*/false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["metric"], "bits_per_byte");
+  EXPECT_EQ(json["bits_per_byte"], json["value"]);
+  EXPECT_NEAR(json["loss"].get<double>(), loss, 1e-4);
+  EXPECT_DOUBLE_EQ(json["perplexity"].get<double>(), std::exp(json["loss"].get<double>()));
 
   const std::string text = Generate(job, 1);
   EXPECT_EQ(Generate(job, 1), text);
@@ -228,6 +253,51 @@ TEST_F(LanguageModelTest, FromTextToTextAndThroughHuggingFacesFiles) {
       spec, {{"TEXT_FILE_OR_FOLDER", folder_ + "/text.txt"}, {"epochs: 1", "steps: 2"}});
   result = Muster(absl::StrCat("submit --watch ", Write(imported + "/job.textproto", spec)));
   EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
+// Rows of the vocabulary that are of no token: in checkpoints and in Muster's own files, not in
+// Hugging Face's.
+TEST_F(LanguageModelTest, PaddingGoesOutAndComesBack) {
+  v1::JobSpec spec = Job();
+  spec.mutable_data()->mutable_sequences()->set_path(folder_ + "/text.txt");
+  spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
+  spec.mutable_model()->mutable_transformer()->set_vocabulary(260);
+  spec.mutable_model()->mutable_transformer()->set_pad_vocabulary_to(64);
+  const std::string job = Train(spec);
+  const double loss = LossOf(job);
+  EXPECT_GT(loss, 0);
+  EXPECT_LT(loss, 4);
+  EXPECT_THAT(LogsWith(job, " steps were left out; the loss scale is "),
+              HasSubstr(" steps were left out; the loss scale is "));
+  const std::string text = Generate(job, 1);
+  const std::string file = folder_ + "/model.safetensors";
+  ASSERT_EQ(Muster(absl::StrCat("export ", job, " --out ", file)).exit_code, 0);
+  EXPECT_EQ(Tensors(file).at("embedding.weight").shape, (std::vector<int64_t>{320, 32}));
+  EXPECT_EQ(Generate(file, 1), text);
+  const std::string exported = folder_ + "/exported";
+  CommandResult result =
+      Muster(absl::StrCat("export ", job, " --format huggingface --out ", exported));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(Tensors(exported + "/model.safetensors").at("transformer.wte.weight").shape,
+            (std::vector<int64_t>{260, 32}));
+  EXPECT_EQ(Generate(exported, 1), text);
+
+  const std::string plain = folder_ + "/plain", padded = folder_ + "/padded";
+  const std::string import = absl::StrCat("import ", exported, " --out ");
+  ASSERT_EQ(Muster(import + plain).exit_code, 0);
+  ASSERT_EQ(Muster(absl::StrCat(import, padded, " --pad-vocabulary-to 64")).exit_code, 0);
+  spec.mutable_stop()->set_evaluate_only(true);
+  spec.mutable_stop()->clear_steps();
+  spec.set_initial_weights(padded);
+  EXPECT_NEAR(LossOf(Train(spec)), loss, 1e-6);
+  // Between different paddings nothing is guessed.
+  spec.set_initial_weights(plain);
+  result = Muster(
+      absl::StrCat("submit --watch ", Write(folder_ + "/refused.textproto", spec.DebugString())));
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.output, HasSubstr("embedding.weight"));
+  spec.mutable_model()->mutable_transformer()->clear_pad_vocabulary_to();
+  EXPECT_NEAR(LossOf(Train(spec)), loss, 1e-4);
 }
 
 TEST_F(LanguageModelTest, RefusalsNameTheJobsModel) {

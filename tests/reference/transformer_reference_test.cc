@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/kernels/row_sums.h"
 #include "common/optim/optimizer.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -100,17 +101,22 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
     }
   }
 
-  // Runs both passes; the mean loss.
+  // Runs both passes, of the loss times loss_scale_, which gradients are then divided by; the mean
+  // loss.
   double Run(const Batch& batch) {
     for (std::vector<float>& gradient : gradients_) gradient.assign(gradient.size(), 0);
     EXPECT_TRUE(model_->Load(batch, *micro_batch_).ok());
+    const LayerContext context = {.loss_scale = loss_scale_};
     const int units = model_->description().units;
     for (int unit = 0; unit < units; ++unit) {
-      EXPECT_TRUE(model_->Forward({}, unit, parameter_spans_, *micro_batch_).ok());
+      EXPECT_TRUE(model_->Forward(context, unit, parameter_spans_, *micro_batch_).ok());
     }
     for (int unit = units - 1; unit >= 0; --unit) {
       EXPECT_TRUE(
-          model_->Backward({}, unit, parameter_spans_, gradient_spans_, *micro_batch_).ok());
+          model_->Backward(context, unit, parameter_spans_, gradient_spans_, *micro_batch_).ok());
+    }
+    for (std::vector<float>& gradient : gradients_) {
+      EXPECT_TRUE(Unscale(gradient.size(), 1 / loss_scale_, gradient.data()));
     }
     return micro_batch_->loss_sum / micro_batch_->loss_weight;
   }
@@ -178,6 +184,7 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
   int64_t sequences_ = 0;
   int64_t length_ = 0;
   int64_t vocabulary_ = 0;
+  float loss_scale_ = 1;
   std::unique_ptr<const Model> model_;
   std::unique_ptr<MicroBatch> micro_batch_;
   std::vector<std::vector<float>> parameters_;
@@ -227,6 +234,17 @@ TEST_P(TransformerReferenceTest, Bf16) {
   const std::vector<float> expected = fixture_.at("step_losses").Floats();
   const std::vector<double> losses = Train();
   for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 2e-2) << i;
+}
+
+// Three more bits than bf16, so an eighth of its bounds, as long as small gradients are kept.
+TEST_P(TransformerReferenceTest, F16) {
+  loss_scale_ = 1024;
+  MakeModel(v1::ComputeSpec::F16);
+  EXPECT_NEAR(Run(FixtureBatch()), fixture_.at("loss").Floats()[0], 1.25e-3);
+  ExpectGradients(2.5e-3);
+  const std::vector<float> expected = fixture_.at("step_losses").Floats();
+  const std::vector<double> losses = Train();
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 2.5e-3) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TransformerReferenceTest, ::testing::ValuesIn(kCases),

@@ -103,15 +103,16 @@ void CallEngine::BeginCollective(const CollectiveCall& call, uint64_t id) {
   const size_t elements =
       TakesCounts(call.kind) ? SumOfCounts(own.counts, own.count, transport_.size()) : own.count;
   const size_t bytes = elements * SizeOf(own.dtype);
-  const Algorithm algorithm = ChooseAlgorithm({.kind = own.kind,
-                                               .dtype = own.dtype,
-                                               .bytes = bytes,
-                                               .size = transport_.size(),
-                                               .same_machine = same_machine_,
-                                               .deterministic = own.deterministic});
+  const AlgorithmRequest request = {.kind = own.kind,
+                                    .dtype = own.dtype,
+                                    .bytes = bytes,
+                                    .size = transport_.size(),
+                                    .same_machine = same_machine_,
+                                    .deterministic = own.deterministic};
+  const Algorithm algorithm = ChooseAlgorithm(request);
   SharedPlace place;
-  if (own.kind == Collective::kAllReduce && own.in == own.out &&
-      algorithm != Algorithm::kExchange && transport_.size() > 1) {
+  if (own.kind == Collective::kAllReduce && own.in == own.out && !IsShort(request) &&
+      transport_.size() > 1) {
     place = buffers_.Find(own.out, bytes);
   }
   collective_.Begin(own, algorithm, MakeHeader(own, algorithm, collectives_, place.name), place);

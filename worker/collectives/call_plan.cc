@@ -53,7 +53,7 @@ const CallPlan& CallPlans::For(const ScheduleRequest& request) {
     unique_ = std::make_unique<CallPlan>(MakeSchedule(request), request.size);
     return *unique_;
   }
-  const uint64_t key = MixBits(request.count * 64 + static_cast<uint64_t>(request.kind) * 4 +
+  const uint64_t key = MixBits(request.count * 128 + static_cast<uint64_t>(request.kind) * 8 +
                                static_cast<uint64_t>(request.algorithm)) +
                        request.root;
   Entry& entry = entries_[key % kEntries];

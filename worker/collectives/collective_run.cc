@@ -10,8 +10,17 @@ namespace {
 
 // Up to here a message is copied once more so that it leaves in one Write.
 constexpr size_t kSmallBytes = 8 << 10;
-// Looks for the others' small messages before the thread may have to sleep.
+// Where a look costs next to nothing.
 constexpr int kLooks = 64;
+
+// Over a socket a look is a system call, and takes the processor from a rank that may be about to
+// send.
+int LooksAt(Transport& transport) {
+  for (int peer = 0; peer < transport.size(); ++peer) {
+    if (peer != transport.rank() && !transport.pipe(peer).in_memory()) return 1;
+  }
+  return kLooks;
+}
 
 }  // namespace
 
@@ -23,7 +32,8 @@ CollectiveRun::CollectiveRun(Transport& transport)
       streams_(size_),
       inputs_(size_),
       outputs_(size_),
-      message_(2 * kHeaderBytes + kSmallBytes) {}
+      message_(2 * kHeaderBytes + kSmallBytes),
+      looks_(LooksAt(transport)) {}
 
 void CollectiveRun::Begin(const CollectiveCall& call, Algorithm algorithm, const CallHeader& header,
                           const SharedPlace& place) {
@@ -45,8 +55,8 @@ void CollectiveRun::Begin(const CollectiveCall& call, Algorithm algorithm, const
   } else if (call.kind == Collective::kAllReduce && algorithm == Algorithm::kExchange &&
              bytes <= kSmallBytes && size_ > 1) {
     way_ = Way::kSmall;
-    misses_ = 0;
     message_bytes_ = 0;
+    for (Streams& streams : streams_) streams.wants_room = streams.wants_bytes = false;
   } else {
     StartStreams();
   }
@@ -75,7 +85,8 @@ void CollectiveRun::AddInterests(std::vector<PipeInterest>& interests) const {
 
 absl::StatusOr<CollectiveRun::Progress> CollectiveRun::StepSmall() {
   const size_t bytes = call_.count * element_;
-  if (message_bytes_ == 0) {
+  const bool first = message_bytes_ == 0;
+  if (first) {
     message_bytes_ = kHeaderBytes + bytes + PaddingAfter(bytes);
     std::memcpy(message_.data(), &header_, kHeaderBytes);
     if (bytes > 0) std::memcpy(message_.data() + kHeaderBytes, call_.in, bytes);
@@ -108,14 +119,18 @@ absl::StatusOr<CollectiveRun::Progress> CollectiveRun::StepSmall() {
     }
   }
   int missing = size_ - 1;
+  bool in_part = false;
   std::fill(inputs_.begin(), inputs_.end(), nullptr);
-  for (int look = 0; look < kLooks && missing > 0; ++look) {
+  for (int look = 0; look < looks_ && missing > 0; ++look) {
+    in_part = false;
     for (int i = 1; i < size_; ++i) {
       const int peer = (rank_ + i) % size_;
       if (inputs_[peer] != nullptr) continue;
       MUSTER_ASSIGN_OR_RETURN(const absl::Span<const std::byte> there,
                               transport_.pipe(peer).Peek(message_bytes_));
-      if (there.size() < message_bytes_) continue;
+      in_part |= !there.empty() && there.size() < message_bytes_;
+      streams_[peer].wants_bytes = there.size() < message_bytes_;
+      if (streams_[peer].wants_bytes) continue;
       CallHeader theirs;
       std::memcpy(&theirs, there.data(), kHeaderBytes);
       if (!(theirs == header_)) {
@@ -127,9 +142,10 @@ absl::StatusOr<CollectiveRun::Progress> CollectiveRun::StepSmall() {
     }
   }
   if (missing > 0) {
-    // The message may lie in two pieces where the pipe's memory ends, or be another call's.
-    if (++misses_ == 2) ContinueAsStreams();
-    return Progress::kSome;
+    // It is on its way, or lies in two pieces where the pipe's memory ends, or is a shorter one of
+    // another call.
+    if (in_part) ContinueAsStreams();
+    return in_part || first ? Progress::kSome : Progress::kNone;
   }
   inputs_[rank_] = call_.in;
   const ReduceOp op = {.dtype = call_.dtype,
@@ -162,6 +178,7 @@ absl::StatusOr<CollectiveRun::Progress> CollectiveRun::StepShared() {
     Streams& streams = streams_[peer];
     streams.wants_room = streams.wants_bytes = false;
     MUSTER_RETURN_IF_ERROR(SendHeader(peer, moved));
+    MUSTER_RETURN_IF_ERROR(transport_.pipe(peer).Flush());
     MUSTER_RETURN_IF_ERROR(ReceiveHeader(peer, moved));
     if (differs_) return absl::FailedPreconditionError("the calls differ");
     all &= streams.header_sent == kHeaderBytes && streams.header_received == kHeaderBytes;

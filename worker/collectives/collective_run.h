@@ -91,6 +91,8 @@ class CollectiveRun {
     size_t received = 0;
     size_t padding_out = 0;
     size_t padding_in = 0;
+    // The header is read ahead, together with what follows it.
+    bool peeks_header = false;
     // The last Step could not go on without these.
     bool wants_room = false;
     bool wants_bytes = false;
@@ -108,6 +110,7 @@ class CollectiveRun {
   absl::Status ReceiveFrom(int peer, bool& moved);
   absl::Status ReduceFromAll(int transfer, bool& moved);
   bool Copy(int transfer);
+  // Leaves the Flush to the caller.
   absl::Status SendHeader(int peer, bool& moved);
   absl::Status ReceiveHeader(int peer, bool& moved);
 
@@ -138,10 +141,10 @@ class CollectiveRun {
   std::vector<std::byte> scratch_;
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
-  // kSmall: header, data, padding; and how often bytes were missed.
+  // kSmall: header, data, padding. Looks for the others' before the thread may have to sleep.
   std::vector<std::byte> message_;
   size_t message_bytes_ = 0;
-  int misses_ = 0;
+  const int looks_;
   // kShared: headers before and after; bytes of the own slice reduced.
   int round_ = 0;
   size_t reduced_ = 0;

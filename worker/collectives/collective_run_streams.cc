@@ -9,6 +9,10 @@
 namespace muster {
 namespace {
 
+// Of a stream this short all may come with the header in one call of recv, at the price of being
+// copied twice.
+constexpr size_t kPeekedBytes = 16 << 10;
+
 // `header` as the one to or from a peer, with the counts between the two.
 CallHeader Between(const CallHeader& header, size_t sends, size_t expects) {
   CallHeader between = header;
@@ -55,6 +59,7 @@ void CollectiveRun::StartStreams() {
     if (peer == rank_) continue;
     streams.padding_out = PaddingAfter(plan_->elements_to(peer) * element_);
     streams.padding_in = PaddingAfter(plan_->elements_from(peer) * element_);
+    streams.peeks_header = plan_->elements_from(peer) * element_ <= kPeekedBytes;
     traffic_.sent += plan_->elements_to(peer) * element_;
     traffic_.received += plan_->elements_from(peer) * element_;
   }
@@ -97,17 +102,19 @@ absl::Status CollectiveRun::SendHeader(int peer, bool& moved) {
   streams.header_sent += taken;
   moved |= taken > 0;
   streams.wants_room = streams.header_sent < kHeaderBytes;
-  return taken > 0 ? pipe.Flush() : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 absl::Status CollectiveRun::SendTo(int peer, bool& moved) {
   Streams& streams = streams_[peer];
-  MUSTER_RETURN_IF_ERROR(SendHeader(peer, moved));
-  if (streams.header_sent < kHeaderBytes) return absl::OkStatus();
   Pipe& pipe = transport_.pipe(peer);
+  // A header leaves with the data behind it, where there is some.
+  bool wrote = false;
+  MUSTER_RETURN_IF_ERROR(SendHeader(peer, wrote));
+  moved |= wrote;
+  if (streams.header_sent < kHeaderBytes) return wrote ? pipe.Flush() : absl::OkStatus();
   const absl::Span<const int> sends = plan_->sends(peer);
   size_t budget = kCollectivePieceBytes;
-  bool wrote = false;
   while (streams.sent < sends.size() && budget > 0) {
     const int index = sends[streams.sent];
     const Transfer& transfer = plan_->schedule().transfers[index];
@@ -141,10 +148,18 @@ absl::Status CollectiveRun::SendTo(int peer, bool& moved) {
 absl::Status CollectiveRun::ReceiveHeader(int peer, bool& moved) {
   Streams& streams = streams_[peer];
   if (streams.header_received == kHeaderBytes) return absl::OkStatus();
-  auto* header = reinterpret_cast<std::byte*>(&streams.in);
-  MUSTER_ASSIGN_OR_RETURN(const size_t read, transport_.pipe(peer).Read(absl::MakeSpan(
-                                                 header + streams.header_received,
-                                                 kHeaderBytes - streams.header_received)));
+  auto* header = reinterpret_cast<std::byte*>(&streams.in) + streams.header_received;
+  const size_t missing = kHeaderBytes - streams.header_received;
+  Pipe& pipe = transport_.pipe(peer);
+  size_t read = 0;
+  if (streams.peeks_header) {
+    MUSTER_ASSIGN_OR_RETURN(const absl::Span<const std::byte> there, pipe.Peek(missing));
+    read = there.size();
+    std::memcpy(header, there.data(), read);
+    pipe.Consume(read);
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(read, pipe.Read(absl::MakeSpan(header, missing)));
+  }
   streams.header_received += read;
   moved |= read > 0;
   streams.wants_bytes = streams.header_received < kHeaderBytes;
@@ -160,6 +175,7 @@ absl::StatusOr<bool> CollectiveRun::GatherHeaders() {
     Streams& streams = streams_[peer];
     streams.wants_room = streams.wants_bytes = false;
     MUSTER_RETURN_IF_ERROR(SendHeader(peer, moved));
+    MUSTER_RETURN_IF_ERROR(transport_.pipe(peer).Flush());
     MUSTER_RETURN_IF_ERROR(ReceiveHeader(peer, moved));
     all &= streams.header_received == kHeaderBytes && streams.header_sent == kHeaderBytes;
   }
@@ -204,7 +220,8 @@ absl::Status CollectiveRun::ReceiveFrom(int peer, bool& moved) {
         MUSTER_ASSIGN_OR_RETURN(const absl::Span<const std::byte> there, pipe.Peek(want));
         taken = there.size() - there.size() % element_;
         if (taken > 0) {
-          const void* const inputs[] = {there.data(), From(transfer) + moved_[index]};
+          const void* inputs[] = {there.data(), From(transfer) + moved_[index]};
+          if (transfer.own_first) std::swap(inputs[0], inputs[1]);
           ReduceInto(Op(transfer), inputs, taken / element_, to);
           pipe.Consume(taken);
         }
@@ -280,7 +297,9 @@ size_t CollectiveRun::Allowed(int index) const {
   const Transfer& transfer = plan_->schedule().transfers[index];
   size_t allowed = transfer.count * element_;
   for (int i = transfer.after_begin; i < transfer.after_end; ++i) {
-    if (moved_[i] < BytesOf(i)) allowed = std::min(allowed, moved_[i] - moved_[i] % element_);
+    if (moved_[i] == BytesOf(i)) continue;
+    const size_t moved = moved_[i] - moved_[i] % element_;
+    allowed = std::min(allowed, moved - std::min(moved, transfer.after_offset * element_));
   }
   return allowed;
 }

@@ -124,6 +124,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> HostCommunicator::Split(int colour
                    [&](int a, int b) { return all[2 * a + 1] < all[2 * b + 1]; });
   absl::StatusOr<std::unique_ptr<Transport>> transport = transport_->Subgroup(ranks, id, kTimeout);
   if (!transport.ok()) {
+    // Such as an Abort meanwhile: the words that all ranks have.
+    if (errors_.IsComplete(transport.status())) return Fail(transport.status());
     return Fail(
         absl::Status(transport.status().code(),
                      absl::StrCat(errors_.group(), ": split into colour ", colour, " on ",

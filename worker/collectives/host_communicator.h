@@ -33,6 +33,7 @@ struct HostCommunicatorOptions {
 //   memory of all ranks at once. That the others call it at the same offset of the same buffer is
 //   part of the call's fingerprint: FailedPrecondition otherwise.
 // - Split makes groups named "world/3"; they are taken to share a machine only if the parent does.
+//   An Abort, or a death, ends a Split under way too.
 // - Destroyed while calls are under way, it aborts the group.
 //
 // InvalidArgument: rank_names has neither none nor one name for each rank.

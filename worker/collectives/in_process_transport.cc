@@ -199,6 +199,7 @@ class InProcessPipe final : public Pipe {
   }
 
   absl::Status Flush() override { return absl::OkStatus(); }
+  bool in_memory() const override { return true; }
 
  private:
   // Stays here while the rank is stopped.

@@ -1,6 +1,7 @@
 #include "worker/collectives/schedule.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace muster {
@@ -11,6 +12,9 @@ using Kind = Transfer::Kind;
 // A message this short goes to all at once: one step saved is worth more than the bytes.
 constexpr uint64_t kExchangeBytesSameMachine = 64 << 10;
 constexpr uint64_t kExchangeBytesNetwork = 32 << 10;
+// Over a socket a message costs as much as this many bytes, and so does a step that must wait for
+// the one before it: both are a wake-up (docs/performance/collectives.md).
+constexpr double kMessageBytes = 16 << 10;
 // Chunks from which 2(W-1) steps between neighbours cost less than W-1 streams at once per link.
 constexpr uint64_t kRingChunkBytes = 256 << 10;
 // From here a broadcast's root is better off sending once.
@@ -119,6 +123,129 @@ void ExchangeAllReduce(Builder& build, size_t count) {
   const int sum = build.ReduceFromAll({0, count}, 0);
   build.at(sum).after_begin = 0;
   build.at(sum).after_end = sum;
+}
+
+// One rank's place in a group that exchanges in pairs, of which there must be a power of two. In
+// the first 2·extra ranks an odd one leaves its part to the one before it.
+struct PairPlace {
+  explicit PairPlace(const Builder& build) {
+    while (2 * cores <= build.size()) {
+      cores *= 2;
+      ++steps;
+    }
+    extra = build.size() - cores;
+    const bool paired = build.rank() < 2 * extra;
+    stands_by = paired && build.rank() % 2 == 1;
+    helped = paired && build.rank() % 2 == 0;
+    core = paired ? build.rank() / 2 : build.rank() - extra;
+  }
+  int RankOf(int other_core) const {
+    return other_core < extra ? 2 * other_core : other_core + extra;
+  }
+
+  int cores = 1;
+  int steps = 0;
+  int extra = 0;
+  bool stands_by = false;
+  bool helped = false;
+  int core = 0;
+};
+
+// What the rank that stands by sent, added to this one's.
+int TakeFromStandBy(Builder& build, size_t count) {
+  const int sum = build.ReceiveReduce(build.Rank(1), {0, count}, Buffer::kOutput, 0);
+  build.at(sum).own_first = true;
+  return sum;
+}
+
+void DoublingAllReduce(Builder& build, size_t count) {
+  const PairPlace place(build);
+  const Slice all = {0, count};
+  if (place.stands_by) {
+    build.Send(build.Rank(-1), Buffer::kInput, all);
+    build.Receive(build.Rank(-1), Buffer::kOutput, all);
+    return;
+  }
+  int sum = place.helped ? TakeFromStandBy(build, count) : -1;
+  for (int step = 0; step < place.steps; ++step) {
+    const int distance = 1 << step;
+    const int peer = place.RankOf(place.core ^ distance);
+    const Buffer source = sum >= 0 ? Buffer::kOutput : Buffer::kInput;
+    const int send = build.Send(peer, source, all, sum);
+    // An element's sum takes its place once it has been sent.
+    const int before = sum >= 0 ? sum : send;
+    sum = build.ReceiveReduce(peer, all, Buffer::kOutput, 0);
+    Transfer& transfer = build.at(sum);
+    transfer.from = source;
+    transfer.own_first = (place.core & distance) == 0;
+    transfer.completes = step == place.steps - 1;
+    transfer.after_begin = before;
+    transfer.after_end = sum;
+  }
+  if (place.helped) build.Send(build.Rank(1), Buffer::kOutput, all, sum);
+}
+
+// Chunks are the ranks' in the order of their bits reversed: with the first step, between
+// neighbours, the vector falls into halves.
+void HalvingAllReduce(Builder& build, size_t count) {
+  const PairPlace place(build);
+  const auto chunks = [&](int begin, int end) {
+    const size_t first = OwnSlice(count, begin, place.cores).begin;
+    const Slice last = OwnSlice(count, end - 1, place.cores);
+    return Slice{first, last.begin + last.count - first};
+  };
+  if (place.stands_by) {
+    build.Send(build.Rank(-1), Buffer::kInput, {0, count});
+    for (int chunk = 0; chunk < place.cores; ++chunk) {
+      build.Receive(build.Rank(-1), Buffer::kOutput, chunks(chunk, chunk + 1));
+    }
+    return;
+  }
+  int sum = place.helped ? TakeFromStandBy(build, count) : -1;
+  size_t sum_begin = 0;
+  // Of the chunks [begin, end) this rank has a sum; after the steps it is one.
+  int begin = 0;
+  int end = place.cores;
+  for (int step = 0; step < place.steps; ++step) {
+    const int distance = 1 << step;
+    const int peer = place.RankOf(place.core ^ distance);
+    const int middle = (begin + end) / 2;
+    const bool upper = (place.core & distance) != 0;
+    const Slice sent = upper ? chunks(begin, middle) : chunks(middle, end);
+    (upper ? begin : end) = middle;
+    const Slice kept = chunks(begin, end);
+    const Buffer source = sum >= 0 ? Buffer::kOutput : Buffer::kInput;
+    const int send = build.Send(peer, source, sent, sum);
+    build.at(send).after_offset = sent.begin - sum_begin;
+    const int next = build.ReceiveReduce(peer, kept, Buffer::kOutput, kept.begin, sum);
+    Transfer& transfer = build.at(next);
+    transfer.from = source;
+    transfer.own_first = !upper;
+    transfer.completes = step == place.steps - 1;
+    transfer.after_offset = kept.begin - sum_begin;
+    sum = next;
+    sum_begin = kept.begin;
+  }
+  // By chunk, the transfer that brings its sum.
+  std::vector<int> source(place.cores, -1);
+  source[begin] = sum;
+  for (int step = place.steps - 1; step >= 0; --step) {
+    const int peer = place.RankOf(place.core ^ (1 << step));
+    const int width = end - begin;
+    const bool upper = (place.core & (1 << step)) != 0;
+    const int other = upper ? begin - width : end;
+    for (int chunk = begin; chunk < end; ++chunk) {
+      build.Send(peer, Buffer::kOutput, chunks(chunk, chunk + 1), source[chunk]);
+    }
+    for (int chunk = other; chunk < other + width; ++chunk) {
+      source[chunk] = build.Receive(peer, Buffer::kOutput, chunks(chunk, chunk + 1));
+    }
+    begin = std::min(begin, other);
+    end = begin + 2 * width;
+  }
+  for (int chunk = 0; chunk < place.cores && place.helped; ++chunk) {
+    build.Send(build.Rank(1), Buffer::kOutput, chunks(chunk, chunk + 1), source[chunk]);
+  }
 }
 
 // The first half of RingAllReduce, a block of every chunk at a time, so that partial sums, for
@@ -255,6 +382,47 @@ void Barrier(Builder& build, Algorithm algorithm) {
   }
 }
 
+// What an all-reduce costs a rank, in messages over sockets. Every call sends its header to all: a
+// message for each rank that is sent no data with it.
+double SocketCost(Algorithm algorithm, double size, double bytes) {
+  double cores = 1;
+  double steps = 0;
+  for (; 2 * cores <= size; cores *= 2) ++steps;
+  const double others = size - 1;
+  const double units = bytes / kMessageBytes;
+  // Of the first ranks, where the world is no power of two: the result sent back, and two steps.
+  const bool folds = cores < size;
+  const double fold = folds ? 1 + 2 + units : 0;
+  switch (algorithm) {
+    case Algorithm::kExchange:
+      return others + 1 + others * units;
+    case Algorithm::kDirect:
+      return 2 * others + 2 + 2 * others / size * units;
+    case Algorithm::kDoubling:
+      return others + steps + steps * units + fold;
+    case Algorithm::kHalving:
+      return others + steps + 2 * steps + 2 * (cores - 1) / cores * units + fold;
+    case Algorithm::kRing:
+    case Algorithm::kDissemination:
+      break;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+// REQUIRES: between machines, and no ring.
+Algorithm CheapestAllReduce(const AlgorithmRequest& request, bool may_sum_in_pairs) {
+  Algorithm best = IsShort(request) ? Algorithm::kExchange : Algorithm::kDirect;
+  if (!may_sum_in_pairs || request.size < 3) return best;
+  for (const Algorithm other :
+       {Algorithm::kExchange, Algorithm::kDirect, Algorithm::kDoubling, Algorithm::kHalving}) {
+    const auto cost = [&](Algorithm algorithm) {
+      return SocketCost(algorithm, request.size, static_cast<double>(request.bytes));
+    };
+    if (cost(other) < cost(best)) best = other;
+  }
+  return best;
+}
+
 // A group of one.
 void Alone(Builder& build, const ScheduleRequest& request) {
   if (request.kind != Collective::kBarrier) build.Copy(build.Chunk(request.counts, 0), 0);
@@ -272,6 +440,10 @@ const char* Name(Algorithm algorithm) {
       return "exchange";
     case Algorithm::kDissemination:
       return "dissemination";
+    case Algorithm::kDoubling:
+      return "doubling";
+    case Algorithm::kHalving:
+      return "halving";
   }
   return "unknown algorithm";
 }
@@ -295,6 +467,10 @@ Schedule MakeSchedule(const ScheduleRequest& request) {
         RingAllReduce(build, request.count);
       } else if (request.algorithm == Algorithm::kExchange) {
         ExchangeAllReduce(build, request.count);
+      } else if (request.algorithm == Algorithm::kDoubling) {
+        DoublingAllReduce(build, request.count);
+      } else if (request.algorithm == Algorithm::kHalving) {
+        HalvingAllReduce(build, request.count);
       } else {
         DirectAllReduce(build, request.count);
       }
@@ -345,11 +521,11 @@ Algorithm ChooseAlgorithm(const AlgorithmRequest& request) {
   const bool may_sum_on_ring = !request.deterministic && !half;
   switch (request.kind) {
     case Collective::kAllReduce:
-      if (request.bytes * (size - 1) <=
-          (network ? kExchangeBytesNetwork : kExchangeBytesSameMachine)) {
-        return Algorithm::kExchange;
-      }
-      return long_ring && may_sum_on_ring ? Algorithm::kRing : Algorithm::kDirect;
+      if (long_ring && may_sum_on_ring) return Algorithm::kRing;
+      if (network) return CheapestAllReduce(request, may_sum_on_ring);
+      // Of two ranks both send as much either way; to add up all of it takes less memory traffic
+      // than to add up a half, send the sums and store the others'.
+      return IsShort(request) || size == 2 ? Algorithm::kExchange : Algorithm::kDirect;
     case Collective::kReduceScatter:
       return long_ring && may_sum_on_ring ? Algorithm::kRing : Algorithm::kDirect;
     case Collective::kAllGather:
@@ -365,6 +541,11 @@ Algorithm ChooseAlgorithm(const AlgorithmRequest& request) {
       return Algorithm::kDirect;
   }
   return Algorithm::kDirect;
+}
+
+bool IsShort(const AlgorithmRequest& request) {
+  return request.bytes * (request.size - 1) <=
+         (request.same_machine ? kExchangeBytesSameMachine : kExchangeBytesNetwork);
 }
 
 uint64_t SentElements(const Schedule& schedule) {

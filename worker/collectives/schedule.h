@@ -15,6 +15,7 @@ namespace muster {
 // by executors. With P the bytes of the whole vector and W ranks, each rank sends
 //
 //   all-reduce      kRing, kDirect 2(W-1)/W·P      kExchange (W-1)·P
+//                   kDoubling log2(W)·P            kHalving 2(W-1)/W·P
 //   reduce-scatter  kRing, kDirect  (W-1)/W·P
 //   all-gather      kRing, kDirect  (W-1)/W·P (unequal counts: see MakeSchedule)
 //   broadcast       kRing at most P; kDirect (W-1)·P from the root
@@ -26,11 +27,20 @@ namespace muster {
 // kDirect: every rank talks to every other. The owner of a slice receives it from all and adds in
 //   rank order in one pass, then sends the result to all: 2 steps.
 // kExchange: every rank sends its whole vector to all and adds in rank order itself: 1 step.
+// kDoubling: in step k ranks exchange their sums with the rank 2^k away, so that each sum comes to
+//   hold twice as many ranks: log2(W) steps (recursive doubling).
+// kHalving: the same, but of the vector only the half is sent that the other rank will own a part
+//   of; then the parts are collected in reverse order: 2·log2(W) steps (Rabenseifner's recursive
+//   halving and doubling). Where W is no power of two, kDoubling and kHalving first add each odd
+//   rank below 2(W-p) to the one before it, p being the largest power of two, and send that rank
+//   the result at last: P more to send, and two steps.
 // kDissemination: for a barrier: in step k to r+2^k and from r-2^k.
 //
 // kDirect and kExchange add in rank order 0..W-1, each element by itself: they give the same bits
-// for messages of any size, which is what `deterministic` asks for.
-enum class Algorithm { kRing, kDirect, kExchange, kDissemination };
+// for messages of any size, which is what `deterministic` asks for. kDoubling and kHalving add the
+// same ranks in pairs, the lower ones first: ((x0 + x1) + (x2 + x3)). In kDoubling every rank makes
+// each sum for itself, of the same operands in the same order: the same bits.
+enum class Algorithm { kRing, kDirect, kExchange, kDissemination, kDoubling, kHalving };
 
 const char* Name(Algorithm algorithm);
 
@@ -47,7 +57,8 @@ struct Transfer {
     kSend,
     // to[i] = what comes from `peer`.
     kReceive,
-    // to[i] = (what comes from `peer`) ⊕ from[i], in this order of operands.
+    // to[i] = (what comes from `peer`) ⊕ from[i], in this order of operands, or the other one where
+    // `own_first`.
     kReceiveReduce,
     // to[i] = x_0[i] ⊕ x_1[i] ⊕ … ⊕ x_{W-1}[i] in this order, where x_p comes from rank p and x_r
     // of this rank is from[i]. A receive from every peer; `peer` is -1.
@@ -62,6 +73,8 @@ struct Transfer {
   Kind kind = Kind::kSend;
   // kReceiveReduce, kReduceFromAll: the reduction is complete here, and kAvg divides by W.
   bool completes = false;
+  // kReceiveReduce.
+  bool own_first = false;
   Buffer from = Buffer::kInput;
   Buffer to = Buffer::kOutput;
   int peer = -1;
@@ -72,9 +85,11 @@ struct Transfer {
   size_t from_begin = 0;
   size_t to_begin = 0;
   // Indices in the list of earlier transfers that this one must not overtake: it moves its element
-  // i once each of after_begin..after_end-1 has moved its own element i, or has fewer elements.
+  // i once each of after_begin..after_end-1 has moved its own element i + after_offset, or all it
+  // has.
   int after_begin = 0;
   int after_end = 0;
+  size_t after_offset = 0;
 };
 
 // What one rank does. All transfers run at once, bound only by `after` and by this: those to one
@@ -111,7 +126,7 @@ struct ScheduleRequest {
 // This rank's part. Buffers are those of CollectiveCall for this rank; `in` is read, never written,
 // where it is not `out`. A barrier moves single elements of scratch, of any type and value. A group
 // of one has nothing but a copy.
-// REQUIRES: the algorithm exists for the collective (table above; all-to-all, reduce, send and
+// REQUIRES: the algorithm exists for the collective (tables above; all-to-all, reduce, send and
 // receive have kDirect alone, a barrier has kDirect and kDissemination); counts as in
 // CollectiveCall; for send and receive, root != rank.
 Schedule MakeSchedule(const ScheduleRequest& request);
@@ -127,8 +142,12 @@ struct AlgorithmRequest {
 };
 
 // The algorithm for a call; a function of what all ranks know, hence the same on all. f16 and bf16
-// are never reduced on a ring: a travelling partial sum would be rounded at each step.
+// are reduced by kDirect and kExchange alone: a travelling partial sum would be rounded at each
+// step.
 Algorithm ChooseAlgorithm(const AlgorithmRequest& request);
+
+// Whether an all-reduce is so short that it goes to all at once whatever memory it works on.
+bool IsShort(const AlgorithmRequest& request);
 
 struct Slice {
   size_t begin = 0;

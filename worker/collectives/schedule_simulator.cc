@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
 
 namespace muster {
 namespace {
@@ -121,7 +122,10 @@ bool ScheduleSimulator::MayMove(int rank, int index) const {
     if (state.moved[i] < transfers[i].count) return false;
   }
   for (int i = t.after_begin; i < t.after_end; ++i) {
-    if (state.moved[i] < transfers[i].count && state.moved[i] <= state.moved[index]) return false;
+    if (state.moved[i] < transfers[i].count &&
+        state.moved[i] <= state.moved[index] + t.after_offset) {
+      return false;
+    }
   }
   switch (t.kind) {
     case Kind::kSend:
@@ -152,7 +156,8 @@ SymbolicValue ScheduleSimulator::Add(const SymbolicValue& left, const SymbolicVa
   }
   return {.index = left.index,
           .ranks = left.ranks << (4 * right.terms) | right.ranks,
-          .terms = left.terms + right.terms};
+          .terms = left.terms + right.terms,
+          .shape = MixBits(left.shape) * 3 + MixBits(right.shape + 1)};
 }
 
 // Whether what a transfer reads in this cell is still to be written by one that it waits for.
@@ -209,7 +214,8 @@ bool ScheduleSimulator::Step(int rank, int index) {
       Write(rank, index, take(t.peer));
       break;
     case Kind::kReceiveReduce:
-      value = Add(take(t.peer), own());
+      value = take(t.peer);
+      value = t.own_first ? Add(own(), value) : Add(value, own());
       break;
     case Kind::kReduceFromAll:
       value = rank == 0 ? own() : take(0);

@@ -16,7 +16,10 @@ namespace muster {
 // What an element is made of: which element of the inputs, and whose, in the order of addition.
 struct SymbolicValue {
   static SymbolicValue Of(int rank, size_t index) {
-    return {.index = index, .ranks = static_cast<uint64_t>(rank), .terms = 1};
+    return {.index = index,
+            .ranks = static_cast<uint64_t>(rank),
+            .terms = 1,
+            .shape = static_cast<uint64_t>(rank) + 1};
   }
 
   std::vector<int> Order() const;
@@ -27,6 +30,8 @@ struct SymbolicValue {
   uint64_t ranks = 0;
   // 0: never written.
   int terms = 0;
+  // A fingerprint of what was added to what: sums of equal shape have the same bits.
+  uint64_t shape = 0;
   // How often a transfer completed it.
   int completed = 0;
 };

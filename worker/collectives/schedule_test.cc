@@ -108,7 +108,8 @@ class ScheduleTest : public testing::TestWithParam<std::tuple<int, Place>> {
 };
 
 TEST_P(ScheduleTest, AllReduce) {
-  for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kDirect, Algorithm::kExchange}) {
+  for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kDirect, Algorithm::kExchange,
+                              Algorithm::kDoubling, Algorithm::kHalving}) {
     for (size_t count : Counts(size())) {
       SCOPED_TRACE(absl::StrCat(Name(algorithm), ", ", count, " elements"));
       Group group(
@@ -130,8 +131,16 @@ TEST_P(ScheduleTest, AllReduce) {
         }
       }
       const uint64_t once = count * (size() - 1);
+      int cores = 1, steps = 0;
+      for (; 2 * cores <= size(); cores *= 2) ++steps;
+      // Where ranks stand by, their vector and the result.
+      const uint64_t folds = 2 * count * (size() - cores);
       if (algorithm == Algorithm::kExchange) {
         EXPECT_EQ(group.sent(0), once);
+      } else if (algorithm == Algorithm::kDoubling) {
+        EXPECT_EQ(group.sent_by_all(), count * cores * steps + folds);
+      } else if (algorithm == Algorithm::kHalving) {
+        EXPECT_EQ(group.sent_by_all(), 2 * count * (cores - 1) + folds);
       } else {
         EXPECT_EQ(group.sent_by_all(), 2 * once);
         for (int rank = 0; rank < size() && count % size() == 0; ++rank) {
@@ -140,6 +149,41 @@ TEST_P(ScheduleTest, AllReduce) {
       }
     }
   }
+}
+
+// Which algorithm of the two is chosen for a length then makes no difference to the bits.
+TEST_P(ScheduleTest, DoublingAndHalvingAddTheSameToTheSame) {
+  constexpr size_t kCount = 37;
+  SymbolicValue first[kCount];
+  for (Algorithm algorithm : {Algorithm::kDoubling, Algorithm::kHalving}) {
+    Group group(
+        {.kind = Collective::kAllReduce, .algorithm = algorithm, .size = size(), .count = kCount},
+        place());
+    const ScheduleSimulator simulator =
+        group.Simulate([&](int) { return std::pair(kCount, kCount); }, Zero);
+    ASSERT_EQ(simulator.error(), "");
+    for (size_t i = 0; i < kCount; ++i) {
+      if (algorithm == Algorithm::kDoubling) first[i] = simulator.output(0, i);
+      for (int rank = 0; rank < size(); ++rank) {
+        ASSERT_EQ(simulator.output(rank, i), first[i]) << "rank " << rank << ", element " << i;
+      }
+    }
+  }
+}
+
+// `==` of the test above and of AllReduce would not see a difference that a shape does not show.
+TEST(SymbolicValueTest, TheShapeTellsWhatWasAddedToWhat) {
+  const Algorithm algorithms[] = {Algorithm::kDirect, Algorithm::kDoubling, Algorithm::kRing};
+  std::set<uint64_t> shapes;
+  for (const Algorithm algorithm : algorithms) {
+    Group group({.kind = Collective::kAllReduce, .algorithm = algorithm, .size = 4, .count = 1},
+                Place::kApart);
+    shapes.insert(group.Simulate([](int) { return std::pair(size_t{1}, size_t{1}); }, Zero)
+                      .output(0, 0)
+                      .shape);
+  }
+  // ((0 + 1) + 2) + 3, (0 + 1) + (2 + 3), and the ring's order.
+  EXPECT_EQ(shapes.size(), 3u);
 }
 
 TEST_P(ScheduleTest, ReduceScatter) {
@@ -379,6 +423,8 @@ bool Exists(Collective kind, Algorithm algorithm) {
       return kind == Collective::kAllReduce || kind == Collective::kReduceScatter ||
              kind == Collective::kAllGather || kind == Collective::kBroadcast;
     case Algorithm::kExchange:
+    case Algorithm::kDoubling:
+    case Algorithm::kHalving:
       return kind == Collective::kAllReduce;
     case Algorithm::kDissemination:
       return kind == Collective::kBarrier;
@@ -390,7 +436,8 @@ TEST(ChooseAlgorithmTest, ChoosesOneThatExistsAndKeepsOrderWhereItMatters) {
   for (Collective kind : kAll) {
     for (DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
       for (int size : {1, 2, 3, 8, 9, 16, 100}) {
-        for (uint64_t bytes : {0 * kMegabyte, uint64_t{4}, kMegabyte, 1000 * kMegabyte}) {
+        for (uint64_t bytes : {0 * kMegabyte, uint64_t{4}, kMegabyte / 16, kMegabyte / 4, kMegabyte,
+                               1000 * kMegabyte}) {
           for (bool same_machine : {false, true}) {
             for (bool deterministic : {false, true}) {
               const Algorithm algorithm = ChooseAlgorithm({.kind = kind,
@@ -403,7 +450,8 @@ TEST(ChooseAlgorithmTest, ChoosesOneThatExistsAndKeepsOrderWhereItMatters) {
               const bool sums =
                   kind == Collective::kAllReduce || kind == Collective::kReduceScatter;
               if (sums && (deterministic || dtype != DType::kF32)) {
-                EXPECT_NE(algorithm, Algorithm::kRing);
+                EXPECT_TRUE(algorithm == Algorithm::kDirect || algorithm == Algorithm::kExchange)
+                    << Name(algorithm);
               }
             }
           }
@@ -418,10 +466,28 @@ TEST(ChooseAlgorithmTest, LongMessagesBetweenMachinesTakeTheRing) {
   EXPECT_EQ(ChooseAlgorithm(request), Algorithm::kRing);
   request.same_machine = true;
   EXPECT_EQ(ChooseAlgorithm(request), Algorithm::kDirect);
+  request.size = 2;
+  EXPECT_EQ(ChooseAlgorithm(request), Algorithm::kExchange);
+  request.size = 4;
   request.bytes = 4096;
   EXPECT_EQ(ChooseAlgorithm(request), Algorithm::kExchange);
   request.same_machine = false;
   EXPECT_EQ(ChooseAlgorithm(request), Algorithm::kExchange);
+}
+
+TEST(ChooseAlgorithmTest, BetweenMachinesPairsAreChosenWhereTheySaveMessages) {
+  const auto choice = [](int size, uint64_t kilobytes) {
+    return ChooseAlgorithm(
+        {.kind = Collective::kAllReduce, .bytes = kilobytes << 10, .size = size});
+  };
+  EXPECT_EQ(choice(2, 64), Algorithm::kDirect);
+  EXPECT_EQ(choice(4, 4), Algorithm::kExchange);
+  EXPECT_EQ(choice(4, 64), Algorithm::kDoubling);
+  EXPECT_EQ(choice(4, 256), Algorithm::kDirect);
+  EXPECT_EQ(choice(8, 4), Algorithm::kExchange);
+  EXPECT_EQ(choice(8, 32), Algorithm::kDoubling);
+  EXPECT_EQ(choice(16, 256), Algorithm::kHalving);
+  EXPECT_EQ(choice(3, 256), Algorithm::kDirect);
 }
 
 TEST(SendAndReceiveTest, Pair) {

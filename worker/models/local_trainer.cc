@@ -82,8 +82,8 @@ absl::Status LocalTrainer::Step(const Batch& batch, float learning_rate) {
   MUSTER_RETURN_IF_ERROR(Load(batch));
   MUSTER_RETURN_IF_ERROR(Forward(Phase::kTraining));
   MUSTER_RETURN_IF_ERROR(Backward());
-  if (batch.examples == 0) return absl::OkStatus();
-  const float scale = learning_rate / static_cast<float>(batch.examples);
+  if (micro_batch_->loss_weight == 0) return absl::OkStatus();
+  const float scale = learning_rate / static_cast<float>(micro_batch_->loss_weight);
   for (size_t t = 0; t < parameters_.size(); ++t) {
     for (size_t i = 0; i < parameters_[t].size(); ++i) {
       parameters_[t][i] -= scale * gradients_[t][i];

@@ -22,7 +22,8 @@ class LocalTrainer {
   // Runs the model forward on a batch; results lie in micro_batch().
   absl::Status Evaluate(const Batch& batch);
 
-  // Forward and backward, then a step against the mean gradient. Returns the status of the model.
+  // Forward and backward, then a step against the gradient of the mean loss. Returns the status of
+  // the model.
   absl::Status Step(const Batch& batch, float learning_rate);
 
   // Everything above in pieces: takes a batch in, copies the rows it uses, and runs all units
@@ -36,7 +37,7 @@ class LocalTrainer {
   absl::Status Run(const LayerContext& context);
 
   MicroBatch& micro_batch() { return *micro_batch_; }
-  double mean_loss() const { return micro_batch_->loss_sum / micro_batch_->examples; }
+  double mean_loss() const { return micro_batch_->loss_sum / micro_batch_->loss_weight; }
   std::vector<std::vector<float>>& parameters() { return parameters_; }
   const std::vector<std::vector<float>>& gradients() const { return gradients_; }
   // The row of a key, made at first touch.

@@ -64,6 +64,17 @@ absl::Status CheckNumbers(const Spec& spec) {
   return absl::OkStatus();
 }
 
+// Readers of files must be able to tell the vocabulary from its padding.
+absl::Status CheckPadding(const Spec& spec) {
+  MUSTER_RETURN_IF_ERROR(CheckField("model.transformer.pad_vocabulary_to", spec.pad_vocabulary_to(),
+                                    0, kMaxVocabularyMultiple));
+  if (spec.pad_vocabulary_to() <= 1 || spec.vocabulary() != 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.transformer.pad_vocabulary_to is ", spec.pad_vocabulary_to(),
+                   ", but model.transformer.vocabulary is left out; set it to the number of the "
+                   "tokenizer's tokens."));
+}
+
 }  // namespace
 
 absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& spec,
@@ -81,6 +92,7 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
     MUSTER_RETURN_IF_ERROR(CheckField("model.transformer.vocabulary", spec.vocabulary(),
                                       data_vocabulary, kMaxVocabulary));
   }
+  MUSTER_RETURN_IF_ERROR(CheckPadding(spec));
   TransformerShape shape;
   shape.layers = spec.layers();
   shape.width = spec.width();
@@ -88,6 +100,9 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
   shape.kv_heads = spec.kv_heads() == 0 ? spec.heads() : spec.kv_heads();
   shape.feed_forward = spec.feed_forward() == 0 ? UsualFeedForward(spec) : spec.feed_forward();
   shape.vocabulary = spec.vocabulary() == 0 ? data_vocabulary : spec.vocabulary();
+  if (const int64_t multiple = spec.pad_vocabulary_to(); multiple > 1) {
+    shape.padded_vocabulary = (shape.vocabulary + multiple - 1) / multiple * multiple;
+  }
   shape.context = spec.context();
   if (spec.norm() == Spec::RMS_NORM) shape.norm = TransformerShape::Norm::kRmsNorm;
   if (spec.positions() == Spec::ROTARY) shape.positions = TransformerShape::Positions::kRotary;

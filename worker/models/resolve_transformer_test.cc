@@ -57,6 +57,14 @@ TEST(ResolveTransformerTest, WhatIsGivenIsTaken) {
   EXPECT_EQ(Resolve("feed_forward: 100 activation: SWIGLU")->feed_forward, 100);
 }
 
+TEST(ResolveTransformerTest, Padding) {
+  EXPECT_EQ(Resolve("vocabulary: 300")->vocabulary_rows(), 300);
+  EXPECT_EQ(Resolve("vocabulary: 300 pad_vocabulary_to: 1")->vocabulary_rows(), 300);
+  EXPECT_EQ(Resolve("vocabulary: 300 pad_vocabulary_to: 64")->vocabulary_rows(), 320);
+  EXPECT_EQ(Resolve("vocabulary: 300 pad_vocabulary_to: 64")->vocabulary, 300);
+  EXPECT_EQ(Resolve("vocabulary: 320 pad_vocabulary_to: 64")->vocabulary_rows(), 320);
+}
+
 TEST(ResolveTransformerTest, Refusals) {
   const struct {
     const char* fields;
@@ -73,7 +81,9 @@ TEST(ResolveTransformerTest, Refusals) {
                {"dropout: nan", "dropout", "nan"},
                {"rotary_base: 0.5", "rotary_base", "0.5"},
                {"norm_epsilon: -1", "norm_epsilon", "-1"},
-               {"vocabulary: 100", "vocabulary", "256"}};
+               {"vocabulary: 100", "vocabulary", "256"},
+               {"pad_vocabulary_to: 64", "pad_vocabulary_to", "64"},
+               {"vocabulary: 300 pad_vocabulary_to: 100000", "pad_vocabulary_to", "100000"}};
   for (const auto& c : cases) {
     const absl::Status status = Resolve(c.fields).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.fields;

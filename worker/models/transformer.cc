@@ -38,7 +38,7 @@ struct TransformerMicroBatch final : MicroBatch {
   ResidualStream<T> stream;
 };
 
-// Computes in T: float or BFloat16.
+// Computes in T: float, BFloat16 or Float16.
 template <typename T>
 class Transformer final : public Model {
  public:
@@ -145,7 +145,7 @@ class Transformer final : public Model {
     shape.rows = m.rows.count();
     shape.context = m.rows.length;
     shape.width = shape_.width;
-    shape.vocabulary = shape_.vocabulary;
+    shape.vocabulary = shape_.vocabulary_rows();
     return shape;
   }
 
@@ -295,6 +295,9 @@ absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::Transfo
   const Recompute recompute = RecomputeOf(compute);
   if (compute.type() == v1::ComputeSpec::BF16) {
     return std::make_unique<Transformer<BFloat16>>(shape, recompute);
+  }
+  if (compute.type() == v1::ComputeSpec::F16) {
+    return std::make_unique<Transformer<Float16>>(shape, recompute);
   }
   return std::make_unique<Transformer<float>>(shape, recompute);
 }

@@ -90,6 +90,26 @@ TEST_P(TransformerDecoderTest, KnowsWhatCameBefore) {
   EXPECT_NE(logit({1, 2, 3}), logit({2, 1, 3}));
 }
 
+// Rows that are of no token have no logits, whatever is in them.
+TEST_P(TransformerDecoderTest, PaddingIsOfNoToken) {
+  TransformerShape shape = shape_;
+  shape.padded_vocabulary = 16;
+  const std::vector<TensorSpec> specs = MakeTransformerTensors(shape).specs;
+  std::vector<std::vector<float>> values = values_;
+  std::vector<absl::Span<const float>> spans;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    values[i].resize(specs[i].elements(), 1e6f);
+    spans.push_back(values[i]);
+  }
+  auto padded = TransformerDecoder::Create(shape, spans).value();
+  auto plain = TransformerDecoder::Create(shape_, spans_).value();
+  EXPECT_EQ(padded->Next(11).status().code(), absl::StatusCode::kInvalidArgument);
+  const absl::Span<const float> logits = padded->Prefill(Tokens(20)).value();
+  const absl::Span<const float> expected = plain->Prefill(Tokens(20)).value();
+  ASSERT_EQ(logits.size(), 11);
+  for (size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], expected[i], 1e-6);
+}
+
 TEST_P(TransformerDecoderTest, Refusals) {
   auto decoder = TransformerDecoder::Create(shape_, spans_).value();
   EXPECT_EQ(decoder->Prefill({}).status().code(), absl::StatusCode::kInvalidArgument);

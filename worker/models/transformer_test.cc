@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/philox.h"
 #include "common/kernels/matmul.h"
@@ -68,12 +69,11 @@ struct Result {
   std::vector<std::vector<float>> gradients;
 };
 
-Result LossAndGradients(const Model& model, const Batch& batch) {
+Result LossAndGradients(const Model& model, const Batch& batch, float loss_scale = 1) {
   LocalTrainer trainer(model, 1);
   SetParameters(trainer);
   EXPECT_TRUE(trainer.Load(batch).ok());
-  EXPECT_TRUE(trainer.Forward(Phase::kTraining).ok());
-  EXPECT_TRUE(trainer.Backward().ok());
+  EXPECT_TRUE(trainer.Run({.loss_scale = loss_scale}).ok());
   return {trainer.micro_batch().loss_sum, trainer.micro_batch().correct, trainer.gradients()};
 }
 
@@ -95,7 +95,7 @@ TEST_P(TransformerSettingsTest, GradientsMatchDifferences) {
 }
 
 TEST_P(TransformerSettingsTest, RecomputationGivesTheSameBits) {
-  for (const char* type : {"F32", "BF16"}) {
+  for (const char* type : {"F32", "BF16", "F16"}) {
     const auto kept = MakeModel(Spec(GetParam()), absl::StrCat("type: ", type), Sequences());
     const Result expected = LossAndGradients(*kept, RandomBatch(3));
     for (const char* recompute : {"SELECTIVE", "FULL"}) {
@@ -118,6 +118,68 @@ TEST_P(TransformerSettingsTest, Bf16IsNearF32) {
   for (size_t t = 0; t < expected.gradients.size(); ++t) {
     EXPECT_LE(Distance(result.gradients[t], expected.gradients[t]), 3e-2)
         << exact->description().tensors[t].name;
+  }
+}
+
+// Gradients come out multiplied by the scale, and nearer to f32's than bf16's.
+TEST_P(TransformerSettingsTest, F16IsNearF32) {
+  const auto exact = MakeModel(Spec(GetParam()), Sequences());
+  const auto rounded = MakeModel(Spec(GetParam()), "type: F16", Sequences());
+  const Batch batch = RandomBatch(8);
+  const Result expected = LossAndGradients(*exact, batch);
+  for (const float scale : {1.0f, 256.0f}) {
+    const Result result = LossAndGradients(*rounded, batch, scale);
+    EXPECT_NE(result.loss, expected.loss);
+    EXPECT_NEAR(result.loss, expected.loss, 6e-4 * expected.loss);
+    for (size_t t = 0; t < expected.gradients.size(); ++t) {
+      std::vector<float> unscaled = result.gradients[t];
+      for (float& value : unscaled) value /= scale;
+      EXPECT_LE(Distance(unscaled, expected.gradients[t]), 4e-3)
+          << exact->description().tensors[t].name << " at " << scale;
+    }
+  }
+}
+
+// What a power of two changes where no f16 is too small or too large for it: nothing.
+TEST_P(TransformerSettingsTest, ScalesOfF32ChangeNoBit) {
+  const auto model = MakeModel(Spec(GetParam()), Sequences());
+  const Result expected = LossAndGradients(*model, RandomBatch(3));
+  const Result scaled = LossAndGradients(*model, RandomBatch(3), 1024);
+  EXPECT_EQ(scaled.loss, expected.loss);
+  for (size_t t = 0; t < expected.gradients.size(); ++t) {
+    for (size_t i = 0; i < expected.gradients[t].size(); ++i) {
+      ASSERT_EQ(scaled.gradients[t][i], 1024 * expected.gradients[t][i]);
+    }
+  }
+}
+
+// More rows of the vocabulary than it has tokens change neither loss nor gradients, and get none.
+TEST_P(TransformerSettingsTest, PaddingTakesNoPart) {
+  const std::string vocabulary =
+      absl::StrContains(GetParam(), "vocabulary") ? "" : " vocabulary: 7";
+  for (const char* type : {"F32", "BF16", "F16"}) {
+    const std::string compute = absl::StrCat("type: ", type);
+    const auto plain = MakeModel(Spec(absl::StrCat(GetParam(), vocabulary)), compute, Sequences());
+    const auto padded = MakeModel(
+        Spec(absl::StrCat(GetParam(), vocabulary, " pad_vocabulary_to: 16")), compute, Sequences());
+    const Result expected = LossAndGradients(*plain, RandomBatch(3));
+    const Result result = LossAndGradients(*padded, RandomBatch(3));
+    EXPECT_NEAR(result.loss, expected.loss, 1e-5 * expected.loss) << type;
+    EXPECT_EQ(result.correct, expected.correct);
+    for (size_t t = 0; t < expected.gradients.size(); ++t) {
+      const std::string& name = plain->description().tensors[t].name;
+      std::vector<float> gradient = result.gradients[t];
+      const size_t elements = expected.gradients[t].size();
+      if (name == "embedding.weight" || name == "head.weight") {
+        if (!plain->description().tensors[t].tied_to.empty()) continue;
+        ASSERT_EQ(gradient.size(), 16u * 8u) << name;
+        for (size_t i = elements; i < gradient.size(); ++i) ASSERT_EQ(gradient[i], 0) << name;
+      }
+      gradient.resize(elements);
+      EXPECT_LE(Distance(gradient, expected.gradients[t]),
+                type[0] == 'F' && type[1] == '3' ? 1e-5 : 1e-2)
+          << name << " " << type;
+    }
   }
 }
 
@@ -224,7 +286,7 @@ TEST(TransformerTest, AnyNumberOfThreads) {
 }
 
 TEST(TransformerTest, Learns) {
-  for (const char* type : {"F32", "BF16"}) {
+  for (const char* type : {"F32", "BF16", "F16"}) {
     const auto model = MakeModel(Spec(kLlama), absl::StrCat("type: ", type), Sequences());
     LocalTrainer trainer(*model, 1);
     // Each token follows the one before.
@@ -235,8 +297,8 @@ TEST(TransformerTest, Learns) {
     }
     ASSERT_TRUE(trainer.Evaluate(batch).ok());
     const double before = trainer.micro_batch().loss_sum;
-    // LocalTrainer divides by examples, each of which has kContext labels.
-    for (int step = 0; step < 300; ++step) ASSERT_TRUE(trainer.Step(batch, 0.1f).ok());
+    for (int step = 0; step < 300; ++step) ASSERT_TRUE(trainer.Step(batch, 0.5f).ok());
+    EXPECT_NEAR(trainer.mean_loss() * 8 * kContext, trainer.micro_batch().loss_sum, 1e-9);
     ASSERT_TRUE(trainer.Evaluate(batch).ok());
     EXPECT_LT(trainer.micro_batch().loss_sum, 0.2 * before) << type;
     EXPECT_EQ(trainer.micro_batch().correct, 8 * kContext) << type;

@@ -15,11 +15,13 @@ int UnitsOf(const std::vector<TensorSpec>& tensors) {
 
 }  // namespace
 
-ComputeWeights<BFloat16>::ComputeWeights(const std::vector<TensorSpec>& tensors,
-                                         const std::vector<bool>& copied)
+template <typename T>
+ComputeWeights<T>::ComputeWeights(const std::vector<TensorSpec>& tensors,
+                                  const std::vector<bool>& copied)
     : tensors_(tensors), copied_(copied), offsets_(tensors.size()), versions_(UnitsOf(tensors)) {}
 
-void ComputeWeights<BFloat16>::Prepare(Phase phase) {
+template <typename T>
+void ComputeWeights<T>::Prepare(Phase phase) {
   if (prepared_ && phase == phase_) return;
   prepared_ = true;
   phase_ = phase;
@@ -37,20 +39,24 @@ void ComputeWeights<BFloat16>::Prepare(Phase phase) {
     most = std::max(most, used);
   }
   arena_.Begin();
-  const size_t base = arena_.Reserve<BFloat16>(most);
+  const size_t base = arena_.Reserve<T>(most);
   arena_.Commit();
-  for (size_t i = 0; i < tensors_.size(); ++i) offsets_[i] = base + first[i] * sizeof(BFloat16);
+  for (size_t i = 0; i < tensors_.size(); ++i) offsets_[i] = base + first[i] * sizeof(T);
 }
 
-void ComputeWeights<BFloat16>::BeforeUnit(const LayerContext& context, int unit,
-                                          ParameterSpans parameters) {
+template <typename T>
+void ComputeWeights<T>::BeforeUnit(const LayerContext& context, int unit,
+                                   ParameterSpans parameters) {
   const bool kept = phase_ == Phase::kTraining && context.parameters_version != 0;
   if (kept && versions_[unit] == context.parameters_version) return;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (static_cast<int>(tensors_[i].unit) != unit || !copied_[i]) continue;
-    Convert(tensors_[i].elements(), parameters[i].data(), arena_.At<BFloat16>(offsets_[i]));
+    Convert(tensors_[i].elements(), parameters[i].data(), arena_.At<T>(offsets_[i]));
   }
   versions_[unit] = kept ? context.parameters_version : 0;
 }
+
+template class ComputeWeights<BFloat16>;
+template class ComputeWeights<Float16>;
 
 }  // namespace muster

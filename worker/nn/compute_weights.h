@@ -14,10 +14,35 @@
 namespace muster {
 
 // The matrices of a model in the type that it computes in: those of f32 are the master weights
-// themselves, those of bf16 copies, made once per unit and version of the parameters. Vectors are
-// used in f32. Of one micro-batch; not thread-safe.
+// themselves, those of 16 bits copies, made once per unit and version of the parameters. Vectors
+// are used in f32. Of one micro-batch; not thread-safe. T is float, BFloat16 or Float16.
 template <typename T>
-class ComputeWeights;
+class ComputeWeights {
+ public:
+  // `copied[i]`: whether tensor i is computed with. `tensors` outlives this.
+  ComputeWeights(const std::vector<TensorSpec>& tensors, const std::vector<bool>& copied);
+
+  // Lays the copies out: for training all units' side by side, so that backward finds forward's;
+  // otherwise one unit's over the other's.
+  void Prepare(Phase phase);
+
+  // Makes the unit's copies, unless they are there for context.parameters_version.
+  void BeforeUnit(const LayerContext& context, int unit, ParameterSpans parameters);
+
+  // REQUIRES: tensor is copied, and of the unit of the last BeforeUnit.
+  const T* Get(int tensor) const { return arena_.At<T>(offsets_[tensor]); }
+
+ private:
+  const std::vector<TensorSpec>& tensors_;
+  const std::vector<bool> copied_;
+  Phase phase_ = Phase::kEvaluation;
+  bool prepared_ = false;
+  ActivationArena arena_;
+  // By tensor.
+  std::vector<size_t> offsets_;
+  // By unit; 0: no copies.
+  std::vector<uint64_t> versions_;
+};
 
 template <>
 class ComputeWeights<float> {
@@ -33,33 +58,8 @@ class ComputeWeights<float> {
   ParameterSpans parameters_;
 };
 
-template <>
-class ComputeWeights<BFloat16> {
- public:
-  // `copied[i]`: whether tensor i is computed with. `tensors` outlives this.
-  ComputeWeights(const std::vector<TensorSpec>& tensors, const std::vector<bool>& copied);
-
-  // Lays the copies out: for training all units' side by side, so that backward finds forward's;
-  // otherwise one unit's over the other's.
-  void Prepare(Phase phase);
-
-  // Makes the unit's copies, unless they are there for context.parameters_version.
-  void BeforeUnit(const LayerContext& context, int unit, ParameterSpans parameters);
-
-  // REQUIRES: tensor is copied, and of the unit of the last BeforeUnit.
-  const BFloat16* Get(int tensor) const { return arena_.At<BFloat16>(offsets_[tensor]); }
-
- private:
-  const std::vector<TensorSpec>& tensors_;
-  const std::vector<bool> copied_;
-  Phase phase_ = Phase::kEvaluation;
-  bool prepared_ = false;
-  ActivationArena arena_;
-  // By tensor.
-  std::vector<size_t> offsets_;
-  // By unit; 0: no copies.
-  std::vector<uint64_t> versions_;
-};
+extern template class ComputeWeights<BFloat16>;
+extern template class ComputeWeights<Float16>;
 
 }  // namespace muster
 

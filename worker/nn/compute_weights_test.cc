@@ -76,5 +76,13 @@ TEST_F(ComputeWeightsTest, AnEvaluationHoldsOneUnitAtATime) {
   EXPECT_EQ(ToFloat(weights.Get(0)[0]), 1);
 }
 
+TEST_F(ComputeWeightsTest, F16KeepsElevenBits) {
+  values_[0][5] = 1 + 0x1p-10f + 0x1p-13f;
+  ComputeWeights<Float16> weights(tensors_, {true, false, true, false});
+  weights.Prepare(Phase::kTraining);
+  weights.BeforeUnit(At(1), 0, spans_);
+  EXPECT_EQ(ToFloat(weights.Get(0)[5]), 1 + 0x1p-10f);
+}
+
 }  // namespace
 }  // namespace muster

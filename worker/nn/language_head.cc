@@ -13,7 +13,7 @@ constexpr int64_t kMaxLogits = (int64_t{256} << 20) / sizeof(float);
 // A row of the logits' gradient lies at the start of its logits.
 template <typename T>
 int64_t GradientStride(const TransformerShape& shape) {
-  return shape.vocabulary * static_cast<int64_t>(sizeof(float) / sizeof(T));
+  return shape.vocabulary_rows() * static_cast<int64_t>(sizeof(float) / sizeof(T));
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ LanguageHead<T>::LanguageHead(const TransformerShape& shape)
 
 template <typename T>
 int64_t LanguageHead<T>::ChunkRows(int64_t tokens) const {
-  return std::min(tokens, std::max<int64_t>(1, kMaxLogits / shape_.vocabulary));
+  return std::min(tokens, std::max<int64_t>(1, kMaxLogits / shape_.vocabulary_rows()));
 }
 
 template <typename T>
@@ -33,13 +33,14 @@ HeadSums LanguageHead<T>::ComputeChunk(const LayerContext& context, int64_t firs
                                        absl::Span<const int32_t> labels,
                                        const LanguageHeadActivations<T>& activations) const {
   const int64_t C = shape_.width;
-  const int64_t V = shape_.vocabulary;
+  const int64_t V = shape_.vocabulary_rows();
   LinearForward<T>({.rows = count, .in = C, .out = V}, activations.norm_out + first * C,
                    weights.head, nullptr, activations.logits);
   T* gradient =
       context.phase == Phase::kTraining ? reinterpret_cast<T*>(activations.logits) : nullptr;
-  return SoftmaxCrossEntropyRows<T>(count, V, activations.logits, labels.data() + first,
-                                    /*gradient_scale=*/1, gradient, GradientStride<T>(shape_));
+  return SoftmaxCrossEntropyRows<T>({.rows = count, .vocabulary = shape_.vocabulary, .columns = V},
+                                    activations.logits, labels.data() + first, context.loss_scale,
+                                    gradient, GradientStride<T>(shape_));
 }
 
 template <typename T>
@@ -70,7 +71,7 @@ void LanguageHead<T>::Backward(const LayerContext& context, const TokenRows& row
                                const LanguageHeadGradients& gradients) const {
   const int64_t N = rows.count();
   const int64_t C = shape_.width;
-  const int64_t V = shape_.vocabulary;
+  const int64_t V = shape_.vocabulary_rows();
   const int64_t R = ChunkRows(N);
   // The last chunk first: forward has left it.
   for (int64_t first = (N - 1) / R * R; first >= 0; first -= R) {
@@ -91,5 +92,6 @@ void LanguageHead<T>::Backward(const LayerContext& context, const TokenRows& row
 
 template class LanguageHead<float>;
 template class LanguageHead<BFloat16>;
+template class LanguageHead<Float16>;
 
 }  // namespace muster

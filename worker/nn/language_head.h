@@ -24,7 +24,7 @@ struct LanguageHeadGradients {
   float* head = nullptr;  // [V, C]
 };
 
-// R = LanguageHead::ChunkRows.
+// R = LanguageHead::ChunkRows; V are the rows of the vocabulary, padding included.
 template <typename T>
 struct LanguageHeadActivations {
   NormActivations norm;
@@ -53,9 +53,10 @@ class LanguageHead {
                    absl::Span<const int32_t> labels,
                    const LanguageHeadActivations<T>& activations) const;
 
-  // Writes the gradients of the loss sum with regard to in.sum (stream_gradient, [N, C]) and
-  // in.branch (branch_gradient, [N, C], unless ResidualNorm::BranchGradient says that it is the
-  // stream's), and adds those of the parameters. branch_gradient is overwritten in any case.
+  // Writes the gradients of context.loss_scale times the loss sum, with regard to in.sum
+  // (stream_gradient, [N, C]) and in.branch (branch_gradient, [N, C], unless
+  // ResidualNorm::BranchGradient says that it is the stream's), and adds those of the parameters.
+  // branch_gradient is overwritten in any case.
   void Backward(const LayerContext& context, const TokenRows& rows,
                 const LanguageHeadWeights<T>& weights, absl::Span<const int32_t> labels,
                 const LanguageHeadActivations<T>& activations, float* stream_gradient,
@@ -72,6 +73,7 @@ class LanguageHead {
 
 extern template class LanguageHead<float>;
 extern template class LanguageHead<BFloat16>;
+extern template class LanguageHead<Float16>;
 
 }  // namespace muster
 

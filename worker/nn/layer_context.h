@@ -19,6 +19,10 @@ struct LayerContext {
   // Names the parameters' present values: where it is the same as at an earlier call on the same
   // micro-batch and not 0, a copy made of them then (in another type, say) may be used again.
   uint64_t parameters_version = 0;
+  // What the loss is multiplied by before its gradients are taken, in forward (of the last unit)
+  // and backward alike; a power of two. Models that compute in f16 need it, so that small gradients
+  // are not lost; gradients come out multiplied. Losses that are reported are not.
+  float loss_scale = 1;
 };
 
 }  // namespace muster

@@ -93,5 +93,6 @@ const T* ResidualNorm<T>::BranchGradient(const TransformerShape& shape,
 
 template class ResidualNorm<float>;
 template class ResidualNorm<BFloat16>;
+template class ResidualNorm<Float16>;
 
 }  // namespace muster

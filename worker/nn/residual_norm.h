@@ -56,6 +56,7 @@ class ResidualNorm {
 
 extern template class ResidualNorm<float>;
 extern template class ResidualNorm<BFloat16>;
+extern template class ResidualNorm<Float16>;
 
 }  // namespace muster
 

@@ -9,9 +9,9 @@ namespace muster {
 
 // Arrays that a transformer's layers are called with. All are row-major and dense; N = B T tokens,
 // C is the width, Q the columns of queries, keys and values, F the feed-forward width, U the
-// columns of its first matrix (F, or 2 F for SwiGLU), H the query heads. T is float or BFloat16:
-// the type of matrices and of what enters and leaves products. The residual stream, vectors of
-// parameters, and all gradients of parameters are f32.
+// columns of its first matrix (F, or 2 F for SwiGLU), H the query heads. T is float, BFloat16 or
+// Float16: the type of matrices and of what enters and leaves products. The residual stream,
+// vectors of parameters, and all gradients of parameters are f32.
 
 // The tokens of one micro-batch: B sequences of T tokens, row b T + t being token t of sequence b.
 struct TokenRows {

@@ -211,5 +211,6 @@ void TransformerBlock<T>::BackwardAttention(const TokenRows& rows, const BlockWe
 
 template class TransformerBlock<float>;
 template class TransformerBlock<BFloat16>;
+template class TransformerBlock<Float16>;
 
 }  // namespace muster

@@ -67,6 +67,7 @@ class TransformerBlock {
 
 extern template class TransformerBlock<float>;
 extern template class TransformerBlock<BFloat16>;
+extern template class TransformerBlock<Float16>;
 
 }  // namespace muster
 

@@ -59,6 +59,7 @@ class TransformerMemory {
 
 extern template class TransformerMemory<float>;
 extern template class TransformerMemory<BFloat16>;
+extern template class TransformerMemory<Float16>;
 
 }  // namespace muster
 

@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_NN_TRANSFORMER_SHAPE_H_
 #define MUSTER_WORKER_NN_TRANSFORMER_SHAPE_H_
 
+#include <algorithm>
 #include <cstdint>
 
 namespace muster {
@@ -22,6 +23,9 @@ struct TransformerShape {
   int64_t kv_heads = 0;
   int64_t feed_forward = 0;
   int64_t vocabulary = 0;
+  // Rows of the embedding and the head, where these are more than the vocabulary's: the others are
+  // of no token. 0: there are none.
+  int64_t padded_vocabulary = 0;
   // Tokens of a sequence at most.
   int64_t context = 0;
   Norm norm = Norm::kLayerNorm;
@@ -36,6 +40,8 @@ struct TransformerShape {
   float norm_epsilon = 1e-5f;
 
   int64_t head_dim() const { return width / heads; }
+  // Rows of the embedding and the head, and columns of the logits.
+  int64_t vocabulary_rows() const { return std::max(vocabulary, padded_vocabulary); }
   // Columns of one token's queries, keys and values.
   int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim(); }
   // Columns that the first matrix of the feed-forward part gives.

@@ -68,7 +68,7 @@ TransformerTensors MakeTransformerTensors(const TransformerShape& shape) {
   const float residual_deviation = kDeviation / std::sqrt(2 * static_cast<float>(shape.layers));
   TransformerTensors tensors;
   Builder builder(shape, tensors.specs);
-  tensors.embedding = builder.Matrix("embedding.weight", shape.vocabulary, C, kDeviation);
+  tensors.embedding = builder.Matrix("embedding.weight", shape.vocabulary_rows(), C, kDeviation);
   if (shape.positions == TransformerShape::Positions::kLearned) {
     tensors.positions = builder.Matrix("positions.weight", shape.context, C, kDeviation);
   }
@@ -87,7 +87,7 @@ TransformerTensors MakeTransformerTensors(const TransformerShape& shape) {
   }
   builder.BeginUnit(static_cast<uint32_t>(1 + shape.layers));
   tensors.norm = builder.Norm("norm");
-  tensors.head = builder.Matrix("head.weight", shape.vocabulary, C, kDeviation);
+  tensors.head = builder.Matrix("head.weight", shape.vocabulary_rows(), C, kDeviation);
   if (shape.tied_head) tensors.specs[tensors.head].tied_to = "embedding.weight";
   return tensors;
 }

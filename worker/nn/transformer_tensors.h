@@ -28,8 +28,9 @@ struct BlockTensors {
 };
 
 // A transformer's dense tensors, and where in the list each of them is. C is the width, H and K are
-// the query and key-value heads, D their width, F the feed-forward width, V the vocabulary; linear
-// weights are [out, in]. RMSNorm has no bias, nor has the head.
+// the query and key-value heads, D their width, F the feed-forward width, V the rows of the
+// vocabulary, padding included; linear weights are [out, in]. RMSNorm has no bias, nor has the
+// head.
 //
 // Initial values are GPT-2's: normal with deviation 0.02, that of proj and down (which end in the
 // residual) divided by sqrt(2 layers); norms are 1, biases 0. Weight decay is for matrices alone.

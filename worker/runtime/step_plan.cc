@@ -19,12 +19,20 @@ void AppendForwardPass(int units, bool has_rows, int micro_batch, std::vector<St
 std::vector<StepAction> TrainingStepPlan(const StepShape& shape) {
   std::vector<StepAction> plan = {{Kind::kBeginStep}};
   for (int m = 0; m < shape.micro_batches; ++m) {
-    const Kind ready = m + 1 == shape.micro_batches ? Kind::kSendGradients : Kind::kGradientReady;
+    const bool last = m + 1 == shape.micro_batches;
+    const Kind ready = last ? Kind::kSendGradients : Kind::kGradientReady;
     AppendForwardPass(shape.units, shape.has_rows, m, plan);
     plan.push_back({Kind::kBeginBackward, -1, m});
     for (int unit = shape.units - 1; unit >= 0; --unit) {
       plan.push_back({Kind::kBackward, unit, m});
-      plan.push_back({ready, unit, m});
+      if (!shape.scaled_loss) plan.push_back({ready, unit, m});
+    }
+    if (shape.scaled_loss) {
+      if (last) plan.push_back({Kind::kUnscale, -1, m});
+      // These have been looked at.
+      for (int unit = shape.units - 1; unit >= 0; --unit) {
+        plan.push_back({Kind::kGradientReady, unit, m});
+      }
     }
     if (shape.has_rows) plan.push_back({Kind::kPushRows, -1, m});
   }

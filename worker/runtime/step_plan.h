@@ -26,6 +26,9 @@ struct StepAction {
     kGradientReady,
     // The same, and it was the last: they are sent while earlier units still compute.
     kSendGradients,
+    // Backward has left all units, the loss of which was scaled: divides the gradients by that, and
+    // looks whether they overflowed, before anything of them leaves this slot.
+    kUnscale,
     kPushRows,
     kEndStep,
   };
@@ -46,6 +49,8 @@ struct StepShape {
   bool has_rows = false;
   // Parts that this slot's examples of the step are computed in, one after another.
   int micro_batches = 1;
+  // Whether the loss is scaled for backward. Not together with rows.
+  bool scaled_loss = false;
 };
 
 // What one training step consists of, in order. Rows are asked for right after the batch is known,

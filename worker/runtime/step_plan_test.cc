@@ -46,6 +46,21 @@ TEST(StepPlanTest, OnlyTheLastMicroBatchSendsGradients) {
                           StepAction{Kind::kPushRows, -1, 1}, StepAction{Kind::kEndStep}));
 }
 
+// Nothing of a scaled loss's gradients leaves before all of them were looked at.
+TEST(StepPlanTest, ScaledGradientsLeaveAfterAllAreThere) {
+  EXPECT_THAT(TrainingStepPlan({.units = 2, .micro_batches = 2, .scaled_loss = true}),
+              ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
+                          StepAction{Kind::kForward, 0}, StepAction{Kind::kForward, 1},
+                          StepAction{Kind::kBeginBackward}, StepAction{Kind::kBackward, 1},
+                          StepAction{Kind::kBackward, 0}, StepAction{Kind::kGradientReady, 1},
+                          StepAction{Kind::kGradientReady, 0}, StepAction{Kind::kLoad, -1, 1},
+                          StepAction{Kind::kForward, 0, 1}, StepAction{Kind::kForward, 1, 1},
+                          StepAction{Kind::kBeginBackward, -1, 1},
+                          StepAction{Kind::kBackward, 1, 1}, StepAction{Kind::kBackward, 0, 1},
+                          StepAction{Kind::kUnscale, -1, 1}, StepAction{Kind::kGradientReady, 1, 1},
+                          StepAction{Kind::kGradientReady, 0, 1}, StepAction{Kind::kEndStep}));
+}
+
 // What must hold in any step, for all shapes up to 4 units and 5 micro-batches.
 TEST(StepPlanTest, EveryShapeKeepsTheOrderThatStrategiesAskFor) {
   for (int units = 1; units <= 4; ++units) {

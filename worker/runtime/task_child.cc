@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
+#include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/rpc/data_channel_client.h"
@@ -75,6 +76,18 @@ absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& col
   return RunTask(order, dependencies);
 }
 
+v1::TaskReport::Loss ReportedLoss(const absl::Status& status) {
+  switch (LostStateOf(status)) {
+    case LostState::kServerState:
+      return v1::TaskReport::SERVER_STATE;
+    case LostState::kCheckpoint:
+      return v1::TaskReport::CHECKPOINT;
+    case LostState::kNone:
+      break;
+  }
+  return v1::TaskReport::LOSS_UNSPECIFIED;
+}
+
 absl::StatusOr<v1::TaskOrder> ReadOrder(int socket) {
   MUSTER_ASSIGN_OR_RETURN(std::string bytes, ReadFrame(socket, kMaxControlBytes));
   v1::TaskOrder order;
@@ -102,6 +115,7 @@ int RunTaskChild(int control_socket, const HostEndpointOptions& collectives) {
   report.set_state(v1::TaskReport::ENDED);
   report.set_code(static_cast<int>(status.code()));
   report.set_message(std::string(status.message()));
+  report.set_loss(ReportedLoss(status));
   std::fflush(nullptr);
   return WriteFrame(control_socket, report.SerializeAsString()).ok() ? 0 : kOrphaned;
 }

@@ -38,8 +38,10 @@ TrainerOptions Filled(TrainerOptions options, const v1::JobSpec& spec) {
   return options;
 }
 
-StepShape ShapeOf(const ModelDescription& model, const Sampler* sampler, uint32_t rank) {
+StepShape ShapeOf(const ModelDescription& model, const Sampler* sampler, uint32_t rank,
+                  const absl::optional<LossScaler>& loss_scaler) {
   StepShape shape;
+  shape.scaled_loss = loss_scaler.has_value();
   shape.units = model.units;
   shape.has_rows = !model.sparse_tables.empty();
   if (sampler != nullptr) shape.micro_batches = static_cast<int>(sampler->MicroBatches(rank));
@@ -85,9 +87,15 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
       strategy_(strategy),
       coordinator_(coordinator),
       clock_(clock),
-      shape_(ShapeOf(job.model->description(), sampler_.get(), options.rank)),
+      loss_scaler_(LossScaler::ForJob(spec.compute())),
+      shape_(ShapeOf(job.model->description(), sampler_.get(), options.rank, loss_scaler_)),
       plan_(TrainingStepPlan(shape_)),
       micro_batch_(job.model->NewMicroBatch()),
+      checkpoints_({.commits = options_.rank == 0,
+                    .full_every = spec.checkpoint().full_every(),
+                    .schema = job.schema->SerializeAsString(),
+                    .log = options_.log},
+                   strategy, coordinator),
       reporter_(coordinator, options.reporting) {}
 
 absl::Status Trainer::Run() {
@@ -120,8 +128,14 @@ absl::Status Trainer::Train() {
     MUSTER_RETURN_IF_ERROR(FromCoordinator(CheckRound()));
     MUSTER_RETURN_IF_ERROR(TrainStep(clock, *prefetcher));
     ++clock;
+    MUSTER_RETURN_IF_ERROR(FromCheckpoints(checkpoints_.GoOn()));
   }
+  MUSTER_RETURN_IF_ERROR(FromCheckpoints(checkpoints_.Finish()));
   options_.log(absl::StrCat("slot ", options_.slot, " finished at step ", clock));
+  if (loss_scaler_.has_value()) {
+    options_.log(absl::StrFormat("slot %d: %d steps were left out; the loss scale is %g",
+                                 options_.slot, loss_scaler_->overflows(), loss_scaler_->scale()));
+  }
   return absl::OkStatus();
 }
 
@@ -140,36 +154,25 @@ absl::Status Trainer::CheckRound() const {
 absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
   // A job that only evaluates has nothing to keep.
   const bool keeps = job_.total_steps > 0 && options_.restored_clock != clock;
-  const bool checkpoint_due = keeps && IsDue(clock, checkpoint_every_, job_.total_steps);
-  if (checkpoint_due) MUSTER_RETURN_IF_ERROR(Checkpoint(clock));
   Next next = Next::kTrain;
+  // First, since it says whether this is the end, whose checkpoint is waited for.
   if (evaluator_->any() && IsDue(clock, evaluate_every_, job_.total_steps)) {
     MUSTER_ASSIGN_OR_RETURN(next, Evaluate(clock));
   }
   // What reached the target is the result, so it is kept.
-  if (next == Next::kStop && keeps && !checkpoint_due) MUSTER_RETURN_IF_ERROR(Checkpoint(clock));
+  const bool last = next == Next::kStop || clock >= job_.total_steps;
+  if (keeps && (last || IsDue(clock, checkpoint_every_, job_.total_steps))) {
+    MUSTER_RETURN_IF_ERROR(FromCheckpoints(checkpoints_.Take(
+        clock, last ? CheckpointTaker::Place::kLast : CheckpointTaker::Place::kMoreFollow)));
+  }
   return next;
 }
 
-absl::Status Trainer::Checkpoint(uint64_t clock) {
-  MUSTER_ASSIGN_OR_RETURN(std::vector<CutPiece> pieces, strategy_.Cut(clock));
-  // One speaks for all: each got the same answers.
-  if (options_.rank == 0) MUSTER_RETURN_IF_ERROR(Commit(clock, pieces));
-  return strategy_.CutCommitted();
-}
-
-absl::Status Trainer::Commit(uint64_t clock, const std::vector<CutPiece>& pieces) {
-  v1::CommitCheckpointRequest request;
-  request.set_clock(clock);
-  for (const CutPiece& piece : pieces) {
-    v1::CutFile* file = request.add_files();
-    file->set_partition(piece.partition);
-    file->set_path(piece.path);
-    file->set_bytes(piece.bytes);
-    file->set_checksum(piece.checksum);
+absl::Status Trainer::FromCheckpoints(absl::Status status) {
+  if (!checkpoints_.coordinator_status().ok()) {
+    FromCoordinator(checkpoints_.coordinator_status()).IgnoreError();
   }
-  request.set_schema(job_.schema->SerializeAsString());
-  return FromCoordinator(coordinator_.CommitCheckpoint(std::move(request)));
+  return status;
 }
 
 absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
@@ -210,6 +213,7 @@ absl::Status Trainer::Execute(const StepAction& action, uint64_t clock, Prefetch
   context.seed = seed_;
   context.clock = clock;
   context.parameters_version = clock + 1;
+  if (loss_scaler_.has_value()) context.loss_scale = loss_scaler_->scale();
   context.first_example = sampler_->MicroBatchBegin(options_.rank, action.micro_batch);
   switch (action.kind) {
     case StepAction::Kind::kBeginStep:
@@ -242,6 +246,8 @@ absl::Status Trainer::Execute(const StepAction& action, uint64_t clock, Prefetch
     case StepAction::Kind::kSendGradients:
       MUSTER_RETURN_IF_ERROR(CheckGradients(action.unit, clock));
       return strategy_.GradientReady(action.unit);
+    case StepAction::Kind::kUnscale:
+      return UnscaleGradients(clock);
     case StepAction::Kind::kPushRows:
       MUSTER_RETURN_IF_ERROR(CheckRowGradients(clock));
       return strategy_.PushRows(*micro_batch_);
@@ -257,6 +263,39 @@ absl::Status Trainer::LoadMicroBatch(const StepAction& action, uint64_t clock,
   MUSTER_RETURN_IF_ERROR(prefetcher.Next(static_cast<int64_t>(clock), action.micro_batch, batch_));
   waited_ += clock_.Monotonic() - started;
   return job_.model->Load(batch_, *micro_batch_);
+}
+
+absl::Status Trainer::UnscaleGradients(uint64_t clock) {
+  const std::vector<TensorSpec>& tensors = job_.model->description().tensors;
+  const float scale = loss_scaler_->scale();
+  const TensorSpec* overflowed = nullptr;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    // A tied tensor's gradient is that of the other, and divided there.
+    if (!tensors[i].tied_to.empty()) continue;
+    const absl::Span<float> gradient = strategy_.gradients()[i];
+    if (Unscale(gradient.size(), 1 / scale, gradient.data())) continue;
+    if (overflowed == nullptr) overflowed = &tensors[i];
+  }
+  if (overflowed == nullptr) {
+    if (loss_scaler_->Succeeded()) {
+      options_.log(absl::StrFormat("slot %d: the loss scale is %g after step %d", options_.slot,
+                                   loss_scaler_->scale(), clock + 1));
+    }
+    return absl::OkStatus();
+  }
+  if (!loss_scaler_->Overflowed()) {
+    return Diverged(clock,
+                    absl::StrFormat("the gradient of %s is not finite at a loss scale of %g%s",
+                                    overflowed->name, scale,
+                                    loss_scaler_->fixed() && scale > 1
+                                        ? " (lower compute.loss_scale, or leave it out)"
+                                        : ""));
+  }
+  options_.log(absl::StrFormat(
+      "slot %d: gradients of step %d overflow at a loss scale of %g and are left out (%d such "
+      "steps so far); it is %g from now on",
+      options_.slot, clock + 1, scale, loss_scaler_->overflows(), loss_scaler_->scale()));
+  return strategy_.Withdraw();
 }
 
 absl::Status Trainer::CheckGradients(int unit, uint64_t clock) const {

@@ -14,7 +14,9 @@
 #include "common/base/clock.h"
 #include "worker/data/prefetcher.h"
 #include "worker/data/sampler.h"
+#include "worker/nn/loss_scaler.h"
 #include "worker/nn/model.h"
+#include "worker/runtime/checkpoint_taker.h"
 #include "worker/runtime/coordinator_client.h"
 #include "worker/runtime/evaluator.h"
 #include "worker/runtime/prepared_job.h"
@@ -46,8 +48,9 @@ struct TrainerOptions {
 
 // One slot's training: executes the step's action list clock after clock. At a clock where a
 // checkpoint or an evaluation is due, all slots take part before any of them goes on, also under
-// SSP and ASP: a cut waits for all, and so does the answer to an evaluation. A slot that is taken
-// over begins at such a clock with the same again.
+// SSP and ASP: a cut waits for all, and so does the answer to an evaluation. The files of a
+// checkpoint are waited for at the end alone (see CheckpointTaker). A slot that is taken over
+// begins at such a clock with the same again.
 class Trainer {
  public:
   // What is lent must outlive the trainer. InvalidArgument: batch size, slots or metric do not fit
@@ -81,11 +84,13 @@ class Trainer {
   absl::Status CheckRound() const;
   // What all slots do together at a clock before they train on.
   absl::StatusOr<Next> Synchronize(uint64_t clock);
-  absl::Status Checkpoint(uint64_t clock);
-  absl::Status Commit(uint64_t clock, const std::vector<CutPiece>& pieces);
+  // Notes what came from the coordinator, and returns the status.
+  absl::Status FromCheckpoints(absl::Status status);
   absl::StatusOr<Next> Evaluate(uint64_t clock);
   absl::Status TrainStep(uint64_t clock, Prefetcher& prefetcher);
   absl::Status Execute(const StepAction& action, uint64_t clock, Prefetcher& prefetcher);
+  // Of a scaled loss: makes them what they would be without, or takes this slot's part back.
+  absl::Status UnscaleGradients(uint64_t clock);
   absl::Status CheckGradients(int unit, uint64_t clock) const;
   absl::Status CheckRowGradients(uint64_t clock) const;
   absl::Status LoadMicroBatch(const StepAction& action, uint64_t clock, Prefetcher& prefetcher);
@@ -101,9 +106,12 @@ class Trainer {
   Strategy& strategy_;
   CoordinatorClient& coordinator_;
   const Clock& clock_;
+  // Only of jobs that compute in f16.
+  absl::optional<LossScaler> loss_scaler_;
   const StepShape shape_;
   const std::vector<StepAction> plan_;
   const std::unique_ptr<MicroBatch> micro_batch_;
+  CheckpointTaker checkpoints_;
   ProgressReporter reporter_;
 
   Batch batch_;

@@ -1,12 +1,14 @@
 #include "worker/runtime/trainer.h"
 
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -19,6 +21,7 @@
 namespace muster {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -58,7 +61,16 @@ class CountingStrategy final : public Strategy {
   absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override {
     micro_batches_.push_back(examples);
     places_.push_back(place);
-    return inner_.BeforeBackward(examples, place);
+    const absl::Status status = inner_.BeforeBackward(examples, place);
+    if (poisons_ > 0) {
+      --poisons_;
+      gradients()[0][0] = std::numeric_limits<float>::quiet_NaN();
+    }
+    return status;
+  }
+  absl::Status Withdraw() override {
+    ++withdrawn_;
+    return inner_.Withdraw();
   }
   absl::Status GradientReady(int unit) override {
     sent_units_.push_back(unit);
@@ -81,6 +93,11 @@ class CountingStrategy final : public Strategy {
   StrategyCounters counters() const override { return inner_.counters(); }
 
   const std::vector<uint64_t>& cuts() const { return cuts_; }
+  // The next so many micro-batches find a NaN in their gradients.
+  void Poison(int micro_batches) { poisons_ = micro_batches; }
+
+  // Steps whose part was taken back.
+  int withdrawn() const { return withdrawn_; }
   const std::vector<int>& sent_units() const { return sent_units_; }
   // Of every micro-batch: its examples and its place.
   const std::vector<uint64_t>& micro_batches() const { return micro_batches_; }
@@ -92,6 +109,8 @@ class CountingStrategy final : public Strategy {
   std::function<void()> committed_;
   std::vector<uint64_t> cuts_;
   std::vector<int> sent_units_;
+  int withdrawn_ = 0;
+  int poisons_ = 0;
   std::vector<uint64_t> micro_batches_;
   std::vector<MicroBatchPlace> places_;
 };
@@ -104,6 +123,7 @@ class TrainerTest : public ::testing::Test {
     job_ = std::make_unique<PreparedJob>(*std::move(job));
     local_ = LocalStrategy::Create(*job_->schema).value();
     strategy_ = std::make_unique<CountingStrategy>(*local_, start);
+    strategy_->Poison(poisons_);
     // How many commits the coordinator has seen by then.
     strategy_->OnCommitted([this] { committed_.push_back(coordinator_.checkpoints().size()); });
     absl::StatusOr<std::unique_ptr<Trainer>> trainer =
@@ -127,6 +147,7 @@ class TrainerTest : public ::testing::Test {
   std::unique_ptr<LocalStrategy> local_;
   std::unique_ptr<CountingStrategy> strategy_;
   std::vector<size_t> committed_;
+  int poisons_ = 0;
   absl::Status coordinator_status_;
 };
 
@@ -345,6 +366,57 @@ TEST_F(TrainerTest, DivergenceNamesItsStepAndIsNotKept) {
   EXPECT_THAT(status.message(), HasSubstr("lower the learning rate"));
   EXPECT_THAT(strategy_->cuts(), IsEmpty());
   EXPECT_THAT(coordinator_.checkpoints(), IsEmpty());
+}
+
+// A transformer in f16, so small that nothing overflows by itself.
+v1::JobSpec F16Spec() {
+  const std::string path = testing::TempDir() + "/text";
+  std::ofstream file(path);
+  for (int i = 0; i < 100; ++i) file << i << " bottles of milk on the wall\n";
+  return Spec(absl::StrCat(R"(
+    model { transformer { layers: 1 width: 8 heads: 2 context: 8 } }
+    data { sequences { path: ")",
+                           path, R"(" } }
+    optimizer { name: "sgd" learning_rate: 0.1 }
+    compute { type: F16 }
+    workers: 1
+    batch_size: 4
+    stop { steps: 20 }
+  )"));
+}
+
+TEST_F(TrainerTest, StepsWhoseScaledGradientsOverflowAreLeftOut) {
+  std::vector<std::string> log;
+  options_.log = [&log](absl::string_view line) { log.emplace_back(line); };
+  v1::JobSpec spec = F16Spec();
+  spec.set_micro_batches(2);
+  // The first of two micro-batches of a step is enough.
+  poisons_ = 1;
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_EQ(strategy_->withdrawn(), 1);
+  EXPECT_THAT(log, Contains(HasSubstr("gradients of step 1 overflow at a loss scale of 4096")));
+  EXPECT_THAT(log, Contains("slot 0: 1 steps were left out; the loss scale is 2048"));
+  // Nothing left before all was looked at, and then everything did.
+  EXPECT_EQ(strategy_->sent_units().size(), 20u * 2 * 3);
+}
+
+TEST_F(TrainerTest, WhatOverflowsWithoutAScaleHasDiverged) {
+  poisons_ = 20;
+  absl::Status status = Run(F16Spec());
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+  // 4096 is halved twelve times.
+  EXPECT_THAT(status.message(), HasSubstr("diverged at step 13: the gradient of embedding.weight "
+                                          "is not finite at a loss scale of 1;"));
+  EXPECT_EQ(strategy_->withdrawn(), 12);
+
+  v1::JobSpec spec = F16Spec();
+  spec.mutable_compute()->set_loss_scale(256);
+  status = Run(spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+  EXPECT_THAT(status.message(), HasSubstr("diverged at step 1: the gradient of embedding.weight "
+                                          "is not finite at a loss scale of 256 (lower "
+                                          "compute.loss_scale, or leave it out)"));
+  EXPECT_EQ(strategy_->withdrawn(), 0);
 }
 
 TEST_F(TrainerTest, EndsWhenTheCoordinatorFencesIt) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "proto/cluster_service.pb.h"
@@ -135,11 +136,18 @@ absl::Status DataParallelStrategy::Restore() {
   content_ = ReplicaContent::kNothing;
   replica_->Reset();
   if (!order_->restore_uri().empty()) {
-    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> checkpoint,
-                            CheckpointReader::Open(*dependencies_.storage, order_->restore_uri()));
-    MUSTER_RETURN_IF_ERROR(replica_->Restore(
-        *checkpoint, order_->restore_weights_only() ? RestoreExtent::kWeights : RestoreExtent::kAll,
-        order_->start_clock()));
+    const absl::StatusOr<std::unique_ptr<CheckpointReader>> checkpoint =
+        CheckpointReader::Open(*dependencies_.storage, order_->restore_uri());
+    if (absl::IsNotFound(checkpoint.status())) {
+      return WithLostState(checkpoint.status(), LostState::kCheckpoint);
+    }
+    MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
+    MUSTER_RETURN_IF_ERROR(
+        DataLossIs(replica_->Restore(**checkpoint,
+                                     order_->restore_weights_only() ? RestoreExtent::kWeights
+                                                                    : RestoreExtent::kAll,
+                                     order_->start_clock()),
+                   LostState::kCheckpoint));
   }
   content_ = ReplicaContent::kWhole;
   return absl::OkStatus();
@@ -197,6 +205,12 @@ absl::Status DataParallelStrategy::BeforeBackward(uint64_t examples, MicroBatchP
   examples_ += examples;
   place_ = place;
   return servers_ == nullptr ? absl::OkStatus() : servers_->BeforeBackward(examples, place);
+}
+
+absl::Status DataParallelStrategy::Withdraw() {
+  examples_ = 0;
+  reducer_->BeginStep();
+  return servers_ == nullptr ? absl::OkStatus() : servers_->Withdraw();
 }
 
 absl::Status DataParallelStrategy::GradientReady(int unit) {

@@ -107,6 +107,7 @@ class DataParallelStrategy final : public Strategy {
   absl::Status Prefetch(const MicroBatch& micro_batch) override;
   absl::Status LookUp(MicroBatch& micro_batch) override;
   absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override;
+  absl::Status Withdraw() override;
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(const MicroBatch& micro_batch) override;
   // Also OutOfRange, on all ranks: clipping by global norm found that the gradient's is not finite.

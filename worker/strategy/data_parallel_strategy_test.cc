@@ -120,6 +120,56 @@ class DataParallelStrategyTest : public ::testing::Test {
   v1::TaskOrder order_;
 };
 
+// Of one rank: the others' step, over their examples alone. Of all: nothing but the clock moves.
+TEST_F(DataParallelStrategyTest, PartsTakenBackCountForNothing) {
+  v1::TablesSchema schema = Schema();
+  schema.clear_sparse();
+  // Steps 0, 1 and 2, of which each names the ranks that take theirs back.
+  const auto run = [&](int size, const std::vector<std::vector<int>>& withdrawn) {
+    TestRanks ranks(size);
+    absl::Mutex mutex;
+    std::vector<float> weights;
+    ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+      DataParallelDependencies dependencies;
+      dependencies.storage = &storage_;
+      dependencies.clock = &clock_;
+      auto strategy =
+          DataParallelStrategy::Create(order_, schema, {}, std::move(dependencies)).value();
+      const int rank = communicator->rank();
+      ASSERT_EQ(strategy->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+      ASSERT_EQ(strategy->Start().value(), 0);
+      for (size_t step = 0; step < withdrawn.size(); ++step) {
+        ASSERT_EQ(strategy->BeginStep(step), absl::OkStatus());
+        ASSERT_EQ(strategy->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+        for (int unit = 0; unit < kUnits; ++unit) {
+          for (float& gradient : strategy->gradients()[unit]) {
+            gradient += static_cast<float>(rank + 1);
+          }
+        }
+        for (const int withdraws : withdrawn[step]) {
+          if (withdraws != rank) continue;
+          ASSERT_EQ(strategy->Withdraw(), absl::OkStatus());
+        }
+        for (int unit = kUnits - 1; unit >= 0; --unit) {
+          ASSERT_EQ(strategy->GradientReady(unit), absl::OkStatus());
+        }
+        ASSERT_EQ(strategy->EndStep(), absl::OkStatus());
+      }
+      EXPECT_EQ(strategy->replica().clock(), withdrawn.size());
+      absl::MutexLock lock(&mutex);
+      if (rank == 0) weights = Weights(*strategy);
+    });
+    return weights;
+  };
+  const std::vector<float> untouched = run(1, {{}});
+  EXPECT_EQ(run(1, {{}, {0}, {0}}), untouched);
+  // Rank 0's part alone, as if it were the only one.
+  EXPECT_EQ(run(2, {{1}}), untouched);
+  EXPECT_EQ(run(2, {{1}, {0, 1}}), untouched);
+  EXPECT_EQ(run(2, {{0, 1}, {0, 1}}), run(1, {{0}}));
+  EXPECT_NE(run(2, {{}}), run(2, {{0, 1}}));
+}
+
 TEST_F(DataParallelStrategyTest, BeginsOnlyAfterTheWorkersHaveMet) {
   auto strategy = Make();
   EXPECT_EQ(strategy->replica_clock(), absl::nullopt);

@@ -45,14 +45,23 @@ absl::Status LocalStrategy::LookUp(MicroBatch& micro_batch) {
   return absl::OkStatus();
 }
 
+void LocalStrategy::ZeroSums() {
+  examples_ = 0;
+  const absl::Span<float> sums = sums_.values();
+  ParallelFor(sums.size(), kZeroedAtOnce, [sums](int64_t begin, int64_t end) {
+    std::fill(sums.begin() + begin, sums.begin() + end, 0.0f);
+  });
+}
+
+absl::Status LocalStrategy::Withdraw() {
+  ZeroSums();
+  return absl::OkStatus();
+}
+
 absl::Status LocalStrategy::BeforeBackward(uint64_t examples, MicroBatchPlace place) {
   if (first_) {
     first_ = false;
-    examples_ = 0;
-    const absl::Span<float> sums = sums_.values();
-    ParallelFor(sums.size(), kZeroedAtOnce, [sums](int64_t begin, int64_t end) {
-      std::fill(sums.begin() + begin, sums.begin() + end, 0.0f);
-    });
+    ZeroSums();
     for (RowSum& rows : rows_) rows.Clear();
   }
   examples_ += examples;

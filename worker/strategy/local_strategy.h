@@ -34,6 +34,7 @@ class LocalStrategy final : public Strategy {
   absl::Status Prefetch(const MicroBatch& micro_batch) override { return absl::OkStatus(); }
   absl::Status LookUp(MicroBatch& micro_batch) override;
   absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override;
+  absl::Status Withdraw() override;
   absl::Status GradientReady(int unit) override { return absl::OkStatus(); }
   absl::Status PushRows(const MicroBatch& micro_batch) override;
   absl::Status EndStep() override;
@@ -51,6 +52,8 @@ class LocalStrategy final : public Strategy {
 
  private:
   explicit LocalStrategy(std::unique_ptr<Replica> replica);
+
+  void ZeroSums();
 
   const std::unique_ptr<Replica> replica_;
   Arena sums_;

@@ -65,6 +65,36 @@ TEST(LocalStrategyTest, StepsByTheMeanGradient) {
   EXPECT_THAT(strategy->Keys(0), ElementsAre(5, 7));
 }
 
+// Neither weights, nor momentum, nor decay.
+TEST(LocalStrategyTest, AStepTakenBackChangesNothing) {
+  v1::TablesSchema schema = Schema();
+  schema.clear_sparse();
+  schema.mutable_optimizer()->set_name("momentum");
+  schema.mutable_optimizer()->set_momentum(0.5);
+  schema.mutable_optimizer()->set_weight_decay(0.1);
+  const auto run = [&](int withdrawn) {
+    auto strategy = LocalStrategy::Create(schema).value();
+    for (int clock = 0; clock < 4; ++clock) {
+      EXPECT_EQ(strategy->BeginStep(clock), absl::OkStatus());
+      EXPECT_EQ(strategy->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+      EXPECT_THAT(strategy->gradients()[0], ElementsAre(0, 0));
+      strategy->gradients()[0][0] = 8;
+      if (clock == withdrawn) {
+        EXPECT_EQ(strategy->Withdraw(), absl::OkStatus());
+      }
+      EXPECT_EQ(strategy->GradientReady(0), absl::OkStatus());
+      EXPECT_EQ(strategy->EndStep(), absl::OkStatus());
+    }
+    EXPECT_EQ(strategy->replica().clock(), 4);
+    const auto weights = strategy->replica().weights();
+    return std::vector<float>(weights.begin(), weights.end());
+  };
+  const std::vector<float> without_last = run(3);
+  EXPECT_EQ(run(0), without_last);
+  EXPECT_EQ(run(2), without_last);
+  EXPECT_NE(run(-1), without_last);
+}
+
 TEST(LocalStrategyTest, MicroBatchesAddUp) {
   auto strategy = LocalStrategy::Create(Schema()).value();
   ASSERT_EQ(strategy->BeginStep(0), absl::OkStatus());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/partition/wire_dtype.h"
@@ -66,6 +67,11 @@ absl::Status CheckLength(const Payload& payload, uint64_t bytes, const std::stri
 
 v1::UpdateSpec::WireType TypeOf(DType type) {
   return static_cast<v1::UpdateSpec::WireType>(WireTypeOf(type));
+}
+
+CutPiece PieceOf(size_t partition, const v1::ExchangeReply& reply) {
+  return {static_cast<uint32_t>(partition), reply.checkpoint_path(), reply.checkpoint_bytes(),
+          reply.checkpoint_checksum()};
 }
 
 // The limit of a message, less its header.
@@ -173,9 +179,10 @@ absl::Status ParameterServerStrategy::RestoreResidual(uint64_t closed) {
                       " here: what its pushes had rounded away before is dropped"));
     return absl::OkStatus();
   }
-  MUSTER_RETURN_IF_ERROR(checkpoint.status());
-  return residual_->Restore(**checkpoint, tables_.tensors, order_->slot(),
-                            order_->spec().workers());
+  MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
+  return DataLossIs(
+      residual_->Restore(**checkpoint, tables_.tensors, order_->slot(), order_->spec().workers()),
+      LostState::kCheckpoint);
 }
 
 absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
@@ -184,6 +191,10 @@ absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
   dense_slowest_ = kNoClock;
   rows_slowest_ = kNoClock;
   for (int unit = 0; unit < units_; ++unit) {
+    // What nobody has waited for may still be on its way to the same place.
+    for (const DenseOperation& pull : dense_pulls_[unit]) {
+      MUSTER_RETURN_IF_ERROR(Await(pull.operation));
+    }
     dense_pulls_[unit].clear();
     for (const DenseRun& run : runs_[unit]) {
       v1::ExchangeRequest request = At(clock);
@@ -191,10 +202,16 @@ absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
       request.mutable_dense_pull()->set_blocks(run.blocks);
       request.mutable_dense_pull()->set_type(TypeOf(wire_));
       dense_pulls_[unit].push_back({&run, router_.Send(run.partition, std::move(request), Payload(),
-                                                       ShardRouter::Order::kFree)});
+                                                       ShardRouter::Order::kFree, LandingOf(run))});
     }
   }
   return absl::OkStatus();
+}
+
+absl::Span<std::byte> ParameterServerStrategy::LandingOf(const DenseRun& run) {
+  if (wire_ != DType::kF32 || run.ranges.size() != 1) return {};
+  return {reinterpret_cast<std::byte*>(arena_.values().data() + run.ranges[0].first),
+          run.elements * sizeof(float)};
 }
 
 absl::Status ParameterServerStrategy::BeforeForward(int unit) {
@@ -205,7 +222,9 @@ absl::Status ParameterServerStrategy::BeforeForward(int unit) {
     MUSTER_RETURN_IF_ERROR(CheckLength(
         result.payload, pull.run->elements * SizeOf(wire_),
         absl::StrCat("a dense pull at clock ", clock_, " on partition ", pull.run->partition)));
-    ScatterRun(*pull.run, result.payload, wire_, arena_.values());
+    if (LandingOf(*pull.run).empty()) {
+      ScatterRun(*pull.run, result.payload, wire_, arena_.values());
+    }
     dense_slowest_ = std::min<uint64_t>(dense_slowest_, result.reply->slowest_clock());
     counters_.bytes_pulled += result.payload.size();
   }
@@ -263,6 +282,7 @@ absl::Status ParameterServerStrategy::LookUp(MicroBatch& micro_batch) {
 absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, MicroBatchPlace place) {
   if (first_) {
     first_ = false;
+    withdrawn_ = false;
     examples_ = 0;
     for (RowSum& rows : rows_) rows.Clear();
     for (std::vector<uint32_t>& counts : chunks_) std::fill(counts.begin(), counts.end(), 0);
@@ -286,6 +306,25 @@ absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, MicroBat
   return absl::OkStatus();
 }
 
+absl::Status ParameterServerStrategy::Withdraw() {
+  withdrawn_ = true;
+  examples_ = 0;
+  absl::Span<float> values = gradient_arena_->values();
+  std::fill(values.begin(), values.end(), 0.0f);
+  return absl::OkStatus();
+}
+
+Payload ParameterServerStrategy::ZerosOf(const DenseRun& run) const {
+  std::vector<Payload::Piece> pieces;
+  for (const auto& [begin, end] : run.ranges) {
+    // As many zeros of the wire's type are in the arena's first bytes from there on.
+    pieces.emplace_back(
+        reinterpret_cast<const std::byte*>(gradient_arena_->values().data() + begin),
+        (end - begin) * SizeOf(wire_));
+  }
+  return Payload(std::move(pieces), gradient_arena_);
+}
+
 absl::Status ParameterServerStrategy::GradientReady(int unit) {
   if (place_ == MicroBatchPlace::kMoreFollow || unit >= units_) return absl::OkStatus();
   for (const DenseRun& run : runs_[unit]) {
@@ -294,13 +333,14 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
     request.mutable_dense_push()->set_blocks(run.blocks);
     request.mutable_dense_push()->set_examples(examples_);
     request.mutable_dense_push()->set_type(TypeOf(wire_));
-    Payload payload = residual_ != nullptr
-                          ? residual_->Round(run, gradient_arena_->values())
-                          : GatherRun(run, gradient_arena_->values(), gradient_arena_);
+    const bool rounds = residual_ != nullptr && !withdrawn_;
+    Payload payload = withdrawn_ ? ZerosOf(run)
+                      : rounds   ? residual_->Round(run, gradient_arena_->values())
+                                 : GatherRun(run, gradient_arena_->values(), gradient_arena_);
     counters_.bytes_pushed += payload.size();
     Handle operation = router_.Send(run.partition, std::move(request), std::move(payload),
                                     ShardRouter::Order::kLane);
-    if (residual_ != nullptr && first_step_) first_pushes_.push_back({&run, std::move(operation)});
+    if (rounds && first_step_) first_pushes_.push_back({&run, std::move(operation)});
   }
   return absl::OkStatus();
 }
@@ -408,23 +448,57 @@ Payload ParameterServerStrategy::CutPayload(const CutOrder& order, uint32_t part
   return Payload::Copy({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
 }
 
-absl::StatusOr<std::vector<CutPiece>> ParameterServerStrategy::Cut(uint64_t clock) {
+std::vector<ParameterServerStrategy::Handle> ParameterServerStrategy::SendCut(
+    uint64_t clock, const CutOrder& order) {
   std::vector<Handle> operations;
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
     v1::ExchangeRequest request = At(clock);
     request.mutable_cut();
-    operations.push_back(router_.Send(partition, std::move(request),
-                                      CutPayload(CutOrder(), partition),
+    operations.push_back(router_.Send(partition, std::move(request), CutPayload(order, partition),
                                       ShardRouter::Order::kFree));
   }
+  return operations;
+}
+
+absl::StatusOr<std::vector<CutPiece>> ParameterServerStrategy::Cut(uint64_t clock) {
+  const std::vector<Handle> operations = SendCut(clock, CutOrder());
   std::vector<CutPiece> pieces;
-  for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
-    MUSTER_RETURN_IF_ERROR(router_.Wait(operations[partition]));
-    const v1::ExchangeReply& reply = *operations[partition]->result().reply;
-    pieces.push_back({partition, reply.checkpoint_path(), reply.checkpoint_bytes(),
-                      reply.checkpoint_checksum()});
+  for (const Handle& operation : operations) {
+    MUSTER_RETURN_IF_ERROR(router_.Wait(operation));
+    pieces.push_back(PieceOf(pieces.size(), *operation->result().reply));
   }
   return pieces;
+}
+
+absl::Status ParameterServerStrategy::Take(uint64_t clock) {
+  // Whether there is a view is for who writes.
+  for (const Handle& take : SendCut(clock, {.step = CutOrder::Step::kTake, .base = {}})) {
+    MUSTER_RETURN_IF_ERROR(router_.Wait(take));
+  }
+  return absl::OkStatus();
+}
+
+void ParameterServerStrategy::Write(uint64_t clock, absl::optional<uint64_t> base) {
+  writes_ = SendCut(clock, {.step = CutOrder::Step::kWrite, .base = base});
+}
+
+bool ParameterServerStrategy::Written() const {
+  return std::all_of(writes_.begin(), writes_.end(),
+                     [](const Handle& write) { return write->done(); });
+}
+
+absl::StatusOr<BackgroundCuts::Files> ParameterServerStrategy::AwaitFiles() {
+  Files files;
+  for (const Handle& write : std::exchange(writes_, {})) {
+    MUSTER_RETURN_IF_ERROR(router_.Wait(write));
+    const v1::ExchangeReply& reply = *write->result().reply;
+    const size_t partition = files.pieces.size();
+    if (reply.checkpoint_path().empty() && files.given_up.empty()) {
+      files.given_up = absl::StrCat("partition ", partition, " has no file: ", reply.message());
+    }
+    files.pieces.push_back(PieceOf(partition, reply));
+  }
+  return files;
 }
 
 }  // namespace muster

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/clock.h"
@@ -18,6 +19,7 @@
 #include "common/tables/row_sum.h"
 #include "common/tensor/dtype.h"
 #include "worker/strategy/arena.h"
+#include "worker/strategy/background_cuts.h"
 #include "worker/strategy/dense_residual.h"
 #include "worker/strategy/dense_runs.h"
 #include "worker/strategy/row_groups.h"
@@ -50,7 +52,7 @@ class TaskOrder;
 //
 // Messages carry 1 to 4 MiB. BSP, SSP and ASP are all the same here: servers answer a pull when its
 // clock is reached. A schema without dense tensors makes it the sparse half of a hybrid job.
-class ParameterServerStrategy final : public Strategy {
+class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
  public:
   struct Options {
     ShardRouterOptions router;
@@ -81,10 +83,12 @@ class ParameterServerStrategy final : public Strategy {
   absl::Status Prefetch(const MicroBatch& micro_batch) override;
   absl::Status LookUp(MicroBatch& micro_batch) override;
   absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override;
+  absl::Status Withdraw() override;
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(const MicroBatch& micro_batch) override;
   absl::Status EndStep() override;
   absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override;
+  BackgroundCuts* background_cuts() override { return this; }
   ParameterSpans parameters() const override { return parameters_; }
   GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override { return counters_; }
@@ -110,14 +114,26 @@ class ParameterServerStrategy final : public Strategy {
                           const v1::TablesSchema& schema, const Options& options,
                           ShardRouterDependencies dependencies);
 
+  absl::Status Take(uint64_t clock) override;
+  void Write(uint64_t clock, absl::optional<uint64_t> base) override;
+  bool Written() const override;
+  absl::StatusOr<Files> AwaitFiles() override;
+
+  // Sends one order to all partitions; operations in order of partition.
+  std::vector<Handle> SendCut(uint64_t clock, const CutOrder& order);
   // Slot 0: combines the norms of `clock` and has the optimizers run.
   absl::Status ExchangeNorms(uint64_t clock);
   // Reads what the slot owed at the checkpoint that it goes on from, having closed `closed` clocks.
   absl::Status RestoreResidual(uint64_t closed);
+  // A push of no gradients: what the slot owes of the run stays owed.
+  Payload ZerosOf(const DenseRun& run) const;
   // Of a cut: what is asked for, and what this slot owes of the partition's blocks.
   Payload CutPayload(const CutOrder& order, uint32_t partition) const;
   // Waits for an answer, and counts the time.
   absl::Status Await(const Handle& operation);
+  // Where a pull of the run goes as it is: the run is one piece of the arena, and travels as f32.
+  // Otherwise empty.
+  absl::Span<std::byte> LandingOf(const DenseRun& run);
   int64_t RowsPerMessage(size_t table) const;
   void PushTable(size_t table, absl::Span<const uint64_t> keys, absl::Span<const float> gradients);
 
@@ -146,6 +162,8 @@ class ParameterServerStrategy final : public Strategy {
   uint64_t examples_ = 0;
   // Whether the step's first micro-batch is still to come, and the present one's place.
   bool first_ = true;
+  // Whether the step's part was taken back.
+  bool withdrawn_ = false;
   MicroBatchPlace place_ = MicroBatchPlace::kLast;
   // Gradients of rows of micro-batches before the last, by sparse table.
   std::vector<RowSum> rows_;
@@ -168,6 +186,8 @@ class ParameterServerStrategy final : public Strategy {
   uint64_t dense_slowest_ = 0;
   uint64_t rows_slowest_ = 0;
   double last_clipping_scale_ = 1;
+  // Of the cut that is being written.
+  std::vector<Handle> writes_;
   StrategyCounters counters_;
 
   // Last: its destruction ends all use of the arenas by operations under way.

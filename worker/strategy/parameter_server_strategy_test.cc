@@ -22,6 +22,7 @@
 namespace muster {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -32,12 +33,20 @@ constexpr int kElements = 8;
 // What arrived at the server, and the answers that it holds back.
 class Wire {
  public:
-  void Arrive(const v1::ExchangeRequest& request, size_t bytes, ParameterClient::Done done) {
+  void Arrive(const v1::ExchangeRequest& request, const Payload& payload,
+              ParameterClient::Done done) {
+    const size_t bytes = payload.size();
     absl::MutexLock lock(&mutex_);
     if (request.has_close()) {
-      arrived_.push_back("close");
+      arrived_.push_back(request.close().examples() > 0 ? "close" : "close of no examples");
     } else if (request.has_dense_pull()) {
       arrived_.push_back(absl::StrCat("pull ", request.dense_pull().first_block()));
+    } else if (request.dense_push().examples() == 0) {
+      std::vector<std::byte> content(bytes);
+      payload.CopyTo(content.data());
+      EXPECT_THAT(content, Each(std::byte{0}));
+      arrived_.push_back(
+          absl::StrCat("nothing ", request.dense_push().first_block(), " of ", bytes, " bytes"));
     } else {
       arrived_.push_back(
           absl::StrCat("push ", request.dense_push().first_block(), " of ", bytes, " bytes"));
@@ -100,7 +109,7 @@ class HoldingClient final : public ParameterClient {
     return v1::GetServerStatsReply();
   }
   void Call(v1::ExchangeRequest request, Payload payload, Done done) override {
-    wire_.Arrive(request, payload.size(), std::move(done));
+    wire_.Arrive(request, payload, std::move(done));
   }
   void Abort(absl::Status) override {}
 
@@ -206,6 +215,38 @@ TEST_P(ParameterServerStrategyTest, PushesLeaveAsUnitsFinishBackward) {
   EXPECT_THAT(wire_.TakeArrived(), ElementsAre("close"));
   wire_.AnswerAll();
   trainer.join();
+}
+
+// All of it leaves, so that the server misses nothing, and is nothing: not even what rounding of
+// earlier steps owes.
+TEST_P(ParameterServerStrategyTest, APartTakenBackLeavesAsNothing) {
+  for (const bool withdraws : {false, true, false}) {
+    ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
+    wire_.AnswerAll();
+    wire_.TakeArrived();
+    ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+    for (int unit = 0; unit < kUnits; ++unit) {
+      EXPECT_THAT(strategy_->gradients()[unit], Each(0.0f));
+      for (float& gradient : strategy_->gradients()[unit]) gradient = 0.1f;
+    }
+    if (withdraws) {
+      ASSERT_EQ(strategy_->Withdraw(), absl::OkStatus());
+    }
+    for (int unit = kUnits - 1; unit >= 0; --unit) {
+      ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
+    }
+    std::thread trainer([&] { EXPECT_EQ(strategy_->EndStep(), absl::OkStatus()); });
+    while (wire_.held() < kUnits + 1) std::this_thread::yield();
+    if (withdraws) {
+      const std::string bytes = absl::StrCat(" of ", kElements * element_bytes(), " bytes");
+      EXPECT_THAT(wire_.TakeArrived(), ElementsAre("nothing 2" + bytes, "nothing 1" + bytes,
+                                                   "nothing 0" + bytes, "close of no examples"));
+    } else {
+      EXPECT_THAT(wire_.TakeArrived(), ElementsAre(Push(2), Push(1), Push(0), "close"));
+    }
+    wire_.AnswerAll();
+    trainer.join();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, ParameterServerStrategyTest,

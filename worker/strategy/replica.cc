@@ -136,6 +136,10 @@ absl::StatusOr<double> Replica::ClippingScale(const GradientSums& sums) const {
 }
 
 void Replica::Apply(const GradientSums& sums, double scale) {
+  if (sums.examples == 0) {
+    ++clock_;
+    return;
+  }
   OptimizerStep step;
   step.learning_rate = LearningRate(schema_->schedule(), schema_->optimizer().learning_rate(),
                                     clock_, schema_->total_steps());

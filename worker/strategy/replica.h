@@ -81,6 +81,7 @@ class Replica {
   absl::StatusOr<double> ClippingScale(const GradientSums& sums) const;
 
   // One step: the mean gradient times `scale`, limited by value, moves everything that it names.
+  // Sums over no examples move nothing: only the clock goes on.
   // REQUIRES: dense sums of the layout's size, one RowSum per sparse table.
   void Apply(const GradientSums& sums, double scale);
 

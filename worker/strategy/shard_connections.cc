@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/rpc_status.h"
 #include "proto/parameter_service.pb.h"
@@ -137,11 +138,14 @@ absl::Status ShardConnections::Open(ParameterClient& client, uint64_t acknowledg
                                               " on partition ", partition));
     }
     if (it->second < acknowledged) {
-      return absl::AbortedError(
+      const absl::Status lost = absl::AbortedError(
           absl::StrCat("partition ", partition, " holds ", it->second, " closed clocks of slot ",
                        options_.slot, " where ", acknowledged,
                        " were acknowledged: the server lost its state, and the job has to go back "
                        "to its last checkpoint"));
+      // Otherwise the coordinator sees by itself that the server was restarted.
+      const bool durable = tables_->update().durability() == v1::UpdateSpec::EVERY_PUSH;
+      return durable ? WithLostState(lost, LostState::kServerState) : lost;
     }
   }
   return absl::OkStatus();
@@ -152,11 +156,11 @@ uint64_t ShardConnections::closed() const {
 }
 
 uint64_t ShardConnections::Call(
-    const v1::ExchangeRequest& request, const Payload& payload,
+    const v1::ExchangeRequest& request, const Payload& payload, absl::Span<std::byte> landing,
     std::function<void(uint64_t connection, absl::StatusOr<ExchangeResult>)> done) {
   Connection& connection = connections_.at(addresses_[request.partition()]);
-  connection.client->Call(
-      request, payload,
+  connection.client->CallInto(
+      request, payload, landing,
       [number = connection.number, done = std::move(done)](absl::StatusOr<ExchangeResult> result) {
         done(number, std::move(result));
       });

@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_STRATEGY_SHARD_CONNECTIONS_H_
 #define MUSTER_WORKER_STRATEGY_SHARD_CONNECTIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/payload.h"
 #include "common/rpc/parameter_client.h"
 
@@ -64,9 +66,10 @@ class ShardConnections {
   // Clocks that this slot had closed on every partition when it was opened.
   uint64_t closed() const;
 
-  // Sends to the request's partition and returns the connection's number. REQUIRES: Connect
-  // succeeded since the last TakeMap.
+  // Sends to the request's partition, as CallInto of ParameterClient, and returns the connection's
+  // number. REQUIRES: Connect succeeded since the last TakeMap.
   uint64_t Call(const v1::ExchangeRequest& request, const Payload& payload,
+                absl::Span<std::byte> landing,
                 std::function<void(uint64_t connection, absl::StatusOr<ExchangeResult>)> done);
 
   // The partition's server was not reached over this connection. True: this is the first to say so

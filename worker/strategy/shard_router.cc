@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/rpc_status.h"
 #include "proto/parameter_service.pb.h"
@@ -60,7 +61,7 @@ absl::StatusOr<uint64_t> ShardRouter::Open() {
 }
 
 ShardRouter::Handle ShardRouter::Send(uint32_t partition, v1::ExchangeRequest request,
-                                      Payload payload, Order order) {
+                                      Payload payload, Order order, absl::Span<std::byte> landing) {
   auto operation = std::make_shared<Operation>();
   operation->id_ = next_operation_++;
   operation->order_ = order;
@@ -71,6 +72,7 @@ ShardRouter::Handle ShardRouter::Send(uint32_t partition, v1::ExchangeRequest re
   request.set_incarnation(options_.incarnation);
   operation->request_ = std::make_unique<v1::ExchangeRequest>(std::move(request));
   operation->payload_ = std::move(payload);
+  operation->landing_ = landing;
   operations_.emplace(operation->id_, operation);
   if (order == Order::kLane) {
     ++lane_operations_;
@@ -87,7 +89,7 @@ ShardRouter::Handle ShardRouter::Send(uint32_t partition, v1::ExchangeRequest re
 void ShardRouter::Transmit(Operation& operation) {
   operation.state_ = Operation::State::kInFlight;
   operation.connection_ =
-      connections_.Call(*operation.request_, operation.payload_,
+      connections_.Call(*operation.request_, operation.payload_, operation.landing_,
                         [mailbox = mailbox_, id = operation.id_](
                             uint64_t connection, absl::StatusOr<ExchangeResult> result) {
                           absl::MutexLock lock(&mailbox->mutex);
@@ -214,7 +216,7 @@ absl::Status ShardRouter::Judge(Operation& operation) {
     return absl::AbortedError(absl::StrCat(Describe(operation), ": ", refusal.message(),
                                            "; the tables were open before, rejoin"));
   }
-  return Annotate(refusal, Describe(operation));
+  return DataLossIs(Annotate(refusal, Describe(operation)), LostState::kServerState);
 }
 
 absl::Status ShardRouter::GiveUpAfterPatience(const Operation& operation) {

@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_STRATEGY_SHARD_ROUTER_H_
 #define MUSTER_WORKER_STRATEGY_SHARD_ROUTER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/base/payload.h"
 #include "common/rpc/parameter_client.h"
@@ -89,6 +91,7 @@ class ShardRouter {
     State state_ = State::kInFlight;
     std::unique_ptr<v1::ExchangeRequest> request_;
     Payload payload_;
+    absl::Span<std::byte> landing_;
     // Of the connection it was last sent over.
     uint64_t connection_ = 0;
     absl::Status refusal_;
@@ -118,7 +121,10 @@ class ShardRouter {
   void set_closed(uint64_t clocks) { closed_ = clocks; }
 
   // Sends one operation; the router fills in job, generation, slot and incarnation. Does not block.
-  Handle Send(uint32_t partition, v1::ExchangeRequest request, Payload payload, Order order);
+  // An answer whose payload is as long as `landing` is received there: nobody else may use it until
+  // the operation is done (or the router gone), even if the handle is dropped.
+  Handle Send(uint32_t partition, v1::ExchangeRequest request, Payload payload, Order order,
+              absl::Span<std::byte> landing = {});
 
   // Block until the operation, or all in lanes, are answered. Errors: Aborted and other final
   // refusals, naming partition, clock and operation; Unavailable after `patience`. After an error

@@ -196,6 +196,22 @@ TEST_F(ShardRouterTest, SendsToThePartitionsServerWithTheTasksIdentity) {
   EXPECT_THAT(world_.arrived, ElementsAre("b pull 3 p1 s1 i8"));
 }
 
+TEST_F(ShardRouterTest, AnAnswerLandsAtItsPlaceAlsoWhenItTookTwoConnections) {
+  auto router = MakeRouter();
+  ASSERT_TRUE(router->Open().ok());
+  world_.answers = {absl::UnavailableError("broken")};
+  std::vector<float> arena(2);
+  const absl::Span<std::byte> landing(reinterpret_cast<std::byte*>(arena.data()), 8);
+  // The fake answers with what it was sent.
+  auto pull = router->Send(1, Pull(3), Payload::Of(std::vector<float>{4, 5}),
+                           ShardRouter::Order::kFree, landing);
+  ASSERT_EQ(router->Wait(pull), absl::OkStatus());
+  EXPECT_THAT(arena, ElementsAre(4, 5));
+  ASSERT_EQ(pull->result().payload.pieces().size(), 1);
+  EXPECT_EQ(pull->result().payload.pieces()[0].data(), landing.data());
+  EXPECT_THAT(world_.arrived, ElementsAre("b pull 3 p1 s1 i8", "b pull 3 p1 s1 i8"));
+}
+
 TEST_F(ShardRouterTest, WaitsForServersThatAreNotThereYet) {
   world_.opens["b"] = {absl::UnavailableError("starting"), absl::UnavailableError("starting"),
                        uint64_t{3}};

@@ -7,9 +7,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/nn/micro_batch_place.h"
 #include "worker/nn/model.h"
 
 namespace muster {
+
+class BackgroundCuts;
 
 // What a strategy moved and saw since it was created.
 struct StrategyCounters {
@@ -33,9 +36,6 @@ struct StrategyCounters {
   double exposed_seconds = 0;
 };
 
-// Whether a micro-batch is the last of its step on this slot.
-enum class MicroBatchPlace { kMoreFollow, kLast };
-
 // One partition's file of a cut.
 struct CutPiece {
   uint32_t partition = 0;
@@ -50,7 +50,7 @@ struct CutPiece {
 //   BeginStep(c)
 //   once per micro-batch, one or more:
 //     Prefetch; LookUp; BeforeForward(u) for u = 0, 1, …;
-//     BeforeBackward(examples, place); GradientReady(u) for u = U-1, …, 0; PushRows
+//     BeforeBackward(examples, place); [Withdraw;] GradientReady(u) for u = U-1, …, 0; PushRows
 //   EndStep
 //
 // The gradients of a step's micro-batches add up here; nothing of them leaves before the last.
@@ -88,6 +88,12 @@ class Strategy {
   // as they are, to be added to.
   virtual absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) = 0;
 
+  // Takes back what this slot has put into the step: no gradients, no examples. The step goes on as
+  // ever, and what leaves is nothing; where that is so of all slots, it changes no parameter, no
+  // optimizer state and no number of steps, and the clock goes on. In the last micro-batch, before
+  // its first GradientReady. REQUIRES: the model has no sparse tables.
+  virtual absl::Status Withdraw() = 0;
+
   // The micro-batch has added its part to the unit's gradients. In the last one they are complete
   // and are not written any more: starts to send them.
   virtual absl::Status GradientReady(int unit) = 0;
@@ -99,9 +105,13 @@ class Strategy {
   // Ends this slot's contribution at the clock. Returns when all of it is acknowledged.
   virtual absl::Status EndStep() = 0;
 
-  // Takes the consistent cut at `clock`, which this slot has closed: waits for all slots. In order
-  // of partition. Called between EndStep of clock - 1 and BeginStep of `clock`.
+  // Takes the consistent cut at `clock`, which this slot has closed: waits for all slots, and for
+  // the files. In order of partition. Called after EndStep of clock - 1, and before the gradients
+  // of a step at `clock`.
   virtual absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) = 0;
+
+  // Cuts that nobody waits for; null: this strategy has whole ones alone. Lives as long as it does.
+  virtual BackgroundCuts* background_cuts() { return nullptr; }
 
   // The cut is kept: slot 0 calls this once the coordinator has committed it, the others after Cut.
   // Where slots live without each other's state this is nothing; where replicas are all there is of

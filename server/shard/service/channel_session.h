@@ -39,6 +39,7 @@ class ChannelSession final : public FrameChannel::Handler,
   // Ends the channel with `status`; what is outstanding is cancelled. Idempotent.
   void Close(absl::Status status);
 
+  std::byte* PlaceFor(absl::string_view, size_t) override { return nullptr; }
   void OnMessage(absl::string_view header, Payload payload) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSent(size_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnClosed(const absl::Status& reason) override ABSL_LOCKS_EXCLUDED(mutex_);

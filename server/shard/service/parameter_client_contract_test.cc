@@ -1,6 +1,7 @@
 // What every ParameterClient promises, however it reaches the server: in process, by gRPC's stream,
 // and by the data channel over TCP and through shared memory.
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -181,6 +182,36 @@ TEST_P(ParameterClientTest, PayloadsInOddPiecesArriveWhole) {
   }
   EXPECT_TRUE(StartExchange(*client_, Push(), Payload(pieces, whole.owner()))->Take(kTimeout).ok());
   EXPECT_TRUE(Pulled(*client_) == values);
+}
+
+TEST_P(ParameterClientTest, AnswersLandWhereTheCallerWantsThem) {
+  // Large enough to come in several pieces.
+  Serve(300'000, {});
+  ASSERT_TRUE(StartExchange(*client_, Push(), Floats(300'000, 2.5f))->Take(kTimeout).ok());
+  std::vector<float> arena(300'002, -1.0f);
+  const absl::Span<std::byte> landing(reinterpret_cast<std::byte*>(arena.data() + 1),
+                                      300'000 * sizeof(float));
+  const auto pull_into = [this](absl::Span<std::byte> place) {
+    const auto pending = std::make_shared<Pending<ExchangeResult>>();
+    client_->CallInto(Pull(), {}, place, [pending](absl::StatusOr<ExchangeResult> result) {
+      pending->Finish(std::move(result));
+    });
+    return pending->Take(kTimeout);
+  };
+  const absl::StatusOr<ExchangeResult> landed = pull_into(landing);
+  ASSERT_TRUE(landed.ok()) << landed.status();
+  ASSERT_EQ(landed->payload.pieces().size(), 1u);
+  EXPECT_EQ(landed->payload.pieces()[0].data(), landing.data());
+  EXPECT_EQ(std::count(arena.begin(), arena.end(), 2.5f), 300'000);
+  EXPECT_EQ(arena.front(), -1.0f);
+  EXPECT_EQ(arena.back(), -1.0f);
+
+  // Of another length it is the caller's to look at.
+  std::fill(arena.begin(), arena.end(), -1.0f);
+  const absl::StatusOr<ExchangeResult> other = pull_into(landing.subspan(4));
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->payload.size(), landing.size());
+  EXPECT_EQ(std::count(arena.begin(), arena.end(), -1.0f), 300'002);
 }
 
 TEST_P(ParameterClientTest, HostErrorsReachTheCaller) {

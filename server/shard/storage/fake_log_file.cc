@@ -55,6 +55,27 @@ class FakeLogFileSystem::File final : public LogFile {
     return bytes.size();
   }
 
+  absl::Status WriteBlocks(uint64_t offset,
+                           absl::Span<const absl::Span<const std::byte>> blocks) override {
+    for (const absl::Span<const std::byte>& piece : blocks) {
+      // A bug of the caller, which a real disk would refuse.
+      if (offset % kBlockBytes != 0 || piece.size() % kBlockBytes != 0 ||
+          reinterpret_cast<uintptr_t>(piece.data()) % kBlockBytes != 0) {
+        std::abort();
+      }
+      for (size_t done = 0; done < piece.size();) {
+        const absl::Span<const std::byte> rest = piece.subspan(done);
+        absl::StatusOr<size_t> written = Write(offset, absl::MakeConstSpan(&rest, 1));
+        if (!written.ok()) return written.status();
+        done += *written;
+        offset += *written;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  bool keeps_space() const override { return system_.keeps_space_; }
+
   absl::Status Allocate(uint64_t bytes) override {
     if (absl::Status status = Check(Operation::kAllocate); !status.ok()) return status;
     const uint64_t more = bytes - std::min<uint64_t>(bytes, inode_->current.size());

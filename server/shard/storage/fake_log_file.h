@@ -42,6 +42,8 @@ class FakeLogFileSystem final : public LogFileSystem {
   }
   // Most bytes that one Write writes.
   void set_max_write_bytes(size_t bytes) { max_write_bytes_ = bytes; }
+  // What files say of keeps_space().
+  void set_keeps_space(bool keeps_space) { keeps_space_ = keeps_space; }
   // Space for all files; Allocate beyond it is ResourceExhausted.
   void set_capacity_bytes(uint64_t bytes) { capacity_bytes_ = bytes; }
 
@@ -79,6 +81,7 @@ class FakeLogFileSystem final : public LogFileSystem {
   uint64_t crashes_ = 0;
   int syncs_ = 0;
   size_t max_write_bytes_ = std::numeric_limits<size_t>::max();
+  bool keeps_space_ = false;
   uint64_t capacity_bytes_ = std::numeric_limits<uint64_t>::max();
   std::function<absl::Status(Operation, const std::string&)> fault_;
 };

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -20,8 +22,13 @@ namespace {
 
 class PosixLogFile final : public LogFile {
  public:
-  PosixLogFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-  ~PosixLogFile() override { ::close(fd_); }
+  // `direct_fd` is the same file opened to be written past the cache; -1: that is not to be done.
+  PosixLogFile(int fd, int direct_fd, std::string path)
+      : fd_(fd), direct_fd_(direct_fd), path_(std::move(path)) {}
+  ~PosixLogFile() override {
+    ::close(fd_);
+    if (direct_fd_ >= 0) ::close(direct_fd_);
+  }
 
   absl::StatusOr<size_t> Read(uint64_t offset, absl::Span<std::byte> out) override {
     size_t done = 0;
@@ -37,21 +44,39 @@ class PosixLogFile final : public LogFile {
 
   absl::StatusOr<size_t> Write(uint64_t offset,
                                absl::Span<const absl::Span<const std::byte>> pieces) override {
-    std::vector<iovec> vectors;
-    vectors.reserve(std::min<size_t>(pieces.size(), IOV_MAX));
-    for (const absl::Span<const std::byte>& piece : pieces) {
-      if (vectors.size() == IOV_MAX) break;
-      if (piece.empty()) continue;
-      vectors.push_back({const_cast<std::byte*>(piece.data()), piece.size()});
-    }
+    const ssize_t written = WriteTo(fd_, offset, pieces);
+    if (written < 0) return FileError("write", path_, errno);
+    return written;
+  }
+
+  absl::Status WriteBlocks(uint64_t offset,
+                           absl::Span<const absl::Span<const std::byte>> blocks) override {
+    std::vector<absl::Span<const std::byte>> left(blocks.begin(), blocks.end());
+    size_t first = 0;
     while (true) {
-      const ssize_t n = ::pwritev(fd_, vectors.data(), static_cast<int>(vectors.size()), offset);
-      if (n > 0) return n;
-      // A write of nothing at all would make the caller's loop spin.
-      if (n == 0) return FileError("write", path_, ENOSPC);
-      if (errno != EINTR) return FileError("write", path_, errno);
+      while (first < left.size() && left[first].empty()) ++first;
+      if (first == left.size()) return absl::OkStatus();
+      const auto pieces = absl::MakeConstSpan(left).subspan(first);
+      ssize_t written = -1;
+      // A write that ended short may go on in the middle of a block, which only the cache takes.
+      if (direct_fd_ >= 0 && offset % kBlockBytes == 0) {
+        written = WriteTo(direct_fd_, offset, pieces);
+        // The disk's blocks are larger, or the file system says no after all.
+        if (written < 0 && errno != EINVAL) return FileError("write", path_, errno);
+      }
+      if (written < 0) written = WriteTo(fd_, offset, pieces);
+      if (written < 0) return FileError("write", path_, errno);
+      offset += written;
+      for (size_t done = written; done > 0;) {
+        const size_t part = std::min(done, left[first].size());
+        left[first].remove_prefix(part);
+        done -= part;
+        if (left[first].empty()) ++first;
+      }
     }
   }
+
+  bool keeps_space() const override { return direct_fd_ >= 0; }
 
   absl::Status Allocate(uint64_t bytes) override {
     while (true) {
@@ -74,7 +99,28 @@ class PosixLogFile final : public LogFile {
   }
 
  private:
+  // Writes some of the pieces; -1 with errno set when none.
+  static ssize_t WriteTo(int fd, uint64_t offset,
+                         absl::Span<const absl::Span<const std::byte>> pieces) {
+    std::vector<iovec> vectors;
+    vectors.reserve(std::min<size_t>(pieces.size(), IOV_MAX));
+    for (const absl::Span<const std::byte>& piece : pieces) {
+      if (vectors.size() == IOV_MAX) break;
+      if (piece.empty()) continue;
+      vectors.push_back({const_cast<std::byte*>(piece.data()), piece.size()});
+    }
+    while (true) {
+      const ssize_t n = ::pwritev(fd, vectors.data(), static_cast<int>(vectors.size()), offset);
+      if (n > 0) return n;
+      if (n < 0 && errno == EINTR) continue;
+      // A write of nothing at all would make the caller's loop spin.
+      if (n == 0) errno = ENOSPC;
+      return -1;
+    }
+  }
+
   const int fd_;
+  const int direct_fd_;
   const std::string path_;
 };
 
@@ -84,7 +130,15 @@ class PosixLogFileSystem final : public LogFileSystem {
     const int flags = O_RDWR | O_CLOEXEC | (mode == Mode::kCreate ? O_CREAT | O_TRUNC : 0);
     const int fd = ::open(path.c_str(), flags, 0644);
     if (fd < 0) return FileError(mode == Mode::kCreate ? "create" : "open", path, errno);
-    return std::make_unique<PosixLogFile>(fd, path);
+    // File systems that write allocated blocks where they are; others copy them, and may find no
+    // space to.
+    struct statfs system;
+    int direct_fd = -1;
+    if (::fstatfs(fd, &system) == 0 &&
+        (system.f_type == EXT4_SUPER_MAGIC || system.f_type == XFS_SUPER_MAGIC)) {
+      direct_fd = ::open(path.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+    }
+    return std::make_unique<PosixLogFile>(fd, direct_fd, path);
   }
 
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) override {

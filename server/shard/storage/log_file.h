@@ -18,6 +18,9 @@ namespace muster {
 // Unavailable. Not thread-safe.
 class LogFile {
  public:
+  // What WriteBlocks takes: a multiple of any disk's sector, and a page.
+  static constexpr size_t kBlockBytes = 4096;
+
   virtual ~LogFile() = default;
 
   // Reads up to `out.size()` bytes from `offset` on; fewer only at the end of the file. Returns how
@@ -29,6 +32,16 @@ class LogFile {
   // part may have been written.
   virtual absl::StatusOr<size_t> Write(uint64_t offset,
                                        absl::Span<const absl::Span<const std::byte>> pieces) = 0;
+
+  // Writes whole blocks, past the system's cache where the file system can: what is written once
+  // and read after a crash only is not worth a copy. `offset`, and each piece's memory and length,
+  // are multiples of kBlockBytes. Errors as Write.
+  virtual absl::Status WriteBlocks(uint64_t offset,
+                                   absl::Span<const absl::Span<const std::byte>> blocks) = 0;
+
+  // Whether space that Allocate gave is kept when it is written again, so that a write to it never
+  // finds the disk full: then a log may hold writes back until they are to be flushed.
+  virtual bool keeps_space() const = 0;
 
   // Gives the file `bytes` bytes of disk space and that size.
   virtual absl::Status Allocate(uint64_t bytes) = 0;

@@ -25,6 +25,8 @@ constexpr absl::string_view kNewFile = "new";
 constexpr absl::string_view kDestroyedMark = "destroyed";
 constexpr uint64_t kMaxPartBytes = std::numeric_limits<int32_t>::max();
 constexpr uint64_t kMinSegmentBytes = 4096;
+// Kept for the next records where the options bring no pool.
+constexpr size_t kMemoryBytes = 16 << 20;
 
 std::string ParentOf(absl::string_view directory) {
   const size_t slash = directory.find_last_of('/');
@@ -46,6 +48,16 @@ absl::Status DestroyFiles(LogFileSystem& files, const std::string& directory,
   return files.Remove(absl::StrCat(directory, "/", kDestroyedMark));
 }
 
+uint64_t WholeBlocks(uint64_t bytes) {
+  return (bytes + LogFile::kBlockBytes - 1) / LogFile::kBlockBytes * LogFile::kBlockBytes;
+}
+
+// What follows a header or payload up to the next multiple of 8 bytes.
+absl::Span<const std::byte> Padding(uint64_t bytes) {
+  static constexpr std::array<std::byte, 8> kZeros{};
+  return absl::MakeConstSpan(kZeros).first(LogPaddingBytes(bytes));
+}
+
 absl::Status Damaged(const std::string& path, uint64_t offset, uint64_t lsn) {
   return absl::DataLossError(
       absl::StrCat("log segment ", path, ": record ", lsn, " at offset ", offset,
@@ -55,7 +67,10 @@ absl::Status Damaged(const std::string& path, uint64_t offset, uint64_t lsn) {
 }  // namespace
 
 MutationLog::MutationLog(std::string directory, Options options, LogFileSystem& file_system)
-    : directory_(std::move(directory)), options_(options), file_system_(file_system) {}
+    : directory_(std::move(directory)),
+      options_(std::move(options)),
+      file_system_(file_system),
+      memory_(options_.memory != nullptr ? options_.memory : BufferPool::Create(kMemoryBytes)) {}
 
 absl::StatusOr<std::unique_ptr<MutationLog>> MutationLog::Open(std::string directory,
                                                                Options options) {
@@ -66,6 +81,7 @@ absl::StatusOr<std::unique_ptr<MutationLog>> MutationLog::Open(std::string direc
   }
   LogFileSystem& file_system =
       options.file_system != nullptr ? *options.file_system : LogFileSystem::Posix();
+  options.segment_bytes = WholeBlocks(options.segment_bytes);
   std::unique_ptr<MutationLog> log(new MutationLog(std::move(directory), options, file_system));
   MUSTER_RETURN_IF_ERROR(log->Recover());
   return log;
@@ -202,11 +218,17 @@ absl::Status MutationLog::RecoverTail() {
   }
   MUSTER_RETURN_IF_ERROR(active_->Sync());
   synced_lsn_ = next_lsn_ - 1;
-  return absl::OkStatus();
+  stages_ = active_->keeps_space();
+  if (!stages_) return absl::OkStatus();
+  tail_.resize(offset % LogFile::kBlockBytes);
+  MUSTER_ASSIGN_OR_RETURN(const size_t read,
+                          active_->Read(offset - tail_.size(), absl::MakeSpan(tail_)));
+  return read == tail_.size() ? absl::OkStatus()
+                              : Damaged(SegmentPath(segment.id), offset - tail_.size(), lsn - 1);
 }
 
 absl::StatusOr<uint64_t> MutationLog::Append(absl::Span<const std::byte> header,
-                                             const Payload& payload) {
+                                             const Payload& payload, Payload* copy) {
   MUSTER_RETURN_IF_ERROR(failed_);
   if (header.size() > kMaxPartBytes || payload.size() > kMaxPartBytes) {
     return absl::InvalidArgumentError(
@@ -219,41 +241,86 @@ absl::StatusOr<uint64_t> MutationLog::Append(absl::Span<const std::byte> header,
   }
   Segment& segment = segments_.back();
 
+  if (stages_) {
+    Stage(header, payload, copy);
+  } else {
+    FingerprintStream checksum;
+    checksum.Add(header.data(), header.size());
+    for (const Payload::Piece& piece : payload.pieces()) checksum.Add(piece.data(), piece.size());
+    std::array<std::byte, kLogRecordHeadBytes> head;
+    EncodeLogRecordHead({.header_bytes = static_cast<uint32_t>(header.size()),
+                         .payload_bytes = static_cast<uint32_t>(payload.size()),
+                         .lsn = next_lsn_,
+                         .synced_lsn = synced_lsn_,
+                         .checksum = checksum.Finish()},
+                        segment.id, absl::MakeSpan(head));
+    std::vector<absl::Span<const std::byte>> pieces;
+    pieces.reserve(payload.pieces().size() + 4);
+    pieces.push_back(absl::MakeConstSpan(head));
+    pieces.push_back(header);
+    pieces.push_back(Padding(header.size()));
+    pieces.insert(pieces.end(), payload.pieces().begin(), payload.pieces().end());
+    pieces.push_back(Padding(payload.size()));
+    MUSTER_RETURN_IF_ERROR(WriteAll(kLogSegmentHeaderBytes + segment.used, std::move(pieces)));
+  }
+  segment.used += record_bytes;
+  return next_lsn_++;
+}
+
+void MutationLog::Stage(absl::Span<const std::byte> header, const Payload& payload, Payload* copy) {
+  const Segment& segment = segments_.back();
+  if (stage_ == nullptr) {
+    stage_ = std::make_unique<LogStage>(*memory_, kLogSegmentHeaderBytes + segment.used, tail_);
+  }
+  stage_->Reserve(LogRecordBytes(header.size(), payload.size()));
+  const uint64_t begin = stage_->end();
+  std::array<std::byte, kLogRecordHeadBytes> head{};
+  stage_->Append(absl::MakeConstSpan(head));
   FingerprintStream checksum;
-  checksum.Add(header.data(), header.size());
-  for (const Payload::Piece& piece : payload.pieces()) checksum.Add(piece.data(), piece.size());
-  std::array<std::byte, kLogRecordHeadBytes> head;
+  stage_->Append(header, checksum);
+  stage_->Append(Padding(header.size()));
+  const uint64_t payload_begin = stage_->end();
+  for (const Payload::Piece& piece : payload.pieces()) stage_->Append(piece, checksum);
+  stage_->Append(Padding(payload.size()));
   EncodeLogRecordHead({.header_bytes = static_cast<uint32_t>(header.size()),
                        .payload_bytes = static_cast<uint32_t>(payload.size()),
                        .lsn = next_lsn_,
                        .synced_lsn = synced_lsn_,
                        .checksum = checksum.Finish()},
                       segment.id, absl::MakeSpan(head));
+  stage_->Overwrite(begin, absl::MakeConstSpan(head));
+  if (copy != nullptr) *copy = stage_->View(payload_begin, payload.size());
+}
 
-  static constexpr std::array<std::byte, 8> kZeros{};
-  std::vector<absl::Span<const std::byte>> pieces;
-  pieces.reserve(payload.pieces().size() + 4);
-  pieces.push_back(absl::MakeConstSpan(head));
-  pieces.push_back(header);
-  pieces.push_back(absl::MakeConstSpan(kZeros).first(LogPaddingBytes(header.size())));
-  pieces.insert(pieces.end(), payload.pieces().begin(), payload.pieces().end());
-  pieces.push_back(absl::MakeConstSpan(kZeros).first(LogPaddingBytes(payload.size())));
-  MUSTER_RETURN_IF_ERROR(WriteAll(kLogSegmentHeaderBytes + segment.used, std::move(pieces)));
-  segment.used += record_bytes;
-  return next_lsn_++;
+std::shared_ptr<LogSync> MutationLog::StartSync() {
+  if (!failed_.ok() || sync_ != nullptr || synced_lsn_ + 1 == next_lsn_) return nullptr;
+  if (stage_ != nullptr) tail_ = stage_->Tail();
+  sync_ = std::make_shared<LogSync>(active_, std::move(stage_), next_lsn_ - 1);
+  return sync_;
+}
+
+absl::Status MutationLog::FinishSync() {
+  if (sync_ == nullptr) return failed_;
+  const std::shared_ptr<LogSync> sync = std::move(sync_);
+  return NoteSync(sync->Run(), sync->lsn());
 }
 
 absl::Status MutationLog::Sync() {
   MUSTER_RETURN_IF_ERROR(failed_);
-  if (synced_lsn_ + 1 == next_lsn_) return absl::OkStatus();
-  if (absl::Status status = active_->Sync(); !status.ok()) {
+  MUSTER_RETURN_IF_ERROR(FinishSync());
+  StartSync();
+  return FinishSync();
+}
+
+absl::Status MutationLog::NoteSync(const absl::Status& status, uint64_t lsn) {
+  if (status.ok()) {
+    synced_lsn_ = lsn;
+  } else {
     failed_ = absl::FailedPreconditionError(absl::StrCat("the log in ", directory_,
                                                          " failed before (", status.message(),
                                                          "), so it takes no more; open it again"));
-    return status;
   }
-  synced_lsn_ = next_lsn_ - 1;
-  return absl::OkStatus();
+  return status;
 }
 
 absl::Status MutationLog::Replay(uint64_t from_lsn, const Visitor& visitor) {
@@ -265,7 +332,8 @@ absl::Status MutationLog::Replay(uint64_t from_lsn, const Visitor& visitor) {
   for (size_t i = 0; i < segments_.size(); ++i) {
     const Segment& segment = segments_[i];
     const bool last = i + 1 == segments_.size();
-    const uint64_t end_lsn = last ? next_lsn_ : segments_[i + 1].first_lsn;
+    const uint64_t written_lsn = stages_ ? synced_lsn_ + 1 : next_lsn_;
+    const uint64_t end_lsn = last ? written_lsn : segments_[i + 1].first_lsn;
     if (end_lsn <= from_lsn || end_lsn == segment.first_lsn) continue;
     const std::string path = SegmentPath(segment.id);
     std::unique_ptr<LogFile> file;
@@ -319,18 +387,22 @@ absl::Status MutationLog::AddSegment(uint64_t record_bytes) {
   const bool reuse = segment.capacity == options_.segment_bytes && !spares_.empty();
   const std::string path =
       reuse ? SparePath(spares_.back()) : absl::StrCat(directory_, "/", kNewFile);
-  std::unique_ptr<LogFile> file;
+  std::shared_ptr<LogFile> file;
   if (reuse) {
     MUSTER_ASSIGN_OR_RETURN(file, file_system_.Open(path, LogFileSystem::Mode::kOpen));
   } else {
     MUSTER_ASSIGN_OR_RETURN(file, file_system_.Open(path, LogFileSystem::Mode::kCreate));
-    if (absl::Status status = file->Allocate(segment.capacity); !status.ok()) {
+    // Whole blocks are written there.
+    const uint64_t bytes = file->keeps_space() ? WholeBlocks(segment.capacity) : segment.capacity;
+    if (absl::Status status = file->Allocate(bytes); !status.ok()) {
       // The space it took may be what others need; the error to report is the first one.
       file_system_.Remove(path).IgnoreError();
       return status;
     }
   }
-  MUSTER_ASSIGN_OR_RETURN(segment.capacity, file->Size());
+  if (reuse) {
+    MUSTER_ASSIGN_OR_RETURN(segment.capacity, file->Size());
+  }
   std::array<std::byte, kLogSegmentHeaderBytes> header;
   EncodeLogSegmentHeader({.segment_id = segment.id,
                           .first_lsn = segment.first_lsn,
@@ -356,6 +428,8 @@ absl::Status MutationLog::AddSegment(uint64_t record_bytes) {
   }
   if (reuse) spares_.pop_back();
   segments_.push_back(segment);
+  stages_ = active_->keeps_space();
+  tail_.assign(header.begin(), header.end());
   return absl::OkStatus();
 }
 

@@ -13,17 +13,26 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "common/base/buffer_pool.h"
 #include "common/base/payload.h"
 #include "server/shard/storage/log_file.h"
 #include "server/shard/storage/log_segment.h"
+#include "server/shard/storage/log_stage.h"
+#include "server/shard/storage/log_sync.h"
 
 namespace muster {
 
 // The one ordered log of a partition: a directory of checksummed segment files.
 //
-// Each record has a log sequence number (LSN); LSNs start at 1 and grow by one. Append hands a
-// record to the operating system, Sync makes everything appended so far durable. A caller that
-// appends many records and syncs once pays for one disk flush (group commit).
+// Each record has a log sequence number (LSN); LSNs start at 1 and grow by one. Append adds a
+// record, Sync makes everything appended so far durable. A caller that appends many records and
+// syncs once pays for one disk flush (group commit); one that has the flush carried out by another
+// thread (StartSync) appends the next records meanwhile.
+//
+// Where the file system writes allocated space in place (LogFile::keeps_space), records wait in
+// memory for their Sync, which writes them in whole blocks past the system's cache: the only copy
+// made of a payload is then the log's own, which the caller may use in place of one of its own.
+// Elsewhere Append writes, and so finds out whether there is space.
 //
 // After a crash, Open finds the end of the log: every record that a Sync covered is there, what
 // came later is there up to the first damaged record, and the rest is erased. Damage to a record
@@ -44,6 +53,8 @@ class MutationLog {
     uint32_t spare_segments = 2;
     // Where the files live; must outlive the log. Null: the machine's file system.
     LogFileSystem* file_system = nullptr;
+    // Where memory for records comes from; null: a pool of the log's own.
+    std::shared_ptr<BufferPool> memory;
     // LSN of the first record of a log that is made anew, such as one that goes on from another's.
     uint64_t first_lsn = 1;
   };
@@ -65,28 +76,46 @@ class MutationLog {
   MutationLog(const MutationLog&) = delete;
   MutationLog& operator=(const MutationLog&) = delete;
 
-  // Adds a record and returns its LSN. It survives this process from now on, and a crash of the
-  // machine once a later Sync succeeded. The payload's pieces are written as they lie, without a
-  // copy into one buffer. ResourceExhausted: the disk is full; nothing was added, and the log takes
-  // records again once there is space. InvalidArgument: header or payload of 2 GiB or more.
-  // Unavailable: another error of the disk; nothing was added. FailedPrecondition: an earlier Sync
-  // failed, see there.
-  absl::StatusOr<uint64_t> Append(absl::Span<const std::byte> header, const Payload& payload);
+  // Adds a record and returns its LSN. It survives a crash of process or machine once a later Sync
+  // succeeded. ResourceExhausted: the disk is full; nothing was added, and the log takes records
+  // again once there is space. InvalidArgument: header or payload of 2 GiB or more. Unavailable:
+  // another error of the disk; nothing was added. FailedPrecondition: an earlier Sync failed, see
+  // there.
+  absl::StatusOr<uint64_t> Append(absl::Span<const std::byte> header, const Payload& payload) {
+    return Append(header, payload, nullptr);
+  }
+  // The same; where the log holds copies, `copy` becomes the payload as the record has it, which
+  // nobody changes any more.
+  absl::StatusOr<uint64_t> Append(absl::Span<const std::byte> header, const Payload& payload,
+                                  Payload* copy);
+  // Whether it holds copies of the records that are not durable yet.
+  bool holds_copies() const { return stages_; }
 
   // Makes all appended records durable. After a failure it is unknown which of the records since
   // the last success are on disk (the operating system forgets that it failed), so this object
   // refuses further use: open the log again.
   absl::Status Sync();
 
+  // The same in two parts: what StartSync returns may be run by another thread, and FinishSync
+  // waits for it, or runs it if nobody has begun to; it also returns the error of one that
+  // Append finished at the end of a file. Null: all is durable, or a sync has been
+  // started and not finished. What is appended in between is for the next one.
+  std::shared_ptr<LogSync> StartSync();
+  absl::Status FinishSync();
+  bool sync_started() const { return sync_ != nullptr; }
+
   // Calls `visitor` for each record with LSN >= from_lsn in order; 0 stands for the first that is
-  // kept. Stops at the visitor's first error and returns it. OutOfRange: records from `from_lsn` on
-  // were truncated already. DataLoss: a record is damaged; names file and offset.
+  // kept. Where the log holds copies, those that no finished sync covers are left out. Stops at the
+  // visitor's first error and returns it. OutOfRange: records from `from_lsn` on were truncated
+  // already. DataLoss: a record is damaged; names file and offset.
   absl::Status Replay(uint64_t from_lsn, const Visitor& visitor);
 
   // Forgets records with LSN < `lsn`, in whole segments: some of them may stay. Frees their files
   // for reuse.
   absl::Status TruncateBefore(uint64_t lsn);
 
+  // Where memory for records comes from.
+  BufferPool& memory() const { return *memory_; }
   // LSN of the next record.
   uint64_t next_lsn() const { return next_lsn_; }
   // LSN of the first record that is kept; next_lsn() when there is none.
@@ -117,6 +146,10 @@ class MutationLog {
   absl::Status AddSegment(uint64_t record_bytes);
   // Frees the first segment's file.
   absl::Status ReleaseFirst();
+  // Notes how a sync ended.
+  absl::Status NoteSync(const absl::Status& status, uint64_t lsn);
+  // Adds a record at the end of what is to be written.
+  void Stage(absl::Span<const std::byte> header, const Payload& payload, Payload* copy);
   // Writes to the active file.
   absl::Status WriteAll(uint64_t offset, std::vector<absl::Span<const std::byte>> pieces);
 
@@ -129,8 +162,16 @@ class MutationLog {
 
   // In order; the last one is written to. Never empty once open.
   std::deque<Segment> segments_;
-  // Of the last segment.
-  std::unique_ptr<LogFile> active_;
+  // Of the last segment; shared with a sync of it.
+  std::shared_ptr<LogFile> active_;
+  const std::shared_ptr<BufferPool> memory_;
+  // Whether the active file takes records with its next sync only.
+  bool stages_ = false;
+  // What it is to take; null: nothing. Otherwise `tail_` has the bytes of its last block.
+  std::unique_ptr<LogStage> stage_;
+  std::vector<std::byte> tail_;
+  // Started and not finished.
+  std::shared_ptr<LogSync> sync_;
   // Numbers of spare files of `segment_bytes`.
   std::vector<uint64_t> spares_;
   uint64_t next_spare_ = 1;

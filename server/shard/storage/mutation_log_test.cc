@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -33,8 +36,11 @@ std::string Text(absl::Span<const std::byte> bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-class MutationLogTest : public ::testing::Test {
+// On a disk that keeps its space, where records wait for their sync, and on one that does not.
+class MutationLogTest : public ::testing::TestWithParam<bool> {
  protected:
+  MutationLogTest() { files_.set_keeps_space(GetParam()); }
+
   absl::StatusOr<std::unique_ptr<MutationLog>> TryOpen() {
     return MutationLog::Open(kDirectory, {.segment_bytes = kSegmentBytes, .file_system = &files_});
   }
@@ -79,7 +85,7 @@ class MutationLogTest : public ::testing::Test {
   FakeLogFileSystem files_;
 };
 
-TEST_F(MutationLogTest, ANewLogIsEmpty) {
+TEST_P(MutationLogTest, ANewLogIsEmpty) {
   const auto log = OpenLog();
   EXPECT_EQ(log->next_lsn(), 1u);
   EXPECT_EQ(log->first_lsn(), 1u);
@@ -89,7 +95,7 @@ TEST_F(MutationLogTest, ANewLogIsEmpty) {
   EXPECT_THAT(Replay(*log, 1), IsEmpty());
 }
 
-TEST_F(MutationLogTest, ReplaysWhatWasAppended) {
+TEST_P(MutationLogTest, ReplaysWhatWasAppended) {
   const auto log = OpenLog();
   EXPECT_EQ(Append(*log, "one", "payload"), 1u);
   EXPECT_EQ(Append(*log, "", ""), 2u);
@@ -97,26 +103,30 @@ TEST_F(MutationLogTest, ReplaysWhatWasAppended) {
   EXPECT_EQ(log->next_lsn(), 4u);
   const auto expected = ElementsAre(std::tuple(1, "one", "payload"), std::tuple(2, "", ""),
                                     std::tuple(3, "three", ""));
-  EXPECT_THAT(Replay(*log), expected);
+  EXPECT_EQ(Replay(*log).size(), GetParam() ? 0u : 3u);
   EXPECT_EQ(log->synced_lsn(), 0u);
   ASSERT_TRUE(log->Sync().ok());
   EXPECT_EQ(log->synced_lsn(), 3u);
+  EXPECT_THAT(Replay(*log), expected);
   EXPECT_THAT(Replay(*OpenLog()), expected);
   EXPECT_THAT(Replay(*log, 3), ElementsAre(std::tuple(3, "three", "")));
   EXPECT_THAT(Replay(*log, 4), IsEmpty());
 }
 
-TEST_F(MutationLogTest, PayloadsInPiecesAreJoined) {
+TEST_P(MutationLogTest, PayloadsInPiecesAreJoined) {
   const auto log = OpenLog();
   const std::string text = "0123456789abcdefghij";
   for (size_t cut = 0; cut <= text.size(); ++cut) {
     const Payload payload({Bytes(text).first(cut), Bytes(""), Bytes(text).subspan(cut)}, nullptr);
     ASSERT_TRUE(log->Append(Bytes("h"), payload).ok());
   }
-  for (const auto& [lsn, header, payload] : Replay(*log)) EXPECT_EQ(payload, text);
+  ASSERT_TRUE(log->Sync().ok());
+  const Replayed records = Replay(*log);
+  EXPECT_EQ(records.size(), text.size() + 1);
+  for (const auto& [lsn, header, payload] : records) EXPECT_EQ(payload, text);
 }
 
-TEST_F(MutationLogTest, GoesOnAfterReopening) {
+TEST_P(MutationLogTest, GoesOnAfterReopening) {
   for (uint64_t round = 0; round < 20; ++round) {
     const auto log = OpenLog();
     ASSERT_EQ(log->next_lsn(), 3 * round + 1);
@@ -127,7 +137,7 @@ TEST_F(MutationLogTest, GoesOnAfterReopening) {
   EXPECT_EQ(SegmentFiles(), 20);
 }
 
-TEST_F(MutationLogTest, ShortWritesAreContinued) {
+TEST_P(MutationLogTest, ShortWritesAreContinued) {
   for (const size_t most : {1, 7, 48, 100}) {
     files_.set_max_write_bytes(most);
     const auto log = OpenLog();
@@ -140,7 +150,7 @@ TEST_F(MutationLogTest, ShortWritesAreContinued) {
   EXPECT_EQ(std::get<2>(records[1]), std::string(500, 'h'));
 }
 
-TEST_F(MutationLogTest, OneSyncForManyAppends) {
+TEST_P(MutationLogTest, OneSyncForManyAppends) {
   const auto log = OpenLog();
   const int before = files_.syncs();
   for (int i = 0; i < 10; ++i) Append(*log, "h", "p");
@@ -149,7 +159,7 @@ TEST_F(MutationLogTest, OneSyncForManyAppends) {
   EXPECT_EQ(files_.syncs(), before + 1);
 }
 
-TEST_F(MutationLogTest, ARecordLargerThanASegmentGetsItsOwn) {
+TEST_P(MutationLogTest, ARecordLargerThanASegmentGetsItsOwn) {
   auto log = OpenLog();
   Append(*log, "small", "1");
   Append(*log, "large", std::string(3 * kSegmentBytes, 'x'));
@@ -167,7 +177,7 @@ TEST_F(MutationLogTest, ARecordLargerThanASegmentGetsItsOwn) {
   EXPECT_EQ(files_.List(kDirectory)->size(), 2u);
 }
 
-TEST_F(MutationLogTest, TheVisitorsErrorEndsTheReplay) {
+TEST_P(MutationLogTest, TheVisitorsErrorEndsTheReplay) {
   const auto log = OpenLog();
   Fill(*log, 5);
   int calls = 0;
@@ -180,7 +190,7 @@ TEST_F(MutationLogTest, TheVisitorsErrorEndsTheReplay) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST_F(MutationLogTest, TruncateFreesWholeSegmentsAndReusesThem) {
+TEST_P(MutationLogTest, TruncateFreesWholeSegmentsAndReusesThem) {
   auto log = OpenLog();
   Fill(*log, 12);
   EXPECT_EQ(SegmentFiles(), 4);
@@ -207,7 +217,7 @@ TEST_F(MutationLogTest, TruncateFreesWholeSegmentsAndReusesThem) {
   EXPECT_EQ(log->next_lsn(), 19u);
 }
 
-TEST_F(MutationLogTest, RecordsOfAReusedFileStayDead) {
+TEST_P(MutationLogTest, RecordsOfAReusedFileStayDead) {
   auto log = OpenLog();
   // Records of equal length and content: only their place in the log tells them apart.
   for (int round = 0; round < 10; ++round) {
@@ -222,7 +232,7 @@ TEST_F(MutationLogTest, RecordsOfAReusedFileStayDead) {
   }
 }
 
-TEST_F(MutationLogTest, AFullDiskIsAnErrorUntilThereIsSpace) {
+TEST_P(MutationLogTest, AFullDiskIsAnErrorUntilThereIsSpace) {
   const auto log = OpenLog();
   Fill(*log, 3);
   files_.set_capacity_bytes(kSegmentBytes);
@@ -242,7 +252,8 @@ TEST_F(MutationLogTest, AFullDiskIsAnErrorUntilThereIsSpace) {
   EXPECT_EQ(std::get<2>(records[4]), std::string(1024, 'y'));
 }
 
-TEST_F(MutationLogTest, AHalfWrittenRecordIsOverwritten) {
+TEST_P(MutationLogTest, AHalfWrittenRecordIsOverwritten) {
+  files_.set_keeps_space(false);
   const auto log = OpenLog();
   Append(*log, "a", "first");
   int writes = 0;
@@ -259,7 +270,7 @@ TEST_F(MutationLogTest, AHalfWrittenRecordIsOverwritten) {
               ElementsAre(std::tuple(1, "a", "first"), std::tuple(2, "c", "second")));
 }
 
-TEST_F(MutationLogTest, AFailedSyncIsFinalUntilReopened) {
+TEST_P(MutationLogTest, AFailedSyncIsFinalUntilReopened) {
   auto log = OpenLog();
   Append(*log, "a", "synced");
   ASSERT_TRUE(log->Sync().ok());
@@ -290,7 +301,72 @@ TEST_F(MutationLogTest, AFailedSyncIsFinalUntilReopened) {
   EXPECT_EQ(Append(*log, "c", "new"), 3u);
 }
 
-TEST_F(MutationLogTest, ANewerFormatIsRefusedByName) {
+TEST_P(MutationLogTest, TakesRecordsWhileASyncRuns) {
+  const auto log = OpenLog();
+  EXPECT_EQ(log->StartSync(), nullptr);
+  Append(*log, "a", "first");
+  const std::shared_ptr<LogSync> sync = log->StartSync();
+  ASSERT_NE(sync, nullptr);
+  Append(*log, "b", std::string(700, 'm'));
+  EXPECT_EQ(log->StartSync(), nullptr);
+  EXPECT_EQ(log->synced_lsn(), 0u);
+  std::thread([&sync] { EXPECT_TRUE(sync->Run().ok()); }).join();
+  ASSERT_TRUE(log->FinishSync().ok());
+  EXPECT_EQ(log->synced_lsn(), 1u);
+  EXPECT_EQ(files_.syncs(), 2);
+  // Fills the file, so that the next one is begun in mid-sync.
+  for (int i = 0; i < 4; ++i) {
+    Append(*log, "c", std::string(1000, static_cast<char>('n' + i)));
+    log->StartSync();
+  }
+  ASSERT_TRUE(log->Sync().ok());
+  EXPECT_EQ(log->synced_lsn(), 6u);
+  const Replayed records = Replay(*OpenLog());
+  ASSERT_EQ(records.size(), 6u);
+  EXPECT_EQ(std::get<2>(records[1]), std::string(700, 'm'));
+  EXPECT_EQ(std::get<2>(records[5]), std::string(1000, 'q'));
+}
+
+TEST_P(MutationLogTest, WhatASyncHasNotTakenIsLostWithTheProcess) {
+  auto log = OpenLog();
+  Append(*log, "a", "first");
+  ASSERT_TRUE(log->Sync().ok());
+  Append(*log, "b", "second");
+  log->StartSync();
+  log.reset();
+  log = OpenLog();
+  const size_t kept = Replay(*log).size();
+  EXPECT_EQ(kept, GetParam() ? 1u : 2u);
+  EXPECT_EQ(Append(*log, "c", "third"), kept + 1);
+}
+
+TEST_P(MutationLogTest, ACopyOfThePayloadOutlivesTheRecord) {
+  const auto log =
+      MutationLog::Open(kDirectory, {.segment_bytes = uint64_t{4} << 20, .file_system = &files_});
+  ASSERT_TRUE(log.ok()) << log.status();
+  ASSERT_EQ((*log)->holds_copies(), GetParam());
+  if (!GetParam()) return;
+  std::vector<float> shared(700000, 1);
+  const absl::Span<const std::byte> bytes(reinterpret_cast<const std::byte*>(shared.data()),
+                                          shared.size() * sizeof(float));
+  Payload copy;
+  ASSERT_TRUE((*log)->Append(Bytes("h"), Payload({bytes}, nullptr), &copy).ok());
+  // Another process may write to what it sent at any time.
+  std::fill(shared.begin(), shared.end(), 2);
+  ASSERT_TRUE((*log)->Sync().ok());
+  for (int i = 0; i < 40; ++i) Append(**log, "h", std::string(65536, 'x'));
+  ASSERT_TRUE((*log)->Sync().ok());
+  ASSERT_EQ(copy.size(), bytes.size());
+  std::vector<float> values(shared.size());
+  copy.CopyTo(values.data());
+  EXPECT_THAT(values, ::testing::Each(1));
+  const Replayed records = Replay(**log);
+  ASSERT_FALSE(records.empty());
+  EXPECT_EQ(std::get<2>(records[0]).size(), bytes.size());
+  EXPECT_EQ(std::memcmp(std::get<2>(records[0]).data(), values.data(), bytes.size()), 0);
+}
+
+TEST_P(MutationLogTest, ANewerFormatIsRefusedByName) {
   Fill(*OpenLog(), 1);
   files_.contents(kFirstSegment)[8] = 7;
   const absl::Status status = TryOpen().status();
@@ -299,7 +375,7 @@ TEST_F(MutationLogTest, ANewerFormatIsRefusedByName) {
   EXPECT_THAT(status.message(), HasSubstr("format version 7"));
 }
 
-TEST_F(MutationLogTest, MissingSegmentsAreDataLoss) {
+TEST_P(MutationLogTest, MissingSegmentsAreDataLoss) {
   Fill(*OpenLog(), 9);
   ASSERT_TRUE(files_.Remove("/log/00000000000000000002.log").ok());
   const absl::Status status = TryOpen().status();
@@ -307,13 +383,13 @@ TEST_F(MutationLogTest, MissingSegmentsAreDataLoss) {
   EXPECT_THAT(status.message(), HasSubstr("00000000000000000002.log is missing"));
 }
 
-TEST_F(MutationLogTest, ARenamedSegmentIsDataLoss) {
+TEST_P(MutationLogTest, ARenamedSegmentIsDataLoss) {
   Fill(*OpenLog(), 9);
   ASSERT_TRUE(files_.Rename("/log/00000000000000000003.log", kFirstSegment).ok());
   EXPECT_TRUE(absl::IsDataLoss(TryOpen().status()));
 }
 
-TEST_F(MutationLogTest, DestroyLeavesNothingAndAFreshStart) {
+TEST_P(MutationLogTest, DestroyLeavesNothingAndAFreshStart) {
   Fill(*OpenLog(), 9);
   ASSERT_TRUE(MutationLog::Destroy(kDirectory, &files_).ok());
   EXPECT_FALSE(files_.Exists(kDirectory));
@@ -321,7 +397,7 @@ TEST_F(MutationLogTest, DestroyLeavesNothingAndAFreshStart) {
   EXPECT_EQ(OpenLog()->next_lsn(), 1u);
 }
 
-TEST_F(MutationLogTest, AHalfDestroyedLogNeverComesBack) {
+TEST_P(MutationLogTest, AHalfDestroyedLogNeverComesBack) {
   for (int removals = 0; removals < 6; ++removals) {
     Fill(*OpenLog(), 9);
     int left = removals;
@@ -336,13 +412,18 @@ TEST_F(MutationLogTest, AHalfDestroyedLogNeverComesBack) {
   }
 }
 
-TEST_F(MutationLogTest, SegmentsHaveALeastSize) {
+TEST_P(MutationLogTest, SegmentsHaveALeastSize) {
   const absl::Status status =
       MutationLog::Open(kDirectory, {.segment_bytes = 100, .file_system = &files_}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
 }
 
 // The same against the machine's file system.
+INSTANTIATE_TEST_SUITE_P(Disks, MutationLogTest, ::testing::Bool(),
+                         [](const ::testing::TestParamInfo<bool>& info) {
+                           return info.param ? "KeepsSpace" : "WritesAtOnce";
+                         });
+
 TEST(MutationLogPosixTest, AppendsReplaysTruncatesAndReopens) {
   const std::string directory = absl::StrCat(::testing::TempDir(), "mutation_log_posix_test");
   std::filesystem::remove_all(directory);

@@ -55,7 +55,7 @@ ControlPlane::~ControlPlane() {
     for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
       Queue(peer, ControlKind::kGoodbye, "");
     }
-    closing_ = absl::Now() + kFarewell;
+    closing_ = Deadline::After(kFarewell);
   }
   eventfd_write(wake_.get(), 1);
   thread_.join();
@@ -130,7 +130,7 @@ void ControlPlane::SendMemory(int peer, uint64_t id, size_t bytes, Descriptor de
 }
 
 absl::StatusOr<ControlPlane::Memory> ControlPlane::TakeMemory(int peer, uint64_t id,
-                                                              absl::Time deadline) {
+                                                              Deadline deadline) {
   absl::MutexLock lock(&mutex_);
   PeerState& state = states_[peer];
   while (state.memory.count(id) == 0) {
@@ -139,16 +139,16 @@ absl::StatusOr<ControlPlane::Memory> ControlPlane::TakeMemory(int peer, uint64_t
       return absl::UnavailableError(
           absl::StrCat(peers_[peer].name, " has left while memory was being shared"));
     }
-    if (absl::Now() >= deadline) {
+    if (deadline.passed()) {
       return absl::UnavailableError(
           absl::StrCat(peers_[peer].name, " did not send its memory in time"));
     }
     // An abort from this process's side is not signalled here; hence not longer than this.
-    const absl::Time limit = std::min(deadline, absl::Now() + absl::Milliseconds(20));
+    const absl::Duration limit = deadline.Sooner(absl::Milliseconds(20)).nap();
     const auto moved = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
       return state.memory.count(id) > 0 || state.gone || state.left;
     };
-    mutex_.AwaitWithDeadline(absl::Condition(&moved), limit);
+    mutex_.AwaitWithTimeout(absl::Condition(&moved), limit);
   }
   Memory memory = std::move(state.memory[id]);
   state.memory.erase(id);
@@ -158,13 +158,13 @@ absl::StatusOr<ControlPlane::Memory> ControlPlane::TakeMemory(int peer, uint64_t
 void ControlPlane::Serve() {
   epoll_event events[16];
   while (true) {
-    absl::Time closing;
+    absl::optional<Deadline> closing;
     {
       absl::MutexLock lock(&mutex_);
       closing = closing_;
     }
-    if (closing != absl::InfiniteFuture() && (AllSent() || absl::Now() >= closing)) return;
-    const int timeout = closing == absl::InfiniteFuture() ? -1 : 10;
+    if (closing.has_value() && (AllSent() || closing->passed())) return;
+    const int timeout = closing.has_value() ? 10 : -1;
     const int count = epoll_wait(epoll_.get(), events, std::size(events), timeout);
     for (int i = 0; i < count; ++i) {
       const int peer = static_cast<int>(events[i].data.u32);
@@ -279,7 +279,7 @@ void ControlPlane::Lost(int peer) {
     left = states_[peer].left;
     call = LastCallLocked(peer);
     // Whoever is leaving itself does not judge others.
-    if (closing_ != absl::InfiniteFuture()) return;
+    if (closing_.has_value()) return;
   }
   if (left) return;
   health_.Fail(

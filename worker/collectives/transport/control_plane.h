@@ -15,6 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "common/transport/deadline.h"
 #include "common/transport/descriptor.h"
 #include "worker/collectives/transport/control_stream.h"
 #include "worker/collectives/transport/doorbell.h"
@@ -56,9 +58,9 @@ class ControlPlane {
     size_t bytes = 0;
     Descriptor descriptor;
   };
-  // Blocks until the peer has sent the memory of that number. Unavailable: not in time, or the
-  // group has failed.
-  absl::StatusOr<Memory> TakeMemory(int peer, uint64_t id, absl::Time deadline);
+  // Blocks until the peer has sent the memory of that number. Unavailable: not in time, or it has
+  // left. Where the group has failed, its status.
+  absl::StatusOr<Memory> TakeMemory(int peer, uint64_t id, Deadline deadline);
 
  private:
   struct PeerState {
@@ -96,7 +98,8 @@ class ControlPlane {
   std::vector<PeerState> states_ ABSL_GUARDED_BY(mutex_);
   uint64_t surveys_ ABSL_GUARDED_BY(mutex_) = 0;
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Time closing_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  // Set: this rank leaves, and until when it says goodbye.
+  absl::optional<Deadline> closing_ ABSL_GUARDED_BY(mutex_);
 
   std::thread thread_;
 };

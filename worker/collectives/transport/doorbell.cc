@@ -56,6 +56,15 @@ void Doorbell::SleepOnFutex(uint32_t word, absl::Duration timeout) {
           timeout == absl::InfiniteDuration() ? nullptr : &limit, nullptr, 0);
 }
 
+void Doorbell::NoteProcessor(int processor) {
+  const auto value = static_cast<uint32_t>(processor + 1);
+  // A line that nobody writes stays in all caches.
+  std::atomic<uint32_t>& noted = page().processor;
+  if (noted.load(std::memory_order_relaxed) != value) {
+    noted.store(value, std::memory_order_relaxed);
+  }
+}
+
 void Doorbell::DrainEvent() {
   eventfd_t rings;
   eventfd_read(event_.get(), &rings);

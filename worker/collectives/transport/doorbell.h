@@ -24,6 +24,8 @@ enum class Sleep : uint32_t { kNone = 0, kFutex = 1, kPoll = 2 };
 
 struct DoorbellPage {
   alignas(64) std::atomic<uint32_t> word;
+  // On which the rank last began or ended a call, or went to wait; one more, so that 0 is none.
+  alignas(64) std::atomic<uint32_t> processor;
   // A sequence lock: odd while the state is being written.
   alignas(64) std::atomic<uint64_t> state_version;
   std::atomic<uint64_t> state[sizeof(CallState) / sizeof(uint64_t)];
@@ -55,6 +57,12 @@ class Doorbell {
   void SleepOnFutex(uint32_t word, absl::Duration timeout);
   // Forgets rings of the eventfd.
   void DrainEvent();
+
+  // Where the owner runs; -1: it has not said.
+  void NoteProcessor(int processor);
+  int processor() const {
+    return static_cast<int>(page().processor.load(std::memory_order_relaxed)) - 1;
+  }
 
   // By the owner's one thread.
   void Publish(const CallState& state);

@@ -80,5 +80,15 @@ TEST(DoorbellTest, AStateIsNeverSeenInPieces) {
   EXPECT_EQ(neighbours.Published().sequence, 200'000u);
 }
 
+TEST(DoorbellTest, ThePeerSeesWhereTheRankRuns) {
+  Doorbell own = Doorbell::Create().value();
+  const Doorbell neighbours = Neighbours(own);
+  EXPECT_EQ(neighbours.processor(), -1);
+  for (const int processor : {0, 7, 7, 191}) {
+    own.NoteProcessor(processor);
+    EXPECT_EQ(neighbours.processor(), processor);
+  }
+}
+
 }  // namespace
 }  // namespace muster

@@ -8,18 +8,19 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "common/transport/deadline.h"
 #include "worker/collectives/transport/doorbell.h"
 
 namespace muster {
 
 // Whether a group can go on, and who has left it. Thread-safe. Every change wakes the rank that
 // owns the doorbell, which must outlive this.
-class GroupHealth {
+class GroupHealth final : public Interrupt {
  public:
   GroupHealth(Doorbell& bell, int size) : bell_(bell), left_(size) {}
 
   bool ok() const { return !failed_.load(std::memory_order_seq_cst); }
-  absl::Status status() const {
+  absl::Status status() const override {
     if (ok()) return absl::OkStatus();
     absl::MutexLock lock(&mutex_);
     return status_;

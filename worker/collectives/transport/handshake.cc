@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/transport/blocking_frames.h"
 #include "common/transport/keyed_hash.h"
@@ -13,7 +12,7 @@ namespace muster {
 namespace {
 
 constexpr char kMagic[] = "muster collectives";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kNonceBytes = 16;
 constexpr size_t kProofBytes = 32;
 
@@ -35,7 +34,7 @@ absl::StatusOr<std::string> ParseReply(absl::string_view bytes) {
   return content;
 }
 
-absl::StatusOr<std::string> ReceiveReply(int socket, absl::Time deadline) {
+absl::StatusOr<std::string> ReceiveReply(int socket, Deadline deadline) {
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, ReceiveFrame(socket, deadline));
   return ParseReply(bytes);
 }
@@ -67,6 +66,12 @@ absl::Status Compare(const Hello& hello, const Hello& expected) {
 
 std::string Hello::Serialize() const {
   WireWriter writer;
+  writer.Text(proof);
+  return Claims() + writer.bytes();
+}
+
+std::string Hello::Claims() const {
+  WireWriter writer;
   writer.Text(kMagic);
   writer.Number(kVersion);
   writer.Text(group_key);
@@ -96,6 +101,7 @@ absl::StatusOr<Hello> Hello::Parse(absl::string_view bytes) {
   hello.to = reader.Number<uint32_t>();
   hello.size = reader.Number<uint32_t>();
   hello.tls = reader.Number<uint8_t>() != 0;
+  hello.proof = reader.Text();
   if (!reader.Done() || kind > 1 || hello.nonce.size() != kNonceBytes) {
     return absl::InvalidArgumentError("not a rank's hello");
   }
@@ -104,8 +110,10 @@ absl::StatusOr<Hello> Hello::Parse(absl::string_view bytes) {
 }
 
 absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_view secret,
-                                 absl::Time deadline) {
-  const std::string sent = hello.Serialize();
+                                 Deadline deadline) {
+  Hello proven = hello;
+  proven.proof = KeyedHash(secret, "hello" + hello.Claims());
+  const std::string sent = proven.Serialize();
   MUSTER_RETURN_IF_ERROR(SendFrame(socket, sent, deadline));
   MUSTER_ASSIGN_OR_RETURN(const std::string challenge, ReceiveReply(socket, deadline));
   if (challenge.size() != kNonceBytes + kProofBytes) {
@@ -123,7 +131,11 @@ absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_vi
 }
 
 absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& expected,
-                                   absl::string_view secret, absl::Time deadline) {
+                                   absl::string_view secret, Deadline deadline) {
+  if (!SameHash(hello.proof, KeyedHash(secret, "hello" + hello.Claims()))) {
+    Refuse(socket, WrongSecret());
+    return WrongSecret();
+  }
   const std::string nonce = RandomBytes(kNonceBytes);
   const std::string transcript = hello.Serialize() + nonce;
   const std::string proof = KeyedHash(secret, "called" + transcript);
@@ -145,7 +157,7 @@ absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& 
 
 void Refuse(int socket, const absl::Status& reason) {
   // Goes into an empty send buffer, so that it needs no time.
-  SendFrame(socket, Reply(reason, ""), absl::Now() + absl::Seconds(1)).IgnoreError();
+  SendFrame(socket, Reply(reason, ""), Deadline::After(absl::Seconds(1))).IgnoreError();
 }
 
 }  // namespace muster

@@ -7,18 +7,21 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
+#include "common/transport/deadline.h"
 
 // How two ranks meet on a new connection, the lower one calling:
 //
-//   caller → called   Hello: which group, from whom to whom, what for; nonce a
+//   caller → called   Hello: which group, from whom to whom, what for; nonce a; HMAC(secret,
+//                     "hello" ‖ all that)
 //   caller ← called   Challenge: nonce b, HMAC(secret, "called" ‖ hello ‖ b)
 //   caller → called   Answer: HMAC(secret, "caller" ‖ hello ‖ b)
 //   caller ← called   Verdict
 //
 // Each side proves that it knows the group's secret without showing it, and over values that both
-// have chosen, so that nothing recorded can be replayed. A status in place of any message ends the
-// handshake with a reason. HMAC is over SHA-256 (RFC 2104).
+// have chosen, so that nothing recorded can be replayed. The hello's proof lets the called rank
+// turn away at once, and not when it has waited for an answer in vain, whoever does not know the
+// secret. A status in place of any message ends the handshake with a reason. HMAC is over SHA-256
+// (RFC 2104).
 namespace muster {
 
 enum class ConnectionKind : uint8_t { kControl = 0, kData = 1 };
@@ -30,6 +33,8 @@ struct Hello {
   std::string endpoint_nonce;
   // The caller's; 16 bytes.
   std::string nonce;
+  // HMAC over the other fields; Call makes it.
+  std::string proof;
   ConnectionKind kind = ConnectionKind::kControl;
   uint32_t from = 0;
   uint32_t to = 0;
@@ -37,6 +42,8 @@ struct Hello {
   bool tls = false;
 
   std::string Serialize() const;
+  // Without the proof.
+  std::string Claims() const;
   // InvalidArgument: something else has called.
   static absl::StatusOr<Hello> Parse(absl::string_view bytes);
 };
@@ -45,10 +52,10 @@ struct Hello {
 // only the two sides know. Unauthenticated: the other side does not know the secret, or says so of
 // this one. FailedPrecondition: the two do not agree on the group. Unavailable: no answer.
 absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_view secret,
-                                 absl::Time deadline);
+                                 Deadline deadline);
 // The caller's hello has been read already; `expected` is what it should say, its nonce aside.
 absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& expected,
-                                   absl::string_view secret, absl::Time deadline);
+                                   absl::string_view secret, Deadline deadline);
 
 // Ends a handshake in place of an answer.
 void Refuse(int socket, const absl::Status& reason);

@@ -66,6 +66,19 @@ TEST_F(HandshakeTest, AWrongSecretIsFoundOnBothSides) {
   EXPECT_EQ(outcome.called.status().code(), absl::StatusCode::kUnauthenticated);
 }
 
+TEST_F(HandshakeTest, AHelloWithoutTheSecretIsTurnedAwayAtOnce) {
+  // Nobody answers at the other end: it is not even asked.
+  for (const std::string& proof : {std::string(), std::string(32, 'x'), hello_.nonce}) {
+    Hello forged = hello_;
+    forged.proof = proof;
+    EXPECT_EQ(
+        Answer(called_.get(), forged, hello_, "secret", Deadline::After(absl::InfiniteDuration()))
+            .status()
+            .code(),
+        absl::StatusCode::kUnauthenticated);
+  }
+}
+
 TEST_F(HandshakeTest, ACalledRankThatBluffsIsFound) {
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   // A listener without the secret sends any proof, and accepts whatever comes back.

@@ -23,6 +23,9 @@ class HostPipe : public Pipe {
   // To poll; -1: Arm makes the peer ring instead.
   virtual int descriptor() const = 0;
 
+  // The processor that the peer last ran on, if this is the same machine; -1: not known.
+  virtual int processor() const = 0;
+
   // Why no more bytes will pass, however the peer is; OK: they may.
   virtual absl::Status broken() const = 0;
 

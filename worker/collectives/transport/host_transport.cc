@@ -1,11 +1,11 @@
 #include "worker/collectives/transport/host_transport.h"
 
 #include <fcntl.h>
+#include <sched.h>
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/transport/shared_region.h"
 #include "worker/collectives/transport/stream_pipe.h"
@@ -39,7 +39,7 @@ HostTransport::HostTransport(Doorbell bell, int rank, std::vector<std::string> n
       pipes_(names_.size()) {}
 
 absl::StatusOr<std::unique_ptr<HostTransport>> HostTransport::Create(Doorbell bell, Options options,
-                                                                     absl::Duration timeout) {
+                                                                     Deadline deadline) {
   const int size = static_cast<int>(options.links.size());
   std::unique_ptr<HostTransport> transport(new HostTransport(
       std::move(bell), options.rank, options.names, std::move(options.make_subgroup)));
@@ -71,12 +71,11 @@ absl::StatusOr<std::unique_ptr<HostTransport>> HostTransport::Create(Doorbell be
   MUSTER_ASSIGN_OR_RETURN(
       transport->control_,
       ControlPlane::Create(options.rank, std::move(peers), transport->bell_, transport->health_));
-  MUSTER_RETURN_IF_ERROR(transport->Agree(timeout));
+  MUSTER_RETURN_IF_ERROR(transport->Agree(deadline));
   return transport;
 }
 
-absl::Status HostTransport::Agree(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+absl::Status HostTransport::Agree(Deadline deadline) {
   // Of 64 bytes, so that what follows is aligned in the stream.
   std::byte record[64] = {static_cast<std::byte>(all_shared_ ? 1 : 0)};
   std::vector<size_t> received(size());
@@ -100,12 +99,12 @@ absl::Status HostTransport::Agree(absl::Duration timeout) {
       interest = got == sizeof(record) ? missing.erase(interest) : interest + 1;
     }
     if (missing.empty()) return health();
-    const absl::Duration left = deadline - absl::Now();
-    if (left <= absl::ZeroDuration()) {
+    MUSTER_RETURN_IF_ERROR(deadline.interrupted());
+    if (deadline.passed()) {
       return absl::UnavailableError(
           absl::StrCat(names_[missing[0].peer], " has not met all ranks of the group in time"));
     }
-    Wait(ticket, missing, left);
+    Wait(ticket, missing, deadline.nap());
     MUSTER_RETURN_IF_ERROR(health());
   }
 }
@@ -117,6 +116,11 @@ void HostTransport::Abort(const absl::Status& reason) {
   control_->Abort(reason);
 }
 
+void HostTransport::Publish(const CallState& state) {
+  bell_.NoteProcessor(sched_getcpu());
+  bell_.Publish(state);
+}
+
 absl::StatusOr<std::unique_ptr<SymmetricMemory>> HostTransport::Allocate(size_t bytes,
                                                                          absl::Duration timeout) {
   MUSTER_RETURN_IF_ERROR(health());
@@ -124,7 +128,7 @@ absl::StatusOr<std::unique_ptr<SymmetricMemory>> HostTransport::Allocate(size_t 
   if (!all_shared_) {
     return absl::UnimplementedError("not all ranks of the group share memory");
   }
-  const absl::Time deadline = absl::Now() + timeout;
+  const Deadline deadline = Deadline::After(timeout);
   // No memory of 0 bytes can be mapped.
   const size_t mapped = std::max<size_t>(bytes, 1);
   absl::StatusOr<SharedRegion> own = SharedRegion::Create(mapped);

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/transport/byte_stream.h"
+#include "common/transport/deadline.h"
 #include "worker/collectives/transport/control_plane.h"
 #include "worker/collectives/transport/control_stream.h"
 #include "worker/collectives/transport/doorbell.h"
@@ -36,7 +37,7 @@ struct PeerLink {
 class HostTransport final : public Transport {
  public:
   using MakeSubgroup = std::function<absl::StatusOr<std::unique_ptr<Transport>>(
-      absl::Span<const int> ranks, uint64_t id, absl::Duration timeout)>;
+      absl::Span<const int> ranks, uint64_t id, Deadline deadline)>;
 
   struct Options {
     int rank = 0;
@@ -51,9 +52,9 @@ class HostTransport final : public Transport {
   };
 
   // `bell`: that which was handed to the peers. Returns once all ranks have met all others.
-  // Unavailable: one did not within `timeout`.
+  // Unavailable: one did not in time. Or the status of the deadline's interrupt.
   static absl::StatusOr<std::unique_ptr<HostTransport>> Create(Doorbell bell, Options options,
-                                                               absl::Duration timeout);
+                                                               Deadline deadline);
   // Says goodbye.
   ~HostTransport() override;
 
@@ -71,13 +72,14 @@ class HostTransport final : public Transport {
   void Wake() override { waiter_->Wake(); }
   absl::Status health() const override { return health_.status(); }
   void Abort(const absl::Status& reason) override;
-  void Publish(const CallState& state) override { bell_.Publish(state); }
+  void Publish(const CallState& state) override;
   std::vector<RankState> Survey(absl::Duration grace) override { return control_->Survey(grace); }
   absl::StatusOr<std::unique_ptr<SymmetricMemory>> Allocate(size_t bytes,
                                                             absl::Duration timeout) override;
   absl::StatusOr<std::unique_ptr<Transport>> Subgroup(absl::Span<const int> ranks, uint64_t id,
                                                       absl::Duration timeout) override {
-    return make_subgroup_(ranks, id, timeout);
+    // What ends this group ends the meeting.
+    return make_subgroup_(ranks, id, Deadline::After(timeout, &health_));
   }
   std::string Description(int peer) const override;
 
@@ -85,7 +87,7 @@ class HostTransport final : public Transport {
   HostTransport(Doorbell bell, int rank, std::vector<std::string> names,
                 MakeSubgroup make_subgroup);
   // Has all ranks tell each other what they share.
-  absl::Status Agree(absl::Duration timeout);
+  absl::Status Agree(Deadline deadline);
 
   const int rank_;
   const std::vector<std::string> names_;

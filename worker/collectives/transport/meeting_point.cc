@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/transport/keyed_hash.h"
@@ -46,8 +46,11 @@ absl::Status Combine(const MeetingGroup& group, absl::Span<const absl::Status> f
     absl::StrAppend(&text, text.empty() ? "" : "; ", group.names[peer], ": ",
                     failures[peer].message());
   }
-  return absl::Status(code, absl::StrCat("ranks of the group have not met within ",
-                                         absl::FormatDuration(timeout), ": ", text));
+  return absl::Status(
+      code, absl::StrCat("ranks of the group have not met within ",
+                         absl::FormatDuration(
+                             absl::Trunc(timeout + absl::Milliseconds(1), absl::Milliseconds(1))),
+                         ": ", text));
 }
 
 // The members of a sub-group, from what this rank knows of the group.
@@ -80,8 +83,8 @@ absl::StatusOr<MeetingGroup> Derive(const MeetingGroup& parent, absl::Span<const
 
 absl::StatusOr<std::unique_ptr<HostTransport>> MeetGroup(const MeetingGroup& group,
                                                          std::shared_ptr<PeerListener> listener,
-                                                         absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+                                                         Deadline deadline) {
+  const absl::Duration timeout = deadline.left();
   const int size = static_cast<int>(group.addresses.size());
   MUSTER_ASSIGN_OR_RETURN(Doorbell bell, Doorbell::Create());
   HostTransport::Options options;
@@ -101,6 +104,7 @@ absl::StatusOr<std::unique_ptr<HostTransport>> MeetGroup(const MeetingGroup& gro
   }
   for (std::thread& thread : threads) thread.join();
   listener->Close(group.key);
+  MUSTER_RETURN_IF_ERROR(deadline.interrupted());
   MUSTER_RETURN_IF_ERROR(Combine(group, failures, timeout));
   for (int peer = 0; peer < size; ++peer) {
     if (peer == group.rank) continue;
@@ -111,11 +115,11 @@ absl::StatusOr<std::unique_ptr<HostTransport>> MeetGroup(const MeetingGroup& gro
   }
   options.make_subgroup = [group, listener](
                               absl::Span<const int> ranks, uint64_t id,
-                              absl::Duration limit) -> absl::StatusOr<std::unique_ptr<Transport>> {
+                              Deadline limit) -> absl::StatusOr<std::unique_ptr<Transport>> {
     MUSTER_ASSIGN_OR_RETURN(const MeetingGroup subgroup, Derive(group, ranks, id));
     return MeetGroup(subgroup, listener, limit);
   };
-  return HostTransport::Create(std::move(bell), std::move(options), deadline - absl::Now());
+  return HostTransport::Create(std::move(bell), std::move(options), deadline);
 }
 
 }  // namespace
@@ -156,7 +160,7 @@ absl::StatusOr<std::unique_ptr<HostTransport>> MeetingPoint::Meet(
                      " (pid ", address.pid, ")"));
     meeting.addresses.push_back(std::move(address));
   }
-  return MeetGroup(meeting, listener_, timeout);
+  return MeetGroup(meeting, listener_, Deadline::After(timeout));
 }
 
 }  // namespace muster

@@ -10,9 +10,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
+#include "common/transport/blocking_frames.h"
+#include "common/transport/descriptor.h"
 #include "common/transport/sockets.h"
+#include "common/transport/wire.h"
 #include "gtest/gtest.h"
+#include "worker/collectives/transport/endpoint_address.h"
 #include "worker/collectives/transport/group_for_testing.h"
+#include "worker/collectives/transport/handshake.h"
 
 namespace muster {
 namespace {
@@ -50,7 +55,7 @@ TEST_P(MeetingPointTest, AWrongSecretIsUnauthenticatedAndNamesTheRank) {
     if (rank == 1) group.secret = "of another job";
     met[rank] = points[rank]->Meet(group, absl::Seconds(30));
   });
-  // At once, not at the deadline.
+  // Soon, not at the deadline.
   EXPECT_LT(absl::Now() - start, absl::Seconds(20));
   EXPECT_EQ(met[0].status().code(), absl::StatusCode::kUnauthenticated);
   EXPECT_TRUE(absl::StrContains(met[0].status().message(), "slot 7 (pid ")) << met[0].status();
@@ -164,6 +169,60 @@ TEST_P(MeetingPointTest, NoiseOnThePortDisturbsNobody) {
   });
   EXPECT_TRUE(met[0].ok()) << met[0].status();
   EXPECT_TRUE(met[1].ok()) << met[1].status();
+}
+
+// Who knows the address, the round and the ranks, but not the secret, can say hello in a rank's
+// name. It neither holds the meeting up by saying nothing more, nor takes the rank's place.
+TEST_P(MeetingPointTest, AnImpostorNeitherStallsNorEndsTheMeeting) {
+  const auto points = Points(GetParam(), 2);
+  const EndpointAddress address = EndpointAddress::Parse(points[1]->address()).value();
+  WireWriter key;
+  key.Number(uint64_t{1});
+  key.Number(uint64_t{0});
+  Hello hello;
+  hello.group_key = key.bytes();
+  hello.endpoint_nonce = address.nonce;
+  hello.nonce = std::string(16, 'n');
+  hello.size = 2;
+  hello.to = 1;
+  hello.tls = GetParam() == Wiring::kTls;
+  hello.proof = std::string(32, 'x');
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  std::vector<Descriptor> impostors;
+  for (int i = 0; i < 5; ++i) {
+    impostors.push_back(ConnectTcp(address.host, address.port, deadline).value());
+    ASSERT_TRUE(SendFrame(impostors.back().get(), hello.Serialize(), deadline).ok());
+  }
+  std::vector<Met> met(2);
+  const absl::Time start = absl::Now();
+  InParallel(2, [&](int rank) {
+    met[rank] = points[rank]->Meet(GroupOf(points, rank, 1), absl::Seconds(60));
+  });
+  EXPECT_TRUE(met[0].ok()) << met[0].status();
+  EXPECT_TRUE(met[1].ok()) << met[1].status();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+// Of a sub-group: the lower rank waits for an answer, the higher one for a call.
+TEST_P(MeetingPointTest, AnAbortEndsTheMeetingOfASubgroup) {
+  for (const int alone : {0, 1}) {
+    const auto points = Points(GetParam(), 2);
+    std::vector<Met> met(2);
+    InParallel(2, [&](int rank) {
+      met[rank] = points[rank]->Meet(GroupOf(points, rank, 1), absl::Seconds(30));
+    });
+    ASSERT_TRUE(met[0].ok() && met[1].ok());
+    const absl::Time start = absl::Now();
+    absl::Status status;
+    std::thread meeting([&] {
+      status = (*met[alone])->Subgroup({0, 1}, 7, absl::Seconds(60)).status();
+    });
+    (*met[1 - alone])->Abort(absl::AbortedError("enough"));
+    meeting.join();
+    EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+    EXPECT_EQ(status.message(), "enough");
+    EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  }
 }
 
 TEST_P(MeetingPointTest, TransportsOutliveTheirMeetingPoint) {

@@ -20,6 +20,10 @@ namespace {
 // Last message of the hand-over, both ways.
 constexpr char kShared[] = "shared";
 constexpr char kNotShared[] = "not shared";
+// For one who has called and then says nothing; another caller may be the right one.
+constexpr absl::Duration kAnswerPatience = absl::Seconds(5);
+// For the rank that has yet to call when somebody else did in its name.
+constexpr absl::Duration kImpostorPatience = absl::Seconds(3);
 
 Hello MakeHello(const MeetingGroup& group, int from, int to, ConnectionKind kind) {
   Hello hello;
@@ -45,7 +49,7 @@ bool IsFinal(const absl::Status& status) {
 // maps them, writes the token into the rings and sends its own doorbell; the caller maps that,
 // compares, and clears the token.
 absl::StatusOr<PeerLink> OfferMemory(Descriptor socket, const std::string& token,
-                                     const Doorbell& bell, absl::Time deadline) {
+                                     const Doorbell& bell, Deadline deadline) {
   MUSTER_ASSIGN_OR_RETURN(SharedRegion rings, SharedRegion::Create(kPairBytes));
   const int offered[] = {bell.page_descriptor(), bell.event_descriptor(), rings.descriptor()};
   MUSTER_RETURN_IF_ERROR(SendDescriptors(socket.get(), kShared, offered, deadline));
@@ -68,7 +72,7 @@ absl::StatusOr<PeerLink> OfferMemory(Descriptor socket, const std::string& token
 }
 
 absl::StatusOr<PeerLink> AcceptMemory(Descriptor socket, const std::string& token,
-                                      const Doorbell& bell, absl::Time deadline) {
+                                      const Doorbell& bell, Deadline deadline) {
   MUSTER_ASSIGN_OR_RETURN(DescriptorFrame offer, ReceiveDescriptors(socket.get(), deadline));
   absl::StatusOr<Doorbell> its_bell = absl::UnavailableError("no memory was handed over");
   absl::StatusOr<SharedRegion> rings = its_bell.status();
@@ -96,14 +100,15 @@ absl::StatusOr<PeerLink> AcceptMemory(Descriptor socket, const std::string& toke
 absl::StatusOr<std::unique_ptr<ByteStream>> MakeStream(const MeetingGroup& group,
                                                        ConnectionKind kind, Descriptor socket,
                                                        TlsRole role, const std::string& key,
-                                                       absl::Time deadline) {
+                                                       Deadline deadline) {
   if (kind == ConnectionKind::kControl) EndWhenUnanswered(socket.get());
+  if (kind == ConnectionKind::kData) SetLocalTcpOptions(socket.get());
   if (group.tls) return TlsStream::Create(std::move(socket), role, key, deadline);
   return std::make_unique<SocketStream>(std::move(socket));
 }
 
 absl::StatusOr<PeerLink> CallUnix(const MeetingGroup& group, int peer, const Doorbell& bell,
-                                  absl::Time deadline) {
+                                  Deadline deadline) {
   MUSTER_ASSIGN_OR_RETURN(Descriptor socket,
                           ConnectUnix(group.addresses[peer].unix_name, deadline));
   if (!SameUser(socket.get())) return absl::UnavailableError("it is another user's");
@@ -115,7 +120,7 @@ absl::StatusOr<PeerLink> CallUnix(const MeetingGroup& group, int peer, const Doo
 }
 
 absl::StatusOr<std::unique_ptr<ByteStream>> CallTcp(const MeetingGroup& group, int peer,
-                                                    ConnectionKind kind, absl::Time deadline) {
+                                                    ConnectionKind kind, Deadline deadline) {
   const EndpointAddress& address = group.addresses[peer];
   MUSTER_ASSIGN_OR_RETURN(Descriptor socket, ConnectTcp(address.host, address.port, deadline));
   MUSTER_ASSIGN_OR_RETURN(
@@ -125,10 +130,10 @@ absl::StatusOr<std::unique_ptr<ByteStream>> CallTcp(const MeetingGroup& group, i
 }
 
 absl::StatusOr<PeerLink> CallPeer(const MeetingGroup& group, int peer, const Doorbell& bell,
-                                  absl::Time deadline) {
+                                  Deadline deadline) {
   if (group.shared_memory && !group.addresses[peer].unix_name.empty()) {
     absl::StatusOr<PeerLink> link = CallUnix(group, peer, bell, deadline);
-    if (link.ok() || IsFinal(link.status()) || absl::Now() >= deadline) return link;
+    if (link.ok() || IsFinal(link.status()) || deadline.passed()) return link;
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ByteStream> control,
                           CallTcp(group, peer, ConnectionKind::kControl, deadline));
@@ -145,20 +150,20 @@ struct Answered {
 };
 
 absl::StatusOr<Answered> AnswerPeer(const MeetingGroup& group, int peer, PeerListener& listener,
-                                    ConnectionKind kind, absl::Time deadline) {
+                                    ConnectionKind kind, Deadline deadline) {
   MUSTER_ASSIGN_OR_RETURN(PeerListener::Caller caller,
                           listener.Take(group.key, static_cast<uint32_t>(peer), kind, deadline));
   Answered answered;
-  MUSTER_ASSIGN_OR_RETURN(answered.key,
-                          Answer(caller.socket.get(), caller.hello,
-                                 MakeHello(group, peer, group.rank, kind), group.secret, deadline));
+  MUSTER_ASSIGN_OR_RETURN(answered.key, Answer(caller.socket.get(), caller.hello,
+                                               MakeHello(group, peer, group.rank, kind),
+                                               group.secret, deadline.Sooner(kAnswerPatience)));
   answered.socket = std::move(caller.socket);
   answered.unix_socket = caller.unix_socket;
   return answered;
 }
 
 absl::StatusOr<PeerLink> AwaitPeer(const MeetingGroup& group, int peer, PeerListener& listener,
-                                   const Doorbell& bell, absl::Time deadline) {
+                                   const Doorbell& bell, Deadline deadline) {
   MUSTER_ASSIGN_OR_RETURN(Answered answered,
                           AnswerPeer(group, peer, listener, ConnectionKind::kControl, deadline));
   if (answered.unix_socket) {
@@ -180,12 +185,23 @@ absl::StatusOr<PeerLink> AwaitPeer(const MeetingGroup& group, int peer, PeerList
 }  // namespace
 
 absl::StatusOr<PeerLink> MeetPeer(const MeetingGroup& group, int peer, PeerListener& listener,
-                                  const Doorbell& bell, absl::Time deadline) {
+                                  const Doorbell& bell, Deadline deadline) {
   if (group.rank < peer) return CallPeer(group, peer, bell, deadline);
+  absl::Status impostor;
   while (true) {
     absl::StatusOr<PeerLink> link = AwaitPeer(group, peer, listener, bell, deadline);
+    if (link.ok()) return link;
+    if (absl::IsUnauthenticated(link.status())) {
+      // Anybody may call; the rank itself may come yet.
+      if (impostor.ok()) {
+        impostor = link.status();
+        deadline = deadline.Sooner(kImpostorPatience);
+      }
+    } else if (IsFinal(link.status())) {
+      return link;
+    }
     // A caller whose attempt failed calls again, another way.
-    if (link.ok() || IsFinal(link.status()) || absl::Now() >= deadline) return link;
+    if (!deadline.status().ok()) return impostor.ok() ? link.status() : impostor;
   }
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "common/transport/deadline.h"
 #include "worker/collectives/transport/doorbell.h"
 #include "worker/collectives/transport/endpoint_address.h"
 #include "worker/collectives/transport/host_transport.h"
@@ -30,7 +30,7 @@ struct MeetingGroup {
 // is this rank's own, and handed over where memory is shared. Errors as of MeetingPoint::Meet,
 // without the peer's name.
 absl::StatusOr<PeerLink> MeetPeer(const MeetingGroup& group, int peer, PeerListener& listener,
-                                  const Doorbell& bell, absl::Time deadline);
+                                  const Doorbell& bell, Deadline deadline);
 
 }  // namespace muster
 

@@ -23,6 +23,8 @@ namespace muster {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(10);
+// How often the deadlines of those who wait for a caller are looked at.
+constexpr int kTakersTickMs = 20;
 constexpr size_t kMaxHelloBytes = 1024;
 constexpr size_t kMaxGuests = 1024;
 constexpr size_t kMaxClosed = 256;
@@ -76,7 +78,7 @@ PeerListener::~PeerListener() {
 }
 
 absl::StatusOr<PeerListener::Caller> PeerListener::Take(const std::string& group_key, uint32_t from,
-                                                        ConnectionKind kind, absl::Time deadline) {
+                                                        ConnectionKind kind, Deadline deadline) {
   absl::MutexLock lock(&mutex_);
   auto found = waiting_.end();
   const auto arrived = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
@@ -86,7 +88,17 @@ absl::StatusOr<PeerListener::Caller> PeerListener::Take(const std::string& group
     }
     return false;
   };
-  if (!mutex_.AwaitWithDeadline(absl::Condition(&arrived), deadline)) {
+  const auto ended = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return arrived() || !deadline.status().ok();
+  };
+  if (!ended()) {
+    // The condition is looked at whenever the thread, which now wakes regularly, has had the mutex.
+    if (takers_++ == 0) eventfd_write(wake_.get(), 1);
+    mutex_.Await(absl::Condition(&ended));
+    --takers_;
+  }
+  if (!arrived()) {
+    MUSTER_RETURN_IF_ERROR(deadline.interrupted());
     return absl::UnavailableError("it has not called");
   }
   Caller caller = std::move(found->caller);
@@ -114,6 +126,7 @@ void PeerListener::Close(const std::string& group_key) {
 
 void PeerListener::Serve() {
   std::vector<pollfd> descriptors;
+  bool taken_from = false;
   while (true) {
     descriptors.clear();
     descriptors.push_back({wake_.get(), POLLIN, 0});
@@ -122,10 +135,18 @@ void PeerListener::Serve() {
     for (const Guest& guest : arriving_) {
       descriptors.push_back({guest.caller.socket.get(), POLLIN, 0});
     }
-    poll(descriptors.data(), descriptors.size(), arriving_.empty() ? -1 : 1000);
+    poll(descriptors.data(), descriptors.size(),
+         taken_from          ? kTakersTickMs
+         : arriving_.empty() ? -1
+                             : 1000);
+    if (descriptors[0].revents != 0) {
+      eventfd_t rings;
+      eventfd_read(wake_.get(), &rings);
+    }
     {
       absl::MutexLock lock(&mutex_);
       if (stopping_) return;
+      taken_from = takers_ > 0;
     }
     size_t i = 3;
     for (auto guest = arriving_.begin(); guest != arriving_.end(); ++i) {
@@ -155,7 +176,7 @@ void PeerListener::Accept(int listener, bool unix_socket) {
   Guest guest;
   guest.caller.socket = std::move(socket);
   guest.caller.unix_socket = unix_socket;
-  guest.arrived = absl::Now();
+  guest.patience = Deadline::After(kPatience);
   if (arriving_.size() >= kMaxGuests) arriving_.pop_front();
   arriving_.push_back(std::move(guest));
 }
@@ -204,8 +225,7 @@ void PeerListener::Seat(std::list<Guest>::iterator guest) {
 }
 
 void PeerListener::DropSilentAndGone() {
-  const absl::Time latest = absl::Now() - kPatience;
-  arriving_.remove_if([latest](const Guest& guest) { return guest.arrived < latest; });
+  arriving_.remove_if([](const Guest& guest) { return guest.patience.passed(); });
   absl::MutexLock lock(&mutex_);
   waiting_.remove_if([](const Guest& guest) {
     char byte;

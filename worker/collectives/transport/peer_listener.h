@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/transport/deadline.h"
 #include "common/transport/descriptor.h"
 #include "worker/collectives/transport/endpoint_address.h"
 #include "worker/collectives/transport/handshake.h"
@@ -46,9 +47,10 @@ class PeerListener {
     bool unix_socket = false;
   };
 
-  // Blocks until that rank has called for that group. Unavailable: not in time.
+  // Blocks until that rank has called for that group. Unavailable: not in time. Or the status of
+  // the deadline's interrupt.
   absl::StatusOr<Caller> Take(const std::string& group_key, uint32_t from, ConnectionKind kind,
-                              absl::Time deadline);
+                              Deadline deadline);
 
   // The group has met, or will not: whoever still calls for it is refused.
   void Close(const std::string& group_key);
@@ -58,7 +60,8 @@ class PeerListener {
     Caller caller;
     // What has come of the hello, behind its length.
     std::string bytes;
-    absl::Time arrived;
+    // How long it may take to say hello.
+    Deadline patience = Deadline::After(absl::ZeroDuration());
     bool greeted = false;
   };
 
@@ -80,6 +83,8 @@ class PeerListener {
   std::list<Guest> arriving_;
 
   absl::Mutex mutex_;
+  // Calls of Take that wait; the thread looks after their deadlines.
+  int takers_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // Those who wait to be taken.
   std::list<Guest> waiting_ ABSL_GUARDED_BY(mutex_);

@@ -37,12 +37,14 @@ class SharedMemoryPipe final : public HostPipe {
   void Consume(size_t bytes) override;
   absl::StatusOr<size_t> Read(absl::Span<std::byte> out) override;
   absl::Status Flush() override;
+  bool in_memory() const override { return true; }
 
   bool Moved(const PipeInterest& interest) const override;
   void Arm(const PipeInterest& interest, Sleep how) override;
   void Disarm() override;
   void BeforeSleep() override;
   int descriptor() const override { return -1; }
+  int processor() const override { return pair_.bell.processor(); }
   absl::Status broken() const override { return absl::OkStatus(); }
   const char* description() const override { return "shared memory"; }
 

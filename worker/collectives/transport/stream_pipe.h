@@ -29,12 +29,14 @@ class StreamPipe final : public HostPipe {
   void Consume(size_t bytes) override;
   absl::StatusOr<size_t> Read(absl::Span<std::byte> out) override;
   absl::Status Flush() override;
+  bool in_memory() const override { return false; }
 
   bool Moved(const PipeInterest& interest) const override;
   void Arm(const PipeInterest& interest, Sleep how) override {}
   void Disarm() override {}
   void BeforeSleep() override;
   int descriptor() const override { return stream_->descriptor(); }
+  int processor() const override { return -1; }
   absl::Status broken() const override { return broken_; }
   const char* description() const override { return stream_->name(); }
 

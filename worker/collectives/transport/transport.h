@@ -38,6 +38,9 @@ class Pipe {
 
   // Hands what Write took to the peer; a Write alone may wait for more.
   virtual absl::Status Flush() = 0;
+
+  // Whether the bytes pass through memory, so that a Peek that finds none costs no system call.
+  virtual bool in_memory() const = 0;
 };
 
 // What a caller that can do nothing now waits for.

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 namespace muster {
 namespace {
@@ -18,6 +17,8 @@ constexpr int64_t kMinLookNs = 2'000;
 constexpr int64_t kMaxLookNs = 100'000;
 // For so long the processor is kept.
 constexpr int64_t kKeepNs = 1'500;
+// Between two sleeps that are only for getting onto another processor.
+constexpr int64_t kMakeWayNs = 1'000'000;
 // How long a broken connection's peer has to say goodbye, or to be found dead, before the
 // connection itself is what failed.
 constexpr absl::Duration kExplanation = absl::Milliseconds(200);
@@ -59,7 +60,7 @@ Waiter::Waiter(Options options, Doorbell& bell, GroupHealth& health)
       bell_(bell),
       health_(health),
       look_ns_(kMaxLookNs / 4),
-      broken_since_(options_.pipes.size(), absl::InfiniteFuture()) {}
+      broken_since_(options_.pipes.size(), absl::InfiniteDuration()) {}
 
 bool Waiter::Moved(uint32_t word, absl::Span<const PipeInterest> interests) const {
   if (bell_.word() != word) return true;
@@ -87,9 +88,25 @@ void Waiter::Wake() {
   }
 }
 
+bool Waiter::SharesProcessor(absl::Span<const PipeInterest> interests) {
+  if (crowded_) return false;
+  const int here = sched_getcpu();
+  bell_.NoteProcessor(here);
+  const bool shares = std::any_of(interests.begin(), interests.end(), [&](const auto& interest) {
+    return interest.readable && options_.pipes[interest.peer]->processor() == here;
+  });
+  if (!shares) return false;
+  // All processors may be busy with other things; to sleep every time would then cost more.
+  const int64_t now = NowNs();
+  if (now < made_way_ns_ + kMakeWayNs) return false;
+  made_way_ns_ = now;
+  return true;
+}
+
 bool Waiter::Look(uint32_t word, absl::Span<const PipeInterest> interests, int64_t limit_ns) {
   const int64_t start = NowNs();
   const bool sockets = polled_.size() > 1;
+  bool asked_for_processor = false;
   for (int round = 0;; ++round) {
     if (Moved(word, interests)) return true;
     if (sockets && poll(polled_.data() + 1, polled_.size() - 1, 0) > 0) return true;
@@ -100,6 +117,10 @@ bool Waiter::Look(uint32_t word, absl::Span<const PipeInterest> interests, int64
     }
     const int64_t passed = NowNs() - start;
     if (passed >= limit_ns) return false;
+    if (passed >= kKeepNs && !asked_for_processor) {
+      asked_for_processor = true;
+      if (SharesProcessor(interests)) return false;
+    }
     if (crowded_ || passed >= kKeepNs) sched_yield();
   }
 }
@@ -119,17 +140,18 @@ void Waiter::CheckPeers(absl::Span<const PipeInterest> interests, absl::Duration
       return true;
     };
     if (has_left() || broken.ok()) continue;
-    absl::Time& since = broken_since_[interest.peer];
-    since = std::min(since, absl::Now());
-    const absl::Time patience = since + kExplanation;
-    const absl::Time limit = std::min(patience, absl::Now() + timeout);
-    while (health_.ok() && !health_.left(interest.peer) && absl::Now() < limit) {
+    const auto now = [] { return absl::Nanoseconds(NowNs()); };
+    absl::Duration& since = broken_since_[interest.peer];
+    since = std::min(since, now());
+    const absl::Duration patience = since + kExplanation;
+    const absl::Duration limit = std::min(patience, now() + timeout);
+    while (health_.ok() && !health_.left(interest.peer) && now() < limit) {
       const uint32_t word = bell_.word();
       if (health_.ok() && !health_.left(interest.peer)) {
-        bell_.SleepOnFutex(word, limit - absl::Now());
+        bell_.SleepOnFutex(word, limit - now());
       }
     }
-    if (!has_left() && absl::Now() >= patience) {
+    if (!has_left() && now() >= patience) {
       health_.Fail(
           absl::Status(broken.code(), absl::StrCat("the ", pipe.description(), " connection to ",
                                                    name, " broke: ", broken.message())));
@@ -180,7 +202,7 @@ void Waiter::FallAsleep(uint32_t word, absl::Span<const PipeInterest> interests,
       const timespec limit = absl::ToTimespec(timeout);
       ppoll(polled_.data(), polled_.size(), timeout == absl::InfiniteDuration() ? nullptr : &limit,
             nullptr);
-      bell_.DrainEvent();
+      if (polled_[0].revents != 0) bell_.DrainEvent();
     }
   }
   asleep_.store(Sleep::kNone, std::memory_order_relaxed);

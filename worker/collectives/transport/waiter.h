@@ -29,6 +29,10 @@ int UsableProcessors();
 // every look. Where there are more ranks than processors, it gives the processor away from the
 // first look on.
 //
+// Two ranks that the kernel has put on one processor, while there are enough, would go on taking
+// turns there, as both always want to run: one of them then sleeps once, and is woken on a
+// processor that is idle.
+//
 // Rings and sockets together: it sleeps in poll, and asks the peers with rings to write to the
 // eventfd of its doorbell.
 class Waiter {
@@ -55,6 +59,9 @@ class Waiter {
  private:
   // Whether there is a reason not to sleep.
   bool Moved(uint32_t word, absl::Span<const PipeInterest> interests) const;
+  // Whether a peer that is waited for runs on this processor while there are enough for all:
+  // looking then keeps it from running, and the two could take turns for long.
+  bool SharesProcessor(absl::Span<const PipeInterest> interests);
   // Whether something moved before the time for looking was over.
   bool Look(uint32_t word, absl::Span<const PipeInterest> interests, int64_t limit_ns);
   // A peer that is waited for and will never send again fails the group.
@@ -68,8 +75,11 @@ class Waiter {
   Doorbell& bell_;
   GroupHealth& health_;
   int64_t look_ns_;
+  // When this rank last went to sleep because it shared a processor.
+  int64_t made_way_ns_ = 0;
   // When each peer's connection was first seen broken.
-  std::vector<absl::Time> broken_since_;
+  // On the monotonic clock.
+  std::vector<absl::Duration> broken_since_;
   std::vector<pollfd> polled_;
   // How the waiting thread sleeps, or is about to.
   std::atomic<Sleep> asleep_ = Sleep::kNone;

@@ -1,0 +1,42 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "client/commands/commands.h"
+#include "client/job_file.h"
+#include "client/plan/data_head.h"
+#include "client/plan/job_plan.h"
+#include "client/plan/plan_output.h"
+#include "client/session.h"
+#include "common/base/status_macros.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+
+void AddPlan(CLI::App& app, Session& session) {
+  auto* command = app.add_subcommand(
+      "plan", "Show what a job takes before it runs: memory, operations and bytes of a step");
+  auto file = std::make_shared<std::string>();
+  command->add_option("file", *file, "The job, in protobuf's text format or JSON")->required();
+  command->footer(
+      "Example: muster plan job.textproto\n"
+      "Needs no cluster. Of the data only beginnings and lengths of files are looked at, where "
+      "they "
+      "are on this machine.\n"
+      "A worker's memory is the peak of its process, on a CPU; a job that no worker has the memory "
+      "for is refused\n"
+      "at submit with the same table. --output json gives bytes and operations as numbers.");
+  command->callback([&session, file] {
+    session.Run([&session, &file]() -> absl::Status {
+      v1::JobSpec spec;
+      MUSTER_RETURN_IF_ERROR(ReadJobFile(*file, spec));
+      MUSTER_ASSIGN_OR_RETURN(const JobPlan plan, PlanJob(spec, ReadDataHead(spec.data())));
+      const bool json = session.output == Session::Output::kJson;
+      std::printf("%s%s", (json ? PlanJson(plan) : PlanText(plan)).c_str(), json ? "\n" : "");
+      return absl::OkStatus();
+    });
+  });
+}
+
+}  // namespace muster

@@ -1,0 +1,143 @@
+#include "client/plan/data_head.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "client/transformer_job.h"
+#include "common/tokenizer/token_file.h"
+#include "common/tokenizer/tokenizer.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+// Read of a file of lines, to know how long they are.
+constexpr size_t kHeadBytes = 64 << 10;
+// Larger files are mapped (common/files/file_content.h): their pages are the system's.
+constexpr uint64_t kMappedFrom = uint64_t{64} << 20;
+
+// Bytes of a file, or of the files in a folder; 0: there is none.
+uint64_t BytesAt(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) {
+    const auto bytes = std::filesystem::file_size(path, error);
+    return error ? 0 : bytes;
+  }
+  uint64_t sum = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    if (!entry.is_regular_file(error)) continue;
+    const auto bytes = entry.file_size(error);
+    if (!error) sum += bytes;
+  }
+  return sum;
+}
+
+void NotHere(const std::string& path, DataSize& size) {
+  size.assumptions.push_back(absl::StrCat(path, " cannot be read on this machine"));
+}
+
+void ReadSequences(const v1::DataSpec& data, DataSize& size) {
+  const absl::StatusOr<std::unique_ptr<const Tokenizer>> tokenizer = JobTokenizer(data);
+  const std::string& path = data.sequences().path();
+  if (!tokenizer.ok()) return NotHere(path, size);
+  size.assumptions.clear();
+  size.vocabulary = (*tokenizer)->vocabulary();
+  size.bytes = BytesAt(path);
+  if (size.bytes == 0) return NotHere(path, size);
+  if (size.bytes >= kMappedFrom && IsTokenFileAt(path)) size.bytes = 0;
+}
+
+// Big-endian numbers of an IDX file's header, packed or not.
+void ReadImages(const std::string& path, DataSize& size) {
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
+  std::array<unsigned char, 16> head = {};
+  if (file == nullptr || gzread(file.get(), head.data(), head.size()) != head.size() ||
+      head[3] != 3) {
+    return NotHere(path, size);
+  }
+  const auto number = [&head](size_t at) {
+    return uint64_t{head[at]} << 24 | head[at + 1] << 16 | head[at + 2] << 8 | head[at + 3];
+  };
+  size.assumptions.clear();
+  size.examples = number(4);
+  size.dense_features = number(8) * number(12);
+  size.bytes = size.examples * (size.dense_features + 1);
+}
+
+// Of a file's first whole lines, in the mean.
+struct Lines {
+  double bytes = 0;
+  double features = 0;
+};
+
+absl::StatusOr<Lines> FirstLines(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string head(kHeadBytes, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(file.gcount());
+  const size_t end = head.rfind('\n');
+  if (end == std::string::npos) return absl::NotFoundError(path);
+  head.resize(end + 1);
+  const double lines = static_cast<double>(std::count(head.begin(), head.end(), '\n'));
+  const double colons = static_cast<double>(std::count(head.begin(), head.end(), ':'));
+  return Lines{static_cast<double>(head.size()) / lines, colons / lines};
+}
+
+void ReadLibsvm(const std::string& path, DataSize& size) {
+  const absl::StatusOr<Lines> lines = FirstLines(path);
+  if (!lines.ok()) return NotHere(path, size);
+  size.assumptions = {"all lines are like the first 64 KiB of them"};
+  const double examples = static_cast<double>(BytesAt(path)) / lines->bytes;
+  size.examples = static_cast<uint64_t>(examples);
+  size.keys = static_cast<uint64_t>(lines->features + 1);
+  // Key and value of each feature, offset and label of each example.
+  size.bytes = static_cast<uint64_t>(examples * (12 * lines->features + 12));
+}
+
+void ReadCsv(const v1::CsvData& csv, DataSize& size) {
+  const absl::StatusOr<Lines> lines = FirstLines(csv.path());
+  if (!lines.ok()) return NotHere(csv.path(), size);
+  size.assumptions.push_back("all lines are like the first 64 KiB of them");
+  size.examples = static_cast<uint64_t>(static_cast<double>(BytesAt(csv.path())) / lines->bytes);
+  size.bytes = size.examples * (4 * size.dense_features + 8 * size.fields + 4);
+  size.rows = std::min(size.rows, size.examples * size.fields);
+}
+
+}  // namespace
+
+DataSize ReadDataHead(const v1::DataSpec& data) {
+  DataSize size = SizeOfData(data);
+  switch (data.reader_case()) {
+    case v1::DataSpec::kSequences:
+      ReadSequences(data, size);
+      break;
+    case v1::DataSpec::kText:
+      size.bytes = BytesAt(data.text().path());
+      size.examples = size.bytes;
+      if (size.bytes == 0) NotHere(data.text().path(), size);
+      if (size.bytes >= kMappedFrom) size.bytes = 0;
+      break;
+    case v1::DataSpec::kIdx:
+      ReadImages(data.idx().images(), size);
+      break;
+    case v1::DataSpec::kLibsvm:
+      ReadLibsvm(data.libsvm().path(), size);
+      break;
+    case v1::DataSpec::kCsv:
+      ReadCsv(data.csv(), size);
+      break;
+    default:
+      break;
+  }
+  return size;
+}
+
+}  // namespace muster

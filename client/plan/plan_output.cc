@@ -1,0 +1,179 @@
+#include "client/plan/plan_output.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/format.h"
+
+namespace muster {
+namespace {
+
+std::string ModelName(const v1::ModelSpec& model) {
+  const google::protobuf::FieldDescriptor* const field =
+      v1::ModelSpec::descriptor()->FindFieldByNumber(model.model_case());
+  return field == nullptr ? "" : field->name();
+}
+
+std::string RecomputeName(v1::ComputeSpec::Recompute recompute) {
+  return absl::AsciiStrToLower(v1::ComputeSpec::Recompute_Name(recompute));
+}
+
+std::string RoadName(const JobPlan& plan, bool all_reduce) {
+  if (!all_reduce) return "parameter servers";
+  const bool hybrid =
+      !plan.model.sparse.empty() && DenseByAllReduce(plan.spec) && RowsOnServers(plan.spec);
+  return hybrid ? "all-reduce, rows on servers" : "all-reduce";
+}
+
+// "64.6 MFLOP".
+std::string Operations(double flops) {
+  static constexpr const char* kUnits[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
+  size_t unit = 0;
+  while (flops >= 999.95 && unit + 1 < std::size(kUnits)) {
+    flops /= 1000;
+    ++unit;
+  }
+  return absl::StrFormat("%.1f %s", flops, kUnits[unit]);
+}
+
+uint32_t Workers(const JobPlan& plan) { return std::max(1u, plan.spec.workers()); }
+
+std::string Heading(const JobPlan& plan) {
+  return absl::StrCat(
+      plan.spec.name().empty() ? "the job" : plan.spec.name(), ": ", ModelName(plan.spec.model()),
+      ", ", FormatNumber(static_cast<double>(plan.model.dense())), " dense parameters",
+      plan.model.sparse.empty() ? "" : absl::StrCat(" and rows of ", plan.model.row_dim()), "; ",
+      Workers(plan), Workers(plan) == 1 ? " worker" : " workers", ", by ",
+      RoadName(plan, DenseByAllReduce(plan.spec)), "\n\n");
+}
+
+std::string RecomputeTable(const JobPlan& plan) {
+  std::vector<std::vector<std::string>> rows = {{"recompute", "activations", "each worker"}};
+  for (const RecomputePlan& one : plan.recompute) {
+    rows.push_back({RecomputeName(one.recompute), PlanBytes(one.activation_bytes),
+                    PlanBytes(one.worker_bytes)});
+  }
+  return FormatTable(rows);
+}
+
+std::string ZeroText(const JobPlan& plan) {
+  std::vector<std::vector<std::string>> rows = {
+      {"ZeRO", "bytes a parameter", "each worker", "divided among workers"}};
+  static constexpr const char* kDivided[] = {"nothing", "optimizer state", "and gradients",
+                                             "and weights"};
+  for (const ZeroRow& row : plan.zero) {
+    rows.push_back({row.stage == 0 ? "none" : absl::StrCat("stage ", row.stage),
+                    absl::StrFormat("%.2f", row.bytes_per_parameter), PlanBytes(row.worker_bytes),
+                    kDivided[row.stage]});
+  }
+  return absl::StrCat("Weights, gradients and optimizer state by ZeRO's stages, for ",
+                      Workers(plan), Workers(plan) == 1 ? " replica" : " replicas",
+                      " (a projection: Muster keeps all of them on each worker, or the "
+                      "state on servers)\n",
+                      FormatTable(rows));
+}
+
+std::string CostsText(const JobPlan& plan) {
+  const StepCosts& costs = plan.costs;
+  const std::string item = costs.items_are_tokens ? "token" : "example";
+  std::string text =
+      absl::StrCat("A step: ", FormatNumber(static_cast<double>(costs.items)), " ", item, "s, ",
+                   Operations(costs.flops()), costs.items_are_tokens ? "; a " : "; an ", item, " ",
+                   Operations(costs.flops_per_item),
+                   costs.items_are_tokens ? " (6 N + 6 L C T, N = " : " (6 N, N = ",
+                   FormatNumber(static_cast<double>(costs.multiplied)), " that are multiplied)");
+  if (costs.recomputed_flops_per_item > 0) {
+    absl::StrAppend(&text, ", and ", Operations(costs.recomputed_flops_per_item), " made again");
+  }
+  return absl::StrCat(text, "\n");
+}
+
+std::string TrafficTable(const JobPlan& plan) {
+  const bool rows_move = !plan.model.sparse.empty();
+  std::vector<std::vector<std::string>> rows = {{"a step of one worker", "sends", "receives"}};
+  if (rows_move) rows[0].insert(rows[0].end(), {"rows sent, about", "rows received"});
+  for (const RoadTraffic& road : plan.traffic) {
+    rows.push_back(
+        {RoadName(plan, road.all_reduce), FormatBytes(road.sent), FormatBytes(road.received)});
+    if (!rows_move) continue;
+    rows.back().push_back(FormatBytes(road.rows_sent));
+    rows.back().push_back(FormatBytes(road.rows_received));
+  }
+  return FormatTable(rows);
+}
+
+nlohmann::ordered_json PartsJson(const std::vector<MemoryPart>& parts) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const MemoryPart& part : parts) {
+    if (part.bytes > 0) json[part.name] = part.bytes;
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string PlanText(const JobPlan& plan) {
+  std::string text = Heading(plan);
+  absl::StrAppend(&text, "Memory of each worker\n", MemoryTable(plan.memory.worker, "  "), "\n");
+  if (plan.memory.worker_own_bytes() < plan.memory.worker_bytes()) {
+    absl::StrAppend(&text, "Each must have ", PlanBytes(plan.memory.worker_own_bytes()),
+                    "; the rest is other workers' memory, mapped.\n\n");
+  }
+  if (!plan.recompute.empty()) absl::StrAppend(&text, RecomputeTable(plan), "\n");
+  if (plan.memory.server_bytes() > 0) {
+    absl::StrAppend(&text, "Memory of all servers together, beside the program\n",
+                    MemoryTable(plan.memory.servers, "  "), "\n");
+  }
+  absl::StrAppend(&text, ZeroText(plan), "\n", CostsText(plan), "\n", TrafficTable(plan));
+  for (const std::string& assumption : plan.data.assumptions) {
+    absl::StrAppend(&text, "\nTaken for granted: ", assumption, ".");
+  }
+  if (!plan.data.assumptions.empty()) absl::StrAppend(&text, "\n");
+  return text;
+}
+
+std::string PlanJson(const JobPlan& plan) {
+  nlohmann::ordered_json json = {
+      {"job", plan.spec.name()},
+      {"model", ModelName(plan.spec.model())},
+      {"workers", Workers(plan)},
+      {"dense_parameters", plan.model.dense()},
+      {"worker_bytes", plan.memory.worker_bytes()},
+      {"worker_own_bytes", plan.memory.worker_own_bytes()},
+      {"worker_parts", PartsJson(plan.memory.worker)},
+      {"server_bytes", plan.memory.server_bytes()},
+      {"server_parts", PartsJson(plan.memory.servers)},
+      {"recompute", nlohmann::ordered_json::array()},
+      {"zero", nlohmann::ordered_json::array()},
+      {"items_per_step", plan.costs.items},
+      {"item", plan.costs.items_are_tokens ? "token" : "example"},
+      {"flops_per_step", plan.costs.flops()},
+      {"flops_per_item", plan.costs.flops_per_item},
+      {"recomputed_flops_per_item", plan.costs.recomputed_flops_per_item},
+      {"traffic_per_step_and_worker", nlohmann::ordered_json::array()},
+      {"assumptions", plan.data.assumptions}};
+  for (const RecomputePlan& one : plan.recompute) {
+    json["recompute"].push_back({{"recompute", RecomputeName(one.recompute)},
+                                 {"activation_bytes", one.activation_bytes},
+                                 {"worker_bytes", one.worker_bytes}});
+  }
+  for (const ZeroRow& row : plan.zero) {
+    json["zero"].push_back({{"stage", row.stage},
+                            {"bytes_per_parameter", row.bytes_per_parameter},
+                            {"worker_bytes", row.worker_bytes}});
+  }
+  for (const RoadTraffic& road : plan.traffic) {
+    json["traffic_per_step_and_worker"].push_back({{"road", RoadName(plan, road.all_reduce)},
+                                                   {"dense_bytes_sent", road.sent},
+                                                   {"dense_bytes_received", road.received},
+                                                   {"row_bytes_sent", road.rows_sent},
+                                                   {"row_bytes_received", road.rows_received}});
+  }
+  return json.dump(2, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace muster

@@ -1,0 +1,18 @@
+#ifndef MUSTER_CLIENT_PLAN_PLAN_OUTPUT_H_
+#define MUSTER_CLIENT_PLAN_PLAN_OUTPUT_H_
+
+#include <string>
+
+#include "client/plan/job_plan.h"
+
+namespace muster {
+
+// For people: tables.
+std::string PlanText(const JobPlan& plan);
+
+// One JSON object, for programs; bytes and operations are plain numbers.
+std::string PlanJson(const JobPlan& plan);
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_PLAN_PLAN_OUTPUT_H_

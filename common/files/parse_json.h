@@ -1,0 +1,25 @@
+#ifndef MUSTER_COMMON_FILES_PARSE_JSON_H_
+#define MUSTER_COMMON_FILES_PARSE_JSON_H_
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+// Far more than any file has that programs here read.
+inline constexpr size_t kMostJsonDepth = 64;
+
+// JSON from a file that anybody may have written. Arrays and objects that lie deeper in one another
+// than kMostJsonDepth are refused before anything is built of them: what goes over a value by
+// recursion (writing it into a message, say) may then do so. `origin` names the file in errors,
+// `expected` says what it should have been. InvalidArgument: it is no JSON, or too deep.
+absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, const std::string& origin,
+                                         absl::string_view expected);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_FILES_PARSE_JSON_H_

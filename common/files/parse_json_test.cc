@@ -1,0 +1,49 @@
+#include "common/files/parse_json.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string Nested(size_t depth) { return std::string(depth, '[') + "1" + std::string(depth, ']'); }
+
+TEST(ParseJsonTest, Values) {
+  const auto json = ParseJson(R"({"a": [1, "x"], "b\"": {}})", "f", "an object");
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ((*json)["a"][1], "x");
+  EXPECT_TRUE((*json)["b\""].is_object());
+}
+
+TEST(ParseJsonTest, RefusesWhatIsNone) {
+  for (const char* text : {"", "{", "[1,]", "x", "\"", "\"\\"}) {
+    const absl::Status status = ParseJson(text, "file.json", "an object").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("file.json"), HasSubstr("expected an object")));
+  }
+}
+
+TEST(ParseJsonTest, RefusesWhatIsTooDeepToWalkOver) {
+  EXPECT_TRUE(ParseJson(Nested(kMostJsonDepth), "f", "x").ok());
+  EXPECT_THAT(ParseJson(Nested(kMostJsonDepth + 1), "f", "x").status().message(),
+              HasSubstr("65 levels deep, at most 64"));
+  // Deep enough to overflow a stack; with neither end.
+  EXPECT_FALSE(ParseJson(Nested(3000000), "f", "x").ok());
+  EXPECT_FALSE(ParseJson(std::string(3000000, '{'), "f", "x").ok());
+}
+
+TEST(ParseJsonTest, BracketsInStringsAreText) {
+  const std::string text = "[\"" + std::string(1000, '[') + "\\\"" + std::string(1000, '{') + "\"]";
+  const auto json = ParseJson(text, "f", "x");
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ((*json)[0].get<std::string>().size(), 2001u);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,45 @@
+#ifndef MUSTER_COMMON_PLAN_DATA_SIZE_H_
+#define MUSTER_COMMON_PLAN_DATA_SIZE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+namespace v1 {
+class DataSpec;
+}  // namespace v1
+
+// What of a job's data its memory depends on.
+struct DataSize {
+  // 0: not known.
+  uint64_t examples = 0;
+  uint64_t dense_features = 0;
+  bool sparse = false;
+  // Categorical fields; 0 with other sparse features.
+  uint64_t fields = 0;
+  // Distinct values of a field, drawn by synthetic_clicks' power law; 0: not known.
+  uint64_t cardinality = 0;
+  // Sparse keys of one example.
+  uint64_t keys = 0;
+  // Distinct keys there may be at most.
+  uint64_t rows = 0;
+  // Values of a token; 0: there are none.
+  uint64_t vocabulary = 0;
+  // Bytes that each task keeps of the data while it trains.
+  uint64_t bytes = 0;
+  // What was taken for granted because the data was not looked at, each a clause for people.
+  std::vector<std::string> assumptions;
+};
+
+// Rows of a field or order that nothing bounds.
+inline constexpr uint64_t kUnknownRows = 1 << 18;
+
+// Out of the specification alone. Images are taken to have 784 pixels, tokens of a tokenizer's file
+// GPT-2's 50,257 values, a libsvm example 64 features.
+DataSize SizeOfData(const v1::DataSpec& data);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PLAN_DATA_SIZE_H_

@@ -1,0 +1,18 @@
+#ifndef MUSTER_COMMON_PLAN_DISTINCT_ROWS_H_
+#define MUSTER_COMMON_PLAN_DISTINCT_ROWS_H_
+
+#include <cstdint>
+
+#include "common/plan/data_size.h"
+#include "common/plan/model_size.h"
+
+namespace muster {
+
+// Expected distinct keys among the look-ups of `examples` examples: exact in the mean for synthetic
+// clicks, whose distribution is known; of text by what is known of texts; otherwise at most, every
+// look-up a key of its own as far as there are keys.
+uint64_t DistinctRows(const ModelSize& model, const DataSize& data, uint64_t examples);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PLAN_DISTINCT_ROWS_H_

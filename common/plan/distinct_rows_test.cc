@@ -1,0 +1,51 @@
+#include "common/plan/distinct_rows.h"
+
+#include <cmath>
+
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+TEST(DistinctRowsTest, CountsEachLookUpWhereNothingIsKnown) {
+  ModelSize model;
+  model.lookups = 4;
+  model.rows = 100;
+  EXPECT_EQ(DistinctRows(model, {}, 10), 40u);
+  EXPECT_EQ(DistinctRows(model, {}, 1000), 100u);
+  EXPECT_EQ(DistinctRows(model, {}, uint64_t{1} << 62), 100u);
+}
+
+TEST(DistinctRowsTest, IsTheExpectationOfThePowerLaw) {
+  ModelSize model;
+  model.lookups = 3;
+  DataSize data;
+  data.fields = 3;
+  data.cardinality = 5000;
+  for (const int draws : {1, 100, 20000}) {
+    double expected = 0;
+    for (int v = 0; v < 5000; ++v) {
+      const double p = std::log((v + 2.0) / (v + 1.0)) / std::log(5001.0);
+      expected += 1 - std::pow(1 - p, draws);
+    }
+    EXPECT_NEAR(DistinctRows(model, data, draws), 3 * expected, 0.01 * 3 * expected + 1) << draws;
+  }
+  // No more than the examples there are.
+  data.examples = 100;
+  EXPECT_EQ(DistinctRows(model, data, 1000), DistinctRows(model, data, 100));
+}
+
+TEST(DistinctRowsTest, TextHasFewerStringsThanBytes) {
+  ModelSize model;
+  model.lookups = 4;
+  model.rows = 1 << 20;
+  DataSize data;
+  data.vocabulary = 256;
+  EXPECT_LT(DistinctRows(model, data, 10000), 20000u);
+  EXPECT_GT(DistinctRows(model, data, 1000000), DistinctRows(model, data, 10000));
+  model.rows = 500;
+  EXPECT_EQ(DistinctRows(model, data, 1000000), 500u);
+}
+
+}  // namespace
+}  // namespace muster

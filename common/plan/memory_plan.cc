@@ -1,0 +1,302 @@
+#include "common/plan/memory_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "common/optim/optimizer.h"
+#include "common/plan/distinct_rows.h"
+#include "common/plan/transformer_memory_plan.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kFloat = sizeof(float);
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+// Large arenas are made of pages of 2 MiB.
+constexpr uint64_t kHugePage = 2 * kMiB;
+// A task that trains next to nothing, and what talking to servers adds.
+constexpr uint64_t kProgramBytes = 30 * kMiB;
+constexpr uint64_t kTransformerProgramBytes = 65 * kMiB / 2;
+constexpr uint64_t kServerClientBytes = 2 * kMiB;
+// Labels of one forward pass of an evaluation (worker/runtime/evaluator.cc).
+constexpr uint64_t kEvaluationLabels = 1024;
+// Batches in memory (worker/data/prefetcher.h), and the model's own copy.
+constexpr uint64_t kBatches = 5;
+// Shared memory of a connection to a server, each way (common/rpc/data_channel_client.h).
+constexpr uint64_t kConnectionBytes = 72 * kMiB;
+// What a table keeps beside a row's floats.
+constexpr uint64_t kRowOverheadBytes = 64;
+
+uint64_t Arena(uint64_t bytes) {
+  return bytes < kHugePage ? bytes : (bytes + kHugePage - 1) / kHugePage * kHugePage;
+}
+
+bool IsHalf(v1::UpdateSpec::WireType wire) {
+  return wire == v1::UpdateSpec::BF16 || wire == v1::UpdateSpec::F16;
+}
+
+uint64_t SlotFloats(const v1::OptimizerSpec& spec, Granularity granularity, uint64_t n) {
+  const auto optimizer = CreateOptimizer(spec, granularity);
+  return optimizer.ok() ? (*optimizer)->slot_floats(n) : 0;
+}
+
+uint64_t Workers(const v1::JobSpec& spec) { return std::max(1u, spec.workers()); }
+
+// Examples that all workers together see before the job ends.
+uint64_t ExamplesSeen(const v1::JobSpec& spec, const DataSize& data) {
+  if (spec.stop().steps() > 0) return spec.stop().steps() * spec.batch_size();
+  return data.examples > 0 ? data.examples : uint64_t{1} << 40;
+}
+
+class Planner {
+ public:
+  Planner(const v1::JobSpec& spec, const DataSize& data)
+      : spec_(spec),
+        data_(data),
+        model_(SizeOfModel(spec, data)),
+        P_(model_.dense()),
+        W_(Workers(spec)),
+        examples_(MicroBatchExamples(spec)),
+        all_reduce_(DenseByAllReduce(spec)),
+        has_rows_(!model_.sparse.empty()),
+        rows_on_servers_(has_rows_ && RowsOnServers(spec)),
+        dense_slots_(SlotFloats(spec.optimizer(), Granularity::kElements, 1)),
+        row_floats_(model_.row_dim() +
+                    SlotFloats(spec.optimizer(), Granularity::kRow, model_.row_dim())) {}
+
+  MemoryPlan Plan() {
+    AddParameters();
+    AddMessages();
+    if (model_.transformer.has_value()) {
+      AddTransformer();
+    } else {
+      AddPerceptron();
+    }
+    if (has_rows_) AddRows();
+    AddWorker("data", data_.bytes + BatchBytes() * kBatches);
+    AddWorker("program and libraries",
+              (model_.transformer.has_value() ? kTransformerProgramBytes : kProgramBytes) +
+                  (all_reduce_ && !rows_on_servers_ ? 0 : kServerClientBytes));
+    AddServers();
+    return plan_;
+  }
+
+ private:
+  void AddWorker(const std::string& name, uint64_t bytes) {
+    plan_.worker.push_back({.name = name, .bytes = bytes});
+  }
+
+  void AddParameters() {
+    AddWorker("parameters", Arena(kFloat * P_));
+    AddWorker("gradients", Arena(kFloat * P_));
+    if (all_reduce_) AddWorker("optimizer state", Arena(kFloat * P_ * dense_slots_));
+    if (!model_.transformer.has_value() || !ComputesInHalf(spec_.compute())) return;
+    uint64_t matrices = 0;
+    for (const ProductSize& product : model_.products) matrices += product.in * product.out;
+    AddWorker("16-bit weights", Arena(2 * matrices));
+  }
+
+  void AddMessages() {
+    const bool half = IsHalf(spec_.update().wire());
+    const uint64_t element = half ? 2 : kFloat;
+    if (all_reduce_) {
+      if (W_ == 1) return;
+      if (half) AddWorker("gradients on the wire", 2 * P_);
+      plan_.worker.push_back({.name = "others' gradients, if on one machine",
+                              .bytes = (W_ - 1) * (kFloat + (half ? 2 : 0)) * P_,
+                              .mapped = true});
+      return;
+    }
+    const uint64_t servers = std::max(1u, spec_.servers());
+    const uint64_t share = element * P_ / servers;
+    // Gradients go as far as there is room; parameters come as fast as servers send them, and what
+    // the shared memory does not hold waits in receive buffers.
+    AddWorker("messages with servers", servers * (std::min(share, kConnectionBytes) + share));
+    if (!half) return;
+    // What was rounded away, two steps' pushes, and the first once more while a cut is sent.
+    AddWorker("what pushes carry over", Arena(kFloat * P_) + 2 * Arena(2 * P_) + kFloat * P_);
+  }
+
+  void AddTransformer() {
+    const TransformerSize& size = *model_.transformer;
+    const TransformerActivations training =
+        PlanActivations(size, examples_, spec_.compute(), ActivationsOf::kTraining);
+    AddWorker("activations kept", training.kept);
+    AddWorker("activations of one block",
+              Arena(training.total()) - training.kept - training.logits);
+    AddWorker("logits", training.logits);
+    AddWorker("kernels' scratch", PlanTransformerScratch(model_, examples_, spec_.compute(),
+                                                         std::max(1u, spec_.threads_per_worker())));
+    if (spec_.data().holdout() <= 0) return;
+    const uint64_t sequences =
+        std::max<uint64_t>(1, kEvaluationLabels / std::max<uint64_t>(1, size.T));
+    uint64_t evaluation =
+        PlanActivations(size, sequences, spec_.compute(), ActivationsOf::kEvaluation).total();
+    if (ComputesInHalf(spec_.compute())) {
+      evaluation += 2 * std::max(size.V * size.C, size.C * (size.Q + size.C + size.U + size.F));
+    }
+    AddWorker("evaluation", Arena(evaluation));
+  }
+
+  void AddPerceptron() {
+    uint64_t floats = 0;
+    for (size_t i = 0; i < model_.products.size(); ++i) {
+      // Outputs, and their gradients but for the logits', which take their place.
+      const bool last = i + 1 == model_.products.size();
+      floats += model_.products[i].out * (last ? 1 : 2);
+    }
+    // Rows of tables are joined to the first layer's input, which has a gradient.
+    if (has_rows_ && !model_.products.empty()) floats += 2 * model_.products[0].in;
+    AddWorker("activations", kFloat * floats * examples_);
+    AddWorker("kernels' scratch", PlanPackedBytes(model_, examples_));
+    if (spec_.data().holdout() <= 0) return;
+    AddWorker("evaluation", kFloat * floats *
+                                std::min(kEvaluationLabels,
+                                         data_.examples > 0 ? data_.examples : kEvaluationLabels));
+  }
+
+  // Rows of a micro-batch with their gradients, a step's sums, and rows that are kept here.
+  void AddRows() {
+    const uint64_t row = kFloat * model_.row_dim() + sizeof(uint64_t);
+    const uint64_t in_batch = DistinctRows(model_, data_, examples_);
+    const uint64_t lookups = examples_ * model_.lookups;
+    // By half again, as arrays grow with the largest batch so far.
+    AddWorker("rows of a batch",
+              3 * (in_batch * (2 * row + sizeof(uint64_t)) + lookups * (sizeof(int32_t) + 8)) / 2);
+    if (rows_on_servers_) {
+      AddWorker("messages of rows", 2 * in_batch * row);
+      return;
+    }
+    const uint64_t of_step = DistinctRows(model_, data_, spec_.batch_size());
+    // Own rows and all workers', each summed with an index, gathered, and grown into.
+    AddWorker("rows of a step", (in_batch + of_step) * (row + 16) * 5 / 2);
+    AddWorker("sparse tables", TableBytes(DistinctRows(model_, data_, ExamplesSeen(spec_, data_))));
+  }
+
+  // Records (common/tables/row_memory.h), and the index of their keys with the smaller ones that it
+  // grew out of.
+  uint64_t TableBytes(uint64_t rows) const {
+    constexpr uint64_t kHead = 32, kEntry = 16;
+    return rows * (kFloat * row_floats_ + kHead) + 2 * kEntry * std::bit_ceil(rows + rows / 2);
+  }
+
+  uint64_t BatchBytes() const {
+    if (model_.transformer.has_value()) {
+      return examples_ * model_.transformer->T * 2 * sizeof(int32_t);
+    }
+    uint64_t example = kFloat * data_.dense_features + sizeof(int32_t);
+    example += data_.keys * (sizeof(uint64_t) + kFloat) + sizeof(int64_t);
+    if (data_.vocabulary > 0) example += model_.lookups * sizeof(int32_t);
+    return examples_ * example;
+  }
+
+  void AddServers() {
+    if (!all_reduce_) {
+      plan_.servers.push_back({.name = "parameters", .bytes = kFloat * P_});
+      plan_.servers.push_back({.name = "optimizer state", .bytes = kFloat * P_ * dense_slots_});
+      plan_.servers.push_back({.name = "sums of the open clock", .bytes = kFloat * P_});
+      const uint64_t servers = std::max(1u, spec_.servers());
+      const uint64_t element = IsHalf(spec_.update().wire()) ? 2 : kFloat;
+      plan_.servers.push_back({.name = "messages with workers",
+                               .bytes = W_ * std::min(element * P_, servers * kConnectionBytes)});
+      if (spec_.update().deterministic()) {
+        plan_.servers.push_back(
+            {.name = "gradients that wait for their turn", .bytes = kFloat * P_ * W_});
+      }
+    }
+    if (!rows_on_servers_) return;
+    const uint64_t row = kFloat * row_floats_ + kRowOverheadBytes;
+    const uint64_t all = DistinctRows(model_, data_, ExamplesSeen(spec_, data_)) * row;
+    const uint64_t cache = spec_.sparse_tables().cache_bytes();
+    // Beyond the cache, the rows that one step touches.
+    const uint64_t of_step = DistinctRows(model_, data_, spec_.batch_size()) * row;
+    plan_.servers.push_back(
+        {.name = "rows", .bytes = cache == 0 ? all : std::min(all, cache + of_step)});
+  }
+
+  const v1::JobSpec& spec_;
+  const DataSize& data_;
+  const ModelSize model_;
+  const uint64_t P_;
+  const uint64_t W_;
+  const uint64_t examples_;
+  const bool all_reduce_;
+  const bool has_rows_;
+  const bool rows_on_servers_;
+  const uint64_t dense_slots_;
+  // Of a row with its slots.
+  const uint64_t row_floats_;
+  MemoryPlan plan_;
+};
+
+uint64_t Sum(const std::vector<MemoryPart>& parts) {
+  uint64_t bytes = 0;
+  for (const MemoryPart& part : parts) bytes += part.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+uint64_t MemoryPlan::worker_bytes() const { return Sum(worker); }
+
+uint64_t MemoryPlan::worker_own_bytes() const {
+  uint64_t bytes = 0;
+  for (const MemoryPart& part : worker) bytes += part.mapped ? 0 : part.bytes;
+  return bytes;
+}
+
+uint64_t MemoryPlan::server_bytes() const { return Sum(servers); }
+
+uint64_t MicroBatchExamples(const v1::JobSpec& spec) {
+  const uint64_t shares = Workers(spec) * std::max(spec.micro_batches(), 1u);
+  return (spec.batch_size() + shares - 1) / shares;
+}
+
+bool DenseByAllReduce(const v1::JobSpec& spec) {
+  return spec.update().dense() == v1::UpdateSpec::ALL_REDUCE;
+}
+
+bool RowsOnServers(const v1::JobSpec& spec) {
+  return !DenseByAllReduce(spec) || spec.update().sparse() == v1::UpdateSpec::PARAMETER_SERVER;
+}
+
+MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data) {
+  return Planner(spec, data).Plan();
+}
+
+std::string PlanBytes(uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (bytes < 1024) return absl::StrCat(bytes, " bytes");
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  while (value >= 1023.95 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f %s", value, kUnits[unit]);
+  return text;
+}
+
+std::string MemoryTable(const std::vector<MemoryPart>& parts, const std::string& indent) {
+  std::vector<MemoryPart> sorted = parts;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
+  sorted.push_back({.name = "together", .bytes = Sum(parts)});
+  size_t width = 0;
+  for (const MemoryPart& part : sorted) width = std::max(width, part.name.size());
+  std::string table;
+  for (const MemoryPart& part : sorted) {
+    if (part.bytes == 0) continue;
+    char text[160];
+    std::snprintf(text, sizeof(text), "%s%-*s %12s\n", indent.c_str(), static_cast<int>(width),
+                  part.name.c_str(), PlanBytes(part.bytes).c_str());
+    table += text;
+  }
+  return table;
+}
+
+}  // namespace muster

@@ -1,0 +1,74 @@
+#ifndef MUSTER_COMMON_PLAN_MEMORY_PLAN_H_
+#define MUSTER_COMMON_PLAN_MEMORY_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/plan/data_size.h"
+#include "common/plan/model_size.h"
+
+namespace muster {
+
+namespace v1 {
+class JobSpec;
+}  // namespace v1
+
+struct MemoryPart {
+  std::string name;
+  uint64_t bytes = 0;
+  // Another process's memory, which this one maps if both are on one machine: it counts in the
+  // resident set of each, and exists once.
+  bool mapped = false;
+};
+
+// What a job takes of each of its workers and of its servers together. Pure arithmetic over the
+// specification and what is known of the data; nothing is allocated or read. With P dense
+// parameters and W workers:
+//
+//   worker   parameters            4 P
+//            gradients             4 P
+//            optimizer state       4 P · slots        by all-reduce
+//            others' gradients     4 P (W - 1)        by all-reduce, mapped from ranks of the same
+//                                                     machine (6 P (W - 1) by BF16)
+//            messages              to and from servers: of each server's share at most 72 MiB of
+//                                  gradients, and all parameters; what 16-bit pushes carry over
+//            16-bit weights        2 P                of the matrices
+//            activations           of one micro-batch (transformer_memory_plan.h)
+//            program               code, libraries, and what they allocate for themselves
+//   servers  4 P (2 + slots)       weights, slots, the sums of the open clock
+//            4 P W, if deterministic
+//            4 P W, messages, at most 72 MiB of each worker on each server
+//            rows
+//
+// A worker's sum is its peak resident set on a CPU; tests/plan measures that it is, within 5 %.
+struct MemoryPlan {
+  std::vector<MemoryPart> worker;
+  std::vector<MemoryPart> servers;
+
+  // The peak of a worker's resident set where all workers are on one machine.
+  uint64_t worker_bytes() const;
+  // Without what is mapped: what must be there for each worker.
+  uint64_t worker_own_bytes() const;
+  uint64_t server_bytes() const;
+};
+
+// REQUIRES: a valid specification, its defaults filled in or not.
+MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data);
+
+// Examples of one micro-batch of the worker that has the most.
+uint64_t MicroBatchExamples(const v1::JobSpec& spec);
+
+bool DenseByAllReduce(const v1::JobSpec& spec);
+// Of a model that has any.
+bool RowsOnServers(const v1::JobSpec& spec);
+
+// "812 bytes", "1.2 MiB", "5.0 GiB".
+std::string PlanBytes(uint64_t bytes);
+
+// One line per part that is not 0, the largest first, and their sum; lines begin with `indent`.
+std::string MemoryTable(const std::vector<MemoryPart>& parts, const std::string& indent);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PLAN_MEMORY_PLAN_H_

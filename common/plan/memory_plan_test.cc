@@ -1,0 +1,182 @@
+#include "common/plan/memory_plan.h"
+
+#include <limits>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr uint64_t kMiB = 1 << 20;
+
+v1::JobSpec Job(const std::string& text) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+  return spec;
+}
+
+// 8 -> 16 -> 3 with biases.
+v1::JobSpec SmallMlp() {
+  return Job(
+      "model { mlp { hidden: 16 classes: 3 } } "
+      "data { synthetic_classification { examples: 100 features: 8 classes: 3 } } "
+      "optimizer { name: 'sgd' learning_rate: 0.1 } workers: 2 batch_size: 8");
+}
+constexpr uint64_t kSmallMlp = 9 * 16 + 17 * 3;
+
+v1::JobSpec Gpt(const std::string& more = "") {
+  return Job(absl::StrCat(
+      "model { transformer { layers: 6 width: 384 heads: 6 context: 256 } } ",
+      "data { sequences { path: 't' } } optimizer { name: 'adamw' learning_rate: 0.1 } ",
+      "update { dense: ALL_REDUCE sparse: ALL_REDUCE } batch_size: 8 ", more));
+}
+// Matrices of the six blocks and the tied head, positions, and what is in vectors.
+constexpr uint64_t kGptMatrices = 6 * 12 * 384 * 384 + 256 * 384;
+constexpr uint64_t kGpt = kGptMatrices + 256 * 384 + 6 * (9 + 4) * 384 + 2 * 384;
+
+MemoryPlan PlanOf(const v1::JobSpec& spec) { return PlanMemory(spec, SizeOfData(spec.data())); }
+
+std::map<std::string, uint64_t> WorkerOf(const v1::JobSpec& spec) {
+  std::map<std::string, uint64_t> parts;
+  for (const MemoryPart& part : PlanOf(spec).worker) parts[part.name] += part.bytes;
+  return parts;
+}
+
+uint64_t HugePages(uint64_t bytes) { return (bytes + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB); }
+
+TEST(MemoryPlanTest, CountsDenseParametersAndOptimizerState) {
+  v1::JobSpec spec = SmallMlp();
+  // Weights, sums, and what each worker sends.
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (2 + 2));
+  EXPECT_EQ(WorkerOf(spec)["parameters"], 4 * kSmallMlp);
+  EXPECT_EQ(WorkerOf(spec)["gradients"], 4 * kSmallMlp);
+  EXPECT_EQ(WorkerOf(spec).count("optimizer state"), 0u);
+  spec.mutable_optimizer()->set_name("adam");
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (4 + 2));
+  spec.mutable_update()->set_deterministic(true);
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (4 + 2 + 2));
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 0u);
+  EXPECT_EQ(WorkerOf(spec)["optimizer state"], 8 * kSmallMlp);
+}
+
+TEST(MemoryPlanTest, LaysOutATransformer) {
+  const std::map<std::string, uint64_t> parts = WorkerOf(Gpt());
+  EXPECT_EQ(parts.at("parameters"), HugePages(4 * kGpt));
+  EXPECT_EQ(parts.at("optimizer state"), HugePages(8 * kGpt));
+  // 3 C + Q + U + F and two streams of f32, statistics of norms and of heads; 2048 tokens.
+  EXPECT_EQ(parts.at("activations kept"),
+            6 * 2048 * 4 * (3 * 384 + 1152 + 2 * 1536 + 2 * 384 + 4 + 6));
+  EXPECT_EQ(parts.at("logits"), 2048 * 256 * 4);
+  EXPECT_EQ(parts.count("16-bit weights"), 0u);
+  EXPECT_EQ(parts.count("others' gradients, if on one machine"), 0u);
+}
+
+TEST(MemoryPlanTest, RecomputationKeepsLess) {
+  const uint64_t none = WorkerOf(Gpt())["activations kept"];
+  const uint64_t selective = WorkerOf(Gpt("compute { recompute: SELECTIVE }"))["activations kept"];
+  const uint64_t full = WorkerOf(Gpt("compute { recompute: FULL }"))["activations kept"];
+  EXPECT_EQ(selective, 6 * 2048 * 4 * (1152 + 1536 + 2 * 384));
+  EXPECT_EQ(full, 6 * 2048 * 4 * 384);
+  EXPECT_GT(none, selective);
+}
+
+TEST(MemoryPlanTest, SixteenBitsHalveActivationsAndCopyMatrices) {
+  for (const std::string type : {"BF16", "F16"}) {
+    const std::map<std::string, uint64_t> parts =
+        WorkerOf(Gpt(absl::StrCat("compute { type: ", type, " }")));
+    EXPECT_EQ(parts.at("16-bit weights"), HugePages(2 * kGptMatrices));
+    EXPECT_EQ(parts.at("activations kept"),
+              6 * 2048 * (2 * (3 * 384 + 1152 + 2 * 1536) + 4 * (2 * 384 + 4 + 6)));
+  }
+}
+
+TEST(MemoryPlanTest, MicroBatchesAndWorkersShareTheBatch) {
+  EXPECT_EQ(MicroBatchExamples(Gpt()), 8u);
+  EXPECT_EQ(MicroBatchExamples(Gpt("workers: 3")), 3u);
+  EXPECT_EQ(MicroBatchExamples(Gpt("workers: 2 micro_batches: 4")), 1u);
+  EXPECT_EQ(WorkerOf(Gpt("micro_batches: 4"))["activations kept"],
+            WorkerOf(Gpt())["activations kept"] / 4);
+  // Others' memory is mapped, not needed again.
+  EXPECT_EQ(WorkerOf(Gpt("workers: 3"))["others' gradients, if on one machine"], 2 * 4 * kGpt);
+  const MemoryPlan plan = PlanOf(Gpt("workers: 3"));
+  EXPECT_EQ(plan.worker_own_bytes(), plan.worker_bytes() - 2 * 4 * kGpt);
+}
+
+TEST(MemoryPlanTest, PadsTheVocabulary) {
+  v1::JobSpec spec = Gpt();
+  spec.mutable_model()->mutable_transformer()->set_vocabulary(300);
+  spec.mutable_model()->mutable_transformer()->set_pad_vocabulary_to(128);
+  EXPECT_EQ(WorkerOf(spec)["logits"], 2048 * 384 * 4);
+}
+
+TEST(MemoryPlanTest, LogitsAreBounded) {
+  v1::JobSpec spec = Gpt();
+  spec.mutable_model()->mutable_transformer()->set_vocabulary(1 << 20);
+  EXPECT_EQ(WorkerOf(spec)["logits"], 256 * kMiB);
+}
+
+TEST(MemoryPlanTest, RowsAreWhereTheJobSays) {
+  v1::JobSpec spec =
+      Job("model { deep_fm { embedding_dim: 7 } } "
+          "data { synthetic_clicks { examples: 1000000 fields: 2 cardinality: 1000 } } "
+          "optimizer { name: 'row_wise_adagrad' learning_rate: 0.1 } batch_size: 1000 stop { "
+          "epochs: 1 }");
+  // After so many examples each of the values has come; rows of 8 floats and one slot.
+  const uint64_t rows = PlanOf(spec).servers.back().bytes;
+  EXPECT_LE(rows, 2000 * (4 * 9 + 64));
+  EXPECT_GT(rows, 1990 * (4 * 9 + 64));
+  spec.mutable_sparse_tables()->set_cache_bytes(10000);
+  EXPECT_LT(PlanOf(spec).servers.back().bytes, rows);
+  EXPECT_GT(PlanOf(spec).servers.back().bytes, 10000u);
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 0u);
+  // The same rows, and an index of 4096 keys with what it grew out of.
+  EXPECT_GT(WorkerOf(spec)["sparse tables"], 1990 * (4 * 9 + 32) + 2 * 16 * 4096 - 1);
+  EXPECT_LE(WorkerOf(spec)["sparse tables"], 2000 * (4 * 9 + 32) + 2 * 16 * 4096);
+}
+
+TEST(MemoryPlanTest, TheLargestJobDoesNotOverflow) {
+  v1::JobSpec spec = Gpt();
+  v1::TransformerSpec& model = *spec.mutable_model()->mutable_transformer();
+  model.set_layers(1024);
+  model.set_width(1 << 16);
+  model.set_heads(256);
+  model.set_feed_forward(1 << 18);
+  model.set_context(1 << 20);
+  model.set_vocabulary(1 << 24);
+  const uint64_t one = PlanOf(spec).worker_bytes();
+  spec.set_batch_size(std::numeric_limits<uint32_t>::max());
+  EXPECT_GE(PlanOf(spec).worker_bytes(), one);
+  EXPECT_GT(one, uint64_t{1} << 50);
+}
+
+TEST(MemoryPlanTest, SumsItsParts) {
+  const MemoryPlan plan = PlanOf(Gpt());
+  uint64_t sum = 0;
+  for (const MemoryPart& part : plan.worker) sum += part.bytes;
+  EXPECT_EQ(plan.worker_bytes(), sum);
+  const std::string table = MemoryTable(plan.worker, "  ");
+  EXPECT_THAT(table, StartsWith("  activations kept"));
+  EXPECT_THAT(table, HasSubstr(absl::StrCat("together")));
+  EXPECT_THAT(table, HasSubstr(PlanBytes(sum)));
+}
+
+TEST(MemoryPlanTest, SaysBytesForPeople) {
+  EXPECT_EQ(PlanBytes(812), "812 bytes");
+  EXPECT_EQ(PlanBytes(1536), "1.5 KiB");
+  EXPECT_EQ(PlanBytes(uint64_t{5} << 30), "5.0 GiB");
+}
+
+}  // namespace
+}  // namespace muster

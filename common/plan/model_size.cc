@@ -1,0 +1,181 @@
+#include "common/plan/model_size.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/partition/schema.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kByteValues = 256;
+constexpr uint32_t kDefaultPartitions = 8;
+constexpr uint64_t kDefaultBlockBytes = uint64_t{1} << 20;
+
+int64_t Extent(uint64_t n) { return static_cast<int64_t>(n); }
+
+void AddMatrix(const std::string& name, uint32_t unit, uint64_t out, uint64_t in,
+               ModelSize& model) {
+  model.tensors.push_back({.name = name, .shape = {Extent(out), Extent(in)}, .unit = unit});
+}
+
+void AddVector(const std::string& name, uint32_t unit, uint64_t elements, ModelSize& model) {
+  model.tensors.push_back(
+      {.name = name, .shape = {Extent(elements)}, .unit = unit, .weight_decay = false});
+}
+
+void AddLinear(const std::string& name, uint32_t unit, uint64_t out, uint64_t in, bool bias,
+               ModelSize& model) {
+  AddMatrix(absl::StrCat(name, ".weight"), unit, out, in, model);
+  if (bias) AddVector(absl::StrCat(name, ".bias"), unit, out, model);
+  model.products.push_back({.in = in, .out = out});
+}
+
+// Fully connected layers, a unit each.
+void AddPerceptron(uint64_t inputs, const google::protobuf::RepeatedField<uint32_t>& hidden,
+                   uint64_t outputs, ModelSize& model) {
+  uint32_t unit = 0;
+  for (const uint32_t width : hidden) {
+    AddLinear(absl::StrCat("hidden", unit), unit, width, inputs, true, model);
+    inputs = width;
+    ++unit;
+  }
+  AddLinear("output", unit, outputs, inputs, true, model);
+}
+
+void AddTable(const std::string& name, uint64_t dim, uint64_t lookups, uint64_t rows,
+              ModelSize& model) {
+  model.sparse.push_back({.name = name, .dim = static_cast<uint32_t>(dim)});
+  model.lookups = lookups;
+  model.rows = rows;
+}
+
+void AddTransformer(const v1::TransformerSpec& spec, const TransformerSize& size,
+                    ModelSize& model) {
+  const bool biases = !spec.no_biases();
+  const bool norm_biases = biases && spec.norm() != v1::TransformerSpec::RMS_NORM;
+  const auto add_norm = [&](const std::string& name, uint32_t unit) {
+    AddVector(absl::StrCat(name, ".weight"), unit, size.C, model);
+    if (norm_biases) AddVector(absl::StrCat(name, ".bias"), unit, size.C, model);
+  };
+  AddMatrix("embedding.weight", 0, size.V, size.C, model);
+  if (spec.positions() != v1::TransformerSpec::ROTARY) {
+    AddMatrix("positions.weight", 0, size.T, size.C, model);
+  }
+  for (uint64_t l = 0; l < size.layers; ++l) {
+    const auto unit = static_cast<uint32_t>(1 + l);
+    const std::string name = absl::StrCat("block", l);
+    add_norm(name + ".norm1", unit);
+    AddLinear(name + ".qkv", unit, size.Q, size.C, biases, model);
+    AddLinear(name + ".proj", unit, size.C, size.C, biases, model);
+    add_norm(name + ".norm2", unit);
+    AddLinear(name + ".up", unit, size.U, size.C, biases, model);
+    AddLinear(name + ".down", unit, size.C, size.F, biases, model);
+  }
+  const auto unit = static_cast<uint32_t>(1 + size.layers);
+  add_norm("norm", unit);
+  AddMatrix("head.weight", unit, size.V, size.C, model);
+  if (!spec.separate_head()) model.tensors.back().tied_to = "embedding.weight";
+  model.products.push_back({.in = size.C, .out = size.V});
+  model.transformer = size;
+}
+
+void AddNgram(const v1::NgramSpec& ngram, ModelSize& model) {
+  const uint64_t dim = ngram.embedding_dim();
+  google::protobuf::RepeatedField<uint32_t> hidden;
+  hidden.Add(ngram.hidden());
+  AddPerceptron(uint64_t{ngram.orders()} * dim, hidden, kByteValues, model);
+  uint64_t rows = 0;
+  for (uint32_t order = 1; order <= ngram.orders(); ++order) {
+    // There are only 256 and 65,536 strings of one and two bytes.
+    const uint64_t strings = order <= 2 ? uint64_t{1} << (8 * order) : kUnknownRows;
+    rows += ngram.buckets() == 0 ? strings : std::min<uint64_t>(strings, ngram.buckets());
+  }
+  AddTable("embedding", dim, ngram.orders(), rows, model);
+}
+
+void AddDeepFm(const v1::DeepFmSpec& spec, const DataSize& data, ModelSize& model) {
+  const uint64_t dim = spec.embedding_dim();
+  if (data.dense_features > 0) AddMatrix("numeric.weight", 0, 1, data.dense_features, model);
+  AddPerceptron(data.fields * dim + data.dense_features, spec.hidden(), 1, model);
+  AddTable("embedding", dim + 1, data.keys, data.rows, model);
+}
+
+void AddLogisticRegression(const v1::LogisticRegressionSpec& spec, const DataSize& data,
+                           ModelSize& model) {
+  const uint64_t logits = spec.classes() <= 2 ? 1 : spec.classes();
+  AddVector("bias", 0, logits, model);
+  if (data.dense_features > 0) AddLinear("dense", 0, logits, data.dense_features, false, model);
+  if (data.sparse) AddTable("weights", logits, data.keys, data.rows, model);
+}
+
+}  // namespace
+
+TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSize& data) {
+  TransformerSize size;
+  size.layers = spec.layers();
+  size.C = spec.width();
+  size.heads = std::max(1u, spec.heads());
+  size.kv_heads = spec.kv_heads() == 0 ? size.heads : spec.kv_heads();
+  const bool swiglu = spec.activation() == v1::TransformerSpec::SWIGLU;
+  const uint64_t usual = swiglu ? ((8 * size.C + 2) / 3 + 63) / 64 * 64 : 4 * size.C;
+  size.F = spec.feed_forward() == 0 ? usual : spec.feed_forward();
+  size.U = swiglu ? 2 * size.F : size.F;
+  size.Q = (size.heads + 2 * size.kv_heads) * (size.C / size.heads);
+  size.V = spec.vocabulary() == 0 ? std::max<uint64_t>(1, data.vocabulary) : spec.vocabulary();
+  if (const uint64_t multiple = spec.pad_vocabulary_to(); multiple > 1) {
+    size.V = (size.V + multiple - 1) / multiple * multiple;
+  }
+  size.T = spec.context();
+  return size;
+}
+
+uint64_t ModelSize::dense() const {
+  uint64_t elements = 0;
+  for (const TensorSpec& tensor : tensors) {
+    if (tensor.tied_to.empty()) elements += tensor.elements();
+  }
+  return elements;
+}
+
+ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data) {
+  ModelSize model;
+  switch (spec.model().model_case()) {
+    case v1::ModelSpec::kLogisticRegression:
+      AddLogisticRegression(spec.model().logistic_regression(), data, model);
+      break;
+    case v1::ModelSpec::kMlp:
+      AddPerceptron(data.dense_features, spec.model().mlp().hidden(), spec.model().mlp().classes(),
+                    model);
+      break;
+    case v1::ModelSpec::kNgram:
+      AddNgram(spec.model().ngram(), model);
+      break;
+    case v1::ModelSpec::kDeepFm:
+      AddDeepFm(spec.model().deep_fm(), data, model);
+      break;
+    case v1::ModelSpec::kTransformer:
+      AddTransformer(spec.model().transformer(),
+                     SizeOfTransformer(spec.model().transformer(), data), model);
+      break;
+    case v1::ModelSpec::MODEL_NOT_SET:
+      break;
+  }
+  return model;
+}
+
+v1::TablesSchema PlannedSchema(const v1::JobSpec& spec, const ModelSize& model) {
+  v1::TablesSchema schema;
+  SetTables(model.tensors, model.sparse, schema);
+  const v1::UpdateSpec& update = spec.update();
+  schema.set_partitions(update.partitions() == 0 ? kDefaultPartitions : update.partitions());
+  schema.set_block_bytes(update.block_bytes() == 0 ? kDefaultBlockBytes : update.block_bytes());
+  *schema.mutable_optimizer() = spec.optimizer();
+  return schema;
+}
+
+}  // namespace muster

@@ -1,0 +1,68 @@
+#ifndef MUSTER_COMMON_PLAN_MODEL_SIZE_H_
+#define MUSTER_COMMON_PLAN_MODEL_SIZE_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/partition/tensor_spec.h"
+#include "common/plan/data_size.h"
+
+namespace muster {
+
+namespace v1 {
+class JobSpec;
+class TablesSchema;
+class TransformerSpec;
+}  // namespace v1
+
+// A transformer's extents, defaults filled in; letters as in worker/nn.
+struct TransformerSize {
+  uint64_t layers = 0;
+  uint64_t C = 0;
+  uint64_t heads = 0;
+  uint64_t kv_heads = 0;
+  // Columns of queries, keys and values; of the first and the second feed-forward matrix.
+  uint64_t Q = 0;
+  uint64_t U = 0;
+  uint64_t F = 0;
+  // Rows of the embedding, padding included.
+  uint64_t V = 0;
+  uint64_t T = 0;
+};
+
+TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSize& data);
+
+// One matrix product of the forward pass, x [rows, in] by w [out, in]; backward has two more.
+struct ProductSize {
+  uint64_t in = 0;
+  uint64_t out = 0;
+};
+
+// What a model consists of: the tensors and tables of its Describe, and what is multiplied.
+struct ModelSize {
+  // Without initialisers.
+  std::vector<TensorSpec> tensors;
+  std::vector<SparseTableSpec> sparse;
+  // Sparse look-ups of an example, and the distinct keys that there may be.
+  uint64_t lookups = 0;
+  uint64_t rows = 0;
+  // Of an example, or of a token of a sequence.
+  std::vector<ProductSize> products;
+  std::optional<TransformerSize> transformer;
+
+  // Dense parameters; tied ones count once.
+  uint64_t dense() const;
+  uint64_t row_dim() const { return sparse.empty() ? 0 : sparse[0].dim; }
+};
+
+// REQUIRES: a valid specification.
+ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data);
+
+// The job's tables as servers would be told of them, but for initial values and learning rate: what
+// traffic is predicted from.
+v1::TablesSchema PlannedSchema(const v1::JobSpec& spec, const ModelSize& model);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PLAN_MODEL_SIZE_H_

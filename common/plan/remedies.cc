@@ -1,0 +1,103 @@
+#include "common/plan/remedies.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/memory_plan.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+// Each changes a job, or says by an empty text that it has nothing to change.
+using Change = std::string (*)(v1::JobSpec& spec);
+
+std::string RecomputeMore(v1::JobSpec& spec) {
+  v1::ComputeSpec& compute = *spec.mutable_compute();
+  if (!spec.model().has_transformer() || compute.recompute() == v1::ComputeSpec::FULL) return "";
+  const bool selective = compute.recompute() == v1::ComputeSpec::SELECTIVE;
+  compute.set_recompute(selective ? v1::ComputeSpec::FULL : v1::ComputeSpec::SELECTIVE);
+  return absl::StrCat("compute.recompute ", selective ? "FULL" : "SELECTIVE");
+}
+
+std::string HalveMicroBatches(v1::JobSpec& spec) {
+  if (MicroBatchExamples(spec) <= 1) return "";
+  spec.set_micro_batches(2 * std::max(1u, spec.micro_batches()));
+  return absl::StrCat("micro_batches ", spec.micro_batches());
+}
+
+std::string DoubleWorkers(v1::JobSpec& spec) {
+  if (MicroBatchExamples(spec) <= 1) return "";
+  spec.set_workers(2 * std::max(1u, spec.workers()));
+  return absl::StrCat(spec.workers(), " workers");
+}
+
+std::string RowsToServers(v1::JobSpec& spec) {
+  if (RowsOnServers(spec)) return "";
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  return "update.sparse PARAMETER_SERVER";
+}
+
+std::string AllToServers(v1::JobSpec& spec) {
+  if (!DenseByAllReduce(spec)) return "";
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+  return "update.dense PARAMETER_SERVER";
+}
+
+constexpr Change kChanges[] = {RecomputeMore, HalveMicroBatches, DoubleWorkers, RowsToServers,
+                               AllToServers};
+
+// Makes a change again and again for as long as a worker then needs less; returns its last name.
+std::string Apply(Change change, const DataSize& data, uint64_t limit, v1::JobSpec& spec) {
+  std::string name;
+  while (PlanMemory(spec, data).worker_own_bytes() > limit) {
+    v1::JobSpec next = spec;
+    const std::string done = change(next);
+    if (done.empty() ||
+        PlanMemory(next, data).worker_own_bytes() >= PlanMemory(spec, data).worker_own_bytes()) {
+      break;
+    }
+    spec = next;
+    name = done;
+  }
+  return name;
+}
+
+}  // namespace
+
+std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data, uint64_t limit) {
+  std::vector<Remedy> remedies;
+  for (const Change change : kChanges) {
+    v1::JobSpec changed = spec;
+    const std::string name = Apply(change, data, limit, changed);
+    const uint64_t bytes = PlanMemory(changed, data).worker_own_bytes();
+    if (!name.empty() && bytes <= limit) remedies.push_back({name, bytes});
+  }
+  if (!remedies.empty()) return remedies;
+  v1::JobSpec changed = spec;
+  std::string names;
+  for (const Change change : kChanges) {
+    const std::string name = Apply(change, data, limit, changed);
+    if (!name.empty()) absl::StrAppend(&names, names.empty() ? "" : " with ", name);
+  }
+  const uint64_t bytes = PlanMemory(changed, data).worker_own_bytes();
+  if (!names.empty() && bytes <= limit) remedies.push_back({names, bytes});
+  return remedies;
+}
+
+std::string DescribeRemedies(const std::vector<Remedy>& remedies) {
+  if (remedies.empty()) {
+    return "no other batch, recomputation or road makes it fit: take a smaller model, or workers "
+           "with more memory";
+  }
+  std::string text;
+  for (const Remedy& remedy : remedies) {
+    absl::StrAppend(&text, text.empty() ? "it would fit with " : ", or ", remedy.change, " (",
+                    PlanBytes(remedy.worker_bytes), ")");
+  }
+  return text;
+}
+
+}  // namespace muster

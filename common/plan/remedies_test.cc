@@ -1,0 +1,61 @@
+#include "common/plan/remedies.h"
+
+#include <string>
+
+#include "common/plan/memory_plan.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kMiB = 1 << 20;
+
+v1::JobSpec Gpt() {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "model { transformer { layers: 6 width: 384 heads: 6 context: 256 } } "
+      "data { sequences { path: 't' } } optimizer { name: 'adamw' learning_rate: 0.1 } "
+      "update { dense: ALL_REDUCE sparse: ALL_REDUCE } batch_size: 8 workers: 1",
+      &spec));
+  return spec;
+}
+
+std::vector<std::string> Changes(const v1::JobSpec& spec, uint64_t limit) {
+  std::vector<std::string> changes;
+  for (const Remedy& remedy : FindRemedies(spec, SizeOfData(spec.data()), limit)) {
+    EXPECT_LE(remedy.worker_bytes, limit);
+    changes.push_back(remedy.change);
+  }
+  return changes;
+}
+
+TEST(RemediesTest, NamesEachChangeThatHelpsAlone) {
+  EXPECT_THAT(Changes(Gpt(), 480 * kMiB), ::testing::ElementsAre("compute.recompute SELECTIVE",
+                                                                 "micro_batches 2", "2 workers"));
+  EXPECT_THAT(Changes(Gpt(), 400 * kMiB),
+              ::testing::ElementsAre("compute.recompute FULL", "micro_batches 2", "2 workers"));
+}
+
+TEST(RemediesTest, NamesThemTogetherWhereNoneHelpsAlone) {
+  const std::vector<std::string> changes = Changes(Gpt(), 230 * kMiB);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_THAT(changes[0], HasSubstr("compute.recompute FULL with micro_batches"));
+}
+
+TEST(RemediesTest, SaysWhereNothingHelps) {
+  EXPECT_THAT(FindRemedies(Gpt(), {}, 50 * kMiB), IsEmpty());
+  EXPECT_THAT(DescribeRemedies({}), HasSubstr("smaller model"));
+  EXPECT_EQ(DescribeRemedies({{"micro_batches 4", 3 * kMiB}, {"2 workers", 2 * kMiB}}),
+            "it would fit with micro_batches 4 (3.0 MiB), or 2 workers (2.0 MiB)");
+}
+
+TEST(RemediesTest, LeavesAJobThatFitsAlone) { EXPECT_THAT(Changes(Gpt(), 1 << 30), IsEmpty()); }
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,52 @@
+#ifndef MUSTER_COMMON_PLAN_STEP_COSTS_H_
+#define MUSTER_COMMON_PLAN_STEP_COSTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/plan/model_size.h"
+
+namespace muster {
+
+namespace v1 {
+class JobSpec;
+}  // namespace v1
+
+// Floating-point operations of one step over the whole batch, of matrix products and attention; an
+// addition and a multiplication are two. With N parameters that are multiplied with (biases, norms
+// and looked-up rows are not): 6 N per example, of which 2 N forward; of a transformer per token,
+// and 6 L C T for attention's causal half (Chowdhery et al., "PaLM", 2022, appendix B, whose 12 L C
+// T counts all of it).
+struct StepCosts {
+  uint64_t multiplied = 0;
+  // What a rate is counted in: tokens of a transformer's batch, or its examples.
+  uint64_t items = 0;
+  bool items_are_tokens = false;
+  double flops_per_item = 0;
+  // What recomputation does once more.
+  double recomputed_flops_per_item = 0;
+
+  double flops() const { return flops_per_item * static_cast<double>(items); }
+};
+
+StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model);
+
+// What one stage of ZeRO (Rajbhandari et al., 2020) would leave on each worker of what belongs to
+// parameters: a projection, as Muster keeps all of it on each.
+struct ZeroRow {
+  // 0 is what Muster does.
+  int stage = 0;
+  double bytes_per_parameter = 0;
+  uint64_t worker_bytes = 0;
+};
+
+// Stage 1 divides master weights and optimizer state among the workers, stage 2 gradients as well,
+// stage 3 the weights that are computed with too. In f32 the weights are their own master: 4 of
+// weights, 4 of gradients and 8 of Adam's state are the well-known 16 bytes. With 16-bit
+// computation here 2 of weights, 4 of gradients (f32), 4 of master and 8 of state.
+std::vector<ZeroRow> ZeroTable(const v1::JobSpec& spec, const ModelSize& model);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PLAN_STEP_COSTS_H_

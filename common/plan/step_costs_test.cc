@@ -1,0 +1,78 @@
+#include "common/plan/step_costs.h"
+
+#include <string>
+
+#include "common/plan/data_size.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+v1::JobSpec Job(const std::string& text) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+  return spec;
+}
+
+v1::JobSpec Gpt2(const std::string& more = "") {
+  return Job(
+      "model { transformer { layers: 12 width: 768 heads: 12 context: 1024 vocabulary: 50257 } } "
+      "data { sequences { path: 't' } } optimizer { name: 'adamw' learning_rate: 0.1 } batch_size: "
+      "4 " +
+      more);
+}
+
+ModelSize SizeOf(const v1::JobSpec& spec) { return SizeOfModel(spec, SizeOfData(spec.data())); }
+
+TEST(StepCostsTest, CountsSixTimesTheParametersAndAttention) {
+  const StepCosts costs = CostsOfStep(Gpt2(), SizeOf(Gpt2()));
+  constexpr uint64_t kMatrices = 12 * 12 * 768 * 768 + 50257 * 768;
+  EXPECT_EQ(costs.multiplied, kMatrices);
+  EXPECT_TRUE(costs.items_are_tokens);
+  EXPECT_EQ(costs.items, 4096u);
+  EXPECT_DOUBLE_EQ(costs.flops_per_item, 6.0 * kMatrices + 6.0 * 12 * 768 * 1024);
+  EXPECT_DOUBLE_EQ(costs.flops(), 4096 * costs.flops_per_item);
+  EXPECT_EQ(costs.recomputed_flops_per_item, 0);
+}
+
+TEST(StepCostsTest, CountsWhatIsMadeAgain) {
+  const v1::JobSpec selective = Gpt2("compute { recompute: SELECTIVE }");
+  EXPECT_DOUBLE_EQ(CostsOfStep(selective, SizeOf(selective)).recomputed_flops_per_item,
+                   2.0 * 12 * 768 * 1024);
+  const v1::JobSpec full = Gpt2("compute { recompute: FULL }");
+  EXPECT_DOUBLE_EQ(CostsOfStep(full, SizeOf(full)).recomputed_flops_per_item,
+                   2.0 * 12 * 768 * 1024 + 2.0 * 12 * 8 * 768 * 768);
+}
+
+TEST(StepCostsTest, CountsLayersOfOtherModels) {
+  const v1::JobSpec spec =
+      Job("model { mlp { hidden: [ 512, 512 ] classes: 10 } } data { idx {} } batch_size: 128 "
+          "optimizer { name: 'sgd' learning_rate: 0.1 }");
+  const StepCosts costs = CostsOfStep(spec, SizeOf(spec));
+  EXPECT_FALSE(costs.items_are_tokens);
+  EXPECT_EQ(costs.items, 128u);
+  EXPECT_EQ(costs.multiplied, 784u * 512 + 512 * 512 + 512 * 10);
+}
+
+TEST(ZeroTableTest, DividesStateThenGradientsThenWeights) {
+  const v1::JobSpec spec = Gpt2("workers: 8");
+  const std::vector<ZeroRow> rows = ZeroTable(spec, SizeOf(spec));
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_DOUBLE_EQ(rows[0].bytes_per_parameter, 16);
+  EXPECT_DOUBLE_EQ(rows[1].bytes_per_parameter, 4 + 4 + 8.0 / 8);
+  EXPECT_DOUBLE_EQ(rows[2].bytes_per_parameter, 4 + 12.0 / 8);
+  EXPECT_DOUBLE_EQ(rows[3].bytes_per_parameter, 16.0 / 8);
+  EXPECT_EQ(rows[0].worker_bytes, 16 * SizeOf(spec).dense());
+}
+
+TEST(ZeroTableTest, KeepsAMasterOfSixteenBitWeights) {
+  const v1::JobSpec spec = Gpt2("workers: 4 compute { type: BF16 }");
+  const std::vector<ZeroRow> rows = ZeroTable(spec, SizeOf(spec));
+  EXPECT_DOUBLE_EQ(rows[0].bytes_per_parameter, 18);
+  EXPECT_DOUBLE_EQ(rows[1].bytes_per_parameter, 2 + 4 + 12.0 / 4);
+}
+
+}  // namespace
+}  // namespace muster

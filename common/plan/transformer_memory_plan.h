@@ -1,0 +1,42 @@
+#ifndef MUSTER_COMMON_PLAN_TRANSFORMER_MEMORY_PLAN_H_
+#define MUSTER_COMMON_PLAN_TRANSFORMER_MEMORY_PLAN_H_
+
+#include <cstdint>
+
+#include "common/plan/model_size.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+
+// Bytes of a transformer's arrays for one micro-batch, as worker/nn's TransformerMemory lays them
+// out; worker/nn/transformer_memory.h says what each kind of recomputation keeps.
+struct TransformerActivations {
+  // What every block keeps for itself.
+  uint64_t kept = 0;
+  // One set for all blocks: what is made again, and gradients.
+  uint64_t shared = 0;
+  uint64_t logits = 0;
+
+  uint64_t total() const { return kept + shared + logits; }
+};
+
+enum class ActivationsOf { kTraining, kEvaluation };
+
+// Of `sequences` whole sequences. REQUIRES: `recompute` is not left out.
+TransformerActivations PlanActivations(const TransformerSize& size, uint64_t sequences,
+                                       const v1::ComputeSpec& compute, ActivationsOf use);
+
+// What kernels keep beside them, at most: operands of 16-bit products made f32 by blocks, and heads
+// of attention packed, per thread.
+uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
+                                const v1::ComputeSpec& compute, uint64_t threads);
+
+// What packing the f32 products of `rows` examples or tokens leaves in the heap, in the mean.
+uint64_t PlanPackedBytes(const ModelSize& model, uint64_t rows);
+
+// Whether matrices are copied to 16 bits.
+bool ComputesInHalf(const v1::ComputeSpec& compute);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PLAN_TRANSFORMER_MEMORY_PLAN_H_

@@ -1,0 +1,140 @@
+#include "common/rpc/channel_lane.h"
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/transport/frame_channel.h"
+#include "common/transport/io_loop.h"
+#include "gtest/gtest.h"
+#include "proto/parameter_service.pb.h"
+
+namespace muster {
+namespace {
+
+// A channel that the test drives in the loop's place.
+class FakeChannel final : public FrameChannel {
+ public:
+  void Start(std::shared_ptr<Handler> handler) override { handler_ = std::move(handler); }
+  void Send(std::string header, Payload) override { sent_.push_back(std::move(header)); }
+  void SetReading(bool) override {}
+  void Close(absl::Status reason) override { closed_ = std::move(reason); }
+  const char* kind() const override { return "fake"; }
+
+  // What a real channel does once it was closed, or its connection broke.
+  void End(const absl::Status& reason) { std::exchange(handler_, nullptr)->OnClosed(reason); }
+
+  Handler& handler() { return *handler_; }
+  const std::vector<std::string>& sent() const { return sent_; }
+  const absl::Status& closed() const { return closed_; }
+
+ private:
+  std::shared_ptr<Handler> handler_;
+  std::vector<std::string> sent_;
+  absl::Status closed_;
+};
+
+class ChannelLaneTest : public ::testing::Test {
+ protected:
+  ~ChannelLaneTest() override {
+    if (!ended_) End(absl::CancelledError("the test ends"));
+  }
+
+  void End(const absl::Status& reason) {
+    ended_ = true;
+    channel_->End(reason);
+  }
+
+  void Pull() {
+    v1::ExchangeRequest request;
+    request.mutable_dense_pull();
+    lane_.Call(std::move(request), {}, Landing(),
+               [this](absl::StatusOr<ExchangeResult> result) { result_ = std::move(result); });
+  }
+
+  absl::Span<std::byte> Landing() {
+    return absl::MakeSpan(reinterpret_cast<std::byte*>(arena_.data()), arena_.size());
+  }
+
+  // The header of an answer to the first request.
+  static std::string Answer(int code = 0, uint64_t id = 1) {
+    v1::ExchangeReply reply;
+    reply.set_request_id(id);
+    reply.set_code(code);
+    return reply.SerializeAsString();
+  }
+
+  const std::unique_ptr<IoLoop> loop_ = *IoLoop::Create();
+  const std::shared_ptr<FakeChannel> channel_ = std::make_shared<FakeChannel>();
+  std::string arena_ = "before";
+  ChannelLane lane_{channel_, *loop_, "server", {1 << 20, 1 << 20}};
+  std::optional<absl::StatusOr<ExchangeResult>> result_;
+  bool ended_ = false;
+};
+
+TEST_F(ChannelLaneTest, AnAnswerIsReceivedAtItsPlace) {
+  Pull();
+  ASSERT_EQ(channel_->handler().PlaceFor(Answer(), arena_.size()), Landing().data());
+  std::memcpy(arena_.data(), "pulled", 6);
+  channel_->handler().OnMessage(Answer(), Payload({Landing()}, nullptr));
+  ASSERT_TRUE(result_.has_value());
+  ASSERT_TRUE(result_->ok()) << result_->status();
+  ASSERT_EQ((*result_)->payload.pieces().size(), 1u);
+  EXPECT_EQ((*result_)->payload.pieces()[0].data(), Landing().data());
+  EXPECT_EQ(arena_, "pulled");
+}
+
+TEST_F(ChannelLaneTest, NothingElseIsReceivedThere) {
+  EXPECT_EQ(channel_->handler().PlaceFor(Answer(), arena_.size()), nullptr) << "before the call";
+  Pull();
+  EXPECT_EQ(channel_->handler().PlaceFor(Answer(), arena_.size() + 1), nullptr) << "too long";
+  EXPECT_EQ(channel_->handler().PlaceFor(Answer(), arena_.size() - 1), nullptr) << "too short";
+  EXPECT_EQ(channel_->handler().PlaceFor(Answer(5), arena_.size()), nullptr) << "an error";
+  EXPECT_EQ(channel_->handler().PlaceFor(Answer(0, 2), arena_.size()), nullptr) << "another call's";
+  EXPECT_EQ(channel_->handler().PlaceFor("\xff", arena_.size()), nullptr) << "no answer";
+  channel_->handler().OnMessage(Answer(), Payload());
+  EXPECT_TRUE(result_.has_value());
+  EXPECT_EQ(channel_->handler().PlaceFor(Answer(), arena_.size()), nullptr) << "after the answer";
+}
+
+TEST_F(ChannelLaneTest, AnAbortedCallEndsOnlyWhenItsPlaceIsFree) {
+  Pull();
+  ASSERT_NE(channel_->handler().PlaceFor(Answer(), arena_.size()), nullptr);
+  lane_.Abort(absl::CancelledError("enough"));
+  EXPECT_FALSE(result_.has_value());
+  EXPECT_EQ(channel_->closed(), absl::CancelledError("enough"));
+  End(channel_->closed());
+  ASSERT_TRUE(result_.has_value());
+  EXPECT_EQ(result_->status(), absl::CancelledError("enough"));
+}
+
+TEST_F(ChannelLaneTest, AnAnswerThatIsWholeOnlyAfterAnAbortIsTheAbort) {
+  Pull();
+  ASSERT_NE(channel_->handler().PlaceFor(Answer(), arena_.size()), nullptr);
+  lane_.Abort(absl::CancelledError("enough"));
+  channel_->handler().OnMessage(Answer(), Payload({Landing()}, nullptr));
+  ASSERT_TRUE(result_.has_value());
+  EXPECT_EQ(result_->status(), absl::CancelledError("enough"));
+}
+
+TEST_F(ChannelLaneTest, AnAbortBeforeTheAnswerFreesItsPlaceAtOnce) {
+  Pull();
+  lane_.Abort(absl::CancelledError("enough"));
+  ASSERT_TRUE(result_.has_value());
+  EXPECT_EQ(result_->status(), absl::CancelledError("enough"));
+  EXPECT_EQ(channel_->handler().PlaceFor(Answer(), arena_.size()), nullptr);
+}
+
+TEST_F(ChannelLaneTest, AConnectionThatBreaksMidwayEndsTheCall) {
+  Pull();
+  ASSERT_NE(channel_->handler().PlaceFor(Answer(), arena_.size()), nullptr);
+  End(absl::UnavailableError("reset"));
+  ASSERT_TRUE(result_.has_value());
+  EXPECT_TRUE(absl::IsUnavailable(result_->status())) << result_->status();
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,77 @@
+#ifndef MUSTER_COMMON_TRANSPORT_DEADLINE_H_
+#define MUSTER_COMMON_TRANSPORT_DEADLINE_H_
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace muster {
+
+// What may end a wait before its time, such as the failure of the group that it is for.
+// Thread-safe.
+class Interrupt {
+ public:
+  virtual ~Interrupt() = default;
+  // Why there is nothing to wait for any more; OK: go on.
+  virtual absl::Status status() const = 0;
+};
+
+// Until when something may wait: on the machine's monotonic clock, so that setting the time of day
+// neither ends a wait nor makes it last. A value; borrows the interrupt.
+class Deadline {
+ public:
+  // Of the wall clock, as it is now.
+  Deadline(absl::Time wall) : Deadline(After(wall - absl::Now())) {}
+
+  static Deadline After(absl::Duration left, const Interrupt* interrupt = nullptr) {
+    return Deadline(Monotonic() + left, interrupt);
+  }
+
+  // This one, or sooner: after `left` from now.
+  Deadline Sooner(absl::Duration left) const {
+    return Deadline(std::min(end_, Monotonic() + left), interrupt_);
+  }
+
+  // Negative once it has passed.
+  absl::Duration left() const { return end_ - Monotonic(); }
+  bool passed() const { return left() <= absl::ZeroDuration(); }
+
+  // The interrupt's.
+  absl::Status interrupted() const {
+    return interrupt_ == nullptr ? absl::OkStatus() : interrupt_->status();
+  }
+  // OK: there is time. The interrupt's status; Unavailable: it has passed.
+  absl::Status status() const {
+    if (absl::Status why = interrupted(); !why.ok()) return why;
+    return passed() ? absl::UnavailableError("no answer in time") : absl::OkStatus();
+  }
+
+  // For how long to sleep at most before looking at status() again; at least 1 ms.
+  absl::Duration nap() const {
+    const absl::Duration longest =
+        interrupt_ == nullptr ? absl::Seconds(60) : absl::Milliseconds(20);
+    return std::clamp(left(), absl::Milliseconds(1), longest);
+  }
+  // The same for poll.
+  int nap_milliseconds() const {
+    return static_cast<int>(absl::ToInt64Milliseconds(nap() + absl::Microseconds(999)));
+  }
+
+ private:
+  Deadline(absl::Duration end, const Interrupt* interrupt) : end_(end), interrupt_(interrupt) {}
+
+  static absl::Duration Monotonic() {
+    return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+  }
+
+  absl::Duration end_;
+  const Interrupt* interrupt_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TRANSPORT_DEADLINE_H_

@@ -1,0 +1,163 @@
+// Cuts in two steps, taken by all and then written for one, when servers go down in between.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/partition_file.h"
+#include "common/partition/cut_order.h"
+#include "proto/checkpoint.pb.h"
+#include "server/shard/test_engine.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+using Operation = FakeLogFileSystem::Operation;
+
+class PartitionCutTest : public TestEngine {
+ protected:
+  TestAnswer Cut(CutOrder::Step step, uint32_t slot, uint64_t clock,
+                 absl::optional<uint64_t> base = absl::nullopt) {
+    return Call(TestCut(slot, clock), EncodeCutOrder({.step = step, .base = base}));
+  }
+  // With what the slot owes of the 8 dense elements.
+  TestAnswer TakeOwing(uint32_t slot, uint64_t clock, float value) {
+    const Payload head = EncodeCutOrder({.step = CutOrder::Step::kTake, .base = {}});
+    std::vector<std::byte> bytes(kCutOrderBytes + 8 * sizeof(float));
+    head.CopyTo(bytes.data());
+    Floats(std::vector<float>(8, value)).CopyTo(bytes.data() + kCutOrderBytes);
+    return Call(TestCut(slot, clock), Payload::Of(std::move(bytes)));
+  }
+  void CloseWithout(uint32_t slot, uint64_t clock) {
+    v1::ExchangeRequest none = TestClose(slot, clock, 0);
+    none.mutable_close()->set_no_dense(true);
+    Do(none);
+  }
+  void Restart(const v1::OpenTablesRequest& request) {
+    files_.Crash(1);
+    Start();
+    Open(request);
+  }
+  static std::string Path(const TestAnswer& answer) {
+    EXPECT_TRUE(answer.arrived());
+    if (!answer.arrived()) return "not answered";
+    EXPECT_EQ(answer.code(), absl::StatusCode::kOk) << answer.reply().message();
+    return answer.reply().checkpoint_path();
+  }
+};
+
+TEST_F(PartitionCutTest, TrainingGoesOnBetweenTakeAndWrite) {
+  Open(TestDurableRequest());
+  Step(0, 1);
+  EXPECT_EQ(Path(Cut(CutOrder::Step::kTake, 0, 1)), "");
+  Step(1, 1);
+  EXPECT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 1)), "");
+  // What follows finds the cut known.
+  EXPECT_NE(Path(Cut(CutOrder::Step::kTake, 0, 1)), "");
+}
+
+TEST_F(PartitionCutTest, AViewThatWentWithItsServerIsNotMadeAnewByWhoWrites) {
+  const v1::OpenTablesRequest request = TestDurableRequest();
+  Open(request);
+  Step(0, 1);
+  EXPECT_EQ(Path(Cut(CutOrder::Step::kTake, 0, 1)), "");
+  Restart(request);
+  // Though nothing has come since.
+  const TestAnswer gone = Cut(CutOrder::Step::kWrite, 0, 1);
+  EXPECT_EQ(Path(gone), "");
+  EXPECT_THAT(gone.reply().message(), HasSubstr("earlier life"));
+  // The next one is whole, whatever is asked for.
+  EXPECT_EQ(Path(Cut(CutOrder::Step::kTake, 0, 1)), "");
+  EXPECT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 1, 0)), "");
+}
+
+TEST_F(PartitionCutTest, ATakeDoesNotWaitForThoseWhoHaveGoneOn) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.set_slots(2);
+  request.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+  Open(request);
+  for (uint32_t slot : {0, 1}) CloseWithout(slot, 0);
+  // Slot 1 is answered, slot 0's answer is lost with the server.
+  const TestAnswer first = TakeOwing(1, 1, 0.25);
+  EXPECT_FALSE(first.arrived()) << "what slot 0 owes was not awaited";
+  EXPECT_EQ(Path(TakeOwing(0, 1, 0.5)), "");
+  EXPECT_EQ(Path(first), "");
+  Restart(request);
+  const TestAnswer again = TakeOwing(0, 1, 0.5);
+  EXPECT_FALSE(again.arrived());
+  // Slot 1 trains on; it does not come again.
+  CloseWithout(1, 1);
+  EXPECT_EQ(Path(again), "");
+  EXPECT_THAT(again.reply().message(), HasSubstr("went on"));
+  EXPECT_EQ(Path(Cut(CutOrder::Step::kWrite, 0, 1)), "") << "without slot 1's residual";
+  // The cut after it is whole again.
+  CloseWithout(0, 1);
+  const TestAnswer next = TakeOwing(0, 2, 0.5);
+  EXPECT_EQ(Path(TakeOwing(1, 2, 0.25)), "");
+  EXPECT_EQ(Path(next), "");
+  EXPECT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 2)), "");
+}
+
+TEST_F(PartitionCutTest, AFileThatTheLogDoesNotKnowIsNotAnswered) {
+  ShardEngine::Options options = Options();
+  options.log_segment_bytes = 4096;
+  Start(options);
+  Open(TestDurableRequest());
+  // No room for another segment of the log.
+  files_.set_fault([](Operation operation, const std::string&) {
+    return operation == Operation::kAllocate ? absl::ResourceExhaustedError("the disk is full")
+                                             : absl::OkStatus();
+  });
+  uint64_t clock = 0;
+  for (; clock < 200; ++clock) {
+    if (const TestAnswer cut = Call(TestCut(0, clock)); cut.code() != absl::StatusCode::kOk) break;
+    CloseWithout(0, clock);
+  }
+  ASSERT_LT(clock, 200u) << "the log was never full";
+  EXPECT_EQ(Code(TestCut(0, clock)), absl::StatusCode::kUnavailable);
+  files_.set_fault(nullptr);
+  EXPECT_NE(Path(Call(TestCut(0, clock))), "");
+}
+
+// Rows that have expired, but that the sweep has not come by yet, must not come back from the base.
+TEST_F(PartitionCutTest, ADeltaStrikesOutWhatHasExpired) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.mutable_schema()->mutable_sparse_options()->set_expire_after_clocks(2);
+  Open(request);
+  std::vector<uint64_t> keys(6);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
+  Do(TestDensePush(0, 0, 0, 2), Floats(std::vector<float>(8, 1)));
+  Do(TestSparsePush(0, 0, 0, keys.size()), KeysAndRows(keys, std::vector<float>(12, 1)));
+  Do(TestClose(0, 0, 1));
+  Path(Cut(CutOrder::Step::kTake, 0, 1));
+  ASSERT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 1)), "");
+  Step(1, 1);
+  Step(2, 1);
+  Path(Cut(CutOrder::Step::kTake, 0, 3));
+  const std::string path = Path(Cut(CutOrder::Step::kWrite, 0, 3, 1));
+  const auto reader = PartitionFileReader::Open(
+      storage_, JoinUri(CheckpointFolder(request.checkpoint_root(), "job", 3), path));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->header().base_clock(), 1u);
+  std::vector<uint64_t> rows, dropped;
+  const auto add_to = [](std::vector<uint64_t>& to) {
+    return [&to](absl::Span<const uint64_t> some) {
+      to.insert(to.end(), some.begin(), some.end());
+      return absl::OkStatus();
+    };
+  };
+  ASSERT_TRUE((*reader)->ReadKeys(0, add_to(rows)).ok());
+  ASSERT_TRUE((*reader)->ReadDropped(0, add_to(dropped)).ok());
+  EXPECT_THAT(rows, ElementsAre(5));
+  EXPECT_THAT(dropped, UnorderedElementsAre(0, 1, 2, 3, 4));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,109 @@
+#include "server/shard/storage/log_stage.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "server/shard/storage/fake_log_file.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kBlock = LogFile::kBlockBytes;
+
+absl::Span<const std::byte> Bytes(absl::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+std::string Text(const Payload& payload) {
+  std::string text(payload.size(), '\0');
+  payload.CopyTo(text.data());
+  return text;
+}
+
+class LogStageTest : public ::testing::Test {
+ protected:
+  LogStageTest() {
+    EXPECT_TRUE(files_.CreateDirectory("/d").ok());
+    file_ = *files_.Open("/d/f", LogFileSystem::Mode::kCreate);
+  }
+
+  const std::string& contents() { return files_.contents("/d/f"); }
+
+  FakeLogFileSystem files_;
+  std::unique_ptr<LogFile> file_;
+  const std::shared_ptr<BufferPool> pool_ = BufferPool::Create(size_t{64} << 20);
+};
+
+TEST_F(LogStageTest, WritesWholeBlocksAroundWhatItTook) {
+  // The file's second block has three bytes.
+  LogStage stage(*pool_, kBlock + 3, Bytes("abc"));
+  EXPECT_EQ(stage.end(), kBlock + 3);
+  stage.Reserve(6 + kBlock);
+  stage.Append(Bytes("-head-"));
+  stage.Append(Bytes(std::string(kBlock, 'x')));
+  stage.Overwrite(kBlock + 3, Bytes("+HEAD+"));
+  EXPECT_EQ(stage.end(), 2 * kBlock + 9);
+  EXPECT_EQ(stage.Tail().size(), 9u);
+  ASSERT_TRUE(stage.WriteTo(*file_).ok());
+  EXPECT_EQ(contents().size(), 3 * kBlock);
+  EXPECT_EQ(contents().substr(kBlock, 10), "abc+HEAD+x");
+  EXPECT_EQ(contents().substr(2 * kBlock + 9), std::string(kBlock - 9, '\0'));
+}
+
+TEST_F(LogStageTest, TheNextStageGoesOnWhereTheLastEnded) {
+  LogStage first(*pool_, 0, {});
+  first.Reserve(3);
+  first.Append(Bytes("one"));
+  ASSERT_TRUE(first.WriteTo(*file_).ok());
+  LogStage second(*pool_, first.end(), first.Tail());
+  second.Reserve(3);
+  second.Append(Bytes("two"));
+  ASSERT_TRUE(second.WriteTo(*file_).ok());
+  EXPECT_EQ(contents().substr(0, 7), std::string("onetwo\0", 7));
+}
+
+TEST_F(LogStageTest, ChecksumsAreOfWhatWasCopied) {
+  const std::string large(3 * LogStage::kBufferBytes / 2, 'y');
+  LogStage stage(*pool_, 0, {});
+  FingerprintStream checksum;
+  stage.Reserve(1 + large.size());
+  stage.Append(Bytes("a"), checksum);
+  stage.Append(Bytes(large), checksum);
+  EXPECT_EQ(checksum.Finish(), Fingerprint("a" + large));
+}
+
+TEST_F(LogStageTest, RecordsLieInOnePieceAndOutliveTheStage) {
+  // Of all lengths from small to more than a buffer, so that buffers end anywhere.
+  std::vector<std::string> records;
+  std::vector<Payload> views;
+  std::string all;
+  {
+    LogStage stage(*pool_, 0, {});
+    for (size_t bytes = 1; bytes < 2 * LogStage::kBufferBytes; bytes = bytes * 5 / 3 + 7) {
+      records.push_back(std::string(bytes, static_cast<char>('a' + records.size() % 26)));
+      stage.Reserve(4 + bytes);
+      stage.Append(Bytes("head"));
+      const uint64_t begin = stage.end();
+      stage.Append(Bytes(records.back()));
+      views.push_back(stage.View(begin, bytes));
+      EXPECT_EQ(views.back().pieces().size(), 1u);
+      EXPECT_EQ(stage.View(begin, 0).size(), 0u);
+      all += "head" + records.back();
+    }
+    ASSERT_TRUE(stage.WriteTo(*file_).ok());
+  }
+  EXPECT_GT(all.size(), 2 * LogStage::kBufferBytes);
+  EXPECT_EQ(contents().substr(0, all.size()), all);
+  // Memory that was given back would be taken again here.
+  LogStage other(*pool_, 0, {});
+  other.Reserve(2 * LogStage::kBufferBytes);
+  other.Append(Bytes(std::string(2 * LogStage::kBufferBytes, '?')));
+  for (size_t i = 0; i < views.size(); ++i) EXPECT_EQ(Text(views[i]), records[i]);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,63 @@
+#ifndef MUSTER_SERVER_SHARD_STORAGE_LOG_SYNC_H_
+#define MUSTER_SERVER_SHARD_STORAGE_LOG_SYNC_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "server/shard/storage/log_file.h"
+#include "server/shard/storage/log_stage.h"
+
+namespace muster {
+
+// One flush of a log, from its beginning to its end, which any thread may carry out: the log takes
+// records meanwhile. Thread-safe.
+class LogSync {
+ public:
+  // Writes `stage` to the file, if there is one, and flushes the file. Then all records up to `lsn`
+  // are durable.
+  LogSync(std::shared_ptr<LogFile> file, std::unique_ptr<LogStage> stage, uint64_t lsn)
+      : file_(std::move(file)), stage_(std::move(stage)), lsn_(lsn) {}
+
+  uint64_t lsn() const { return lsn_; }
+
+  // Carries it out, or waits for the thread that does. Returns how it ended. Blocks on the disk.
+  absl::Status Run() {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (state_ != State::kNew) {
+        mutex_.Await(absl::Condition(this, &LogSync::Done));
+        return status_;
+      }
+      state_ = State::kRunning;
+    }
+    absl::Status status = stage_ == nullptr ? absl::OkStatus() : stage_->WriteTo(*file_);
+    if (status.ok()) status = file_->Sync();
+    // What is not needed for views of it goes back to its pool.
+    stage_.reset();
+    absl::MutexLock lock(&mutex_);
+    status_ = status;
+    state_ = State::kDone;
+    return status;
+  }
+
+ private:
+  enum class State { kNew, kRunning, kDone };
+
+  bool Done() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return state_ == State::kDone; }
+
+  // Used by the one thread that carries it out.
+  const std::shared_ptr<LogFile> file_;
+  std::unique_ptr<LogStage> stage_;
+  const uint64_t lsn_;
+  absl::Mutex mutex_;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kNew;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_STORAGE_LOG_SYNC_H_

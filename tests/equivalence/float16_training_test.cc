@@ -1,0 +1,161 @@
+// Training in f16 with a scaled loss: near f32, alike in one process, on servers and by all-reduce,
+// and steps whose gradients overflow change nothing on any road.
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/equivalence/training_jobs.h"
+#include "tests/equivalence/training_run.h"
+#include "tests/harness/test_folder.h"
+
+namespace muster {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class Float16TrainingTest : public ::testing::Test {
+ protected:
+  v1::JobSpec Job() {
+    v1::JobSpec spec = TinyJob("transformer", "adamw", WriteTinyText(folder_));
+    spec.mutable_optimizer()->set_learning_rate(0.003);
+    spec.mutable_model()->mutable_transformer()->set_dropout(0.1);
+    spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
+    return spec;
+  }
+
+  static v1::JobSpec ByAllReduce(v1::JobSpec spec) {
+    spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+    spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+    spec.mutable_update()->set_bucket_bytes(4096);
+    return spec;
+  }
+
+  // A job whose loss scale doubles with each step, from 2^12 on. At 2^15, in its fourth step,
+  // gradients before the first norm, which enlarges them as much as it does the small values that
+  // training starts with, are no f16 any more.
+  v1::JobSpec Growing(int steps) {
+    v1::JobSpec spec = Job();
+    spec.mutable_stop()->set_steps(steps);
+    spec.mutable_compute()->set_loss_scale_window(1);
+    return spec;
+  }
+
+  using Road = std::function<std::pair<TrainedValues, std::vector<std::string>>(v1::JobSpec)>;
+  struct NamedRoad {
+    const char* name;
+    Road train;
+  };
+
+  static std::vector<NamedRoad> Roads() {
+    const auto on_servers = [](v1::JobSpec spec) {
+      RunResult run = TrainOnServers(spec, {});
+      return std::make_pair(run.trained[0], run.log);
+    };
+    return {{"one process",
+             [](v1::JobSpec spec) {
+               std::vector<std::string> log;
+               TrainedValues values = TrainLocally(std::move(spec), nullptr, &log);
+               return std::make_pair(values, log);
+             }},
+            {"servers", on_servers},
+            {"servers, to the bit",
+             [on_servers](v1::JobSpec spec) {
+               spec.mutable_update()->set_deterministic(true);
+               return on_servers(spec);
+             }},
+            {"servers, by global norm",
+             [on_servers](v1::JobSpec spec) {
+               spec.mutable_clipping()->set_by_global_norm(0.5);
+               return on_servers(spec);
+             }},
+            {"servers, pushes of bf16",
+             [on_servers](v1::JobSpec spec) {
+               spec.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+               return on_servers(spec);
+             }},
+            // With one worker the order of pushes, and so the result, is one.
+            {"servers, each push at once",
+             [on_servers](v1::JobSpec spec) {
+               spec.set_workers(1);
+               spec.mutable_update()->set_unlimited_staleness(true);
+               return on_servers(spec);
+             }},
+            {"all-reduce", [](v1::JobSpec spec) {
+               RunResult run = TrainByAllReduce(ByAllReduce(std::move(spec)), {});
+               return std::make_pair(run.trained[0], run.log);
+             }}};
+  }
+
+  const TestFolder folder_;
+};
+
+TEST_F(Float16TrainingTest, NearerToF32ThanBf16) {
+  v1::JobSpec spec = Job();
+  spec.mutable_compute()->set_type(v1::ComputeSpec::F32);
+  const TrainedValues exact = TrainLocally(spec);
+  for (const float scale : {0.0f, 1.0f, 1024.0f}) {
+    spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
+    spec.mutable_compute()->set_loss_scale(scale);
+    ExpectClose(TrainLocally(spec), exact, 4e-3);
+  }
+}
+
+TEST_F(Float16TrainingTest, AlikeOnAllRoads) {
+  v1::JobSpec spec = Job();
+  spec.mutable_compute()->set_recompute(v1::ComputeSpec::SELECTIVE);
+  spec.set_micro_batches(2);
+  const TrainedValues expected = TrainLocally(spec);
+  ExpectClose(TrainOnServers(spec, {}).trained[0], expected, 4e-3);
+  ExpectClose(TrainByAllReduce(ByAllReduce(spec), {}).trained[0], expected, 4e-3);
+  spec.mutable_update()->set_deterministic(true);
+  EXPECT_EQ(TrainOnServers(spec, {}).trained[0].values,
+            TrainByAllReduce(ByAllReduce(spec), {}).trained[0].values);
+}
+
+// To the bit: neither weights nor what the optimizer keeps, nor its decay.
+TEST_F(Float16TrainingTest, AStepThatOverflowsEverywhereChangesNothing) {
+  for (const NamedRoad& road : Roads()) {
+    SCOPED_TRACE(road.name);
+    const auto [two, start] = road.train(Growing(2));
+    const auto [three, calm] = road.train(Growing(3));
+    EXPECT_THAT(calm, Not(Contains(HasSubstr("overflow"))));
+    const auto [four, log] = road.train(Growing(4));
+    EXPECT_THAT(log, Contains(HasSubstr("slot 0: gradients of step 4 overflow at a loss scale of "
+                                        "32768 and are left out (1 such steps so far); it is "
+                                        "16384 from now on")));
+    EXPECT_EQ(four.values, three.values);
+    EXPECT_NE(three.values, two.values);
+  }
+}
+
+// A window of one step overflows in every other one, from some step on.
+TEST_F(Float16TrainingTest, LearnsWhileItsScaleIsFound) {
+  for (const NamedRoad& road : Roads()) {
+    SCOPED_TRACE(road.name);
+    v1::JobSpec spec = Growing(60);
+    spec.mutable_data()->set_holdout(0.2);
+    const auto [values, log] = road.train(spec);
+    int overflows = 0, growths = 0;
+    for (const std::string& line : log) {
+      overflows += absl::StrContains(line, "slot 0: gradients of step") ? 1 : 0;
+      growths += absl::StrContains(line, "slot 0: the loss scale is") ? 1 : 0;
+    }
+    EXPECT_GE(overflows, 20);
+    EXPECT_EQ(overflows + growths, 60) << "each step does one or the other";
+    EXPECT_THAT(log, Contains(HasSubstr(absl::StrCat("slot 0: ", overflows,
+                                                     " steps were left out; the loss scale is"))));
+    for (const auto& [name, tensor] : values.values) {
+      for (const float value : tensor) ASSERT_TRUE(std::isfinite(value)) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,237 @@
+// What a restart cannot bring back: a server's data folder that is gone or damaged under
+// EVERY_PUSH, a checkpoint that cannot be read. The job goes back to what there is, says so, and
+// ends with exactly the weights of a run that nothing disturbed.
+
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job_service.pb.h"
+#include "tests/harness/jobs.h"
+#include "tests/harness/process_cluster.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kSteps = 1600;
+
+v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
+  v1::JobSpec spec = ParseJobOrDie(R"pb(
+    name: "unlucky"
+    model { deep_fm { embedding_dim: 4 hidden: 16 } }
+    data {
+      synthetic_clicks { examples: 8000 fields: 4 cardinality: 1000 numeric: 2 seed: 5 }
+      holdout: 0.1
+    }
+    optimizer { name: "adagrad" learning_rate: 0.05 }
+    update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER deterministic: true partitions: 4 }
+    workers: 2
+    batch_size: 32
+    checkpoint { full_every: 3 keep: 3 }
+    seed: 11
+  )pb");
+  spec.mutable_update()->set_durability(durability);
+  spec.mutable_stop()->set_steps(kSteps);
+  spec.mutable_checkpoint()->set_every_steps(kSteps / 8);
+  return spec;
+}
+
+class LossTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto started = ProcessCluster::Start({});
+    ASSERT_TRUE(started.ok()) << started.status();
+    cluster_ = *std::move(started);
+  }
+
+  std::string Submit(const v1::JobSpec& spec) {
+    const auto id = cluster_->Submit(spec);
+    EXPECT_TRUE(id.ok()) << id.status();
+    return id.ok() ? *id : "";
+  }
+  // Waits for a step and for a number of checkpoints.
+  v1::JobStatus AwaitStep(const std::string& id, uint64_t step, uint64_t checkpoint) {
+    const auto status = cluster_->Await(id, [&](const v1::JobStatus& status) {
+      return status.progress().step() >= step && status.checkpoint_clock() >= checkpoint;
+    });
+    EXPECT_TRUE(status.ok()) << status.status() << cluster_->Diagnose(id);
+    if (!status.ok()) return {};
+    EXPECT_EQ(status->finished_unix_ms(), 0) << "the job was over before the loss";
+    return *status;
+  }
+  void KillServers() {
+    for (const char* server : {"server-0", "server-1"}) cluster_->Kill(server, SIGKILL);
+  }
+  void RestartServers() {
+    for (const char* server : {"server-0", "server-1"}) {
+      EXPECT_TRUE(cluster_->Restart(server).ok()) << server;
+    }
+  }
+  v1::JobStatus AwaitEnd(const std::string& id) {
+    const auto status = cluster_->AwaitEnd(id);
+    EXPECT_TRUE(status.ok()) << status.status();
+    return status.ok() ? *status : v1::JobStatus();
+  }
+  // The job succeeds, with the weights of one that nobody disturbs on the same cluster.
+  void ExpectUndisturbedWeights(const std::string& id, const v1::JobSpec& spec) {
+    const v1::JobStatus status = AwaitEnd(id);
+    ASSERT_EQ(status.state(), v1::SUCCEEDED) << status.message() << cluster_->Diagnose(id);
+    const std::string other = Submit(spec);
+    ASSERT_EQ(AwaitEnd(other).state(), v1::SUCCEEDED);
+    const auto weights = cluster_->Export(id);
+    const auto expected = cluster_->Export(other);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    EXPECT_TRUE(*weights == *expected) << cluster_->Diagnose(id);
+  }
+  bool HasEvent(const std::string& id, const std::string& text) {
+    v1::ListEventsReply reply;
+    EXPECT_TRUE(cluster_->jobs().Events(id, reply).ok());
+    return std::any_of(
+        reply.events().begin(), reply.events().end(),
+        [&](const v1::JobEvent& event) { return absl::StrContains(event.text(), text); });
+  }
+  std::string CheckpointFolder(const std::string& id, uint64_t clock) const {
+    return absl::StrCat(cluster_->folder(), "/checkpoints/", id, "/", clock);
+  }
+  // Flips the bits of a byte in the middle of every file.
+  static int DamageAll(const std::string& folder) {
+    int damaged = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (!entry.is_regular_file() || entry.file_size() == 0) continue;
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      const auto middle = static_cast<std::streamoff>(entry.file_size() / 2);
+      file.seekg(middle);
+      const char byte = static_cast<char>(~file.get());
+      file.seekp(middle);
+      file.put(byte);
+      ++damaged;
+    }
+    return damaged;
+  }
+
+  std::unique_ptr<ProcessCluster> cluster_;
+};
+
+TEST_F(LossTest, ALostVolumeTakesTheJobBackToItsLastCheckpoint) {
+  const v1::JobSpec spec = Job(v1::UpdateSpec::EVERY_PUSH);
+  const std::string id = Submit(spec);
+  AwaitStep(id, kSteps / 2, kSteps / 8);
+  cluster_->Kill("server-1", SIGKILL);
+  fs::remove_all(cluster_->folder() + "/server-1");
+  ASSERT_TRUE(cluster_->Restart("server-1").ok());
+  const auto back =
+      cluster_->Await(id, [](const v1::JobStatus& status) { return status.generation() > 1; });
+  ASSERT_TRUE(back.ok()) << back.status() << cluster_->Diagnose(id);
+  EXPECT_THAT(back->message(), HasSubstr("went back to clock"));
+  EXPECT_THAT(back->message(), HasSubstr("server-1"));
+  EXPECT_TRUE(HasEvent(id, "generation 2 starts again from clock"));
+  EXPECT_FALSE(HasEvent(id, "starts again from clock 0,"));
+  ExpectUndisturbedWeights(id, spec);
+}
+
+TEST_F(LossTest, WithoutACheckpointALostVolumeMeansTheBeginning) {
+  v1::JobSpec spec = Job(v1::UpdateSpec::EVERY_PUSH);
+  spec.mutable_checkpoint()->set_every_steps(0);
+  const std::string id = Submit(spec);
+  AwaitStep(id, kSteps / 4, 0);
+  cluster_->Kill("server-0", SIGKILL);
+  fs::remove_all(cluster_->folder() + "/server-0");
+  ASSERT_TRUE(cluster_->Restart("server-0").ok());
+  ExpectUndisturbedWeights(id, spec);
+  EXPECT_TRUE(HasEvent(id, "starts again from clock 0, with initial values"));
+}
+
+TEST_F(LossTest, DamagedLogsTakeTheJobBackToo) {
+  const v1::JobSpec spec = Job(v1::UpdateSpec::EVERY_PUSH);
+  const std::string id = Submit(spec);
+  AwaitStep(id, kSteps / 2, kSteps / 8);
+  cluster_->Kill("server-1", SIGKILL);
+  // All that the server had written, but for the marks of the folder itself.
+  ASSERT_GT(DamageAll(cluster_->folder() + "/server-1/logs"), 0);
+  ASSERT_TRUE(cluster_->Restart("server-1").ok());
+  ExpectUndisturbedWeights(id, spec);
+  // A byte in the middle of a preallocated file may be one that nothing was written to yet.
+  if (HasEvent(id, "a server lost what it had acknowledged")) {
+    EXPECT_TRUE(HasEvent(id, "generation 2 starts again from clock"));
+  }
+}
+
+TEST_F(LossTest, ADamagedNewestCheckpointGivesWayToTheOneBefore) {
+  const v1::JobSpec spec = Job(v1::UpdateSpec::CHECKPOINT);
+  const std::string id = Submit(spec);
+  AwaitStep(id, kSteps / 2, kSteps / 4);
+  KillServers();
+  v1::ListCheckpointsReply list;
+  ASSERT_TRUE(cluster_->jobs().Checkpoints(id, list).ok());
+  ASSERT_GE(list.checkpoints_size(), 2);
+  const v1::CheckpointStatus newest = *list.checkpoints().rbegin();
+  ASSERT_GT(DamageAll(CheckpointFolder(id, newest.clock())), 0);
+  RestartServers();
+  const std::string damaged =
+      absl::StrCat("the checkpoint at clock ", newest.clock(), " is damaged");
+  // Each server's loss makes a generation of its own before that.
+  const auto noticed =
+      cluster_->Await(id, [&](const v1::JobStatus&) { return HasEvent(id, damaged); });
+  ASSERT_TRUE(noticed.ok()) << noticed.status() << cluster_->Diagnose(id);
+  ExpectUndisturbedWeights(id, spec);
+}
+
+TEST_F(LossTest, WithoutASoundCheckpointTheJobFailsByName) {
+  v1::JobSpec spec = Job(v1::UpdateSpec::CHECKPOINT);
+  spec.mutable_checkpoint()->set_full_every(0);
+  const std::string id = Submit(spec);
+  AwaitStep(id, kSteps / 2, kSteps / 4);
+  KillServers();
+  ASSERT_GT(DamageAll(absl::StrCat(cluster_->folder(), "/checkpoints/", id)), 0);
+  RestartServers();
+  const v1::JobStatus status = AwaitEnd(id);
+  EXPECT_EQ(status.state(), v1::FAILED);
+  EXPECT_THAT(status.message(), HasSubstr("every checkpoint of the job is damaged"));
+  v1::ListCheckpointsReply list;
+  ASSERT_TRUE(cluster_->jobs().Checkpoints(id, list).ok());
+  for (const v1::CheckpointStatus& checkpoint : list.checkpoints()) {
+    EXPECT_NE(checkpoint.damage(), "") << checkpoint.clock();
+  }
+}
+
+// Deltas that were written while servers were killed restore to the same bits.
+TEST_F(LossTest, AChainOfDeltasOutlivesKills) {
+  v1::JobSpec spec = Job(v1::UpdateSpec::EVERY_PUSH);
+  spec.mutable_checkpoint()->set_every_steps(kSteps / 32);
+  spec.mutable_checkpoint()->set_full_every(8);
+  const std::string id = Submit(spec);
+  for (uint64_t part = 1; part <= 3; ++part) {
+    AwaitStep(id, kSteps * part / 8, 0);
+    const std::string server = absl::StrCat("server-", part % 2);
+    cluster_->Kill(server, SIGKILL);
+    ASSERT_TRUE(cluster_->Restart(server).ok());
+  }
+  // A delta is the newest one when the volume goes, so the job goes back to a chain.
+  const auto on_delta = cluster_->Await(id, [&](const v1::JobStatus& status) {
+    v1::ListCheckpointsReply list;
+    return status.progress().step() > kSteps / 2 && cluster_->jobs().Checkpoints(id, list).ok() &&
+           !list.checkpoints().empty() && list.checkpoints().rbegin()->has_base_clock();
+  });
+  ASSERT_TRUE(on_delta.ok()) << on_delta.status() << cluster_->Diagnose(id);
+  cluster_->Kill("server-1", SIGKILL);
+  fs::remove_all(cluster_->folder() + "/server-1");
+  ASSERT_TRUE(cluster_->Restart("server-1").ok());
+  ExpectUndisturbedWeights(id, spec);
+  EXPECT_TRUE(HasEvent(id, "a delta on that at"));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,137 @@
+// Twenty kills at random places of a deterministic job, with checkpoints, two in three of them
+// deltas, written in the background all the while: whatever is hit, the job ends with exactly the
+// bits of a run that nothing disturbed and whose checkpoints were all full.
+
+#include <signal.h>
+
+#include <memory>
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
+#include "tests/harness/jobs.h"
+#include "tests/harness/process_cluster.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kSteps = 4000;
+constexpr int kKills = 20;
+
+struct Case {
+  const char* name;
+  v1::UpdateSpec::Durability durability;
+  uint32_t seed;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& param) {
+    return out << param.name;
+  }
+};
+
+// Rows of few and of many steps, some of which expire and come again.
+v1::JobSpec Job(v1::UpdateSpec::Durability durability, uint32_t full_every) {
+  v1::JobSpec spec = ParseJobOrDie(R"pb(
+    name: "tormented"
+    model { deep_fm { embedding_dim: 4 hidden: 16 } }
+    data {
+      synthetic_clicks { examples: 20000 fields: 4 cardinality: 3000 numeric: 2 seed: 5 }
+      holdout: 0.1
+    }
+    optimizer { name: "adagrad" learning_rate: 0.05 }
+    update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER deterministic: true partitions: 4 }
+    sparse_tables { expire_after_clocks: 60 }
+    workers: 2
+    batch_size: 32
+    seed: 11
+  )pb");
+  spec.mutable_update()->set_durability(durability);
+  spec.mutable_stop()->set_steps(kSteps);
+  spec.mutable_checkpoint()->set_every_steps(kSteps / 40);
+  spec.mutable_checkpoint()->set_full_every(full_every);
+  return spec;
+}
+
+ExportedTensors TrainUndisturbed(v1::UpdateSpec::Durability durability) {
+  auto cluster = ProcessCluster::Start({});
+  EXPECT_TRUE(cluster.ok()) << cluster.status();
+  if (!cluster.ok()) return {};
+  const auto id = (*cluster)->Submit(Job(durability, 0));
+  EXPECT_TRUE(id.ok()) << id.status();
+  if (!id.ok()) return {};
+  const auto status = (*cluster)->AwaitEnd(*id, absl::Minutes(5));
+  EXPECT_TRUE(status.ok() && status->state() == v1::SUCCEEDED) << status.status();
+  const auto weights = (*cluster)->Export(*id);
+  EXPECT_TRUE(weights.ok()) << weights.status();
+  return weights.ok() ? *weights : ExportedTensors();
+}
+
+class RandomKillsTest : public ::testing::TestWithParam<Case> {
+ protected:
+  // Kills somebody, and starts the daemon again.
+  std::string KillSomebody(ProcessCluster& cluster) {
+    const std::vector<std::string> victims = {"server-0", "server-1",    "worker-0", "worker-1",
+                                              "task",     "coordinator", "server-0", "server-1"};
+    const std::string& victim = victims[random_() % victims.size()];
+    if (victim != "task") {
+      cluster.Kill(victim, SIGKILL);
+      EXPECT_TRUE(cluster.Restart(victim).ok()) << victim;
+      return victim;
+    }
+    const std::string worker = absl::StrCat("worker-", random_() % 2);
+    // None, where it has just been lost.
+    for (const pid_t task : cluster.ChildrenOf(worker)) kill(task, SIGKILL);
+    return absl::StrCat("the task of ", worker);
+  }
+
+  std::mt19937 random_{GetParam().seed};
+};
+
+TEST_P(RandomKillsTest, JobEndsWithTheSameBits) {
+  const Case& param = GetParam();
+  const ExportedTensors expected = TrainUndisturbed(param.durability);
+  ASSERT_FALSE(expected.empty());
+
+  auto started = ProcessCluster::Start({});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  const auto id = cluster.Submit(Job(param.durability, 3));
+  ASSERT_TRUE(id.ok()) << id.status();
+  std::vector<std::string> killed;
+  for (int i = 0; i < kKills; ++i) {
+    // Spread over the run, each anywhere within its part.
+    const uint64_t part = kSteps / (kKills + 2);
+    const uint64_t at = part * i + 1 + random_() % part;
+    const auto reached = cluster.Await(
+        *id,
+        [&](const v1::JobStatus& status) {
+          return status.progress().step() >= at || status.state() == v1::FAILED;
+        },
+        absl::Minutes(3));
+    ASSERT_TRUE(reached.ok()) << reached.status() << "\nkilled: " << absl::StrJoin(killed, ", ")
+                              << "\n"
+                              << cluster.Diagnose(*id);
+    ASSERT_EQ(reached->finished_unix_ms(), 0) << reached->message() << cluster.Diagnose(*id);
+    killed.push_back(absl::StrCat(KillSomebody(cluster), " at ", reached->progress().step()));
+  }
+  const auto status = cluster.AwaitEnd(*id, absl::Minutes(5));
+  ASSERT_TRUE(status.ok()) << status.status() << "\nkilled: " << absl::StrJoin(killed, ", ");
+  ASSERT_EQ(status->state(), v1::SUCCEEDED) << status->message() << "\n" << cluster.Diagnose(*id);
+  const auto weights = cluster.Export(*id);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_TRUE(*weights == expected)
+      << "the weights differ from an undisturbed run's\nkilled: " << absl::StrJoin(killed, ", ")
+      << "\n"
+      << cluster.Diagnose(*id);
+}
+
+INSTANTIATE_TEST_SUITE_P(Durabilities, RandomKillsTest,
+                         ::testing::Values(Case{"EveryPush", v1::UpdateSpec::EVERY_PUSH, 20},
+                                           Case{"Checkpoint", v1::UpdateSpec::CHECKPOINT, 21}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace muster

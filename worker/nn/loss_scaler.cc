@@ -1,0 +1,33 @@
+#include "worker/nn/loss_scaler.h"
+
+#include "proto/job.pb.h"
+
+namespace muster {
+
+absl::optional<LossScaler> LossScaler::ForJob(const v1::ComputeSpec& compute) {
+  if (compute.type() != v1::ComputeSpec::F16) return absl::nullopt;
+  return LossScaler(compute.loss_scale(), compute.loss_scale_window());
+}
+
+LossScaler::LossScaler(float fixed, uint32_t window)
+    : fixed_(fixed != 0),
+      window_(window == 0 ? kUsualWindow : window),
+      scale_(fixed != 0 ? fixed : kFirst) {}
+
+bool LossScaler::Succeeded() {
+  if (fixed_ || ++steps_ < window_) return false;
+  steps_ = 0;
+  if (scale_ >= kLargest) return false;
+  scale_ *= 2;
+  return true;
+}
+
+bool LossScaler::Overflowed() {
+  ++overflows_;
+  steps_ = 0;
+  if (fixed_ || scale_ <= 1) return false;
+  scale_ /= 2;
+  return true;
+}
+
+}  // namespace muster

@@ -1,0 +1,239 @@
+#include "worker/runtime/checkpoint_taker.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/task_service.pb.h"
+#include "worker/runtime/fake_coordinator_client.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Place = CheckpointTaker::Place;
+
+// A strategy whose cuts are all that is real about it.
+class CutsOnly final : public Strategy, public BackgroundCuts {
+ public:
+  absl::StatusOr<uint64_t> Start() override { return 0; }
+  absl::Status BeginStep(uint64_t) override { return absl::OkStatus(); }
+  absl::Status BeforeForward(int) override { return absl::OkStatus(); }
+  absl::Status Prefetch(const MicroBatch&) override { return absl::OkStatus(); }
+  absl::Status LookUp(MicroBatch&) override { return absl::OkStatus(); }
+  absl::Status BeforeBackward(uint64_t, MicroBatchPlace) override { return absl::OkStatus(); }
+  absl::Status Withdraw() override { return absl::OkStatus(); }
+  absl::Status GradientReady(int) override { return absl::OkStatus(); }
+  absl::Status PushRows(const MicroBatch&) override { return absl::OkStatus(); }
+  absl::Status EndStep() override { return absl::OkStatus(); }
+  ParameterSpans parameters() const override { return {}; }
+  GradientSpans gradients() const override { return {}; }
+  StrategyCounters counters() const override { return StrategyCounters(); }
+
+  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override {
+    calls.push_back(absl::StrCat("cut ", clock));
+    return std::vector<CutPiece>{{0, "whole", 10, 11}};
+  }
+  BackgroundCuts* background_cuts() override { return in_background ? this : nullptr; }
+
+  absl::Status Take(uint64_t clock) override {
+    calls.push_back(absl::StrCat("take ", clock));
+    return absl::OkStatus();
+  }
+  void Write(uint64_t clock, absl::optional<uint64_t> base) override {
+    calls.push_back(absl::StrCat("write ", clock, base ? absl::StrCat(" on ", *base) : ""));
+  }
+  bool Written() const override { return written; }
+  absl::StatusOr<Files> AwaitFiles() override {
+    calls.push_back("files");
+    return std::exchange(files, Files{.pieces = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}});
+  }
+
+  bool in_background = true;
+  bool written = false;
+  // The next answer of AwaitFiles.
+  absl::StatusOr<Files> files = Files{.pieces = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}};
+  std::vector<std::string> calls;
+};
+
+// Holds commits back.
+class SlowCoordinator final : public CoordinatorClient {
+ public:
+  absl::StatusOr<v1::RendezvousReply> Rendezvous(v1::RendezvousRequest request) override {
+    return inner_.Rendezvous(std::move(request));
+  }
+  absl::StatusOr<v1::ReportProgressReply> ReportProgress(
+      v1::ReportProgressRequest request) override {
+    return inner_.ReportProgress(std::move(request));
+  }
+  absl::Status ReportCollectives(v1::ReportCollectivesRequest request) override {
+    return inner_.ReportCollectives(std::move(request));
+  }
+  absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(
+      v1::ReportEvaluationRequest request) override {
+    return inner_.ReportEvaluation(std::move(request));
+  }
+  absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request) override {
+    if (hold != nullptr) hold->WaitForNotification();
+    const absl::Status sent = inner_.CommitCheckpoint(std::move(request));
+    return answer.ok() ? sent : answer;
+  }
+  absl::StatusOr<v1::ShardMap> GetShardMap(uint64_t min_version, absl::Duration wait) override {
+    return inner_.GetShardMap(min_version, wait);
+  }
+
+  std::vector<uint64_t> Committed() const {
+    std::vector<uint64_t> clocks;
+    for (const auto& request : inner_.checkpoints()) clocks.push_back(request.clock());
+    return clocks;
+  }
+  const FakeCoordinatorClient& inner() const { return inner_; }
+
+  absl::Notification* hold = nullptr;
+  absl::Status answer;
+
+ private:
+  FakeCoordinatorClient inner_;
+};
+
+class CheckpointTakerTest : public ::testing::Test {
+ protected:
+  CheckpointTaker Make(bool commits = true, uint32_t full_every = 0) {
+    return CheckpointTaker({.commits = commits,
+                            .full_every = full_every,
+                            .schema = "schema",
+                            .log = [this](absl::string_view line) { log_.emplace_back(line); }},
+                           cuts_, coordinator_);
+  }
+  // From Take to its commit.
+  void TakeAll(CheckpointTaker& taker, uint64_t clock) {
+    EXPECT_EQ(taker.Take(clock, Place::kMoreFollow), absl::OkStatus());
+    EXPECT_EQ(taker.Finish(), absl::OkStatus());
+  }
+  std::vector<std::string> TakeCalls() { return std::exchange(cuts_.calls, {}); }
+
+  CutsOnly cuts_;
+  SlowCoordinator coordinator_;
+  std::vector<std::string> log_;
+};
+
+TEST_F(CheckpointTakerTest, TrainingGoesOnWhileFilesAndCommitAreUnderWay) {
+  absl::Notification hold;
+  coordinator_.hold = &hold;
+  CheckpointTaker taker = Make();
+  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "write 10"));
+  // Steps go by, and the files are not there.
+  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), IsEmpty());
+  cuts_.written = true;
+  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), ElementsAre("files"));
+  // The coordinator is away.
+  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  EXPECT_THAT(coordinator_.Committed(), IsEmpty());
+  hold.Notify();
+  ASSERT_EQ(taker.Finish(), absl::OkStatus());
+  ASSERT_THAT(coordinator_.Committed(), ElementsAre(10));
+  const v1::CommitCheckpointRequest request = coordinator_.inner().checkpoints()[0];
+  ASSERT_EQ(request.files_size(), 2);
+  EXPECT_EQ(request.files(1).partition(), 1);
+  EXPECT_EQ(request.files(1).path(), "f1");
+  EXPECT_EQ(request.files(1).bytes(), 20);
+  EXPECT_EQ(request.files(1).checksum(), 21);
+  EXPECT_EQ(request.schema(), "schema");
+  // Nothing is left to do.
+  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  ASSERT_EQ(taker.Finish(), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), IsEmpty());
+}
+
+TEST_F(CheckpointTakerTest, TheNextCutWaitsForTheOneUnderWay) {
+  CheckpointTaker taker = Make();
+  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(taker.Take(20, Place::kMoreFollow), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "write 10", "files", "take 20", "write 20"));
+  EXPECT_THAT(coordinator_.Committed(), ElementsAre(10));
+  ASSERT_EQ(taker.Take(30, Place::kLast), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), ElementsAre("files", "cut 30"));
+  EXPECT_THAT(coordinator_.Committed(), ElementsAre(10, 20, 30)) << "the last one is waited for";
+}
+
+TEST_F(CheckpointTakerTest, OthersOnlyTake) {
+  CheckpointTaker taker = Make(/*commits=*/false, /*full_every=*/3);
+  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  ASSERT_EQ(taker.Take(20, Place::kLast), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "cut 20"));
+  EXPECT_THAT(coordinator_.Committed(), IsEmpty());
+}
+
+TEST_F(CheckpointTakerTest, WithoutBackgroundCutsAllAreWhole) {
+  cuts_.in_background = false;
+  CheckpointTaker taker = Make(true, 3);
+  TakeAll(taker, 10);
+  TakeAll(taker, 20);
+  EXPECT_THAT(TakeCalls(), ElementsAre("cut 10", "cut 20"));
+  EXPECT_THAT(coordinator_.Committed(), ElementsAre(10, 20));
+}
+
+TEST_F(CheckpointTakerTest, EverySoManythIsFullAndSoIsTheLast) {
+  CheckpointTaker taker = Make(true, 3);
+  for (const uint64_t clock : {10, 20, 30, 40, 50}) TakeAll(taker, clock);
+  ASSERT_EQ(taker.Take(60, Place::kLast), absl::OkStatus());
+  EXPECT_EQ(absl::StrJoin(TakeCalls(), ", "),
+            "take 10, write 10, files, take 20, write 20 on 10, files, take 30, write 30 on 20, "
+            "files, take 40, write 40, files, take 50, write 50 on 40, files, cut 60");
+}
+
+TEST_F(CheckpointTakerTest, ALostViewIsGivenUpAndTheNextIsFull) {
+  CheckpointTaker taker = Make(true, 10);
+  TakeAll(taker, 10);
+  cuts_.files = BackgroundCuts::Files{.pieces = {}, .given_up = "partition 1 has no file: gone"};
+  TakeAll(taker, 20);
+  TakeAll(taker, 30);
+  TakeAll(taker, 40);
+  EXPECT_EQ(absl::StrJoin(TakeCalls(), ", "),
+            "take 10, write 10, files, take 20, write 20 on 10, files, take 30, write 30, files, "
+            "take 40, write 40 on 30, files");
+  EXPECT_THAT(coordinator_.Committed(), ElementsAre(10, 30, 40));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("the checkpoint at step 20 is given up: partition 1")));
+}
+
+TEST_F(CheckpointTakerTest, ABaseThatIsNotKeptMakesTheNextOneFull) {
+  CheckpointTaker taker = Make(true, 10);
+  TakeAll(taker, 10);
+  coordinator_.answer = absl::FailedPreconditionError("that at clock 10 is not kept any more");
+  TakeAll(taker, 20);
+  coordinator_.answer = absl::OkStatus();
+  TakeAll(taker, 30);
+  EXPECT_THAT(cuts_.calls.back(), "files");
+  EXPECT_THAT(cuts_.calls[cuts_.calls.size() - 2], "write 30");
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("not kept any more")));
+  EXPECT_EQ(taker.coordinator_status(), absl::OkStatus());
+}
+
+TEST_F(CheckpointTakerTest, ErrorsOfFilesAndCommitEndTraining) {
+  CheckpointTaker taker = Make();
+  cuts_.files = absl::PermissionDeniedError("cannot write there");
+  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  cuts_.written = true;
+  EXPECT_EQ(taker.GoOn().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(taker.coordinator_status(), absl::OkStatus());
+
+  CheckpointTaker fenced = Make();
+  coordinator_.answer = absl::AbortedError("fenced");
+  ASSERT_EQ(fenced.Take(10, Place::kMoreFollow), absl::OkStatus());
+  EXPECT_EQ(fenced.Finish().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(fenced.coordinator_status().code(), absl::StatusCode::kAborted);
+}
+
+}  // namespace
+}  // namespace muster

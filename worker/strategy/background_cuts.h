@@ -1,0 +1,52 @@
+#ifndef MUSTER_WORKER_STRATEGY_BACKGROUND_CUTS_H_
+#define MUSTER_WORKER_STRATEGY_BACKGROUND_CUTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "worker/strategy/strategy.h"
+
+namespace muster {
+
+// Cuts whose files are written while training goes on:
+//
+//   Take(c)       every slot, where Strategy::Cut would be called; training may go on
+//   Write(c, b)   slot 0 alone, right after its Take(c)
+//   Written()     … between steps, until it says so
+//   AwaitFiles()
+//
+// One cut at a time is written. A cut whose view was lost on the way (its server was restarted, its
+// file did not fit on the disk, the slot's task was another one) is given up; the next one does not
+// depend on it. Used by the strategy's thread; errors are those of its hooks.
+class BackgroundCuts {
+ public:
+  struct Files {
+    // In order of partition.
+    std::vector<CutPiece> pieces;
+    // Not empty: there is no such cut, and why.
+    std::string given_up;
+  };
+
+  virtual ~BackgroundCuts() = default;
+
+  // Returns once all slots have closed the clock and every partition holds a view of that moment.
+  virtual absl::Status Take(uint64_t clock) = 0;
+
+  // Has the views written: rows that changed since the cut at `base` alone where that is possible,
+  // else all. Does not block. REQUIRES: no other cut is being written.
+  virtual void Write(uint64_t clock, absl::optional<uint64_t> base) = 0;
+
+  // Whether AwaitFiles would not block, as far as hooks have taken answers in. REQUIRES: Write.
+  virtual bool Written() const = 0;
+
+  // Waits until all files are durable.
+  virtual absl::StatusOr<Files> AwaitFiles() = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_BACKGROUND_CUTS_H_
