@@ -29,16 +29,29 @@ cc_library(
     name = "nccl",
     linkopts = ["-L{library}", "-l:libnccl.so.2", "-Wl,-rpath,{library}"],
 )
+
+cc_library(
+    name = "cublaslt",
+    linkopts = ["-L{library}", "-lcublasLt", "-Wl,-rpath,{library}"],
+)
 """
 
 # Without a toolkit the targets exist all the same, empty: what depends on them is skipped, but looked at.
 _NOTHING = """
 package(default_visibility = ["//visibility:public"])
 
-[cc_library(name = name) for name in ["headers", "runtime", "nccl"]]
+[cc_library(name = name) for name in ["headers", "runtime", "nccl", "cublaslt"]]
 """
 
-_NEEDED = ["bin/nvcc", "include/cuda_runtime_api.h", "include/nccl.h", "lib64/libcudart_static.a", "lib64/libnccl.so.2"]
+_NEEDED = [
+    "bin/nvcc",
+    "include/cublasLt.h",
+    "include/cuda_runtime_api.h",
+    "include/nccl.h",
+    "lib64/libcublasLt.so",
+    "lib64/libcudart_static.a",
+    "lib64/libnccl.so.2",
+]
 
 def _local_cuda_impl(repository_ctx):
     home = repository_ctx.os.environ.get("CUDA_HOME", "") or "/usr/local/cuda"

@@ -22,8 +22,11 @@ def _cuda_object_impl(ctx):
     object = ctx.actions.declare_file(ctx.label.name + ".o")
     context = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]).compilation_context
     arguments = ctx.actions.args()
-    arguments.add_all(["-c", ctx.file.src, "-o", object, "-ccbin", "g++", "-std=c++20", "-O2"])
+    arguments.add_all(["-x", "cu", "-c", ctx.file.src, "-o", object, "-ccbin", "g++", "-std=c++20", "-O2"])
     arguments.add_all(["-Xcompiler", "-fPIC,-Wall", "-I."])
+
+    # Code for three architectures, of kernels in many variants: a fifth of the default's size.
+    arguments.add("--compress-mode=size")
     arguments.add_all(_ARCHITECTURES)
     arguments.add_all(context.includes, before_each = "-I")
     arguments.add_all(context.quote_includes, before_each = "-I")
@@ -41,7 +44,7 @@ def _cuda_object_impl(ctx):
 _cuda_object = rule(
     implementation = _cuda_object_impl,
     attrs = {
-        "src": attr.label(allow_single_file = [".cu"], mandatory = True),
+        "src": attr.label(allow_single_file = [".cu", ".cc"], mandatory = True),
         "deps": attr.label_list(providers = [CcInfo]),
     },
 )
@@ -80,4 +83,29 @@ def cuda_library(name, src, hdrs, deps = [], visibility = None):
             ":" + name + "_headers",
             "//third_party/cuda:runtime",
         ],
+    )
+
+def cuda_sources(name, srcs, deps = [], visibility = None):
+    """Files compiled by nvcc as one cc_library without headers.
+
+    Args:
+      name: of the library.
+      srcs: .cu files, or .cc files that are CUDA code under nvcc and plain C++ without it.
+      deps: cc_library targets, of their headers.
+      visibility: of the library; None: the package's.
+    """
+    for src in srcs:
+        _cuda_object(
+            name = src + ".object",
+            src = src,
+            target_compatible_with = cuda_only(),
+            deps = deps,
+        )
+    native.cc_library(
+        name = name,
+        srcs = [":" + src + ".object" for src in srcs],
+        alwayslink = True,
+        target_compatible_with = cuda_only(),
+        visibility = visibility,
+        deps = deps + ["//third_party/cuda:runtime"],
     )

@@ -1,0 +1,251 @@
+// Devices by CUDA's runtime.
+#include <cuda_runtime_api.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "common/device/device.h"
+#include "common/device/stream_access.h"
+
+namespace muster {
+namespace {
+
+absl::Status ErrorOf(cudaError_t result, absl::string_view what) {
+  if (result == cudaSuccess) return absl::OkStatus();
+  const std::string message = absl::StrCat(what, ": CUDA says ", cudaGetErrorName(result), ", ",
+                                           cudaGetErrorString(result));
+  switch (result) {
+    case cudaErrorMemoryAllocation:
+      return absl::ResourceExhaustedError(message);
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorInvalidDevice:
+    case cudaErrorDevicesUnavailable:
+      return absl::UnavailableError(message);
+    default:
+      return absl::InternalError(message);
+  }
+}
+
+void CUDART_CB RunAndDelete(void* function) {
+  const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(function));
+  (*owned)();
+}
+
+}  // namespace
+
+struct DeviceStream::State {
+  cudaStream_t stream = nullptr;
+  absl::Status status;
+};
+
+struct DeviceEvent::State {
+  cudaEvent_t event = nullptr;
+  bool recorded = false;
+};
+
+struct DeviceGraph::State {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+};
+
+absl::StatusOr<DeviceProperties> OpenDevice(int index) {
+  int devices = 0;
+  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaGetDeviceCount(&devices), "no GPU: cudaGetDeviceCount"));
+  if (index < 0 || index >= devices) {
+    return absl::UnavailableError(absl::StrCat("no GPU: device ", index, " of ", devices,
+                                               "; choose one from 0 to ", devices - 1));
+  }
+  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaSetDevice(index), absl::StrCat("cudaSetDevice ", index)));
+  cudaDeviceProp found;
+  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaGetDeviceProperties(&found, index), "device properties"));
+  DeviceProperties properties;
+  properties.name = found.name;
+  properties.compute_major = found.major;
+  properties.compute_minor = found.minor;
+  properties.multiprocessors = found.multiProcessorCount;
+  properties.memory_bytes = found.totalGlobalMem;
+  if (found.major < 8) {
+    return absl::UnavailableError(absl::StrCat("device ", index, ", ", properties.name,
+                                               ", has compute capability ", found.major, ".",
+                                               found.minor, "; 8.0 is the least"));
+  }
+  return properties;
+}
+
+DeviceStream::DeviceStream(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+DeviceStream::~DeviceStream() {
+  cudaStreamSynchronize(state_->stream);
+  cudaStreamDestroy(state_->stream);
+}
+
+absl::StatusOr<std::unique_ptr<DeviceStream>> DeviceStream::Create() {
+  auto state = std::make_unique<State>();
+  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking),
+                                 "creating a stream"));
+  return std::unique_ptr<DeviceStream>(new DeviceStream(std::move(state)));
+}
+
+void DeviceStream::CopyToDevice(void* to, const void* from, size_t bytes) {
+  if (bytes == 0 || !AcceptsWork(*this)) return;
+  Fail(ErrorOf(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, state_->stream),
+               absl::StrCat("copy of ", bytes, " bytes to the device")));
+}
+
+void DeviceStream::CopyToHost(void* to, const void* from, size_t bytes) {
+  if (bytes == 0 || !AcceptsWork(*this)) return;
+  Fail(ErrorOf(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, state_->stream),
+               absl::StrCat("copy of ", bytes, " bytes to the host")));
+}
+
+void DeviceStream::CopyOnDevice(void* to, const void* from, size_t bytes) {
+  if (bytes == 0 || !AcceptsWork(*this)) return;
+  Fail(ErrorOf(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, state_->stream),
+               absl::StrCat("copy of ", bytes, " bytes on the device")));
+}
+
+void DeviceStream::Fill(void* to, uint8_t value, size_t bytes) {
+  if (bytes == 0 || !AcceptsWork(*this)) return;
+  Fail(ErrorOf(cudaMemsetAsync(to, value, bytes, state_->stream),
+               absl::StrCat("fill of ", bytes, " bytes")));
+}
+
+void DeviceStream::Record(DeviceEvent& event) {
+  if (!AcceptsWork(*this)) return;
+  Fail(ErrorOf(cudaEventRecord(event.state().event, state_->stream), "recording an event"));
+  event.state().recorded = true;
+}
+
+void DeviceStream::Wait(const DeviceEvent& event) {
+  if (!AcceptsWork(*this) || !event.state().recorded) return;
+  Fail(
+      ErrorOf(cudaStreamWaitEvent(state_->stream, event.state().event, 0), "waiting for an event"));
+}
+
+void DeviceStream::CallHost(std::function<void()> function) {
+  if (!AcceptsWork(*this)) return;
+  auto owned = std::make_unique<std::function<void()>>(std::move(function));
+  const cudaError_t result = cudaLaunchHostFunc(state_->stream, RunAndDelete, owned.get());
+  if (result == cudaSuccess) {
+    owned.release();
+  } else {
+    Fail(ErrorOf(result, "queueing a function of the host"));
+  }
+}
+
+absl::Status DeviceStream::Synchronize() {
+  Fail(ErrorOf(cudaStreamSynchronize(state_->stream), "waiting for a stream"));
+  return state_->status;
+}
+
+absl::Status DeviceStream::status() const {
+  if (!state_->status.ok()) return state_->status;
+  // Of kernels that have run; those still queued answer "not ready".
+  const cudaError_t result = cudaStreamQuery(state_->stream);
+  return result == cudaErrorNotReady ? absl::OkStatus() : ErrorOf(result, "a stream's work");
+}
+
+void DeviceStream::Fail(absl::Status status) {
+  if (state_->status.ok()) state_->status = std::move(status);
+}
+
+void* DeviceStream::native() const { return state_->stream; }
+
+bool AcceptsWork(const DeviceStream& stream) { return stream.state().status.ok(); }
+
+void* NativeStream(const DeviceStream& stream) { return stream.native(); }
+
+void NoteLaunch(DeviceStream& stream, int cuda_error, const char* kernel) {
+  if (cuda_error == cudaSuccess) return;
+  stream.Fail(ErrorOf(static_cast<cudaError_t>(cuda_error), absl::StrCat("launch of ", kernel)));
+}
+
+DeviceEvent::DeviceEvent(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+DeviceEvent::~DeviceEvent() { cudaEventDestroy(state_->event); }
+
+absl::StatusOr<std::unique_ptr<DeviceEvent>> DeviceEvent::Create() {
+  auto state = std::make_unique<State>();
+  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaEventCreate(&state->event), "creating an event"));
+  return std::unique_ptr<DeviceEvent>(new DeviceEvent(std::move(state)));
+}
+
+absl::Status DeviceEvent::Synchronize() {
+  if (!state_->recorded) return absl::OkStatus();
+  return ErrorOf(cudaEventSynchronize(state_->event), "waiting for an event");
+}
+
+absl::StatusOr<double> DeviceEvent::MillisecondsSince(DeviceEvent& start) {
+  if (!state_->recorded || !start.state_->recorded) {
+    return absl::FailedPreconditionError(
+        "time between two events: one of them was never recorded; record both first");
+  }
+  MUSTER_RETURN_IF_ERROR(start.Synchronize());
+  MUSTER_RETURN_IF_ERROR(Synchronize());
+  float milliseconds = 0;
+  MUSTER_RETURN_IF_ERROR(
+      ErrorOf(cudaEventElapsedTime(&milliseconds, start.state_->event, state_->event),
+              "time between two events"));
+  return milliseconds;
+}
+
+DeviceGraph::DeviceGraph(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+DeviceGraph::~DeviceGraph() {
+  if (state_->executable != nullptr) cudaGraphExecDestroy(state_->executable);
+  if (state_->graph != nullptr) cudaGraphDestroy(state_->graph);
+}
+
+absl::StatusOr<std::unique_ptr<DeviceGraph>> DeviceGraph::Capture(
+    DeviceStream& stream, std::function<absl::Status()> body) {
+  MUSTER_RETURN_IF_ERROR(stream.status());
+  const cudaStream_t native = stream.state().stream;
+  auto graph = std::unique_ptr<DeviceGraph>(new DeviceGraph(std::make_unique<State>()));
+  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
+                                 "beginning a graph's capture"));
+  absl::Status queued = body();
+  // Capture ends in any case, or the stream could not be used again.
+  const absl::Status ended =
+      ErrorOf(cudaStreamEndCapture(native, &graph->state_->graph), "ending a graph's capture");
+  MUSTER_RETURN_IF_ERROR(queued);
+  MUSTER_RETURN_IF_ERROR(stream.state().status);
+  MUSTER_RETURN_IF_ERROR(ended);
+  MUSTER_RETURN_IF_ERROR(
+      ErrorOf(cudaGraphInstantiate(&graph->state_->executable, graph->state_->graph, 0),
+              "making a graph executable"));
+  return graph;
+}
+
+void DeviceGraph::Launch(DeviceStream& stream) {
+  if (!AcceptsWork(stream)) return;
+  stream.Fail(
+      ErrorOf(cudaGraphLaunch(state_->executable, stream.state().stream), "launching a graph"));
+}
+
+absl::StatusOr<DeviceBuffer> DeviceBuffer::Allocate(MemoryPlace place, size_t bytes) {
+  if (bytes == 0) return DeviceBuffer();
+  void* data = nullptr;
+  const bool device = place == MemoryPlace::kDevice;
+  MUSTER_RETURN_IF_ERROR(ErrorOf(
+      device ? cudaMalloc(&data, bytes) : cudaHostAlloc(&data, bytes, cudaHostAllocDefault),
+      absl::StrCat("allocation of ", bytes, device ? " bytes on the device" : " pinned bytes")));
+  return DeviceBuffer(place, static_cast<std::byte*>(data), bytes);
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ == nullptr) return;
+  if (place_ == MemoryPlace::kDevice) {
+    cudaFree(data_);
+  } else {
+    cudaFreeHost(data_);
+  }
+}
+
+absl::StatusOr<size_t> FreeDeviceMemory() {
+  size_t free = 0, total = 0;
+  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaMemGetInfo(&free, &total), "asking for free memory"));
+  return free;
+}
+
+}  // namespace muster

@@ -1,0 +1,63 @@
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_PLACE_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_PLACE_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "common/kernels/attention.h"
+#include "common/kernels/device/simt.h"
+
+namespace muster {
+
+// Where heads lie: AttentionShape with nothing left to default.
+struct AttentionPlace {
+  int64_t T;
+  int H;
+  int KV;
+  int D;
+  int64_t qkv_stride;
+  int64_t out_stride;
+  // Of products of queries and keys, natural and for powers of two.
+  float scale;
+  float scale_log2;
+
+  MUSTER_DEVICE int KeyHeadOf(int h) const { return h / (H / KV); }
+  // Of token 0 of sequence b: its queries of head h, and keys and values of key-value head kv.
+  MUSTER_DEVICE int64_t Query(int b, int h) const {
+    return b * T * qkv_stride + static_cast<int64_t>(h) * D;
+  }
+  MUSTER_DEVICE int64_t Key(int b, int kv) const { return Query(b, H + kv); }
+  MUSTER_DEVICE int64_t Value(int b, int kv) const { return Query(b, H + KV + kv); }
+  // Of the output, and of rows' numbers such as logsumexp.
+  MUSTER_DEVICE int64_t Out(int b, int h) const {
+    return b * T * out_stride + static_cast<int64_t>(h) * D;
+  }
+  MUSTER_DEVICE int64_t Rows(int b, int h) const { return (static_cast<int64_t>(b) * H + h) * T; }
+};
+
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr float kLn2 = 0.6931471805599453f;
+
+inline AttentionPlace PlaceOf(const AttentionShape& shape) {
+  const float scale =
+      shape.scale != 0 ? shape.scale : 1.0f / std::sqrt(static_cast<float>(shape.D));
+  return {
+      .T = shape.T,
+      .H = static_cast<int>(shape.H),
+      .KV = static_cast<int>(shape.KV),
+      .D = static_cast<int>(shape.D),
+      .qkv_stride = shape.qkv_stride != 0 ? shape.qkv_stride : (shape.H + 2 * shape.KV) * shape.D,
+      .out_stride = shape.out_stride != 0 ? shape.out_stride : shape.H * shape.D,
+      .scale = scale,
+      .scale_log2 = scale * kLog2E};
+}
+
+// Whether heads can be read by 16-byte chunks of 16-bit elements, as tensor cores' kernels do.
+inline bool InChunks(const AttentionPlace& place, const void* qkv, const void* out) {
+  return place.D % 8 == 0 && place.qkv_stride % 8 == 0 && place.out_stride % 8 == 0 &&
+         IsAligned16(qkv) && IsAligned16(out);
+}
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_PLACE_H_

@@ -1,0 +1,185 @@
+#include "common/kernels/device/device_arrays.h"
+
+#include "common/kernels/device/column_sums.h"
+#include "common/kernels/device/elements.h"
+
+namespace muster {
+namespace {
+
+// Rows that a block of the first pass adds: at most kRuns blocks share a column.
+constexpr int64_t kRuns = 128;
+constexpr int64_t kFewestRows = 64;
+int64_t RowsOfRun(int64_t rows) {
+  const int64_t run = CeilDiv(rows, kRuns);
+  return run < kFewestRows ? kFewestRows : run;
+}
+
+template <typename T>
+struct AddToOp {
+  static constexpr const char* kName = "add to";
+
+  const T* x;
+  T* y;
+
+  template <int N>
+  MUSTER_DEVICE void Do(int64_t i) const {
+    float a[N], b[N];
+    LoadFloats<N>(x + i, a);
+    LoadFloats<N>(y + i, b);
+#pragma unroll
+    for (int j = 0; j < N; ++j) b[j] += a[j];
+    StoreFloats<N>(b, y + i);
+  }
+};
+
+template <typename From, typename To>
+struct ConvertOp {
+  static constexpr const char* kName = "convert";
+
+  const From* x;
+  To* y;
+
+  template <int N>
+  MUSTER_DEVICE void Do(int64_t i) const {
+    float values[N];
+    LoadFloats<N>(x + i, values);
+    StoreFloats<N>(values, y + i);
+  }
+};
+
+struct ScaleOp {
+  static constexpr const char* kName = "scale";
+
+  const float* factor;
+  const float* x;
+  float* y;
+
+  template <int N>
+  MUSTER_DEVICE void Do(int64_t i) const {
+    float values[N];
+    LoadFloats<N>(x + i, values);
+#pragma unroll
+    for (int j = 0; j < N; ++j) values[j] *= *factor;
+    StoreFloats<N>(values, y + i);
+  }
+};
+
+// Sum over a block in f64, in one order, on every thread.
+template <int kThreads>
+MUSTER_DEVICE double BlockSumDouble(double* shared, double x) {
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) x += ShuffleXor(x, mask);
+  if (LaneIndex() == 0) shared[WarpIndex()] = x;
+  SyncBlock();
+  x = 0;
+#pragma unroll
+  for (int i = 0; i < kThreads / 32; ++i) x += shared[i];
+  return x;
+}
+
+constexpr int64_t kSquaresRun = 65536;
+
+// A block per run.
+struct SquaresKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 4;
+  static constexpr const char* kName = "sum of squares";
+
+  int64_t n;
+  bool packed;
+  const float* x;
+  double* partial;
+
+  MUSTER_DEVICE void Run() const {
+    const int64_t first = BlockX() * kSquaresRun;
+    const int64_t end = Min64(first + kSquaresRun, n);
+    double sum = 0;
+    for (int64_t i = first + ThreadIndex() * 8; i < end; i += kThreads * 8) {
+      float v[8] = {};
+      if (packed && i + 8 <= end) {
+        LoadFloats<8>(x + i, v);
+      } else {
+        for (int j = 0; j < 8 && i + j < end; ++j) v[j] = x[i + j];
+      }
+      // In f64 from the start: squares of f32 overflow from 1.8e19 on.
+#pragma unroll
+      for (int j = 0; j < 8; ++j) sum += static_cast<double>(v[j]) * v[j];
+    }
+    sum = BlockSumDouble<kThreads>(reinterpret_cast<double*>(SharedMemory()), sum);
+    if (ThreadIndex() == 0) partial[BlockX()] = sum;
+  }
+};
+
+struct SumRunsKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 1;
+  static constexpr const char* kName = "sum of runs";
+
+  int64_t runs;
+  bool add;
+  const double* partial;
+  double* result;
+
+  MUSTER_DEVICE void Run() const {
+    double sum = 0;
+    for (int64_t i = ThreadIndex(); i < runs; i += kThreads) sum += partial[i];
+    sum = BlockSumDouble<kThreads>(reinterpret_cast<double*>(SharedMemory()), sum);
+    if (ThreadIndex() == 0) *result = (add ? *result : 0.0) + sum;
+  }
+};
+
+}  // namespace
+
+int64_t DeviceRowSumsScratch(int64_t rows, int64_t cols) {
+  const int64_t runs = CeilDiv(rows, RowsOfRun(rows));
+  return runs > 1 ? runs * cols : 0;
+}
+
+void DeviceAddRowSums(DeviceStream& stream, DType type, int64_t rows, int64_t cols, int64_t stride,
+                      const void* x, float* sums, float* scratch) {
+  WithStorageType(type, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t run = RowsOfRun(rows);
+    const int64_t runs = CeilDiv(rows, run);
+    const bool once = runs == 1;
+    LaunchColumnSums(stream, rows, cols, stride, run, once, static_cast<const T*>(x),
+                     once ? sums : scratch);
+    if (!once) LaunchColumnSums<float>(stream, runs, cols, cols, runs, true, scratch, sums);
+  });
+}
+
+void DeviceAddTo(DeviceStream& stream, DType type, int64_t n, const void* x, void* y) {
+  WithStorageType(type, [&](auto zero) {
+    using T = decltype(zero);
+    ForElements(stream, n, IsAligned16(x) && IsAligned16(y),
+                AddToOp<T>{static_cast<const T*>(x), static_cast<T*>(y)});
+  });
+}
+
+void DeviceConvert(DeviceStream& stream, int64_t n, DType from, const void* x, DType to, void* y) {
+  const bool packed = IsAligned16(x) && IsAligned16(y);
+  WithStorageType(from, [&](auto from_zero) {
+    using From = decltype(from_zero);
+    WithStorageType(to, [&](auto to_zero) {
+      using To = decltype(to_zero);
+      ForElements(stream, n, packed,
+                  ConvertOp<From, To>{static_cast<const From*>(x), static_cast<To*>(y)});
+    });
+  });
+}
+
+void DeviceScale(DeviceStream& stream, int64_t n, const float* factor, const float* x, float* y) {
+  ForElements(stream, n, IsAligned16(x) && IsAligned16(y), ScaleOp{factor, x, y});
+}
+
+int64_t DeviceSquaresScratch(int64_t n) { return CeilDiv(n, kSquaresRun); }
+
+void DeviceSumOfSquares(DeviceStream& stream, int64_t n, const float* x, SumMode mode, double* sum,
+                        double* scratch) {
+  const int64_t runs = CeilDiv(n, kSquaresRun);
+  constexpr size_t kShared = SquaresKernel::kThreads / 32 * sizeof(double);
+  Launch(stream, {.x = runs}, kShared, SquaresKernel{n, IsAligned16(x), x, scratch});
+  Launch(stream, {}, kShared, SumRunsKernel{runs, mode == SumMode::kAdd, scratch, sum});
+}
+
+}  // namespace muster

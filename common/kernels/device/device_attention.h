@@ -1,0 +1,36 @@
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_DEVICE_ATTENTION_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_DEVICE_ATTENTION_H_
+
+#include <cstdint>
+
+#include "common/kernels/attention.h"
+#include "common/tensor/dtype.h"
+
+namespace muster {
+
+class DeviceStream;
+
+// common/kernels/attention.h on a device: shapes, layouts and meaning are those there, without
+// dropout of probabilities. bf16 and f16 multiply on tensor cores with f32 sums (probabilities and
+// their gradients are rounded to the type before the second products), f32 in f32. The same bits
+// every time: no atomics.
+
+// Whether the kernels take it: D at most 256. 16-bit types reach tensor cores where D and the
+// strides are multiples of 8 and the arrays aligned to 16 bytes; else they are computed as f32 is.
+bool DeviceAttentionTakes(const AttentionShape& shape);
+
+// logsumexp [B, H, T] may be null. REQUIRES: DeviceAttentionTakes, scale not below 0.
+void DeviceAttention(DeviceStream& stream, const AttentionShape& shape, DType type, const void* qkv,
+                     void* out, float* logsumexp);
+
+// Floats: B · H · T.
+int64_t DeviceAttentionBackwardScratch(const AttentionShape& shape);
+
+// dqkv is not qkv. Writes all of dqkv's heads. REQUIRES: as forward.
+void DeviceAttentionBackward(DeviceStream& stream, const AttentionShape& shape, DType type,
+                             const void* qkv, const void* out, const float* logsumexp,
+                             const void* dout, void* dqkv, float* scratch);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_DEVICE_ATTENTION_H_

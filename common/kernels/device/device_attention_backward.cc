@@ -1,0 +1,104 @@
+#include <type_traits>
+
+#include "common/kernels/device/device_attention.h"
+#include "common/kernels/device/fma_attention.h"
+#include "common/kernels/device/tensor_attention_backward.h"
+
+namespace muster {
+namespace {
+
+// delta = do · o of each row: a warp per token and head.
+template <typename T>
+struct DeltaKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 4;
+  static constexpr const char* kName = "attention backward, delta";
+  static constexpr int kWarps = kThreads / 32;
+
+  AttentionPlace place;
+  int64_t tokens;
+  const T* out;
+  const T* dout;
+  float* delta;
+
+  MUSTER_DEVICE void Run() const {
+    const int64_t row = static_cast<int64_t>(BlockX()) * kWarps + WarpIndex();
+    if (row >= tokens * place.H) return;
+    const int64_t token = row / place.H;
+    const int h = static_cast<int>(row % place.H);
+    const int64_t at = token * place.out_stride + static_cast<int64_t>(h) * place.D;
+    float sum = 0;
+    for (int d = LaneIndex(); d < place.D; d += 32) sum += Widen(out[at + d]) * Widen(dout[at + d]);
+    sum = WarpSum(sum);
+    const int64_t b = token / place.T;
+    if (LaneIndex() == 0) {
+      delta[place.Rows(static_cast<int>(b), h) + token - b * place.T] = sum;
+    }
+  }
+};
+
+template <template <typename, int> class KeyKernel, template <typename, int> class QueryKernel,
+          typename T, int kD>
+void LaunchBoth(DeviceStream& stream, const AttentionShape& shape, int64_t rows, int parts,
+                const AttentionBackwardArrays<T>& arrays) {
+  using Keys = KeyKernel<T, kD>;
+  using Queries = QueryKernel<T, kD>;
+  LaunchGrid grid = {.x = CeilDiv(shape.T, rows) * parts,
+                     .y = static_cast<int>(shape.KV),
+                     .z = static_cast<int>(shape.B)};
+  Launch(stream, grid, Keys::kShared, Keys{PlaceOf(shape), arrays});
+  grid.y = static_cast<int>(shape.H);
+  Launch(stream, grid, Queries::kShared, Queries{PlaceOf(shape), arrays});
+}
+
+template <typename T, int kD>
+void Tensor(DeviceStream& stream, const AttentionShape& shape,
+            const AttentionBackwardArrays<T>& arrays) {
+  using Tiles = BackwardTiles<kD>;
+  LaunchBoth<TensorKeyGradientKernel, TensorQueryGradientKernel, T, kD>(
+      stream, shape, Tiles::kOwned, Tiles::kParts, arrays);
+}
+
+template <typename T, int kD>
+void Fma(DeviceStream& stream, const AttentionShape& shape,
+         const AttentionBackwardArrays<T>& arrays) {
+  LaunchBoth<FmaKeyGradientKernel, FmaQueryGradientKernel, T, kD>(
+      stream, shape, FmaBackwardTiles<kD>::kSide, 1, arrays);
+}
+
+}  // namespace
+
+int64_t DeviceAttentionBackwardScratch(const AttentionShape& shape) {
+  return shape.B * shape.H * shape.T;
+}
+
+void DeviceAttentionBackward(DeviceStream& stream, const AttentionShape& shape, DType type,
+                             const void* qkv, const void* out, const float* logsumexp,
+                             const void* dout, void* dqkv, float* scratch) {
+  if (shape.B * shape.T == 0) return;
+  WithStorageType(type, [&](auto zero) {
+    using T = decltype(zero);
+    const AttentionPlace place = PlaceOf(shape);
+    const int64_t tokens = shape.B * shape.T;
+    Launch(stream, {.x = CeilDiv(tokens * shape.H, DeltaKernel<T>::kWarps)}, 0,
+           DeltaKernel<T>{place, tokens, static_cast<const T*>(out), static_cast<const T*>(dout),
+                          scratch});
+    const AttentionBackwardArrays<T> arrays = {static_cast<const T*>(qkv),
+                                               static_cast<const T*>(dout), logsumexp, scratch,
+                                               static_cast<T*>(dqkv)};
+    if constexpr (!std::is_same_v<T, float>) {
+      if (InChunks(place, qkv, dout) && IsAligned16(dqkv)) {
+        if (shape.D <= 32) return Tensor<T, 32>(stream, shape, arrays);
+        if (shape.D <= 64) return Tensor<T, 64>(stream, shape, arrays);
+        if (shape.D <= 96) return Tensor<T, 96>(stream, shape, arrays);
+        if (shape.D <= 128) return Tensor<T, 128>(stream, shape, arrays);
+        return Tensor<T, 256>(stream, shape, arrays);
+      }
+    }
+    if (shape.D <= 64) return Fma<T, 64>(stream, shape, arrays);
+    if (shape.D <= 128) return Fma<T, 128>(stream, shape, arrays);
+    return Fma<T, 256>(stream, shape, arrays);
+  });
+}
+
+}  // namespace muster

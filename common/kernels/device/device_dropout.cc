@@ -1,0 +1,42 @@
+#include "common/kernels/device/device_dropout.h"
+
+#include "common/kernels/device/dropout_factors.h"
+#include "common/kernels/device/elements.h"
+
+namespace muster {
+namespace {
+
+template <typename T>
+struct DropoutOp {
+  static constexpr const char* kName = "dropout";
+
+  DeviceDropout dropout;
+  int64_t size;
+  const T* x;
+  T* y;
+
+  template <int N>
+  MUSTER_DEVICE void Do(int64_t i) const {
+    const Place place = PlaceOf(i, size);
+    float values[N], factors[N];
+    DropoutFactorsOf<N>(dropout, place.row, place.column, factors);
+    LoadFloats<N>(x + i, values);
+#pragma unroll
+    for (int j = 0; j < N; ++j) values[j] *= factors[j];
+    StoreFloats<N>(values, y + i);
+  }
+};
+
+}  // namespace
+
+void DeviceDropoutForward(DeviceStream& stream, DType type, const DeviceDropout& dropout,
+                          int64_t examples, int64_t size, const void* x, void* y) {
+  WithStorageType(type, [&](auto zero) {
+    using T = decltype(zero);
+    const bool packed = size % 8 == 0 && IsAligned16(x) && IsAligned16(y);
+    ForElements(stream, examples * size, packed,
+                DropoutOp<T>{dropout, size, static_cast<const T*>(x), static_cast<T*>(y)});
+  });
+}
+
+}  // namespace muster

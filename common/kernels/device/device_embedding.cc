@@ -1,0 +1,150 @@
+#include "common/kernels/device/device_embedding.h"
+
+#include "common/kernels/device/elements.h"
+
+namespace muster {
+namespace {
+
+template <typename T>
+struct EmbeddingOp {
+  static constexpr const char* kName = "token embedding";
+
+  int64_t width;
+  int64_t context;
+  int64_t first_position;
+  const int32_t* tokens;
+  const T* table;
+  const T* positions;
+  float* out;
+
+  template <int N>
+  MUSTER_DEVICE void Do(int64_t i) const {
+    const Place place = PlaceOf(i, width);
+    float sum[N];
+    LoadFloats<N>(table + tokens[place.row] * width + place.column, sum);
+    if (positions != nullptr) {
+      const int64_t position = first_position + PlaceOf(place.row, context).column;
+      float added[N];
+      LoadFloats<N>(positions + position * width + place.column, added);
+#pragma unroll
+      for (int j = 0; j < N; ++j) sum[j] += added[j];
+    }
+    StoreFloats<N>(sum, out + i);
+  }
+};
+
+// A block per token that occurs and 32 · N columns; each of eight warps adds every eighth row, then
+// the warps' sums are added in order. Blocks of tokens beyond those that occur do nothing, so that
+// the grid does not depend on the batch.
+template <int N>
+struct TableGradientKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 4;
+  static constexpr const char* kName = "token embedding backward";
+  static constexpr int kWarps = kThreads / 32;
+  static constexpr int kColumns = 32 * N;
+  static constexpr size_t kShared = kThreads * N * sizeof(float);
+
+  int64_t rows;
+  int64_t width;
+  const int32_t* order;
+  const float* dout;
+  float* gradient;
+
+  MUSTER_DEVICE void Run() const {
+    const int32_t* const begins = order + rows;
+    const int32_t* const tokens = begins + rows + 1;
+    const int count = tokens[rows];
+    if (BlockX() >= count) return;
+    const int first = begins[BlockX()], end = begins[BlockX() + 1];
+    const int64_t c = static_cast<int64_t>(BlockY()) * kColumns + LaneIndex() * N;
+    float* const shared = reinterpret_cast<float*>(SharedMemory());
+    float sum[N] = {};
+    if (c < width) {
+#pragma unroll 4
+      for (int i = first + WarpIndex(); i < end; i += kWarps) {
+        float row[N];
+        LoadFloats<N>(dout + order[i] * width + c, row);
+#pragma unroll
+        for (int j = 0; j < N; ++j) sum[j] += row[j];
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < N; ++j) shared[(WarpIndex() * N + j) * 32 + LaneIndex()] = sum[j];
+    SyncBlock();
+    for (int i = ThreadIndex(); i < kColumns; i += kThreads) {
+      const int64_t column = static_cast<int64_t>(BlockY()) * kColumns + i;
+      if (column >= width) break;
+      float total = 0;
+#pragma unroll
+      for (int w = 0; w < kWarps; ++w) total += shared[(w * N + i % N) * 32 + i / N];
+      gradient[tokens[BlockX()] * width + column] += total;
+    }
+  }
+};
+
+// An element is (position, column); its rows are one per sequence.
+struct PositionGradientOp {
+  static constexpr const char* kName = "position embedding backward";
+
+  int64_t rows;
+  int64_t width;
+  int64_t context;
+  const float* dout;
+  // Of the first position.
+  float* gradient;
+
+  template <int N>
+  MUSTER_DEVICE void Do(int64_t i) const {
+    float sum[N];
+    LoadFloats<N>(gradient + i, sum);
+    for (int64_t at = i; at < rows * width; at += context * width) {
+      float row[N];
+      LoadFloats<N>(dout + at, row);
+#pragma unroll
+      for (int j = 0; j < N; ++j) sum[j] += row[j];
+    }
+    StoreFloats<N>(sum, gradient + i);
+  }
+};
+
+}  // namespace
+
+void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape, DType type,
+                          const int32_t* tokens, const void* table, const void* positions,
+                          float* out) {
+  WithStorageType(type, [&](auto zero) {
+    using T = decltype(zero);
+    const bool packed =
+        shape.width % 8 == 0 && IsAligned16(table) && IsAligned16(positions) && IsAligned16(out);
+    ForElements(
+        stream, shape.rows * shape.width, packed,
+        EmbeddingOp<T>{shape.width, shape.context, shape.first_position, tokens,
+                       static_cast<const T*>(table), static_cast<const T*>(positions), out});
+  });
+}
+
+void DeviceTokenEmbeddingBackward(DeviceStream& stream, const TokenEmbeddingShape& shape,
+                                  const int32_t* order, const float* dout, float* table_gradient,
+                                  float* position_gradient) {
+  // No more tokens occur than there are rows, or tokens.
+  const LaunchGrid grid = {.x = shape.rows < shape.vocabulary ? shape.rows : shape.vocabulary};
+  const auto launch = [&](auto kernel) {
+    LaunchGrid all = grid;
+    all.y = static_cast<int>(CeilDiv(shape.width, kernel.kColumns));
+    Launch(stream, all, kernel.kShared, kernel);
+  };
+  if (shape.width % 4 == 0 && IsAligned16(dout)) {
+    launch(TableGradientKernel<4>{shape.rows, shape.width, order, dout, table_gradient});
+  } else {
+    launch(TableGradientKernel<1>{shape.rows, shape.width, order, dout, table_gradient});
+  }
+  if (position_gradient == nullptr) return;
+  float* const first = position_gradient + shape.first_position * shape.width;
+  const int64_t positions = shape.context < shape.rows ? shape.context : shape.rows;
+  ForElements(stream, positions * shape.width,
+              shape.width % 8 == 0 && IsAligned16(dout) && IsAligned16(first),
+              PositionGradientOp{shape.rows, shape.width, shape.context, dout, first});
+}
+
+}  // namespace muster

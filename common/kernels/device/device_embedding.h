@@ -1,0 +1,37 @@
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_DEVICE_EMBEDDING_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_DEVICE_EMBEDDING_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "common/kernels/token_embedding.h"
+#include "common/tensor/dtype.h"
+
+namespace muster {
+
+class DeviceStream;
+
+// common/kernels/token_embedding.h on a device. Types of the tables: f32, bf16, f16; `positions`
+// may be null. `tokens` is in device memory; one out of range is the caller's error.
+void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape, DType type,
+                          const int32_t* tokens, const void* table, const void* positions,
+                          float* out);
+
+// The rows of a batch by token, which makes the table's gradient a sum per token without atomics:
+// as [3 · rows + 2] integers: the rows, those of a token together and in order; for each token that
+// occurs where its rows begin among these, and one past the last; these tokens; how many there are.
+// Made on the host beside the batch, and copied with it.
+constexpr int64_t TokenOrderSize(int64_t rows) { return 3 * rows + 2; }
+// REQUIRES: order.size() == TokenOrderSize(tokens.size()).
+void FillTokenOrder(absl::Span<const int32_t> tokens, absl::Span<int32_t> order);
+
+// table_gradient[token] += dout's rows of the token, position_gradient[position] += dout's rows at
+// the position (null: not made), in f32 and one order. `order` is FillTokenOrder's, in device
+// memory.
+void DeviceTokenEmbeddingBackward(DeviceStream& stream, const TokenEmbeddingShape& shape,
+                                  const int32_t* order, const float* dout, float* table_gradient,
+                                  float* position_gradient);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_DEVICE_EMBEDDING_H_

@@ -1,0 +1,195 @@
+// Sums, embedding and optimizers.
+#include <cmath>
+#include <vector>
+
+#include "common/kernels/device/device_arrays.h"
+#include "common/kernels/device/device_embedding.h"
+#include "common/kernels/device/device_optimizer.h"
+#include "common/kernels/device/device_test_lib.h"
+#include "common/kernels/row_sums.h"
+
+namespace muster {
+namespace {
+
+class DeviceSumsTest : public DeviceKernelTest {};
+
+TEST_P(DeviceSumsTest, RowSums) {
+  struct Size {
+    int64_t rows, cols, stride;
+  };
+  for (const Size& s :
+       {Size{1, 1, 1}, {17, 33, 40}, {64, 8, 8}, {65, 264, 264}, {3000, 72, 80}, {9000, 3, 3}}) {
+    const std::vector<float> x = RandomNumbers(type(), s.rows * s.stride, 1);
+    std::vector<float> wanted(s.cols, 0.5f);
+    AddRowSums<float>(s.rows, s.cols, s.stride, x.data(), wanted.data());
+    float* const sums = Copied(std::vector<float>(s.cols, 0.5f));
+    DeviceAddRowSums(stream(), type(), s.rows, s.cols, s.stride, Put(type(), x), sums,
+                     Floats(DeviceRowSumsScratch(s.rows, s.cols)));
+    ExpectClose(Read(sums, s.cols), wanted, 2e-7 * static_cast<double>(s.rows) + 1e-6, 1e-6,
+                "row sums");
+  }
+}
+
+TEST_P(DeviceSumsTest, SumOfSquares) {
+  for (const int64_t n : {1, 100, 65536, 65537, 200003}) {
+    const std::vector<float> x = RandomNumbers(DType::kF32, n, 1);
+    double* const sum = Copied(std::vector<double>{3});
+    double* const scratch = Room<double>(DeviceSquaresScratch(n) * sizeof(double));
+    float* const device_x = Copied(x);
+    DeviceSumOfSquares(stream(), n, device_x, SumMode::kAdd, sum, scratch);
+    const double wanted = SumOfSquares(n, x.data());
+    EXPECT_NEAR(Read(sum, 1)[0], 3 + wanted, 1e-5 * wanted);
+    DeviceSumOfSquares(stream(), n, device_x, SumMode::kWrite, sum, scratch);
+    const double once = Read(sum, 1)[0];
+    DeviceSumOfSquares(stream(), n, device_x, SumMode::kWrite, sum, scratch);
+    EXPECT_EQ(Read(sum, 1)[0], once) << "a second run gives other bits";
+  }
+  for (const float odd : {INFINITY, NAN}) {
+    std::vector<float> x(1000, 1e25f);
+    double* const sum = Room<double>(sizeof(double));
+    double* const scratch = Room<double>(sizeof(double));
+    DeviceSumOfSquares(stream(), 1000, Copied(x), SumMode::kWrite, sum, scratch);
+    EXPECT_TRUE(std::isfinite(Read(sum, 1)[0]));
+    x[777] = odd;
+    DeviceSumOfSquares(stream(), 1000, Copied(x), SumMode::kWrite, sum, scratch);
+    EXPECT_FALSE(std::isfinite(Read(sum, 1)[0]));
+  }
+}
+
+TEST_P(DeviceSumsTest, TokenEmbedding) {
+  const TokenEmbeddingShape shapes[] = {
+      {.rows = 1, .context = 1, .width = 1, .vocabulary = 1},
+      {.rows = 34, .context = 17, .first_position = 2, .width = 40, .vocabulary = 11},
+      {.rows = 130, .context = 130, .width = 33, .vocabulary = 500},
+      {.rows = 600, .context = 200, .width = 264, .vocabulary = 3}};
+  for (const TokenEmbeddingShape& shape : shapes) {
+    for (const bool positions : {true, false}) {
+      const int64_t n = shape.rows * shape.width;
+      const int64_t places = (shape.first_position + shape.context) * shape.width;
+      std::vector<int32_t> tokens(shape.rows);
+      for (int64_t r = 0; r < shape.rows; ++r) {
+        tokens[r] = static_cast<int32_t>((r * r * 7 + r / 3) % shape.vocabulary);
+      }
+      const std::vector<float> table = RandomNumbers(type(), shape.vocabulary * shape.width, 1);
+      const std::vector<float> position_table = RandomNumbers(type(), places, 2);
+      const std::vector<float> dout = RandomNumbers(DType::kF32, n, 3);
+      std::vector<float> out(n), table_gradient(table.size(), 1), position_gradient(places, 2);
+      TokenEmbedding<float>(shape, tokens.data(), table.data(),
+                            positions ? position_table.data() : nullptr, out.data());
+      TokenEmbeddingBackward(shape, tokens.data(), dout.data(), table_gradient.data(),
+                             positions ? position_gradient.data() : nullptr);
+
+      float* const device_out = Floats(n);
+      DeviceTokenEmbedding(stream(), shape, type(), Copied(tokens), Put(type(), table),
+                           positions ? Put(type(), position_table) : nullptr, device_out);
+      EXPECT_EQ(Read(device_out, n), out);
+      std::vector<int32_t> order(TokenOrderSize(shape.rows));
+      FillTokenOrder(tokens, absl::MakeSpan(order));
+      float* const device_table = Copied(std::vector<float>(table.size(), 1));
+      float* const device_positions = Copied(std::vector<float>(places, 2));
+      DeviceTokenEmbeddingBackward(stream(), shape, Copied(order), Copied(dout), device_table,
+                                   positions ? device_positions : nullptr);
+      ExpectClose(Read(device_table, table.size()), table_gradient, 1e-4, 1e-6, "table");
+      ExpectClose(Read(device_positions, places), position_gradient, 1e-5, 1e-6, "positions");
+    }
+  }
+}
+
+TEST_P(DeviceSumsTest, TokenOrder) {
+  const std::vector<int32_t> tokens = {5, 2, 5, 9, 2, 5};
+  std::vector<int32_t> order(TokenOrderSize(6));
+  FillTokenOrder(tokens, absl::MakeSpan(order));
+  EXPECT_EQ(order,
+            (std::vector<int32_t>{1, 4, 0, 2, 5, 3, 0, 2, 5, 6, 6, 6, 6, 2, 5, 9, -1, -1, -1, 3}));
+}
+
+TEST_P(DeviceSumsTest, Adam) {
+  for (const AdamKind kind : {AdamKind::kAdam, AdamKind::kAdamW}) {
+    const int64_t n = 1003;
+    const AdamOptions options = {
+        .kind = kind, .beta1 = 0.8f, .beta2 = 0.95f, .weight_decay = 0.1f, .clip_value = 0.4f};
+    std::vector<float> w = RandomNumbers(DType::kF32, n, 1);
+    float* const weights = Copied(w);
+    float* const m = Copied(std::vector<float>(n, 0));
+    float* const v = Copied(std::vector<float>(n, 0));
+    void* const rounded = Room(type(), n);
+    std::vector<double> ms(n), vs(n), ws(w.begin(), w.end());
+    for (uint64_t step = 1; step <= 3; ++step) {
+      const std::vector<float> g = RandomNumbers(DType::kF32, n, 10 + step);
+      const double rate = 0.01, scale = 0.5;
+      for (int64_t i = 0; i < n; ++i) {
+        double used = std::min(0.4, std::max(-0.4, g[i] * scale));
+        if (kind == AdamKind::kAdam) used += 0.1 * ws[i];
+        ms[i] = 0.8 * ms[i] + 0.2 * used;
+        vs[i] = 0.95 * vs[i] + 0.05 * used * used;
+        const double t = static_cast<double>(step);
+        const double m_hat = ms[i] / (1 - std::pow(0.8, t));
+        const double v_hat = vs[i] / (1 - std::pow(0.95, t));
+        if (kind == AdamKind::kAdamW) ws[i] -= rate * 0.1 * ws[i];
+        ws[i] -= rate * m_hat / (std::sqrt(v_hat) + 1e-8);
+      }
+      DeviceAdam(stream(), n, Copied(std::vector<DeviceAdamStep>{AdamStepOf(options, 0.01f, step)}),
+                 Copied(std::vector<GradientControl>{{.scale = 0.5f}}),
+                 {.gradient = Copied(g),
+                  .weights = weights,
+                  .m = m,
+                  .v = v,
+                  .rounded_type = type(),
+                  .rounded = rounded});
+    }
+    const std::vector<float> got = Read(weights, n);
+    ExpectClose(got, std::vector<float>(ws.begin(), ws.end()), 1e-6, 1e-6, "weights");
+    std::vector<float> wanted;
+    for (float value : got) wanted.push_back(RoundedTo(type(), value));
+    EXPECT_EQ(Get(type(), rounded, n), wanted) << "rounded";
+  }
+}
+
+TEST_P(DeviceSumsTest, ASkippedStepChangesNothingButTheRoundedCopy) {
+  const std::vector<float> w = RandomNumbers(DType::kF32, 10, 1);
+  float* const weights = Copied(w);
+  float* const m = Copied(std::vector<float>(10, 3));
+  float* const v = Copied(std::vector<float>(10, 4));
+  void* const rounded = Room(type(), 10);
+  DeviceAdam(stream(), 10, Copied(std::vector<DeviceAdamStep>{AdamStepOf({}, 1, 1)}),
+             Copied(std::vector<GradientControl>{{.scale = 1, .skip = 1}}),
+             {.gradient = Copied(std::vector<float>(10, NAN)),
+              .weights = weights,
+              .m = m,
+              .v = v,
+              .rounded_type = type(),
+              .rounded = rounded});
+  EXPECT_EQ(Read(weights, 10), w);
+  EXPECT_EQ(Read(m, 10), std::vector<float>(10, 3));
+  EXPECT_EQ(Read(v, 10), std::vector<float>(10, 4));
+  std::vector<float> wanted;
+  for (float value : w) wanted.push_back(RoundedTo(type(), value));
+  EXPECT_EQ(Get(type(), rounded, 10), wanted);
+}
+
+TEST_P(DeviceSumsTest, DecidesTheStep) {
+  const auto decide = [&](double squares, double tokens, float loss_scale, float max_norm) {
+    auto* const control = Room<GradientControl>(sizeof(GradientControl));
+    DeviceDecideStep(stream(), {.max_norm = max_norm}, Copied(std::vector<double>{squares}),
+                     Copied(std::vector<DeviceHeadSums>{{0, tokens, 0}}),
+                     Copied(std::vector<float>{loss_scale}), control);
+    return Read(control, 1)[0];
+  };
+  // Sums of norm 24 over 4 tokens at loss scale 2: means of norm 3.
+  GradientControl control = decide(576, 4, 2, INFINITY);
+  EXPECT_EQ(control.norm, 3);
+  EXPECT_EQ(control.scale, 1.0f / 8);
+  EXPECT_EQ(control.skip, 0);
+  EXPECT_FLOAT_EQ(decide(576, 4, 2, 1).scale, 1.0f / 24);
+  EXPECT_EQ(decide(576, 4, 2, 3).scale, 1.0f / 8);
+  EXPECT_EQ(decide(INFINITY, 4, 2, 1).skip, 1);
+  EXPECT_EQ(decide(NAN, 4, 2, 1).skip, 1);
+  control = decide(0, 0, 1, 1);
+  EXPECT_EQ(control.skip, 1);
+  EXPECT_EQ(control.scale, 0);
+}
+
+MUSTER_FOR_STORAGE_TYPES(DeviceSumsTest);
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,258 @@
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_FMA_ATTENTION_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_FMA_ATTENTION_H_
+
+#include <cstdint>
+
+#include "common/kernels/device/attention_place.h"
+#include "common/kernels/device/fma_tiles.h"
+#include "common/kernels/device/tensor_attention_backward.h"
+
+namespace muster {
+
+// Attention in f32 arithmetic, without tensor cores: for f32, and for heads that cannot be read by
+// 16-byte chunks. The method is tensor_attention.h's and tensor_attention_backward.h's; tiles are
+// squares.
+
+// Forward: a block owns kSide queries; keys and values pass by in one place.
+template <typename T, int kHeadDim>
+struct FmaAttentionKernel {
+  static constexpr int kThreads = kFmaThreads;
+  static constexpr int kMinBlocks = 1;
+  static constexpr const char* kName = "attention in f32";
+  static constexpr int kD = kHeadDim;
+  static constexpr int kSide = 64;
+  static constexpr size_t kShared = 2 * kFloatTileBytes<kSide, kD> + kFloatTileBytes<kSide, kSide>;
+
+  AttentionPlace place;
+  const T* qkv;
+  T* out;
+  float* logsumexp;
+
+  MUSTER_DEVICE void Run() const {
+    float* const queries = reinterpret_cast<float*>(SharedMemory());
+    float* const passing = queries + kSide * kFloatPitch<kD>;
+    float* const probabilities = passing + kSide * kFloatPitch<kD>;
+    const int h = BlockY(), b = BlockZ(), kv = place.KeyHeadOf(h);
+    const int64_t q0 = static_cast<int64_t>(GridX() - 1 - BlockX()) * kSide;
+    const int64_t end = Min64(q0 + kSide, place.T);
+    ReadTile<kSide, kD>(queries, qkv + place.Query(b, h), place.qkv_stride, q0, place.T, place.D);
+    RowSums<kSide, kD> o;
+    o.Clear();
+    float largest[Square<kSide>::kEach], sum[Square<kSide>::kEach];
+#pragma unroll
+    for (int i = 0; i < Square<kSide>::kEach; ++i) {
+      largest[i] = -Infinity();
+      sum[i] = 0;
+    }
+    for (int64_t k0 = 0; k0 < end; k0 += kSide) {
+      ReadTile<kSide, kD>(passing, qkv + place.Key(b, kv), place.qkv_stride, k0, place.T, place.D);
+      SyncBlock();
+      Square<kSide> s;
+      s.template Product<kD>(queries, passing);
+      Softmax(q0, k0, s, largest, sum, o);
+      s.Write(probabilities);
+      SyncBlock();
+      ReadTile<kSide, kD>(passing, qkv + place.Value(b, kv), place.qkv_stride, k0, place.T,
+                          place.D);
+      SyncBlock();
+      o.AddProduct(probabilities, passing);
+      SyncBlock();
+    }
+#pragma unroll
+    for (int i = 0; i < Square<kSide>::kEach; ++i) {
+      const int64_t query = q0 + Square<kSide>::Row(i);
+      o.Scale(i, 1.0f / sum[i]);
+      if (logsumexp != nullptr && SquareX() == 0 && query < place.T) {
+        logsumexp[place.Rows(b, h) + query] = largest[i] * place.scale + Log(sum[i]);
+      }
+    }
+    o.Write(out + place.Out(b, h), place.out_stride, q0, place.T, place.D);
+  }
+
+  MUSTER_DEVICE void Softmax(int64_t q0, int64_t k0, Square<kSide>& s,
+                             float (&largest)[Square<kSide>::kEach],
+                             float (&sum)[Square<kSide>::kEach], RowSums<kSide, kD>& o) const {
+    constexpr int kEach = Square<kSide>::kEach;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      float row_largest = largest[i];
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) {
+        if (k0 + Square<kSide>::Column(j) > q0 + Square<kSide>::Row(i)) s.v[i][j] = -Infinity();
+        row_largest = Max(s.v[i][j], row_largest);
+      }
+      // Over the 16 threads of the row, which are half a warp.
+#pragma unroll
+      for (int mask = 8; mask > 0; mask /= 2) {
+        row_largest = Max(row_largest, ShuffleXor(row_largest, mask));
+      }
+      float row_sum = 0;
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) {
+        s.v[i][j] = Exp((s.v[i][j] - row_largest) * place.scale);
+        row_sum += s.v[i][j];
+      }
+#pragma unroll
+      for (int mask = 8; mask > 0; mask /= 2) row_sum += ShuffleXor(row_sum, mask);
+      const float correction = Exp((largest[i] - row_largest) * place.scale);
+      o.Scale(i, correction);
+      sum[i] = sum[i] * correction + row_sum;
+      largest[i] = row_largest;
+    }
+  }
+};
+
+template <int kD>
+struct FmaBackwardTiles {
+  // Four tiles of 64 rows of 256 would not fit.
+  static constexpr int kSide = kD <= 128 ? 64 : 32;
+  static constexpr size_t kShared =
+      4 * kFloatTileBytes<kSide, kD> + kFloatTileBytes<kSide, kSide> + 2 * kSide * sizeof(float);
+};
+
+// dk and dv; rows are keys, columns queries.
+template <typename T, int kHeadDim>
+struct FmaKeyGradientKernel {
+  static constexpr int kThreads = kFmaThreads;
+  static constexpr int kMinBlocks = 1;
+  static constexpr const char* kName = "attention backward in f32, keys and values";
+  static constexpr int kD = kHeadDim;
+  static constexpr int kSide = FmaBackwardTiles<kD>::kSide;
+  static constexpr size_t kShared = FmaBackwardTiles<kD>::kShared;
+
+  AttentionPlace place;
+  AttentionBackwardArrays<T> arrays;
+
+  MUSTER_DEVICE void Run() const {
+    constexpr int kTile = kSide * kFloatPitch<kD>;
+    float* const keys = reinterpret_cast<float*>(SharedMemory());
+    float* const values = keys + kTile;
+    float* const queries = values + kTile;
+    float* const dout = queries + kTile;
+    float* const square = dout + kTile;
+    float* const logsumexp = square + kSide * kFloatPitch<kSide>;
+    float* const delta = logsumexp + kSide;
+    const int kv = BlockY(), b = BlockZ();
+    const int64_t k0 = static_cast<int64_t>(BlockX()) * kSide;
+    const int group = place.H / place.KV;
+    ReadTile<kSide, kD>(keys, arrays.qkv + place.Key(b, kv), place.qkv_stride, k0, place.T,
+                        place.D);
+    ReadTile<kSide, kD>(values, arrays.qkv + place.Value(b, kv), place.qkv_stride, k0, place.T,
+                        place.D);
+    RowSums<kSide, kD> dk, dv;
+    dk.Clear();
+    dv.Clear();
+    for (int h = kv * group; h < (kv + 1) * group; ++h) {
+      for (int64_t q0 = k0; q0 < place.T; q0 += kSide) {
+        ReadTile<kSide, kD>(queries, arrays.qkv + place.Query(b, h), place.qkv_stride, q0, place.T,
+                            place.D);
+        ReadTile<kSide, kD>(dout, arrays.dout + place.Out(b, h), place.out_stride, q0, place.T,
+                            place.D);
+        if (ThreadIndex() < kSide) {
+          const int64_t query = q0 + ThreadIndex();
+          const int64_t at = place.Rows(b, h) + query;
+          logsumexp[ThreadIndex()] = query < place.T ? arrays.logsumexp[at] : 0;
+          delta[ThreadIndex()] = query < place.T ? arrays.delta[at] : 0;
+        }
+        SyncBlock();
+        Square<kSide> p, ds;
+        p.template Product<kD>(keys, queries);
+        ds.template Product<kD>(values, dout);
+#pragma unroll
+        for (int i = 0; i < Square<kSide>::kEach; ++i) {
+#pragma unroll
+          for (int j = 0; j < Square<kSide>::kEach; ++j) {
+            const int column = Square<kSide>::Column(j);
+            const int64_t query = q0 + column;
+            const bool seen = k0 + Square<kSide>::Row(i) <= query && query < place.T;
+            p.v[i][j] = seen ? Exp(p.v[i][j] * place.scale - logsumexp[column]) : 0.0f;
+            ds.v[i][j] = seen ? p.v[i][j] * (ds.v[i][j] - delta[column]) : 0.0f;
+          }
+        }
+        p.Write(square);
+        SyncBlock();
+        dv.AddProduct(square, dout);
+        SyncBlock();
+        ds.Write(square);
+        SyncBlock();
+        dk.AddProduct(square, queries);
+        SyncBlock();
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < RowSums<kSide, kD>::kEach; ++i) dk.Scale(i, place.scale);
+    dk.Write(arrays.dqkv + place.Key(b, kv), place.qkv_stride, k0, place.T, place.D);
+    dv.Write(arrays.dqkv + place.Value(b, kv), place.qkv_stride, k0, place.T, place.D);
+  }
+};
+
+// dq; rows are queries, columns keys.
+template <typename T, int kHeadDim>
+struct FmaQueryGradientKernel {
+  static constexpr int kThreads = kFmaThreads;
+  static constexpr int kMinBlocks = 1;
+  static constexpr const char* kName = "attention backward in f32, queries";
+  static constexpr int kD = kHeadDim;
+  static constexpr int kSide = FmaBackwardTiles<kD>::kSide;
+  static constexpr size_t kShared = FmaBackwardTiles<kD>::kShared;
+
+  AttentionPlace place;
+  AttentionBackwardArrays<T> arrays;
+
+  MUSTER_DEVICE void Run() const {
+    constexpr int kTile = kSide * kFloatPitch<kD>;
+    float* const queries = reinterpret_cast<float*>(SharedMemory());
+    float* const dout = queries + kTile;
+    float* const keys = dout + kTile;
+    float* const values = keys + kTile;
+    float* const square = values + kTile;
+    const int h = BlockY(), b = BlockZ(), kv = place.KeyHeadOf(h);
+    const int64_t q0 = static_cast<int64_t>(GridX() - 1 - BlockX()) * kSide;
+    const int64_t end = Min64(q0 + kSide, place.T);
+    ReadTile<kSide, kD>(queries, arrays.qkv + place.Query(b, h), place.qkv_stride, q0, place.T,
+                        place.D);
+    ReadTile<kSide, kD>(dout, arrays.dout + place.Out(b, h), place.out_stride, q0, place.T,
+                        place.D);
+    float logsumexp[Square<kSide>::kEach], delta[Square<kSide>::kEach];
+#pragma unroll
+    for (int i = 0; i < Square<kSide>::kEach; ++i) {
+      const int64_t query = q0 + Square<kSide>::Row(i);
+      const int64_t at = place.Rows(b, h) + query;
+      logsumexp[i] = query < place.T ? arrays.logsumexp[at] : 0;
+      delta[i] = query < place.T ? arrays.delta[at] : 0;
+    }
+    RowSums<kSide, kD> dq;
+    dq.Clear();
+    for (int64_t k0 = 0; k0 < end; k0 += kSide) {
+      ReadTile<kSide, kD>(keys, arrays.qkv + place.Key(b, kv), place.qkv_stride, k0, place.T,
+                          place.D);
+      ReadTile<kSide, kD>(values, arrays.qkv + place.Value(b, kv), place.qkv_stride, k0, place.T,
+                          place.D);
+      SyncBlock();
+      Square<kSide> s, ds;
+      s.template Product<kD>(queries, keys);
+      ds.template Product<kD>(dout, values);
+#pragma unroll
+      for (int i = 0; i < Square<kSide>::kEach; ++i) {
+#pragma unroll
+        for (int j = 0; j < Square<kSide>::kEach; ++j) {
+          const int64_t query = q0 + Square<kSide>::Row(i);
+          const bool seen = k0 + Square<kSide>::Column(j) <= query && query < place.T;
+          const float p = seen ? Exp(s.v[i][j] * place.scale - logsumexp[i]) : 0.0f;
+          ds.v[i][j] = seen ? p * (ds.v[i][j] - delta[i]) : 0.0f;
+        }
+      }
+      ds.Write(square);
+      SyncBlock();
+      dq.AddProduct(square, keys);
+      SyncBlock();
+    }
+#pragma unroll
+    for (int i = 0; i < RowSums<kSide, kD>::kEach; ++i) dq.Scale(i, place.scale);
+    dq.Write(arrays.dqkv + place.Query(b, h), place.qkv_stride, q0, place.T, place.D);
+  }
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_FMA_ATTENTION_H_

@@ -1,0 +1,78 @@
+// One small job down both roads on GPUs: gradients summed by NCCL between processes, and by a
+// parameter server that gets them from the device. Without a GPU it is skipped with the reason.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "tests/gpu/gpu_ranks.h"
+#include "tests/gpu/two_roads.h"
+
+namespace muster {
+namespace {
+
+DeviceTrainerOptions OptionsOf(const std::string& type) {
+  DeviceTrainerOptions options = TwoRoadsOptions();
+  if (type == "bf16") options.compute.type = DType::kBf16;
+  return options;
+}
+
+absl::Status RunRank(const GpuRank& rank) {
+  std::string reason;
+  MUSTER_ASSIGN_OR_RETURN(const GpuGroup group, MeetGpuRanks(rank));
+  DeviceTrainerOptions options = OptionsOf(rank.task);
+  options.device = rank.rank % CountGpus(&reason);
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<float> weights, TrainByAllReduce(options, *group.nccl));
+  PublishFile(
+      absl::StrCat(rank.folder, "/weights", rank.rank),
+      std::string(reinterpret_cast<const char*>(weights.data()), weights.size() * sizeof(float)));
+  return absl::OkStatus();
+}
+
+std::vector<float> WeightsIn(const std::string& path) {
+  const std::string bytes = ReadWholeFile(path);
+  std::vector<float> weights(bytes.size() / sizeof(float));
+  std::memcpy(weights.data(), bytes.data(), weights.size() * sizeof(float));
+  return weights;
+}
+
+struct RoadCase {
+  std::string type;
+  double bound = 0;
+};
+
+class TwoRoadsGpuTest : public ::testing::TestWithParam<RoadCase> {};
+
+// 20 steps of sums in another order; in bf16 a weight that rounds to its other neighbour changes
+// what is computed with it by 2^-8.
+TEST_P(TwoRoadsGpuTest, BothEndWhereOneProcessDoes) {
+  std::string reason;
+  if (CountGpus(&reason) == 0) GTEST_SKIP() << reason;
+  const auto alone = TrainAlone(OptionsOf(GetParam().type));
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  const auto server = TrainByServer(OptionsOf(GetParam().type));
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_LE(WeightsDistance(*server, *alone), GetParam().bound);
+  RunGpuRanks(
+      GetParam().type, kTwoRoadsSlots, [](int) { return RankEnd::kWell; },
+      [&](const std::string& folder) {
+        const std::vector<float> first = WeightsIn(folder + "/weights0");
+        EXPECT_LE(WeightsDistance(first, *alone), GetParam().bound);
+        for (int rank = 1; rank < kTwoRoadsSlots; ++rank) {
+          EXPECT_EQ(WeightsIn(absl::StrCat(folder, "/weights", rank)), first)
+              << "every rank has the same bits";
+        }
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, TwoRoadsGpuTest,
+                         ::testing::Values(RoadCase{"f32", 1e-5}, RoadCase{"bf16", 1e-3}),
+                         [](const auto& info) { return info.param.type; });
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) { return muster::GpuRanksMain(argc, argv, muster::RunRank); }

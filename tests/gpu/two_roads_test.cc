@@ -1,0 +1,42 @@
+// The two-road training test without a GPU: emulated devices, ranks as threads.
+#include "tests/gpu/two_roads.h"
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "worker/collectives/host_communicator.h"
+#include "worker/collectives/in_process_transport.h"
+
+namespace muster {
+namespace {
+
+TEST(TwoRoadsTest, BothRoadsEndWhereOneProcessDoes) {
+  const DeviceTrainerOptions options = TwoRoadsOptions();
+  const auto alone = TrainAlone(options);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  const auto server = TrainByServer(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_LE(WeightsDistance(*server, *alone), 1e-5);
+
+  InProcessGroup group(kTwoRoadsSlots);
+  std::vector<absl::StatusOr<std::vector<float>>> ranks(kTwoRoadsSlots, std::vector<float>());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kTwoRoadsSlots; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto communicator =
+          MakeHostCommunicator(group.Join(rank), {.same_machine = true}).value();
+      ranks[rank] = TrainByAllReduce(options, *communicator);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& weights : ranks) {
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_LE(WeightsDistance(*weights, *alone), 1e-5);
+    EXPECT_EQ(*weights, *ranks[0]) << "every rank has the same bits";
+  }
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,143 @@
+#include "worker/device/device_memory_plan.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+TransformerShape Gpt2Small() {
+  TransformerShape shape;
+  shape.layers = 12;
+  shape.width = 768;
+  shape.heads = shape.kv_heads = 12;
+  shape.feed_forward = 3072;
+  shape.vocabulary = 50304;
+  shape.context = 1024;
+  return shape;
+}
+
+DeviceMemoryPlan PlanOf(const TransformerShape& shape, const DeviceComputeOptions& options,
+                        std::byte* base = nullptr) {
+  return PlanDeviceMemory(shape, DeviceParameters::Create(shape).value(), options, base);
+}
+
+DeviceComputeOptions Options(Recompute recompute = Recompute::kNone) {
+  DeviceComputeOptions options;
+  options.recompute = recompute;
+  options.sequences = 16;
+  options.length = 1024;
+  return options;
+}
+
+TEST(DeviceParametersTest, TensorsBeginOnCacheLinesAndDoNotOverlap) {
+  TransformerShape shape = Gpt2Small();
+  shape.layers = 2;
+  shape.width = 36;
+  shape.heads = shape.kv_heads = 3;
+  shape.feed_forward = 23;
+  shape.vocabulary = 37;
+  const auto parameters = DeviceParameters::Create(shape);
+  ASSERT_TRUE(parameters.ok()) << parameters.status();
+  std::vector<std::pair<uint64_t, uint64_t>> places;
+  const auto& specs = parameters->tensors().specs;
+  int64_t sum = 0;
+  for (size_t t = 0; t < specs.size(); ++t) {
+    const uint64_t begin = parameters->offset(static_cast<int>(t));
+    EXPECT_EQ(begin % 64, 0) << specs[t].name;
+    if (!specs[t].tied_to.empty()) {
+      EXPECT_EQ(begin, parameters->offset(parameters->tensors().embedding));
+      continue;
+    }
+    sum += specs[t].elements();
+    places.push_back({begin, begin + specs[t].elements()});
+  }
+  EXPECT_EQ(parameters->parameters(), sum);
+  std::sort(places.begin(), places.end());
+  for (size_t i = 1; i < places.size(); ++i) EXPECT_LE(places[i - 1].second, places[i].first);
+  EXPECT_LE(places.back().second, parameters->elements());
+  // Stretches cover the space, each of one group.
+  uint64_t end = 0;
+  for (const DeviceParameters::Stretch& stretch : parameters->stretches()) {
+    EXPECT_EQ(stretch.begin, end);
+    end = stretch.end;
+    for (size_t t = 0; t < specs.size(); ++t) {
+      const uint64_t begin = parameters->offset(static_cast<int>(t));
+      if (begin < stretch.begin || begin >= stretch.end || !specs[t].tied_to.empty()) continue;
+      EXPECT_EQ(specs[t].weight_decay, stretch.weight_decay) << specs[t].name;
+    }
+  }
+  EXPECT_EQ(end, parameters->elements());
+}
+
+TEST(DeviceMemoryPlanTest, SixteenBytesAParameterAndTwoForTheRoundedCopy) {
+  const DeviceMemoryBytes bytes = PlanOf(Gpt2Small(), Options()).bytes;
+  const size_t parameters = 124'475'904;
+  EXPECT_EQ(bytes.weights, 4 * parameters);
+  EXPECT_EQ(bytes.gradients, 4 * parameters);
+  EXPECT_EQ(bytes.optimizer_slots, 8 * parameters);
+  EXPECT_EQ(bytes.rounded_weights, 2 * parameters);
+  DeviceComputeOptions f32 = Options();
+  f32.type = DType::kF32;
+  EXPECT_EQ(PlanOf(Gpt2Small(), f32).bytes.rounded_weights, 0);
+}
+
+// 3 C + Q + U + F elements and two residual streams for each token and block; see
+// worker/nn/transformer_memory.h.
+TEST(DeviceMemoryPlanTest, ActivationsAreWhatRecomputationLeaves) {
+  const TransformerShape shape = Gpt2Small();
+  const size_t N = 16 * 1024, C = 768, L = 12, H = 12;
+  const size_t statistics = 4 * 4 + 4 * H;
+  const size_t block = 2 * (3 * C + 3 * C + 4 * C + 4 * C) + 8 * C + statistics;
+  const size_t head = 4 * C + 8 + 2 * C;
+  EXPECT_EQ(PlanOf(shape, Options()).bytes.activations, N * (L * block + head));
+  const size_t kept = 2 * (3 * C + 4 * C) + 8 * C;
+  EXPECT_EQ(PlanOf(shape, Options(Recompute::kSelective)).bytes.activations,
+            N * (block + (L - 1) * kept + head));
+  EXPECT_EQ(PlanOf(shape, Options(Recompute::kFull)).bytes.activations,
+            N * (block + (L - 1) * 4 * C + head));
+}
+
+TEST(DeviceMemoryPlanTest, LogitsAreAChunk) {
+  DeviceComputeOptions options = Options();
+  EXPECT_EQ(HeadRows(Gpt2Small(), options), 5248);
+  EXPECT_LE(PlanOf(Gpt2Small(), options).bytes.logits, size_t{1} << 30);
+  options.logits = DType::kBf16;
+  EXPECT_EQ(HeadRows(Gpt2Small(), options), 10624);
+  options.head_rows = 100;
+  EXPECT_EQ(HeadRows(Gpt2Small(), options), 100);
+  options.head_rows = int64_t{1} << 40;
+  EXPECT_EQ(HeadRows(Gpt2Small(), options), 16 * 1024);
+}
+
+TEST(DeviceMemoryPlanTest, EveryByteIsCountedAndArraysAreAligned) {
+  std::byte* const base = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);
+  const DeviceMemoryPlan plan = PlanOf(Gpt2Small(), Options(), base);
+  const DeviceMemoryBytes& b = plan.bytes;
+  EXPECT_EQ(b.total, b.weights + b.rounded_weights + b.gradients + b.optimizer_slots +
+                         b.activations + b.logits + b.scratch);
+  EXPECT_EQ(b.total, PlanOf(Gpt2Small(), Options()).bytes.total);
+  const DeviceActivations& a = plan.activations;
+  for (const void* each :
+       {static_cast<const void*>(plan.state.weights),
+        static_cast<const void*>(plan.state.gradients), static_cast<const void*>(a.tokens),
+        static_cast<const void*>(a.logits), static_cast<const void*>(a.blocks[5].qkv),
+        static_cast<const void*>(a.workspace)}) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(each) % 256, 0);
+    EXPECT_GE(each, base);
+    EXPECT_LT(each, base + b.total);
+  }
+  // Batches are copied as one piece.
+  const DeviceBatchOffsets offsets = DeviceBatchOffsetsOf(16 * 1024);
+  const auto* tokens = reinterpret_cast<const std::byte*>(a.tokens);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(a.labels) - tokens, offsets.labels);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(a.token_order) - tokens, offsets.token_order);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(a.clock) - tokens, offsets.clock);
+  EXPECT_EQ(a.rotary, nullptr);
+}
+
+}  // namespace
+}  // namespace muster

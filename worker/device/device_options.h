@@ -1,0 +1,38 @@
+#ifndef MUSTER_WORKER_DEVICE_DEVICE_OPTIONS_H_
+#define MUSTER_WORKER_DEVICE_DEVICE_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/tensor/dtype.h"
+#include "worker/nn/transformer_arrays.h"
+#include "worker/nn/transformer_shape.h"
+
+namespace muster {
+
+// How a transformer is computed on a device, and how much at a time.
+struct DeviceComputeOptions {
+  // Of matrices and what enters and leaves products: kF32, kBf16 or kF16. Master weights, gradients
+  // of parameters, the residual stream, norms and the loss are f32 in any case.
+  DType type = DType::kBf16;
+  Recompute recompute = Recompute::kNone;
+  // The largest micro-batch.
+  int64_t sequences = 0;
+  int64_t length = 0;
+  // Rows of which logits exist at a time; 0: as many as make 1 GiB of them.
+  int64_t head_rows = 0;
+  // Of logits: kF32, or `type` for half the traffic at the price of rounded logits.
+  DType logits = DType::kF32;
+  // GELU within the product before it, and its gradient within the product after it: saves two
+  // passes over the widest array, where the library has such products. Without it, recomputation
+  // gives the same bits as none.
+  bool fuse_gelu = true;
+  // For matrix products.
+  size_t workspace_bytes = size_t{32} << 20;
+
+  TokenRows rows() const { return {.sequences = sequences, .length = length}; }
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_DEVICE_DEVICE_OPTIONS_H_

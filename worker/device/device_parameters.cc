@@ -1,0 +1,49 @@
+#include "worker/device/device_parameters.h"
+
+#include <utility>
+
+#include "common/base/status_macros.h"
+
+namespace muster {
+namespace {
+
+// 256 bytes of f32, 128 of a 16-bit copy.
+constexpr int64_t kPadding = 64;
+// Blocks are of no use here but to say where units and groups end.
+constexpr uint64_t kBlockBytes = uint64_t{1} << 42;
+
+}  // namespace
+
+DeviceParameters::DeviceParameters(TransformerTensors tensors, std::vector<TensorSpec> padded,
+                                   DenseLayout layout)
+    : tensors_(std::move(tensors)), padded_(std::move(padded)), layout_(std::move(layout)) {
+  for (const DenseLayout::Block& block : layout_.blocks()) {
+    if (!stretches_.empty() && stretches_.back().weight_decay == block.weight_decay) {
+      stretches_.back().end = block.end;
+    } else {
+      stretches_.push_back({block.begin, block.end, block.weight_decay});
+    }
+  }
+}
+
+absl::StatusOr<DeviceParameters> DeviceParameters::Create(const TransformerShape& shape) {
+  TransformerTensors tensors = MakeTransformerTensors(shape);
+  std::vector<TensorSpec> padded = tensors.specs;
+  for (TensorSpec& tensor : padded) {
+    tensor.shape = {(tensor.elements() + kPadding - 1) / kPadding * kPadding};
+  }
+  MUSTER_ASSIGN_OR_RETURN(
+      DenseLayout layout,
+      DenseLayout::Create(padded, {.block_bytes = kBlockBytes, .partitions = 1}));
+  return DeviceParameters(std::move(tensors), std::move(padded), std::move(layout));
+}
+
+int64_t DeviceParameters::parameters() const {
+  int64_t sum = 0;
+  for (const TensorSpec& tensor : tensors_.specs) {
+    if (tensor.tied_to.empty()) sum += tensor.elements();
+  }
+  return sum;
+}
+
+}  // namespace muster

@@ -1,0 +1,57 @@
+#ifndef MUSTER_WORKER_DEVICE_DEVICE_PARAMETERS_H_
+#define MUSTER_WORKER_DEVICE_DEVICE_PARAMETERS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/tensor_spec.h"
+#include "worker/nn/transformer_shape.h"
+#include "worker/nn/transformer_tensors.h"
+
+namespace muster {
+
+// Where a transformer's tensors are in the flat spaces of weights, gradients and optimizer slots on
+// a device. In the order of DenseLayout (by unit, then by optimizer group), with every tensor
+// padded to whole cache lines, which vector loads and cuBLASLt need; padding is 0 and stays so.
+// Immutable.
+class DeviceParameters {
+ public:
+  // Elements [begin, end) of the flat space that the optimizer treats alike.
+  struct Stretch {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    bool weight_decay = true;
+  };
+
+  // InvalidArgument as DenseLayout::Create says.
+  static absl::StatusOr<DeviceParameters> Create(const TransformerShape& shape);
+
+  const TransformerTensors& tensors() const { return tensors_; }
+  // The same tensors as rows of padded elements: what the layout and plans of buckets are made of.
+  const std::vector<TensorSpec>& padded() const { return padded_; }
+  const DenseLayout& layout() const { return layout_; }
+  const std::vector<Stretch>& stretches() const { return stretches_; }
+
+  // Of the flat space.
+  uint64_t elements() const { return layout_.elements(); }
+  // Where a tensor begins; of a tied one, where the tensor is that it is tied to.
+  uint64_t offset(int tensor) const { return layout_.tensor_offset(tensor); }
+  // Without padding.
+  int64_t elements_of(int tensor) const { return tensors_.specs[tensor].elements(); }
+  // Parameters without padding, each once.
+  int64_t parameters() const;
+
+ private:
+  DeviceParameters(TransformerTensors tensors, std::vector<TensorSpec> padded, DenseLayout layout);
+
+  TransformerTensors tensors_;
+  std::vector<TensorSpec> padded_;
+  DenseLayout layout_;
+  std::vector<Stretch> stretches_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_DEVICE_DEVICE_PARAMETERS_H_

@@ -1,0 +1,412 @@
+#include "worker/device/device_trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/kernels/device/device_arrays.h"
+#include "common/kernels/device/device_attention.h"
+#include "common/kernels/rotary.h"
+#include "common/partition/initial_values.h"
+
+namespace muster {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+std::string Table(const DeviceMemoryBytes& bytes) {
+  const auto mib = [](size_t each) {
+    return absl::StrCat(static_cast<int64_t>(std::ceil(each / kMiB)), " MiB");
+  };
+  return absl::StrCat("weights ", mib(bytes.weights), ", 16-bit weights ",
+                      mib(bytes.rounded_weights), ", gradients ", mib(bytes.gradients),
+                      ", optimizer slots ", mib(bytes.optimizer_slots), ", activations ",
+                      mib(bytes.activations), ", logits ", mib(bytes.logits), ", scratch ",
+                      mib(bytes.scratch));
+}
+
+AttentionShape HeadsOf(const TransformerShape& shape) {
+  AttentionShape attention;
+  attention.B = 1;
+  attention.T = 1;
+  attention.H = shape.heads;
+  attention.KV = shape.kv_heads;
+  attention.D = shape.head_dim();
+  return attention;
+}
+
+absl::Status CheckOptions(const DeviceTrainerOptions& options) {
+  const TransformerShape& shape = options.shape;
+  const DeviceComputeOptions& compute = options.compute;
+  if (compute.type != DType::kF32 && compute.type != DType::kBf16 && compute.type != DType::kF16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a device computes in f32, bf16 or f16, not ", Name(compute.type)));
+  }
+  if (compute.logits != DType::kF32 && compute.logits != compute.type) {
+    return absl::InvalidArgumentError(absl::StrCat("logits are f32 or of the computation's type, ",
+                                                   Name(compute.type), ", not ",
+                                                   Name(compute.logits)));
+  }
+  if (compute.sequences < 1 || compute.length < 1 || compute.length > shape.context) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "micro-batches of ", compute.sequences, " sequences of ", compute.length,
+        " tokens: both must be at least 1, and tokens at most the context of ", shape.context));
+  }
+  if (shape.layers < 1 || shape.heads < 1 || shape.kv_heads < 1 || shape.width % shape.heads != 0 ||
+      shape.heads % shape.kv_heads != 0 || shape.vocabulary < 1 || shape.feed_forward < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no transformer has ", shape.layers, " layers, width ", shape.width, ", ",
+                     shape.heads, " heads on ", shape.kv_heads, ", feed-forward width ",
+                     shape.feed_forward, " and a vocabulary of ", shape.vocabulary));
+  }
+  if (!DeviceAttentionTakes(HeadsOf(shape))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attention on a device takes heads of at most 256 elements; width ",
+                     shape.width, " over ", shape.heads, " heads makes ", shape.head_dim()));
+  }
+  if (options.loss_scale.fixed != 0 && compute.type != DType::kF16) {
+    return absl::InvalidArgumentError(absl::StrCat("a loss scale of ", options.loss_scale.fixed,
+                                                   " in ", Name(compute.type),
+                                                   ": only f16 has one"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// In pinned memory: what the host and the device tell one another once a step.
+struct DeviceTrainer::Results {
+  DeviceAdamStep adam[2];
+  float loss_scale = 1;
+  DeviceHeadSums sums;
+  GradientControl control;
+};
+
+struct DeviceTrainer::Graphs {
+  // The first time kernels are launched one by one: code is loaded then.
+  bool ran = false;
+  std::vector<std::unique_ptr<DeviceGraph>> stretches;
+};
+
+DeviceTrainer::DeviceTrainer(const DeviceTrainerOptions& options, DeviceParameters parameters,
+                             Communicator* communicator)
+    : options_(options), parameters_(std::move(parameters)), communicator_(communicator) {
+  if (options.compute.type == DType::kF16) {
+    loss_scaler_.emplace(options.loss_scale.fixed, options.loss_scale.window);
+  }
+}
+
+DeviceTrainer::~DeviceTrainer() {
+  reducer_ = nullptr;
+  if (stream_ != nullptr) stream_->Synchronize().IgnoreError();
+}
+
+absl::StatusOr<std::unique_ptr<DeviceTrainer>> DeviceTrainer::Create(
+    const DeviceTrainerOptions& options, Communicator* communicator) {
+  MUSTER_RETURN_IF_ERROR(CheckOptions(options));
+  MUSTER_RETURN_IF_ERROR(OpenDevice(options.device).status());
+  MUSTER_ASSIGN_OR_RETURN(DeviceParameters parameters, DeviceParameters::Create(options.shape));
+  std::unique_ptr<DeviceTrainer> trainer(
+      new DeviceTrainer(options, std::move(parameters), communicator));
+  MUSTER_RETURN_IF_ERROR(trainer->Allocate());
+  return trainer;
+}
+
+absl::Status DeviceTrainer::Allocate() {
+  const DeviceMemoryBytes bytes =
+      PlanDeviceMemory(options_.shape, parameters_, options_.compute, nullptr).bytes;
+  MUSTER_ASSIGN_OR_RETURN(const size_t free, FreeDeviceMemory());
+  if (bytes.total > free) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "training needs ", static_cast<int64_t>(bytes.total / kMiB), " MiB of device memory, ",
+        static_cast<int64_t>(free / kMiB), " MiB are free (", Table(bytes),
+        "); use smaller micro-batches or recomputation"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(memory_, DeviceBuffer::Allocate(MemoryPlace::kDevice, bytes.total));
+  MUSTER_ASSIGN_OR_RETURN(pinned_,
+                          DeviceBuffer::Allocate(MemoryPlace::kPinnedHost, sizeof(Results)));
+  new (pinned_.data()) Results();
+  plan_ = PlanDeviceMemory(options_.shape, parameters_, options_.compute, memory_.data());
+  MUSTER_ASSIGN_OR_RETURN(stream_, DeviceStream::Create());
+  stream_->Fill(memory_.data(), 0, memory_.bytes());
+  MUSTER_ASSIGN_OR_RETURN(
+      batches_, DeviceBatches::Create(options_.shape, options_.compute.rows(), plan_.activations));
+  DeviceMatmulOptions matmul;
+  matmul.workspace = plan_.activations.workspace;
+  matmul.workspace_bytes = options_.compute.workspace_bytes;
+  MUSTER_ASSIGN_OR_RETURN(matmul_, MakeDeviceMatmul(matmul));
+  transformer_ = std::make_unique<DeviceTransformer>(options_.shape, parameters_, options_.compute,
+                                                     plan_, options_.seed, *matmul_);
+  if (communicator_ != nullptr) {
+    const std::vector<GradientBucket> buckets =
+        MakeBucketPlan(parameters_.layout(), parameters_.padded(), options_.buckets);
+    MUSTER_ASSIGN_OR_RETURN(
+        reducer_,
+        DeviceGradientReducer::Create(*communicator_, buckets,
+                                      {plan_.state.gradients, plan_.state.sums}, options_.timeout));
+  }
+  return UploadRotaryTable();
+}
+
+absl::Status DeviceTrainer::UploadRotaryTable() {
+  const TransformerShape& shape = options_.shape;
+  if (plan_.activations.rotary == nullptr) return stream_->Synchronize();
+  std::vector<float> table(shape.context * shape.head_dim());
+  FillRotaryTable(shape.context, shape.head_dim(), shape.rotary_base, table.data());
+  stream_->CopyToDevice(plan_.activations.rotary, table.data(), table.size() * sizeof(float));
+  return stream_->Synchronize();
+}
+
+float* DeviceTrainer::SpaceOf(DeviceSpace space) const {
+  switch (space) {
+    case DeviceSpace::kWeights:
+      return plan_.state.weights;
+    case DeviceSpace::kGradients:
+      return plan_.state.gradients;
+    case DeviceSpace::kFirstMoments:
+      return plan_.state.m;
+    case DeviceSpace::kSecondMoments:
+      return plan_.state.v;
+  }
+  return nullptr;
+}
+
+void DeviceTrainer::Round(uint64_t begin, uint64_t count) {
+  if (plan_.state.rounded == nullptr) return;
+  const DType type = options_.compute.type;
+  DeviceConvert(*stream_, static_cast<int64_t>(count), DType::kF32, plan_.state.weights + begin,
+                type, static_cast<std::byte*>(plan_.state.rounded) + begin * SizeOf(type));
+}
+
+absl::Status DeviceTrainer::Read(DeviceSpace space, int tensor, absl::Span<float> values) {
+  stream_->CopyToHost(values.data(), SpaceOf(space) + parameters_.offset(tensor),
+                      values.size() * sizeof(float));
+  MUSTER_RETURN_IF_ERROR(stream_->Synchronize());
+  const float scale = loss_scale_of_step_;
+  if (space != DeviceSpace::kGradients || scale == 1) return absl::OkStatus();
+  for (float& value : values) value /= scale;
+  return absl::OkStatus();
+}
+
+absl::Status DeviceTrainer::Write(DeviceSpace space, int tensor, absl::Span<const float> values) {
+  stream_->CopyToDevice(SpaceOf(space) + parameters_.offset(tensor), values.data(),
+                        values.size() * sizeof(float));
+  if (space == DeviceSpace::kWeights) Round(parameters_.offset(tensor), values.size());
+  return stream_->Synchronize();
+}
+
+absl::Status DeviceTrainer::WriteInitialValues(uint64_t seed) {
+  std::vector<float> values;
+  const std::vector<TensorSpec>& specs = parameters_.tensors().specs;
+  for (size_t t = 0; t < specs.size(); ++t) {
+    if (!specs[t].tied_to.empty()) continue;
+    values.resize(specs[t].elements());
+    InitialValues(specs[t], seed, 0, absl::MakeSpan(values));
+    MUSTER_RETURN_IF_ERROR(Write(DeviceSpace::kWeights, static_cast<int>(t), values));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceTrainer::Broadcast(DType type, void* data, size_t count, int root) {
+  CollectiveCall call;
+  call.kind = Collective::kBroadcast;
+  call.dtype = type;
+  call.in = call.out = data;
+  call.count = count;
+  call.root = root;
+  call.timeout = options_.timeout;
+  call.label = "a replica's state";
+  return communicator_->Run(call);
+}
+
+absl::Status DeviceTrainer::ShareState(int root) {
+  if (communicator_ == nullptr) return absl::OkStatus();
+  // The count travels in the place of the step's sums.
+  auto* results = reinterpret_cast<Results*>(pinned_.data());
+  results->sums = {static_cast<double>(steps_), 0, 0};
+  stream_->CopyToDevice(plan_.state.sums, &results->sums, sizeof(DeviceHeadSums));
+  MUSTER_RETURN_IF_ERROR(stream_->Synchronize());
+  for (float* space : {plan_.state.weights, plan_.state.m, plan_.state.v}) {
+    MUSTER_RETURN_IF_ERROR(Broadcast(DType::kF32, space, parameters_.elements(), root));
+  }
+  MUSTER_RETURN_IF_ERROR(
+      Broadcast(DType::kF64, plan_.state.sums, sizeof(DeviceHeadSums) / sizeof(double), root));
+  Round(0, parameters_.elements());
+  stream_->CopyToHost(&results->sums, plan_.state.sums, sizeof(DeviceHeadSums));
+  MUSTER_RETURN_IF_ERROR(stream_->Synchronize());
+  steps_ = static_cast<uint64_t>(results->sums.loss);
+  if (loss_scaler_.has_value()) {
+    loss_scaler_.emplace(options_.loss_scale.fixed, options_.loss_scale.window);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int> DeviceTrainer::Cuts(bool cut) const {
+  std::vector<int> units;
+  if (cut && reducer_ != nullptr) units = reducer_->ReadyUnits();
+  if (units.empty() || units.back() != 0) units.push_back(0);
+  return units;
+}
+
+absl::Status DeviceTrainer::QueueStretch(const TokenRows& rows, int first, int last) {
+  if (first == options_.shape.units() - 1) {
+    MUSTER_RETURN_IF_ERROR(transformer_->Forward(*stream_, rows, DevicePass::kTraining));
+  }
+  for (int unit = first; unit >= last; --unit) {
+    MUSTER_RETURN_IF_ERROR(transformer_->Backward(*stream_, rows, unit));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool cut, bool reduce) {
+  std::unique_ptr<Graphs>& place = graphs_[{rows.sequences, rows.length, cut}];
+  if (place == nullptr) place = std::make_unique<Graphs>();
+  Graphs& graphs = *place;
+  const std::vector<int> cuts = Cuts(cut);
+  int first = options_.shape.units() - 1;
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    const int last = cuts[i];
+    if (!graphs.ran) {
+      MUSTER_RETURN_IF_ERROR(QueueStretch(rows, first, last));
+    } else {
+      if (graphs.stretches.size() == i) {
+        MUSTER_ASSIGN_OR_RETURN(auto graph,
+                                DeviceGraph::Capture(*stream_, [this, rows, first, last] {
+                                  return QueueStretch(rows, first, last);
+                                }));
+        graphs.stretches.push_back(std::move(graph));
+      }
+      graphs.stretches[i]->Launch(*stream_);
+    }
+    if (reduce) reducer_->UnitReady(*stream_, last);
+    first = last - 1;
+  }
+  graphs.ran = true;
+  return stream_->status();
+}
+
+absl::Status DeviceTrainer::WarmUp() {
+  const TokenRows rows = options_.compute.rows();
+  Batch batch;
+  batch.examples = rows.sequences;
+  batch.tokens.assign(rows.count(), 0);
+  batch.labels.assign(rows.count(), 0);
+  for (const bool cut : {false, true}) {
+    if (cut && reducer_ == nullptr) continue;
+    for (const bool measuring : {true, false}) {
+      MUSTER_RETURN_IF_ERROR(BeginStep(0));
+      MUSTER_RETURN_IF_ERROR(batches_->Copy(*stream_, batch, {}));
+      if (measuring) matmul_->StartMeasuring();
+      const absl::Status status = RunMicroBatch(rows, cut, /*reduce=*/false);
+      matmul_->StopMeasuring();
+      MUSTER_RETURN_IF_ERROR(status);
+    }
+  }
+  return stream_->Synchronize();
+}
+
+absl::Status DeviceTrainer::BeginStep(uint64_t clock) {
+  clock_ = clock;
+  auto* results = reinterpret_cast<Results*>(pinned_.data());
+  results->loss_scale = loss_scale_of_step_ = loss_scale();
+  stream_->CopyToDevice(plan_.state.loss_scale, &results->loss_scale, sizeof(float));
+  stream_->Fill(plan_.state.gradients, 0, parameters_.elements() * sizeof(float));
+  stream_->Fill(plan_.state.sums, 0, sizeof(DeviceHeadSums));
+  return stream_->status();
+}
+
+absl::Status DeviceTrainer::AddMicroBatch(const Batch& batch, uint64_t first_example,
+                                          MicroBatchPlace place) {
+  MUSTER_ASSIGN_OR_RETURN(const TokenRows rows, batches_->Check(batch));
+  const bool last = place == MicroBatchPlace::kLast && reducer_ != nullptr;
+  if (rows.sequences == 0) {
+    if (last) reducer_->UnitReady(*stream_, 0);
+    return absl::OkStatus();
+  }
+  MUSTER_RETURN_IF_ERROR(batches_->Copy(*stream_, batch, {clock_, first_example}));
+  return RunMicroBatch(rows, /*cut=*/last, /*reduce=*/last);
+}
+
+absl::Status DeviceTrainer::QueueStep(float learning_rate) {
+  const DeviceState& state = plan_.state;
+  auto* results = reinterpret_cast<Results*>(pinned_.data());
+  DeviceSumOfSquares(*stream_, static_cast<int64_t>(parameters_.elements()), state.gradients,
+                     SumMode::kWrite, state.squares, state.squares_scratch);
+  DeviceDecideStep(*stream_, options_.clip, state.squares, state.sums, state.loss_scale,
+                   state.control);
+  AdamOptions vectors = options_.optimizer;
+  vectors.weight_decay = 0;
+  results->adam[0] = AdamStepOf(options_.optimizer, learning_rate, steps_ + 1);
+  results->adam[1] = AdamStepOf(vectors, learning_rate, steps_ + 1);
+  stream_->CopyToDevice(state.adam, results->adam, sizeof(results->adam));
+  const DType type = options_.compute.type;
+  for (const DeviceParameters::Stretch& stretch : parameters_.stretches()) {
+    DeviceAdamArrays arrays;
+    arrays.gradient = state.gradients + stretch.begin;
+    arrays.weights = state.weights + stretch.begin;
+    arrays.m = state.m + stretch.begin;
+    arrays.v = state.v + stretch.begin;
+    if (state.rounded != nullptr) {
+      arrays.rounded_type = type;
+      arrays.rounded = static_cast<std::byte*>(state.rounded) + stretch.begin * SizeOf(type);
+    }
+    DeviceAdam(*stream_, static_cast<int64_t>(stretch.end - stretch.begin),
+               state.adam + (stretch.weight_decay ? 0 : 1), state.control, arrays);
+  }
+  stream_->CopyToHost(&results->sums, state.sums, sizeof(DeviceHeadSums));
+  stream_->CopyToHost(&results->control, state.control, sizeof(GradientControl));
+  return stream_->Synchronize();
+}
+
+absl::StatusOr<DeviceStepResult> DeviceTrainer::TakeResult() {
+  const auto* results = reinterpret_cast<const Results*>(pinned_.data());
+  DeviceStepResult result;
+  result.loss_sum = results->sums.loss;
+  result.tokens = static_cast<int64_t>(results->sums.tokens);
+  result.correct = static_cast<int64_t>(results->sums.correct);
+  result.gradient_norm = results->control.norm;
+  if (result.tokens == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no token of step ", clock_, " has a label; there is nothing to learn from"));
+  }
+  result.skipped = results->control.skip != 0;
+  if (!result.skipped) {
+    ++steps_;
+    if (loss_scaler_.has_value()) loss_scaler_->Succeeded();
+    return result;
+  }
+  if (!loss_scaler_.has_value() || !loss_scaler_->Overflowed()) {
+    return absl::OutOfRangeError(
+        absl::StrCat("diverged at step ", clock_, ": the gradient's norm is ", result.gradient_norm,
+                     ", the loss ", result.loss_sum / result.tokens, "; lower the learning rate"));
+  }
+  return result;
+}
+
+absl::StatusOr<DeviceStepResult> DeviceTrainer::EndStep(float learning_rate) {
+  if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(reducer_->Finish(*stream_));
+  MUSTER_RETURN_IF_ERROR(QueueStep(learning_rate));
+  return TakeResult();
+}
+
+absl::StatusOr<DeviceStepResult> DeviceTrainer::Evaluate(const Batch& batch) {
+  MUSTER_ASSIGN_OR_RETURN(const TokenRows rows, batches_->Check(batch));
+  DeviceStepResult result;
+  if (rows.sequences == 0) return result;
+  DeviceHeadSums* sums = plan_.state.evaluation_sums;
+  auto* results = reinterpret_cast<Results*>(pinned_.data());
+  stream_->Fill(sums, 0, sizeof(DeviceHeadSums));
+  MUSTER_RETURN_IF_ERROR(batches_->Copy(*stream_, batch, {}));
+  MUSTER_RETURN_IF_ERROR(transformer_->Forward(*stream_, rows, DevicePass::kEvaluation));
+  stream_->CopyToHost(&results->sums, sums, sizeof(DeviceHeadSums));
+  MUSTER_RETURN_IF_ERROR(stream_->Synchronize());
+  result.loss_sum = results->sums.loss;
+  result.tokens = static_cast<int64_t>(results->sums.tokens);
+  result.correct = static_cast<int64_t>(results->sums.correct);
+  return result;
+}
+
+}  // namespace muster
