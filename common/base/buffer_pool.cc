@@ -1,9 +1,11 @@
 #include "common/base/buffer_pool.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <new>
 #include <utility>
 
@@ -41,6 +43,14 @@ void Free(float* array, size_t bytes) {
   ::operator delete (array, std::align_val_t{bytes < kHugePage ? kAlignment : kHugePage});
 }
 
+// Gives the system the pages that lie wholly in the array, which then is of undefined contents.
+void ReleasePages(float* array, size_t bytes) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(array) + page - 1) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(array) + bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 }  // namespace
 
 class BufferPool::Slab {
@@ -54,7 +64,7 @@ class BufferPool::Slab {
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
 
-  // The next array; null: it was the last. The pool's lock is held.
+  // The pool's lock is held in all of these. The next array; null: it was the last.
   float* Next() {
     if (used_ + array_bytes_ > bytes_) return nullptr;
     float* const array = memory_ + used_ / sizeof(float);
@@ -62,11 +72,25 @@ class BufferPool::Slab {
     return array;
   }
 
+  // The place of an array that was freed. REQUIRES: has_holes().
+  float* TakeHole() {
+    float* const array = holes_.back();
+    holes_.pop_back();
+    return array;
+  }
+  bool has_holes() const { return !holes_.empty(); }
+  // Whether it is the first now.
+  bool AddHole(float* array) {
+    holes_.push_back(array);
+    return holes_.size() == 1;
+  }
+
  private:
   const size_t array_bytes_;
   const size_t bytes_;
   float* const memory_;
   size_t used_ = 0;
+  std::vector<float*> holes_;
 };
 
 std::shared_ptr<BufferPool> BufferPool::Create(size_t keep_bytes) {
@@ -81,6 +105,19 @@ BufferPool::~BufferPool() {
   }
 }
 
+BufferPool::Array BufferPool::TakeHole(SizeClass& size_class) {
+  std::vector<std::weak_ptr<Slab>>& holed = size_class.holed;
+  for (; !holed.empty(); holed.pop_back()) {
+    std::shared_ptr<Slab> slab = holed.back().lock();
+    if (slab == nullptr) continue;
+    float* const data = slab->TakeHole();
+    // A slab is in the list once, while it has holes.
+    if (!slab->has_holes()) holed.pop_back();
+    return {data, std::move(slab)};
+  }
+  return {};
+}
+
 BufferPool::Array BufferPool::TakeArray(size_t bytes) {
   {
     absl::MutexLock lock(&mutex_);
@@ -92,6 +129,7 @@ BufferPool::Array BufferPool::TakeArray(size_t bytes) {
       return array;
     }
     if (InSlab(bytes)) {
+      if (Array hole = TakeHole(size_class); hole.data != nullptr) return hole;
       // Its pages come as they are touched: making one under the lock takes no time.
       if (size_class.slab == nullptr) size_class.slab = std::make_shared<Slab>(bytes);
       Array array{size_class.slab->Next(), size_class.slab};
@@ -126,7 +164,17 @@ void BufferPool::Return(Array array, size_t bytes) {
       return;
     }
   }
-  if (array.slab == nullptr) Free(array.data, bytes);
+  if (array.slab == nullptr) {
+    Free(array.data, bytes);
+    return;
+  }
+  ReleasePages(array.data, bytes);
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::weak_ptr<Slab>>& holed = classes_[bytes].holed;
+  if (array.slab->AddHole(array.data)) {
+    std::erase_if(holed, [](const std::weak_ptr<Slab>& slab) { return slab.expired(); });
+    holed.push_back(array.slab);
+  }
 }
 
 size_t BufferPool::kept_bytes() const {

@@ -17,10 +17,11 @@ namespace muster {
 //
 // Sizes are rounded up by at most a quarter, so that replies of varying length share arrays. Arrays
 // from 64 KiB on lie in huge pages, where the system has some; those of less than 2 MiB eight and
-// more in a slab, whose memory goes when the last of them does. Thread-safe.
+// more in a slab, whose address range goes when the last of them does. Thread-safe.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
-  // Keeps at most `keep_bytes` of unused arrays; what comes back on top is freed.
+  // Keeps at most `keep_bytes` of unused arrays; what comes back on top is freed: of a slab, the
+  // system gets the array's pages, and its place is the first to be handed out again.
   static std::shared_ptr<BufferPool> Create(size_t keep_bytes);
 
   ~BufferPool();
@@ -46,10 +47,14 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   };
   struct SizeClass {
     std::vector<Array> free;
+    // Slabs with places of freed arrays; some may be gone.
+    std::vector<std::weak_ptr<Slab>> holed;
     // Where the next new array comes from; null: a slab is yet to be made.
     std::shared_ptr<Slab> slab;
   };
 
+  // An array of slabs with places to fill; null: there are none.
+  static Array TakeHole(SizeClass& size_class);
   Array TakeArray(size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   void Return(Array array, size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -1,10 +1,13 @@
 #include "common/base/buffer_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -68,6 +71,52 @@ TEST(BufferPoolTest, ASlabGoesWithItsLastArray) {
   EXPECT_EQ(pool->kept_bytes(), 0u);
   pool.reset();
   EXPECT_EQ(std::count(kept.get(), kept.get() + kFloats, 3.0f), static_cast<int64_t>(kFloats));
+}
+
+size_t ResidentPages(float* array, size_t bytes) {
+  std::vector<unsigned char> resident(bytes / static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+  EXPECT_EQ(mincore(array, bytes, resident.data()), 0);
+  return std::count_if(resident.begin(), resident.end(),
+                       [](unsigned char page) { return page & 1; });
+}
+
+TEST(BufferPoolTest, WhatIsNotKeptIsFreedThoughItsSlabLives) {
+  constexpr size_t kBytes = size_t{256} << 10;
+  constexpr size_t kFloats = kBytes / sizeof(float);
+  const auto pool = BufferPool::Create(kBytes);
+  std::vector<std::shared_ptr<float>> arrays;
+  std::vector<float*> places;
+  for (int i = 0; i < 8; ++i) {
+    arrays.push_back(pool->Take(kFloats));
+    places.push_back(arrays.back().get());
+    std::fill_n(places.back(), kFloats, 1.0f);
+  }
+  // One lives, one is kept, and six are on top.
+  arrays.resize(1);
+  EXPECT_EQ(pool->kept_bytes(), kBytes);
+  size_t pages = 0;
+  for (float* const place : places) pages += ResidentPages(place, kBytes);
+  EXPECT_EQ(pages, 2 * kBytes / static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+  EXPECT_EQ(std::count(places[0], places[0] + kFloats, 1.0f), static_cast<int64_t>(kFloats));
+}
+
+TEST(BufferPoolTest, PlacesOfFreedArraysAreHandedOutAgain) {
+  constexpr size_t kFloats = size_t{64} << 10;
+  const auto pool = BufferPool::Create(0);
+  const std::shared_ptr<float> lives = pool->Take(kFloats);
+  std::set<float*> places;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::shared_ptr<float>> arrays;
+    // Over the first slab's end, so that a second one comes and goes.
+    for (int i = 0; i < 11; ++i) arrays.push_back(pool->Take(kFloats));
+    std::set<float*> now = {lives.get()};
+    for (const auto& array : arrays) now.insert(array.get());
+    // No place has two arrays.
+    EXPECT_EQ(now.size(), 12u);
+    places.insert(now.begin(), now.end());
+  }
+  // Two slabs.
+  EXPECT_LE(places.size(), 16u);
 }
 
 TEST(BufferPoolTest, ArraysMayOutliveThePoolAndReturnOnAnyThread) {

@@ -25,6 +25,8 @@ struct DeviceProperties {
   int compute_minor = 0;
   int multiprocessors = 0;
   size_t memory_bytes = 0;
+  // What a block can have on request.
+  size_t shared_memory_per_block_optin = 0;
 };
 
 // Makes a device the calling thread's: what is created and launched from this thread belongs to it.
@@ -61,7 +63,8 @@ class DeviceStream {
   void Record(DeviceEvent& event);
   // What is queued from now on starts after the event's last Record; never recorded: at once.
   void Wait(const DeviceEvent& event);
-  // Runs on the host, in order. It must not call into this file.
+  // Runs on the host, in order. It must not call into this file. Within a graph's capture the
+  // stream fails with FailedPrecondition.
   void CallHost(std::function<void()> function);
 
   // Blocks until everything queued is done.
@@ -113,7 +116,8 @@ class DeviceGraph {
   // waits for before the end. It is called once by CUDA (and once per Launch by the emulation), so
   // it must do nothing but queue; pointers and sizes stay as they are at the call, what changes
   // from launch to launch is read from device memory. No Synchronize, CopyTo* from memory that is
-  // not pinned, or allocation within.
+  // not pinned, CallHost or allocation within. An event recorded within is
+  // waited for within alone.
   static absl::StatusOr<std::unique_ptr<DeviceGraph>> Capture(DeviceStream& stream,
                                                               std::function<absl::Status()> body);
   ~DeviceGraph();

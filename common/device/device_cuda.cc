@@ -12,6 +12,8 @@ namespace {
 
 absl::Status ErrorOf(cudaError_t result, absl::string_view what) {
   if (result == cudaSuccess) return absl::OkStatus();
+  // Told here, so not again to whoever asks CUDA for its last error.
+  (void)cudaGetLastError();
   const std::string message = absl::StrCat(what, ": CUDA says ", cudaGetErrorName(result), ", ",
                                            cudaGetErrorString(result));
   switch (result) {
@@ -45,7 +47,6 @@ struct DeviceEvent::State {
 };
 
 struct DeviceGraph::State {
-  cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
 };
 
@@ -65,8 +66,9 @@ absl::StatusOr<DeviceProperties> OpenDevice(int index) {
   properties.compute_minor = found.minor;
   properties.multiprocessors = found.multiProcessorCount;
   properties.memory_bytes = found.totalGlobalMem;
+  properties.shared_memory_per_block_optin = found.sharedMemPerBlockOptin;
   if (found.major < 8) {
-    return absl::UnavailableError(absl::StrCat("device ", index, ", ", properties.name,
+    return absl::UnavailableError(absl::StrCat("no GPU: device ", index, ", ", properties.name,
                                                ", has compute capability ", found.major, ".",
                                                found.minor, "; 8.0 is the least"));
   }
@@ -124,6 +126,14 @@ void DeviceStream::Wait(const DeviceEvent& event) {
 }
 
 void DeviceStream::CallHost(std::function<void()> function) {
+  if (!AcceptsWork(*this)) return;
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  Fail(ErrorOf(cudaStreamIsCapturing(state_->stream, &capture), "asking for a stream's capture"));
+  if (capture != cudaStreamCaptureStatusNone) {
+    // The graph would call again what is deleted after the first time.
+    Fail(absl::FailedPreconditionError(
+        "a function of the host was queued within a graph's capture; queue it outside"));
+  }
   if (!AcceptsWork(*this)) return;
   auto owned = std::make_unique<std::function<void()>>(std::move(function));
   const cudaError_t result = cudaLaunchHostFunc(state_->stream, RunAndDelete, owned.get());
@@ -194,7 +204,6 @@ DeviceGraph::DeviceGraph(std::unique_ptr<State> state) : state_(std::move(state)
 
 DeviceGraph::~DeviceGraph() {
   if (state_->executable != nullptr) cudaGraphExecDestroy(state_->executable);
-  if (state_->graph != nullptr) cudaGraphDestroy(state_->graph);
 }
 
 absl::StatusOr<std::unique_ptr<DeviceGraph>> DeviceGraph::Capture(
@@ -205,15 +214,18 @@ absl::StatusOr<std::unique_ptr<DeviceGraph>> DeviceGraph::Capture(
   MUSTER_RETURN_IF_ERROR(ErrorOf(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
                                  "beginning a graph's capture"));
   absl::Status queued = body();
+  cudaGraph_t captured = nullptr;
   // Capture ends in any case, or the stream could not be used again.
   const absl::Status ended =
-      ErrorOf(cudaStreamEndCapture(native, &graph->state_->graph), "ending a graph's capture");
+      ErrorOf(cudaStreamEndCapture(native, &captured), "ending a graph's capture");
+  // The executable graph does not need what it was made from.
+  const std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, decltype(&cudaGraphDestroy)> owned(
+      captured, &cudaGraphDestroy);
   MUSTER_RETURN_IF_ERROR(queued);
   MUSTER_RETURN_IF_ERROR(stream.state().status);
   MUSTER_RETURN_IF_ERROR(ended);
-  MUSTER_RETURN_IF_ERROR(
-      ErrorOf(cudaGraphInstantiate(&graph->state_->executable, graph->state_->graph, 0),
-              "making a graph executable"));
+  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaGraphInstantiate(&graph->state_->executable, captured, 0),
+                                 "making a graph executable"));
   return graph;
 }
 

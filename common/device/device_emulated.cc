@@ -18,6 +18,9 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
+// The thread is within a graph's body.
+thread_local bool in_graph = false;
+
 // Work in order. Its own, so that events may outlive the stream.
 struct WorkQueue {
   std::deque<std::function<void()>> waiting;
@@ -71,6 +74,7 @@ absl::StatusOr<DeviceProperties> OpenDevice(int index) {
   properties.compute_major = 8;
   properties.multiprocessors = 1;
   properties.memory_bytes = size_t{1} << 36;
+  properties.shared_memory_per_block_optin = size_t{163} << 10;
   return properties;
 }
 
@@ -116,6 +120,10 @@ void DeviceStream::Wait(const DeviceEvent& event) {
 }
 
 void DeviceStream::CallHost(std::function<void()> function) {
+  if (in_graph) {
+    Fail(absl::FailedPreconditionError(
+        "a function of the host was queued within a graph's capture; queue it outside"));
+  }
   QueueEmulated(*this, std::move(function));
 }
 

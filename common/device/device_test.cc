@@ -13,7 +13,8 @@ class DeviceTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto device = OpenDevice(0);
-    if (!device.ok()) GTEST_SKIP() << device.status().message();
+    if (absl::IsUnavailable(device.status())) GTEST_SKIP() << device.status().message();
+    ASSERT_TRUE(device.ok()) << device.status();
     stream_ = DeviceStream::Create().value();
     other_ = DeviceStream::Create().value();
     memory_ = DeviceBuffer::Allocate(MemoryPlace::kDevice, 4 * kBytes).value();

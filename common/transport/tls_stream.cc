@@ -240,14 +240,15 @@ absl::StatusOr<size_t> TlsStream::Write(absl::Span<const std::byte> bytes, Push 
   size_t written = 0;
   // In each round, what is offered begins with what is sent, then begun.
   while (true) {
-    if (begun_ > 0) {
+    // Some of it may be no record of the caller's: OpenSSL answers and warns by itself.
+    if (!shared_.encrypted.empty()) {
       const bool more = bytes.size() - written > ahead_ + begun_;
       MUSTER_RETURN_IF_ERROR(SendRecords(more ? Push::kLater : push));
     }
     const size_t taken = std::min(ahead_, bytes.size() - written);
     ahead_ -= taken;
     written += taken;
-    if (begun_ > 0 || written == bytes.size()) return written;
+    if (!shared_.encrypted.empty() || written == bytes.size()) return written;
     while (begun_ < bytes.size() - written && shared_.encrypted.size() < kBatchBytes) {
       const absl::Span<const std::byte> rest = bytes.subspan(written + begun_);
       const int result = SSL_write(ssl_.get(), rest.data(),

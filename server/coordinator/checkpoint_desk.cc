@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_state_machine.h"
@@ -21,12 +20,13 @@ std::string GivenUpBefore(uint64_t clock, const v1::JobRecord& record) {
   const uint64_t every = record.spec().checkpoint().every_steps();
   if (every == 0) return "";
   const uint64_t last = std::max<uint64_t>(LastSoundClock(record, 0), record.start_clock());
-  std::vector<uint64_t> missing;
-  for (uint64_t due = last / every * every + every; due < clock; due += every) {
-    missing.push_back(due);
-  }
-  if (missing.empty()) return "";
-  return absl::StrCat("; that at ", absl::StrJoin(missing, ", "), " was given up, see the log");
+  if (clock <= last) return "";
+  const uint64_t missing = (clock - 1) / every - last / every;
+  if (missing == 0) return "";
+  const uint64_t first = last / every * every + every;
+  if (missing == 1) return absl::StrCat("; that at ", first, " was given up, see the log");
+  return absl::StrCat("; ", missing, " from that at ", first, " to that at ",
+                      (clock - 1) / every * every, " were given up, see the log");
 }
 
 const v1::CheckpointRecord* FindAt(uint64_t clock, const v1::JobRecord& record) {
@@ -74,6 +74,13 @@ void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request
                                                       " comes after that at clock ", last)));
     return;
   }
+  if (const uint64_t total = job.record.met().total_steps();
+      job.record.has_met() && total > 0 && request.clock() > total) {
+    call.done(absl::InvalidArgumentError(absl::StrCat("checkpoint of job ", job.id(), " at clock ",
+                                                      request.clock(), " is beyond its last step, ",
+                                                      total)));
+    return;
+  }
   job.commit_calls.push_back({.slot = request.task().slot(), .call = std::move(call)});
   const std::pair<uint64_t, uint64_t> which(request.task().generation(), request.clock());
   if (job.committing == which) return;
@@ -105,9 +112,9 @@ void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
     }
   }
   // What cannot be removed now goes with the job.
-  disk_.Post([this, dropped, job_id = job->id(), clock = request.clock()] {
+  disk_.Post([this, dropped, recorded = status.ok(), job_id = job->id(), clock = request.clock()] {
     for (const std::string& uri : dropped) keeper_.RemoveCheckpoint(uri).IgnoreError();
-    keeper_.RemoveIncomplete(job_id, clock).IgnoreError();
+    if (recorded) keeper_.RemoveIncomplete(job_id, clock).IgnoreError();
   });
 }
 
@@ -124,6 +131,8 @@ absl::Status CheckpointDesk::Record(Job& job, uint64_t clock, const CompletedChe
         "checkpoint of job ", job.id(), " at clock ", clock, " goes on from that at clock ", base,
         ", which is not kept any more, or damaged; take the next one whole"));
   }
+  // Gone only once the store says so too.
+  std::vector<std::string> superseded;
   uint32_t sound = 0;
   std::set<uint64_t> bases;
   // Newest first, so that a delta is seen before what it goes on from.
@@ -136,7 +145,7 @@ absl::Status CheckpointDesk::Record(Job& job, uint64_t clock, const CompletedChe
                       checkpoint.uri() == job.record.restore_uri() ||
                       NeededBy(job, checkpoint.uri()) != nullptr;
     if (!kept) {
-      dropped.push_back(checkpoint.uri());
+      superseded.push_back(checkpoint.uri());
       checkpoints.erase(checkpoints.begin() + i);
     } else if (checkpoint.has_base_clock()) {
       bases.insert(checkpoint.base_clock());
@@ -149,6 +158,7 @@ absl::Status CheckpointDesk::Record(Job& job, uint64_t clock, const CompletedChe
                        : absl::StrCat("checkpoint at clock ", clock),
                    given_up));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  dropped = std::move(superseded);
   metrics_.checkpoints.Add();
   return absl::OkStatus();
 }

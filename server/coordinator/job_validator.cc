@@ -74,10 +74,18 @@ absl::Status ValidateClipping(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// Checkpoints of a chain are kept, and read by a restore, together.
+constexpr uint32_t kMostDeltas = 64;
+
 absl::Status ValidateCheckpoints(const v1::JobSpec& spec) {
   if (spec.checkpoint().full_every() > 1 && TrainsByAllReduce(spec)) {
     return Invalid("checkpoint.full_every", spec.checkpoint().full_every(),
                    "but update.dense is ALL_REDUCE, whose checkpoints are whole; leave it out");
+  }
+  if (spec.checkpoint().full_every() > kMostDeltas) {
+    return Invalid(
+        "checkpoint.full_every", spec.checkpoint().full_every(),
+        absl::StrCat("which makes chains of deltas too long to restore; at most ", kMostDeltas));
   }
   if (spec.resume_from().empty()) return absl::OkStatus();
   if (const absl::Status name = ParseCheckpointName(spec.resume_from()).status(); !name.ok()) {

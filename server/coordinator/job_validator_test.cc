@@ -440,6 +440,8 @@ TEST(JobValidatorTest, RefusesByNameWhatItsTasksCannotDo) {
   EXPECT_EQ(ValidateJob(deltas), absl::OkStatus());
   deltas.mutable_checkpoint()->set_full_every(4);
   EXPECT_EQ(ValidateJob(deltas), absl::OkStatus());
+  deltas.mutable_checkpoint()->set_full_every(65);
+  EXPECT_THAT(ValidateJob(deltas).message(), testing::HasSubstr("at most 64"));
   v1::JobSpec whole = AllReduceJob();
   whole.mutable_checkpoint()->set_full_every(4);
   EXPECT_THAT(ValidateJob(whole).message(), testing::HasSubstr("checkpoint.full_every"));

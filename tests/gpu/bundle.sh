@@ -59,9 +59,10 @@ here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 found=
 find_library() {
   local name=$1 package=$2 home=$3 folder
-  if ldconfig -p 2>/dev/null | grep -q "${name//./\\.}"; then return; fi
+  # Not grep -q, which stops reading: ldconfig would die of that, and the pipe fail.
+  if ldconfig -p 2>/dev/null | grep "${name//./\\.}" >/dev/null; then return; fi
   for folder in ${home:+"$home/lib"} "${CUDA_HOME:-/usr/local/cuda}/lib64" "${CUDA_HOME:-/usr/local/cuda}/lib" \
-    /usr/lib/x86_64-linux-gnu ${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH//:/ }} \
+    /usr/lib/x86_64-linux-gnu /usr/lib64 ${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH//:/ }} \
     /usr/lib/python3*/site-packages/nvidia/"$package"/lib /usr/local/lib/python3*/*-packages/nvidia/"$package"/lib \
     /opt/*/lib/python3*/site-packages/nvidia/"$package"/lib; do
     if [ -e "$folder/$name" ]; then

@@ -236,7 +236,7 @@ absl::Status Main(int argc, char** argv) {
   }
   const auto device = OpenDevice(0);
   if (!device.ok()) {
-    const std::string reason = absl::StrCat("no GPU: ", device.status().message());
+    const std::string reason = std::string(device.status().message());
     if (arguments.json) {
       std::printf("{\"benchmark\": \"device_train\", \"skipped\": \"%s\"}\n", reason.c_str());
     } else {

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/kernels/device/device_arrays.h"
 #include "common/kernels/device/device_attention.h"
+#include "common/kernels/device/device_norm.h"
 #include "common/kernels/rotary.h"
 #include "common/partition/initial_values.h"
 
@@ -16,6 +17,16 @@ namespace muster {
 namespace {
 
 constexpr double kMiB = 1 << 20;
+
+// For CUDA's own: graphs, code, cuBLASLt's and NCCL's buffers.
+constexpr size_t kHeadroom = size_t{256} << 20;
+
+// Graphs take device memory, and micro-batches may come in any number of extents: those after the
+// first so many are launched kernel by kernel. Two keys for each extents, cut and not.
+constexpr size_t kMostGraphs = 2 * 8;
+
+// Of a grid's z, which counts sequences.
+constexpr int64_t kMostSequences = 65535;
 
 std::string Table(const DeviceMemoryBytes& bytes) {
   const auto mib = [](size_t each) {
@@ -54,6 +65,11 @@ absl::Status CheckOptions(const DeviceTrainerOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat(
         "micro-batches of ", compute.sequences, " sequences of ", compute.length,
         " tokens: both must be at least 1, and tokens at most the context of ", shape.context));
+  }
+  if (compute.sequences > kMostSequences) {
+    return absl::InvalidArgumentError(absl::StrCat("micro-batches of ", compute.sequences,
+                                                   " sequences: a device takes at most ",
+                                                   kMostSequences, "; use smaller micro-batches"));
   }
   if (shape.layers < 1 || shape.heads < 1 || shape.kv_heads < 1 || shape.width % shape.heads != 0 ||
       shape.heads % shape.kv_heads != 0 || shape.vocabulary < 1 || shape.feed_forward < 1) {
@@ -107,7 +123,14 @@ DeviceTrainer::~DeviceTrainer() {
 absl::StatusOr<std::unique_ptr<DeviceTrainer>> DeviceTrainer::Create(
     const DeviceTrainerOptions& options, Communicator* communicator) {
   MUSTER_RETURN_IF_ERROR(CheckOptions(options));
-  MUSTER_RETURN_IF_ERROR(OpenDevice(options.device).status());
+  MUSTER_ASSIGN_OR_RETURN(const DeviceProperties device, OpenDevice(options.device));
+  const size_t shared = DeviceNormSharedBytes(options.shape.width);
+  if (shared > device.shared_memory_per_block_optin) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a norm of width ", options.shape.width, " needs ", shared,
+                     " bytes of shared memory a block; ", device.name, " has ",
+                     device.shared_memory_per_block_optin, "; use a narrower model"));
+  }
   MUSTER_ASSIGN_OR_RETURN(DeviceParameters parameters, DeviceParameters::Create(options.shape));
   std::unique_ptr<DeviceTrainer> trainer(
       new DeviceTrainer(options, std::move(parameters), communicator));
@@ -119,11 +142,11 @@ absl::Status DeviceTrainer::Allocate() {
   const DeviceMemoryBytes bytes =
       PlanDeviceMemory(options_.shape, parameters_, options_.compute, nullptr).bytes;
   MUSTER_ASSIGN_OR_RETURN(const size_t free, FreeDeviceMemory());
-  if (bytes.total > free) {
+  if (bytes.total + kHeadroom > free) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "training needs ", static_cast<int64_t>(bytes.total / kMiB), " MiB of device memory, ",
-        static_cast<int64_t>(free / kMiB), " MiB are free (", Table(bytes),
-        "); use smaller micro-batches or recomputation"));
+        "training needs ", static_cast<int64_t>(bytes.total / kMiB), " MiB of device memory and ",
+        kHeadroom >> 20, " MiB for CUDA itself, ", static_cast<int64_t>(free / kMiB),
+        " MiB are free (", Table(bytes), "); use smaller micro-batches or recomputation"));
   }
   MUSTER_ASSIGN_OR_RETURN(memory_, DeviceBuffer::Allocate(MemoryPlace::kDevice, bytes.total));
   MUSTER_ASSIGN_OR_RETURN(pinned_,
@@ -262,9 +285,13 @@ absl::Status DeviceTrainer::QueueStretch(const TokenRows& rows, int first, int l
 }
 
 absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool cut, bool reduce) {
-  std::unique_ptr<Graphs>& place = graphs_[{rows.sequences, rows.length, cut}];
-  if (place == nullptr) place = std::make_unique<Graphs>();
-  Graphs& graphs = *place;
+  const GraphKey key = {rows.sequences, rows.length, cut};
+  Graphs direct;
+  auto found = graphs_.find(key);
+  if (found == graphs_.end() && graphs_.size() < kMostGraphs) {
+    found = graphs_.emplace(key, std::make_unique<Graphs>()).first;
+  }
+  Graphs& graphs = found == graphs_.end() ? direct : *found->second;
   const std::vector<int> cuts = Cuts(cut);
   int first = options_.shape.units() - 1;
   for (size_t i = 0; i < cuts.size(); ++i) {
@@ -289,6 +316,9 @@ absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool cut, bool 
 }
 
 absl::Status DeviceTrainer::WarmUp() {
+  // Graphs of steps before keep the algorithms of then, and would capture what is measured.
+  MUSTER_RETURN_IF_ERROR(stream_->Synchronize());
+  graphs_.clear();
   const TokenRows rows = options_.compute.rows();
   Batch batch;
   batch.examples = rows.sequences;

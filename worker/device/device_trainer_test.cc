@@ -44,7 +44,8 @@ class DeviceTrainerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto device = OpenDevice(0);
-    if (!device.ok()) GTEST_SKIP() << "no GPU: " << device.status();
+    if (absl::IsUnavailable(device.status())) GTEST_SKIP() << device.status().message();
+    ASSERT_TRUE(device.ok()) << device.status();
   }
 
   // With the reference's weights; null, and a failed test, where there is none.
@@ -405,6 +406,9 @@ TEST_F(DeviceTrainerTest, RefusesWhatADeviceCannotCompute) {
   EXPECT_THAT(message(options), HasSubstr("only f16"));
   options = Options(small);
   options.compute.sequences = int64_t{1} << 40;
+  EXPECT_THAT(message(options), HasSubstr("65535"));
+  options = Options(small);
+  options.compute.workspace_bytes = size_t{1} << 50;
   EXPECT_THAT(message(options), HasSubstr("MiB of device memory"));
 }
 

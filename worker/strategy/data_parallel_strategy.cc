@@ -138,9 +138,7 @@ absl::Status DataParallelStrategy::Restore() {
   if (!order_->restore_uri().empty()) {
     const absl::StatusOr<std::unique_ptr<CheckpointReader>> checkpoint =
         CheckpointReader::Open(*dependencies_.storage, order_->restore_uri());
-    if (absl::IsNotFound(checkpoint.status())) {
-      return WithLostState(checkpoint.status(), LostState::kCheckpoint);
-    }
+    // One that this worker does not see may be sound all the same: its folder may not be mounted.
     MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
     MUSTER_RETURN_IF_ERROR(
         DataLossIs(replica_->Restore(**checkpoint,

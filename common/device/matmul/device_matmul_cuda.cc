@@ -181,6 +181,8 @@ struct Plan {
   Layout b;
   Layout c;
   cublasLtMatmulAlgo_t algorithm = {};
+  // Proposals not tried yet, the best last.
+  std::vector<cublasLtMatmulAlgo_t> others;
   bool measured = false;
   // In choices_.
   size_t choice = 0;
@@ -202,7 +204,16 @@ class CudaMatmul final : public DeviceMatmul {
       if (found != plans_.end()) plan.choice = found->second.choice;
       found = plans_.insert_or_assign(key, std::move(plan)).first;
     }
-    return Launch(stream, key.problem, found->second, found->second.algorithm, operands);
+    Plan& plan = found->second;
+    absl::Status ran = Launch(stream, key.problem, plan, plan.algorithm, operands);
+    // Refused before anything was queued: the next proposal may run.
+    while (absl::IsUnimplemented(ran) && !plan.others.empty()) {
+      plan.algorithm = plan.others.back();
+      plan.others.pop_back();
+      ++choices_[plan.choice].chosen;
+      ran = Launch(stream, key.problem, plan, plan.algorithm, operands);
+    }
+    return ran;
   }
 
   void StartMeasuring() override { measuring_ = true; }
@@ -346,6 +357,8 @@ class CudaMatmul final : public DeviceMatmul {
       }
       if (!plan.measured) return why_not;
       choice.microseconds = 1e3 * best;
+    } else {
+      for (size_t i = proposals.size() - 1; i > 0; --i) plan.others.push_back(proposals[i].algo);
     }
     plan.algorithm = proposals[choice.chosen].algo;
     const auto before = plans_.find(key);

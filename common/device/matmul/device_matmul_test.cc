@@ -80,7 +80,8 @@ class DeviceMatmulTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto device = OpenDevice(0);
-    if (!device.ok()) GTEST_SKIP() << "no GPU: " << device.status();
+    if (absl::IsUnavailable(device.status())) GTEST_SKIP() << device.status().message();
+    ASSERT_TRUE(device.ok()) << device.status();
     auto stream = DeviceStream::Create();
     ASSERT_TRUE(stream.ok()) << stream.status();
     stream_ = *std::move(stream);

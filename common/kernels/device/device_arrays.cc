@@ -131,8 +131,9 @@ struct SumRunsKernel {
 }  // namespace
 
 int64_t DeviceRowSumsScratch(int64_t rows, int64_t cols) {
-  const int64_t runs = CeilDiv(rows, RowsOfRun(rows));
-  return runs > 1 ? runs * cols : 0;
+  // At least the runs of any smaller number of rows: these themselves may fall where rows grow.
+  const int64_t runs = CeilDiv(rows, kFewestRows);
+  return runs > 1 ? (runs < kRuns ? runs : kRuns) * cols : 0;
 }
 
 void DeviceAddRowSums(DeviceStream& stream, DType type, int64_t rows, int64_t cols, int64_t stride,

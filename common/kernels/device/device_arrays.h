@@ -13,7 +13,8 @@ class DeviceStream;
 
 // sums[c] += sum over r of x[r, c], in f32: the gradient of a bias. x is [rows, cols] with `stride`
 // elements from row to row.
-int64_t DeviceRowSumsScratch(int64_t rows, int64_t cols);  // Floats.
+// Floats of scratch; never falls as rows grow, so that the scratch of the most rows serves all.
+int64_t DeviceRowSumsScratch(int64_t rows, int64_t cols);
 void DeviceAddRowSums(DeviceStream& stream, DType type, int64_t rows, int64_t cols, int64_t stride,
                       const void* x, float* sums, float* scratch);
 

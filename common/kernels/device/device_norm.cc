@@ -283,7 +283,13 @@ void DeviceNorm(DeviceStream& stream, const NormShape& shape, DType type,
 }
 
 int64_t DeviceNormBackwardScratch(const NormShape& shape) {
-  return CeilDiv(shape.rows, RowsOfRun(shape.rows)) * 2 * shape.width;
+  // At least the runs of any smaller number of rows: these themselves may fall where rows grow.
+  const int64_t runs = CeilDiv(shape.rows, kFewestRows);
+  return (runs < kMostRuns ? runs : kMostRuns) * 2 * shape.width;
+}
+
+size_t DeviceNormSharedBytes(int64_t width) {
+  return (2 * width + kReduceFloats<256>)*sizeof(float);
 }
 
 void DeviceNormBackward(DeviceStream& stream, const NormShape& shape, DType type,

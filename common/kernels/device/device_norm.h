@@ -62,7 +62,11 @@ struct DeviceNormGradients {
   float* bias = nullptr;
 };
 
-// Floats of scratch that backward needs, 0 without gradients of gain and bias.
+// Shared memory that a block of forward or backward takes at most.
+size_t DeviceNormSharedBytes(int64_t width);
+
+// Floats of scratch that backward needs, 0 without gradients of gain and bias. Never falls as rows
+// grow, so that the scratch of the most rows serves all.
 int64_t DeviceNormBackwardScratch(const NormShape& shape);
 
 void DeviceNormBackward(DeviceStream& stream, const NormShape& shape, DType type,

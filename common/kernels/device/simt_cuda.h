@@ -149,9 +149,14 @@ void Launch(DeviceStream& stream, const LaunchGrid& grid, size_t shared_bytes,
       return;
     }
   }
-  RunKernel<<<dim3(static_cast<unsigned>(grid.x), grid.y, grid.z), Kernel::kThreads, shared_bytes,
-              static_cast<cudaStream_t>(NativeStream(stream))>>>(kernel);
-  NoteLaunch(stream, cudaGetLastError(), Kernel::kName);
+  // The call's own result: cudaGetLastError would blame this launch for what failed before it.
+  void* arguments[] = {const_cast<Kernel*>(&kernel)};
+  NoteLaunch(
+      stream,
+      cudaLaunchKernel(RunKernel<Kernel>, dim3(static_cast<unsigned>(grid.x), grid.y, grid.z),
+                       dim3(Kernel::kThreads), arguments, shared_bytes,
+                       static_cast<cudaStream_t>(NativeStream(stream))),
+      Kernel::kName);
 }
 
 }  // namespace muster

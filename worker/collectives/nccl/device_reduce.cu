@@ -154,6 +154,8 @@ void WithType(DType dtype, F f) {
 cudaError_t ReduceRowsOnDevice(DType dtype, Reduction reduction, const void* rows, size_t stride,
                                int sources, size_t count, void* out, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
+  // What failed before is not this launch's.
+  (void)cudaGetLastError();
   WithType(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     ReduceRows<T><<<Blocks(count), kThreads, 0, stream>>>(
@@ -165,6 +167,7 @@ cudaError_t ReduceRowsOnDevice(DType dtype, Reduction reduction, const void* row
 cudaError_t DivideOnDevice(DType dtype, void* data, size_t count, int divisor,
                            cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
+  (void)cudaGetLastError();
   WithType(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     DivideAll<T><<<Blocks(count), kThreads, 0, stream>>>(static_cast<T*>(data), count, divisor);

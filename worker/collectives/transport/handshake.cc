@@ -132,7 +132,7 @@ absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_vi
 
 absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& expected,
                                    absl::string_view secret, Deadline deadline) {
-  if (!SameHash(hello.proof, KeyedHash(secret, "hello" + hello.Claims()))) {
+  if (!ProvesSecret(hello, secret)) {
     Refuse(socket, WrongSecret());
     return WrongSecret();
   }
@@ -153,6 +153,10 @@ absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& 
   }
   MUSTER_RETURN_IF_ERROR(SendFrame(socket, Reply(absl::OkStatus(), ""), deadline));
   return KeyedHash(secret, "key" + transcript);
+}
+
+bool ProvesSecret(const Hello& hello, absl::string_view secret) {
+  return SameHash(hello.proof, KeyedHash(secret, "hello" + hello.Claims()));
 }
 
 void Refuse(int socket, const absl::Status& reason) {

@@ -20,8 +20,8 @@
 // Each side proves that it knows the group's secret without showing it, and over values that both
 // have chosen, so that nothing recorded can be replayed. The hello's proof lets the called rank
 // turn away at once, and not when it has waited for an answer in vain, whoever does not know the
-// secret. A status in place of any message ends the handshake with a reason. HMAC is over SHA-256
-// (RFC 2104).
+// secret; it alone can be recorded and shown again, for which whoever answers remembers nonces. A
+// status in place of any message ends the handshake with a reason. HMAC is over SHA-256 (RFC 2104).
 namespace muster {
 
 enum class ConnectionKind : uint8_t { kControl = 0, kData = 1 };
@@ -56,6 +56,9 @@ absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_vi
 // The caller's hello has been read already; `expected` is what it should say, its nonce aside.
 absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& expected,
                                    absl::string_view secret, Deadline deadline);
+
+// Whether the hello's proof is one; the hello may be a recorded one.
+bool ProvesSecret(const Hello& hello, absl::string_view secret);
 
 // Ends a handshake in place of an answer.
 void Refuse(int socket, const absl::Status& reason);

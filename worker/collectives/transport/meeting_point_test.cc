@@ -11,7 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "common/transport/blocking_frames.h"
+#include "common/transport/deadline.h"
 #include "common/transport/descriptor.h"
+#include "common/transport/keyed_hash.h"
 #include "common/transport/sockets.h"
 #include "common/transport/wire.h"
 #include "gtest/gtest.h"
@@ -48,15 +50,20 @@ class MeetingPointTest : public testing::TestWithParam<Wiring> {};
 TEST_P(MeetingPointTest, AWrongSecretIsUnauthenticatedAndNamesTheRank) {
   const auto points = Points(GetParam(), 2);
   std::vector<Met> met(2);
-  const absl::Time start = absl::Now();
+  const absl::Duration timeouts[] = {absl::Seconds(30), absl::Seconds(4)};
+  std::vector<absl::Duration> took(2);
   InParallel(2, [&](int rank) {
     CollectiveEndpoint::Group group = GroupOf(points, rank, 1);
     group.names = {"slot 4", "slot 7"};
     if (rank == 1) group.secret = "of another job";
-    met[rank] = points[rank]->Meet(group, absl::Seconds(30));
+    const Deadline start = Deadline::After(absl::ZeroDuration());
+    met[rank] = points[rank]->Meet(group, timeouts[rank]);
+    took[rank] = -start.left();
   });
-  // Soon, not at the deadline.
-  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  // The caller knows soon. The called rank cannot tell it from somebody who calls in the rank's
+  // name: it waits for the rank until its deadline.
+  EXPECT_LT(took[0], absl::Seconds(20));
+  EXPECT_GE(took[1], timeouts[1]);
   EXPECT_EQ(met[0].status().code(), absl::StatusCode::kUnauthenticated);
   EXPECT_TRUE(absl::StrContains(met[0].status().message(), "slot 7 (pid ")) << met[0].status();
   EXPECT_EQ(met[1].status().code(), absl::StatusCode::kUnauthenticated);
@@ -171,11 +178,8 @@ TEST_P(MeetingPointTest, NoiseOnThePortDisturbsNobody) {
   EXPECT_TRUE(met[1].ok()) << met[1].status();
 }
 
-// Who knows the address, the round and the ranks, but not the secret, can say hello in a rank's
-// name. It neither holds the meeting up by saying nothing more, nor takes the rank's place.
-TEST_P(MeetingPointTest, AnImpostorNeitherStallsNorEndsTheMeeting) {
-  const auto points = Points(GetParam(), 2);
-  const EndpointAddress address = EndpointAddress::Parse(points[1]->address()).value();
+// What rank 0 would say to rank 1 of a group of 2, without the proof.
+Hello HelloOf(const EndpointAddress& address, bool tls) {
   WireWriter key;
   key.Number(uint64_t{1});
   key.Number(uint64_t{0});
@@ -185,11 +189,21 @@ TEST_P(MeetingPointTest, AnImpostorNeitherStallsNorEndsTheMeeting) {
   hello.nonce = std::string(16, 'n');
   hello.size = 2;
   hello.to = 1;
-  hello.tls = GetParam() == Wiring::kTls;
+  hello.tls = tls;
+  return hello;
+}
+
+// Who knows the address, the round and the ranks, but not the secret, can say hello in a rank's
+// name. It neither holds the meeting up by saying nothing more, nor takes the rank's place.
+TEST_P(MeetingPointTest, AnImpostorNeitherStallsNorEndsTheMeeting) {
+  const auto points = Points(GetParam(), 2);
+  const EndpointAddress address = EndpointAddress::Parse(points[1]->address()).value();
+  Hello hello = HelloOf(address, GetParam() == Wiring::kTls);
   hello.proof = std::string(32, 'x');
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   std::vector<Descriptor> impostors;
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 10; ++i) {
+    hello.kind = i % 2 == 0 ? ConnectionKind::kControl : ConnectionKind::kData;
     impostors.push_back(ConnectTcp(address.host, address.port, deadline).value());
     ASSERT_TRUE(SendFrame(impostors.back().get(), hello.Serialize(), deadline).ok());
   }
@@ -201,6 +215,34 @@ TEST_P(MeetingPointTest, AnImpostorNeitherStallsNorEndsTheMeeting) {
   EXPECT_TRUE(met[0].ok()) << met[0].status();
   EXPECT_TRUE(met[1].ok()) << met[1].status();
   EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+// Who has recorded a rank's hello can prove as much as that does, once.
+TEST_P(MeetingPointTest, ARepeatedHelloIsRefusedAtOnce) {
+  const auto points = Points(GetParam(), 2);
+  const EndpointAddress address = EndpointAddress::Parse(points[1]->address()).value();
+  Hello hello = HelloOf(address, GetParam() == Wiring::kTls);
+  hello.proof = KeyedHash("secret", "hello" + hello.Claims());
+  std::vector<Met> met(2);
+  const auto meet = [&](int rank) {
+    met[rank] = points[rank]->Meet(GroupOf(points, rank, 1), absl::Seconds(60));
+  };
+  std::thread called(meet, 1);
+  const absl::Time deadline = absl::Now() + absl::Seconds(40);
+  for (const absl::StatusCode expected : {absl::StatusCode::kOk, absl::StatusCode::kUnauthenticated,
+                                          absl::StatusCode::kUnauthenticated}) {
+    const Descriptor socket = ConnectTcp(address.host, address.port, deadline).value();
+    EXPECT_TRUE(SendFrame(socket.get(), hello.Serialize(), deadline).ok());
+    const absl::StatusOr<std::string> reply = ReceiveFrame(socket.get(), deadline);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    if (reply.ok()) {
+      EXPECT_EQ(static_cast<absl::StatusCode>(WireReader(*reply).Number<uint32_t>()), expected);
+    }
+  }
+  meet(0);
+  called.join();
+  EXPECT_TRUE(met[0].ok()) << met[0].status();
+  EXPECT_TRUE(met[1].ok()) << met[1].status();
 }
 
 // Of a sub-group: the lower rank waits for an answer, the higher one for a call.

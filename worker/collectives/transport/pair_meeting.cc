@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,10 +21,9 @@ namespace {
 // Last message of the hand-over, both ways.
 constexpr char kShared[] = "shared";
 constexpr char kNotShared[] = "not shared";
-// For one who has called and then says nothing; another caller may be the right one.
-constexpr absl::Duration kAnswerPatience = absl::Seconds(5);
-// For the rank that has yet to call when somebody else did in its name.
-constexpr absl::Duration kImpostorPatience = absl::Seconds(3);
+// For one who has called, proved that it knows the secret and then says nothing. The rank itself
+// does not call again, so that a machine that stands still for a while must not cost it its place.
+constexpr absl::Duration kAnswerPatience = absl::Seconds(20);
 
 Hello MakeHello(const MeetingGroup& group, int from, int to, ConnectionKind kind) {
   Hello hello;
@@ -143,16 +143,30 @@ absl::StatusOr<PeerLink> CallPeer(const MeetingGroup& group, int peer, const Doo
   return link;
 }
 
+// After a call that failed so: anybody may call, and the rank itself may come yet.
+bool MayComeYet(const absl::Status& status) {
+  return absl::IsUnauthenticated(status) || absl::IsUnavailable(status);
+}
+
 struct Answered {
   Descriptor socket;
   std::string key;
   bool unix_socket = false;
 };
 
+// `seen`: nonces of the proven hellos of this meeting. Each call has one of its own: a hello that
+// comes again was recorded by somebody.
 absl::StatusOr<Answered> AnswerPeer(const MeetingGroup& group, int peer, PeerListener& listener,
-                                    ConnectionKind kind, Deadline deadline) {
+                                    ConnectionKind kind, std::set<std::string>& seen,
+                                    Deadline deadline) {
   MUSTER_ASSIGN_OR_RETURN(PeerListener::Caller caller,
                           listener.Take(group.key, static_cast<uint32_t>(peer), kind, deadline));
+  if (ProvesSecret(caller.hello, group.secret) && !seen.insert(caller.hello.nonce).second) {
+    const absl::Status replayed =
+        absl::UnauthenticatedError("it repeats a hello of this meeting; each call needs its own");
+    Refuse(caller.socket.get(), replayed);
+    return replayed;
+  }
   Answered answered;
   MUSTER_ASSIGN_OR_RETURN(answered.key, Answer(caller.socket.get(), caller.hello,
                                                MakeHello(group, peer, group.rank, kind),
@@ -163,9 +177,10 @@ absl::StatusOr<Answered> AnswerPeer(const MeetingGroup& group, int peer, PeerLis
 }
 
 absl::StatusOr<PeerLink> AwaitPeer(const MeetingGroup& group, int peer, PeerListener& listener,
-                                   const Doorbell& bell, Deadline deadline) {
-  MUSTER_ASSIGN_OR_RETURN(Answered answered,
-                          AnswerPeer(group, peer, listener, ConnectionKind::kControl, deadline));
+                                   const Doorbell& bell, std::set<std::string>& seen,
+                                   Deadline deadline) {
+  MUSTER_ASSIGN_OR_RETURN(Answered answered, AnswerPeer(group, peer, listener,
+                                                        ConnectionKind::kControl, seen, deadline));
   if (answered.unix_socket) {
     return AcceptMemory(std::move(answered.socket), answered.key, bell, deadline);
   }
@@ -174,11 +189,15 @@ absl::StatusOr<PeerLink> AwaitPeer(const MeetingGroup& group, int peer, PeerList
                           MakeStream(group, ConnectionKind::kControl, std::move(answered.socket),
                                      TlsRole::kServer, answered.key, deadline));
   link.control = std::make_unique<ControlStream>(std::move(control));
-  MUSTER_ASSIGN_OR_RETURN(Answered data,
-                          AnswerPeer(group, peer, listener, ConnectionKind::kData, deadline));
+  absl::StatusOr<Answered> data = absl::UnavailableError("it has not called");
+  do {
+    // The rank, which calls once, keeps its control connection whoever else calls for data.
+    data = AnswerPeer(group, peer, listener, ConnectionKind::kData, seen, deadline);
+  } while (MayComeYet(data.status()) && deadline.status().ok());
+  MUSTER_RETURN_IF_ERROR(data.status());
   MUSTER_ASSIGN_OR_RETURN(
-      link.data, MakeStream(group, ConnectionKind::kData, std::move(data.socket), TlsRole::kServer,
-                            data.key, deadline));
+      link.data, MakeStream(group, ConnectionKind::kData, std::move(data->socket), TlsRole::kServer,
+                            data->key, deadline));
   return link;
 }
 
@@ -188,18 +207,14 @@ absl::StatusOr<PeerLink> MeetPeer(const MeetingGroup& group, int peer, PeerListe
                                   const Doorbell& bell, Deadline deadline) {
   if (group.rank < peer) return CallPeer(group, peer, bell, deadline);
   absl::Status impostor;
+  std::set<std::string> seen;
   while (true) {
-    absl::StatusOr<PeerLink> link = AwaitPeer(group, peer, listener, bell, deadline);
+    absl::StatusOr<PeerLink> link = AwaitPeer(group, peer, listener, bell, seen, deadline);
     if (link.ok()) return link;
-    if (absl::IsUnauthenticated(link.status())) {
-      // Anybody may call; the rank itself may come yet.
-      if (impostor.ok()) {
-        impostor = link.status();
-        deadline = deadline.Sooner(kImpostorPatience);
-      }
-    } else if (IsFinal(link.status())) {
-      return link;
-    }
+    // Whoever knows the address can call without the secret, so that this neither ends the meeting
+    // nor shortens it: it only says more, in the end, than that the rank has not come.
+    if (absl::IsUnauthenticated(link.status())) impostor = link.status();
+    if (IsFinal(link.status()) && !MayComeYet(link.status())) return link;
     // A caller whose attempt failed calls again, another way.
     if (!deadline.status().ok()) return impostor.ok() ? link.status() : impostor;
   }
