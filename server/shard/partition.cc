@@ -189,7 +189,12 @@ bool Partition::SyncsBeside(uint64_t records) {
 void Partition::StartSync() {
   if (!closed_.ok()) return;
   std::shared_ptr<LogSync> sync = journal_->StartSync();
-  if (sync == nullptr) return;
+  if (sync == nullptr) {
+    // The log may have failed since, at the end of a segment: what rests on it is to be told.
+    const bool waiting = journal_->synced_lsn() < journal_->last_lsn();
+    if (waiting && !journal_->sync_started()) FinishSync();
+    return;
+  }
   // Whoever needs the sync before its turn carries it out himself. The strand forgets what it is
   // given once the partition is closed.
   options_.syncs->Add(

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
@@ -110,6 +111,28 @@ TEST_P(ShardEngineLogTest, AFailedSyncRefusesAllThatRestsOnIt) {
     ASSERT_TRUE(answer.arrived());
     EXPECT_EQ(answer.code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(answer.reply().message(), testing::HasSubstr("restart the server"));
+  }
+  files_.set_fault(nullptr);
+}
+
+TEST_P(ShardEngineLogTest, ASyncThatFailsAtTheEndOfASegmentRefusesAllThatWaits) {
+  // Two of these are most of a segment; the third needs the next one, which syncs this one.
+  constexpr int kRows = 1800;
+  std::vector<uint64_t> keys(kRows);
+  std::iota(keys.begin(), keys.end(), 0);
+  const std::vector<float> rows(2 * kRows, 1);
+  files_.set_fault([](FakeLogFileSystem::Operation operation, const std::string&) {
+    return operation == FakeLogFileSystem::Operation::kSync ? absl::UnavailableError("I/O error")
+                                                            : absl::OkStatus();
+  });
+  std::vector<TestAnswer> answers;
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    answers.push_back(Queue(TestSparsePush(0, 0, chunk, kRows), KeysAndRows(keys, rows)));
+  }
+  RunAll();
+  for (const TestAnswer& answer : answers) {
+    ASSERT_TRUE(answer.arrived());
+    EXPECT_EQ(answer.code(), absl::StatusCode::kUnavailable);
   }
   files_.set_fault(nullptr);
 }

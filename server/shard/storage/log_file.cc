@@ -137,6 +137,11 @@ class PosixLogFileSystem final : public LogFileSystem {
     if (::fstatfs(fd, &system) == 0 &&
         (system.f_type == EXT4_SUPER_MAGIC || system.f_type == XFS_SUPER_MAGIC)) {
       direct_fd = ::open(path.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+      // All files of a log are of one kind: what holds copies of payloads goes on doing so.
+      if (const int error = errno; direct_fd < 0 && error != EINVAL && error != EOPNOTSUPP) {
+        ::close(fd);
+        return FileError("open", path, error);
+      }
     }
     return std::make_unique<PosixLogFile>(fd, direct_fd, path);
   }
