@@ -48,6 +48,20 @@ TEST(PermutationTest, HandlesTheLargestSize) {
   EXPECT_EQ(images.size(), 4);
 }
 
+// The order is part of what a job is: one that goes on after an upgrade must not change it, and
+// tests/reference/train_transformer.py, where these values are from, follows it too.
+TEST(PermutationTest, IsTheOneThatIsWrittenDown) {
+  const auto first = [](const Permutation& permutation, int64_t count) {
+    std::vector<int64_t> images;
+    for (int64_t i = 0; i < count; ++i) images.push_back(permutation(i));
+    return images;
+  };
+  EXPECT_EQ(first(Permutation(1, 0, 3921), 6),
+            (std::vector<int64_t>{1307, 2347, 3450, 1682, 54, 1239}));
+  EXPECT_EQ(first(Permutation(7, 3, 1'000'000'007), 4),
+            (std::vector<int64_t>{94242868, 248513085, 750745573, 273420255}));
+}
+
 // Over many epochs every position takes every value equally often: Pearson's statistic of the n x n
 // counts, with (n - 1)^2 degrees of freedom, lies within five standard deviations of its mean.
 TEST(PermutationTest, IsUniformOverEpochs) {
