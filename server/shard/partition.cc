@@ -111,11 +111,12 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
     return refused;
   }
   // What is checked and applied has to be what the log's checksum is of and what it holds. Of dense
-  // gradients no check looks at the values, so that the copy which the log makes anyway will do;
-  // rows are copied by the check, and logged from there.
+  // gradients no check looks at the values, so that a copy which the log makes anyway will do; rows
+  // are copied by the check, and logged from there.
   const bool shared =
       journal_ != nullptr && call.payload_memory == ExchangeCall::PayloadMemory::kShared;
-  const bool log_copies = shared && journal_->holds_copies() && call.request->has_dense_push();
+  const bool log_copies =
+      shared && call.request->has_dense_push() && journal_->HoldsCopyOf(call.payload.size());
   const bool check_copies = shared && CopiedAsSent(*call.request);
   if (shared && !log_copies && !check_copies) {
     call.payload = PrivateCopy(call.payload, *options_.pool);

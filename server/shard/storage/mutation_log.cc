@@ -289,7 +289,9 @@ void MutationLog::Stage(absl::Span<const std::byte> header, const Payload& paylo
                        .checksum = checksum.Finish()},
                       segment.id, absl::MakeSpan(head));
   stage_->Overwrite(begin, absl::MakeConstSpan(head));
-  if (copy != nullptr) *copy = stage_->View(payload_begin, payload.size());
+  if (copy != nullptr && HoldsCopyOf(payload.size())) {
+    *copy = stage_->View(payload_begin, payload.size());
+  }
 }
 
 std::shared_ptr<LogSync> MutationLog::StartSync() {

@@ -344,7 +344,7 @@ TEST_P(MutationLogTest, ACopyOfThePayloadOutlivesTheRecord) {
   const auto log =
       MutationLog::Open(kDirectory, {.segment_bytes = uint64_t{4} << 20, .file_system = &files_});
   ASSERT_TRUE(log.ok()) << log.status();
-  ASSERT_EQ((*log)->holds_copies(), GetParam());
+  ASSERT_EQ((*log)->HoldsCopyOf(700000 * sizeof(float)), GetParam());
   if (!GetParam()) return;
   std::vector<float> shared(700000, 1);
   const absl::Span<const std::byte> bytes(reinterpret_cast<const std::byte*>(shared.data()),
@@ -364,6 +364,23 @@ TEST_P(MutationLogTest, ACopyOfThePayloadOutlivesTheRecord) {
   ASSERT_FALSE(records.empty());
   EXPECT_EQ(std::get<2>(records[0]).size(), bytes.size());
   EXPECT_EQ(std::memcmp(std::get<2>(records[0]).data(), values.data(), bytes.size()), 0);
+}
+
+TEST_P(MutationLogTest, ASmallPayloadKeepsNoMemoryOfTheLog) {
+  const auto pool = BufferPool::Create(size_t{64} << 20);
+  const auto log = MutationLog::Open(
+      kDirectory,
+      {.segment_bytes = uint64_t{1} << 20, .file_system = &files_, .memory = pool});
+  ASSERT_TRUE(log.ok()) << log.status();
+  // As gradients that come one by one and wait for their clock's end.
+  std::vector<Payload> kept(20);
+  for (Payload& copy : kept) {
+    EXPECT_FALSE((*log)->HoldsCopyOf(4));
+    ASSERT_TRUE((*log)->Append(Bytes("h"), Payload::Copy(Bytes("tiny")), &copy).ok());
+    ASSERT_TRUE((*log)->Sync().ok());
+  }
+  // The one buffer that all of them were written from, one after another.
+  EXPECT_EQ(pool->kept_bytes(), GetParam() ? LogStage::kBufferBytes : 0);
 }
 
 TEST_P(MutationLogTest, ANewerFormatIsRefusedByName) {
