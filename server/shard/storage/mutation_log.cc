@@ -72,6 +72,10 @@ MutationLog::MutationLog(std::string directory, Options options, LogFileSystem& 
       file_system_(file_system),
       memory_(options_.memory != nullptr ? options_.memory : BufferPool::Create(kMemoryBytes)) {}
 
+MutationLog::~MutationLog() {
+  if (sync_ != nullptr) sync_->Cancel();
+}
+
 absl::StatusOr<std::unique_ptr<MutationLog>> MutationLog::Open(std::string directory,
                                                                Options options) {
   if (options.segment_bytes < kMinSegmentBytes) {

@@ -73,6 +73,9 @@ class MutationLog {
   // the next Destroy or Open finishes it: no part of the log comes back.
   static absl::Status Destroy(absl::string_view directory, LogFileSystem* file_system = nullptr);
 
+  // What a thread is syncing ends first, and a sync that no thread has begun is cancelled: whoever
+  // opens the log next has its files alone.
+  ~MutationLog();
   MutationLog(const MutationLog&) = delete;
   MutationLog& operator=(const MutationLog&) = delete;
 

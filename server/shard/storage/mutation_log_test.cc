@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "server/shard/storage/fake_log_file.h"
 
 namespace muster {
@@ -338,6 +340,44 @@ TEST_P(MutationLogTest, WhatASyncHasNotTakenIsLostWithTheProcess) {
   const size_t kept = Replay(*log).size();
   EXPECT_EQ(kept, GetParam() ? 1u : 2u);
   EXPECT_EQ(Append(*log, "c", "third"), kept + 1);
+}
+
+TEST_P(MutationLogTest, ASyncThatHasNotBegunIsCancelledWithTheLog) {
+  auto log = OpenLog();
+  Append(*log, "a", "first");
+  const std::shared_ptr<LogSync> sync = log->StartSync();
+  ASSERT_NE(sync, nullptr);
+  log.reset();
+  log = OpenLog();
+  Append(*log, "b", "second");
+  ASSERT_TRUE(log->Sync().ok());
+  const std::string before = files_.contents(kFirstSegment);
+  // Its blocks would replace those that have been written since.
+  EXPECT_TRUE(absl::IsCancelled(sync->Run()));
+  EXPECT_EQ(files_.contents(kFirstSegment), before);
+}
+
+TEST_P(MutationLogTest, WaitsAtItsEndForTheThreadThatSyncs) {
+  auto log = OpenLog();
+  Append(*log, "a", "first");
+  const std::shared_ptr<LogSync> sync = log->StartSync();
+  absl::Notification syncing;
+  absl::Notification ending;
+  std::atomic<bool> synced = false;
+  files_.set_fault([&](Operation operation, const std::string&) {
+    if (operation == Operation::kSync) {
+      syncing.Notify();
+      ending.WaitForNotification();
+      synced = true;
+    }
+    return absl::OkStatus();
+  });
+  std::thread thread([&] { EXPECT_TRUE(sync->Run().ok()); });
+  syncing.WaitForNotification();
+  ending.Notify();
+  log.reset();
+  EXPECT_TRUE(synced);
+  thread.join();
 }
 
 TEST_P(MutationLogTest, ACopyOfThePayloadOutlivesTheRecord) {
