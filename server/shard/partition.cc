@@ -23,7 +23,7 @@ using Operation = v1::ExchangeRequest::OperationCase;
 constexpr uint32_t kRetryAfterMs = 20;
 // The same for want of disk space, which somebody has to make.
 constexpr uint32_t kDiskFullRetryMs = 1000;
-// Payloads that wait for the disk while more are admitted: several syncs' worth at any disk's
+// Of operations that wait for the disk while more are admitted: several syncs' worth at any disk's
 // speed.
 constexpr size_t kMostUnsyncedBytes = size_t{32} << 20;
 
@@ -164,7 +164,7 @@ void Partition::Execute(std::vector<ExchangeCall> calls) {
   const uint64_t logged = journal_ == nullptr ? 0 : journal_->last_lsn();
   for (ExchangeCall& call : calls) {
     admitted_.push_back(Admit(std::move(call)));
-    admitted_bytes_ += admitted_.back().payload_bytes();
+    admitted_bytes_ += admitted_.back().bytes();
   }
   if (journal_ != nullptr) {
     const uint64_t records = journal_->last_lsn() - logged;
@@ -239,7 +239,7 @@ void Partition::RunSynced() {
   while (!admitted_.empty() && (admitted_.front().lsn <= synced || !closed_.ok())) {
     AdmittedCall call = std::move(admitted_.front());
     admitted_.pop_front();
-    admitted_bytes_ -= call.payload_bytes();
+    admitted_bytes_ -= call.bytes();
     Run(std::move(call));
     if (options_.crash_point->crashed()) return;
   }
@@ -374,7 +374,7 @@ void Partition::Park(uint64_t clocks, AdmittedCall call, ParkedCalls& parked) {
       &parked == &waiting_for_completion_ ? clocks_.completed() : clocks_.slowest();
   if (clocks <= reached) return Serve(std::move(call));
   const size_t bytes = waiting_for_completion_.bytes() + waiting_for_closes_.bytes();
-  if (bytes + call.payload_bytes() > options_.parked_bytes) {
+  if (bytes + call.bytes() > options_.parked_bytes) {
     return Refuse(call,
                   absl::ResourceExhaustedError(absl::StrCat(
                       "partition ", tables_->partition, " of job ", job().job_id(), " has ", bytes,

@@ -66,7 +66,7 @@ class Partition {
     MemoryBudget* budget = nullptr;
     CheckpointStorage* checkpoint_storage = nullptr;
     CrashPoint* crash_point = nullptr;
-    // Bound on the payload bytes of parked operations.
+    // Bound on the bytes of parked operations.
     size_t parked_bytes = 0;
     // Log bytes after which the base is written again, or as many as the base has, if that is more.
     uint64_t log_bytes = 0;
@@ -251,7 +251,7 @@ class Partition {
   ParkedCalls waiting_for_closes_;
   // Why nothing more is executed.
   absl::Status closed_;
-  // Admitted and not run, in order, and the bytes of their payloads. Never any without a sync that
+  // Admitted and not run, in order, and what they take of memory. Never any without a sync that
   // was started, but within the methods.
   std::deque<AdmittedCall> admitted_;
   size_t admitted_bytes_ = 0;

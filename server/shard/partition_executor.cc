@@ -8,8 +8,6 @@
 namespace muster {
 namespace {
 
-// What an operation without a payload counts for in the queue.
-constexpr size_t kCallBytes = 512;
 // What a caller that found the queue full should wait: a few batches' time.
 constexpr uint32_t kRetryAfterMs = 20;
 

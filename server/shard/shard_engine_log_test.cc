@@ -96,6 +96,21 @@ TEST_P(ShardEngineLogTest, TakesPushesWhileTheDiskIsBusy) {
   EXPECT_EQ(again.floats(), pull.floats());
 }
 
+TEST_P(ShardEngineLogTest, ASyncIsAwaitedBeforeTooManyCallsWaitForIt) {
+  const TestAnswer first = QueueBlock(0, 0, 1);
+  QueueBlock(0, 1, 2);
+  executor_.RunAll();
+  // More than is let in beside a sync, though none has a payload.
+  for (size_t bytes = 0; bytes <= (size_t{32} << 20); bytes += kCallBytes) {
+    Queue(TestDensePull(0, 0, 0, 1));
+  }
+  executor_.RunAll();
+  EXPECT_FALSE(first.arrived());
+  Queue(TestDensePull(0, 0, 0, 1));
+  executor_.RunAll();
+  EXPECT_TRUE(first.arrived());
+}
+
 TEST_P(ShardEngineLogTest, AFailedSyncRefusesAllThatRestsOnIt) {
   const TestAnswer first = QueueBlock(0, 0, 1);
   const TestAnswer second = QueueBlock(0, 1, 2);
