@@ -240,6 +240,7 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
         GenerationFenced(job_id, replaced->tables().generation(), tables->generation()));
     replaced.reset();
   }
+  replays_.Forget(job_id, tables->generation() - 1);
   absl::StatusOr<std::shared_ptr<OpenJob>> opened = OpenJob::Open(tables, resources_);
   if (opened.ok()) TellReplayed(*tables);
   {
@@ -328,6 +329,7 @@ absl::Status ShardEngine::Impl::DropTables(const v1::DropTablesRequest& request)
         absl::NotFoundError(absl::StrCat("the tables of job ", job_id, " were dropped")));
     dropped.reset();
   }
+  replays_.Forget(job_id, last);
   const absl::Status status = DeleteStoredGenerations(job_id, last, resources_);
   absl::MutexLock lock(&entries_mutex_);
   entries_.erase(job_id);

@@ -282,9 +282,28 @@ TEST_F(ShardEngineReplayTest, ReplaysPartitionsSideBySideAndTells) {
   EXPECT_EQ(replays[0].records(), 2 * kClocks * kPartitions);
   EXPECT_GE(replays[0].bytes(), kClocks * kPartitions * 4 * sizeof(float));
   EXPECT_GT(replays[0].seconds(), 0);
-  absl::MutexLock lock(&mutex_);
-  ASSERT_EQ(told_.size(), 1u);
-  EXPECT_EQ(told_[0].records(), replays[0].records());
+  {
+    absl::MutexLock lock(&mutex_);
+    ASSERT_EQ(told_.size(), 1u);
+    EXPECT_EQ(told_[0].records(), replays[0].records());
+  }
+  // A report of tables that are gone would stay for ever.
+  v1::OpenTablesRequest next = TestDurableRequest();
+  next.set_generation(2);
+  ASSERT_TRUE(engine_->OpenTables(next).ok());
+  EXPECT_TRUE(engine_->Replays().empty());
+}
+
+TEST_F(ShardEngineReplayTest, ADropForgetsWhatWasReplayed) {
+  std::filesystem::remove_all(folder_);
+  Start();
+  Call(TestDensePush(0, 0, 0, 1), 0, Floats({1, 1, 1, 1}));
+  Start();
+  ASSERT_EQ(engine_->Replays().size(), 1u);
+  v1::DropTablesRequest drop;
+  drop.set_job_id("job");
+  ASSERT_TRUE(engine_->DropTables(drop).ok());
+  EXPECT_TRUE(engine_->Replays().empty());
 }
 
 }  // namespace
