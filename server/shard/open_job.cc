@@ -74,7 +74,11 @@ absl::Status StandsStillError(const std::string& job_id, uint32_t partition) {
 
 std::string LogDirectory(const ShardResources& resources, const std::string& job_id,
                          uint32_t partition) {
-  return absl::StrCat(resources.log_dir, "/", LogPrefix(job_id), partition);
+  return absl::StrCat(resources.log_dir, "/", LogName(job_id, partition));
+}
+
+std::string LogName(const std::string& job_id, uint32_t partition) {
+  return absl::StrCat(LogPrefix(job_id), partition);
 }
 
 OpenJob::OpenJob(std::shared_ptr<const JobTables> tables, const ShardResources& resources)

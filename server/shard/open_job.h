@@ -138,9 +138,10 @@ class OpenJob {
 // What callers of a partition that stands still are answered.
 absl::Status StandsStillError(const std::string& job_id, uint32_t partition);
 
-// The folder of a partition's log.
+// The folder of a partition's log, and its name.
 std::string LogDirectory(const ShardResources& resources, const std::string& job_id,
                          uint32_t partition);
+std::string LogName(const std::string& job_id, uint32_t partition);
 
 // Stands for all generations of a job.
 inline constexpr uint64_t kEveryGeneration = std::numeric_limits<uint64_t>::max();
