@@ -83,9 +83,9 @@ std::vector<uint64_t> Partition::closed_clocks() const {
 // --- Admission.
 
 absl::Status Partition::LogFailed(const absl::Status& status) const {
-  return absl::UnavailableError(absl::StrCat("the log of partition ", tables_->partition,
-                                             " of job ", job().job_id(),
-                                             " failed, restart the server: ", status.message()));
+  return absl::UnavailableError(absl::StrCat(
+      "the log of partition ", tables_->partition, " of job ", job().job_id(),
+      " failed, and is read back once the job's tables are opened again: ", status.message()));
 }
 
 absl::StatusOr<std::vector<uint64_t>> Partition::EnterTask(uint32_t slot, uint64_t incarnation) {

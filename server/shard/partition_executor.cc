@@ -104,6 +104,7 @@ void PartitionExecutor::RunBatch() {
 
 void PartitionExecutor::NoteRun() {
   stats_ = partition_->stats();
+  failed_ = partition_->failed();
   closed_clocks_ = partition_->closed_clocks();
   running_ = false;
   ++batches_;
@@ -171,6 +172,11 @@ void PartitionExecutor::Close(const absl::Status& status) {
 Partition::Stats PartitionExecutor::stats() const {
   absl::MutexLock lock(&mutex_);
   return stats_;
+}
+
+bool PartitionExecutor::failed() const {
+  absl::MutexLock lock(&mutex_);
+  return failed_;
 }
 
 std::vector<uint64_t> PartitionExecutor::closed_clocks() const {

@@ -44,8 +44,8 @@ class ShardEngine::Impl final : private OpenJobs {
   // For those who change which partitions a job has.
   Turn Take(const std::string& job_id) override;
   void GiveBack(const std::string& job_id, Turn turn) override;
-  // Opens those of the partitions asked for that are stored here, but have not been asked for
-  // before: they have come from other servers.
+  // Opens those of the partitions asked for that are stored here, but are not open: they have come
+  // from other servers and have not been asked for before, or have failed.
   absl::Status OpenMissing(const OpenJob& job, const JobTables& tables);
 
   // A job by its id: open, about to be opened or dropped, or neither after that failed.
@@ -115,7 +115,10 @@ absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& ta
     const auto stands_still = [&] {
       return absl::UnavailableError(StandsStillError(tables.job_id(), term.partition()).message());
     };
-    if (found.stands_still) return stands_still();
+    if (found.absence == OpenJob::Absence::kStandsStill) return stands_still();
+    if (found.absence == OpenJob::Absence::kFailed) {
+      return FailedError(tables.job_id(), term.partition());
+    }
     if (found.partition == nullptr) {
       return absl::FailedPreconditionError(
           absl::StrCat("partition ", term.partition(), " of job ", tables.job_id(),
@@ -318,7 +321,8 @@ absl::Status ShardEngine::Impl::OpenMissing(const OpenJob& job, const JobTables&
   }
   const auto is_missing = [&](const v1::PartitionTerm& term) {
     const OpenJob::Found found = job.Find(term.partition());
-    return found.partition == nullptr && !found.stands_still;
+    const bool not_here = found.partition == nullptr && found.absence == OpenJob::Absence::kNotHere;
+    return not_here || found.failed();
   };
   const auto& wanted = tables.request().partitions();
   if (std::none_of(wanted.begin(), wanted.end(), is_missing)) return absl::OkStatus();
@@ -329,7 +333,13 @@ absl::Status ShardEngine::Impl::OpenMissing(const OpenJob& job, const JobTables&
         absl::StrCat("the tables of job ", tables.job_id(), " are being opened; try again"));
   }
   for (const v1::PartitionTerm& term : wanted) {
-    if (status.ok() && is_missing(term)) status = turn.job->AddPartition(term.partition());
+    if (!status.ok() || !is_missing(term)) continue;
+    if (turn.job->Find(term.partition()).failed()) {
+      status = turn.job->Reopen(term.partition());
+      if (status.ok()) TellReplayed(turn.job->tables());
+    } else {
+      status = turn.job->AddPartition(term.partition());
+    }
   }
   GiveBack(tables.job_id(), std::move(turn));
   return status;
@@ -440,8 +450,11 @@ void ShardEngine::Impl::Execute(ExchangeCall call) {
   if (absl::Status status = CheckExchange(request, job); !status.ok()) return Refuse(call, status);
   const OpenJob::Found found = job->Find(request.partition());
   if (found.partition != nullptr) return found.partition->Execute(std::move(call));
-  if (found.stands_still) {
+  if (found.absence == OpenJob::Absence::kStandsStill) {
     return Refuse(call, StandsStillError(request.job_id(), request.partition()), kRetryAfterMs);
+  }
+  if (found.absence == OpenJob::Absence::kFailed) {
+    return Refuse(call, FailedError(request.job_id(), request.partition()));
   }
   if (request.partition() >= job->tables().partitions()) {
     return Refuse(call, absl::NotFoundError(absl::StrCat(
