@@ -40,7 +40,8 @@ class BenchLog {
 
   // What a restart costs.
   struct Recovery {
-    // Of log records read, checked and applied.
+    // Of log records read, checked and applied; the processors' part is that of the base, too, and
+    // of finding the log's end.
     LogSpeed replay;
     uint64_t bytes = 0;
     // All of it: opening the store, reading the base, finding the log's end, and replaying.
