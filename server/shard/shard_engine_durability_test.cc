@@ -164,8 +164,8 @@ TEST_F(ShardEngineDurabilityTest, APartitionThatFailedIsReadBackOnceTheDiskWorks
     };
     const v1::ExchangeRequest push = of_now(TestDensePush(0, 0, 0, 1));
     const v1::ExchangeRequest second = of_now(TestDensePush(0, 0, 1, 1));
-    Do(push, Floats({1, 1, 1, 1}));
     const uint64_t memory = engine_->Stats().tables(0).memory_bytes();
+    Do(push, Floats({1, 1, 1, 1}));
     files_.set_fault([](FakeLogFileSystem::Operation operation, const std::string&) {
       return operation == FakeLogFileSystem::Operation::kSync ? absl::UnavailableError("disk")
                                                               : absl::OkStatus();
