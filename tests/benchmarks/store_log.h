@@ -47,7 +47,8 @@ class BenchLog {
     // All of it: opening the store, reading the base, finding the log's end, and replaying.
     double seconds = 0;
   };
-  // Fills the log to about `bytes`, stops the engine and starts it again.
+  // Fills the log to about `bytes`, stops the engine and starts it again, with nothing of its files
+  // in the system's cache.
   virtual absl::StatusOr<Recovery> Recover(uint64_t bytes) = 0;
 };
 
