@@ -31,7 +31,7 @@ namespace muster {
 //
 // Where the file system writes allocated space in place (LogFile::keeps_space), records wait in
 // memory for their Sync, which writes them in whole blocks past the system's cache: the only copy
-// made of a large payload is then the log's own, which the caller may use in place of one of its own.
+// made of a large payload is then the log's own, which the caller may use in place of another.
 // Elsewhere Append writes, and so finds out whether there is space.
 //
 // After a crash, Open finds the end of the log: every record that a Sync covered is there, what

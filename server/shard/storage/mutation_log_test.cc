@@ -409,8 +409,7 @@ TEST_P(MutationLogTest, ACopyOfThePayloadOutlivesTheRecord) {
 TEST_P(MutationLogTest, ASmallPayloadKeepsNoMemoryOfTheLog) {
   const auto pool = BufferPool::Create(size_t{64} << 20);
   const auto log = MutationLog::Open(
-      kDirectory,
-      {.segment_bytes = uint64_t{1} << 20, .file_system = &files_, .memory = pool});
+      kDirectory, {.segment_bytes = uint64_t{1} << 20, .file_system = &files_, .memory = pool});
   ASSERT_TRUE(log.ok()) << log.status();
   // As gradients that come one by one and wait for their clock's end.
   std::vector<Payload> kept(20);
