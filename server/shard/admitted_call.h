@@ -26,8 +26,9 @@ struct AdmittedCall {
   // Of its record in the log; 0 when it has none.
   uint64_t lsn = 0;
 
-  size_t payload_bytes() const {
-    return call.payload.size() + chunk.keys.size() * sizeof(uint64_t) +
+  // What it takes of memory.
+  size_t bytes() const {
+    return kCallBytes + call.payload.size() + chunk.keys.size() * sizeof(uint64_t) +
            chunk.rows.size() * sizeof(float);
   }
   bool cancelled() const { return call.cancelled != nullptr && call.cancelled->load(); }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "server/shard/storage/mutation_log.h"
 #include "server/shard/test_engine.h"
 
 namespace muster {
@@ -13,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 v1::OpenTablesRequest Generation(uint64_t generation, v1::OpenTablesRequest request) {
   request.set_generation(generation);
@@ -73,6 +75,48 @@ TEST_F(DropTablesTest, AnOpeningThatFailsHasDroppedOlderGenerations) {
   ASSERT_TRUE(engine_->DropTables(Drop(1)).ok());
   EXPECT_THAT(*store_->Jobs(), IsEmpty());
   EXPECT_THAT(*files_.List("/logs"), IsEmpty());
+}
+
+TEST_F(DropTablesTest, WhatCouldNotBeDroppedIsDroppedLater) {
+  Open(Generation(3, TestDurableRequest()));
+  files_.set_fault([](FakeLogFileSystem::Operation operation, const std::string&) {
+    return operation == FakeLogFileSystem::Operation::kRemove ? absl::UnavailableError("I/O error")
+                                                              : absl::OkStatus();
+  });
+  EXPECT_FALSE(engine_->DropTables(Drop(3)).ok());
+  files_.set_fault(nullptr);
+  EXPECT_FALSE(files_.List("/logs")->empty());
+  // Whoever comes next, for whatever job.
+  v1::OpenTablesRequest other = TestOpenRequest(1);
+  other.set_job_id("other");
+  Open(other);
+  EXPECT_THAT(*files_.List("/logs"), IsEmpty());
+}
+
+TEST_F(DropTablesTest, WhatAnOpeningCouldNotDropIsDroppedLater) {
+  Open(TestDurableRequest());
+  Start();
+  files_.set_fault([](FakeLogFileSystem::Operation operation, const std::string&) {
+    return operation == FakeLogFileSystem::Operation::kRemove ? absl::UnavailableError("I/O error")
+                                                              : absl::OkStatus();
+  });
+  EXPECT_FALSE(engine_->OpenTables(Generation(2, TestDurableRequest())).ok());
+  files_.set_fault(nullptr);
+  EXPECT_FALSE(files_.List("/logs")->empty());
+  ASSERT_TRUE(engine_->DropTables(Drop(1)).ok());
+  EXPECT_THAT(*files_.List("/logs"), IsEmpty());
+  // What has come to later ones is fenced as before.
+  EXPECT_TRUE(absl::IsAborted(engine_->OpenTables(TestDurableRequest()).status()));
+}
+
+TEST_F(DropTablesTest, AStartDropsLogsThatNobodyGoesOnFrom) {
+  Open(TestDurableRequest());
+  MutationLog::Options options;
+  options.file_system = &files_;
+  ASSERT_TRUE(MutationLog::Open("/logs/gone.3", options).ok());
+  ASSERT_TRUE(files_.Open("/logs/notes", LogFileSystem::Mode::kCreate).ok());
+  Start();
+  EXPECT_THAT(*files_.List("/logs"), UnorderedElementsAre("job.0", "notes"));
 }
 
 // A store of checkpoints that tells when one is being opened.

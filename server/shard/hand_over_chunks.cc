@@ -9,7 +9,7 @@ namespace {
 
 // Of a message; one value or record may be larger.
 constexpr size_t kChunkBytes = 1 << 20;
-// Values written to the store at once.
+// Values written to the store, and records to the log, at once.
 constexpr size_t kBatchBytes = 8 << 20;
 
 absl::Span<const std::byte> Bytes(const std::string& text) {
@@ -119,6 +119,7 @@ absl::Status HandOverSender::Flush() {
 absl::Status HandOverReceiver::Add(const v1::HandOverChunk& chunk) {
   if (chunk.restart()) {
     log_.reset();
+    unsynced_bytes_ = 0;
     contents_.Clear();
     v1::PartitionState partial = partition_.NotHere(chunk.table());
     partial.set_adopted_term(move_.term);
@@ -187,7 +188,12 @@ absl::Status HandOverReceiver::AddRecord(uint64_t lsn, const v1::LoggedRecord& r
                                                " came in place of ", log_->next_lsn()));
   }
   contents_.AddRecord(lsn, Bytes(record.header()), Bytes(record.payload()));
-  return log_->Append(Bytes(record.header()), Payload({Bytes(record.payload())}, nullptr)).status();
+  MUSTER_RETURN_IF_ERROR(
+      log_->Append(Bytes(record.header()), Payload({Bytes(record.payload())}, nullptr)).status());
+  unsynced_bytes_ += record.header().size() + record.payload().size();
+  if (unsynced_bytes_ < kBatchBytes) return absl::OkStatus();
+  unsynced_bytes_ = 0;
+  return log_->Sync();
 }
 
 }  // namespace muster

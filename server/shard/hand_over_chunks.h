@@ -72,7 +72,7 @@ class HandOverSender {
   uint64_t next_lsn_ = 0;
 };
 
-// Writes what a sender sent. For one thread.
+// Writes what a sender sent, and holds a few MiB of it in memory. For one thread.
 class HandOverReceiver {
  public:
   // Both outlive it.
@@ -100,6 +100,8 @@ class HandOverReceiver {
   HandOverContents contents_;
   uint32_t sparse_tables_ = 0;
   std::unique_ptr<MutationLog> log_;
+  // Of records since the log's last sync, before which they may be in memory.
+  size_t unsynced_bytes_ = 0;
   std::optional<v1::HandOverEnd> end_;
 };
 

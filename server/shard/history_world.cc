@@ -17,6 +17,8 @@ namespace {
 // Clocks from one cut to the next.
 constexpr uint64_t kCutEvery = 3;
 constexpr int kMostEvents = 400000;
+// Of a disk at a time.
+constexpr int kMostDiskFailures = 3;
 constexpr std::array<const char*, 5> kCrashPoints = {"appended", "synced", "applied", "base",
                                                      "evicted"};
 constexpr std::array<const char*, 4> kScratchCrashPoints = {"applied", "cut_taken", "cut_file",
@@ -63,6 +65,14 @@ void HistoryWorld::StartServer(uint32_t server) {
   options.log_file_system = &it.files;
   // Logs that write at once and such as write with their sync.
   it.files.set_keeps_space(options_.seed % 2 == 1);
+  it.files.set_fault([this, &it](FakeLogFileSystem::Operation operation, const std::string&) {
+    const bool fails = operation == FakeLogFileSystem::Operation::kWrite ||
+                       operation == FakeLogFileSystem::Operation::kSync;
+    if (!fails || it.disk_failures == 0) return absl::OkStatus();
+    --it.disk_failures;
+    ++tally_.disk_failures;
+    return absl::UnavailableError("the disk fails");
+  });
   options.log_segment_bytes = 8192;
   options.log_bytes = log_bytes_;
   options.checkpoint_storage = &storage_;
@@ -135,7 +145,7 @@ absl::Status HistoryWorld::Rollback() {
 }
 
 absl::StatusOr<v1::OpenTablesReply> HistoryWorld::OpenTables(uint32_t server, uint32_t slot) {
-  for (;;) {
+  for (int tries = kMostDiskFailures + 1;;) {
     Server& it = *servers_[server];
     RunQuietly(server);
     const uint64_t incarnation = slots_[slot].incarnation;
@@ -150,6 +160,8 @@ absl::StatusOr<v1::OpenTablesReply> HistoryWorld::OpenTables(uint32_t server, ui
       MUSTER_RETURN_IF_ERROR(RestartServer(server));
       continue;
     }
+    // As often as the disk fails, or what it has failed for is read back.
+    if (absl::IsUnavailable(reply.status()) && tries-- > 0) continue;
     if (!reply.ok()) return Fail(absl::StrCat("OpenTables: ", reply.status().ToString()));
     it.opened_generation = generation_;
     for (uint32_t partition : it.partitions) {
@@ -363,8 +375,9 @@ absl::Status HistoryWorld::DeliverGhost() {
   call.done = [this, request, fenced](v1::ExchangeReply reply, Payload) {
     const auto code = static_cast<absl::StatusCode>(reply.code());
     if (code == absl::StatusCode::kAborted) ++tally_.ghosts_fenced;
-    // A server that is not open yet knows no job.
-    if (fenced && code != absl::StatusCode::kAborted && code != absl::StatusCode::kNotFound) {
+    // A server that is not open yet knows no job, and a partition that has failed nobody.
+    if (fenced && code != absl::StatusCode::kAborted && code != absl::StatusCode::kNotFound &&
+        code != absl::StatusCode::kUnavailable) {
       ghost_failure_ =
           Fail(absl::StrCat("a fenced message was let in: ", request.ShortDebugString()));
     }
@@ -431,6 +444,10 @@ absl::Status HistoryWorld::Fault() {
   if (faults_left_[kind]-- <= 0) return absl::OkStatus();
   if (kind == 0) return Reconnect(slot, server);
   if (kind == 1) return Respawn(slot);
+  if (kind == 3) {
+    servers_[server]->disk_failures = 1 + Below(kMostDiskFailures);
+    return absl::OkStatus();
+  }
   servers_[server]->crash_point = options_.workload.durable && Below(2) == 0
                                       ? kCrashPoints[Below(kCrashPoints.size())]
                                       : kScratchCrashPoints[Below(kScratchCrashPoints.size())];

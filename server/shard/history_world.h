@@ -29,9 +29,9 @@ namespace muster {
 // Tasks pull, push, close and take cuts as real ones do, over one stream per server. The network
 // delivers each stream in order but streams in any order, loses streams with what is on them, loses
 // answers, and delivers copies of old messages at any later time. Tasks die and are respawned with
-// a higher incarnation. Servers die at named points of their write path, with or without what they
-// had not synced, and come back with their disks; without durability the job then goes back to its
-// last checkpoint under a higher generation.
+// a higher incarnation. Disks of logs fail for a while. Servers die at named points of their write
+// path, with or without what they had not synced, and come back with their disks; without
+// durability the job then goes back to its last checkpoint under a higher generation.
 //
 // Cuts are taken by all, and written, in full or as deltas, while the tasks go on; slot 0 commits
 // one when the files of all partitions are there.
@@ -47,7 +47,7 @@ class HistoryWorld {
     HistoryWorkload::Options workload;
     uint64_t seed = 0;
     uint32_t servers = 2;
-    // Of each kind: broken streams, respawned tasks, dead servers.
+    // Of each kind: broken streams, respawned tasks, dead servers, failing disks.
     int faults = 3;
     // Where the workload does not know values: those that the first of several runs saw, which
     // later ones must see too. May be null.
@@ -57,6 +57,7 @@ class HistoryWorld {
   // What happened, so that a test can tell whether it has tested anything.
   struct Tally {
     int server_crashes = 0;
+    int disk_failures = 0;
     int rollbacks = 0;
     int respawns = 0;
     int repeats_found_applied = 0;
@@ -93,6 +94,8 @@ class HistoryWorld {
     std::string crash_point;
     int crash_after = 0;
     bool crashed = false;
+    // Operations of the log's disk that will fail.
+    int disk_failures = 0;
     // Generation under which its tables were opened last.
     uint64_t opened_generation = 0;
   };
@@ -130,7 +133,7 @@ class HistoryWorld {
     std::vector<bool> broken;
   };
 
-  static constexpr int kFaultKinds = 3;
+  static constexpr int kFaultKinds = 4;
 
   uint64_t Below(uint64_t bound) { return random_() % bound; }
   absl::Status Fail(const std::string& what) const;

@@ -72,9 +72,19 @@ absl::Status StandsStillError(const std::string& job_id, uint32_t partition) {
                                                    " is on its way to another server; try again"));
 }
 
+absl::Status FailedError(const std::string& job_id, uint32_t partition) {
+  return absl::UnavailableError(
+      absl::StrCat("partition ", partition, " of job ", job_id,
+                   " has failed; open the job's tables again, which reads it back from its files"));
+}
+
 std::string LogDirectory(const ShardResources& resources, const std::string& job_id,
                          uint32_t partition) {
-  return absl::StrCat(resources.log_dir, "/", LogPrefix(job_id), partition);
+  return absl::StrCat(resources.log_dir, "/", LogName(job_id, partition));
+}
+
+std::string LogName(const std::string& job_id, uint32_t partition) {
+  return absl::StrCat(LogPrefix(job_id), partition);
 }
 
 OpenJob::OpenJob(std::shared_ptr<const JobTables> tables, const ShardResources& resources)
@@ -88,9 +98,11 @@ std::shared_ptr<PartitionExecutor> OpenJob::partition(uint32_t partition) const 
 
 OpenJob::Found OpenJob::Find(uint32_t partition) const {
   absl::ReaderMutexLock lock(&mutex_);
-  const auto found = partitions_.find(partition);
-  return {.partition = found == partitions_.end() ? nullptr : found->second,
-          .stands_still = standing_.count(partition) > 0};
+  if (const auto open = partitions_.find(partition); open != partitions_.end()) {
+    return {.partition = open->second};
+  }
+  const auto absent = absent_.find(partition);
+  return {.absence = absent == absent_.end() ? Absence::kNotHere : absent->second};
 }
 
 OpenJob::Partitions OpenJob::partitions() const {
@@ -103,16 +115,24 @@ void OpenJob::TakeOut(uint32_t partition, Absence absence) {
   {
     absl::MutexLock lock(&mutex_);
     if (auto node = partitions_.extract(partition); !node.empty()) taken = std::move(node.mapped());
-    if (absence == Absence::kStandsStill) {
-      standing_.insert(partition);
+    if (absence == Absence::kNotHere) {
+      absent_.erase(partition);
     } else {
-      standing_.erase(partition);
+      absent_[partition] = absence;
     }
   }
   if (taken == nullptr) return;
-  taken->Close(StandsStillError(tables_->job_id(), partition));
+  taken->Close(absence == Absence::kFailed ? FailedError(tables_->job_id(), partition)
+                                           : StandsStillError(tables_->job_id(), partition));
   const uint64_t bytes = tables_->PredictedDenseBytes(partition);
   dense_memory_.Set(dense_memory_.bytes() - std::min(dense_memory_.bytes(), bytes));
+}
+
+absl::Status OpenJob::Reopen(uint32_t partition) {
+  TakeOut(partition, Absence::kFailed);
+  absl::Status status = AddPartition(partition);
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::UnavailableError(status.message());
 }
 
 absl::Status OpenJob::AddPartition(uint32_t partition) {
@@ -140,7 +160,7 @@ absl::Status OpenJob::AddPartition(uint32_t partition) {
     return NamingThisServer(DataLossIs(added.status(), LostState::kServerState));
   }
   absl::MutexLock lock(&mutex_);
-  standing_.erase(partition);
+  absent_.erase(partition);
   partitions_[partition] = *std::move(added);
   return absl::OkStatus();
 }

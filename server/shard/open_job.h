@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -71,10 +70,18 @@ class OpenJob {
   using Partitions = std::map<uint32_t, std::shared_ptr<PartitionExecutor>>;
   // Null: not here, or it stands still.
   std::shared_ptr<PartitionExecutor> partition(uint32_t partition) const;
-  // Both at one moment: neither means that it is not here.
+  // Why a partition is not open: it is another server's, on its way to one, or it has failed and
+  // was not to be opened again so far.
+  enum class Absence { kNotHere, kStandsStill, kFailed };
   struct Found {
+    // Null: `absence` says why, of the same moment.
     std::shared_ptr<PartitionExecutor> partition;
-    bool stands_still = false;
+    Absence absence = Absence::kNotHere;
+
+    // Whether only Reopen makes it serve again.
+    bool failed() const {
+      return partition != nullptr ? partition->failed() : absence == Absence::kFailed;
+    }
   };
   Found Find(uint32_t partition) const;
   Partitions partitions() const;
@@ -83,11 +90,13 @@ class OpenJob {
   // FAILED_PRECONDITION: it is not here. UNAVAILABLE: it is on its way to another server. Other
   // errors as OpenTables.
   absl::Status AddPartition(uint32_t partition);
-  // Ends a partition as PartitionExecutor::Close does, and keeps those who ask for it waiting or
-  // sends them away. It need not be open.
-  enum class Absence { kStandsStill, kNotHere };
+  // Ends a partition as PartitionExecutor::Close does; those who ask for it from then on are told
+  // of its absence. It need not be open.
   void TakeOut(uint32_t partition, Absence absence);
-  bool StandsStill(uint32_t partition) const { return Find(partition).stands_still; }
+  // Ends a partition that has failed, and brings it back from what is stored, as after a restart.
+  // Blocks while it recovers. UNAVAILABLE: that cannot be read or written yet, try again. Other
+  // errors as AddPartition.
+  absl::Status Reopen(uint32_t partition);
 
   // Ends all partitions; what they hold and get is answered with `status`. Blocks until nothing
   // runs any more.
@@ -128,19 +137,21 @@ class OpenJob {
   MemoryShare dense_memory_;
   mutable absl::Mutex mutex_;
   Partitions partitions_ ABSL_GUARDED_BY(mutex_);
-  // On their way to other servers.
-  std::set<uint32_t> standing_ ABSL_GUARDED_BY(mutex_);
+  // Others are not here.
+  std::map<uint32_t, Absence> absent_ ABSL_GUARDED_BY(mutex_);
   // Opened for the first partition that needs it: one that continues from what is stored does not,
   // and the checkpoint may be gone by then. Null after opening.
   std::unique_ptr<CheckpointReader> checkpoint_;
 };
 
-// What callers of a partition that stands still are answered.
+// What callers of a partition that stands still, or has failed, are answered.
 absl::Status StandsStillError(const std::string& job_id, uint32_t partition);
+absl::Status FailedError(const std::string& job_id, uint32_t partition);
 
-// The folder of a partition's log.
+// The folder of a partition's log, and its name.
 std::string LogDirectory(const ShardResources& resources, const std::string& job_id,
                          uint32_t partition);
+std::string LogName(const std::string& job_id, uint32_t partition);
 
 // Stands for all generations of a job.
 inline constexpr uint64_t kEveryGeneration = std::numeric_limits<uint64_t>::max();

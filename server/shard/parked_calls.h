@@ -24,7 +24,7 @@ class ParkedCalls {
   std::vector<AdmittedCall> TakeAll();
 
   size_t size() const { return calls_.size(); }
-  // Payload bytes that wait.
+  // What the waiting ones take of memory.
   size_t bytes() const { return bytes_; }
 
  private:

@@ -22,7 +22,7 @@ TEST(ParkedCallsTest, ReleasesByNeedThenByArrival) {
   parked.Park(3, Call(1));
   parked.Park(2, Call(2));
   parked.Park(2, Call(3));
-  EXPECT_EQ(parked.bytes(), 24u);
+  EXPECT_EQ(parked.bytes(), 3 * (kCallBytes + 8));
   EXPECT_TRUE(parked.TakeReady(1).empty());
   const auto ready = parked.TakeReady(2);
   ASSERT_EQ(ready.size(), 2u);

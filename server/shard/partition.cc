@@ -23,7 +23,7 @@ using Operation = v1::ExchangeRequest::OperationCase;
 constexpr uint32_t kRetryAfterMs = 20;
 // The same for want of disk space, which somebody has to make.
 constexpr uint32_t kDiskFullRetryMs = 1000;
-// Payloads that wait for the disk while more are admitted: several syncs' worth at any disk's
+// Of operations that wait for the disk while more are admitted: several syncs' worth at any disk's
 // speed.
 constexpr size_t kMostUnsyncedBytes = size_t{32} << 20;
 
@@ -83,9 +83,9 @@ std::vector<uint64_t> Partition::closed_clocks() const {
 // --- Admission.
 
 absl::Status Partition::LogFailed(const absl::Status& status) const {
-  return absl::UnavailableError(absl::StrCat("the log of partition ", tables_->partition,
-                                             " of job ", job().job_id(),
-                                             " failed, restart the server: ", status.message()));
+  return absl::UnavailableError(absl::StrCat(
+      "the log of partition ", tables_->partition, " of job ", job().job_id(),
+      " failed, and is read back once the job's tables are opened again: ", status.message()));
 }
 
 absl::StatusOr<std::vector<uint64_t>> Partition::EnterTask(uint32_t slot, uint64_t incarnation) {
@@ -111,11 +111,12 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
     return refused;
   }
   // What is checked and applied has to be what the log's checksum is of and what it holds. Of dense
-  // gradients no check looks at the values, so that the copy which the log makes anyway will do;
-  // rows are copied by the check, and logged from there.
+  // gradients no check looks at the values, so that a copy which the log makes anyway will do; rows
+  // are copied by the check, and logged from there.
   const bool shared =
       journal_ != nullptr && call.payload_memory == ExchangeCall::PayloadMemory::kShared;
-  const bool log_copies = shared && journal_->holds_copies() && call.request->has_dense_push();
+  const bool log_copies =
+      shared && call.request->has_dense_push() && journal_->HoldsCopyOf(call.payload.size());
   const bool check_copies = shared && CopiedAsSent(*call.request);
   if (shared && !log_copies && !check_copies) {
     call.payload = PrivateCopy(call.payload, *options_.pool);
@@ -163,7 +164,7 @@ void Partition::Execute(std::vector<ExchangeCall> calls) {
   const uint64_t logged = journal_ == nullptr ? 0 : journal_->last_lsn();
   for (ExchangeCall& call : calls) {
     admitted_.push_back(Admit(std::move(call)));
-    admitted_bytes_ += admitted_.back().payload_bytes();
+    admitted_bytes_ += admitted_.back().bytes();
   }
   if (journal_ != nullptr) {
     const uint64_t records = journal_->last_lsn() - logged;
@@ -238,7 +239,7 @@ void Partition::RunSynced() {
   while (!admitted_.empty() && (admitted_.front().lsn <= synced || !closed_.ok())) {
     AdmittedCall call = std::move(admitted_.front());
     admitted_.pop_front();
-    admitted_bytes_ -= call.payload_bytes();
+    admitted_bytes_ -= call.bytes();
     Run(std::move(call));
     if (options_.crash_point->crashed()) return;
   }
@@ -373,7 +374,7 @@ void Partition::Park(uint64_t clocks, AdmittedCall call, ParkedCalls& parked) {
       &parked == &waiting_for_completion_ ? clocks_.completed() : clocks_.slowest();
   if (clocks <= reached) return Serve(std::move(call));
   const size_t bytes = waiting_for_completion_.bytes() + waiting_for_closes_.bytes();
-  if (bytes + call.payload_bytes() > options_.parked_bytes) {
+  if (bytes + call.bytes() > options_.parked_bytes) {
     return Refuse(call,
                   absl::ResourceExhaustedError(absl::StrCat(
                       "partition ", tables_->partition, " of job ", job().job_id(), " has ", bytes,

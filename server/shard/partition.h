@@ -50,8 +50,9 @@ class PartitionState;
 // runs the optimizer. Under SSP and ASP every push runs it. Pulls, cuts and norms wait, parked,
 // until their clock is reached.
 //
-// After a failed sync it is unknown what the log holds: the partition refuses everything until it
-// is opened again. So it does when rows cannot be read back from the disk.
+// After a failed sync it is unknown what the log holds: the partition refuses everything, and has
+// failed, until it is made anew from its files. So it does when rows cannot be read back from the
+// disk.
 //
 // When the disk is full, what would need more of it is refused before it is logged, with
 // RESOURCE_EXHAUSTED and a time to try again after: pushes that the log has no room for, and pushes
@@ -66,7 +67,7 @@ class Partition {
     MemoryBudget* budget = nullptr;
     CheckpointStorage* checkpoint_storage = nullptr;
     CrashPoint* crash_point = nullptr;
-    // Bound on the payload bytes of parked operations.
+    // Bound on the bytes of parked operations.
     size_t parked_bytes = 0;
     // Log bytes after which the base is written again, or as many as the base has, if that is more.
     uint64_t log_bytes = 0;
@@ -120,6 +121,8 @@ class Partition {
 
   // Answers all that is parked, and everything from now on, with `status`.
   void Close(absl::Status status);
+  // Whether everything is refused from now on, by Close or after an error.
+  bool failed() const { return !closed_.ok(); }
 
   // Clocks that each slot has closed.
   std::vector<uint64_t> closed_clocks() const;
@@ -251,7 +254,7 @@ class Partition {
   ParkedCalls waiting_for_closes_;
   // Why nothing more is executed.
   absl::Status closed_;
-  // Admitted and not run, in order, and the bytes of their payloads. Never any without a sync that
+  // Admitted and not run, in order, and what they take of memory. Never any without a sync that
   // was started, but within the methods.
   std::deque<AdmittedCall> admitted_;
   size_t admitted_bytes_ = 0;

@@ -8,8 +8,6 @@
 namespace muster {
 namespace {
 
-// What an operation without a payload counts for in the queue.
-constexpr size_t kCallBytes = 512;
 // What a caller that found the queue full should wait: a few batches' time.
 constexpr uint32_t kRetryAfterMs = 20;
 
@@ -106,6 +104,7 @@ void PartitionExecutor::RunBatch() {
 
 void PartitionExecutor::NoteRun() {
   stats_ = partition_->stats();
+  failed_ = partition_->failed();
   closed_clocks_ = partition_->closed_clocks();
   running_ = false;
   ++batches_;
@@ -173,6 +172,11 @@ void PartitionExecutor::Close(const absl::Status& status) {
 Partition::Stats PartitionExecutor::stats() const {
   absl::MutexLock lock(&mutex_);
   return stats_;
+}
+
+bool PartitionExecutor::failed() const {
+  absl::MutexLock lock(&mutex_);
+  return failed_;
 }
 
 std::vector<uint64_t> PartitionExecutor::closed_clocks() const {

@@ -48,8 +48,9 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // `status`, and destroys the partition. Blocks until that is done. To be called once.
   void Close(const absl::Status& status);
 
-  // As of the last batch.
+  // As of the last batch; whether it has failed, so that all is refused until it is opened anew.
   Partition::Stats stats() const;
+  bool failed() const;
   // Clocks closed by each slot: all whose closes have been answered, and so safe to start again
   // from. Blocks while a batch runs, which may have answered some already; never to be called from
   // an operation's `done`.
@@ -92,6 +93,7 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   bool running_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t batches_ ABSL_GUARDED_BY(mutex_) = 0;
   Partition::Stats stats_ ABSL_GUARDED_BY(mutex_);
+  bool failed_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<uint64_t> closed_clocks_ ABSL_GUARDED_BY(mutex_);
 };
 

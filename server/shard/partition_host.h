@@ -37,6 +37,10 @@ struct ExchangeCall {
   std::function<void(v1::ExchangeReply reply, Payload payload)> done;
 };
 
+// What an operation takes of memory beside its payload, about: those without one are bounded in
+// number where payloads are bounded in bytes.
+inline constexpr size_t kCallBytes = 512;
+
 // All partitions on this server: the logic behind ParameterService, which knows no gRPC.
 // Thread-safe.
 class PartitionHost {

@@ -39,10 +39,10 @@ class PartitionJournal {
       ParameterStore& store, std::string log_directory, const MutationLog::Options& options);
 
   // Appends a mutation and returns its log sequence number. Errors as MutationLog's; nothing was
-  // added then. Where the log holds copies, `copy` (if not null) becomes the payload as logged.
+  // added then. Where HoldsCopyOf says so, `copy` (if not null) becomes the payload as logged.
   absl::StatusOr<uint64_t> Append(const v1::ExchangeRequest& request, const Payload& payload,
                                   Payload* copy = nullptr);
-  bool holds_copies() const { return log_->holds_copies(); }
+  bool HoldsCopyOf(size_t payload_bytes) const { return log_->HoldsCopyOf(payload_bytes); }
   // Makes what was appended durable. After a failure the journal is of no more use.
   absl::Status Sync() { return log_->Sync(); }
   // The same in two parts, as MutationLog's.

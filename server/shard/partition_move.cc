@@ -143,7 +143,7 @@ absl::Status PartitionMoves::Resume(const PartitionMove& move) {
 absl::Status PartitionMoves::OpenAgain(const PartitionMove& move, const OpenJobs::Turn& turn) {
   // A job that is not open, or was opened anew, finds it in the store.
   if (turn.job != nullptr && turn.generation == move.generation &&
-      turn.job->StandsStill(move.partition)) {
+      turn.job->Find(move.partition).absence == OpenJob::Absence::kStandsStill) {
     MUSTER_RETURN_IF_ERROR(turn.job->AddPartition(move.partition));
   }
   absl::MutexLock lock(&mutex_);
@@ -363,7 +363,9 @@ absl::StatusOr<bool> PartitionMoves::Prepare(const PartitionMove& move) {
       state->leaving_term() == 0 && state->adopted_term() == move.term) {
     return true;
   }
-  if (turn.job != nullptr && turn.job->partition(move.partition) != nullptr) {
+  const OpenJob::Found found =
+      turn.job == nullptr ? OpenJob::Found() : turn.job->Find(move.partition);
+  if (found.partition != nullptr || found.failed()) {
     return absl::FailedPreconditionError(absl::StrCat(NameOf(move), " is open on this server"));
   }
   return false;

@@ -27,7 +27,7 @@ class PartitionTest : public testing::Test {
     options.budget = &budget_;
     options.checkpoint_storage = &storage_;
     options.crash_point = &crash_point_;
-    options.parked_bytes = 1000;
+    options.parked_bytes = 2000;
     partition_ = std::make_unique<Partition>(std::make_unique<PartitionTables>(*job, 0, pool_),
                                              request.start_clock(), nullptr, options);
   }
@@ -473,6 +473,18 @@ TEST_F(PartitionTest, ParkedBytesAreBounded) {
   ASSERT_TRUE(refused.arrived());
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_GT(refused.reply().retry_after_ms(), 0u);
+}
+
+TEST_F(PartitionTest, ParkedCallsWithoutAPayloadAreBoundedToo) {
+  Open(TestOpenRequest(2));
+  v1::ExchangeRequest none = TestClose(0, 0, 0);
+  none.mutable_close()->set_no_dense(true);
+  Do(none);
+  for (size_t i = 0; i < 2000 / kCallBytes; ++i) {
+    EXPECT_FALSE(Call(TestDensePull(0, 1, 0, 1)).arrived());
+  }
+  EXPECT_THAT(Refusal(absl::StatusCode::kResourceExhausted, TestDensePull(0, 1, 0, 1)),
+              HasSubstr("bytes of waiting requests"));
 }
 
 TEST_F(PartitionTest, RowsBeyondTheMemoryBudgetAreRefused) {

@@ -28,6 +28,11 @@ void ReplayMeter::Partition::Add(uint64_t bytes) {
   replay.bytes += bytes;
 }
 
+void ReplayMeter::Forget(const std::string& job_id, uint64_t last) {
+  absl::MutexLock lock(&mutex_);
+  replays_.erase(replays_.lower_bound({job_id, 0}), replays_.upper_bound({job_id, last}));
+}
+
 std::vector<v1::ReplayStatus> ReplayMeter::Replays() const {
   const absl::Duration now = clock_.Monotonic();
   std::vector<v1::ReplayStatus> result;

@@ -19,9 +19,9 @@ namespace v1 {
 class ReplayStatus;
 }  // namespace v1
 
-// What partitions have replayed of their logs since the server started, by job and generation. Its
-// time is that in which at least one of the job's partitions was at it: reading records, checking
-// and applying them. Thread-safe.
+// What partitions have replayed of their logs since the server started, by job and generation, as
+// long as their tables are there. Its time is that in which at least one of the job's partitions
+// was at it: reading records, checking and applying them. Thread-safe.
 class ReplayMeter {
  public:
   // `clock` must outlive it.
@@ -45,6 +45,9 @@ class ReplayMeter {
 
   // Of all jobs, as far as they have come; without server_id.
   std::vector<v1::ReplayStatus> Replays() const;
+
+  // Forgets a job's generations up to `last`. REQUIRES: none of their partitions is at it.
+  void Forget(const std::string& job_id, uint64_t last);
 
  private:
   struct Replay {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -44,6 +46,20 @@ TEST(ReplayMeterTest, CountsTheTimeInWhichAnyPartitionReplays) {
   EXPECT_EQ(replays[0].seconds(), 4);
   EXPECT_EQ(replays[1].job_id(), "b");
   EXPECT_EQ(replays[1].records(), 0u);
+}
+
+TEST(ReplayMeterTest, ForgetsGenerationsThatAreGone) {
+  FakeClock clock;
+  ReplayMeter meter(clock);
+  for (const uint64_t generation : {1, 2, 3}) ReplayMeter::Partition(meter, "b", generation);
+  ReplayMeter::Partition(meter, "a", 1);
+  ReplayMeter::Partition(meter, "c", 1);
+  meter.Forget("b", 2);
+  std::vector<std::pair<std::string, uint64_t>> left;
+  for (const v1::ReplayStatus& replay : meter.Replays()) {
+    left.emplace_back(replay.job_id(), replay.generation());
+  }
+  EXPECT_EQ(left, (std::vector<std::pair<std::string, uint64_t>>{{"a", 1}, {"b", 3}, {"c", 1}}));
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
@@ -18,6 +20,7 @@
 #include "server/shard/partition_move.h"
 #include "server/shard/refusal.h"
 #include "server/shard/replay_meter.h"
+#include "server/shard/storage/mutation_log.h"
 #include "server/shard/storage/parameter_store.h"
 #include "server/shard/thread_pool.h"
 
@@ -41,8 +44,8 @@ class ShardEngine::Impl final : private OpenJobs {
   // For those who change which partitions a job has.
   Turn Take(const std::string& job_id) override;
   void GiveBack(const std::string& job_id, Turn turn) override;
-  // Opens those of the partitions asked for that are stored here, but have not been asked for
-  // before: they have come from other servers.
+  // Opens those of the partitions asked for that are stored here, but are not open: they have come
+  // from other servers and have not been asked for before, or have failed.
   absl::Status OpenMissing(const OpenJob& job, const JobTables& tables);
 
   // A job by its id: open, about to be opened or dropped, or neither after that failed.
@@ -57,8 +60,15 @@ class ShardEngine::Impl final : private OpenJobs {
   // Waits for the right to open or drop the job. REQUIRES: entries_mutex_ is not held by the caller
   // for long: it is released while waiting.
   Entry& AwaitEntry(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(entries_mutex_);
-  // Whether a generation after this one was opened, or tried.
+  // Whether a generation after this one is open, or being opened.
   bool IsPast(const std::string& job_id, uint64_t generation) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(entries_mutex_);
+  // Drops a job's generations up to `last`, also (kClose) if they are open.
+  enum class InUse { kClose, kLeave };
+  absl::Status Drop(const std::string& job_id, uint64_t last, InUse in_use);
+  // Tries again to drop what could not be dropped.
+  void DropLeft();
+  void NoteLeft(const std::string& job_id, uint64_t last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(entries_mutex_);
   absl::Status CheckExchange(const v1::ExchangeRequest& request,
                              std::shared_ptr<OpenJob>& job) const;
@@ -76,6 +86,9 @@ class ShardEngine::Impl final : private OpenJobs {
   // Held for look-ups alone: shared by all operations, exclusively when a job is opened or dropped.
   mutable absl::Mutex entries_mutex_;
   absl::flat_hash_map<std::string, std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(entries_mutex_);
+  // Jobs of whose generations, up to this one, something may be left on the disk that was to be
+  // dropped.
+  std::map<std::string, uint64_t> left_ ABSL_GUARDED_BY(entries_mutex_);
 };
 
 namespace {
@@ -102,7 +115,10 @@ absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& ta
     const auto stands_still = [&] {
       return absl::UnavailableError(StandsStillError(tables.job_id(), term.partition()).message());
     };
-    if (found.stands_still) return stands_still();
+    if (found.absence == OpenJob::Absence::kStandsStill) return stands_still();
+    if (found.absence == OpenJob::Absence::kFailed) {
+      return FailedError(tables.job_id(), term.partition());
+    }
     if (found.partition == nullptr) {
       return absl::FailedPreconditionError(
           absl::StrCat("partition ", term.partition(), " of job ", tables.job_id(),
@@ -128,13 +144,24 @@ absl::Status GenerationFenced(const std::string& job_id, uint64_t asked, uint64_
                                          "; it was restarted, rejoin before going on"));
 }
 
-// Drops rows that an earlier process had evicted for jobs that are not durable. Without a
-// partition's state, values are of no use to anybody.
-absl::Status DropScratch(ParameterStore& store) {
+// Drops what an earlier process has left, and nobody goes on from: without a partition's state,
+// neither values (rows evicted for jobs that are not durable) nor logs are of use.
+absl::Status DropStrays(ParameterStore& store, const std::string& log_dir, LogFileSystem& files) {
+  std::set<std::string> logs;
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, store.Jobs());
   for (const std::string& job : jobs) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<uint32_t> partitions, store.Partitions(job));
     if (partitions.empty()) MUSTER_RETURN_IF_ERROR(store.DropJob(job));
+    for (uint32_t partition : partitions) logs.insert(LogName(job, partition));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(log_dir));
+  for (const std::string& name : names) {
+    uint32_t partition = 0;
+    const size_t dot = name.rfind('.');
+    const bool is_log =
+        dot != std::string::npos && absl::SimpleAtoi(name.substr(dot + 1), &partition);
+    if (!is_log || logs.count(name) > 0) continue;
+    MUSTER_RETURN_IF_ERROR(MutationLog::Destroy(absl::StrCat(log_dir, "/", name), &files));
   }
   return absl::OkStatus();
 }
@@ -215,6 +242,7 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
   MUSTER_ASSIGN_OR_RETURN(const std::shared_ptr<const JobTables> tables,
                           JobTables::Create(request));
   const std::string& job_id = tables->job_id();
+  DropLeft();
   std::shared_ptr<OpenJob> open, replaced;
   {
     absl::MutexLock lock(&entries_mutex_);
@@ -240,13 +268,19 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
         GenerationFenced(job_id, replaced->tables().generation(), tables->generation()));
     replaced.reset();
   }
+  replays_.Forget(job_id, tables->generation() - 1);
   absl::StatusOr<std::shared_ptr<OpenJob>> opened = OpenJob::Open(tables, resources_);
   if (opened.ok()) TellReplayed(*tables);
   {
     absl::MutexLock lock(&entries_mutex_);
     Entry& entry = *entries_[job_id];
     entry.busy = false;
-    if (opened.ok()) entry.job = *opened;
+    if (opened.ok()) {
+      entry.job = *opened;
+    } else {
+      // It may have failed at dropping them.
+      NoteLeft(job_id, tables->generation() - 1);
+    }
   }
   if (!opened.ok()) return opened.status();
   return Join(**opened, *tables);
@@ -287,7 +321,8 @@ absl::Status ShardEngine::Impl::OpenMissing(const OpenJob& job, const JobTables&
   }
   const auto is_missing = [&](const v1::PartitionTerm& term) {
     const OpenJob::Found found = job.Find(term.partition());
-    return found.partition == nullptr && !found.stands_still;
+    const bool not_here = found.partition == nullptr && found.absence == OpenJob::Absence::kNotHere;
+    return not_here || found.failed();
   };
   const auto& wanted = tables.request().partitions();
   if (std::none_of(wanted.begin(), wanted.end(), is_missing)) return absl::OkStatus();
@@ -298,7 +333,13 @@ absl::Status ShardEngine::Impl::OpenMissing(const OpenJob& job, const JobTables&
         absl::StrCat("the tables of job ", tables.job_id(), " are being opened; try again"));
   }
   for (const v1::PartitionTerm& term : wanted) {
-    if (status.ok() && is_missing(term)) status = turn.job->AddPartition(term.partition());
+    if (!status.ok() || !is_missing(term)) continue;
+    if (turn.job->Find(term.partition()).failed()) {
+      status = turn.job->Reopen(term.partition());
+      if (status.ok()) TellReplayed(turn.job->tables());
+    } else {
+      status = turn.job->AddPartition(term.partition());
+    }
   }
   GiveBack(tables.job_id(), std::move(turn));
   return status;
@@ -306,18 +347,46 @@ absl::Status ShardEngine::Impl::OpenMissing(const OpenJob& job, const JobTables&
 
 bool ShardEngine::Impl::IsPast(const std::string& job_id, uint64_t generation) const {
   const auto found = entries_.find(job_id);
-  return found != entries_.end() && found->second->generation > generation;
+  return found != entries_.end() && found->second->generation > generation &&
+         (found->second->busy || found->second->job != nullptr);
 }
 
 absl::Status ShardEngine::Impl::DropTables(const v1::DropTablesRequest& request) {
   const std::string& job_id = request.job_id();
   if (job_id.empty()) return absl::InvalidArgumentError("job_id is empty");
-  const uint64_t last = request.generation() == 0 ? kEveryGeneration : request.generation();
+  DropLeft();
+  return Drop(job_id, request.generation() == 0 ? kEveryGeneration : request.generation(),
+              InUse::kClose);
+}
+
+void ShardEngine::Impl::DropLeft() {
+  std::map<std::string, uint64_t> left;
+  {
+    absl::ReaderMutexLock lock(&entries_mutex_);
+    left = left_;
+  }
+  // What fails again is left again.
+  for (const auto& [job_id, last] : left) Drop(job_id, last, InUse::kLeave).IgnoreError();
+}
+
+void ShardEngine::Impl::NoteLeft(const std::string& job_id, uint64_t last) {
+  // Who drops generations that are yet to come is told of the failure, and may do so again.
+  if (resources_.store == nullptr || last == kEveryGeneration) return;
+  uint64_t& left = left_[job_id];
+  left = std::max(left, last);
+}
+
+absl::Status ShardEngine::Impl::Drop(const std::string& job_id, uint64_t last, InUse in_use) {
   std::shared_ptr<OpenJob> dropped;
   {
     absl::MutexLock lock(&entries_mutex_);
     // Whoever opens a later generation drops earlier ones, and need not be waited for.
     if (IsPast(job_id, last)) return absl::OkStatus();
+    if (in_use == InUse::kLeave) {
+      const auto found = entries_.find(job_id);
+      const bool used = found != entries_.end() && (found->second->busy || found->second->job);
+      if (used) return absl::OkStatus();
+    }
     Entry& entry = AwaitEntry(job_id);
     if (IsPast(job_id, last)) return absl::OkStatus();
     entry.busy = true;
@@ -328,9 +397,18 @@ absl::Status ShardEngine::Impl::DropTables(const v1::DropTablesRequest& request)
         absl::NotFoundError(absl::StrCat("the tables of job ", job_id, " were dropped")));
     dropped.reset();
   }
+  replays_.Forget(job_id, last);
   const absl::Status status = DeleteStoredGenerations(job_id, last, resources_);
   absl::MutexLock lock(&entries_mutex_);
-  entries_.erase(job_id);
+  if (!status.ok()) {
+    NoteLeft(job_id, last);
+  } else if (const auto left = left_.find(job_id); left != left_.end() && left->second <= last) {
+    left_.erase(left);
+  }
+  // A generation that could not be opened fences those before it.
+  Entry& entry = *entries_[job_id];
+  entry.busy = false;
+  if (entry.generation <= last) entries_.erase(job_id);
   return status;
 }
 
@@ -372,8 +450,11 @@ void ShardEngine::Impl::Execute(ExchangeCall call) {
   if (absl::Status status = CheckExchange(request, job); !status.ok()) return Refuse(call, status);
   const OpenJob::Found found = job->Find(request.partition());
   if (found.partition != nullptr) return found.partition->Execute(std::move(call));
-  if (found.stands_still) {
+  if (found.absence == OpenJob::Absence::kStandsStill) {
     return Refuse(call, StandsStillError(request.job_id(), request.partition()), kRetryAfterMs);
+  }
+  if (found.absence == OpenJob::Absence::kFailed) {
+    return Refuse(call, FailedError(request.job_id(), request.partition()));
   }
   if (request.partition() >= job->tables().partitions()) {
     return Refuse(call, absl::NotFoundError(absl::StrCat(
@@ -439,7 +520,7 @@ absl::StatusOr<std::unique_ptr<ShardEngine>> ShardEngine::Create(Options options
     LogFileSystem& files =
         options.log_file_system != nullptr ? *options.log_file_system : LogFileSystem::Posix();
     MUSTER_RETURN_IF_ERROR(files.CreateDirectory(options.log_dir));
-    MUSTER_RETURN_IF_ERROR(DropScratch(*options.store));
+    MUSTER_RETURN_IF_ERROR(DropStrays(*options.store, options.log_dir, files));
   }
   return std::unique_ptr<ShardEngine>(new ShardEngine(std::make_unique<Impl>(std::move(options))));
 }

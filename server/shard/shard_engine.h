@@ -68,8 +68,8 @@ class ShardEngine final : public PartitionHost {
     // Threads that wait for the disk on behalf of logs, for all partitions together; at least 1.
     // They take next to no processor time.
     int log_threads = 4;
-    // Bound on the payload bytes queued and parked on one partition; what comes on top is answered
-    // RESOURCE_EXHAUSTED.
+    // Bound on the bytes of operations queued and parked on one partition; what comes on top is
+    // answered RESOURCE_EXHAUSTED.
     size_t queue_bytes = 64 << 20;
     // Log bytes of a partition after which its base is written again (or as many as the base has,
     // if that is more), so that what a recovery replays stays bounded. Its files are kept and

@@ -152,6 +152,64 @@ TEST_F(ShardEngineDurabilityTest, AfterAFailedSyncNothingIsAnsweredAsDone) {
   Do(TestDensePush(0, 0, 0, 1), Floats({1, 1, 1, 1}));
 }
 
+TEST_F(ShardEngineDurabilityTest, APartitionThatFailedIsReadBackOnceTheDiskWorks) {
+  for (const bool keeps_space : {false, true}) {
+    files_.set_keeps_space(keeps_space);
+    v1::OpenTablesRequest request = TestDurableRequest();
+    request.set_generation(1 + keeps_space);
+    Open(request);
+    const auto of_now = [&](v1::ExchangeRequest call) {
+      call.set_generation(request.generation());
+      return call;
+    };
+    const v1::ExchangeRequest push = of_now(TestDensePush(0, 0, 0, 1));
+    const v1::ExchangeRequest second = of_now(TestDensePush(0, 0, 1, 1));
+    const uint64_t memory = engine_->Stats().tables(0).memory_bytes();
+    Do(push, Floats({1, 1, 1, 1}));
+    files_.set_fault([](FakeLogFileSystem::Operation operation, const std::string&) {
+      return operation == FakeLogFileSystem::Operation::kSync ? absl::UnavailableError("disk")
+                                                              : absl::OkStatus();
+    });
+    EXPECT_EQ(Call(second, Floats({2, 2, 2, 2})).code(), absl::StatusCode::kUnavailable);
+    // As long as the disk does not work, all ask again and again.
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(absl::IsUnavailable(engine_->OpenTables(request).status()));
+      EXPECT_EQ(Code(push), absl::StatusCode::kUnavailable);
+    }
+    files_.set_fault(nullptr);
+    request.set_expect_state(true);
+    EXPECT_THAT(Open(request).partitions(0).closed(), ElementsAre(0));
+    // What was acknowledged is there, and what was not counts once.
+    EXPECT_TRUE(Do(push, Floats({9, 9, 9, 9})).reply().already_applied());
+    Do(second, Floats({2, 2, 2, 2}));
+    Do(of_now(TestClose(0, 0, 0)));
+    EXPECT_THAT(Do(of_now(TestDensePull(0, 1, 0, 2))).floats(),
+                ElementsAre(0, 0, 0, 0, -1, -1, -1, -1));
+    EXPECT_EQ(engine_->Stats().tables(0).memory_bytes(), memory);
+  }
+}
+
+TEST_F(ShardEngineDurabilityTest, AnOpeningThatFailsHalfWayLeavesNothingOpen) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.mutable_schema()->set_partitions(2);
+  request.add_partitions()->set_partition(1);
+  ShardEngine::Options options = Options();
+  options.memory_budget_bytes = 1 << 20;
+  Start(options);
+  Open(request);
+  Start(options);
+  // The first partition is open by the time the second cannot be read.
+  const std::string second = "/logs/job.1/00000000000000000001.log";
+  files_.contents(second)[0] ^= 1;
+  EXPECT_TRUE(absl::IsDataLoss(engine_->OpenTables(request).status()));
+  EXPECT_EQ(engine_->Stats().tables_size(), 0);
+  EXPECT_EQ(Code(TestDensePull(0, 0, 0, 1)), absl::StatusCode::kNotFound);
+  files_.contents(second)[0] ^= 1;
+  Open(request);
+  EXPECT_EQ(engine_->Stats().tables_size(), 1);
+  EXPECT_EQ(Code(TestDensePull(0, 0, 0, 1)), absl::StatusCode::kOk);
+}
+
 TEST_F(ShardEngineDurabilityTest, AFullDiskRefusesThePushAndNothingElse) {
   Open(TestDurableRequest());
   files_.set_fault([](FakeLogFileSystem::Operation operation, const std::string&) {

@@ -124,24 +124,31 @@ class PosixLogFile final : public LogFile {
   const std::string path_;
 };
 
+// Only on file systems that write allocated blocks where they are; others copy them, and may find
+// no space to.
+int OpenDirectInPlace(int fd, const std::string& path) {
+  struct statfs system;
+  if (::fstatfs(fd, &system) != 0) return -1;
+  if (system.f_type != EXT4_SUPER_MAGIC && system.f_type != XFS_SUPER_MAGIC) {
+    errno = EOPNOTSUPP;
+    return -1;
+  }
+  return ::open(path.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+}
+
 class PosixLogFileSystem final : public LogFileSystem {
  public:
+  explicit PosixLogFileSystem(OpenDirect open_direct) : open_direct_(std::move(open_direct)) {}
+
   absl::StatusOr<std::unique_ptr<LogFile>> Open(const std::string& path, Mode mode) override {
     const int flags = O_RDWR | O_CLOEXEC | (mode == Mode::kCreate ? O_CREAT | O_TRUNC : 0);
     const int fd = ::open(path.c_str(), flags, 0644);
     if (fd < 0) return FileError(mode == Mode::kCreate ? "create" : "open", path, errno);
-    // File systems that write allocated blocks where they are; others copy them, and may find no
-    // space to.
-    struct statfs system;
-    int direct_fd = -1;
-    if (::fstatfs(fd, &system) == 0 &&
-        (system.f_type == EXT4_SUPER_MAGIC || system.f_type == XFS_SUPER_MAGIC)) {
-      direct_fd = ::open(path.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
-      // All files of a log are of one kind: what holds copies of payloads goes on doing so.
-      if (const int error = errno; direct_fd < 0 && error != EINVAL && error != EOPNOTSUPP) {
-        ::close(fd);
-        return FileError("open", path, error);
-      }
+    const int direct_fd = open_direct_(fd, path);
+    // All files of a log are of one kind: what holds copies of payloads goes on doing so.
+    if (const int error = errno; direct_fd < 0 && error != EINVAL && error != EOPNOTSUPP) {
+      ::close(fd);
+      return FileError("open", path, error);
     }
     return std::make_unique<PosixLogFile>(fd, direct_fd, path);
   }
@@ -180,13 +187,20 @@ class PosixLogFileSystem final : public LogFileSystem {
     if (error != 0) return FileError("flush", directory, error);
     return absl::OkStatus();
   }
+
+ private:
+  const OpenDirect open_direct_;
 };
 
 }  // namespace
 
 LogFileSystem& LogFileSystem::Posix() {
-  static PosixLogFileSystem* const file_system = new PosixLogFileSystem;
+  static PosixLogFileSystem* const file_system = new PosixLogFileSystem(OpenDirectInPlace);
   return *file_system;
+}
+
+std::unique_ptr<LogFileSystem> LogFileSystem::PosixWith(OpenDirect open_direct) {
+  return std::make_unique<PosixLogFileSystem>(std::move(open_direct));
 }
 
 }  // namespace muster

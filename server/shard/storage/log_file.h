@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,6 +63,13 @@ class LogFileSystem {
 
   // The machine's file system: stateless, lives as long as the process.
   static LogFileSystem& Posix();
+
+  // Opens the file of `fd` to be written past the system's cache. -1, with errno set: EINVAL or
+  // EOPNOTSUPP where that cannot be done with such files, so that the cache has to do; otherwise
+  // the file cannot be opened at all, since all files of a log have to be of one kind.
+  using OpenDirect = std::function<int(int fd, const std::string& path)>;
+  // For tests: the same with another way to do that.
+  static std::unique_ptr<LogFileSystem> PosixWith(OpenDirect open_direct);
 
   // kOpen: NotFound when it is missing. kCreate: empties an existing file.
   virtual absl::StatusOr<std::unique_ptr<LogFile>> Open(const std::string& path, Mode mode) = 0;

@@ -1,9 +1,13 @@
 #include "server/shard/storage/log_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -123,6 +127,32 @@ INSTANTIATE_TEST_SUITE_P(All, LogFileContractTest,
                                                             return &fake;
                                                           }}),
                          [](const auto& info) { return info.param.name; });
+
+// A file system whose way past the cache ends with `error`; 0: it is one through the cache.
+std::unique_ptr<LogFileSystem> WhereDirectIs(int error) {
+  return LogFileSystem::PosixWith([error](int, const std::string& path) {
+    if (error == 0) return ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    errno = error;
+    return -1;
+  });
+}
+
+TEST(PosixLogFileTest, GoesThroughTheCacheWhereThereIsNoWayPastIt) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/direct");
+  alignas(LogFile::kBlockBytes) std::byte block[LogFile::kBlockBytes];
+  std::fill(std::begin(block), std::end(block), std::byte{'b'});
+  for (const int error : {0, EINVAL, EOPNOTSUPP}) {
+    const auto files = WhereDirectIs(error);
+    const auto file = files->Open(path, Mode::kCreate);
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_EQ((*file)->keeps_space(), error == 0);
+    ASSERT_TRUE((*file)->WriteBlocks(LogFile::kBlockBytes, {absl::MakeConstSpan(block)}).ok());
+    EXPECT_EQ(ReadAll(**file).substr(LogFile::kBlockBytes), std::string(sizeof(block), 'b'));
+  }
+  // Such as too many open files, for now: to write through the cache would be another kind of file.
+  EXPECT_TRUE(absl::IsResourceExhausted(WhereDirectIs(EMFILE)->Open(path, Mode::kOpen).status()));
+  ASSERT_TRUE(LogFileSystem::Posix().Remove(path).ok());
+}
 
 // What a crash must be able to do, or the tests that use it would prove nothing.
 TEST(FakeLogFileSystemTest, ACrashLosesSomeUnsyncedSectorsAndNames) {

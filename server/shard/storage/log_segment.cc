@@ -16,7 +16,8 @@ static_assert(std::endian::native == std::endian::little, "stored integers are l
 
 constexpr absl::string_view kSegmentMagic = "MUSTERLG";
 constexpr uint32_t kRecordMagic = 0x4452'534d;
-constexpr uint64_t kWindowBytes = 8 << 20;
+// So that what was read is checked and copied out of the processor's second cache.
+constexpr uint64_t kWindowBytes = 512 << 10;
 
 template <typename T>
 void Put(absl::Span<std::byte> out, size_t offset, T value) {
@@ -122,17 +123,22 @@ absl::StatusOr<absl::Span<const std::byte>> LogSegmentReader::Window(uint64_t of
                                                                      uint64_t bytes) {
   if (offset >= file_bytes_) return absl::Span<const std::byte>();
   bytes = std::min(bytes, file_bytes_ - offset);
-  if (offset < window_begin_ || offset + bytes > window_begin_ + window_bytes_) {
+  const uint64_t end = window_begin_ + window_bytes_;
+  if (offset < window_begin_ || offset + bytes > end) {
+    // What was read of it moves to the front, and is not read again.
+    const size_t kept = offset >= window_begin_ && offset < end ? end - offset : 0;
     const uint64_t wanted = std::min(std::max(bytes, kWindowBytes), file_bytes_ - offset);
-    window_.resize((wanted + 7) / 8);
-    window_bytes_ = 0;
+    window_.resize(std::max<size_t>(window_.size(), (wanted + 7) / 8));
+    auto* const begin = reinterpret_cast<std::byte*>(window_.data());
+    if (kept > 0) std::memmove(begin, begin + (offset - window_begin_), kept);
     window_begin_ = offset;
-    MUSTER_ASSIGN_OR_RETURN(
-        window_bytes_, file_.Read(offset, {reinterpret_cast<std::byte*>(window_.data()), wanted}));
-    bytes = std::min<uint64_t>(bytes, window_bytes_);
+    window_bytes_ = kept;
+    MUSTER_ASSIGN_OR_RETURN(const size_t read,
+                            file_.Read(offset + kept, {begin + kept, wanted - kept}));
+    window_bytes_ += read;
   }
-  return absl::Span<const std::byte>(
-      reinterpret_cast<const std::byte*>(window_.data()) + (offset - window_begin_), bytes);
+  return absl::MakeConstSpan(reinterpret_cast<const std::byte*>(window_.data()), window_bytes_)
+      .subspan(offset - window_begin_);
 }
 
 absl::StatusOr<std::optional<LogSegmentReader::Record>> LogSegmentReader::ReadAt(uint64_t offset) {
@@ -155,7 +161,7 @@ absl::StatusOr<std::optional<LogSegmentReader::Record>> LogSegmentReader::ReadAt
 absl::StatusOr<std::optional<LogSegmentReader::Record>> LogSegmentReader::Search(uint64_t offset,
                                                                                  uint64_t lsn) {
   while (offset + kLogRecordHeadBytes <= file_bytes_) {
-    MUSTER_ASSIGN_OR_RETURN(absl::Span<const std::byte> bytes, Window(offset, kWindowBytes));
+    MUSTER_ASSIGN_OR_RETURN(absl::Span<const std::byte> bytes, Window(offset, kLogRecordHeadBytes));
     if (bytes.size() < kLogRecordHeadBytes) break;
     size_t i = 0;
     for (; i + kLogRecordHeadBytes <= bytes.size(); i += 8) {

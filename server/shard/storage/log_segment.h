@@ -98,7 +98,8 @@ class LogSegmentReader {
   absl::StatusOr<std::optional<Record>> Search(uint64_t offset, uint64_t lsn);
 
  private:
-  // Makes bytes [offset, offset + bytes) available; fewer at the end of the file.
+  // Makes bytes [offset, offset + bytes) available, fewer at the end of the file, and returns all
+  // that are from `offset` on.
   absl::StatusOr<absl::Span<const std::byte>> Window(uint64_t offset, uint64_t bytes);
 
   LogFile& file_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/fingerprint.h"
@@ -163,6 +164,62 @@ TEST_F(LogSegmentReaderTest, SearchFindsTheNextGoodRecordOfThisSegment) {
   EXPECT_EQ(Text((*found)->header), "good");
   EXPECT_FALSE(reader.Search((*found)->end(), 16)->has_value());
   EXPECT_FALSE(reader.Search(kLogSegmentHeaderBytes, 21)->has_value());
+}
+
+// Counts what is read.
+class CountingFile final : public LogFile {
+ public:
+  explicit CountingFile(std::string contents) : contents_(std::move(contents)) {}
+
+  absl::StatusOr<size_t> Read(uint64_t offset, absl::Span<std::byte> out) override {
+    const size_t bytes = contents_.copy(reinterpret_cast<char*>(out.data()), out.size(), offset);
+    bytes_read += bytes;
+    return bytes;
+  }
+  absl::StatusOr<size_t> Write(uint64_t, absl::Span<const absl::Span<const std::byte>>) override {
+    return absl::InternalError("only read");
+  }
+  absl::Status WriteBlocks(uint64_t, absl::Span<const absl::Span<const std::byte>>) override {
+    return absl::InternalError("only read");
+  }
+  bool keeps_space() const override { return false; }
+  absl::Status Allocate(uint64_t) override { return absl::InternalError("only read"); }
+  absl::Status Sync() override { return absl::InternalError("only read"); }
+  absl::StatusOr<uint64_t> Size() override { return contents_.size(); }
+
+  uint64_t bytes_read = 0;
+
+ private:
+  const std::string contents_;
+};
+
+TEST(LogSegmentReaderCostTest, EachByteIsReadOnce) {
+  // Records that end anywhere in the reader's window, and a rest of the file behind them.
+  for (const size_t size : {size_t{100}, size_t{3} << 20, size_t{9} << 20}) {
+    std::string contents(kLogSegmentHeaderBytes, 'x');
+    const int records = size > 1000 ? 5 : 1000;
+    for (int i = 0; i < records; ++i) contents += Record(3, 17 + i, "h", std::string(size, 'p'));
+    const uint64_t end = contents.size();
+    contents.resize(end + (20 << 20));
+
+    CountingFile in_order(contents);
+    LogSegmentReader reader(in_order, 3, contents.size());
+    uint64_t offset = kLogSegmentHeaderBytes;
+    while (offset < end) offset = (*reader.ReadAt(offset))->end();
+    EXPECT_LE(in_order.bytes_read, contents.size()) << size;
+
+    CountingFile searched(contents);
+    LogSegmentReader searcher(searched, 3, contents.size());
+    int found = 0;
+    for (uint64_t at = kLogSegmentHeaderBytes;; ++found) {
+      const auto record = searcher.Search(at, 0);
+      ASSERT_TRUE(record.ok()) << record.status();
+      if (!record->has_value()) break;
+      at = (*record)->end();
+    }
+    EXPECT_EQ(found, records);
+    EXPECT_LE(searched.bytes_read, contents.size()) << size;
+  }
 }
 
 }  // namespace

@@ -23,7 +23,9 @@ namespace muster {
 class LogStage {
  public:
   // Of memory taken at a time, unless one record needs more.
-  static constexpr size_t kBufferBytes = size_t{4} << 20;
+  static constexpr size_t kBufferBytes = size_t{1} << 20;
+  // What a view should have at least, so that no view keeps more than twice its bytes in memory.
+  static constexpr size_t kLeastViewBytes = kBufferBytes / 2;
 
   // The file has `end` bytes so far; `tail` are those of its last block, if that is not full. The
   // pool must outlive the stage.

@@ -28,10 +28,7 @@ class LogSync {
   absl::Status Run() {
     {
       absl::MutexLock lock(&mutex_);
-      if (state_ != State::kNew) {
-        mutex_.Await(absl::Condition(this, &LogSync::Done));
-        return status_;
-      }
+      if (state_ != State::kNew) return Await();
       state_ = State::kRunning;
     }
     absl::Status status = stage_ == nullptr ? absl::OkStatus() : stage_->WriteTo(*file_);
@@ -44,9 +41,24 @@ class LogSync {
     return status;
   }
 
+  // Waits for the thread that carries it out, if there is one; otherwise it never is, and Run
+  // returns CANCELLED. Nothing is written to the file afterwards.
+  void Cancel() {
+    absl::MutexLock lock(&mutex_);
+    if (state_ == State::kNew) {
+      status_ = absl::CancelledError("the log was closed before this sync of it began");
+      state_ = State::kDone;
+    }
+    Await().IgnoreError();  // Nobody rests on it any more.
+  }
+
  private:
   enum class State { kNew, kRunning, kDone };
 
+  absl::Status Await() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    mutex_.Await(absl::Condition(this, &LogSync::Done));
+    return status_;
+  }
   bool Done() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return state_ == State::kDone; }
 
   // Used by the one thread that carries it out.

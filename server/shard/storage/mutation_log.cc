@@ -72,6 +72,10 @@ MutationLog::MutationLog(std::string directory, Options options, LogFileSystem& 
       file_system_(file_system),
       memory_(options_.memory != nullptr ? options_.memory : BufferPool::Create(kMemoryBytes)) {}
 
+MutationLog::~MutationLog() {
+  if (sync_ != nullptr) sync_->Cancel();
+}
+
 absl::StatusOr<std::unique_ptr<MutationLog>> MutationLog::Open(std::string directory,
                                                                Options options) {
   if (options.segment_bytes < kMinSegmentBytes) {
@@ -289,7 +293,9 @@ void MutationLog::Stage(absl::Span<const std::byte> header, const Payload& paylo
                        .checksum = checksum.Finish()},
                       segment.id, absl::MakeSpan(head));
   stage_->Overwrite(begin, absl::MakeConstSpan(head));
-  if (copy != nullptr) *copy = stage_->View(payload_begin, payload.size());
+  if (copy != nullptr && HoldsCopyOf(payload.size())) {
+    *copy = stage_->View(payload_begin, payload.size());
+  }
 }
 
 std::shared_ptr<LogSync> MutationLog::StartSync() {

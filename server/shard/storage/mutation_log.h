@@ -31,7 +31,7 @@ namespace muster {
 //
 // Where the file system writes allocated space in place (LogFile::keeps_space), records wait in
 // memory for their Sync, which writes them in whole blocks past the system's cache: the only copy
-// made of a payload is then the log's own, which the caller may use in place of one of its own.
+// made of a large payload is then the log's own, which the caller may use in place of another.
 // Elsewhere Append writes, and so finds out whether there is space.
 //
 // After a crash, Open finds the end of the log: every record that a Sync covered is there, what
@@ -73,6 +73,9 @@ class MutationLog {
   // the next Destroy or Open finishes it: no part of the log comes back.
   static absl::Status Destroy(absl::string_view directory, LogFileSystem* file_system = nullptr);
 
+  // What a thread is syncing ends first, and a sync that no thread has begun is cancelled: whoever
+  // opens the log next has its files alone.
+  ~MutationLog();
   MutationLog(const MutationLog&) = delete;
   MutationLog& operator=(const MutationLog&) = delete;
 
@@ -84,12 +87,15 @@ class MutationLog {
   absl::StatusOr<uint64_t> Append(absl::Span<const std::byte> header, const Payload& payload) {
     return Append(header, payload, nullptr);
   }
-  // The same; where the log holds copies, `copy` becomes the payload as the record has it, which
-  // nobody changes any more.
+  // The same; where HoldsCopyOf says so, `copy` becomes the payload as the record has it, which
+  // nobody changes any more; elsewhere it stays what it is.
   absl::StatusOr<uint64_t> Append(absl::Span<const std::byte> header, const Payload& payload,
                                   Payload* copy);
-  // Whether it holds copies of the records that are not durable yet.
-  bool holds_copies() const { return stages_; }
+  // Whether the log's own copy of a payload with so many bytes may be used in place of another: not
+  // that of a small one, which lies among other records and would keep them all in memory.
+  bool HoldsCopyOf(size_t payload_bytes) const {
+    return stages_ && payload_bytes >= LogStage::kLeastViewBytes;
+  }
 
   // Makes all appended records durable. After a failure it is unknown which of the records since
   // the last success are on disk (the operating system forgets that it failed), so this object

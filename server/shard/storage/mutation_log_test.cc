@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "server/shard/storage/fake_log_file.h"
 
 namespace muster {
@@ -340,11 +342,49 @@ TEST_P(MutationLogTest, WhatASyncHasNotTakenIsLostWithTheProcess) {
   EXPECT_EQ(Append(*log, "c", "third"), kept + 1);
 }
 
+TEST_P(MutationLogTest, ASyncThatHasNotBegunIsCancelledWithTheLog) {
+  auto log = OpenLog();
+  Append(*log, "a", "first");
+  const std::shared_ptr<LogSync> sync = log->StartSync();
+  ASSERT_NE(sync, nullptr);
+  log.reset();
+  log = OpenLog();
+  Append(*log, "b", "second");
+  ASSERT_TRUE(log->Sync().ok());
+  const std::string before = files_.contents(kFirstSegment);
+  // Its blocks would replace those that have been written since.
+  EXPECT_TRUE(absl::IsCancelled(sync->Run()));
+  EXPECT_EQ(files_.contents(kFirstSegment), before);
+}
+
+TEST_P(MutationLogTest, WaitsAtItsEndForTheThreadThatSyncs) {
+  auto log = OpenLog();
+  Append(*log, "a", "first");
+  const std::shared_ptr<LogSync> sync = log->StartSync();
+  absl::Notification syncing;
+  absl::Notification ending;
+  std::atomic<bool> synced = false;
+  files_.set_fault([&](Operation operation, const std::string&) {
+    if (operation == Operation::kSync) {
+      syncing.Notify();
+      ending.WaitForNotification();
+      synced = true;
+    }
+    return absl::OkStatus();
+  });
+  std::thread thread([&] { EXPECT_TRUE(sync->Run().ok()); });
+  syncing.WaitForNotification();
+  ending.Notify();
+  log.reset();
+  EXPECT_TRUE(synced);
+  thread.join();
+}
+
 TEST_P(MutationLogTest, ACopyOfThePayloadOutlivesTheRecord) {
   const auto log =
       MutationLog::Open(kDirectory, {.segment_bytes = uint64_t{4} << 20, .file_system = &files_});
   ASSERT_TRUE(log.ok()) << log.status();
-  ASSERT_EQ((*log)->holds_copies(), GetParam());
+  ASSERT_EQ((*log)->HoldsCopyOf(700000 * sizeof(float)), GetParam());
   if (!GetParam()) return;
   std::vector<float> shared(700000, 1);
   const absl::Span<const std::byte> bytes(reinterpret_cast<const std::byte*>(shared.data()),
@@ -364,6 +404,22 @@ TEST_P(MutationLogTest, ACopyOfThePayloadOutlivesTheRecord) {
   ASSERT_FALSE(records.empty());
   EXPECT_EQ(std::get<2>(records[0]).size(), bytes.size());
   EXPECT_EQ(std::memcmp(std::get<2>(records[0]).data(), values.data(), bytes.size()), 0);
+}
+
+TEST_P(MutationLogTest, ASmallPayloadKeepsNoMemoryOfTheLog) {
+  const auto pool = BufferPool::Create(size_t{64} << 20);
+  const auto log = MutationLog::Open(
+      kDirectory, {.segment_bytes = uint64_t{1} << 20, .file_system = &files_, .memory = pool});
+  ASSERT_TRUE(log.ok()) << log.status();
+  // As gradients that come one by one and wait for their clock's end.
+  std::vector<Payload> kept(20);
+  for (Payload& copy : kept) {
+    EXPECT_FALSE((*log)->HoldsCopyOf(4));
+    ASSERT_TRUE((*log)->Append(Bytes("h"), Payload::Copy(Bytes("tiny")), &copy).ok());
+    ASSERT_TRUE((*log)->Sync().ok());
+  }
+  // The one buffer that all of them were written from, one after another.
+  EXPECT_EQ(pool->kept_bytes(), GetParam() ? LogStage::kBufferBytes : 0);
 }
 
 TEST_P(MutationLogTest, ANewerFormatIsRefusedByName) {
