@@ -142,7 +142,8 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
                                       JobChange change) {
   RollBack(change.record);
   change.record.set_state(v1::RECOVERING);
-  change.events.push_back(absl::StrCat(why, "; ", StartOf(change.record)));
+  change.record.set_last_rollback(absl::StrCat(why, "; ", StartOf(change.record)));
+  change.events.push_back(change.record.last_rollback());
   const uint64_t clock = change.record.start_clock();
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.rollbacks.Add();
@@ -158,18 +159,6 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
   const absl::Duration not_before = clock_.Monotonic() + RespawnDelay(rollbacks, members_.lease());
   for (TaskView& task : job.tasks) task = TaskView{.not_before = not_before};
   return absl::OkStatus();
-}
-
-absl::Status JobLifecycle::ServerStateLost(Job& job, const std::string& why) {
-  JobChange change{.record = job.record};
-  const uint32_t rollbacks = CountRollBack(job.progress.step(), change.record);
-  // One at a time, so that the limit and its message are there once.
-  if (rollbacks > kMaxRollBacks) return GoBack(job, why);
-  // Stays with the job, as what it had done since is no more.
-  change.record.set_message(absl::StrCat("went back to clock ",
-                                         LastSoundClock(change.record, job.record.initial_clock()),
-                                         ", as ", why));
-  return GoBackWith(job, why, rollbacks, std::move(change));
 }
 
 absl::Status JobLifecycle::CheckpointDamaged(Job& job, const std::string& why,
@@ -321,7 +310,7 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
     return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", what));
   }
   if (loss == v1::TaskReport::SERVER_STATE) {
-    return ServerStateLost(job, absl::StrCat("a server lost what it had acknowledged: ", what));
+    return GoBack(job, absl::StrCat("a server lost what it had acknowledged: ", what));
   }
   if (loss == v1::TaskReport::CHECKPOINT) return CheckpointDamaged(job, what, message);
   if (!MayRespawn(code)) return Fail(job, what);
