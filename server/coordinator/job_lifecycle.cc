@@ -313,7 +313,7 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
     return GoBack(job, absl::StrCat("a server lost what it had acknowledged: ", what));
   }
   if (loss == v1::TaskReport::CHECKPOINT) return CheckpointDamaged(job, what, message);
-  if (!MayRespawn(code)) return Fail(job, what);
+  if (!MayRespawn(code) && !CanDoWithout(job.record, slot)) return Fail(job, what);
   // A task that gave up often met a server that has just been restarted, or is about to be given
   // up. The server's registration must come first: the next task would take a server that forgot
   // all for a new one.
@@ -336,7 +336,7 @@ absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view wh
   JobChange change{.record = job.record};
   const bool hurts = Hurts(job.record, {slot});
   const uint32_t failures = CountFailure(slot, job.progress.clock(slot), change.record);
-  if (failures > kMaxSlotFailures) {
+  if (failures > kMaxSlotFailures && !CanDoWithout(job.record, slot)) {
     return Fail(
         job, absl::StrCat(why, "; that was failure ", failures, " of this slot without progress"));
   }
