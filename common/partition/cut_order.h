@@ -23,7 +23,9 @@ struct CutOrder {
     kTake = 1,
     // From one slot, after its kTake was answered everywhere: has the view written, and is answered
     // when the file is durable; without a path, and with a message that says why, if the view is
-    // gone with an earlier life of the server, was never taken, or could not be written.
+    // gone with an earlier life of the server, was never taken, or could not be written for a
+    // reason that may pass (no room, a disk that does not answer). Other errors of the storage
+    // refuse it: the next file could not be written either.
     kWrite = 2,
   };
 

@@ -16,6 +16,16 @@ namespace {
 // Cuts whose repeats are answered.
 constexpr size_t kCutsKnown = 2;
 
+bool AsksForFile(const AdmittedCall& call) {
+  const absl::StatusOr<CutOrder> order = ReadCutOrder(call.call.payload);
+  return order.ok() && order->step == CutOrder::Step::kWrite;
+}
+
+// Whether the next cut may have better luck.
+bool MayPass(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
+}
+
 }  // namespace
 
 const Partition::CutRecord* Partition::FindCut(uint64_t clock) const {
@@ -150,6 +160,8 @@ void Partition::CutWritten(uint64_t clock, const absl::StatusOr<PartitionFileInf
       Refuse(call, closed_);
     } else if (status.ok()) {
       AnswerCut(call, cuts_.front());
+    } else if (AsksForFile(call) && MayPass(status)) {
+      AnswerGone(call);
     } else {
       RefuseCut(call, status);
     }

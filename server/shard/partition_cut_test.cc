@@ -126,6 +126,63 @@ TEST_F(PartitionCutTest, AFileThatTheLogDoesNotKnowIsNotAnswered) {
   EXPECT_NE(Path(Call(TestCut(0, clock))), "");
 }
 
+// Checkpoints whose files cannot be written, once there is an error.
+class FailingStorage final : public CheckpointStorage {
+ public:
+  explicit FailingStorage(CheckpointStorage& inner) : inner_(inner) {}
+
+  absl::StatusOr<std::unique_ptr<StorageWriter>> Create(absl::string_view uri) override {
+    if (!error.ok()) return error;
+    return inner_.Create(uri);
+  }
+  absl::StatusOr<std::unique_ptr<StorageReader>> Open(absl::string_view uri) const override {
+    return inner_.Open(uri);
+  }
+  absl::StatusOr<std::vector<std::string>> List(absl::string_view uri) const override {
+    return inner_.List(uri);
+  }
+  absl::StatusOr<bool> Exists(absl::string_view uri) const override { return inner_.Exists(uri); }
+  absl::Status DeleteRecursively(absl::string_view uri) override {
+    return inner_.DeleteRecursively(uri);
+  }
+
+  absl::Status error;
+
+ private:
+  CheckpointStorage& inner_;
+};
+
+TEST_F(PartitionCutTest, AFileForWhichThereIsNoRoomIsGivenUpAndOthersEndTheJob) {
+  FailingStorage storage(storage_);
+  ShardEngine::Options options = Options();
+  options.checkpoint_storage = &storage;
+  Start(options);
+  Open(TestDurableRequest());
+  Step(0, 1);
+  Path(Cut(CutOrder::Step::kTake, 0, 1));
+  storage.error = absl::ResourceExhaustedError("no space left");
+  const TestAnswer full = Cut(CutOrder::Step::kWrite, 0, 1);
+  EXPECT_EQ(Path(full), "");
+  EXPECT_THAT(full.reply().message(), HasSubstr("no space left"));
+  Step(1, 1);
+  Path(Cut(CutOrder::Step::kTake, 0, 2));
+  storage.error = absl::PermissionDeniedError("let this process's user write there");
+  EXPECT_EQ(Cut(CutOrder::Step::kWrite, 0, 2).code(), absl::StatusCode::kPermissionDenied);
+  storage.error = absl::OkStatus();
+  Step(2, 1);
+  Path(Cut(CutOrder::Step::kTake, 0, 3));
+  EXPECT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 3)), "");
+  // The last cut is waited for, and refused until there is room.
+  storage.error = absl::ResourceExhaustedError("no space left");
+  EXPECT_EQ(Cut(CutOrder::Step::kWhole, 0, 3).code(), absl::StatusCode::kOk) << "it is known";
+  Step(3, 1);
+  EXPECT_EQ(Cut(CutOrder::Step::kWhole, 0, 4).code(), absl::StatusCode::kResourceExhausted);
+  storage.error = absl::OkStatus();
+  EXPECT_NE(Path(Cut(CutOrder::Step::kWhole, 0, 4)), "");
+  // Before anything else uses the engine.
+  Start();
+}
+
 // Rows that have expired, but that the sweep has not come by yet, must not come back from the base.
 TEST_F(PartitionCutTest, ADeltaStrikesOutWhatHasExpired) {
   v1::OpenTablesRequest request = TestDurableRequest();
