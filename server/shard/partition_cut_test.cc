@@ -30,9 +30,9 @@ class PartitionCutTest : public TestEngine {
   // With what the slot owes of the 8 dense elements.
   TestAnswer TakeOwing(uint32_t slot, uint64_t clock, float value) {
     const Payload head = EncodeCutOrder({.step = CutOrder::Step::kTake, .base = {}});
-    std::vector<std::byte> bytes(kCutOrderBytes + 8 * sizeof(float));
+    std::vector<std::byte> bytes(head.size() + 8 * sizeof(float));
     head.CopyTo(bytes.data());
-    Floats(std::vector<float>(8, value)).CopyTo(bytes.data() + kCutOrderBytes);
+    Floats(std::vector<float>(8, value)).CopyTo(bytes.data() + head.size());
     return Call(TestCut(slot, clock), Payload::Of(std::move(bytes)));
   }
   void CloseWithout(uint32_t slot, uint64_t clock) {
@@ -103,6 +103,36 @@ TEST_F(PartitionCutTest, ATakeDoesNotWaitForThoseWhoHaveGoneOn) {
   EXPECT_EQ(Path(TakeOwing(1, 2, 0.25)), "");
   EXPECT_EQ(Path(next), "");
   EXPECT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 2)), "");
+}
+
+TEST_F(PartitionCutTest, AFileHoldsTheLossScalesOfAllSlots) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.set_slots(2);
+  Open(request);
+  for (uint32_t slot : {0, 1}) CloseWithout(slot, 0);
+  const auto take = [this](uint32_t slot, const LossScale& scale) {
+    return Call(TestCut(slot, 1),
+                EncodeCutOrder({.step = CutOrder::Step::kTake, .base = {}, .loss_scale = scale}));
+  };
+  const TestAnswer first = take(1, {.scale = 64, .steps = 3});
+  EXPECT_FALSE(first.arrived()) << "that of slot 0 was not awaited";
+  EXPECT_FALSE(take(1, {.scale = 2, .steps = 0}).arrived()) << "a repeat stands for nobody else";
+  EXPECT_EQ(Path(take(0, {.scale = 128, .steps = 5})), "");
+  EXPECT_EQ(Path(first), "");
+  // Its take is where it belongs.
+  const CutOrder wrong{
+      .step = CutOrder::Step::kWrite, .base = {}, .loss_scale = LossScale{.scale = 4, .steps = 0}};
+  EXPECT_EQ(Call(TestCut(0, 1), EncodeCutOrder(wrong)).code(), absl::StatusCode::kInvalidArgument);
+  const auto reader = PartitionFileReader::Open(
+      storage_, JoinUri(CheckpointFolder(request.checkpoint_root(), "job", 1),
+                        Path(Cut(CutOrder::Step::kWrite, 0, 1))));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  ASSERT_EQ((*reader)->header().loss_scales_size(), 2);
+  const v1::StoredLossScale& last = (*reader)->header().loss_scales(1);
+  EXPECT_EQ(last.slot(), 1u);
+  EXPECT_EQ(last.scale(), 64);
+  EXPECT_EQ(last.steps(), 3u);
+  EXPECT_EQ((*reader)->header().loss_scales(0).scale(), 128);
 }
 
 TEST_F(PartitionCutTest, AFileThatTheLogDoesNotKnowIsNotAnswered) {

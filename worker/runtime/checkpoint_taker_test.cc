@@ -34,6 +34,8 @@ class CutsOnly final : public Strategy, public BackgroundCuts {
   absl::Status GradientReady(int) override { return absl::OkStatus(); }
   absl::Status PushRows(const MicroBatch&) override { return absl::OkStatus(); }
   absl::Status EndStep() override { return absl::OkStatus(); }
+  void set_loss_scale(const LossScale&) override {}
+  absl::optional<LossScale> loss_scale() const override { return absl::nullopt; }
   ParameterSpans parameters() const override { return {}; }
   GradientSpans gradients() const override { return {}; }
   StrategyCounters counters() const override { return StrategyCounters(); }
