@@ -144,6 +144,7 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
       const LocalCluster cluster,
       StartLocalCluster(folder, {.servers = needs_servers ? options.servers : 0,
                                  .workers = static_cast<int>(std::max(1u, job.workers())),
+                                 .worker_flags = options.worker_flags,
                                  .life = LocalClusterOptions::Life::kOfThisProcess}));
   JobClient jobs(cluster.coordinator_address);
   std::string job_id;
