@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -51,15 +52,18 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
   MUSTER_ASSIGN_OR_RETURN(const std::string self, FindProgram("muster"));
   const std::string log = folder.LogOf("supervisor");
   const pid_t owner = options.life == LocalClusterOptions::Life::kOfThisProcess ? getpid() : 0;
+  std::vector<std::string> command = {self,
+                                      "supervise",
+                                      "--data-dir=" + folder.path(),
+                                      absl::StrCat("--servers=", options.servers),
+                                      absl::StrCat("--workers=", options.workers),
+                                      absl::StrCat("--slots=", options.slots_per_worker),
+                                      absl::StrCat("--port=", options.port),
+                                      absl::StrCat("--owner=", owner)};
+  for (const std::string& flag : options.worker_flags) command.push_back("--worker-flag=" + flag);
   MUSTER_ASSIGN_OR_RETURN(
       const pid_t pid,
-      Spawn({.command = {self, "supervise", "--data-dir=" + folder.path(),
-                         absl::StrCat("--servers=", options.servers),
-                         absl::StrCat("--workers=", options.workers),
-                         absl::StrCat("--slots=", options.slots_per_worker),
-                         absl::StrCat("--port=", options.port), absl::StrCat("--owner=", owner)},
-             .output_file = log,
-             .detached = true}));
+      Spawn({.command = std::move(command), .output_file = log, .detached = true}));
   const absl::Time until = absl::Now() + kStartPatience;
   while (absl::Now() < until) {
     if (waitpid(pid, nullptr, WNOHANG) == pid) {

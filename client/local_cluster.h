@@ -2,6 +2,7 @@
 #define MUSTER_CLIENT_LOCAL_CLUSTER_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,6 +17,8 @@ struct LocalClusterOptions {
   int slots_per_worker = 1;
   // Port of the coordinator; 0 takes a free one.
   int port = 0;
+  // Handed on to every worker.
+  std::vector<std::string> worker_flags = {};
   enum class Life {
     // Until it is stopped.
     kOfItsOwn,

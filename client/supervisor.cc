@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -115,12 +116,14 @@ absl::Status Supervisor::AddDaemons(const std::string& coordinator_address) {
   }
   for (int i = 0; i < options_.workers; ++i) {
     const std::string name = absl::StrCat("worker-", i);
-    daemons_.push_back(
-        {.name = name,
-         .command = {worker, "--id=" + name, "--listen=127.0.0.1:0",
-                     "--coordinator=" + coordinator_address,
-                     absl::StrCat("--slots=", options_.slots_per_worker), kEndWithParent},
-         .backoff = kFirstBackoff});
+    std::vector<std::string> command = {worker,
+                                        "--id=" + name,
+                                        "--listen=127.0.0.1:0",
+                                        "--coordinator=" + coordinator_address,
+                                        absl::StrCat("--slots=", options_.slots_per_worker),
+                                        kEndWithParent};
+    command.insert(command.end(), options_.worker_flags.begin(), options_.worker_flags.end());
+    daemons_.push_back({.name = name, .command = std::move(command), .backoff = kFirstBackoff});
   }
   return absl::OkStatus();
 }

@@ -25,6 +25,8 @@ class Supervisor {
     int slots_per_worker = 1;
     // Port of the coordinator; 0 takes a free one.
     int port = 0;
+    // Handed on to every worker.
+    std::vector<std::string> worker_flags;
     // The parent process, whose end ends the cluster and removes its folder; 0: it runs on.
     pid_t owner = 0;
   };

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/commands/collective_flags.h"
 #include "client/commands/commands.h"
 #include "client/commands/comparison_output.h"
 #include "client/compare/process_usage.h"
@@ -82,6 +83,7 @@ void AddCompare(CLI::App& app, Session& session) {
       ->add_option("--processors", arguments->processors,
                    "Processors that servers and workers share; 0 takes all")
       ->capture_default_str();
+  AddCollectiveFlags(*command, options.worker_flags);
   command->footer(
       "Example: muster compare job.textproto --report roads.html\n"
       "What the job says of its road (update.dense, update.sparse, staleness) is replaced.");

@@ -16,6 +16,7 @@ void AddSupervise(CLI::App& app, Session& session) {
   command->add_option("--slots", options->slots_per_worker);
   command->add_option("--port", options->port);
   command->add_option("--owner", options->owner);
+  command->add_option("--worker-flag", options->worker_flags);
   command->callback([&session, options] {
     options->data_dir = session.data_dir;
     session.Run([&] { return Supervisor(*options).Run(); });

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "client/commands/collective_flags.h"
 #include "client/commands/commands.h"
 #include "client/local_cluster.h"
 #include "client/session.h"
@@ -19,6 +20,7 @@ void AddUp(CLI::App& app, Session& session) {
       ->capture_default_str();
   command->add_option("--port", options->port, "Port of the coordinator; 0 takes a free one")
       ->capture_default_str();
+  AddCollectiveFlags(*command, options->worker_flags);
   command->footer("Example: muster up --servers 2 --workers 2 --data-dir /var/tmp/muster");
   command->callback([&session, options] {
     session.Run([&]() -> absl::Status {

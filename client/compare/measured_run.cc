@@ -13,6 +13,8 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/manifest.h"
+#include "common/partition/wire_dtype.h"
+#include "common/tensor/dtype.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/status.pb.h"
@@ -66,15 +68,16 @@ absl::StatusOr<PredictedTraffic> Predict(const v1::JobStatus& placed, const v1::
   MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
                           ReadManifest(storage, end.checkpoint_uri()));
   const int workers = end.spec().workers();
+  MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(end.spec().update().wire()));
+  const int element = static_cast<int>(SizeOf(wire));
   if (end.spec().update().dense() == v1::UpdateSpec::ALL_REDUCE) {
-    const int element = end.spec().update().wire() == v1::UpdateSpec::BF16 ? 2 : 4;
     return PredictAllReduceTraffic(manifest.schema(), workers, element);
   }
   std::vector<const v1::PartitionPlacement*> partitions;
   for (const v1::PartitionPlacement& partition : placed.partitions()) {
     partitions.push_back(&partition);
   }
-  return PredictServerTraffic(manifest.schema(), partitions, workers);
+  return PredictServerTraffic(manifest.schema(), partitions, workers, element);
 }
 
 }  // namespace
@@ -141,6 +144,7 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
       const LocalCluster cluster,
       StartLocalCluster(folder, {.servers = needs_servers ? options.servers : 0,
                                  .workers = static_cast<int>(std::max(1u, job.workers())),
+                                 .worker_flags = options.worker_flags,
                                  .life = LocalClusterOptions::Life::kOfThisProcess}));
   JobClient jobs(cluster.coordinator_address);
   std::string job_id;

@@ -64,6 +64,8 @@ struct MeasuredRun {
 struct MeasureOptions {
   int servers = 2;
   uint64_t warmup_steps = 0;
+  // Of the cluster.
+  std::vector<std::string> worker_flags = {};
   // Called with each new status.
   std::function<void(const v1::JobStatus&)> changed = [](const v1::JobStatus&) {};
 };

@@ -20,7 +20,13 @@ ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
   } else {
     result.left_out.push_back(absl::StrCat(ssp, " and ASP: ", why));
   }
-  result.roads.push_back({Road::Kind::kAllReduce, "all-reduce"});
+  if (job.update().wire() == v1::UpdateSpec::F16) {
+    result.left_out.push_back(
+        "all-reduce: update.wire is F16, whose range sums of workers' gradients would leave; BF16 "
+        "goes on all roads");
+  } else {
+    result.roads.push_back({Road::Kind::kAllReduce, "all-reduce"});
+  }
   return result;
 }
 
@@ -32,11 +38,9 @@ v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound
   v1::UpdateSpec& update = *spec.mutable_update();
   const bool all_reduce = road.kind == Road::Kind::kAllReduce;
   // A job of the other road may ask for what this one does not know.
-  update.clear_wire();
   update.clear_first_bucket_bytes();
   update.clear_bucket_bytes();
   if (all_reduce) {
-    update.set_wire(job.update().wire());
     update.set_first_bucket_bytes(job.update().first_bucket_bytes());
     update.set_bucket_bytes(job.update().bucket_bytes());
   } else {

@@ -34,6 +34,13 @@ TEST(RoadsTest, GlobalNormAndDeterminismLeaveOutWhatDoesNotWait) {
   EXPECT_THAT(RoadsOf(deterministic, 4).left_out, ElementsAre(HasSubstr("deterministic")));
 }
 
+TEST(RoadsTest, AWireThatAllReduceDoesNotKnowLeavesItOut) {
+  v1::JobSpec job;
+  job.mutable_update()->set_wire(v1::UpdateSpec::F16);
+  EXPECT_THAT(Names(RoadsOf(job, 4)), ElementsAre("BSP", "SSP 4", "ASP"));
+  EXPECT_THAT(RoadsOf(job, 4).left_out, ElementsAre(HasSubstr("update.wire is F16")));
+}
+
 TEST(RoadsTest, OnlyTheUpdateChanges) {
   v1::JobSpec job;
   job.set_name("digits");
@@ -42,6 +49,7 @@ TEST(RoadsTest, OnlyTheUpdateChanges) {
   job.set_min_workers(2);
   job.set_seed(7);
   job.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+  job.mutable_update()->set_bucket_bytes(4096);
   job.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
 
   const v1::JobSpec ssp = OnRoad(job, {Road::Kind::kSsp, "SSP 4"}, 4);
@@ -49,7 +57,8 @@ TEST(RoadsTest, OnlyTheUpdateChanges) {
   EXPECT_EQ(ssp.update().dense(), v1::UpdateSpec::PARAMETER_SERVER);
   EXPECT_EQ(ssp.update().staleness_bound(), 4);
   EXPECT_FALSE(ssp.update().unlimited_staleness());
-  EXPECT_EQ(ssp.update().wire(), v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED);
+  EXPECT_EQ(ssp.update().wire(), v1::UpdateSpec::BF16);
+  EXPECT_EQ(ssp.update().bucket_bytes(), 0);
   EXPECT_EQ(ssp.update().durability(), v1::UpdateSpec::CHECKPOINT);
   EXPECT_EQ(ssp.servers(), 0);
   EXPECT_EQ(ssp.min_workers(), 0);
@@ -63,6 +72,7 @@ TEST(RoadsTest, OnlyTheUpdateChanges) {
   EXPECT_EQ(reduced.update().sparse(), v1::UpdateSpec::ALL_REDUCE);
   EXPECT_EQ(reduced.update().staleness_bound(), 0);
   EXPECT_EQ(reduced.update().wire(), v1::UpdateSpec::BF16);
+  EXPECT_EQ(reduced.update().bucket_bytes(), 4096);
   EXPECT_EQ(reduced.servers(), 0);
   EXPECT_EQ(reduced.min_workers(), 2);
 }

@@ -32,6 +32,7 @@ absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const Compariso
       absl::StatusOr<MeasuredRun> run = MeasureRun(OnRoad(job, road, options.staleness_bound), road,
                                                    {.servers = options.servers,
                                                     .warmup_steps = options.warmup_steps,
+                                                    .worker_flags = options.worker_flags,
                                                     .changed = options.changed});
       options.ended();
       MUSTER_RETURN_IF_ERROR(run.status());

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/compare/comparison.h"
@@ -22,6 +23,8 @@ struct ComparisonOptions {
   int staleness_bound = 4;
   // Steps at the start of each run that speeds leave out.
   uint64_t warmup_steps = 20;
+  // Of the clusters.
+  std::vector<std::string> worker_flags;
   // What the user is shown: called before each run, with its statuses, and after it.
   std::function<void(const Road& road, int repeat)> starting = [](const Road&, int) {};
   std::function<void(const v1::JobStatus&)> changed = [](const v1::JobStatus&) {};

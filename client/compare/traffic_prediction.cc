@@ -10,16 +10,16 @@ namespace muster {
 
 absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
-    int workers) {
+    int workers, int element_bytes) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   const DenseLayout layout = LayoutFromSchema(schema);
   PredictedTraffic traffic;
-  traffic.worker_sent = layout.elements() * sizeof(float);
+  traffic.worker_sent = static_cast<double>(layout.elements() * element_bytes);
   traffic.worker_received = traffic.worker_sent;
   for (const v1::PartitionPlacement* placement : partitions) {
     double bytes = 0;
     for (uint32_t block : layout.partition_blocks(placement->partition())) {
-      bytes += layout.blocks()[block].elements() * sizeof(float);
+      bytes += static_cast<double>(layout.blocks()[block].elements() * element_bytes);
     }
     for (const v1::Replica& replica : placement->replicas()) {
       if (replica.role() != v1::Replica::PRIMARY) continue;

@@ -26,11 +26,11 @@ struct PredictedTraffic {
 };
 
 // Of the parameter-server road: every worker pushes and pulls every block once; a server sends its
-// partitions' blocks to every worker. `partitions` is the shard map. InvalidArgument: the schema is
-// wrong.
+// partitions' blocks to every worker. `partitions` is the shard map; `element_bytes`: of gradients
+// and parameters on the wire. InvalidArgument: the schema is wrong.
 absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
-    int workers);
+    int workers, int element_bytes);
 
 // Of the all-reduce road: 2(W-1)/W of the gradients' bytes each way, as any ring or direct
 // reduce-scatter and all-gather moves. `element_bytes`: of a gradient on the wire.

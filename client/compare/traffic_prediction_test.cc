@@ -44,7 +44,7 @@ TEST(TrafficPredictionTest, EveryBlockGoesOnceEachWayPerWorker) {
   const v1::TablesSchema schema = Schema();
   const v1::PartitionPlacement a = Placed(0, "s0"), b = Placed(1, "s1"), c = Placed(2, "s0");
   const std::vector<const v1::PartitionPlacement*> map = {&a, &b, &c};
-  const auto traffic = PredictServerTraffic(schema, map, 2);
+  const auto traffic = PredictServerTraffic(schema, map, 2, 4);
   ASSERT_TRUE(traffic.ok()) << traffic.status();
   EXPECT_EQ(traffic->worker_sent, 4040);
   EXPECT_EQ(traffic->worker_received, 4040);
@@ -53,6 +53,9 @@ TEST(TrafficPredictionTest, EveryBlockGoesOnceEachWayPerWorker) {
   ASSERT_EQ(traffic->server_sent.size(), 2u);
   EXPECT_EQ(traffic->server_sent.at("s0"), 2 * 4 * (336 + 338));
   EXPECT_EQ(traffic->server_sent.at("s1"), 2 * 4 * 336);
+  const auto half = PredictServerTraffic(schema, map, 2, 2);
+  EXPECT_EQ(half->worker_sent, 2020);
+  EXPECT_EQ(half->server_sent.at("s1"), 2 * 2 * 336);
 }
 
 TEST(TrafficPredictionTest, AllReduceMovesTwiceTheShareOfTheOthers) {
@@ -71,7 +74,7 @@ TEST(TrafficPredictionTest, AWrongSchemaIsRefused) {
   v1::TablesSchema schema = Schema();
   schema.set_partitions(0);
   EXPECT_FALSE(PredictAllReduceTraffic(schema, 2, 4).ok());
-  EXPECT_FALSE(PredictServerTraffic(schema, {}, 2).ok());
+  EXPECT_FALSE(PredictServerTraffic(schema, {}, 2, 4).ok());
 }
 
 }  // namespace

@@ -62,12 +62,12 @@ absl::StatusOr<RoadTraffic> ServerTraffic(const JobPlan& plan, const v1::TablesS
   std::vector<const v1::PartitionPlacement*> partitions;
   for (const v1::PartitionPlacement& placement : dealt) partitions.push_back(&placement);
   const auto workers = static_cast<int>(std::max(1u, plan.spec.workers()));
-  MUSTER_ASSIGN_OR_RETURN(const PredictedTraffic traffic,
-                          PredictServerTraffic(schema, partitions, workers));
-  const double share = ElementBytes(plan.spec.update()) / 4.0;
+  MUSTER_ASSIGN_OR_RETURN(
+      const PredictedTraffic traffic,
+      PredictServerTraffic(schema, partitions, workers, ElementBytes(plan.spec.update())));
   RoadTraffic road;
-  road.sent = traffic.worker_sent * share;
-  road.received = traffic.worker_received * share;
+  road.sent = traffic.worker_sent;
+  road.received = traffic.worker_received;
   return road;
 }
 

@@ -259,6 +259,21 @@ absl::Status CheckpointReader::ReadTensor(absl::string_view tensor, absl::string
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::optional<LossScale>> CheckpointReader::ReadLossScale(uint32_t slot) const {
+  for (size_t file = 0; file < files_.size(); ++file) {
+    const auto& scales = files_[file]->reader->header().loss_scales();
+    if (scales.empty()) continue;
+    // The header is what is used of the file here, and it must be sound too.
+    MUSTER_RETURN_IF_ERROR(Verify(file));
+    const auto same = absl::c_find_if(
+        scales, [slot](const v1::StoredLossScale& stored) { return stored.slot() == slot; });
+    const v1::StoredLossScale& stored =
+        same != scales.end() ? *same : scales[static_cast<int>(slot % scales.size())];
+    return LossScale{.scale = stored.scale(), .steps = stored.steps()};
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<uint64_t> CheckpointReader::TensorSteps(absl::string_view tensor, uint64_t begin,
                                                        uint64_t end) const {
   MUSTER_ASSIGN_OR_RETURN(const int index, FindTensor(tensor, begin, end));

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "common/base/loss_scale.h"
 #include "common/checkpoint/partition_file.h"
 #include "common/checkpoint/storage.h"
 
@@ -52,6 +53,10 @@ class CheckpointReader {
   // checkpoint. OutOfRange: the tensor is smaller.
   absl::Status ReadTensor(absl::string_view tensor, absl::string_view slot, uint64_t begin,
                           absl::Span<float> values) const;
+
+  // What the slot's loss scale had come to, for a job whose slots are as many as it likes: that of
+  // slot modulo those that there are. Absent: no slot had one that is found while training.
+  absl::StatusOr<std::optional<LossScale>> ReadLossScale(uint32_t slot) const;
 
   // The largest number of optimizer steps that any of these elements has seen.
   absl::StatusOr<uint64_t> TensorSteps(absl::string_view tensor, uint64_t begin,

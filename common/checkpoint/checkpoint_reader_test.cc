@@ -124,6 +124,15 @@ TEST_P(CheckpointReaderTest, StepsAreTheLargestOfTheRange) {
   EXPECT_EQ(reader->TensorSteps("a", 0, 1).value(), GetParam() <= 24 ? 10u : 11u);
 }
 
+TEST_P(CheckpointReaderTest, LossScalesGoToAnyNumberOfSlots) {
+  const std::unique_ptr<CheckpointReader> reader = OpenReader();
+  for (const uint32_t slot : {0, 1, 2, 5}) {
+    EXPECT_EQ(reader->ReadLossScale(slot).value(), TestLossScale(slot % 2)) << slot;
+  }
+  Damage(FileUri(GetParam() - 1), 8);
+  EXPECT_TRUE(absl::IsDataLoss(OpenReader()->ReadLossScale(0).status()));
+}
+
 TEST_P(CheckpointReaderTest, NamesWhatIsNotThere) {
   const std::unique_ptr<CheckpointReader> reader = OpenReader();
   std::vector<float> values(3);
@@ -228,6 +237,7 @@ TEST_F(RectanglePiecesTest, AreAssembled) {
   std::vector<float> values(11);
   ASSERT_TRUE((*reader)->ReadTensor("t", "", 3, absl::MakeSpan(values)).ok());
   for (int i = 0; i < 11; ++i) EXPECT_EQ(values[i], i + 3);
+  EXPECT_EQ((*reader)->ReadLossScale(0).value(), std::nullopt);
 }
 
 TEST_F(RectanglePiecesTest, AGapIsDataLossThatNamesTheElement) {

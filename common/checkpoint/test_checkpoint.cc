@@ -57,6 +57,12 @@ absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
   v1::SparsePiece& f = *header.add_sparse();
   f.set_table("f");
   f.set_width(3);
+  for (uint32_t slot = 0; partition + 1 == partitions && slot < 2; ++slot) {
+    v1::StoredLossScale& stored = *header.add_loss_scales();
+    stored.set_slot(slot);
+    stored.set_scale(TestLossScale(slot).scale);
+    stored.set_steps(TestLossScale(slot).steps);
+  }
 
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<PartitionFileWriter> file,
@@ -89,6 +95,10 @@ absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
 }
 
 }  // namespace
+
+LossScale TestLossScale(uint32_t slot) {
+  return {.scale = slot == 0 ? 64.0f : 128.0f, .steps = 7 + slot};
+}
 
 float TestElement(absl::string_view tensor, int slot, uint64_t i) {
   return static_cast<float>(tensor[0] * 1000 + slot * 100 + i);

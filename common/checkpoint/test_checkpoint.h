@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "common/base/loss_scale.h"
 #include "common/checkpoint/storage.h"
 
 namespace muster {
@@ -22,6 +23,9 @@ float TestRowValue(uint64_t key, int i);
 inline constexpr uint32_t kTestRowWidth = 9;
 // Keys of table "e" are 1000 * k for k in [0, kTestRows).
 inline constexpr uint64_t kTestRows = 10;
+
+// Of slots 0 and 1, in the last partition's file.
+LossScale TestLossScale(uint32_t slot);
 
 // Writes the model as a complete checkpoint of job "job-1" at clock 7 in `folder`, over
 // `partitions` partitions: elements and keys are dealt in stretches, so that tensors cross files.

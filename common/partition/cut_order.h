@@ -6,15 +6,16 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "common/base/loss_scale.h"
 #include "common/base/payload.h"
 
 namespace muster {
 
-// What a Cut operation asks for, at the beginning of its payload: little-endian u64 step, u64 base
-// (its clock plus 1; 0: none). An empty payload is kWhole without a base. What else a cut carries
-// follows.
+// What a Cut operation asks for, at the beginning of its payload: little-endian u32 step, u32 1 if
+// a loss scale follows the base (otherwise 0), u64 base (its clock plus 1; 0: none), and then f32
+// scale, u32 steps. An empty payload is kWhole without a base. What else a cut carries follows.
 struct CutOrder {
-  enum class Step : uint64_t {
+  enum class Step : uint32_t {
     // Both below in one: takes the cut, writes it, and is answered when its file is durable.
     kWhole = 0,
     // From every slot, before any push of that clock: answered, without a path, once all slots have
@@ -23,7 +24,9 @@ struct CutOrder {
     kTake = 1,
     // From one slot, after its kTake was answered everywhere: has the view written, and is answered
     // when the file is durable; without a path, and with a message that says why, if the view is
-    // gone with an earlier life of the server, was never taken, or could not be written.
+    // gone with an earlier life of the server, was never taken, or could not be written for a
+    // reason that may pass (no room, a disk that does not answer). Other errors of the storage
+    // refuse it: the next file could not be written either.
     kWrite = 2,
   };
 
@@ -31,9 +34,13 @@ struct CutOrder {
   // kWhole, kWrite: rows that changed since the cut at this clock are enough. The partition writes
   // all nevertheless if it does not know them.
   absl::optional<uint64_t> base;
-};
+  // kWhole, kTake: the slot's, to be kept with the cut. A partition that one slot sends it to gets
+  // it from all.
+  absl::optional<LossScale> loss_scale = absl::nullopt;
 
-inline constexpr size_t kCutOrderBytes = 2 * sizeof(uint64_t);
+  // Of the order in a payload that is not empty.
+  size_t bytes() const { return sizeof(uint64_t) * (loss_scale.has_value() ? 3 : 2); }
+};
 
 Payload EncodeCutOrder(const CutOrder& order);
 

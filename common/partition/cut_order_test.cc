@@ -12,12 +12,18 @@ TEST(CutOrderTest, ReadsWhatWasWritten) {
        {CutOrder::Step::kWhole, CutOrder::Step::kTake, CutOrder::Step::kWrite}) {
     for (const absl::optional<uint64_t> base :
          {absl::optional<uint64_t>(), absl::optional<uint64_t>(0), absl::optional<uint64_t>(7)}) {
-      const Payload payload = EncodeCutOrder({.step = step, .base = base});
-      EXPECT_EQ(payload.size(), kCutOrderBytes);
-      const absl::StatusOr<CutOrder> order = ReadCutOrder(payload);
-      ASSERT_TRUE(order.ok()) << order.status();
-      EXPECT_EQ(order->step, step);
-      EXPECT_EQ(order->base, base);
+      for (const absl::optional<LossScale> scale :
+           {absl::optional<LossScale>(), absl::make_optional(LossScale{0x1p24f, 0xffffffff})}) {
+        const CutOrder given{.step = step, .base = base, .loss_scale = scale};
+        const Payload payload = EncodeCutOrder(given);
+        EXPECT_EQ(payload.size(), scale.has_value() ? 24 : 16);
+        EXPECT_EQ(payload.size(), given.bytes());
+        const absl::StatusOr<CutOrder> order = ReadCutOrder(payload);
+        ASSERT_TRUE(order.ok()) << order.status();
+        EXPECT_EQ(order->step, step);
+        EXPECT_EQ(order->base, base);
+        EXPECT_EQ(order->loss_scale, scale);
+      }
     }
   }
 }
@@ -41,6 +47,11 @@ TEST(CutOrderTest, RefusesWhatIsNone) {
       absl::IsInvalidArgument(ReadCutOrder(Payload::Of(std::vector<uint64_t>{1})).status()));
   EXPECT_TRUE(
       absl::IsInvalidArgument(ReadCutOrder(Payload::Of(std::vector<uint64_t>{3, 0})).status()));
+  // A loss scale that does not follow, and another mark.
+  for (const uint64_t first : {uint64_t{1} << 32, uint64_t{2} << 32}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        ReadCutOrder(Payload::Of(std::vector<uint64_t>{first, 0})).status()));
+  }
 }
 
 }  // namespace

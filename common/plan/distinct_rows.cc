@@ -6,6 +6,11 @@
 namespace muster {
 namespace {
 
+// Bytes computed from it do not overflow.
+uint64_t Rows(double rows) {
+  return static_cast<uint64_t>(std::min(rows, static_cast<double>(kMostRows)));
+}
+
 // Of `draws` from v in [0, values) with P(v) = ln((v + 2) / (v + 1)) / ln(values + 1), how many
 // values are expected to come: the sum of 1 - (1 - P(v))^draws. Values whose P is nearly equal are
 // taken together, a run an eighth longer each time.
@@ -29,7 +34,7 @@ uint64_t DistinctStrings(uint64_t orders, uint64_t rows, double draws) {
   for (uint64_t order = 1; order <= orders && values < 1e15; ++order, values *= 12) {
     distinct += DistinctByPowerLaw(values, draws);
   }
-  return std::min(rows, static_cast<uint64_t>(distinct));
+  return std::min(rows, Rows(distinct));
 }
 
 }  // namespace
@@ -39,13 +44,13 @@ uint64_t DistinctRows(const ModelSize& model, const DataSize& data, uint64_t exa
   if (data.cardinality > 0) {
     const double each =
         DistinctByPowerLaw(static_cast<double>(data.cardinality), static_cast<double>(examples));
-    return static_cast<uint64_t>(each * static_cast<double>(data.fields));
+    return Rows(each * static_cast<double>(data.fields));
   }
   if (data.vocabulary > 0) {
     return DistinctStrings(model.lookups, model.rows, static_cast<double>(examples));
   }
   const double lookups = static_cast<double>(model.lookups) * static_cast<double>(examples);
-  return lookups < static_cast<double>(model.rows) ? static_cast<uint64_t>(lookups) : model.rows;
+  return Rows(std::min(lookups, static_cast<double>(model.rows)));
 }
 
 }  // namespace muster

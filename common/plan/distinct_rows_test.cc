@@ -1,6 +1,7 @@
 #include "common/plan/distinct_rows.h"
 
 #include <cmath>
+#include <limits>
 
 #include "gtest/gtest.h"
 
@@ -33,6 +34,17 @@ TEST(DistinctRowsTest, IsTheExpectationOfThePowerLaw) {
   // No more than the examples there are.
   data.examples = 100;
   EXPECT_EQ(DistinctRows(model, data, 1000), DistinctRows(model, data, 100));
+}
+
+TEST(DistinctRowsTest, IsBounded) {
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  ModelSize model;
+  model.lookups = model.rows = kMost;
+  EXPECT_EQ(DistinctRows(model, {}, kMost), kMostRows);
+  DataSize data;
+  data.fields = 1 << 20;
+  data.cardinality = kMost;
+  EXPECT_EQ(DistinctRows(model, data, kMost), kMostRows);
 }
 
 TEST(DistinctRowsTest, TextHasFewerStringsThanBytes) {

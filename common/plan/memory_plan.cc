@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "common/optim/optimizer.h"
@@ -45,9 +46,14 @@ uint64_t SlotFloats(const v1::OptimizerSpec& spec, Granularity granularity, uint
 
 uint64_t Workers(const v1::JobSpec& spec) { return std::max(1u, spec.workers()); }
 
-// Examples that all workers together see before the job ends.
+// Examples that all workers together see before the job ends; the largest number for more.
 uint64_t ExamplesSeen(const v1::JobSpec& spec, const DataSize& data) {
-  if (spec.stop().steps() > 0) return spec.stop().steps() * spec.batch_size();
+  if (spec.stop().steps() > 0) {
+    uint64_t examples = 0;
+    const bool too_many =
+        __builtin_mul_overflow(spec.stop().steps(), uint64_t{spec.batch_size()}, &examples);
+    return too_many ? std::numeric_limits<uint64_t>::max() : examples;
+  }
   return data.examples > 0 ? data.examples : uint64_t{1} << 40;
 }
 
@@ -202,6 +208,10 @@ class Planner {
       const uint64_t element = IsHalf(spec_.update().wire()) ? 2 : kFloat;
       plan_.servers.push_back({.name = "messages with workers",
                                .bytes = W_ * std::min(element * P_, servers * kConnectionBytes)});
+      if (IsHalf(spec_.update().wire())) {
+        plan_.servers.push_back(
+            {.name = "what pushes carry over, in a cut", .bytes = kFloat * P_ * W_});
+      }
       if (spec_.update().deterministic()) {
         plan_.servers.push_back(
             {.name = "gradients that wait for their turn", .bytes = kFloat * P_ * W_});

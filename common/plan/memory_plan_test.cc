@@ -60,6 +60,10 @@ TEST(MemoryPlanTest, CountsDenseParametersAndOptimizerState) {
   EXPECT_EQ(WorkerOf(spec)["parameters"], 4 * kSmallMlp);
   EXPECT_EQ(WorkerOf(spec)["gradients"], 4 * kSmallMlp);
   EXPECT_EQ(WorkerOf(spec).count("optimizer state"), 0u);
+  // Half of what workers send, and what they owe, which a cut holds.
+  spec.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (2 + 1 + 2));
+  spec.mutable_update()->clear_wire();
   spec.mutable_optimizer()->set_name("adam");
   EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (4 + 2));
   spec.mutable_update()->set_deterministic(true);
@@ -159,6 +163,31 @@ TEST(MemoryPlanTest, TheLargestJobDoesNotOverflow) {
   spec.set_batch_size(std::numeric_limits<uint32_t>::max());
   EXPECT_GE(PlanOf(spec).worker_bytes(), one);
   EXPECT_GT(one, uint64_t{1} << 50);
+}
+
+// Not fewer rows for steps beyond all numbers than for some.
+TEST(MemoryPlanTest, TheLongestJobDoesNotOverflow) {
+  v1::JobSpec spec =
+      Job("model { deep_fm { embedding_dim: 4096 hidden: 16 } } "
+          "data { synthetic_clicks { fields: 1000 numeric: 2 } } "
+          "optimizer { name: 'adam' learning_rate: 0.1 } workers: 2 batch_size: 64");
+  spec.mutable_data()->mutable_synthetic_clicks()->set_cardinality(uint64_t{1} << 62);
+  for (const bool by_all_reduce : {false, true}) {
+    if (by_all_reduce) {
+      spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+      spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+    }
+    uint64_t before = 0;
+    for (const int bits : {10, 30, 50, 56, 58, 60, 62, 63}) {
+      spec.mutable_stop()->set_steps(uint64_t{1} << bits);
+      const MemoryPlan plan = PlanOf(spec);
+      const uint64_t bytes = by_all_reduce ? plan.worker_bytes() : plan.server_bytes();
+      EXPECT_GE(bytes, before) << bits;
+      EXPECT_LT(bytes, uint64_t{1} << 63) << bits;
+      before = bytes;
+    }
+    EXPECT_GT(before, uint64_t{1} << 55);
+  }
 }
 
 TEST(MemoryPlanTest, SumsItsParts) {

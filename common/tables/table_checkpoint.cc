@@ -132,6 +132,12 @@ v1::PartitionFileHeader PartitionHeader(const PartitionContent& content) {
     sparse.set_width(rows.width);
     sparse.set_whole(rows.whole);
   }
+  for (const SlotLossScale& slot : content.loss_scales) {
+    v1::StoredLossScale& stored = *header.add_loss_scales();
+    stored.set_slot(slot.slot);
+    stored.set_scale(slot.value.scale);
+    stored.set_steps(slot.value.steps);
+  }
   return header;
 }
 

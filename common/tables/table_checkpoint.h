@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "common/base/loss_scale.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/partition_file.h"
 #include "common/checkpoint/storage.h"
@@ -68,6 +69,8 @@ struct PartitionContent {
   absl::Span<const TensorSpec> tensors;
   std::vector<Block> blocks;
   std::vector<Residual> residuals;
+  // Of slots that find one, in order; all in one of a checkpoint's files.
+  std::vector<SlotLossScale> loss_scales;
   // One per sparse table of the job.
   std::vector<Rows> sparse;
 };

@@ -81,7 +81,7 @@ void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request
                                                       total)));
     return;
   }
-  job.commit_calls.push_back({.slot = request.task().slot(), .call = std::move(call)});
+  job.ParkCommit(request.task().slot(), std::move(call));
   const std::pair<uint64_t, uint64_t> which(request.task().generation(), request.clock());
   if (job.committing == which) return;
   job.committing = which;
@@ -104,11 +104,11 @@ void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
   std::vector<std::string> dropped;
   const absl::Status status =
       completed.ok() ? Record(*job, request.clock(), *completed, dropped) : completed.status();
-  for (Job::CommitCall& parked : std::exchange(job->commit_calls, {})) {
+  for (auto& [slot, parked] : std::exchange(job->commit_calls, {})) {
     if (status.ok()) {
-      parked.call.done(v1::CommitCheckpointReply());
+      parked.done(v1::CommitCheckpointReply());
     } else {
-      parked.call.done(status);
+      parked.done(status);
     }
   }
   // What cannot be removed now goes with the job.

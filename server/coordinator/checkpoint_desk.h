@@ -26,8 +26,8 @@ class CheckpointDesk {
                  const Clock& clock, CoordinatorMetrics& metrics);
 
   // Completes a checkpoint and then drops those beyond the job's `keep`. A repeat joins the one
-  // under way; one that the record knows already is answered at once. REQUIRES: the caller
-  // speaks for the job (see SpeakingSlot).
+  // under way, and takes the place of the slot's call that waits for it; one that the record knows
+  // already is answered at once. REQUIRES: the caller speaks for the job (see SpeakingSlot).
   void Commit(Job& job, const v1::CommitCheckpointRequest& request,
               Call<v1::CommitCheckpointReply> call);
 

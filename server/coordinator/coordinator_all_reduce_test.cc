@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/recovery.h"
 #include "server/coordinator/simulated_cluster.h"
 #include "server/coordinator/test_jobs.h"
 
@@ -345,6 +346,43 @@ TEST_F(AllReduceTest, GoesOnWithFewerWorkersAndTakesThemInAgain) {
   EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 0);
   cluster_.Finish(job);
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+}
+
+TEST_F(AllReduceTest, ABrokenNewcomerDoesNotEndASmallerJob) {
+  AddWorkers(2);
+  const std::string job = Running(Job(2, 1));
+  Kill(Worker(job, 1));
+  cluster_.Rendezvous(Order(job, 0));
+  cluster_.Pass(kElasticWait);
+  ASSERT_EQ(cluster_.State(job), v1::RUNNING);
+  cluster_.AddWorker("w9");
+  const auto await_order = [&] {
+    for (int i = 0; i < 3600 && cluster_.Order(job, 1) == nullptr; ++i) {
+      cluster_.Pass(absl::Seconds(1));
+    }
+    return Order(job, 1);
+  };
+  // Its data is not mounted, however often it is tried.
+  for (uint32_t failure = 0; failure <= kMaxSlotFailures; ++failure) {
+    cluster_.End(await_order(), static_cast<int>(absl::StatusCode::kNotFound), "cannot open /data");
+    ASSERT_EQ(cluster_.State(job), v1::RUNNING) << cluster_.Status(job).message();
+  }
+  EXPECT_TRUE(
+      cluster_.HasEvent(job, "slot 1 on worker w9 ended with NOT_FOUND: cannot open /data"));
+  // Then it is other data.
+  auto other = cluster_.Rendezvous(await_order(), 10, /*data_fingerprint=*/8);
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(cluster_.Progress(Order(job, 0), 5).ok());
+  EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 0) << "nobody is there to be met";
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  // Once it is mended, it is taken in.
+  auto joins = cluster_.Rendezvous(Order(job, 1));
+  cluster_.Rendezvous(Order(job, 0));
+  ASSERT_TRUE(joins.status().ok()) << joins.status();
+  EXPECT_EQ(joins.get()->peers_size(), 2);
+  // What is wrong with a member ends the job as ever.
+  cluster_.End(Order(job, 1), static_cast<int>(absl::StatusCode::kNotFound), "cannot open /data");
+  EXPECT_EQ(cluster_.State(job), v1::FAILED);
 }
 
 TEST_F(AllReduceTest, ASmallerJobEndsWithoutTheMissing) {

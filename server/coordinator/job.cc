@@ -49,6 +49,7 @@ Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
 void Job::AnswerSlot(uint32_t slot, const absl::Status& status) {
   AnswerOne(rendezvous_calls, slot, status);
   AnswerOne(evaluation_calls, slot, status);
+  AnswerOne(commit_calls, slot, status);
   std::vector<ShardMapCall> others;
   for (ShardMapCall& parked : std::exchange(shard_map_calls, {})) {
     if (parked.slot == slot) {
@@ -58,15 +59,6 @@ void Job::AnswerSlot(uint32_t slot, const absl::Status& status) {
     }
   }
   shard_map_calls = std::move(others);
-  std::vector<CommitCall> other_commits;
-  for (CommitCall& parked : std::exchange(commit_calls, {})) {
-    if (parked.slot == slot) {
-      parked.call.done(status);
-    } else {
-      other_commits.push_back(std::move(parked));
-    }
-  }
-  commit_calls = std::move(other_commits);
 }
 
 void Job::AnswerAll(const absl::Status& status) {
@@ -80,6 +72,7 @@ void Job::DropGoneCalls() {
     for (uint32_t slot : gone) rendezvous.Forget(slot);
   }
   DropGone(evaluation_calls, unused);
+  DropGone(commit_calls, unused);
   std::vector<ShardMapCall> others;
   for (ShardMapCall& parked : std::exchange(shard_map_calls, {})) {
     if (parked.call.gone()) {
@@ -97,6 +90,10 @@ void Job::ParkRendezvous(uint32_t slot, Call<v1::RendezvousReply> call) {
 
 void Job::ParkEvaluation(uint32_t slot, Call<v1::ReportEvaluationReply> call) {
   Park(evaluation_calls, slot, std::move(call));
+}
+
+void Job::ParkCommit(uint32_t slot, Call<v1::CommitCheckpointReply> call) {
+  Park(commit_calls, slot, std::move(call));
 }
 
 void Job::EndEvaluation() {

@@ -46,11 +46,6 @@ struct Job {
     Call<v1::ShardMap> call;
   };
 
-  struct CommitCall {
-    uint32_t slot = 0;
-    Call<v1::CommitCheckpointReply> call;
-  };
-
   Job(v1::JobRecord stored, uint64_t max_log_bytes);
 
   const std::string& id() const { return record.job_id(); }
@@ -65,6 +60,7 @@ struct Job {
   // A later call of the same task takes the place of the one that is parked.
   void ParkRendezvous(uint32_t slot, Call<v1::RendezvousReply> call);
   void ParkEvaluation(uint32_t slot, Call<v1::ReportEvaluationReply> call);
+  void ParkCommit(uint32_t slot, Call<v1::CommitCheckpointReply> call);
   // By all-reduce: the round ended before all its tasks had reported.
   void EndEvaluation();
 
@@ -100,7 +96,7 @@ struct Job {
   std::vector<ShardMapCall> shard_map_calls;
   // Generation and clock of the checkpoint whose manifest is being written, and who waits for it.
   std::optional<std::pair<uint64_t, uint64_t>> committing;
-  std::vector<CommitCall> commit_calls;
+  std::map<uint32_t, Call<v1::CommitCheckpointReply>> commit_calls;
 };
 
 }  // namespace muster

@@ -142,7 +142,8 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
                                       JobChange change) {
   RollBack(change.record);
   change.record.set_state(v1::RECOVERING);
-  change.events.push_back(absl::StrCat(why, "; ", StartOf(change.record)));
+  change.record.set_last_rollback(absl::StrCat(why, "; ", StartOf(change.record)));
+  change.events.push_back(change.record.last_rollback());
   const uint64_t clock = change.record.start_clock();
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.rollbacks.Add();
@@ -158,18 +159,6 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
   const absl::Duration not_before = clock_.Monotonic() + RespawnDelay(rollbacks, members_.lease());
   for (TaskView& task : job.tasks) task = TaskView{.not_before = not_before};
   return absl::OkStatus();
-}
-
-absl::Status JobLifecycle::ServerStateLost(Job& job, const std::string& why) {
-  JobChange change{.record = job.record};
-  const uint32_t rollbacks = CountRollBack(job.progress.step(), change.record);
-  // One at a time, so that the limit and its message are there once.
-  if (rollbacks > kMaxRollBacks) return GoBack(job, why);
-  // Stays with the job, as what it had done since is no more.
-  change.record.set_message(absl::StrCat("went back to clock ",
-                                         LastSoundClock(change.record, job.record.initial_clock()),
-                                         ", as ", why));
-  return GoBackWith(job, why, rollbacks, std::move(change));
 }
 
 absl::Status JobLifecycle::CheckpointDamaged(Job& job, const std::string& why,
@@ -321,10 +310,10 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
     return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", what));
   }
   if (loss == v1::TaskReport::SERVER_STATE) {
-    return ServerStateLost(job, absl::StrCat("a server lost what it had acknowledged: ", what));
+    return GoBack(job, absl::StrCat("a server lost what it had acknowledged: ", what));
   }
   if (loss == v1::TaskReport::CHECKPOINT) return CheckpointDamaged(job, what, message);
-  if (!MayRespawn(code)) return Fail(job, what);
+  if (!MayRespawn(code) && !CanDoWithout(job.record, slot)) return Fail(job, what);
   // A task that gave up often met a server that has just been restarted, or is about to be given
   // up. The server's registration must come first: the next task would take a server that forgot
   // all for a new one.
@@ -347,7 +336,7 @@ absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view wh
   JobChange change{.record = job.record};
   const bool hurts = Hurts(job.record, {slot});
   const uint32_t failures = CountFailure(slot, job.progress.clock(slot), change.record);
-  if (failures > kMaxSlotFailures) {
+  if (failures > kMaxSlotFailures && !CanDoWithout(job.record, slot)) {
     return Fail(
         job, absl::StrCat(why, "; that was failure ", failures, " of this slot without progress"));
   }

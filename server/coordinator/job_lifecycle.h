@@ -68,8 +68,6 @@ class JobLifecycle {
   absl::Status GoBack(Job& job, const std::string& why);
   // As `change` has it, which RollBack has not seen yet; `rollbacks` were in a row.
   absl::Status GoBackWith(Job& job, const std::string& why, uint32_t rollbacks, JobChange change);
-  // A server has not got any more what it had acknowledged.
-  absl::Status ServerStateLost(Job& job, const std::string& why);
   // The checkpoint that the generation starts from cannot be read.
   absl::Status CheckpointDamaged(Job& job, const std::string& why, absl::string_view damage);
   // Of the slots' tasks that were lost, `status` is what their parked calls are told.

@@ -28,6 +28,8 @@ constexpr uint32_t kDefaultCheckpointsKept = 2;
 constexpr uint64_t kDefaultFirstBucketBytes = 1 << 20;
 constexpr uint64_t kDefaultBucketBytes = 25 << 20;
 constexpr uint64_t kMaxBucketBytes = 1 << 30;
+// Positions in the stream of examples stay within a signed 64-bit number (worker/data/steps.h).
+constexpr uint64_t kMostExamples = (uint64_t{1} << 62) - 1;
 
 absl::Status Invalid(absl::string_view field, absl::AlphaNum value, absl::string_view remedy) {
   return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
@@ -297,6 +299,11 @@ absl::Status ValidateStop(const v1::JobSpec& spec) {
     return absl::InvalidArgumentError(absl::StrCat("stop.steps is ", stop.steps(),
                                                    " and stop.epochs is ", stop.epochs(),
                                                    "; set exactly one of the two"));
+  }
+  if (stop.steps() > kMostExamples / spec.batch_size()) {
+    return Invalid("stop.steps", stop.steps(),
+                   absl::StrCat("with batch_size ", spec.batch_size(), " it may be at most ",
+                                kMostExamples / spec.batch_size()));
   }
   const bool trains = stop.steps() > 0 || stop.epochs() > 0;
   if (trains && stop.evaluate_only()) {

@@ -317,6 +317,9 @@ INSTANTIATE_TEST_SUITE_P(
                HasSubstr("parallelism.tensor is 2")},
         BadJob{"StepsAndEpochs", [](v1::JobSpec& s) { s.mutable_stop()->set_epochs(2); },
                HasSubstr("stop.steps is 10 and stop.epochs is 2")},
+        BadJob{"MoreStepsThanCanBeCounted",
+               [](v1::JobSpec& s) { s.mutable_stop()->set_steps(uint64_t{1} << 62); },
+               AllOf(HasSubstr("stop.steps is 4611686018427387904"), HasSubstr("at most"))},
         BadJob{"NoStop", [](v1::JobSpec& s) { s.clear_stop(); }, HasSubstr("both 0")},
         BadJob{"NegativeEpochs",
                [](v1::JobSpec& s) {

@@ -62,8 +62,12 @@ void AddReplays(const Job& job, v1::JobStatus& status) {
 }
 
 std::string Message(const Job& job) {
-  if (!job.record.message().empty() || IsFinal(job.record.state())) return job.record.message();
-  return job.events.empty() ? "" : job.events.back().text();
+  if (IsFinal(job.record.state())) return job.record.message();
+  const std::string& rollback = job.record.last_rollback();
+  const std::string event = job.events.empty() ? rollback : job.events.back().text();
+  if (rollback.empty() || event == rollback) return event;
+  // Stays with the job, as what it had done since is no more.
+  return absl::StrCat(event, " (went back before: ", rollback, ")");
 }
 
 }  // namespace

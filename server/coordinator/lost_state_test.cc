@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kDataLoss = static_cast<int>(absl::StatusCode::kDataLoss);
 constexpr int kFailedPrecondition = static_cast<int>(absl::StatusCode::kFailedPrecondition);
@@ -77,15 +78,31 @@ TEST_F(LostStateTest, ALostVolumeTakesAnEveryPushJobBackToItsLastCheckpoint) {
   EXPECT_EQ(order.start_clock(), 2);
   EXPECT_EQ(order.restore_uri(), "/checkpoints/" + job + "/2");
   EXPECT_FALSE(order.expect_state()) << "the next generation starts afresh on every server";
-  EXPECT_THAT(
-      cluster_.Status(job).message(),
-      AllOf(HasSubstr("went back to clock 2"), HasSubstr("server s1"), HasSubstr("partition 1")));
+  const auto lost = AllOf(HasSubstr("a server lost what it had acknowledged"),
+                          HasSubstr("starts again from clock 2"), HasSubstr("server s1"),
+                          HasSubstr("partition 1"));
+  EXPECT_THAT(cluster_.Status(job).message(), lost);
   EXPECT_TRUE(cluster_.HasEvent(job, "generation 2 starts again from clock 2"));
   // The others find the same; it is known.
   cluster_.End(other, kFailedPrecondition, "the same", v1::TaskReport::SERVER_STATE);
   EXPECT_EQ(Order(job, 0).generation(), 2);
+  // What follows shows, and the loss beside it, also after a restart of the coordinator.
+  cluster_.MeetAll(job);
+  EXPECT_THAT(cluster_.Status(job).message(),
+              AllOf(HasSubstr("all 2 slots met in generation 2"), lost));
+  cluster_.RestartCoordinator();
+  cluster_.BeatAll();
+  EXPECT_THAT(cluster_.Status(job).message(), lost);
+  ASSERT_EQ(Checkpoint(job, 4), absl::OkStatus());
+  EXPECT_THAT(cluster_.Status(job).message(), AllOf(HasSubstr("checkpoint at clock 4"), lost));
+  // A later one takes its place.
+  cluster_.RestartDaemon("s0");
+  LoseServerState(job);
+  EXPECT_THAT(cluster_.Status(job).message(),
+              AllOf(HasSubstr("starts again from clock 4"), Not(HasSubstr("clock 2"))));
   cluster_.Finish(job);
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
+  EXPECT_EQ(cluster_.Status(job).message(), "");
 }
 
 TEST_F(LostStateTest, WithoutACheckpointItStartsFromInitialValuesAndSaysSo) {
@@ -94,7 +111,7 @@ TEST_F(LostStateTest, WithoutACheckpointItStartsFromInitialValuesAndSaysSo) {
   EXPECT_EQ(Order(job, 0).start_clock(), 0);
   EXPECT_EQ(Order(job, 0).restore_uri(), "");
   EXPECT_TRUE(cluster_.HasEvent(job, "initial values: there is no checkpoint"));
-  EXPECT_THAT(cluster_.Status(job).message(), HasSubstr("went back to clock 0"));
+  EXPECT_THAT(cluster_.Status(job).message(), HasSubstr("starts again from clock 0"));
 }
 
 TEST_F(LostStateTest, TheSameErrorWithoutALossFailsTheJob) {

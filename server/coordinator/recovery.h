@@ -16,6 +16,8 @@ namespace muster {
 //   lost                        what happens
 //   a worker, or a task         the slot's next incarnation runs on any free slot, in the same
 //                               generation
+//   … that joins again         all-reduce with min_workers: whatever is wrong with it, the others go
+//                               on; another task is tried, later each time
 //   … of the last replica       all-reduce, or hybrid and any of them: as a server, CHECKPOINT (see
 //                               round_record.h)
 //   a server, EVERY_PUSH        the job waits for that server, whose log holds its partitions;

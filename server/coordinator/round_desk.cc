@@ -48,7 +48,11 @@ void RoundDesk::Arrive(Job& job, const v1::RendezvousRequest& request,
   job.ParkRendezvous(slot, std::move(call));
   absl::Status same = job.rendezvous.Arrive(request);
   if (same.ok() && job.record.has_met()) same = CompareWithMet(request, job.record.met());
-  if (!same.ok()) return Fail(job, same);
+  if (!same.ok()) {
+    if (!CanDoWithout(job.record, slot)) return Fail(job, same);
+    job.rendezvous.Forget(slot);
+    return job.AnswerSlot(slot, same);
+  }
   ++job.status_version;
   if (member) {
     job.EndEvaluation();

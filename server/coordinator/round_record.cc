@@ -29,6 +29,16 @@ bool RoundLasts(const v1::JobRecord& record, const Rendezvous& next) {
          });
 }
 
+bool CanDoWithout(const v1::JobRecord& record, uint32_t slot) {
+  const auto& members = record.round().members();
+  const auto present =
+      std::count_if(members.begin(), members.end(), [&](const v1::RoundMember& member) {
+        return member.slot() != slot && IsPresent(record, member);
+      });
+  const int64_t enough = record.spec().min_workers();
+  return enough > 0 && present >= enough && !IsMember(record, slot);
+}
+
 uint32_t SpeakingSlot(const v1::JobRecord& record) {
   return record.round().members().empty() ? 0 : record.round().members(0).slot();
 }

@@ -20,6 +20,10 @@ bool IsMember(const v1::JobRecord& record, uint32_t slot);
 // holds those who have). REQUIRES: `next` is the job's own.
 bool RoundLasts(const v1::JobRecord& record, const Rendezvous& next);
 
+// The slot's task only wants to join a round that has enough without it: what is wrong with it is
+// no reason to end the job.
+bool CanDoWithout(const v1::JobRecord& record, uint32_t slot);
+
 // The slot whose task speaks for all: rank 0 of the round; 0 on the other road.
 uint32_t SpeakingSlot(const v1::JobRecord& record);
 

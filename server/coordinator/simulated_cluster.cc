@@ -19,15 +19,6 @@ bool SameTask(const v1::TaskReport& report, const v1::TaskOrder& order) {
          report.slot() == order.slot() && report.incarnation() == order.incarnation();
 }
 
-v1::TaskIdentity Identity(const v1::TaskOrder& order) {
-  v1::TaskIdentity task;
-  task.set_job_id(order.job_id());
-  task.set_generation(order.generation());
-  task.set_slot(order.slot());
-  task.set_incarnation(order.incarnation());
-  return task;
-}
-
 }  // namespace
 
 SimulatedCluster::SimulatedCluster(CoordinatorOptions options) : options_(std::move(options)) {
@@ -289,6 +280,15 @@ Answer<v1::ReportEvaluationReply> SimulatedCluster::Evaluate(const v1::TaskOrder
   coordinator_->tasks().ReportEvaluation(request, answer.call());
   Run();
   return answer;
+}
+
+v1::TaskIdentity SimulatedCluster::Identity(const v1::TaskOrder& order) {
+  v1::TaskIdentity task;
+  task.set_job_id(order.job_id());
+  task.set_generation(order.generation());
+  task.set_slot(order.slot());
+  task.set_incarnation(order.incarnation());
+  return task;
 }
 
 Answer<v1::CommitCheckpointReply> SimulatedCluster::Checkpoint(const v1::TaskOrder& order,

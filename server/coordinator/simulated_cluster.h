@@ -127,6 +127,7 @@ class SimulatedCluster {
   v1::ReportProgressReply progress_reply;
 
   // What tasks do. The slot's present order gives their identity.
+  static v1::TaskIdentity Identity(const v1::TaskOrder& order);
   Answer<v1::RendezvousReply> Rendezvous(const v1::TaskOrder& order, uint64_t total_steps = 10,
                                          uint64_t data_fingerprint = 7);
   absl::Status Progress(const v1::TaskOrder& order, uint64_t clock);

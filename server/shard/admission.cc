@@ -132,7 +132,11 @@ absl::Status Admission::CheckBlocks(uint32_t first, uint32_t count) const {
 
 absl::Status Admission::CheckCut(const Payload& payload) const {
   MUSTER_ASSIGN_OR_RETURN(const CutOrder order, ReadCutOrder(payload));
-  const uint64_t residuals = payload.size() == 0 ? 0 : payload.size() - kCutOrderBytes;
+  if (order.loss_scale.has_value() && order.step == CutOrder::Step::kWrite) {
+    return absl::InvalidArgumentError(
+        "a loss scale comes with the order to write a cut; it belongs to its take");
+  }
+  const uint64_t residuals = payload.size() == 0 ? 0 : payload.size() - order.bytes();
   if (residuals == 0) return absl::OkStatus();
   const uint64_t expected = tables_.dense.PayloadBytes(0, tables_.dense.size());
   if (residuals == expected && order.step != CutOrder::Step::kWrite) return absl::OkStatus();

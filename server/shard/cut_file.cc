@@ -92,10 +92,19 @@ void CutFile::AddResidual(uint32_t slot, std::shared_ptr<const float> values) {
   held_.push_back(std::move(values));
 }
 
+void CutFile::AddLossScale(const SlotLossScale& scale) {
+  for (const SlotLossScale& known : content_.loss_scales) {
+    if (known.slot == scale.slot) return;
+  }
+  content_.loss_scales.push_back(scale);
+}
+
 absl::Status CutFile::Open(CheckpointStorage& storage) {
   for (Table& table : sparse_) std::sort(table.entries.begin(), table.entries.end());
   // In whichever order slots came.
   std::sort(content_.residuals.begin(), content_.residuals.end(),
+            [](const auto& a, const auto& b) { return a.slot < b.slot; });
+  std::sort(content_.loss_scales.begin(), content_.loss_scales.end(),
             [](const auto& a, const auto& b) { return a.slot < b.slot; });
   MUSTER_ASSIGN_OR_RETURN(
       writer_,

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "common/base/loss_scale.h"
 #include "common/checkpoint/partition_file.h"
 #include "common/checkpoint/storage.h"
 #include "common/tables/table_checkpoint.h"
@@ -39,6 +40,9 @@ class CutFile {
   // another. A second time, nothing. Before Open.
   void AddResidual(uint32_t slot, std::shared_ptr<const float> values);
   size_t residuals() const { return content_.residuals.size(); }
+  // What a slot's loss scale has come to. A second time, nothing. Before Open.
+  void AddLossScale(const SlotLossScale& scale);
+  size_t loss_scales() const { return content_.loss_scales.size(); }
 
   // Whether a row of a table is written.
   bool Wanted(size_t table, uint64_t steps, uint64_t last_use) const;

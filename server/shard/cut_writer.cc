@@ -63,6 +63,10 @@ void CutWriter::AddResidual(uint32_t slot, std::shared_ptr<const float> values) 
 
 size_t CutWriter::residuals() const { return file_->residuals(); }
 
+void CutWriter::AddLossScale(const SlotLossScale& scale) { file_->AddLossScale(scale); }
+
+size_t CutWriter::loss_scales() const { return file_->loss_scales(); }
+
 void CutWriter::Write(absl::optional<uint64_t> base, Done done) {
   const bool known = base.has_value() && base == before_ && file_->knows_dropped();
   file_->set_base(known ? base : absl::nullopt);

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "common/base/loss_scale.h"
 #include "common/checkpoint/partition_file.h"
 #include "common/checkpoint/storage.h"
 #include "common/tables/table_snapshot.h"
@@ -82,6 +83,9 @@ class CutWriter {
   void AddResidual(uint32_t slot, std::shared_ptr<const float> values);
   // Slots that were added.
   size_t residuals() const;
+  // The same for a slot's loss scale.
+  void AddLossScale(const SlotLossScale& scale);
+  size_t loss_scales() const;
 
   // Writes the view, then lets it go and calls `done`, on the strand. REQUIRES: a view; not
   // writing().

@@ -181,8 +181,9 @@ class Partition {
   void ServeSparsePull(AdmittedCall call);
   void ServeCut(AdmittedCall call);
   absl::Status CheckCutCanBeTaken(const v1::ExchangeRequest& request) const;
-  // Whether the view still waits for what some slots' half-precision pushes have to carry over.
-  bool LacksResiduals() const;
+  // Whether the view still waits for what some slots' half-precision pushes have to carry over, or
+  // for their loss scales.
+  bool LacksSlotState() const;
   // Lets a view go that waits for what will not come: slots that had been answered before the
   // server was restarted have gone on.
   void GiveUpIncompleteCut();
@@ -244,7 +245,7 @@ class Partition {
   // Used where the options bring no executors.
   const std::shared_ptr<TaskQueue> own_tasks_;
   const std::unique_ptr<CutWriter> cut_writer_;
-  // Cuts that wait for residuals of other slots; for the file being written; and those of another
+  // Cuts that wait for the state of other slots; for the file being written; and those of another
   // clock, for its end.
   std::vector<AdmittedCall> take_calls_;
   std::vector<AdmittedCall> cut_calls_;

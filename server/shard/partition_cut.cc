@@ -16,6 +16,16 @@ namespace {
 // Cuts whose repeats are answered.
 constexpr size_t kCutsKnown = 2;
 
+bool AsksForFile(const AdmittedCall& call) {
+  const absl::StatusOr<CutOrder> order = ReadCutOrder(call.call.payload);
+  return order.ok() && order->step == CutOrder::Step::kWrite;
+}
+
+// Whether the next cut may have better luck.
+bool MayPass(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
+}
+
 }  // namespace
 
 const Partition::CutRecord* Partition::FindCut(uint64_t clock) const {
@@ -78,9 +88,12 @@ void Partition::ServeCut(AdmittedCall call) {
     }
     if (options_.crash_point->Pass("cut_taken")) return;
   }
+  if (order->loss_scale.has_value() && !cut_writer_->writing()) {
+    cut_writer_->AddLossScale({request.slot(), *order->loss_scale});
+  }
   // The transport may want its memory back, and its peer may write to it.
-  if (const size_t bytes = call.call.payload.size(); bytes > kCutOrderBytes) {
-    const Payload residual = call.call.payload.Slice(kCutOrderBytes, bytes - kCutOrderBytes);
+  if (const size_t bytes = call.call.payload.size(); bytes > order->bytes()) {
+    const Payload residual = call.call.payload.Slice(order->bytes(), bytes - order->bytes());
     call.call.payload = call.call.payload.Slice(0, 0);
     if (!cut_writer_->writing()) {
       const std::shared_ptr<float> values = options_.pool->Take(residual.size() / sizeof(float));
@@ -90,7 +103,7 @@ void Partition::ServeCut(AdmittedCall call) {
   }
   // Who writes has been answered its take, so all had come.
   const bool complete =
-      order->step == CutOrder::Step::kWrite || cut_writer_->writing() || !LacksResiduals();
+      order->step == CutOrder::Step::kWrite || cut_writer_->writing() || !LacksSlotState();
   (order->step == CutOrder::Step::kTake ? take_calls_ : cut_calls_).push_back(std::move(call));
   if (!complete) return;
   for (const AdmittedCall& take : std::exchange(take_calls_, {})) AnswerOk(take);
@@ -110,7 +123,9 @@ void Partition::GiveUpIncompleteCut() {
   for (const AdmittedCall& take : std::exchange(take_calls_, {})) AnswerGone(take);
 }
 
-bool Partition::LacksResiduals() const {
+bool Partition::LacksSlotState() const {
+  const size_t scales = cut_writer_->loss_scales();
+  if (scales > 0 && scales < job().slots()) return true;
   const absl::StatusOr<DType> wire = WireDType(job().request().update().wire());
   return wire.ok() && *wire != DType::kF32 && tables_->dense.size() > 0 &&
          cut_writer_->residuals() < job().slots();
@@ -150,6 +165,8 @@ void Partition::CutWritten(uint64_t clock, const absl::StatusOr<PartitionFileInf
       Refuse(call, closed_);
     } else if (status.ok()) {
       AnswerCut(call, cuts_.front());
+    } else if (AsksForFile(call) && MayPass(status)) {
+      AnswerGone(call);
     } else {
       RefuseCut(call, status);
     }

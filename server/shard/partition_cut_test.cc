@@ -30,9 +30,9 @@ class PartitionCutTest : public TestEngine {
   // With what the slot owes of the 8 dense elements.
   TestAnswer TakeOwing(uint32_t slot, uint64_t clock, float value) {
     const Payload head = EncodeCutOrder({.step = CutOrder::Step::kTake, .base = {}});
-    std::vector<std::byte> bytes(kCutOrderBytes + 8 * sizeof(float));
+    std::vector<std::byte> bytes(head.size() + 8 * sizeof(float));
     head.CopyTo(bytes.data());
-    Floats(std::vector<float>(8, value)).CopyTo(bytes.data() + kCutOrderBytes);
+    Floats(std::vector<float>(8, value)).CopyTo(bytes.data() + head.size());
     return Call(TestCut(slot, clock), Payload::Of(std::move(bytes)));
   }
   void CloseWithout(uint32_t slot, uint64_t clock) {
@@ -105,6 +105,36 @@ TEST_F(PartitionCutTest, ATakeDoesNotWaitForThoseWhoHaveGoneOn) {
   EXPECT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 2)), "");
 }
 
+TEST_F(PartitionCutTest, AFileHoldsTheLossScalesOfAllSlots) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.set_slots(2);
+  Open(request);
+  for (uint32_t slot : {0, 1}) CloseWithout(slot, 0);
+  const auto take = [this](uint32_t slot, const LossScale& scale) {
+    return Call(TestCut(slot, 1),
+                EncodeCutOrder({.step = CutOrder::Step::kTake, .base = {}, .loss_scale = scale}));
+  };
+  const TestAnswer first = take(1, {.scale = 64, .steps = 3});
+  EXPECT_FALSE(first.arrived()) << "that of slot 0 was not awaited";
+  EXPECT_FALSE(take(1, {.scale = 2, .steps = 0}).arrived()) << "a repeat stands for nobody else";
+  EXPECT_EQ(Path(take(0, {.scale = 128, .steps = 5})), "");
+  EXPECT_EQ(Path(first), "");
+  // Its take is where it belongs.
+  const CutOrder wrong{
+      .step = CutOrder::Step::kWrite, .base = {}, .loss_scale = LossScale{.scale = 4, .steps = 0}};
+  EXPECT_EQ(Call(TestCut(0, 1), EncodeCutOrder(wrong)).code(), absl::StatusCode::kInvalidArgument);
+  const auto reader = PartitionFileReader::Open(
+      storage_, JoinUri(CheckpointFolder(request.checkpoint_root(), "job", 1),
+                        Path(Cut(CutOrder::Step::kWrite, 0, 1))));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  ASSERT_EQ((*reader)->header().loss_scales_size(), 2);
+  const v1::StoredLossScale& last = (*reader)->header().loss_scales(1);
+  EXPECT_EQ(last.slot(), 1u);
+  EXPECT_EQ(last.scale(), 64);
+  EXPECT_EQ(last.steps(), 3u);
+  EXPECT_EQ((*reader)->header().loss_scales(0).scale(), 128);
+}
+
 TEST_F(PartitionCutTest, AFileThatTheLogDoesNotKnowIsNotAnswered) {
   ShardEngine::Options options = Options();
   options.log_segment_bytes = 4096;
@@ -124,6 +154,63 @@ TEST_F(PartitionCutTest, AFileThatTheLogDoesNotKnowIsNotAnswered) {
   EXPECT_EQ(Code(TestCut(0, clock)), absl::StatusCode::kUnavailable);
   files_.set_fault(nullptr);
   EXPECT_NE(Path(Call(TestCut(0, clock))), "");
+}
+
+// Checkpoints whose files cannot be written, once there is an error.
+class FailingStorage final : public CheckpointStorage {
+ public:
+  explicit FailingStorage(CheckpointStorage& inner) : inner_(inner) {}
+
+  absl::StatusOr<std::unique_ptr<StorageWriter>> Create(absl::string_view uri) override {
+    if (!error.ok()) return error;
+    return inner_.Create(uri);
+  }
+  absl::StatusOr<std::unique_ptr<StorageReader>> Open(absl::string_view uri) const override {
+    return inner_.Open(uri);
+  }
+  absl::StatusOr<std::vector<std::string>> List(absl::string_view uri) const override {
+    return inner_.List(uri);
+  }
+  absl::StatusOr<bool> Exists(absl::string_view uri) const override { return inner_.Exists(uri); }
+  absl::Status DeleteRecursively(absl::string_view uri) override {
+    return inner_.DeleteRecursively(uri);
+  }
+
+  absl::Status error;
+
+ private:
+  CheckpointStorage& inner_;
+};
+
+TEST_F(PartitionCutTest, AFileForWhichThereIsNoRoomIsGivenUpAndOthersEndTheJob) {
+  FailingStorage storage(storage_);
+  ShardEngine::Options options = Options();
+  options.checkpoint_storage = &storage;
+  Start(options);
+  Open(TestDurableRequest());
+  Step(0, 1);
+  Path(Cut(CutOrder::Step::kTake, 0, 1));
+  storage.error = absl::ResourceExhaustedError("no space left");
+  const TestAnswer full = Cut(CutOrder::Step::kWrite, 0, 1);
+  EXPECT_EQ(Path(full), "");
+  EXPECT_THAT(full.reply().message(), HasSubstr("no space left"));
+  Step(1, 1);
+  Path(Cut(CutOrder::Step::kTake, 0, 2));
+  storage.error = absl::PermissionDeniedError("let this process's user write there");
+  EXPECT_EQ(Cut(CutOrder::Step::kWrite, 0, 2).code(), absl::StatusCode::kPermissionDenied);
+  storage.error = absl::OkStatus();
+  Step(2, 1);
+  Path(Cut(CutOrder::Step::kTake, 0, 3));
+  EXPECT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 3)), "");
+  // The last cut is waited for, and refused until there is room.
+  storage.error = absl::ResourceExhaustedError("no space left");
+  EXPECT_EQ(Cut(CutOrder::Step::kWhole, 0, 3).code(), absl::StatusCode::kOk) << "it is known";
+  Step(3, 1);
+  EXPECT_EQ(Cut(CutOrder::Step::kWhole, 0, 4).code(), absl::StatusCode::kResourceExhausted);
+  storage.error = absl::OkStatus();
+  EXPECT_NE(Path(Cut(CutOrder::Step::kWhole, 0, 4)), "");
+  // Before anything else uses the engine.
+  Start();
 }
 
 // Rows that have expired, but that the sweep has not come by yet, must not come back from the base.

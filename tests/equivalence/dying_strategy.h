@@ -55,6 +55,8 @@ class DyingStrategy final : public Strategy {
   }
   absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override { return inner_.Cut(clock); }
   BackgroundCuts* background_cuts() override { return inner_.background_cuts(); }
+  void set_loss_scale(const LossScale& scale) override { inner_.set_loss_scale(scale); }
+  absl::optional<LossScale> loss_scale() const override { return inner_.loss_scale(); }
   ParameterSpans parameters() const override { return inner_.parameters(); }
   GradientSpans gradients() const override { return inner_.gradients(); }
   StrategyCounters counters() const override { return inner_.counters(); }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 #include "tests/harness/test_folder.h"
@@ -132,6 +133,35 @@ TEST_F(Float16TrainingTest, AStepThatOverflowsEverywhereChangesNothing) {
                                         "16384 from now on")));
     EXPECT_EQ(four.values, three.values);
     EXPECT_NE(three.values, two.values);
+  }
+}
+
+// As far as its scale was found by then: from the beginning again, it would overflow in other
+// steps.
+TEST_F(Float16TrainingTest, ARestoredJobGoesOnWithItsLossScales) {
+  v1::JobSpec spec = Growing(14);
+  spec.mutable_update()->set_deterministic(true);
+  spec.mutable_checkpoint()->set_every_steps(7);
+  spec.mutable_compute()->set_loss_scale_window(2);
+  for (const bool by_all_reduce : {false, true}) {
+    for (const auto wire : {v1::UpdateSpec::F32, v1::UpdateSpec::BF16}) {
+      SCOPED_TRACE(absl::StrCat(by_all_reduce ? "all-reduce, " : "servers, ",
+                                v1::UpdateSpec::WireType_Name(wire)));
+      spec.mutable_update()->set_wire(wire);
+      RunCheckpoints checkpoints;
+      RunOptions options;
+      options.checkpoints = &checkpoints;
+      const auto train = [&] {
+        return by_all_reduce ? TrainByAllReduce(ByAllReduce(spec), options)
+                             : TrainOnServers(spec, options);
+      };
+      const RunResult undisturbed = train();
+      EXPECT_THAT(undisturbed.log, Contains(HasSubstr("slot 0: gradients of step")));
+      options.from = 7;
+      const RunResult restored = train();
+      EXPECT_THAT(restored.log, Contains(HasSubstr("slot 1 goes on with a loss scale of")));
+      EXPECT_EQ(restored.trained[0].values, undisturbed.trained[0].values);
+    }
   }
 }
 

@@ -50,6 +50,7 @@ TEST(CommandLineTest, UsageErrorsAreToldApart) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, HasSubstr("sumbit"));
   EXPECT_EQ(Muster("up --servers many").exit_code, 2);
+  EXPECT_EQ(Muster("up --collectives-transport pigeon").exit_code, 2);
   EXPECT_EQ(Muster("list --output yaml").exit_code, 2);
   result = Muster("submit /no/such/job.textproto");
   EXPECT_EQ(result.exit_code, 2);
@@ -200,13 +201,14 @@ TEST(CommandLineTest, AJobsWholeLife) {
 TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
   const std::string folder = ::testing::TempDir() + "/checkpoints";
   const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
-  ASSERT_EQ(Muster("up --data-dir " + folder).exit_code, 0);
+  ASSERT_EQ(Muster("up --collectives-transport tcp --data-dir " + folder).exit_code, 0);
   v1::JobSpec spec = SmallJob();
   spec.mutable_checkpoint()->set_every_steps(50);
   Result result = Muster(absl::StrCat("submit ", WriteJob("kept.textproto", spec), " --watch"));
   ASSERT_EQ(result.exit_code, 0) << result.output;
   const std::string id = result.output.substr(0, result.output.find('\n'));
 
+  EXPECT_THAT(Muster("logs " + id).output, HasSubstr(" go by tcp"));
   EXPECT_THAT(Muster("checkpoint list " + id).output, HasSubstr("full"));
   const auto list =
       nlohmann::json::parse(Muster("checkpoint list --output json " + id).output, nullptr, false);

@@ -4,6 +4,10 @@
 
 namespace muster {
 
+bool LossScaler::IsFound(const v1::ComputeSpec& compute) {
+  return compute.type() == v1::ComputeSpec::F16 && compute.loss_scale() == 0;
+}
+
 absl::optional<LossScaler> LossScaler::ForJob(const v1::ComputeSpec& compute) {
   if (compute.type() != v1::ComputeSpec::F16) return absl::nullopt;
   return LossScaler(compute.loss_scale(), compute.loss_scale_window());
@@ -13,6 +17,11 @@ LossScaler::LossScaler(float fixed, uint32_t window)
     : fixed_(fixed != 0),
       window_(window == 0 ? kUsualWindow : window),
       scale_(fixed != 0 ? fixed : kFirst) {}
+
+void LossScaler::Restore(const LossScale& state) {
+  scale_ = state.scale;
+  steps_ = state.steps;
+}
 
 bool LossScaler::Succeeded() {
   if (fixed_ || ++steps_ < window_) return false;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/optional.h"
+#include "common/base/loss_scale.h"
 #include "common/base/model_limits.h"
 
 namespace muster {
@@ -17,8 +18,9 @@ class ComputeSpec;
 // section 3.2). Always a power of two, so that multiplying and dividing change no digit of an f32.
 //
 // Found while training: a step whose gradients overflow halves it, `window` steps in a row without
-// that double it. The state is the task's own: slots differ in it, and a task that takes over a
-// slot, or goes on from a checkpoint, starts from the beginning. Not thread-safe.
+// that double it. The state is the slot's: slots differ in it, and a task that goes on from a
+// checkpoint goes on with it. A task that takes over a slot in between starts from the beginning.
+// Not thread-safe.
 class LossScaler {
  public:
   // Before anything overflowed. Gradients are those of a sum over tokens, not of a mean: that of a
@@ -26,6 +28,9 @@ class LossScaler {
   static constexpr float kFirst = 4096;
   static constexpr float kLargest = kMaxLossScale;
   static constexpr uint32_t kUsualWindow = 2000;
+
+  // Whether jobs that compute so find their scale while training.
+  static bool IsFound(const v1::ComputeSpec& compute);
 
   // For jobs that compute in f16; none for the others. REQUIRES: a loss_scale that submit lets
   // through.
@@ -36,7 +41,10 @@ class LossScaler {
 
   float scale() const { return scale_; }
   bool fixed() const { return fixed_; }
-  // Steps that overflowed.
+  // REQUIRES: not fixed().
+  LossScale state() const { return {.scale = scale_, .steps = steps_}; }
+  void Restore(const LossScale& state);
+  // Steps that overflowed here.
   uint64_t overflows() const { return overflows_; }
 
   // Gradients of a step were finite. Whether the scale has changed with it.

@@ -14,9 +14,11 @@ TEST(LossScalerTest, OnlyJobsInF16HaveOne) {
   compute.set_type(v1::ComputeSpec::F16);
   ASSERT_TRUE(LossScaler::ForJob(compute).has_value());
   EXPECT_EQ(LossScaler::ForJob(compute)->scale(), LossScaler::kFirst);
+  EXPECT_TRUE(LossScaler::IsFound(compute));
   compute.set_loss_scale(128);
   EXPECT_EQ(LossScaler::ForJob(compute)->scale(), 128);
   EXPECT_TRUE(LossScaler::ForJob(compute)->fixed());
+  EXPECT_FALSE(LossScaler::IsFound(compute));
 }
 
 TEST(LossScalerTest, GrowsAfterAWindowWithoutOverflow) {
@@ -53,6 +55,22 @@ TEST(LossScalerTest, EndsAtOneAndAtTheLargest) {
   while (scaler.Succeeded()) {
   }
   EXPECT_EQ(scaler.scale(), LossScaler::kLargest);
+}
+
+TEST(LossScalerTest, GoesOnFromItsState) {
+  LossScaler scaler(0, 3);
+  scaler.Overflowed();
+  scaler.Succeeded();
+  scaler.Succeeded();
+  LossScaler next(0, 3);
+  next.Restore(scaler.state());
+  EXPECT_EQ(next.scale(), LossScaler::kFirst / 2);
+  EXPECT_TRUE(next.Succeeded());
+  EXPECT_EQ(next.state(), (LossScale{.scale = LossScaler::kFirst, .steps = 0}));
+  // With a shorter window.
+  LossScaler hasty(0, 1);
+  hasty.Restore(scaler.state());
+  EXPECT_TRUE(hasty.Succeeded());
 }
 
 TEST(LossScalerTest, AFixedOneStays) {

@@ -1,5 +1,6 @@
 #include "worker/runtime/background_commit.h"
 
+#include <stop_token>
 #include <utility>
 
 #include "proto/task_service.pb.h"
@@ -8,13 +9,11 @@ namespace muster {
 
 BackgroundCommit::BackgroundCommit(CoordinatorClient& coordinator,
                                    const v1::CommitCheckpointRequest& request)
-    : thread_([this, &coordinator, request] {
-        absl::Status answer = coordinator.CommitCheckpoint(request);
+    : thread_([this, &coordinator, request](std::stop_token stop) {
+        absl::Status answer = coordinator.CommitCheckpoint(request, std::move(stop));
         absl::MutexLock lock(&mutex_);
         answer_ = std::move(answer);
       }) {}
-
-BackgroundCommit::~BackgroundCommit() { thread_.join(); }
 
 absl::optional<absl::Status> BackgroundCommit::Poll() const {
   absl::MutexLock lock(&mutex_);

@@ -12,13 +12,13 @@
 namespace muster {
 
 // One CommitCheckpoint that takes as long as the coordinator does, be it away, on a thread of its
-// own. Used by one thread.
+// own; or as long as this lives. Used by one thread.
 class BackgroundCommit {
  public:
   // Starts. `coordinator` outlives it.
   BackgroundCommit(CoordinatorClient& coordinator, const v1::CommitCheckpointRequest& request);
-  // Waits for the answer.
-  ~BackgroundCommit();
+  // Ends the call, if it is still under way; whether it was carried out is unknown then.
+  ~BackgroundCommit() = default;
   BackgroundCommit(const BackgroundCommit&) = delete;
   BackgroundCommit& operator=(const BackgroundCommit&) = delete;
 
@@ -30,7 +30,8 @@ class BackgroundCommit {
  private:
   mutable absl::Mutex mutex_;
   absl::optional<absl::Status> answer_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;
+  // Last: it is stopped and joined before the rest goes.
+  std::jthread thread_;
 };
 
 }  // namespace muster

@@ -48,7 +48,8 @@ absl::Status CheckpointTaker::TakeWhole(uint64_t clock) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<CutPiece> pieces, strategy_.Cut(clock));
   // One speaks for all: each got the same answers.
   if (options_.commits) {
-    coordinator_status_ = coordinator_.CommitCheckpoint(RequestFor(clock, pieces, options_.schema));
+    coordinator_status_ =
+        coordinator_.CommitCheckpoint(RequestFor(clock, pieces, options_.schema), {});
     MUSTER_RETURN_IF_ERROR(coordinator_status_);
     last_ = clock;
     deltas_ = 0;

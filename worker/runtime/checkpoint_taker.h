@@ -30,7 +30,7 @@ namespace muster {
 // checkpoint whose views were lost, or whose base is not kept any more, is given up and logged; the
 // next one is full.
 //
-// Used by the trainer's thread.
+// What is under way when the taker goes is given up without a wait. Used by the trainer's thread.
 class CheckpointTaker {
  public:
   struct Options {

@@ -1,5 +1,6 @@
 #include "worker/runtime/checkpoint_taker.h"
 
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,8 @@ class CutsOnly final : public Strategy, public BackgroundCuts {
   absl::Status GradientReady(int) override { return absl::OkStatus(); }
   absl::Status PushRows(const MicroBatch&) override { return absl::OkStatus(); }
   absl::Status EndStep() override { return absl::OkStatus(); }
+  void set_loss_scale(const LossScale&) override {}
+  absl::optional<LossScale> loss_scale() const override { return absl::nullopt; }
   ParameterSpans parameters() const override { return {}; }
   GradientSpans gradients() const override { return {}; }
   StrategyCounters counters() const override { return StrategyCounters(); }
@@ -80,9 +83,16 @@ class SlowCoordinator final : public CoordinatorClient {
       v1::ReportEvaluationRequest request) override {
     return inner_.ReportEvaluation(std::move(request));
   }
-  absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request) override {
+  absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request,
+                                std::stop_token stop) override {
+    if (away) {
+      absl::Notification stopped;
+      const std::stop_callback on_stop(stop, [&stopped] { stopped.Notify(); });
+      stopped.WaitForNotification();
+      return absl::CancelledError();
+    }
     if (hold != nullptr) hold->WaitForNotification();
-    const absl::Status sent = inner_.CommitCheckpoint(std::move(request));
+    const absl::Status sent = inner_.CommitCheckpoint(std::move(request), stop);
     return answer.ok() ? sent : answer;
   }
   absl::StatusOr<v1::ShardMap> GetShardMap(uint64_t min_version, absl::Duration wait) override {
@@ -97,6 +107,8 @@ class SlowCoordinator final : public CoordinatorClient {
   const FakeCoordinatorClient& inner() const { return inner_; }
 
   absl::Notification* hold = nullptr;
+  // For ever.
+  bool away = false;
   absl::Status answer;
 
  private:
@@ -218,6 +230,18 @@ TEST_F(CheckpointTakerTest, ABaseThatIsNotKeptMakesTheNextOneFull) {
   EXPECT_THAT(cuts_.calls[cuts_.calls.size() - 2], "write 30");
   EXPECT_THAT(log_, ElementsAre(HasSubstr("not kept any more")));
   EXPECT_EQ(taker.coordinator_status(), absl::OkStatus());
+}
+
+// A task that ends for another reason does not wait for a coordinator that is away.
+TEST_F(CheckpointTakerTest, WhatIsUnderWayEndsWithTheTaker) {
+  coordinator_.away = true;
+  {
+    CheckpointTaker taker = Make();
+    ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+    cuts_.written = true;
+    ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  }
+  EXPECT_THAT(coordinator_.Committed(), IsEmpty());
 }
 
 TEST_F(CheckpointTakerTest, ErrorsOfFilesAndCommitEndTraining) {

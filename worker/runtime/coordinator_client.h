@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_H_
 
 #include <cstdint>
+#include <stop_token>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,8 +45,10 @@ class CoordinatorClient {
   virtual absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(
       v1::ReportEvaluationRequest request) = 0;
 
-  // DataLoss: a file of the cut is not whole.
-  virtual absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request) = 0;
+  // A stop ends it soon with Cancelled, or the last attempt's error. DataLoss: a file of the cut is
+  // not whole.
+  virtual absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request,
+                                        std::stop_token stop) = 0;
 
   // The newest shard map, once its version is at least `min_version` or `wait` has passed.
   virtual absl::StatusOr<v1::ShardMap> GetShardMap(uint64_t min_version, absl::Duration wait) = 0;

@@ -38,7 +38,8 @@ absl::StatusOr<v1::ReportEvaluationReply> FakeCoordinatorClient::ReportEvaluatio
   return evaluation_answer_(evaluations_.back());
 }
 
-absl::Status FakeCoordinatorClient::CommitCheckpoint(v1::CommitCheckpointRequest request) {
+absl::Status FakeCoordinatorClient::CommitCheckpoint(v1::CommitCheckpointRequest request,
+                                                     std::stop_token) {
   absl::MutexLock lock(&mutex_);
   checkpoints_.push_back(std::move(request));
   return absl::OkStatus();

@@ -22,7 +22,7 @@ class FakeCoordinatorClient final : public CoordinatorClient {
   absl::Status ReportCollectives(v1::ReportCollectivesRequest request) override;
   absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(
       v1::ReportEvaluationRequest request) override;
-  absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request) override;
+  absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request, std::stop_token stop) override;
   absl::StatusOr<v1::ShardMap> GetShardMap(uint64_t min_version, absl::Duration wait) override;
 
   // The answers to the next reports of progress, one each; OK when none is left.

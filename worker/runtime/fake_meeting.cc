@@ -40,7 +40,7 @@ class FakeMeeting::Task final : public CoordinatorClient {
     return meeting_.ReportEvaluation(slot_, incarnation_, std::move(request));
   }
 
-  absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request) override {
+  absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request, std::stop_token) override {
     absl::MutexLock lock(&meeting_.mutex_);
     absl::Status fence = meeting_.CheckFenceLocked(slot_, incarnation_);
     if (!fence.ok()) return fence;

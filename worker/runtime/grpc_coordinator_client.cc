@@ -29,10 +29,9 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
   absl::StatusOr<v1::RendezvousReply> Rendezvous(v1::RendezvousRequest request) override {
     *request.mutable_task() = task_;
     v1::RendezvousReply reply;
-    MUSTER_RETURN_IF_ERROR(
-        Repeat("rendezvous", options_.parked_timeout, [&](grpc::ClientContext& context) {
-          return stub_->Rendezvous(&context, request, &reply);
-        }));
+    MUSTER_RETURN_IF_ERROR(Repeat("rendezvous", waiter_, [&](grpc::ClientContext& context) {
+      return stub_->Rendezvous(&context, request, &reply);
+    }));
     return reply;
   }
 
@@ -58,19 +57,23 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
       v1::ReportEvaluationRequest request) override {
     *request.mutable_task() = task_;
     v1::ReportEvaluationReply reply;
-    MUSTER_RETURN_IF_ERROR(
-        Repeat("evaluation", options_.parked_timeout, [&](grpc::ClientContext& context) {
-          return stub_->ReportEvaluation(&context, request, &reply);
-        }));
+    MUSTER_RETURN_IF_ERROR(Repeat("evaluation", waiter_, [&](grpc::ClientContext& context) {
+      return stub_->ReportEvaluation(&context, request, &reply);
+    }));
     return reply;
   }
 
-  absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request) override {
+  absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request,
+                                std::stop_token stop) override {
     *request.mutable_task() = task_;
-    v1::CommitCheckpointReply reply;
-    return Repeat("checkpoint", options_.parked_timeout, [&](grpc::ClientContext& context) {
-      return stub_->CommitCheckpoint(&context, request, &reply);
-    });
+    RealWaiter own;
+    const std::stop_callback end_waits(stop, [&own] { own.Stop(); });
+    return Repeat("checkpoint", stop.stop_possible() ? own : waiter_,
+                  [&](grpc::ClientContext& context) {
+                    const std::stop_callback end(stop, [&context] { context.TryCancel(); });
+                    v1::CommitCheckpointReply reply;
+                    return stub_->CommitCheckpoint(&context, request, &reply);
+                  });
   }
 
   absl::StatusOr<v1::ShardMap> GetShardMap(uint64_t min_version, absl::Duration wait) override {
@@ -100,11 +103,11 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
            (absl::IsResourceExhausted(status) && RetryAfter(status).has_value());
   }
 
-  absl::Status Repeat(absl::string_view what, absl::Duration timeout, const Call& call) {
+  absl::Status Repeat(absl::string_view what, Waiter& waiter, const Call& call) {
     Backoff backoff(options_.backoff, Philox(task_.slot(), "coordinator", task_.job_id()));
     bool away = false;
     while (true) {
-      absl::Status status = Attempt(timeout, call);
+      absl::Status status = Attempt(options_.parked_timeout, call);
       if (!IsAway(status)) {
         if (away) log_(absl::StrCat("coordinator ", address_, " is back"));
         return status;
@@ -113,7 +116,7 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
         log_(absl::StrCat("coordinator ", address_, " is away, ", what,
                           " waits for it: ", status.message()));
       }
-      if (!waiter_.Wait(backoff.Next())) return status;
+      if (!waiter.Wait(backoff.Next())) return status;
     }
   }
 

@@ -25,8 +25,9 @@ struct GrpcCoordinatorClientOptions {
 };
 
 // TaskService over gRPC at `address`. Blocking calls are repeated while the coordinator is
-// unreachable, until `waiter` is stopped (then: the last attempt's status). `log` hears when the
-// coordinator goes away and when it is back. `waiter` outlives the client.
+// unreachable, until `waiter` is stopped (then: the last attempt's status); one that can be stopped
+// by itself does not ask `waiter`. `log` hears when the coordinator goes away and when it is back.
+// `waiter` outlives the client.
 std::unique_ptr<CoordinatorClient> MakeGrpcCoordinatorClient(
     const std::string& address, const v1::TaskIdentity& task,
     const GrpcCoordinatorClientOptions& options, Waiter& waiter,

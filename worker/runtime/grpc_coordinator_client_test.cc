@@ -2,10 +2,12 @@
 
 #include <deque>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -43,7 +45,9 @@ class ScriptedService final : public v1::TaskService::Service {
   }
   grpc::Status CommitCheckpoint(grpc::ServerContext*, const v1::CommitCheckpointRequest* request,
                                 v1::CommitCheckpointReply*) override {
-    return Answer("checkpoint", request->task());
+    grpc::Status answer = Answer("checkpoint", request->task());
+    if (parks) released.WaitForNotification();
+    return answer;
   }
   grpc::Status GetShardMap(grpc::ServerContext*, const v1::GetShardMapRequest* request,
                            v1::ShardMap* map) override {
@@ -59,6 +63,15 @@ class ScriptedService final : public v1::TaskService::Service {
     absl::MutexLock lock(&mutex_);
     return calls_;
   }
+  void AwaitCall() const {
+    absl::MutexLock lock(&mutex_);
+    const auto came = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !calls_.empty(); };
+    mutex_.Await(absl::Condition(&came));
+  }
+
+  // Whether checkpoints are answered no earlier than they are released.
+  bool parks = false;
+  absl::Notification released;
 
  private:
   grpc::Status Answer(const std::string& call, const v1::TaskIdentity& task) {
@@ -95,18 +108,19 @@ class GrpcCoordinatorClientTest : public ::testing::Test {
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
+    address_ = absl::StrCat("127.0.0.1:", port);
     v1::TaskIdentity task;
     task.set_job_id("job");
     task.set_generation(2);
     task.set_slot(3);
     task.set_incarnation(4);
-    client_ =
-        MakeGrpcCoordinatorClient(absl::StrCat("127.0.0.1:", port), task, {}, waiter_,
-                                  [this](absl::string_view line) { log_.emplace_back(line); });
+    client_ = MakeGrpcCoordinatorClient(
+        address_, task, {}, waiter_, [this](absl::string_view line) { log_.emplace_back(line); });
   }
 
   ScriptedService service_;
   std::unique_ptr<grpc::Server> server_;
+  std::string address_;
   CountingWaiter waiter_{5};
   std::vector<std::string> log_;
   std::unique_ptr<CoordinatorClient> client_;
@@ -121,7 +135,7 @@ TEST_F(GrpcCoordinatorClientTest, EveryCallNamesTheTask) {
   v1::ReportEvaluationReply reply = client_->ReportEvaluation({}).value();
   EXPECT_TRUE(reply.stop());
   EXPECT_EQ(reply.result().value(), 0.5);
-  EXPECT_EQ(client_->CommitCheckpoint({}), absl::OkStatus());
+  EXPECT_EQ(client_->CommitCheckpoint({}, {}), absl::OkStatus());
   EXPECT_EQ(client_->GetShardMap(3, absl::Milliseconds(4))->version(), 7);
   EXPECT_THAT(service_.calls(),
               ElementsAre("rendezvous job/2/3/4", "progress job/2/3/4", "collectives job/2/3/4",
@@ -145,8 +159,37 @@ TEST_F(GrpcCoordinatorClientTest, ParkedCallsAreRepeatedAtTheirDeadlineWithoutAW
 
 TEST_F(GrpcCoordinatorClientTest, AStoppedWaiterEndsTheRepeats) {
   service_.Script(std::vector<grpc::Status>(10, kAway));
-  EXPECT_EQ(client_->CommitCheckpoint({}).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(client_->CommitCheckpoint({}, {}).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(service_.calls().size(), 6);
+}
+
+TEST_F(GrpcCoordinatorClientTest, AStopEndsACommitThatTheCoordinatorHolds) {
+  service_.parks = true;
+  absl::Status answer;
+  {
+    std::jthread commit(
+        [&](std::stop_token stop) { answer = client_->CommitCheckpoint({}, std::move(stop)); });
+    service_.AwaitCall();
+  }
+  EXPECT_EQ(answer.code(), absl::StatusCode::kCancelled);
+  service_.released.Notify();
+}
+
+TEST_F(GrpcCoordinatorClientTest, AStopEndsACommitThatWaitsForTheCoordinator) {
+  service_.Script({kAway, kAway});
+  GrpcCoordinatorClientOptions options;
+  options.backoff.first = absl::Hours(10);
+  const auto client =
+      MakeGrpcCoordinatorClient(address_, {}, options, waiter_, [](absl::string_view) {});
+  absl::Status answer;
+  {
+    std::jthread commit(
+        [&](std::stop_token stop) { answer = client->CommitCheckpoint({}, std::move(stop)); });
+    service_.AwaitCall();
+  }
+  // Stopped on its way back, or while it waited.
+  EXPECT_FALSE(answer.ok());
+  EXPECT_EQ(service_.calls().size(), 1);
 }
 
 TEST_F(GrpcCoordinatorClientTest, ProgressAndShardMapsAreTriedOnce) {
@@ -164,7 +207,7 @@ TEST_F(GrpcCoordinatorClientTest, RefusalsAreAnswers) {
   const absl::Status status = client_->Rendezvous({}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(), "slot 1 has other data");
-  EXPECT_EQ(client_->CommitCheckpoint({}).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(client_->CommitCheckpoint({}, {}).code(), absl::StatusCode::kAborted);
 }
 
 }  // namespace

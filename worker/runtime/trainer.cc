@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/loss_scale.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/row_sums.h"
 #include "proto/job.pb.h"
@@ -107,6 +108,7 @@ absl::Status Trainer::Run() {
 
 absl::Status Trainer::Train() {
   MUSTER_ASSIGN_OR_RETURN(uint64_t clock, strategy_.Start());
+  BeginLossScale();
   StepReport start;
   start.clock = clock;
   reporter_.Add(start);
@@ -137,6 +139,21 @@ absl::Status Trainer::Train() {
                                  options_.slot, loss_scaler_->overflows(), loss_scaler_->scale()));
   }
   return absl::OkStatus();
+}
+
+void Trainer::BeginLossScale() {
+  if (!loss_scaler_.has_value() || loss_scaler_->fixed()) return;
+  if (const absl::optional<LossScale> known = strategy_.loss_scale()) {
+    loss_scaler_->Restore(*known);
+    options_.log(absl::StrFormat("slot %d goes on with a loss scale of %g", options_.slot,
+                                 loss_scaler_->scale()));
+  }
+  KeepLossScale();
+}
+
+void Trainer::KeepLossScale() {
+  if (!loss_scaler_.has_value() || loss_scaler_->fixed()) return;
+  strategy_.set_loss_scale(loss_scaler_->state());
 }
 
 absl::Status Trainer::FromCoordinator(absl::Status status) {
@@ -203,6 +220,7 @@ absl::Status Trainer::TrainStep(uint64_t clock, Prefetcher& prefetcher) {
   for (const StepAction& action : plan_) {
     MUSTER_RETURN_IF_ERROR(Execute(action, clock, prefetcher));
   }
+  KeepLossScale();
   Report(clock + 1, clock_.Monotonic() - started);
   return FromCoordinator(reporter_.status());
 }

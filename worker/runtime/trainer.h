@@ -89,6 +89,9 @@ class Trainer {
   absl::StatusOr<Next> Evaluate(uint64_t clock);
   absl::Status TrainStep(uint64_t clock, Prefetcher& prefetcher);
   absl::Status Execute(const StepAction& action, uint64_t clock, Prefetcher& prefetcher);
+  // The loss scale goes on where the strategy had it, and is with it from then on.
+  void BeginLossScale();
+  void KeepLossScale();
   // Of a scaled loss: makes them what they would be without, or takes this slot's part back.
   absl::Status UnscaleGradients(uint64_t clock);
   absl::Status CheckGradients(int unit, uint64_t clock) const;

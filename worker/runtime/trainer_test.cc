@@ -88,6 +88,8 @@ class CountingStrategy final : public Strategy {
   }
   // Called at every CutCommitted.
   void OnCommitted(std::function<void()> committed) { committed_ = std::move(committed); }
+  void set_loss_scale(const LossScale& scale) override { inner_.set_loss_scale(scale); }
+  absl::optional<LossScale> loss_scale() const override { return inner_.loss_scale(); }
   ParameterSpans parameters() const override { return inner_.parameters(); }
   GradientSpans gradients() const override { return inner_.gradients(); }
   StrategyCounters counters() const override { return inner_.counters(); }

@@ -21,7 +21,8 @@ namespace muster {
 //
 // One cut at a time is written. A cut whose view was lost on the way (its server was restarted, its
 // file did not fit on the disk, the slot's task was another one) is given up; the next one does not
-// depend on it. Used by the strategy's thread; errors are those of its hooks.
+// depend on it. A folder that cannot be written to at all is an error, which ends the task. Used by
+// the strategy's thread; errors are those of its hooks.
 class BackgroundCuts {
  public:
   struct Files {

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/loss_scale.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/strategy.h"
 
@@ -17,6 +18,12 @@ namespace muster {
 absl::StatusOr<std::vector<CutPiece>> ExchangeCut(
     Communicator& communicator, absl::Duration timeout,
     const absl::StatusOr<std::vector<CutPiece>>& mine);
+
+// A collective call: all ranks' loss scales become known to all, in order of rank. Errors are the
+// communicator's.
+absl::StatusOr<std::vector<SlotLossScale>> GatherLossScales(Communicator& communicator,
+                                                            absl::Duration timeout,
+                                                            const SlotLossScale& mine);
 
 }  // namespace muster
 

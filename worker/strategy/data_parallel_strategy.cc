@@ -10,6 +10,7 @@
 #include "common/checkpoint/checkpoint_reader.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
+#include "worker/nn/loss_scaler.h"
 #include "worker/strategy/blocked_time.h"
 #include "worker/strategy/cut_exchange.h"
 #include "worker/strategy/global_norm.h"
@@ -135,6 +136,7 @@ absl::Status DataParallelStrategy::FillReplica(absl::optional<int> source) {
 absl::Status DataParallelStrategy::Restore() {
   content_ = ReplicaContent::kNothing;
   replica_->Reset();
+  loss_scale_.reset();
   if (!order_->restore_uri().empty()) {
     const absl::StatusOr<std::unique_ptr<CheckpointReader>> checkpoint =
         CheckpointReader::Open(*dependencies_.storage, order_->restore_uri());
@@ -146,6 +148,11 @@ absl::Status DataParallelStrategy::Restore() {
                                                                     : RestoreExtent::kAll,
                                      order_->start_clock()),
                    LostState::kCheckpoint));
+    if (!order_->restore_weights_only() && LossScaler::IsFound(order_->spec().compute())) {
+      const auto scale = (*checkpoint)->ReadLossScale(order_->slot());
+      MUSTER_RETURN_IF_ERROR(DataLossIs(scale.status(), LostState::kCheckpoint));
+      if (scale->has_value()) loss_scale_ = **scale;
+    }
   }
   content_ = ReplicaContent::kWhole;
   return absl::OkStatus();
@@ -286,7 +293,8 @@ absl::Status DataParallelStrategy::EndStep() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<CutPiece>> DataParallelStrategy::WriteOwnFiles() const {
+absl::StatusOr<std::vector<CutPiece>> DataParallelStrategy::WriteOwnFiles(
+    std::vector<SlotLossScale> loss_scales) const {
   ReplicaFile file;
   file.checkpoint_root = order_->checkpoint_root();
   file.job_id = order_->job_id();
@@ -297,6 +305,7 @@ absl::StatusOr<std::vector<CutPiece>> DataParallelStrategy::WriteOwnFiles() cons
   for (uint32_t p = communicator_->rank(); p < partitions; p += communicator_->size()) {
     file.partition = p;
     file.number = first_number + p;
+    if (p == 0) file.loss_scales = std::move(loss_scales);
     MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo info,
                             replica_->Save(file, *dependencies_.storage));
     pieces.push_back({file.number, info.path, info.bytes, info.checksum});
@@ -313,8 +322,14 @@ absl::StatusOr<std::vector<CutPiece>> DataParallelStrategy::Cut(uint64_t clock) 
   if (servers_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(pieces, servers_->Cut(clock));
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<CutPiece> workers,
-                          ExchangeCut(*communicator_, options_.storage_timeout, WriteOwnFiles()));
+  std::vector<SlotLossScale> scales;
+  if (loss_scale_.has_value()) {
+    MUSTER_ASSIGN_OR_RETURN(scales, GatherLossScales(*communicator_, options_.storage_timeout,
+                                                     {order_->slot(), *loss_scale_}));
+  }
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::vector<CutPiece> workers,
+      ExchangeCut(*communicator_, options_.storage_timeout, WriteOwnFiles(std::move(scales))));
   pieces.insert(pieces.end(), workers.begin(), workers.end());
   return pieces;
 }

@@ -118,6 +118,9 @@ class DataParallelStrategy final : public Strategy {
   absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override;
   // A barrier.
   absl::Status CutCommitted() override;
+  // Outlasts meetings, as the replica does.
+  void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
+  absl::optional<LossScale> loss_scale() const override { return loss_scale_; }
   ParameterSpans parameters() const override { return replica_->parameters(); }
   GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override;
@@ -135,7 +138,8 @@ class DataParallelStrategy final : public Strategy {
   // Everything of a step but the last word: the sums over all ranks, and their clipping.
   absl::StatusOr<GradientSums> CollectSums();
   absl::StatusOr<double> CloseServers(const GradientSums& sums);
-  absl::StatusOr<std::vector<CutPiece>> WriteOwnFiles() const;
+  // `loss_scales` are all slots'.
+  absl::StatusOr<std::vector<CutPiece>> WriteOwnFiles(std::vector<SlotLossScale> loss_scales) const;
   void CountTraffic(uint64_t& sent, uint64_t& received);
 
   const std::unique_ptr<const v1::TaskOrder> order_;
@@ -148,6 +152,7 @@ class DataParallelStrategy final : public Strategy {
   // Hybrid jobs' sparse tables; null otherwise.
   std::unique_ptr<ParameterServerStrategy> servers_;
   ReplicaContent content_ = ReplicaContent::kNothing;
+  absl::optional<LossScale> loss_scale_;
 
   // By sparse table of the replica: this rank's rows, and all ranks'.
   std::vector<RowSum> rows_;

@@ -42,6 +42,8 @@ class LocalStrategy final : public Strategy {
   absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override {
     return std::vector<CutPiece>();
   }
+  void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
+  absl::optional<LossScale> loss_scale() const override { return loss_scale_; }
   ParameterSpans parameters() const override { return replica_->parameters(); }
   GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override { return StrategyCounters(); }
@@ -63,6 +65,7 @@ class LocalStrategy final : public Strategy {
   // Whether the step's first micro-batch is still to come.
   bool first_ = true;
   uint64_t examples_ = 0;
+  absl::optional<LossScale> loss_scale_;
 };
 
 }  // namespace muster

@@ -12,6 +12,7 @@
 #include "common/partition/wire_dtype.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
+#include "worker/nn/loss_scaler.h"
 #include "worker/strategy/blocked_time.h"
 #include "worker/strategy/global_norm.h"
 
@@ -160,11 +161,13 @@ absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
   // others wait for.
   if (clips_ && closed > order_->start_clock()) MUSTER_RETURN_IF_ERROR(ExchangeNorms(closed - 1));
   router_.set_closed(closed);
-  if (residual_ != nullptr) MUSTER_RETURN_IF_ERROR(RestoreResidual(closed));
+  MUSTER_RETURN_IF_ERROR(RestoreSlotState(closed));
   return closed;
 }
 
-absl::Status ParameterServerStrategy::RestoreResidual(uint64_t closed) {
+absl::Status ParameterServerStrategy::RestoreSlotState(uint64_t closed) {
+  const bool scales = LossScaler::IsFound(order_->spec().compute());
+  if (residual_ == nullptr && !scales) return absl::OkStatus();
   // At any other clock, or with another job's weights, it belongs to something else.
   if (options_.checkpoints == nullptr || order_->restore_uri().empty() ||
       order_->restore_weights_only() || closed != order_->start_clock()) {
@@ -172,14 +175,21 @@ absl::Status ParameterServerStrategy::RestoreResidual(uint64_t closed) {
   }
   const absl::StatusOr<std::unique_ptr<CheckpointReader>> checkpoint =
       CheckpointReader::Open(*options_.checkpoints, order_->restore_uri());
-  // Only servers need to reach checkpoints on this road; for one rounding step it is not worth
-  // ending the job.
+  // Only servers need to reach checkpoints on this road; for one rounding step, or a loss scale
+  // that is found anew, it is not worth ending the job.
   if (absl::IsNotFound(checkpoint.status())) {
-    log_(absl::StrCat("slot ", order_->slot(), " cannot read ", order_->restore_uri(),
-                      " here: what its pushes had rounded away before is dropped"));
+    log_(absl::StrCat("slot ", order_->slot(), " cannot read ", order_->restore_uri(), " here: ",
+                      residual_ == nullptr ? "its loss scale begins anew"
+                                           : "what its pushes had rounded away before is dropped"));
     return absl::OkStatus();
   }
   MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
+  if (scales) {
+    const auto scale = (*checkpoint)->ReadLossScale(order_->slot());
+    MUSTER_RETURN_IF_ERROR(DataLossIs(scale.status(), LostState::kCheckpoint));
+    if (scale->has_value()) loss_scale_ = **scale;
+  }
+  if (residual_ == nullptr) return absl::OkStatus();
   return DataLossIs(
       residual_->Restore(**checkpoint, tables_.tensors, order_->slot(), order_->spec().workers()),
       LostState::kCheckpoint);
@@ -438,10 +448,12 @@ absl::Status ParameterServerStrategy::ExchangeNorms(uint64_t clock) {
   return absl::OkStatus();
 }
 
-Payload ParameterServerStrategy::CutPayload(const CutOrder& order, uint32_t partition) const {
-  Payload head = EncodeCutOrder(order);
+Payload ParameterServerStrategy::CutPayload(CutOrder order, uint32_t partition) const {
   // One slot alone has the file written, from what all had sent when it was taken.
-  if (residual_ == nullptr || order.step == CutOrder::Step::kWrite) return head;
+  const bool writes = order.step == CutOrder::Step::kWrite;
+  if (partition == 0 && !writes) order.loss_scale = loss_scale_;
+  Payload head = EncodeCutOrder(order);
+  if (residual_ == nullptr || writes) return head;
   std::string bytes(head.size(), '\0');
   head.CopyTo(bytes.data());
   residual_->Append(partition, bytes);

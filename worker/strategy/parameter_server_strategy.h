@@ -60,8 +60,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
     uint64_t max_message_bytes = 4 << 20;
     // Gradient arenas: one being written, the others still being sent.
     int gradient_arenas = 3;
-    // Where checkpoints are, to take over the residuals of half-precision pushes from; null: none
-    // are. Outlives the strategy.
+    // Where checkpoints are, to take the slot's own state over from: residuals of half-precision
+    // pushes, and its loss scale; null: none is. Outlives the strategy.
     const CheckpointStorage* checkpoints = nullptr;
     // Slot 0's way from the squared norms that partitions report to the factor by which all
     // gradients are scaled; null takes ClippingScale over these tables. For those who hold more
@@ -89,6 +89,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   absl::Status EndStep() override;
   absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override;
   BackgroundCuts* background_cuts() override { return this; }
+  void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
+  absl::optional<LossScale> loss_scale() const override { return loss_scale_; }
   ParameterSpans parameters() const override { return parameters_; }
   GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override { return counters_; }
@@ -123,12 +125,14 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   std::vector<Handle> SendCut(uint64_t clock, const CutOrder& order);
   // Slot 0: combines the norms of `clock` and has the optimizers run.
   absl::Status ExchangeNorms(uint64_t clock);
-  // Reads what the slot owed at the checkpoint that it goes on from, having closed `closed` clocks.
-  absl::Status RestoreResidual(uint64_t closed);
+  // Reads what the slot owed, and its loss scale, at the checkpoint that it goes on from, having
+  // closed `closed` clocks.
+  absl::Status RestoreSlotState(uint64_t closed);
   // A push of no gradients: what the slot owes of the run stays owed.
   Payload ZerosOf(const DenseRun& run) const;
-  // Of a cut: what is asked for, and what this slot owes of the partition's blocks.
-  Payload CutPayload(const CutOrder& order, uint32_t partition) const;
+  // Of a cut: what is asked for, and this slot's state: what it owes of the partition's blocks, and
+  // in the first partition its loss scale.
+  Payload CutPayload(CutOrder order, uint32_t partition) const;
   // Waits for an answer, and counts the time.
   absl::Status Await(const Handle& operation);
   // Where a pull of the run goes as it is: the run is one piece of the arena, and travels as f32.
@@ -177,6 +181,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   const std::shared_ptr<BufferPool> row_memory_;
   // Null where gradients travel as f32.
   std::unique_ptr<DenseResidual> residual_;
+  absl::optional<LossScale> loss_scale_;
   // The dense pushes of this task's first step, with a residual.
   bool first_step_ = true;
   std::vector<DenseOperation> first_pushes_;

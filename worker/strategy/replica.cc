@@ -199,6 +199,7 @@ absl::StatusOr<PartitionFileInfo> Replica::Save(const ReplicaFile& file,
   content.partition = file.number;
   content.slot_names = dense_optimizer_->slot_names();
   content.tensors = tables_.tensors;
+  content.loss_scales = file.loss_scales;
   for (uint32_t id : layout_.partition_blocks(file.partition)) {
     const DenseLayout::Block& block = layout_.blocks()[id];
     content.blocks.push_back(

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/loss_scale.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/partition_file.h"
 #include "common/checkpoint/storage.h"
@@ -43,6 +44,8 @@ struct ReplicaFile {
   // The partition whose blocks and rows go into it, and the file's number in the manifest.
   uint32_t partition = 0;
   uint32_t number = 0;
+  // Of all slots, if they go into this one.
+  std::vector<SlotLossScale> loss_scales;
 };
 
 // A whole copy of a job's parameters in one process: weights, optimizer slots, rows, and the steps

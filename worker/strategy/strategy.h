@@ -7,6 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "common/base/loss_scale.h"
 #include "worker/nn/micro_batch_place.h"
 #include "worker/nn/model.h"
 
@@ -117,6 +119,13 @@ class Strategy {
   // Where slots live without each other's state this is nothing; where replicas are all there is of
   // it, no slot goes on (or ends) before the commit, which takes as long as the coordinator does.
   virtual absl::Status CutCommitted() { return absl::OkStatus(); }
+
+  // What the slot's loss scale is from here on, where it is found while training: cuts hold it. Set
+  // before the first cut, and then by all slots.
+  virtual void set_loss_scale(const LossScale& scale) = 0;
+  // After Start: what was last set here, before Start; else that of the checkpoint that the slot
+  // goes on from; absent: it begins anew.
+  virtual absl::optional<LossScale> loss_scale() const = 0;
 
   // By tensor index of the model's description. Parameters are readable after BeforeForward of
   // their unit and until the next BeginStep; their spans never change. Gradients are writable

@@ -1,0 +1,219 @@
+// Which checkpoints of a job there are, and where jobs start from them.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/simulated_cluster.h"
+#include "server/coordinator/test_jobs.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::UnorderedElementsAre;
+
+class CheckpointDeskTest : public ::testing::Test {
+ protected:
+  CheckpointDeskTest() {
+    for (const char* server : {"s0", "s1"}) cluster_.AddServer(server);
+    for (const char* worker : {"w0", "w1"}) cluster_.AddWorker(worker);
+  }
+
+  SimulatedCluster cluster_;
+};
+
+TEST_F(CheckpointDeskTest, KeepsTheLastCheckpoints) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  const v1::TaskOrder order = *cluster_.Order(job, 0);
+  for (uint64_t clock : {2, 4, 6}) EXPECT_TRUE(cluster_.Checkpoint(order, clock).status().ok());
+  EXPECT_TRUE(cluster_.Checkpoint(order, 6).status().ok()) << "a repeat";
+  EXPECT_THAT(cluster_.keeper.folders,
+              UnorderedElementsAre("/checkpoints/" + job + "/4", "/checkpoints/" + job + "/6"));
+  EXPECT_EQ(cluster_.Status(job).checkpoint_uri(), "/checkpoints/" + job + "/6");
+  EXPECT_EQ(cluster_.Checkpoint(*cluster_.Order(job, 1), 8).status().code(),
+            absl::StatusCode::kInvalidArgument)
+      << "slot 0 commits";
+  cluster_.keeper.next_error = absl::DataLossError("a file is not whole");
+  EXPECT_EQ(cluster_.Checkpoint(order, 8).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(cluster_.Status(job).checkpoint_clock(), 6);
+}
+
+// A repeat whose first call nobody waits for any more.
+TEST_F(CheckpointDeskTest, ARepeatTakesThePlaceOfTheParkedCall) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  v1::CommitCheckpointRequest request;
+  *request.mutable_task() = cluster_.Identity(*cluster_.Order(job, 0));
+  request.set_clock(4);
+  Answer<v1::CommitCheckpointReply> first, second;
+  cluster_.coordinator().tasks().CommitCheckpoint(request, first.call());
+  cluster_.coordinator().tasks().CommitCheckpoint(request, second.call());
+  EXPECT_EQ(first.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_FALSE(second.came());
+  cluster_.Run();
+  EXPECT_EQ(second.status(), absl::OkStatus());
+  EXPECT_EQ(cluster_.Status(job).checkpoint_clock(), 4);
+}
+
+TEST_F(CheckpointDeskTest, WhatCouldNotBeRecordedCostsNoEarlierCheckpoint) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_checkpoint()->set_keep(2);
+  const std::string job = *cluster_.Submit(spec);
+  cluster_.MeetAll(job);
+  const v1::TaskOrder order = *cluster_.Order(job, 0);
+  const auto folder = [&](uint64_t clock) {
+    return absl::StrCat("/checkpoints/", job, "/", clock);
+  };
+  for (const uint64_t clock : {2, 4}) ASSERT_TRUE(cluster_.Checkpoint(order, clock).status().ok());
+  cluster_.store.failing = true;
+  EXPECT_EQ(cluster_.Checkpoint(order, 6).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(cluster_.keeper.folders, IsSupersetOf({folder(2), folder(4)}));
+  EXPECT_EQ(cluster_.Status(job).checkpoint_clock(), 4);
+  // After a restart too, the record names what is on disk.
+  cluster_.store.failing = false;
+  cluster_.RestartCoordinator();
+  cluster_.BeatAll();
+  EXPECT_EQ(cluster_.Status(job).checkpoint_uri(), folder(4));
+  EXPECT_EQ(cluster_.Checkpoint(order, 6).status(), absl::OkStatus());
+  EXPECT_THAT(cluster_.keeper.folders, UnorderedElementsAre(folder(4), folder(6)));
+}
+
+TEST_F(CheckpointDeskTest, ACheckpointBeyondTheLastStepIsRefused) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  const v1::TaskOrder order = *cluster_.Order(job, 0);
+  const absl::Status beyond = cluster_.Checkpoint(order, 11).status();
+  EXPECT_EQ(beyond.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(beyond.message()), HasSubstr("at clock 11 is beyond its last step, 10"));
+  EXPECT_THAT(cluster_.keeper.folders, IsEmpty());
+  EXPECT_EQ(cluster_.Checkpoint(order, 10).status(), absl::OkStatus());
+}
+
+TEST_F(CheckpointDeskTest, KeepsWhatKeptDeltasGoOnFrom) {
+  cluster_.keeper.bases = {{4, 2}, {6, 4}};
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  const v1::TaskOrder order = *cluster_.Order(job, 0);
+  const auto folder = [&](uint64_t clock) {
+    return "/checkpoints/" + job + "/" + std::to_string(clock);
+  };
+  for (uint64_t clock : {2, 4, 6}) EXPECT_TRUE(cluster_.Checkpoint(order, clock).status().ok());
+  EXPECT_THAT(cluster_.keeper.folders, UnorderedElementsAre(folder(2), folder(4), folder(6)));
+  // Of two, 6 is kept, and its chain with it.
+  EXPECT_TRUE(cluster_.Checkpoint(order, 8).status().ok());
+  EXPECT_THAT(cluster_.keeper.folders,
+              UnorderedElementsAre(folder(2), folder(4), folder(6), folder(8)));
+  EXPECT_TRUE(cluster_.Checkpoint(order, 10).status().ok());
+  EXPECT_THAT(cluster_.keeper.folders, UnorderedElementsAre(folder(8), folder(10)));
+}
+
+TEST_F(CheckpointDeskTest, StartsFromTheWeightsInAFolder) {
+  for (const std::string folder : {"/imported/gpt2", "file:///imported/gpt2"}) {
+    v1::JobSpec spec = SmallJob();
+    spec.set_initial_weights(folder);
+    const auto job = cluster_.Submit(spec);
+    ASSERT_TRUE(job.ok()) << job.status();
+    const v1::TaskOrder order = *cluster_.Order(*job, 0);
+    EXPECT_EQ(order.restore_uri(), folder);
+    EXPECT_TRUE(order.restore_weights_only());
+    cluster_.Finish(*job);
+  }
+}
+
+TEST_F(CheckpointDeskTest, StartsFromAnotherJobsWeights) {
+  const std::string source = *cluster_.Submit(SmallJob());
+  v1::JobSpec spec = SmallJob();
+  spec.set_initial_weights(source);
+  EXPECT_EQ(cluster_.Submit(spec).status().code(), absl::StatusCode::kFailedPrecondition);
+  cluster_.Finish(source);
+  const std::string job = *cluster_.Submit(spec);
+  const v1::TaskOrder order = *cluster_.Order(job, 0);
+  EXPECT_EQ(order.restore_uri(), "/checkpoints/" + source + "/10");
+  EXPECT_TRUE(order.restore_weights_only());
+  EXPECT_EQ(order.start_clock(), 0);
+
+  Answer<v1::DeleteJobReply> refused;
+  cluster_.coordinator().jobs().Delete(source, refused.call());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  spec.set_initial_weights("j9-none");
+  EXPECT_EQ(cluster_.Submit(spec).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(CheckpointDeskTest, GoesOnFromAnotherJobsCheckpoint) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_checkpoint()->set_keep(3);
+  const std::string source = *cluster_.Submit(spec);
+  spec.set_resume_from(source);
+  EXPECT_EQ(cluster_.Submit(spec).status().code(), absl::StatusCode::kFailedPrecondition);
+  cluster_.MeetAll(source);
+  for (uint64_t clock : {4, 6}) {
+    EXPECT_TRUE(cluster_.Checkpoint(*cluster_.Order(source, 0), clock).status().ok());
+  }
+  cluster_.Finish(source);
+
+  const absl::Status done = cluster_.Submit(spec).status();
+  EXPECT_EQ(done.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(done.message()), HasSubstr("at step 10, but stop.steps is 10"));
+  spec.set_resume_from(source + "@5");
+  const absl::Status none = cluster_.Submit(spec).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("4, 6, 10"));
+  spec.set_resume_from("j9-none@4");
+  EXPECT_EQ(cluster_.Submit(spec).status().code(), absl::StatusCode::kNotFound);
+  spec.set_resume_from(source + "@4");
+  spec.mutable_optimizer()->set_name("adam");
+  const absl::Status optimizer = cluster_.Submit(spec).status();
+  EXPECT_EQ(optimizer.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(optimizer.message()), HasSubstr("trained by sgd"));
+  spec.mutable_optimizer()->set_name("sgd");
+
+  const std::string job = *cluster_.Submit(spec);
+  EXPECT_EQ(cluster_.Status(job).progress().step(), 4);
+  EXPECT_EQ(cluster_.Status(job).recovery(), "rolls back to clock 4");
+  const auto check_order = [&](uint64_t generation) {
+    const v1::TaskOrder order = *cluster_.Order(job, 1);
+    EXPECT_EQ(order.generation(), generation);
+    EXPECT_EQ(order.restore_uri(), "/checkpoints/" + source + "/4");
+    EXPECT_FALSE(order.restore_weights_only());
+    EXPECT_EQ(order.start_clock(), 4);
+  };
+  check_order(1);
+  cluster_.RestartCoordinator();
+  cluster_.BeatAll();
+  check_order(1);
+  Answer<v1::DeleteJobReply> refused;
+  cluster_.coordinator().jobs().Delete(source, refused.call());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(job));
+  // It goes back to where it began as long as it has no checkpoint of its own.
+  cluster_.MeetAll(job);
+  cluster_.ProgressAll(job, 6);
+  cluster_.RestartDaemon("s0");
+  check_order(2);
+  EXPECT_EQ(cluster_.Status(job).progress().step(), 4);
+  cluster_.Finish(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+  EXPECT_EQ(cluster_.Status(job).checkpoint_uri(), "/checkpoints/" + job + "/10");
+}
+
+TEST_F(CheckpointDeskTest, AJobThatGoesOnFromBeyondItsEndFails) {
+  const std::string source = *cluster_.Submit(SmallJob());
+  cluster_.Finish(source);
+  v1::JobSpec spec = SmallJob();
+  spec.set_resume_from(source);
+  spec.mutable_stop()->clear_steps();
+  spec.mutable_stop()->set_epochs(1);
+  const std::string job = *cluster_.Submit(spec);
+  cluster_.MeetAll(job);
+  cluster_.EndAll(job);
+  EXPECT_EQ(cluster_.State(job), v1::FAILED);
+  EXPECT_THAT(cluster_.Status(job).message(), HasSubstr("nothing was left to train"));
+}
+
+}  // namespace
+}  // namespace muster

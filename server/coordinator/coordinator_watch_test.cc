@@ -1,0 +1,193 @@
+// What the coordinator shows of jobs and daemons to those who watch, and whom it makes wait.
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/simulated_cluster.h"
+#include "server/coordinator/test_jobs.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CoordinatorWatchTest : public ::testing::Test {
+ protected:
+  CoordinatorWatchTest() {
+    for (const char* server : {"s0", "s1"}) cluster_.AddServer(server);
+    for (const char* worker : {"w0", "w1"}) cluster_.AddWorker(worker);
+  }
+
+  SimulatedCluster cluster_;
+};
+
+TEST_F(CoordinatorWatchTest, WatchersSeeChangesAtMostFourTimesASecond) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  using Update = JobRequests::StatusUpdate;
+  Answer<Update> first, second, last;
+  cluster_.coordinator().jobs().NextStatus(job, 0, first.call());
+  ASSERT_TRUE(first.status().ok());
+  cluster_.coordinator().jobs().NextStatus(job, first.get()->version, second.call());
+  cluster_.MeetAll(job);
+  EXPECT_FALSE(second.came()) << "too soon";
+  cluster_.Pass(absl::Milliseconds(500));
+  ASSERT_TRUE(second.status().ok());
+  EXPECT_EQ(second.get()->status.state(), v1::RUNNING);
+  EXPECT_FALSE(second.get()->last);
+  cluster_.coordinator().jobs().NextStatus(job, second.get()->version, last.call());
+  cluster_.Finish(job);
+  cluster_.Run();
+  Answer<Update> ended;
+  cluster_.coordinator().jobs().NextStatus(job, 1, ended.call());
+  ASSERT_TRUE(ended.status().ok());
+  EXPECT_TRUE(ended.get()->last);
+}
+
+TEST_F(CoordinatorWatchTest, LogsAreStreamedAndOutliveTheCoordinator) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  const auto append = [&](const std::string& text) {
+    v1::AppendLogsRequest request;
+    request.set_job_id(job);
+    request.set_text(text);
+    const absl::Status status = cluster_.coordinator().daemons().AppendLogs(request).status();
+    cluster_.Run();
+    return status;
+  };
+  using Update = JobRequests::LogUpdate;
+  EXPECT_TRUE(append("hello\n").ok());
+  v1::ReadLogsRequest request;
+  request.set_job_id(job);
+  request.set_follow(true);
+  Answer<Update> first, second, last;
+  cluster_.coordinator().jobs().NextLog(request, first.call());
+  ASSERT_TRUE(first.status().ok());
+  EXPECT_EQ(first.get()->chunk.text(), "hello\n");
+  request.set_offset(6);
+  cluster_.coordinator().jobs().NextLog(request, second.call());
+  EXPECT_FALSE(second.came());
+  EXPECT_TRUE(append("world\n").ok());
+  ASSERT_TRUE(second.status().ok());
+  EXPECT_EQ(second.get()->chunk.text(), "world\n");
+  EXPECT_FALSE(second.get()->last);
+  request.set_offset(12);
+  cluster_.coordinator().jobs().NextLog(request, last.call());
+  cluster_.Finish(job);
+  ASSERT_TRUE(last.status().ok());
+  EXPECT_TRUE(last.get()->last);
+
+  cluster_.RestartCoordinator();
+  Answer<Update> whole;
+  request.set_offset(0);
+  cluster_.coordinator().jobs().NextLog(request, whole.call());
+  ASSERT_TRUE(whole.status().ok());
+  EXPECT_EQ(whole.get()->chunk.text(), "hello\nworld\n");
+  v1::AppendLogsRequest gone;
+  gone.set_job_id("j0-none");
+  EXPECT_EQ(cluster_.coordinator().daemons().AppendLogs(gone).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(CoordinatorWatchTest, MetricsCountJobsAndDaemons) {
+  v1::HeartbeatRequest request;
+  request.set_id("s0");
+  request.set_incarnation(cluster_.daemon("s0").incarnation);
+  v1::MetricSample& sample = *request.add_metrics();
+  sample.set_name("muster_pushed_bytes_total");
+  sample.set_labels("job=\"x\"");
+  sample.set_value(42);
+  Answer<v1::HeartbeatReply> answer;
+  cluster_.coordinator().daemons().Heartbeat(request, answer.call());
+  cluster_.Run();
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  const std::string text = cluster_.coordinator().jobs().Metrics().text();
+  EXPECT_THAT(text, HasSubstr("muster_jobs{state=\"RUNNING\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("muster_jobs_submitted_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("muster_slots_used{daemon=\"w0\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("muster_pushed_bytes_total{daemon=\"s0\",job=\"x\"} 42\n"));
+}
+
+TEST_F(CoordinatorWatchTest, StatusShowsWhatServersReplayed) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  v1::HeartbeatRequest request;
+  request.set_id(cluster_.Status(job).partitions(0).replicas(0).server_id());
+  request.set_incarnation(cluster_.daemon(request.id()).incarnation);
+  v1::ReplayStatus& replay = *request.add_replays();
+  replay.set_job_id(job);
+  replay.set_generation(cluster_.Status(job).generation());
+  replay.set_partitions(2);
+  replay.set_records(70);
+  replay.set_bytes(4000);
+  replay.set_seconds(0.5);
+  // Of a generation that is over.
+  *request.add_replays() = replay;
+  request.mutable_replays(1)->set_generation(replay.generation() + 1);
+  request.mutable_replays(1)->set_records(9);
+  EXPECT_EQ(cluster_.Status(job).replays_size(), 0);
+  Answer<v1::HeartbeatReply> first, again;
+  cluster_.coordinator().daemons().Heartbeat(request, first.call());
+  ASSERT_EQ(cluster_.Status(job).replays_size(), 1);
+  const v1::ReplayStatus shown = cluster_.Status(job).replays(0);
+  EXPECT_EQ(shown.server_id(), request.id());
+  EXPECT_EQ(shown.partitions(), 2u);
+  EXPECT_EQ(shown.records(), 70u);
+  EXPECT_EQ(shown.bytes(), 4000u);
+  EXPECT_EQ(shown.seconds(), 0.5);
+  // As far as it has come since.
+  request.mutable_replays(0)->set_records(80);
+  cluster_.coordinator().daemons().Heartbeat(request, again.call());
+  EXPECT_EQ(cluster_.Status(job).replays(0).records(), 80u);
+}
+
+TEST_F(CoordinatorWatchTest, HeartbeatsWaitForOrders) {
+  v1::HeartbeatRequest request;
+  request.set_id("w0");
+  request.set_incarnation(cluster_.daemon("w0").incarnation);
+  request.set_seen_orders_version(cluster_.daemon("w0").seen_version);
+  request.set_poll_ms(1000);
+  Answer<v1::HeartbeatReply> changed, quiet;
+  cluster_.coordinator().daemons().Heartbeat(request, changed.call());
+  cluster_.Run();
+  EXPECT_FALSE(changed.came());
+  v1::SubmitJobRequest submit;
+  *submit.mutable_spec() = SmallJob();
+  submit.set_request_id("r");
+  ASSERT_TRUE(cluster_.coordinator().jobs().Submit(submit).ok());
+  cluster_.Run();
+  ASSERT_TRUE(changed.status().ok());
+  EXPECT_EQ(changed.get()->tasks_size(), 1);
+
+  request.set_seen_orders_version(changed.get()->orders_version());
+  v1::TaskReport& report = *request.add_tasks();
+  report.set_state(v1::TaskReport::RUNNING);
+  cluster_.coordinator().daemons().Heartbeat(request, quiet.call());
+  cluster_.Run();
+  EXPECT_FALSE(quiet.came());
+  cluster_.clock.Advance(absl::Seconds(1));
+  cluster_.Run();
+  ASSERT_TRUE(quiet.status().ok());
+  EXPECT_EQ(quiet.get()->orders_version(), request.seen_orders_version());
+}
+
+TEST_F(CoordinatorWatchTest, ShutdownAnswersAllParkedCalls) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  auto rendezvous = cluster_.Rendezvous(*cluster_.Order(job, 0));
+  auto map = cluster_.GetShardMap(*cluster_.Order(job, 0), 99, absl::Seconds(30));
+  Answer<JobRequests::StatusUpdate> watch;
+  cluster_.coordinator().jobs().NextStatus(job, 1000, watch.call());
+  v1::ReadLogsRequest follow;
+  follow.set_job_id(job);
+  follow.set_follow(true);
+  Answer<JobRequests::LogUpdate> logs;
+  cluster_.coordinator().jobs().NextLog(follow, logs.call());
+  cluster_.coordinator().Shutdown();
+  for (const absl::Status& status : {rendezvous.status(), map.status(), logs.status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  }
+  EXPECT_TRUE(watch.came());
+}
+
+}  // namespace
+}  // namespace muster
