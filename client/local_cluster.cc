@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -12,6 +14,8 @@
 #include "client/job_client.h"
 #include "client/spawn.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/tls_flags.h"
+#include "common/rpc/rpc_credentials.h"
 #include "proto/job_service.pb.h"
 
 namespace muster {
@@ -22,8 +26,8 @@ constexpr absl::Duration kStartPatience = absl::Seconds(30);
 constexpr absl::Duration kStopPatience = absl::Seconds(25);
 constexpr absl::Duration kPoll = absl::Milliseconds(50);
 
-int LiveDaemons(const std::string& coordinator_address) {
-  JobClient jobs(coordinator_address);
+int LiveDaemons(const std::string& coordinator_address, const RpcCredentials& credentials) {
+  JobClient jobs(coordinator_address, credentials);
   v1::GetClusterReply cluster;
   if (!jobs.Cluster(cluster).ok()) return 0;
   int live = 0;
@@ -46,20 +50,24 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
         "train by all-reduce), not ",
         options.workers, " and ", options.slots_per_worker, ", and ", options.servers, " servers"));
   }
+  MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials, RpcCredentials::Of(options.tls));
   MUSTER_RETURN_IF_ERROR(folder.Prepare());
   MUSTER_RETURN_IF_ERROR(folder.TakeLock().status());
   MUSTER_ASSIGN_OR_RETURN(const std::string self, FindProgram("muster"));
   const std::string log = folder.LogOf("supervisor");
   const pid_t owner = options.life == LocalClusterOptions::Life::kOfThisProcess ? getpid() : 0;
+  std::vector<std::string> command = {self,
+                                      "supervise",
+                                      "--data-dir=" + folder.path(),
+                                      absl::StrCat("--servers=", options.servers),
+                                      absl::StrCat("--workers=", options.workers),
+                                      absl::StrCat("--slots=", options.slots_per_worker),
+                                      absl::StrCat("--port=", options.port),
+                                      absl::StrCat("--owner=", owner)};
+  for (const std::string& argument : TlsArguments(options.tls)) command.push_back(argument);
   MUSTER_ASSIGN_OR_RETURN(
       const pid_t pid,
-      Spawn({.command = {self, "supervise", "--data-dir=" + folder.path(),
-                         absl::StrCat("--servers=", options.servers),
-                         absl::StrCat("--workers=", options.workers),
-                         absl::StrCat("--slots=", options.slots_per_worker),
-                         absl::StrCat("--port=", options.port), absl::StrCat("--owner=", owner)},
-             .output_file = log,
-             .detached = true}));
+      Spawn({.command = std::move(command), .output_file = log, .detached = true}));
   const absl::Time until = absl::Now() + kStartPatience;
   while (absl::Now() < until) {
     if (waitpid(pid, nullptr, WNOHANG) == pid) {
@@ -68,7 +76,8 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
     const absl::StatusOr<LocalCluster> cluster = folder.Read();
     // A file of an earlier cluster has another supervisor.
     if (cluster.ok() && cluster->supervisor_pid == pid &&
-        LiveDaemons(cluster->coordinator_address) == options.servers + options.workers) {
+        LiveDaemons(cluster->coordinator_address, credentials) ==
+            options.servers + options.workers) {
       return cluster;
     }
     absl::SleepFor(kPoll);

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cluster_folder.h"
+#include "common/rpc/tls_files.h"
 
 namespace muster {
 
@@ -16,6 +17,8 @@ struct LocalClusterOptions {
   int slots_per_worker = 1;
   // Port of the coordinator; 0 takes a free one.
   int port = 0;
+  // Of every daemon; the certificate names 127.0.0.1.
+  TlsFiles tls;
   enum class Life {
     // Until it is stopped.
     kOfItsOwn,

@@ -18,6 +18,7 @@ void AddSupervise(CLI::App& app, Session& session) {
   command->add_option("--owner", options->owner);
   command->callback([&session, options] {
     options->data_dir = session.data_dir;
+    options->tls = session.tls;
     session.Run([&] { return Supervisor(*options).Run(); });
   });
 }

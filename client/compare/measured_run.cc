@@ -13,6 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/manifest.h"
+#include "common/rpc/rpc_credentials.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/status.pb.h"
@@ -142,7 +143,7 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
       StartLocalCluster(folder, {.servers = needs_servers ? options.servers : 0,
                                  .workers = static_cast<int>(std::max(1u, job.workers())),
                                  .life = LocalClusterOptions::Life::kOfThisProcess}));
-  JobClient jobs(cluster.coordinator_address);
+  JobClient jobs(cluster.coordinator_address, RpcCredentials::PlainText());
   std::string job_id;
   keep = false;
   MUSTER_RETURN_IF_ERROR(jobs.Submit(job, job_id));

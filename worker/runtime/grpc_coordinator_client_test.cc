@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/rpc/rpc_credentials.h"
 #include "gmock/gmock.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -100,9 +101,9 @@ class GrpcCoordinatorClientTest : public ::testing::Test {
     task.set_generation(2);
     task.set_slot(3);
     task.set_incarnation(4);
-    client_ =
-        MakeGrpcCoordinatorClient(absl::StrCat("127.0.0.1:", port), task, {}, waiter_,
-                                  [this](absl::string_view line) { log_.emplace_back(line); });
+    client_ = MakeGrpcCoordinatorClient(
+        absl::StrCat("127.0.0.1:", port), RpcCredentials::PlainText(), task, {}, waiter_,
+        [this](absl::string_view line) { log_.emplace_back(line); });
   }
 
   ScriptedService service_;
