@@ -85,10 +85,15 @@ absl::Status ClusterFolder::AwaitStop(absl::Duration patience) const {
 }
 
 absl::Status ClusterFolder::Write(const LocalCluster& cluster) const {
-  const nlohmann::json json = {{"coordinator", cluster.coordinator_address},
-                               {"supervisor_pid", cluster.supervisor_pid},
-                               {"servers", cluster.servers},
-                               {"workers", cluster.workers}};
+  nlohmann::json json = {{"coordinator", cluster.coordinator_address},
+                         {"supervisor_pid", cluster.supervisor_pid},
+                         {"servers", cluster.servers},
+                         {"workers", cluster.workers}};
+  if (!cluster.tls.None()) {
+    json["tls"] = {{"authority", cluster.tls.authority},
+                   {"certificate", cluster.tls.certificate},
+                   {"key", cluster.tls.key}};
+  }
   const fs::path final_path = fs::path(path_) / "cluster.json";
   const fs::path partial = fs::path(path_) / "cluster.json.partial";
   {
@@ -127,6 +132,11 @@ absl::StatusOr<LocalCluster> ClusterFolder::Read() const {
   cluster.supervisor_pid = json.value("supervisor_pid", 0);
   cluster.servers = json.value("servers", 0);
   cluster.workers = json.value("workers", 0);
+  if (json.contains("tls")) {
+    cluster.tls.authority = json["tls"].value("authority", "");
+    cluster.tls.certificate = json["tls"].value("certificate", "");
+    cluster.tls.key = json["tls"].value("key", "");
+  }
   return cluster;
 }
 

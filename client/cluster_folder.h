@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/rpc/tls_files.h"
 
 namespace muster {
 
@@ -18,6 +19,8 @@ struct LocalCluster {
   pid_t supervisor_pid = 0;
   int servers = 0;
   int workers = 0;
+  // Those with which it was started, for the commands too; their paths are absolute.
+  TlsFiles tls;
 };
 
 // The data folder of a cluster on this machine (`muster up`): who runs it, where it listens, and

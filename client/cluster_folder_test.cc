@@ -35,7 +35,8 @@ TEST(ClusterFolderTest, TellsNeverStartedStoppedAndRunningApart) {
                   .Write({.coordinator_address = "127.0.0.1:7",
                           .supervisor_pid = 42,
                           .servers = 2,
-                          .workers = 3})
+                          .workers = 3,
+                          .tls = {"/a.pem", "/c.pem", "/c.key"}})
                   .ok());
   EXPECT_TRUE(absl::IsUnavailable(folder.Read().status()));
   const auto lock = folder.TakeLock();
@@ -45,6 +46,9 @@ TEST(ClusterFolderTest, TellsNeverStartedStoppedAndRunningApart) {
   EXPECT_EQ(cluster->coordinator_address, "127.0.0.1:7");
   EXPECT_EQ(cluster->supervisor_pid, 42);
   EXPECT_EQ(cluster->workers, 3);
+  EXPECT_EQ(cluster->tls.authority, "/a.pem");
+  EXPECT_EQ(cluster->tls.certificate, "/c.pem");
+  EXPECT_EQ(cluster->tls.key, "/c.key");
   std::ofstream(folder.path() + "/cluster.json") << "{\"coordi";
   EXPECT_TRUE(absl::IsDataLoss(folder.Read().status()));
 }

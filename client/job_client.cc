@@ -24,8 +24,8 @@ constexpr absl::Duration kPatience = absl::Seconds(4);
 }  // namespace
 
 struct JobClient::Connection {
-  explicit Connection(const std::string& address)
-      : stub(v1::JobService::NewStub(MakeChannel(address))) {}
+  Connection(const std::string& address, const RpcCredentials& credentials)
+      : stub(v1::JobService::NewStub(MakeChannel(address, credentials))) {}
 
   template <typename Request, typename Reply>
   absl::Status Call(grpc::Status (v1::JobService::Stub::*method)(grpc::ClientContext*,
@@ -41,9 +41,9 @@ struct JobClient::Connection {
   RealWaiter waiter;
 };
 
-JobClient::JobClient(std::string coordinator_address)
+JobClient::JobClient(std::string coordinator_address, const RpcCredentials& credentials)
     : address_(std::move(coordinator_address)),
-      connection_(std::make_unique<Connection>(address_)) {}
+      connection_(std::make_unique<Connection>(address_, credentials)) {}
 
 JobClient::~JobClient() = default;
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "common/rpc/rpc_credentials.h"
 
 namespace muster {
 
@@ -33,7 +34,7 @@ class VerifyCheckpointReply;
 // Not thread-safe.
 class JobClient {
  public:
-  explicit JobClient(std::string coordinator_address);
+  JobClient(std::string coordinator_address, const RpcCredentials& credentials);
   ~JobClient();
 
   absl::Status Submit(const v1::JobSpec& spec, std::string& job_id);

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -13,6 +14,8 @@
 #include "client/job_client.h"
 #include "client/spawn.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/tls_flags.h"
+#include "common/rpc/rpc_credentials.h"
 #include "proto/job_service.pb.h"
 
 namespace muster {
@@ -23,8 +26,8 @@ constexpr absl::Duration kStartPatience = absl::Seconds(30);
 constexpr absl::Duration kStopPatience = absl::Seconds(25);
 constexpr absl::Duration kPoll = absl::Milliseconds(50);
 
-int LiveDaemons(const std::string& coordinator_address) {
-  JobClient jobs(coordinator_address);
+int LiveDaemons(const std::string& coordinator_address, const RpcCredentials& credentials) {
+  JobClient jobs(coordinator_address, credentials);
   v1::GetClusterReply cluster;
   if (!jobs.Cluster(cluster).ok()) return 0;
   int live = 0;
@@ -47,6 +50,7 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
         "train by all-reduce), not ",
         options.workers, " and ", options.slots_per_worker, ", and ", options.servers, " servers"));
   }
+  MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials, RpcCredentials::Of(options.tls));
   MUSTER_RETURN_IF_ERROR(folder.Prepare());
   MUSTER_RETURN_IF_ERROR(folder.TakeLock().status());
   MUSTER_ASSIGN_OR_RETURN(const std::string self, FindProgram("muster"));
@@ -61,6 +65,7 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
                                       absl::StrCat("--port=", options.port),
                                       absl::StrCat("--owner=", owner)};
   for (const std::string& flag : options.worker_flags) command.push_back("--worker-flag=" + flag);
+  for (const std::string& argument : TlsArguments(options.tls)) command.push_back(argument);
   MUSTER_ASSIGN_OR_RETURN(
       const pid_t pid,
       Spawn({.command = std::move(command), .output_file = log, .detached = true}));
@@ -72,7 +77,8 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
     const absl::StatusOr<LocalCluster> cluster = folder.Read();
     // A file of an earlier cluster has another supervisor.
     if (cluster.ok() && cluster->supervisor_pid == pid &&
-        LiveDaemons(cluster->coordinator_address) == options.servers + options.workers) {
+        LiveDaemons(cluster->coordinator_address, credentials) ==
+            options.servers + options.workers) {
       return cluster;
     }
     absl::SleepFor(kPoll);

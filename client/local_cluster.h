@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cluster_folder.h"
+#include "common/rpc/tls_files.h"
 
 namespace muster {
 
@@ -19,6 +20,8 @@ struct LocalClusterOptions {
   int port = 0;
   // Handed on to every worker.
   std::vector<std::string> worker_flags = {};
+  // Of every daemon; the certificate names 127.0.0.1.
+  TlsFiles tls;
   enum class Life {
     // Until it is stopped.
     kOfItsOwn,

@@ -8,6 +8,7 @@
 #include "client/commands/commands.h"
 #include "client/exit_code.h"
 #include "client/session.h"
+#include "common/daemon/tls_flags.h"
 
 namespace muster {
 namespace {
@@ -42,6 +43,7 @@ int Main(int argc, char** argv) {
                  "host:port of the coordinator; without it, that of the cluster in --data-dir");
   app.add_option("--data-dir", session.data_dir,
                  "Folder of a cluster on this machine; without it, that of the last `up`");
+  AddTlsFlags(app, session.tls);
   const std::map<std::string, Session::Output> outputs = {{"text", Session::Output::kText},
                                                           {"json", Session::Output::kJson}};
   app.add_option("--output", session.output, "text (for people) or json (for programs)")

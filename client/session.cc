@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/progress_display.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/rpc_credentials.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/status.pb.h"
 
@@ -31,14 +32,17 @@ absl::StatusOr<ClusterFolder> Session::Folder() const {
 absl::StatusOr<JobClient*> Session::Jobs() {
   if (jobs_ == nullptr) {
     std::string address = coordinator_address;
+    TlsFiles files = tls;
     if (address.empty()) {
       MUSTER_ASSIGN_OR_RETURN(const ClusterFolder folder, Folder());
       absl::StatusOr<LocalCluster> cluster = folder.Read();
       // Whatever the folder says is wrong, to the user of a job command the cluster is unreachable.
       if (!cluster.ok()) return absl::UnavailableError(cluster.status().message());
       address = cluster->coordinator_address;
+      if (files.None()) files = cluster->tls;
     }
-    jobs_ = std::make_unique<JobClient>(address);
+    MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials, RpcCredentials::Of(files));
+    jobs_ = std::make_unique<JobClient>(address, credentials);
   }
   return jobs_.get();
 }

@@ -12,6 +12,7 @@
 #include "client/cluster_folder.h"
 #include "client/exit_code.h"
 #include "client/job_client.h"
+#include "common/rpc/tls_files.h"
 
 namespace CLI {
 class App;
@@ -37,6 +38,7 @@ class Session {
   // Options of every command, bound by main.
   std::string coordinator_address;
   std::string data_dir;
+  TlsFiles tls;
   Output output = Output::kText;
 
   // The exit code that the command chose.

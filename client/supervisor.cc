@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "client/spawn.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/tls_flags.h"
 
 namespace muster {
 namespace {
@@ -62,13 +63,18 @@ std::string DescribeExit(int status) {
 Supervisor::Supervisor(Options options)
     : options_(std::move(options)), folder_(options_.data_dir) {}
 
+std::vector<std::string> Supervisor::Command(std::vector<std::string> command) const {
+  command.push_back(kEndWithParent);
+  for (std::string& argument : TlsArguments(options_.tls)) command.push_back(std::move(argument));
+  return command;
+}
+
 absl::StatusOr<std::string> Supervisor::StartCoordinator() {
   MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram("muster-coordinator"));
   Daemon coordinator{.name = "coordinator"};
   const auto command = [&](const std::string& listen) {
-    return std::vector<std::string>{
-        program, "--listen=" + listen, "--data-dir=" + folder_.DataOf("coordinator"),
-        "--checkpoint-root=" + folder_.CheckpointRoot(), kEndWithParent};
+    return Command({program, "--listen=" + listen, "--data-dir=" + folder_.DataOf("coordinator"),
+                    "--checkpoint-root=" + folder_.CheckpointRoot()});
   };
   coordinator.command = command(absl::StrCat("127.0.0.1:", options_.port));
   coordinator.backoff = kFirstBackoff;
@@ -109,19 +115,16 @@ absl::Status Supervisor::AddDaemons(const std::string& coordinator_address) {
   for (int i = 0; i < options_.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
     daemons_.push_back({.name = name,
-                        .command = {server, "--id=" + name, "--listen=127.0.0.1:0",
-                                    "--coordinator=" + coordinator_address,
-                                    "--data-dir=" + folder_.DataOf(name), kEndWithParent},
+                        .command = Command({server, "--id=" + name, "--listen=127.0.0.1:0",
+                                            "--coordinator=" + coordinator_address,
+                                            "--data-dir=" + folder_.DataOf(name)}),
                         .backoff = kFirstBackoff});
   }
   for (int i = 0; i < options_.workers; ++i) {
     const std::string name = absl::StrCat("worker-", i);
-    std::vector<std::string> command = {worker,
-                                        "--id=" + name,
-                                        "--listen=127.0.0.1:0",
-                                        "--coordinator=" + coordinator_address,
-                                        absl::StrCat("--slots=", options_.slots_per_worker),
-                                        kEndWithParent};
+    std::vector<std::string> command = Command(
+        {worker, "--id=" + name, "--listen=127.0.0.1:0", "--coordinator=" + coordinator_address,
+         absl::StrCat("--slots=", options_.slots_per_worker)});
     command.insert(command.end(), options_.worker_flags.begin(), options_.worker_flags.end());
     daemons_.push_back({.name = name, .command = std::move(command), .backoff = kFirstBackoff});
   }
@@ -194,7 +197,8 @@ absl::Status Supervisor::Run() {
     status = folder_.Write({.coordinator_address = address,
                             .supervisor_pid = getpid(),
                             .servers = options_.servers,
-                            .workers = options_.workers});
+                            .workers = options_.workers,
+                            .tls = options_.tls});
   }
   bool orphaned = false;
   while (status.ok() && !orphaned) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cluster_folder.h"
+#include "common/rpc/tls_files.h"
 
 namespace muster {
 
@@ -29,6 +30,8 @@ class Supervisor {
     std::vector<std::string> worker_flags;
     // The parent process, whose end ends the cluster and removes its folder; 0: it runs on.
     pid_t owner = 0;
+    // Of every daemon.
+    TlsFiles tls;
   };
 
   explicit Supervisor(Options options);
@@ -49,6 +52,8 @@ class Supervisor {
     absl::Time started;
   };
 
+  // With what every daemon is given.
+  std::vector<std::string> Command(std::vector<std::string> command) const;
   absl::StatusOr<std::string> StartCoordinator();
   absl::Status AddDaemons(const std::string& coordinator_address);
   absl::Status StartDue();

@@ -21,6 +21,7 @@
 #include "common/checkpoint/root_mark.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_parameter_client.h"
+#include "common/rpc/rpc_credentials.h"
 #include "gmock/gmock.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -46,7 +47,7 @@ class FakeCoordinator final : public v1::ClusterService::Service {
     grpc::ServerBuilder builder;
     ConfigureServer(builder);
     int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", ServerSideCredentials(), &port);
+    builder.AddListeningPort("127.0.0.1:0", RpcCredentials::PlainText().server(), &port);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     address_ = WithPort("127.0.0.1:0", port);
@@ -224,7 +225,7 @@ TEST_F(MusterServerTest, JoinsReportsAndLeaves) {
 
 TEST_F(MusterServerTest, DropsTheJobsItIsToldTo) {
   Start({"--id=s0", "--listen=127.0.0.1:0", "--coordinator=" + coordinator_.address()});
-  auto client = MakeGrpcParameterClient(Address());
+  auto client = MakeGrpcParameterClient(Address(), RpcCredentials::PlainText());
   v1::HeartbeatReply orders;
   orders.set_orders_version(1);
   // In this order no heartbeat before the drop shows job-2 alone.
@@ -257,7 +258,7 @@ TEST_F(MusterServerTest, DropsTheJobsItIsToldTo) {
 // A volume of the server's own, where the coordinator's mark is not.
 TEST_F(MusterServerTest, RefusesACheckpointRootThatIsNotTheCoordinators) {
   Start({"--id=s0", "--listen=127.0.0.1:0", "--coordinator=" + coordinator_.address()});
-  auto client = MakeGrpcParameterClient(Address());
+  auto client = MakeGrpcParameterClient(Address(), RpcCredentials::PlainText());
   v1::OpenTablesRequest tables = Tables("job-1");
   tables.set_checkpoint_root(folder_ + "/checkpoints");
   const absl::Status refused = client->OpenTables(tables, kPatience).status();

@@ -22,11 +22,13 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/root_mark.h"
 #include "common/daemon/daemon.h"
+#include "common/daemon/tls_flags.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/membership.h"
 #include "common/rpc/memory_tuning.h"
 #include "common/rpc/retry.h"
+#include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
 #include "common/transport/shared_segment.h"
 #include "grpcpp/server.h"
@@ -70,6 +72,7 @@ struct Flags {
   uint16_t data_port = 0;
   std::string data_advertise;
   size_t shared_memory_bytes = kDefaultArenaBytes;
+  TlsFiles tls;
 };
 
 void Log(const std::string& line) { DaemonLog(kProgram, line); }
@@ -123,6 +126,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "File to write the address listened on to, for whoever starts the server.");
   app.add_flag("--end-with-parent", flags.end_with_parent,
                "Stop, as on SIGTERM, when the process that started this one ends in any way.");
+  AddTlsFlags(app, flags.tls);
 }
 
 // Drops what the coordinator names, on a thread that may block.
@@ -210,8 +214,8 @@ absl::StatusOr<Engine> OpenEngine(const Flags& flags, CheckpointStorage& checkpo
   return result;
 }
 
-absl::StatusOr<std::unique_ptr<DataChannelServer>> OpenDataChannels(const Flags& flags,
-                                                                    PartitionHost& host) {
+absl::StatusOr<std::unique_ptr<DataChannelServer>> OpenDataChannels(
+    const Flags& flags, const RpcCredentials& credentials, PartitionHost& host) {
   DataChannelServerOptions options;
   options.listener.host = flags.data_host;
   if (flags.data_host.empty()) {
@@ -223,6 +227,10 @@ absl::StatusOr<std::unique_ptr<DataChannelServer>> OpenDataChannels(const Flags&
   options.listener.advertised_host = flags.data_advertise;
   options.listener.shared_memory =
       flags.shared_memory_bytes > 0 ? SharedMemory::kOffered : SharedMemory::kNotOffered;
+  if (credentials.encrypted()) {
+    options.listener.security = ChannelSecurity::kTls;
+    options.io.threads = TlsIoThreads();
+  }
   options.listener.max_arena_bytes = flags.shared_memory_bytes;
   return DataChannelServer::Create(host, options);
 }
@@ -230,11 +238,13 @@ absl::StatusOr<std::unique_ptr<DataChannelServer>> OpenDataChannels(const Flags&
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
   if (flags.end_with_parent) EndWithParent();
+  const auto credentials = RpcCredentials::Of(flags.tls);
+  if (!credentials.ok()) return Fail(credentials.status());
   LocalStorage checkpoints;
   auto opened = OpenEngine(flags, checkpoints);
   if (!opened.ok()) return Fail(opened.status());
   PartitionHost& host = *opened->engine;
-  auto data_channels = OpenDataChannels(flags, host);
+  auto data_channels = OpenDataChannels(flags, *credentials, host);
   if (!data_channels.ok()) return Fail(data_channels.status());
   std::unique_ptr<ParameterService> service =
       ParameterService::Create(host, {.mover = &opened->engine->mover()}, data_channels->get());
@@ -242,7 +252,7 @@ int Run(const Flags& flags) {
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
   int port = 0;
-  builder.AddListeningPort(flags.listen, ServerSideCredentials(), &port);
+  builder.AddListeningPort(flags.listen, credentials->server(), &port);
   builder.RegisterService(&service->service());
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) {
@@ -257,7 +267,7 @@ int Run(const Flags& flags) {
   RealClock clock;
   RealWaiter waiter;
   BlockingPool drops(1, 1000);
-  const std::unique_ptr<PartitionSource> partition_source = MakeGrpcPartitionSource();
+  const std::unique_ptr<PartitionSource> partition_source = MakeGrpcPartitionSource(*credentials);
   MoveOrders moves(opened->engine->mover(), *partition_source,
                    [](absl::string_view line) { Log(std::string(line)); });
   std::unique_ptr<ClusterClient> cluster;
@@ -270,7 +280,7 @@ int Run(const Flags& flags) {
                       .process_nonce = RandomBits(),
                       .address = AdvertisedAddress(flags.advertise, listening),
                       .memory_bytes = opened->options.memory_budget_bytes};
-    cluster = MakeGrpcClusterClient(flags.coordinator);
+    cluster = MakeGrpcClusterClient(flags.coordinator, *credentials);
     membership = std::make_unique<MembershipLoop>(
         *cluster, std::move(options), clock, waiter,
         Callbacks(opened->server_id, *opened->engine, *service, drops, moves, shutdown, refused));

@@ -7,6 +7,7 @@
 #include "client/chaos/integer_contribution.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/grpc_parameter_client.h"
+#include "common/rpc/rpc_credentials.h"
 #include "proto/parameter_service.pb.h"
 
 namespace muster {
@@ -84,7 +85,7 @@ IntegerPusher::IntegerPusher(StandaloneServer& server, const IntegerTables& tabl
 
 absl::Status IntegerPusher::TryConnect() {
   MUSTER_ASSIGN_OR_RETURN(const std::string address, server_.Address(tables_.patience));
-  client_ = MakeGrpcParameterClient(address);
+  client_ = MakeGrpcParameterClient(address, RpcCredentials::PlainText());
   MUSTER_ASSIGN_OR_RETURN(const v1::OpenTablesReply reply,
                           client_->OpenTables(Tables(tables_, slot_, opened_), kCallTimeout));
   for (const v1::PartitionClocks& clocks : reply.partitions()) {

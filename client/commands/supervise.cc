@@ -19,6 +19,7 @@ void AddSupervise(CLI::App& app, Session& session) {
   command->add_option("--worker-flag", options->worker_flags);
   command->callback([&session, options] {
     options->data_dir = session.data_dir;
+    options->tls = session.tls;
     session.Run([&] { return Supervisor(*options).Run(); });
   });
 }

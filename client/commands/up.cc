@@ -25,6 +25,7 @@ void AddUp(CLI::App& app, Session& session) {
   command->callback([&session, options] {
     session.Run([&]() -> absl::Status {
       if (session.data_dir.empty()) session.data_dir = DefaultClusterFolder();
+      options->tls = session.tls;
       const ClusterFolder folder(std::filesystem::absolute(session.data_dir).string());
       MUSTER_ASSIGN_OR_RETURN(const LocalCluster cluster, StartLocalCluster(folder, *options));
       MUSTER_RETURN_IF_ERROR(SetCurrentClusterFolder(folder.path()));

@@ -14,6 +14,7 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/manifest.h"
 #include "common/partition/wire_dtype.h"
+#include "common/rpc/rpc_credentials.h"
 #include "common/tensor/dtype.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
@@ -146,7 +147,7 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
                                  .workers = static_cast<int>(std::max(1u, job.workers())),
                                  .worker_flags = options.worker_flags,
                                  .life = LocalClusterOptions::Life::kOfThisProcess}));
-  JobClient jobs(cluster.coordinator_address);
+  JobClient jobs(cluster.coordinator_address, RpcCredentials::PlainText());
   std::string job_id;
   keep = false;
   MUSTER_RETURN_IF_ERROR(jobs.Submit(job, job_id));

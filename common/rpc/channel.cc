@@ -9,8 +9,6 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
-#include "grpcpp/security/credentials.h"
-#include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "grpcpp/support/channel_arguments.h"
 
@@ -41,15 +39,9 @@ void EnableHealthAndReflection() {
 
 }  // namespace
 
-std::shared_ptr<grpc::ChannelCredentials> ClientCredentials() {
-  return grpc::InsecureChannelCredentials();
-}
-
-std::shared_ptr<grpc::ServerCredentials> ServerSideCredentials() {
-  return grpc::InsecureServerCredentials();
-}
-
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, ConnectionSharing sharing) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const RpcCredentials& credentials,
+                                           ConnectionSharing sharing) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -69,7 +61,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Connectio
   if (sharing == ConnectionSharing::kOwn) {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   }
-  return grpc::CreateCustomChannel(address, ClientCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, credentials.client(), arguments);
 }
 
 void ConfigureServer(grpc::ServerBuilder& builder) {

@@ -7,13 +7,12 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/rpc/rpc_credentials.h"
 
 namespace grpc {
 class Channel;
-class ChannelCredentials;
 class ClientContext;
 class ServerBuilder;
-class ServerCredentials;
 }  // namespace grpc
 
 namespace muster {
@@ -23,10 +22,6 @@ namespace muster {
 // move fastest).
 inline constexpr int64_t kMaxMessageBytes = 64 << 20;
 
-// The one place where credentials are chosen. Today all traffic is plain text.
-std::shared_ptr<grpc::ChannelCredentials> ClientCredentials();
-std::shared_ptr<grpc::ServerCredentials> ServerSideCredentials();
-
 // Whether a channel may use a connection that the process has to the same address already.
 enum class ConnectionSharing { kShared, kOwn };
 
@@ -35,6 +30,7 @@ enum class ConnectionSharing { kShared, kOwn };
 // and never repeats a call by itself: repeating is for those who know that the call may be repeated
 // (see retry.h).
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const RpcCredentials& credentials,
                                            ConnectionSharing sharing = ConnectionSharing::kShared);
 
 // Sets the same limits on a server, and makes it answer gRPC's standard health and reflection

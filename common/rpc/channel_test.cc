@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/rpc/rpc_credentials.h"
 #include "common/rpc/rpc_status.h"
 #include "gmock/gmock.h"
 #include "grpcpp/channel.h"
@@ -38,10 +39,10 @@ class ChannelTest : public ::testing::Test {
   ChannelTest() {
     grpc::ServerBuilder builder;
     ConfigureServer(builder);
-    builder.AddListeningPort("127.0.0.1:0", ServerSideCredentials(), &port_);
+    builder.AddListeningPort("127.0.0.1:0", RpcCredentials::PlainText().server(), &port_);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
-    channel_ = MakeChannel(WithPort("127.0.0.1:0", port_));
+    channel_ = MakeChannel(WithPort("127.0.0.1:0", port_), RpcCredentials::PlainText());
   }
 
   // A unary call by name, of raw bytes.
@@ -91,7 +92,7 @@ TEST_F(ChannelTest, FindsARestartedPeerAgain) {
 
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
-  builder.AddListeningPort(WithPort("127.0.0.1:0", port_), ServerSideCredentials());
+  builder.AddListeningPort(WithPort("127.0.0.1:0", port_), RpcCredentials::PlainText().server());
   builder.RegisterService(&service_);
   server_ = builder.BuildAndStart();
   ASSERT_NE(server_, nullptr);
@@ -168,7 +169,7 @@ TEST_F(ChannelTest, APortInUseIsAnError) {
   ConfigureServer(builder);
   StatsService service;
   builder.RegisterService(&service);
-  builder.AddListeningPort(WithPort("127.0.0.1:0", port_), ServerSideCredentials());
+  builder.AddListeningPort(WithPort("127.0.0.1:0", port_), RpcCredentials::PlainText().server());
   EXPECT_EQ(builder.BuildAndStart(), nullptr);
 }
 

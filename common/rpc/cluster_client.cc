@@ -16,8 +16,8 @@ namespace {
 
 class GrpcClusterClient final : public ClusterClient {
  public:
-  explicit GrpcClusterClient(const std::string& address)
-      : address_(address), stub_(v1::ClusterService::NewStub(MakeChannel(address))) {}
+  GrpcClusterClient(const std::string& address, const RpcCredentials& credentials)
+      : address_(address), stub_(v1::ClusterService::NewStub(MakeChannel(address, credentials))) {}
 
   absl::StatusOr<Registration> Register(const DaemonIdentity& daemon,
                                         absl::Duration timeout) override {
@@ -84,8 +84,9 @@ class GrpcClusterClient final : public ClusterClient {
 
 }  // namespace
 
-std::unique_ptr<ClusterClient> MakeGrpcClusterClient(const std::string& address) {
-  return std::make_unique<GrpcClusterClient>(address);
+std::unique_ptr<ClusterClient> MakeGrpcClusterClient(const std::string& address,
+                                                     const RpcCredentials& credentials) {
+  return std::make_unique<GrpcClusterClient>(address, credentials);
 }
 
 }  // namespace muster

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/rpc/rpc_credentials.h"
 
 namespace muster {
 
@@ -50,7 +51,8 @@ class ClusterClient {
 };
 
 // Over gRPC to the coordinator at `address`.
-std::unique_ptr<ClusterClient> MakeGrpcClusterClient(const std::string& address);
+std::unique_ptr<ClusterClient> MakeGrpcClusterClient(const std::string& address,
+                                                     const RpcCredentials& credentials);
 
 }  // namespace muster
 

@@ -7,6 +7,7 @@
 #include "absl/synchronization/notification.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/protocol.h"
+#include "common/rpc/rpc_credentials.h"
 #include "gmock/gmock.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -58,10 +59,10 @@ class ClusterClientTest : public ::testing::Test {
     grpc::ServerBuilder builder;
     ConfigureServer(builder);
     int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", ServerSideCredentials(), &port);
+    builder.AddListeningPort("127.0.0.1:0", RpcCredentials::PlainText().server(), &port);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
-    client_ = MakeGrpcClusterClient(WithPort("127.0.0.1:0", port));
+    client_ = MakeGrpcClusterClient(WithPort("127.0.0.1:0", port), RpcCredentials::PlainText());
     daemon_.kind = DaemonIdentity::Kind::kWorker;
     daemon_.id = "w1";
     daemon_.process_nonce = 12;

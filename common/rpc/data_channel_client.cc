@@ -33,14 +33,15 @@ std::string HostOf(const std::string& address) {
 
 class DataChannelClient final : public ParameterClient {
  public:
-  DataChannelClient(const std::string& address, std::shared_ptr<ChannelIo> io,
-                    DataChannelClientOptions options)
+  DataChannelClient(const std::string& address, const RpcCredentials& credentials,
+                    std::shared_ptr<ChannelIo> io, DataChannelClientOptions options)
       : address_(address),
+        encrypted_(credentials.encrypted()),
         io_(std::move(io)),
         options_(std::move(options)),
         limits_{options_.client.window_bytes / options_.client.connections,
                 options_.client.max_queued_bytes / options_.client.connections},
-        channel_(MakeChannel(address, ConnectionSharing::kOwn)),
+        channel_(MakeChannel(address, credentials, ConnectionSharing::kOwn)),
         stub_(channel_, address) {
     for (int i = 0; i < options_.client.connections; ++i) {
       lanes_.push_back(std::make_unique<OpeningLane>(address, limits_));
@@ -116,11 +117,16 @@ class DataChannelClient final : public ParameterClient {
         if (channel.ok()) return Opened(*std::move(channel), loop, reason);
         reason = absl::StrCat("shared memory: ", std::string(channel.status().message()));
       }
-      if (options_.tcp == DataChannelClientOptions::Tcp::kUsed && !aborted_.load()) {
+      if (encrypted_ && target->security == ChannelSecurity::kPlain) {
+        absl::StrAppend(&reason,
+                        "; TCP: the server's data channel is plain, and this client's certificates "
+                        "say that nothing may be; use the same release on both sides");
+      } else if (options_.tcp == DataChannelClientOptions::Tcp::kUsed && !aborted_.load()) {
         auto channel =
             ConnectSocketChannel(*target, loop, io_->pool(), absl::Now() + options_.open_timeout);
         if (channel.ok()) return Opened(*std::move(channel), loop, reason);
-        absl::StrAppend(&reason, "; TCP: ", std::string(channel.status().message()));
+        absl::StrAppend(&reason, target->security == ChannelSecurity::kTls ? "; TLS: " : "; TCP: ",
+                        std::string(channel.status().message()));
       }
     }
     // After an abort it is the way of nothing.
@@ -135,6 +141,8 @@ class DataChannelClient final : public ParameterClient {
   }
 
   const std::string address_;
+  // What is not is no way to send anything between machines.
+  const bool encrypted_;
   const std::shared_ptr<ChannelIo> io_;
   const DataChannelClientOptions options_;
   const ExchangeLane::Limits limits_;
@@ -152,9 +160,11 @@ class DataChannelClient final : public ParameterClient {
 }  // namespace
 
 std::unique_ptr<ParameterClient> MakeDataChannelClient(const std::string& address,
+                                                       const RpcCredentials& credentials,
                                                        std::shared_ptr<ChannelIo> io,
                                                        DataChannelClientOptions options) {
-  return std::make_unique<DataChannelClient>(address, std::move(io), std::move(options));
+  return std::make_unique<DataChannelClient>(address, credentials, std::move(io),
+                                             std::move(options));
 }
 
 }  // namespace muster

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "common/rpc/grpc_parameter_client.h"
 #include "common/rpc/parameter_client.h"
+#include "common/rpc/rpc_credentials.h"
 #include "common/transport/channel_io.h"
 #include "common/transport/shared_segment.h"
 
@@ -24,16 +25,18 @@ struct DataChannelClientOptions {
   Tcp tcp = Tcp::kUsed;
   // For each attempt at opening a channel.
   absl::Duration open_timeout = absl::Seconds(3);
-  // Told once per connection, from a thread that may block: the way that was found ("grpc", "tcp"
-  // or "shared_memory"), and why better ones were not.
+  // Told once per connection, from a thread that may block: the way that was found ("grpc", "tcp",
+  // "tls" or "shared_memory"), and why better ones were not.
   std::function<void(const std::string& kind, const std::string& reason)> opened;
 };
 
 // A client of the server at `address` (host:port of its gRPC services) whose exchanges go by the
 // server's data channel: through shared memory where the server is on this machine and runs as the
 // same user, over TCP elsewhere, and by the rpc Exchange where neither can be had. Which one is
-// found out at the first exchange, which waits for it, and stays for the client's life.
+// found out at the first exchange, which waits for it, and stays for the client's life. Where the
+// credentials are encrypted, TCP is under TLS or not used.
 std::unique_ptr<ParameterClient> MakeDataChannelClient(const std::string& address,
+                                                       const RpcCredentials& credentials,
                                                        std::shared_ptr<ChannelIo> io,
                                                        DataChannelClientOptions options = {});
 

@@ -13,11 +13,13 @@ namespace {
 
 class GrpcParameterClient final : public ParameterClient {
  public:
-  GrpcParameterClient(const std::string& address, ParameterClientOptions options) {
+  GrpcParameterClient(const std::string& address, const RpcCredentials& credentials,
+                      ParameterClientOptions options) {
     const ExchangeLane::Limits limits{options.window_bytes / options.connections,
                                       options.max_queued_bytes / options.connections};
     for (int i = 0; i < options.connections; ++i) {
-      std::shared_ptr<grpc::Channel> channel = MakeChannel(address, ConnectionSharing::kOwn);
+      std::shared_ptr<grpc::Channel> channel =
+          MakeChannel(address, credentials, ConnectionSharing::kOwn);
       if (i == 0) stub_ = std::make_unique<ParameterStub>(channel, address);
       connections_.push_back(
           std::make_unique<ExchangeConnection>(std::move(channel), address, limits));
@@ -52,8 +54,9 @@ class GrpcParameterClient final : public ParameterClient {
 }  // namespace
 
 std::unique_ptr<ParameterClient> MakeGrpcParameterClient(const std::string& address,
+                                                         const RpcCredentials& credentials,
                                                          ParameterClientOptions options) {
-  return std::make_unique<GrpcParameterClient>(address, options);
+  return std::make_unique<GrpcParameterClient>(address, credentials, options);
 }
 
 }  // namespace muster

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/rpc/parameter_client.h"
+#include "common/rpc/rpc_credentials.h"
 
 namespace muster {
 
@@ -25,6 +26,7 @@ struct ParameterClientOptions {
 // A client of the server at `address` (host:port). Connects lazily: an unreachable server shows as
 // UNAVAILABLE on the first call.
 std::unique_ptr<ParameterClient> MakeGrpcParameterClient(const std::string& address,
+                                                         const RpcCredentials& credentials,
                                                          ParameterClientOptions options = {});
 
 }  // namespace muster

@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/rpc_credentials.h"
 #include "common/rpc/rpc_status.h"
 #include "gmock/gmock.h"
 #include "grpcpp/server.h"
@@ -125,10 +126,11 @@ class GrpcParameterClientTest : public ::testing::Test {
     grpc::ServerBuilder builder;
     ConfigureServer(builder);
     int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", ServerSideCredentials(), &port);
+    builder.AddListeningPort("127.0.0.1:0", RpcCredentials::PlainText().server(), &port);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
-    client_ = MakeGrpcParameterClient(WithPort("127.0.0.1:0", port), options);
+    client_ = MakeGrpcParameterClient(WithPort("127.0.0.1:0", port), RpcCredentials::PlainText(),
+                                      options);
   }
 
   static v1::ExchangeRequest Operation(uint64_t clock, uint32_t number = 0) {

@@ -72,6 +72,7 @@ absl::StatusOr<ChannelAddress> ParameterStub::OpenChannel(grpc::ClientContext& c
   address.unix_name = reply.unix_name();
   address.nonce = reply.nonce();
   address.secret = reply.secret();
+  address.security = reply.tls() ? ChannelSecurity::kTls : ChannelSecurity::kPlain;
   return address;
 }
 

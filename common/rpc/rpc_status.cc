@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/lost_state.h"
@@ -34,6 +35,29 @@ std::string DetailsOf(LostState lost) {
   return "";
 }
 
+// What to do about a connection that failed for its certificates, as far as gRPC's words tell.
+absl::string_view Advice(const std::string& message) {
+  const auto says = [&message](const char* words) { return absl::StrContains(message, words); };
+  if (says("wrong version number")) {
+    return " (the other end speaks plain text and this one TLS: give --tls-authority, "
+           "--tls-certificate and --tls-key to both or to none)";
+  }
+  if (says("certificate verify failed")) {
+    return " (the other end's certificate does not come from the authority in --tls-authority, or "
+           "has expired)";
+  }
+  if (says("is not in peer certificate")) {
+    return " (its certificate must name the host of the address under which it is called)";
+  }
+  if (says("failed to connect to all addresses") &&
+      (says("Socket closed") || says("Connection reset"))) {
+    return " (it hung up at once; where it is under TLS, this end needs --tls-authority, "
+           "--tls-certificate and --tls-key of the same cluster, and a certificate that has not "
+           "expired)";
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::Status FromCode(int code, absl::string_view message) {
@@ -45,7 +69,11 @@ absl::Status FromCode(int code, absl::string_view message) {
 }
 
 absl::Status FromGrpc(const grpc::Status& status) {
-  return WithLostState(FromCode(status.error_code(), status.error_message()),
+  std::string message = status.error_message();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    absl::StrAppend(&message, Advice(message));
+  }
+  return WithLostState(FromCode(status.error_code(), message),
                        LostStateOfDetails(status.error_details()));
 }
 

@@ -15,7 +15,8 @@ class Status;
 namespace muster {
 
 // Statuses on the wire and in replies. All three forms number their codes alike; a number outside
-// the known range becomes UNKNOWN. Over gRPC a noted loss (common/base/lost_state.h) goes along.
+// the known range becomes UNKNOWN. Over gRPC a noted loss (common/base/lost_state.h) goes along. To
+// a connection that TLS refused, FromGrpc adds what to do about it.
 absl::Status FromGrpc(const grpc::Status& status);
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromCode(int code, absl::string_view message);

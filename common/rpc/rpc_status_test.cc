@@ -33,6 +33,20 @@ TEST(RpcStatusTest, ALossGoesAlong) {
   }
 }
 
+TEST(RpcStatusTest, AConnectionThatTlsRefusedComesWithAdvice) {
+  const auto advised = [](const char* words) {
+    return std::string(FromGrpc(grpc::Status(grpc::UNAVAILABLE, words)).message());
+  };
+  EXPECT_NE(advised("handshake failed: wrong version number").find("to both or to none"),
+            std::string::npos);
+  EXPECT_NE(advised("certificate verify failed").find("--tls-authority"), std::string::npos);
+  EXPECT_NE(advised("failed to connect to all addresses; last error: Socket closed")
+                .find("--tls-certificate"),
+            std::string::npos);
+  EXPECT_EQ(advised("failed to connect to all addresses; last error: Connection refused"),
+            "failed to connect to all addresses; last error: Connection refused");
+}
+
 TEST(RpcStatusTest, CodesNobodyDefinedAreUnknown) {
   for (int code : {-1, 17, 1000}) {
     const absl::Status status = FromCode(code, "what?");

@@ -10,25 +10,36 @@
 #include "absl/status/status.h"
 #include "common/base/status_macros.h"
 #include "common/transport/blocking_frames.h"
+#include "common/transport/channel_stream.h"
 #include "common/transport/shared_channel.h"
 #include "common/transport/shared_segment.h"
 #include "common/transport/socket_channel.h"
 #include "common/transport/sockets.h"
 #include "common/transport/system_error.h"
+#include "common/transport/tls_channel_stream.h"
+#include "common/transport/tls_stream.h"
 
 namespace muster {
 namespace {
 
-// Says hello and hears the challenge; the proof to answer with.
-absl::StatusOr<std::string> Greet(int socket, const ChannelAddress& address, ChannelHello hello,
-                                  absl::Time deadline) {
+// What the challenge that answers a hello gives.
+struct Greeting {
+  // To answer with.
+  std::string proof;
+  std::string tls_key;
+};
+
+// Says hello and hears the challenge.
+absl::StatusOr<Greeting> Greet(int socket, const ChannelAddress& address, ChannelHello hello,
+                               absl::Time deadline) {
   hello.version = address.version;
   hello.nonce = address.nonce;
   const std::string sent = hello.Serialize();
   MUSTER_RETURN_IF_ERROR(SendFrame(socket, sent, deadline));
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, ReceiveFrame(socket, deadline));
   MUSTER_ASSIGN_OR_RETURN(const std::string challenge, DecodeAnswer(answer));
-  return ChannelProof(address.secret, sent, challenge);
+  return Greeting{ChannelProof(address.secret, sent, challenge),
+                  ChannelTlsKey(address.secret, sent, challenge)};
 }
 
 }  // namespace
@@ -38,14 +49,25 @@ absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSocketChannel(const Channel
                                                                    std::shared_ptr<BufferPool> pool,
                                                                    absl::Time deadline) {
   MUSTER_ASSIGN_OR_RETURN(Descriptor socket, ConnectTcp(address.host, address.port, deadline));
+  const bool tls = address.security == ChannelSecurity::kTls;
   MUSTER_ASSIGN_OR_RETURN(
-      const std::string proof,
-      Greet(socket.get(), address, {.kind = ChannelHello::Kind::kStream}, deadline));
-  MUSTER_RETURN_IF_ERROR(SendFrame(socket.get(), proof, deadline));
+      const Greeting greeting,
+      Greet(socket.get(), address,
+            {.kind = tls ? ChannelHello::Kind::kTls : ChannelHello::Kind::kStream}, deadline));
+  MUSTER_RETURN_IF_ERROR(SendFrame(socket.get(), greeting.proof, deadline));
   MUSTER_ASSIGN_OR_RETURN(const std::string verdict, ReceiveFrame(socket.get(), deadline));
   MUSTER_RETURN_IF_ERROR(DecodeAnswer(verdict).status());
+  std::unique_ptr<ChannelStream> stream;
+  if (tls) {
+    MUSTER_ASSIGN_OR_RETURN(
+        std::unique_ptr<TlsStream> encrypted,
+        TlsStream::Create(std::move(socket), TlsRole::kClient, greeting.tls_key, deadline));
+    stream = MakeTlsChannelStream(std::move(encrypted));
+  } else {
+    stream = MakePlainChannelStream(std::move(socket));
+  }
   return std::shared_ptr<FrameChannel>(
-      SocketChannel::Create(std::move(socket), loop, std::move(pool)));
+      SocketChannel::Create(std::move(stream), loop, std::move(pool)));
 }
 
 absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(const ChannelAddress& address,
@@ -60,14 +82,15 @@ absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(const Channel
   }
   fcntl(link.socket.get(), F_SETFL, O_NONBLOCK);
   MUSTER_ASSIGN_OR_RETURN(
-      const std::string proof,
+      const Greeting greeting,
       Greet(link.socket.get(), address,
             {.kind = ChannelHello::Kind::kSharedMemory, .arena_bytes = arena_bytes}, deadline));
   MUSTER_ASSIGN_OR_RETURN(link.segment, SharedSegment::Create(arena_bytes));
   link.own_bell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!link.own_bell.valid()) return SystemError("eventfd");
-  MUSTER_RETURN_IF_ERROR(SendDescriptors(
-      link.socket.get(), proof, {link.segment->descriptor(), link.own_bell.get()}, deadline));
+  MUSTER_RETURN_IF_ERROR(SendDescriptors(link.socket.get(), greeting.proof,
+                                         {link.segment->descriptor(), link.own_bell.get()},
+                                         deadline));
   MUSTER_ASSIGN_OR_RETURN(DescriptorFrame verdict, ReceiveDescriptors(link.socket.get(), deadline));
   MUSTER_RETURN_IF_ERROR(DecodeAnswer(verdict.bytes).status());
   if (verdict.descriptors.size() != 1) {

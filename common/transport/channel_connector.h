@@ -16,7 +16,8 @@
 // ResourceExhausted: what the server says. Whoever gets one tries the next way.
 namespace muster {
 
-// Over TCP. `loop` outlives the channel.
+// Over TCP, plain or under TLS as the address says; Unauthenticated as well: the handshake of TLS
+// failed. `loop` outlives the channel.
 absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSocketChannel(const ChannelAddress& address,
                                                                    IoLoop& loop,
                                                                    std::shared_ptr<BufferPool> pool,

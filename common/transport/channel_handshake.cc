@@ -38,7 +38,7 @@ absl::StatusOr<ChannelHello> ChannelHello::Parse(absl::string_view bytes) {
   hello.nonce = reader.Text();
   const auto kind = reader.Number<uint8_t>();
   hello.arena_bytes = reader.Number<uint64_t>();
-  if (!reader.Done() || kind > static_cast<uint8_t>(Kind::kSharedMemory)) {
+  if (!reader.Done() || kind > static_cast<uint8_t>(Kind::kTls)) {
     return absl::InvalidArgumentError("not a hello of the data channel");
   }
   hello.kind = static_cast<Kind>(kind);
@@ -48,6 +48,11 @@ absl::StatusOr<ChannelHello> ChannelHello::Parse(absl::string_view bytes) {
 std::string ChannelProof(absl::string_view secret, absl::string_view hello,
                          absl::string_view challenge) {
   return KeyedHash(secret, absl::StrCat("channel", std::string(hello), std::string(challenge)));
+}
+
+std::string ChannelTlsKey(absl::string_view secret, absl::string_view hello,
+                          absl::string_view challenge) {
+  return KeyedHash(secret, absl::StrCat("tls", std::string(hello), std::string(challenge)));
 }
 
 std::string EncodeAnswer(const absl::Status& status, absl::string_view content) {

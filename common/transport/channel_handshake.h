@@ -17,15 +17,24 @@
 //                     segment and the client's bell
 //   client ← server   verdict; for shared memory with the server's bell
 //
-// The server keeps a secret and a nonce for as long as it runs, and tells both in the rpc
-// OpenChannel: so the proof shows that the client has come by way of the rpc, whose credentials are
-// therefore the channel's. It is over a challenge, so that nothing recorded can be replayed. A
-// refusal in place of a challenge or verdict says why. Once the verdict is in, frames follow.
+// Each caller of the rpc OpenChannel is told a nonce and a secret of its own, which the server
+// makes of a key that it keeps for as long as it runs: so the proof shows that the client has come
+// by way of the rpc, whose credentials are therefore the channel's. It is over a challenge, so that
+// nothing recorded can be replayed. A refusal in place of a challenge or verdict says why. Once the
+// verdict is in, frames follow.
+//
+// Under TLS a TLS handshake comes in between. Its pre-shared key is ChannelTlsKey, so that each
+// side proves to the other what the rpc's certificates have proved; nobody else knows the secret,
+// other clients of the server neither.
 namespace muster {
 
-// Where a server's data channel can be reached, as OpenChannel tells it.
+enum class ChannelSecurity { kPlain, kTls };
+
+// Where a server's data channel can be reached, and how, as OpenChannel tells it.
 struct ChannelAddress {
   uint32_t version = 0;
+  // Of what goes over TCP. Shared memory needs none.
+  ChannelSecurity security = ChannelSecurity::kPlain;
   std::string host;
   uint16_t port = 0;
   // Of an abstract unix socket; empty: no shared memory.
@@ -35,7 +44,7 @@ struct ChannelAddress {
 };
 
 struct ChannelHello {
-  enum class Kind : uint8_t { kStream = 0, kSharedMemory = 1 };
+  enum class Kind : uint8_t { kStream = 0, kSharedMemory = 1, kTls = 2 };
 
   uint32_t version = 0;
   std::string nonce;
@@ -55,6 +64,9 @@ inline constexpr size_t kProofBytes = 32;
 
 std::string ChannelProof(absl::string_view secret, absl::string_view hello,
                          absl::string_view challenge);
+// 32 bytes.
+std::string ChannelTlsKey(absl::string_view secret, absl::string_view hello,
+                          absl::string_view challenge);
 
 // A challenge or verdict: a status and, where it is OK, content.
 std::string EncodeAnswer(const absl::Status& status, absl::string_view content = "");

@@ -8,6 +8,10 @@
 
 namespace muster {
 
+int TlsIoThreads() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 1, 8);
+}
+
 absl::StatusOr<std::shared_ptr<ChannelIo>> ChannelIo::Create(ChannelIoOptions options) {
   const int processors = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = options.threads > 0 ? options.threads : std::clamp(processors / 8, 1, 4);

@@ -20,6 +20,9 @@ struct ChannelIoOptions {
   size_t pool_bytes = size_t{256} << 20;
 };
 
+// Threads for channels under TLS, which encrypt: one for every two processors, eight at most.
+int TlsIoThreads();
+
 // What all data channels of a process share: a few threads, and the memory for what is received.
 // Thread-safe. Outlives the channels.
 class ChannelIo {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
@@ -19,6 +20,7 @@
 #include "common/transport/shared_segment.h"
 #include "common/transport/sockets.h"
 #include "common/transport/system_error.h"
+#include "common/transport/tls_channel_stream.h"
 #include "common/transport/unix_descriptors.h"
 
 namespace muster {
@@ -45,6 +47,7 @@ absl::StatusOr<std::unique_ptr<ChannelListener>> ChannelListener::Create(
   address.version = kChannelVersion;
   address.host = options.advertised_host;
   address.port = tcp.port;
+  address.security = options.security;
   address.nonce = RandomBytes(kNonceBytes);
   address.secret = RandomBytes(kSecretBytes);
   listener->tcp_ = std::move(tcp.socket);
@@ -72,6 +75,13 @@ ChannelListener::~ChannelListener() {
   thread_.join();
 }
 
+ChannelAddress ChannelListener::Invite() const {
+  ChannelAddress invitation = address_;
+  invitation.nonce += RandomBytes(kNonceBytes);
+  invitation.secret = KeyedHash(address_.secret, invitation.nonce);
+  return invitation;
+}
+
 void ChannelListener::Serve() {
   std::vector<pollfd> descriptors;
   while (!stopping_.load()) {
@@ -79,7 +89,9 @@ void ChannelListener::Serve() {
     descriptors.push_back({wake_.get(), POLLIN, 0});
     descriptors.push_back({tcp_.get(), POLLIN, 0});
     descriptors.push_back({unix_socket_.get(), POLLIN, 0});  // -1 is left out by poll.
-    for (const Guest& guest : guests_) descriptors.push_back({guest.socket.get(), POLLIN, 0});
+    for (const Guest& guest : guests_) {
+      descriptors.push_back({guest.descriptor(), guest.awaited_events, 0});
+    }
     poll(descriptors.data(), descriptors.size(), guests_.empty() ? -1 : kTickMs);
     const absl::Time latest = absl::Now() - options_.patience;
     size_t i = 3;
@@ -110,6 +122,7 @@ void ChannelListener::Accept(int listener, bool is_unix) {
 }
 
 bool ChannelListener::Hear(Guest& guest) {
+  if (guest.tls != nullptr) return ShakeHands(guest);
   uint32_t length = 0;
   while (true) {
     // Exactly one message: what follows belongs to the channel.
@@ -130,9 +143,7 @@ bool ChannelListener::Hear(Guest& guest) {
     guest.bytes.append(buffer, static_cast<size_t>(got));
   }
   guest.bytes.erase(0, sizeof(length));
-  if (guest.challenge.empty()) return Challenge(guest);
-  Admit(guest);
-  return false;
+  return guest.challenge.empty() ? Challenge(guest) : Admit(guest);
 }
 
 bool ChannelListener::Challenge(Guest& guest) {
@@ -142,12 +153,22 @@ bool ChannelListener::Challenge(Guest& guest) {
     if (!absl::IsInvalidArgument(hello.status())) Refuse(guest, hello.status());
     return false;
   }
-  if (hello->nonce != address_.nonce) {
+  if (!absl::StartsWith(hello->nonce, address_.nonce)) {
     Refuse(guest, absl::UnavailableError(
                       "the address belongs to a server that is gone; ask for the new one"));
     return false;
   }
   if ((hello->kind == ChannelHello::Kind::kSharedMemory) != guest.is_unix) return false;
+  const bool asks_for_tls = hello->kind == ChannelHello::Kind::kTls;
+  if (!guest.is_unix && asks_for_tls != (options_.security == ChannelSecurity::kTls)) {
+    Refuse(guest, absl::FailedPreconditionError(
+                      asks_for_tls ? "the client asks for TLS, and this server's data channel is "
+                                     "plain; start the server with the cluster's certificates"
+                                   : "this server's data channel is under TLS, and the client asks "
+                                     "for a plain one; use the rpc Exchange, or the same release "
+                                     "on both sides"));
+    return false;
+  }
   guest.hello = *std::move(hello);
   guest.hello_bytes = std::move(guest.bytes);
   guest.bytes.clear();
@@ -155,23 +176,42 @@ bool ChannelListener::Challenge(Guest& guest) {
   return Answer(guest.socket.get(), EncodeAnswer(absl::OkStatus(), guest.challenge)).ok();
 }
 
-void ChannelListener::Admit(Guest& guest) {
+bool ChannelListener::Admit(Guest& guest) {
   absl::Status status;
-  if (!SameHash(guest.bytes, ChannelProof(address_.secret, guest.hello_bytes, guest.challenge))) {
+  const std::string secret = KeyedHash(address_.secret, guest.hello.nonce);
+  if (!SameHash(guest.bytes, ChannelProof(secret, guest.hello_bytes, guest.challenge))) {
     status = absl::UnauthenticatedError(
         "the caller does not know the secret of this server's data channel; ask for it with "
         "OpenChannel");
   } else if (sinks_.admit != nullptr) {
     status = sinks_.admit();
   }
-  if (status.ok()) status = guest.is_unix ? AdmitSharedMemory(guest) : AdmitStream(guest);
+  if (status.ok()) status = guest.is_unix ? AdmitSharedMemory(guest) : AdmitStream(guest, secret);
   if (!status.ok()) Refuse(guest, status);
+  return guest.tls != nullptr;
 }
 
-absl::Status ChannelListener::AdmitStream(Guest& guest) {
+absl::Status ChannelListener::AdmitStream(Guest& guest, absl::string_view secret) {
   MUSTER_RETURN_IF_ERROR(Answer(guest.socket.get(), EncodeAnswer(absl::OkStatus())));
-  sinks_.stream(std::move(guest.socket));
+  if (guest.hello.kind == ChannelHello::Kind::kStream) {
+    sinks_.stream(MakePlainChannelStream(std::move(guest.socket)));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<TlsStream>> stream =
+      TlsStream::Begin(std::move(guest.socket), TlsRole::kServer,
+                       ChannelTlsKey(secret, guest.hello_bytes, guest.challenge));
+  // The verdict is out, and was good: that the connection closes has to say the rest.
+  if (stream.ok()) guest.tls = *std::move(stream);
   return absl::OkStatus();
+}
+
+bool ChannelListener::ShakeHands(Guest& guest) {
+  const absl::StatusOr<short> events = guest.tls->ShakeHands();
+  if (!events.ok()) return false;
+  guest.awaited_events = *events;
+  if (*events != 0) return true;
+  sinks_.stream(MakeTlsChannelStream(std::move(guest.tls)));
+  return false;
 }
 
 absl::Status ChannelListener::AdmitSharedMemory(Guest& guest) {

@@ -1,6 +1,8 @@
 #ifndef MUSTER_COMMON_TRANSPORT_CHANNEL_LISTENER_H_
 #define MUSTER_COMMON_TRANSPORT_CHANNEL_LISTENER_H_
 
+#include <poll.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +17,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/transport/channel_handshake.h"
+#include "common/transport/channel_stream.h"
 #include "common/transport/descriptor.h"
 #include "common/transport/shared_channel.h"
 #include "common/transport/shared_segment.h"
+#include "common/transport/tls_stream.h"
 
 namespace muster {
 
@@ -30,6 +34,8 @@ struct ChannelListenerOptions {
   // Host to tell clients; empty: they use the one under which they reached the server.
   std::string advertised_host;
   SharedMemory shared_memory = SharedMemory::kOffered;
+  // kTls: what goes over TCP is encrypted, and who would have it plain is refused.
+  ChannelSecurity security = ChannelSecurity::kPlain;
   // Longest arena, a direction, that a client may hand over.
   size_t max_arena_bytes = kDefaultArenaBytes;
   // How long a caller may take over its handshake.
@@ -44,8 +50,9 @@ class ChannelListener {
   // What a client has proved its right to. Called on the listener's thread; must not block.
   struct Sinks {
     // May be left out. Asked before the verdict: an error is what the client is told in its place.
+    // Under TLS others may be asked for before the channel is there.
     std::function<absl::Status()> admit;
-    std::function<void(Descriptor socket)> stream;
+    std::function<void(std::unique_ptr<ChannelStream> stream)> stream;
     std::function<void(SharedLink link)> shared_memory;
   };
 
@@ -54,8 +61,8 @@ class ChannelListener {
       const ChannelListenerOptions& options, Sinks sinks);
   ~ChannelListener();
 
-  // What to tell a client that came by the rpc. Its secret is one.
-  const ChannelAddress& address() const { return address_; }
+  // What to tell a client that came by the rpc, and nobody else: its secret is one. Thread-safe.
+  ChannelAddress Invite() const;
 
  private:
   struct Guest {
@@ -69,6 +76,11 @@ class ChannelListener {
     std::string challenge;
     std::string hello_bytes;
     ChannelHello hello;
+    // Admitted, and in TLS's handshake; has the socket.
+    std::unique_ptr<TlsStream> tls;
+    short awaited_events = POLLIN;
+
+    int descriptor() const { return tls != nullptr ? tls->descriptor() : socket.get(); }
   };
 
   ChannelListener(const ChannelListenerOptions& options, Sinks sinks);
@@ -77,14 +89,17 @@ class ChannelListener {
   // Reads what there is. False: the guest is to go.
   bool Hear(Guest& guest);
   bool Challenge(Guest& guest);
-  // The guest goes in any case: it has become a channel, or is refused.
-  void Admit(Guest& guest);
-  absl::Status AdmitStream(Guest& guest);
+  // False: the guest is to go; it has become a channel, or is refused.
+  bool Admit(Guest& guest);
+  absl::Status AdmitStream(Guest& guest, absl::string_view secret);
+  bool ShakeHands(Guest& guest);
   absl::Status AdmitSharedMemory(Guest& guest);
   void Refuse(Guest& guest, const absl::Status& reason);
 
   const ChannelListenerOptions options_;
   const Sinks sinks_;
+  // What all invitations have in common; its secret is the key that theirs are made of. Const after
+  // Create.
   ChannelAddress address_;
   Descriptor tcp_;
   Descriptor unix_socket_;

@@ -15,10 +15,10 @@ TEST(ChannelListenerTest, WhoIsNotAdmittedIsToldInPlaceOfTheVerdict) {
   const absl::Status full = absl::ResourceExhaustedError("4 data channels are open");
   ChannelListener::Sinks sinks;
   sinks.admit = [&full] { return full; };
-  sinks.stream = [](Descriptor) { ADD_FAILURE() << "admitted"; };
+  sinks.stream = [](std::unique_ptr<ChannelStream>) { ADD_FAILURE() << "admitted"; };
   sinks.shared_memory = [](SharedLink) { ADD_FAILURE() << "admitted"; };
   auto listener = *ChannelListener::Create({.host = "127.0.0.1"}, std::move(sinks));
-  ChannelAddress address = listener->address();
+  ChannelAddress address = listener->Invite();
   address.host = "127.0.0.1";
   const absl::Time deadline = absl::Now() + absl::Seconds(30);
   auto io = *ChannelIo::Create();

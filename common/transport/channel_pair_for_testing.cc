@@ -74,14 +74,14 @@ void RecordingHandler::DropPayloads() {
 ListenerForTesting::ListenerForTesting(ChannelListenerOptions options) : io_(*ChannelIo::Create()) {
   options.host = "127.0.0.1";
   ChannelListener::Sinks sinks;
-  sinks.stream = [this](Descriptor socket) {
-    Add(SocketChannel::Create(std::move(socket), io_->NextLoop(), io_->pool()));
+  sinks.stream = [this](std::unique_ptr<ChannelStream> stream) {
+    Add(SocketChannel::Create(std::move(stream), io_->NextLoop(), io_->pool()));
   };
   sinks.shared_memory = [this](SharedLink link) {
     Add(SharedChannel::Create(std::move(link), io_->NextLoop(), io_->pool()));
   };
   listener_ = *ChannelListener::Create(options, std::move(sinks));
-  address_ = listener_->address();
+  address_ = listener_->Invite();
   address_.host = "127.0.0.1";
 }
 

@@ -30,7 +30,7 @@ class FrameChannel {
     virtual void OnSent(size_t bytes) = 0;
     // The channel has ended; the last call, on the loop's thread. The reason that was given to
     // Close, or the other end's goodbye, or InvalidArgument or DataLoss: what came makes no sense;
-    // or Unavailable: the connection broke.
+    // or Unauthenticated: it was tampered with; or Unavailable: the connection broke.
     virtual void OnClosed(const absl::Status& reason) = 0;
   };
 

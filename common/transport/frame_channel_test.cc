@@ -1,5 +1,5 @@
-// What every FrameChannel promises, over TCP and through shared memory, with both ends in this
-// process.
+// What every FrameChannel promises, over TCP, plain and under TLS, and through shared memory, with
+// both ends in this process.
 
 #include "common/transport/frame_channel.h"
 
@@ -26,7 +26,13 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kTimeout = absl::Seconds(30);
 
-enum class Way { kTcp, kSharedMemory };
+enum class Way { kTcp, kTls, kSharedMemory };
+
+ChannelListenerOptions ListenerOptions(Way way) {
+  ChannelListenerOptions options;
+  if (way == Way::kTls) options.security = ChannelSecurity::kTls;
+  return options;
+}
 
 class FrameChannelTest : public ::testing::TestWithParam<Way> {
  protected:
@@ -47,12 +53,15 @@ class FrameChannelTest : public ::testing::TestWithParam<Way> {
     IoLoop& loop = io_->NextLoop();
     const absl::Time deadline = absl::Now() + kTimeout;
     auto client =
-        GetParam() == Way::kTcp
+        GetParam() != Way::kSharedMemory
             ? ConnectSocketChannel(listener_.address(), loop, io_->pool(), deadline)
             : ConnectSharedChannel(listener_.address(), arena_bytes, loop, io_->pool(), deadline);
     ASSERT_TRUE(client.ok()) << client.status();
     client_ = *std::move(client);
     server_ = listener_.AwaitChannel();
+    const char* const kinds[] = {"tcp", "tls", "shared_memory"};
+    EXPECT_STREQ(client_->kind(), kinds[static_cast<int>(GetParam())]);
+    EXPECT_STREQ(server_->kind(), client_->kind());
     client_->Start(from_server_);
     server_->Start(from_client_);
   }
@@ -69,7 +78,7 @@ class FrameChannelTest : public ::testing::TestWithParam<Way> {
   }
 
   const std::shared_ptr<ChannelIo> io_ = *ChannelIo::Create();
-  ListenerForTesting listener_;
+  ListenerForTesting listener_{ListenerOptions(GetParam())};
   std::shared_ptr<FrameChannel> client_;
   std::shared_ptr<FrameChannel> server_;
   // What came from the other end.
@@ -231,9 +240,12 @@ TEST_P(FrameChannelTest, EndsWhileBothSidesSendLeaveNothingBehind) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, FrameChannelTest, ::testing::Values(Way::kTcp, Way::kSharedMemory),
+INSTANTIATE_TEST_SUITE_P(Ways, FrameChannelTest,
+                         ::testing::Values(Way::kTcp, Way::kTls, Way::kSharedMemory),
                          [](const ::testing::TestParamInfo<Way>& info) {
-                           return info.param == Way::kTcp ? "Tcp" : "SharedMemory";
+                           return info.param == Way::kTcp   ? "Tcp"
+                                  : info.param == Way::kTls ? "Tls"
+                                                            : "SharedMemory";
                          });
 
 }  // namespace

@@ -8,14 +8,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/transport/socket_stream.h"
-#include "common/transport/system_error.h"
 
 namespace muster {
 namespace {
@@ -27,8 +25,6 @@ constexpr size_t kStagingBytes = 16 << 10;
 // After so much the loop's other connections have their turn.
 constexpr size_t kTurnBytes = 4 << 20;
 constexpr int kMaxPieces = 64;
-
-bool MustWait(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 // Has the kernel end the connection when what was sent stays unanswered for a minute. It would try
 // for a quarter of an hour otherwise, and all that is waited for on this connection with it.
@@ -45,25 +41,33 @@ void EndWhenUnansweredForLong(int socket) {
 
 }  // namespace
 
-std::shared_ptr<SocketChannel> SocketChannel::Create(Descriptor socket, IoLoop& loop,
+std::shared_ptr<SocketChannel> SocketChannel::Create(std::unique_ptr<ChannelStream> stream,
+                                                     IoLoop& loop,
                                                      std::shared_ptr<BufferPool> pool) {
-  SetTcpOptions(socket.get());
-  EndWhenUnansweredForLong(socket.get());
-  SetLocalTcpOptions(socket.get());
+  SetTcpOptions(stream->descriptor());
+  EndWhenUnansweredForLong(stream->descriptor());
+  SetLocalTcpOptions(stream->descriptor());
   return std::shared_ptr<SocketChannel>(
-      new SocketChannel(std::move(socket), loop, std::move(pool)));
+      new SocketChannel(std::move(stream), loop, std::move(pool)));
 }
 
-SocketChannel::SocketChannel(Descriptor socket, IoLoop& loop, std::shared_ptr<BufferPool> pool)
-    : socket_(std::move(socket)), loop_(loop), pool_(std::move(pool)), staging_(kStagingBytes) {}
+SocketChannel::SocketChannel(std::unique_ptr<ChannelStream> stream, IoLoop& loop,
+                             std::shared_ptr<BufferPool> pool)
+    : stream_(std::move(stream)), loop_(loop), pool_(std::move(pool)), staging_(kStagingBytes) {}
 
 void SocketChannel::Start(std::shared_ptr<Handler> handler) {
   handler_ = std::move(handler);
   loop_.Post([self = shared_from_this()] {
     self->self_ = self;
     const absl::Status status =
-        self->loop_.Watch(self->socket_.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP, self.get());
-    if (!status.ok()) self->End(status);
+        self->loop_.Watch(self->stream_->descriptor(), EPOLLIN | EPOLLOUT | EPOLLRDHUP, self.get());
+    if (!status.ok()) {
+      self->End(status);
+      return;
+    }
+    // The stream may hold what the socket does not know of any more.
+    self->readable_ = true;
+    self->ReadMore();
   });
 }
 
@@ -77,7 +81,8 @@ void SocketChannel::Send(std::string header, Payload payload) {
               reinterpret_cast<std::byte*>(outgoing.head.data()));
   outgoing.head += header;
   outgoing.payload = std::move(payload);
-  const bool here = outgoing.size() <= kSendHereBytes;
+  const bool here =
+      stream_->threads() == ChannelStream::Threads::kTwo && outgoing.size() <= kSendHereBytes;
   {
     absl::MutexLock lock(&mutex_);
     if (ended_) return;
@@ -148,33 +153,29 @@ void SocketChannel::WriteQueue(Writer writer) {
         }
       }
     }
-    msghdr message = {};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      const int error = errno;
+    const absl::StatusOr<size_t> sent =
+        stream_->Write(absl::MakeConstSpan(pieces.data(), static_cast<size_t>(count)));
+    if (!sent.ok() || *sent == 0) {
       {
         absl::MutexLock lock(&mutex_);
-        if (MustWait(error) && has_room_) continue;
+        if (sent.ok() && has_room_) continue;
         writing_ = false;
         full_ = true;
-        // To the reader another error shows after what has arrived before it. Under the lock, since
-        // the loop may go once the channel has ended.
-        if (!MustWait(error) && !ended_) {
+        // To the reader the error shows after what has arrived before it. Under the lock, since the
+        // loop may go once the channel has ended.
+        if (!sent.ok() && !ended_) {
           loop_.Post([self = shared_from_this()] { self->ReadRest(); });
         }
       }
       return;
     }
-    turn += static_cast<size_t>(sent);
+    turn += *sent;
     std::vector<Outgoing> done;
     std::shared_ptr<Handler> handler;
     {
       absl::MutexLock lock(&mutex_);
       if (!ended_) handler = handler_;
-      done = TakeSentLocked(static_cast<size_t>(sent));
+      done = TakeSentLocked(*sent);
     }
     for (Outgoing& outgoing : done) {
       const size_t bytes = outgoing.size() - kFrameBytes;
@@ -267,17 +268,12 @@ absl::Status SocketChannel::Receive(size_t* received) {
     pieces[count++] = {place_ + filled_, payload_rest};
   }
   pieces[count++] = {staging_.data() + end_, staging_.size() - end_};
-  const ssize_t got = readv(socket_.get(), pieces.data(), count);
-  if (got == 0) return absl::UnavailableError("the other end has closed the connection");
-  if (got < 0) {
-    if (errno == EINTR) return absl::OkStatus();
-    if (!MustWait(errno)) return SystemError("recv");
-    readable_ = false;
-    return absl::OkStatus();
-  }
-  *received = static_cast<size_t>(got);
+  MUSTER_ASSIGN_OR_RETURN(
+      const ChannelStream::Received got,
+      stream_->Read(absl::MakeConstSpan(pieces.data(), static_cast<size_t>(count))));
+  *received = got.bytes;
   // That was all; more will say so, unless it is the end, which has said so already.
-  if (!ending_ && *received < payload_rest + pieces[count - 1].iov_len) readable_ = false;
+  if (got.bytes == 0 || (got.drained && !ending_)) readable_ = false;
   const size_t of_payload = std::min(payload_rest, *received);
   filled_ += of_payload;
   end_ += *received - of_payload;
@@ -346,14 +342,14 @@ void SocketChannel::Deliver() {
 void SocketChannel::End(absl::Status reason) {
   const std::shared_ptr<SocketChannel> self = std::move(self_);
   self_ = nullptr;
-  loop_.Unwatch(socket_.get(), this);
+  loop_.Unwatch(stream_->descriptor(), this);
   bool say_goodbye = false;
   std::deque<Outgoing> dropped;
   {
     absl::MutexLock lock(&mutex_);
     ended_ = true;
     // In the middle of a message nothing else can be said.
-    say_goodbye = !writing_ && sent_of_first_ == 0;
+    say_goodbye = !writing_ && sent_of_first_ == 0 && !stream_->HasBegun();
     // A thread that is writing still uses what it writes, and clears the queue itself.
     if (!writing_) dropped.swap(queue_);
   }
@@ -363,9 +359,10 @@ void SocketChannel::End(absl::Status reason) {
     EncodeFrame({.kind = FrameKind::kGoodbye, .header_bytes = static_cast<uint32_t>(text.size())},
                 reinterpret_cast<std::byte*>(bytes.data()));
     bytes += text;
-    send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const iovec piece = {bytes.data(), bytes.size()};
+    stream_->Write({&piece, 1}).IgnoreError();
   }
-  shutdown(socket_.get(), SHUT_RDWR);
+  shutdown(stream_->descriptor(), SHUT_RDWR);
   const std::shared_ptr<Handler> handler = std::move(handler_);
   handler->OnClosed(reason);
 }

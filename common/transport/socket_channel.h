@@ -12,14 +12,14 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
-#include "common/transport/descriptor.h"
+#include "common/transport/channel_stream.h"
 #include "common/transport/frame.h"
 #include "common/transport/frame_channel.h"
 #include "common/transport/io_loop.h"
 
 namespace muster {
 
-// A data channel over a connected TCP socket.
+// A data channel over a TCP connection, plain or under TLS.
 //
 // A payload is sent from where it lies and received where the handler has a place for it, otherwise
 // into one buffer of the pool, aligned to 64 bytes: the kernel's two copies are the only ones, but
@@ -28,15 +28,15 @@ class SocketChannel final : public FrameChannel,
                             private IoLoop::Source,
                             public std::enable_shared_from_this<SocketChannel> {
  public:
-  // `loop` outlives the channel. REQUIRES: the socket does not block.
-  static std::shared_ptr<SocketChannel> Create(Descriptor socket, IoLoop& loop,
+  // `loop` outlives the channel.
+  static std::shared_ptr<SocketChannel> Create(std::unique_ptr<ChannelStream> stream, IoLoop& loop,
                                                std::shared_ptr<BufferPool> pool);
 
   void Start(std::shared_ptr<Handler> handler) override;
   void Send(std::string header, Payload payload) override ABSL_LOCKS_EXCLUDED(mutex_);
   void SetReading(bool on) override;
   void Close(absl::Status reason) override;
-  const char* kind() const override { return "tcp"; }
+  const char* kind() const override { return stream_->kind(); }
 
  private:
   struct Outgoing {
@@ -49,7 +49,8 @@ class SocketChannel final : public FrameChannel,
   // message leaves long ones to the loop.
   enum class Writer { kCaller, kLoop };
 
-  SocketChannel(Descriptor socket, IoLoop& loop, std::shared_ptr<BufferPool> pool);
+  SocketChannel(std::unique_ptr<ChannelStream> stream, IoLoop& loop,
+                std::shared_ptr<BufferPool> pool);
 
   void OnEvents(uint32_t events) override;
   bool Poll() override { return false; }
@@ -74,7 +75,7 @@ class SocketChannel final : public FrameChannel,
   void Deliver();
   void End(absl::Status reason);
 
-  const Descriptor socket_;
+  const std::unique_ptr<ChannelStream> stream_;
   IoLoop& loop_;
   const std::shared_ptr<BufferPool> pool_;
 

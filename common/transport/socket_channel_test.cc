@@ -14,6 +14,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/payload.h"
 #include "common/transport/channel_pair_for_testing.h"
+#include "common/transport/channel_stream.h"
 #include "common/transport/descriptor.h"
 #include "common/transport/frame.h"
 #include "common/transport/io_loop.h"
@@ -49,7 +50,7 @@ class SocketChannelTest : public ::testing::Test {
         accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     EXPECT_TRUE(accepted.valid());
     descriptor_ = accepted.get();
-    channel_ = SocketChannel::Create(std::move(accepted), *loop_, pool_);
+    channel_ = SocketChannel::Create(MakePlainChannelStream(std::move(accepted)), *loop_, pool_);
   }
 
   void SendBytes(const std::string& bytes) {

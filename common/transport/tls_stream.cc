@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -23,8 +22,6 @@ namespace {
 constexpr char kCipherSuite[] = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char kCipherId[] = {0x13, 0x01};
 constexpr unsigned char kIdentity[] = "muster group";
-// Several records with one call of recv.
-constexpr size_t kReadBufferBytes = 128 << 10;
 // Records are collected up to here, and sent with one call.
 constexpr size_t kBatchBytes = 128 << 10;
 
@@ -62,63 +59,6 @@ int FindSession(SSL* ssl, const unsigned char* id, size_t id_length, SSL_SESSION
   return 1;
 }
 
-// OpenSSL's view of the socket. Its own would raise SIGPIPE when the peer is gone.
-int BioWrite(BIO* bio, const char* bytes, int length) {
-  auto& socket = *static_cast<TlsSocket*>(BIO_get_data(bio));
-  BIO_clear_retry_flags(bio);
-  if (socket.collects) {
-    socket.encrypted.insert(socket.encrypted.end(), bytes, bytes + length);
-    return length;
-  }
-  const ssize_t sent = send(socket.descriptor, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
-    BIO_set_retry_write(bio);
-  }
-  return static_cast<int>(sent);
-}
-
-int BioRead(BIO* bio, char* bytes, int length) {
-  auto& socket = *static_cast<TlsSocket*>(BIO_get_data(bio));
-  BIO_clear_retry_flags(bio);
-  if (socket.begin == socket.end) {
-    const ssize_t got =
-        recv(socket.descriptor, socket.received.data(), socket.received.size(), MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
-      BIO_set_retry_read(bio);
-    }
-    socket.ended = got == 0;
-    if (got <= 0) return static_cast<int>(got);
-    socket.begin = 0;
-    socket.end = static_cast<size_t>(got);
-  }
-  const size_t taken = std::min(static_cast<size_t>(length), socket.end - socket.begin);
-  std::memcpy(bytes, socket.received.data() + socket.begin, taken);
-  socket.begin += taken;
-  return static_cast<int>(taken);
-}
-
-long BioControl(BIO* bio, int command, long, void*) {
-  switch (command) {
-    case BIO_CTRL_FLUSH:
-      return 1;
-    case BIO_CTRL_EOF:
-      return static_cast<TlsSocket*>(BIO_get_data(bio))->ended ? 1 : 0;
-    default:
-      return 0;
-  }
-}
-
-BIO_METHOD* SocketMethod() {
-  static BIO_METHOD* const method = [] {
-    BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "muster");
-    BIO_meth_set_write(made, BioWrite);
-    BIO_meth_set_read(made, BioRead);
-    BIO_meth_set_ctrl(made, BioControl);
-    return made;
-  }();
-  return method;
-}
-
 std::string LibraryError() {
   const unsigned long error = ERR_get_error();
   char text[256] = "no reason given";
@@ -131,8 +71,8 @@ std::string LibraryError() {
 void TlsStream::ContextDeleter::operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
 void TlsStream::SslDeleter::operator()(SSL* ssl) const { SSL_free(ssl); }
 
-TlsStream::TlsStream(Descriptor socket, const std::string& key)
-    : socket_(std::move(socket)), key_(key) {}
+TlsStream::TlsStream(Descriptor socket, const std::string& key, TlsStreamOptions options)
+    : options_(options), socket_(std::move(socket)), key_(key) {}
 
 TlsStream::~TlsStream() {
   // Best effort: the peer learns from the control connection that this end left in order.
@@ -145,13 +85,32 @@ TlsStream::~TlsStream() {
 
 absl::StatusOr<std::unique_ptr<TlsStream>> TlsStream::Create(Descriptor socket, TlsRole role,
                                                              const std::string& key,
-                                                             Deadline deadline) {
-  std::unique_ptr<TlsStream> stream(new TlsStream(std::move(socket), key));
-  MUSTER_RETURN_IF_ERROR(stream->ShakeHands(role, deadline));
+                                                             Deadline deadline,
+                                                             TlsStreamOptions options) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<TlsStream> stream,
+                          Begin(std::move(socket), role, key, options));
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const short events, stream->ShakeHands());
+    if (events == 0) return stream;
+    if (absl::Status status = deadline.status(); !status.ok()) {
+      return deadline.interrupted().ok()
+                 ? absl::UnavailableError("TLS handshake: no answer in time")
+                 : status;
+    }
+    pollfd descriptor = {stream->descriptor(), events, 0};
+    poll(&descriptor, 1, deadline.nap_milliseconds());
+  }
+}
+
+absl::StatusOr<std::unique_ptr<TlsStream>> TlsStream::Begin(Descriptor socket, TlsRole role,
+                                                            const std::string& key,
+                                                            TlsStreamOptions options) {
+  std::unique_ptr<TlsStream> stream(new TlsStream(std::move(socket), key, options));
+  MUSTER_RETURN_IF_ERROR(stream->Prepare(role));
   return stream;
 }
 
-absl::Status TlsStream::ShakeHands(TlsRole role, Deadline deadline) {
+absl::Status TlsStream::Prepare(TlsRole role) {
   ERR_clear_error();
   context_.reset(SSL_CTX_new(TLS_method()));
   if (context_ == nullptr || SSL_CTX_set_min_proto_version(context_.get(), TLS1_3_VERSION) != 1 ||
@@ -168,35 +127,30 @@ absl::Status TlsStream::ShakeHands(TlsRole role, Deadline deadline) {
   SSL_CTX_set_psk_find_session_callback(context_.get(), FindSession);
 
   ssl_.reset(SSL_new(context_.get()));
-  BIO* const bio = BIO_new(SocketMethod());
+  shared_.descriptor = socket_.get();
+  BIO* const bio = NewTlsBio(shared_);
   if (ssl_ == nullptr || bio == nullptr || SSL_set_ex_data(ssl_.get(), KeySlot(), &key_) != 1) {
     BIO_free(bio);
     return absl::InternalError(absl::StrCat("TLS: ", LibraryError()));
   }
-  shared_.descriptor = socket_.get();
-  shared_.received.resize(kReadBufferBytes);
-  BIO_set_data(bio, &shared_);
-  BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
   role == TlsRole::kClient ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
-  while (true) {
-    const int result = SSL_do_handshake(ssl_.get());
-    if (result == 1) break;
-    const int reason = SSL_get_error(ssl_.get(), result);
-    if (reason != SSL_ERROR_WANT_READ && reason != SSL_ERROR_WANT_WRITE) {
-      if (reason == SSL_ERROR_SSL) {
+  return absl::OkStatus();
+}
+
+absl::StatusOr<short> TlsStream::ShakeHands() {
+  ERR_clear_error();
+  if (const int result = SSL_do_handshake(ssl_.get()); result != 1) {
+    switch (SSL_get_error(ssl_.get(), result)) {
+      case SSL_ERROR_WANT_READ:
+        return POLLIN;
+      case SSL_ERROR_WANT_WRITE:
+        return POLLOUT;
+      case SSL_ERROR_SSL:
         return absl::UnauthenticatedError(absl::StrCat("TLS handshake: ", LibraryError()));
-      }
-      return Failure("TLS handshake", result);
+      default:
+        return Failure("TLS handshake", result);
     }
-    if (absl::Status status = deadline.status(); !status.ok()) {
-      return deadline.interrupted().ok()
-                 ? absl::UnavailableError("TLS handshake: no answer in time")
-                 : status;
-    }
-    pollfd descriptor = {socket_.get(),
-                         static_cast<short>(reason == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT), 0};
-    poll(&descriptor, 1, deadline.nap_milliseconds());
   }
   // Without the key both sides would have needed a certificate, and there is none; make sure.
   if (SSL_session_reused(ssl_.get()) != 1) {
@@ -204,7 +158,27 @@ absl::Status TlsStream::ShakeHands(TlsRole role, Deadline deadline) {
   }
   shared_.collects = true;
   shared_.encrypted.reserve(kBatchBytes + SSL3_RT_MAX_PACKET_SIZE);
-  return absl::OkStatus();
+  // The peer may have sent more than its handshake.
+  drained_ = false;
+  return 0;
+}
+
+absl::StatusOr<size_t> TlsStream::MakeRecord(absl::Span<const std::byte> bytes) {
+  if (records_under_key_ == options_.records_per_key) {
+    if (SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
+      return absl::InternalError(absl::StrCat("TLS key update: ", LibraryError()));
+    }
+    records_under_key_ = 0;
+    ++key_changes_;
+  }
+  const int result = SSL_write(ssl_.get(), bytes.data(),
+                               static_cast<int>(std::min<size_t>(bytes.size(), INT_MAX)));
+  if (result <= 0) {
+    MUSTER_RETURN_IF_ERROR(Failure("TLS write", result));
+    return 0;
+  }
+  ++records_under_key_;
+  return static_cast<size_t>(result);
 }
 
 absl::Status TlsStream::SendRecords(Push push) {
@@ -250,14 +224,8 @@ absl::StatusOr<size_t> TlsStream::Write(absl::Span<const std::byte> bytes, Push 
     written += taken;
     if (!shared_.encrypted.empty() || written == bytes.size()) return written;
     while (begun_ < bytes.size() - written && shared_.encrypted.size() < kBatchBytes) {
-      const absl::Span<const std::byte> rest = bytes.subspan(written + begun_);
-      const int result = SSL_write(ssl_.get(), rest.data(),
-                                   static_cast<int>(std::min<size_t>(rest.size(), INT_MAX)));
-      if (result <= 0) {
-        MUSTER_RETURN_IF_ERROR(Failure("TLS write", result));
-        return written;
-      }
-      const auto length = static_cast<size_t>(result);
+      MUSTER_ASSIGN_OR_RETURN(const size_t length, MakeRecord(bytes.subspan(written + begun_)));
+      if (length == 0) return written;
       records_.push_back({.bytes = length, .end = shared_.encrypted.size()});
       begun_ += length;
     }

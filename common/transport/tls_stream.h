@@ -4,37 +4,31 @@
 #include <openssl/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/transport/byte_stream.h"
 #include "common/transport/deadline.h"
 #include "common/transport/descriptor.h"
+#include "common/transport/tls_socket.h"
 
 namespace muster {
 
-// What TlsStream and OpenSSL's input and output share.
-struct TlsSocket {
-  int descriptor = -1;
-  // Whether records are collected in `encrypted`; during the handshake they are sent as they come.
-  bool collects = false;
-  // Records that are made and not yet the kernel's: from encrypted_begin on. A call of send for
-  // each would cost more than the encryption.
-  std::vector<char> encrypted;
-  size_t encrypted_begin = 0;
-  // The other end has closed.
-  bool ended = false;
-  // Received and not yet OpenSSL's: [begin, end). OpenSSL asks for a header and then for the
-  // record; its own way of reading ahead moves all that is left with every record.
-  std::vector<char> received;
-  size_t begin = 0;
-  size_t end = 0;
-};
-
 enum class TlsRole { kClient, kServer };
+
+// AES-GCM is safe for 2^24.5 records under one key (RFC 8446, section 5.5), which full ones reach
+// after 362 GiB. A sixth of that: 64 GiB; changing keys costs nothing to speak of.
+inline constexpr uint64_t kTlsRecordsPerKey = uint64_t{1} << 22;
+
+struct TlsStreamOptions {
+  // A side that has sent so many records under a key goes over to the next (KeyUpdate).
+  uint64_t records_per_key = kTlsRecordsPerKey;
+};
 
 // TLS 1.3 (RFC 8446) over a TCP socket. Both sides prove that they know one key of 32 bytes, an
 // external pre-shared key; there are no certificates. A Diffie-Hellman exchange on top keeps old
@@ -45,7 +39,16 @@ class TlsStream final : public ByteStream {
   // gone, or did not answer in time. REQUIRES: the socket does not block; key.size() == 32.
   static absl::StatusOr<std::unique_ptr<TlsStream>> Create(Descriptor socket, TlsRole role,
                                                            const std::string& key,
-                                                           Deadline deadline);
+                                                           Deadline deadline,
+                                                           TlsStreamOptions options = {});
+  // The same for who must not block: ShakeHands is called until it is done, before all else.
+  static absl::StatusOr<std::unique_ptr<TlsStream>> Begin(Descriptor socket, TlsRole role,
+                                                          const std::string& key,
+                                                          TlsStreamOptions options = {});
+  // Goes on with the handshake as far as it can now. Poll's events to wait for before the next
+  // call; 0: it is done. Errors as of Create, but for the time.
+  absl::StatusOr<short> ShakeHands();
+
   ~TlsStream() override;
 
   absl::StatusOr<size_t> Write(absl::Span<const std::byte> bytes, Push push) override;
@@ -53,6 +56,10 @@ class TlsStream final : public ByteStream {
   absl::StatusOr<size_t> Read(absl::Span<std::byte> out) override;
   int descriptor() const override { return socket_.get(); }
   bool HasHiddenBytes() const override;
+  // Whether it has begun with bytes that were offered to Write and not taken.
+  bool HasBegun() const { return begun_ + ahead_ > 0; }
+  // How often this side has gone over to the next key.
+  uint64_t key_changes() const { return key_changes_; }
   const char* name() const override { return "tls"; }
 
  private:
@@ -63,14 +70,20 @@ class TlsStream final : public ByteStream {
     void operator()(SSL* ssl) const;
   };
 
-  TlsStream(Descriptor socket, const std::string& key);
-  absl::Status ShakeHands(TlsRole role, Deadline deadline);
+  TlsStream(Descriptor socket, const std::string& key, TlsStreamOptions options);
+  absl::Status Prepare(TlsRole role);
+  // Encrypts the first of `bytes` into one record; how many.
+  absl::StatusOr<size_t> MakeRecord(absl::Span<const std::byte> bytes);
   absl::Status Failure(const char* what, int result);
   // Hands the kernel what it takes of the collected records.
   absl::Status SendRecords(Push push);
 
+  const TlsStreamOptions options_;
   Descriptor socket_;
   TlsSocket shared_;
+  // Sent since the last change of keys.
+  uint64_t records_under_key_ = 0;
+  uint64_t key_changes_ = 0;
   bool held_back_ = false;
   // The callbacks of the handshake read it.
   std::string key_;

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -18,15 +19,41 @@ namespace {
 
 class TlsStreamTest : public testing::Test {
  protected:
-  void Connect(const std::string& clients_key, const std::string& servers_key) {
+  void Connect(const std::string& clients_key, const std::string& servers_key,
+               TlsStreamOptions options = {}) {
     int sockets[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
     const absl::Time deadline = absl::Now() + absl::Seconds(20);
     std::thread connecting([&] {
-      client_ = TlsStream::Create(Descriptor(sockets[0]), TlsRole::kClient, clients_key, deadline);
+      client_ = TlsStream::Create(Descriptor(sockets[0]), TlsRole::kClient, clients_key, deadline,
+                                  options);
     });
-    server_ = TlsStream::Create(Descriptor(sockets[1]), TlsRole::kServer, servers_key, deadline);
+    server_ =
+        TlsStream::Create(Descriptor(sockets[1]), TlsRole::kServer, servers_key, deadline, options);
     connecting.join();
+  }
+
+  void PassBothWays() {
+    constexpr size_t kBytes = 3'000'000;
+    std::vector<std::byte> sent(kBytes), got(kBytes);
+    for (size_t i = 0; i < kBytes; ++i) sent[i] = static_cast<std::byte>(i % 251);
+    for (const bool back : {false, true}) {
+      ByteStream& from = back ? **server_ : **client_;
+      ByteStream& to = back ? **client_ : **server_;
+      std::fill(got.begin(), got.end(), std::byte{0});
+      size_t written = 0, read = 0;
+      // One thread plays both: neither side ever blocks.
+      while (read < kBytes) {
+        const auto taken =
+            from.Write(absl::MakeConstSpan(sent).subspan(written), ByteStream::Push::kNow);
+        ASSERT_TRUE(taken.ok()) << taken.status();
+        written += *taken;
+        const auto arrived = to.Read(absl::MakeSpan(got).subspan(read));
+        ASSERT_TRUE(arrived.ok()) << arrived.status();
+        read += *arrived;
+      }
+      EXPECT_EQ(got, sent);
+    }
   }
 
   static std::string Key(char byte) { return std::string(32, byte); }
@@ -39,26 +66,7 @@ TEST_F(TlsStreamTest, BytesPassBothWays) {
   Connect(Key('a'), Key('a'));
   ASSERT_TRUE(client_.ok()) << client_.status();
   ASSERT_TRUE(server_.ok()) << server_.status();
-  constexpr size_t kBytes = 3'000'000;
-  std::vector<std::byte> sent(kBytes), got(kBytes);
-  for (size_t i = 0; i < kBytes; ++i) sent[i] = static_cast<std::byte>(i % 251);
-  for (const bool back : {false, true}) {
-    ByteStream& from = back ? **server_ : **client_;
-    ByteStream& to = back ? **client_ : **server_;
-    std::fill(got.begin(), got.end(), std::byte{0});
-    size_t written = 0, read = 0;
-    // One thread plays both: neither side ever blocks.
-    while (read < kBytes) {
-      const auto taken =
-          from.Write(absl::MakeConstSpan(sent).subspan(written), ByteStream::Push::kNow);
-      ASSERT_TRUE(taken.ok()) << taken.status();
-      written += *taken;
-      const auto arrived = to.Read(absl::MakeSpan(got).subspan(read));
-      ASSERT_TRUE(arrived.ok()) << arrived.status();
-      read += *arrived;
-    }
-    EXPECT_EQ(got, sent);
-  }
+  PassBothWays();
 }
 
 // A record that found the socket full holds more than the writer offers the next time.
@@ -104,10 +112,71 @@ TEST_F(TlsStreamTest, WhatPollDoesNotSeeIsTold) {
   EXPECT_EQ(*(*server_)->Read(absl::MakeSpan(got)), 0u);
 }
 
+// 3 MB are some 200 records, so that keys change some 70 times, in each direction by itself.
+TEST_F(TlsStreamTest, KeysAreRenewedAfterSoManyRecords) {
+  Connect(Key('a'), Key('a'), {.records_per_key = 3});
+  ASSERT_TRUE(client_.ok()) << client_.status();
+  ASSERT_TRUE(server_.ok()) << server_.status();
+  PassBothWays();
+  EXPECT_GE((*client_)->key_changes(), 60u);
+  EXPECT_GE((*server_)->key_changes(), 60u);
+}
+
+TEST_F(TlsStreamTest, OneKeyServesForLong) {
+  Connect(Key('a'), Key('a'));
+  ASSERT_TRUE(client_.ok() && server_.ok());
+  PassBothWays();
+  EXPECT_EQ((*client_)->key_changes(), 0u);
+  // Section 5.5 of RFC 8446.
+  EXPECT_LT(kTlsRecordsPerKey, 23'726'566u);
+}
+
+TEST_F(TlsStreamTest, AHandshakeGoesOnAsItsMessagesCome) {
+  int sockets[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+  client_ = TlsStream::Begin(Descriptor(sockets[0]), TlsRole::kClient, Key('a'));
+  server_ = TlsStream::Begin(Descriptor(sockets[1]), TlsRole::kServer, Key('a'));
+  // One thread plays both: neither side ever blocks.
+  EXPECT_EQ(*(*server_)->ShakeHands(), POLLIN);
+  EXPECT_EQ(*(*client_)->ShakeHands(), POLLIN);
+  EXPECT_EQ(*(*server_)->ShakeHands(), POLLIN);
+  EXPECT_EQ(*(*client_)->ShakeHands(), 0);
+  // The server learns of it with the first bytes, which the socket does not know of any more.
+  ASSERT_EQ(*(*client_)->Write(std::vector<std::byte>(10), ByteStream::Push::kNow), 10u);
+  EXPECT_EQ(*(*server_)->ShakeHands(), 0);
+  EXPECT_TRUE((*server_)->HasHiddenBytes());
+  std::vector<std::byte> got(100);
+  EXPECT_EQ(*(*server_)->Read(absl::MakeSpan(got)), 10u);
+}
+
+TEST_F(TlsStreamTest, APeerThatGoesEndsTheHandshake) {
+  int sockets[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+  server_ = TlsStream::Begin(Descriptor(sockets[1]), TlsRole::kServer, Key('a'));
+  EXPECT_EQ(*(*server_)->ShakeHands(), POLLIN);
+  close(sockets[0]);
+  EXPECT_EQ((*server_)->ShakeHands().status().code(), absl::StatusCode::kUnavailable);
+}
+
 TEST_F(TlsStreamTest, AnotherKeyIsRefused) {
   Connect(Key('a'), Key('b'));
   EXPECT_FALSE(client_.ok());
   EXPECT_EQ(server_.status().code(), absl::StatusCode::kUnauthenticated) << server_.status();
+}
+
+TEST_F(TlsStreamTest, WhatGoesOverTheSocketIsNotWhatWasWritten) {
+  Connect(Key('a'), Key('a'));
+  ASSERT_TRUE(client_.ok() && server_.ok());
+  const std::string secret(1000, 's');
+  ASSERT_EQ(
+      *(*client_)->Write(
+          absl::MakeConstSpan(reinterpret_cast<const std::byte*>(secret.data()), secret.size()),
+          ByteStream::Push::kNow),
+      secret.size());
+  char seen[4000];
+  const ssize_t got = recv((*server_)->descriptor(), seen, sizeof(seen), MSG_PEEK);
+  ASSERT_GT(got, 1000);
+  EXPECT_EQ(std::string(seen, got).find("ssss"), std::string::npos);
 }
 
 TEST_F(TlsStreamTest, TamperingIsNoticed) {

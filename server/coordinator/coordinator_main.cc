@@ -19,8 +19,10 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/root_mark.h"
 #include "common/daemon/daemon.h"
+#include "common/daemon/tls_flags.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/server.h"
@@ -51,6 +53,7 @@ struct Flags {
   size_t keep_jobs = 100;
   size_t max_jobs = 1000;
   uint64_t log_bytes = 4 << 20;
+  TlsFiles tls;
 };
 
 void Log(absl::string_view line) { DaemonLog(kProgram, line); }
@@ -101,6 +104,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "File to write the address listened on to, for whoever starts the coordinator.");
   app.add_flag("--end-with-parent", flags.end_with_parent,
                "Stop, as on SIGTERM, when the process that started this one ends in any way.");
+  AddTlsFlags(app, flags.tls);
 }
 
 // Where checkpoints go, probed, so that a bad root shows now and not at the first checkpoint; and
@@ -123,6 +127,8 @@ absl::StatusOr<std::string> CheckpointRoot(const Flags& flags, CheckpointStorage
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
   if (flags.end_with_parent) EndWithParent();
+  const auto credentials = RpcCredentials::Of(flags.tls);
+  if (!credentials.ok()) return Fail(credentials.status());
   // Jobs have a folder of their own, so that nothing else in the data folder is mistaken for
   // theirs.
   auto store = RocksDbJobStore::Open(flags.data_dir + "/jobs");
@@ -144,7 +150,7 @@ int Run(const Flags& flags) {
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
   int port = 0;
-  builder.AddListeningPort(flags.listen, ServerSideCredentials(), &port);
+  builder.AddListeningPort(flags.listen, credentials->server(), &port);
   auto loop = CoordinatorLoop::Create(**store, keeper, clock, options, [](const absl::Status& s) {
     Log(absl::StrCat("cannot go on, tried again soon: ", s.message()));
   });

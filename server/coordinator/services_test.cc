@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/protocol.h"
+#include "common/rpc/rpc_credentials.h"
 #include "gmock/gmock.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/server.h"
@@ -42,13 +43,13 @@ class ServicesTest : public ::testing::Test {
     grpc::ServerBuilder builder;
     ConfigureServer(builder);
     int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", ServerSideCredentials(), &port);
+    builder.AddListeningPort("127.0.0.1:0", RpcCredentials::PlainText().server(), &port);
     for (grpc::Service* service :
          {job_service_.get(), cluster_service_.get(), task_service_.get()}) {
       builder.RegisterService(service);
     }
     server_ = builder.BuildAndStart();
-    const auto channel = MakeChannel(WithPort("127.0.0.1:0", port));
+    const auto channel = MakeChannel(WithPort("127.0.0.1:0", port), RpcCredentials::PlainText());
     jobs_ = v1::JobService::NewStub(channel);
     cluster_ = v1::ClusterService::NewStub(channel);
     tasks_ = v1::TaskService::NewStub(channel);

@@ -12,6 +12,7 @@
 
 #include "common/checkpoint/local_storage.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/rpc_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "proto/parameter_service.pb.h"
@@ -60,7 +61,7 @@ class BenchHost final : public PartitionHost {
 
 }  // namespace
 
-int RunBenchServer(const std::string& data_dir) {
+int RunBenchServer(const std::string& data_dir, ChannelSecurity security) {
   LocalStorage checkpoints;
   ShardEngine::Options options;
   options.checkpoint_storage = &checkpoints;
@@ -81,6 +82,7 @@ int RunBenchServer(const std::string& data_dir) {
   BenchHost host(*std::move(engine));
   DataChannelServerOptions channel_options;
   channel_options.listener.host = "127.0.0.1";
+  channel_options.listener.security = security;
   auto data_channels = DataChannelServer::Create(host, channel_options);
   if (!data_channels.ok()) {
     std::cerr << data_channels.status() << "\n";
@@ -90,7 +92,7 @@ int RunBenchServer(const std::string& data_dir) {
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
   int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", ServerSideCredentials(), &port);
+  builder.AddListeningPort("127.0.0.1:0", RpcCredentials::PlainText().server(), &port);
   builder.RegisterService(&service->service());
   auto server = builder.BuildAndStart();
   std::cout << WithPort("127.0.0.1:0", port) << std::endl;

@@ -48,6 +48,8 @@ namespace {
 constexpr char kBench[] = "parameter-server";
 constexpr int kInFlight = 4;
 const std::vector<std::string> kWays = {"shared_memory", "tcp", "grpc"};
+// On servers of its own, when asked for: one has either.
+constexpr char kTls[] = "tls";
 constexpr char kCheckpoint[] = "checkpoint";
 constexpr char kEveryPush[] = "every-push";
 constexpr int64_t kSmallestBytes = 64;
@@ -86,10 +88,12 @@ absl::StatusOr<double> ProcessorSeconds(
 class Cluster {
  public:
   // Servers keep their state in memory where `data_dir` is empty.
-  static absl::StatusOr<std::unique_ptr<Cluster>> Start(int size, const std::string& data_dir) {
+  static absl::StatusOr<std::unique_ptr<Cluster>> Start(int size, const std::string& data_dir,
+                                                        const std::string& way) {
     auto cluster = std::make_unique<Cluster>();
     for (int i = 0; i < size; ++i) {
       std::vector<std::string> words = {"--role=server"};
+      if (way == kTls) words.push_back(absl::StrCat("--way=", way));
       if (!data_dir.empty()) words.push_back(absl::StrCat("--data-dir=", data_dir, "/", i));
       MUSTER_ASSIGN_OR_RETURN(auto server, ChildProcess::Start(words));
       MUSTER_ASSIGN_OR_RETURN(const std::string address, server->ReadLine());
@@ -284,7 +288,7 @@ absl::Status MeasureLogged(const std::string& way, const Effort& effort,
   std::cout << absl::StreamFormat("%-14s %-13s %7s      %8.2f GB/s\n", "log pattern", "disk",
                                   SizeName(kBytes), Median(limit.samples));
   records.push_back(std::move(limit));
-  MUSTER_ASSIGN_OR_RETURN(auto cluster, Cluster::Start(1, folder.string()));
+  MUSTER_ASSIGN_OR_RETURN(auto cluster, Cluster::Start(1, folder.string(), way));
   return MeasureLine(*cluster, {"every push", way, kEveryPush, kBytes, {"push"}}, effort, records);
 }
 
@@ -303,7 +307,7 @@ absl::Status Measure(const Effort& effort, const std::string& only_way, bool qui
   std::vector<std::string> ways = kWays;
   if (!only_way.empty()) ways = {only_way};
   for (const int size : {1, 2}) {
-    MUSTER_ASSIGN_OR_RETURN(auto cluster, Cluster::Start(size, ""));
+    MUSTER_ASSIGN_OR_RETURN(auto cluster, Cluster::Start(size, "", only_way));
     for (const std::string& way : ways) {
       for (int64_t bytes : kPayloads) {
         if (size > 1 && quick && bytes != 4 << 20) continue;
@@ -344,13 +348,16 @@ int main(int argc, char** argv) {
   std::string json, role, data_dir, way;
   app.add_flag("--quick", quick, "Fewer and shorter repetitions: under 45 seconds.");
   app.add_option("--json", json, "File to write the results to, as an array of records.");
-  app.add_option("--way", way, "One way only: shared_memory, tcp or grpc.")
-      ->check(CLI::IsMember(muster::kWays));
+  app.add_option("--way", way, "One way only: shared_memory, tcp, tls or grpc.")
+      ->check(CLI::IsMember({"shared_memory", "tcp", muster::kTls, "grpc"}));
   // For the processes that the benchmark starts itself.
   app.add_option("--role", role)->group("");
   app.add_option("--data-dir", data_dir)->group("");
   CLI11_PARSE(app, argc, argv);
-  if (role == "server") return muster::RunBenchServer(data_dir);
+  if (role == "server") {
+    return muster::RunBenchServer(data_dir, way == muster::kTls ? muster::ChannelSecurity::kTls
+                                                                : muster::ChannelSecurity::kPlain);
+  }
   if (role == "worker") return muster::RunBenchWorker();
   return muster::Main(quick ? muster::Effort{1, 0.12} : muster::Effort{5, 0.5}, way, quick, json);
 }

@@ -184,7 +184,7 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", seconds)->group("");
   app.add_option("--role", role)->group("");
   CLI11_PARSE(app, argc, argv);
-  if (role == "server") return muster::RunBenchServer("");
+  if (role == "server") return muster::RunBenchServer("", muster::ChannelSecurity::kPlain);
   if (role == "worker") return muster::RunSparseWorker();
   muster::Effort effort =
       quick ? muster::Effort{1000000, 3, 0.2} : muster::Effort{10000000, 5, 0.5};

@@ -16,6 +16,8 @@
 #include "client/progress.h"
 #include "client/spawn.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/tls_flags.h"
+#include "common/rpc/rpc_credentials.h"
 #include "proto/job_service.pb.h"
 
 namespace muster {
@@ -42,7 +44,7 @@ std::string Program(const std::string& path) { return std::filesystem::absolute(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ProcessCluster>> ProcessCluster::Start(Options options) {
-  auto cluster = std::unique_ptr<ProcessCluster>(new ProcessCluster(options));
+  auto cluster = std::unique_ptr<ProcessCluster>(new ProcessCluster(std::move(options)));
   MUSTER_RETURN_IF_ERROR(cluster->StartAll());
   return cluster;
 }
@@ -51,10 +53,12 @@ absl::Status ProcessCluster::StartAll() {
   const char* root = getenv("TEST_TMPDIR");
   folder_ = absl::StrCat(root == nullptr ? "/tmp" : root, "/cluster-XXXXXX");
   if (mkdtemp(folder_.data()) == nullptr) return absl::InternalError("cannot make " + folder_);
-  daemons_["coordinator"].command = {
-      Program("server/coordinator/muster-coordinator"), "--listen=127.0.0.1:0",
-      "--data-dir=" + folder_ + "/coordinator", "--checkpoint-root=" + folder_ + "/checkpoints",
-      absl::StrCat("--lease-ms=", absl::ToInt64Milliseconds(options_.lease))};
+  MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials, RpcCredentials::Of(options_.tls));
+  AddDaemon(
+      "coordinator",
+      {Program("server/coordinator/muster-coordinator"), "--listen=127.0.0.1:0",
+       "--data-dir=" + folder_ + "/coordinator", "--checkpoint-root=" + folder_ + "/checkpoints",
+       absl::StrCat("--lease-ms=", absl::ToInt64Milliseconds(options_.lease))});
   MUSTER_RETURN_IF_ERROR(Launch("coordinator"));
   const absl::Time until = absl::Now() + kStartPatience;
   while (coordinator_address_.empty()) {
@@ -71,19 +75,22 @@ absl::Status ProcessCluster::StartAll() {
     }
   }
   daemons_["coordinator"].command[1] = "--listen=" + coordinator_address_;
-  jobs_ = std::make_unique<JobClient>(coordinator_address_);
+  jobs_ = std::make_unique<JobClient>(coordinator_address_, credentials);
   for (int i = 0; i < options_.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
-    daemons_[name].command = {Program("server/muster-server"), "--id=" + name,
-                              "--listen=127.0.0.1:0", "--coordinator=" + coordinator_address_,
-                              "--data-dir=" + folder_ + "/" + name};
+    AddDaemon(name,
+              {Program("server/muster-server"), "--id=" + name, "--listen=127.0.0.1:0",
+               "--coordinator=" + coordinator_address_, "--data-dir=" + folder_ + "/" + name});
     MUSTER_RETURN_IF_ERROR(Launch(name));
   }
   for (int i = 0; i < options_.workers; ++i) {
     const std::string name = absl::StrCat("worker-", i);
-    daemons_[name].command = {Program("worker/runtime/muster-worker"), "--id=" + name,
-                              "--listen=127.0.0.1:0", "--coordinator=" + coordinator_address_,
-                              absl::StrCat("--slots=", options_.slots_per_worker)};
+    std::vector<std::string> command = {Program("worker/runtime/muster-worker"), "--id=" + name,
+                                        "--listen=127.0.0.1:0",
+                                        "--coordinator=" + coordinator_address_,
+                                        absl::StrCat("--slots=", options_.slots_per_worker)};
+    for (const std::string& argument : options_.worker_arguments) command.push_back(argument);
+    AddDaemon(name, std::move(command));
     MUSTER_RETURN_IF_ERROR(Launch(name));
   }
   while (absl::Now() < until) {
@@ -102,6 +109,11 @@ ProcessCluster::~ProcessCluster() {
   for (auto& [name, daemon] : daemons_) {
     if (daemon.pid != 0) Kill(name, SIGKILL);
   }
+}
+
+void ProcessCluster::AddDaemon(const std::string& name, std::vector<std::string> command) {
+  for (const std::string& argument : TlsArguments(options_.tls)) command.push_back(argument);
+  daemons_[name].command = std::move(command);
 }
 
 absl::Status ProcessCluster::Launch(const std::string& name) {

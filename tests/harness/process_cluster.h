@@ -7,12 +7,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/job_client.h"
+#include "common/rpc/tls_files.h"
 #include "proto/job.pb.h"
 #include "proto/status.pb.h"
 #include "tests/harness/safetensors_reader.h"
@@ -31,6 +33,10 @@ class ProcessCluster {
     int slots_per_worker = 1;
     // Short, so that tests of loss are quick.
     absl::Duration lease = absl::Seconds(2);
+    // Of every daemon and of this client; the certificate names 127.0.0.1.
+    TlsFiles tls;
+    // Further ones.
+    std::vector<std::string> worker_arguments;
   };
 
   // Starts all daemons in a fresh folder and waits until they have joined.
@@ -75,9 +81,10 @@ class ProcessCluster {
     pid_t pid = 0;
   };
 
-  explicit ProcessCluster(Options options) : options_(options) {}
+  explicit ProcessCluster(Options options) : options_(std::move(options)) {}
 
   absl::Status StartAll();
+  void AddDaemon(const std::string& name, std::vector<std::string> command);
   absl::Status Launch(const std::string& name);
   std::string LogOf(const std::string& name) const { return folder_ + "/" + name + ".log"; }
 

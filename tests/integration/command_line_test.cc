@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "common/rpc/certificates_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
@@ -263,6 +264,23 @@ TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("nothing to delete"));
   EXPECT_EQ(Muster("checkpoint").exit_code, 2);
+}
+
+TEST(CommandLineTest, AClusterWithCertificatesIsKnownToTheCommandsOfItsFolder) {
+  const std::string folder = ::testing::TempDir() + "/certified";
+  const TlsFiles files = CertificatesForTesting(::testing::TempDir(), "cluster").Issue("everybody");
+  Result result = Muster(absl::StrCat(
+      "up --servers 1 --workers 1 --output json --data-dir ", folder, " --tls-authority ",
+      files.authority, " --tls-certificate ", files.certificate, " --tls-key ", files.key));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const absl::Cleanup down = [&folder] { Muster("down --data-dir " + folder); };
+  const std::string address = nlohmann::json::parse(result.output)["coordinator"];
+  result = Muster("cluster --data-dir " + folder);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("worker-0"));
+  result = Muster("cluster --coordinator " + address);
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.output, HasSubstr("--tls-authority"));
 }
 
 TEST(CommandLineTest, AKilledSupervisorLeavesNothingBehind) {

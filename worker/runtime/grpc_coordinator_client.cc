@@ -16,15 +16,15 @@ namespace {
 
 class GrpcCoordinatorClient final : public CoordinatorClient {
  public:
-  GrpcCoordinatorClient(const std::string& address, const v1::TaskIdentity& task,
-                        const GrpcCoordinatorClientOptions& options, Waiter& waiter,
-                        std::function<void(absl::string_view)> log)
+  GrpcCoordinatorClient(const std::string& address, const RpcCredentials& credentials,
+                        const v1::TaskIdentity& task, const GrpcCoordinatorClientOptions& options,
+                        Waiter& waiter, std::function<void(absl::string_view)> log)
       : address_(address),
         task_(task),
         options_(options),
         waiter_(waiter),
         log_(std::move(log)),
-        stub_(v1::TaskService::NewStub(MakeChannel(address))) {}
+        stub_(v1::TaskService::NewStub(MakeChannel(address, credentials))) {}
 
   absl::StatusOr<v1::RendezvousReply> Rendezvous(v1::RendezvousRequest request) override {
     *request.mutable_task() = task_;
@@ -131,10 +131,11 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
 }  // namespace
 
 std::unique_ptr<CoordinatorClient> MakeGrpcCoordinatorClient(
-    const std::string& address, const v1::TaskIdentity& task,
+    const std::string& address, const RpcCredentials& credentials, const v1::TaskIdentity& task,
     const GrpcCoordinatorClientOptions& options, Waiter& waiter,
     std::function<void(absl::string_view)> log) {
-  return std::make_unique<GrpcCoordinatorClient>(address, task, options, waiter, std::move(log));
+  return std::make_unique<GrpcCoordinatorClient>(address, credentials, task, options, waiter,
+                                                 std::move(log));
 }
 
 }  // namespace muster

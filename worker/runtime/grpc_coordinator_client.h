@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/rpc/retry.h"
+#include "common/rpc/rpc_credentials.h"
 #include "worker/runtime/coordinator_client.h"
 
 namespace muster {
@@ -29,7 +30,7 @@ struct GrpcCoordinatorClientOptions {
 // by itself does not ask `waiter`. `log` hears when the coordinator goes away and when it is back.
 // `waiter` outlives the client.
 std::unique_ptr<CoordinatorClient> MakeGrpcCoordinatorClient(
-    const std::string& address, const v1::TaskIdentity& task,
+    const std::string& address, const RpcCredentials& credentials, const v1::TaskIdentity& task,
     const GrpcCoordinatorClientOptions& options, Waiter& waiter,
     std::function<void(absl::string_view)> log);
 

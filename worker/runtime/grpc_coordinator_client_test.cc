@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "common/rpc/rpc_credentials.h"
 #include "gmock/gmock.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -114,8 +115,9 @@ class GrpcCoordinatorClientTest : public ::testing::Test {
     task.set_generation(2);
     task.set_slot(3);
     task.set_incarnation(4);
-    client_ = MakeGrpcCoordinatorClient(
-        address_, task, {}, waiter_, [this](absl::string_view line) { log_.emplace_back(line); });
+    client_ =
+        MakeGrpcCoordinatorClient(address_, RpcCredentials::PlainText(), task, {}, waiter_,
+                                  [this](absl::string_view line) { log_.emplace_back(line); });
   }
 
   ScriptedService service_;
@@ -179,8 +181,8 @@ TEST_F(GrpcCoordinatorClientTest, AStopEndsACommitThatWaitsForTheCoordinator) {
   service_.Script({kAway, kAway});
   GrpcCoordinatorClientOptions options;
   options.backoff.first = absl::Hours(10);
-  const auto client =
-      MakeGrpcCoordinatorClient(address_, {}, options, waiter_, [](absl::string_view) {});
+  const auto client = MakeGrpcCoordinatorClient(address_, RpcCredentials::PlainText(), {}, options,
+                                                waiter_, [](absl::string_view) {});
   absl::Status answer;
   {
     std::jthread commit(

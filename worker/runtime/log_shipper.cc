@@ -17,8 +17,8 @@ constexpr absl::Duration kPauseAfterFailure = absl::Milliseconds(50);
 
 class GrpcLogSink final : public LogSink {
  public:
-  explicit GrpcLogSink(const std::string& address)
-      : stub_(v1::ClusterService::NewStub(MakeChannel(address))) {}
+  GrpcLogSink(const std::string& address, const RpcCredentials& credentials)
+      : stub_(v1::ClusterService::NewStub(MakeChannel(address, credentials))) {}
 
   absl::Status Append(const std::string& job_id, uint32_t slot, const std::string& text) override {
     v1::AppendLogsRequest request;
@@ -68,8 +68,9 @@ std::string ValidUtf8(absl::string_view text) {
 
 }  // namespace
 
-std::unique_ptr<LogSink> MakeGrpcLogSink(const std::string& address) {
-  return std::make_unique<GrpcLogSink>(address);
+std::unique_ptr<LogSink> MakeGrpcLogSink(const std::string& address,
+                                         const RpcCredentials& credentials) {
+  return std::make_unique<GrpcLogSink>(address, credentials);
 }
 
 LogShipper::LogShipper(LogSink& sink, LogShipperOptions options)

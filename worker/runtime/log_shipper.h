@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/rpc/rpc_credentials.h"
 
 namespace muster {
 
@@ -27,7 +28,8 @@ class LogSink {
 };
 
 // Over gRPC to the coordinator at `address`.
-std::unique_ptr<LogSink> MakeGrpcLogSink(const std::string& address);
+std::unique_ptr<LogSink> MakeGrpcLogSink(const std::string& address,
+                                         const RpcCredentials& credentials);
 
 struct LogShipperOptions {
   // Text held while the coordinator is away; beyond it the oldest is dropped, and a line says how

@@ -45,7 +45,8 @@ void Log(absl::string_view line) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& collectives) {
+absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& collectives,
+                      const RpcCredentials& credentials) {
   RealClock clock;
   RealWaiter waiter;
   LocalStorage storage;
@@ -54,21 +55,23 @@ absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& col
   identity.set_generation(order.generation());
   identity.set_slot(order.slot());
   identity.set_incarnation(order.incarnation());
-  std::unique_ptr<CoordinatorClient> coordinator =
-      MakeGrpcCoordinatorClient(order.coordinator_address(), identity, {}, waiter, Log);
+  std::unique_ptr<CoordinatorClient> coordinator = MakeGrpcCoordinatorClient(
+      order.coordinator_address(), credentials, identity, {}, waiter, Log);
   TaskDependencies dependencies;
   dependencies.coordinator = coordinator.get();
   dependencies.clock = &clock;
   dependencies.waiter = &waiter;
-  MUSTER_ASSIGN_OR_RETURN(const std::shared_ptr<ChannelIo> io, ChannelIo::Create());
-  dependencies.make_client = [&io, &collectives](const std::string& address) {
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::shared_ptr<ChannelIo> io,
+      ChannelIo::Create({.threads = credentials.encrypted() ? TlsIoThreads() : 0}));
+  dependencies.make_client = [&io, &collectives, &credentials](const std::string& address) {
     DataChannelClientOptions options;
     if (!collectives.shared_memory) options.shared_memory_bytes = 0;
     options.opened = [address](const std::string& kind, const std::string& reason) {
       Log(absl::StrCat("exchanges with server ", address, " go by ", kind,
                        reason.empty() ? "" : absl::StrCat(" (", reason, ")")));
     };
-    return MakeDataChannelClient(address, io, std::move(options));
+    return MakeDataChannelClient(address, credentials, io, std::move(options));
   };
   dependencies.storage = &storage;
   dependencies.make_endpoint = [&collectives] { return MakeHostEndpoint(collectives); };
@@ -99,13 +102,14 @@ absl::StatusOr<v1::TaskOrder> ReadOrder(int socket) {
 
 }  // namespace
 
-int RunTaskChild(int control_socket, const HostEndpointOptions& collectives) {
+int RunTaskChild(int control_socket, const HostEndpointOptions& collectives,
+                 const RpcCredentials& credentials) {
   absl::StatusOr<v1::TaskOrder> order = ReadOrder(control_socket);
   absl::Status status = order.status();
   v1::TaskReport report;
   if (order.ok()) {
     std::thread(EndWithSocket, control_socket).detach();
-    status = RunOrder(*order, collectives);
+    status = RunOrder(*order, collectives, credentials);
     report.set_job_id(order->job_id());
     report.set_generation(order->generation());
     report.set_slot(order->slot());

@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_RUNTIME_TASK_CHILD_H_
 #define MUSTER_WORKER_RUNTIME_TASK_CHILD_H_
 
+#include "common/rpc/rpc_credentials.h"
 #include "worker/collectives/endpoint.h"
 
 namespace muster {
@@ -13,7 +14,8 @@ inline constexpr unsigned kMaxControlBytes = 64u << 20;
 // `collectives` says. Log lines go to stderr. The process ends at once when the socket closes,
 // since its daemon is then gone. Returns the exit status for main: 0 once the result is written,
 // whatever it is.
-int RunTaskChild(int control_socket, const HostEndpointOptions& collectives);
+int RunTaskChild(int control_socket, const HostEndpointOptions& collectives,
+                 const RpcCredentials& credentials);
 
 }  // namespace muster
 

@@ -19,10 +19,12 @@
 #include "common/base/clock.h"
 #include "common/base/mutex_tuning.h"
 #include "common/daemon/daemon.h"
+#include "common/daemon/tls_flags.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/memory_tuning.h"
 #include "common/rpc/retry.h"
+#include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -59,6 +61,7 @@ struct Flags {
   std::string address_file;
   bool end_with_parent = false;
   CollectiveFlags collectives;
+  TlsFiles tls;
 };
 
 void Log(absl::string_view line) { DaemonLog(kProgram, line); }
@@ -81,7 +84,8 @@ void AddCollectiveFlags(CLI::App& app, CollectiveFlags& flags) {
       ->check(CLI::IsMember({kSharedMemory, kTcp}))
       ->capture_default_str();
   app.add_flag("--collectives-tls", flags.tls,
-               "Encrypt TCP between tasks that train together; all workers of a job alike.");
+               "Encrypt TCP between tasks that train together; all workers of a job alike. Set by "
+               "--tls-authority.");
 }
 
 std::vector<std::string> Arguments(const CollectiveFlags& flags) {
@@ -91,11 +95,12 @@ std::vector<std::string> Arguments(const CollectiveFlags& flags) {
   return arguments;
 }
 
-HostEndpointOptions EndpointOptions(const CollectiveFlags& flags) {
+HostEndpointOptions EndpointOptions(const CollectiveFlags& flags,
+                                    const RpcCredentials& credentials) {
   HostEndpointOptions options;
   options.host = flags.host;
   options.shared_memory = flags.transport == kSharedMemory;
-  options.tls = flags.tls;
+  options.tls = flags.tls || credentials.encrypted();
   return options;
 }
 
@@ -128,6 +133,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_flag("--end-with-parent", flags.end_with_parent,
                "Stop, as on SIGTERM, when the process that started this one ends in any way.");
   AddCollectiveFlags(app, flags.collectives);
+  AddTlsFlags(app, flags.tls);
 }
 
 DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
@@ -148,10 +154,12 @@ DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
   if (flags.end_with_parent) EndWithParent();
+  const auto credentials = RpcCredentials::Of(flags.tls);
+  if (!credentials.ok()) return Fail(credentials.status());
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
   int port = 0;
-  builder.AddListeningPort(flags.listen, ServerSideCredentials(), &port);
+  builder.AddListeningPort(flags.listen, credentials->server(), &port);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) {
     return Fail(CannotListen(flags.listen));
@@ -165,9 +173,10 @@ int Run(const Flags& flags) {
   RealClock clock;
   RealWaiter waiter;
   std::atomic<bool> refused = false;
-  const std::unique_ptr<LogSink> sink = MakeGrpcLogSink(flags.coordinator);
+  const std::unique_ptr<LogSink> sink = MakeGrpcLogSink(flags.coordinator, *credentials);
   LogShipper logs(*sink, {});
-  const std::unique_ptr<ClusterClient> cluster = MakeGrpcClusterClient(flags.coordinator);
+  const std::unique_ptr<ClusterClient> cluster =
+      MakeGrpcClusterClient(flags.coordinator, *credentials);
   WorkerDaemonOptions options;
   options.identity = Identity(flags, listening);
   options.log = Log;
@@ -177,7 +186,9 @@ int Run(const Flags& flags) {
   };
   CollectiveFlags collectives = flags.collectives;
   if (collectives.host.empty()) collectives.host = HostOf(AdvertisedAddress("", listening));
-  WorkerDaemon daemon(*cluster, ProcessTaskStarter(flags.coordinator, Arguments(collectives), logs),
+  std::vector<std::string> arguments = Arguments(collectives);
+  for (std::string& argument : TlsArguments(flags.tls)) arguments.push_back(std::move(argument));
+  WorkerDaemon daemon(*cluster, ProcessTaskStarter(flags.coordinator, std::move(arguments), logs),
                       std::move(options), clock, waiter);
 
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
@@ -191,9 +202,14 @@ int Run(const Flags& flags) {
 int RunTaskProcess(int argc, char** argv) {
   CLI::App app("A task of muster-worker.", kProgram);
   CollectiveFlags flags;
+  TlsFiles tls;
   AddCollectiveFlags(app, flags);
+  AddTlsFlags(app, tls);
   CLI11_PARSE(app, argc, argv);
-  return RunTaskChild(kControlDescriptor, EndpointOptions(flags));
+  // Of the same files as the daemon's, which may have changed since.
+  const auto credentials = RpcCredentials::Of(tls);
+  if (!credentials.ok()) return Fail(credentials.status());
+  return RunTaskChild(kControlDescriptor, EndpointOptions(flags, *credentials), *credentials);
 }
 
 }  // namespace

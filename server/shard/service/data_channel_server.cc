@@ -19,10 +19,10 @@ absl::StatusOr<std::unique_ptr<DataChannelServer>> DataChannelServer::Create(
       new DataChannelServer(host, std::move(options), std::move(io)));
   ChannelListener::Sinks sinks;
   sinks.admit = [server = server.get()] { return server->Admit(); };
-  sinks.stream = [server = server.get()](Descriptor socket) {
+  sinks.stream = [server = server.get()](std::unique_ptr<ChannelStream> stream) {
     IoLoop& loop = server->io_->NextLoop();
-    server->Serve(SocketChannel::Create(std::move(socket), loop, server->io_->pool()),
-                  server->tcp_);
+    server->Serve(SocketChannel::Create(std::move(stream), loop, server->io_->pool()),
+                  server->stream_);
   };
   sinks.shared_memory = [server = server.get()](SharedLink link) {
     IoLoop& loop = server->io_->NextLoop();
@@ -45,7 +45,7 @@ DataChannelServer::~DataChannelServer() {
 
 absl::StatusOr<v1::OpenChannelReply> DataChannelServer::OpenChannel(
     const v1::OpenChannelRequest& request) const {
-  const ChannelAddress& address = listener_->address();
+  const ChannelAddress address = listener_->Invite();
   if (request.version() < address.version) {
     return absl::FailedPreconditionError(
         absl::StrCat("the client speaks the data channel up to version ", request.version(),
@@ -58,6 +58,7 @@ absl::StatusOr<v1::OpenChannelReply> DataChannelServer::OpenChannel(
   reply.set_unix_name(address.unix_name);
   reply.set_nonce(address.nonce);
   reply.set_secret(address.secret);
+  reply.set_tls(address.security == ChannelSecurity::kTls);
   return reply;
 }
 
@@ -118,7 +119,8 @@ void DataChannelServer::Shutdown(const absl::Status& reason) {
 }
 
 void DataChannelServer::AddStats(v1::GetServerStatsReply& reply) const {
-  tcp_->Save("tcp", *reply.add_channels());
+  const bool tls = options_.listener.security == ChannelSecurity::kTls;
+  stream_->Save(tls ? "tls" : "tcp", *reply.add_channels());
   shared_memory_->Save("shared_memory", *reply.add_channels());
 }
 

@@ -63,7 +63,7 @@ class DataChannelServer {
 
   PartitionHost& host_;
   const DataChannelServerOptions options_;
-  const std::shared_ptr<ExchangeCounters> tcp_ = std::make_shared<ExchangeCounters>();
+  const std::shared_ptr<ExchangeCounters> stream_ = std::make_shared<ExchangeCounters>();
   const std::shared_ptr<ExchangeCounters> shared_memory_ = std::make_shared<ExchangeCounters>();
 
   absl::Mutex mutex_;

@@ -1,5 +1,5 @@
 // What every ParameterClient promises, however it reaches the server: in process, by gRPC's stream,
-// and by the data channel over TCP and through shared memory.
+// and by the data channel over TCP, plain and under TLS, and through shared memory.
 
 #include <algorithm>
 #include <atomic>
@@ -12,9 +12,11 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "common/rpc/certificates_for_testing.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/data_channel_client.h"
 #include "common/rpc/grpc_parameter_client.h"
+#include "common/rpc/rpc_credentials.h"
 #include "common/rpc/rpc_status.h"
 #include "common/transport/channel_io.h"
 #include "gmock/gmock.h"
@@ -35,7 +37,7 @@ using ::testing::HasSubstr;
 constexpr absl::Duration kTimeout = absl::Seconds(60);
 constexpr size_t kFloats = 1000;
 
-enum class Way { kInProcess, kGrpc, kTcp, kSharedMemory };
+enum class Way { kInProcess, kGrpc, kTcp, kTls, kSharedMemory };
 
 std::string WayName(const ::testing::TestParamInfo<Way>& info) {
   switch (info.param) {
@@ -45,6 +47,8 @@ std::string WayName(const ::testing::TestParamInfo<Way>& info) {
       return "Grpc";
     case Way::kTcp:
       return "Tcp";
+    case Way::kTls:
+      return "Tls";
     case Way::kSharedMemory:
       return "SharedMemory";
   }
@@ -52,7 +56,17 @@ std::string WayName(const ::testing::TestParamInfo<Way>& info) {
 }
 
 const char* Kind(Way way) {
-  return way == Way::kGrpc ? "grpc" : way == Way::kTcp ? "tcp" : "shared_memory";
+  return way == Way::kGrpc  ? "grpc"
+         : way == Way::kTcp ? "tcp"
+         : way == Way::kTls ? "tls"
+                            : "shared_memory";
+}
+
+// Of server and clients.
+RpcCredentials Credentials(Way way) {
+  if (way != Way::kTls) return RpcCredentials::PlainText();
+  CertificatesForTesting cluster(::testing::TempDir(), "cluster");
+  return *RpcCredentials::Of(cluster.Issue("everybody"));
 }
 
 class ParameterClientTest : public ::testing::TestWithParam<Way> {
@@ -66,6 +80,7 @@ class ParameterClientTest : public ::testing::TestWithParam<Way> {
     DataChannelServerOptions data;
     data.listener.host = "127.0.0.1";
     data.limits = limits;
+    if (credentials_.encrypted()) data.listener.security = ChannelSecurity::kTls;
     data_channels_ = *DataChannelServer::Create(*host_, data);
     ParameterServiceOptions options;
     options.push_bytes = limits.push_bytes;
@@ -75,7 +90,7 @@ class ParameterClientTest : public ::testing::TestWithParam<Way> {
     grpc::ServerBuilder builder;
     ConfigureServer(builder);
     int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", ServerSideCredentials(), &port);
+    builder.AddListeningPort("127.0.0.1:0", credentials_.server(), &port);
     builder.RegisterService(&service_->service());
     server_ = builder.BuildAndStart();
     address_ = WithPort("127.0.0.1:0", port);
@@ -84,16 +99,17 @@ class ParameterClientTest : public ::testing::TestWithParam<Way> {
 
   std::unique_ptr<ParameterClient> Connect(ParameterClientOptions options = {}) {
     if (GetParam() == Way::kInProcess) return MakeInProcessParameterClient(*host_);
-    if (GetParam() == Way::kGrpc) return MakeGrpcParameterClient(address_, options);
+    if (GetParam() == Way::kGrpc) return MakeGrpcParameterClient(address_, credentials_, options);
     DataChannelClientOptions channel;
     channel.client = options;
-    channel.shared_memory_bytes = GetParam() == Way::kTcp ? 0 : 4 << 20;
-    channel.tcp = GetParam() == Way::kTcp ? DataChannelClientOptions::Tcp::kUsed
-                                          : DataChannelClientOptions::Tcp::kNotUsed;
+    const bool shared = GetParam() == Way::kSharedMemory;
+    channel.shared_memory_bytes = shared ? 4 << 20 : 0;
+    channel.tcp =
+        shared ? DataChannelClientOptions::Tcp::kNotUsed : DataChannelClientOptions::Tcp::kUsed;
     channel.opened = [](const std::string& kind, const std::string& reason) {
       EXPECT_EQ(kind, Kind(GetParam())) << reason;
     };
-    return MakeDataChannelClient(address_, io_, channel);
+    return MakeDataChannelClient(address_, credentials_, io_, channel);
   }
 
   void Stop() {
@@ -138,6 +154,7 @@ class ParameterClientTest : public ::testing::TestWithParam<Way> {
     while (!done()) std::this_thread::yield();
   }
 
+  const RpcCredentials credentials_ = Credentials(GetParam());
   const std::shared_ptr<ChannelIo> io_;
   std::unique_ptr<FakePartitionHost> host_;
   std::unique_ptr<DataChannelServer> data_channels_;
@@ -324,7 +341,7 @@ TEST_P(ParameterClientTest, ManyThreadsAllGetTheirAnswers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, ParameterClientTest,
-                         ::testing::Values(Way::kInProcess, Way::kGrpc, Way::kTcp,
+                         ::testing::Values(Way::kInProcess, Way::kGrpc, Way::kTcp, Way::kTls,
                                            Way::kSharedMemory),
                          WayName);
 
@@ -494,7 +511,7 @@ TEST_P(WireTest, ShutdownEndsChannelsAndRefusesNewOnes) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("shutting down"));
   EXPECT_EQ(StartExchange(*client_, Pull())->Take(kTimeout).status().code(),
             absl::StatusCode::kUnavailable);
-  auto late = MakeDataChannelClient(address_, io_);
+  auto late = MakeDataChannelClient(address_, credentials_, io_);
   EXPECT_EQ(StartExchange(*late, Pull())->Take(kTimeout).status().code(),
             absl::StatusCode::kUnavailable);
 }
@@ -504,8 +521,8 @@ TEST_P(WireTest, AnAbsentServerIsUnavailable) {
   Stop();
   address_ = address;
   auto client = GetParam() == Way::kGrpc
-                    ? MakeGrpcParameterClient(address)
-                    : MakeDataChannelClient(address, io_, DataChannelClientOptions());
+                    ? MakeGrpcParameterClient(address, credentials_)
+                    : MakeDataChannelClient(address, credentials_, io_, DataChannelClientOptions());
   EXPECT_EQ(StartExchange(*client, Pull())->Take(kTimeout).status().code(),
             absl::StatusCode::kUnavailable);
 }
@@ -531,7 +548,8 @@ TEST_P(WireTest, ClientsThatVanishMidwayLeaveNothingBehind) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, WireTest,
-                         ::testing::Values(Way::kGrpc, Way::kTcp, Way::kSharedMemory), WayName);
+                         ::testing::Values(Way::kGrpc, Way::kTcp, Way::kTls, Way::kSharedMemory),
+                         WayName);
 
 }  // namespace
 }  // namespace muster

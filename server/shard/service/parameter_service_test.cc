@@ -9,6 +9,7 @@
 
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_parameter_client.h"
+#include "common/rpc/rpc_credentials.h"
 #include "common/rpc/rpc_status.h"
 #include "gmock/gmock.h"
 #include "grpcpp/channel.h"
@@ -40,11 +41,11 @@ class ParameterServiceTest : public ::testing::Test {
     grpc::ServerBuilder builder;
     ConfigureServer(builder);
     int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", ServerSideCredentials(), &port);
+    builder.AddListeningPort("127.0.0.1:0", RpcCredentials::PlainText().server(), &port);
     builder.RegisterService(&service_->service());
     server_ = builder.BuildAndStart();
     address_ = WithPort("127.0.0.1:0", port);
-    client_ = MakeGrpcParameterClient(address_);
+    client_ = MakeGrpcParameterClient(address_, RpcCredentials::PlainText());
   }
 
   void Stop() {
@@ -201,7 +202,7 @@ TEST_F(ParameterServiceTest, ReadsNoMoreWhileTooManyPushesAreUnderWay) {
   }
   Await([&] { return host_->executed() == 3; });
   // A fourth would have been read by the time that another stream is served.
-  auto other = MakeGrpcParameterClient(address_);
+  auto other = MakeGrpcParameterClient(address_, RpcCredentials::PlainText());
   EXPECT_TRUE(other->Stats(kTimeout).ok());
   EXPECT_EQ(host_->executed(), 3u);
   host_->Release();
@@ -223,13 +224,13 @@ TEST_F(ParameterServiceTest, ShutdownEndsStreamsAndRefusesNewOnes) {
   const absl::Status status = parked->Take(kTimeout).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("shutting down"));
-  auto late = MakeGrpcParameterClient(address_);
+  auto late = MakeGrpcParameterClient(address_, RpcCredentials::PlainText());
   EXPECT_EQ(StartExchange(*late, Pull())->Take(kTimeout).status().code(),
             absl::StatusCode::kUnavailable);
 }
 
 TEST_F(ParameterServiceTest, PlainProtobufClientsAreServedAndMayHalfClose) {
-  auto stub = v1::ParameterService::NewStub(MakeChannel(address_));
+  auto stub = v1::ParameterService::NewStub(MakeChannel(address_, RpcCredentials::PlainText()));
   grpc::ClientContext context;
   SetDeadline(context, kTimeout);
   auto stream = stub->Exchange(&context);
@@ -254,7 +255,7 @@ TEST_F(ParameterServiceTest, PlainProtobufClientsAreServedAndMayHalfClose) {
 }
 
 TEST_F(ParameterServiceTest, GarbageEndsItsStreamOnly) {
-  grpc::GenericStub stub(MakeChannel(address_));
+  grpc::GenericStub stub(MakeChannel(address_, RpcCredentials::PlainText()));
   grpc::ClientContext context;
   SetDeadline(context, kTimeout);
   grpc::CompletionQueue queue;
@@ -276,7 +277,7 @@ TEST_F(ParameterServiceTest, GarbageEndsItsStreamOnly) {
 
 TEST_F(ParameterServiceTest, ClientsThatVanishMidwayLeaveNothingBehind) {
   for (int round = 0; round < 20; ++round) {
-    auto client = MakeGrpcParameterClient(address_);
+    auto client = MakeGrpcParameterClient(address_, RpcCredentials::PlainText());
     for (int i = 0; i < 20; ++i) {
       client->Call(i % 2 == 0 ? Push() : Pull(i % 3), Floats(kFloats, 1),
                    [](absl::StatusOr<ExchangeResult>) {});

@@ -13,9 +13,11 @@ namespace {
 
 class GrpcPartitionSource final : public PartitionSource {
  public:
+  explicit GrpcPartitionSource(const RpcCredentials& credentials) : credentials_(credentials) {}
+
   absl::Status Fetch(const std::string& address, const PartitionMove& move,
                      PartitionMover::ChunkSink sink) override {
-    const auto stub = v1::ParameterService::NewStub(MakeChannel(address));
+    const auto stub = v1::ParameterService::NewStub(MakeChannel(address, credentials_));
     v1::HandOverRequest request;
     request.set_job_id(move.job_id);
     request.set_generation(move.generation);
@@ -43,14 +45,15 @@ class GrpcPartitionSource final : public PartitionSource {
   }
 
  private:
+  const RpcCredentials credentials_;
   absl::Mutex mutex_;
   grpc::ClientContext* current_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<PartitionSource> MakeGrpcPartitionSource() {
-  return std::make_unique<GrpcPartitionSource>();
+std::unique_ptr<PartitionSource> MakeGrpcPartitionSource(const RpcCredentials& credentials) {
+  return std::make_unique<GrpcPartitionSource>(credentials);
 }
 
 }  // namespace muster

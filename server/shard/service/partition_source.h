@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/rpc/rpc_credentials.h"
 #include "server/shard/partition_mover.h"
 
 namespace muster {
@@ -24,7 +25,7 @@ class PartitionSource {
 };
 
 // Over gRPC.
-std::unique_ptr<PartitionSource> MakeGrpcPartitionSource();
+std::unique_ptr<PartitionSource> MakeGrpcPartitionSource(const RpcCredentials& credentials);
 
 }  // namespace muster
 

@@ -1,0 +1,24 @@
+#ifndef MUSTER_COMMON_DAEMON_TLS_FLAGS_H_
+#define MUSTER_COMMON_DAEMON_TLS_FLAGS_H_
+
+#include <string>
+#include <vector>
+
+#include "common/rpc/tls_files.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace muster {
+
+// Adds --tls-authority, --tls-certificate and --tls-key, which every program has.
+void AddTlsFlags(CLI::App& app, TlsFiles& files);
+
+// The same flags for a program that this one starts; none where no file is named. Their paths are
+// absolute.
+std::vector<std::string> TlsArguments(const TlsFiles& files);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_DAEMON_TLS_FLAGS_H_

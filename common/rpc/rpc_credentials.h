@@ -1,0 +1,40 @@
+#ifndef MUSTER_COMMON_RPC_RPC_CREDENTIALS_H_
+#define MUSTER_COMMON_RPC_RPC_CREDENTIALS_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/rpc/tls_files.h"
+
+namespace grpc {
+class ChannelCredentials;
+class ServerCredentials;
+}  // namespace grpc
+
+namespace muster {
+
+// How a process's connections are protected, those it makes and those it takes: plain text, or TLS
+// with certificates on both sides (whoever has none of the cluster's authority gets no connection).
+// A value, cheap to copy. Thread-safe.
+class RpcCredentials {
+ public:
+  static RpcCredentials PlainText();
+  // Of the files, or plain text where none is named. They are read now: a renewed certificate
+  // counts from the next start on. Errors as of ReadTlsFiles.
+  static absl::StatusOr<RpcCredentials> Of(const TlsFiles& files);
+
+  bool encrypted() const { return encrypted_; }
+  const std::shared_ptr<grpc::ChannelCredentials>& client() const { return client_; }
+  const std::shared_ptr<grpc::ServerCredentials>& server() const { return server_; }
+
+ private:
+  RpcCredentials() = default;
+
+  bool encrypted_ = false;
+  std::shared_ptr<grpc::ChannelCredentials> client_;
+  std::shared_ptr<grpc::ServerCredentials> server_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_RPC_RPC_CREDENTIALS_H_

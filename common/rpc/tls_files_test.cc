@@ -1,0 +1,91 @@
+#include "common/rpc/tls_files.h"
+
+#include <fstream>
+#include <string>
+
+#include "common/rpc/certificates_for_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+using Validity = CertificatesForTesting::Validity;
+
+class TlsFilesTest : public ::testing::Test {
+ protected:
+  static std::string Message(const TlsFiles& files, absl::StatusCode code) {
+    const absl::Status status = ReadTlsFiles(files).status();
+    EXPECT_EQ(status.code(), code) << status;
+    return std::string(status.message());
+  }
+
+  CertificatesForTesting cluster_{::testing::TempDir(), "cluster"};
+};
+
+TEST_F(TlsFilesTest, WhatBelongsTogetherIsRead) {
+  const auto identity = ReadTlsFiles(cluster_.Issue("server"));
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  EXPECT_THAT(identity->authority, HasSubstr("BEGIN CERTIFICATE"));
+  EXPECT_THAT(identity->certificate, HasSubstr("BEGIN CERTIFICATE"));
+  EXPECT_NE(identity->certificate, identity->authority);
+  EXPECT_THAT(identity->key, HasSubstr("PRIVATE KEY"));
+}
+
+TEST_F(TlsFilesTest, OneThatIsNotNamedIsAskedFor) {
+  TlsFiles files = cluster_.Issue("server");
+  EXPECT_FALSE(files.None());
+  files.key.clear();
+  EXPECT_THAT(Message(files, absl::StatusCode::kInvalidArgument),
+              HasSubstr("no file is named for the key"));
+  EXPECT_TRUE(TlsFiles().None());
+}
+
+TEST_F(TlsFilesTest, OneThatIsNotThereIsNamed) {
+  TlsFiles files = cluster_.Issue("server");
+  files.certificate = ::testing::TempDir() + "/nowhere.pem";
+  EXPECT_THAT(Message(files, absl::StatusCode::kInvalidArgument), HasSubstr("nowhere.pem"));
+}
+
+TEST_F(TlsFilesTest, OneWithSomethingElseIsNamed) {
+  TlsFiles files = cluster_.Issue("server");
+  TlsFiles mixed = files;
+  mixed.authority = files.key;
+  EXPECT_THAT(Message(mixed, absl::StatusCode::kInvalidArgument),
+              HasSubstr("no certificate in PEM is in " + files.key));
+  mixed = files;
+  mixed.key = files.certificate;
+  EXPECT_THAT(Message(mixed, absl::StatusCode::kInvalidArgument),
+              HasSubstr("no private key in PEM"));
+}
+
+TEST_F(TlsFilesTest, AnothersKeyIsRefused) {
+  TlsFiles files = cluster_.Issue("server");
+  files.key = cluster_.Issue("worker").key;
+  EXPECT_THAT(Message(files, absl::StatusCode::kInvalidArgument),
+              HasSubstr("is not that of the certificate"));
+}
+
+TEST_F(TlsFilesTest, AnExpiredCertificateIsRefusedWithItsDate) {
+  const std::string message =
+      Message(cluster_.Issue("server", Validity::kExpired), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(message, HasSubstr("expired on"));
+  EXPECT_THAT(message, HasSubstr("GMT; renew it"));
+}
+
+TEST_F(TlsFilesTest, OneThatIsNotValidYetIsRefused) {
+  EXPECT_THAT(
+      Message(cluster_.Issue("server", Validity::kNotYet), absl::StatusCode::kFailedPrecondition),
+      HasSubstr("is valid from"));
+}
+
+TEST_F(TlsFilesTest, OneOfAnotherAuthorityIsRefused) {
+  TlsFiles files = cluster_.Issue("server");
+  files.authority = CertificatesForTesting(::testing::TempDir(), "other").Issue("x").authority;
+  EXPECT_THAT(Message(files, absl::StatusCode::kFailedPrecondition),
+              HasSubstr("does not come from the authority"));
+}
+
+}  // namespace
+}  // namespace muster
