@@ -102,8 +102,6 @@ class EngineLog final : public BenchLog {
     memory_ = memory;
     const Payload payload = Payload::Of(std::vector<float>(bytes / sizeof(float), 0.5f));
     const uint32_t blocks = bytes / kBlockBytes;
-    // So long in answering as the last call is not.
-    in_flight_ = 0;
     uint64_t pushed = 0;
     bool warm = warm_bytes == 0;
     Stopwatch watch;
