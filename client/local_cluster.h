@@ -21,7 +21,7 @@ struct LocalClusterOptions {
   // Handed on to every worker.
   std::vector<std::string> worker_flags = {};
   // Of every daemon; the certificate names 127.0.0.1.
-  TlsFiles tls;
+  TlsFiles tls = {};
   enum class Life {
     // Until it is stopped.
     kOfItsOwn,

@@ -16,6 +16,7 @@
 #include "client/progress.h"
 #include "common/base/philox.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/rpc_credentials.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/status.pb.h"
@@ -97,7 +98,7 @@ absl::Status ClusterRounds::StartCluster() {
       StartLocalCluster(folder_,
                         {.servers = kServers, .life = LocalClusterOptions::Life::kOfThisProcess}));
   supervisor_ = cluster.supervisor_pid;
-  jobs_ = std::make_unique<JobClient>(cluster.coordinator_address);
+  jobs_ = std::make_unique<JobClient>(cluster.coordinator_address, RpcCredentials::PlainText());
   return absl::OkStatus();
 }
 
