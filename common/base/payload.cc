@@ -44,6 +44,19 @@ Payload Payload::Slice(size_t offset, size_t bytes) const {
   return Payload(std::move(pieces), owner_);
 }
 
+void Payload::Read(Position& position, size_t bytes, void* destination) const {
+  auto* at = static_cast<std::byte*>(destination);
+  while (bytes > 0) {
+    const Piece rest = pieces_[position.piece].subspan(position.in_piece);
+    const size_t length = std::min(bytes, rest.size());
+    if (length > 0) std::memcpy(at, rest.data(), length);
+    at += length;
+    bytes -= length;
+    position.in_piece += length;
+    if (length == rest.size()) position = {position.piece + 1, 0};
+  }
+}
+
 void Payload::CopyTo(void* destination) const {
   auto* at = static_cast<std::byte*>(destination);
   for (const Piece& piece : pieces_) {

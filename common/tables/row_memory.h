@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/base/prefetch.h"
 #include "common/tables/huge_memory.h"
 #include "common/tables/key_index.h"
 
@@ -55,7 +56,7 @@ class RowMemory {
   void PrefetchKey(uint64_t key) const { index_.Prefetch(key); }
   void PrefetchRow(uint32_t number) const {
     const char* at = reinterpret_cast<const char*>(&At(number));
-    for (size_t offset = 0; offset < stride_; offset += 64) __builtin_prefetch(at + offset);
+    for (size_t offset = 0; offset < stride_; offset += 64) Prefetch(at + offset);
   }
 
   // The number of the key's row, or kMissing.

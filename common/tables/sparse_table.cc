@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/base/prefetch.h"
 #include "common/partition/initial_values.h"
 
 namespace muster {
@@ -15,6 +16,7 @@ constexpr size_t kGroup = 32;
 constexpr size_t kBatch = 1024;
 // Rows that are loaded ahead of the one in hand.
 constexpr size_t kRowsAhead = 12;
+constexpr uint32_t kLineFloats = 16;
 // Lines of the index, likewise.
 constexpr size_t kKeysAhead = 24;
 
@@ -101,8 +103,12 @@ template <typename GradientOf>
 void SparseTable::UpdateEach(absl::Span<const uint32_t> numbers, GradientOf gradient_of,
                              const OptimizerStep& step, Steps steps, uint32_t clock, uint64_t lsn) {
   OptimizerStep row_step = step;
-  const auto prefetch = [this, numbers](size_t i) {
-    if (i < numbers.size() && numbers[i] != kMissing) rows_.PrefetchRow(numbers[i]);
+  const auto prefetch = [this, numbers, gradient_of](size_t i) {
+    if (i >= numbers.size() || numbers[i] == kMissing) return;
+    rows_.PrefetchRow(numbers[i]);
+    // The processor sees that gradients lie side by side, but begins again at every page.
+    const float* const gradient = gradient_of(i);
+    for (uint32_t k = 0; k < dim(); k += kLineFloats) muster::Prefetch(gradient + k);
   };
   for (size_t i = 0; i < kRowsAhead; ++i) prefetch(i);
   for (size_t i = 0; i < numbers.size(); ++i) {
