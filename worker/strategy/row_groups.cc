@@ -6,12 +6,16 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/prefetch.h"
 #include "common/partition/sparse_placement.h"
 #include "common/tensor/half.h"
 
 namespace muster {
 namespace {
 
+// Rows that are to be written, and may lie anywhere, are loaded so far ahead.
+constexpr size_t kRowsAhead = 6;
+constexpr uint32_t kLineFloats = 16;
 // Shorter rows cost less to copy than to point to.
 constexpr size_t kLongRowBytes = 128;
 
@@ -135,8 +139,13 @@ Payload GatherRows(const RowGroup& group, const PushedRows& pushed, const RowCod
 
 void ScatterRows(const RowGroup& group, const Payload& payload, DType type, uint32_t dim,
                  absl::Span<float> rows) {
+  const absl::Span<const int32_t> positions = group.positions;
   ForEachRow(payload, dim * SizeOf(type), [&](size_t i, const std::byte* bytes) {
-    const absl::Span<float> to = rows.subspan(size_t{dim} * group.positions[i], dim);
+    if (i + kRowsAhead < positions.size()) {
+      const float* const next = &rows[size_t{dim} * positions[i + kRowsAhead]];
+      for (uint32_t k = 0; k < dim; k += kLineFloats) Prefetch(next + k);
+    }
+    const absl::Span<float> to = rows.subspan(size_t{dim} * positions[i], dim);
     if (type == DType::kF32) {
       std::memcpy(to.data(), bytes, dim * sizeof(float));
     } else {
