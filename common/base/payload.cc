@@ -4,8 +4,16 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/prefetch.h"
+
 namespace muster {
 namespace {
+
+// How far ahead pieces, which may lie anywhere, are begun to be loaded, and how much of each: as
+// much as the processor needs to see how it goes on.
+constexpr size_t kPiecesAhead = 6;
+constexpr size_t kBegunBytes = 512;
+constexpr size_t kLineBytes = 64;
 
 // Unaligned on purpose: pieces start anywhere. Compilers turn the fixed-size memcpy into vector
 // loads.
@@ -44,13 +52,27 @@ Payload Payload::Slice(size_t offset, size_t bytes) const {
   return Payload(std::move(pieces), owner_);
 }
 
-void Payload::CopyTo(void* destination) const {
+void Payload::Read(Position& position, size_t bytes, void* destination) const {
   auto* at = static_cast<std::byte*>(destination);
-  for (const Piece& piece : pieces_) {
-    if (piece.empty()) continue;
-    std::memcpy(at, piece.data(), piece.size());
-    at += piece.size();
+  while (bytes > 0) {
+    if (const size_t ahead = position.piece + kPiecesAhead; ahead < pieces_.size()) {
+      const Piece next = pieces_[ahead];
+      const size_t begun = std::min(next.size(), kBegunBytes);
+      for (size_t i = 0; i < begun; i += kLineBytes) Prefetch(next.data() + i);
+    }
+    const Piece rest = pieces_[position.piece].subspan(position.in_piece);
+    const size_t length = std::min(bytes, rest.size());
+    if (length > 0) std::memcpy(at, rest.data(), length);
+    at += length;
+    bytes -= length;
+    position.in_piece += length;
+    if (length == rest.size()) position = {position.piece + 1, 0};
   }
+}
+
+void Payload::CopyTo(void* destination) const {
+  Position begin;
+  Read(begin, size_, destination);
 }
 
 void Payload::AddTo(absl::Span<float> destination) const {

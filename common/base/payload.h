@@ -39,6 +39,15 @@ class Payload {
   // Bytes [offset, offset + bytes) as a payload of its own, without a copy. REQUIRES: in range.
   Payload Slice(size_t offset, size_t bytes) const;
 
+  // A place among the bytes; the first at first.
+  struct Position {
+    size_t piece = 0;
+    size_t in_piece = 0;
+  };
+  // Copies the next `bytes` to `destination` and moves on, whatever the number of pieces before.
+  // REQUIRES: so many are left.
+  void Read(Position& position, size_t bytes, void* destination) const;
+
   // Copies all bytes to `destination`, which has room for size().
   void CopyTo(void* destination) const;
 

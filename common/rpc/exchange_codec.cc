@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/gathered_payload.h"
 #include "google/protobuf/message_lite.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/slice.h"
@@ -179,6 +180,10 @@ grpc::ByteBuffer EncodeExchange(const google::protobuf::MessageLite& header,
   if (payload.size() > 0) {
     at = WriteVarint(kPayloadTag, at);
     WriteVarint(payload.size(), at);
+  }
+  if (InShortPieces(payload)) {
+    payload.CopyTo(const_cast<uint8_t*>(slices.emplace_back(payload.size()).begin()));
+    return grpc::ByteBuffer(slices.data(), slices.size());
   }
   for (const Payload::Piece piece : payload.pieces()) {
     if (!piece.empty()) slices.push_back(Borrow(piece, payload.owner()));

@@ -5,46 +5,64 @@
 
 namespace muster {
 
-void KeyIndex::Allocate(size_t capacity) {
-  // Zeroed: no entry is of an epoch in use.
-  memory_ = HugeMemory(capacity * sizeof(Entry));
-  entries_ = static_cast<Entry*>(memory_.data());
-  capacity_ = capacity;
+void KeyIndex::Allocate(size_t bucket_count) {
+  // Zeroed: no bucket is of an epoch in use.
+  memory_ = HugeMemory(bucket_count * sizeof(Bucket));
+  bucket_count_ = bucket_count;
 }
 
 void KeyIndex::Grow() {
   const HugeMemory old_memory = std::move(memory_);
-  const Entry* const old = entries_;
-  const size_t old_capacity = capacity_;
-  Allocate(old_capacity * 2);
-  for (size_t i = 0; i < old_capacity; ++i) {
-    if (old[i].epoch != epoch_) continue;
-    size_t at = Home(old[i].key);
-    while (entries_[at].epoch == epoch_) at = (at + 1) & (capacity_ - 1);
-    entries_[at] = old[i];
+  const auto* const old = static_cast<const Bucket*>(old_memory.data());
+  const size_t old_buckets = bucket_count_;
+  Allocate(old_buckets * 2);
+  for (size_t i = 0; i < old_buckets; ++i) {
+    if (!Current(old[i])) continue;
+    for (size_t k = 0; k < old[i].size(); ++k) {
+      Put(FirstWithRoom(Home(old[i].keys[k])), old[i].keys[k], old[i].numbers[k]);
+    }
   }
 }
 
 void KeyIndex::Erase(uint64_t key) {
-  const size_t mask = capacity_ - 1;
   size_t hole = Home(key);
-  while (entries_[hole].key != key || entries_[hole].epoch != epoch_) hole = (hole + 1) & mask;
-  // Moves up what would not be found past the hole: entries whose search begins at it or before.
-  for (size_t at = (hole + 1) & mask; entries_[at].epoch == epoch_; at = (at + 1) & mask) {
-    const size_t home = Home(entries_[at].key);
-    if (((at - home) & mask) < ((at - hole) & mask)) continue;
-    entries_[hole] = entries_[at];
-    hole = at;
-  }
-  entries_[hole].epoch = 0;
+  while (buckets()[hole].Find(key) == kMissing) hole = Next(hole);
   --size_;
+  for (size_t at = hole;;) {
+    // The last in use takes the place, so that these come first.
+    Bucket& bucket = buckets()[at];
+    const bool was_full = bucket.full();
+    const size_t place =
+        std::find(bucket.keys.begin(), bucket.keys.end(), key) - bucket.keys.begin();
+    const size_t last = bucket.size() - 1;
+    bucket.keys[place] = bucket.keys[last];
+    bucket.numbers[place] = bucket.numbers[last];
+    --bucket.epoch_and_size;
+    if (!was_full) return;
+    // What passed by here because it was full would not be found any more: one such moves up.
+    hole = at;
+    bool moved = false;
+    for (at = Next(at); !moved; at = Next(at)) {
+      const Bucket& next = buckets()[at];
+      if (!Current(next)) return;
+      for (size_t i = 0; i < next.size() && !moved; ++i) {
+        const size_t home = Home(next.keys[i]);
+        if (((at - home) & (bucket_count_ - 1)) < ((at - hole) & (bucket_count_ - 1))) continue;
+        key = next.keys[i];
+        Put(buckets()[hole], key, next.numbers[i]);
+        moved = true;
+      }
+      if (moved) break;
+      if (!next.full()) return;
+    }
+  }
 }
 
 void KeyIndex::Clear() {
   size_ = 0;
-  if (++epoch_ != 0) return;
-  // The epoch wrapped: entries of old epochs would look new.
-  std::fill_n(entries_, capacity_, Entry{});
+  if (++epoch_ < uint32_t{1} << (32 - kSizeBits)) return;
+  // The epoch wrapped: buckets of old epochs would look new.
+  std::fill_n(buckets(), bucket_count_, Bucket{});
   epoch_ = 1;
 }
 

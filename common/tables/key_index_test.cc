@@ -35,6 +35,20 @@ TEST(KeyIndexTest, ForgetsAllKeysAtOnce) {
   }
 }
 
+TEST(KeyIndexTest, ForgetsMoreOftenThanItCanCount) {
+  KeyIndex index;
+  index.FindOrAdd(5);
+  for (uint64_t i = 0; i < uint64_t{1} << 29; ++i) {
+    index.Clear();
+    // As often as is worth the time, and around where it counts from the beginning.
+    if (i % (1 << 20) < 4) {
+      ASSERT_EQ(index.Find(5), KeyIndex::kMissing);
+    }
+  }
+  EXPECT_EQ(index.FindOrAdd(6), 0u);
+  EXPECT_EQ(index.FindOrAdd(5), 1u);
+}
+
 TEST(KeyIndexTest, FindsWhatIsLeftAfterAnyAdditionsAndErasures) {
   std::mt19937_64 random(1);
   KeyIndex index;

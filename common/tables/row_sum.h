@@ -25,6 +25,9 @@ class RowSum {
   const std::vector<float>& sums() const { return sums_; }
   uint32_t dim() const { return dim_; }
 
+  // Exchanges the sums for a vector of any contents. Until Clear nothing may be added then.
+  void TakeSums(std::vector<float>& sums) { sums_.swap(sums); }
+
  private:
   const uint32_t dim_;
   KeyIndex index_;

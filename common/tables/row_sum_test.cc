@@ -36,5 +36,17 @@ TEST(RowSumTest, StartsAgainWhenCleared) {
   EXPECT_THAT(sum.sums(), ElementsAre(5));
 }
 
+TEST(RowSumTest, SumsMayBeTaken) {
+  RowSum sum(1);
+  sum.Add({1, 2}, {3, 4});
+  std::vector<float> taken = {9};
+  sum.TakeSums(taken);
+  EXPECT_THAT(taken, ElementsAre(3, 4));
+  EXPECT_THAT(sum.keys(), ElementsAre(1, 2));
+  sum.Clear();
+  sum.Add({2}, {5});
+  EXPECT_THAT(sum.sums(), ElementsAre(5));
+}
+
 }  // namespace
 }  // namespace muster

@@ -45,6 +45,12 @@ class FrameChannel {
   // channel ends, messages that were not sent are dropped.
   virtual void Send(std::string header, Payload payload) = 0;
 
+  // Memory for a payload that is to be sent, aligned to 64 bytes and of undefined contents: what is
+  // made there need not be copied on its way. It may outlive the channel, and is not to be written
+  // any more once it was sent. Null: the channel has none, now or ever; memory of any other kind
+  // does as well.
+  virtual std::shared_ptr<std::byte> TakeSendMemory(size_t) { return nullptr; }
+
   // While off, messages are left where they are, and the other end feels it sooner or later. One
   // that has been begun may still come. On at first.
   virtual void SetReading(bool on) = 0;

@@ -131,6 +131,46 @@ TEST_P(FrameChannelTest, PayloadsAreReceivedWhereTheHandlerHasAPlace) {
   }
 }
 
+TEST_P(FrameChannelTest, PayloadsMayBeMadeInTheChannelsMemory) {
+  // More than there is memory of that kind, among others that have to be copied.
+  constexpr size_t kSize = 300'001;
+  constexpr int kCount = 40;
+  int given = 0;
+  for (int i = 0; i < kCount; ++i) {
+    Payload payload = Bytes(kSize, i);
+    if (const std::shared_ptr<std::byte> memory = server_->TakeSendMemory(kSize);
+        memory != nullptr) {
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.get()) % 64, 0);
+      payload.CopyTo(memory.get());
+      payload = Payload({{memory.get(), kSize}}, memory);
+      ++given;
+    }
+    server_->Send(absl::StrCat(i), std::move(payload));
+    server_->Send(absl::StrCat(i, " copied"), Bytes(100'000, i));
+    // Some is given back unused.
+    server_->TakeSendMemory(kSize);
+  }
+  EXPECT_EQ(given > 0, std::string(server_->kind()) == "shared_memory");
+  // The receiver keeps them all.
+  const auto messages = from_server_->AwaitMessages(2 * kCount);
+  ASSERT_EQ(messages.size(), 2 * kCount);
+  for (int i = 0; i < kCount; ++i) {
+    EXPECT_EQ(messages[2 * i].header, absl::StrCat(i));
+    EXPECT_TRUE(Flatten(messages[2 * i].payload) == Flatten(Bytes(kSize, i))) << i;
+    EXPECT_TRUE(Flatten(messages[2 * i + 1].payload) == Flatten(Bytes(100'000, i))) << i;
+  }
+}
+
+TEST_P(FrameChannelTest, SendMemoryMayOutliveTheChannel) {
+  const std::shared_ptr<std::byte> memory = server_->TakeSendMemory(100'000);
+  server_->Close(absl::CancelledError("done"));
+  EXPECT_FALSE(from_client_->AwaitClosed().ok());
+  EXPECT_FALSE(from_server_->AwaitClosed().ok());
+  server_.reset();
+  client_.reset();
+  if (memory != nullptr) memory.get()[99'999] = std::byte{1};
+}
+
 TEST_P(FrameChannelTest, TheLargestHeaderAndPayloadPass) {
   const std::string header(kMaxFrameHeaderBytes, 'h');
   client_->Send(header, Bytes(kMaxFramePayloadBytes, 3));

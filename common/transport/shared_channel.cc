@@ -117,10 +117,10 @@ SharedChannel::SharedChannel(SharedLink link, IoLoop& loop, std::shared_ptr<Buff
     : link_(std::move(link)),
       loop_(loop),
       pool_(std::move(pool)),
+      arena_sender_(std::make_shared<ArenaSender>(link_.segment, link_.direction)),
       peer_bell_(std::make_shared<Descriptor>(std::move(link_.peer_bell))),
       peer_watch_(*this),
       ring_writer_(link_.segment->ring(link_.direction), kSegmentRingBytes),
-      arena_sender_(link_.segment, link_.direction),
       lent_(std::make_shared<std::atomic<int64_t>>(0)),
       ring_reader_(link_.segment->ring(Opposite(link_.direction)), kSegmentRingBytes),
       arena_receiver_(link_.segment, Opposite(link_.direction)) {}
@@ -143,6 +143,7 @@ void SharedChannel::Send(std::string header, Payload payload) {
   const bool through_ring = payload.size() <= kThroughRingBytes;
   Outgoing outgoing;
   outgoing.bytes = header.size() + payload.size();
+  outgoing.copied_bytes = IsRoom(payload) ? header.size() : outgoing.bytes;
   outgoing.head.resize(kFrameBytes);
   EncodeFrame({.kind = FrameKind::kMessage,
                .place = through_ring ? PayloadPlace::kFollows : PayloadPlace::kArena,
@@ -157,7 +158,7 @@ void SharedChannel::Send(std::string header, Payload payload) {
   } else {
     outgoing.payload = std::move(payload);
   }
-  const bool here = outgoing.bytes <= kSendHereBytes;
+  const bool here = outgoing.copied_bytes <= kSendHereBytes;
   {
     absl::MutexLock lock(&mutex_);
     if (ended_) return;
@@ -170,6 +171,17 @@ void SharedChannel::Send(std::string header, Payload payload) {
     }
   }
   WriteQueue(Writer::kCaller);
+}
+
+std::shared_ptr<std::byte> SharedChannel::TakeSendMemory(size_t bytes) {
+  if (bytes <= kThroughRingBytes) return nullptr;
+  const ArenaSender::Room room = arena_sender_->Take(bytes);
+  if (room.place == nullptr) return nullptr;
+  return {room.place, [sender = arena_sender_, room](std::byte*) { sender->GiveUp(room); }};
+}
+
+bool SharedChannel::IsRoom(const Payload& payload) const {
+  return payload.pieces().size() == 1 && arena_sender_->IsTaken(payload.pieces()[0].data());
 }
 
 void SharedChannel::LeaveToLoopLocked() {
@@ -201,9 +213,15 @@ absl::StatusOr<bool> SharedChannel::WriteMessage(const Outgoing& outgoing) {
     }
     const size_t rest = outgoing.payload.size() - payload_written_;
     if (rest == 0) return true;
+    if (payload_written_ == 0 && IsRoom(outgoing.payload)) {
+      fragment_ = {arena_sender_->SendTaken(outgoing.payload.pieces()[0].data()), rest};
+      fragment_written_ = 0;
+      payload_written_ = rest;
+      continue;
+    }
     absl::Span<std::byte> room;
-    if (!arena_sender_.Allocate(rest, &fragment_[0], &room)) return false;
-    outgoing.payload.Slice(payload_written_, room.size()).CopyTo(room.data());
+    if (!arena_sender_->Allocate(rest, &fragment_[0], &room)) return false;
+    outgoing.payload.Read(payload_position_, room.size(), room.data());
     payload_written_ += room.size();
     fragment_[1] = room.size();
     fragment_written_ = 0;
@@ -227,7 +245,9 @@ void SharedChannel::WriteQueue(Writer writer) {
     }
     const size_t bytes = first->bytes;
     absl::StatusOr<bool> written = false;
-    if (writer == Writer::kLoop || bytes <= kSendHereBytes) written = WriteMessage(*first);
+    if (writer == Writer::kLoop || first->copied_bytes <= kSendHereBytes) {
+      written = WriteMessage(*first);
+    }
     WakeReader();
     if (!written.ok() || !*written) {
       absl::MutexLock lock(&mutex_);
@@ -246,6 +266,7 @@ void SharedChannel::WriteQueue(Writer writer) {
     }
     head_written_ = 0;
     payload_written_ = 0;
+    payload_position_ = {};
     if (writer == Writer::kLoop) ++written_;
     std::shared_ptr<Handler> handler;
     Outgoing done;
@@ -321,7 +342,7 @@ bool SharedChannel::BeforeSleep() {
   }
   if (blocked_) {
     ring_writer_.SetWaits(kByBell);
-    arena_sender_.SetWaits();
+    arena_sender_->SetWaits();
     // What came back before that has rung no bell.
     if (WriteBlocked()) return false;
   }

@@ -41,7 +41,8 @@ absl::Status CheckBell(int bell);
 
 // A data channel through shared memory.
 //
-// Sending copies a payload to the arena once; short ones go through the ring. Where the receiver
+// Sending copies a payload to the arena once, unless it was made there (TakeSendMemory); short ones
+// go through the ring. Where the receiver
 // has a place for it, it is copied there as it comes; otherwise the receiver gets it where it lies,
 // and the room comes back when the payload's last copy is gone. Not all of the arena is handed out
 // so (8 MiB are kept back, or half of it): what comes on top, and payloads larger than that, are
@@ -60,6 +61,7 @@ class SharedChannel final : public FrameChannel,
 
   void Start(std::shared_ptr<Handler> handler) override;
   void Send(std::string header, Payload payload) override ABSL_LOCKS_EXCLUDED(mutex_);
+  std::shared_ptr<std::byte> TakeSendMemory(size_t bytes) override;
   void SetReading(bool on) override;
   void Close(absl::Status reason) override;
   const char* kind() const override { return "shared_memory"; }
@@ -85,11 +87,15 @@ class SharedChannel final : public FrameChannel,
     std::string head;
     // Otherwise.
     Payload payload;
+    // Of header and payload, and what of these is yet to be copied.
     size_t bytes = 0;
+    size_t copied_bytes = 0;
   };
   enum class Writer { kCaller, kLoop };
 
   SharedChannel(SharedLink link, IoLoop& loop, std::shared_ptr<BufferPool> pool);
+  // Whether the payload was made in memory from TakeSendMemory, and is the first of it to be sent.
+  bool IsRoom(const Payload& payload) const;
 
   void OnEvents(uint32_t events) override;
   bool Poll() override;
@@ -119,6 +125,7 @@ class SharedChannel final : public FrameChannel,
   SharedLink link_;
   IoLoop& loop_;
   const std::shared_ptr<BufferPool> pool_;
+  const std::shared_ptr<ArenaSender> arena_sender_;
   const std::shared_ptr<Descriptor> peer_bell_;
   PeerWatch peer_watch_;
 
@@ -130,9 +137,9 @@ class SharedChannel final : public FrameChannel,
 
   // Of the thread that writes.
   RingWriter ring_writer_;
-  ArenaSender arena_sender_;
   size_t head_written_ = 0;
   size_t payload_written_ = 0;
+  Payload::Position payload_position_;
   // Where the fragment that was filled last lies, and how much of that the ring has.
   std::array<uint64_t, 2> fragment_ = {};
   size_t fragment_written_ = sizeof(fragment_);

@@ -76,12 +76,13 @@ ArenaSender::ArenaSender(std::shared_ptr<SharedSegment> segment, SharedSegment::
     : segment_(std::move(segment)),
       ledger_(segment_->ledger(direction)),
       arena_(segment_->arena(direction)),
-      used_(segment_->arena_bytes() / kGranuleBytes) {}
+      granules_(segment_->arena_bytes() / kGranuleBytes),
+      used_(granules_) {}
 
 bool ArenaSender::Reclaim() {
-  const auto returned = [this](const Fragment& fragment) {
+  const auto returned = [this](const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (ledger_.held[fragment.granule].load(std::memory_order_seq_cst) != 0) return false;
-    std::fill_n(used_.begin() + fragment.granule, fragment.granules, false);
+    SetUsed(fragment, false);
     return true;
   };
   const auto kept = std::remove_if(fragments_.begin(), fragments_.end(), returned);
@@ -90,10 +91,16 @@ bool ArenaSender::Reclaim() {
   return any;
 }
 
-bool ArenaSender::Allocate(size_t wanted, uint64_t* offset, absl::Span<std::byte>* fragment) {
-  const size_t most = std::min({wanted, kMaxFragmentBytes, used_.size() * kGranuleBytes});
-  const size_t granules = (most + kGranuleBytes - 1) / kGranuleBytes;
-  Reclaim();
+void ArenaSender::SetUsed(const Fragment& fragment, bool used) {
+  std::fill_n(used_.begin() + fragment.granule, fragment.granules, used);
+}
+
+void ArenaSender::Lend(const Fragment& fragment) {
+  fragments_.push_back(fragment);
+  ledger_.held[fragment.granule].store(1, std::memory_order_relaxed);
+}
+
+ArenaSender::Fragment ArenaSender::FindFree(size_t granules) const {
   // The lowest place that is free: what was used last is still in the processors' caches. Where
   // none is long enough, since others are kept for long, the longest.
   size_t best_run = 0, best_end = 0;
@@ -104,14 +111,58 @@ bool ArenaSender::Allocate(size_t wanted, uint64_t* offset, absl::Span<std::byte
       best_end = granule + 1;
     }
   }
-  if (best_run == 0) return false;
-  const size_t first = best_end - best_run;
-  std::fill_n(used_.begin() + first, best_run, true);
-  fragments_.push_back({static_cast<uint32_t>(first), static_cast<uint32_t>(best_run)});
-  ledger_.held[first].store(1, std::memory_order_relaxed);
-  *offset = first * kGranuleBytes;
-  *fragment = absl::MakeSpan(arena_ + *offset, std::min(most, best_run * kGranuleBytes));
+  return {static_cast<uint32_t>(best_end - best_run), static_cast<uint32_t>(best_run)};
+}
+
+bool ArenaSender::Allocate(size_t wanted, uint64_t* offset, absl::Span<std::byte>* fragment) {
+  const size_t most = std::min({wanted, kMaxFragmentBytes, granules_ * kGranuleBytes});
+  absl::MutexLock lock(&mutex_);
+  Reclaim();
+  const Fragment found = FindFree((most + kGranuleBytes - 1) / kGranuleBytes);
+  if (found.granules == 0) return false;
+  SetUsed(found, true);
+  Lend(found);
+  *offset = found.granule * kGranuleBytes;
+  *fragment = absl::MakeSpan(arena_ + *offset, std::min(most, found.granules * kGranuleBytes));
   return true;
+}
+
+ArenaSender::Room ArenaSender::Take(size_t bytes) {
+  const size_t granules = (bytes + kGranuleBytes - 1) / kGranuleBytes;
+  absl::MutexLock lock(&mutex_);
+  if (granules == 0 || taken_granules_ + granules > granules_ / 2) return {};
+  Reclaim();
+  const Fragment found = FindFree(granules);
+  if (found.granules < granules) return {};
+  SetUsed(found, true);
+  taken_granules_ += granules;
+  const Room room = {arena_ + found.granule * kGranuleBytes, next_serial_++};
+  taken_.emplace(room.place, Taken{found, room.serial});
+  return room;
+}
+
+bool ArenaSender::IsTaken(const std::byte* payload) const {
+  absl::MutexLock lock(&mutex_);
+  return taken_.contains(payload);
+}
+
+uint64_t ArenaSender::SendTaken(const std::byte* payload) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = taken_.find(payload);
+  const Fragment fragment = found->second.fragment;
+  taken_.erase(found);
+  taken_granules_ -= fragment.granules;
+  Lend(fragment);
+  return fragment.granule * kGranuleBytes;
+}
+
+void ArenaSender::GiveUp(const Room& room) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = taken_.find(room.place);
+  if (found == taken_.end() || found->second.serial != room.serial) return;
+  taken_granules_ -= found->second.fragment.granules;
+  SetUsed(found->second.fragment, false);
+  taken_.erase(found);
 }
 
 ArenaReceiver::ArenaReceiver(const std::shared_ptr<SharedSegment>& segment,

@@ -7,8 +7,11 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "common/transport/descriptor.h"
 #include "common/transport/shared_region.h"
@@ -28,7 +31,7 @@
 namespace muster {
 
 inline constexpr size_t kGranuleBytes = 64 << 10;
-// Longest fragment, unless the arena is smaller.
+// Longest fragment that Allocate gives, unless the arena is smaller.
 inline constexpr size_t kMaxFragmentBytes = 1 << 20;
 inline constexpr size_t kSegmentRingBytes = 256 << 10;
 // 64 MiB, and what a SharedChannel keeps back: a client's window of pushes lies there whole.
@@ -71,33 +74,66 @@ class SharedSegment {
   const size_t arena_bytes_;
 };
 
-// The sender's view of an arena. One thread at a time.
+// The sender's view of an arena. Thread-safe.
 class ArenaSender {
  public:
   ArenaSender(std::shared_ptr<SharedSegment> segment, SharedSegment::Direction direction);
 
   // Room for the next fragment of `wanted` bytes that are left of a payload: a prefix of them, of
   // kMaxFragmentBytes at most. False: there is none now.
-  bool Allocate(size_t wanted, uint64_t* offset, absl::Span<std::byte>* fragment);
+  bool Allocate(size_t wanted, uint64_t* offset, absl::Span<std::byte>* fragment)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Room for a whole payload that is yet to be made, in one piece. No more than half of the arena
+  // is given so: the rest has room for what is to be sent before. Null: there is none now.
+  struct Room {
+    std::byte* place = nullptr;
+    // No two are alike.
+    uint64_t serial = 0;
+  };
+  Room Take(size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether a payload is one that lies in room from Take.
+  bool IsTaken(const std::byte* payload) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Makes a fragment of it, and of the room none that is taken. Returns its offset. REQUIRES:
+  // IsTaken.
+  uint64_t SendTaken(const std::byte* payload) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Gives the room back, unless it was sent.
+  void GiveUp(const Room& room) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Asks to be woken when a fragment comes back; those that came back before count for the next
   // Allocate.
   void SetWaits() { ledger_.sender_waits.store(1, std::memory_order_seq_cst); }
 
  private:
-  // Takes back what the receiver is through with; whether there was any.
-  bool Reclaim();
-
-  const std::shared_ptr<SharedSegment> segment_;
-  ArenaLedger& ledger_;
-  std::byte* const arena_;
-  // By granule: whether it is part of a fragment.
-  std::vector<bool> used_;
   struct Fragment {
     uint32_t granule;
     uint32_t granules;
   };
-  std::vector<Fragment> fragments_;
+
+  // Takes back what the receiver is through with; whether there was any.
+  bool Reclaim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The first run of so many granules that are free or, where there is none, the longest.
+  Fragment FindFree(size_t granules) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetUsed(const Fragment& fragment, bool used) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has the receiver own it.
+  void Lend(const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::shared_ptr<SharedSegment> segment_;
+  ArenaLedger& ledger_;
+  std::byte* const arena_;
+  const size_t granules_;
+  mutable absl::Mutex mutex_;
+  // By granule: whether it is part of a fragment, or taken.
+  std::vector<bool> used_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Fragment> fragments_ ABSL_GUARDED_BY(mutex_);
+  struct Taken {
+    Fragment fragment;
+    uint64_t serial;
+  };
+  // By where it lies.
+  absl::flat_hash_map<const std::byte*, Taken> taken_ ABSL_GUARDED_BY(mutex_);
+  size_t taken_granules_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t next_serial_ ABSL_GUARDED_BY(mutex_) = 1;
 };
 
 // The receiver's view. Thread-safe.

@@ -121,6 +121,50 @@ TEST_F(SharedSegmentTest, FragmentsNeverOverlapWhateverTheReceiverDoes) {
   }
 }
 
+TEST_F(SharedSegmentTest, RoomThatIsTakenIsSentWhereItLies) {
+  const ArenaSender::Room room = sender_.Take(300'000);
+  ASSERT_NE(room.place, nullptr);
+  EXPECT_TRUE(sender_.IsTaken(room.place));
+  std::memset(room.place, 7, 300'000);
+  // Not given to others meanwhile, whatever the receiver says.
+  receiver_.Release(room.place - ours_->arena(Direction::kToServer));
+  uint64_t offset;
+  absl::Span<std::byte> other;
+  while (sender_.Allocate(kGranuleBytes, &offset, &other)) {
+    EXPECT_TRUE(other.data() + other.size() <= room.place || room.place + 300'000 <= other.data());
+  }
+  const uint64_t sent = sender_.SendTaken(room.place);
+  EXPECT_FALSE(sender_.IsTaken(room.place));
+  const auto found = receiver_.Find(sent, 300'000);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ((*found)[299'999], std::byte{7});
+  // It is the receiver's now.
+  sender_.GiveUp(room);
+  EXPECT_FALSE(sender_.Allocate(kGranuleBytes, &offset, &other));
+  receiver_.Release(sent);
+  EXPECT_TRUE(sender_.Allocate(kGranuleBytes, &offset, &other));
+  EXPECT_EQ(offset, sent);
+}
+
+TEST_F(SharedSegmentTest, NoMoreThanHalfIsTaken) {
+  EXPECT_EQ(sender_.Take(kArena / 2 + 1).place, nullptr);
+  const ArenaSender::Room room = sender_.Take(kArena / 2);
+  EXPECT_NE(room.place, nullptr);
+  EXPECT_EQ(sender_.Take(1).place, nullptr);
+  sender_.GiveUp(room);
+  EXPECT_NE(sender_.Take(1).place, nullptr);
+  EXPECT_EQ(sender_.Take(0).place, nullptr);
+}
+
+TEST_F(SharedSegmentTest, RoomIsGivenUpOnce) {
+  const ArenaSender::Room first = sender_.Take(1);
+  sender_.GiveUp(first);
+  const ArenaSender::Room second = sender_.Take(1);
+  ASSERT_EQ(second.place, first.place);
+  sender_.GiveUp(first);
+  EXPECT_TRUE(sender_.IsTaken(second.place));
+}
+
 TEST_F(SharedSegmentTest, AFragmentOutsideTheArenaIsRefused) {
   const uint64_t huge = ~uint64_t{0};
   const struct {

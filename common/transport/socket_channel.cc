@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/gathered_payload.h"
 #include "common/base/status_macros.h"
 #include "common/transport/socket_stream.h"
 
@@ -80,7 +81,7 @@ void SocketChannel::Send(std::string header, Payload payload) {
                .payload_bytes = static_cast<uint32_t>(payload.size())},
               reinterpret_cast<std::byte*>(outgoing.head.data()));
   outgoing.head += header;
-  outgoing.payload = std::move(payload);
+  outgoing.payload = InShortPieces(payload) ? GatherPayload(payload, *pool_) : std::move(payload);
   const bool here =
       stream_->threads() == ChannelStream::Threads::kTwo && outgoing.size() <= kSendHereBytes;
   {

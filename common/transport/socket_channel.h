@@ -21,9 +21,10 @@ namespace muster {
 
 // A data channel over a TCP connection, plain or under TLS.
 //
-// A payload is sent from where it lies and received where the handler has a place for it, otherwise
-// into one buffer of the pool, aligned to 64 bytes: the kernel's two copies are the only ones, but
-// for what comes with the header in one system call (16 KiB at most).
+// A payload is sent from where it lies, unless that is in short pieces, which are gathered first,
+// and received where the handler has a place for it, otherwise into one buffer of the pool, aligned
+// to 64 bytes: the kernel's two copies are the only ones, but for what comes with the header in one
+// system call (16 KiB at most).
 class SocketChannel final : public FrameChannel,
                             private IoLoop::Source,
                             public std::enable_shared_from_this<SocketChannel> {

@@ -27,10 +27,7 @@ struct AdmittedCall {
   uint64_t lsn = 0;
 
   // What it takes of memory.
-  size_t bytes() const {
-    return kCallBytes + call.payload.size() + chunk.keys.size() * sizeof(uint64_t) +
-           chunk.rows.size() * sizeof(float);
-  }
+  size_t bytes() const { return kCallBytes + call.payload.size() + chunk.bytes; }
   bool cancelled() const { return call.cancelled != nullptr && call.cancelled->load(); }
 };
 

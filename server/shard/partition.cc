@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/gathered_payload.h"
 #include "common/base/status_macros.h"
 #include "common/partition/wire_dtype.h"
 #include "proto/parameter_service.pb.h"
@@ -26,28 +27,6 @@ constexpr uint32_t kDiskFullRetryMs = 1000;
 // Of operations that wait for the disk while more are admitted: several syncs' worth at any disk's
 // speed.
 constexpr size_t kMostUnsyncedBytes = size_t{32} << 20;
-
-Payload PrivateCopy(const Payload& payload, BufferPool& pool) {
-  const std::shared_ptr<float> copy =
-      pool.Take((payload.size() + sizeof(float) - 1) / sizeof(float));
-  payload.CopyTo(copy.get());
-  const auto* bytes = reinterpret_cast<const std::byte*>(copy.get());
-  return Payload({absl::MakeConstSpan(bytes, payload.size())}, copy);
-}
-
-// Whether the chunk that a push is checked as has the bytes of its payload, in their order.
-bool CopiedAsSent(const v1::ExchangeRequest& request) {
-  if (!request.has_sparse_push()) return false;
-  const absl::StatusOr<DType> type = WireDType(request.sparse_push().type());
-  return type.ok() && *type == DType::kF32;
-}
-
-Payload AsSent(const SparseChunk& chunk) {
-  const size_t bytes = chunk.keys.size() * sizeof(uint64_t) + chunk.rows.size() * sizeof(float);
-  return Payload(
-      {absl::MakeConstSpan(reinterpret_cast<const std::byte*>(chunk.memory.get()), bytes)},
-      chunk.memory);
-}
 
 }  // namespace
 
@@ -111,20 +90,15 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
     return refused;
   }
   // What is checked and applied has to be what the log's checksum is of and what it holds. Of dense
-  // gradients no check looks at the values, so that a copy which the log makes anyway will do; rows
-  // are copied by the check, and logged from there.
+  // gradients no check looks at the values, so that a copy which the log makes anyway will do.
   const bool shared =
       journal_ != nullptr && call.payload_memory == ExchangeCall::PayloadMemory::kShared;
   const bool log_copies =
       shared && call.request->has_dense_push() && journal_->HoldsCopyOf(call.payload.size());
-  const bool check_copies = shared && CopiedAsSent(*call.request);
-  if (shared && !log_copies && !check_copies) {
-    call.payload = PrivateCopy(call.payload, *options_.pool);
-  }
+  if (shared && !log_copies) call.payload = GatherPayload(call.payload, *options_.pool);
   AdmittedCall admitted = admission_.Check(std::move(call));
   const v1::ExchangeRequest& request = *admitted.call.request;
   if (!admitted.status.ok() || admitted.already_applied) return admitted;
-  if (check_copies) admitted.call.payload = AsSent(admitted.chunk);
   if (request.has_sparse_push()) {
     admitted.status = CheckRoomForRows();
     admitted.retry_after_ms = kDiskFullRetryMs;
@@ -152,7 +126,7 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
     }
     admission_.Enter(admitted);
   }
-  // What was read into a chunk need not be held twice.
+  // The chunk holds what it needs of it.
   if (admitted.chunk.memory != nullptr) admitted.call.payload = Payload();
   return admitted;
 }
@@ -459,7 +433,12 @@ void Partition::ServeSparsePull(AdmittedCall call) {
   if (!version.ok()) return Refuse(call, version.status());
   const size_t table = request.sparse_pull().table() - 1;
   const size_t floats = call.chunk.keys.size() * tables_->sparse[table].dim();
-  const std::shared_ptr<float> values = options_.pool->Take(floats);
+  const DType type = *WireDType(request.sparse_pull().type());
+  std::shared_ptr<float> values;
+  if (call.call.answer_memory != nullptr && type == DType::kF32) {
+    values = call.call.answer_memory(floats);
+  }
+  if (values == nullptr) values = options_.pool->Take(floats);
   if (absl::Status status = updater_.PullRows(table, call.chunk.keys, *version, clocks_.completed(),
                                               {values.get(), floats});
       !status.ok()) {
@@ -468,8 +447,7 @@ void Partition::ServeSparsePull(AdmittedCall call) {
   }
   const Payload::Piece piece(reinterpret_cast<const std::byte*>(values.get()),
                              floats * sizeof(float));
-  Payload payload = NarrowPayload(Payload({piece}, values),
-                                  *WireDType(request.sparse_pull().type()), *options_.pool);
+  Payload payload = NarrowPayload(Payload({piece}, values), type, *options_.pool);
   stats_.bytes_pulled += payload.size();
   AnswerOk(call, std::move(payload));
   NoteStored(TrimRows());

@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_SHARD_PARTITION_HOST_H_
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -29,6 +30,9 @@ struct ExchangeCall {
   // checked is copied first. It gives way to nothing worse than wrong numbers of its own.
   enum class PayloadMemory { kPrivate, kShared };
   PayloadMemory payload_memory = PayloadMemory::kPrivate;
+  // Null, or where an answer of so many floats may be made so that it goes without a copy, to be
+  // sent once. It may return null: other memory does as well.
+  std::function<std::shared_ptr<float>(size_t floats)> answer_memory;
   // Set once the caller is gone: a parked call may then be dropped without an answer.
   std::shared_ptr<const std::atomic<bool>> cancelled;
   // Called exactly once (unless cancelled), from any thread and without locks held; must not block.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <thread>
 
 #include "absl/synchronization/blocking_counter.h"
@@ -120,6 +121,27 @@ TEST_F(ShardEngineTest, AFullQueueAsksToComeBack) {
   executor_.RunAll();
   ASSERT_TRUE(close.arrived());
   EXPECT_EQ(close.code(), absl::StatusCode::kOk);
+}
+
+TEST_F(ShardEngineTest, RowsAreAnsweredInMemoryThatTheCallBrings) {
+  Open(TestOpenRequest(1));
+  const auto pull = [this](std::shared_ptr<float> memory) {
+    TestAnswer answer;
+    ExchangeCall call = MakeTestCall(TestSparsePull(0, 0, 2), KeysAndRows({5, 6}, {}), answer);
+    call.answer_memory = [memory](size_t floats) {
+      EXPECT_EQ(floats, 4);
+      return memory;
+    };
+    engine_->Execute(std::move(call));
+    executor_.RunAll();
+    EXPECT_TRUE(answer.arrived());
+    EXPECT_THAT(answer.floats(), ElementsAre(0.5, 0.5, 0.5, 0.5));
+  };
+  const auto memory = std::make_shared<std::array<float, 4>>();
+  pull({memory, memory->data()});
+  EXPECT_THAT(*memory, ElementsAre(0.5, 0.5, 0.5, 0.5));
+  // It may have none.
+  pull(nullptr);
 }
 
 TEST(ShardEngineThreadsTest, ManyThreadsPushAtOnce) {

@@ -21,7 +21,7 @@ double MeanScale(double scale, uint64_t examples) {
 
 TableUpdater::TableUpdater(PartitionTables& tables, BufferPool& pool)
     : tables_(tables), job_(*tables.job), pool_(pool), previous_rows_(tables.sparse.size()) {
-  for (const TieredTable& table : tables.sparse) sparse_sums_.emplace_back(table.dim());
+  for (const TieredTable& table : tables.sparse) sparse_sums_.emplace_back(table.dim(), pool_);
 }
 
 absl::Status TableUpdater::Push(const AdmittedCall& call, uint64_t completed) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/prefetch.h"
 #include "common/base/status_macros.h"
 #include "server/shard/stored_record.h"
 
@@ -215,7 +216,7 @@ absl::Status TieredTable::StoreRows(Memory& memory, absl::Span<const uint32_t> n
   // many have not changed.
   std::vector<std::pair<uint64_t, uint32_t>> sorted;
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (i + kRowsAhead < numbers.size()) __builtin_prefetch(&memory.At(numbers[i + kRowsAhead]));
+    if (i + kRowsAhead < numbers.size()) Prefetch(&memory.At(numbers[i + kRowsAhead]));
     const Row& row = memory.At(numbers[i]);
     if (row.flags & RowMemory::kChanged ||
         (row.flags & RowMemory::kStored &&

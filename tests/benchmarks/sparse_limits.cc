@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/prefetch.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/tensor_spec.h"
 #include "common/tables/huge_memory.h"
@@ -34,7 +35,7 @@ double ProcessorSeconds() {
 }
 
 void PrefetchRow(const float* row) {
-  for (uint32_t i = 0; i < kSparseDim; i += 16) __builtin_prefetch(row + i);
+  for (uint32_t i = 0; i < kSparseDim; i += 16) Prefetch(row + i);
 }
 
 }  // namespace

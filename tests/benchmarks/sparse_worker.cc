@@ -75,7 +75,10 @@ class SparseClient {
     const std::vector<RowGroup> groups = GroupRows(keys, partitions_, kRowsPerMessage);
     const auto each = OnceAll(groups.size() + partitions_, done);
     // As many gradients as the largest request has; what they are does not matter.
-    gradients_.resize(std::max<size_t>(gradients_.size(), keys.size() * kSparseDim), 0.001f);
+    if (gradients_ == nullptr || gradients_->size() < keys.size() * kSparseDim) {
+      gradients_ = std::make_shared<std::vector<float>>(keys.size() * kSparseDim, 0.001f);
+    }
+    const PushedRows pushed = {keys, *gradients_, kSparseDim, gradients_};
     std::vector<uint32_t> chunks(partitions_);
     for (const RowGroup& group : groups) {
       v1::ExchangeRequest request = Header(group.partition);
@@ -85,8 +88,7 @@ class SparseClient {
       push->set_rows(group.positions.size());
       push->set_examples(1);
       ++chunks[group.partition];
-      client_->Call(std::move(request),
-                    GatherRows(group, keys, gradients_, kSparseDim, RowCoding(), *memory_),
+      client_->Call(std::move(request), GatherRows(group, pushed, RowCoding(), *memory_),
                     [each](absl::StatusOr<ExchangeResult> result) { each(result.status()); });
     }
     for (uint32_t partition = 0; partition < partitions_; ++partition) {
@@ -163,7 +165,7 @@ class SparseClient {
 
   const uint32_t partitions_;
   uint64_t clock_ = 0;
-  std::vector<float> gradients_;
+  std::shared_ptr<const std::vector<float>> gradients_;
   RequestSource source_;
   const std::shared_ptr<BufferPool> memory_ = BufferPool::Create(size_t{256} << 20);
   // Last: it ends before what its callbacks use.

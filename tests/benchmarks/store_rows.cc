@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/fingerprint.h"
+#include "common/base/prefetch.h"
 #include "common/base/status_macros.h"
 #include "common/tables/huge_memory.h"
 #include "proto/job.pb.h"
@@ -194,7 +195,7 @@ double GatherSpeed(uint64_t rows, int64_t keys, absl::Duration duration) {
     for (size_t i = 0; i < request.size(); ++i, to += kBytes) {
       if (i + kAhead < request.size()) {
         const char* ahead = data + request[i + kAhead] * kBytes;
-        for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(ahead + line);
+        for (size_t line = 0; line < kBytes; line += 64) Prefetch(ahead + line);
       }
       std::memcpy(to, data + request[i] * kBytes, kBytes);
     }

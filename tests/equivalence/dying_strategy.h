@@ -47,7 +47,7 @@ class DyingStrategy final : public Strategy {
   absl::Status GradientReady(int unit) override {
     return Live([&] { return inner_.GradientReady(unit); });
   }
-  absl::Status PushRows(const MicroBatch& batch) override {
+  absl::Status PushRows(MicroBatch& batch) override {
     return Live([&] { return inner_.PushRows(batch); });
   }
   absl::Status EndStep() override {

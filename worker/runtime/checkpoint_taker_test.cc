@@ -32,7 +32,7 @@ class CutsOnly final : public Strategy, public BackgroundCuts {
   absl::Status BeforeBackward(uint64_t, MicroBatchPlace) override { return absl::OkStatus(); }
   absl::Status Withdraw() override { return absl::OkStatus(); }
   absl::Status GradientReady(int) override { return absl::OkStatus(); }
-  absl::Status PushRows(const MicroBatch&) override { return absl::OkStatus(); }
+  absl::Status PushRows(MicroBatch&) override { return absl::OkStatus(); }
   absl::Status EndStep() override { return absl::OkStatus(); }
   void set_loss_scale(const LossScale&) override {}
   absl::optional<LossScale> loss_scale() const override { return absl::nullopt; }

@@ -76,7 +76,7 @@ class CountingStrategy final : public Strategy {
     sent_units_.push_back(unit);
     return inner_.GradientReady(unit);
   }
-  absl::Status PushRows(const MicroBatch& batch) override { return inner_.PushRows(batch); }
+  absl::Status PushRows(MicroBatch& batch) override { return inner_.PushRows(batch); }
   absl::Status EndStep() override { return inner_.EndStep(); }
   absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override {
     cuts_.push_back(clock);

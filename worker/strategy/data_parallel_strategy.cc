@@ -223,7 +223,7 @@ absl::Status DataParallelStrategy::GradientReady(int unit) {
   return absl::OkStatus();
 }
 
-absl::Status DataParallelStrategy::PushRows(const MicroBatch& micro_batch) {
+absl::Status DataParallelStrategy::PushRows(MicroBatch& micro_batch) {
   if (servers_ != nullptr) return servers_->PushRows(micro_batch);
   for (size_t table = 0; table < rows_.size(); ++table) {
     rows_[table].Add(micro_batch.sparse[table].keys, micro_batch.sparse[table].gradients);

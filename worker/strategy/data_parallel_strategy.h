@@ -109,7 +109,7 @@ class DataParallelStrategy final : public Strategy {
   absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override;
   absl::Status Withdraw() override;
   absl::Status GradientReady(int unit) override;
-  absl::Status PushRows(const MicroBatch& micro_batch) override;
+  absl::Status PushRows(MicroBatch& micro_batch) override;
   // Also OutOfRange, on all ranks: clipping by global norm found that the gradient's is not finite.
   absl::Status EndStep() override;
   // Rank r writes the files of partitions p with p mod W = r; all ranks return all pieces. In a

@@ -68,7 +68,7 @@ absl::Status LocalStrategy::BeforeBackward(uint64_t examples, MicroBatchPlace pl
   return absl::OkStatus();
 }
 
-absl::Status LocalStrategy::PushRows(const MicroBatch& micro_batch) {
+absl::Status LocalStrategy::PushRows(MicroBatch& micro_batch) {
   for (size_t table = 0; table < rows_.size(); ++table) {
     rows_[table].Add(micro_batch.sparse[table].keys, micro_batch.sparse[table].gradients);
   }

@@ -36,7 +36,7 @@ class LocalStrategy final : public Strategy {
   absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override;
   absl::Status Withdraw() override;
   absl::Status GradientReady(int unit) override { return absl::OkStatus(); }
-  absl::Status PushRows(const MicroBatch& micro_batch) override;
+  absl::Status PushRows(MicroBatch& micro_batch) override;
   absl::Status EndStep() override;
   // Nothing outlives this process, so a cut has no files.
   absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override {

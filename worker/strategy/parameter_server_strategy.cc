@@ -355,23 +355,26 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
   return absl::OkStatus();
 }
 
-absl::Status ParameterServerStrategy::PushRows(const MicroBatch& micro_batch) {
+absl::Status ParameterServerStrategy::PushRows(MicroBatch& micro_batch) {
   for (size_t table = 0; table < tables_.sparse.size(); ++table) {
-    const SparseRows& rows = micro_batch.sparse[table];
+    SparseRows& rows = micro_batch.sparse[table];
     RowSum& sum = rows_[table];
     const bool alone = place_ == MicroBatchPlace::kLast && sum.keys().empty();
     if (!alone) sum.Add(rows.keys, rows.gradients);
     if (place_ == MicroBatchPlace::kMoreFollow) continue;
     // The rows of a step's only micro-batch need no sum.
-    PushTable(table, alone ? rows.keys : sum.keys(), alone ? rows.gradients : sum.sums());
+    if (!alone) sum.TakeSums(rows.gradients);
+    PushTable(table, alone ? rows.keys : sum.keys(), rows.gradients);
   }
   return absl::OkStatus();
 }
 
 void ParameterServerStrategy::PushTable(size_t table, absl::Span<const uint64_t> keys,
-                                        absl::Span<const float> gradients) {
+                                        std::vector<float>& gradients) {
   RowCoding& coding = row_coding_[table];
   coding.draw = DrawOf(order_->slot(), clock_);
+  const std::shared_ptr<const std::vector<float>> held = row_arrays_.Hold(gradients);
+  const PushedRows pushed = {keys, *held, tables_.sparse[table].dim, held};
   for (const RowGroup& group : GroupRows(keys, layout_.partitions(), RowsPerMessage(table))) {
     v1::ExchangeRequest request = At(clock_);
     v1::SparsePush* push = request.mutable_sparse_push();
@@ -380,8 +383,7 @@ void ParameterServerStrategy::PushTable(size_t table, absl::Span<const uint64_t>
     push->set_chunk(group.chunk);
     push->set_rows(group.positions.size());
     push->set_examples(examples_);
-    Payload payload =
-        GatherRows(group, keys, gradients, tables_.sparse[table].dim, coding, *row_memory_);
+    Payload payload = GatherRows(group, pushed, coding, *row_memory_);
     counters_.bytes_pushed += payload.size();
     counters_.other_bytes_sent += payload.size();
     router_.Send(group.partition, std::move(request), std::move(payload),

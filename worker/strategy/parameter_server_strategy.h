@@ -22,6 +22,7 @@
 #include "worker/strategy/background_cuts.h"
 #include "worker/strategy/dense_residual.h"
 #include "worker/strategy/dense_runs.h"
+#include "worker/strategy/row_arrays.h"
 #include "worker/strategy/row_groups.h"
 #include "worker/strategy/shard_router.h"
 #include "worker/strategy/strategy.h"
@@ -85,7 +86,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override;
   absl::Status Withdraw() override;
   absl::Status GradientReady(int unit) override;
-  absl::Status PushRows(const MicroBatch& micro_batch) override;
+  absl::Status PushRows(MicroBatch& micro_batch) override;
   absl::Status EndStep() override;
   absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override;
   BackgroundCuts* background_cuts() override { return this; }
@@ -139,7 +140,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // Otherwise empty.
   absl::Span<std::byte> LandingOf(const DenseRun& run);
   int64_t RowsPerMessage(size_t table) const;
-  void PushTable(size_t table, absl::Span<const uint64_t> keys, absl::Span<const float> gradients);
+  // Takes the gradients, and leaves unspecified ones.
+  void PushTable(size_t table, absl::Span<const uint64_t> keys, std::vector<float>& gradients);
 
   const Tables tables_;
   const DenseLayout layout_;
@@ -177,7 +179,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   std::vector<std::vector<RowsPull>> rows_pulls_;
   // By sparse table.
   std::vector<RowCoding> row_coding_;
-  // Of pushes of rows under way.
+  // Of pushes of rows under way: gradients, and what is made of them.
+  RowArrays row_arrays_;
   const std::shared_ptr<BufferPool> row_memory_;
   // Null where gradients travel as f32.
   std::unique_ptr<DenseResidual> residual_;

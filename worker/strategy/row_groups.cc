@@ -6,11 +6,46 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/prefetch.h"
 #include "common/partition/sparse_placement.h"
 #include "common/tensor/half.h"
 
 namespace muster {
 namespace {
+
+// Rows that are to be written, and may lie anywhere, are loaded so far ahead.
+constexpr size_t kRowsAhead = 6;
+constexpr uint32_t kLineFloats = 16;
+// Shorter rows cost less to copy than to point to.
+constexpr size_t kLongRowBytes = 128;
+
+Payload RowsInPlace(const RowGroup& group, const PushedRows& pushed) {
+  struct Kept {
+    std::vector<uint64_t> keys;
+    std::shared_ptr<const void> rows;
+  };
+  const auto kept = std::make_shared<Kept>();
+  kept->rows = pushed.owner;
+  kept->keys.reserve(group.positions.size());
+  std::vector<Payload::Piece> pieces;
+  pieces.reserve(1 + group.positions.size());
+  pieces.emplace_back();
+  const size_t row_bytes = pushed.dim * sizeof(float);
+  const auto* const rows = reinterpret_cast<const std::byte*>(pushed.rows.data());
+  for (const int32_t position : group.positions) {
+    kept->keys.push_back(pushed.keys[position]);
+    const std::byte* const row = rows + static_cast<size_t>(position) * row_bytes;
+    // Rows that lie side by side are one piece.
+    if (Payload::Piece& last = pieces.back(); last.data() + last.size() == row) {
+      last = Payload::Piece(last.data(), last.size() + row_bytes);
+    } else {
+      pieces.emplace_back(row, row_bytes);
+    }
+  }
+  pieces.front() = Payload::Piece(reinterpret_cast<const std::byte*>(kept->keys.data()),
+                                  kept->keys.size() * sizeof(uint64_t));
+  return Payload(std::move(pieces), kept);
+}
 
 // Takes an answer's bytes row by row; pieces end anywhere, also within a row or an element.
 // `take(i, bytes)` gets row i of the answer, whole.
@@ -72,9 +107,12 @@ Payload GatherKeys(const RowGroup& group, absl::Span<const uint64_t> keys) {
   return Payload::Of(std::move(gathered));
 }
 
-Payload GatherRows(const RowGroup& group, absl::Span<const uint64_t> keys,
-                   absl::Span<const float> rows, uint32_t dim, const RowCoding& coding,
+Payload GatherRows(const RowGroup& group, const PushedRows& pushed, const RowCoding& coding,
                    BufferPool& pool) {
+  const uint32_t dim = pushed.dim;
+  if (coding.type == DType::kF32 && dim * sizeof(float) >= kLongRowBytes) {
+    return RowsInPlace(group, pushed);
+  }
   const size_t count = group.positions.size();
   const size_t row_bytes = dim * SizeOf(coding.type);
   const size_t bytes = count * (sizeof(uint64_t) + row_bytes);
@@ -83,12 +121,14 @@ Payload GatherRows(const RowGroup& group, absl::Span<const uint64_t> keys,
   std::byte* key = begin;
   std::byte* row = begin + count * sizeof(uint64_t);
   for (int32_t position : group.positions) {
-    const absl::Span<const float> from = rows.subspan(static_cast<size_t>(position) * dim, dim);
-    std::memcpy(key, &keys[position], sizeof(uint64_t));
+    const absl::Span<const float> from =
+        pushed.rows.subspan(static_cast<size_t>(position) * dim, dim);
+    std::memcpy(key, &pushed.keys[position], sizeof(uint64_t));
     if (coding.type == DType::kF32) {
       std::memcpy(row, from.data(), row_bytes);
     } else {
-      RoundStochastically(coding.type, from, coding.random.Uint64(keys[position], coding.draw),
+      RoundStochastically(coding.type, from,
+                          coding.random.Uint64(pushed.keys[position], coding.draw),
                           reinterpret_cast<uint16_t*>(row));
     }
     key += sizeof(uint64_t);
@@ -99,8 +139,13 @@ Payload GatherRows(const RowGroup& group, absl::Span<const uint64_t> keys,
 
 void ScatterRows(const RowGroup& group, const Payload& payload, DType type, uint32_t dim,
                  absl::Span<float> rows) {
+  const absl::Span<const int32_t> positions = group.positions;
   ForEachRow(payload, dim * SizeOf(type), [&](size_t i, const std::byte* bytes) {
-    const absl::Span<float> to = rows.subspan(size_t{dim} * group.positions[i], dim);
+    if (i + kRowsAhead < positions.size()) {
+      const float* const next = &rows[size_t{dim} * positions[i + kRowsAhead]];
+      for (uint32_t k = 0; k < dim; k += kLineFloats) Prefetch(next + k);
+    }
+    const absl::Span<float> to = rows.subspan(size_t{dim} * positions[i], dim);
     if (type == DType::kF32) {
       std::memcpy(to.data(), bytes, dim * sizeof(float));
     } else {

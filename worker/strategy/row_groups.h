@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_STRATEGY_ROW_GROUPS_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -43,10 +44,20 @@ std::vector<RowGroup> GroupRows(absl::Span<const uint64_t> keys, uint32_t partit
 // u64 keys[rows] of a group, as a sparse pull carries them.
 Payload GatherKeys(const RowGroup& group, absl::Span<const uint64_t> keys);
 
-// u64 keys[rows], then rows[rows][dim], as a sparse push carries them, in an array of the pool.
-// `rows` is [keys, dim].
-Payload GatherRows(const RowGroup& group, absl::Span<const uint64_t> keys,
-                   absl::Span<const float> rows, uint32_t dim, const RowCoding& coding,
+// A micro-batch's rows, of which groups are pushed.
+struct PushedRows {
+  absl::Span<const uint64_t> keys;
+  // [keys, dim]
+  absl::Span<const float> rows;
+  uint32_t dim = 0;
+  // Keeps `rows` as they are until the last payload that refers to them is gone.
+  std::shared_ptr<const void> owner;
+};
+
+// u64 keys[rows], then rows[rows][dim], as a sparse push carries them. Long rows of f32 stay where
+// they are, a piece of the payload each: the transport copies them to where they go. All else is
+// written to an array of the pool.
+Payload GatherRows(const RowGroup& group, const PushedRows& pushed, const RowCoding& coding,
                    BufferPool& pool);
 
 // Copies rows[rows][dim] of elements of `type`, as a sparse pull is answered, to their places in

@@ -43,7 +43,7 @@ TEST(RowGroupsTest, PayloadsHoldKeysThenRows) {
   const std::vector<float> rows = {1, 2, 3, 4, 5, 6};
   RowGroup group;
   group.positions = {0, 2};
-  Payload payload = GatherRows(group, keys, rows, 2, RowCoding(), *BufferPool::Create(0));
+  Payload payload = GatherRows(group, {keys, rows, 2}, RowCoding(), *BufferPool::Create(0));
   ASSERT_EQ(payload.size(), 2 * 8 + 4 * 4);
   std::vector<char> bytes(payload.size());
   payload.CopyTo(bytes.data());
@@ -58,6 +58,40 @@ TEST(RowGroupsTest, PayloadsHoldKeysThenRows) {
   ASSERT_EQ(pulled.size(), 16);
   pulled.CopyTo(pushed_keys);
   EXPECT_THAT(pushed_keys, ::testing::ElementsAre(10, 30));
+}
+
+TEST(RowGroupsTest, LongRowsStayWhereTheyAre) {
+  constexpr uint32_t kDim = 64;
+  const std::vector<uint64_t> keys = {10, 20, 30, 40};
+  auto rows = std::make_shared<std::vector<float>>(4 * kDim);
+  for (size_t i = 0; i < rows->size(); ++i) (*rows)[i] = static_cast<float>(i);
+  const float* const first = rows->data();
+  const std::weak_ptr<const void> owner = rows;
+  RowGroup group;
+  group.positions = {0, 2, 3};
+  Payload payload =
+      GatherRows(group, {keys, *rows, kDim, rows}, RowCoding(), *BufferPool::Create(0));
+  rows.reset();
+  // The keys, row 0, and rows 2 and 3, which lie side by side.
+  ASSERT_EQ(payload.pieces().size(), 3);
+  EXPECT_EQ(reinterpret_cast<const float*>(payload.pieces()[1].data()), first);
+  EXPECT_EQ(payload.pieces()[2].size(), 2 * kDim * sizeof(float));
+  ASSERT_EQ(payload.size(), 3 * (8 + kDim * sizeof(float)));
+  std::vector<std::byte> bytes(payload.size());
+  payload.CopyTo(bytes.data());
+  uint64_t pushed_keys[3];
+  std::vector<float> pushed_rows(3 * kDim);
+  std::memcpy(pushed_keys, bytes.data(), 24);
+  std::memcpy(pushed_rows.data(), bytes.data() + 24, bytes.size() - 24);
+  EXPECT_THAT(pushed_keys, ::testing::ElementsAre(10, 30, 40));
+  for (uint32_t i = 0; i < kDim; ++i) {
+    EXPECT_EQ(pushed_rows[i], i);
+    EXPECT_EQ(pushed_rows[kDim + i], 2 * kDim + i);
+    EXPECT_EQ(pushed_rows[2 * kDim + i], 3 * kDim + i);
+  }
+  EXPECT_FALSE(owner.expired());
+  payload = {};
+  EXPECT_TRUE(owner.expired());
 }
 
 TEST(RowGroupsTest, ScatterTakesPiecesThatEndAnywhere) {
@@ -94,13 +128,13 @@ TEST_P(RowGroupsHalfTest, PushedRowsDependOnKeyAndDrawAlone) {
   RowGroup all, last;
   all.positions = {0, 1, 2};
   last.positions = {2};
-  const std::vector<float> pushed = Pushed(GatherRows(all, keys, rows, 40, coding, *pool), 3, 40);
+  const std::vector<float> pushed = Pushed(GatherRows(all, {keys, rows, 40}, coding, *pool), 3, 40);
   for (float value : pushed) EXPECT_NEAR(value, 0.1f, 0.001f);
-  const std::vector<float> alone = Pushed(GatherRows(last, keys, rows, 40, coding, *pool), 1, 40);
+  const std::vector<float> alone = Pushed(GatherRows(last, {keys, rows, 40}, coding, *pool), 1, 40);
   EXPECT_TRUE(std::equal(alone.begin(), alone.end(), pushed.begin() + 80));
   EXPECT_FALSE(std::equal(alone.begin(), alone.end(), pushed.begin()));
   ++coding.draw;
-  EXPECT_NE(Pushed(GatherRows(last, keys, rows, 40, coding, *pool), 1, 40), alone);
+  EXPECT_NE(Pushed(GatherRows(last, {keys, rows, 40}, coding, *pool), 1, 40), alone);
 }
 
 TEST_P(RowGroupsHalfTest, ScatterTakesPiecesThatEndAnywhere) {

@@ -100,9 +100,9 @@ class Strategy {
   // and are not written any more: starts to send them.
   virtual absl::Status GradientReady(int unit) = 0;
 
-  // Takes the micro-batch's sparse gradients, whose keys are distinct; after the last one starts to
-  // send the step's.
-  virtual absl::Status PushRows(const MicroBatch& micro_batch) = 0;
+  // Takes the micro-batch's sparse gradients, whose keys are distinct, and leaves unspecified ones;
+  // after the last one starts to send the step's.
+  virtual absl::Status PushRows(MicroBatch& micro_batch) = 0;
 
   // Ends this slot's contribution at the clock. Returns when all of it is acknowledged.
   virtual absl::Status EndStep() = 0;

@@ -75,6 +75,12 @@ void ChannelSession::OnMessage(absl::string_view header, Payload payload) {
   call.request = std::move(request);
   call.payload = std::move(payload);
   call.payload_memory = payload_memory_;
+  if (call.request->has_sparse_pull()) {
+    call.answer_memory = [channel = channel_](size_t floats) {
+      const std::shared_ptr<std::byte> memory = channel->TakeSendMemory(floats * sizeof(float));
+      return std::shared_ptr<float>(memory, reinterpret_cast<float*>(memory.get()));
+    };
+  }
   call.cancelled = cancelled_;
   call.done = [session = shared_from_this(), id, push_bytes, parked_bytes](v1::ExchangeReply reply,
                                                                            Payload payload) {

@@ -201,6 +201,23 @@ TEST_P(ParameterClientTest, PayloadsInOddPiecesArriveWhole) {
   EXPECT_TRUE(Pulled(*client_) == values);
 }
 
+// As rows are pushed.
+TEST_P(ParameterClientTest, PayloadsInManyShortPiecesArriveWhole) {
+  constexpr size_t kLarge = 700'001;
+  constexpr size_t kPieceBytes = 252;
+  Serve(kLarge, {});
+  std::vector<float> values(kLarge);
+  for (size_t i = 0; i < kLarge; ++i) values[i] = i % 777;
+  const Payload whole = Payload::Of(values);
+  std::vector<Payload::Piece> pieces;
+  const auto bytes = whole.pieces()[0];
+  for (size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+    pieces.push_back(bytes.subspan(at, kPieceBytes));
+  }
+  EXPECT_TRUE(StartExchange(*client_, Push(), Payload(pieces, whole.owner()))->Take(kTimeout).ok());
+  EXPECT_TRUE(Pulled(*client_) == values);
+}
+
 TEST_P(ParameterClientTest, AnswersLandWhereTheCallerWantsThem) {
   // Large enough to come in several pieces.
   Serve(300'000, {});

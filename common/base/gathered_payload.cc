@@ -1,0 +1,28 @@
+#include "common/base/gathered_payload.h"
+
+#include <cstddef>
+#include <memory>
+
+namespace muster {
+namespace {
+
+constexpr size_t kShortBytes = 4 << 10;
+// A few are no matter, whatever their length.
+constexpr size_t kFewPieces = 16;
+
+}  // namespace
+
+Payload GatherPayload(const Payload& payload, BufferPool& pool) {
+  const std::shared_ptr<float> copy =
+      pool.Take((payload.size() + sizeof(float) - 1) / sizeof(float));
+  payload.CopyTo(copy.get());
+  const auto* bytes = reinterpret_cast<const std::byte*>(copy.get());
+  return Payload({absl::MakeConstSpan(bytes, payload.size())}, copy);
+}
+
+bool InShortPieces(const Payload& payload) {
+  const size_t pieces = payload.pieces().size();
+  return pieces > kFewPieces && payload.size() / pieces < kShortBytes;
+}
+
+}  // namespace muster
