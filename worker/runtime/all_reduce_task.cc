@@ -11,6 +11,7 @@
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/collective_records.h"
+#include "worker/runtime/layer_step_engine.h"
 #include "worker/runtime/task_parts.h"
 
 namespace muster {
@@ -163,8 +164,11 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
       [&recorder = strategy_->communicator()->recorder()](v1::ReportCollectivesRequest& request) {
         AddCollectiveRecords(recorder, request);
       };
-  const absl::StatusOr<std::unique_ptr<Trainer>> trainer = Trainer::Create(
-      order_.spec(), options, job_, *strategy_, *dependencies_.coordinator, *dependencies_.clock);
+  LayerStepEngine engine(order_.spec(), *job_.model, *strategy_,
+                         {.slot = order_.slot(), .log = dependencies_.log});
+  const absl::StatusOr<std::unique_ptr<Trainer>> trainer =
+      Trainer::Create(order_.spec(), options, job_, {*strategy_, engine},
+                      *dependencies_.coordinator, *dependencies_.clock);
   if (!trainer.ok()) return {End::kFinal, trainer.status()};
   const absl::Status status = (*trainer)->Run();
   if (status.ok()) return {End::kFinal, status};

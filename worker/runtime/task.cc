@@ -11,6 +11,7 @@
 #include "proto/job.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/all_reduce_task.h"
+#include "worker/runtime/layer_step_engine.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/task_parts.h"
 #include "worker/runtime/trainer.h"
@@ -37,10 +38,12 @@ absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<ParameterServerStrategy> strategy,
       ParameterServerStrategy::Create(order, *job.schema, options, RoutingOf(dependencies)));
+  LayerStepEngine engine(order.spec(), *job.model, *strategy,
+                         {.slot = order.slot(), .log = dependencies.log});
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<Trainer> trainer,
-      Trainer::Create(order.spec(), TrainerOptionsFor(order, dependencies), job, *strategy,
-                      *dependencies.coordinator, *dependencies.clock));
+      Trainer::Create(order.spec(), TrainerOptionsFor(order, dependencies), job,
+                      {*strategy, engine}, *dependencies.coordinator, *dependencies.clock));
   return trainer->Run();
 }
 
