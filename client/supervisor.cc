@@ -122,9 +122,11 @@ absl::Status Supervisor::AddDaemons(const std::string& coordinator_address) {
   }
   for (int i = 0; i < options_.workers; ++i) {
     const std::string name = absl::StrCat("worker-", i);
-    std::vector<std::string> command = Command(
-        {worker, "--id=" + name, "--listen=127.0.0.1:0", "--coordinator=" + coordinator_address,
-         absl::StrCat("--slots=", options_.slots_per_worker)});
+    std::vector<std::string> command = Command({worker, "--id=" + name, "--listen=127.0.0.1:0",
+                                                "--coordinator=" + coordinator_address,
+                                                absl::StrCat("--slots=", options_.slots_per_worker),
+                                                // The machine's devices are offered once.
+                                                i == 0 ? "--devices=auto" : "--devices=0"});
     command.insert(command.end(), options_.worker_flags.begin(), options_.worker_flags.end());
     daemons_.push_back({.name = name, .command = std::move(command), .backoff = kFirstBackoff});
   }

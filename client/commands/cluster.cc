@@ -22,6 +22,12 @@ std::string StateOf(const std::string& daemon,
   return absl::StrCat("draining, ", it->second->partitions(), " partitions left");
 }
 
+std::string DevicesOf(const v1::DaemonStatus& daemon) {
+  if (daemon.devices().empty()) return "-";
+  return absl::StrCat(daemon.devices_used(), "/", daemon.devices_size(), " ",
+                      daemon.devices(0).name());
+}
+
 }  // namespace
 
 void AddCluster(CLI::App& app, Session& session) {
@@ -38,7 +44,7 @@ void AddCluster(CLI::App& app, Session& session) {
         return absl::OkStatus();
       }
       std::vector<std::vector<std::string>> rows = {
-          {"DAEMON", "KIND", "ADDRESS", "LIVE", "SLOTS", "MEMORY", "STATE"}};
+          {"DAEMON", "KIND", "ADDRESS", "LIVE", "SLOTS", "DEVICES", "MEMORY", "STATE"}};
       std::map<std::string, const v1::DrainStatus*> drains;
       for (const v1::DrainStatus& drain : reply.drains()) drains[drain.server_id()] = &drain;
       for (const v1::DaemonStatus& daemon : reply.daemons()) {
@@ -46,6 +52,7 @@ void AddCluster(CLI::App& app, Session& session) {
         rows.push_back({daemon.id(), worker ? "worker" : "server", daemon.address(),
                         daemon.live() ? "yes" : "no",
                         worker ? absl::StrCat(daemon.slots_used(), "/", daemon.slots()) : "-",
+                        DevicesOf(daemon),
                         absl::StrCat(FormatBytes(daemon.memory_reserved_bytes()), " of ",
                                      FormatBytes(daemon.memory_bytes())),
                         StateOf(daemon.id(), drains)});

@@ -182,7 +182,10 @@ absl::StatusOr<std::unique_ptr<DeviceGraph>> DeviceGraph::Capture(
 }
 
 void DeviceGraph::Launch(DeviceStream& stream) {
-  if (AcceptsWork(stream)) stream.Fail(state_->body());
+  if (!AcceptsWork(stream)) return;
+  in_graph = true;
+  stream.Fail(state_->body());
+  in_graph = false;
 }
 
 absl::StatusOr<DeviceBuffer> DeviceBuffer::Allocate(MemoryPlace place, size_t bytes) {

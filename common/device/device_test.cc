@@ -112,6 +112,18 @@ TEST_F(DeviceTest, KeepsItsFirstFailureAndDoesNothingMore) {
   EXPECT_FALSE(DeviceGraph::Capture(*stream_, [] { return absl::OkStatus(); }).ok());
 }
 
+TEST_F(DeviceTest, RefusesFunctionsOfTheHostWithinGraphs) {
+  bool called = false;
+  const auto graph = DeviceGraph::Capture(*stream_, [&] {
+    stream_->CallHost([&] { called = true; });
+    return stream_->status();
+  });
+  if (graph.ok()) (*graph)->Launch(*stream_);
+  const absl::Status status = graph.ok() ? stream_->Synchronize() : graph.status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_FALSE(called);
+}
+
 TEST(OpenDeviceTest, RefusesWhatIsNotThere) {
   EXPECT_EQ(OpenDevice(-1).status().code(), absl::StatusCode::kUnavailable);
 }

@@ -94,24 +94,16 @@ class Adam final : public Optimizer {
   const std::vector<std::string> slot_names_ = {"m", "v"};
 };
 
-absl::StatusOr<std::unique_ptr<const Optimizer>> Create(const v1::OptimizerSpec& spec, Decay decay,
-                                                        float default_weight_decay) {
-  OptimizerOptions defaults;
-  defaults.weight_decay = default_weight_decay;
-  MUSTER_ASSIGN_OR_RETURN(
-      const OptimizerOptions options,
-      ReadOptimizerOptions(spec, {"beta1", "beta2", "epsilon", "weight_decay"}, defaults));
-  return std::make_unique<Adam>(options, decay);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Optimizer>> CreateAdam(const v1::OptimizerSpec& spec) {
-  return Create(spec, Decay::kInGradient, 0);
+  MUSTER_ASSIGN_OR_RETURN(const OptimizerOptions options, ReadAdamOptions(spec));
+  return std::make_unique<Adam>(options, Decay::kInGradient);
 }
 
 absl::StatusOr<std::unique_ptr<const Optimizer>> CreateAdamW(const v1::OptimizerSpec& spec) {
-  return Create(spec, Decay::kDecoupled, 0.01f);
+  MUSTER_ASSIGN_OR_RETURN(const OptimizerOptions options, ReadAdamOptions(spec));
+  return std::make_unique<Adam>(options, Decay::kDecoupled);
 }
 
 }  // namespace muster

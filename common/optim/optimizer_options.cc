@@ -89,4 +89,14 @@ absl::StatusOr<OptimizerOptions> ReadOptimizerOptions(const v1::OptimizerSpec& s
   return options;
 }
 
+absl::StatusOr<OptimizerOptions> ReadAdamOptions(const v1::OptimizerSpec& spec) {
+  if (spec.name() != "adam" && spec.name() != "adamw") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.name is \"", spec.name(), "\"; it must be adam or adamw"));
+  }
+  OptimizerOptions defaults;
+  defaults.weight_decay = spec.name() == "adamw" ? 0.01f : 0;
+  return ReadOptimizerOptions(spec, {"beta1", "beta2", "epsilon", "weight_decay"}, defaults);
+}
+
 }  // namespace muster

@@ -33,6 +33,9 @@ absl::StatusOr<OptimizerOptions> ReadOptimizerOptions(const v1::OptimizerSpec& s
                                                       const std::vector<absl::string_view>& used,
                                                       OptimizerOptions defaults);
 
+// Those of adam and adamw, as optimizer.h says. InvalidArgument also for other optimizers.
+absl::StatusOr<OptimizerOptions> ReadAdamOptions(const v1::OptimizerSpec& spec);
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_OPTIM_OPTIMIZER_OPTIONS_H_

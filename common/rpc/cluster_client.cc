@@ -29,6 +29,11 @@ class GrpcClusterClient final : public ClusterClient {
     request.set_address(daemon.address);
     request.set_slots(daemon.slots);
     request.set_memory_bytes(daemon.memory_bytes);
+    for (const OfferedDevice& device : daemon.devices) {
+      v1::Device& offered = *request.add_devices();
+      offered.set_name(device.name);
+      offered.set_memory_bytes(device.memory_bytes);
+    }
     v1::RegisterDaemonReply reply;
     absl::Status status = Interruptible("registration", timeout, [&](grpc::ClientContext& context) {
       return stub_->RegisterDaemon(&context, request, &reply);

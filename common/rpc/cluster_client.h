@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,6 +18,12 @@ class HeartbeatReply;
 class HeartbeatRequest;
 }  // namespace v1
 
+// What a task can train on beside processors.
+struct OfferedDevice {
+  std::string name;
+  uint64_t memory_bytes = 0;
+};
+
 // What a daemon says of itself at registration; see proto/cluster_service.proto.
 struct DaemonIdentity {
   enum class Kind { kServer, kWorker };
@@ -27,6 +34,8 @@ struct DaemonIdentity {
   std::string address;
   uint32_t slots = 0;
   uint64_t memory_bytes = 0;
+  // Workers'.
+  std::vector<OfferedDevice> devices;
 };
 
 // The coordinator, as far as membership needs it: ClusterService without gRPC, so that tests can be

@@ -69,6 +69,7 @@ class ClusterClientTest : public ::testing::Test {
     daemon_.address = "10.0.0.1:7";
     daemon_.slots = 3;
     daemon_.memory_bytes = 1 << 20;
+    daemon_.devices = {{"a device", 1 << 30}};
   }
 
   FakeClusterService service_;
@@ -89,6 +90,9 @@ TEST_F(ClusterClientTest, RegistersWithAllThatTheDaemonIs) {
   EXPECT_EQ(service_.registered.address(), "10.0.0.1:7");
   EXPECT_EQ(service_.registered.slots(), 3u);
   EXPECT_EQ(service_.registered.memory_bytes(), 1u << 20);
+  ASSERT_EQ(service_.registered.devices_size(), 1);
+  EXPECT_EQ(service_.registered.devices(0).name(), "a device");
+  EXPECT_EQ(service_.registered.devices(0).memory_bytes(), 1u << 30);
 }
 
 TEST_F(ClusterClientTest, ErrorsSayWhoAnswered) {

@@ -21,10 +21,13 @@ void AddMember(const Member& member, const Reserved& reserved, ClusterRoom& room
   const v1::DaemonRecord& record = member.record;
   const uint64_t bytes = BytesOf(member);
   if (member.kind() == v1::WORKER) {
+    const uint32_t devices = record.devices_size();
     room.workers.push_back({.id = record.id(),
                             .incarnation = record.incarnation(),
                             .slots = record.slots(),
                             .free_slots = record.slots() - std::min(record.slots(), reserved.slots),
+                            .devices = devices,
+                            .free_devices = devices - std::min(devices, reserved.devices),
                             .bytes = bytes,
                             .free_bytes = Left(bytes, reserved.bytes)});
   } else {
@@ -55,8 +58,10 @@ std::map<std::string, Reserved> ReservedBy(const JobTable& jobs, const Membershi
       if (slot.done() || slot.worker_id().empty()) continue;
       if (!members.Holds(slot.worker_id(), slot.worker_incarnation())) continue;
       Reserved& worker = reserved[slot.worker_id()];
+      const SlotDemand takes = SlotDemandOf(record);
       ++worker.slots;
-      worker.bytes += BytesPerSlot(record);
+      worker.devices += takes.devices;
+      worker.bytes += takes.bytes;
     }
     // A server that is away keeps its share: the job waits for it, or is about to let go.
     for (const v1::ServerRecord& server : record.servers()) {
@@ -103,7 +108,7 @@ ClusterRoom WholeRoomOf(const JobTable& jobs, const Membership& members) {
 
 Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {
   Demand demand{.slots = record.spec().workers(),
-                .bytes_per_slot = BytesPerSlot(record),
+                .slot = SlotDemandOf(record),
                 .servers = record.spec().servers(),
                 .partitions = NeedsServers(record.spec()) ? record.spec().update().partitions() : 0,
                 .server_bytes = record.predicted_server_bytes()};
@@ -118,8 +123,10 @@ uint64_t BytesPerPartition(const v1::JobRecord& record) {
   return (record.predicted_server_bytes() + partitions - 1) / partitions;
 }
 
-uint64_t BytesPerSlot(const v1::JobRecord& record) {
-  return record.predicted_worker_bytes() / std::max<uint64_t>(record.spec().workers(), 1);
+SlotDemand SlotDemandOf(const v1::JobRecord& record) {
+  const uint64_t workers = std::max<uint64_t>(record.spec().workers(), 1);
+  return {.bytes = record.predicted_worker_bytes() / workers,
+          .devices = record.spec().compute().device() == v1::ComputeSpec::CUDA ? 1u : 0u};
 }
 
 }  // namespace muster

@@ -15,6 +15,7 @@ namespace muster {
 // What jobs hold of one daemon.
 struct Reserved {
   uint32_t slots = 0;
+  uint32_t devices = 0;
   uint64_t bytes = 0;
 };
 
@@ -38,8 +39,8 @@ Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs);
 // Bytes of one of its partitions, while it is placed.
 uint64_t BytesPerPartition(const v1::JobRecord& record);
 
-// Bytes of one of its slots.
-uint64_t BytesPerSlot(const v1::JobRecord& record);
+// What one of its slots takes of a worker.
+SlotDemand SlotDemandOf(const v1::JobRecord& record);
 
 }  // namespace muster
 

@@ -43,6 +43,8 @@ void AddMembers(const JobTable& jobs, const Membership& members, std::vector<Met
     if (member.kind() != v1::WORKER) continue;
     AddGauge("muster_slots", "Task slots offered.", label, member.record.slots(), points);
     AddGauge("muster_slots_used", "Task slots held by jobs.", label, held.slots, points);
+    AddGauge("muster_devices", "Devices offered.", label, member.record.devices_size(), points);
+    AddGauge("muster_devices_used", "Devices held by jobs.", label, held.devices, points);
   }
 }
 

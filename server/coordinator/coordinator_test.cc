@@ -140,6 +140,41 @@ TEST_F(CoordinatorTest, RefusesWhatCanNeverFit) {
               AllOf(HasSubstr("even when nothing else runs"), HasSubstr("2 of 3 worker slots")));
 }
 
+TEST_F(CoordinatorTest, AJobOnDevicesGetsOneForEachTask) {
+  v1::JobSpec spec = AllReduceJob();
+  spec.mutable_optimizer()->set_name("adamw");
+  spec.mutable_data()->mutable_sequences()->set_path("p");
+  v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
+  transformer.set_layers(1);
+  transformer.set_width(8);
+  transformer.set_heads(2);
+  transformer.set_context(8);
+  spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+
+  cluster_.AddWorker("w0", 4);
+  const absl::Status none = cluster_.Submit(spec).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(none.message()),
+              HasSubstr("compute.device is CUDA, which takes 2 devices, and the workers offer 0"));
+
+  cluster_.AddWorker("w1", 4, 0, 2);
+  const std::string first = *cluster_.Submit(spec);
+  EXPECT_EQ(cluster_.State(first), v1::PLACING);
+  const v1::JobStatus placed = cluster_.Status(first);
+  ASSERT_EQ(placed.tasks_size(), 2);
+  for (const v1::TaskStatus& task : placed.tasks()) {
+    EXPECT_EQ(task.worker_id(), "w1");
+  }
+  const std::string second = *cluster_.Submit(spec);
+  EXPECT_EQ(cluster_.State(second), v1::PENDING);
+  EXPECT_THAT(cluster_.Status(second).waiting_for(),
+              HasSubstr("0 of 2 worker slots free with a device beside them"));
+  cluster_.RestartCoordinator();
+  EXPECT_EQ(cluster_.State(second), v1::PENDING) << "devices are counted after a restart, too";
+  cluster_.Finish(first);
+  EXPECT_EQ(cluster_.State(second), v1::PLACING);
+}
+
 TEST_F(CoordinatorTest, JobsShareTheClusterInOrderOfSubmission) {
   cluster_.AddServer("s0");
   cluster_.AddWorker("w0", 2);

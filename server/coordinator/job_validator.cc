@@ -10,6 +10,7 @@
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
 #include "proto/job.pb.h"
+#include "server/coordinator/device_validator.h"
 #include "server/coordinator/job_road.h"
 #include "server/coordinator/model_validator.h"
 #include "server/coordinator/sparse_tables_validator.h"
@@ -340,6 +341,7 @@ absl::Status ValidateJob(const v1::JobSpec& spec) {
   MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));
   // The policy comes first: clipping is judged by it.
   MUSTER_RETURN_IF_ERROR(ValidateUpdate(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateDevice(spec));
   MUSTER_RETURN_IF_ERROR(ValidateClipping(spec));
   MUSTER_RETURN_IF_ERROR(ValidateSparseTables(spec));
   MUSTER_RETURN_IF_ERROR(ValidateCheckpoints(spec));

@@ -9,22 +9,41 @@
 namespace muster {
 namespace {
 
-// Free slots that a task of this size can use.
-uint32_t UsableSlots(const WorkerRoom& worker, uint64_t bytes_per_slot) {
-  if (bytes_per_slot == 0 || worker.free_bytes == kUnlimitedBytes) return worker.free_slots;
-  return std::min<uint64_t>(worker.free_slots, worker.free_bytes / bytes_per_slot);
+// Free slots that a task of this size can use, whatever devices it needs.
+uint32_t SlotsWithMemory(const WorkerRoom& worker, const SlotDemand& slot) {
+  if (slot.bytes == 0 || worker.free_bytes == kUnlimitedBytes) return worker.free_slots;
+  return std::min<uint64_t>(worker.free_slots, worker.free_bytes / slot.bytes);
 }
 
-absl::Status MissingSlots(uint32_t slots, uint64_t bytes_per_slot, const ClusterRoom& room) {
-  uint64_t free = 0, usable = 0;
+uint32_t UsableSlots(const WorkerRoom& worker, const SlotDemand& slot) {
+  const uint32_t slots = SlotsWithMemory(worker, slot);
+  return slot.devices == 0 ? slots : std::min(slots, worker.free_devices / slot.devices);
+}
+
+absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterRoom& room) {
+  uint64_t free = 0, with_memory = 0, usable = 0, devices = 0, free_devices = 0;
   for (const WorkerRoom& worker : room.workers) {
     free += worker.free_slots;
-    usable += UsableSlots(worker, bytes_per_slot);
+    with_memory += SlotsWithMemory(worker, slot);
+    usable += UsableSlots(worker, slot);
+    devices += worker.devices;
+    free_devices += worker.free_devices;
   }
   if (usable >= slots) return absl::OkStatus();
+  if (with_memory >= slots) {
+    const uint64_t wanted = uint64_t{slots} * slot.devices;
+    if (devices < wanted) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "compute.device is CUDA, which takes ", wanted, " devices, and the workers offer ",
+          devices, "; waits for workers with devices (muster-worker --devices)"));
+    }
+    return absl::ResourceExhaustedError(
+        absl::StrCat(usable, " of ", slots, " worker slots free with a device beside them (",
+                     free_devices, " of ", devices, " devices are free); waits for devices"));
+  }
   if (free >= slots) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        usable, " of ", slots, " worker slots free with the ", FormatBytes(bytes_per_slot),
+        with_memory, " of ", slots, " worker slots free with the ", FormatBytes(slot.bytes),
         " that each task needs; waits for memory on workers"));
   }
   return absl::ResourceExhaustedError(
@@ -83,19 +102,28 @@ std::string FormatBytes(uint64_t bytes) {
   return absl::StrCat(bytes, " bytes");
 }
 
-absl::StatusOr<std::vector<SlotPlace>> PlaceSlots(uint32_t slots, uint64_t bytes_per_slot,
+absl::StatusOr<std::vector<SlotPlace>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
                                                   ClusterRoom& room) {
-  if (absl::Status status = MissingSlots(slots, bytes_per_slot, room); !status.ok()) return status;
+  if (absl::Status status = MissingSlots(slots, slot, room); !status.ok()) return status;
+  // Tasks that need no device leave workers that have some to those that do, if they can.
+  const auto keeps_device = [&](const WorkerRoom& worker) {
+    return slot.devices > 0 || worker.free_devices == 0 || worker.free_slots > worker.free_devices;
+  };
+  const auto better = [&](const WorkerRoom& a, const WorkerRoom& b) {
+    if (keeps_device(a) != keeps_device(b)) return keeps_device(a);
+    return a.free_slots > b.free_slots;
+  };
   std::vector<SlotPlace> places;
   places.reserve(slots);
-  for (uint32_t slot = 0; slot < slots; ++slot) {
+  for (uint32_t placed = 0; placed < slots; ++placed) {
     WorkerRoom* best = nullptr;
     for (WorkerRoom& worker : room.workers) {
-      if (UsableSlots(worker, bytes_per_slot) == 0) continue;
-      if (best == nullptr || worker.free_slots > best->free_slots) best = &worker;
+      if (UsableSlots(worker, slot) == 0) continue;
+      if (best == nullptr || better(worker, *best)) best = &worker;
     }
     --best->free_slots;
-    if (best->free_bytes != kUnlimitedBytes) best->free_bytes -= bytes_per_slot;
+    best->free_devices -= slot.devices;
+    if (best->free_bytes != kUnlimitedBytes) best->free_bytes -= slot.bytes;
     places.push_back({best->id, best->incarnation});
   }
   return places;
@@ -103,8 +131,7 @@ absl::StatusOr<std::vector<SlotPlace>> PlaceSlots(uint32_t slots, uint64_t bytes
 
 absl::StatusOr<Assignment> Place(const Demand& demand, ClusterRoom& room) {
   ClusterRoom left = room;
-  absl::StatusOr<std::vector<SlotPlace>> slots =
-      PlaceSlots(demand.slots, demand.bytes_per_slot, left);
+  absl::StatusOr<std::vector<SlotPlace>> slots = PlaceSlots(demand.slots, demand.slot, left);
   if (!slots.ok()) return std::move(slots).status();
   absl::StatusOr<std::vector<ServerShare>> servers = DealServers(demand, left);
   if (!servers.ok()) return std::move(servers).status();
@@ -115,11 +142,12 @@ absl::StatusOr<Assignment> Place(const Demand& demand, ClusterRoom& room) {
 absl::Status FitsEmpty(const Demand& demand, ClusterRoom room) {
   for (WorkerRoom& worker : room.workers) {
     worker.free_slots = worker.slots;
+    worker.free_devices = worker.devices;
     worker.free_bytes = worker.bytes;
   }
   for (ServerRoom& server : room.servers) server.free_bytes = server.bytes;
   if (!room.workers.empty()) {
-    if (auto slots = PlaceSlots(demand.slots, demand.bytes_per_slot, room); !slots.ok()) {
+    if (auto slots = PlaceSlots(demand.slots, demand.slot, room); !slots.ok()) {
       return std::move(slots).status();
     }
   }

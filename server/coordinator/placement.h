@@ -31,6 +31,8 @@ struct WorkerRoom {
   uint64_t incarnation = 0;
   uint32_t slots = 0;
   uint32_t free_slots = 0;
+  uint32_t devices = 0;
+  uint32_t free_devices = 0;
   uint64_t bytes = kUnlimitedBytes;
   uint64_t free_bytes = kUnlimitedBytes;
 };
@@ -49,9 +51,15 @@ struct ClusterRoom {
   std::vector<ServerRoom> servers;
 };
 
+// What one slot takes of its worker.
+struct SlotDemand {
+  uint64_t bytes = 0;
+  uint32_t devices = 0;
+};
+
 struct Demand {
   uint32_t slots = 1;
-  uint64_t bytes_per_slot = 0;
+  SlotDemand slot;
   // 0: every live server, but not more than there are partitions.
   uint32_t servers = 0;
   // 0: the job needs no servers.
@@ -87,7 +95,7 @@ struct Assignment {
 absl::StatusOr<Assignment> Place(const Demand& demand, ClusterRoom& room);
 
 // The same for slots alone (of a job that keeps the rest).
-absl::StatusOr<std::vector<SlotPlace>> PlaceSlots(uint32_t slots, uint64_t bytes_per_slot,
+absl::StatusOr<std::vector<SlotPlace>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
                                                   ClusterRoom& room);
 
 // Whether the demand fits when nothing else runs. A kind of daemon of which there is none yet is

@@ -60,7 +60,7 @@ TEST(PlacementTest, SaysWhatItWaitsFor) {
   EXPECT_THAT(Reason({.slots = 1}, {{Worker("w0", 4, 2)}, {}}),
               HasSubstr("0 of 1 servers live; waits for 1 more"));
   EXPECT_THAT(
-      Reason({.slots = 2, .bytes_per_slot = 100}, {{Worker("w0", 4, 4, 150)}, {Server("s0")}}),
+      Reason({.slots = 2, .slot = {.bytes = 100}}, {{Worker("w0", 4, 4, 150)}, {Server("s0")}}),
       HasSubstr("1 of 2 worker slots free with the 100 bytes that each task needs"));
   EXPECT_THAT(Reason({.slots = 1, .server_bytes = 3 << 20},
                      {{Worker("w0", 4, 4)}, {Server("s0", 1 << 20)}}),
@@ -69,7 +69,7 @@ TEST(PlacementTest, SaysWhatItWaitsFor) {
 
 TEST(PlacementTest, AccountsForBytes) {
   ClusterRoom room{{Worker("w0", 4, 4, 1000)}, {Server("s0", 500), Server("s1", 500)}};
-  const Demand demand{.slots = 2, .bytes_per_slot = 300, .partitions = 4, .server_bytes = 800};
+  const Demand demand{.slots = 2, .slot = {.bytes = 300}, .partitions = 4, .server_bytes = 800};
   const Assignment got = *Place(demand, room);
   EXPECT_EQ(got.servers[0].bytes, 400);
   EXPECT_EQ(room.servers[0].free_bytes, 100);
@@ -99,6 +99,41 @@ TEST(PlacementTest, FitsEmptyIgnoresWhatRunsAndWhatIsAbsent) {
               HasSubstr("4 of 5 worker slots free"));
   EXPECT_TRUE(FitsEmpty({.slots = 5}, {}).ok()) << "an empty cluster may still grow";
   EXPECT_FALSE(FitsEmpty({.slots = 1, .servers = 2, .partitions = 8}, {{}, {Server("s0")}}).ok());
+}
+
+WorkerRoom DeviceWorker(const std::string& id, uint32_t slots, uint32_t devices) {
+  WorkerRoom worker = Worker(id, slots, slots);
+  worker.devices = worker.free_devices = devices;
+  return worker;
+}
+
+TEST(PlacementTest, GivesEachTaskADeviceOfItsOwn) {
+  ClusterRoom room{{Worker("w0", 8, 8), DeviceWorker("w1", 4, 2), DeviceWorker("w2", 1, 2)}, {}};
+  const Demand demand{.slots = 3, .slot = {.devices = 1}, .partitions = 0};
+  const Assignment got = *Place(demand, room);
+  std::map<std::string, int> slots;
+  for (const SlotPlace& place : got.slots) ++slots[place.worker_id];
+  EXPECT_EQ(slots["w1"], 2);
+  EXPECT_EQ(slots["w2"], 1) << "where a slot is missing a device is of no use";
+  EXPECT_EQ(room.workers[1].free_devices, 0);
+  EXPECT_EQ(room.workers[2].free_devices, 1);
+  EXPECT_THAT(Reason({.slots = 1, .slot = {.devices = 1}, .partitions = 0}, room),
+              HasSubstr("0 of 1 worker slots free with a device beside them (1 of 4 devices are "
+                        "free); waits for devices"));
+  EXPECT_TRUE(FitsEmpty(demand, room).ok());
+}
+
+TEST(PlacementTest, ClustersWithTooFewDevicesAreNamed) {
+  const Demand demand{.slots = 2, .slot = {.devices = 1}, .partitions = 0};
+  EXPECT_THAT(std::string(FitsEmpty(demand, {{DeviceWorker("w0", 4, 1)}, {}}).message()),
+              HasSubstr("compute.device is CUDA, which takes 2 devices, and the workers offer 1"));
+}
+
+TEST(PlacementTest, TasksWithoutDevicesLeaveThemFree) {
+  ClusterRoom room{{DeviceWorker("w0", 2, 2), Worker("w1", 1, 1)}, {}};
+  const Assignment got = *Place({.slots = 2, .partitions = 0}, room);
+  EXPECT_EQ(got.slots[0].worker_id, "w1");
+  EXPECT_EQ(got.slots[1].worker_id, "w0") << "no other slot is left";
 }
 
 TEST(PlacementTest, WithoutPartitionsNoServerIsNeeded) {

@@ -76,8 +76,10 @@ void ReturnSlots(const v1::JobRecord& record, ClusterRoom& room) {
     for (WorkerRoom& worker : room.workers) {
       if (worker.id != slot.worker_id() || worker.incarnation != slot.worker_incarnation())
         continue;
+      const SlotDemand took = SlotDemandOf(record);
       ++worker.free_slots;
-      if (worker.free_bytes != kUnlimitedBytes) worker.free_bytes += BytesPerSlot(record);
+      worker.free_devices += took.devices;
+      if (worker.free_bytes != kUnlimitedBytes) worker.free_bytes += took.bytes;
     }
   }
 }
@@ -135,7 +137,7 @@ absl::StatusOr<bool> Scheduler::SettleRivals(const Turn& turn) {
       ClusterRoom left = room;
       const bool enough =
           IsPlaced(wants)
-              ? PlaceSlots(wants.slots_size() - PlacedSlots(wants), BytesPerSlot(wants), left).ok()
+              ? PlaceSlots(wants.slots_size() - PlacedSlots(wants), SlotDemandOf(wants), left).ok()
               : Place(DemandOf(wants, jobs_), left).ok();
       if (!enough) continue;
       for (size_t i = last; i < turn.short_of_slots.size(); ++i) {
@@ -183,7 +185,7 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
                              holder.failures(), " failures");
       continue;
     }
-    auto place = PlaceSlots(1, BytesPerSlot(job.record), turn.room);
+    auto place = PlaceSlots(1, SlotDemandOf(job.record), turn.room);
     if (!place.ok()) {
       waiting = absl::StrCat("slot ", slot, ": ", place.status().message());
       short_of_slots = true;

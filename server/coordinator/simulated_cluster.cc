@@ -67,8 +67,8 @@ SimulatedCluster::Daemon& SimulatedCluster::Add(Daemon daemon, uint64_t memory_b
 }
 
 SimulatedCluster::Daemon& SimulatedCluster::AddWorker(const std::string& id, uint32_t slots,
-                                                      uint64_t memory_bytes) {
-  return Add({.kind = v1::WORKER, .id = id, .slots = slots}, memory_bytes);
+                                                      uint64_t memory_bytes, uint32_t devices) {
+  return Add({.kind = v1::WORKER, .id = id, .slots = slots, .devices = devices}, memory_bytes);
 }
 
 SimulatedCluster::Daemon& SimulatedCluster::AddServer(const std::string& id,
@@ -84,6 +84,9 @@ void SimulatedCluster::Register(Daemon& daemon) {
   request.set_process_nonce(daemon.nonce);
   request.set_address(daemon.address);
   request.set_slots(daemon.slots);
+  for (uint32_t device = 0; device < daemon.devices; ++device) {
+    request.add_devices()->set_name("a device");
+  }
   request.set_memory_bytes(memory_[daemon.id]);
   const auto reply = coordinator_->daemons().Register(request);
   if (reply.ok()) daemon.incarnation = reply->incarnation();
@@ -99,7 +102,8 @@ void SimulatedCluster::RestartDaemon(const std::string& id) {
                   .id = id,
                   .address = old.address,
                   .nonce = next_nonce_++,
-                  .slots = old.slots};
+                  .slots = old.slots,
+                  .devices = old.devices};
   Register(daemons_[id]);
   BeatAll();
 }

@@ -75,6 +75,7 @@ class SimulatedCluster {
     // What it reports of moves, as long as it stands.
     std::vector<v1::MoveReport> moves;
     uint32_t slots = 0;
+    uint32_t devices = 0;
   };
 
   explicit SimulatedCluster(CoordinatorOptions options = {});
@@ -88,7 +89,8 @@ class SimulatedCluster {
   // Lets time pass in ticks, during which live daemons send heartbeats.
   void Pass(absl::Duration time);
 
-  Daemon& AddWorker(const std::string& id, uint32_t slots = 1, uint64_t memory_bytes = 0);
+  Daemon& AddWorker(const std::string& id, uint32_t slots = 1, uint64_t memory_bytes = 0,
+                    uint32_t devices = 0);
   Daemon& AddServer(const std::string& id, uint64_t memory_bytes = 0);
   Daemon& daemon(const std::string& id) { return daemons_.at(id); }
   std::map<std::string, Daemon>& daemons() { return daemons_; }

@@ -14,6 +14,7 @@
 #include "tests/equivalence/in_process_servers.h"
 #include "tests/equivalence/meeting.h"
 #include "worker/runtime/fake_coordinator_client.h"
+#include "worker/runtime/layer_step_engine.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/trainer.h"
 #include "worker/strategy/data_parallel_strategy.h"
@@ -90,8 +91,9 @@ absl::Status Train(const v1::JobSpec& spec, uint32_t slot, uint64_t from, const 
   options.slot = slot;
   if (from > 0) options.restored_clock = from;
   options.log = std::move(log);
+  LayerStepEngine engine(spec, *job.model, strategy, {.slot = slot, .log = options.log});
   absl::StatusOr<std::unique_ptr<Trainer>> trainer =
-      Trainer::Create(spec, options, job, strategy, coordinator, clock);
+      Trainer::Create(spec, options, job, {strategy, engine}, coordinator, clock);
   if (!trainer.ok()) return trainer.status();
   return (*trainer)->Run();
 }

@@ -85,10 +85,15 @@ absl::Status ProcessCluster::StartAll() {
   }
   for (int i = 0; i < options_.workers; ++i) {
     const std::string name = absl::StrCat("worker-", i);
-    std::vector<std::string> command = {Program("worker/runtime/muster-worker"), "--id=" + name,
+    std::vector<std::string> command = {Program("worker/runtime/muster-worker"),
+                                        "--id=" + name,
                                         "--listen=127.0.0.1:0",
                                         "--coordinator=" + coordinator_address_,
-                                        absl::StrCat("--slots=", options_.slots_per_worker)};
+                                        absl::StrCat("--slots=", options_.slots_per_worker),
+                                        absl::StrCat("--devices=", options_.devices_per_worker)};
+    if (options_.devices_per_worker > 0) {
+      command.push_back("--device-program=" + Program("worker/runtime/muster-emulated-task"));
+    }
     for (const std::string& argument : options_.worker_arguments) command.push_back(argument);
     AddDaemon(name, std::move(command));
     MUSTER_RETURN_IF_ERROR(Launch(name));

@@ -31,6 +31,8 @@ class ProcessCluster {
     int servers = 2;
     int workers = 2;
     int slots_per_worker = 1;
+    // Emulated, at most 2.
+    int devices_per_worker = 0;
     // Short, so that tests of loss are quick.
     absl::Duration lease = absl::Seconds(2);
     // Of every daemon and of this client; the certificate names 127.0.0.1.

@@ -45,8 +45,9 @@ class Cursor {
   size_t* counter_ = nullptr;
 };
 
-void TakeState(const DeviceParameters& parameters, DType type, Cursor& cursor,
-               DeviceMemoryPlan& plan) {
+void TakeState(const DeviceParameters& parameters, const DeviceComputeOptions& options,
+               Cursor& cursor, DeviceMemoryPlan& plan) {
+  const DType type = options.type;
   const int64_t elements = static_cast<int64_t>(parameters.elements());
   DeviceState& state = plan.state;
   cursor.Count(plan.bytes.weights);
@@ -54,8 +55,10 @@ void TakeState(const DeviceParameters& parameters, DType type, Cursor& cursor,
   cursor.Count(plan.bytes.gradients);
   cursor.Take(elements, state.gradients);
   cursor.Count(plan.bytes.optimizer_slots);
-  cursor.Take(elements, state.m);
-  cursor.Take(elements, state.v);
+  if (options.optimizer == OptimizerPlace::kDevice) {
+    cursor.Take(elements, state.m);
+    cursor.Take(elements, state.v);
+  }
   cursor.Count(plan.bytes.rounded_weights);
   if (type != DType::kF32) cursor.Take(type, elements, state.rounded);
   cursor.Count(plan.bytes.scratch);
@@ -193,7 +196,7 @@ DeviceMemoryPlan PlanDeviceMemory(const TransformerShape& shape, const DevicePar
                                   const DeviceComputeOptions& options, std::byte* base) {
   DeviceMemoryPlan plan;
   Cursor cursor(base);
-  TakeState(parameters, options.type, cursor, plan);
+  TakeState(parameters, options, cursor, plan);
   TakeActivations(shape, options, cursor, plan);
   plan.bytes.total = cursor.bytes();
   return plan;

@@ -67,6 +67,7 @@ struct DeviceState {
   // Flat, f32.
   float* weights = nullptr;
   float* gradients = nullptr;
+  // Null where the optimizer is elsewhere.
   float* m = nullptr;
   float* v = nullptr;
   // The weights in the type of computation; null for f32.

@@ -73,6 +73,16 @@ TEST(DeviceParametersTest, TensorsBeginOnCacheLinesAndDoNotOverlap) {
   EXPECT_EQ(end, parameters->elements());
 }
 
+TEST(DeviceMemoryPlanTest, SlotsAreWhereTheOptimizerIs) {
+  DeviceComputeOptions options = Options();
+  const DeviceMemoryPlan here = PlanOf(Gpt2Small(), options);
+  options.optimizer = OptimizerPlace::kElsewhere;
+  const DeviceMemoryPlan elsewhere = PlanOf(Gpt2Small(), options);
+  EXPECT_EQ(elsewhere.bytes.optimizer_slots, 0);
+  EXPECT_EQ(elsewhere.state.m, nullptr);
+  EXPECT_EQ(elsewhere.bytes.total + here.bytes.optimizer_slots, here.bytes.total);
+}
+
 TEST(DeviceMemoryPlanTest, SixteenBytesAParameterAndTwoForTheRoundedCopy) {
   const DeviceMemoryBytes bytes = PlanOf(Gpt2Small(), Options()).bytes;
   const size_t parameters = 124'475'904;

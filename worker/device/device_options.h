@@ -10,6 +10,13 @@
 
 namespace muster {
 
+// Who steps the weights, and so where the optimizer's slots are.
+enum class OptimizerPlace {
+  kDevice,
+  // Somebody else, from gradients that are read back.
+  kElsewhere,
+};
+
 // How a transformer is computed on a device, and how much at a time.
 struct DeviceComputeOptions {
   // Of matrices and what enters and leaves products: kF32, kBf16 or kF16. Master weights, gradients
@@ -27,6 +34,7 @@ struct DeviceComputeOptions {
   // passes over the widest array, where the library has such products. Without it, recomputation
   // gives the same bits as none.
   bool fuse_gelu = true;
+  OptimizerPlace optimizer = OptimizerPlace::kDevice;
   // For matrix products.
   size_t workspace_bytes = size_t{32} << 20;
 

@@ -22,8 +22,8 @@ constexpr double kMiB = 1 << 20;
 constexpr size_t kHeadroom = size_t{256} << 20;
 
 // Graphs take device memory, and micro-batches may come in any number of extents: those after the
-// first so many are launched kernel by kernel. Two keys for each extents, cut and not.
-constexpr size_t kMostGraphs = 2 * 8;
+// first so many are launched kernel by kernel.
+constexpr size_t kMostExtentsWithGraphs = 8;
 
 // Of a grid's z, which counts sequences.
 constexpr int64_t kMostSequences = 65535;
@@ -101,10 +101,16 @@ struct DeviceTrainer::Results {
   GradientControl control;
 };
 
+// Of one extents.
 struct DeviceTrainer::Graphs {
-  // The first time kernels are launched one by one: code is loaded then.
-  bool ran = false;
-  std::vector<std::unique_ptr<DeviceGraph>> stretches;
+  // Of backward as a whole, or as cut where buckets become complete.
+  struct Pass {
+    // The first time kernels are launched one by one: code is loaded then.
+    bool ran = false;
+    std::vector<std::unique_ptr<DeviceGraph>> stretches;
+  };
+  Pass whole;
+  Pass cut;
 };
 
 DeviceTrainer::DeviceTrainer(const DeviceTrainerOptions& options, DeviceParameters parameters,
@@ -285,13 +291,14 @@ absl::Status DeviceTrainer::QueueStretch(const TokenRows& rows, int first, int l
 }
 
 absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool cut, bool reduce) {
-  const GraphKey key = {rows.sequences, rows.length, cut};
-  Graphs direct;
-  auto found = graphs_.find(key);
-  if (found == graphs_.end() && graphs_.size() < kMostGraphs) {
-    found = graphs_.emplace(key, std::make_unique<Graphs>()).first;
+  const Extents extents = {rows.sequences, rows.length};
+  Graphs none;
+  auto found = graphs_.find(extents);
+  if (found == graphs_.end() && graphs_.size() < kMostExtentsWithGraphs) {
+    found = graphs_.emplace(extents, std::make_unique<Graphs>()).first;
   }
-  Graphs& graphs = found == graphs_.end() ? direct : *found->second;
+  Graphs& of_extents = found == graphs_.end() ? none : *found->second;
+  Graphs::Pass& graphs = cut ? of_extents.cut : of_extents.whole;
   const std::vector<int> cuts = Cuts(cut);
   int first = options_.shape.units() - 1;
   for (size_t i = 0; i < cuts.size(); ++i) {
@@ -360,13 +367,20 @@ absl::Status DeviceTrainer::AddMicroBatch(const Batch& batch, uint64_t first_exa
   return RunMicroBatch(rows, /*cut=*/last, /*reduce=*/last);
 }
 
-absl::Status DeviceTrainer::QueueStep(float learning_rate) {
+void DeviceTrainer::QueueDecision() {
   const DeviceState& state = plan_.state;
   auto* results = reinterpret_cast<Results*>(pinned_.data());
   DeviceSumOfSquares(*stream_, static_cast<int64_t>(parameters_.elements()), state.gradients,
                      SumMode::kWrite, state.squares, state.squares_scratch);
   DeviceDecideStep(*stream_, options_.clip, state.squares, state.sums, state.loss_scale,
                    state.control);
+  stream_->CopyToHost(&results->sums, state.sums, sizeof(DeviceHeadSums));
+  stream_->CopyToHost(&results->control, state.control, sizeof(GradientControl));
+}
+
+void DeviceTrainer::QueueOptimizer(float learning_rate) {
+  const DeviceState& state = plan_.state;
+  auto* results = reinterpret_cast<Results*>(pinned_.data());
   AdamOptions vectors = options_.optimizer;
   vectors.weight_decay = 0;
   results->adam[0] = AdamStepOf(options_.optimizer, learning_rate, steps_ + 1);
@@ -386,39 +400,45 @@ absl::Status DeviceTrainer::QueueStep(float learning_rate) {
     DeviceAdam(*stream_, static_cast<int64_t>(stretch.end - stretch.begin),
                state.adam + (stretch.weight_decay ? 0 : 1), state.control, arrays);
   }
-  stream_->CopyToHost(&results->sums, state.sums, sizeof(DeviceHeadSums));
-  stream_->CopyToHost(&results->control, state.control, sizeof(GradientControl));
-  return stream_->Synchronize();
 }
 
 absl::StatusOr<DeviceStepResult> DeviceTrainer::TakeResult() {
+  MUSTER_RETURN_IF_ERROR(stream_->Synchronize());
   const auto* results = reinterpret_cast<const Results*>(pinned_.data());
   DeviceStepResult result;
   result.loss_sum = results->sums.loss;
   result.tokens = static_cast<int64_t>(results->sums.tokens);
   result.correct = static_cast<int64_t>(results->sums.correct);
   result.gradient_norm = results->control.norm;
-  if (result.tokens == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("no token of step ", clock_, " has a label; there is nothing to learn from"));
-  }
   result.skipped = results->control.skip != 0;
+  if (result.tokens == 0) return result;
   if (!result.skipped) {
-    ++steps_;
     if (loss_scaler_.has_value()) loss_scaler_->Succeeded();
     return result;
   }
   if (!loss_scaler_.has_value() || !loss_scaler_->Overflowed()) {
-    return absl::OutOfRangeError(
-        absl::StrCat("diverged at step ", clock_, ": the gradient's norm is ", result.gradient_norm,
-                     ", the loss ", result.loss_sum / result.tokens, "; lower the learning rate"));
+    return absl::OutOfRangeError(absl::StrCat(
+        "diverged at step ", clock_ + 1, ": the gradient's norm is ", result.gradient_norm,
+        ", the loss ", result.loss_sum / result.tokens, "; lower the learning rate"));
   }
   return result;
 }
 
 absl::StatusOr<DeviceStepResult> DeviceTrainer::EndStep(float learning_rate) {
   if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(reducer_->Finish(*stream_));
-  MUSTER_RETURN_IF_ERROR(QueueStep(learning_rate));
+  QueueDecision();
+  QueueOptimizer(learning_rate);
+  MUSTER_ASSIGN_OR_RETURN(const DeviceStepResult result, TakeResult());
+  if (result.tokens == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no token of step ", clock_ + 1, " has a label; there is nothing to learn from"));
+  }
+  if (!result.skipped) ++steps_;
+  return result;
+}
+
+absl::StatusOr<DeviceStepResult> DeviceTrainer::TakeGradients() {
+  QueueDecision();
   return TakeResult();
 }
 

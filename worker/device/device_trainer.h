@@ -100,8 +100,14 @@ class DeviceTrainer {
   const DeviceParameters& parameters() const { return parameters_; }
   const DeviceMemoryBytes& memory() const { return plan_.bytes; }
   std::vector<MatmulChoice> products() const { return matmul_->Choices(); }
+  // Null but in f16. Must be alike on all ranks, whose gradients are added as they are scaled.
+  LossScaler* loss_scaler() {
+    return loss_scaler_.has_value() ? &*loss_scaler_ : nullptr;
+  }
   // 1 but in f16.
   float loss_scale() const { return loss_scaler_.has_value() ? loss_scaler_->scale() : 1; }
+  // Extents of micro-batches that have graphs, or get them the next time.
+  size_t extents_with_graphs() const { return graphs_.size(); }
   // Steps that moved weights: Adam's bias correction.
   uint64_t steps() const { return steps_; }
   void set_steps(uint64_t steps) { steps_ = steps; }
@@ -137,22 +143,26 @@ class DeviceTrainer {
   // FailedPrecondition: no token of the step has a label.
   absl::StatusOr<DeviceStepResult> EndStep(float learning_rate);
 
+  // Instead of EndStep, without a communicator: waits for this rank's gradients, which may then be
+  // read; moves no weights. `skipped`: they overflowed (or no token has a label) and are of no use.
+  // OutOfRange as EndStep says.
+  absl::StatusOr<DeviceStepResult> TakeGradients();
+
   // Sums of the loss without dropout, gradients or other ranks. Waits.
   absl::StatusOr<DeviceStepResult> Evaluate(const Batch& batch);
 
  private:
   struct Results;
   struct Graphs;
-  struct GraphKey {
+  struct Extents {
     int64_t sequences = 0;
     int64_t length = 0;
-    bool cut = false;
-    friend bool operator==(const GraphKey& a, const GraphKey& b) {
-      return a.sequences == b.sequences && a.length == b.length && a.cut == b.cut;
+    friend bool operator==(const Extents& a, const Extents& b) {
+      return a.sequences == b.sequences && a.length == b.length;
     }
     template <typename H>
-    friend H AbslHashValue(H h, const GraphKey& key) {
-      return H::combine(std::move(h), key.sequences, key.length, key.cut);
+    friend H AbslHashValue(H h, const Extents& extents) {
+      return H::combine(std::move(h), extents.sequences, extents.length);
     }
   };
 
@@ -171,7 +181,10 @@ class DeviceTrainer {
   // Forward (before the first stretch) and backward of units [last, first].
   absl::Status QueueStretch(const TokenRows& rows, int first, int last);
   absl::Status RunMicroBatch(const TokenRows& rows, bool cut, bool reduce);
-  absl::Status QueueStep(float learning_rate);
+  // The gradients' norm, and what follows from it.
+  void QueueDecision();
+  void QueueOptimizer(float learning_rate);
+  // Waits for what was queued.
   absl::StatusOr<DeviceStepResult> TakeResult();
 
   const DeviceTrainerOptions options_;
@@ -187,7 +200,7 @@ class DeviceTrainer {
   std::unique_ptr<DeviceMatmul> matmul_;
   std::unique_ptr<DeviceTransformer> transformer_;
   std::unique_ptr<DeviceGradientReducer> reducer_;
-  absl::flat_hash_map<GraphKey, std::unique_ptr<Graphs>> graphs_;
+  absl::flat_hash_map<Extents, std::unique_ptr<Graphs>> graphs_;
 
   // In f16 alone.
   absl::optional<LossScaler> loss_scaler_;

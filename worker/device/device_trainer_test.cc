@@ -347,7 +347,7 @@ TEST_F(DeviceTrainerTest, DivergenceIsAnErrorThatNamesTheStep) {
   ASSERT_TRUE(trainer->AddMicroBatch(batch, 0, MicroBatchPlace::kLast).ok());
   const auto result = trainer->EndStep(0.01f);
   EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange);
-  EXPECT_THAT(std::string(result.status().message()), HasSubstr("step 17"));
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("step 18"));
   EXPECT_EQ(All(*trainer, DeviceSpace::kWeights), reference.weights());
 }
 
@@ -360,6 +360,51 @@ TEST_F(DeviceTrainerTest, AStepWithoutLabelsIsRefused) {
   const auto result = trainer->EndStep(0.01f);
   EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(All(*trainer, DeviceSpace::kWeights), reference.weights());
+}
+
+TEST_F(DeviceTrainerTest, GradientsCanBeTakenAndStepsMadeElsewhere) {
+  CpuReference reference(kGpt2, kVocabulary, "");
+  reference.SetWeights(11);
+  DeviceTrainerOptions options = Options(reference);
+  options.compute.optimizer = OptimizerPlace::kElsewhere;
+  const auto trainer = Make(options, reference);
+  ASSERT_NE(trainer, nullptr);
+  const Batch batch = RandomSequences(2, kLength, kVocabulary, 4);
+  reference.BeginStep(3);
+  reference.AddMicroBatch(batch, 0);
+  ASSERT_TRUE(trainer->BeginStep(3).ok());
+  ASSERT_TRUE(trainer->AddMicroBatch(batch, 0, MicroBatchPlace::kLast).ok());
+  const auto taken = trainer->TakeGradients();
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_FALSE(taken->skipped);
+  EXPECT_EQ(taken->tokens, reference.tokens());
+  EXPECT_NEAR(taken->loss_sum, reference.loss_sum(), 1e-5 * reference.loss_sum());
+  EXPECT_LE(
+      RelativeDistance(Values(*trainer, DeviceSpace::kGradients, 0), reference.gradients()[0]),
+      1e-5);
+  EXPECT_EQ(All(*trainer, DeviceSpace::kWeights), reference.weights());
+  EXPECT_EQ(trainer->steps(), 0);
+
+  // None of the step's tokens has a label: of no use, and no error of this rank's.
+  ASSERT_TRUE(trainer->BeginStep(4).ok());
+  const auto nothing = trainer->TakeGradients();
+  ASSERT_TRUE(nothing.ok()) << nothing.status();
+  EXPECT_TRUE(nothing->skipped);
+}
+
+TEST_F(DeviceTrainerTest, EightExtentsHaveGraphs) {
+  CpuReference reference(kGpt2, kVocabulary, "");
+  reference.SetWeights(11);
+  const auto trainer = Make(Options(reference), reference);
+  ASSERT_NE(trainer, nullptr);
+  ASSERT_TRUE(trainer->BeginStep(0).ok());
+  for (int64_t length = 1; length <= kLength; ++length) {
+    ASSERT_TRUE(trainer
+                    ->AddMicroBatch(RandomSequences(1, length, kVocabulary, length), 0,
+                                    MicroBatchPlace::kMoreFollow)
+                    .ok());
+  }
+  EXPECT_EQ(trainer->extents_with_graphs(), 8) << "of " << kLength;
 }
 
 TEST_F(DeviceTrainerTest, RefusesBatchesThatDoNotFit) {

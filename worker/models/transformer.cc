@@ -265,17 +265,6 @@ class Transformer final : public Model {
   ModelDescription description_;
 };
 
-Recompute RecomputeOf(const v1::ComputeSpec& compute) {
-  switch (compute.recompute()) {
-    case v1::ComputeSpec::SELECTIVE:
-      return Recompute::kSelective;
-    case v1::ComputeSpec::FULL:
-      return Recompute::kFull;
-    default:
-      return Recompute::kNone;
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::TransformerSpec& spec,
@@ -292,7 +281,7 @@ absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::Transfo
         "model.transformer.context is ", shape.context, ", but the data was opened with ",
         data.context, " tokens a sequence; open it with RequiredContext of the model."));
   }
-  const Recompute recompute = RecomputeOf(compute);
+  const Recompute recompute = ResolveRecompute(compute);
   if (compute.type() == v1::ComputeSpec::BF16) {
     return std::make_unique<Transformer<BFloat16>>(shape, recompute);
   }

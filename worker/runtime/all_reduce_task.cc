@@ -11,7 +11,9 @@
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/collective_records.h"
+#include "worker/runtime/layer_step_engine.h"
 #include "worker/runtime/task_parts.h"
+#include "worker/strategy/data_parallel_strategy.h"
 
 namespace muster {
 namespace {
@@ -49,32 +51,49 @@ CollectiveEndpoint::Group GroupOf(const v1::RendezvousReply& round, int rank) {
   return group;
 }
 
+// A replica in the host's memory, whose steps are computed by layers.
+absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const PreparedJob& job,
+                                             const TaskDependencies& dependencies) {
+  DataParallelDependencies lent;
+  lent.storage = dependencies.storage;
+  lent.clock = dependencies.clock;
+  lent.routing = RoutingOf(dependencies);
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<DataParallelStrategy> strategy,
+      DataParallelStrategy::Create(order, *job.schema, DataParallelOptions(), std::move(lent)));
+  ReplicaParts parts;
+  parts.make_engine = [&order, &job, &dependencies,
+                       lent = strategy.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
+    return std::make_unique<LayerStepEngine>(
+        order.spec(), *job.model, *lent,
+        LayerStepEngine::Options{.slot = order.slot(), .log = dependencies.log});
+  };
+  parts.group = std::move(strategy);
+  return parts;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AllReduceTask>> AllReduceTask::Create(
     const v1::TaskOrder& order, const PreparedJob& job, const TaskDependencies& dependencies) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveEndpoint> endpoint,
                           dependencies.make_endpoint());
-  DataParallelDependencies parts;
-  parts.storage = dependencies.storage;
-  parts.clock = dependencies.clock;
-  parts.routing = RoutingOf(dependencies);
-  MUSTER_ASSIGN_OR_RETURN(
-      std::unique_ptr<DataParallelStrategy> strategy,
-      DataParallelStrategy::Create(order, *job.schema, DataParallelOptions(), std::move(parts)));
+  const bool on_device = order.spec().compute().device() == v1::ComputeSpec::CUDA;
+  MUSTER_ASSIGN_OR_RETURN(ReplicaParts parts,
+                          on_device ? dependencies.devices->MakeReplica(order, job, dependencies)
+                                    : MakeHostReplica(order, job, dependencies));
   return std::unique_ptr<AllReduceTask>(
-      new AllReduceTask(order, job, dependencies, std::move(endpoint), std::move(strategy)));
+      new AllReduceTask(order, job, dependencies, std::move(endpoint), std::move(parts)));
 }
 
 AllReduceTask::AllReduceTask(const v1::TaskOrder& order, const PreparedJob& job,
                              const TaskDependencies& dependencies,
-                             std::unique_ptr<CollectiveEndpoint> endpoint,
-                             std::unique_ptr<DataParallelStrategy> strategy)
+                             std::unique_ptr<CollectiveEndpoint> endpoint, ReplicaParts parts)
     : order_(order),
       job_(job),
       dependencies_(dependencies),
       endpoint_(std::move(endpoint)),
-      strategy_(std::move(strategy)),
+      parts_(std::move(parts)),
       hybrid_(job.schema->sparse_size() > 0 &&
               order.spec().update().sparse() == v1::UpdateSpec::PARAMETER_SERVER) {}
 
@@ -82,11 +101,11 @@ absl::Status AllReduceTask::Run() {
   Backoff backoff({}, Philox(order_.slot(), "meeting", order_.job_id()));
   int fruitless = 0;
   while (true) {
-    const absl::optional<uint64_t> before = strategy_->replica_clock();
+    const absl::optional<uint64_t> before = parts_.group->replica_clock();
     MUSTER_ASSIGN_OR_RETURN(const v1::RendezvousReply round, Meet());
     const Outcome outcome = RunRound(round);
     if (outcome.end == End::kFinal) return outcome.status;
-    const absl::optional<uint64_t> after = strategy_->replica_clock();
+    const absl::optional<uint64_t> after = parts_.group->replica_clock();
     dependencies_.log(absl::StrCat(
         "slot ", order_.slot(), " meets the others again: round ", round_, " ended",
         after.has_value() ? absl::StrCat(" at step ", *after) : " before there were parameters",
@@ -110,9 +129,9 @@ absl::Status AllReduceTask::Run() {
 absl::StatusOr<v1::RendezvousReply> AllReduceTask::Meet() {
   v1::RendezvousRequest request = MeetingRequest(job_);
   request.set_endpoint(endpoint_->address());
-  request.set_bucket_plan_fingerprint(strategy_->bucket_plan_fingerprint());
+  request.set_bucket_plan_fingerprint(parts_.group->bucket_plan_fingerprint());
   request.set_round(round_);
-  if (const absl::optional<uint64_t> clock = strategy_->replica_clock()) {
+  if (const absl::optional<uint64_t> clock = parts_.group->replica_clock()) {
     request.set_replica_clock(*clock);
   }
   MUSTER_ASSIGN_OR_RETURN(v1::RendezvousReply round,
@@ -130,7 +149,7 @@ AllReduceTask::Outcome AllReduceTask::RunRound(const v1::RendezvousReply& round)
   }
   const absl::Status entered = Enter(round, rank);
   const Outcome outcome = entered.ok() ? Train(round, rank) : AfterFailure(entered);
-  strategy_->Leave();
+  parts_.group->Leave();
   return outcome;
 }
 
@@ -150,7 +169,7 @@ absl::Status AllReduceTask::Enter(const v1::RendezvousReply& round, int rank) {
       "slot ", order_.slot(), " is rank ", rank, " of ", round.peers_size(), " in round ", round_,
       source.has_value() ? absl::StrCat(", with the parameters of slot ", round.source_slot())
                          : ""));
-  return strategy_->Join(std::move(communicator), source);
+  return parts_.group->Join(std::move(communicator), source);
 }
 
 AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, int rank) {
@@ -159,12 +178,15 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
   options.rank = static_cast<uint32_t>(rank);
   options.round = round_;
   options.reporting.poll = kPoll;
-  options.reporting.collectives =
-      [&recorder = strategy_->communicator()->recorder()](v1::ReportCollectivesRequest& request) {
-        AddCollectiveRecords(recorder, request);
-      };
-  const absl::StatusOr<std::unique_ptr<Trainer>> trainer = Trainer::Create(
-      order_.spec(), options, job_, *strategy_, *dependencies_.coordinator, *dependencies_.clock);
+  options.reporting.collectives = [&recorder = parts_.group->communicator()->recorder()](
+                                      v1::ReportCollectivesRequest& request) {
+    AddCollectiveRecords(recorder, request);
+  };
+  const absl::StatusOr<std::unique_ptr<StepEngine>> engine = parts_.make_engine();
+  if (!engine.ok()) return {End::kFinal, engine.status()};
+  const absl::StatusOr<std::unique_ptr<Trainer>> trainer =
+      Trainer::Create(order_.spec(), options, job_, {parts_.group->keeper(), **engine},
+                      *dependencies_.coordinator, *dependencies_.clock);
   if (!trainer.ok()) return {End::kFinal, trainer.status()};
   const absl::Status status = (*trainer)->Run();
   if (status.ok()) return {End::kFinal, status};
@@ -173,7 +195,7 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
 }
 
 AllReduceTask::Outcome AllReduceTask::AfterFailure(absl::Status status) {
-  if (const Communicator* communicator = strategy_->communicator()) {
+  if (const Communicator* communicator = parts_.group->communicator()) {
     v1::ReportCollectivesRequest request;
     AddCollectiveRecords(communicator->recorder(), request);
     // For people to look at; training does not depend on it.

@@ -9,10 +9,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "worker/collectives/endpoint.h"
+#include "worker/runtime/device_training.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/task_dependencies.h"
 #include "worker/runtime/trainer.h"
-#include "worker/strategy/data_parallel_strategy.h"
 
 namespace muster {
 
@@ -37,6 +37,7 @@ class AllReduceTask {
  public:
   // All that is lent outlives the task. Unavailable: no endpoint for collectives could be opened.
   // InvalidArgument: the order's update does not fit the model.
+  // REQUIRES: dependencies with devices, if the order computes on one.
   static absl::StatusOr<std::unique_ptr<AllReduceTask>> Create(
       const v1::TaskOrder& order, const PreparedJob& job, const TaskDependencies& dependencies);
 
@@ -60,7 +61,7 @@ class AllReduceTask {
 
   AllReduceTask(const v1::TaskOrder& order, const PreparedJob& job,
                 const TaskDependencies& dependencies, std::unique_ptr<CollectiveEndpoint> endpoint,
-                std::unique_ptr<DataParallelStrategy> strategy);
+                ReplicaParts parts);
 
   absl::StatusOr<v1::RendezvousReply> Meet();
   // Ends with the group left.
@@ -76,7 +77,7 @@ class AllReduceTask {
   const PreparedJob& job_;
   const TaskDependencies& dependencies_;
   const std::unique_ptr<CollectiveEndpoint> endpoint_;
-  const std::unique_ptr<DataParallelStrategy> strategy_;
+  const ReplicaParts parts_;
   const bool hybrid_;
   // The last round that this task was part of.
   uint64_t round_ = 0;

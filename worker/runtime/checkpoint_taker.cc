@@ -26,11 +26,11 @@ v1::CommitCheckpointRequest RequestFor(uint64_t clock, const std::vector<CutPiec
 
 }  // namespace
 
-CheckpointTaker::CheckpointTaker(Options options, Strategy& strategy,
+CheckpointTaker::CheckpointTaker(Options options, ParameterKeeper& keeper,
                                  CoordinatorClient& coordinator)
     : options_(std::move(options)),
-      strategy_(strategy),
-      cuts_(strategy.background_cuts()),
+      keeper_(keeper),
+      cuts_(keeper.background_cuts()),
       coordinator_(coordinator) {}
 
 absl::Status CheckpointTaker::Take(uint64_t clock, Place place) {
@@ -45,7 +45,7 @@ absl::Status CheckpointTaker::Take(uint64_t clock, Place place) {
 }
 
 absl::Status CheckpointTaker::TakeWhole(uint64_t clock) {
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<CutPiece> pieces, strategy_.Cut(clock));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CutPiece> pieces, keeper_.Cut(clock));
   // One speaks for all: each got the same answers.
   if (options_.commits) {
     coordinator_status_ =
@@ -54,7 +54,7 @@ absl::Status CheckpointTaker::TakeWhole(uint64_t clock) {
     last_ = clock;
     deltas_ = 0;
   }
-  return strategy_.CutCommitted();
+  return keeper_.CutCommitted();
 }
 
 absl::optional<uint64_t> CheckpointTaker::BaseOfNext() const {

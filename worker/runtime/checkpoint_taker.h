@@ -13,13 +13,13 @@
 #include "worker/runtime/background_commit.h"
 #include "worker/runtime/coordinator_client.h"
 #include "worker/strategy/background_cuts.h"
-#include "worker/strategy/strategy.h"
+#include "worker/strategy/parameter_keeper.h"
 
 namespace muster {
 
 // Takes a job's checkpoints on behalf of one slot's trainer.
 //
-// Where the strategy can, all but the last are taken without waiting for files: every slot takes
+// Where the keeper can, all but the last are taken without waiting for files: every slot takes
 // the cut and trains on; the slot that speaks for the job has the files written and, once all are
 // durable, commits them with the coordinator, both while it trains. One checkpoint is under way at
 // a time: the next cut waits for it on that slot (the others go on until they need its pushes).
@@ -46,9 +46,9 @@ class CheckpointTaker {
   enum class Place { kMoreFollow, kLast };
 
   // What is lent outlives it.
-  CheckpointTaker(Options options, Strategy& strategy, CoordinatorClient& coordinator);
+  CheckpointTaker(Options options, ParameterKeeper& keeper, CoordinatorClient& coordinator);
 
-  // The checkpoint at `clock`, which this slot has closed. Errors: those of the strategy and of the
+  // The checkpoint at `clock`, which this slot has closed. Errors: those of the keeper and of the
   // coordinator, also of the checkpoint before.
   absl::Status Take(uint64_t clock, Place place);
 
@@ -70,8 +70,8 @@ class CheckpointTaker {
   void GiveUp(absl::string_view why);
 
   const Options options_;
-  Strategy& strategy_;
-  // Null: the strategy takes whole cuts alone.
+  ParameterKeeper& keeper_;
+  // Null: the keeper takes whole cuts alone.
   BackgroundCuts* const cuts_;
   CoordinatorClient& coordinator_;
   // The clock of the checkpoint under way, and its base.

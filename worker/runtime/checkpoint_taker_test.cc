@@ -21,23 +21,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Place = CheckpointTaker::Place;
 
-// A strategy whose cuts are all that is real about it.
-class CutsOnly final : public Strategy, public BackgroundCuts {
+// A keeper of nothing but cuts.
+class CutsOnly final : public ParameterKeeper, public BackgroundCuts {
  public:
   absl::StatusOr<uint64_t> Start() override { return 0; }
-  absl::Status BeginStep(uint64_t) override { return absl::OkStatus(); }
-  absl::Status BeforeForward(int) override { return absl::OkStatus(); }
-  absl::Status Prefetch(const MicroBatch&) override { return absl::OkStatus(); }
-  absl::Status LookUp(MicroBatch&) override { return absl::OkStatus(); }
-  absl::Status BeforeBackward(uint64_t, MicroBatchPlace) override { return absl::OkStatus(); }
-  absl::Status Withdraw() override { return absl::OkStatus(); }
-  absl::Status GradientReady(int) override { return absl::OkStatus(); }
-  absl::Status PushRows(MicroBatch&) override { return absl::OkStatus(); }
-  absl::Status EndStep() override { return absl::OkStatus(); }
   void set_loss_scale(const LossScale&) override {}
   absl::optional<LossScale> loss_scale() const override { return absl::nullopt; }
-  ParameterSpans parameters() const override { return {}; }
-  GradientSpans gradients() const override { return {}; }
   StrategyCounters counters() const override { return StrategyCounters(); }
 
   absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override {

@@ -30,9 +30,8 @@ bool IsKnown(absl::string_view metric) {
 absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const v1::EvaluationSpec& spec,
                                                              const Split& split, int64_t slot,
                                                              int64_t slots, const Dataset& dataset,
-                                                             const Model& model) {
-  const std::string metric =
-      spec.metric().empty() ? model.description().default_metric : spec.metric();
+                                                             const ModelDescription& model) {
+  const std::string metric = spec.metric().empty() ? model.default_metric : spec.metric();
   if (!IsKnown(metric)) {
     return absl::InvalidArgumentError(
         absl::StrCat("evaluation.metric is \"", metric,
@@ -53,20 +52,14 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const v1::Evaluatio
         kMaxScoreBytes / kScoreBytes));
   }
   return std::unique_ptr<Evaluator>(
-      new Evaluator(metric, EvaluationShare(split, options), evaluated > 0, dataset, model));
+      new Evaluator(metric, EvaluationShare(split, options), evaluated > 0, dataset));
 }
 
 Evaluator::Evaluator(std::string metric, const EvaluationShare& share, bool any,
-                     const Dataset& dataset, const Model& model)
-    : metric_(std::move(metric)),
-      share_(share),
-      any_(any),
-      dataset_(dataset),
-      model_(model),
-      plan_(EvaluationPlan(model.description().units, !model.description().sparse_tables.empty())),
-      micro_batch_(model.NewMicroBatch()) {}
+                     const Dataset& dataset)
+    : metric_(std::move(metric)), share_(share), any_(any), dataset_(dataset) {}
 
-absl::Status Evaluator::Evaluate(uint64_t clock, Strategy& strategy,
+absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
                                  v1::ReportEvaluationRequest& report) {
   report.set_clock(clock);
   report.set_metric(metric_);
@@ -77,12 +70,15 @@ absl::Status Evaluator::Evaluate(uint64_t clock, Strategy& strategy,
   }
   Batch batch;
   std::vector<int64_t> examples;
-  const int64_t at_once = std::max<int64_t>(1, kBatchLabels / dataset_.info().labels_per_example);
+  PassResult pass;
+  const int64_t at_once =
+      std::min(engine.most_examples(),
+               std::max<int64_t>(1, kBatchLabels / dataset_.info().labels_per_example));
   for (int64_t first = 0; first < share_.size(); first += at_once) {
     share_.Examples(first, std::min(at_once, share_.size() - first), examples);
     MUSTER_RETURN_IF_ERROR(dataset_.Read(examples, batch));
-    MUSTER_RETURN_IF_ERROR(RunBatch(clock, batch, strategy));
-    MUSTER_RETURN_IF_ERROR(AddResults(report));
+    MUSTER_RETURN_IF_ERROR(engine.Evaluate(batch, pass));
+    MUSTER_RETURN_IF_ERROR(AddResults(pass, report));
   }
   if (!std::isfinite(report.loss_sum())) {
     return absl::OutOfRangeError(absl::StrCat("diverged at step ", clock, ": the held-out loss is ",
@@ -92,43 +88,17 @@ absl::Status Evaluator::Evaluate(uint64_t clock, Strategy& strategy,
   return absl::OkStatus();
 }
 
-absl::Status Evaluator::RunBatch(uint64_t clock, const Batch& batch, Strategy& strategy) {
-  LayerContext context;
-  context.phase = Phase::kEvaluation;
-  context.clock = clock;
-  for (const StepAction& action : plan_) {
-    switch (action.kind) {
-      case StepAction::Kind::kLoad:
-        MUSTER_RETURN_IF_ERROR(model_.Load(batch, *micro_batch_));
-        break;
-      case StepAction::Kind::kPrefetchRows:
-        MUSTER_RETURN_IF_ERROR(strategy.Prefetch(*micro_batch_));
-        break;
-      case StepAction::Kind::kLookUpRows:
-        MUSTER_RETURN_IF_ERROR(strategy.LookUp(*micro_batch_));
-        break;
-      case StepAction::Kind::kForward:
-        MUSTER_RETURN_IF_ERROR(strategy.BeforeForward(action.unit));
-        MUSTER_RETURN_IF_ERROR(
-            model_.Forward(context, action.unit, strategy.parameters(), *micro_batch_));
-        break;
-      default:
-        return absl::InternalError("an evaluation plan has an action of training");
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Evaluator::AddResults(v1::ReportEvaluationRequest& report) {
-  report.set_loss_sum(report.loss_sum() + micro_batch_->loss_sum);
-  report.set_correct(report.correct() + micro_batch_->correct);
-  report.set_examples(report.examples() + micro_batch_->examples);
-  report.set_loss_weight(report.loss_weight() + micro_batch_->loss_weight);
-  report.set_text_bytes(report.text_bytes() + static_cast<double>(micro_batch_->loss_weight) *
-                                                  dataset_.info().bytes_per_label);
+absl::Status Evaluator::AddResults(const PassResult& pass,
+                                   v1::ReportEvaluationRequest& report) const {
+  report.set_loss_sum(report.loss_sum() + pass.loss_sum);
+  report.set_correct(report.correct() + pass.correct);
+  report.set_examples(report.examples() + pass.examples);
+  report.set_loss_weight(report.loss_weight() + pass.loss_weight);
+  report.set_text_bytes(report.text_bytes() +
+                        static_cast<double>(pass.loss_weight) * dataset_.info().bytes_per_label);
   if (!NeedsScores(metric_)) return absl::OkStatus();
-  const std::vector<float>& scores = micro_batch_->scores;
-  const std::vector<uint8_t> labels(micro_batch_->labels.begin(), micro_batch_->labels.end());
+  const absl::Span<const float> scores = pass.scores;
+  const std::vector<uint8_t> labels(pass.labels.begin(), pass.labels.end());
   if (scores.size() != labels.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("evaluation.metric is \"", metric_,

@@ -4,17 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/data/batch.h"
 #include "worker/data/dataset.h"
 #include "worker/data/evaluation_share.h"
 #include "worker/data/split.h"
 #include "worker/nn/model.h"
-#include "worker/runtime/step_plan.h"
-#include "worker/strategy/strategy.h"
+#include "worker/runtime/step_engine.h"
 
 namespace muster {
 
@@ -37,30 +34,25 @@ class Evaluator {
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const v1::EvaluationSpec& spec,
                                                            const Split& split, int64_t slot,
                                                            int64_t slots, const Dataset& dataset,
-                                                           const Model& model);
+                                                           const ModelDescription& model);
 
   // Whether there is anything to evaluate, on any slot.
   bool any() const { return any_; }
 
-  // Evaluates at the clock of the strategy's last BeginStep and fills all of `report` but the task.
-  // OutOfRange: the loss is not finite. InvalidArgument: the metric needs scores, which the model
-  // does not give. Otherwise errors of the data and of the strategy.
-  absl::Status Evaluate(uint64_t clock, Strategy& strategy, v1::ReportEvaluationRequest& report);
+  // Evaluates at the clock of the engine's last BeginEvaluation, which is `clock`, and fills all of
+  // `report` but the task. OutOfRange: the loss is not finite. InvalidArgument: the metric needs
+  // scores, which the model does not give. Otherwise errors of the data and of the engine.
+  absl::Status Evaluate(uint64_t clock, StepEngine& engine, v1::ReportEvaluationRequest& report);
 
  private:
-  Evaluator(std::string metric, const EvaluationShare& share, bool any, const Dataset& dataset,
-            const Model& model);
+  Evaluator(std::string metric, const EvaluationShare& share, bool any, const Dataset& dataset);
 
-  absl::Status RunBatch(uint64_t clock, const Batch& batch, Strategy& strategy);
-  absl::Status AddResults(v1::ReportEvaluationRequest& report);
+  absl::Status AddResults(const PassResult& pass, v1::ReportEvaluationRequest& report) const;
 
   const std::string metric_;
   const EvaluationShare share_;
   const bool any_;
   const Dataset& dataset_;
-  const Model& model_;
-  const std::vector<StepAction> plan_;
-  const std::unique_ptr<MicroBatch> micro_batch_;
 };
 
 }  // namespace muster

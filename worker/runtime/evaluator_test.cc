@@ -10,6 +10,7 @@
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
+#include "worker/runtime/layer_step_engine.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/strategy/local_strategy.h"
 
@@ -42,13 +43,14 @@ class EvaluatorTest : public ::testing::Test {
                                                        int slots) {
     PreparedJob job = PrepareJob(spec).value();
     auto strategy = LocalStrategy::Create(*job.schema).value();
-    absl::StatusOr<std::unique_ptr<Evaluator>> evaluator =
-        Evaluator::Create(spec.evaluation(), job.split, slot, slots, *job.dataset, *job.model);
+    absl::StatusOr<std::unique_ptr<Evaluator>> evaluator = Evaluator::Create(
+        spec.evaluation(), job.split, slot, slots, *job.dataset, job.model->description());
     if (!evaluator.ok()) return evaluator.status();
     v1::ReportEvaluationRequest report;
     // The clock is only told; parameters are those at the start.
-    absl::Status status = strategy->BeginStep(0);
-    if (status.ok()) status = (*evaluator)->Evaluate(3, *strategy, report);
+    LayerStepEngine engine(spec, *job.model, *strategy, {});
+    absl::Status status = engine.BeginEvaluation(0);
+    if (status.ok()) status = (*evaluator)->Evaluate(3, engine, report);
     if (!status.ok()) return status;
     return report;
   }
@@ -143,14 +145,16 @@ TEST_F(EvaluatorTest, TooManyScoresAreRefusedNamingTheBinnedForm) {
   evaluation.set_metric("auc");
   Split huge{0, Evaluator::kMaxScoreBytes / 5 + 1};
   absl::Status status =
-      Evaluator::Create(evaluation, huge, 0, 1, *job.dataset, *job.model).status();
+      Evaluator::Create(evaluation, huge, 0, 1, *job.dataset, job.model->description()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("binned_auc"));
   evaluation.set_metric("binned_auc");
-  EXPECT_TRUE(Evaluator::Create(evaluation, huge, 0, 1, *job.dataset, *job.model).ok());
+  EXPECT_TRUE(
+      Evaluator::Create(evaluation, huge, 0, 1, *job.dataset, job.model->description()).ok());
   evaluation.set_metric("auc");
   evaluation.set_max_examples(1000);
-  EXPECT_TRUE(Evaluator::Create(evaluation, huge, 0, 1, *job.dataset, *job.model).ok());
+  EXPECT_TRUE(
+      Evaluator::Create(evaluation, huge, 0, 1, *job.dataset, job.model->description()).ok());
 }
 
 }  // namespace

@@ -31,7 +31,9 @@ class HookedCommunicator final : public Communicator {
     return inner_->Allocate(bytes);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour, int key) override {
-    return inner_->Split(colour, key);
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> part, inner_->Split(colour, key));
+    if (part == nullptr) return nullptr;
+    return std::make_unique<HookedCommunicator>(std::move(part), hook_);
   }
   void Abort(const std::string& reason) override { inner_->Abort(reason); }
   const FlightRecorder& recorder() const override { return inner_->recorder(); }

@@ -78,6 +78,7 @@ void JobInThreads::RunTaskOf(uint32_t slot, const Task& task) {
   dependencies.clock = &clock_;
   dependencies.waiter = &waiter_;
   dependencies.storage = &storage_;
+  dependencies.devices = devices_;
   dependencies.make_endpoint = [this, &task] { return endpoints_.Make(task.name); };
   dependencies.log = [this](absl::string_view line) {
     absl::MutexLock lock(&mutex_);

@@ -23,6 +23,8 @@
 
 namespace muster {
 
+class DeviceTraining;
+
 // Does not wait, so that rounds follow one another at once; remembers how often it was asked.
 class CountingWaiter final : public Waiter {
  public:
@@ -50,6 +52,9 @@ class JobInThreads {
   // Before the tasks are started.
   void SetHook(CallHook hook) { hook_ = std::move(hook); }
   void SetSpec(uint32_t slot, const v1::JobSpec& spec) { specs_[slot] = spec; }
+
+  // What tasks that compute on devices have; before they are started.
+  void SetDevices(DeviceTraining& devices) { devices_ = &devices; }
 
   // Starts the slot's next task.
   void Start(uint32_t slot);
@@ -84,6 +89,7 @@ class JobInThreads {
   CountingWaiter waiter_;
   MemoryStorage storage_;
   CallHook hook_;
+  DeviceTraining* devices_ = nullptr;
   InProcessEndpoints endpoints_;
   // The test's thread only.
   std::map<uint32_t, std::thread> threads_;

@@ -11,6 +11,8 @@
 #include "proto/job.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/all_reduce_task.h"
+#include "worker/runtime/device_training.h"
+#include "worker/runtime/layer_step_engine.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/task_parts.h"
 #include "worker/runtime/trainer.h"
@@ -29,6 +31,27 @@ absl::Status CheckRoads(const v1::UpdateSpec& update) {
       "ALL_REDUCE, or keep sparse tables on servers");
 }
 
+bool OnDevice(const v1::JobSpec& spec) { return spec.compute().device() == v1::ComputeSpec::CUDA; }
+
+absl::Status CheckDevice(const v1::JobSpec& spec, const TaskDependencies& dependencies) {
+  if (!OnDevice(spec) || dependencies.devices != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "compute.device is CUDA, but this worker's program of tasks was built without CUDA; it "
+      "should "
+      "not have offered devices");
+}
+
+absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::TaskOrder& order,
+                                                       const PreparedJob& job, Strategy& strategy,
+                                                       const TaskDependencies& dependencies) {
+  if (OnDevice(order.spec())) {
+    return dependencies.devices->MakeEngine(order, job, strategy, dependencies);
+  }
+  return std::make_unique<LayerStepEngine>(
+      order.spec(), *job.model, strategy,
+      LayerStepEngine::Options{.slot = order.slot(), .log = dependencies.log});
+}
+
 absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
                           const TaskDependencies& dependencies) {
   MUSTER_RETURN_IF_ERROR(dependencies.coordinator->Rendezvous(MeetingRequest(job)).status());
@@ -37,10 +60,12 @@ absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<ParameterServerStrategy> strategy,
       ParameterServerStrategy::Create(order, *job.schema, options, RoutingOf(dependencies)));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<StepEngine> engine,
+                          MakeEngine(order, job, *strategy, dependencies));
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<Trainer> trainer,
-      Trainer::Create(order.spec(), TrainerOptionsFor(order, dependencies), job, *strategy,
-                      *dependencies.coordinator, *dependencies.clock));
+      Trainer::Create(order.spec(), TrainerOptionsFor(order, dependencies), job,
+                      {*strategy, *engine}, *dependencies.coordinator, *dependencies.clock));
   return trainer->Run();
 }
 
@@ -48,6 +73,7 @@ absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
 
 absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& dependencies) {
   MUSTER_RETURN_IF_ERROR(CheckRoads(order.spec().update()));
+  MUSTER_RETURN_IF_ERROR(CheckDevice(order.spec(), dependencies));
   SetComputeThreads(std::max<int>(1, order.spec().threads_per_worker()));
   MUSTER_ASSIGN_OR_RETURN(const PreparedJob job, PrepareJob(order.spec()));
   dependencies.log(absl::StrCat("slot ", order.slot(), ": ", job.split.training,

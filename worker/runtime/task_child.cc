@@ -19,6 +19,7 @@
 #include "common/transport/channel_io.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/task_service.pb.h"
+#include "worker/runtime/device_training.h"
 #include "worker/runtime/framed_message.h"
 #include "worker/runtime/grpc_coordinator_client.h"
 #include "worker/runtime/task.h"
@@ -46,7 +47,7 @@ void Log(absl::string_view line) {
 }
 
 absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& collectives,
-                      const RpcCredentials& credentials) {
+                      const RpcCredentials& credentials, const MakeDeviceTraining& make_devices) {
   RealClock clock;
   RealWaiter waiter;
   LocalStorage storage;
@@ -75,6 +76,9 @@ absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& col
   };
   dependencies.storage = &storage;
   dependencies.make_endpoint = [&collectives] { return MakeHostEndpoint(collectives); };
+  std::unique_ptr<DeviceTraining> devices;
+  if (make_devices != nullptr) devices = make_devices(static_cast<int>(order.device()));
+  dependencies.devices = devices.get();
   dependencies.log = Log;
   return RunTask(order, dependencies);
 }
@@ -103,13 +107,13 @@ absl::StatusOr<v1::TaskOrder> ReadOrder(int socket) {
 }  // namespace
 
 int RunTaskChild(int control_socket, const HostEndpointOptions& collectives,
-                 const RpcCredentials& credentials) {
+                 const RpcCredentials& credentials, const MakeDeviceTraining& make_devices) {
   absl::StatusOr<v1::TaskOrder> order = ReadOrder(control_socket);
   absl::Status status = order.status();
   v1::TaskReport report;
   if (order.ok()) {
     std::thread(EndWithSocket, control_socket).detach();
-    status = RunOrder(*order, collectives, credentials);
+    status = RunOrder(*order, collectives, credentials, make_devices);
     report.set_job_id(order->job_id());
     report.set_generation(order->generation());
     report.set_slot(order->slot());

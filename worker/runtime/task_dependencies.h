@@ -16,6 +16,8 @@
 
 namespace muster {
 
+class DeviceTraining;
+
 // What a task works with; all is lent.
 struct TaskDependencies {
   CoordinatorClient* coordinator = nullptr;
@@ -26,6 +28,8 @@ struct TaskDependencies {
   CheckpointStorage* storage = nullptr;
   // Only for tasks that train by all-reduce: where other tasks reach this one.
   std::function<absl::StatusOr<std::unique_ptr<CollectiveEndpoint>>()> make_endpoint;
+  // Null: this program knows no devices.
+  DeviceTraining* devices = nullptr;
   // One line for the job's log.
   std::function<void(absl::string_view)> log;
 };

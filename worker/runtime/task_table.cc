@@ -9,10 +9,27 @@ namespace {
 
 bool IsRunning(const v1::TaskReport& report) { return report.state() == v1::TaskReport::RUNNING; }
 
+bool NeedsDevice(const v1::TaskOrder& order) {
+  return order.spec().compute().device() == v1::ComputeSpec::CUDA;
+}
+
+v1::TaskReport ReportOf(const v1::TaskOrder& order, v1::TaskReport::State state) {
+  v1::TaskReport report;
+  report.set_job_id(order.job_id());
+  report.set_generation(order.generation());
+  report.set_slot(order.slot());
+  report.set_incarnation(order.incarnation());
+  report.set_state(state);
+  return report;
+}
+
 }  // namespace
 
-TaskTable::TaskTable(TaskStarter start, std::function<void()> changed)
-    : start_(std::move(start)), changed_(std::move(changed)) {}
+TaskTable::TaskTable(TaskStarter start, uint32_t devices, std::function<void()> changed)
+    : start_(std::move(start)), devices_(devices), changed_(std::move(changed)) {
+  // The last is taken first.
+  for (uint32_t device = devices; device > 0; --device) free_devices_.push_back(device - 1);
+}
 
 TaskTable::~TaskTable() { StopAll(); }
 
@@ -21,50 +38,74 @@ TaskTable::Key TaskTable::KeyOf(const v1::TaskOrder& order) {
 }
 
 void TaskTable::Reconcile(const v1::HeartbeatReply& orders) {
-  std::vector<const v1::TaskOrder*> missing;
   std::vector<std::unique_ptr<RunningTask>> forgotten;
   {
     absl::MutexLock lock(&mutex_);
     for (auto& [key, entry] : entries_) entry.ordered = false;
     for (const v1::TaskOrder& order : orders.tasks()) {
       auto [it, added] = entries_.try_emplace(KeyOf(order));
-      it->second.ordered = true;
-      if (added) missing.push_back(&order);
+      Entry& entry = it->second;
+      entry.ordered = true;
+      if (!added) continue;
+      // What is new is running as far as the coordinator is concerned.
+      entry.report = std::make_unique<v1::TaskReport>(ReportOf(order, v1::TaskReport::RUNNING));
+      entry.waiting = std::make_unique<v1::TaskOrder>(order);
     }
     for (auto& [key, entry] : entries_) {
-      if (!entry.ordered && entry.task != nullptr && IsRunning(*entry.report)) entry.task->Kill();
-    }
-    // What is new is running as far as the coordinator is concerned.
-    for (const v1::TaskOrder* order : missing) {
-      auto report = std::make_unique<v1::TaskReport>();
-      report->set_job_id(order->job_id());
-      report->set_generation(order->generation());
-      report->set_slot(order->slot());
-      report->set_incarnation(order->incarnation());
-      report->set_state(v1::TaskReport::RUNNING);
-      entries_[KeyOf(*order)].report = std::move(report);
+      if (entry.ordered || !IsRunning(*entry.report)) continue;
+      if (entry.waiting != nullptr) entry.report->set_state(v1::TaskReport::DIED);
+      if (entry.task != nullptr) entry.task->Kill();
     }
     forgotten = ForgetLocked();
   }
   forgotten.clear();
-  for (const v1::TaskOrder* order : missing) Start(*order);
+  StartWaiting();
+}
+
+std::vector<std::unique_ptr<v1::TaskOrder>> TaskTable::TakeStartableLocked() {
+  std::vector<std::unique_ptr<v1::TaskOrder>> startable;
+  for (auto& [key, entry] : entries_) {
+    if (entry.waiting == nullptr || !entry.ordered) continue;
+    // Where there are none, the task itself says so.
+    if (NeedsDevice(*entry.waiting) && devices_ > 0) {
+      if (free_devices_.empty()) continue;
+      entry.device = free_devices_.back();
+      free_devices_.pop_back();
+      entry.waiting->set_device(*entry.device);
+    }
+    startable.push_back(std::move(entry.waiting));
+    entry.starting = true;
+  }
+  starting_ += startable.size();
+  return startable;
+}
+
+void TaskTable::StartWaiting() {
+  std::vector<std::unique_ptr<v1::TaskOrder>> startable;
+  {
+    absl::MutexLock lock(&mutex_);
+    startable = TakeStartableLocked();
+  }
+  for (const auto& order : startable) Start(*order);
 }
 
 void TaskTable::Start(const v1::TaskOrder& order) {
   const Key key = KeyOf(order);
   absl::StatusOr<std::unique_ptr<RunningTask>> task =
       start_(order, [this, key](const v1::TaskReport& report) { Ended(key, report); });
-  if (task.ok()) {
+  {
     absl::MutexLock lock(&mutex_);
-    entries_[key].task = *std::move(task);
-    return;
+    --starting_;
+    Entry& entry = entries_.at(key);
+    entry.starting = false;
+    if (task.ok()) {
+      entry.task = *std::move(task);
+      // The order was withdrawn meanwhile.
+      if (!entry.ordered) entry.task->Kill();
+      return;
+    }
   }
-  v1::TaskReport report;
-  report.set_job_id(order.job_id());
-  report.set_generation(order.generation());
-  report.set_slot(order.slot());
-  report.set_incarnation(order.incarnation());
-  report.set_state(v1::TaskReport::DIED);
+  v1::TaskReport report = ReportOf(order, v1::TaskReport::DIED);
   report.set_message(std::string(task.status().message()));
   Ended(key, report);
 }
@@ -72,15 +113,20 @@ void TaskTable::Start(const v1::TaskOrder& order) {
 void TaskTable::Ended(const Key& key, const v1::TaskReport& report) {
   {
     absl::MutexLock lock(&mutex_);
-    *entries_.at(key).report = report;
+    Entry& entry = entries_.at(key);
+    *entry.report = report;
+    if (entry.device.has_value()) free_devices_.push_back(*entry.device);
+    entry.device.reset();
   }
   changed_();
+  StartWaiting();
 }
 
 std::vector<std::unique_ptr<RunningTask>> TaskTable::ForgetLocked() {
   std::vector<std::unique_ptr<RunningTask>> forgotten;
   for (auto it = entries_.begin(); it != entries_.end();) {
-    if (it->second.ordered || IsRunning(*it->second.report)) {
+    const Entry& entry = it->second;
+    if (entry.ordered || entry.starting || IsRunning(*entry.report)) {
       ++it;
       continue;
     }
@@ -109,8 +155,10 @@ void TaskTable::StopAll() {
   std::vector<std::unique_ptr<RunningTask>> tasks;
   {
     absl::MutexLock lock(&mutex_);
+    for (auto& [key, entry] : entries_) entry.ordered = false;
+    mutex_.Await(absl::Condition(
+        +[](int* starting) { return *starting == 0; }, &starting_));
     for (auto& [key, entry] : entries_) {
-      entry.ordered = false;
       if (entry.task == nullptr) continue;
       entry.task->Kill();
       tasks.push_back(std::move(entry.task));

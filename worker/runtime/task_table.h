@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/optional.h"
 
 namespace muster {
 
@@ -37,11 +38,15 @@ using TaskStarter = std::function<absl::StatusOr<std::unique_ptr<RunningTask>>(
 // The tasks of a worker daemon, kept as the coordinator orders: starts what is missing, stops what
 // is no longer ordered, and reports each task until it is forgotten. A task that ended is not
 // started again, as only the coordinator decides what follows; it then orders a higher incarnation.
-// Thread-safe.
+//
+// A task that computes on a device has one for itself, from its start to its end. The coordinator
+// counts them, but a task that is to be stopped may still hold its own: the next one's start waits
+// until that is gone. Thread-safe.
 class TaskTable {
  public:
-  // `changed` is called, without locks, when a task ended.
-  TaskTable(TaskStarter start, std::function<void()> changed);
+  // `devices` are there for tasks, numbered from 0. `changed` is called, without locks, when a task
+  // ended.
+  TaskTable(TaskStarter start, uint32_t devices, std::function<void()> changed);
   // Kills all tasks and waits for their end.
   ~TaskTable();
 
@@ -67,19 +72,33 @@ class TaskTable {
     std::unique_ptr<RunningTask> task;
     std::unique_ptr<v1::TaskReport> report;
     bool ordered = true;
+    // Not started yet: waits for a device.
+    std::unique_ptr<v1::TaskOrder> waiting;
+    // Start of it is under way.
+    bool starting = false;
+    absl::optional<uint32_t> device;
   };
 
   static Key KeyOf(const v1::TaskOrder& order);
+  // Takes those that can be started: they need no device, or got one.
+  std::vector<std::unique_ptr<v1::TaskOrder>> TakeStartableLocked()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Starts what can be started now.
+  void StartWaiting();
   void Start(const v1::TaskOrder& order);
   void Ended(const Key& key, const v1::TaskReport& report);
   // Takes out what ended and is no longer ordered, to be destroyed without the lock.
   std::vector<std::unique_ptr<RunningTask>> ForgetLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TaskStarter start_;
+  const uint32_t devices_;
   const std::function<void()> changed_;
 
   mutable absl::Mutex mutex_;
   std::map<Key, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint32_t> free_devices_ ABSL_GUARDED_BY(mutex_);
+  // Calls of Start under way.
+  int starting_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace muster

@@ -29,6 +29,7 @@ class TaskTableTest : public ::testing::Test {
             [this](const v1::TaskOrder& order, std::function<void(const v1::TaskReport&)> ended)
                 -> absl::StatusOr<std::unique_ptr<RunningTask>> {
               started_.push_back(Name(order));
+              devices_.push_back(order.device());
               if (!start_error_.ok()) return start_error_;
               v1::TaskReport report;
               report.set_job_id(order.job_id());
@@ -38,7 +39,7 @@ class TaskTableTest : public ::testing::Test {
               running_.push_back({report, std::move(ended), false});
               return std::make_unique<FakeTask>(*this, running_.size() - 1);
             },
-            [this] { ++changes_; }) {}
+            /*devices=*/2, [this] { ++changes_; }) {}
 
   struct Running {
     v1::TaskReport report;
@@ -82,7 +83,16 @@ class TaskTableTest : public ::testing::Test {
     return lines;
   }
 
+  static v1::HeartbeatReply OnDevices(v1::HeartbeatReply orders) {
+    for (v1::TaskOrder& order : *orders.mutable_tasks()) {
+      order.mutable_spec()->mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+    }
+    return orders;
+  }
+
   std::vector<std::string> started_;
+  // Of those started.
+  std::vector<uint32_t> devices_;
   absl::Status start_error_;
   std::vector<Running> running_;
   std::set<int> killed_;
@@ -146,6 +156,28 @@ TEST_F(TaskTableTest, ATaskThatCannotBeStartedHasDied) {
   EXPECT_EQ(heartbeat.tasks(0).state(), v1::TaskReport::DIED);
   EXPECT_EQ(heartbeat.tasks(0).message(), "no processes left");
   EXPECT_EQ(changes_, 1);
+}
+
+TEST_F(TaskTableTest, TasksOnDevicesHaveOneEachAndWaitForThoseThatEnd) {
+  table_.Reconcile(OnDevices(Orders({{0, 1}, {1, 1}})));
+  EXPECT_THAT(devices_, ElementsAre(0, 1));
+  // Slot 0 is to start anew, and its former task takes its time to go.
+  table_.Reconcile(OnDevices(Orders({{0, 2}, {1, 1}})));
+  EXPECT_THAT(killed_, ElementsAre(0));
+  EXPECT_EQ(started_.size(), 2);
+  EXPECT_THAT(Reported(), ElementsAre("j/1/0/1 RUNNING", "j/1/0/2 RUNNING", "j/1/1/1 RUNNING"));
+  End(0, v1::TaskReport::DIED);
+  EXPECT_THAT(started_, ElementsAre("j/1/0/1", "j/1/1/1", "j/1/0/2"));
+  EXPECT_THAT(devices_, ElementsAre(0, 1, 0));
+}
+
+TEST_F(TaskTableTest, ATaskThatWaitsForADeviceIsForgottenWithItsOrder) {
+  table_.Reconcile(OnDevices(Orders({{0, 1}, {1, 1}, {2, 1}})));
+  EXPECT_EQ(started_.size(), 2);
+  table_.Reconcile(OnDevices(Orders({{0, 1}, {1, 1}})));
+  EXPECT_THAT(Reported(), ElementsAre("j/1/0/1 RUNNING", "j/1/1/1 RUNNING"));
+  End(0, v1::TaskReport::ENDED);
+  EXPECT_EQ(started_.size(), 2);
 }
 
 TEST_F(TaskTableTest, StopAllLeavesNothing) {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,17 +11,15 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/base/clock.h"
-#include "worker/data/prefetcher.h"
 #include "worker/data/sampler.h"
-#include "worker/nn/loss_scaler.h"
-#include "worker/nn/model.h"
 #include "worker/runtime/checkpoint_taker.h"
 #include "worker/runtime/coordinator_client.h"
 #include "worker/runtime/evaluator.h"
+#include "worker/runtime/micro_batch_reader.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/progress_reporter.h"
-#include "worker/runtime/step_plan.h"
-#include "worker/strategy/strategy.h"
+#include "worker/runtime/step_engine.h"
+#include "worker/strategy/parameter_keeper.h"
 
 namespace muster {
 
@@ -46,7 +43,13 @@ struct TrainerOptions {
   std::function<void(absl::string_view)> log = [](absl::string_view) {};
 };
 
-// One slot's training: executes the step's action list clock after clock. At a clock where a
+// How a slot computes, and where its parameters are. Both outlive the trainer.
+struct TrainingParts {
+  ParameterKeeper& keeper;
+  StepEngine& engine;
+};
+
+// One slot's training, clock after clock. At a clock where a
 // checkpoint or an evaluation is due, all slots take part before any of them goes on, also under
 // SSP and ASP: a cut waits for all, and so does the answer to an evaluation. The files of a
 // checkpoint are waited for at the end alone (see CheckpointTaker). A slot that is taken over
@@ -55,20 +58,18 @@ class Trainer {
  public:
   // What is lent must outlive the trainer. InvalidArgument: batch size, slots or metric do not fit
   // (names the field).
-  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const v1::JobSpec& spec,
-                                                         const TrainerOptions& options,
-                                                         const PreparedJob& job, Strategy& strategy,
-                                                         CoordinatorClient& coordinator,
-                                                         const Clock& clock);
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(
+      const v1::JobSpec& spec, const TrainerOptions& options, const PreparedJob& job,
+      const TrainingParts& parts, CoordinatorClient& coordinator, const Clock& clock);
 
   // Trains to the end: the last step, or the evaluation that reached the target. OutOfRange: the
   // loss or a gradient became infinite or no number; nothing of that step was closed. Aborted,
   // NotFound: the task must end. Cancelled: the coordinator wants the tasks to meet anew. Otherwise
-  // errors of the data, the model and the strategy.
+  // errors of the data, the engine and the keeper.
   absl::Status Run();
 
   // What the coordinator said, where that ended Run; otherwise OK. Tells its Aborted and Cancelled
-  // from those of a strategy.
+  // from those of the parts.
   const absl::Status& coordinator_status() const { return coordinator_status_; }
 
  private:
@@ -76,7 +77,7 @@ class Trainer {
 
   Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const PreparedJob& job,
           std::unique_ptr<const Sampler> sampler, std::unique_ptr<Evaluator> evaluator,
-          Strategy& strategy, CoordinatorClient& coordinator, const Clock& clock);
+          const TrainingParts& parts, CoordinatorClient& coordinator, const Clock& clock);
 
   absl::Status Train();
   // Notes and returns what came from the coordinator.
@@ -87,41 +88,26 @@ class Trainer {
   // Notes what came from the coordinator, and returns the status.
   absl::Status FromCheckpoints(absl::Status status);
   absl::StatusOr<Next> Evaluate(uint64_t clock);
-  absl::Status TrainStep(uint64_t clock, Prefetcher& prefetcher);
-  absl::Status Execute(const StepAction& action, uint64_t clock, Prefetcher& prefetcher);
-  // The loss scale goes on where the strategy had it, and is with it from then on.
+  absl::Status TrainStep(uint64_t clock, MicroBatchReader& reader);
+  // The loss scale goes on where the keeper had it, and is with it from then on.
   void BeginLossScale();
   void KeepLossScale();
-  // Of a scaled loss: makes them what they would be without, or takes this slot's part back.
-  absl::Status UnscaleGradients(uint64_t clock);
-  absl::Status CheckGradients(int unit, uint64_t clock) const;
-  absl::Status CheckRowGradients(uint64_t clock) const;
-  absl::Status LoadMicroBatch(const StepAction& action, uint64_t clock, Prefetcher& prefetcher);
-  void Report(uint64_t clock, absl::Duration spent);
+  // Adds what the keeper counted.
+  void Report(StepReport step);
 
   const TrainerOptions options_;
   const PreparedJob& job_;
-  const uint64_t seed_;
   const uint64_t checkpoint_every_;
   const uint64_t evaluate_every_;
   const std::unique_ptr<const Sampler> sampler_;
   const std::unique_ptr<Evaluator> evaluator_;
-  Strategy& strategy_;
+  ParameterKeeper& keeper_;
+  StepEngine& engine_;
   CoordinatorClient& coordinator_;
   const Clock& clock_;
-  // Only of jobs that compute in f16.
-  absl::optional<LossScaler> loss_scaler_;
-  const StepShape shape_;
-  const std::vector<StepAction> plan_;
-  const std::unique_ptr<MicroBatch> micro_batch_;
   CheckpointTaker checkpoints_;
   ProgressReporter reporter_;
 
-  Batch batch_;
-  // The step under way: sums over its micro-batches.
-  StepReport step_;
-  // Of it, the time that the data took to come.
-  absl::Duration waited_;
   // At the last report.
   StrategyCounters reported_;
   absl::Status coordinator_status_;

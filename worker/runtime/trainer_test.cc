@@ -16,6 +16,7 @@
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/fake_coordinator_client.h"
+#include "worker/runtime/layer_step_engine.h"
 #include "worker/strategy/local_strategy.h"
 
 namespace muster {
@@ -128,8 +129,10 @@ class TrainerTest : public ::testing::Test {
     strategy_->Poison(poisons_);
     // How many commits the coordinator has seen by then.
     strategy_->OnCommitted([this] { committed_.push_back(coordinator_.checkpoints().size()); });
+    LayerStepEngine engine(spec, *job_->model, *strategy_,
+                           {.slot = options_.slot, .log = options_.log});
     absl::StatusOr<std::unique_ptr<Trainer>> trainer =
-        Trainer::Create(spec, options_, *job_, *strategy_, coordinator_, clock_);
+        Trainer::Create(spec, options_, *job_, {*strategy_, engine}, coordinator_, clock_);
     if (!trainer.ok()) return trainer.status();
     const absl::Status status = (*trainer)->Run();
     coordinator_status_ = (*trainer)->coordinator_status();

@@ -22,16 +22,18 @@ class ProcessTask final : public RunningTask {
 
 }  // namespace
 
-TaskStarter ProcessTaskStarter(const std::string& coordinator_address,
-                               std::vector<std::string> arguments, LogShipper& logs) {
-  arguments.insert(arguments.begin(), kTaskFlag);
-  return [coordinator_address, arguments = std::move(arguments), &logs](
-             const v1::TaskOrder& order, std::function<void(const v1::TaskReport&)> ended)
+TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
+  given.arguments.insert(given.arguments.begin(), kTaskFlag);
+  return [given = std::move(given), &logs](const v1::TaskOrder& order,
+                                           std::function<void(const v1::TaskReport&)> ended)
              -> absl::StatusOr<std::unique_ptr<RunningTask>> {
     v1::TaskOrder reachable = order;
-    reachable.set_coordinator_address(coordinator_address);
+    reachable.set_coordinator_address(given.coordinator_address);
     TaskProcessOptions options;
-    options.arguments = arguments;
+    if (order.spec().compute().device() == v1::ComputeSpec::CUDA && !given.device_program.empty()) {
+      options.program = given.device_program;
+    }
+    options.arguments = given.arguments;
     // Matrix products start this many threads; spinning ones would starve the other tasks of the
     // machine.
     options.environment = {
@@ -71,6 +73,7 @@ WorkerDaemon::WorkerDaemon(ClusterClient& cluster, TaskStarter start, WorkerDaem
             started_.Add();
             return start(order, std::move(ended));
           },
+          static_cast<uint32_t>(options_.identity.devices.size()),
           [this] {
             ended_.Add();
             membership_.ReportSoon();

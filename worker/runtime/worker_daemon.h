@@ -19,11 +19,17 @@
 
 namespace muster {
 
-// Starts tasks as child processes of this binary, with `arguments` after the one that says what
-// they are; their output goes to `logs`. Tasks reach the coordinator at the address under which
-// their daemon does.
-TaskStarter ProcessTaskStarter(const std::string& coordinator_address,
-                               std::vector<std::string> arguments, LogShipper& logs);
+struct ProcessTaskOptions {
+  // Under which tasks reach the coordinator, as their daemon does.
+  std::string coordinator_address;
+  // Come after the one that says what the process is.
+  std::vector<std::string> arguments;
+  // The program of tasks that compute on a device; empty: this binary, as for all others.
+  std::string device_program;
+};
+
+// Starts tasks as child processes; their output goes to `logs`.
+TaskStarter ProcessTaskStarter(ProcessTaskOptions options, LogShipper& logs);
 
 struct WorkerDaemonOptions {
   DaemonIdentity identity;

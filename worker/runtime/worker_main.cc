@@ -8,16 +8,20 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/mutex_tuning.h"
+#include "common/base/status_macros.h"
 #include "common/daemon/daemon.h"
 #include "common/daemon/tls_flags.h"
 #include "common/rpc/announce_address.h"
@@ -28,10 +32,11 @@
 #include "common/rpc/shutdown_signal.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
-#include "worker/collectives/endpoint.h"
+#include "worker/runtime/collective_flags.h"
+#include "worker/runtime/list_devices.h"
 #include "worker/runtime/log_shipper.h"
-#include "worker/runtime/task_child.h"
 #include "worker/runtime/task_process.h"
+#include "worker/runtime/task_program.h"
 #include "worker/runtime/worker_daemon.h"
 
 namespace muster {
@@ -41,16 +46,8 @@ constexpr char kProgram[] = "muster-worker";
 // Parts of the 5 seconds that a daemon has to stop.
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
 constexpr absl::Duration kLogTimeout = absl::Seconds(1);
-// Values of --collectives-transport.
-constexpr char kSharedMemory[] = "shared_memory";
-constexpr char kTcp[] = "tcp";
-
-// How this machine's tasks train with one another and with those of other machines.
-struct CollectiveFlags {
-  std::string host;
-  std::string transport = kSharedMemory;
-  bool tls = false;
-};
+// A driver can take long to wake its GPUs.
+constexpr absl::Duration kListTimeout = absl::Minutes(1);
 
 struct Flags {
   std::string id;
@@ -62,6 +59,8 @@ struct Flags {
   bool end_with_parent = false;
   CollectiveFlags collectives;
   TlsFiles tls;
+  std::string devices = "auto";
+  std::string device_program;
 };
 
 void Log(absl::string_view line) { DaemonLog(kProgram, line); }
@@ -69,39 +68,6 @@ void Log(absl::string_view line) { DaemonLog(kProgram, line); }
 int Fail(const absl::Status& status) {
   Log(status.message());
   return EXIT_FAILURE;
-}
-
-// Flags of the daemon, which it hands on to the processes of its tasks.
-void AddCollectiveFlags(CLI::App& app, CollectiveFlags& flags) {
-  app.add_option("--collectives-host", flags.host,
-                 "Name or address of this machine under which tasks on other machines reach those "
-                 "here, to train by all-reduce. Default: that of --listen, or the machine's name "
-                 "where it stands for all addresses.");
-  app.add_option(
-         "--collectives-transport", flags.transport,
-         "What tasks of one machine train with one another by: shared_memory or tcp. Between "
-         "machines it is TCP.")
-      ->check(CLI::IsMember({kSharedMemory, kTcp}))
-      ->capture_default_str();
-  app.add_flag("--collectives-tls", flags.tls,
-               "Encrypt TCP between tasks that train together; all workers of a job alike. Set by "
-               "--tls-authority.");
-}
-
-std::vector<std::string> Arguments(const CollectiveFlags& flags) {
-  std::vector<std::string> arguments = {"--collectives-host=" + flags.host,
-                                        "--collectives-transport=" + flags.transport};
-  if (flags.tls) arguments.push_back("--collectives-tls");
-  return arguments;
-}
-
-HostEndpointOptions EndpointOptions(const CollectiveFlags& flags,
-                                    const RpcCredentials& credentials) {
-  HostEndpointOptions options;
-  options.host = flags.host;
-  options.shared_memory = flags.transport == kSharedMemory;
-  options.tls = flags.tls || credentials.encrypted();
-  return options;
 }
 
 // HOST of HOST:PORT, without the brackets of an IPv6 address.
@@ -134,6 +100,60 @@ void AddFlags(CLI::App& app, Flags& flags) {
                "Stop, as on SIGTERM, when the process that started this one ends in any way.");
   AddCollectiveFlags(app, flags.collectives);
   AddTlsFlags(app, flags.tls);
+  app.add_option("--devices", flags.devices,
+                 "GPUs that tasks may train on, one task on each: a number, the first so many are "
+                 "taken, or auto for all that there are where NVIDIA's driver is.")
+      ->capture_default_str();
+  app.add_option("--device-program", flags.device_program,
+                 "Program that lists the devices and runs the tasks on them. Default: "
+                 "muster-cuda-task beside this program, where that is; it is built with "
+                 "--config=cuda.");
+}
+
+std::string DeviceProgram(const Flags& flags) {
+  if (!flags.device_program.empty()) return flags.device_program;
+  std::error_code ignored;
+  const std::filesystem::path beside =
+      std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "muster-cuda-task";
+  return std::filesystem::exists(beside, ignored) ? beside.string() : "";
+}
+
+bool HasNvidiaDriver() {
+  std::error_code ignored;
+  return std::filesystem::exists("/dev/nvidiactl", ignored);
+}
+
+// What --devices asks for. Errors name the flag.
+absl::StatusOr<std::vector<OfferedDevice>> OfferedDevices(const Flags& flags,
+                                                          const std::string& program) {
+  uint32_t wanted = 0;
+  const bool all = flags.devices == "auto";
+  if (!all && !absl::SimpleAtoi(flags.devices, &wanted)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--devices is \"", flags.devices, "\"; give a number, or auto"));
+  }
+  const bool none = all && flags.device_program.empty() && !HasNvidiaDriver();
+  if (none || (!all && wanted == 0)) return std::vector<OfferedDevice>();
+  if (program.empty()) {
+    if (all) return std::vector<OfferedDevice>();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--devices is ", wanted,
+        ", but there is no muster-cuda-task beside this program; build it with --config=cuda, or "
+        "name it with --device-program"));
+  }
+  absl::StatusOr<std::vector<OfferedDevice>> devices = ListDevices(program, kListTimeout);
+  if (all) {
+    if (devices.ok()) return devices;
+    Log(absl::StrCat("offers no devices: ", devices.status().message()));
+    return std::vector<OfferedDevice>();
+  }
+  MUSTER_RETURN_IF_ERROR(devices.status());
+  if (devices->size() < wanted) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--devices is ", wanted, ", but ", program, " finds ", devices->size()));
+  }
+  devices->resize(wanted);
+  return devices;
 }
 
 DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
@@ -153,6 +173,12 @@ DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
 
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
+  const std::string device_program = DeviceProgram(flags);
+  absl::StatusOr<std::vector<OfferedDevice>> devices = OfferedDevices(flags, device_program);
+  if (!devices.ok()) return Fail(devices.status());
+  for (const OfferedDevice& device : *devices) {
+    Log(absl::StrCat("offers ", device.name, " with ", device.memory_bytes >> 20, " MiB"));
+  }
   if (flags.end_with_parent) EndWithParent();
   const auto credentials = RpcCredentials::Of(flags.tls);
   if (!credentials.ok()) return Fail(credentials.status());
@@ -179,6 +205,7 @@ int Run(const Flags& flags) {
       MakeGrpcClusterClient(flags.coordinator, *credentials);
   WorkerDaemonOptions options;
   options.identity = Identity(flags, listening);
+  options.identity.devices = *std::move(devices);
   options.log = Log;
   options.refused = [&](const absl::Status& status) {
     refused = true;
@@ -188,7 +215,11 @@ int Run(const Flags& flags) {
   if (collectives.host.empty()) collectives.host = HostOf(AdvertisedAddress("", listening));
   std::vector<std::string> arguments = Arguments(collectives);
   for (std::string& argument : TlsArguments(flags.tls)) arguments.push_back(std::move(argument));
-  WorkerDaemon daemon(*cluster, ProcessTaskStarter(flags.coordinator, std::move(arguments), logs),
+  WorkerDaemon daemon(*cluster,
+                      ProcessTaskStarter({.coordinator_address = flags.coordinator,
+                                          .arguments = std::move(arguments),
+                                          .device_program = device_program},
+                                         logs),
                       std::move(options), clock, waiter);
 
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
@@ -196,20 +227,6 @@ int Run(const Flags& flags) {
   logs.Flush(kLogTimeout);
   server->Shutdown(std::chrono::system_clock::now());
   return refused ? EXIT_FAILURE : EXIT_SUCCESS;
-}
-
-// Not for people: how a daemon starts the process of a task.
-int RunTaskProcess(int argc, char** argv) {
-  CLI::App app("A task of muster-worker.", kProgram);
-  CollectiveFlags flags;
-  TlsFiles tls;
-  AddCollectiveFlags(app, flags);
-  AddTlsFlags(app, tls);
-  CLI11_PARSE(app, argc, argv);
-  // Of the same files as the daemon's, which may have changed since.
-  const auto credentials = RpcCredentials::Of(tls);
-  if (!credentials.ok()) return Fail(credentials.status());
-  return RunTaskChild(kControlDescriptor, EndpointOptions(flags, *credentials), *credentials);
 }
 
 }  // namespace
@@ -220,7 +237,7 @@ int main(int argc, char** argv) {
   muster::SkipDeadlockDetection();
   muster::IgnoreBrokenPipes();
   if (argc >= 2 && std::strcmp(argv[1], muster::kTaskFlag) == 0) {
-    return muster::RunTaskProcess(argc - 1, argv + 1);
+    return muster::RunTaskProgram(argc - 1, argv + 1, muster::kProgram, nullptr);
   }
   CLI::App app(
       "Worker of a Muster cluster: offers slots, and runs the tasks of training jobs in them, each "

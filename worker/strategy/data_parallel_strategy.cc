@@ -5,14 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
-#include "common/checkpoint/checkpoint_reader.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
-#include "worker/nn/loss_scaler.h"
 #include "worker/strategy/blocked_time.h"
-#include "worker/strategy/cut_exchange.h"
 #include "worker/strategy/global_norm.h"
 
 namespace muster {
@@ -46,9 +42,12 @@ absl::StatusOr<std::unique_ptr<DataParallelStrategy>> DataParallelStrategy::Crea
   const bool hybrid = IsHybrid(order, schema);
   v1::TablesSchema held_here = schema;
   if (hybrid) held_here.clear_sparse();
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, Replica::Create(held_here));
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<KeptReplica> kept,
+      KeptReplica::Create(order, held_here,
+                          {.storage = dependencies.storage, .timeout = options.storage_timeout}));
   std::unique_ptr<DataParallelStrategy> strategy(
-      new DataParallelStrategy(order, held_here, options, dependencies, std::move(replica)));
+      new DataParallelStrategy(order, held_here, options, dependencies, std::move(kept)));
   if (!hybrid) return strategy;
 
   v1::TablesSchema on_servers = schema;
@@ -63,11 +62,11 @@ absl::StatusOr<std::unique_ptr<DataParallelStrategy>> DataParallelStrategy::Crea
           "servers wait for the norm of a step that this worker has not taken; the job must return "
           "to a cut");
     }
-    std::vector<std::vector<double>> norms = self->replica_->SquaredNorms(*self->closing_);
+    std::vector<std::vector<double>> norms = self->own().SquaredNorms(*self->closing_);
     for (size_t p = 0; p < norms.size(); ++p) {
       norms[p].insert(norms[p].end(), rows_norms[p].begin(), rows_norms[p].end());
     }
-    return ClippingScale(self->replica_->layout(), tables, norms, max_norm);
+    return ClippingScale(self->own().layout(), tables, norms, max_norm);
   };
   MUSTER_ASSIGN_OR_RETURN(strategy->servers_,
                           ParameterServerStrategy::Create(order, on_servers, std::move(servers),
@@ -79,28 +78,22 @@ DataParallelStrategy::DataParallelStrategy(const v1::TaskOrder& order,
                                            const v1::TablesSchema& schema,
                                            const DataParallelOptions& options,
                                            const DataParallelDependencies& dependencies,
-                                           std::unique_ptr<Replica> replica)
-    : order_(std::make_unique<const v1::TaskOrder>(order)),
-      options_(options),
+                                           std::unique_ptr<KeptReplica> kept)
+    : options_(options),
       dependencies_{dependencies.storage, dependencies.clock, {}},
       reducing_(Reducing(order.spec().update(), options.timeout)),
       clips_by_norm_(schema.clipping().by_global_norm() > 0),
-      replica_(std::move(replica)),
-      plan_(MakeBucketPlan(replica_->layout(), replica_->tables().tensors,
+      kept_(std::move(kept)),
+      plan_(MakeBucketPlan(own().layout(), own().tables().tensors,
                            PlanOptions(order.spec().update()))),
-      gradients_(replica_->tables().tensors.size()) {
-  for (const SparseTableSpec& table : replica_->tables().sparse) {
+      gradients_(own().tables().tensors.size()) {
+  for (const SparseTableSpec& table : own().tables().sparse) {
     rows_.emplace_back(table.dim);
     row_sums_.emplace_back(table.dim);
   }
 }
 
 DataParallelStrategy::~DataParallelStrategy() { Leave(); }
-
-absl::optional<uint64_t> DataParallelStrategy::replica_clock() const {
-  if (content_ == ReplicaContent::kNothing) return absl::nullopt;
-  return replica_->clock();
-}
 
 void DataParallelStrategy::Leave() {
   reducer_.reset();
@@ -113,48 +106,10 @@ absl::Status DataParallelStrategy::Join(std::unique_ptr<Communicator> communicat
   Leave();
   communicator_ = std::move(communicator);
   first_ = true;
-  MUSTER_RETURN_IF_ERROR(FillReplica(source));
-  MUSTER_ASSIGN_OR_RETURN(
-      reducer_,
-      GradientReducer::Create(*communicator_, plan_, replica_->layout().elements(), reducing_));
-  gradients_ = TensorSpans(replica_->layout(), replica_->tables().tensors, reducer_->gradients());
-  return absl::OkStatus();
-}
-
-absl::Status DataParallelStrategy::FillReplica(absl::optional<int> source) {
-  if (source.has_value()) {
-    return BroadcastReplica(*communicator_, *source, options_.storage_timeout, *replica_, content_);
-  }
-  MUSTER_RETURN_IF_ERROR(Restore());
-  // Nobody begins a step, whose calls are not patient, while others still read.
-  CollectiveCall barrier;
-  barrier.timeout = options_.storage_timeout;
-  barrier.label = "all have a replica";
-  return communicator_->Run(barrier);
-}
-
-absl::Status DataParallelStrategy::Restore() {
-  content_ = ReplicaContent::kNothing;
-  replica_->Reset();
-  loss_scale_.reset();
-  if (!order_->restore_uri().empty()) {
-    const absl::StatusOr<std::unique_ptr<CheckpointReader>> checkpoint =
-        CheckpointReader::Open(*dependencies_.storage, order_->restore_uri());
-    // One that this worker does not see may be sound all the same: its folder may not be mounted.
-    MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
-    MUSTER_RETURN_IF_ERROR(
-        DataLossIs(replica_->Restore(**checkpoint,
-                                     order_->restore_weights_only() ? RestoreExtent::kWeights
-                                                                    : RestoreExtent::kAll,
-                                     order_->start_clock()),
-                   LostState::kCheckpoint));
-    if (!order_->restore_weights_only() && LossScaler::IsFound(order_->spec().compute())) {
-      const auto scale = (*checkpoint)->ReadLossScale(order_->slot());
-      MUSTER_RETURN_IF_ERROR(DataLossIs(scale.status(), LostState::kCheckpoint));
-      if (scale->has_value()) loss_scale_ = **scale;
-    }
-  }
-  content_ = ReplicaContent::kWhole;
+  MUSTER_RETURN_IF_ERROR(kept_->Fill(*communicator_, source));
+  MUSTER_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(*communicator_, plan_,
+                                                            own().layout().elements(), reducing_));
+  gradients_ = TensorSpans(own().layout(), own().tables().tensors, reducer_->gradients());
   return absl::OkStatus();
 }
 
@@ -164,22 +119,22 @@ absl::StatusOr<uint64_t> DataParallelStrategy::Start() {
   }
   if (servers_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(const uint64_t closed, servers_->Start());
-    if (closed != replica_->clock()) {
+    if (closed != own().clock()) {
       return absl::AbortedError(absl::StrCat("servers hold ", closed,
                                              " steps of this worker's slot, its replica ",
-                                             replica_->clock(), "; the job must return to a cut"));
+                                             own().clock(), "; the job must return to a cut"));
     }
   }
-  return replica_->clock();
+  return own().clock();
 }
 
 absl::Status DataParallelStrategy::BeginStep(uint64_t clock) {
   if (reducer_ == nullptr) {
     return absl::FailedPreconditionError("a step begins before the workers have met");
   }
-  if (clock != replica_->clock()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "a step begins at clock ", clock, ", but the replica is at ", replica_->clock()));
+  if (clock != own().clock()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a step begins at clock ", clock, ", but the replica is at ", own().clock()));
   }
   first_ = true;
   return servers_ == nullptr ? absl::OkStatus() : servers_->BeginStep(clock);
@@ -194,7 +149,7 @@ absl::Status DataParallelStrategy::LookUp(MicroBatch& micro_batch) {
   for (size_t table = 0; table < rows_.size(); ++table) {
     SparseRows& sparse = micro_batch.sparse[table];
     sparse.rows.resize(sparse.keys.size() * rows_[table].dim());
-    replica_->LookUp(table, sparse.keys, absl::MakeSpan(sparse.rows));
+    own().LookUp(table, sparse.keys, absl::MakeSpan(sparse.rows));
   }
   return absl::OkStatus();
 }
@@ -286,59 +241,30 @@ absl::Status DataParallelStrategy::EndStep() {
   if (servers_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(scale, CloseServers(sums));
   } else {
-    MUSTER_ASSIGN_OR_RETURN(scale, replica_->ClippingScale(sums));
+    MUSTER_ASSIGN_OR_RETURN(scale, own().ClippingScale(sums));
   }
-  replica_->Apply(sums, scale);
+  own().Apply(sums, scale);
   first_ = true;
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<CutPiece>> DataParallelStrategy::WriteOwnFiles(
-    std::vector<SlotLossScale> loss_scales) const {
-  ReplicaFile file;
-  file.checkpoint_root = order_->checkpoint_root();
-  file.job_id = order_->job_id();
-  file.generation = order_->generation();
-  const uint32_t partitions = replica_->layout().partitions();
-  const uint32_t first_number = servers_ == nullptr ? 0 : partitions;
-  std::vector<CutPiece> pieces;
-  for (uint32_t p = communicator_->rank(); p < partitions; p += communicator_->size()) {
-    file.partition = p;
-    file.number = first_number + p;
-    if (p == 0) file.loss_scales = std::move(loss_scales);
-    MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo info,
-                            replica_->Save(file, *dependencies_.storage));
-    pieces.push_back({file.number, info.path, info.bytes, info.checksum});
-  }
-  return pieces;
-}
-
 absl::StatusOr<std::vector<CutPiece>> DataParallelStrategy::Cut(uint64_t clock) {
-  if (reducer_ == nullptr || clock != replica_->clock()) {
+  if (reducer_ == nullptr || clock != own().clock()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "a cut at clock ", clock, " was asked for, but the replica is at ", replica_->clock()));
+        "a cut at clock ", clock, " was asked for, but the replica is at ", own().clock()));
   }
   std::vector<CutPiece> pieces;
   if (servers_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(pieces, servers_->Cut(clock));
   }
-  std::vector<SlotLossScale> scales;
-  if (loss_scale_.has_value()) {
-    MUSTER_ASSIGN_OR_RETURN(scales, GatherLossScales(*communicator_, options_.storage_timeout,
-                                                     {order_->slot(), *loss_scale_}));
-  }
-  MUSTER_ASSIGN_OR_RETURN(
-      const std::vector<CutPiece> workers,
-      ExchangeCut(*communicator_, options_.storage_timeout, WriteOwnFiles(std::move(scales))));
+  const uint32_t first_number = servers_ == nullptr ? 0 : own().layout().partitions();
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CutPiece> workers,
+                          kept_->Cut(*communicator_, first_number));
   pieces.insert(pieces.end(), workers.begin(), workers.end());
   return pieces;
 }
 
-absl::Status DataParallelStrategy::CutCommitted() {
-  return communicator_->Run({.kind = Collective::kBarrier,
-                             .timeout = options_.storage_timeout,
-                             .label = "commit of the cut"});
-}
+absl::Status DataParallelStrategy::CutCommitted() { return kept_->CutCommitted(*communicator_); }
 
 StrategyCounters DataParallelStrategy::counters() const {
   StrategyCounters counters = counters_;

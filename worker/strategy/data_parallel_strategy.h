@@ -16,9 +16,10 @@
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/bucket_plan.h"
 #include "worker/strategy/gradient_reducer.h"
+#include "worker/strategy/kept_replica.h"
 #include "worker/strategy/parameter_server_strategy.h"
 #include "worker/strategy/replica.h"
-#include "worker/strategy/replica_broadcast.h"
+#include "worker/strategy/replica_group.h"
 #include "worker/strategy/row_exchange.h"
 #include "worker/strategy/strategy.h"
 
@@ -69,7 +70,7 @@ struct DataParallelDependencies {
 //
 // In BSP with `deterministic`, results equal those on parameter servers bit for bit: both sum by
 // slot, take norms block by block, and divide once.
-class DataParallelStrategy final : public Strategy {
+class DataParallelStrategy final : public Strategy, public ReplicaGroup {
  public:
   // `schema` is the job's. InvalidArgument: the schema is not valid.
   static absl::StatusOr<std::unique_ptr<DataParallelStrategy>> Create(
@@ -78,25 +79,15 @@ class DataParallelStrategy final : public Strategy {
 
   ~DataParallelStrategy() override;
 
-  // Of the plan that all ranks must share.
-  uint64_t bucket_plan_fingerprint() const { return BucketPlanFingerprint(plan_); }
-
-  // Steps that the replica has seen; absent: there is none yet, or it is of no use.
-  absl::optional<uint64_t> replica_clock() const;
-
-  // A collective call of all ranks of a new group: takes it into use, and rank `source`'s replica
-  // over; without a source every rank starts from the order's checkpoint or initial values. To be
-  // called before Start, and again after a collective failed, or between steps when the group
-  // changes. Leaves the former group first. Errors: the communicator's, or the storage's.
-  absl::Status Join(std::unique_ptr<Communicator> communicator, absl::optional<int> source);
-
-  // Gives the communicator back, and all that was allocated from it. Calls under way end in Abort.
-  void Leave();
-
-  // Of the present group; null when there is none.
-  const Communicator* communicator() const { return communicator_.get(); }
+  uint64_t bucket_plan_fingerprint() const override { return BucketPlanFingerprint(plan_); }
+  absl::optional<uint64_t> replica_clock() const override { return kept_->clock(); }
+  absl::Status Join(std::unique_ptr<Communicator> communicator,
+                    absl::optional<int> source) override;
+  void Leave() override;
+  const Communicator* communicator() const override { return communicator_.get(); }
   // Thread-safe ways into it (Abort, recorder) start here.
   Communicator* communicator() { return communicator_.get(); }
+  ParameterKeeper& keeper() override { return *this; }
 
   // After each Join: the clock to go on from. Aborted: a hybrid job's servers are at another clock
   // than the replica; the job must return to a cut.
@@ -118,41 +109,34 @@ class DataParallelStrategy final : public Strategy {
   absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override;
   // A barrier.
   absl::Status CutCommitted() override;
-  // Outlasts meetings, as the replica does.
-  void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
-  absl::optional<LossScale> loss_scale() const override { return loss_scale_; }
-  ParameterSpans parameters() const override { return replica_->parameters(); }
+  void set_loss_scale(const LossScale& scale) override { kept_->set_loss_scale(scale); }
+  absl::optional<LossScale> loss_scale() const override { return kept_->loss_scale(); }
+  ParameterSpans parameters() const override { return kept_->replica().parameters(); }
   GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override;
 
-  const Replica& replica() const { return *replica_; }
+  const Replica& replica() const { return kept_->replica(); }
 
  private:
   DataParallelStrategy(const v1::TaskOrder& order, const v1::TablesSchema& schema,
                        const DataParallelOptions& options,
                        const DataParallelDependencies& dependencies,
-                       std::unique_ptr<Replica> replica);
+                       std::unique_ptr<KeptReplica> kept);
 
-  absl::Status FillReplica(absl::optional<int> source);
-  absl::Status Restore();
+  Replica& own() { return kept_->replica(); }
   // Everything of a step but the last word: the sums over all ranks, and their clipping.
   absl::StatusOr<GradientSums> CollectSums();
   absl::StatusOr<double> CloseServers(const GradientSums& sums);
-  // `loss_scales` are all slots'.
-  absl::StatusOr<std::vector<CutPiece>> WriteOwnFiles(std::vector<SlotLossScale> loss_scales) const;
   void CountTraffic(uint64_t& sent, uint64_t& received);
 
-  const std::unique_ptr<const v1::TaskOrder> order_;
   const DataParallelOptions options_;
   const DataParallelDependencies dependencies_;
   const GradientReducerOptions reducing_;
   const bool clips_by_norm_;
-  const std::unique_ptr<Replica> replica_;
+  const std::unique_ptr<KeptReplica> kept_;
   const std::vector<GradientBucket> plan_;
   // Hybrid jobs' sparse tables; null otherwise.
   std::unique_ptr<ParameterServerStrategy> servers_;
-  ReplicaContent content_ = ReplicaContent::kNothing;
-  absl::optional<LossScale> loss_scale_;
 
   // By sparse table of the replica: this rank's rows, and all ranks'.
   std::vector<RowSum> rows_;

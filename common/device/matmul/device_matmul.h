@@ -57,7 +57,8 @@ class DeviceMatmul {
   virtual void StartMeasuring() = 0;
   virtual void StopMeasuring() = 0;
 
-  // Of all products so far, in the order in which they were first seen.
+  // Of the products that are kept, in the order in which they were first seen. Those that were not
+  // measured may be forgotten when there are very many.
   virtual std::vector<MatmulChoice> Choices() const = 0;
 };
 

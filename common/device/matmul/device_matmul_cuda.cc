@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,8 @@ namespace {
 // What alignment counts at most: beyond it no algorithm asks for more.
 constexpr uint32_t kMaxAlignment = 256;
 constexpr int kMaxCandidates = 32;
+// Of a few hundred bytes each, the library's part included.
+constexpr size_t kMostPlans = 1024;
 
 absl::Status BlasStatus(cublasStatus_t result, absl::string_view what) {
   if (result == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
@@ -184,8 +187,9 @@ struct Plan {
   // Proposals not tried yet, the best last.
   std::vector<cublasLtMatmulAlgo_t> others;
   bool measured = false;
-  // In choices_.
-  size_t choice = 0;
+  MatmulChoice choice;
+  // Place in the order in which products were first seen.
+  uint64_t number = 0;
 };
 
 class CudaMatmul final : public DeviceMatmul {
@@ -201,7 +205,12 @@ class CudaMatmul final : public DeviceMatmul {
     if (found == plans_.end() || (measuring_ && !found->second.measured)) {
       MUSTER_RETURN_IF_ERROR(CheckMatmul(problem, operands));
       MUSTER_ASSIGN_OR_RETURN(Plan plan, MakePlan(stream, key, operands));
-      if (found != plans_.end()) plan.choice = found->second.choice;
+      if (found != plans_.end()) {
+        plan.number = found->second.number;
+      } else {
+        MakeRoom();
+        plan.number = next_number_++;
+      }
       found = plans_.insert_or_assign(key, std::move(plan)).first;
     }
     Plan& plan = found->second;
@@ -210,7 +219,7 @@ class CudaMatmul final : public DeviceMatmul {
     while (absl::IsUnimplemented(ran) && !plan.others.empty()) {
       plan.algorithm = plan.others.back();
       plan.others.pop_back();
-      ++choices_[plan.choice].chosen;
+      ++plan.choice.chosen;
       ran = Launch(stream, key.problem, plan, plan.algorithm, operands);
     }
     return ran;
@@ -218,9 +227,22 @@ class CudaMatmul final : public DeviceMatmul {
 
   void StartMeasuring() override { measuring_ = true; }
   void StopMeasuring() override { measuring_ = false; }
-  std::vector<MatmulChoice> Choices() const override { return choices_; }
+  std::vector<MatmulChoice> Choices() const override {
+    std::map<uint64_t, const MatmulChoice*> in_order;
+    for (const auto& [key, plan] : plans_) in_order[plan.number] = &plan.choice;
+    std::vector<MatmulChoice> choices;
+    for (const auto& [number, choice] : in_order) choices.push_back(*choice);
+    return choices;
+  }
 
  private:
+  // Micro-batches may come in any number of extents, each with products of its own. Those that were
+  // measured stay.
+  void MakeRoom() {
+    if (plans_.size() < kMostPlans) return;
+    absl::erase_if(plans_, [](const auto& entry) { return !entry.second.measured; });
+  }
+
   static PlanKey KeyOf(const MatmulProblem& problem, const MatmulOperands& operands) {
     const MatmulProblem p = Dense(problem);
     return {p, AlignmentOf(operands.a, p.a_stride, p.in), AlignmentOf(operands.b, p.b_stride, p.in),
@@ -361,13 +383,7 @@ class CudaMatmul final : public DeviceMatmul {
       for (size_t i = proposals.size() - 1; i > 0; --i) plan.others.push_back(proposals[i].algo);
     }
     plan.algorithm = proposals[choice.chosen].algo;
-    const auto before = plans_.find(key);
-    if (before != plans_.end()) {
-      choices_[before->second.choice] = choice;
-    } else {
-      plan.choice = choices_.size();
-      choices_.push_back(choice);
-    }
+    plan.choice = std::move(choice);
     return plan;
   }
 
@@ -375,7 +391,7 @@ class CudaMatmul final : public DeviceMatmul {
   const cublasLtHandle_t handle_;
   bool measuring_ = false;
   absl::flat_hash_map<PlanKey, Plan> plans_;
-  std::vector<MatmulChoice> choices_;
+  uint64_t next_number_ = 0;
 };
 
 }  // namespace

@@ -55,6 +55,20 @@ TEST_F(DeviceMatmulCudaTest, MeasuresOnceAndKeepsTheFastest) {
   EXPECT_EQ(c_[0], 8);
 }
 
+TEST_F(DeviceMatmulCudaTest, KeepsABoundedNumberOfProducts) {
+  matmul_->StartMeasuring();
+  ASSERT_TRUE(Run().ok());
+  matmul_->StopMeasuring();
+  std::vector<float> a(1200 * 8, 1.0f), c(1200 * 8);
+  for (int64_t m = 9; m < 1200; ++m) {
+    const MatmulProblem problem = {.m = m, .n = 8, .k = 8};
+    ASSERT_TRUE(
+        matmul_->Run(*stream_, problem, {.a = a.data(), .b = b_.data(), .c = c.data()}).ok());
+  }
+  EXPECT_LE(matmul_->Choices().size(), 1024);
+  EXPECT_EQ(matmul_->Choices()[0].microseconds, 1000) << "what was measured stays";
+}
+
 // A product that was first seen in a step is measured when there is time for it.
 TEST_F(DeviceMatmulCudaTest, MeasuresWhatRanUnmeasured) {
   ASSERT_TRUE(Run().ok());

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "common/base/status_macros.h"
 #include "common/device/matmul/device_matmul.h"
+#include "common/device/stream_access.h"
 #include "common/kernels/activation.h"
 #include "common/kernels/gemm.h"
 #include "common/tensor/float16.h"
@@ -80,7 +81,7 @@ class EmulatedMatmul final : public DeviceMatmul {
     if (seen_.insert(p).second) {
       choices_.push_back({.product = Describe(p), .chosen = 0, .proposals = 1});
     }
-    stream.CallHost([p, operands] { Compute(p, operands); });
+    QueueEmulated(stream, [p, operands] { Compute(p, operands); });
     return absl::OkStatus();
   }
 

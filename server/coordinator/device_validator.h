@@ -1,0 +1,19 @@
+#ifndef MUSTER_SERVER_COORDINATOR_DEVICE_VALIDATOR_H_
+#define MUSTER_SERVER_COORDINATOR_DEVICE_VALIDATOR_H_
+
+#include "absl/status/status.h"
+
+namespace muster {
+
+namespace v1 {
+class JobSpec;
+}  // namespace v1
+
+// Whether a job may compute where `compute.device` says: what a device's engine does not do is
+// refused here, before anything is placed. InvalidArgument names the field, its value and what
+// would be right.
+absl::Status ValidateDevice(const v1::JobSpec& spec);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_DEVICE_VALIDATOR_H_

@@ -1,0 +1,19 @@
+#ifndef MUSTER_WORKER_DEVICE_REPLICA_COPY_H_
+#define MUSTER_WORKER_DEVICE_REPLICA_COPY_H_
+
+#include "absl/status/status.h"
+#include "worker/device/device_trainer.h"
+#include "worker/strategy/replica.h"
+
+namespace muster {
+
+// Weights and Adam's slots between a replica in the host's memory, which has them block by block,
+// and a device, which has them tensor by tensor. Clocks and numbers of steps are the caller's. Both
+// wait for the device, and take as much memory as the largest tensor.
+// REQUIRES: the same model; a replica of adam or adamw.
+absl::Status CopyToDevice(Replica& replica, DeviceTrainer& trainer);
+absl::Status CopyFromDevice(DeviceTrainer& trainer, Replica& replica);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_DEVICE_REPLICA_COPY_H_

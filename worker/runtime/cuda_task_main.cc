@@ -1,0 +1,22 @@
+// muster-cuda-task: tasks that compute on a GPU, and the list of GPUs, for muster-worker.
+
+#include <memory>
+
+#include "worker/collectives/nccl/nccl_communicator.h"
+#include "worker/collectives/nccl/nccl_watch.h"
+#include "worker/runtime/device_program.h"
+
+int main(int argc, char** argv) {
+  muster::DeviceProgram program;
+  program.name = "muster-cuda-task";
+  program.most_devices = 64;
+  program.make_communicator = [](int device) -> muster::MakeDeviceCommunicator {
+    return [device](muster::Communicator& host) {
+      // Its groups fail together, so each group of tasks has one of its own.
+      muster::NcclGroupOptions options;
+      options.device = device;
+      return muster::MakeNcclCommunicator(std::make_shared<muster::NcclWatch>(), host, options);
+    };
+  };
+  return muster::RunDeviceProgram(argc, argv, program);
+}

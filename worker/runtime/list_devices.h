@@ -1,0 +1,25 @@
+#ifndef MUSTER_WORKER_RUNTIME_LIST_DEVICES_H_
+#define MUSTER_WORKER_RUNTIME_LIST_DEVICES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/rpc/cluster_client.h"
+
+namespace muster {
+
+// First argument of a device program's process that is to write what devices it finds, a line for
+// each: bytes of memory, a blank, the name.
+inline constexpr char kListDevicesFlag[] = "--list-devices";
+
+// The devices that `program` finds, in order of their numbers. Asked for in a process of its own,
+// since whoever looks for GPUs has CUDA in it from then on. DeadlineExceeded: no answer within
+// `timeout`. Otherwise why the program could not be started, or found none.
+absl::StatusOr<std::vector<OfferedDevice>> ListDevices(const std::string& program,
+                                                       absl::Duration timeout);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_LIST_DEVICES_H_

@@ -1,0 +1,32 @@
+#include "worker/runtime/list_devices.h"
+
+#include <filesystem>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ListDevicesTest, AsksTheProgram) {
+  const auto devices = ListDevices(
+      std::filesystem::absolute("worker/runtime/muster-emulated-task").string(), absl::Minutes(1));
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  ASSERT_EQ(devices->size(), 2);
+  EXPECT_EQ((*devices)[0].name, "emulated");
+  EXPECT_GT((*devices)[0].memory_bytes, 0);
+}
+
+TEST(ListDevicesTest, OtherProgramsAreNamed) {
+  EXPECT_THAT(std::string(ListDevices("/no/such", absl::Minutes(1)).status().message()),
+              HasSubstr("/no/such"));
+  const auto devices = ListDevices("/bin/false", absl::Minutes(1));
+  EXPECT_EQ(devices.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(devices.status().message()),
+              HasSubstr("/bin/false --list-devices: process"));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,32 @@
+#include "worker/runtime/task_program.h"
+
+#include <cstdlib>
+
+#include "CLI/CLI.hpp"
+#include "common/daemon/daemon.h"
+#include "common/daemon/tls_flags.h"
+#include "common/rpc/rpc_credentials.h"
+#include "worker/runtime/collective_flags.h"
+#include "worker/runtime/task_process.h"
+
+namespace muster {
+
+int RunTaskProgram(int argc, char** argv, const char* program,
+                   const MakeDeviceTraining& make_devices) {
+  CLI::App app("A task of muster-worker.", program);
+  CollectiveFlags flags;
+  TlsFiles tls;
+  AddCollectiveFlags(app, flags);
+  AddTlsFlags(app, tls);
+  CLI11_PARSE(app, argc, argv);
+  // Of the same files as the daemon's, which may have changed since.
+  const auto credentials = RpcCredentials::Of(tls);
+  if (!credentials.ok()) {
+    DaemonLog(program, credentials.status().message());
+    return EXIT_FAILURE;
+  }
+  return RunTaskChild(kControlDescriptor, EndpointOptions(flags, *credentials), *credentials,
+                      make_devices);
+}
+
+}  // namespace muster

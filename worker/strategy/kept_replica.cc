@@ -1,0 +1,106 @@
+#include "worker/strategy/kept_replica.h"
+
+#include <utility>
+
+#include "common/base/lost_state.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "proto/cluster_service.pb.h"
+#include "worker/nn/loss_scaler.h"
+#include "worker/strategy/cut_exchange.h"
+
+namespace muster {
+
+absl::StatusOr<std::unique_ptr<KeptReplica>> KeptReplica::Create(const v1::TaskOrder& order,
+                                                                 const v1::TablesSchema& schema,
+                                                                 const Options& options) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, Replica::Create(schema));
+  return std::unique_ptr<KeptReplica>(new KeptReplica(order, options, std::move(replica)));
+}
+
+KeptReplica::KeptReplica(const v1::TaskOrder& order, const Options& options,
+                         std::unique_ptr<Replica> replica)
+    : order_(std::make_unique<const v1::TaskOrder>(order)),
+      options_(options),
+      replica_(std::move(replica)) {}
+
+KeptReplica::~KeptReplica() = default;
+
+absl::optional<uint64_t> KeptReplica::clock() const {
+  if (content_ == ReplicaContent::kNothing) return absl::nullopt;
+  return replica_->clock();
+}
+
+absl::Status KeptReplica::Fill(Communicator& communicator, absl::optional<int> source) {
+  if (source.has_value()) {
+    return BroadcastReplica(communicator, *source, options_.timeout, *replica_, content_);
+  }
+  MUSTER_RETURN_IF_ERROR(Restore());
+  // Nobody begins a step, whose calls are not patient, while others still read.
+  CollectiveCall barrier;
+  barrier.timeout = options_.timeout;
+  barrier.label = "all have a replica";
+  return communicator.Run(barrier);
+}
+
+absl::Status KeptReplica::Restore() {
+  content_ = ReplicaContent::kNothing;
+  replica_->Reset();
+  loss_scale_.reset();
+  if (!order_->restore_uri().empty()) {
+    const absl::StatusOr<std::unique_ptr<CheckpointReader>> checkpoint =
+        CheckpointReader::Open(*options_.storage, order_->restore_uri());
+    // One that this worker does not see may be sound all the same: its folder may not be mounted.
+    MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
+    MUSTER_RETURN_IF_ERROR(
+        DataLossIs(replica_->Restore(**checkpoint,
+                                     order_->restore_weights_only() ? RestoreExtent::kWeights
+                                                                    : RestoreExtent::kAll,
+                                     order_->start_clock()),
+                   LostState::kCheckpoint));
+    if (!order_->restore_weights_only() && LossScaler::IsFound(order_->spec().compute())) {
+      const auto scale = (*checkpoint)->ReadLossScale(order_->slot());
+      MUSTER_RETURN_IF_ERROR(DataLossIs(scale.status(), LostState::kCheckpoint));
+      if (scale->has_value()) loss_scale_ = **scale;
+    }
+  }
+  content_ = ReplicaContent::kWhole;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<CutPiece>> KeptReplica::WriteOwnFiles(
+    const Communicator& communicator, uint32_t first_number,
+    std::vector<SlotLossScale> scales) const {
+  ReplicaFile file;
+  file.checkpoint_root = order_->checkpoint_root();
+  file.job_id = order_->job_id();
+  file.generation = order_->generation();
+  const uint32_t partitions = replica_->layout().partitions();
+  std::vector<CutPiece> pieces;
+  for (uint32_t p = communicator.rank(); p < partitions; p += communicator.size()) {
+    file.partition = p;
+    file.number = first_number + p;
+    if (p == 0) file.loss_scales = std::move(scales);
+    MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo info, replica_->Save(file, *options_.storage));
+    pieces.push_back({file.number, info.path, info.bytes, info.checksum});
+  }
+  return pieces;
+}
+
+absl::StatusOr<std::vector<CutPiece>> KeptReplica::Cut(Communicator& communicator,
+                                                       uint32_t first_number) const {
+  std::vector<SlotLossScale> scales;
+  if (loss_scale_.has_value()) {
+    MUSTER_ASSIGN_OR_RETURN(
+        scales, GatherLossScales(communicator, options_.timeout, {order_->slot(), *loss_scale_}));
+  }
+  return ExchangeCut(communicator, options_.timeout,
+                     WriteOwnFiles(communicator, first_number, std::move(scales)));
+}
+
+absl::Status KeptReplica::CutCommitted(Communicator& communicator) const {
+  return communicator.Run(
+      {.kind = Collective::kBarrier, .timeout = options_.timeout, .label = "commit of the cut"});
+}
+
+}  // namespace muster

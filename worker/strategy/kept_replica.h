@@ -1,0 +1,87 @@
+#ifndef MUSTER_WORKER_STRATEGY_KEPT_REPLICA_H_
+#define MUSTER_WORKER_STRATEGY_KEPT_REPLICA_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "common/base/loss_scale.h"
+#include "common/checkpoint/storage.h"
+#include "worker/collectives/communicator.h"
+#include "worker/strategy/parameter_keeper.h"
+#include "worker/strategy/replica.h"
+#include "worker/strategy/replica_broadcast.h"
+
+namespace muster {
+
+namespace v1 {
+class TablesSchema;
+class TaskOrder;
+}  // namespace v1
+
+// A rank's replica with where it comes from (another rank, the order's checkpoint, initial values)
+// and where it goes (the files of a checkpoint, shared out among the ranks). Not thread-safe.
+class KeptReplica {
+ public:
+  struct Options {
+    // Outlives this.
+    CheckpointStorage* storage = nullptr;
+    // Of collective calls in which ranks may have to wait for another's storage.
+    absl::Duration timeout = absl::Minutes(10);
+  };
+
+  // InvalidArgument: the schema is not valid.
+  static absl::StatusOr<std::unique_ptr<KeptReplica>> Create(const v1::TaskOrder& order,
+                                                             const v1::TablesSchema& schema,
+                                                             const Options& options);
+  ~KeptReplica();
+
+  Replica& replica() { return *replica_; }
+  const Replica& replica() const { return *replica_; }
+
+  // Steps that it has seen; absent: there is none yet, or it is of no use.
+  absl::optional<uint64_t> clock() const;
+
+  // What it holds is of no use until it is filled again.
+  void Forget() { content_ = ReplicaContent::kNothing; }
+
+  // This slot's, which cuts hold: what was last set or, after Fill without a source, what the
+  // checkpoint has. Outlasts groups, as the replica does.
+  void set_loss_scale(const LossScale& scale) { loss_scale_ = scale; }
+  absl::optional<LossScale> loss_scale() const { return loss_scale_; }
+
+  // A collective call: rank `source`'s replica becomes all ranks'; without a source every rank
+  // starts from the order's checkpoint or initial values. Errors: the communicator's, or the
+  // storage's.
+  absl::Status Fill(Communicator& communicator, absl::optional<int> source);
+
+  // A collective call: rank r writes the files of partitions p with p mod W = r, numbered from
+  // `first_number`; all ranks return all pieces.
+  absl::StatusOr<std::vector<CutPiece>> Cut(Communicator& communicator,
+                                            uint32_t first_number) const;
+
+  // A barrier: no rank goes on before the cut is committed.
+  absl::Status CutCommitted(Communicator& communicator) const;
+
+ private:
+  KeptReplica(const v1::TaskOrder& order, const Options& options, std::unique_ptr<Replica> replica);
+
+  absl::Status Restore();
+  absl::StatusOr<std::vector<CutPiece>> WriteOwnFiles(const Communicator& communicator,
+                                                      uint32_t first_number,
+                                                      std::vector<SlotLossScale> scales) const;
+
+  const std::unique_ptr<const v1::TaskOrder> order_;
+  const Options options_;
+  const std::unique_ptr<Replica> replica_;
+  ReplicaContent content_ = ReplicaContent::kNothing;
+  absl::optional<LossScale> loss_scale_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_KEPT_REPLICA_H_
