@@ -111,25 +111,35 @@ TEST(DeviceJobTest, HalfPrecisionAndRecomputationTrainAsOnProcessors) {
   }
 }
 
-TEST(DeviceJobTest, ALostWorkerIsReplacedAndNothingIsLost) {
+// A slot dies before its n-th call and is filled again.
+void LoseAndReplace(const v1::JobSpec& spec, int lost_at,
+                    const std::map<uint64_t, double>& undisturbed) {
   const auto devices = EmulatedDevices();
+  JobInThreads job(spec);
+  job.SetDevices(*devices);
+  std::atomic<bool> killed = false;
+  job.SetHook([&](uint32_t slot, int call, CollectiveCall&) {
+    if (slot == 1 && call == lost_at && !killed.exchange(true)) job.Kill(1);
+  });
+  job.StartAll();
+  EXPECT_EQ(job.Wait(1).code(), absl::StatusCode::kAborted);
+  job.Start(1);
+  for (uint32_t slot = 0; slot < 2; ++slot) EXPECT_EQ(job.Wait(slot), absl::OkStatus());
+  EXPECT_EQ(job.meeting.rounds().size(), 2);
+  ExpectNear(Curve(job), undisturbed, 1e-6);
+}
+
+TEST(DeviceJobTest, ALostWorkerIsReplacedAndNothingIsLost) {
   v1::JobSpec spec = OnDevice(Spec(2));
   spec.mutable_checkpoint()->set_every_steps(5);
   const std::map<uint64_t, double> undisturbed = Train(spec);
-  for (const int lost_at : {9, 61}) {
-    JobInThreads job(spec);
-    job.SetDevices(*devices);
-    std::atomic<bool> killed = false;
-    job.SetHook([&](uint32_t slot, int call, CollectiveCall&) {
-      if (slot == 1 && call == lost_at && !killed.exchange(true)) job.Kill(1);
-    });
-    job.StartAll();
-    EXPECT_EQ(job.Wait(1).code(), absl::StatusCode::kAborted);
-    job.Start(1);
-    for (uint32_t slot = 0; slot < 2; ++slot) EXPECT_EQ(job.Wait(slot), absl::OkStatus());
-    EXPECT_EQ(job.meeting.rounds().size(), 2);
-    ExpectNear(Curve(job), undisturbed, 1e-6);
-  }
+  for (const int lost_at : {9, 61}) LoseAndReplace(spec, lost_at, undisturbed);
+}
+
+// Gradients are added as they are scaled, so that a scale of its own would spoil all ranks' sums.
+TEST(DeviceJobTest, AReplacedWorkerTakesOverTheLossScaleThatWasFound) {
+  const v1::JobSpec spec = OnDevice(Spec(2, "compute { type: F16 loss_scale_window: 4 }"));
+  LoseAndReplace(spec, 61, Train(spec));
 }
 
 TEST(DeviceJobTest, ProgressTellsOfStepsAndTraffic) {
