@@ -41,7 +41,8 @@ absl::StatusOr<JobClient*> Session::Jobs() {
       address = cluster->coordinator_address;
       if (files.None()) files = cluster->tls;
     }
-    MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials, RpcCredentials::Of(files));
+    MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
+                            RpcCredentials::Of(files, TlsUse::kCalls));
     jobs_ = std::make_unique<JobClient>(address, credentials);
   }
   return jobs_.get();
