@@ -50,7 +50,8 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
         "train by all-reduce), not ",
         options.workers, " and ", options.slots_per_worker, ", and ", options.servers, " servers"));
   }
-  MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials, RpcCredentials::Of(options.tls));
+  MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
+                          RpcCredentials::Of(options.tls, TlsUse::kCallsAndServes));
   MUSTER_RETURN_IF_ERROR(folder.Prepare());
   MUSTER_RETURN_IF_ERROR(folder.TakeLock().status());
   MUSTER_ASSIGN_OR_RETURN(const std::string self, FindProgram("muster"));

@@ -19,6 +19,13 @@ void Session::Run(const std::function<absl::Status()>& body) {
   exit_code = ExitCodeFor(status);
 }
 
+absl::Status Session::RefuseCertificates() const {
+  if (tls.None()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "this command uses no cluster but plain ones of its own, on this machine's loopback; leave "
+      "--tls-authority, --tls-certificate and --tls-key out");
+}
+
 absl::StatusOr<ClusterFolder> Session::Folder() const {
   const std::string folder = data_dir.empty() ? CurrentClusterFolder() : data_dir;
   if (folder.empty()) {
@@ -41,7 +48,8 @@ absl::StatusOr<JobClient*> Session::Jobs() {
       address = cluster->coordinator_address;
       if (files.None()) files = cluster->tls;
     }
-    MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials, RpcCredentials::Of(files));
+    MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
+                            RpcCredentials::Of(files, TlsUse::kCalls));
     jobs_ = std::make_unique<JobClient>(address, credentials);
   }
   return jobs_.get();

@@ -47,6 +47,10 @@ class Session {
   // Runs a command's body and turns its status into a message on standard error and the exit code.
   void Run(const std::function<absl::Status()>& body);
 
+  // For a command that starts clusters of its own, or none: InvalidArgument if certificates are
+  // given, which it would not use.
+  absl::Status RefuseCertificates() const;
+
   // The cluster's folder: --data-dir, or that of the last `up`. NotFound: neither is there.
   absl::StatusOr<ClusterFolder> Folder() const;
 

@@ -238,7 +238,7 @@ absl::StatusOr<std::unique_ptr<DataChannelServer>> OpenDataChannels(
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
   if (flags.end_with_parent) EndWithParent();
-  const auto credentials = RpcCredentials::Of(flags.tls);
+  const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) return Fail(credentials.status());
   LocalStorage checkpoints;
   auto opened = OpenEngine(flags, checkpoints);

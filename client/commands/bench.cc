@@ -45,6 +45,7 @@ void AddBench(CLI::App& app, Session& session) {
   command->footer("Example: muster bench collectives --quick --json all_reduce.json");
   command->callback([&session, arguments] {
     session.Run([&]() -> absl::Status {
+      MUSTER_RETURN_IF_ERROR(session.RefuseCertificates());
       if (arguments->no_peers && arguments->name != "collectives" && arguments->name != "train") {
         return absl::InvalidArgumentError(
             absl::StrCat("--no-peers is of `bench collectives` and `bench train`; ",

@@ -33,6 +33,7 @@ void PrintRound(const Session& session, const ChaosRound& round,
 }
 
 absl::Status Run(Session& session, ChaosOptions options) {
+  MUSTER_RETURN_IF_ERROR(session.RefuseCertificates());
   const bool made_here = options.folder.empty();
   std::error_code error;
   if (made_here) {

@@ -34,6 +34,7 @@ absl::Status WriteReport(const Comparison& comparison, const std::string& path) 
 }
 
 absl::Status RunCompare(const Session& session, const Arguments& arguments) {
+  MUSTER_RETURN_IF_ERROR(session.RefuseCertificates());
   v1::JobSpec job;
   MUSTER_RETURN_IF_ERROR(ReadJobFile(arguments.file, job));
   // Hours of runs must not end with a report that cannot be written.

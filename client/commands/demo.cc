@@ -8,6 +8,7 @@
 #include "client/commands/commands.h"
 #include "client/commands/comparison_output.h"
 #include "client/session.h"
+#include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -36,6 +37,7 @@ v1::JobSpec DemoJob(const std::string& data) {
 }
 
 absl::Status RunDemo(const Session& session, const std::string& data) {
+  MUSTER_RETURN_IF_ERROR(session.RefuseCertificates());
   std::error_code error;
   if (!std::filesystem::exists(data, error)) {
     return absl::NotFoundError(

@@ -10,17 +10,26 @@ constexpr char kAuthority[] = "--tls-authority";
 constexpr char kCertificate[] = "--tls-certificate";
 constexpr char kKey[] = "--tls-key";
 
+// A variable of a script that is not set must not turn encryption off.
+std::string RefuseEmpty(const std::string& path) {
+  return path.empty() ? "the path is empty; name a file, or for plain text leave all three --tls-* "
+                        "options out"
+                      : "";
+}
+
 }  // namespace
 
 void AddTlsFlags(CLI::App& app, TlsFiles& files) {
   app.add_option(kAuthority, files.authority,
                  "PEM file of the cluster's certificate authority. With the two below, everything "
                  "that leaves this process is under TLS, and every process at the other end needs "
-                 "a certificate of the same authority. Without: plain text.");
+                 "a certificate of the same authority. Without: plain text.")
+      ->check(RefuseEmpty);
   app.add_option(kCertificate, files.certificate,
                  "PEM file of this process's certificate; a daemon's names the host under which "
-                 "others reach it.");
-  app.add_option(kKey, files.key, "PEM file of the certificate's private key.");
+                 "others reach it.")
+      ->check(RefuseEmpty);
+  app.add_option(kKey, files.key, "PEM file of the certificate's private key.")->check(RefuseEmpty);
 }
 
 std::vector<std::string> TlsArguments(const TlsFiles& files) {

@@ -12,7 +12,8 @@ class App;
 
 namespace muster {
 
-// Adds --tls-authority, --tls-certificate and --tls-key, which every program has.
+// Adds --tls-authority, --tls-certificate and --tls-key, which every program has. An empty path is
+// a usage error: only options that are left out mean plain text.
 void AddTlsFlags(CLI::App& app, TlsFiles& files);
 
 // The same flags for a program that this one starts; none where no file is named. Their paths are

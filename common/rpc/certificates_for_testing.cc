@@ -61,7 +61,7 @@ CertificatesForTesting::CertificatesForTesting(const std::string& folder, const 
 CertificatesForTesting::~CertificatesForTesting() = default;
 
 TlsFiles CertificatesForTesting::Issue(const std::string& process, Validity validity,
-                                       const std::string& host) {
+                                       const std::string& host, const std::string& use) {
   const long from = validity == Validity::kNotYet    ? kHour
                     : validity == Validity::kExpired ? -2 * kHour
                                                      : -kHour;
@@ -72,6 +72,7 @@ TlsFiles CertificatesForTesting::Issue(const std::string& process, Validity vali
       X509_free);
   X509_set_issuer_name(certificate.get(), X509_get_subject_name(authority_.get()));
   Extend(certificate.get(), authority_.get(), NID_subject_alt_name, absl::StrCat("IP:", host));
+  if (!use.empty()) Extend(certificate.get(), authority_.get(), NID_ext_key_usage, use);
   X509_sign(certificate.get(), key_.get(), EVP_sha256());
 
   const std::string path = absl::StrCat(prefix_, "-", process);

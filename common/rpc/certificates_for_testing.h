@@ -20,9 +20,10 @@ class CertificatesForTesting {
   CertificatesForTesting(const std::string& folder, const std::string& name);
   ~CertificatesForTesting();
 
-  // Files of one process, whose certificate names `host` (an IPv4 address).
+  // Files of one process, whose certificate names `host` (an IPv4 address). `use`: its extended key
+  // usage ("clientAuth"); empty: any.
   TlsFiles Issue(const std::string& process, Validity validity = Validity::kNow,
-                 const std::string& host = "127.0.0.1");
+                 const std::string& host = "127.0.0.1", const std::string& use = "");
 
  private:
   const std::string prefix_;

@@ -13,9 +13,9 @@ RpcCredentials RpcCredentials::PlainText() {
   return credentials;
 }
 
-absl::StatusOr<RpcCredentials> RpcCredentials::Of(const TlsFiles& files) {
+absl::StatusOr<RpcCredentials> RpcCredentials::Of(const TlsFiles& files, TlsUse use) {
   if (files.None()) return PlainText();
-  MUSTER_ASSIGN_OR_RETURN(const TlsIdentity identity, ReadTlsFiles(files));
+  MUSTER_ASSIGN_OR_RETURN(const TlsIdentity identity, ReadTlsFiles(files, use));
   RpcCredentials credentials;
   credentials.encrypted_ = true;
   credentials.client_ = grpc::SslCredentials({.pem_root_certs = identity.authority,

@@ -21,7 +21,7 @@ class RpcCredentials {
   static RpcCredentials PlainText();
   // Of the files, or plain text where none is named. They are read now: a renewed certificate
   // counts from the next start on. Errors as of ReadTlsFiles.
-  static absl::StatusOr<RpcCredentials> Of(const TlsFiles& files);
+  static absl::StatusOr<RpcCredentials> Of(const TlsFiles& files, TlsUse use);
 
   bool encrypted() const { return encrypted_; }
   const std::shared_ptr<grpc::ChannelCredentials>& client() const { return client_; }

@@ -60,12 +60,23 @@ class RpcCredentialsTest : public ::testing::Test {
         .status();
   }
 
+  // With files that RpcCredentials would refuse.
+  absl::Status CallUnchecked(const TlsFiles& files) {
+    const auto channel = grpc::CreateChannel(
+        address_, grpc::SslCredentials({.pem_root_certs = Text(files.authority),
+                                        .pem_private_key = Text(files.key),
+                                        .pem_cert_chain = Text(files.certificate)}));
+    return ParameterStub(channel, address_).Stats(absl::Seconds(30)).status();
+  }
+
   static std::string Text(const std::string& path) {
     std::stringstream text;
     text << std::ifstream(path).rdbuf();
     return text.str();
   }
-  static RpcCredentials Of(const TlsFiles& files) { return *RpcCredentials::Of(files); }
+  static RpcCredentials Of(const TlsFiles& files) {
+    return *RpcCredentials::Of(files, TlsUse::kCallsAndServes);
+  }
 
   CertificatesForTesting cluster_{::testing::TempDir(), "cluster"};
   CertificatesForTesting other_{::testing::TempDir(), "other"};
@@ -94,7 +105,15 @@ TEST_F(RpcCredentialsTest, AClientOfAnotherAuthorityIsRefused) {
   Serve(Of(cluster_.Issue("server")));
   // It believes the server, which does not believe it.
   TlsFiles files = other_.Issue("worker");
-  const absl::Status status = Call(Of(files));
+  files.authority = cluster_.Issue("worker").authority;
+  const absl::Status status = CallUnchecked(files);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("certificate")) << status;
+}
+
+TEST_F(RpcCredentialsTest, AClientOfAnotherAuthorityDoesNotBelieveTheServer) {
+  Serve(Of(cluster_.Issue("server")));
+  const absl::Status status = Call(Of(other_.Issue("worker")));
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("certificate")) << status;
 }
@@ -103,12 +122,7 @@ TEST_F(RpcCredentialsTest, AClientOfAnotherAuthorityIsRefused) {
 // take it. The server alone is against it.
 TEST_F(RpcCredentialsTest, AClientWhoseCertificateHasExpiredIsRefused) {
   Serve(Of(cluster_.Issue("server")));
-  const TlsFiles files = cluster_.Issue("worker", Validity::kExpired);
-  const auto channel = grpc::CreateChannel(
-      address_, grpc::SslCredentials({.pem_root_certs = Text(files.authority),
-                                      .pem_private_key = Text(files.key),
-                                      .pem_cert_chain = Text(files.certificate)}));
-  const absl::Status status = ParameterStub(channel, address_).Stats(absl::Seconds(30)).status();
+  const absl::Status status = CallUnchecked(cluster_.Issue("worker", Validity::kExpired));
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("expired")) << status;
 }

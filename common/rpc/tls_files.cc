@@ -5,9 +5,10 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
+#include <array>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -39,10 +40,14 @@ absl::StatusOr<std::string> ReadPem(const char* what, const std::string& path) {
                      "; name those for authority, certificate and key, or none of the three"));
   }
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.good() && !file.eof()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("TLS: the ", what, " cannot be read from ", path));
+  std::string text;
+  std::array<char, 4096> part;
+  while (file.read(part.data(), part.size()) || file.gcount() > 0) {
+    text.append(part.data(), static_cast<size_t>(file.gcount()));
+  }
+  if (!file.eof()) {
+    return absl::InvalidArgumentError(absl::StrCat("TLS: the ", what, " cannot be read from ", path,
+                                                   "; name a file that this user may read"));
   }
   return text;
 }
@@ -93,20 +98,31 @@ absl::Status CheckTime(const X509* certificate, const std::string& path) {
   return absl::OkStatus();
 }
 
-// That chain[0] comes from one of the authorities, by way of the others.
+// That chain[0] comes from one of the authorities, by way of the others, and that all of them are
+// for this purpose (X509_PURPOSE_SSL_...): what the other end of a connection checks.
 absl::Status CheckOrigin(const std::vector<Certificate>& chain,
-                         const std::vector<Certificate>& authorities, const TlsFiles& files) {
+                         const std::vector<Certificate>& authorities, const TlsFiles& files,
+                         int purpose) {
   const Store store(X509_STORE_new());
   for (const Certificate& each : authorities) X509_STORE_add_cert(store.get(), each.get());
   STACK_OF(X509)* const between = sk_X509_new_null();
   for (size_t i = 1; i < chain.size(); ++i) sk_X509_push(between, chain[i].get());
   const Verification verification(X509_STORE_CTX_new());
   X509_STORE_CTX_init(verification.get(), store.get(), chain[0].get(), between);
+  X509_STORE_CTX_set_purpose(verification.get(), purpose);
   const int result = X509_verify_cert(verification.get());
   const int error = X509_STORE_CTX_get_error(verification.get());
   sk_X509_free(between);
   ERR_clear_error();
   if (result == 1) return absl::OkStatus();
+  if (error == X509_V_ERR_INVALID_PURPOSE) {
+    const bool serves = purpose == X509_PURPOSE_SSL_SERVER;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "TLS: the certificate in ", files.certificate, " is not for TLS ",
+        serves ? "servers" : "clients", "; issue one whose extended key usage has ",
+        serves ? "serverAuth and clientAuth, since a daemon is called and calls" : "clientAuth",
+        ", or one without that extension"));
+  }
   return absl::FailedPreconditionError(absl::StrCat(
       "TLS: the certificate in ", files.certificate, " does not come from the authority in ",
       files.authority, ": ", X509_verify_cert_error_string(error),
@@ -115,7 +131,7 @@ absl::Status CheckOrigin(const std::vector<Certificate>& chain,
 
 }  // namespace
 
-absl::StatusOr<TlsIdentity> ReadTlsFiles(const TlsFiles& files) {
+absl::StatusOr<TlsIdentity> ReadTlsFiles(const TlsFiles& files, TlsUse use) {
   TlsIdentity identity;
   MUSTER_ASSIGN_OR_RETURN(identity.authority, ReadPem("authority", files.authority));
   MUSTER_ASSIGN_OR_RETURN(identity.certificate, ReadPem("certificate", files.certificate));
@@ -138,7 +154,10 @@ absl::StatusOr<TlsIdentity> ReadTlsFiles(const TlsFiles& files) {
         "TLS: the key in ", files.key, " is not that of the certificate in ", files.certificate));
   }
   MUSTER_RETURN_IF_ERROR(CheckTime(chain[0].get(), files.certificate));
-  MUSTER_RETURN_IF_ERROR(CheckOrigin(chain, authorities, files));
+  MUSTER_RETURN_IF_ERROR(CheckOrigin(chain, authorities, files, X509_PURPOSE_SSL_CLIENT));
+  if (use == TlsUse::kCallsAndServes) {
+    MUSTER_RETURN_IF_ERROR(CheckOrigin(chain, authorities, files, X509_PURPOSE_SSL_SERVER));
+  }
   return identity;
 }
 

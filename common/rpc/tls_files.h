@@ -20,6 +20,15 @@ struct TlsFiles {
   bool None() const { return authority.empty() && certificate.empty() && key.empty(); }
 };
 
+// What a process does with its certificate. One that restricts its use (extended key usage) must
+// allow it.
+enum class TlsUse {
+  // A user's client.
+  kCalls,
+  // A daemon: every one calls others, too.
+  kCallsAndServes,
+};
+
 // What is in the files.
 struct TlsIdentity {
   std::string authority;
@@ -30,9 +39,9 @@ struct TlsIdentity {
 // Reads the files, and makes sure that who calls, or is called, with them can be believed, so that
 // a mistake shows here and not as a connection that somebody else refuses. InvalidArgument: one is
 // not named, cannot be read, or has no PEM of its kind; or the key is of another certificate.
-// FailedPrecondition: the certificate has expired, is not valid yet, or does not come from the
-// authority. REQUIRES: !files.None().
-absl::StatusOr<TlsIdentity> ReadTlsFiles(const TlsFiles& files);
+// FailedPrecondition: the certificate has expired, is not valid yet, does not come from the
+// authority, or is not for this use. REQUIRES: !files.None().
+absl::StatusOr<TlsIdentity> ReadTlsFiles(const TlsFiles& files, TlsUse use);
 
 }  // namespace muster
 

@@ -15,8 +15,9 @@ using Validity = CertificatesForTesting::Validity;
 
 class TlsFilesTest : public ::testing::Test {
  protected:
-  static std::string Message(const TlsFiles& files, absl::StatusCode code) {
-    const absl::Status status = ReadTlsFiles(files).status();
+  static std::string Message(const TlsFiles& files, absl::StatusCode code,
+                             TlsUse use = TlsUse::kCallsAndServes) {
+    const absl::Status status = ReadTlsFiles(files, use).status();
     EXPECT_EQ(status.code(), code) << status;
     return std::string(status.message());
   }
@@ -25,7 +26,7 @@ class TlsFilesTest : public ::testing::Test {
 };
 
 TEST_F(TlsFilesTest, WhatBelongsTogetherIsRead) {
-  const auto identity = ReadTlsFiles(cluster_.Issue("server"));
+  const auto identity = ReadTlsFiles(cluster_.Issue("server"), TlsUse::kCallsAndServes);
   ASSERT_TRUE(identity.ok()) << identity.status();
   EXPECT_THAT(identity->authority, HasSubstr("BEGIN CERTIFICATE"));
   EXPECT_THAT(identity->certificate, HasSubstr("BEGIN CERTIFICATE"));
@@ -46,6 +47,13 @@ TEST_F(TlsFilesTest, OneThatIsNotThereIsNamed) {
   TlsFiles files = cluster_.Issue("server");
   files.certificate = ::testing::TempDir() + "/nowhere.pem";
   EXPECT_THAT(Message(files, absl::StatusCode::kInvalidArgument), HasSubstr("nowhere.pem"));
+}
+
+TEST_F(TlsFilesTest, AFolderIsRefused) {
+  TlsFiles files = cluster_.Issue("server");
+  files.authority = ::testing::TempDir();
+  EXPECT_THAT(Message(files, absl::StatusCode::kInvalidArgument),
+              HasSubstr("the authority cannot be read from"));
 }
 
 TEST_F(TlsFilesTest, OneWithSomethingElseIsNamed) {
@@ -85,6 +93,31 @@ TEST_F(TlsFilesTest, OneOfAnotherAuthorityIsRefused) {
   files.authority = CertificatesForTesting(::testing::TempDir(), "other").Issue("x").authority;
   EXPECT_THAT(Message(files, absl::StatusCode::kFailedPrecondition),
               HasSubstr("does not come from the authority"));
+}
+
+class TlsUseTest : public TlsFilesTest {
+ protected:
+  TlsFiles For(const std::string& use) {
+    return cluster_.Issue("process", Validity::kNow, "127.0.0.1", use);
+  }
+};
+
+TEST_F(TlsUseTest, OneForServersAloneCannotCall) {
+  for (const TlsUse use : {TlsUse::kCalls, TlsUse::kCallsAndServes}) {
+    EXPECT_THAT(Message(For("serverAuth"), absl::StatusCode::kFailedPrecondition, use),
+                HasSubstr("is not for TLS clients"));
+  }
+}
+
+TEST_F(TlsUseTest, OneForClientsAloneCannotServe) {
+  EXPECT_TRUE(ReadTlsFiles(For("clientAuth"), TlsUse::kCalls).ok());
+  EXPECT_THAT(Message(For("clientAuth"), absl::StatusCode::kFailedPrecondition),
+              HasSubstr("is not for TLS servers"));
+}
+
+TEST_F(TlsUseTest, OneForBothMayDoBoth) {
+  const auto identity = ReadTlsFiles(For("clientAuth,serverAuth"), TlsUse::kCallsAndServes);
+  EXPECT_TRUE(identity.ok()) << identity.status();
 }
 
 }  // namespace

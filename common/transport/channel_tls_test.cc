@@ -17,8 +17,7 @@
 #include "common/transport/channel_connector.h"
 #include "common/transport/channel_handshake.h"
 #include "common/transport/channel_pair_for_testing.h"
-#include "common/transport/frame.h"
-#include "common/transport/sockets.h"
+#include "common/transport/knock_for_testing.h"
 #include "common/transport/tls_stream.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -35,34 +34,6 @@ ChannelListenerOptions UnderTls(absl::Duration patience = absl::Seconds(30)) {
   options.security = ChannelSecurity::kTls;
   options.patience = patience;
   return options;
-}
-
-// A client in the middle of its way in: the server has admitted it, and TLS's handshake is next.
-struct Admitted {
-  Descriptor socket;
-  std::string tls_key;
-};
-
-absl::StatusOr<Admitted> KnockAt(const ChannelAddress& address, ChannelHello::Kind kind) {
-  Admitted client;
-  client.socket = *ConnectTcp("127.0.0.1", address.port, Deadline());
-  ChannelHello hello;
-  hello.version = kChannelVersion;
-  hello.nonce = address.nonce;
-  hello.kind = kind;
-  const std::string sent = hello.Serialize();
-  SendFrame(client.socket.get(), sent, Deadline()).IgnoreError();
-  auto answer = ReceiveFrame(client.socket.get(), Deadline());
-  if (!answer.ok()) return answer.status();
-  const auto challenge = DecodeAnswer(*answer);
-  if (!challenge.ok()) return challenge.status();
-  client.tls_key = ChannelTlsKey(address.secret, sent, *challenge);
-  SendFrame(client.socket.get(), ChannelProof(address.secret, sent, *challenge), Deadline())
-      .IgnoreError();
-  answer = ReceiveFrame(client.socket.get(), Deadline());
-  if (!answer.ok()) return answer.status();
-  if (const absl::Status verdict = DecodeAnswer(*answer).status(); !verdict.ok()) return verdict;
-  return client;
 }
 
 // Whether the server closes the connection.

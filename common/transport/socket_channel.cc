@@ -162,10 +162,12 @@ void SocketChannel::WriteQueue(Writer writer) {
         if (sent.ok() && has_room_) continue;
         writing_ = false;
         full_ = true;
-        // To the reader the error shows after what has arrived before it. Under the lock, since the
-        // loop may go once the channel has ended.
+        // What has arrived before the error is read first. The reader may not come across it: under
+        // TLS the socket knows nothing of some. Under the lock, since the loop may go once the
+        // channel has ended.
         if (!sent.ok() && !ended_) {
-          loop_.Post([self = shared_from_this()] { self->ReadRest(); });
+          loop_.Post(
+              [self = shared_from_this(), reason = sent.status()] { self->ReadRest(reason); });
         }
       }
       return;
@@ -215,16 +217,16 @@ void SocketChannel::OnEvents(uint32_t events) {
     readable_ = true;
     ending_ = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
     if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
-      ReadRest();
+      ReadRest(absl::UnavailableError("the connection broke"));
     } else {
       ReadMore();
     }
   }
 }
 
-void SocketChannel::ReadRest() {
+void SocketChannel::ReadRest(const absl::Status& reason) {
   readable_ = true;
-  hung_up_ = true;
+  broken_.Update(reason);
   ReadMore();
 }
 
@@ -237,7 +239,10 @@ void SocketChannel::ReadMore() {
       return;
     }
     if (self_ == nullptr || !reading_) break;
-    if (!readable_) return;
+    if (!readable_) {
+      if (!broken_.ok()) End(broken_);
+      return;
+    }
     if (turn >= kTurnBytes) {
       loop_.Post([self] { self->ReadMore(); });
       return;
@@ -250,9 +255,7 @@ void SocketChannel::ReadMore() {
     turn += received;
   }
   // Nobody would come across the error. Where reading is on again by now, it goes on soon.
-  if (self_ != nullptr && hung_up_ && !reading_) {
-    End(absl::UnavailableError("the connection broke while nothing was read from it"));
-  }
+  if (self_ != nullptr && !broken_.ok() && !reading_) End(broken_);
 }
 
 absl::Status SocketChannel::Receive(size_t* received) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "common/transport/channel_stream.h"
@@ -68,8 +69,8 @@ class SocketChannel final : public FrameChannel,
   // The loop's thread only.
   void ReadMore();
   // The connection is no more, in either direction: what has arrived is read, as long as reading is
-  // on, and then the channel ends.
-  void ReadRest();
+  // on, and then the channel ends, for this reason if reading tells no other.
+  void ReadRest(const absl::Status& reason);
   absl::Status Receive(size_t* received);
   absl::Status ParseReceived();
   void BeginPayload();
@@ -101,8 +102,9 @@ class SocketChannel final : public FrameChannel,
   bool readable_ = false;
   // The other end sends no more than what has arrived.
   bool ending_ = false;
-  // Nor receives any. After an orderly close alone it may, and what has arrived waits to be read.
-  bool hung_up_ = false;
+  // Not OK: nor receives any. After an orderly close alone it may, and what has arrived waits to be
+  // read.
+  absl::Status broken_;
   // Headers, and what comes with them: [begin_, end_) is not parsed yet.
   std::vector<std::byte> staging_;
   size_t begin_ = 0;

@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -38,6 +39,27 @@ void Reset(Descriptor& socket) {
   setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
   socket.Close();
 }
+
+// A connection that takes nothing, for a reason that its socket knows nothing of.
+class BrokenForWriting final : public ChannelStream {
+ public:
+  explicit BrokenForWriting(Descriptor socket)
+      : plain_(MakePlainChannelStream(std::move(socket))) {}
+
+  absl::StatusOr<size_t> Write(absl::Span<const iovec>) override {
+    return absl::InternalError("no key to write with");
+  }
+  bool HasBegun() const override { return false; }
+  absl::StatusOr<Received> Read(absl::Span<const iovec> pieces) override {
+    return plain_->Read(pieces);
+  }
+  Threads threads() const override { return Threads::kOne; }
+  int descriptor() const override { return plain_->descriptor(); }
+  const char* kind() const override { return "broken"; }
+
+ private:
+  const std::unique_ptr<ChannelStream> plain_;
+};
 
 class SocketChannelTest : public ::testing::Test {
  protected:
@@ -120,6 +142,26 @@ TEST_F(SocketChannelTest, PausedEndsWhenItsPeerHasDiedBeforeThePause) {
   channel_->Start(std::make_shared<Pausing>(*channel_, handler_));
   EXPECT_EQ(handler_->AwaitClosed().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(handler_->received(), 1u);
+}
+
+TEST_F(SocketChannelTest, EndsByAnErrorOfWritingThatReadingDoesNotShow) {
+  channel_ = SocketChannel::Create(std::make_unique<BrokenForWriting>(Descriptor(dup(descriptor_))),
+                                   *loop_, pool_);
+  SendBytes(MessageBytes("before"));
+  channel_->Start(handler_);
+  channel_->Send("answer", {});
+  const absl::Status reason = handler_->AwaitClosed();
+  EXPECT_EQ(reason.code(), absl::StatusCode::kInternal) << reason;
+  EXPECT_EQ(handler_->received(), 1u);
+}
+
+TEST_F(SocketChannelTest, PausedEndsByAnErrorOfWriting) {
+  channel_ = SocketChannel::Create(std::make_unique<BrokenForWriting>(Descriptor(dup(descriptor_))),
+                                   *loop_, pool_);
+  channel_->SetReading(false);
+  channel_->Start(handler_);
+  channel_->Send("answer", {});
+  EXPECT_EQ(handler_->AwaitClosed().code(), absl::StatusCode::kInternal);
 }
 
 TEST_F(SocketChannelTest, NothingPacesWhatIsSentOnThisMachine) {

@@ -23,7 +23,7 @@ class TlsChannelStream final : public ChannelStream {
     size_t written = 0;
     // Where the next byte is: in the first of the pieces that are left, so far into it.
     size_t offset = 0;
-    while (!pieces.empty()) {
+    while (!pieces.empty() && written < kTurnBytes) {
       absl::Span<const std::byte> next(static_cast<const std::byte*>(pieces[0].iov_base) + offset,
                                        pieces[0].iov_len - offset);
       size_t rest = next.size();
@@ -31,7 +31,10 @@ class TlsChannelStream final : public ChannelStream {
       if (next.size() < kRecordBytes && next.size() < rest) {
         next = Gather(pieces, offset);
       }
-      const auto push = next.size() < rest ? ByteStream::Push::kLater : ByteStream::Push::kNow;
+      next = next.first(std::min(next.size(), kTurnBytes - written));
+      // The last of a turn must not wait for the next.
+      const bool goes_on = next.size() < std::min(rest, kTurnBytes - written);
+      const auto push = goes_on ? ByteStream::Push::kLater : ByteStream::Push::kNow;
       MUSTER_ASSIGN_OR_RETURN(const size_t taken, stream_->Write(next, push));
       written += taken;
       if (taken < next.size()) break;

@@ -127,7 +127,7 @@ absl::StatusOr<std::string> CheckpointRoot(const Flags& flags, CheckpointStorage
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
   if (flags.end_with_parent) EndWithParent();
-  const auto credentials = RpcCredentials::Of(flags.tls);
+  const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) return Fail(credentials.status());
   // Jobs have a folder of their own, so that nothing else in the data folder is mistaken for
   // theirs.

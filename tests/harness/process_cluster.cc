@@ -53,7 +53,8 @@ absl::Status ProcessCluster::StartAll() {
   const char* root = getenv("TEST_TMPDIR");
   folder_ = absl::StrCat(root == nullptr ? "/tmp" : root, "/cluster-XXXXXX");
   if (mkdtemp(folder_.data()) == nullptr) return absl::InternalError("cannot make " + folder_);
-  MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials, RpcCredentials::Of(options_.tls));
+  MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
+                          RpcCredentials::Of(options_.tls, TlsUse::kCallsAndServes));
   AddDaemon(
       "coordinator",
       {Program("server/coordinator/muster-coordinator"), "--listen=127.0.0.1:0",

@@ -60,6 +60,14 @@ TEST(CommandLineTest, UsageErrorsAreToldApart) {
   EXPECT_EQ(result.exit_code, 2);
 }
 
+TEST(CommandLineTest, CommandsWithPlainClustersOfTheirOwnTakeNoCertificates) {
+  for (const std::string command : {"compare job.textproto", "demo", "chaos", "bench store"}) {
+    const Result result = Muster(command + " --tls-authority authority.pem");
+    EXPECT_EQ(result.exit_code, 2) << command << ": " << result.output;
+    EXPECT_THAT(result.output, HasSubstr("leave --tls-authority")) << command;
+  }
+}
+
 TEST(CommandLineTest, AnUnreachableClusterIsSaidSo) {
   Result result = Muster("list");
   EXPECT_EQ(result.exit_code, 4);

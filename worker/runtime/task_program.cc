@@ -20,7 +20,7 @@ int RunTaskProgram(int argc, char** argv, const char* program,
   AddTlsFlags(app, tls);
   CLI11_PARSE(app, argc, argv);
   // Of the same files as the daemon's, which may have changed since.
-  const auto credentials = RpcCredentials::Of(tls);
+  const auto credentials = RpcCredentials::Of(tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) {
     DaemonLog(program, credentials.status().message());
     return EXIT_FAILURE;

@@ -180,7 +180,7 @@ int Run(const Flags& flags) {
     Log(absl::StrCat("offers ", device.name, " with ", device.memory_bytes >> 20, " MiB"));
   }
   if (flags.end_with_parent) EndWithParent();
-  const auto credentials = RpcCredentials::Of(flags.tls);
+  const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) return Fail(credentials.status());
   grpc::ServerBuilder builder;
   ConfigureServer(builder);

@@ -72,7 +72,8 @@ class DataChannelSecurityTest : public ::testing::Test {
   }
 
   CertificatesForTesting cluster_{::testing::TempDir(), "cluster"};
-  const RpcCredentials certified_ = *RpcCredentials::Of(cluster_.Issue("everybody"));
+  const RpcCredentials certified_ =
+      *RpcCredentials::Of(cluster_.Issue("everybody"), TlsUse::kCallsAndServes);
   const std::shared_ptr<ChannelIo> io_ = *ChannelIo::Create();
   FakePartitionHost host_{100};
   std::unique_ptr<DataChannelServer> data_channels_;

@@ -64,6 +64,10 @@ absl::StatusOr<v1::OpenChannelReply> DataChannelServer::OpenChannel(
 
 absl::Status DataChannelServer::Admit() {
   absl::MutexLock lock(&mutex_);
+  return RoomLocked();
+}
+
+absl::Status DataChannelServer::RoomLocked() const {
   if (!shut_down_.ok() || sessions_.size() < options_.max_connections) return shut_down_;
   return absl::ResourceExhaustedError(
       absl::StrCat(sessions_.size(), " data channels are open on this server, the limit is ",
@@ -78,7 +82,7 @@ void DataChannelServer::Serve(std::shared_ptr<FrameChannel> channel,
     absl::MutexLock lock(&mutex_);
     id = next_session_++;
     // Its place is taken before it starts, so that it cannot end before.
-    refused = shut_down_;
+    refused = RoomLocked();
     sessions_.emplace(id, nullptr);
   }
   // One that is turned away hears why, and nothing else.

@@ -28,8 +28,8 @@ struct DataChannelServerOptions {
   ChannelListenerOptions listener;
   ChannelIoOptions io;
   ExchangeLimits limits;
-  // More are turned away with ResourceExhausted before they become channels, so that their clients
-  // take another way.
+  // More are turned away with ResourceExhausted, so that their clients take another way; under TLS
+  // some only after their handshake, as channels that end at once.
   size_t max_connections = 4096;
 };
 
@@ -55,9 +55,13 @@ class DataChannelServer {
   DataChannelServer(PartitionHost& host, DataChannelServerOptions options,
                     std::shared_ptr<ChannelIo> io);
 
-  // Whether there is room for one more. On the listener's thread, as Serve: none comes in between.
+  // Whether one more may come.
+  absl::Status RoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same, for the listener. Others may come before this one is served: under TLS, a handshake
+  // lies in between.
   absl::Status Admit() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Serves a channel that a client has opened.
+  // Serves a channel that a client has opened; where there is no room any more, ends it with the
+  // reason.
   void Serve(std::shared_ptr<FrameChannel> channel, std::shared_ptr<ExchangeCounters> counters)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -66,7 +66,7 @@ const char* Kind(Way way) {
 RpcCredentials Credentials(Way way) {
   if (way != Way::kTls) return RpcCredentials::PlainText();
   CertificatesForTesting cluster(::testing::TempDir(), "cluster");
-  return *RpcCredentials::Of(cluster.Issue("everybody"));
+  return *RpcCredentials::Of(cluster.Issue("everybody"), TlsUse::kCallsAndServes);
 }
 
 class ParameterClientTest : public ::testing::TestWithParam<Way> {
