@@ -23,10 +23,10 @@ struct CutOrder {
     // Also answered, without a view, where one cannot be had any more since slots have gone on.
     kTake = 1,
     // From one slot, after its kTake was answered everywhere: has the view written, and is answered
-    // when the file is durable; without a path, and with a message that says why, if the view is
-    // gone with an earlier life of the server, was never taken, or could not be written for a
-    // reason that may pass (no room, a disk that does not answer). Other errors of the storage
-    // refuse it: the next file could not be written either.
+    // when the file is durable; without a path, and with a message that says why, if the view, or
+    // what a slot sent for it, is gone with an earlier life of the server, was never taken, or
+    // could not be written for a reason that may pass (no room, a disk that does not answer). Other
+    // errors of the storage refuse it: the next file could not be written either.
     kWrite = 2,
   };
 

@@ -60,8 +60,8 @@ void KeyIndex::Erase(uint64_t key) {
 
 void KeyIndex::Clear() {
   size_ = 0;
-  if (++epoch_ < uint32_t{1} << (32 - kSizeBits)) return;
-  // The epoch wrapped: buckets of old epochs would look new.
+  if (++epoch_ <= kLastEpoch) return;
+  // Epochs begin again: buckets of old ones would look new.
   std::fill_n(buckets(), bucket_count_, Bucket{});
   epoch_ = 1;
 }

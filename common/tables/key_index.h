@@ -68,6 +68,8 @@ class KeyIndex {
   void Clear();
 
  private:
+  friend class KeyIndexTest;
+
   static constexpr size_t kInBucket = 5;
 
   struct alignas(64) Bucket {
@@ -100,6 +102,7 @@ class KeyIndex {
 
   static constexpr size_t kFirstBuckets = 16;
   static constexpr uint32_t kSizeBits = 3;
+  static constexpr uint32_t kLastEpoch = (uint32_t{1} << (32 - kSizeBits)) - 1;
 
   Bucket* buckets() const { return static_cast<Bucket*>(memory_.data()); }
   size_t Home(uint64_t key) const { return MixBits(key) & (bucket_count_ - 1); }

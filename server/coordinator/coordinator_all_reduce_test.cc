@@ -46,6 +46,14 @@ class AllReduceTest : public ::testing::Test {
 
   v1::TaskOrder Order(const std::string& job, uint32_t slot) { return *cluster_.Order(job, slot); }
 
+  // Of a slot whose last task failed.
+  v1::TaskOrder AwaitOrder(const std::string& job, uint32_t slot) {
+    for (int i = 0; i < 3600 && cluster_.Order(job, slot) == nullptr; ++i) {
+      cluster_.Pass(absl::Seconds(1));
+    }
+    return Order(job, slot);
+  }
+
   std::string Worker(const std::string& job, uint32_t slot) {
     return cluster_.Status(job).tasks(slot).worker_id();
   }
@@ -356,21 +364,16 @@ TEST_F(AllReduceTest, ABrokenNewcomerDoesNotEndASmallerJob) {
   cluster_.Pass(kElasticWait);
   ASSERT_EQ(cluster_.State(job), v1::RUNNING);
   cluster_.AddWorker("w9");
-  const auto await_order = [&] {
-    for (int i = 0; i < 3600 && cluster_.Order(job, 1) == nullptr; ++i) {
-      cluster_.Pass(absl::Seconds(1));
-    }
-    return Order(job, 1);
-  };
   // Its data is not mounted, however often it is tried.
   for (uint32_t failure = 0; failure <= kMaxSlotFailures; ++failure) {
-    cluster_.End(await_order(), static_cast<int>(absl::StatusCode::kNotFound), "cannot open /data");
+    cluster_.End(AwaitOrder(job, 1), static_cast<int>(absl::StatusCode::kNotFound),
+                 "cannot open /data");
     ASSERT_EQ(cluster_.State(job), v1::RUNNING) << cluster_.Status(job).message();
   }
   EXPECT_TRUE(
       cluster_.HasEvent(job, "slot 1 on worker w9 ended with NOT_FOUND: cannot open /data"));
   // Then it is other data.
-  auto other = cluster_.Rendezvous(await_order(), 10, /*data_fingerprint=*/8);
+  auto other = cluster_.Rendezvous(AwaitOrder(job, 1), 10, /*data_fingerprint=*/8);
   EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(cluster_.Progress(Order(job, 0), 5).ok());
   EXPECT_EQ(cluster_.progress_reply.meet_after_round(), 0) << "nobody is there to be met";
@@ -383,6 +386,31 @@ TEST_F(AllReduceTest, ABrokenNewcomerDoesNotEndASmallerJob) {
   // What is wrong with a member ends the job as ever.
   cluster_.End(Order(job, 1), static_cast<int>(absl::StatusCode::kNotFound), "cannot open /data");
   EXPECT_EQ(cluster_.State(job), v1::FAILED);
+}
+
+TEST_F(AllReduceTest, FailuresOfANewcomerAreForgivenOnceItJoins) {
+  AddWorkers(2);
+  const std::string job = Running(Job(2, 1));
+  Kill(Worker(job, 1));
+  cluster_.Rendezvous(Order(job, 0));
+  cluster_.Pass(kElasticWait);
+  cluster_.AddWorker("w9");
+  const int unavailable = static_cast<int>(absl::StatusCode::kUnavailable);
+  for (uint32_t failure = 0; failure <= kMaxSlotFailures; ++failure) {
+    cluster_.End(AwaitOrder(job, 1), unavailable, "the network is down");
+  }
+  // From when it joins on they count from the beginning, though no step is made.
+  for (uint32_t failure = 1; failure <= kMaxSlotFailures; ++failure) {
+    auto joins = cluster_.Rendezvous(AwaitOrder(job, 1));
+    cluster_.Rendezvous(Order(job, 0));
+    ASSERT_TRUE(joins.status().ok()) << joins.status();
+    cluster_.End(Order(job, 1), unavailable, "connection reset");
+    ASSERT_EQ(cluster_.State(job), v1::RECOVERING) << cluster_.Status(job).message();
+  }
+  cluster_.Rendezvous(AwaitOrder(job, 1));
+  cluster_.Rendezvous(Order(job, 0));
+  cluster_.End(Order(job, 1), unavailable, "connection reset");
+  EXPECT_EQ(cluster_.State(job), v1::FAILED) << "joining again forgives nothing";
 }
 
 TEST_F(AllReduceTest, ASmallerJobEndsWithoutTheMissing) {

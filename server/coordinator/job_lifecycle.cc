@@ -56,6 +56,19 @@ bool Hurts(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
                      [&](uint32_t slot) { return IsMember(record, slot); });
 }
 
+// Slots that the round before could do without, by whichever task, may have failed any number of
+// times meanwhile: that is not held against them once they take part.
+void ForgiveNewcomers(const Rendezvous::Round& next, v1::JobRecord& record) {
+  const auto& before = record.round().members();
+  if (before.empty()) return;
+  for (const v1::CollectivePeer& peer : next.peers) {
+    const bool newcomer =
+        std::none_of(before.begin(), before.end(),
+                     [&](const v1::RoundMember& member) { return member.slot() == peer.slot(); });
+    if (newcomer) record.mutable_slots(peer.slot())->clear_failures();
+  }
+}
+
 }  // namespace
 
 JobLifecycle::JobLifecycle(JobTable& jobs, const Membership& members, const Clock& clock,
@@ -211,6 +224,7 @@ absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
                                   "; see what their collective calls ended with: muster status ",
                                   job.id(), " --collectives"));
   }
+  ForgiveNewcomers(round, change.record);
   record.set_clock(clock);
   record.set_number(record.number() + 1);
   record.clear_members();

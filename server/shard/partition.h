@@ -187,6 +187,9 @@ class Partition {
   // Lets a view go that waits for what will not come: slots that had been answered before the
   // server was restarted have gone on.
   void GiveUpIncompleteCut();
+  // Lets the view go, if there is one, and those who wait for it to be whole. REQUIRES: it is not
+  // being written.
+  void DropIncompleteCut();
   void StartCut(absl::optional<uint64_t> base);
   void RefuseCut(const AdmittedCall& call, const absl::Status& status) const;
   void AnswerCut(const AdmittedCall& call, const CutRecord& cut) const;

@@ -101,9 +101,12 @@ void Partition::ServeCut(AdmittedCall call) {
       cut_writer_->AddResidual(request.slot(), values);
     }
   }
-  // Who writes has been answered its take, so all had come.
-  const bool complete =
-      order->step == CutOrder::Step::kWrite || cut_writer_->writing() || !LacksSlotState();
+  const bool complete = cut_writer_->writing() || !LacksSlotState();
+  // Who writes has been answered its take: an earlier life of the server had the state of all.
+  if (order->step == CutOrder::Step::kWrite && !complete && cut_calls_.empty()) {
+    DropIncompleteCut();
+    return AnswerGone(call);
+  }
   (order->step == CutOrder::Step::kTake ? take_calls_ : cut_calls_).push_back(std::move(call));
   if (!complete) return;
   for (const AdmittedCall& take : std::exchange(take_calls_, {})) AnswerOk(take);
@@ -115,7 +118,11 @@ void Partition::GiveUpIncompleteCut() {
   const absl::optional<uint64_t> clock = cut_writer_->clock();
   // As long as none has, those who are missing are still on their way.
   if (clock.has_value() && !admission_.ledger().HasContributionsFrom(*clock)) return;
-  if (clock.has_value()) {
+  DropIncompleteCut();
+}
+
+void Partition::DropIncompleteCut() {
+  if (const absl::optional<uint64_t> clock = cut_writer_->clock(); clock.has_value()) {
     failed_cut_clock_ = *clock;
     cut_failure_ = "some slots had been answered by an earlier life of the server and went on";
     cut_writer_->Drop();

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,32 @@ class PartitionCutTest : public TestEngine {
     head.CopyTo(bytes.data());
     Floats(std::vector<float>(8, value)).CopyTo(bytes.data() + head.size());
     return Call(TestCut(slot, clock), Payload::Of(std::move(bytes)));
+  }
+  TestAnswer TakeWithScale(uint32_t slot, uint64_t clock, const LossScale& scale) {
+    return Call(TestCut(slot, clock),
+                EncodeCutOrder({.step = CutOrder::Step::kTake, .base = {}, .loss_scale = scale}));
+  }
+  // Both slots of a job take the cut at clock 1 and are let go; then the server goes down, and only
+  // slot 0 has heard.
+  void ExpectNoFileWithoutSlot0(const v1::OpenTablesRequest& request,
+                                const std::function<TestAnswer(uint32_t, uint64_t)>& take) {
+    Open(request);
+    for (uint32_t slot : {0, 1}) CloseWithout(slot, 0);
+    const TestAnswer lost = take(1, 1);
+    EXPECT_EQ(Path(take(0, 1)), "");
+    EXPECT_EQ(Path(lost), "");
+    Restart(request);
+    const TestAnswer again = take(1, 1);
+    EXPECT_FALSE(again.arrived()) << "slot 0 may be on its way";
+    const TestAnswer written = Cut(CutOrder::Step::kWrite, 0, 1);
+    EXPECT_EQ(Path(written), "") << "without what slot 0 sent to the earlier life";
+    EXPECT_THAT(written.reply().message(), HasSubstr("earlier life"));
+    EXPECT_EQ(Path(again), "") << "nothing is left to wait for";
+    for (uint32_t slot : {0, 1}) CloseWithout(slot, 1);
+    const TestAnswer next = take(1, 2);
+    EXPECT_EQ(Path(take(0, 2)), "");
+    EXPECT_EQ(Path(next), "");
+    EXPECT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 2)), "") << "the cut after it is whole again";
   }
   void CloseWithout(uint32_t slot, uint64_t clock) {
     v1::ExchangeRequest none = TestClose(slot, clock, 0);
@@ -105,19 +132,32 @@ TEST_F(PartitionCutTest, ATakeDoesNotWaitForThoseWhoHaveGoneOn) {
   EXPECT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 2)), "");
 }
 
+TEST_F(PartitionCutTest, AFileIsNotWrittenWithoutAResidualOfAnEarlierLife) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.set_slots(2);
+  request.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+  ExpectNoFileWithoutSlot0(
+      request, [this](uint32_t slot, uint64_t clock) { return TakeOwing(slot, clock, 0.5); });
+}
+
+TEST_F(PartitionCutTest, AFileIsNotWrittenWithoutALossScaleOfAnEarlierLife) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.set_slots(2);
+  ExpectNoFileWithoutSlot0(request, [this](uint32_t slot, uint64_t clock) {
+    return TakeWithScale(slot, clock, {.scale = 64, .steps = 3});
+  });
+}
+
 TEST_F(PartitionCutTest, AFileHoldsTheLossScalesOfAllSlots) {
   v1::OpenTablesRequest request = TestDurableRequest();
   request.set_slots(2);
   Open(request);
   for (uint32_t slot : {0, 1}) CloseWithout(slot, 0);
-  const auto take = [this](uint32_t slot, const LossScale& scale) {
-    return Call(TestCut(slot, 1),
-                EncodeCutOrder({.step = CutOrder::Step::kTake, .base = {}, .loss_scale = scale}));
-  };
-  const TestAnswer first = take(1, {.scale = 64, .steps = 3});
+  const TestAnswer first = TakeWithScale(1, 1, {.scale = 64, .steps = 3});
   EXPECT_FALSE(first.arrived()) << "that of slot 0 was not awaited";
-  EXPECT_FALSE(take(1, {.scale = 2, .steps = 0}).arrived()) << "a repeat stands for nobody else";
-  EXPECT_EQ(Path(take(0, {.scale = 128, .steps = 5})), "");
+  EXPECT_FALSE(TakeWithScale(1, 1, {.scale = 2, .steps = 0}).arrived())
+      << "a repeat stands for nobody else";
+  EXPECT_EQ(Path(TakeWithScale(0, 1, {.scale = 128, .steps = 5})), "");
   EXPECT_EQ(Path(first), "");
   // Its take is where it belongs.
   const CutOrder wrong{

@@ -52,11 +52,19 @@ class LogSync {
     Await().IgnoreError();  // Nobody rests on it any more.
   }
 
+  // Whether a thread waits for the one that carries it out.
+  bool awaited() const {
+    absl::MutexLock lock(&mutex_);
+    return waiting_ > 0;
+  }
+
  private:
   enum class State { kNew, kRunning, kDone };
 
   absl::Status Await() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    ++waiting_;
     mutex_.Await(absl::Condition(this, &LogSync::Done));
+    --waiting_;
     return status_;
   }
   bool Done() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return state_ == State::kDone; }
@@ -65,8 +73,9 @@ class LogSync {
   const std::shared_ptr<LogFile> file_;
   std::unique_ptr<LogStage> stage_;
   const uint64_t lsn_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kNew;
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 

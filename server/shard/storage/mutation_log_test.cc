@@ -362,22 +362,23 @@ TEST_P(MutationLogTest, WaitsAtItsEndForTheThreadThatSyncs) {
   Append(*log, "a", "first");
   const std::shared_ptr<LogSync> sync = log->StartSync();
   absl::Notification syncing;
-  absl::Notification ending;
-  std::atomic<bool> synced = false;
+  std::atomic<bool> ended = false;
+  std::atomic<bool> waited = false;
   files_.set_fault([&](Operation operation, const std::string&) {
     if (operation == Operation::kSync) {
       syncing.Notify();
-      ending.WaitForNotification();
-      synced = true;
+      // The flush does not end before the log either waits for it or is gone.
+      while (!ended && !sync->awaited()) std::this_thread::yield();
+      waited = !ended;
     }
     return absl::OkStatus();
   });
   std::thread thread([&] { EXPECT_TRUE(sync->Run().ok()); });
   syncing.WaitForNotification();
-  ending.Notify();
   log.reset();
-  EXPECT_TRUE(synced);
+  ended = true;
   thread.join();
+  EXPECT_TRUE(waited);
 }
 
 TEST_P(MutationLogTest, ACopyOfThePayloadOutlivesTheRecord) {

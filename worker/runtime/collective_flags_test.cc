@@ -1,0 +1,42 @@
+#include "worker/runtime/collective_flags.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/rpc/certificates_for_testing.h"
+
+namespace muster {
+namespace {
+
+TEST(CollectiveFlagsTest, EncryptedCredentialsEncryptCollectivesToo) {
+  CertificatesForTesting cluster(::testing::TempDir(), "cluster");
+  const auto encrypted = RpcCredentials::Of(cluster.Issue("worker"));
+  ASSERT_TRUE(encrypted.ok()) << encrypted.status();
+  EXPECT_TRUE(EndpointOptions({}, *encrypted).tls);
+  EXPECT_FALSE(EndpointOptions({}, RpcCredentials::PlainText()).tls);
+  EXPECT_TRUE(EndpointOptions({.tls = true}, RpcCredentials::PlainText()).tls)
+      << "its keys come from the group's secret";
+}
+
+TEST(CollectiveFlagsTest, TheProcessOfATaskIsGivenTheSame) {
+  for (const bool tls : {false, true}) {
+    CLI::App app;
+    CollectiveFlags read;
+    AddCollectiveFlags(app, read);
+    std::vector<std::string> arguments =
+        Arguments({.host = "10.0.0.7", .transport = "tcp", .tls = tls});
+    std::reverse(arguments.begin(), arguments.end());  // As parse takes them.
+    app.parse(arguments);
+    const HostEndpointOptions options = EndpointOptions(read, RpcCredentials::PlainText());
+    EXPECT_EQ(options.host, "10.0.0.7");
+    EXPECT_FALSE(options.shared_memory);
+    EXPECT_EQ(options.tls, tls);
+  }
+  EXPECT_TRUE(EndpointOptions({}, RpcCredentials::PlainText()).shared_memory);
+}
+
+}  // namespace
+}  // namespace muster
