@@ -66,6 +66,21 @@ class FrameChannelTest : public ::testing::TestWithParam<Way> {
     server_->Start(from_client_);
   }
 
+  // With fresh ends, after those before have ended.
+  void ConnectAnew(size_t arena_bytes) {
+    client_.reset();
+    server_.reset();
+    from_client_ = std::make_shared<RecordingHandler>();
+    from_server_ = std::make_shared<RecordingHandler>();
+    Connect(arena_bytes);
+  }
+  void Reconnect(size_t arena_bytes) {
+    client_->Close(absl::CancelledError("another arena"));
+    EXPECT_FALSE(from_server_->AwaitClosed().ok());
+    EXPECT_FALSE(from_client_->AwaitClosed().ok());
+    ConnectAnew(arena_bytes);
+  }
+
   static Payload Bytes(size_t size, int seed) {
     std::vector<uint8_t> bytes(size);
     for (size_t i = 0; i < size; ++i) bytes[i] = i * 13 + i / 251 + seed;
@@ -159,6 +174,48 @@ TEST_P(FrameChannelTest, PayloadsMayBeMadeInTheChannelsMemory) {
     EXPECT_TRUE(Flatten(messages[2 * i].payload) == Flatten(Bytes(kSize, i))) << i;
     EXPECT_TRUE(Flatten(messages[2 * i + 1].payload) == Flatten(Bytes(100'000, i))) << i;
   }
+}
+
+TEST_P(FrameChannelTest, SendMemoryAndPayloadsThatAreKeptLeaveRoom) {
+  Reconnect(1 << 20);
+  server_->Send("kept", Bytes(512 << 10, 0));
+  from_server_->AwaitMessages(1);
+  // All that it gives, each piece to be sent after what has to be copied.
+  constexpr size_t kSize = 64 << 10;
+  std::vector<std::shared_ptr<std::byte>> taken;
+  while (auto memory = server_->TakeSendMemory(kSize)) taken.push_back(std::move(memory));
+  server_->Send("copied", Bytes(100'000, 1));
+  for (std::shared_ptr<std::byte>& memory : taken) {
+    Bytes(kSize, 2).CopyTo(memory.get());
+    const Payload::Piece piece(memory.get(), kSize);
+    server_->Send("made there", Payload({piece}, std::move(memory)));
+  }
+  const auto messages = from_server_->AwaitMessages(2 + taken.size());
+  EXPECT_TRUE(Flatten(messages[0].payload) == Flatten(Bytes(512 << 10, 0)));
+  EXPECT_TRUE(Flatten(messages[1].payload) == Flatten(Bytes(100'000, 1)));
+  for (size_t i = 2; i < messages.size(); ++i) {
+    EXPECT_TRUE(Flatten(messages[i].payload) == Flatten(Bytes(kSize, 2))) << i;
+  }
+}
+
+TEST_P(FrameChannelTest, SendMemoryThatIsGivenUpMakesRoomForWhatWaits) {
+  if (GetParam() != Way::kSharedMemory) GTEST_SKIP() << "it has no such memory";
+  constexpr size_t kArena = 1 << 20;
+  Reconnect(kArena);
+  server_->Send("first", {});
+  from_server_->AwaitMessages(1);
+  client_->SetReading(false);
+  std::shared_ptr<std::byte> memory = server_->TakeSendMemory(MaxTakenBytes(kArena));
+  ASSERT_NE(memory, nullptr);
+  const size_t rest = kArena - MaxTakenBytes(kArena);
+  server_->Send("fills", Bytes(rest, 0));
+  server_->Send("waits", Bytes(100'000, 1));
+  from_server_->Forget();
+  memory.reset();
+  // The receiver gives nothing back.
+  from_client_->AwaitSent(15 + rest + 100'000);
+  client_->SetReading(true);
+  EXPECT_TRUE(Flatten(from_server_->AwaitMessages(2)[1].payload) == Flatten(Bytes(100'000, 1)));
 }
 
 TEST_P(FrameChannelTest, SendMemoryMayOutliveTheChannel) {
@@ -272,11 +329,7 @@ TEST_P(FrameChannelTest, EndsWhileBothSidesSendLeaveNothingBehind) {
     EXPECT_FALSE(from_client_->AwaitClosed().ok());
     EXPECT_FALSE(from_server_->AwaitClosed().ok());
     sends.join();
-    client_.reset();
-    server_.reset();
-    from_client_ = std::make_shared<RecordingHandler>();
-    from_server_ = std::make_shared<RecordingHandler>();
-    Connect(2 << 20);
+    ConnectAnew(2 << 20);
   }
 }
 

@@ -20,9 +20,6 @@ namespace {
 
 // Payloads that go through the ring: a fragment would cost more than copying them twice.
 constexpr size_t kThroughRingBytes = 4 << 10;
-// What payloads that were handed out leave of an arena, or half of one that is not twice as large:
-// enough for the sender to go on without delay.
-constexpr int64_t kNotLentBytes = 8 << 20;
 // Shorter messages are copied by the thread that brings them.
 constexpr size_t kSendHereBytes = 64 << 10;
 // After so many the loop's other connections have their turn.
@@ -118,6 +115,7 @@ SharedChannel::SharedChannel(SharedLink link, IoLoop& loop, std::shared_ptr<Buff
       loop_(loop),
       pool_(std::move(pool)),
       arena_sender_(std::make_shared<ArenaSender>(link_.segment, link_.direction)),
+      own_bell_(std::make_shared<Descriptor>(std::move(link_.own_bell))),
       peer_bell_(std::make_shared<Descriptor>(std::move(link_.peer_bell))),
       peer_watch_(*this),
       ring_writer_(link_.segment->ring(link_.direction), kSegmentRingBytes),
@@ -130,7 +128,7 @@ void SharedChannel::Start(std::shared_ptr<Handler> handler) {
   loop_.Post([self = shared_from_this()] {
     self->self_ = self;
     self->loop_.AddPolled(self.get());
-    absl::Status status = self->loop_.Watch(self->link_.own_bell.get(), EPOLLIN, self.get());
+    absl::Status status = self->loop_.Watch(self->own_bell_->get(), EPOLLIN, self.get());
     if (status.ok()) {
       status =
           self->loop_.Watch(self->link_.socket.get(), EPOLLIN | EPOLLRDHUP, &self->peer_watch_);
@@ -177,7 +175,9 @@ std::shared_ptr<std::byte> SharedChannel::TakeSendMemory(size_t bytes) {
   if (bytes <= kThroughRingBytes) return nullptr;
   const ArenaSender::Room room = arena_sender_->Take(bytes);
   if (room.place == nullptr) return nullptr;
-  return {room.place, [sender = arena_sender_, room](std::byte*) { sender->GiveUp(room); }};
+  return {room.place, [sender = arena_sender_, bell = own_bell_, room](std::byte*) {
+            if (sender->GiveUp(room)) eventfd_write(bell->get(), 1);
+          }};
 }
 
 bool SharedChannel::IsRoom(const Payload& payload) const {
@@ -420,8 +420,8 @@ void SharedChannel::BeginPayload() {
   place_ = handler_->PlaceFor(header_, frame_.payload_bytes);
   if (place_ != nullptr) return;
   const int64_t lent = lent_->load(std::memory_order_relaxed) + ArenaBytes(frame_.payload_bytes);
-  const auto arena = static_cast<int64_t>(link_.segment->arena_bytes());
-  if (in_arena && lent <= std::max(arena / 2, arena - kNotLentBytes)) {
+  const size_t arena = link_.segment->arena_bytes();
+  if (in_arena && lent <= static_cast<int64_t>(arena - NotLentBytes(arena))) {
     loan_ = std::make_shared<Loan>(*this);
     return;
   }
@@ -476,7 +476,7 @@ void SharedChannel::Deliver() {
 void SharedChannel::End(absl::Status reason) {
   const std::shared_ptr<SharedChannel> self = std::move(self_);
   self_ = nullptr;
-  loop_.Unwatch(link_.own_bell.get(), this);
+  loop_.Unwatch(own_bell_->get(), this);
   loop_.Unwatch(link_.socket.get(), &peer_watch_);
   loop_.RemovePolled(this);
   bool say_goodbye = false;

@@ -42,12 +42,12 @@ absl::Status CheckBell(int bell);
 // A data channel through shared memory.
 //
 // Sending copies a payload to the arena once, unless it was made there (TakeSendMemory); short ones
-// go through the ring. Where the receiver
-// has a place for it, it is copied there as it comes; otherwise the receiver gets it where it lies,
-// and the room comes back when the payload's last copy is gone. Not all of the arena is handed out
-// so (8 MiB are kept back, or half of it): what comes on top, and payloads larger than that, are
-// copied to buffers of the pool at once. So the sender gets room again whatever the receiver keeps,
-// and payloads of any length pass through an arena of any size.
+// go through the ring. Where the receiver has a place for it, it is copied there as it comes;
+// otherwise the receiver gets it where it lies, and the room comes back when the payload's last
+// copy is gone. Not all of the arena is handed out so (NotLentBytes are kept back): what comes on
+// top, and payloads larger than that, are copied to buffers of the pool at once. Nor does what is
+// taken to make payloads in ever fill what is kept back (MaxTakenBytes). So the sender gets room
+// again whatever anybody keeps, and payloads of any length pass through an arena of any size.
 //
 // The payload's bytes lie in memory that the other process can still write to: what has to stay as
 // it was checked is to be copied first.
@@ -126,6 +126,8 @@ class SharedChannel final : public FrameChannel,
   IoLoop& loop_;
   const std::shared_ptr<BufferPool> pool_;
   const std::shared_ptr<ArenaSender> arena_sender_;
+  // Payloads and send memory ring them, also when the channel is gone.
+  const std::shared_ptr<Descriptor> own_bell_;
   const std::shared_ptr<Descriptor> peer_bell_;
   PeerWatch peer_watch_;
 

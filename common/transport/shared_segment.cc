@@ -72,6 +72,11 @@ std::byte* SharedSegment::arena(Direction direction) const {
          static_cast<size_t>(direction) * RoundUp(arena_bytes_, kHugePage);
 }
 
+bool ArenaLedger::SenderToWake() {
+  if (sender_waits.load(std::memory_order_seq_cst) == 0) return false;
+  return sender_waits.exchange(0, std::memory_order_seq_cst) != 0;
+}
+
 ArenaSender::ArenaSender(std::shared_ptr<SharedSegment> segment, SharedSegment::Direction direction)
     : segment_(std::move(segment)),
       ledger_(segment_->ledger(direction)),
@@ -130,7 +135,10 @@ bool ArenaSender::Allocate(size_t wanted, uint64_t* offset, absl::Span<std::byte
 ArenaSender::Room ArenaSender::Take(size_t bytes) {
   const size_t granules = (bytes + kGranuleBytes - 1) / kGranuleBytes;
   absl::MutexLock lock(&mutex_);
-  if (granules == 0 || taken_granules_ + granules > granules_ / 2) return {};
+  if (granules == 0 ||
+      (taken_granules_ + granules) * kGranuleBytes > MaxTakenBytes(granules_ * kGranuleBytes)) {
+    return {};
+  }
   Reclaim();
   const Fragment found = FindFree(granules);
   if (found.granules < granules) return {};
@@ -156,13 +164,16 @@ uint64_t ArenaSender::SendTaken(const std::byte* payload) {
   return fragment.granule * kGranuleBytes;
 }
 
-void ArenaSender::GiveUp(const Room& room) {
-  absl::MutexLock lock(&mutex_);
-  const auto found = taken_.find(room.place);
-  if (found == taken_.end() || found->second.serial != room.serial) return;
-  taken_granules_ -= found->second.fragment.granules;
-  SetUsed(found->second.fragment, false);
-  taken_.erase(found);
+bool ArenaSender::GiveUp(const Room& room) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = taken_.find(room.place);
+    if (found == taken_.end() || found->second.serial != room.serial) return false;
+    taken_granules_ -= found->second.fragment.granules;
+    SetUsed(found->second.fragment, false);
+    taken_.erase(found);
+  }
+  return ledger_.SenderToWake();
 }
 
 ArenaReceiver::ArenaReceiver(const std::shared_ptr<SharedSegment>& segment,
@@ -184,8 +195,7 @@ absl::StatusOr<absl::Span<const std::byte>> ArenaReceiver::Find(uint64_t offset,
 
 bool ArenaReceiver::Release(uint64_t offset) {
   ledger_.held[offset / kGranuleBytes].store(0, std::memory_order_seq_cst);
-  if (ledger_.sender_waits.load(std::memory_order_seq_cst) == 0) return false;
-  return ledger_.sender_waits.exchange(0, std::memory_order_seq_cst) != 0;
+  return ledger_.SenderToWake();
 }
 
 }  // namespace muster

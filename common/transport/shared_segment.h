@@ -1,6 +1,7 @@
 #ifndef MUSTER_COMMON_TRANSPORT_SHARED_SEGMENT_H_
 #define MUSTER_COMMON_TRANSPORT_SHARED_SEGMENT_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -34,12 +35,24 @@ inline constexpr size_t kGranuleBytes = 64 << 10;
 // Longest fragment that Allocate gives, unless the arena is smaller.
 inline constexpr size_t kMaxFragmentBytes = 1 << 20;
 inline constexpr size_t kSegmentRingBytes = 256 << 10;
-// 64 MiB, and what a SharedChannel keeps back: a client's window of pushes lies there whole.
-inline constexpr size_t kDefaultArenaBytes = size_t{72} << 20;
+// 64 MiB, and what a receiver leaves: a client's window of pushes lies there whole.
+inline constexpr size_t kDefaultArenaBytes = size_t{80} << 20;
 inline constexpr size_t kMinArenaBytes = 1 << 20;
 inline constexpr size_t kMaxArenaBytes = size_t{1} << 30;
 
+// What payloads that a receiver keeps leave of an arena: enough for the sender to go on without
+// delay, and to make two long answers at a time there.
+constexpr size_t NotLentBytes(size_t arena_bytes) {
+  return std::min(arena_bytes / 2, size_t{16} << 20);
+}
+// The most that is taken for payloads that are yet to be sent. Half of what a receiver leaves: what
+// is to be sent before them finds room in the other half, whatever is kept on both sides.
+constexpr size_t MaxTakenBytes(size_t arena_bytes) { return NotLentBytes(arena_bytes) / 2; }
+
 struct ArenaLedger {
+  // Whether the sender was waiting for room: whoever brings some, and is told so, wakes it.
+  bool SenderToWake();
+
   // The sender waits for room, and wants to be woken.
   alignas(64) std::atomic<uint32_t> sender_waits;
   alignas(64) std::atomic<uint32_t> held[];
@@ -84,8 +97,8 @@ class ArenaSender {
   bool Allocate(size_t wanted, uint64_t* offset, absl::Span<std::byte>* fragment)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Room for a whole payload that is yet to be made, in one piece. No more than half of the arena
-  // is given so: the rest has room for what is to be sent before. Null: there is none now.
+  // Room for a whole payload that is yet to be made, in one piece. No more than MaxTakenBytes are
+  // given so. Null: there is none now.
   struct Room {
     std::byte* place = nullptr;
     // No two are alike.
@@ -97,11 +110,11 @@ class ArenaSender {
   // Makes a fragment of it, and of the room none that is taken. Returns its offset. REQUIRES:
   // IsTaken.
   uint64_t SendTaken(const std::byte* payload) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Gives the room back, unless it was sent.
-  void GiveUp(const Room& room) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Gives the room back, unless it was sent. True: the sender is to be woken.
+  bool GiveUp(const Room& room) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Asks to be woken when a fragment comes back; those that came back before count for the next
-  // Allocate.
+  // Asks to be woken when a fragment or room comes back; those that came back before count for the
+  // next Allocate.
   void SetWaits() { ledger_.sender_waits.store(1, std::memory_order_seq_cst); }
 
  private:

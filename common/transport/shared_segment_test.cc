@@ -146,14 +146,27 @@ TEST_F(SharedSegmentTest, RoomThatIsTakenIsSentWhereItLies) {
   EXPECT_EQ(offset, sent);
 }
 
-TEST_F(SharedSegmentTest, NoMoreThanHalfIsTaken) {
-  EXPECT_EQ(sender_.Take(kArena / 2 + 1).place, nullptr);
-  const ArenaSender::Room room = sender_.Take(kArena / 2);
+TEST_F(SharedSegmentTest, WhatIsTakenAndWhatReceiversKeepLeaveRoom) {
+  for (size_t arena : {kMinArenaBytes, kArena, kDefaultArenaBytes, kMaxArenaBytes}) {
+    EXPECT_LE(MaxTakenBytes(arena) + kGranuleBytes, NotLentBytes(arena));
+    EXPECT_LE(NotLentBytes(arena), arena / 2);
+  }
+  EXPECT_EQ(sender_.Take(MaxTakenBytes(kArena) + 1).place, nullptr);
+  const ArenaSender::Room room = sender_.Take(MaxTakenBytes(kArena));
   EXPECT_NE(room.place, nullptr);
   EXPECT_EQ(sender_.Take(1).place, nullptr);
   sender_.GiveUp(room);
   EXPECT_NE(sender_.Take(1).place, nullptr);
   EXPECT_EQ(sender_.Take(0).place, nullptr);
+}
+
+TEST_F(SharedSegmentTest, RoomThatIsGivenUpWakesWhoWaitsForIt) {
+  const ArenaSender::Room first = sender_.Take(1);
+  const ArenaSender::Room second = sender_.Take(1);
+  EXPECT_FALSE(sender_.GiveUp(first)) << "nobody waits";
+  sender_.SetWaits();
+  EXPECT_FALSE(sender_.GiveUp(first)) << "no room came of it";
+  EXPECT_TRUE(sender_.GiveUp(second));
 }
 
 TEST_F(SharedSegmentTest, RoomIsGivenUpOnce) {

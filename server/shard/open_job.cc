@@ -38,19 +38,6 @@ LogFileSystem& Files(const ShardResources& resources) {
   return resources.log.file_system != nullptr ? *resources.log.file_system : LogFileSystem::Posix();
 }
 
-// The generation of what is stored of a job: one alone, as a new one starts by deleting the old.
-absl::StatusOr<std::optional<uint64_t>> StoredGeneration(const std::string& job_id,
-                                                         const ParameterStore& store) {
-  std::optional<uint64_t> generation;
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<uint32_t> partitions, store.Partitions(job_id));
-  for (uint32_t partition : partitions) {
-    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
-                            ReadPartitionState(store, job_id, partition));
-    if (state != nullptr) generation = std::max(generation.value_or(0), state->generation());
-  }
-  return generation;
-}
-
 // REQUIRES: a store.
 absl::Status DeleteStoredJob(const std::string& job_id, const ShardResources& resources) {
   // The state goes first: without it, logs that a crash leaves behind are not taken for anything.
@@ -451,6 +438,18 @@ std::unique_ptr<Partition> OpenJob::MakePartition(std::unique_ptr<PartitionTable
   options.syncs = resources_.syncs;
   return std::make_unique<Partition>(std::move(tables), tables_->request().start_clock(),
                                      std::move(journal), std::move(options));
+}
+
+absl::StatusOr<std::optional<uint64_t>> StoredGeneration(const std::string& job_id,
+                                                         const ParameterStore& store) {
+  std::optional<uint64_t> generation;
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<uint32_t> partitions, store.Partitions(job_id));
+  for (uint32_t partition : partitions) {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
+                            ReadPartitionState(store, job_id, partition));
+    if (state != nullptr) generation = std::max(generation.value_or(0), state->generation());
+  }
+  return generation;
 }
 
 absl::Status DeleteStoredGenerations(const std::string& job_id, uint64_t last,

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -155,6 +156,11 @@ std::string LogName(const std::string& job_id, uint32_t partition);
 
 // Stands for all generations of a job.
 inline constexpr uint64_t kEveryGeneration = std::numeric_limits<uint64_t>::max();
+
+// The generation of what is stored of a job: one alone, as a new one starts by deleting the old.
+// Nothing: nothing is.
+absl::StatusOr<std::optional<uint64_t>> StoredGeneration(const std::string& job_id,
+                                                         const ParameterStore& store);
 
 // Deletes all that is stored of a job (values, state, logs), unless it is of a generation after
 // `last`. OK when there is nothing. REQUIRES: it is not open.

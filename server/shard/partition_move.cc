@@ -1,6 +1,7 @@
 #include "server/shard/partition_move.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,11 @@ absl::Span<const std::byte> Bytes(const std::string& text) {
 
 std::string Text(absl::Span<const std::byte> bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+absl::Status LaterIsHere(const PartitionMove& move, uint64_t generation) {
+  return absl::AbortedError(absl::StrCat("job ", move.job_id, " has generation ", generation,
+                                         " here, the move has ", move.generation));
 }
 
 }  // namespace
@@ -346,21 +352,34 @@ absl::Status PartitionMoves::SendRest(const PartitionMove& move, v1::PartitionSt
   return sender.End(tables);
 }
 
+absl::StatusOr<std::unique_ptr<v1::PartitionState>> PartitionMoves::Claim(
+    const PartitionMove& move) {
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<uint64_t> generation,
+                          StoredGeneration(move.job_id, *resources_.store));
+  if (generation.value_or(0) > move.generation) return LaterIsHere(move, *generation);
+  if (generation.value_or(0) < move.generation) {
+    MUSTER_RETURN_IF_ERROR(DeleteStoredGenerations(move.job_id, move.generation - 1, resources_));
+  }
+  const MovedPartition stored = Stored(move);
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<v1::PartitionState> state, stored.ReadState());
+  if (state != nullptr && state->generation() == move.generation) return state;
+  // How many tables there are comes with the copy.
+  state = std::make_unique<v1::PartitionState>(stored.NotHere(0));
+  state->set_adopted_term(move.term);
+  MUSTER_RETURN_IF_ERROR(stored.PutState(*state));
+  return state;
+}
+
 absl::StatusOr<bool> PartitionMoves::Prepare(const PartitionMove& move) {
   OpenJobs::Turn turn = jobs_.Take(move.job_id);
   const auto give_back = absl::MakeCleanup([&] { jobs_.GiveBack(move.job_id, turn); });
-  if (turn.generation > move.generation) {
-    return absl::AbortedError(absl::StrCat("job ", move.job_id, " has generation ", turn.generation,
-                                           " here, the move has ", move.generation));
-  }
+  if (turn.generation > move.generation) return LaterIsHere(move, turn.generation);
   if (turn.job != nullptr && turn.generation < move.generation) {
     return absl::UnavailableError(absl::StrCat("generation ", turn.generation, " of job ",
                                                move.job_id, " is still open here; try again"));
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
-                          Stored(move).ReadState());
-  if (state != nullptr && state->generation() == move.generation && !state->left() &&
-      state->leaving_term() == 0 && state->adopted_term() == move.term) {
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state, Claim(move));
+  if (!state->left() && state->leaving_term() == 0 && state->adopted_term() == move.term) {
     return true;
   }
   const OpenJob::Found found =
@@ -369,6 +388,21 @@ absl::StatusOr<bool> PartitionMoves::Prepare(const PartitionMove& move) {
     return absl::FailedPreconditionError(absl::StrCat(NameOf(move), " is open on this server"));
   }
   return false;
+}
+
+absl::Status PartitionMoves::WhileClaimed(const PartitionMove& move,
+                                          absl::FunctionRef<absl::Status()> write) {
+  OpenJobs::Turn turn = jobs_.Take(move.job_id);
+  const auto give_back = absl::MakeCleanup([&] { jobs_.GiveBack(move.job_id, turn); });
+  if (turn.generation > move.generation) return LaterIsHere(move, turn.generation);
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
+                          Stored(move).ReadState());
+  if (state == nullptr || state->generation() != move.generation) {
+    return absl::UnavailableError(absl::StrCat("what had come of ", NameOf(move),
+                                               " was dropped with generation ", move.generation,
+                                               " of its job; try again"));
+  }
+  return write();
 }
 
 absl::Status PartitionMoves::OpenAdopted(const PartitionMove& move,
@@ -408,11 +442,12 @@ absl::Status PartitionMoves::Adopt(const PartitionMove& move,
   if (whole) return OpenAdopted(move, nullptr);
   const MovedPartition stored = Stored(move);
   HandOverReceiver receiver(stored, move, *resources_.store);
-  MUSTER_RETURN_IF_ERROR(
-      fetch([&](const v1::HandOverChunk& chunk) { return receiver.Add(chunk); }));
+  MUSTER_RETURN_IF_ERROR(fetch([&](const v1::HandOverChunk& chunk) {
+    return WhileClaimed(move, [&] { return receiver.Add(chunk); });
+  }));
   MUSTER_ASSIGN_OR_RETURN(const v1::PartitionState state, receiver.Finish());
   if (resources_.crash_point->Pass("move_copied")) return CrashedHere();
-  MUSTER_RETURN_IF_ERROR(Stored(move).PutState(state));
+  MUSTER_RETURN_IF_ERROR(WhileClaimed(move, [&] { return stored.PutState(state); }));
   if (resources_.crash_point->Pass("move_adopted")) return CrashedHere();
   return OpenAdopted(move, receiver.tables());
 }

@@ -118,8 +118,15 @@ class PartitionMoves final : public PartitionMover {
   absl::Status Resume(const PartitionMove& move);
   // Opens a partition that stands still without a mark; `turn`: its job's.
   absl::Status OpenAgain(const PartitionMove& move, const OpenJobs::Turn& turn);
-  // Whether the copy is here, whole. If not, nothing of the partition is, afterwards.
+  // Whether the copy is here, whole. If not, the partition is claimed, for a copy to be written.
   absl::StatusOr<bool> Prepare(const PartitionMove& move);
+  // Makes the move's generation the one that is stored of the job: a late drop of older ones, which
+  // are deleted here, finds it and leaves all that comes alone. Returns the partition's state, of
+  // that generation. ABORTED: a later one is stored. REQUIRES: the job's turn.
+  absl::StatusOr<std::unique_ptr<v1::PartitionState>> Claim(const PartitionMove& move);
+  // Writes a part of the copy with the job's turn, unless the claim has gone: with a drop of the
+  // generation, or with the opening of a later one.
+  absl::Status WhileClaimed(const PartitionMove& move, absl::FunctionRef<absl::Status()> write);
   // Opens what was adopted; `tables`: what the job was opened with at the old owner, or null.
   absl::Status OpenAdopted(const PartitionMove& move, const v1::OpenTablesRequest* tables);
 

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 // A store whose disk can break.
@@ -39,6 +41,8 @@ class FlakyStore final : public ParameterStore {
   void BreakAtSync(When when) { break_ = when; }
   // Called after every read of a partition's metadata.
   void SetAtRead(std::function<void()> act) { at_read_ = std::move(act); }
+  // Called once, before the next DropJob.
+  void SetAtDrop(std::function<void()> act) { at_drop_ = std::move(act); }
   void Mend() {
     break_.reset();
     broken_ = false;
@@ -76,12 +80,16 @@ class FlakyStore final : public ParameterStore {
     return store_.Partitions(job);
   }
   absl::StatusOr<std::vector<std::string>> Jobs() const override { return store_.Jobs(); }
-  absl::Status DropJob(const std::string& job) override { return store_.DropJob(job); }
+  absl::Status DropJob(const std::string& job) override {
+    if (const auto act = std::exchange(at_drop_, nullptr)) act();
+    return store_.DropJob(job);
+  }
 
  private:
   MemoryStore store_;
   std::optional<When> break_;
   std::function<void()> at_read_;
+  std::function<void()> at_drop_;
   bool broken_ = false;
 };
 
@@ -394,6 +402,114 @@ TEST_F(PartitionMoveTest, ALaterGenerationWins) {
   const PartitionMove move = TestMove(7);
   ASSERT_TRUE(from_.mover().Permit({move}, {}).ok());
   EXPECT_TRUE(absl::IsAborted(Move(from_, to_, move)));
+}
+
+// The job's next generation, which begins at a server that stores the one before.
+class MoveOfANewGenerationTest : public PartitionMoveTest {
+ protected:
+  MoveOfANewGenerationTest() {
+    EXPECT_EQ(to_.Open(TestDurableRequest(), false), absl::StatusCode::kOk);
+    Step(to_, 0, 100);
+    to_.Kill(1);
+    next_.set_generation(2);
+    EXPECT_EQ(from_.Open(next_, false), absl::StatusCode::kOk);
+    for (auto& [request, payload] : TestStep()) Do(from_, InGeneration(2, request), payload);
+    EXPECT_TRUE(from_.mover().Permit({move_}, {}).ok());
+  }
+
+  static std::vector<std::pair<v1::ExchangeRequest, Payload>> TestStep() {
+    return {{TestDensePush(0, 0, 0, 2), Floats(std::vector<float>(8, 1))},
+            {TestSparsePush(0, 0, 0, 1), KeysAndRows({5}, {1, 1})},
+            {TestClose(0, 0, 1), {}}};
+  }
+  static v1::ExchangeRequest InGeneration(uint64_t generation, v1::ExchangeRequest request) {
+    request.set_generation(generation);
+    return request;
+  }
+
+  absl::Status DropAtNewOwner(uint64_t generation) {
+    v1::DropTablesRequest request;
+    request.set_job_id("job");
+    request.set_generation(generation);
+    return to_.engine().DropTables(request);
+  }
+
+  // After a crash, as the new owner's own.
+  void ExpectStepAtNewOwner(uint64_t generation, float dense, float row) {
+    to_.Kill(2);
+    next_.set_generation(generation);
+    ASSERT_EQ(to_.Open(next_), absl::StatusCode::kOk);
+    EXPECT_THAT(to_.Call(InGeneration(generation, TestDensePull(0, 1, 0, 2))).floats(),
+                AllOf(SizeIs(8), Each(dense)));
+    EXPECT_THAT(
+        to_.Call(InGeneration(generation, TestSparsePull(0, 1, 1)), KeysAndRows({5}, {})).floats(),
+        AllOf(SizeIs(2), Each(row)));
+  }
+
+  v1::OpenTablesRequest next_ = TestDurableRequest();
+  const PartitionMove move_{.job_id = "job", .generation = 2, .partition = 0, .term = 7};
+};
+
+TEST_F(MoveOfANewGenerationTest, ADropOfTheOneBeforeRunsWhileTheCopyComes) {
+  absl::Notification dropping, sent;
+  const absl::Status status = to_.mover().Adopt(move_, [&](PartitionMover::ChunkSink sink) {
+    // Should it delete anything, then what came meanwhile too.
+    to_.store().SetAtDrop([&] {
+      dropping.Notify();
+      sent.WaitForNotification();
+    });
+    std::thread dropper([&] {
+      EXPECT_TRUE(DropAtNewOwner(1).ok());
+      if (!dropping.HasBeenNotified()) dropping.Notify();
+    });
+    dropping.WaitForNotification();
+    const absl::Status handed_over = from_.mover().HandOver(move_, sink);
+    sent.Notify();
+    dropper.join();
+    return handed_over;
+  });
+  ASSERT_TRUE(status.ok()) << status;
+  ExpectStepAtNewOwner(2, 0, -0.5);
+}
+
+TEST_F(MoveOfANewGenerationTest, ADropOfItsOwnEndsTheCopy) {
+  absl::Status status = to_.mover().Adopt(move_, [&](PartitionMover::ChunkSink sink) {
+    return from_.mover().HandOver(move_, [&](const v1::HandOverChunk& chunk) {
+      if (chunk.has_end()) {
+        EXPECT_TRUE(DropAtNewOwner(2).ok());
+      }
+      return sink(chunk);
+    });
+  });
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(*to_.store().Jobs(), IsEmpty());
+}
+
+TEST_F(MoveOfANewGenerationTest, AnOpeningOfALaterOneKeepsTheCopyOut) {
+  absl::Status status = to_.mover().Adopt(move_, [&](PartitionMover::ChunkSink sink) {
+    return from_.mover().HandOver(move_, [&](const v1::HandOverChunk& chunk) {
+      if (chunk.has_end()) {
+        v1::OpenTablesRequest later = TestDurableRequest();
+        later.set_generation(3);
+        EXPECT_EQ(to_.Open(later, false), absl::StatusCode::kOk);
+        for (auto& [request, payload] : TestStep()) {
+          Do(to_, InGeneration(3, request), payload);
+        }
+      }
+      return sink(chunk);
+    });
+  });
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  ExpectStepAtNewOwner(3, 0, -0.5);
+}
+
+TEST_F(MoveOfANewGenerationTest, WhatIsStoredOfALaterOneStays) {
+  next_.set_generation(3);
+  ASSERT_EQ(to_.Open(next_, false), absl::StatusCode::kOk);
+  for (auto& [request, payload] : TestStep()) Do(to_, InGeneration(3, request), payload);
+  to_.Kill(4);
+  EXPECT_TRUE(absl::IsAborted(Move(from_, to_, move_)));
+  ExpectStepAtNewOwner(3, 0, -0.5);
 }
 
 // The coordinator's note of the move that is under way.

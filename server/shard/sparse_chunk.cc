@@ -67,6 +67,7 @@ absl::StatusOr<SparseChunk> ReadSparseChunk(const Payload& payload, uint64_t row
   chunk.bytes = key_bytes + rows * uint64_t{dim} * sizeof(float);
   chunk.memory = memory;
   if (dim == 0) return chunk;
+  chunk.bytes += rows * sizeof(const float*);
   float* const copies = memory.get() + key_bytes / sizeof(float);
   chunk.rows.reserve(rows);
   if (in_place) {

@@ -21,7 +21,7 @@ struct SparseChunk {
   // Where each row lies, as f32; empty for a pull. In the payload's memory wherever it can be read
   // there, which is next to everywhere.
   std::vector<const float*> rows;
-  // Of keys and rows.
+  // Of keys, rows, and the pointers to these.
   size_t bytes = 0;
   // What keys and rows lie in.
   std::shared_ptr<const float> memory;

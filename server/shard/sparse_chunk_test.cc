@@ -29,7 +29,7 @@ TEST_F(SparseChunkTest, RowsLieWhereTheyCame) {
   const SparseChunk chunk = *ReadSparseChunk(payload, 2, 2, DType::kF32, *pool_);
   EXPECT_THAT(chunk.keys, ElementsAre(7, 8));
   EXPECT_THAT(Values(chunk, 2), ElementsAre(1, 2, 3, 4));
-  EXPECT_EQ(chunk.bytes, payload.size());
+  EXPECT_EQ(chunk.bytes, payload.size() + 2 * sizeof(const float*));
   const std::byte* const begin = payload.pieces()[0].data();
   EXPECT_EQ(reinterpret_cast<const std::byte*>(chunk.rows[0]), begin + 16);
   EXPECT_EQ(reinterpret_cast<const std::byte*>(chunk.rows[1]), begin + 24);

@@ -273,9 +273,11 @@ absl::Status ParameterServerStrategy::LookUp(MicroBatch& micro_batch) {
     const uint32_t dim = tables_.sparse[table].dim;
     SparseRows& rows = micro_batch.sparse[table];
     rows.rows.resize(rows.keys.size() * dim);
-    for (const RowsPull& pull : rows_pulls_[table]) {
-      MUSTER_RETURN_IF_ERROR(Await(pull.operation));
-      const ExchangeResult& result = pull.operation->result();
+    for (RowsPull& pull : rows_pulls_[table]) {
+      // Goes with its payload, whose memory may be the server's to send the next from.
+      const Handle operation = std::move(pull.operation);
+      MUSTER_RETURN_IF_ERROR(Await(operation));
+      const ExchangeResult& result = operation->result();
       MUSTER_RETURN_IF_ERROR(CheckLength(
           result.payload, pull.group.positions.size() * dim * SizeOf(wire_),
           absl::StrCat("a sparse pull at clock ", clock_, " on partition ", pull.group.partition)));

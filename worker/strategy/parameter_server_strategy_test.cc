@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -25,6 +26,7 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr int kUnits = 3;
 // Elements of each unit's tensor, and the message that has all of it.
@@ -39,6 +41,8 @@ class Wire {
     absl::MutexLock lock(&mutex_);
     if (request.has_close()) {
       arrived_.push_back(request.close().examples() > 0 ? "close" : "close of no examples");
+    } else if (request.has_sparse_pull()) {
+      arrived_.push_back(absl::StrCat("rows ", request.sparse_pull().rows()));
     } else if (request.has_dense_pull()) {
       arrived_.push_back(absl::StrCat("pull ", request.dense_pull().first_block()));
     } else if (request.dense_push().examples() == 0) {
@@ -51,15 +55,16 @@ class Wire {
       arrived_.push_back(
           absl::StrCat("push ", request.dense_push().first_block(), " of ", bytes, " bytes"));
     }
-    held_.push_back({request.has_dense_pull() ? bytes_per_pull_ : 0, std::move(done)});
+    const bool is_pull = request.has_dense_pull() || request.has_sparse_pull();
+    held_.push_back({is_pull ? bytes_per_pull_ : 0, std::move(done)});
   }
 
   std::vector<std::string> TakeArrived() {
     absl::MutexLock lock(&mutex_);
     return std::exchange(arrived_, {});
   }
-  // Answers the oldest.
-  void AnswerOne() {
+  // Answers the oldest. `released`: called when its payload goes.
+  void AnswerOne(std::function<void()> released = nullptr) {
     Held held;
     {
       absl::MutexLock lock(&mutex_);
@@ -67,7 +72,7 @@ class Wire {
       held_.pop_front();
     }
     held.done(ExchangeResult{std::make_shared<const v1::ExchangeReply>(),
-                             Payload::Of(std::vector<std::byte>(held.bytes))});
+                             MakePayload(held.bytes, std::move(released))});
   }
   void AnswerAll() {
     for (size_t left = held(); left > 0; --left) AnswerOne();
@@ -79,6 +84,14 @@ class Wire {
   void set_bytes_per_pull(size_t bytes) { bytes_per_pull_ = bytes; }
 
  private:
+  static Payload MakePayload(size_t bytes, std::function<void()> released) {
+    auto* const values = new std::vector<std::byte>(bytes);
+    return Payload({*values}, std::shared_ptr<const void>(values, [=](const void*) {
+                     delete values;
+                     if (released) released();
+                   }));
+  }
+
   struct Held {
     size_t bytes = 0;
     ParameterClient::Done done;
@@ -119,7 +132,8 @@ class HoldingClient final : public ParameterClient {
 
 class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSpec::WireType> {
  protected:
-  // One tensor and one block a unit, one partition.
+  // One tensor and one block a unit, one table, one partition. A row is as long as a tensor, and
+  // has a message of its own.
   ParameterServerStrategyTest() {
     v1::TablesSchema schema;
     for (int unit = 0; unit < kUnits; ++unit) {
@@ -129,6 +143,10 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
       tensor.set_unit(unit);
       tensor.mutable_initializer()->set_kind(v1::Initializer::CONSTANT);
     }
+    v1::SparseTableSchema& table = *schema.add_sparse();
+    table.set_name("rows");
+    table.set_dim(kElements);
+    table.mutable_initializer()->set_kind(v1::Initializer::CONSTANT);
     schema.set_partitions(1);
     schema.set_block_bytes(1024);
     schema.mutable_optimizer()->set_name("sgd");
@@ -154,7 +172,9 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
     routing.log = [](absl::string_view) {};
     routing.clock = &clock_;
     routing.waiter = &waiter_;
-    strategy_ = ParameterServerStrategy::Create(order, schema, {}, std::move(routing)).value();
+    ParameterServerStrategy::Options options;
+    options.max_message_bytes = kElements * sizeof(float);
+    strategy_ = ParameterServerStrategy::Create(order, schema, options, std::move(routing)).value();
     EXPECT_EQ(strategy_->Start().value(), 0);
     wire_.set_bytes_per_pull(kElements * element_bytes());
   }
@@ -247,6 +267,24 @@ TEST_P(ParameterServerStrategyTest, APartTakenBackLeavesAsNothing) {
     wire_.AnswerAll();
     trainer.join();
   }
+}
+
+TEST_P(ParameterServerStrategyTest, RowsThatWereLookedUpAreReleasedBeforeTheNextHaveCome) {
+  ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
+  wire_.AnswerAll();
+  wire_.TakeArrived();
+  MicroBatch micro_batch;
+  micro_batch.sparse.resize(1);
+  micro_batch.sparse[0].keys = {7, 8};
+  ASSERT_EQ(strategy_->Prefetch(micro_batch), absl::OkStatus());
+  ASSERT_THAT(wire_.TakeArrived(), ElementsAre("rows 1", "rows 1"));
+  std::thread trainer([&] { EXPECT_EQ(strategy_->LookUp(micro_batch), absl::OkStatus()); });
+  absl::Notification released;
+  wire_.AnswerOne([&] { released.Notify(); });
+  released.WaitForNotification();
+  wire_.AnswerAll();
+  trainer.join();
+  EXPECT_THAT(micro_batch.sparse[0].rows, SizeIs(2 * kElements));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, ParameterServerStrategyTest,
