@@ -429,10 +429,6 @@ absl::StatusOr<DeviceStepResult> DeviceTrainer::EndStep(float learning_rate) {
   QueueDecision();
   QueueOptimizer(learning_rate);
   MUSTER_ASSIGN_OR_RETURN(const DeviceStepResult result, TakeResult());
-  if (result.tokens == 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "no token of step ", clock_ + 1, " has a label; there is nothing to learn from"));
-  }
   if (!result.skipped) ++steps_;
   return result;
 }

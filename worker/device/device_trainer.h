@@ -59,7 +59,8 @@ struct DeviceStepResult {
   int64_t correct = 0;
   // Of the mean gradient, before clipping; not finite where the step was skipped for that.
   double gradient_norm = 0;
-  // Gradients overflowed 16 bits: nothing was changed, and the loss is scaled by less from now on.
+  // Nothing was changed: gradients overflowed 16 bits, and the loss is scaled by less from now on;
+  // or no token has a label.
   bool skipped = false;
 };
 
@@ -140,11 +141,10 @@ class DeviceTrainer {
 
   // Sums gradients over ranks, and moves the weights. OutOfRange: the gradient's norm is not finite
   // and no smaller loss scale is to be had: training has diverged; nothing was changed.
-  // FailedPrecondition: no token of the step has a label.
   absl::StatusOr<DeviceStepResult> EndStep(float learning_rate);
 
   // Instead of EndStep, without a communicator: waits for this rank's gradients, which may then be
-  // read; moves no weights. `skipped`: they overflowed (or no token has a label) and are of no use.
+  // read; moves no weights. `skipped`: they are of no use.
   // OutOfRange as EndStep says.
   absl::StatusOr<DeviceStepResult> TakeGradients();
 
