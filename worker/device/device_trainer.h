@@ -16,6 +16,7 @@
 #include "common/kernels/device/device_optimizer.h"
 #include "worker/collectives/communicator.h"
 #include "worker/data/batch.h"
+#include "worker/device/await_device_memory.h"
 #include "worker/device/device_batches.h"
 #include "worker/device/device_gradient_reducer.h"
 #include "worker/device/device_memory_plan.h"
@@ -49,6 +50,8 @@ struct DeviceTrainerOptions {
   absl::Duration timeout = absl::Minutes(1);
   // CUDA's number of the device.
   int device = 0;
+  // How to wait for device memory that others have; empty: not at all.
+  WaitFunction wait;
 };
 
 // What one step did, over all ranks.
@@ -91,20 +94,23 @@ class DeviceTrainer {
  public:
   // Allocates everything. `communicator`, of device memory unless the device is emulated, outlives
   // the trainer; null: alone. Weights are 0 until they are written.
-  //   InvalidArgument    the shape or the extents are not possible on a device; says which and why
-  //   ResourceExhausted  the device has less memory; says how much of it would be for what
-  //   Unavailable        no device
+  //   InvalidArgument    the shape is not possible on a device; says why
+  //   others             AwaitMemory's
   static absl::StatusOr<std::unique_ptr<DeviceTrainer>> Create(const DeviceTrainerOptions& options,
                                                                Communicator* communicator);
   ~DeviceTrainer();
+
+  // Create's first part, for what takes device memory before it.
+  //   InvalidArgument    the shape or the extents are not possible on a device; says which and why
+  //   ResourceExhausted  the device has less memory; says how much of it would be for what
+  //   DeviceFaultError   no device, or others keep its memory
+  static absl::Status AwaitMemory(const DeviceTrainerOptions& options);
 
   const DeviceParameters& parameters() const { return parameters_; }
   const DeviceMemoryBytes& memory() const { return plan_.bytes; }
   std::vector<MatmulChoice> products() const { return matmul_->Choices(); }
   // Null but in f16. Must be alike on all ranks, whose gradients are added as they are scaled.
-  LossScaler* loss_scaler() {
-    return loss_scaler_.has_value() ? &*loss_scaler_ : nullptr;
-  }
+  LossScaler* loss_scaler() { return loss_scaler_.has_value() ? &*loss_scaler_ : nullptr; }
   // 1 but in f16.
   float loss_scale() const { return loss_scaler_.has_value() ? loss_scaler_->scale() : 1; }
   // Extents of micro-batches that have graphs, or get them the next time.
