@@ -31,7 +31,7 @@ struct DeviceProperties {
 
 // Makes a device the calling thread's: what is created and launched from this thread belongs to it.
 // Every thread that uses the classes below calls it first. Unavailable: no such device, or no
-// driver.
+// driver. A device that fails, here or below: DeviceFaultError (device_fault.h).
 absl::StatusOr<DeviceProperties> OpenDevice(int index);
 
 class DeviceEvent;

@@ -5,6 +5,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/device/device.h"
+#include "common/device/device_fault.h"
 #include "common/device/stream_access.h"
 
 namespace muster {
@@ -21,11 +22,18 @@ absl::Status ErrorOf(cudaError_t result, absl::string_view what) {
       return absl::ResourceExhaustedError(message);
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
-    case cudaErrorInvalidDevice:
-    case cudaErrorDevicesUnavailable:
       return absl::UnavailableError(message);
-    default:
+    // Ours to mend: another device would say the same.
+    case cudaErrorInvalidValue:
+    case cudaErrorInvalidConfiguration:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorInvalidResourceHandle:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
       return absl::InternalError(message);
+    default:
+      return DeviceFaultError(message);
   }
 }
 

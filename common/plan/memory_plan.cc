@@ -66,6 +66,7 @@ class Planner {
         P_(model_.dense()),
         W_(Workers(spec)),
         examples_(MicroBatchExamples(spec)),
+        on_device_(spec.compute().device() == v1::ComputeSpec::CUDA),
         all_reduce_(DenseByAllReduce(spec)),
         has_rows_(!model_.sparse.empty()),
         rows_on_servers_(has_rows_ && RowsOnServers(spec)),
@@ -99,7 +100,7 @@ class Planner {
     AddWorker("parameters", Arena(kFloat * P_));
     AddWorker("gradients", Arena(kFloat * P_));
     if (all_reduce_) AddWorker("optimizer state", Arena(kFloat * P_ * dense_slots_));
-    if (!model_.transformer.has_value() || !ComputesInHalf(spec_.compute())) return;
+    if (!model_.transformer.has_value() || on_device_ || !ComputesInHalf(spec_.compute())) return;
     uint64_t matrices = 0;
     for (const ProductSize& product : model_.products) matrices += product.in * product.out;
     AddWorker("16-bit weights", Arena(2 * matrices));
@@ -127,6 +128,7 @@ class Planner {
   }
 
   void AddTransformer() {
+    if (on_device_) return;
     const TransformerSize& size = *model_.transformer;
     const TransformerActivations training =
         PlanActivations(size, examples_, spec_.compute(), ActivationsOf::kTraining);
@@ -233,6 +235,8 @@ class Planner {
   const uint64_t P_;
   const uint64_t W_;
   const uint64_t examples_;
+  // What is computed, and with what, is in a device's memory.
+  const bool on_device_;
   const bool all_reduce_;
   const bool has_rows_;
   const bool rows_on_servers_;

@@ -34,7 +34,8 @@ struct MemoryPart {
 //            messages              to and from servers: of each server's share at most 72 MiB of
 //                                  gradients, and all parameters; what 16-bit pushes carry over
 //            16-bit weights        2 P                of the matrices
-//            activations           of one micro-batch (transformer_memory_plan.h)
+//            activations           of one micro-batch (transformer_memory_plan.h); none of these
+//                                  where the job computes on devices
 //            program               code, libraries, and what they allocate for themselves
 //   servers  4 P (2 + slots)       weights, slots, the sums of the open clock
 //            4 P W, if deterministic

@@ -104,6 +104,23 @@ TEST(MemoryPlanTest, SixteenBitsHalveActivationsAndCopyMatrices) {
   }
 }
 
+TEST(MemoryPlanTest, WhatDevicesComputeTakesNoneOfTheHostsMemory) {
+  for (const std::string type : {"F32", "BF16"}) {
+    v1::JobSpec spec = Gpt(absl::StrCat("compute { type: ", type, " }"));
+    spec.mutable_data()->set_holdout(0.1);
+    const std::map<std::string, uint64_t> processors = WorkerOf(spec);
+    spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+    std::map<std::string, uint64_t> parts = WorkerOf(spec);
+    for (const std::string name : {"activations kept", "activations of one block", "logits",
+                                   "kernels' scratch", "evaluation", "16-bit weights"}) {
+      EXPECT_EQ(parts.erase(name), 0u) << name;
+    }
+    // What is left is as on processors.
+    EXPECT_EQ(parts.count("optimizer state"), 1u);
+    for (const auto& [name, bytes] : parts) EXPECT_EQ(processors.at(name), bytes) << name;
+  }
+}
+
 TEST(MemoryPlanTest, MicroBatchesAndWorkersShareTheBatch) {
   EXPECT_EQ(MicroBatchExamples(Gpt()), 8u);
   EXPECT_EQ(MicroBatchExamples(Gpt("workers: 3")), 3u);

@@ -20,6 +20,7 @@
 namespace muster {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kSteps = 16;
@@ -80,6 +81,14 @@ class DeviceTest : public ::testing::Test {
     const auto status = cluster_->AwaitEnd(job);
     ASSERT_TRUE(status.ok()) << status.status();
     ASSERT_EQ(status->state(), v1::SUCCEEDED) << status->message() << cluster_->Diagnose(job);
+  }
+
+  std::vector<std::string> Events(const std::string& job) {
+    v1::ListEventsReply reply;
+    EXPECT_TRUE(cluster_->jobs().Events(job, reply).ok());
+    std::vector<std::string> texts;
+    for (const v1::JobEvent& event : reply.events()) texts.push_back(event.text());
+    return texts;
   }
 
   ExportedTensors Weights(const std::string& job) {
@@ -145,16 +154,19 @@ TEST_F(DeviceTest, CheckpointsGoFromDevicesToProcessorsAndBack) {
 TEST_F(DeviceTest, AKilledWorkersTaskIsReplacedOnBothRoads) {
   for (const bool servers : {false, true}) {
     v1::JobSpec spec = OnDevices(servers ? OnServers(Job()) : Job());
-    spec.mutable_stop()->set_steps(40);
+    // So many that some are left when the kill comes.
+    spec.mutable_stop()->set_steps(400);
+    spec.mutable_checkpoint()->set_every_steps(50);
     const ExportedTensors undisturbed = Train(spec);
     const std::string job = Submit(spec);
-    const auto under_way = cluster_->Await(job, [](const v1::JobStatus& status) {
-      return status.progress().step() >= 6 || status.state() > v1::RECOVERING;
-    });
+    const auto under_way = cluster_->Await(
+        job, [](const v1::JobStatus& status) { return status.progress().step() >= 6; });
     ASSERT_TRUE(under_way.ok()) << under_way.status();
+    ASSERT_LE(under_way->state(), v1::RECOVERING) << "it ended before the kill";
     cluster_->Kill("worker-1", SIGKILL);
     ASSERT_TRUE(cluster_->Restart("worker-1").ok());
     AwaitSuccess(job);
+    EXPECT_THAT(Events(job), Contains(HasSubstr("another task takes its place")));
     EXPECT_LE(RelativeDistance(Weights(job), undisturbed), 1e-4) << servers;
   }
 }

@@ -47,6 +47,8 @@ absl::Status DeviceReplica::Join(std::unique_ptr<Communicator> communicator,
   MUSTER_RETURN_IF_ERROR(kept_->Fill(*host_, source));
   MUSTER_RETURN_IF_ERROR(AgreeOnLossScale());
   if (host_->size() > 1) {
+    // The communicator takes some too, and cannot wait for it.
+    MUSTER_RETURN_IF_ERROR(DeviceTrainer::AwaitMemory(options_));
     MUSTER_ASSIGN_OR_RETURN(device_, dependencies_.make_communicator(*host_));
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DeviceTrainer> trainer,

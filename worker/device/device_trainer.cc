@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/device/device_fault.h"
 #include "common/kernels/device/device_arrays.h"
 #include "common/kernels/device/device_attention.h"
 #include "common/kernels/device/device_norm.h"
@@ -128,7 +129,7 @@ DeviceTrainer::~DeviceTrainer() {
 
 absl::StatusOr<std::unique_ptr<DeviceTrainer>> DeviceTrainer::Create(
     const DeviceTrainerOptions& options, Communicator* communicator) {
-  MUSTER_RETURN_IF_ERROR(CheckOptions(options));
+  MUSTER_RETURN_IF_ERROR(AwaitMemory(options));
   MUSTER_ASSIGN_OR_RETURN(const DeviceProperties device, OpenDevice(options.device));
   const size_t shared = DeviceNormSharedBytes(options.shape.width);
   if (shared > device.shared_memory_per_block_optin) {
@@ -144,17 +145,30 @@ absl::StatusOr<std::unique_ptr<DeviceTrainer>> DeviceTrainer::Create(
   return trainer;
 }
 
+absl::Status DeviceTrainer::AwaitMemory(const DeviceTrainerOptions& options) {
+  MUSTER_RETURN_IF_ERROR(CheckOptions(options));
+  const absl::StatusOr<DeviceProperties> device = OpenDevice(options.device);
+  if (absl::IsUnavailable(device.status())) return DeviceFaultError(device.status().message());
+  MUSTER_RETURN_IF_ERROR(device.status());
+  MUSTER_ASSIGN_OR_RETURN(const DeviceParameters parameters,
+                          DeviceParameters::Create(options.shape));
+  const DeviceMemoryBytes bytes =
+      PlanDeviceMemory(options.shape, parameters, options.compute, nullptr).bytes;
+  return AwaitDeviceMemory(
+      {.needed = bytes.total + kHeadroom, .total = device->memory_bytes, .parts = Table(bytes)},
+      FreeDeviceMemory, options.wait);
+}
+
 absl::Status DeviceTrainer::Allocate() {
   const DeviceMemoryBytes bytes =
       PlanDeviceMemory(options_.shape, parameters_, options_.compute, nullptr).bytes;
-  MUSTER_ASSIGN_OR_RETURN(const size_t free, FreeDeviceMemory());
-  if (bytes.total + kHeadroom > free) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "training needs ", static_cast<int64_t>(bytes.total / kMiB), " MiB of device memory and ",
-        kHeadroom >> 20, " MiB for CUDA itself, ", static_cast<int64_t>(free / kMiB),
-        " MiB are free (", Table(bytes), "); use smaller micro-batches or recomputation"));
+  absl::StatusOr<DeviceBuffer> memory = DeviceBuffer::Allocate(MemoryPlace::kDevice, bytes.total);
+  // It was free a moment ago.
+  if (absl::IsResourceExhausted(memory.status())) {
+    return DeviceFaultError(memory.status().message());
   }
-  MUSTER_ASSIGN_OR_RETURN(memory_, DeviceBuffer::Allocate(MemoryPlace::kDevice, bytes.total));
+  MUSTER_RETURN_IF_ERROR(memory.status());
+  memory_ = *std::move(memory);
   MUSTER_ASSIGN_OR_RETURN(pinned_,
                           DeviceBuffer::Allocate(MemoryPlace::kPinnedHost, sizeof(Results)));
   new (pinned_.data()) Results();
@@ -429,10 +443,6 @@ absl::StatusOr<DeviceStepResult> DeviceTrainer::EndStep(float learning_rate) {
   QueueDecision();
   QueueOptimizer(learning_rate);
   MUSTER_ASSIGN_OR_RETURN(const DeviceStepResult result, TakeResult());
-  if (result.tokens == 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "no token of step ", clock_ + 1, " has a label; there is nothing to learn from"));
-  }
   if (!result.skipped) ++steps_;
   return result;
 }

@@ -16,6 +16,7 @@
 #include "common/kernels/device/device_optimizer.h"
 #include "worker/collectives/communicator.h"
 #include "worker/data/batch.h"
+#include "worker/device/await_device_memory.h"
 #include "worker/device/device_batches.h"
 #include "worker/device/device_gradient_reducer.h"
 #include "worker/device/device_memory_plan.h"
@@ -49,6 +50,8 @@ struct DeviceTrainerOptions {
   absl::Duration timeout = absl::Minutes(1);
   // CUDA's number of the device.
   int device = 0;
+  // How to wait for device memory that others have; empty: not at all.
+  WaitFunction wait;
 };
 
 // What one step did, over all ranks.
@@ -59,7 +62,8 @@ struct DeviceStepResult {
   int64_t correct = 0;
   // Of the mean gradient, before clipping; not finite where the step was skipped for that.
   double gradient_norm = 0;
-  // Gradients overflowed 16 bits: nothing was changed, and the loss is scaled by less from now on.
+  // Nothing was changed: gradients overflowed 16 bits, and the loss is scaled by less from now on;
+  // or no token has a label.
   bool skipped = false;
 };
 
@@ -90,20 +94,23 @@ class DeviceTrainer {
  public:
   // Allocates everything. `communicator`, of device memory unless the device is emulated, outlives
   // the trainer; null: alone. Weights are 0 until they are written.
-  //   InvalidArgument    the shape or the extents are not possible on a device; says which and why
-  //   ResourceExhausted  the device has less memory; says how much of it would be for what
-  //   Unavailable        no device
+  //   InvalidArgument    the shape is not possible on a device; says why
+  //   others             AwaitMemory's
   static absl::StatusOr<std::unique_ptr<DeviceTrainer>> Create(const DeviceTrainerOptions& options,
                                                                Communicator* communicator);
   ~DeviceTrainer();
+
+  // Create's first part, for what takes device memory before it.
+  //   InvalidArgument    the shape or the extents are not possible on a device; says which and why
+  //   ResourceExhausted  the device has less memory; says how much of it would be for what
+  //   DeviceFaultError   no device, or others keep its memory
+  static absl::Status AwaitMemory(const DeviceTrainerOptions& options);
 
   const DeviceParameters& parameters() const { return parameters_; }
   const DeviceMemoryBytes& memory() const { return plan_.bytes; }
   std::vector<MatmulChoice> products() const { return matmul_->Choices(); }
   // Null but in f16. Must be alike on all ranks, whose gradients are added as they are scaled.
-  LossScaler* loss_scaler() {
-    return loss_scaler_.has_value() ? &*loss_scaler_ : nullptr;
-  }
+  LossScaler* loss_scaler() { return loss_scaler_.has_value() ? &*loss_scaler_ : nullptr; }
   // 1 but in f16.
   float loss_scale() const { return loss_scaler_.has_value() ? loss_scaler_->scale() : 1; }
   // Extents of micro-batches that have graphs, or get them the next time.
@@ -140,11 +147,10 @@ class DeviceTrainer {
 
   // Sums gradients over ranks, and moves the weights. OutOfRange: the gradient's norm is not finite
   // and no smaller loss scale is to be had: training has diverged; nothing was changed.
-  // FailedPrecondition: no token of the step has a label.
   absl::StatusOr<DeviceStepResult> EndStep(float learning_rate);
 
   // Instead of EndStep, without a communicator: waits for this rank's gradients, which may then be
-  // read; moves no weights. `skipped`: they overflowed (or no token has a label) and are of no use.
+  // read; moves no weights. `skipped`: they are of no use.
   // OutOfRange as EndStep says.
   absl::StatusOr<DeviceStepResult> TakeGradients();
 

@@ -351,15 +351,22 @@ TEST_F(DeviceTrainerTest, DivergenceIsAnErrorThatNamesTheStep) {
   EXPECT_EQ(All(*trainer, DeviceSpace::kWeights), reference.weights());
 }
 
-TEST_F(DeviceTrainerTest, AStepWithoutLabelsIsRefused) {
-  CpuReference reference(kGpt2, kVocabulary, "");
-  reference.SetWeights(11);
-  const auto trainer = Make(Options(reference), reference);
-  ASSERT_NE(trainer, nullptr);
-  ASSERT_TRUE(trainer->BeginStep(4).ok());
-  const auto result = trainer->EndStep(0.01f);
-  EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(All(*trainer, DeviceSpace::kWeights), reference.weights());
+TEST_F(DeviceTrainerTest, AStepWithoutLabelsChangesNothing) {
+  for (const DType type : {DType::kF32, DType::kF16}) {
+    CpuReference reference(kGpt2, kVocabulary, "");
+    reference.SetWeights(11);
+    const auto trainer = Make(Options(reference, type), reference);
+    ASSERT_NE(trainer, nullptr);
+    const float scale = trainer->loss_scale();
+    ASSERT_TRUE(trainer->BeginStep(4).ok());
+    const auto result = trainer->EndStep(0.01f);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->skipped);
+    EXPECT_EQ(result->tokens, 0);
+    EXPECT_EQ(trainer->steps(), 0);
+    EXPECT_EQ(trainer->loss_scale(), scale);
+    EXPECT_EQ(All(*trainer, DeviceSpace::kWeights), reference.weights());
+  }
 }
 
 TEST_F(DeviceTrainerTest, GradientsCanBeTakenAndStepsMadeElsewhere) {

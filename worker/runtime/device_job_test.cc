@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/device/device_fault.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -134,6 +135,26 @@ TEST(DeviceJobTest, ALostWorkerIsReplacedAndNothingIsLost) {
   spec.mutable_checkpoint()->set_every_steps(5);
   const std::map<uint64_t, double> undisturbed = Train(spec);
   for (const int lost_at : {9, 61}) LoseAndReplace(spec, lost_at, undisturbed);
+}
+
+// Its process could do no better in another round, and the others have done nothing wrong.
+TEST(DeviceJobTest, AFaultyDeviceEndsItsTaskAndNoOther) {
+  const v1::JobSpec spec = OnDevice(Spec(2));
+  std::atomic<bool> faulty = true;
+  LinkedDeviceOptions options;
+  options.make_communicator =
+      [&](Communicator& host) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+    if (host.rank() == 1 && faulty.exchange(false)) return DeviceFaultError("ECC error");
+    return host.Split(0, host.rank());
+  };
+  const auto devices = MakeLinkedDeviceTraining(std::move(options));
+  JobInThreads job(spec);
+  job.SetDevices(*devices);
+  job.StartAll();
+  EXPECT_EQ(job.Wait(1), DeviceFaultError("ECC error"));
+  job.meeting.Lose(1);
+  job.Start(1);
+  for (uint32_t slot = 0; slot < 2; ++slot) EXPECT_EQ(job.Wait(slot), absl::OkStatus());
 }
 
 // Gradients are added as they are scaled, so that a scale of its own would spoil all ranks' sums.

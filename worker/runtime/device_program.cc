@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/mutex_tuning.h"
 #include "common/daemon/daemon.h"
 #include "common/device/device.h"
@@ -19,13 +20,13 @@ namespace muster {
 namespace {
 
 // Up to the first that cannot be used.
-int WriteDevices(const DeviceProgram& program) {
+int ReportDevices(const DeviceProgram& program) {
   v1::TaskReport report;
   report.set_state(v1::TaskReport::ENDED);
   for (int index = 0; index < program.most_devices; ++index) {
     const auto device = OpenDevice(index);
     if (device.ok()) {
-      std::printf("%zu %s\n", device->memory_bytes, device->name.c_str());
+      absl::StrAppend(report.mutable_message(), device->memory_bytes, " ", device->name, "\n");
       continue;
     }
     if (index == 0) {
@@ -34,7 +35,6 @@ int WriteDevices(const DeviceProgram& program) {
     }
     break;
   }
-  std::fflush(stdout);
   return WriteFrame(kControlDescriptor, report.SerializeAsString()).ok() ? 0 : 1;
 }
 
@@ -44,7 +44,7 @@ int RunDeviceProgram(int argc, char** argv, const DeviceProgram& program) {
   KeepMessageMemory();
   SkipDeadlockDetection();
   IgnoreBrokenPipes();
-  if (argc == 2 && std::strcmp(argv[1], kListDevicesFlag) == 0) return WriteDevices(program);
+  if (argc == 2 && std::strcmp(argv[1], kListDevicesFlag) == 0) return ReportDevices(program);
   if (argc >= 2 && std::strcmp(argv[1], kTaskFlag) == 0) {
     return RunTaskProgram(argc - 1, argv + 1, program.name, [&program](int device) {
       return MakeLinkedDeviceTraining(

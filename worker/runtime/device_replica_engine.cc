@@ -25,6 +25,8 @@ absl::Status DeviceReplicaEngine::Train(uint64_t clock, MicroBatchReader& micro_
   if (!std::isfinite(result.loss_sum)) {
     return DivergedError(clock, absl::StrCat("loss is ", result.loss_sum));
   }
+  // As on processors, a step without labels teaches nothing, and the next one follows.
+  if (result.tokens == 0) return absl::OkStatus();
   sums.loss_sum +=
       result.loss_sum * static_cast<double>(sums.loss_weight) / static_cast<double>(result.tokens);
   return absl::OkStatus();

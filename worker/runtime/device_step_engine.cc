@@ -54,7 +54,8 @@ absl::Status DeviceStepEngine::Train(uint64_t clock, MicroBatchReader& micro_bat
   }
   sums.loss_sum += result.loss_sum;
   MUSTER_RETURN_IF_ERROR(strategy_.BeforeBackward(result.tokens, MicroBatchPlace::kLast));
-  MUSTER_RETURN_IF_ERROR(result.skipped ? SendNothing(clock, loss_scale) : SendGradients());
+  if (result.skipped && result.tokens > 0) LogOverflow(clock, loss_scale);
+  MUSTER_RETURN_IF_ERROR(result.skipped ? SendNothing() : SendGradients());
   return strategy_.EndStep();
 }
 
@@ -69,13 +70,15 @@ absl::Status DeviceStepEngine::SendGradients() {
   return absl::OkStatus();
 }
 
-absl::Status DeviceStepEngine::SendNothing(uint64_t clock, float loss_scale) {
-  if (const LossScaler* scaler = trainer_->loss_scaler(); scaler != nullptr) {
-    options_.log(absl::StrFormat(
-        "slot %d: gradients of step %d overflow at a loss scale of %g and are left out (%d such "
-        "steps so far); it is %g from now on",
-        options_.slot, clock + 1, loss_scale, scaler->overflows(), scaler->scale()));
-  }
+void DeviceStepEngine::LogOverflow(uint64_t clock, float loss_scale) {
+  const LossScaler& scaler = *trainer_->loss_scaler();
+  options_.log(absl::StrFormat(
+      "slot %d: gradients of step %d overflow at a loss scale of %g and are left out (%d such "
+      "steps so far); it is %g from now on",
+      options_.slot, clock + 1, loss_scale, scaler.overflows(), scaler.scale()));
+}
+
+absl::Status DeviceStepEngine::SendNothing() {
   MUSTER_RETURN_IF_ERROR(strategy_.Withdraw());
   for (int unit = static_cast<int>(tensors_.size()) - 1; unit >= 0; --unit) {
     MUSTER_RETURN_IF_ERROR(strategy_.GradientReady(unit));

@@ -47,7 +47,10 @@ class DeviceStepEngine final : public StepEngine {
   absl::Status FetchParameters(uint64_t clock);
   // The device's gradients to the strategy, the last unit's first.
   absl::Status SendGradients();
-  absl::Status SendNothing(uint64_t clock, float loss_scale);
+  // Of a step that overflowed, or has no labels.
+  absl::Status SendNothing();
+  // REQUIRES: f16, which alone skips steps that have labels.
+  void LogOverflow(uint64_t clock, float loss_scale);
 
   Strategy& strategy_;
   const Options options_;

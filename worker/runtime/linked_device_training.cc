@@ -12,6 +12,10 @@
 namespace muster {
 namespace {
 
+WaitFunction WaitFor(const TaskDependencies& dependencies) {
+  return [waiter = dependencies.waiter](absl::Duration duration) { return waiter->Wait(duration); };
+}
+
 class LinkedDeviceTraining final : public DeviceTraining {
  public:
   explicit LinkedDeviceTraining(LinkedDeviceOptions options) : options_(std::move(options)) {}
@@ -22,6 +26,7 @@ class LinkedDeviceTraining final : public DeviceTraining {
     DeviceStepEngine::Options options;
     MUSTER_ASSIGN_OR_RETURN(options.device,
                             DeviceOptionsFor(order.spec(), job.dataset->info(), options_.device));
+    options.device.wait = WaitFor(dependencies);
     options.slot = order.slot();
     options.log = dependencies.log;
     return DeviceStepEngine::Create(strategy, std::move(options));
@@ -30,8 +35,9 @@ class LinkedDeviceTraining final : public DeviceTraining {
   absl::StatusOr<ReplicaParts> MakeReplica(const v1::TaskOrder& order, const PreparedJob& job,
                                            const TaskDependencies& dependencies) override {
     MUSTER_ASSIGN_OR_RETURN(
-        const DeviceTrainerOptions device,
+        DeviceTrainerOptions device,
         ResidentDeviceOptionsFor(order.spec(), job.dataset->info(), *job.schema, options_.device));
+    device.wait = WaitFor(dependencies);
     MUSTER_ASSIGN_OR_RETURN(
         std::unique_ptr<DeviceReplica> replica,
         DeviceReplica::Create(

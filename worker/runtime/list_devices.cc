@@ -23,7 +23,7 @@ absl::StatusOr<std::vector<OfferedDevice>> Parse(const std::string& program,
     OfferedDevice device{.name = fields.second};
     if (!absl::SimpleAtoi(fields.first, &device.memory_bytes) || device.name.empty()) {
       return absl::InternalError(
-          absl::StrCat(program, " ", kListDevicesFlag, " wrote \"", line,
+          absl::StrCat(program, " ", kListDevicesFlag, " reported \"", line,
                        "\"; a line for each device was expected, bytes and name"));
     }
     devices.push_back(std::move(device));
@@ -35,6 +35,7 @@ absl::StatusOr<std::vector<OfferedDevice>> Parse(const std::string& program,
 
 absl::StatusOr<std::vector<OfferedDevice>> ListDevices(const std::string& program,
                                                        absl::Duration timeout) {
+  // For errors alone: libraries write there too.
   std::string text;
   v1::TaskReport report;
   absl::Notification ended;
@@ -60,7 +61,7 @@ absl::StatusOr<std::vector<OfferedDevice>> ListDevices(const std::string& progra
   if (report.code() != 0) {
     return absl::Status(static_cast<absl::StatusCode>(report.code()), report.message());
   }
-  return Parse(program, text);
+  return Parse(program, report.message());
 }
 
 }  // namespace muster

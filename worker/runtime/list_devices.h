@@ -10,8 +10,9 @@
 
 namespace muster {
 
-// First argument of a device program's process that is to write what devices it finds, a line for
-// each: bytes of memory, a blank, the name.
+// First argument of a device program's process that is to report what devices it finds: a
+// TaskReport on the control socket whose message has a line for each, bytes of memory, a blank, the
+// name. Of what it writes to standard output and error nothing is read but for errors.
 inline constexpr char kListDevicesFlag[] = "--list-devices";
 
 // The devices that `program` finds, in order of their numbers. Asked for in a process of its own,

@@ -1,6 +1,8 @@
 #include "worker/runtime/list_devices.h"
 
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -10,13 +12,27 @@ namespace {
 
 using ::testing::HasSubstr;
 
+std::string EmulatedTask() {
+  return std::filesystem::absolute("worker/runtime/muster-emulated-task").string();
+}
+
 TEST(ListDevicesTest, AsksTheProgram) {
-  const auto devices = ListDevices(
-      std::filesystem::absolute("worker/runtime/muster-emulated-task").string(), absl::Minutes(1));
+  const auto devices = ListDevices(EmulatedTask(), absl::Minutes(1));
   ASSERT_TRUE(devices.ok()) << devices.status();
   ASSERT_EQ(devices->size(), 2);
   EXPECT_EQ((*devices)[0].name, "emulated");
   EXPECT_GT((*devices)[0].memory_bytes, 0);
+}
+
+TEST(ListDevicesTest, WhatLibrariesWriteIsNoDevice) {
+  const std::string program = ::testing::TempDir() + "/talks";
+  std::ofstream(program) << "#!/bin/sh\necho 'a warning' >&2\necho 17 notes\nexec "
+                         << EmulatedTask() << " \"$@\"\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const auto devices = ListDevices(program, absl::Minutes(1));
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  ASSERT_EQ(devices->size(), 2);
+  EXPECT_EQ((*devices)[0].name, "emulated");
 }
 
 TEST(ListDevicesTest, OtherProgramsAreNamed) {

@@ -27,8 +27,7 @@ v1::TaskReport ReportOf(const v1::TaskOrder& order, v1::TaskReport::State state)
 
 TaskTable::TaskTable(TaskStarter start, uint32_t devices, std::function<void()> changed)
     : start_(std::move(start)), devices_(devices), changed_(std::move(changed)) {
-  // The last is taken first.
-  for (uint32_t device = devices; device > 0; --device) free_devices_.push_back(device - 1);
+  for (uint32_t device = 0; device < devices; ++device) free_devices_.push_back(device);
 }
 
 TaskTable::~TaskTable() { StopAll(); }
@@ -69,8 +68,8 @@ std::vector<std::unique_ptr<v1::TaskOrder>> TaskTable::TakeStartableLocked() {
     // Where there are none, the task itself says so.
     if (NeedsDevice(*entry.waiting) && devices_ > 0) {
       if (free_devices_.empty()) continue;
-      entry.device = free_devices_.back();
-      free_devices_.pop_back();
+      entry.device = free_devices_.front();
+      free_devices_.pop_front();
       entry.waiting->set_device(*entry.device);
     }
     startable.push_back(std::move(entry.waiting));

@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_RUNTIME_TASK_TABLE_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -96,7 +97,9 @@ class TaskTable {
 
   mutable absl::Mutex mutex_;
   std::map<Key, Entry> entries_ ABSL_GUARDED_BY(mutex_);
-  std::vector<uint32_t> free_devices_ ABSL_GUARDED_BY(mutex_);
+  // The one that was used least recently first: what replaces a task whose device failed gets
+  // another, if there is one.
+  std::deque<uint32_t> free_devices_ ABSL_GUARDED_BY(mutex_);
   // Calls of Start under way.
   int starting_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -171,6 +171,15 @@ TEST_F(TaskTableTest, TasksOnDevicesHaveOneEachAndWaitForThoseThatEnd) {
   EXPECT_THAT(devices_, ElementsAre(0, 1, 0));
 }
 
+TEST_F(TaskTableTest, AReplacedTaskGetsAnotherDeviceIfThereIsOne) {
+  table_.Reconcile(OnDevices(Orders({{0, 1}})));
+  for (int task = 0; task < 3; ++task) {
+    End(task, v1::TaskReport::ENDED, static_cast<int>(absl::StatusCode::kCancelled));
+    table_.Reconcile(OnDevices(Orders({{0, task + 2}})));
+  }
+  EXPECT_THAT(devices_, ElementsAre(0, 1, 0, 1));
+}
+
 TEST_F(TaskTableTest, ATaskThatWaitsForADeviceIsForgottenWithItsOrder) {
   table_.Reconcile(OnDevices(Orders({{0, 1}, {1, 1}, {2, 1}})));
   EXPECT_EQ(started_.size(), 2);

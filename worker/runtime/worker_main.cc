@@ -173,13 +173,14 @@ DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
 
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
+  // Before devices are listed, which can take long.
+  if (flags.end_with_parent) EndWithParent();
   const std::string device_program = DeviceProgram(flags);
   absl::StatusOr<std::vector<OfferedDevice>> devices = OfferedDevices(flags, device_program);
   if (!devices.ok()) return Fail(devices.status());
   for (const OfferedDevice& device : *devices) {
     Log(absl::StrCat("offers ", device.name, " with ", device.memory_bytes >> 20, " MiB"));
   }
-  if (flags.end_with_parent) EndWithParent();
   const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) return Fail(credentials.status());
   grpc::ServerBuilder builder;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/device/device_fault.h"
 
 namespace muster {
 
@@ -13,15 +14,10 @@ absl::Status CudaStatus(cudaError_t result, absl::string_view what) {
   switch (result) {
     case cudaErrorMemoryAllocation:
       return absl::ResourceExhaustedError(message);
-    case cudaErrorNoDevice:
-    case cudaErrorInsufficientDriver:
-    case cudaErrorInvalidDevice:
-    case cudaErrorDevicesUnavailable:
-      return absl::UnavailableError(message);
     case cudaErrorInvalidValue:
       return absl::InvalidArgumentError(message);
     default:
-      return absl::InternalError(message);
+      return DeviceFaultError(message);
   }
 }
 
@@ -34,6 +30,8 @@ absl::Status NcclStatus(ncclResult_t result, ncclComm_t comm, absl::string_view 
     case ncclRemoteError:
     case ncclSystemError:
       return absl::UnavailableError(message);
+    case ncclUnhandledCudaError:
+      return DeviceFaultError(message);
     case ncclInvalidArgument:
     case ncclInvalidUsage:
       return absl::InvalidArgumentError(message);

@@ -11,9 +11,10 @@ namespace muster {
 
 // What CUDA and NCCL return, as a status that says what was tried.
 //   ResourceExhausted  no device memory
-//   Unavailable        no driver or device; another rank's NCCL has failed or gone
+//   DeviceFaultError   this rank's device has failed, or there is none
+//   Unavailable        another rank's NCCL has failed or gone
 //   InvalidArgument    a wrong argument of ours reached the library
-//   Internal           anything else
+//   Internal           anything else of NCCL's
 absl::Status CudaStatus(cudaError_t result, absl::string_view what);
 
 // ncclInProgress counts as success. `comm` may be null; it only makes the message better.

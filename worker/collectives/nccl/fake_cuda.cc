@@ -68,6 +68,8 @@ namespace {
 
 std::atomic<bool> device_present{true};
 
+thread_local bool device_faulty = false;
+
 absl::Mutex memory_mutex(absl::kConstInit);
 
 // Start and length of what was allocated.
@@ -101,6 +103,8 @@ void FakeEnqueue(cudaStream_t stream, std::function<void()> run) {
   absl::MutexLock lock(&stream->mutex);
   stream->queue.push_back(std::move(run));
 }
+
+void FakeDeviceFault() { device_faulty = true; }
 
 void FakeDevicePresent(bool present) { device_present = present; }
 
@@ -192,6 +196,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (muster::device_faulty) return cudaErrorECCUncorrectable;
   const auto state = event->state;
   uint64_t number = 0;
   {

@@ -14,6 +14,10 @@ namespace muster {
 // Queues work of another stand-in; `run` may block.
 void FakeEnqueue(cudaStream_t stream, std::function<void()> run);
 
+// From now on the calling thread's calls that record an event fail as on a device whose memory is
+// damaged.
+void FakeDeviceFault();
+
 // With false, every device is missing, as on a machine without a driver.
 void FakeDevicePresent(bool present);
 

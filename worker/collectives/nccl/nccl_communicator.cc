@@ -205,7 +205,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
         });
     if (connected.ok()) connected = watch->Add(group);
     if (!connected.ok()) {
-      rounds->Propose(connected);
+      group->Propose(connected);
       if (ncclComm_t comm = group->handle().Take(absl::ZeroDuration()); comm != nullptr) {
         ncclCommAbort(comm);
       }

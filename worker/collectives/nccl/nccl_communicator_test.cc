@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "common/device/device_fault.h"
 #include "worker/collectives/host_communicator.h"
 #include "worker/collectives/in_process_transport.h"
 #include "worker/collectives/nccl/device_contract.h"
@@ -168,6 +169,28 @@ TEST(NcclCommunicatorTest, CountsTheBytesOfARing) {
   });
 }
 
+TEST(NcclCommunicatorTest, ADevicesFaultIsItsRanksAloneAndALossToTheOthers) {
+  RunRanks(3, [](int rank, Communicator& world) {
+    DeviceMemory data(64);
+    CollectiveCall call;
+    call.kind = Collective::kAllReduce;
+    call.count = 4;
+    call.in = call.out = data.data();
+    ASSERT_TRUE(world.Run(call).ok());
+    if (rank == 1) FakeDeviceFault();
+    // The others' calls go well until they are told.
+    absl::Status status;
+    while (status.ok()) status = world.Run(call);
+    if (rank == 1) {
+      EXPECT_TRUE(IsDeviceFault(status)) << status;
+      EXPECT_TRUE(IsDeviceFault(world.Run(call)));
+      return;
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 has lost its device"));
+  });
+}
+
 TEST(NcclCommunicatorTest, WithoutADeviceAllRanksSaySo) {
   FakeDevicePresent(false);
   InProcessGroup group(2);
@@ -177,7 +200,7 @@ TEST(NcclCommunicatorTest, WithoutADeviceAllRanksSaySo) {
       auto host = MakeHostCommunicator(group.Join(r), {});
       ASSERT_TRUE(host.ok()) << host.status();
       auto made = MakeNcclCommunicator(std::make_shared<NcclWatch>(), **host, {});
-      EXPECT_EQ(made.status().code(), absl::StatusCode::kUnavailable) << made.status();
+      EXPECT_TRUE(IsDeviceFault(made.status())) << made.status();
       EXPECT_THAT(std::string(made.status().message()), HasSubstr("cudaErrorNoDevice"));
     });
   }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/device/device_fault.h"
 #include "worker/collectives/check_call.h"
 #include "worker/collectives/nccl/device_reduce.h"
 #include "worker/collectives/nccl/device_status.h"
@@ -71,7 +72,7 @@ absl::StatusOr<std::shared_ptr<NcclGroup>> NcclGroup::Create(Parts parts) {
   auto group = std::shared_ptr<NcclGroup>(new NcclGroup(std::move(parts)));
   const DeviceScope scope(group->device());
   if (absl::Status prepared = group->Prepare(); !prepared.ok()) {
-    if (group->size() > 1) group->rounds().Propose(prepared);
+    group->Propose(prepared);
     return prepared;
   }
   return group;
@@ -257,7 +258,17 @@ void NcclGroup::Suggest(const absl::Status& reason) {
     suggested_ = reason;
     suggested_at_ = absl::Now();
   }
-  if (size() > 1) rounds().Propose(reason);
+  Propose(reason);
+}
+
+void NcclGroup::Propose(const absl::Status& reason) {
+  if (size() > 1) rounds().Propose(ForPeers(reason));
+}
+
+absl::Status NcclGroup::ForPeers(const absl::Status& reason) const {
+  if (!IsDeviceFault(reason)) return reason;
+  return absl::UnavailableError(
+      absl::StrCat("rank ", rank(), " has lost its device: ", reason.message()));
 }
 
 absl::Status NcclGroup::LateLocked(absl::Time now) const {
@@ -317,10 +328,15 @@ absl::Status NcclGroup::Poll() {
     recorder_.End(call->sequence_, absl::OkStatus());
     call->Finish(absl::OkStatus());
   }
-  if (!suggestion.ok()) Suggest(suggestion);
+  if (!suggestion.ok()) {
+    Suggest(suggestion);
+    if (suggested.ok()) suggested = suggestion;
+  }
   if (size() == 1) return suggested;
-  if (disagreeing) rounds().Fail(suggested);
-  return rounds().status();
+  if (disagreeing) rounds().Fail(ForPeers(suggested));
+  const absl::Status agreed = rounds().status();
+  // To the others a rank is gone, and they meet again; the one whose device failed cannot.
+  return !agreed.ok() && IsDeviceFault(suggested) ? suggested : agreed;
 }
 
 void NcclGroup::Close(const absl::Status& reason) {
@@ -329,7 +345,7 @@ void NcclGroup::Close(const absl::Status& reason) {
     if (!closed_.ok()) return;
     closed_ = reason;
   }
-  if (size() > 1) rounds().Propose(reason);
+  Propose(reason);
 }
 
 void NcclGroup::AwaitDevice(absl::Duration grace) {

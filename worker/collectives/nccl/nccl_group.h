@@ -92,8 +92,11 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   // Blocks until no call is under way, or the group has failed.
   absl::Status Drain();
 
-  // Why the group should fail; all ranks then do, with the error of one of them. Does not block.
+  // Why the group should fail; all ranks then do, with the error of one of them. A device's fault
+  // is this rank's alone: the others are told that a rank is gone. Does not block.
   void Suggest(const absl::Status& reason);
+  // The same before there are calls: only tells the others.
+  void Propose(const absl::Status& reason);
 
   // Ends the calls that are done, and looks for what went wrong: not OK when the group has to end.
   absl::Status Poll();
@@ -113,6 +116,8 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   absl::Status Prepare();
   absl::Status Queue(const CollectiveCall& call, NcclWork& work);
   absl::StatusOr<cudaEvent_t> TakeEvent();
+  // What ends the group on the other ranks.
+  absl::Status ForPeers(const absl::Status& reason) const;
   absl::Status CheckDeviceMemory(const CollectiveCall& call) const;
   absl::Status LateLocked(absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -1,0 +1,40 @@
+#include "worker/device/await_device_memory.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/device/device_fault.h"
+
+namespace muster {
+namespace {
+
+// Between two looks.
+constexpr absl::Duration kLook = absl::Milliseconds(250);
+
+std::string MiB(size_t bytes) { return absl::StrCat(bytes >> 20, " MiB"); }
+
+}  // namespace
+
+absl::Status AwaitDeviceMemory(const DeviceMemoryNeed& need,
+                               absl::FunctionRef<absl::StatusOr<size_t>()> free_memory,
+                               const WaitFunction& wait) {
+  const std::string needs =
+      absl::StrCat("training needs ", MiB(need.needed), " of device memory, CUDA's own included (",
+                   need.parts, "); ");
+  if (need.needed > need.total) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        needs, "the device has ", MiB(need.total), "; use smaller micro-batches or recomputation"));
+  }
+  absl::Duration waited;
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const size_t free, free_memory());
+    if (need.needed <= free) return absl::OkStatus();
+    if (wait == nullptr || waited >= kDeviceMemoryPatience || !wait(kLook)) {
+      return DeviceFaultError(absl::StrCat(needs, MiB(free), " of ", MiB(need.total),
+                                           " are free, and others keep the rest; look at what "
+                                           "else runs on the device"));
+    }
+    waited += kLook;
+  }
+}
+
+}  // namespace muster
