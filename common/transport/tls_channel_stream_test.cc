@@ -41,7 +41,7 @@ class TlsChannelStreamTest : public ::testing::Test {
 // However fast the other end reads, and however long the pieces are.
 TEST_F(TlsChannelStreamTest, AWriteEndsAfterATurn) {
   constexpr size_t kTurnBytes = 1 << 20;
-  std::vector<std::byte> sent(64 * kTurnBytes + 5), got(sent.size());
+  std::vector<std::byte> sent(16 * kTurnBytes + 5), got(sent.size());
   for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i % 251);
   std::thread reading([&] {
     for (size_t read = 0; read < got.size();) {

@@ -13,7 +13,7 @@ namespace {
 
 TEST(CollectiveFlagsTest, EncryptedCredentialsEncryptCollectivesToo) {
   CertificatesForTesting cluster(::testing::TempDir(), "cluster");
-  const auto encrypted = RpcCredentials::Of(cluster.Issue("worker"));
+  const auto encrypted = RpcCredentials::Of(cluster.Issue("worker"), TlsUse::kCallsAndServes);
   ASSERT_TRUE(encrypted.ok()) << encrypted.status();
   EXPECT_TRUE(EndpointOptions({}, *encrypted).tls);
   EXPECT_FALSE(EndpointOptions({}, RpcCredentials::PlainText()).tls);
