@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -274,6 +275,25 @@ class SharedMemoryAttackTest : public ChannelAttackTest {
     client.Wake();
   }
 };
+
+TEST_F(SharedMemoryAttackTest, AClientThatGivesNothingBackKeepsNobodyFromRoomThatIsGivenUp) {
+  const Client client = OpenShared();
+  const std::shared_ptr<FrameChannel> channel = listener_.AwaitChannel();
+  const auto handler = std::make_shared<RecordingHandler>();
+  channel->Start(handler);
+  std::shared_ptr<std::byte> memory = channel->TakeSendMemory(MaxTakenBytes(kArena));
+  ASSERT_NE(memory, nullptr);
+  const size_t rest = kArena - MaxTakenBytes(kArena);
+  channel->Send("1", Payload::Of(std::vector<std::byte>(rest)));
+  channel->Send("2", Payload::Of(std::vector<std::byte>(kGranuleBytes)));
+  // The server's loop is about to sleep, or asleep.
+  const ArenaLedger& ledger = client.segment->ledger(SharedSegment::Direction::kToClient);
+  while (ledger.sender_waits.load() == 0) std::this_thread::yield();
+  memory.reset();
+  handler->AwaitSent(2 + rest + kGranuleBytes);
+  channel->Close(absl::CancelledError("done"));
+  EXPECT_FALSE(handler->AwaitClosed().ok());
+}
 
 TEST_F(SharedMemoryAttackTest, FragmentsOutsideTheArenaEndTheChannel) {
   const uint64_t huge = ~uint64_t{0};

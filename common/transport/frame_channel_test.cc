@@ -198,26 +198,6 @@ TEST_P(FrameChannelTest, SendMemoryAndPayloadsThatAreKeptLeaveRoom) {
   }
 }
 
-TEST_P(FrameChannelTest, SendMemoryThatIsGivenUpMakesRoomForWhatWaits) {
-  if (GetParam() != Way::kSharedMemory) GTEST_SKIP() << "it has no such memory";
-  constexpr size_t kArena = 1 << 20;
-  Reconnect(kArena);
-  server_->Send("first", {});
-  from_server_->AwaitMessages(1);
-  client_->SetReading(false);
-  std::shared_ptr<std::byte> memory = server_->TakeSendMemory(MaxTakenBytes(kArena));
-  ASSERT_NE(memory, nullptr);
-  const size_t rest = kArena - MaxTakenBytes(kArena);
-  server_->Send("fills", Bytes(rest, 0));
-  server_->Send("waits", Bytes(100'000, 1));
-  from_server_->Forget();
-  memory.reset();
-  // The receiver gives nothing back.
-  from_client_->AwaitSent(15 + rest + 100'000);
-  client_->SetReading(true);
-  EXPECT_TRUE(Flatten(from_server_->AwaitMessages(2)[1].payload) == Flatten(Bytes(100'000, 1)));
-}
-
 TEST_P(FrameChannelTest, SendMemoryMayOutliveTheChannel) {
   const std::shared_ptr<std::byte> memory = server_->TakeSendMemory(100'000);
   server_->Close(absl::CancelledError("done"));
