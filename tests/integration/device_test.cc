@@ -155,8 +155,8 @@ TEST_F(DeviceTest, AKilledWorkersTaskIsReplacedOnBothRoads) {
   for (const bool servers : {false, true}) {
     v1::JobSpec spec = OnDevices(servers ? OnServers(Job()) : Job());
     // So many that some are left when the kill comes.
-    spec.mutable_stop()->set_steps(400);
-    spec.mutable_checkpoint()->set_every_steps(50);
+    spec.mutable_stop()->set_steps(120);
+    spec.mutable_checkpoint()->set_every_steps(20);
     const ExportedTensors undisturbed = Train(spec);
     const std::string job = Submit(spec);
     const auto under_way = cluster_->Await(
