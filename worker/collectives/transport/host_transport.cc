@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<HostTransport>> HostTransport::Create(Doorbell be
   std::unique_ptr<HostTransport> transport(new HostTransport(
       std::move(bell), options.rank, options.names, std::move(options.make_subgroup)));
   std::vector<ControlPeer> peers(size);
-  Waiter::Options waiting;
+  PipeWaiter::Options waiting;
   waiting.pipes.resize(size);
   waiting.names = options.names;
   waiting.local_ranks = options.local_ranks;
@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<HostTransport>> HostTransport::Create(Doorbell be
     waiting.pipes[peer] = transport->pipes_[peer].get();
   }
   transport->waiter_ =
-      std::make_unique<Waiter>(std::move(waiting), transport->bell_, transport->health_);
+      std::make_unique<PipeWaiter>(std::move(waiting), transport->bell_, transport->health_);
   MUSTER_ASSIGN_OR_RETURN(
       transport->control_,
       ControlPlane::Create(options.rank, std::move(peers), transport->bell_, transport->health_));

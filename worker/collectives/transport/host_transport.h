@@ -18,9 +18,9 @@
 #include "worker/collectives/transport/doorbell.h"
 #include "worker/collectives/transport/group_health.h"
 #include "worker/collectives/transport/host_pipe.h"
+#include "worker/collectives/transport/pipe_waiter.h"
 #include "worker/collectives/transport/shared_memory_pipe.h"
 #include "worker/collectives/transport/transport.h"
-#include "worker/collectives/transport/waiter.h"
 
 namespace muster {
 
@@ -97,7 +97,7 @@ class HostTransport final : public Transport {
   // Const after Create.
   std::vector<std::unique_ptr<HostPipe>> pipes_;
   bool all_shared_ = true;
-  std::unique_ptr<Waiter> waiter_;
+  std::unique_ptr<PipeWaiter> waiter_;
   // The owner's thread only.
   uint64_t allocations_ = 0;
   // Reads the pipes' pages; goes first.

@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_COLLECTIVES_TRANSPORT_WAITER_H_
-#define MUSTER_WORKER_COLLECTIVES_TRANSPORT_WAITER_H_
+#ifndef MUSTER_WORKER_COLLECTIVES_TRANSPORT_PIPE_WAITER_H_
+#define MUSTER_WORKER_COLLECTIVES_TRANSPORT_PIPE_WAITER_H_
 
 #include <poll.h>
 
@@ -35,7 +35,7 @@ int UsableProcessors();
 //
 // Rings and sockets together: it sleeps in poll, and asks the peers with rings to write to the
 // eventfd of its doorbell.
-class Waiter {
+class PipeWaiter {
  public:
   struct Options {
     // By rank; null for this rank.
@@ -48,7 +48,7 @@ class Waiter {
   };
 
   // `bell` and `health` must outlive this.
-  Waiter(Options options, Doorbell& bell, GroupHealth& health);
+  PipeWaiter(Options options, Doorbell& bell, GroupHealth& health);
 
   // As Transport::Wait.
   void Wait(uint64_t ticket, absl::Span<const PipeInterest> interests, absl::Duration timeout);
@@ -87,4 +87,4 @@ class Waiter {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_COLLECTIVES_TRANSPORT_WAITER_H_
+#endif  // MUSTER_WORKER_COLLECTIVES_TRANSPORT_PIPE_WAITER_H_

@@ -1,4 +1,4 @@
-#include "worker/collectives/transport/waiter.h"
+#include "worker/collectives/transport/pipe_waiter.h"
 
 #include <sched.h>
 
@@ -54,7 +54,7 @@ int UsableProcessors() {
   return processors;
 }
 
-Waiter::Waiter(Options options, Doorbell& bell, GroupHealth& health)
+PipeWaiter::PipeWaiter(Options options, Doorbell& bell, GroupHealth& health)
     : options_(std::move(options)),
       crowded_(options_.local_ranks > options_.processors),
       bell_(bell),
@@ -62,7 +62,7 @@ Waiter::Waiter(Options options, Doorbell& bell, GroupHealth& health)
       look_ns_(kMaxLookNs / 4),
       broken_since_(options_.pipes.size(), absl::InfiniteDuration()) {}
 
-bool Waiter::Moved(uint32_t word, absl::Span<const PipeInterest> interests) const {
+bool PipeWaiter::Moved(uint32_t word, absl::Span<const PipeInterest> interests) const {
   if (bell_.word() != word) return true;
   for (const PipeInterest& interest : interests) {
     if (options_.pipes[interest.peer]->Moved(interest)) return true;
@@ -70,7 +70,7 @@ bool Waiter::Moved(uint32_t word, absl::Span<const PipeInterest> interests) cons
   return !health_.ok();
 }
 
-void Waiter::ListSockets(absl::Span<const PipeInterest> interests) {
+void PipeWaiter::ListSockets(absl::Span<const PipeInterest> interests) {
   polled_.clear();
   polled_.push_back({bell_.event_descriptor(), POLLIN, 0});
   for (const PipeInterest& interest : interests) {
@@ -81,14 +81,14 @@ void Waiter::ListSockets(absl::Span<const PipeInterest> interests) {
   }
 }
 
-void Waiter::Wake() {
+void PipeWaiter::Wake() {
   bell_.Count();
   if (const Sleep how = asleep_.load(std::memory_order_seq_cst); how != Sleep::kNone) {
     bell_.Ring(static_cast<uint32_t>(how));
   }
 }
 
-bool Waiter::SharesProcessor(absl::Span<const PipeInterest> interests) {
+bool PipeWaiter::SharesProcessor(absl::Span<const PipeInterest> interests) {
   if (crowded_) return false;
   const int here = sched_getcpu();
   bell_.NoteProcessor(here);
@@ -103,7 +103,7 @@ bool Waiter::SharesProcessor(absl::Span<const PipeInterest> interests) {
   return true;
 }
 
-bool Waiter::Look(uint32_t word, absl::Span<const PipeInterest> interests, int64_t limit_ns) {
+bool PipeWaiter::Look(uint32_t word, absl::Span<const PipeInterest> interests, int64_t limit_ns) {
   const int64_t start = NowNs();
   const bool sockets = polled_.size() > 1;
   bool asked_for_processor = false;
@@ -125,7 +125,7 @@ bool Waiter::Look(uint32_t word, absl::Span<const PipeInterest> interests, int64
   }
 }
 
-void Waiter::CheckPeers(absl::Span<const PipeInterest> interests, absl::Duration timeout) {
+void PipeWaiter::CheckPeers(absl::Span<const PipeInterest> interests, absl::Duration timeout) {
   for (const PipeInterest& interest : interests) {
     const HostPipe& pipe = *options_.pipes[interest.peer];
     const absl::Status broken = pipe.broken();
@@ -159,8 +159,8 @@ void Waiter::CheckPeers(absl::Span<const PipeInterest> interests, absl::Duration
   }
 }
 
-void Waiter::Wait(uint64_t ticket, absl::Span<const PipeInterest> interests,
-                  absl::Duration timeout) {
+void PipeWaiter::Wait(uint64_t ticket, absl::Span<const PipeInterest> interests,
+                      absl::Duration timeout) {
   const auto word = static_cast<uint32_t>(ticket);
   if (Moved(word, interests)) return;
   ListSockets(interests);
@@ -181,8 +181,8 @@ void Waiter::Wait(uint64_t ticket, absl::Span<const PipeInterest> interests,
                                  : std::max(kMinLookNs, look_ns_ - look_ns_ / 4);
 }
 
-void Waiter::FallAsleep(uint32_t word, absl::Span<const PipeInterest> interests,
-                        absl::Duration timeout) {
+void PipeWaiter::FallAsleep(uint32_t word, absl::Span<const PipeInterest> interests,
+                            absl::Duration timeout) {
   // A reader that has emptied a ring by less than half, and has gone to do something else, wakes
   // nobody.
   for (const PipeInterest& interest : interests) {
