@@ -1,4 +1,7 @@
-// Tasks of a real cluster take as much memory at their peak as their plan says, within 5 %.
+// Tasks of a real cluster take as much memory at their peak as their plan says, within 5 %. A plan
+// does not know the workers' processors: where these multiply bf16 themselves, products need none
+// of the scratch that is planned for widening their operands, and a task of bf16 may stay below its
+// plan by that and 5 % more.
 
 #include <algorithm>
 #include <fstream>
@@ -7,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/kernels/gemm.h"
 #include "common/plan/data_size.h"
 #include "common/plan/memory_plan.h"
 #include "gtest/gtest.h"
@@ -26,7 +30,21 @@ constexpr double kTolerance = 0.05;
 // What the program itself takes differs by this much from one version of the system's libraries to
 // another.
 constexpr double kProgramDifference = 4 << 20;
+constexpr double kToleranceBelow = 0.1;
 constexpr char kText[] = "It was the best of times, it was the worst of times; ";
+
+std::string Compared(const v1::TaskStatus& task, const MemoryPlan& plan) {
+  return absl::StrCat("peak ", PlanBytes(task.process_peak_bytes()), ", planned\n",
+                      MemoryTable(plan.worker, "  "));
+}
+
+double ScratchBytes(const MemoryPlan& plan) {
+  for (const MemoryPart& part : plan.worker) {
+    if (part.name == "kernels' scratch") return static_cast<double>(part.bytes);
+  }
+  ADD_FAILURE() << "no scratch is planned";
+  return 0;
+}
 
 class PeakMemoryTest : public ::testing::Test {
  protected:
@@ -61,9 +79,12 @@ class PeakMemoryTest : public ::testing::Test {
       std::cout << PlanBytes(task.process_peak_bytes()) << " at the peak, planned "
                 << PlanBytes(plan.worker_bytes()) << ": " << job.substr(0, 40) << "…"
                 << job.substr(job.rfind("batch_size")) << std::endl;
-      EXPECT_NEAR(peak, planned, std::max(kTolerance * peak, kProgramDifference))
-          << "peak " << PlanBytes(task.process_peak_bytes()) << ", planned\n"
-          << MemoryTable(plan.worker, "  ");
+      const double tolerance = std::max(kTolerance * peak, kProgramDifference);
+      const bool widens = spec.compute().type() != v1::ComputeSpec::BF16 || !MultipliesBFloat16();
+      EXPECT_LE(peak, planned + tolerance) << Compared(task, plan);
+      EXPECT_GE(peak, widens ? planned - tolerance
+                             : planned - ScratchBytes(plan) - kToleranceBelow * peak)
+          << Compared(task, plan);
     }
   }
 
