@@ -9,11 +9,13 @@
 #include <new>
 #include <utility>
 
+#include "common/base/huge_memory.h"
+
 namespace muster {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kHugePage = HugeMemory::kPageBytes;
 
 // Smaller arrays take too few pages for their size to matter.
 constexpr size_t kSmallestInSlab = size_t{64} << 10;
@@ -27,21 +29,17 @@ size_t RoundToClass(size_t bytes) {
   return (bytes + quarter - 1) / quarter * quarter;
 }
 
-bool InSlab(size_t bytes) { return bytes >= kSmallestInSlab && bytes < kHugePage; }
+// How many arrays of this size lie in a slab; 0: none, each is memory of its own.
+size_t ArraysInSlab(size_t bytes) {
+  if (bytes < kSmallestInSlab) return 0;
+  return bytes < kHugePage ? kArraysInSlab : 1;
+}
 
 float* Allocate(size_t bytes) {
-  if (bytes < kHugePage) {
-    return static_cast<float*>(::operator new (bytes, std::align_val_t{kAlignment}));
-  }
-  void* array = ::operator new (bytes, std::align_val_t{kHugePage});
-  // Only advice: without huge pages the memory works as well, with more page faults.
-  madvise(array, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
-  return static_cast<float*>(array);
+  return static_cast<float*>(::operator new (bytes, std::align_val_t{kAlignment}));
 }
 
-void Free(float* array, size_t bytes) {
-  ::operator delete (array, std::align_val_t{bytes < kHugePage ? kAlignment : kHugePage});
-}
+void Free(float* array) { ::operator delete (array, std::align_val_t{kAlignment}); }
 
 // Gives the system the pages that lie wholly in the array, which then is of undefined contents.
 void ReleasePages(float* array, size_t bytes) {
@@ -58,16 +56,17 @@ class BufferPool::Slab {
   // For arrays of so many bytes.
   explicit Slab(size_t array_bytes)
       : array_bytes_(array_bytes),
-        bytes_((kArraysInSlab * array_bytes + kHugePage - 1) / kHugePage * kHugePage),
-        memory_(Allocate(bytes_)) {}
-  ~Slab() { Free(memory_, bytes_); }
-  Slab(const Slab&) = delete;
-  Slab& operator=(const Slab&) = delete;
+        bytes_(OneArray() ? array_bytes
+                          : (kArraysInSlab * array_bytes + kHugePage - 1) / kHugePage * kHugePage),
+        memory_(bytes_) {}
+
+  // Whether it is for a single array.
+  bool OneArray() const { return ArraysInSlab(array_bytes_) == 1; }
 
   // The pool's lock is held in all of these. The next array; null: it was the last.
   float* Next() {
     if (used_ + array_bytes_ > bytes_) return nullptr;
-    float* const array = memory_ + used_ / sizeof(float);
+    float* const array = static_cast<float*>(memory_.data()) + used_ / sizeof(float);
     used_ += array_bytes_;
     return array;
   }
@@ -88,7 +87,8 @@ class BufferPool::Slab {
  private:
   const size_t array_bytes_;
   const size_t bytes_;
-  float* const memory_;
+  // Not from the C library, which would take it out of memory that has small pages already.
+  const HugeMemory memory_;
   size_t used_ = 0;
   std::vector<float*> holes_;
 };
@@ -100,7 +100,7 @@ std::shared_ptr<BufferPool> BufferPool::Create(size_t keep_bytes) {
 BufferPool::~BufferPool() {
   for (auto& [bytes, size_class] : classes_) {
     for (Array& array : size_class.free) {
-      if (array.slab == nullptr) Free(array.data, bytes);
+      if (array.slab == nullptr) Free(array.data);
     }
   }
 }
@@ -128,7 +128,7 @@ BufferPool::Array BufferPool::TakeArray(size_t bytes) {
       kept_bytes_ -= bytes;
       return array;
     }
-    if (InSlab(bytes)) {
+    if (ArraysInSlab(bytes) > 1) {
       if (Array hole = TakeHole(size_class); hole.data != nullptr) return hole;
       // Its pages come as they are touched: making one under the lock takes no time.
       if (size_class.slab == nullptr) size_class.slab = std::make_shared<Slab>(bytes);
@@ -138,7 +138,9 @@ BufferPool::Array BufferPool::TakeArray(size_t bytes) {
       return {size_class.slab->Next(), size_class.slab};
     }
   }
-  return {Allocate(bytes), nullptr};
+  if (ArraysInSlab(bytes) == 0) return {Allocate(bytes), nullptr};
+  auto slab = std::make_shared<Slab>(bytes);
+  return {slab->Next(), std::move(slab)};
 }
 
 std::shared_ptr<float> BufferPool::Take(size_t floats) {
@@ -150,7 +152,7 @@ std::shared_ptr<float> BufferPool::Take(size_t floats) {
         if (const std::shared_ptr<BufferPool> alive = pool.lock()) {
           alive->Return({returned, slab}, bytes);
         } else if (slab == nullptr) {
-          Free(returned, bytes);
+          Free(returned);
         }
       });
 }
@@ -165,9 +167,11 @@ void BufferPool::Return(Array array, size_t bytes) {
     }
   }
   if (array.slab == nullptr) {
-    Free(array.data, bytes);
+    Free(array.data);
     return;
   }
+  // It goes with its slab.
+  if (array.slab->OneArray()) return;
   ReleasePages(array.data, bytes);
   absl::MutexLock lock(&mutex_);
   std::vector<std::weak_ptr<Slab>>& holed = classes_[bytes].holed;

@@ -16,8 +16,8 @@ namespace muster {
 // its last reference goes, on any thread.
 //
 // Sizes are rounded up by at most a quarter, so that replies of varying length share arrays. Arrays
-// from 64 KiB on lie in huge pages, where the system has some; those of less than 2 MiB eight and
-// more in a slab, whose address range goes when the last of them does. Thread-safe.
+// from 64 KiB on lie in huge pages (see HugeMemory), where the system has some; those of less than
+// 2 MiB eight and more in a slab, whose address range goes when the last of them does. Thread-safe.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
   // Keeps at most `keep_bytes` of unused arrays; what comes back on top is freed: of a slab, the
@@ -38,11 +38,11 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
  private:
   explicit BufferPool(size_t keep_bytes) : keep_bytes_(keep_bytes) {}
 
-  // Several arrays of one size in one piece of memory.
+  // One or several arrays of one size in one piece of memory.
   class Slab;
   struct Array {
     float* data = nullptr;
-    // Null: the array is memory of its own.
+    // Null: the array is small, and memory of its own.
     std::shared_ptr<Slab> slab;
   };
   struct SizeClass {

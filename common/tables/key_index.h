@@ -8,7 +8,7 @@
 
 #include "common/base/fingerprint.h"
 #include "common/base/prefetch.h"
-#include "common/tables/huge_memory.h"
+#include "common/base/huge_memory.h"
 
 namespace muster {
 

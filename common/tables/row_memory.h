@@ -7,7 +7,7 @@
 
 #include "absl/types/span.h"
 #include "common/base/prefetch.h"
-#include "common/tables/huge_memory.h"
+#include "common/base/huge_memory.h"
 #include "common/tables/key_index.h"
 
 namespace muster {

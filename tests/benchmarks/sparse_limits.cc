@@ -10,7 +10,7 @@
 #include "common/base/prefetch.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/tensor_spec.h"
-#include "common/tables/huge_memory.h"
+#include "common/base/huge_memory.h"
 #include "common/tables/sparse_table.h"
 #include "proto/job.pb.h"
 

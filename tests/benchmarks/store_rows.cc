@@ -19,7 +19,7 @@
 #include "common/base/fingerprint.h"
 #include "common/base/prefetch.h"
 #include "common/base/status_macros.h"
-#include "common/tables/huge_memory.h"
+#include "common/base/huge_memory.h"
 #include "proto/job.pb.h"
 #include "server/shard/storage/rocksdb_store.h"
 #include "server/shard/tiered_table.h"

@@ -1,4 +1,4 @@
-#include "common/tables/huge_memory.h"
+#include "common/base/huge_memory.h"
 
 #include <sys/mman.h>
 
