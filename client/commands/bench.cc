@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -20,9 +19,8 @@ void AddBench(CLI::App& app, Session& session) {
   struct Arguments {
     std::string name;
     bool quick = false;
-    bool no_peers = false;
-    uint64_t rows = 0;
     std::string json;
+    std::vector<std::string> own;
   };
   auto* command =
       app.add_subcommand("bench", "Measure Muster beside other systems and this machine's limits");
@@ -35,34 +33,27 @@ void AddBench(CLI::App& app, Session& session) {
       ->check(CLI::IsMember(
           {"parameter-server", "sparse", "store", "optimizers", "collectives", "train"}));
   command->add_flag("--quick", arguments->quick, "Fewer and shorter runs, in under 45 s");
-  command->add_flag("--no-peers", arguments->no_peers,
-                    "Without OpenMPI and Gloo (collectives) and PyTorch (train)");
-  command
-      ->add_option("--rows", arguments->rows,
-                   "Of sparse: rows of the table; 10,000,000 (with --quick 1,000,000) if left out")
-      ->check(CLI::PositiveNumber);
   command->add_option("--json", arguments->json, "Also write the records to this file");
-  command->footer("Example: muster bench collectives --quick --json all_reduce.json");
+  command->add_option("options", arguments->own, "Options of the benchmark's own, after --");
+  command->footer(
+      "Benchmarks have options of their own:\n"
+      "  parameter-server  --way shared_memory|tcp|tls|grpc\n"
+      "  sparse            --rows N\n"
+      "  store             --only memory|disk|log|recovery\n"
+      "  collectives       --no-peers: without OpenMPI and Gloo\n"
+      "  train             --no-peers: without PyTorch; --cases gpt-10m,gpt2-124m,mlp,deep-fm\n"
+      "Example: muster bench collectives --quick --json all_reduce.json -- --no-peers");
   command->callback([&session, arguments] {
     session.Run([&]() -> absl::Status {
       MUSTER_RETURN_IF_ERROR(session.RefuseCertificates());
-      if (arguments->no_peers && arguments->name != "collectives" && arguments->name != "train") {
-        return absl::InvalidArgumentError(
-            absl::StrCat("--no-peers is of `bench collectives` and `bench train`; ",
-                         arguments->name, " has no peers"));
-      }
-      if (arguments->rows > 0 && arguments->name != "sparse") {
-        return absl::InvalidArgumentError(
-            absl::StrCat("--rows is of `bench sparse`; ", arguments->name, " has none"));
-      }
       const std::string binary =
           absl::StrCat(absl::StrReplaceAll(arguments->name, {{"-", "_"}}), "_bench");
       MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram(binary));
       std::vector<std::string> words = {program};
       if (arguments->quick) words.push_back("--quick");
-      if (arguments->no_peers) words.push_back("--no-peers");
-      if (arguments->rows > 0) words.push_back(absl::StrCat("--rows=", arguments->rows));
       if (!arguments->json.empty()) words.push_back("--json=" + arguments->json);
+      // It knows which of these it has.
+      words.insert(words.end(), arguments->own.begin(), arguments->own.end());
       std::vector<char*> argv;
       for (std::string& word : words) argv.push_back(word.data());
       argv.push_back(nullptr);
