@@ -52,7 +52,9 @@ absl::Status ClusterFolder::Prepare() const {
   return absl::OkStatus();
 }
 
-ClusterFolder::Lock::~Lock() { close(fd_); }
+ClusterFolder::Lock::~Lock() {
+  if (fd_ >= 0) close(fd_);
+}
 
 absl::StatusOr<std::unique_ptr<ClusterFolder::Lock>> ClusterFolder::TakeLock() const {
   const std::string path = (fs::path(path_) / "lock").string();

@@ -46,6 +46,9 @@ class ClusterFolder {
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
+    // Leaves it to the end of the process: who waits for the lock then waits for the process too.
+    void HoldToExit() { fd_ = -1; }
+
    private:
     int fd_;
   };

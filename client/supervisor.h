@@ -36,8 +36,8 @@ class Supervisor {
 
   explicit Supervisor(Options options);
 
-  // Blocks until told to stop. AlreadyExists: a cluster runs in the folder. NotFound: a daemon's
-  // program is missing.
+  // Blocks until told to stop, and holds the folder's lock until the process ends. AlreadyExists: a
+  // cluster runs in the folder. NotFound: a daemon's program is missing.
   absl::Status Run();
 
  private:
