@@ -204,10 +204,14 @@ class Bench {
                                       Median(samples));
       if (cache_bytes == block_cache) {
         const BenchTable::Result& of_pulls = misses[distribution == KeyDistribution::kPowerLaw];
-        std::cout << absl::StreamFormat(
-            "    misses of pulls reach %.2f of it, by processor time %.2f",
-            of_pulls.read_per_second / Median(samples),
-            of_pulls.read_per_cpu_second / Median(cpu_samples));
+        if (of_pulls.read_per_second > 0) {
+          std::cout << absl::StreamFormat(
+              "    misses of pulls reach %.2f of it, by processor time %.2f",
+              of_pulls.read_per_second / Median(samples),
+              of_pulls.read_per_cpu_second / Median(cpu_samples));
+        } else {
+          std::cout << "    pulls missed nothing";
+        }
       }
       std::cout << "\n";
       Add("RocksDB", "rows", "M/s",

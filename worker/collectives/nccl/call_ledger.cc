@@ -39,7 +39,7 @@ uint64_t PairHash(int from, int to, uint64_t elements) {
 
 void CopyText(absl::string_view text, char* out, size_t room) {
   const size_t length = std::min(text.size(), room - 1);
-  std::memcpy(out, text.data(), length);
+  std::copy_n(text.begin(), length, out);
   std::memset(out + length, 0, room - length);
 }
 
