@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/huge_memory.h"
 #include "common/base/prefetch.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/tensor_spec.h"
-#include "common/base/huge_memory.h"
 #include "common/tables/sparse_table.h"
 #include "proto/job.pb.h"
 
