@@ -205,20 +205,6 @@ absl::Status Admission::CheckKeys(const SparseChunk& chunk) const {
   return absl::OkStatus();
 }
 
-absl::Status Admission::CheckDistinct(const SparseChunk& chunk) {
-  distinct_.Clear();
-  // So far ahead that the index's line is there when its key's turn comes.
-  constexpr size_t kAhead = 16;
-  for (size_t i = 0; i < chunk.keys.size(); ++i) {
-    if (i + kAhead < chunk.keys.size()) distinct_.Prefetch(chunk.keys[i + kAhead]);
-    const uint32_t first = distinct_.FindOrAdd(chunk.keys[i]);
-    if (first == i) continue;
-    return absl::InvalidArgumentError(absl::StrCat("key ", chunk.keys[i], " is in rows ", first,
-                                                   " and ", i, "; sum its gradients first"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Admission::CheckSparsePush(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::SparsePush& push = request.sparse_push();
@@ -233,7 +219,6 @@ absl::Status Admission::CheckSparsePush(AdmittedCall& call) {
   MUSTER_ASSIGN_OR_RETURN(
       call.chunk, ReadSparseChunk(call.call.payload, push.rows(), table.dim(), type, pool_));
   MUSTER_RETURN_IF_ERROR(CheckKeys(call.chunk));
-  MUSTER_RETURN_IF_ERROR(CheckDistinct(call.chunk));
   // As if all rows were new: an upper bound, corrected once they are in.
   if (const uint64_t bytes = push.rows() * table.bytes_per_row(); !memory_.TryGrow(bytes)) {
     return absl::ResourceExhaustedError(absl::StrCat(

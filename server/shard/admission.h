@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
-#include "common/tables/key_index.h"
 #include "server/shard/admitted_call.h"
 #include "server/shard/job_tables.h"
 #include "server/shard/ledger.h"
@@ -66,7 +65,6 @@ class Admission {
   absl::Status CheckSparseTable(uint32_t table) const;
   // Whether all keys belong to this partition.
   absl::Status CheckKeys(const SparseChunk& chunk) const;
-  absl::Status CheckDistinct(const SparseChunk& chunk);
   // Whether a step at `clock` may change parameters yet.
   absl::Status CheckPushBound(uint64_t clock) const;
   // Whether what the operation waits for can come without the slot itself going on.
@@ -79,8 +77,6 @@ class Admission {
   Ledger ledger_;
   // Clocks whose scale of global-norm clipping is in.
   uint64_t scaled_;
-  // Scratch, to find a key that occurs twice.
-  KeyIndex distinct_;
 };
 
 }  // namespace muster

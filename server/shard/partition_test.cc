@@ -112,6 +112,25 @@ TEST_F(PartitionTest, SspAppliesOnArrivalWithTheRateOverTheSlots) {
   EXPECT_TRUE(parked.arrived());
 }
 
+TEST_F(PartitionTest, RowsOfOneKeyInAPushAreOneStepOverTheirSum) {
+  for (const bool synchronous : {true, false}) {
+    v1::OpenTablesRequest request = TestOpenRequest(1);
+    request.mutable_update()->set_unlimited_staleness(!synchronous);
+    // Two steps would be 1.7 times as long as the first one alone.
+    request.mutable_schema()->mutable_optimizer()->set_name("adagrad");
+    const auto pulled = [&](uint32_t rows, const Payload& payload) {
+      Open(request);
+      PushAllDense(0, 0, 1);
+      Do(TestSparsePush(0, 0, 0, rows), payload);
+      Do(TestClose(0, 0, 1));
+      return Do(TestSparsePull(0, 1, 2), KeysAndRows({5, 6}, {})).floats();
+    };
+    const std::vector<float> sum = pulled(2, KeysAndRows({5, 6}, {4, -4, 1, 1}));
+    EXPECT_NE(sum[0], sum[1]);
+    EXPECT_EQ(pulled(4, KeysAndRows({5, 6, 5, 5}, {1, -1, 1, 1, 1, -1, 2, -2})), sum);
+  }
+}
+
 TEST_F(PartitionTest, AspNeverWaits) {
   v1::OpenTablesRequest request = TestOpenRequest(2);
   request.mutable_update()->set_unlimited_staleness(true);
@@ -221,8 +240,6 @@ TEST_F(PartitionTest, WrongRequestsChangeNothing) {
   EXPECT_THAT(Refusal(invalid, TestDensePull(0, 0, 0, 0)), HasSubstr("0 blocks"));
   EXPECT_THAT(Refusal(invalid, TestSparsePush(0, 0, 0, 2), KeysAndRows({5, 6}, {1, 1, 1})),
               HasSubstr("payload has 28 bytes"));
-  EXPECT_THAT(Refusal(invalid, TestSparsePush(0, 0, 0, 2), KeysAndRows({5, 5}, {1, 1, 1, 1})),
-              HasSubstr("key 5 is in rows 0 and 1"));
   EXPECT_THAT(Refusal(invalid, TestSparsePull(0, 0, 2), KeysAndRows({5}, {})),
               HasSubstr("8 bytes"));
   EXPECT_THAT(Refusal(invalid, TestRequest(0, 0)), HasSubstr("names no operation"));

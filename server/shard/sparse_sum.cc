@@ -20,15 +20,8 @@ void SparseSum::Finish() {
   for (const auto& [slot_and_chunk, gradients] : chunks_) rows += gradients.keys.size();
   keys_.reserve(rows);
   sums_.reserve(rows);
-  // The keys of one chunk are distinct.
-  const bool may_repeat = chunks_.size() > 1;
   for (const auto& [slot_and_chunk, gradients] : chunks_) {
     const absl::Span<const uint64_t> keys = gradients.keys;
-    if (!may_repeat) {
-      keys_.assign(keys.begin(), keys.end());
-      sums_ = gradients.rows;
-      return;
-    }
     for (size_t k = 0; k < keys.size(); ++k) {
       if (k + kAhead < keys.size()) index_.Prefetch(keys[k + kAhead]);
       const uint32_t number = index_.FindOrAdd(keys[k]);

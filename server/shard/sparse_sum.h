@@ -15,9 +15,9 @@
 
 namespace muster {
 
-// The gradients of one clock for one partition of a sparse table, under BSP: chunks wait until all
-// slots have closed the clock and are then summed per key in order of (slot, chunk), so that the
-// sum has the same bits however they came in.
+// Gradients of one partition of a sparse table that one step is to be made of: under BSP those of a
+// clock, whose chunks wait until all slots have closed it; else those of a push. They are summed
+// per key in order of (slot, chunk, row), so that the sum has the same bits however they came in.
 //
 // Rows stay where they came and are only read there: the sum of a key that comes once, as most keys
 // of a clock do, is its row. That of a key that comes again is made in an array of the pool.

@@ -74,6 +74,16 @@ TEST_F(SparseSumTest, RowsThatCameAreNotWrittenTo) {
   EXPECT_THAT(Rows(third), ElementsAre(100, 200));
 }
 
+TEST_F(SparseSumTest, AKeyMayRepeatWithinAChunk) {
+  SparseSum sum(1, *pool_);
+  const SparseChunk chunk = Chunk({9, 8, 9, 9}, {1, 2, 4, 8});
+  sum.Add(0, 0, chunk);
+  sum.Finish();
+  EXPECT_THAT(sum.keys(), ElementsAre(9, 8));
+  EXPECT_THAT(Sums(sum), ElementsAre(13, 2));
+  EXPECT_THAT(Rows(chunk), ElementsAre(1, 2, 4, 8));
+}
+
 TEST_F(SparseSumTest, MoreSumsThanOneArrayHolds) {
   SparseSum sum(1, *pool_);
   std::vector<uint64_t> keys(1000);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "common/base/payload.h"
 #include "common/base/status_macros.h"
 #include "common/partition/wire_dtype.h"
@@ -59,18 +60,22 @@ absl::Status TableUpdater::PushSparse(const AdmittedCall& call, uint64_t complet
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::SparsePush& push = request.sparse_push();
   const size_t table = push.table() - 1;
+  SparseSum& sum = sparse_sums_[table];
   if (job_.policy().synchronous()) {
-    sparse_sums_[table].Add(request.slot(), push.chunk(), call.chunk);
+    sum.Add(request.slot(), push.chunk(), call.chunk);
     sums_empty_ = false;
     return absl::OkStatus();
   }
   if (push.examples() == 0) return absl::OkStatus();
+  sum.Add(request.slot(), push.chunk(), call.chunk);
+  const absl::Cleanup clear = [&sum] { sum.Clear(); };
+  sum.Finish();
   TieredTable& rows = tables_.sparse[table];
-  MUSTER_ASSIGN_OR_RETURN(const TieredTable::Fetched fetched, rows.Fetch(call.chunk.keys));
+  MUSTER_ASSIGN_OR_RETURN(const TieredTable::Fetched fetched, rows.Fetch(sum.keys()));
   OptimizerStep step = job_.StepAt(request.clock(), MeanScale(1, push.examples()));
   step.weight_decay = job_.tables().sparse[table].weight_decay;
-  rows.Update(fetched, call.chunk.rows, step, SparseTable::Steps::kPerRow, request.clock(),
-              completed, call.lsn);
+  rows.Update(fetched, sum.sums(), step, SparseTable::Steps::kPerRow, request.clock(), completed,
+              call.lsn);
   return absl::OkStatus();
 }
 

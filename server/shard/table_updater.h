@@ -74,7 +74,7 @@ class TableUpdater {
   PartitionTables& tables_;
   const JobTables& job_;
   BufferPool& pool_;
-  // By sparse table.
+  // By sparse table; empty between pushes where each is a step.
   std::vector<SparseSum> sparse_sums_;
   std::vector<PreviousRows> previous_rows_;
   bool sums_empty_ = true;
