@@ -69,7 +69,8 @@ class Partition {
     CrashPoint* crash_point = nullptr;
     // Bound on the bytes of parked operations.
     size_t parked_bytes = 0;
-    // Log bytes after which the base is written again, or as many as the base has, if that is more.
+    // Log bytes after which the base is written again, or twice as many as the base has, if that is
+    // more.
     uint64_t log_bytes = 0;
     // Hears of what is replayed; null: nobody does. Must outlive the partition.
     ReplayMeter* replays = nullptr;

@@ -73,10 +73,10 @@ absl::Status Partition::LogRecord(const v1::ExchangeRequest& record, const Paylo
 void Partition::WriteBaseIfLogIsLong() {
   // Gradients that wait for their clock are in the log alone.
   if (journal_ == nullptr || !updater_.sums_empty() || !closed_.ok()) return;
-  // A base is as many bytes to write as its blocks have: not more of them than of the log.
-  if (journal_->bytes_since_base() <= std::max(options_.log_bytes, tables_->dense.memory_bytes())) {
-    return;
-  }
+  // A base is as many bytes to write as its blocks have, and pushes wait for it: half as many as of
+  // the log, at most.
+  const uint64_t log_bytes = std::max(options_.log_bytes, 2 * tables_->dense.memory_bytes());
+  if (journal_->bytes_since_base() <= log_bytes) return;
   if (base_waits_ > 0) {
     --base_waits_;
     return;

@@ -71,10 +71,10 @@ class ShardEngine final : public PartitionHost {
     // Bound on the bytes of operations queued and parked on one partition; what comes on top is
     // answered RESOURCE_EXHAUSTED.
     size_t queue_bytes = 64 << 20;
-    // Log bytes of a partition after which its base is written again (or as many as the base has,
-    // if that is more), so that what a recovery replays stays bounded. Its files are kept and
+    // Log bytes of a partition after which its base is written again (or twice as many as the base
+    // has, if that is more), so that what a recovery replays stays bounded. Its files are kept and
     // written again.
-    uint64_t log_bytes = uint64_t{256} << 20;
+    uint64_t log_bytes = uint64_t{512} << 20;
     // Called after an OpenTables that replayed logs, with what was replayed for the job so far;
     // null: nobody. Must be thread-safe.
     std::function<void(const v1::ReplayStatus&)> replayed;
