@@ -19,6 +19,7 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/root_mark.h"
 #include "common/daemon/daemon.h"
+#include "common/daemon/parse_flags.h"
 #include "common/daemon/tls_flags.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/channel.h"
@@ -196,6 +197,6 @@ int main(int argc, char** argv) {
       muster::kProgram);
   muster::Flags flags;
   muster::AddFlags(app, flags);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   return muster::Run(flags);
 }

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/parse_flags.h"
 #include "tests/benchmarks/collectives_case.h"
 #include "tests/benchmarks/collectives_groups.h"
 #include "tests/benchmarks/collectives_member.h"
@@ -235,7 +236,7 @@ int main(int argc, char** argv) {
   app.add_option("--role", role)->group("");
   app.add_option("--transport", transport)->group("");
   app.add_option("--cases", cases)->group("");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   if (role == "member") return muster::RunCollectivesMember(transport, cases);
   return muster::Main(options, json);
 }

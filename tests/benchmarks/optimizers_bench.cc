@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/buffer_pool.h"
+#include "common/daemon/parse_flags.h"
 #include "common/kernels/simd_clones.h"
 #include "common/optim/optimizer.h"
 #include "proto/job.pb.h"
@@ -188,6 +189,6 @@ int main(int argc, char** argv) {
   std::string json;
   app.add_flag("--quick", quick, "Fewer rounds: under 10 seconds.");
   app.add_option("--json", json, "File to write the results to, as an array of records.");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   return muster::Main(quick ? muster::Effort{5, 1 << 24} : muster::Effort{21, 1 << 26}, json);
 }

@@ -35,6 +35,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/parse_flags.h"
 #include "common/rpc/memory_tuning.h"
 #include "tests/benchmarks/bench_server.h"
 #include "tests/benchmarks/bench_worker.h"
@@ -353,7 +354,7 @@ int main(int argc, char** argv) {
   // For the processes that the benchmark starts itself.
   app.add_option("--role", role)->group("");
   app.add_option("--data-dir", data_dir)->group("");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   if (role == "server") {
     return muster::RunBenchServer(data_dir, way == muster::kTls ? muster::ChannelSecurity::kTls
                                                                 : muster::ChannelSecurity::kPlain);

@@ -22,6 +22,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/parse_flags.h"
 #include "common/rpc/memory_tuning.h"
 #include "tests/benchmarks/bench_server.h"
 #include "tests/benchmarks/child_process.h"
@@ -183,7 +184,7 @@ int main(int argc, char** argv) {
   double seconds = 0;
   app.add_option("--seconds", seconds)->group("");
   app.add_option("--role", role)->group("");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   if (role == "server") return muster::RunBenchServer("", muster::ChannelSecurity::kPlain);
   if (role == "worker") return muster::RunSparseWorker();
   muster::Effort effort =

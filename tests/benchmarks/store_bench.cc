@@ -25,6 +25,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/parse_flags.h"
 #include "common/rpc/memory_tuning.h"
 #include "tests/benchmarks/record.h"
 #include "tests/benchmarks/store_log.h"
@@ -323,7 +324,7 @@ int main(int argc, char** argv) {
   app.add_option("--only", only, "One part: memory, disk, log or recovery.")
       ->check(CLI::IsMember({"memory", "disk", "log", "recovery"}));
   app.add_option("--json", json, "File to write the results to, as an array of records.");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   const muster::Effort thorough{.repetitions = 5,
                                 .seconds = 1,
                                 .memory_rows = 10'000'000,

@@ -31,6 +31,7 @@
 #include "absl/time/clock.h"
 #include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/parse_flags.h"
 #include "common/kernels/gemm.h"
 #include "tests/benchmarks/child_process.h"
 #include "tests/benchmarks/record.h"
@@ -292,6 +293,6 @@ int main(int argc, char** argv) {
   app.add_option("--cases", options.cases, "Only these: gpt-10m, gpt2-124m, mlp, deep-fm.")
       ->delimiter(',');
   app.add_option("--json", json, "File to write the results to, as an array of records.");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   return muster::Main(options, json);
 }

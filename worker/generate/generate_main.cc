@@ -23,6 +23,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/parse_flags.h"
 #include "common/kernels/matmul.h"
 #include "common/model_files/model_file.h"
 #include "common/model_files/model_folder.h"
@@ -143,7 +144,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "Of the draws");
   app.add_option("--tokenizer", flags.tokenizer, "Another than the model's own");
   app.add_option("--threads", flags.threads, "To compute with; 0: one for each core");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   const absl::Status status = muster::Run(flags);
   if (!status.ok()) {
     std::fprintf(stderr, "muster: %s\n", std::string(status.message()).c_str());

@@ -4,6 +4,7 @@
 
 #include "CLI/CLI.hpp"
 #include "common/daemon/daemon.h"
+#include "common/daemon/parse_flags.h"
 #include "common/daemon/tls_flags.h"
 #include "common/rpc/rpc_credentials.h"
 #include "worker/runtime/collective_flags.h"
@@ -18,7 +19,7 @@ int RunTaskProgram(int argc, char** argv, const char* program,
   TlsFiles tls;
   AddCollectiveFlags(app, flags);
   AddTlsFlags(app, tls);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = ParseFlags(app, argc, argv)) return *code;
   // Of the same files as the daemon's, which may have changed since.
   const auto credentials = RpcCredentials::Of(tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) {

@@ -112,7 +112,9 @@ TEST(BucketPlanTest, CoversEverythingOnceInOrderForEverySmallModel) {
           // Whoever takes part of a unit takes it from its start, or holds nothing of others before
           // it.
           const bool cuts = unit_begin != plan[i].begin;
-          if (cuts) ASSERT_LE(plan[i].end, unit_begin + sizes[unit]);
+          if (cuts) {
+            ASSERT_LE(plan[i].end, unit_begin + sizes[unit]);
+          }
         }
         ASSERT_EQ(at, 0);
         ASSERT_EQ(BucketPlanFingerprint(plan), BucketPlanFingerprint(Plan(tensors, first, rest)));

@@ -1,0 +1,24 @@
+#include "common/daemon/parse_flags.h"
+
+#include <cstdlib>
+
+#include "CLI/CLI.hpp"
+
+namespace muster {
+namespace {
+
+constexpr int kUsageError = 2;
+
+}  // namespace
+
+std::optional<int> ParseFlags(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& end) {
+    // The library's own codes are of three figures, one for each kind of error.
+    return app.exit(end) == EXIT_SUCCESS ? EXIT_SUCCESS : kUsageError;
+  }
+  return std::nullopt;
+}
+
+}  // namespace muster
