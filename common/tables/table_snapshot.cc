@@ -8,6 +8,7 @@ namespace {
 
 // Rows whose memory is loaded ahead.
 constexpr size_t kAhead = 16;
+constexpr size_t kRowAlignment = alignof(SparseTable::Row);
 
 }  // namespace
 
@@ -34,7 +35,8 @@ TableSnapshot::TableSnapshot(SparseTable& table)
     : table_(table),
       limit_(table.number_limit()),
       done_(limit_, false),
-      aside_bytes_(sizeof(SparseTable::Row) + table.width() * sizeof(float)) {
+      row_bytes_(sizeof(SparseTable::Row) + table.width() * sizeof(float)),
+      aside_bytes_((row_bytes_ + kRowAlignment - 1) / kRowAlignment * kRowAlignment) {
   table_.set_observer(this);
 }
 
@@ -53,7 +55,7 @@ void TableSnapshot::BeforeChange(uint32_t number, const SparseTable::Row& row) {
   if (place % kSlabRows == 0) {
     aside_.push_back(std::make_unique<std::byte[]>(kSlabRows * aside_bytes_));
   }
-  std::memcpy(Place(place), &row, aside_bytes_);
+  std::memcpy(Place(place), &row, row_bytes_);
 }
 
 void TableSnapshot::Added(uint32_t number) {

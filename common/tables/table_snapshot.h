@@ -94,7 +94,8 @@ class TableSnapshot final : public SparseTable::ChangeObserver {
   std::vector<uint32_t> uncollected_;
   // By number, the place of a row copied aside.
   absl::flat_hash_map<uint32_t, uint32_t> aside_index_;
-  // Bytes of a row, and slabs of rows.
+  // Bytes of a row, those to the start of the next one, and slabs of rows.
+  const size_t row_bytes_;
   const size_t aside_bytes_;
   std::vector<std::unique_ptr<std::byte[]>> aside_;
 };

@@ -20,7 +20,8 @@ class TableSnapshotTest : public testing::Test {
  protected:
   TableSnapshotTest() {
     v1::OptimizerSpec spec;
-    spec.set_name("momentum");
+    // Three floats a row: no multiple of a row's alignment.
+    spec.set_name("row_wise_adagrad");
     spec.set_learning_rate(1);
     optimizer_ = *CreateOptimizer(spec, Granularity::kRow);
     table_ = std::make_unique<SparseTable>(spec_, 1, *optimizer_);
