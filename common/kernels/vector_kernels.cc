@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "common/base/vector_level.h"
+
 namespace muster {
 namespace {
 
@@ -14,17 +16,13 @@ std::atomic<const VectorKernels*>& Active() {
 
 VectorKernelList UsableVectorKernels() {
   VectorKernelList list = {};
-#if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("f16c");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vl");
-  if (avx512 && Avx512VectorKernels() != nullptr) {
+  const VectorLevel level = ProcessorVectorLevel();
+  if (level >= VectorLevel::kAvx512 && Avx512VectorKernels() != nullptr) {
     list.kernels[list.count++] = Avx512VectorKernels();
   }
-  if (avx2 && Avx2VectorKernels() != nullptr) list.kernels[list.count++] = Avx2VectorKernels();
-#endif
+  if (level >= VectorLevel::kAvx2 && Avx2VectorKernels() != nullptr) {
+    list.kernels[list.count++] = Avx2VectorKernels();
+  }
   list.kernels[list.count++] = BaselineVectorKernels();
   return list;
 }

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include "common/base/vector_level.h"
 #include "worker/collectives/reduce_table.h"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <emmintrin.h>
 #endif
 
@@ -15,19 +15,9 @@ namespace muster {
 namespace {
 
 const ReduceTable& BestTable() {
-#if defined(__x86_64__)
-  // Not every compiler's __builtin_cpu_supports knows F16C.
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
-  if (f16c && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-      Avx512ReduceTable() != nullptr) {
-    return *Avx512ReduceTable();
-  }
-  if (f16c && __builtin_cpu_supports("avx2") && Avx2ReduceTable() != nullptr) {
-    return *Avx2ReduceTable();
-  }
-#endif
+  const VectorLevel level = ProcessorVectorLevel();
+  if (level >= VectorLevel::kAvx512 && Avx512ReduceTable() != nullptr) return *Avx512ReduceTable();
+  if (level >= VectorLevel::kAvx2 && Avx2ReduceTable() != nullptr) return *Avx2ReduceTable();
   return *BaselineReduceTable();
 }
 

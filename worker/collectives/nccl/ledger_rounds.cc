@@ -1,7 +1,5 @@
 #include "worker/collectives/nccl/ledger_rounds.h"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -157,8 +155,8 @@ void LedgerRounds::Exchange() {
     // The last words of a rank come after the last of its calls.
     record.leaving = leaving_ && !untold_;
     record.code = static_cast<uint32_t>(proposal_.code());
-    const size_t length = std::min(proposal_.message().size(), sizeof(record.message) - 1);
-    std::memcpy(record.message, proposal_.message().data(), length);
+    // A message of no bytes may have no address.
+    proposal_.message().copy(record.message, sizeof(record.message) - 1);
 
     mutex_.Unlock();
     CollectiveCall call;
