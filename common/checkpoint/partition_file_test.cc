@@ -270,7 +270,11 @@ TEST(PartitionFileTest, KeepsDroppedKeysAndPiecesWithoutSlots) {
 
 TEST(PartitionFileTest, RefusesWhatDoesNotFitTheHeader) {
   MemoryStorage storage;
-  const StoredRows row = {.keys = {1}, .steps = {2}, .last_use = {3}, .values = {4, 5}, .width = 2};
+  const std::vector<uint64_t> keys = {1};
+  const std::vector<uint32_t> steps = {2}, last_use = {3};
+  const std::vector<float> values = {4, 5};
+  const StoredRows row = {
+      .keys = keys, .steps = steps, .last_use = last_use, .values = values, .width = 2};
   const absl::Status early = NewWriter(storage, Header())->AppendRows(0, row);
   EXPECT_TRUE(absl::IsInvalidArgument(early)) << early;
   EXPECT_THAT(early.message(), HasSubstr("has 2 dense pieces and got 0"));

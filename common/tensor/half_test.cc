@@ -14,8 +14,6 @@
 namespace muster {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 class HalfTest : public testing::TestWithParam<DType> {
  protected:
   DType type() const { return GetParam(); }
