@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/sanitizers/happens_before.h"
 #include "common/transport/system_error.h"
 
 namespace muster {
@@ -222,6 +223,7 @@ absl::StatusOr<bool> SharedChannel::WriteMessage(const Outgoing& outgoing) {
     absl::Span<std::byte> room;
     if (!arena_sender_->Allocate(rest, &fragment_[0], &room)) return false;
     outgoing.payload.Read(payload_position_, room.size(), room.data());
+    NoteBefore(room.data());
     payload_written_ += room.size();
     fragment_[1] = room.size();
     fragment_written_ = 0;

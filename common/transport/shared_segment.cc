@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/sanitizers/happens_before.h"
 #include "common/transport/byte_ring.h"
 
 namespace muster {
@@ -88,6 +89,8 @@ bool ArenaSender::Reclaim() {
   const auto returned = [this](const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (ledger_.held[fragment.granule].load(std::memory_order_seq_cst) != 0) return false;
     SetUsed(fragment, false);
+    // The receiver gave it back after it was written; in tests both ends may be in one process.
+    NoteAfter(arena_ + fragment.granule * kGranuleBytes);
     return true;
   };
   const auto kept = std::remove_if(fragments_.begin(), fragments_.end(), returned);
