@@ -37,8 +37,8 @@ const char* __tsan_default_suppressions() {
       // Abseil's own deadlock detector, when locks are destroyed.
       "race:libabsl_graphcycles_internal.so\n"
       "called_from_lib:libgrpc.so\n"
-      // gRPC's threads hand connections under TLS to one another through those atomics. (Channels
-      // of our own are each used by one thread; their tests are clean without this, too.)
+      // gRPC's threads hand connections under TLS to one another through those atomics. (The
+      // tests of our own channels are clean without this, too.)
       "race:libssl.so\n"
       "race:libcrypto.so\n"
       // Write groups, super versions and the background pools order memory by atomics.
