@@ -16,8 +16,6 @@ namespace {
 
 constexpr uint64_t kFloat = sizeof(float);
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-// Large arenas are made of pages of 2 MiB.
-constexpr uint64_t kHugePage = 2 * kMiB;
 // A task that trains next to nothing, and what talking to servers adds.
 constexpr uint64_t kProgramBytes = 30 * kMiB;
 constexpr uint64_t kTransformerProgramBytes = 65 * kMiB / 2;
@@ -30,10 +28,6 @@ constexpr uint64_t kBatches = 5;
 constexpr uint64_t kConnectionBytes = 72 * kMiB;
 // What a table keeps beside a row's floats.
 constexpr uint64_t kRowOverheadBytes = 64;
-
-uint64_t Arena(uint64_t bytes) {
-  return bytes < kHugePage ? bytes : (bytes + kHugePage - 1) / kHugePage * kHugePage;
-}
 
 bool IsHalf(v1::UpdateSpec::WireType wire) {
   return wire == v1::UpdateSpec::BF16 || wire == v1::UpdateSpec::F16;
@@ -97,13 +91,13 @@ class Planner {
   }
 
   void AddParameters() {
-    AddWorker("parameters", Arena(kFloat * P_));
-    AddWorker("gradients", Arena(kFloat * P_));
-    if (all_reduce_) AddWorker("optimizer state", Arena(kFloat * P_ * dense_slots_));
+    AddWorker("parameters", kFloat * P_);
+    AddWorker("gradients", kFloat * P_);
+    if (all_reduce_) AddWorker("optimizer state", kFloat * P_ * dense_slots_);
     if (!model_.transformer.has_value() || on_device_ || !ComputesInHalf(spec_.compute())) return;
     uint64_t matrices = 0;
     for (const ProductSize& product : model_.products) matrices += product.in * product.out;
-    AddWorker("16-bit weights", Arena(2 * matrices));
+    AddWorker("16-bit weights", 2 * matrices);
   }
 
   void AddMessages() {
@@ -124,7 +118,7 @@ class Planner {
     AddWorker("messages with servers", servers * (std::min(share, kConnectionBytes) + share));
     if (!half) return;
     // What was rounded away, two steps' pushes, and the first once more while a cut is sent.
-    AddWorker("what pushes carry over", Arena(kFloat * P_) + 2 * Arena(2 * P_) + kFloat * P_);
+    AddWorker("what pushes carry over", 2 * (kFloat + 2) * P_);
   }
 
   void AddTransformer() {
@@ -133,8 +127,7 @@ class Planner {
     const TransformerActivations training =
         PlanActivations(size, examples_, spec_.compute(), ActivationsOf::kTraining);
     AddWorker("activations kept", training.kept);
-    AddWorker("activations of one block",
-              Arena(training.total()) - training.kept - training.logits);
+    AddWorker("activations of one block", training.total() - training.kept - training.logits);
     AddWorker("logits", training.logits);
     AddWorker("kernels' scratch", PlanTransformerScratch(model_, examples_, spec_.compute(),
                                                          std::max(1u, spec_.threads_per_worker())));
@@ -146,7 +139,7 @@ class Planner {
     if (ComputesInHalf(spec_.compute())) {
       evaluation += 2 * std::max(size.V * size.C, size.C * (size.Q + size.C + size.U + size.F));
     }
-    AddWorker("evaluation", Arena(evaluation));
+    AddWorker("evaluation", evaluation);
   }
 
   void AddPerceptron() {

@@ -51,8 +51,6 @@ std::map<std::string, uint64_t> WorkerOf(const v1::JobSpec& spec) {
   return parts;
 }
 
-uint64_t HugePages(uint64_t bytes) { return (bytes + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB); }
-
 TEST(MemoryPlanTest, CountsDenseParametersAndOptimizerState) {
   v1::JobSpec spec = SmallMlp();
   // Weights, sums, and what each worker sends.
@@ -75,8 +73,8 @@ TEST(MemoryPlanTest, CountsDenseParametersAndOptimizerState) {
 
 TEST(MemoryPlanTest, LaysOutATransformer) {
   const std::map<std::string, uint64_t> parts = WorkerOf(Gpt());
-  EXPECT_EQ(parts.at("parameters"), HugePages(4 * kGpt));
-  EXPECT_EQ(parts.at("optimizer state"), HugePages(8 * kGpt));
+  EXPECT_EQ(parts.at("parameters"), 4 * kGpt);
+  EXPECT_EQ(parts.at("optimizer state"), 8 * kGpt);
   // 3 C + Q + U + F and two streams of f32, statistics of norms and of heads; 2048 tokens.
   EXPECT_EQ(parts.at("activations kept"),
             6 * 2048 * 4 * (3 * 384 + 1152 + 2 * 1536 + 2 * 384 + 4 + 6));
@@ -98,7 +96,7 @@ TEST(MemoryPlanTest, SixteenBitsHalveActivationsAndCopyMatrices) {
   for (const std::string type : {"BF16", "F16"}) {
     const std::map<std::string, uint64_t> parts =
         WorkerOf(Gpt(absl::StrCat("compute { type: ", type, " }")));
-    EXPECT_EQ(parts.at("16-bit weights"), HugePages(2 * kGptMatrices));
+    EXPECT_EQ(parts.at("16-bit weights"), 2 * kGptMatrices);
     EXPECT_EQ(parts.at("activations kept"),
               6 * 2048 * (2 * (3 * 384 + 1152 + 2 * 1536) + 4 * (2 * 384 + 4 + 6)));
   }

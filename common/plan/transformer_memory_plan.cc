@@ -44,7 +44,7 @@ class Layout {
 
 // What oneDNN packs of one f32 product is some MiB, and as its heap blocks are seldom used again
 // as they were, about this many of them are there: between none and six.
-constexpr uint64_t kPacked = 3;
+constexpr uint64_t kPacked = 4;
 constexpr uint64_t kMostPacked = uint64_t{6} << 20;
 
 // The most floats that one product of 16-bit numbers has in f32: its operands' blocks, and the

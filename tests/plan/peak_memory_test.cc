@@ -1,7 +1,11 @@
-// Tasks of a real cluster take as much memory at their peak as their plan says, within 5 %. A plan
-// does not know the workers' processors: where these multiply bf16 themselves, products need none
-// of the scratch that is planned for widening their operands, and a task of bf16 may stay below its
-// plan by that and 5 % more.
+// Tasks of a real cluster take as much memory at their peak as their plan says, within 5 % of what
+// can be known beforehand:
+// - It does not know the workers' processors: where these multiply bf16 themselves, products need
+//   none of the scratch that is planned for widening their operands.
+// - How much of the messages with servers is there at once depends on how fast both sides go; two
+//   thirds are what was seen at the least.
+// - What oneDNN packs of f32 products it gives back to the heap, where the next product finds it in
+//   one piece or not: the same job took 313 to 342 MiB. As much again as is planned is allowed for.
 
 #include <algorithm>
 #include <fstream>
@@ -10,6 +14,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/kernels/gemm.h"
 #include "common/plan/data_size.h"
 #include "common/plan/memory_plan.h"
@@ -30,7 +35,6 @@ constexpr double kTolerance = 0.05;
 // What the program itself takes differs by this much from one version of the system's libraries to
 // another.
 constexpr double kProgramDifference = 4 << 20;
-constexpr double kToleranceBelow = 0.1;
 constexpr char kText[] = "It was the best of times, it was the worst of times; ";
 
 std::string Compared(const v1::TaskStatus& task, const MemoryPlan& plan) {
@@ -38,12 +42,25 @@ std::string Compared(const v1::TaskStatus& task, const MemoryPlan& plan) {
                       MemoryTable(plan.worker, "  "));
 }
 
-double ScratchBytes(const MemoryPlan& plan) {
+// 0 if there is no such part.
+double BytesOf(absl::string_view part_name, const MemoryPlan& plan) {
   for (const MemoryPart& part : plan.worker) {
-    if (part.name == "kernels' scratch") return static_cast<double>(part.bytes);
+    if (part.name == part_name) return static_cast<double>(part.bytes);
   }
-  ADD_FAILURE() << "no scratch is planned";
   return 0;
+}
+
+constexpr char kScratch[] = "kernels' scratch";
+
+// How much of a plan may not be there.
+double Unneeded(const v1::JobSpec& spec, const MemoryPlan& plan) {
+  const bool widens = spec.compute().type() != v1::ComputeSpec::BF16 || !MultipliesBFloat16();
+  return BytesOf("messages with servers", plan) / 3 + (widens ? 0 : BytesOf(kScratch, plan));
+}
+
+// How much more than planned the heap may hold in pieces.
+double InPieces(const v1::JobSpec& spec, const MemoryPlan& plan) {
+  return spec.compute().type() == v1::ComputeSpec::BF16 ? 0 : BytesOf(kScratch, plan);
 }
 
 class PeakMemoryTest : public ::testing::Test {
@@ -80,11 +97,8 @@ class PeakMemoryTest : public ::testing::Test {
                 << PlanBytes(plan.worker_bytes()) << ": " << job.substr(0, 40) << "…"
                 << job.substr(job.rfind("batch_size")) << std::endl;
       const double tolerance = std::max(kTolerance * peak, kProgramDifference);
-      const bool widens = spec.compute().type() != v1::ComputeSpec::BF16 || !MultipliesBFloat16();
-      EXPECT_LE(peak, planned + tolerance) << Compared(task, plan);
-      EXPECT_GE(peak, widens ? planned - tolerance
-                             : planned - ScratchBytes(plan) - kToleranceBelow * peak)
-          << Compared(task, plan);
+      EXPECT_LE(peak, planned + InPieces(spec, plan) + tolerance) << Compared(task, plan);
+      EXPECT_GE(peak, planned - Unneeded(spec, plan) - tolerance) << Compared(task, plan);
     }
   }
 

@@ -1,28 +1,24 @@
 #include "worker/collectives/symmetric_buffers.h"
 
 #include <algorithm>
-#include <cstring>
-#include <new>
 #include <utility>
+
+#include "common/base/huge_memory.h"
 
 namespace muster {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
-
 class PlainBuffer final : public CollectiveBuffer {
  public:
-  explicit PlainBuffer(size_t bytes)
-      : bytes_(bytes), data_(static_cast<std::byte*>(::operator new(bytes, kAlignment))) {
-    std::memset(data_, 0, bytes);
-  }
-  ~PlainBuffer() override { ::operator delete(data_, kAlignment); }
+  explicit PlainBuffer(size_t bytes) : bytes_(bytes), memory_(bytes) {}
 
-  absl::Span<std::byte> bytes() override { return {data_, bytes_}; }
+  absl::Span<std::byte> bytes() override {
+    return {static_cast<std::byte*>(memory_.data()), bytes_};
+  }
 
  private:
   const size_t bytes_;
-  std::byte* const data_;
+  const HugeMemory memory_;
 };
 
 }  // namespace

@@ -3,7 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+
+#include "common/base/huge_memory.h"
 
 namespace muster {
 
@@ -29,7 +30,7 @@ class ActivationArena {
 
   template <typename T>
   T* At(size_t offset) const {
-    return reinterpret_cast<T*>(memory_.get() + offset);
+    return reinterpret_cast<T*>(static_cast<std::byte*>(memory_.data()) + offset);
   }
 
   // Reserved by the present layout.
@@ -38,15 +39,11 @@ class ActivationArena {
   size_t capacity() const { return capacity_; }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
-
   size_t ReserveBytes(size_t bytes);
 
   size_t used_ = 0;
   size_t capacity_ = 0;
-  std::unique_ptr<std::byte[], Free> memory_;
+  HugeMemory memory_;
 };
 
 }  // namespace muster

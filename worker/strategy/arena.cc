@@ -1,36 +1,8 @@
 #include "worker/strategy/arena.h"
 
-#include <sys/mman.h>
-
-#include <cstdlib>
-#include <cstring>
-#include <new>
 #include <utility>
 
 namespace muster {
-namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kCacheLine = 64;
-
-size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
-
-}  // namespace
-
-Arena::Arena(size_t floats) : floats_(floats) {
-  const size_t bytes = floats * sizeof(float);
-  const size_t alignment = bytes >= kHugePage ? kHugePage : kCacheLine;
-  const size_t rounded = RoundUp(bytes == 0 ? 1 : bytes, alignment);
-  void* memory = std::aligned_alloc(alignment, rounded);
-  if (memory == nullptr) throw std::bad_alloc();
-  // Advice only: without huge pages the arena works all the same.
-  if (alignment == kHugePage) madvise(memory, rounded, MADV_HUGEPAGE);
-  std::memset(memory, 0, rounded);
-  data_ = static_cast<float*>(memory);
-}
-
-Arena::~Arena() { std::free(data_); }
-
 std::vector<absl::Span<float>> TensorSpans(const DenseLayout& layout,
                                            absl::Span<const TensorSpec> tensors,
                                            absl::Span<float> flat) {

@@ -8,27 +8,29 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "common/base/huge_memory.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/tensor_spec.h"
 
 namespace muster {
 
-// A flat f32 buffer, zeroed, aligned for vector code; large ones are backed by 2 MiB pages where
-// the system has them. Its address never changes.
+// A flat f32 buffer, zeroed, aligned for vector code; large ones lie in huge pages (see
+// HugeMemory). Its address never changes.
 class Arena {
  public:
-  explicit Arena(size_t floats);
-  ~Arena();
+  explicit Arena(size_t floats) : floats_(floats), memory_(floats * sizeof(float)) {}
 
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  absl::Span<float> values() { return {data_, floats_}; }
-  absl::Span<const float> values() const { return {data_, floats_}; }
+  absl::Span<float> values() { return {static_cast<float*>(memory_.data()), floats_}; }
+  absl::Span<const float> values() const {
+    return {static_cast<const float*>(memory_.data()), floats_};
+  }
 
  private:
   size_t floats_;
-  float* data_;
+  HugeMemory memory_;
 };
 
 // The spans of a layout's tensors, by tensor index, in a buffer that holds the layout's flat space.
