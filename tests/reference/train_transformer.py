@@ -6,13 +6,14 @@
         --steps 8000 --type bf16 > curve.jsonl
 
 What `examples/shakespeare_10m.textproto` says, in PyTorch's own operators: a byte-level model of GPT-2's
-kind (LayerNorm, learned positions, GELU, tied head, biases where the file has them), AdamW with
-decay for matrices, clipping by global norm, cosine schedule with warm-up, dropout of the embedding and of both
-branches. The order of examples is that of worker/data/sampler.h, so that equal steps mean equal tokens; only
-dropout's masks are PyTorch's own. Prints a line of JSON for each evaluation on the held-out end of the text:
-step, tokens, seconds (of training alone), loss per token of the last step, bits per byte.
+kind (LayerNorm, learned positions, GELU, tied head, biases where the file has them), AdamW with decay for
+matrices, clipping by global norm, cosine schedule with warm-up, dropout of the embedding and of both branches.
+The order of examples is that of worker/data/sampler.h and dropout's masks are those of
+common/kernels/dropout.h, so that both train on the same numbers. Prints a line of JSON for each evaluation on
+the held-out end of the text: step, tokens, seconds (of training alone, without making masks), loss per token of
+the last step, bits per byte.
 
-Needs python3-torch (with a BLAS that uses threads), python3-xxhash.
+Needs python3-torch (with a BLAS that uses threads), python3-numpy, python3-xxhash.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import math
 import struct
 import time
 
+import numpy
 import torch
 import torch.nn.functional as F
 import xxhash
@@ -28,14 +30,20 @@ import xxhash
 MASK64 = (1 << 64) - 1
 
 
-def philox(key, low, high):
-    """Philox4x32-10 as common/base/philox.h has it: 64 bits for a counter of 128."""
-    x = [low & 0xFFFFFFFF, low >> 32, high & 0xFFFFFFFF, high >> 32]
+def philox_words(key, x):
+    """Philox4x32-10 (common/base/philox.h): four words of 32 bits for a counter of four; numbers or
+    arrays of uint64."""
     key0, key1 = key & 0xFFFFFFFF, key >> 32
     for _ in range(10):
-        a, b = 0xD2511F53 * x[0], 0xCD9E8D57 * x[2]
+        a, b = x[0] * 0xD2511F53, x[2] * 0xCD9E8D57
         x = [(b >> 32) ^ x[1] ^ key0, b & 0xFFFFFFFF, (a >> 32) ^ x[3] ^ key1, a & 0xFFFFFFFF]
         key0, key1 = (key0 + 0x9E3779B9) & 0xFFFFFFFF, (key1 + 0xBB67AE85) & 0xFFFFFFFF
+    return x
+
+
+def philox(key, low, high):
+    """The first 64 of its bits for a counter of 128."""
+    x = philox_words(key, [low & 0xFFFFFFFF, low >> 32, high & 0xFFFFFFFF, high >> 32])
     return x[1] << 32 | x[0]
 
 
@@ -66,6 +74,32 @@ class Permutation:
             x = left << self.half | right
             if x < self.n:
                 return x
+
+
+class DropoutMasks:
+    """What each use of dropout multiplies by in one step (common/kernels/dropout.h)."""
+
+    def __init__(self, seed, probability, examples, shape):
+        self.key = xxhash.xxh3_64_intdigest(b"dropout", seed=seed)
+        self.threshold = round(probability * 65536)
+        self.shape = (examples, *shape)
+        words = numpy.arange(math.prod(shape) // 8, dtype=numpy.uint64)
+        self.counters = numpy.tile(words, (examples, 1))
+        self.examples = numpy.repeat(numpy.arange(examples, dtype=numpy.uint64)[:, None], len(words), axis=1)
+
+    def factors(self, name, step):
+        key = xxhash.xxh3_64_intdigest(name.encode(), seed=self.key)
+        zeros = numpy.zeros_like(self.counters)
+        words = philox_words(key, [self.counters, zeros + numpy.uint64(step), self.examples, zeros])
+        halves = numpy.stack(words, axis=-1).astype("<u4").view("<u2").reshape(self.shape)
+        kept = torch.from_numpy(halves >= self.threshold)
+        return kept.float() * (65536 / (65536 - self.threshold))
+
+    def of_step(self, step, layers):
+        names = ["embedding"]
+        for l in range(layers):
+            names += [f"block{l}.attention", f"block{l}.feed_forward"]
+        return {name: self.factors(name, step) for name in names}
 
 
 class Examples:
@@ -110,24 +144,27 @@ def read_safetensors(path):
     return tensors
 
 
-def loss_of(weights, tokens, labels, heads, dropout):
+def layers_of(weights):
+    return sum(name.endswith(".qkv.weight") for name in weights)
+
+
+def loss_of(weights, tokens, labels, heads, masks=None):
     """Mean over tokens. PyTorch 1.13 has no fused attention for training on CPUs."""
     width, length = weights["embedding.weight"].shape[1], tokens.shape[1]
-    layers = sum(name.endswith(".qkv.weight") for name in weights)
     future = torch.ones(length, length, dtype=torch.bool).triu(1)
     linear = lambda x, name: F.linear(x, weights[name + ".weight"], weights.get(name + ".bias"))
     norm = lambda x, name: F.layer_norm(
         x, (width,), weights[name + ".weight"], weights.get(name + ".bias"), 1e-5)
-    dropped = lambda x: F.dropout(x, dropout) if dropout else x
-    x = dropped(F.embedding(tokens, weights["embedding.weight"]) + weights["positions.weight"][:length])
-    for l in range(layers):
+    dropped = lambda x, name: x * masks[name] if masks else x
+    x = dropped(F.embedding(tokens, weights["embedding.weight"]) + weights["positions.weight"][:length], "embedding")
+    for l in range(layers_of(weights)):
         qkv = linear(norm(x, f"block{l}.norm1"), f"block{l}.qkv")
         q, k, v = (part.unflatten(2, (heads, width // heads)).transpose(1, 2) for part in qkv.chunk(3, dim=2))
         scores = (q @ k.transpose(2, 3)) / math.sqrt(width // heads)
         out = torch.softmax(scores.masked_fill(future, float("-inf")), dim=-1) @ v
-        x = x + dropped(linear(out.transpose(1, 2).flatten(2), f"block{l}.proj"))
+        x = x + dropped(linear(out.transpose(1, 2).flatten(2), f"block{l}.proj"), f"block{l}.attention")
         up = F.gelu(linear(norm(x, f"block{l}.norm2"), f"block{l}.up"), approximate="tanh")
-        x = x + dropped(linear(up, f"block{l}.down"))
+        x = x + dropped(linear(up, f"block{l}.down"), f"block{l}.feed_forward")
     logits = F.linear(norm(x, "norm"), weights["embedding.weight"])
     return F.cross_entropy(logits.float().flatten(0, 1), labels.flatten())
 
@@ -180,23 +217,27 @@ def main():
         total = tokens = 0
         with torch.no_grad(), computing():
             for x, y in examples.evaluation(options.batch):
-                total += loss_of(weights, x, y, options.heads, 0).item() * y.numel()
+                total += loss_of(weights, x, y, options.heads).item() * y.numel()
                 tokens += y.numel()
         print(json.dumps({
             "step": step, "tokens": step * options.batch * examples.context, "seconds": round(seconds, 1),
             "loss": loss, "bits_per_byte": total / tokens / math.log(2)}), flush=True)
 
+    width = weights["embedding.weight"].shape[1]
+    dropout = DropoutMasks(options.seed, options.dropout, options.batch, (examples.context, width))
     loss, seconds = float("nan"), 0.0
     evaluate(0, loss, seconds)
     last = options.stop_at or options.steps
     for step in range(last):
+        # PyTorch would make its own in less time; this is not counted.
+        masks = dropout.of_step(step, layers_of(weights)) if options.dropout else None
         began = time.monotonic()
         for group in optimizer.param_groups:
             group["lr"] = rate_at(step, options)
         x, y = examples.batch(step, options.batch)
         optimizer.zero_grad()
         with computing():
-            value = loss_of(weights, x, y, options.heads, options.dropout)
+            value = loss_of(weights, x, y, options.heads, masks)
         value.backward()
         torch.nn.utils.clip_grad_norm_(weights.values(), options.clip)
         optimizer.step()
