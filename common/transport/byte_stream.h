@@ -31,7 +31,8 @@ class ByteStream {
   // Sends what was written with kLater.
   virtual absl::Status Flush() = 0;
 
-  // Moves bytes that have arrived to `out`, and returns how many; 0: none now.
+  // Moves bytes that have arrived to `out`, and returns how many; 0: none now. What is in `out`
+  // behind them is undefined.
   virtual absl::StatusOr<size_t> Read(absl::Span<std::byte> out) = 0;
 
   // To poll for reading and writing.

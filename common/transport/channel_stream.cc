@@ -46,7 +46,6 @@ class PlainChannelStream final : public ChannelStream {
     }
   }
 
-  Threads threads() const override { return Threads::kTwo; }
   int descriptor() const override { return socket_.get(); }
   const char* kind() const override { return "tcp"; }
 

@@ -14,7 +14,8 @@ namespace muster {
 
 // The connection of a SocketChannel: bytes in order, both ways, sent from the pieces where they lie
 // and received into pieces. Nothing blocks. After an error (Unavailable: closed or reset;
-// Unauthenticated: what came was tampered with) it is of no more use in that direction.
+// Unauthenticated: what came was tampered with) it is of no more use in that direction. One thread
+// may write while another reads.
 class ChannelStream {
  public:
   virtual ~ChannelStream() = default;
@@ -34,10 +35,6 @@ class ChannelStream {
   };
   // Moves bytes that have arrived to the pieces, in their order.
   virtual absl::StatusOr<Received> Read(absl::Span<const iovec> pieces) = 0;
-
-  // Whether one thread may write while another reads.
-  enum class Threads { kOne, kTwo };
-  virtual Threads threads() const = 0;
 
   virtual int descriptor() const = 0;
   // As ChannelStats calls it.

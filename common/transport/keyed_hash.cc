@@ -19,7 +19,10 @@ std::string KeyedHash(absl::string_view secret, absl::string_view text) {
   const char* const key = secret.empty() ? "" : secret.data();
   HMAC(EVP_sha256(), key, static_cast<int>(secret.size()),
        reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash, &length);
-  return std::string(reinterpret_cast<const char*>(hash), length);
+  std::string result(reinterpret_cast<const char*>(hash), length);
+  // It may be a key.
+  OPENSSL_cleanse(hash, sizeof(hash));
+  return result;
 }
 
 bool SameHash(absl::string_view one, absl::string_view other) {

@@ -66,7 +66,7 @@ void SocketChannel::Start(std::shared_ptr<Handler> handler) {
       self->End(status);
       return;
     }
-    // The stream may hold what the socket does not know of any more.
+    // Some may have come before.
     self->readable_ = true;
     self->ReadMore();
   });
@@ -82,8 +82,7 @@ void SocketChannel::Send(std::string header, Payload payload) {
               reinterpret_cast<std::byte*>(outgoing.head.data()));
   outgoing.head += header;
   outgoing.payload = InShortPieces(payload) ? GatherPayload(payload, *pool_) : std::move(payload);
-  const bool here =
-      stream_->threads() == ChannelStream::Threads::kTwo && outgoing.size() <= kSendHereBytes;
+  const bool here = outgoing.size() <= kSendHereBytes;
   {
     absl::MutexLock lock(&mutex_);
     if (ended_) return;

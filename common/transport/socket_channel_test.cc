@@ -53,7 +53,6 @@ class BrokenForWriting final : public ChannelStream {
   absl::StatusOr<Received> Read(absl::Span<const iovec> pieces) override {
     return plain_->Read(pieces);
   }
-  Threads threads() const override { return Threads::kOne; }
   int descriptor() const override { return plain_->descriptor(); }
   const char* kind() const override { return "broken"; }
 

@@ -49,7 +49,6 @@ class TlsChannelStream final : public ChannelStream {
   bool HasBegun() const override { return stream_->HasBegun(); }
 
   absl::StatusOr<Received> Read(absl::Span<const iovec> pieces) override {
-    MUSTER_RETURN_IF_ERROR(broken_);
     Received received{.bytes = 0, .drained = false};
     for (const iovec& piece : pieces) {
       const absl::Span<std::byte> place(static_cast<std::byte*>(piece.iov_base), piece.iov_len);
@@ -57,9 +56,8 @@ class TlsChannelStream final : public ChannelStream {
         if (received.bytes >= kTurnBytes) return received;
         absl::StatusOr<size_t> got = stream_->Read(place.subspan(filled));
         if (!got.ok()) {
-          // What came before counts.
-          broken_ = got.status();
-          if (received.bytes == 0) return broken_;
+          // What came before counts; the stream says it again.
+          if (received.bytes == 0) return got.status();
           return received;
         }
         if (*got == 0) {
@@ -68,13 +66,15 @@ class TlsChannelStream final : public ChannelStream {
         }
         filled += *got;
         received.bytes += *got;
+        if (stream_->drained()) {
+          received.drained = true;
+          return received;
+        }
       }
     }
     return received;
   }
 
-  // OpenSSL does not let one connection be used by two threads.
-  Threads threads() const override { return Threads::kOne; }
   int descriptor() const override { return stream_->descriptor(); }
   const char* kind() const override { return "tls"; }
 
@@ -94,7 +94,6 @@ class TlsChannelStream final : public ChannelStream {
 
   const std::unique_ptr<TlsStream> stream_;
   std::vector<std::byte> gathered_;
-  absl::Status broken_;
 };
 
 }  // namespace

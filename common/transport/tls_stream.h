@@ -1,13 +1,12 @@
 #ifndef MUSTER_COMMON_TRANSPORT_TLS_STREAM_H_
 #define MUSTER_COMMON_TRANSPORT_TLS_STREAM_H_
 
-#include <openssl/types.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,11 +14,11 @@
 #include "common/transport/byte_stream.h"
 #include "common/transport/deadline.h"
 #include "common/transport/descriptor.h"
-#include "common/transport/tls_socket.h"
+#include "common/transport/tls_handshake.h"
+#include "common/transport/tls_record_reader.h"
+#include "common/transport/tls_record_writer.h"
 
 namespace muster {
-
-enum class TlsRole { kClient, kServer };
 
 // AES-GCM is safe for 2^24.5 records under one key (RFC 8446, section 5.5), which full ones reach
 // after 362 GiB. A sixth of that: 64 GiB; changing keys costs nothing to speak of.
@@ -30,9 +29,9 @@ struct TlsStreamOptions {
   uint64_t records_per_key = kTlsRecordsPerKey;
 };
 
-// TLS 1.3 (RFC 8446) over a TCP socket. Both sides prove that they know one key of 32 bytes, an
-// external pre-shared key; there are no certificates. A Diffie-Hellman exchange on top keeps old
-// traffic secret when the key leaks. AES-128-GCM, for its speed.
+// TLS 1.3 (RFC 8446) over a TCP socket, between ends of this kind, which send no tickets: OpenSSL
+// shakes hands (see TlsHandshake), and records are made and opened here, straight from and to where
+// the bytes lie. Unlike most streams, one thread may write while another reads.
 class TlsStream final : public ByteStream {
  public:
   // Shakes hands; blocks. Unauthenticated: the other side has another key. Unavailable: it has
@@ -51,58 +50,32 @@ class TlsStream final : public ByteStream {
 
   ~TlsStream() override;
 
-  absl::StatusOr<size_t> Write(absl::Span<const std::byte> bytes, Push push) override;
-  absl::Status Flush() override;
+  absl::StatusOr<size_t> Write(absl::Span<const std::byte> bytes, Push push) override {
+    return writer_->Write(bytes, push);
+  }
+  absl::Status Flush() override { return writer_->Flush(); }
   absl::StatusOr<size_t> Read(absl::Span<std::byte> out) override;
   int descriptor() const override { return socket_.get(); }
-  bool HasHiddenBytes() const override;
+  bool HasHiddenBytes() const override { return reader_->HasHiddenBytes(); }
+  // Whether the last Read found all that had come, unless the other end has closed since.
+  bool drained() const { return reader_->drained(); }
   // Whether it has begun with bytes that were offered to Write and not taken.
-  bool HasBegun() const { return begun_ + ahead_ > 0; }
+  bool HasBegun() const { return writer_->HasBegun(); }
   // How often this side has gone over to the next key.
-  uint64_t key_changes() const { return key_changes_; }
+  uint64_t key_changes() const { return writer_->key_changes(); }
   const char* name() const override { return "tls"; }
 
  private:
-  struct ContextDeleter {
-    void operator()(SSL_CTX* context) const;
-  };
-  struct SslDeleter {
-    void operator()(SSL* ssl) const;
-  };
-
-  TlsStream(Descriptor socket, const std::string& key, TlsStreamOptions options);
-  absl::Status Prepare(TlsRole role);
-  // Encrypts the first of `bytes` into one record; how many.
-  absl::StatusOr<size_t> MakeRecord(absl::Span<const std::byte> bytes);
-  absl::Status Failure(const char* what, int result);
-  // Hands the kernel what it takes of the collected records.
-  absl::Status SendRecords(Push push);
+  TlsStream(Descriptor socket, TlsStreamOptions options)
+      : options_(options), socket_(std::move(socket)) {}
 
   const TlsStreamOptions options_;
-  Descriptor socket_;
-  TlsSocket shared_;
-  // Sent since the last change of keys.
-  uint64_t records_under_key_ = 0;
-  uint64_t key_changes_ = 0;
-  bool held_back_ = false;
-  // The callbacks of the handshake read it.
-  std::string key_;
-  std::unique_ptr<SSL_CTX, ContextDeleter> context_;
-  std::unique_ptr<SSL, SslDeleter> ssl_;
-  // Collected records, in order: how many bytes of the caller's each holds, and of `encrypted` it
-  // and those before it. They count as written once the whole record is the kernel's, so that no
-  // call is needed to send what was taken.
-  struct Record {
-    size_t bytes = 0;
-    size_t end = 0;
-  };
-  std::deque<Record> records_;
-  // The bytes in records_.
-  size_t begun_ = 0;
-  // Sent, but not yet offered again by the caller, who does not know.
-  size_t ahead_ = 0;
-  // The last Read found nothing more.
-  bool drained_ = true;
+  const Descriptor socket_;
+  // Until it is done, and the halves from then on.
+  std::unique_ptr<TlsHandshake> handshake_;
+  std::optional<TlsRecordWriter> writer_;
+  // Another thread's than the writer.
+  alignas(64) std::optional<TlsRecordReader> reader_;
 };
 
 }  // namespace muster
