@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/format.h"
@@ -13,6 +14,15 @@
 
 namespace muster {
 namespace {
+
+// By slot.
+nlohmann::ordered_json ToJson(const std::vector<WorkerTraffic>& workers) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const WorkerTraffic& worker : workers) {
+    json.push_back({{"sent", worker.sent}, {"received", worker.received}});
+  }
+  return json;
+}
 
 nlohmann::ordered_json ToJson(const MeasuredRun& run) {
   nlohmann::ordered_json json = {
@@ -27,12 +37,16 @@ nlohmann::ordered_json ToJson(const MeasuredRun& run) {
       {"compute_seconds_per_step", run.compute_seconds},
       {"exposed_communication_seconds_per_step", run.communication_seconds},
       {"waiting_for_data_seconds_per_step", run.waiting_seconds},
-      {"bytes_sent_per_step_and_worker", run.worker_sent},
-      {"bytes_received_per_step_and_worker", run.worker_received},
-      {"dense_bytes_sent_per_step_and_worker", run.dense_sent},
-      {"dense_bytes_received_per_step_and_worker", run.dense_received},
-      {"predicted_dense_bytes_sent", run.predicted.worker_sent},
-      {"predicted_dense_bytes_received", run.predicted.worker_received},
+      {"bytes_sent_per_step_and_worker", MeanOf(run.workers).sent},
+      {"bytes_received_per_step_and_worker", MeanOf(run.workers).received},
+      {"dense_bytes_sent_per_step_and_worker", MeanOf(run.dense).sent},
+      {"dense_bytes_received_per_step_and_worker", MeanOf(run.dense).received},
+      {"predicted_dense_bytes_sent", MeanOf(run.predicted.workers).sent},
+      {"predicted_dense_bytes_received", MeanOf(run.predicted.workers).received},
+      {"bytes_per_step_by_worker", ToJson(run.workers)},
+      {"dense_bytes_per_step_by_worker", ToJson(run.dense)},
+      {"predicted_dense_bytes_by_worker", ToJson(run.predicted.workers)},
+      {"dense_bytes_sent_by_servers", run.server_sent},
       {"predicted_dense_bytes_sent_by_servers", run.predicted.server_sent},
       {"worker_cpu_seconds", run.worker_cpu_seconds},
       {"server_cpu_seconds", run.server_cpu_seconds},
@@ -58,6 +72,7 @@ nlohmann::ordered_json ToJson(const Comparison& comparison) {
                                  {"processors", comparison.processors},
                                  {"batch_size", comparison.batch_size},
                                  {"left_out", comparison.left_out},
+                                 {"not_as_predicted", TrafficMismatches(comparison)},
                                  {"roads", nlohmann::ordered_json::array()}};
   for (const RoadResult& road : comparison.roads) {
     nlohmann::ordered_json runs = nlohmann::ordered_json::array();
@@ -95,6 +110,9 @@ absl::StatusOr<Comparison> CompareAndPrint(const Session& session, const v1::Job
   std::printf("%s", FormatTable(table).c_str());
   for (const std::string& reason : comparison.left_out) {
     std::printf("left out: %s\n", reason.c_str());
+  }
+  for (const std::string& line : TrafficMismatches(comparison)) {
+    std::printf("NOT AS PREDICTED: %s\n", line.c_str());
   }
   return comparison;
 }

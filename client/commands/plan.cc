@@ -24,9 +24,12 @@ void AddPlan(CLI::App& app, Session& session) {
       "Needs no cluster. Of the data only beginnings and lengths of files are looked at, where "
       "they "
       "are on this machine.\n"
-      "A worker's memory is the peak of its process, on a CPU; a job that no worker has the memory "
-      "for is refused\n"
-      "at submit with the same table. --output json gives bytes and operations as numbers.");
+      "A worker's memory is the peak of its process, on a CPU; with compute.device CUDA its device "
+      "has a table of its\n"
+      "own. A job that no worker or no device has the memory for is refused at submit with the "
+      "same "
+      "table. --output json\n"
+      "gives bytes and operations as numbers.");
   command->callback([&session, file] {
     session.Run([&session, &file]() -> absl::Status {
       v1::JobSpec spec;

@@ -71,8 +71,10 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
     PrintField("staleness", absl::StrFormat("mean %.2f, most %d clocks", progress.mean_staleness(),
                                             progress.max_staleness()));
   }
-  PrintField("time", absl::StrCat(FormatSeconds(progress.training_seconds()), " trained, ",
-                                  FormatSeconds(progress.seconds_left()), " left"));
+  const std::string left = progress.seconds_left() > 0
+                               ? absl::StrCat(", ", FormatSeconds(progress.seconds_left()), " left")
+                               : "";
+  PrintField("time", absl::StrCat(FormatSeconds(progress.training_seconds()), " trained", left));
   PrintField("checkpoint",
              job.checkpoint_uri().empty()
                  ? "none yet"

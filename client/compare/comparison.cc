@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/compare/traffic_check.h"
 #include "client/format.h"
 
 namespace muster {
@@ -24,13 +27,39 @@ std::string Show(const Spread& spread, const std::function<std::string(double)>&
   return absl::StrCat(median, " (", low, " to ", high, ")");
 }
 
-std::string ShowServers(const MeasuredRun& run) {
-  if (run.predicted.server_sent.empty()) return "-";
+std::string Bytes(double value) { return absl::StrCat(FormatNumber(value), " B"); }
+
+std::string ShowServers(const std::map<std::string, double>& sent) {
+  if (sent.empty()) return "-";
   std::string text;
-  for (const auto& [server, bytes] : run.predicted.server_sent) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", server, " ", FormatNumber(bytes), " B");
+  for (const auto& [server, bytes] : sent) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", server, " ", Bytes(bytes));
   }
   return text;
+}
+
+// Which workers' traffic of a run.
+using WorkersOf = const std::vector<WorkerTraffic>& (*)(const MeasuredRun&);
+
+const std::vector<WorkerTraffic>& All(const MeasuredRun& run) { return run.workers; }
+const std::vector<WorkerTraffic>& Dense(const MeasuredRun& run) { return run.dense; }
+const std::vector<WorkerTraffic>& Predicted(const MeasuredRun& run) {
+  return run.predicted.workers;
+}
+
+// Over the workers of all repeats.
+std::string ShowWorkers(const RoadResult& road, WorkersOf workers,
+                        double WorkerTraffic::*direction) {
+  std::vector<double> values;
+  for (const MeasuredRun& run : road.runs) {
+    for (const WorkerTraffic& worker : workers(run)) values.push_back(worker.*direction);
+  }
+  return values.empty() ? "-" : Show(SpreadOf(std::move(values)), Bytes);
+}
+
+// What follows a prediction.
+std::string Verdict(const RoadResult& road, const std::function<bool(const MeasuredRun&)>& match) {
+  return std::all_of(road.runs.begin(), road.runs.end(), match) ? "" : kNotAsPredicted;
 }
 
 }  // namespace
@@ -97,31 +126,40 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
         [&](const RoadResult& road) { return Show(road.LastMetric(), loss); });
   }
   add("steps", [](const RoadResult& road) { return Whole(road.runs[0].steps); });
-  add_figure("seconds", &MeasuredRun::training_seconds, Seconds);
-  add_figure("mean staleness", &MeasuredRun::mean_staleness,
-             [](double value) { return absl::StrFormat("%.2f", value); });
-  add_figure("largest staleness", &MeasuredRun::max_staleness, Whole);
   add("  left out as warm-up", [](const RoadResult& road) {
     std::vector<double> steps;
     for (const MeasuredRun& run : road.runs) steps.push_back(run.warmup_steps);
     return Show(SpreadOf(std::move(steps)), Whole);
   });
+  add_figure("seconds", &MeasuredRun::training_seconds, Seconds);
+  add_figure("mean staleness", &MeasuredRun::mean_staleness,
+             [](double value) { return absl::StrFormat("%.2f", value); });
+  add_figure("largest staleness", &MeasuredRun::max_staleness, Whole);
   add_figure("steps/s", &MeasuredRun::steps_per_second, Whole);
   add_figure("examples/s", &MeasuredRun::examples_per_second, Whole);
   add_figure("step: compute", &MeasuredRun::compute_seconds, Milliseconds);
   add_figure("step: exposed communication", &MeasuredRun::communication_seconds, Milliseconds);
   add_figure("step: waiting for data", &MeasuredRun::waiting_seconds, Milliseconds);
-  const auto bytes = [](double value) { return absl::StrCat(FormatNumber(value), " B"); };
-  add_figure("a worker sends per step", &MeasuredRun::worker_sent, bytes);
-  add_figure("  of it dense gradients", &MeasuredRun::dense_sent, bytes);
-  add("  predicted",
-      [&](const RoadResult& road) { return bytes(road.runs[0].predicted.worker_sent); });
-  add_figure("a worker receives per step", &MeasuredRun::worker_received, bytes);
-  add_figure("  of it dense parameters", &MeasuredRun::dense_received, bytes);
-  add("  predicted",
-      [&](const RoadResult& road) { return bytes(road.runs[0].predicted.worker_received); });
-  add("servers send per step, dense, predicted",
-      [](const RoadResult& road) { return ShowServers(road.runs[0]); });
+  const auto add_traffic = [&](const std::string& name, const std::string& dense,
+                               double WorkerTraffic::*direction) {
+    const auto add_row = [&](const std::string& row, WorkersOf workers) {
+      add(row, [&](const RoadResult& road) { return ShowWorkers(road, workers, direction); });
+    };
+    add_row(name, All);
+    add_row(dense, Dense);
+    add("  predicted", [&](const RoadResult& road) {
+      const auto match = [&](const MeasuredRun& run) { return WorkersMatch(run, direction); };
+      return absl::StrCat(ShowWorkers(road, Predicted, direction), Verdict(road, match));
+    });
+  };
+  add_traffic("a worker sends per step", "  of it dense gradients", &WorkerTraffic::sent);
+  add_traffic("a worker receives per step", "  of it dense parameters", &WorkerTraffic::received);
+  add("servers send per step, dense",
+      [](const RoadResult& road) { return ShowServers(road.runs[0].server_sent); });
+  add("  predicted", [](const RoadResult& road) {
+    return absl::StrCat(ShowServers(road.runs[0].predicted.server_sent),
+                        Verdict(road, ServersMatch));
+  });
   add_figure("CPU time of the workers", &MeasuredRun::worker_cpu_seconds, Seconds);
   add_figure("CPU time of the servers", &MeasuredRun::server_cpu_seconds, Seconds);
   add("largest worker's peak memory", [](const RoadResult& road) {
@@ -135,6 +173,18 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
     return peak == 0 ? std::string("-") : FormatBytes(static_cast<double>(peak));
   });
   return rows;
+}
+
+std::vector<std::string> TrafficMismatches(const Comparison& comparison) {
+  std::vector<std::string> lines;
+  for (const RoadResult& road : comparison.roads) {
+    for (const MeasuredRun& run : road.runs) {
+      for (const std::string& line : TrafficMismatches(run)) {
+        lines.push_back(absl::StrCat(road.road, ", run ", run.repeat + 1, ": ", line));
+      }
+    }
+  }
+  return lines;
 }
 
 }  // namespace muster

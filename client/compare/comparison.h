@@ -48,8 +48,17 @@ struct Comparison {
 // drifts on a machine falls on all alike.
 std::vector<int> OrderOfRoads(int roads, int repeat);
 
-// The table that `muster compare` prints: one column per road.
+// How a cell of the table ends whose prediction a run did not meet to the byte.
+inline constexpr char kNotAsPredicted[] = ", NOT AS PREDICTED";
+
+// The table that `muster compare` prints: one column per road. A worker's bytes are the median over
+// all workers of all repeats, with the least and the most where they differ; servers' are those of
+// the first repeat.
 std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparison);
+
+// Every process that moved other dense parameters than predicted, a line for each: "all-reduce, run
+// 2: slot 1 sends …".
+std::vector<std::string> TrafficMismatches(const Comparison& comparison);
 
 }  // namespace muster
 

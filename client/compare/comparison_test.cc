@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "proto/job.pb.h"
 #include "proto/status.pb.h"
 
@@ -10,8 +13,10 @@ namespace muster {
 namespace {
 
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 TEST(ComparisonTest, SpreadIsMedianAndEnds) {
   const Spread odd = SpreadOf({3, 1, 2});
@@ -34,6 +39,7 @@ v1::JobStatus Status(uint64_t steps) {
   status.mutable_progress()->set_step(steps);
   for (int slot = 0; slot < 2; ++slot) {
     v1::TaskStatus& task = *status.add_tasks();
+    task.set_slot(slot);
     task.set_steps(steps);
     task.set_training_seconds(0.010 * steps);
     task.set_compute_seconds(0.007 * steps);
@@ -70,10 +76,8 @@ TEST(ComparisonTest, FiguresLeaveTheWarmUpOut) {
   EXPECT_NEAR(run.compute_seconds, 0.007, 1e-12);
   EXPECT_NEAR(run.communication_seconds, 0.002, 1e-12);
   EXPECT_NEAR(run.waiting_seconds, 0.001, 1e-12);
-  EXPECT_NEAR(run.worker_sent, 1000, 1e-9);
-  EXPECT_NEAR(run.worker_received, 2000, 1e-9);
-  EXPECT_NEAR(run.dense_sent, 900, 1e-9);
-  EXPECT_NEAR(run.dense_received, 1700, 1e-9);
+  EXPECT_THAT(run.workers, ElementsAre(WorkerTraffic{1000, 2000}, WorkerTraffic{1000, 2000}));
+  EXPECT_THAT(run.dense, ElementsAre(WorkerTraffic{900, 1700}, WorkerTraffic{900, 1700}));
   EXPECT_EQ(run.worker_cpu_seconds, 3);
   EXPECT_EQ(run.worker_peak_bytes, 1001u);
   ASSERT_EQ(run.curve.size(), 1u);
@@ -85,7 +89,33 @@ TEST(ComparisonTest, FiguresLeaveTheWarmUpOut) {
 TEST(ComparisonTest, AWarmUpThatLeavesTooLittleIsNotUsed) {
   const MeasuredRun run = Figures(Status(60), Status(100));
   EXPECT_EQ(run.warmup_steps, 0u);
-  EXPECT_NEAR(run.worker_sent, 1000, 1e-9);
+  EXPECT_EQ(run.workers[1], (WorkerTraffic{1000, 2000}));
+}
+
+TEST(ComparisonTest, EachWorkersBytesAreThoseOfItsOwnSteps) {
+  v1::JobStatus warm = Status(10);
+  // Slot 1 has told of a step less, and moves half as much in each.
+  const auto spoil = [](v1::TaskStatus& task, uint64_t steps) {
+    task.set_steps(steps);
+    task.set_bytes_sent(500 * steps);
+    task.set_bytes_received(400 * steps);
+    task.set_other_bytes_sent(50 * steps);
+    task.set_other_bytes_received(40 * steps);
+  };
+  v1::JobStatus end = Status(110);
+  for (v1::JobStatus* status : {&warm, &end}) {
+    status->mutable_spec()->mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+    v1::TaskStatus& first = *status->mutable_tasks(0);
+    first.set_bytes_sent(1000 * first.steps());
+    first.set_bytes_received(900 * first.steps());
+  }
+  spoil(*warm.mutable_tasks(1), 9);
+  spoil(*end.mutable_tasks(1), 110);
+  // Which of the tasks comes first is of no account.
+  warm.mutable_tasks()->SwapElements(0, 1);
+  const MeasuredRun run = Figures(warm, end);
+  EXPECT_THAT(run.dense, ElementsAre(WorkerTraffic{1000, 900}, WorkerTraffic{500, 400}));
+  EXPECT_THAT(run.workers, ElementsAre(WorkerTraffic{1100, 1200}, WorkerTraffic{550, 440}));
 }
 
 TEST(ComparisonTest, WithoutWarmUpTheWholeRunCounts) {
@@ -104,8 +134,10 @@ TEST(ComparisonTest, TheTableHasAColumnPerRoadAndShowsTheSpread) {
       run.metric = "accuracy";
       run.curve.push_back({.loss = 0.5, .metric = 0.9});
       run.steps_per_second = speed;
-      run.predicted.worker_sent = 4040;
-      if (result.road == "BSP") run.predicted.server_sent = {{"s0", 8080}};
+      run.repeat = static_cast<int>(result.runs.size());
+      run.workers = {{5000, 6000}, {5000, 6000}};
+      run.predicted.workers = run.dense = {{4040, 4044}, {4040, 4048}};
+      if (result.road == "BSP") run.predicted.server_sent = run.server_sent = {{"s0", 8080}};
       result.runs.push_back(run);
     }
     comparison.roads.push_back(result);
@@ -115,15 +147,46 @@ TEST(ComparisonTest, TheTableHasAColumnPerRoadAndShowsTheSpread) {
   EXPECT_THAT(table[1], ElementsAre("held-out loss", "0.5000", "0.5000"));
   EXPECT_THAT(table[2], ElementsAre("held-out accuracy", "0.9000", "0.9000"));
   EXPECT_THAT(table, Contains(ElementsAre("steps/s", "110 (100 to 120)", "110 (100 to 120)")));
-  bool servers = false;
-  for (const auto& row : table) {
-    ASSERT_EQ(row.size(), 3u) << row[0];
-    if (row[0] != "servers send per step, dense, predicted") continue;
-    servers = true;
-    EXPECT_THAT(row[1], HasSubstr("s0 8,080 B"));
-    EXPECT_EQ(row[2], "-");
-  }
-  EXPECT_TRUE(servers);
+  EXPECT_THAT(table, Contains(ElementsAre("a worker sends per step", "5,000 B", "5,000 B")));
+  EXPECT_THAT(table, Contains(ElementsAre("  of it dense gradients", "4,040 B", "4,040 B")));
+  EXPECT_THAT(table,
+              Contains(ElementsAre("  of it dense parameters", "4,046 B (4,044 B to 4,048 B)",
+                                   "4,046 B (4,044 B to 4,048 B)")));
+  EXPECT_THAT(table, Contains(ElementsAre("servers send per step, dense", "s0 8,080 B", "-")));
+  EXPECT_THAT(table, Contains(ElementsAre("  predicted", "s0 8,080 B", "-")));
+  EXPECT_THAT(table, Each(SizeIs(3)));
+  EXPECT_THAT(TrafficMismatches(comparison), IsEmpty());
+
+  // One process in one repeat is enough.
+  comparison.roads[1].runs[2].dense[1].sent = 8080;
+  comparison.roads[0].runs[1].server_sent["s0"] = 4040;
+  const auto marked = ComparisonTable(comparison);
+  EXPECT_THAT(marked, Contains(ElementsAre("  predicted", "4,040 B", "4,040 B, NOT AS PREDICTED")));
+  EXPECT_THAT(marked, Contains(ElementsAre("  predicted", "s0 8,080 B, NOT AS PREDICTED", "-")));
+  EXPECT_THAT(
+      TrafficMismatches(comparison),
+      ElementsAre("BSP, run 2: s0 sends 4,040 B of dense parameters a step, predicted 8,080 B",
+                  "all-reduce, run 3: slot 1 sends 8,080 B of dense parameters a step, predicted "
+                  "4,040 B"));
+}
+
+TEST(ComparisonTest, RowsThatBelongTogetherStandTogether) {
+  Comparison comparison;
+  MeasuredRun run;
+  run.metric = "accuracy";
+  run.curve.push_back({.loss = 0.5, .metric = 0.9});
+  comparison.roads.push_back({.road = "BSP", .runs = {run}});
+  std::vector<std::string> names;
+  for (const auto& row : ComparisonTable(comparison)) names.push_back(row[0]);
+  EXPECT_THAT(
+      names, ElementsAre("", "held-out loss", "held-out accuracy", "steps", "  left out as warm-up",
+                         "seconds", "mean staleness", "largest staleness", "steps/s", "examples/s",
+                         "step: compute", "step: exposed communication", "step: waiting for data",
+                         "a worker sends per step", "  of it dense gradients", "  predicted",
+                         "a worker receives per step", "  of it dense parameters", "  predicted",
+                         "servers send per step, dense", "  predicted", "CPU time of the workers",
+                         "CPU time of the servers", "largest worker's peak memory",
+                         "the servers' peak memory"));
 }
 
 }  // namespace

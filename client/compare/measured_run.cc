@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "client/compare/process_usage.h"
 #include "client/job_client.h"
 #include "client/local_cluster.h"
@@ -14,14 +16,21 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/manifest.h"
 #include "common/partition/wire_dtype.h"
+#include "common/rpc/grpc_parameter_client.h"
+#include "common/rpc/parameter_client.h"
 #include "common/rpc/rpc_credentials.h"
 #include "common/tensor/dtype.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
+#include "proto/parameter_service.pb.h"
 #include "proto/status.pb.h"
 
 namespace muster {
 namespace {
+
+constexpr absl::Duration kStatsTimeout = absl::Seconds(10);
+// Among a worker's flags.
+constexpr char kOverTcp[] = "--collectives-transport=tcp";
 
 // Sums over the tasks of a job.
 struct Sums {
@@ -30,10 +39,6 @@ struct Sums {
   double compute = 0;
   double communication = 0;
   double waiting = 0;
-  double sent = 0;
-  double received = 0;
-  double dense_sent = 0;
-  double dense_received = 0;
 };
 
 Sums SumsOf(const v1::JobStatus& job) {
@@ -44,24 +49,88 @@ Sums SumsOf(const v1::JobStatus& job) {
     sums.compute += task.compute_seconds();
     sums.communication += task.exposed_communication_seconds();
     sums.waiting += task.waiting_seconds();
-    const double other_sent = task.other_bytes_sent(), other_received = task.other_bytes_received();
-    if (job.spec().update().dense() == v1::UpdateSpec::ALL_REDUCE) {
-      sums.sent += task.bytes_sent() + other_sent;
-      sums.received += task.bytes_received() + other_received;
-      sums.dense_sent += task.bytes_sent();
-      sums.dense_received += task.bytes_received();
-    } else {
-      sums.sent += task.bytes_pushed();
-      sums.received += task.bytes_pulled();
-      sums.dense_sent += task.bytes_pushed() - other_sent;
-      sums.dense_received += task.bytes_pulled() - other_received;
-    }
   }
   return sums;
 }
 
-// `placed`: a status from when the job's partitions were on servers.
-absl::StatusOr<PredictedTraffic> Predict(const v1::JobStatus& placed, const v1::JobStatus& end) {
+bool ByAllReduce(const v1::JobStatus& job) {
+  return job.spec().update().dense() == v1::UpdateSpec::ALL_REDUCE;
+}
+
+// Payload of a task so far. Bytes of collective calls leave out what is not dense; those of servers
+// do not.
+struct TaskBytes {
+  TaskBytes(const v1::TaskStatus& task, const v1::JobStatus& job) {
+    const double other_sent = task.other_bytes_sent(), other_received = task.other_bytes_received();
+    if (ByAllReduce(job)) {
+      dense = {.sent = static_cast<double>(task.bytes_sent()),
+               .received = static_cast<double>(task.bytes_received())};
+      all = {.sent = dense.sent + other_sent, .received = dense.received + other_received};
+    } else {
+      all = {.sent = static_cast<double>(task.bytes_pushed()),
+             .received = static_cast<double>(task.bytes_pulled())};
+      dense = {.sent = all.sent - other_sent, .received = all.received - other_received};
+    }
+  }
+
+  WorkerTraffic all;
+  WorkerTraffic dense;
+};
+
+// An empty one if the job had no task in the slot yet.
+v1::TaskStatus TaskOf(uint32_t slot, const v1::JobStatus& job) {
+  for (const v1::TaskStatus& task : job.tasks()) {
+    if (task.slot() == slot) return task;
+  }
+  return v1::TaskStatus();
+}
+
+WorkerTraffic PerStep(const WorkerTraffic& before, const WorkerTraffic& after, double steps) {
+  return {.sent = (after.sent - before.sent) / steps,
+          .received = (after.received - before.received) / steps};
+}
+
+// Each worker by its own steps: statuses come while some are a step ahead of others.
+void AddTraffic(const v1::JobStatus& warm, const v1::JobStatus& end, MeasuredRun& run) {
+  for (const v1::TaskStatus& task : end.tasks()) {
+    v1::TaskStatus earlier = TaskOf(task.slot(), warm);
+    // On a busy machine a worker may have told of all its steps before the others told of a few.
+    if (earlier.steps() == task.steps()) earlier.Clear();
+    const TaskBytes before(earlier, end), after(task, end);
+    const double steps =
+        std::max(1.0, static_cast<double>(task.steps()) - static_cast<double>(earlier.steps()));
+    run.workers.push_back(PerStep(before.all, after.all, steps));
+    run.dense.push_back(PerStep(before.dense, after.dense, steps));
+  }
+}
+
+// `placed`: a status from when the job's partitions were on servers, which have served nobody else.
+absl::StatusOr<std::map<std::string, double>> MeasureServers(const v1::JobStatus& placed,
+                                                             const v1::JobStatus& end) {
+  const double steps =
+      std::max(1.0, static_cast<double>(end.progress().step()) + end.evaluations_size());
+  std::map<std::string, double> sent;
+  for (const v1::PartitionPlacement& partition : placed.partitions()) {
+    for (const v1::Replica& replica : partition.replicas()) {
+      if (replica.role() != v1::Replica::PRIMARY || sent.count(replica.server_id()) > 0) continue;
+      const std::unique_ptr<ParameterClient> server =
+          MakeGrpcParameterClient(replica.address(), RpcCredentials::PlainText());
+      MUSTER_ASSIGN_OR_RETURN(const v1::GetServerStatsReply stats, server->Stats(kStatsTimeout));
+      sent[replica.server_id()] = static_cast<double>(stats.dense_bytes_pulled()) / steps;
+    }
+  }
+  return sent;
+}
+
+AllReduceWay WayOf(const v1::JobSpec& job, const std::vector<std::string>& worker_flags) {
+  if (job.compute().device() == v1::ComputeSpec::CUDA) return AllReduceWay::kDevices;
+  const bool tcp = std::count(worker_flags.begin(), worker_flags.end(), kOverTcp) > 0;
+  return tcp ? AllReduceWay::kTcp : AllReduceWay::kSharedMemory;
+}
+
+// `placed`: as for MeasureServers.
+absl::StatusOr<PredictedTraffic> Predict(const v1::JobStatus& placed, const v1::JobStatus& end,
+                                         const std::vector<std::string>& worker_flags) {
   if (end.checkpoint_uri().empty()) {
     return absl::InternalError(absl::StrCat("job ", end.job_id(), " ended without a checkpoint"));
   }
@@ -69,16 +138,17 @@ absl::StatusOr<PredictedTraffic> Predict(const v1::JobStatus& placed, const v1::
   MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
                           ReadManifest(storage, end.checkpoint_uri()));
   const int workers = end.spec().workers();
-  MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(end.spec().update().wire()));
-  const int element = static_cast<int>(SizeOf(wire));
-  if (end.spec().update().dense() == v1::UpdateSpec::ALL_REDUCE) {
-    return PredictAllReduceTraffic(manifest.schema(), workers, element);
+  if (ByAllReduce(end)) {
+    return PredictAllReduceTraffic(manifest.schema(), end.spec().update(), workers,
+                                   WayOf(end.spec(), worker_flags));
   }
+  MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(end.spec().update().wire()));
   std::vector<const v1::PartitionPlacement*> partitions;
   for (const v1::PartitionPlacement& partition : placed.partitions()) {
     partitions.push_back(&partition);
   }
-  return PredictServerTraffic(manifest.schema(), partitions, workers, element);
+  return PredictServerTraffic(manifest.schema(), partitions, workers,
+                              static_cast<int>(SizeOf(wire)));
 }
 
 }  // namespace
@@ -101,10 +171,7 @@ MeasuredRun Figures(const v1::JobStatus& warm, const v1::JobStatus& end) {
   run.compute_seconds = (after.compute - before.compute) / steps;
   run.communication_seconds = (after.communication - before.communication) / steps;
   run.waiting_seconds = (after.waiting - before.waiting) / steps;
-  run.worker_sent = (after.sent - before.sent) / steps;
-  run.worker_received = (after.received - before.received) / steps;
-  run.dense_sent = (after.dense_sent - before.dense_sent) / steps;
-  run.dense_received = (after.dense_received - before.dense_received) / steps;
+  AddTraffic(warm, end, run);
   for (const v1::TaskStatus& task : end.tasks()) {
     run.worker_cpu_seconds += task.process_cpu_seconds();
     run.worker_peak_bytes = std::max<uint64_t>(run.worker_peak_bytes, task.process_peak_bytes());
@@ -174,8 +241,9 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
   }
   MeasuredRun run = Figures(warm, end);
   run.road = road.name;
-  MUSTER_ASSIGN_OR_RETURN(run.predicted, Predict(placed, end));
-  for (const ProcessUsage& server : UsageOfChildren(cluster.supervisor_pid, "muster-server")) {
+  MUSTER_ASSIGN_OR_RETURN(run.server_sent, MeasureServers(placed, end));
+  MUSTER_ASSIGN_OR_RETURN(run.predicted, Predict(placed, end, options.worker_flags));
+  for (const ChildUsage& server : UsageOfChildren(cluster.supervisor_pid, "muster-server")) {
     run.server_cpu_seconds += server.cpu_seconds;
     run.server_peak_bytes += server.peak_bytes;
   }

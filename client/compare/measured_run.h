@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,8 @@ struct CurvePoint {
   double metric = 0;
 };
 
-// One job, run from its start to its end on a cluster of its own. "Per step" leaves the warm-up
-// out, and is the mean over the workers.
+// One job, run from its start to its end on a cluster of its own. Times and bytes of a step leave
+// the warm-up out; times are the mean over the workers.
 struct MeasuredRun {
   std::string road;
   int repeat = 0;
@@ -46,12 +47,13 @@ struct MeasuredRun {
   double compute_seconds = 0;
   double communication_seconds = 0;
   double waiting_seconds = 0;
-  // Payload of a step, per worker: all of it, and dense parameters (gradients) alone, which the
-  // layout predicts.
-  double worker_sent = 0;
-  double worker_received = 0;
-  double dense_sent = 0;
-  double dense_received = 0;
+  // Payload of a step, by slot: all of it, and dense parameters (gradients) alone, which the layout
+  // predicts.
+  std::vector<WorkerTraffic> workers;
+  std::vector<WorkerTraffic> dense;
+  // Dense parameters that each server sends in a step, by id. Servers do not know when the warm-up
+  // ended: over the whole run, where an evaluation counts as a step, since it pulls as much.
+  std::map<std::string, double> server_sent;
   PredictedTraffic predicted;
   // Of the whole run.
   double worker_cpu_seconds = 0;
@@ -64,7 +66,7 @@ struct MeasuredRun {
 struct MeasureOptions {
   int servers = 2;
   uint64_t warmup_steps = 0;
-  // Of the cluster.
+  // Of the cluster; those of AddCollectiveFlags say which way all-reduce goes.
   std::vector<std::string> worker_flags = {};
   // Called with each new status.
   std::function<void(const v1::JobStatus&)> changed = [](const v1::JobStatus&) {};
@@ -75,8 +77,8 @@ struct MeasureOptions {
 absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
                                        const MeasureOptions& options);
 
-// The figures of a job that has ended. `warm`: its status when the warm-up was over, or an empty
-// one; it is not used if more than half of the run lies before it.
+// The figures of a job that has ended, as far as its status tells them. `warm`: its status when the
+// warm-up was over, or an empty one; it is not used if more than half of the run lies before it.
 MeasuredRun Figures(const v1::JobStatus& warm, const v1::JobStatus& end);
 
 }  // namespace muster

@@ -42,8 +42,8 @@ uint64_t PeakBytes(pid_t pid) {
 
 }  // namespace
 
-std::vector<ProcessUsage> UsageOfChildren(pid_t parent, const std::string& program) {
-  std::vector<ProcessUsage> found;
+std::vector<ChildUsage> UsageOfChildren(pid_t parent, const std::string& program) {
+  std::vector<ChildUsage> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
     const std::string name = entry.path().filename().string();
@@ -59,7 +59,7 @@ std::vector<ProcessUsage> UsageOfChildren(pid_t parent, const std::string& progr
                      .peak_bytes = PeakBytes(pid)});
   }
   std::sort(found.begin(), found.end(),
-            [](const ProcessUsage& a, const ProcessUsage& b) { return a.pid < b.pid; });
+            [](const ChildUsage& a, const ChildUsage& b) { return a.pid < b.pid; });
   return found;
 }
 

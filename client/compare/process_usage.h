@@ -10,7 +10,7 @@
 namespace muster {
 
 // What a process has used since it started.
-struct ProcessUsage {
+struct ChildUsage {
   pid_t pid = 0;
   double cpu_seconds = 0;
   // The most memory it ever held.
@@ -18,7 +18,7 @@ struct ProcessUsage {
 };
 
 // The living children of `parent` whose program has that file name, in order of pid.
-std::vector<ProcessUsage> UsageOfChildren(pid_t parent, const std::string& program);
+std::vector<ChildUsage> UsageOfChildren(pid_t parent, const std::string& program);
 
 // Processors that this process, and those it starts, may use.
 int AvailableProcessors();

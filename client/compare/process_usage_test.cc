@@ -35,7 +35,7 @@ TEST(ProcessUsageTest, FindsItsChildrenByProgram) {
   char program[256] = {};
   ASSERT_GT(readlink(("/proc/" + std::to_string(pid) + "/exe").c_str(), program, 255), 0);
   const std::string name = std::string(program).substr(std::string(program).rfind('/') + 1);
-  const std::vector<ProcessUsage> children = UsageOfChildren(getpid(), name);
+  const std::vector<ChildUsage> children = UsageOfChildren(getpid(), name);
   ASSERT_EQ(children.size(), 1u);
   EXPECT_EQ(children[0].pid, pid);
   EXPECT_GT(children[0].cpu_seconds, 0);

@@ -1,5 +1,6 @@
 #include "client/compare/report.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/compare/chart.h"
 
@@ -12,7 +13,7 @@ constexpr char kStyle[] =
     "h1{font-size:1.5em;margin:0 0 .2em}p{margin:.3em 0 1em}"
     "table{border-collapse:collapse;margin:1em 0;font-variant-numeric:tabular-nums}"
     "th,td{padding:.3em .8em;border-bottom:1px solid #d7dce3;text-align:right}"
-    "th:first-child,td:first-child{text-align:left}"
+    "th:first-child,td:first-child{text-align:left}.mismatch{color:#b3261e;font-weight:600}"
     "figure{margin:1em 0;display:flex;flex-wrap:wrap;gap:1em}"
     "svg{font:12px system-ui,sans-serif;background:#fafbfc;border:1px solid #d7dce3}"
     "svg .title{font-weight:600}.grid{stroke:#d7dce3}.line{fill:none;stroke-width:2}";
@@ -24,7 +25,9 @@ std::string Table(const Comparison& comparison) {
     const std::string tag = head ? "th" : "td";
     absl::StrAppend(&html, "<tr>");
     for (const std::string& cell : row) {
-      absl::StrAppend(&html, "<", tag, ">", EscapeHtml(cell), "</", tag, ">");
+      const bool mismatch = absl::EndsWith(cell, kNotAsPredicted);
+      absl::StrAppend(&html, "<", tag, mismatch ? " class=\"mismatch\"" : "", ">", EscapeHtml(cell),
+                      "</", tag, ">");
     }
     absl::StrAppend(&html, "</tr>\n");
     head = false;
@@ -86,6 +89,9 @@ std::string ComparisonReport(const Comparison& comparison) {
   absl::StrAppend(&html, Table(comparison));
   for (const std::string& reason : comparison.left_out) {
     absl::StrAppend(&html, "<p>Left out: ", EscapeHtml(reason), ".</p>\n");
+  }
+  for (const std::string& line : TrafficMismatches(comparison)) {
+    absl::StrAppend(&html, "<p class=\"mismatch\">Not as predicted: ", EscapeHtml(line), ".</p>\n");
   }
   absl::StrAppend(&html, "<figure>\n");
   if (!comparison.roads.empty() && !comparison.roads[0].runs[0].curve.empty()) {

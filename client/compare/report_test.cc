@@ -69,6 +69,23 @@ TEST(ReportTest, HoldsTheTableAndAllCharts) {
   EXPECT_THAT(html, Not(HasSubstr("src=")));
   EXPECT_THAT(html, Not(HasSubstr("href=")));
   EXPECT_THAT(html, Not(HasSubstr("nan")));
+  EXPECT_THAT(html, Not(HasSubstr("Not as predicted")));
+  EXPECT_THAT(html, Not(HasSubstr("class=\"mismatch\"")));
+}
+
+TEST(ReportTest, MarksBytesThatAreNotAsPredicted) {
+  Comparison comparison;
+  for (const char* road : {"BSP", "all-reduce"}) {
+    MeasuredRun run;
+    run.dense = run.predicted.workers = {{4040, 4040}};
+    comparison.roads.push_back({.road = road, .runs = {run}});
+  }
+  comparison.roads[1].runs[0].dense[0].sent = 8080;
+  const std::string html = ComparisonReport(comparison);
+  EXPECT_THAT(html, HasSubstr("<td>  predicted</td><td>4,040 B</td>"
+                              "<td class=\"mismatch\">4,040 B, NOT AS PREDICTED</td>"));
+  EXPECT_THAT(html, HasSubstr("<p class=\"mismatch\">Not as predicted: all-reduce, run 1: slot 0 "
+                              "sends 8,080 B of dense parameters a step, predicted 4,040 B.</p>"));
 }
 
 }  // namespace

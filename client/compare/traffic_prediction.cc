@@ -1,12 +1,45 @@
 #include "client/compare/traffic_prediction.h"
 
+#include <cstdint>
+
 #include "common/base/status_macros.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
+#include "common/tensor/dtype.h"
+#include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/status.pb.h"
+#include "worker/collectives/collective_call.h"
+#include "worker/collectives/schedule.h"
+#include "worker/strategy/bucket_plan.h"
 
 namespace muster {
+namespace {
+
+// How many buckets there are of each size, in elements; nearly all of a large model are of one.
+std::map<uint64_t, int> BucketSizes(const v1::TablesSchema& schema, const v1::UpdateSpec& update) {
+  const Tables tables = TablesFromSchema(schema);
+  std::map<uint64_t, int> sizes;
+  for (const GradientBucket& bucket :
+       MakeBucketPlan(LayoutFromSchema(schema), tables.tensors, BucketPlanOptionsOf(update))) {
+    ++sizes[bucket.elements()];
+  }
+  return sizes;
+}
+
+}  // namespace
+
+WorkerTraffic MeanOf(absl::Span<const WorkerTraffic> workers) {
+  WorkerTraffic mean;
+  if (workers.empty()) return mean;
+  for (const WorkerTraffic& worker : workers) {
+    mean.sent += worker.sent;
+    mean.received += worker.received;
+  }
+  mean.sent /= static_cast<double>(workers.size());
+  mean.received /= static_cast<double>(workers.size());
+  return mean;
+}
 
 absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
@@ -14,8 +47,8 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   const DenseLayout layout = LayoutFromSchema(schema);
   PredictedTraffic traffic;
-  traffic.worker_sent = static_cast<double>(layout.elements() * element_bytes);
-  traffic.worker_received = traffic.worker_sent;
+  const auto all = static_cast<double>(layout.elements() * element_bytes);
+  traffic.workers.assign(workers, {.sent = all, .received = all});
   for (const v1::PartitionPlacement* placement : partitions) {
     double bytes = 0;
     for (uint32_t block : layout.partition_blocks(placement->partition())) {
@@ -30,13 +63,36 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
 }
 
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,
-                                                         int workers, int element_bytes) {
+                                                         const v1::UpdateSpec& update, int workers,
+                                                         AllReduceWay way) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
-  const DenseLayout layout = LayoutFromSchema(schema);
+  const DType wire = update.wire() == v1::UpdateSpec::BF16 ? DType::kBf16 : DType::kF32;
   PredictedTraffic traffic;
-  traffic.worker_sent =
-      2.0 * (workers - 1) / workers * static_cast<double>(layout.elements() * element_bytes);
-  traffic.worker_received = traffic.worker_sent;
+  traffic.workers.resize(workers);
+  for (const auto& [elements, buckets] : BucketSizes(schema, update)) {
+    const AlgorithmRequest call = {.kind = Collective::kAllReduce,
+                                   .dtype = wire,
+                                   .bytes = elements * SizeOf(wire),
+                                   .size = workers,
+                                   .same_machine = way == AllReduceWay::kSharedMemory,
+                                   .deterministic = update.deterministic()};
+    // What is counted of NCCL's calls, whatever it chooses.
+    const Algorithm algorithm =
+        way == AllReduceWay::kDevices ? Algorithm::kDirect : ChooseAlgorithm(call);
+    for (int rank = 0; rank < workers; ++rank) {
+      const Schedule schedule = MakeSchedule({.kind = call.kind,
+                                              .algorithm = algorithm,
+                                              .rank = rank,
+                                              .size = workers,
+                                              .count = elements});
+      for (const Transfer& transfer : schedule.transfers) {
+        if (transfer.kind != Transfer::Kind::kSend) continue;
+        const auto bytes = static_cast<double>(transfer.count * SizeOf(wire) * buckets);
+        traffic.workers[rank].sent += bytes;
+        traffic.workers[transfer.peer].received += bytes;
+      }
+    }
+  }
   return traffic;
 }
 

@@ -1,9 +1,9 @@
 #ifndef MUSTER_CLIENT_COMPARE_TRAFFIC_PREDICTION_H_
 #define MUSTER_CLIENT_COMPARE_TRAFFIC_PREDICTION_H_
 
-#include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -13,14 +13,27 @@ namespace muster {
 namespace v1 {
 class PartitionPlacement;
 class TablesSchema;
+class UpdateSpec;
 }  // namespace v1
+
+// Payload bytes of a step that one worker sends and receives.
+struct WorkerTraffic {
+  double sent = 0;
+  double received = 0;
+
+  friend bool operator==(const WorkerTraffic& a, const WorkerTraffic& b) {
+    return a.sent == b.sent && a.received == b.received;
+  }
+};
+
+// Zeros if there are none.
+WorkerTraffic MeanOf(absl::Span<const WorkerTraffic> workers);
 
 // Payload bytes of one step that follow from the layout alone: dense parameters. Rows of sparse
 // tables depend on the data.
 struct PredictedTraffic {
-  // A worker sends (gradients) and receives.
-  double worker_sent = 0;
-  double worker_received = 0;
+  // By slot. By all-reduce workers differ where they do not own equal parts of a bucket.
+  std::vector<WorkerTraffic> workers;
   // Each server sends (parameters), by id; empty on the all-reduce road.
   std::map<std::string, double> server_sent;
 };
@@ -32,10 +45,17 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
     int workers, int element_bytes);
 
-// Of the all-reduce road: 2(W-1)/W of the gradients' bytes each way, as any ring or direct
-// reduce-scatter and all-gather moves. `element_bytes`: of a gradient on the wire.
+// What the ranks of an all-reduce reach one another by.
+enum class AllReduceWay { kSharedMemory, kTcp, kDevices };
+
+// Of the all-reduce road: what the schedule moves that is chosen for each of the buckets that the
+// gradient is cut into. With P the bytes of the gradient, a rank sends 2(W-1)/W·P where buckets are
+// large; small ones go to all at once, or over sockets between pairs, in fewer steps and more
+// bytes. `update` says how buckets are cut, summed and sent. Devices' gradients are predicted
+// without the padding that tensors may have there. InvalidArgument: the schema is wrong.
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,
-                                                         int workers, int element_bytes);
+                                                         const v1::UpdateSpec& update, int workers,
+                                                         AllReduceWay way);
 
 }  // namespace muster
 

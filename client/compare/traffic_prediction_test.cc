@@ -3,22 +3,30 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
+#include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/status.pb.h"
 
 namespace muster {
 namespace {
 
-// Two units of 1,000 and 10 elements, in blocks of at most 1,600 bytes, on 3 partitions.
-v1::TablesSchema Schema() {
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+// Two units of 10 `rows` and of 10 elements, in blocks of at most 1,600 bytes, on 3 partitions.
+v1::TablesSchema Schema(int64_t rows = 100) {
   v1::TablesSchema schema;
   std::vector<TensorSpec> tensors(2);
   tensors[0].name = "w";
-  tensors[0].shape = {100, 10};
+  tensors[0].shape = {rows, 10};
   tensors[1].name = "b";
   tensors[1].shape = {10};
   tensors[1].unit = 1;
@@ -46,34 +54,97 @@ TEST(TrafficPredictionTest, EveryBlockGoesOnceEachWayPerWorker) {
   const std::vector<const v1::PartitionPlacement*> map = {&a, &b, &c};
   const auto traffic = PredictServerTraffic(schema, map, 2, 4);
   ASSERT_TRUE(traffic.ok()) << traffic.status();
-  EXPECT_EQ(traffic->worker_sent, 4040);
-  EXPECT_EQ(traffic->worker_received, 4040);
+  EXPECT_THAT(traffic->workers, ElementsAre(WorkerTraffic{4040, 4040}, WorkerTraffic{4040, 4040}));
   // Three blocks of equal size but for the last (336, 336, 328), one of 10; largest first to the
   // emptiest partition: 336, 336, and 328 with 10.
   ASSERT_EQ(traffic->server_sent.size(), 2u);
   EXPECT_EQ(traffic->server_sent.at("s0"), 2 * 4 * (336 + 338));
   EXPECT_EQ(traffic->server_sent.at("s1"), 2 * 4 * 336);
   const auto half = PredictServerTraffic(schema, map, 2, 2);
-  EXPECT_EQ(half->worker_sent, 2020);
+  EXPECT_EQ(half->workers[1], (WorkerTraffic{2020, 2020}));
   EXPECT_EQ(half->server_sent.at("s1"), 2 * 2 * 336);
 }
 
-TEST(TrafficPredictionTest, AllReduceMovesTwiceTheShareOfTheOthers) {
-  const auto two = PredictAllReduceTraffic(Schema(), 2, 4);
-  ASSERT_TRUE(two.ok()) << two.status();
-  EXPECT_EQ(two->worker_sent, 4040);
-  const auto four = PredictAllReduceTraffic(Schema(), 4, 2);
-  ASSERT_TRUE(four.ok()) << four.status();
-  EXPECT_EQ(four->worker_sent, 1.5 * 1010 * 2);
-  EXPECT_EQ(four->worker_received, four->worker_sent);
-  EXPECT_TRUE(four->server_sent.empty());
-  EXPECT_EQ(PredictAllReduceTraffic(Schema(), 1, 4)->worker_sent, 0);
+// What each of `workers` sends, which is what it receives. Where `update` is left out, the gradient
+// is one bucket.
+std::vector<double> Sent(const v1::TablesSchema& schema, int workers, AllReduceWay way,
+                         const v1::UpdateSpec& update = {}) {
+  const auto traffic = PredictAllReduceTraffic(schema, update, workers, way);
+  EXPECT_TRUE(traffic.ok()) << traffic.status();
+  if (!traffic.ok()) return {};
+  EXPECT_TRUE(traffic->server_sent.empty());
+  std::vector<double> sent;
+  for (const WorkerTraffic& worker : traffic->workers) {
+    EXPECT_EQ(worker.received, worker.sent);
+    sent.push_back(worker.sent);
+  }
+  return sent;
+}
+
+constexpr AllReduceWay kShared = AllReduceWay::kSharedMemory;
+constexpr AllReduceWay kTcp = AllReduceWay::kTcp;
+
+TEST(TrafficPredictionTest, ALargeBucketMovesTwiceTheShareOfTheOthers) {
+  // 160,000 bytes.
+  const v1::TablesSchema schema = Schema(3999);
+  EXPECT_THAT(Sent(schema, 1, kShared), ElementsAre(0));
+  EXPECT_THAT(Sent(schema, 2, kShared), Each(160000));
+  EXPECT_THAT(Sent(schema, 4, kShared), AllOf(SizeIs(4), Each(240000)));
+  EXPECT_THAT(Sent(schema, 4, kTcp), Each(240000));
+  // The first rank's part is an element longer, and goes to one more rank than it came from.
+  EXPECT_THAT(Sent(schema, 3, kShared), ElementsAre(213336, 213332, 213332));
+  v1::UpdateSpec half;
+  half.set_wire(v1::UpdateSpec::BF16);
+  EXPECT_THAT(Sent(schema, 4, kShared, half), Each(120000));
+}
+
+TEST(TrafficPredictionTest, ASmallBucketGoesToAllAtOnce) {
+  const v1::TablesSchema schema = Schema();
+  for (const AllReduceWay way : {kShared, kTcp}) {
+    EXPECT_THAT(Sent(schema, 2, way), Each(4040));
+    EXPECT_THAT(Sent(schema, 3, way), Each(2 * 4040));
+    EXPECT_THAT(Sent(schema, 4, way), Each(3 * 4040));
+  }
+  // Not on devices: of 1,010 elements two ranks own 253 and two 252.
+  EXPECT_THAT(Sent(schema, 4, AllReduceWay::kDevices),
+              ElementsAre(4 * 1516, 4 * 1516, 4 * 1514, 4 * 1514));
+}
+
+TEST(TrafficPredictionTest, BetweenSocketsPairsExchangeWhatIsNeitherSmallNorLarge) {
+  // 40,000 bytes.
+  const v1::TablesSchema schema = Schema(999);
+  EXPECT_THAT(Sent(schema, 4, kTcp), Each(2 * 40000));
+  EXPECT_THAT(Sent(schema, 4, kShared), Each(60000));
+  // Sums in pairs are not in rank order, and bf16 would be rounded on the way.
+  v1::UpdateSpec update;
+  update.set_deterministic(true);
+  EXPECT_THAT(Sent(schema, 4, kTcp, update), Each(60000));
+  update.set_deterministic(false);
+  update.set_wire(v1::UpdateSpec::BF16);
+  EXPECT_THAT(Sent(schema, 4, kTcp, update), Each(30000));
+}
+
+TEST(TrafficPredictionTest, EachBucketGoesItsOwnWay) {
+  const v1::TablesSchema schema = Schema(3999);
+  v1::UpdateSpec update;
+  update.set_first_bucket_bytes(16000);
+  // The last unit's 10 elements to all at once; 39,990 by parts, of which two ranks own one more.
+  EXPECT_THAT(
+      Sent(schema, 4, kShared, update),
+      ElementsAre(3 * 40 + 4 * 59986, 3 * 40 + 4 * 59986, 3 * 40 + 4 * 59984, 3 * 40 + 4 * 59984));
+  update.set_bucket_bytes(16000);
+  EXPECT_THAT(Sent(schema, 4, kShared, update), Each(3 * 160000));
+}
+
+TEST(TrafficPredictionTest, TheMeanIsThatOfAllWorkers) {
+  EXPECT_EQ(MeanOf({{1, 10}, {2, 20}, {6, 60}}), (WorkerTraffic{3, 30}));
+  EXPECT_EQ(MeanOf({}), WorkerTraffic());
 }
 
 TEST(TrafficPredictionTest, AWrongSchemaIsRefused) {
   v1::TablesSchema schema = Schema();
   schema.set_partitions(0);
-  EXPECT_FALSE(PredictAllReduceTraffic(schema, 2, 4).ok());
+  EXPECT_FALSE(PredictAllReduceTraffic(schema, v1::UpdateSpec(), 2, kShared).ok());
   EXPECT_FALSE(PredictServerTraffic(schema, {}, 2, 4).ok());
 }
 

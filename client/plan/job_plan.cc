@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/optim/optimizer.h"
 #include "common/plan/distinct_rows.h"
+#include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "proto/schema.pb.h"
 #include "proto/status.pb.h"
@@ -66,8 +67,9 @@ absl::StatusOr<RoadTraffic> ServerTraffic(const JobPlan& plan, const v1::TablesS
       const PredictedTraffic traffic,
       PredictServerTraffic(schema, partitions, workers, ElementBytes(plan.spec.update())));
   RoadTraffic road;
-  road.sent = traffic.worker_sent;
-  road.received = traffic.worker_received;
+  const WorkerTraffic mean = MeanOf(traffic.workers);
+  road.sent = mean.sent;
+  road.received = mean.received;
   return road;
 }
 
@@ -90,6 +92,15 @@ void AddRows(const JobPlan& plan, RoadTraffic& road) {
   }
 }
 
+uint64_t ActivationBytes(const v1::JobSpec& spec, const ModelSize& model) {
+  const uint64_t sequences = MicroBatchExamples(spec);
+  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
+    return PlanDeviceBytes(spec, model, sequences).activations;
+  }
+  return PlanActivations(*model.transformer, sequences, spec.compute(), ActivationsOf::kTraining)
+      .total();
+}
+
 std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {
   std::vector<RecomputePlan> plans;
   if (!plan.model.transformer.has_value()) return plans;
@@ -99,10 +110,10 @@ std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {
     spec.mutable_compute()->set_recompute(recompute);
     RecomputePlan one;
     one.recompute = recompute;
-    one.worker_bytes = PlanMemory(spec, plan.data).worker_bytes();
-    one.activation_bytes = PlanActivations(*plan.model.transformer, MicroBatchExamples(spec),
-                                           spec.compute(), ActivationsOf::kTraining)
-                               .total();
+    const MemoryPlan memory = PlanMemory(spec, plan.data);
+    one.worker_bytes = memory.worker_bytes();
+    one.device_bytes = memory.device_bytes();
+    one.activation_bytes = ActivationBytes(spec, plan.model);
     plans.push_back(one);
   }
   return plans;
@@ -128,12 +139,15 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data) {
   RoadTraffic all_reduce;
   all_reduce.all_reduce = true;
   const auto workers = static_cast<int>(std::max(1u, spec.workers()));
-  // Half precision of 16-bit floats with more digits is for servers alone.
-  const int element = spec.update().wire() == v1::UpdateSpec::BF16 ? 2 : 4;
-  MUSTER_ASSIGN_OR_RETURN(const PredictedTraffic traffic,
-                          PredictAllReduceTraffic(schema, workers, element));
-  all_reduce.sent = traffic.worker_sent;
-  all_reduce.received = traffic.worker_received;
+  // Where the tasks will be is not known.
+  const bool on_device = spec.compute().device() == v1::ComputeSpec::CUDA;
+  MUSTER_ASSIGN_OR_RETURN(
+      const PredictedTraffic traffic,
+      PredictAllReduceTraffic(schema, spec.update(), workers,
+                              on_device ? AllReduceWay::kDevices : AllReduceWay::kSharedMemory));
+  const WorkerTraffic mean = MeanOf(traffic.workers);
+  all_reduce.sent = mean.sent;
+  all_reduce.received = mean.received;
   AddRows(plan, all_reduce);
   plan.traffic = {servers, all_reduce};
   return plan;

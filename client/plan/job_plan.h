@@ -16,15 +16,18 @@ namespace muster {
 // A worker's memory under one kind of recomputation.
 struct RecomputePlan {
   v1::ComputeSpec::Recompute recompute = v1::ComputeSpec::NONE;
-  // Of them, what depends on it.
+  // Of the device's, or else the worker's, what depends on it.
   uint64_t activation_bytes = 0;
   uint64_t worker_bytes = 0;
+  // 0 where the job computes on no device.
+  uint64_t device_bytes = 0;
 };
 
 // Payload of one step of one worker on one road.
 struct RoadTraffic {
   bool all_reduce = false;
-  // Dense gradients and parameters, exact.
+  // Dense gradients and parameters, exact; the mean over workers. By all-reduce as on one machine,
+  // through shared memory: over TCP small buckets may take another way.
   double sent = 0;
   double received = 0;
   // Rows of sparse tables, as many as are expected.

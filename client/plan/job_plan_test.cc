@@ -12,6 +12,7 @@
 namespace muster {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -46,12 +47,37 @@ TEST(JobPlanTest, KnowsWhatEachRoadMoves) {
   EXPECT_EQ(half->traffic[1].sent, 2.0 * 3 / 4 * bytes / 2);
 }
 
+TEST(JobPlanTest, SmallBucketsGoToAllAtOnce) {
+  const std::string job =
+      "model { mlp { hidden: 8 classes: 2 } } data { synthetic_classification { examples: 100 "
+      "features: 10 classes: 2 } } optimizer { name: 'sgd' learning_rate: 0.1 } batch_size: 8 "
+      "workers: ";
+  const double bytes = 4 * (11 * 8 + 9 * 2);
+  EXPECT_EQ(PlanOf(Job(job + "2"))->traffic[1].sent, bytes);
+  EXPECT_EQ(PlanOf(Job(job + "3"))->traffic[1].sent, 2 * bytes);
+  EXPECT_EQ(PlanOf(Job(job + "4"))->traffic[1].received, 3 * bytes);
+}
+
 TEST(JobPlanTest, ComparesKindsOfRecomputation) {
   const auto plan = PlanOf(Gpt());
   ASSERT_EQ(plan->recompute.size(), 3u);
   EXPECT_EQ(plan->recompute[0].worker_bytes, plan->memory.worker_bytes());
   EXPECT_GT(plan->recompute[0].activation_bytes, plan->recompute[1].activation_bytes);
   EXPECT_GT(plan->recompute[1].activation_bytes, plan->recompute[2].activation_bytes);
+}
+
+TEST(JobPlanTest, RecomputationOnDevicesIsOfTheirMemory) {
+  const auto plan = PlanOf(Gpt("compute { device: CUDA recompute: SELECTIVE }"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->recompute.size(), 3u);
+  EXPECT_EQ(plan->recompute[1].device_bytes, plan->memory.device_bytes());
+  for (size_t i = 1; i < 3; ++i) {
+    const RecomputePlan& more = plan->recompute[i - 1];
+    const RecomputePlan& less = plan->recompute[i];
+    EXPECT_EQ(less.worker_bytes, more.worker_bytes);
+    EXPECT_GT(more.activation_bytes, less.activation_bytes);
+    EXPECT_EQ(more.device_bytes - less.device_bytes, more.activation_bytes - less.activation_bytes);
+  }
 }
 
 TEST(JobPlanTest, ExpectsRowsOfSparseTables) {
@@ -89,6 +115,34 @@ TEST(PlanOutputTest, SaysItInTables) {
   EXPECT_THAT(text, HasSubstr("6 N + 6 L C T"));
   EXPECT_THAT(text, HasSubstr("all-reduce"));
   EXPECT_THAT(text, Not(HasSubstr("Taken for granted")));
+  EXPECT_THAT(text, Not(HasSubstr("device")));
+}
+
+TEST(PlanOutputTest, DevicesHaveATableOfTheirOwn) {
+  const auto plan = PlanOf(Gpt("compute { device: CUDA }"));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const std::string text = PlanText(*plan);
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("Memory of each worker's device\n",
+                                           MemoryTable(plan->memory.device, "  "))));
+  EXPECT_THAT(text, ContainsRegex("CUDA's own +1.2 GiB"));
+  EXPECT_THAT(text, ContainsRegex("recompute +activations +each device"));
+  EXPECT_THAT(text, ContainsRegex(
+                        absl::StrCat("together +", PlanBytes(plan->memory.device_bytes()), "\n")));
+}
+
+TEST(PlanOutputTest, SaysWhichWayIsAssumedWhereItMatters) {
+  const auto over = [](const v1::JobSpec& spec) {
+    const auto traffic =
+        nlohmann::json::parse(PlanJson(*PlanOf(spec)))["traffic_per_step_and_worker"];
+    EXPECT_FALSE(traffic[0].contains("over"));
+    return traffic[1]["over"].get<std::string>();
+  };
+  EXPECT_THAT(PlanText(*PlanOf(Gpt("workers: 3"))), HasSubstr("through shared memory"));
+  EXPECT_THAT(PlanText(*PlanOf(Gpt("workers: 2"))), Not(HasSubstr("through shared memory")));
+  EXPECT_EQ(over(Gpt("workers: 2")), "shared_memory");
+  const v1::JobSpec on_device = Gpt("workers: 3 compute { device: CUDA }");
+  EXPECT_THAT(PlanText(*PlanOf(on_device)), Not(HasSubstr("through shared memory")));
+  EXPECT_EQ(over(on_device), "devices");
 }
 
 TEST(PlanOutputTest, SaysItInJson) {
@@ -99,9 +153,18 @@ TEST(PlanOutputTest, SaysItInJson) {
   for (const auto& part : json["worker_parts"]) sum += part.get<uint64_t>();
   EXPECT_EQ(sum, plan->memory.worker_bytes());
   EXPECT_EQ(json["recompute"][2]["worker_bytes"], plan->memory.worker_bytes());
+  EXPECT_EQ(json["device_bytes"], 0u);
   EXPECT_EQ(json["zero"].size(), 4u);
   EXPECT_EQ(json["traffic_per_step_and_worker"][1]["road"], "all-reduce");
   EXPECT_GT(json["recomputed_flops_per_item"], 0);
+
+  const auto on_device = PlanOf(Gpt("compute { device: CUDA }"));
+  const auto device = nlohmann::json::parse(PlanJson(*on_device));
+  EXPECT_EQ(device["device_bytes"], on_device->memory.device_bytes());
+  sum = 0;
+  for (const auto& part : device["device_parts"]) sum += part.get<uint64_t>();
+  EXPECT_EQ(sum, on_device->memory.device_bytes());
+  EXPECT_EQ(device["recompute"][0]["device_bytes"], on_device->memory.device_bytes());
 }
 
 }  // namespace

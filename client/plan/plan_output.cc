@@ -12,6 +12,10 @@
 namespace muster {
 namespace {
 
+constexpr char kAssumedWay[] =
+    "By all-reduce as between workers of one machine, through shared memory; over TCP small "
+    "buckets of\ngradients may go another way.\n";
+
 std::string ModelName(const v1::ModelSpec& model) {
   const google::protobuf::FieldDescriptor* const field =
       v1::ModelSpec::descriptor()->FindFieldByNumber(model.model_case());
@@ -42,6 +46,10 @@ std::string Operations(double flops) {
 
 uint32_t Workers(const JobPlan& plan) { return std::max(1u, plan.spec.workers()); }
 
+bool OnDevices(const JobPlan& plan) {
+  return plan.spec.compute().device() == v1::ComputeSpec::CUDA;
+}
+
 std::string Heading(const JobPlan& plan) {
   return absl::StrCat(
       plan.spec.name().empty() ? "the job" : plan.spec.name(), ": ", ModelName(plan.spec.model()),
@@ -52,10 +60,12 @@ std::string Heading(const JobPlan& plan) {
 }
 
 std::string RecomputeTable(const JobPlan& plan) {
-  std::vector<std::vector<std::string>> rows = {{"recompute", "activations", "each worker"}};
+  const bool on_devices = OnDevices(plan);
+  std::vector<std::vector<std::string>> rows = {
+      {"recompute", "activations", on_devices ? "each device" : "each worker"}};
   for (const RecomputePlan& one : plan.recompute) {
     rows.push_back({RecomputeName(one.recompute), PlanBytes(one.activation_bytes),
-                    PlanBytes(one.worker_bytes)});
+                    PlanBytes(on_devices ? one.device_bytes : one.worker_bytes)});
   }
   return FormatTable(rows);
 }
@@ -103,7 +113,9 @@ std::string TrafficTable(const JobPlan& plan) {
     rows.back().push_back(FormatBytes(road.rows_sent));
     rows.back().push_back(FormatBytes(road.rows_received));
   }
-  return FormatTable(rows);
+  // Two workers send the same either way.
+  const bool assumes = Workers(plan) > 2 && !OnDevices(plan);
+  return absl::StrCat(FormatTable(rows), assumes ? kAssumedWay : "");
 }
 
 nlohmann::ordered_json PartsJson(const std::vector<MemoryPart>& parts) {
@@ -122,6 +134,10 @@ std::string PlanText(const JobPlan& plan) {
   if (plan.memory.worker_own_bytes() < plan.memory.worker_bytes()) {
     absl::StrAppend(&text, "Each must have ", PlanBytes(plan.memory.worker_own_bytes()),
                     "; the rest is other workers' memory, mapped.\n\n");
+  }
+  if (!plan.memory.device.empty()) {
+    absl::StrAppend(&text, "Memory of each worker's device\n",
+                    MemoryTable(plan.memory.device, "  "), "\n");
   }
   if (!plan.recompute.empty()) absl::StrAppend(&text, RecomputeTable(plan), "\n");
   if (plan.memory.server_bytes() > 0) {
@@ -145,6 +161,8 @@ std::string PlanJson(const JobPlan& plan) {
       {"worker_bytes", plan.memory.worker_bytes()},
       {"worker_own_bytes", plan.memory.worker_own_bytes()},
       {"worker_parts", PartsJson(plan.memory.worker)},
+      {"device_bytes", plan.memory.device_bytes()},
+      {"device_parts", PartsJson(plan.memory.device)},
       {"server_bytes", plan.memory.server_bytes()},
       {"server_parts", PartsJson(plan.memory.servers)},
       {"recompute", nlohmann::ordered_json::array()},
@@ -159,7 +177,8 @@ std::string PlanJson(const JobPlan& plan) {
   for (const RecomputePlan& one : plan.recompute) {
     json["recompute"].push_back({{"recompute", RecomputeName(one.recompute)},
                                  {"activation_bytes", one.activation_bytes},
-                                 {"worker_bytes", one.worker_bytes}});
+                                 {"worker_bytes", one.worker_bytes},
+                                 {"device_bytes", one.device_bytes}});
   }
   for (const ZeroRow& row : plan.zero) {
     json["zero"].push_back({{"stage", row.stage},
@@ -172,6 +191,9 @@ std::string PlanJson(const JobPlan& plan) {
                                                    {"dense_bytes_received", road.received},
                                                    {"row_bytes_sent", road.rows_sent},
                                                    {"row_bytes_received", road.rows_received}});
+    if (!road.all_reduce) continue;
+    json["traffic_per_step_and_worker"].back()["over"] =
+        OnDevices(plan) ? "devices" : "shared_memory";
   }
   return json.dump(2, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
 }

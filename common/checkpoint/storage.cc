@@ -95,6 +95,8 @@ absl::StatusOr<std::string> ReadFile(const CheckpointStorage& storage, absl::str
 }
 
 absl::Status ProbeStorage(CheckpointStorage& storage, absl::string_view folder_uri) {
+  // What is wrong with the folder's own name is said of that name.
+  MUSTER_RETURN_IF_ERROR(storage.Exists(folder_uri).status());
   // Machines that share the folder may have equal process ids; each container's first is 1.
   std::random_device random;
   const uint64_t name = uint64_t{random()} << 32 | random();

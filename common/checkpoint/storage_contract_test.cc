@@ -194,6 +194,12 @@ TEST_P(StorageContractTest, ProbeLeavesNothing) {
   EXPECT_FALSE(ProbeStorage(*storage_, Uri("file")).ok());
 }
 
+TEST_P(StorageContractTest, ProbeNamesTheFolderThatItWasGiven) {
+  const absl::Status status = ProbeStorage(*storage_, "relative/path");
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("'relative/path'"));
+}
+
 TEST_P(StorageContractTest, WritersOfOneFileDoNotMix) {
   constexpr int kThreads = 4;
   std::vector<std::thread> threads;

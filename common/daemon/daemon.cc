@@ -31,12 +31,15 @@ uint64_t DefaultMemoryBytes() {
   return uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4 * 3;
 }
 
+bool IsOnAllAddresses(const std::string& listening) {
+  return absl::StartsWith(listening, "0.0.0.0:") || absl::StartsWith(listening, "[::]:");
+}
+
 std::string AdvertisedAddress(absl::string_view advertise, const std::string& listening) {
   const std::string port = listening.substr(listening.rfind(':'));
   if (!advertise.empty()) return WithPort(advertise, std::atoi(port.c_str() + 1));
-  const bool any = absl::StartsWith(listening, "0.0.0.0:") || absl::StartsWith(listening, "[::]:");
   char name[256] = "localhost";
-  if (!any || gethostname(name, sizeof(name) - 1) != 0) return listening;
+  if (!IsOnAllAddresses(listening) || gethostname(name, sizeof(name) - 1) != 0) return listening;
   return absl::StrCat(name, port);
 }
 

@@ -18,6 +18,10 @@ uint64_t RandomBits();
 // Three quarters of the machine's memory: the rest is for messages under way and everybody else.
 uint64_t DefaultMemoryBytes();
 
+// Whether a daemon that listens on `listening` (host:port) does so on all of its machine's
+// addresses.
+bool IsOnAllAddresses(const std::string& listening);
+
 // Under which address others reach a daemon that listens on `listening` (host:port): `advertise` if
 // it is given (port 0 in it becomes the port listened on), otherwise `listening`, with the
 // machine's name in place of a host that stands for all of its addresses.

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -42,6 +43,9 @@ class DeviceEvent;
 // The first failure, of a queued call or of a kernel, is kept: later calls do nothing more, and
 // status() and Synchronize() return it, so that the hundreds of launches of a step need one check.
 // (A kernel's own failure shows at the first check after it ran.) Used by one thread at a time.
+//
+// While a graph is captured from a stream (DeviceGraph), what is queued there is recorded and not
+// done.
 class DeviceStream {
  public:
   // Internal, ResourceExhausted: CUDA cannot.
@@ -109,17 +113,26 @@ class DeviceEvent {
   const std::unique_ptr<State> state_;
 };
 
-// Work that was queued once and is queued again in one call: a CUDA graph.
+// Work that was recorded once and is queued as often as wanted, each time in one call: a CUDA
+// graph.
 class DeviceGraph {
  public:
-  // `body` queues work on `stream`, and on streams that wait for its events and whose own events it
-  // waits for before the end. It is called once by CUDA (and once per Launch by the emulation), so
-  // it must do nothing but queue; pointers and sizes stay as they are at the call, what changes
-  // from launch to launch is read from device memory. No Synchronize, CopyTo* from memory that is
-  // not pinned, CallHost or allocation within. An event recorded within is
-  // waited for within alone.
-  static absl::StatusOr<std::unique_ptr<DeviceGraph>> Capture(DeviceStream& stream,
-                                                              std::function<absl::Status()> body);
+  // Calls `body` once. It queues work on `stream`, and on streams that wait for its events and
+  // whose own events it waits for before the end; none of that is done before a Launch. Every value
+  // that the host passes (pointers, sizes, numbers) stays as it is at this call; what changes from
+  // launch to launch is read from the device's memory, or from pinned memory by a copy.
+  //
+  // The body must do nothing but queue. Not allowed within are Synchronize, status() of a stream
+  // that has not failed, allocating and freeing, copies from or to host memory that is not pinned,
+  // CallHost, another capture, and Wait for an event recorded outside; nor is it, later, to wait
+  // outside for an event recorded within, until it is recorded again. Such a call fails, and so
+  // does Capture. CUDA refuses what it notices, the emulation all of it.
+  //   Internal            what is not allowed, or a stream's work that `stream` does not wait for
+  //   FailedPrecondition  CallHost
+  //   others              the body's own status, or its stream's
+  // `stream` can be used again, unless it is what failed.
+  static absl::StatusOr<std::unique_ptr<DeviceGraph>> Capture(
+      DeviceStream& stream, absl::FunctionRef<absl::Status()> body);
   ~DeviceGraph();
   DeviceGraph(const DeviceGraph&) = delete;
   DeviceGraph& operator=(const DeviceGraph&) = delete;

@@ -29,8 +29,17 @@ absl::Status ErrorOf(cudaError_t result, absl::string_view what) {
     case cudaErrorInvalidDeviceFunction:
     case cudaErrorInvalidResourceHandle:
     case cudaErrorNoKernelImageForDevice:
+    case cudaErrorLaunchOutOfResources:
     case cudaErrorStreamCaptureUnsupported:
     case cudaErrorStreamCaptureInvalidated:
+    case cudaErrorStreamCaptureMerge:
+    case cudaErrorStreamCaptureUnmatched:
+    case cudaErrorStreamCaptureUnjoined:
+    case cudaErrorStreamCaptureIsolation:
+    case cudaErrorStreamCaptureImplicit:
+    case cudaErrorStreamCaptureWrongThread:
+    case cudaErrorCapturedEvent:
+    case cudaErrorIllegalState:
       return absl::InternalError(message);
     default:
       return DeviceFaultError(message);
@@ -215,7 +224,7 @@ DeviceGraph::~DeviceGraph() {
 }
 
 absl::StatusOr<std::unique_ptr<DeviceGraph>> DeviceGraph::Capture(
-    DeviceStream& stream, std::function<absl::Status()> body) {
+    DeviceStream& stream, absl::FunctionRef<absl::Status()> body) {
   MUSTER_RETURN_IF_ERROR(stream.status());
   const cudaStream_t native = stream.state().stream;
   auto graph = std::unique_ptr<DeviceGraph>(new DeviceGraph(std::make_unique<State>()));

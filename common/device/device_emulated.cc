@@ -2,15 +2,28 @@
 // Streams run their work as late as is allowed: when the host waits for it, or another stream does
 // by an event. So where an event is missing between two streams, or a Synchronize before the host
 // reads, results are wrong here every time, not now and then on a GPU.
+//
+// A capture records what is queued, with its arguments by value, and does none of it. A launch of
+// the graph is one piece of a stream's work, which does what was recorded; where that is of several
+// streams, each again as late as its events allow. So what the host changes after the capture is
+// not seen, as on a GPU, and what a capture does not allow is refused.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "common/base/status_macros.h"
 #include "common/device/device.h"
+#include "common/device/emulated_device_counts.h"
 #include "common/device/stream_access.h"
 
 namespace muster {
@@ -18,8 +31,38 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
-// The thread is within a graph's body.
-thread_local bool in_graph = false;
+thread_local EmulatedDeviceCounts counts;
+
+// The pinned memory there is: of all threads.
+class PinnedMemory {
+ public:
+  void Add(const std::byte* begin, size_t bytes) {
+    absl::MutexLock lock(&mutex_);
+    blocks_[begin] = bytes;
+  }
+  void Remove(const std::byte* begin) {
+    absl::MutexLock lock(&mutex_);
+    blocks_.erase(begin);
+  }
+  bool Holds(const void* data, size_t bytes) {
+    const auto* begin = static_cast<const std::byte*>(data);
+    absl::MutexLock lock(&mutex_);
+    auto block = blocks_.upper_bound(begin);
+    if (block == blocks_.begin()) return false;
+    --block;
+    return begin + bytes <= block->first + block->second;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  // By their beginning, their bytes.
+  std::map<const std::byte*, size_t> blocks_ ABSL_GUARDED_BY(mutex_);
+};
+
+PinnedMemory& Pinned() {
+  static auto* const pinned = new PinnedMemory();
+  return *pinned;
+}
 
 // Work in order. Its own, so that events may outlive the stream.
 struct WorkQueue {
@@ -41,12 +84,136 @@ struct WorkQueue {
   }
 };
 
-// One Record: reached when `queue` has done so much.
+// The host waits until a queue has done so much.
+void WaitOnHost(WorkQueue& queue, uint64_t end) {
+  if (queue.done < end) ++counts.synchronizations;
+  queue.RunUpTo(end);
+}
+
+// What a graph repeats: the work of its streams, of which the first is the one it is captured from.
+class Recording {
+ public:
+  using Work = std::function<void()>;
+
+  // After so many operations of a stream.
+  struct Point {
+    size_t stream = 0;
+    size_t end = 0;
+  };
+
+  // Returns its place.
+  size_t AddStream() {
+    streams_.emplace_back();
+    return streams_.size() - 1;
+  }
+  void Add(size_t stream, Work work) { streams_[stream].push_back({std::move(work), {}}); }
+  void AddWait(size_t stream, const Point& until) { streams_[stream].push_back({nullptr, until}); }
+  Point EndOf(size_t stream) const { return {stream, streams_[stream].size()}; }
+
+  // Runs everything. Other streams than the first only as far as one waits for them.
+  void Run() const {
+    Walk([](const Work& work) { work(); });
+  }
+
+  // Whether the first stream waits, in the end, for everything that others do.
+  bool IsJoined() const {
+    const std::vector<size_t> done = Walk([](const Work&) {});
+    for (size_t stream = 0; stream < streams_.size(); ++stream) {
+      if (done[stream] < streams_[stream].size()) return false;
+    }
+    return true;
+  }
+
+ private:
+  // Work; or where there is none, a wait.
+  struct Operation {
+    Work work;
+    Point until;
+  };
+
+  // Calls `each` in order; returns how many operations of each stream that reached.
+  std::vector<size_t> Walk(absl::FunctionRef<void(const Work&)> each) const {
+    std::vector<size_t> done(streams_.size());
+    WalkUpTo(EndOf(0), each, done);
+    return done;
+  }
+
+  void WalkUpTo(const Point& point, absl::FunctionRef<void(const Work&)> each,
+                std::vector<size_t>& done) const {
+    for (size_t& next = done[point.stream]; next < point.end; ++next) {
+      const Operation& operation = streams_[point.stream][next];
+      if (operation.work == nullptr) {
+        WalkUpTo(operation.until, each, done);
+      } else {
+        each(operation.work);
+      }
+    }
+  }
+
+  std::vector<std::vector<Operation>> streams_;
+};
+
+// One Record.
 struct RecordedPoint {
+  // Reached when `queue` has done so much …
   std::shared_ptr<WorkQueue> queue;
   uint64_t end = 0;
   absl::Time time;
+  // … or of a capture: in there.
+  std::shared_ptr<const Recording> recording;
+  Recording::Point within;
 };
+
+// What a thread is capturing.
+struct CaptureUnderWay {
+  const std::shared_ptr<Recording> recording = std::make_shared<Recording>();
+  // In the recording's order.
+  std::vector<const DeviceStream::State*> streams;
+  // The first call that is not allowed.
+  absl::Status refused;
+
+  size_t Join(const DeviceStream& stream) {
+    streams.push_back(&stream.state());
+    return recording->AddStream();
+  }
+};
+
+thread_local CaptureUnderWay* capture = nullptr;
+
+// The stream's place in the capture, if it is in one.
+absl::optional<size_t> PlaceInCapture(const DeviceStream& stream) {
+  if (capture == nullptr) return absl::nullopt;
+  const auto& streams = capture->streams;
+  const auto found = std::find(streams.begin(), streams.end(), &stream.state());
+  if (found == streams.end()) return absl::nullopt;
+  return found - streams.begin();
+}
+
+// An error, and the end of the capture, if there is one.
+absl::Status Refuse(absl::string_view why) {
+  absl::Status refused = absl::InternalError(why);
+  if (capture != nullptr) capture->refused.Update(refused);
+  return refused;
+}
+
+absl::Status RefuseWithinCapture(absl::string_view what) {
+  if (capture == nullptr) return absl::OkStatus();
+  return Refuse(absl::StrCat(what, " within a graph's capture, which may only queue work; do it ",
+                             "before or after"));
+}
+
+// Of a copy: one that is not of pinned memory makes the host wait.
+void NoteHostMemory(DeviceStream& stream, const void* host, size_t bytes) {
+  if (bytes == 0 || !AcceptsWork(stream) || Pinned().Holds(host, bytes)) return;
+  if (capture == nullptr) ++counts.synchronizations;
+  stream.Fail(RefuseWithinCapture("a copy with host memory that is not pinned"));
+}
+
+absl::Status RefuseCapturedEvent() {
+  return Refuse(
+      "an event that was recorded within a graph's capture is waited for outside; record it again "
+      "after the launch");
+}
 
 }  // namespace
 
@@ -61,8 +228,10 @@ struct DeviceEvent::State {
 };
 
 struct DeviceGraph::State {
-  std::function<absl::Status()> body;
+  std::shared_ptr<const Recording> recording;
 };
+
+EmulatedDeviceCounts CountsOfEmulatedDevice() { return counts; }
 
 absl::StatusOr<DeviceProperties> OpenDevice(int index) {
   if (index < 0) {
@@ -80,17 +249,22 @@ absl::StatusOr<DeviceProperties> OpenDevice(int index) {
 
 DeviceStream::DeviceStream(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-DeviceStream::~DeviceStream() { state_->queue->RunUpTo(state_->queue->queued); }
+DeviceStream::~DeviceStream() {
+  RefuseWithinCapture("destroying a stream").IgnoreError();
+  state_->queue->RunUpTo(state_->queue->queued);
+}
 
 absl::StatusOr<std::unique_ptr<DeviceStream>> DeviceStream::Create() {
   return std::unique_ptr<DeviceStream>(new DeviceStream(std::make_unique<State>()));
 }
 
 void DeviceStream::CopyToDevice(void* to, const void* from, size_t bytes) {
+  NoteHostMemory(*this, from, bytes);
   CopyOnDevice(to, from, bytes);
 }
 
 void DeviceStream::CopyToHost(void* to, const void* from, size_t bytes) {
+  NoteHostMemory(*this, to, bytes);
   CopyOnDevice(to, from, bytes);
 }
 
@@ -107,32 +281,58 @@ void DeviceStream::Fill(void* to, uint8_t value, size_t bytes) {
 void DeviceStream::Record(DeviceEvent& event) {
   if (!AcceptsWork(*this)) return;
   auto point = std::make_shared<RecordedPoint>();
-  point->queue = state_->queue;
-  QueueEmulated(*this, [point] { point->time = absl::Now(); });
-  point->end = state_->queue->queued;
+  if (const absl::optional<size_t> place = PlaceInCapture(*this); place.has_value()) {
+    point->recording = capture->recording;
+    point->within = capture->recording->EndOf(*place);
+  } else {
+    point->queue = state_->queue;
+    state_->queue->Add([point] { point->time = absl::Now(); });
+    point->end = state_->queue->queued;
+  }
   event.state().point = std::move(point);
 }
 
 void DeviceStream::Wait(const DeviceEvent& event) {
   const std::shared_ptr<RecordedPoint> point = event.state().point;
-  if (point == nullptr) return;
-  QueueEmulated(*this, [point] { point->queue->RunUpTo(point->end); });
+  if (point == nullptr || !AcceptsWork(*this)) return;
+  absl::optional<size_t> place = PlaceInCapture(*this);
+  if (point->recording == nullptr) {
+    if (place.has_value()) {
+      Fail(RefuseWithinCapture("waiting for an event that was recorded outside"));
+    } else {
+      state_->queue->Add([point] { point->queue->RunUpTo(point->end); });
+    }
+  } else if (capture == nullptr || point->recording != capture->recording) {
+    Fail(RefuseCapturedEvent());
+  } else {
+    if (!place.has_value()) place = capture->Join(*this);
+    capture->recording->AddWait(*place, point->within);
+  }
 }
 
 void DeviceStream::CallHost(std::function<void()> function) {
-  if (in_graph) {
-    Fail(absl::FailedPreconditionError(
-        "a function of the host was queued within a graph's capture; queue it outside"));
+  if (capture != nullptr) {
+    const absl::Status refused = absl::FailedPreconditionError(
+        "a function of the host was queued within a graph's capture; queue it outside");
+    capture->refused.Update(refused);
+    Fail(refused);
   }
   QueueEmulated(*this, std::move(function));
 }
 
 absl::Status DeviceStream::Synchronize() {
-  state_->queue->RunUpTo(state_->queue->queued);
+  if (capture == nullptr) {
+    WaitOnHost(*state_->queue, state_->queue->queued);
+  } else {
+    Fail(RefuseWithinCapture("waiting for a stream"));
+  }
   return state_->status;
 }
 
-absl::Status DeviceStream::status() const { return state_->status; }
+absl::Status DeviceStream::status() const {
+  if (!state_->status.ok() || !PlaceInCapture(*this).has_value()) return state_->status;
+  return RefuseWithinCapture("asking for a stream's status");
+}
 
 void DeviceStream::Fail(absl::Status status) {
   if (state_->status.ok()) state_->status = std::move(status);
@@ -143,7 +343,12 @@ void* DeviceStream::native() const { return nullptr; }
 bool AcceptsWork(const DeviceStream& stream) { return stream.state().status.ok(); }
 
 void QueueEmulated(DeviceStream& stream, std::function<void()> work) {
-  if (AcceptsWork(stream)) stream.state().queue->Add(std::move(work));
+  if (!AcceptsWork(stream)) return;
+  if (const absl::optional<size_t> place = PlaceInCapture(stream); place.has_value()) {
+    capture->recording->Add(*place, std::move(work));
+  } else {
+    stream.state().queue->Add(std::move(work));
+  }
 }
 
 DeviceEvent::DeviceEvent(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -155,7 +360,11 @@ absl::StatusOr<std::unique_ptr<DeviceEvent>> DeviceEvent::Create() {
 }
 
 absl::Status DeviceEvent::Synchronize() {
-  if (state_->point != nullptr) state_->point->queue->RunUpTo(state_->point->end);
+  MUSTER_RETURN_IF_ERROR(RefuseWithinCapture("waiting for an event"));
+  const RecordedPoint* const point = state_->point.get();
+  if (point == nullptr) return absl::OkStatus();
+  if (point->recording != nullptr) return RefuseCapturedEvent();
+  WaitOnHost(*point->queue, point->end);
   return absl::OkStatus();
 }
 
@@ -174,32 +383,55 @@ DeviceGraph::DeviceGraph(std::unique_ptr<State> state) : state_(std::move(state)
 DeviceGraph::~DeviceGraph() = default;
 
 absl::StatusOr<std::unique_ptr<DeviceGraph>> DeviceGraph::Capture(
-    DeviceStream& stream, std::function<absl::Status()> body) {
+    DeviceStream& stream, absl::FunctionRef<absl::Status()> body) {
+  MUSTER_RETURN_IF_ERROR(RefuseWithinCapture("another capture"));
   MUSTER_RETURN_IF_ERROR(stream.status());
+  CaptureUnderWay under_way;
+  under_way.Join(stream);
+  capture = &under_way;
+  const absl::Status queued = body();
+  capture = nullptr;
+  MUSTER_RETURN_IF_ERROR(queued);
+  MUSTER_RETURN_IF_ERROR(stream.status());
+  MUSTER_RETURN_IF_ERROR(under_way.refused);
+  if (!under_way.recording->IsJoined()) {
+    return absl::InternalError(
+        "a graph's capture ended with work of a stream that the one it was captured from does not "
+        "wait for; record an event after that work and wait for it");
+  }
+  ++counts.captures;
   auto state = std::make_unique<State>();
-  state->body = std::move(body);
+  state->recording = under_way.recording;
   return std::unique_ptr<DeviceGraph>(new DeviceGraph(std::move(state)));
 }
 
 void DeviceGraph::Launch(DeviceStream& stream) {
   if (!AcceptsWork(stream)) return;
-  in_graph = true;
-  stream.Fail(state_->body());
-  in_graph = false;
+  ++counts.launches;
+  QueueEmulated(stream, [recording = state_->recording] { recording->Run(); });
 }
 
 absl::StatusOr<DeviceBuffer> DeviceBuffer::Allocate(MemoryPlace place, size_t bytes) {
   if (bytes == 0) return DeviceBuffer();
+  MUSTER_RETURN_IF_ERROR(RefuseWithinCapture("allocating memory"));
   void* data = nullptr;
   if (posix_memalign(&data, kAlignment, bytes) != 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no ", bytes, " bytes of memory for an emulated device"));
   }
   std::memset(data, 0xff, bytes);
-  return DeviceBuffer(place, static_cast<std::byte*>(data), bytes);
+  ++counts.allocations;
+  DeviceBuffer buffer(place, static_cast<std::byte*>(data), bytes);
+  if (place == MemoryPlace::kPinnedHost) Pinned().Add(buffer.data(), bytes);
+  return buffer;
 }
 
-DeviceBuffer::~DeviceBuffer() { std::free(data_); }
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ == nullptr) return;
+  RefuseWithinCapture("freeing memory").IgnoreError();
+  if (place_ == MemoryPlace::kPinnedHost) Pinned().Remove(data_);
+  std::free(data_);
+}
 
 absl::StatusOr<size_t> FreeDeviceMemory() { return size_t{1} << 36; }
 

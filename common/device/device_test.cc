@@ -1,8 +1,11 @@
 #include "common/device/device.h"
 
 #include <cstring>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "common/device/arena_plan.h"
 #include "gtest/gtest.h"
 
@@ -112,16 +115,98 @@ TEST_F(DeviceTest, KeepsItsFirstFailureAndDoesNothingMore) {
   EXPECT_FALSE(DeviceGraph::Capture(*stream_, [] { return absl::OkStatus(); }).ok());
 }
 
+// What the host says is said once, when the graph is captured.
+TEST_F(DeviceTest, AGraphKeepsTheHostsValuesOfItsCapture) {
+  stream_->Fill(memory_.data(), 1, kBytes);
+  uint8_t value = 2;
+  int calls = 0;
+  auto graph = DeviceGraph::Capture(*stream_, [&] {
+    ++calls;
+    stream_->Fill(memory_.data(), value, kBytes / 2);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto bytes = [&] {
+    stream_->CopyToHost(host_.data(), memory_.data(), kBytes);
+    EXPECT_TRUE(stream_->Synchronize().ok());
+    return std::pair(std::to_integer<int>(host_.data()[0]),
+                     std::to_integer<int>(host_.data()[kBytes - 1]));
+  };
+  EXPECT_EQ(bytes(), std::pair(1, 1)) << "a capture does nothing";
+  value = 3;
+  (*graph)->Launch(*stream_);
+  EXPECT_EQ(bytes(), std::pair(2, 1));
+  stream_->Fill(memory_.data(), 4, kBytes);
+  (*graph)->Launch(*stream_);
+  EXPECT_EQ(bytes(), std::pair(2, 4));
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(DeviceTest, AGraphReadsMemoryAtEachLaunch) {
+  auto graph = DeviceGraph::Capture(*stream_, [&] {
+    stream_->CopyToDevice(memory_.data(), host_.data(), kBytes);
+    stream_->CopyToHost(host_.data() + kBytes, memory_.data(), kBytes);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  for (int value : {5, 6}) {
+    std::memset(host_.data(), value, kBytes);
+    (*graph)->Launch(*stream_);
+    ASSERT_TRUE(stream_->Synchronize().ok());
+    EXPECT_EQ(host_.data()[2 * kBytes - 1], std::byte(value));
+  }
+}
+
 TEST_F(DeviceTest, RefusesFunctionsOfTheHostWithinGraphs) {
   bool called = false;
   const auto graph = DeviceGraph::Capture(*stream_, [&] {
     stream_->CallHost([&] { called = true; });
     return stream_->status();
   });
-  if (graph.ok()) (*graph)->Launch(*stream_);
-  const absl::Status status = graph.ok() ? stream_->Synchronize() : graph.status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_EQ(graph.status().code(), absl::StatusCode::kFailedPrecondition) << graph.status();
   EXPECT_FALSE(called);
+}
+
+TEST_F(DeviceTest, RefusesWithinGraphsWhatDoesNotOnlyQueue) {
+  auto before = DeviceEvent::Create().value();
+  auto fork = DeviceEvent::Create().value();
+  other_->Record(*before);
+  const auto expect_refused = [&](const std::string& what,
+                                  absl::FunctionRef<absl::Status(DeviceStream&)> body) {
+    auto stream = DeviceStream::Create().value();
+    const auto graph = DeviceGraph::Capture(*stream, [&] {
+      stream->Fill(memory_.data(), 7, kBytes);
+      return body(*stream);
+    });
+    EXPECT_EQ(graph.status().code(), absl::StatusCode::kInternal) << what << graph.status();
+  };
+  expect_refused("Synchronize: ", [](DeviceStream& stream) { return stream.Synchronize(); });
+  expect_refused("status: ", [](DeviceStream& stream) { return stream.status(); });
+  expect_refused("Allocate: ", [](DeviceStream&) {
+    return DeviceBuffer::Allocate(MemoryPlace::kDevice, 1024).status();
+  });
+  expect_refused("Wait for an event from outside: ", [&](DeviceStream& stream) {
+    stream.Wait(*before);
+    return absl::OkStatus();
+  });
+  expect_refused("work that is not waited for: ", [&](DeviceStream& stream) {
+    stream.Record(*fork);
+    other_->Wait(*fork);
+    other_->Fill(memory_.data() + kBytes, 7, kBytes);
+    return absl::OkStatus();
+  });
+}
+
+TEST_F(DeviceTest, AStreamOutlivesARefusedCapture) {
+  const auto graph = DeviceGraph::Capture(*stream_, [&] {
+    stream_->Fill(memory_.data(), 7, kBytes);
+    return DeviceBuffer::Allocate(MemoryPlace::kDevice, 1024).status();
+  });
+  ASSERT_FALSE(graph.ok());
+  stream_->Fill(memory_.data(), 8, kBytes);
+  stream_->CopyToHost(host_.data(), memory_.data(), kBytes);
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(host_.data()[kBytes - 1], std::byte{8});
 }
 
 TEST(OpenDeviceTest, RefusesWhatIsNotThere) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "common/kernels/dropout.h"
 #include "common/tensor/bfloat16.h"
 
 namespace muster {
@@ -39,27 +38,17 @@ struct AttentionShape {
   float scale = 0;
 };
 
-// Dropout of attention probabilities; element index (h · T + query) · T' + key with T' = T rounded
-// up to a multiple of 8.
-struct AttentionDropout {
-  const DropoutMask* mask = nullptr;
-  // Sequence b is example first_example + b.
-  uint64_t first_example = 0;
-};
-
 // out = softmax(scale · q kᵀ, causal) · v, laid out [B · T, H · D]; logsumexp[b, h, t] (f32, [B, H,
-// T]) for backward, null where there is none. `dropout` may be null.
+// T]) for backward, null where there is none.
 template <typename T>
-void Attention(const AttentionShape& shape, const T* qkv, const AttentionDropout* dropout, T* out,
-               float* logsumexp);
+void Attention(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp);
 
 // dqkv, laid out as qkv (with qkv_stride; what lies between rows is left alone), is written from
-// dout, laid out as out. `out` and `logsumexp` are forward's, and so is `dropout`. dqkv may be qkv
-// itself: what a head needs is read before it is written.
+// dout, laid out as out. `out` and `logsumexp` are forward's. dqkv may be qkv itself: what a head
+// needs is read before it is written.
 template <typename T>
 void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out,
-                       const float* logsumexp, const T* dout, const AttentionDropout* dropout,
-                       T* dqkv);
+                       const float* logsumexp, const T* dout, T* dqkv);
 
 // Keys and values of one layer, for generation: [B, KV, capacity, D] each.
 template <typename T>

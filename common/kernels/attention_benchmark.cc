@@ -44,7 +44,7 @@ void Forward(benchmark::State& state, const AttentionShape& s) {
   std::vector<T> out(s.B * s.T * s.H * s.D);
   std::vector<float> logsumexp(s.B * s.H * s.T);
   for (auto _ : state) {
-    Attention(s, qkv.data(), nullptr, out.data(), logsumexp.data());
+    Attention(s, qkv.data(), out.data(), logsumexp.data());
     benchmark::ClobberMemory();
   }
   SetComputeThreads(1);
@@ -59,10 +59,9 @@ void Backward(benchmark::State& state, const AttentionShape& s) {
   const auto dout = Filled<T>(s.B * s.T * s.H * s.D);
   std::vector<T> out(dout.size()), dqkv(qkv.size());
   std::vector<float> logsumexp(s.B * s.H * s.T);
-  Attention(s, qkv.data(), nullptr, out.data(), logsumexp.data());
+  Attention(s, qkv.data(), out.data(), logsumexp.data());
   for (auto _ : state) {
-    AttentionBackward(s, qkv.data(), out.data(), logsumexp.data(), dout.data(), nullptr,
-                      dqkv.data());
+    AttentionBackward(s, qkv.data(), out.data(), logsumexp.data(), dout.data(), dqkv.data());
     benchmark::ClobberMemory();
   }
   SetComputeThreads(1);

@@ -101,11 +101,6 @@ void FillZero(int64_t n, float* x) {
   ForVec16(n, [&](int64_t i, int64_t count) { StoreUpTo(Vec16{}, count, x + i); });
 }
 
-// Index of dropout for (query, key 0) of head h.
-MUSTER_ALWAYS_INLINE int64_t ProbabilityIndex(const AttentionShape& shape, int64_t h, int64_t i) {
-  return (h * shape.T + i) * ((shape.T + 7) / 8 * 8);
-}
-
 // One row's step of online softmax: s[0, count) becomes p, zeros follow up to `padded` (a multiple
 // of 16).
 struct SoftmaxRow {
@@ -134,20 +129,9 @@ MUSTER_ALWAYS_INLINE float SoftmaxStep(int64_t count, int64_t padded, float* s, 
   return correction[0];
 }
 
-MUSTER_ALWAYS_INLINE void DropRow(const DropoutMask& mask, uint64_t example, int64_t index,
-                                  int64_t count, float* p) {
-  float factors[kKeyPanel];
-  for (int64_t k = 0; k < count; k += kKeyPanel) {
-    const int64_t columns = Smaller(kKeyPanel, count - k);
-    DropoutFactorsLoop(mask, example, index + k, columns, factors);
-    ScaleLoop(columns, factors, p + k, p + k);
-  }
-}
-
 template <typename T>
-void AttentionLoop(const AttentionShape& shape, const T* qkv, const AttentionDropout* dropout,
-                   int64_t b, int64_t h, int64_t begin, int64_t end, float* scratch, T* out,
-                   float* logsumexp) {
+void AttentionLoop(const AttentionShape& shape, const T* qkv, int64_t b, int64_t h, int64_t begin,
+                   int64_t end, float* scratch, T* out, float* logsumexp) {
   const HeadLayout layout = LayoutOf(shape);
   const int64_t D = shape.D, padded_D = layout.padded_D;
   const int64_t kv = h / (shape.H / shape.KV);
@@ -210,10 +194,6 @@ void AttentionLoop(const AttentionShape& shape, const T* qkv, const AttentionDro
           for (int64_t i = 0; i < padded_D; i += kVec16) {
             Store16(Load16(o_row + i) * correction, o_row + i);
           }
-        }
-        if (dropout != nullptr) {
-          DropRow(*dropout->mask, dropout->first_example + b,
-                  ProbabilityIndex(shape, h, q0 + r) + k0, count, p);
         }
       }
       for (int64_t k = k0; k < Smaller(k0 + kAttentionRun, q0 + n); k += kKeyPanel) {
@@ -279,8 +259,7 @@ MUSTER_ALWAYS_INLINE void BackwardProbabilities(const BackwardScratch& m, int64_
   }
 }
 
-MUSTER_ALWAYS_INLINE void BackwardSoftmax(const BackwardScratch& m, int64_t visible, int64_t r,
-                                          const float* factors) {
+MUSTER_ALWAYS_INLINE void BackwardSoftmax(const BackwardScratch& m, int64_t visible, int64_t r) {
   float* p = m.p + r * kKeyPanel;
   float* ds = m.ds + r * kKeyPanel;
   for (int64_t i = 0; i < kKeyPanel; i += kVec16) {
@@ -291,10 +270,9 @@ MUSTER_ALWAYS_INLINE void BackwardSoftmax(const BackwardScratch& m, int64_t visi
     }
     const Int16x32 seen = FirstLanes(visible - i);
     const Vec16 probability = Select(seen, Exp16(Load16(p + i) - m.logsumexp[r]), Vec16{});
-    const Vec16 factor = factors != nullptr ? Load16(factors + i) : Splat(1.0f);
-    const Vec16 gradient = Load16(ds + i) * factor - m.delta[r];
+    const Vec16 gradient = Load16(ds + i) - m.delta[r];
     Store16(Select(seen, probability * gradient, Vec16{}), ds + i);
-    Store16(probability * factor, p + i);
+    Store16(probability, p + i);
   }
 }
 
@@ -336,8 +314,8 @@ MUSTER_ALWAYS_INLINE void BackwardProducts(const BackwardScratch& m, int64_t pad
 
 template <typename T>
 void AttentionBackwardLoop(const AttentionShape& shape, const T* qkv, const T* out,
-                           const float* logsumexp, const T* dout, const AttentionDropout* dropout,
-                           int64_t b, int64_t kv, float* scratch, T* dqkv) {
+                           const float* logsumexp, const T* dout, int64_t b, int64_t kv,
+                           float* scratch, T* dqkv) {
   const HeadLayout layout = LayoutOf(shape);
   const int64_t D = shape.D, padded_D = layout.padded_D;
   const int64_t keys = PaddedKeys(shape.T);
@@ -394,13 +372,7 @@ void AttentionBackwardLoop(const AttentionShape& shape, const T* qkv, const T* o
         const int64_t first = Larger(0, k0 - q0) / kBlockRows * kBlockRows;
         BackwardProbabilities(m, D, padded_D, q0, n, k0, first);
         for (int64_t r = first; r < n; ++r) {
-          const int64_t visible = Larger(0, Smaller(kKeyPanel, q0 + r + 1 - k0));
-          float factors[kKeyPanel];
-          if (dropout != nullptr) {
-            DropoutFactorsLoop(*dropout->mask, dropout->first_example + b,
-                               ProbabilityIndex(shape, h, q0 + r) + k0, kKeyPanel, factors);
-          }
-          BackwardSoftmax(m, visible, r, dropout != nullptr ? factors : nullptr);
+          BackwardSoftmax(m, Larger(0, Smaller(kKeyPanel, q0 + r + 1 - k0)), r);
         }
         BackwardProducts(m, padded_D, q0, n, k0, first);
       }

@@ -34,22 +34,13 @@ AttentionShape ShapeOf(const Case& c) {
           .out_stride = c.gap == 0 ? 0 : OutStride(c)};
 }
 
-float FactorOf(const Case& c, const AttentionDropout* dropout, int64_t b, int64_t h, int64_t i,
-               int64_t j) {
-  if (dropout == nullptr) return 1;
-  float factor;
-  DropoutFactors(*dropout->mask, dropout->first_example + b,
-                 (h * c.T + i) * ((c.T + 7) / 8 * 8) + j, 1, &factor);
-  return factor;
-}
-
 struct Reference {
   std::vector<double> out, logsumexp, dqkv;
 };
 
 // Forward by the definition and backward by the chain rule, with all probabilities, in f64.
 Reference AttentionOf(const Case& c, const std::vector<double>& qkv,
-                      const std::vector<double>& dout, const AttentionDropout* dropout) {
+                      const std::vector<double>& dout) {
   Reference r;
   r.out.assign(c.B * c.T * OutStride(c), 0);
   r.logsumexp.assign(c.B * c.H * c.T, 0);
@@ -63,13 +54,12 @@ Reference AttentionOf(const Case& c, const std::vector<double>& qkv,
           return (b * c.T + t) * QkvStride(c) + head * c.D;
         };
         const int64_t q = place(i, h), o = (b * c.T + i) * OutStride(c) + h * c.D;
-        std::vector<double> p(i + 1), f(i + 1), dp(i + 1);
+        std::vector<double> p(i + 1), dp(i + 1);
         double sum = 0;
         for (int64_t j = 0; j <= i; ++j) {
           double s = 0;
           for (int64_t d = 0; d < c.D; ++d) s += qkv[q + d] * qkv[place(j, c.H + kv) + d];
           sum += p[j] = std::exp(s * scale);
-          f[j] = FactorOf(c, dropout, b, h, i, j);
         }
         r.logsumexp[(b * c.H + h) * c.T + i] = std::log(sum);
         double delta = 0;
@@ -77,9 +67,9 @@ Reference AttentionOf(const Case& c, const std::vector<double>& qkv,
           p[j] /= sum;
           const int64_t v = place(j, c.H + c.KV + kv);
           for (int64_t d = 0; d < c.D; ++d) {
-            r.out[o + d] += p[j] * f[j] * qkv[v + d];
-            r.dqkv[v + d] += p[j] * f[j] * dout[o + d];
-            dp[j] += f[j] * dout[o + d] * qkv[v + d];
+            r.out[o + d] += p[j] * qkv[v + d];
+            r.dqkv[v + d] += p[j] * dout[o + d];
+            dp[j] += dout[o + d] * qkv[v + d];
           }
           delta += p[j] * dp[j];
         }
@@ -100,18 +90,14 @@ Reference AttentionOf(const Case& c, const std::vector<double>& qkv,
 // The reference's backward is the derivative of its forward.
 TEST(AttentionReferenceTest, GradientIsTheDifference) {
   const Case c = {1, 5, 2, 1, 3};
-  const DropoutMask mask(1, "attention", 2, 0.3f);
-  const AttentionDropout dropout = {&mask, 4};
   const auto qkv = Doubles(RandomArray(c.T * QkvStride(c), 1));
   const auto dout = Doubles(RandomArray(c.T * OutStride(c), 2));
-  for (const AttentionDropout* used : {static_cast<const AttentionDropout*>(nullptr), &dropout}) {
-    const auto loss = [&](const std::vector<double>& x) {
-      return Dot(AttentionOf(c, x, dout, used).out, dout);
-    };
-    const auto gradient = AttentionOf(c, qkv, dout, used).dqkv;
-    for (size_t i = 0; i < qkv.size(); ++i) {
-      ASSERT_NEAR(gradient[i], Difference(loss, qkv, i), 1e-8) << i;
-    }
+  const auto loss = [&](const std::vector<double>& x) {
+    return Dot(AttentionOf(c, x, dout).out, dout);
+  };
+  const auto gradient = AttentionOf(c, qkv, dout).dqkv;
+  for (size_t i = 0; i < qkv.size(); ++i) {
+    ASSERT_NEAR(gradient[i], Difference(loss, qkv, i), 1e-8) << i;
   }
 }
 
@@ -155,8 +141,6 @@ TYPED_TEST_SUITE(AttentionTest, KernelTypes);
 TYPED_TEST(AttentionTest, ForwardAndBackwardOfManyShapes) {
   using T = TypeParam;
   constexpr float kFiller = 3;
-  const DropoutMask mask(1, "attention", 2, 0.2f);
-  const AttentionDropout dropout = {&mask, 4};
   for (const Case& c : kCases) {
     SCOPED_TRACE(testing::Message() << "B " << c.B << " T " << c.T << " H " << c.H << " KV " << c.KV
                                     << " D " << c.D << " gap " << c.gap);
@@ -164,26 +148,24 @@ TYPED_TEST(AttentionTest, ForwardAndBackwardOfManyShapes) {
     const auto plain_dout = RandomArray<T>(c.B * c.T * OutStride(c), 2);
     const auto qkv = WithGaps(plain_qkv, QkvStride(c), c.gap);
     const auto dout = WithGaps(plain_dout, OutStride(c), c.gap);
-    for (const AttentionDropout* used : {static_cast<const AttentionDropout*>(nullptr), &dropout}) {
-      const Reference wanted = AttentionOf(c, Doubles(plain_qkv), Doubles(plain_dout), used);
-      const auto wanted_out = Heads(wanted.out, OutStride(c), c.gap);
-      const auto wanted_dqkv = Heads(wanted.dqkv, QkvStride(c), c.gap);
-      ForEachInstructionSet([&] {
-        std::vector<T> out(plain_dout.size(), Rounded<T>(kFiller));
-        std::vector<T> dqkv(qkv.size(), Rounded<T>(kFiller));
-        std::vector<float> logsumexp(c.B * c.H * c.T);
-        Attention(ShapeOf(c), qkv.data(), used, out.data(), logsumexp.data());
-        ExpectNear(Heads(out, OutStride(c), c.gap, kFiller), wanted_out, 3e-6, kRounding<T>, "out");
-        ExpectNear(logsumexp, wanted.logsumexp, 3e-6, 1e-6, "logsumexp");
-        AttentionBackward(ShapeOf(c), qkv.data(), out.data(), logsumexp.data(), dout.data(), used,
-                          dqkv.data());
-        // δ is made of outputs that were rounded to T.
-        const auto got = Heads(dqkv, QkvStride(c), c.gap, kFiller);
-        ExpectNear(got, wanted_dqkv, 2e-5 + 4 * kRounding<T>, 2 * kRounding<T>, "dqkv");
-        EXPECT_LE(RelativeError(got, wanted_dqkv), kRounding<T> + 2e-6);
-      });
-      if (this->HasFatalFailure()) return;
-    }
+    const Reference wanted = AttentionOf(c, Doubles(plain_qkv), Doubles(plain_dout));
+    const auto wanted_out = Heads(wanted.out, OutStride(c), c.gap);
+    const auto wanted_dqkv = Heads(wanted.dqkv, QkvStride(c), c.gap);
+    ForEachInstructionSet([&] {
+      std::vector<T> out(plain_dout.size(), Rounded<T>(kFiller));
+      std::vector<T> dqkv(qkv.size(), Rounded<T>(kFiller));
+      std::vector<float> logsumexp(c.B * c.H * c.T);
+      Attention(ShapeOf(c), qkv.data(), out.data(), logsumexp.data());
+      ExpectNear(Heads(out, OutStride(c), c.gap, kFiller), wanted_out, 3e-6, kRounding<T>, "out");
+      ExpectNear(logsumexp, wanted.logsumexp, 3e-6, 1e-6, "logsumexp");
+      AttentionBackward(ShapeOf(c), qkv.data(), out.data(), logsumexp.data(), dout.data(),
+                        dqkv.data());
+      // δ is made of outputs that were rounded to T.
+      const auto got = Heads(dqkv, QkvStride(c), c.gap, kFiller);
+      ExpectNear(got, wanted_dqkv, 2e-5 + 4 * kRounding<T>, 2 * kRounding<T>, "dqkv");
+      EXPECT_LE(RelativeError(got, wanted_dqkv), kRounding<T> + 2e-6);
+    });
+    if (this->HasFatalFailure()) return;
   }
 }
 
@@ -195,11 +177,11 @@ TYPED_TEST(AttentionTest, OnAnyThreadsAndOverItsInputTheSameBits) {
   ExpectSameBitsOnAnyThreads([&] {
     std::vector<T> out(dout.size()), dqkv(qkv.size()), over = qkv;
     std::vector<float> logsumexp(c.B * c.H * c.T);
-    Attention<T>(ShapeOf(c), qkv.data(), nullptr, out.data(), logsumexp.data());
-    AttentionBackward<T>(ShapeOf(c), qkv.data(), out.data(), logsumexp.data(), dout.data(), nullptr,
+    Attention<T>(ShapeOf(c), qkv.data(), out.data(), logsumexp.data());
+    AttentionBackward<T>(ShapeOf(c), qkv.data(), out.data(), logsumexp.data(), dout.data(),
                          dqkv.data());
     AttentionBackward<T>(ShapeOf(c), over.data(), out.data(), logsumexp.data(), dout.data(),
-                         nullptr, over.data());
+                         over.data());
     EXPECT_TRUE(over == dqkv);
     return std::tuple(out, logsumexp, dqkv);
   });
@@ -217,10 +199,10 @@ TEST(AttentionRangeTest, LargeScores) {
   }
   const std::vector<double> dout(c.T * OutStride(c), 1.0);
   // The reference takes no maximum, but e^559 is still finite in f64.
-  const Reference wanted = AttentionOf(c, Doubles(qkv), dout, nullptr);
+  const Reference wanted = AttentionOf(c, Doubles(qkv), dout);
   ForEachInstructionSet([&] {
     std::vector<float> out(dout.size()), logsumexp(c.T);
-    Attention<float>(ShapeOf(c), qkv.data(), nullptr, out.data(), logsumexp.data());
+    Attention<float>(ShapeOf(c), qkv.data(), out.data(), logsumexp.data());
     // Scores near 559 have errors of some 1e-4 themselves.
     ExpectNear(out, wanted.out, 3e-4, 3e-4, "out");
     ExpectNear(logsumexp, wanted.logsumexp, 1e-4, 1e-6, "logsumexp");
@@ -234,7 +216,7 @@ TEST(AttentionRangeTest, NanReachesWhoSeesIt) {
   qkv[50 * QkvStride(c) + 2 * c.D] = std::numeric_limits<float>::quiet_NaN();
   ForEachInstructionSet([&] {
     std::vector<float> out(c.T * OutStride(c)), logsumexp(2 * c.T);
-    Attention<float>(ShapeOf(c), qkv.data(), nullptr, out.data(), logsumexp.data());
+    Attention<float>(ShapeOf(c), qkv.data(), out.data(), logsumexp.data());
     for (int64_t t = 0; t < c.T; ++t) {
       EXPECT_EQ(std::isnan(out[t * OutStride(c)]), t >= 50) << t;
       EXPECT_EQ(std::isnan(logsumexp[t]), t >= 50) << t;
@@ -248,7 +230,7 @@ TYPED_TEST(AttentionTest, CacheGivesTheSame) {
   const Case c = {2, 75, 6, 2, 20, 3};
   const auto qkv = RandomArray<T>(c.B * c.T * QkvStride(c), 1, -2, 2);
   std::vector<T> wanted(c.B * c.T * OutStride(c));
-  Attention<T>(ShapeOf(c), qkv.data(), nullptr, wanted.data(), nullptr);
+  Attention<T>(ShapeOf(c), qkv.data(), wanted.data(), nullptr);
   ForEachInstructionSet([&] {
     for (const int64_t step : {1, 7, 75}) {
       for (const int threads : {1, 2}) {
@@ -285,9 +267,9 @@ TYPED_TEST(AttentionTest, CacheGivesTheSame) {
 }
 
 TEST(AttentionShapeTest, NothingToDo) {
-  Attention<float>({.B = 2, .T = 0, .H = 2, .KV = 1, .D = 8}, nullptr, nullptr, nullptr, nullptr);
+  Attention<float>({.B = 2, .T = 0, .H = 2, .KV = 1, .D = 8}, nullptr, nullptr, nullptr);
   AttentionBackward<float>({.B = 0, .T = 4, .H = 2, .KV = 1, .D = 8}, nullptr, nullptr, nullptr,
-                           nullptr, nullptr, nullptr);
+                           nullptr, nullptr);
 }
 
 }  // namespace

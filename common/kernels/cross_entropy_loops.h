@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "common/kernels/cross_entropy_head.h"
+#include "common/kernels/cross_entropy_rows.h"
 #include "common/kernels/vec16.h"
 
-// Loops of cross_entropy_head.h. Included by vector_kernels_*.cc alone; see array_loops.h.
+// Loops of cross_entropy_rows.h. Included by vector_kernels_*.cc alone; see array_loops.h.
 
 namespace muster {
 namespace {
@@ -48,8 +48,8 @@ MUSTER_ALWAYS_INLINE bool IsFirstLargest(const float* x, float largest, int32_t 
 
 template <typename T>
 HeadSums CrossEntropyLoop(const LogitsShape& shape, const float* logits, const int32_t* labels,
-                          float gradient_scale, float* losses, T* dlogits, int64_t dlogits_stride,
-                          int64_t begin, int64_t end) {
+                          float gradient_scale, T* dlogits, int64_t dlogits_stride, int64_t begin,
+                          int64_t end) {
   const int64_t vocabulary = shape.vocabulary;
   HeadSums sums;
   for (int64_t r = begin; r < end; ++r) {
@@ -57,7 +57,6 @@ HeadSums CrossEntropyLoop(const LogitsShape& shape, const float* logits, const i
     T* dx = dlogits != nullptr ? dlogits + r * dlogits_stride : nullptr;
     const int32_t label = labels[r];
     if (label < 0) {
-      if (losses != nullptr) losses[r] = 0;
       if (dx != nullptr) {
         ForVec16(shape.columns,
                  [&](int64_t i, int64_t count) { StoreUpTo(Vec16{}, count, dx + i); });
@@ -71,7 +70,6 @@ HeadSums CrossEntropyLoop(const LogitsShape& shape, const float* logits, const i
     sums.loss += loss;
     ++sums.tokens;
     if (sum == sum && IsFirstLargest(x, largest, label)) ++sums.correct;
-    if (losses != nullptr) losses[r] = static_cast<float>(loss);
     if (dx == nullptr) continue;
     const float factor = static_cast<float>(gradient_scale / sum);
     // dlogits may lie over this row's logits, not ahead of them.

@@ -17,8 +17,8 @@
 
 namespace muster {
 
-// What the tests of the transformer's kernels share: typed arrays, f64 copies of them, finite
-// differences, and every instruction set of this machine.
+// What the tests of the transformer's kernels, and of its head, share: typed arrays, f64 copies of
+// them, finite differences, and every instruction set of this machine.
 
 using KernelTypes = testing::Types<float, BFloat16, Float16>;
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "benchmark/benchmark.h"
 #include "common/kernels/activation.h"
-#include "common/kernels/cross_entropy_head.h"
+#include "common/kernels/cross_entropy_rows.h"
 #include "common/kernels/dropout.h"
 #include "common/kernels/matmul.h"
 #include "common/kernels/norm.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/kernels/attention.h"
-#include "common/kernels/cross_entropy_head.h"
+#include "common/kernels/cross_entropy_rows.h"
 #include "common/kernels/norm.h"
 #include "common/kernels/rotary.h"
 #include "common/tensor/bfloat16.h"
@@ -44,19 +44,18 @@ struct TypedVectorKernels {
   void (*rotary)(const RotaryShape& shape, const float* table, float direction, int64_t begin,
                  int64_t end, T* x);
 
-  // Rows [begin, end); losses and dlogits may be null.
+  // Rows [begin, end); dlogits may be null.
   HeadSums (*cross_entropy)(const LogitsShape& shape, const float* logits, const int32_t* labels,
-                            float gradient_scale, float* losses, T* dlogits, int64_t dlogits_stride,
-                            int64_t begin, int64_t end);
+                            float gradient_scale, T* dlogits, int64_t dlogits_stride, int64_t begin,
+                            int64_t end);
 
   // Queries [begin, end) of head h of sequence b.
-  void (*attention)(const AttentionShape& shape, const T* qkv, const AttentionDropout* dropout,
-                    int64_t b, int64_t h, int64_t begin, int64_t end, float* scratch, T* out,
-                    float* logsumexp);
+  void (*attention)(const AttentionShape& shape, const T* qkv, int64_t b, int64_t h, int64_t begin,
+                    int64_t end, float* scratch, T* out, float* logsumexp);
   // All of key-value head `kv` of sequence b and the query heads that share it.
   void (*attention_backward)(const AttentionShape& shape, const T* qkv, const T* out,
-                             const float* logsumexp, const T* dout, const AttentionDropout* dropout,
-                             int64_t b, int64_t kv, float* scratch, T* dqkv);
+                             const float* logsumexp, const T* dout, int64_t b, int64_t kv,
+                             float* scratch, T* dqkv);
   // Token t of sequence b with head h over the first `length` cached positions; scratch holds as
   // many floats.
   void (*cached_attention)(int64_t D, int64_t length, float scale, const T* query, const T* keys,

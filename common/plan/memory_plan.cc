@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/optim/optimizer.h"
 #include "common/plan/distinct_rows.h"
+#include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "proto/job.pb.h"
 
@@ -121,8 +122,23 @@ class Planner {
     AddWorker("what pushes carry over", 2 * (kFloat + 2) * P_);
   }
 
+  void AddDevice() {
+    const DeviceMemoryBytes bytes = PlanDeviceBytes(spec_, model_, examples_);
+    plan_.device = {{.name = "parameters", .bytes = bytes.weights},
+                    {.name = "16-bit weights", .bytes = bytes.rounded_weights},
+                    {.name = "gradients", .bytes = bytes.gradients},
+                    {.name = "optimizer state", .bytes = bytes.optimizer_slots},
+                    {.name = "activations", .bytes = bytes.activations},
+                    {.name = "logits", .bytes = bytes.logits},
+                    {.name = "kernels' scratch", .bytes = bytes.scratch},
+                    {.name = "CUDA's own", .bytes = kDeviceHeadroomBytes + kCudaContextBytes}};
+    if (W_ > 1 && spec_.update().dense() == v1::UpdateSpec::ALL_REDUCE) {
+      plan_.device.push_back({.name = "NCCL's own", .bytes = kNcclBytes});
+    }
+  }
+
   void AddTransformer() {
-    if (on_device_) return;
+    if (on_device_) return AddDevice();
     const TransformerSize& size = *model_.transformer;
     const TransformerActivations training =
         PlanActivations(size, examples_, spec_.compute(), ActivationsOf::kTraining);
@@ -254,6 +270,8 @@ uint64_t MemoryPlan::worker_own_bytes() const {
   for (const MemoryPart& part : worker) bytes += part.mapped ? 0 : part.bytes;
   return bytes;
 }
+
+uint64_t MemoryPlan::device_bytes() const { return Sum(device); }
 
 uint64_t MemoryPlan::server_bytes() const { return Sum(servers); }
 

@@ -37,6 +37,7 @@ struct MemoryPart {
 //            activations           of one micro-batch (transformer_memory_plan.h); none of these
 //                                  where the job computes on devices
 //            program               code, libraries, and what they allocate for themselves
+//   device   where the job computes on devices: transformer_device_plan.h, and CUDA's own
 //   servers  4 P (2 + slots)       weights, slots, the sums of the open clock
 //            4 P W, if deterministic
 //            4 P W, messages, at most 72 MiB of each worker on each server
@@ -45,12 +46,15 @@ struct MemoryPart {
 // A worker's sum is its peak resident set on a CPU; tests/plan measures that it is, within 5 %.
 struct MemoryPlan {
   std::vector<MemoryPart> worker;
+  // Of each worker's device; empty where the job computes on none.
+  std::vector<MemoryPart> device;
   std::vector<MemoryPart> servers;
 
   // The peak of a worker's resident set where all workers are on one machine.
   uint64_t worker_bytes() const;
   // Without what is mapped: what must be there for each worker.
   uint64_t worker_own_bytes() const;
+  uint64_t device_bytes() const;
   uint64_t server_bytes() const;
 };
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -45,10 +46,14 @@ constexpr uint64_t kGpt = kGptMatrices + 256 * 384 + 6 * (9 + 4) * 384 + 2 * 384
 
 MemoryPlan PlanOf(const v1::JobSpec& spec) { return PlanMemory(spec, SizeOfData(spec.data())); }
 
+std::map<std::string, uint64_t> ByName(const std::vector<MemoryPart>& parts) {
+  std::map<std::string, uint64_t> bytes;
+  for (const MemoryPart& part : parts) bytes[part.name] += part.bytes;
+  return bytes;
+}
+
 std::map<std::string, uint64_t> WorkerOf(const v1::JobSpec& spec) {
-  std::map<std::string, uint64_t> parts;
-  for (const MemoryPart& part : PlanOf(spec).worker) parts[part.name] += part.bytes;
-  return parts;
+  return ByName(PlanOf(spec).worker);
 }
 
 TEST(MemoryPlanTest, CountsDenseParametersAndOptimizerState) {
@@ -119,6 +124,30 @@ TEST(MemoryPlanTest, WhatDevicesComputeTakesNoneOfTheHostsMemory) {
   }
 }
 
+// tests/plan compares all of it with what the engine takes.
+TEST(MemoryPlanTest, DevicesHaveWhatTheyCompute) {
+  EXPECT_TRUE(PlanOf(Gpt()).device.empty());
+  v1::JobSpec spec = Gpt("compute { type: BF16 device: CUDA }");
+  const std::map<std::string, uint64_t> parts = ByName(PlanOf(spec).device);
+  EXPECT_EQ(parts.at("parameters"), 4 * kGpt);
+  EXPECT_EQ(parts.at("16-bit weights"), 2 * kGpt);
+  EXPECT_EQ(parts.at("gradients"), 4 * kGpt);
+  EXPECT_EQ(parts.at("optimizer state"), 8 * kGpt);
+  EXPECT_EQ(parts.at("activations"),
+            2048 * (6 * (2 * (3 * 384 + 1152 + 2 * 1536) + 4 * (2 * 384 + 4 + 6)) + (4 + 2) * 384 +
+                    4 * 2));
+  EXPECT_EQ(parts.at("logits"), 2048 * (256 + 2) * 4);
+  EXPECT_EQ(parts.at("CUDA's own"), 1280 * kMiB);
+  EXPECT_EQ(parts.count("NCCL's own"), 0u);
+  EXPECT_EQ(ByName(PlanOf(Gpt("workers: 2 compute { device: CUDA }")).device)["NCCL's own"],
+            512 * kMiB);
+  spec.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
+  EXPECT_LT(ByName(PlanOf(spec).device)["activations"], parts.at("activations") / 2);
+  // Servers step the parameters there.
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  EXPECT_EQ(ByName(PlanOf(spec).device)["optimizer state"], 0u);
+}
+
 TEST(MemoryPlanTest, MicroBatchesAndWorkersShareTheBatch) {
   EXPECT_EQ(MicroBatchExamples(Gpt()), 8u);
   EXPECT_EQ(MicroBatchExamples(Gpt("workers: 3")), 3u);
@@ -178,6 +207,9 @@ TEST(MemoryPlanTest, TheLargestJobDoesNotOverflow) {
   spec.set_batch_size(std::numeric_limits<uint32_t>::max());
   EXPECT_GE(PlanOf(spec).worker_bytes(), one);
   EXPECT_GT(one, uint64_t{1} << 50);
+  spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+  EXPECT_GT(PlanOf(spec).device_bytes(), uint64_t{1} << 60);
+  EXPECT_LT(PlanOf(spec).device_bytes(), uint64_t{1} << 63);
 }
 
 // Not fewer rows for steps beyond all numbers than for some.

@@ -49,16 +49,26 @@ std::string AllToServers(v1::JobSpec& spec) {
 constexpr Change kChanges[] = {RecomputeMore, HalveMicroBatches, DoubleWorkers, RowsToServers,
                                AllToServers};
 
-// Makes a change again and again for as long as a worker then needs less; returns its last name.
-std::string Apply(Change change, const DataSize& data, uint64_t limit, v1::JobSpec& spec) {
+// What has to fit.
+struct Goal {
+  const DataSize& data;
+  const MemoryOf memory;
+  const uint64_t limit;
+
+  uint64_t Needs(const v1::JobSpec& spec) const {
+    const MemoryPlan plan = PlanMemory(spec, data);
+    return memory == MemoryOf::kDevice ? plan.device_bytes() : plan.worker_own_bytes();
+  }
+  bool Fits(const v1::JobSpec& spec) const { return Needs(spec) <= limit; }
+};
+
+// Makes a change again and again for as long as less is needed then; returns its last name.
+std::string Apply(Change change, const Goal& goal, v1::JobSpec& spec) {
   std::string name;
-  while (PlanMemory(spec, data).worker_own_bytes() > limit) {
+  while (!goal.Fits(spec)) {
     v1::JobSpec next = spec;
     const std::string done = change(next);
-    if (done.empty() ||
-        PlanMemory(next, data).worker_own_bytes() >= PlanMemory(spec, data).worker_own_bytes()) {
-      break;
-    }
+    if (done.empty() || goal.Needs(next) >= goal.Needs(spec)) break;
     spec = next;
     name = done;
   }
@@ -67,35 +77,35 @@ std::string Apply(Change change, const DataSize& data, uint64_t limit, v1::JobSp
 
 }  // namespace
 
-std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data, uint64_t limit) {
+std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data, MemoryOf memory,
+                                 uint64_t limit) {
+  const Goal goal{data, memory, limit};
   std::vector<Remedy> remedies;
   for (const Change change : kChanges) {
     v1::JobSpec changed = spec;
-    const std::string name = Apply(change, data, limit, changed);
-    const uint64_t bytes = PlanMemory(changed, data).worker_own_bytes();
-    if (!name.empty() && bytes <= limit) remedies.push_back({name, bytes});
+    const std::string name = Apply(change, goal, changed);
+    if (!name.empty() && goal.Fits(changed)) remedies.push_back({name, goal.Needs(changed)});
   }
   if (!remedies.empty()) return remedies;
   v1::JobSpec changed = spec;
   std::string names;
   for (const Change change : kChanges) {
-    const std::string name = Apply(change, data, limit, changed);
+    const std::string name = Apply(change, goal, changed);
     if (!name.empty()) absl::StrAppend(&names, names.empty() ? "" : " with ", name);
   }
-  const uint64_t bytes = PlanMemory(changed, data).worker_own_bytes();
-  if (!names.empty() && bytes <= limit) remedies.push_back({names, bytes});
+  if (!names.empty() && goal.Fits(changed)) remedies.push_back({names, goal.Needs(changed)});
   return remedies;
 }
 
 std::string DescribeRemedies(const std::vector<Remedy>& remedies) {
   if (remedies.empty()) {
-    return "no other batch, recomputation or road makes it fit: take a smaller model, or workers "
+    return "no other batch, recomputation or road makes it fit: take a smaller model, or machines "
            "with more memory";
   }
   std::string text;
   for (const Remedy& remedy : remedies) {
     absl::StrAppend(&text, text.empty() ? "it would fit with " : ", or ", remedy.change, " (",
-                    PlanBytes(remedy.worker_bytes), ")");
+                    PlanBytes(remedy.bytes), ")");
   }
   return text;
 }

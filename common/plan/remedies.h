@@ -13,18 +13,22 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// A change to a job, and what each worker then needs.
+// Whose memory is short: each worker's, or that of each worker's device.
+enum class MemoryOf { kWorker, kDevice };
+
+// A change to a job, and what each worker or device then needs.
 struct Remedy {
   // Such as "compute.recompute FULL".
   std::string change;
-  uint64_t worker_bytes = 0;
+  uint64_t bytes = 0;
 };
 
-// The smallest changes, each by itself, that make a worker of the job need at most `limit` bytes:
-// recomputation, smaller micro-batches, more workers, tables and optimizer state on servers; if
-// none does alone, all of them that help together, if that does. Empty: parameters alone are too
-// many.
-std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data, uint64_t limit);
+// The smallest changes, each by itself, that make a worker of the job, or its device, need at most
+// `limit` bytes: recomputation, smaller micro-batches, more workers, tables and optimizer state on
+// servers; if none does alone, all of them that help together, if that does. Empty: parameters
+// alone are too many.
+std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data, MemoryOf memory,
+                                 uint64_t limit);
 
 // "it would fit with compute.recompute FULL (309.0 MiB), or micro_batches 4 (211.3 MiB)"; for none,
 // what is left to do.

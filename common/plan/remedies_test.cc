@@ -26,10 +26,11 @@ v1::JobSpec Gpt() {
   return spec;
 }
 
-std::vector<std::string> Changes(const v1::JobSpec& spec, uint64_t limit) {
+std::vector<std::string> Changes(const v1::JobSpec& spec, uint64_t limit,
+                                 MemoryOf memory = MemoryOf::kWorker) {
   std::vector<std::string> changes;
-  for (const Remedy& remedy : FindRemedies(spec, SizeOfData(spec.data()), limit)) {
-    EXPECT_LE(remedy.worker_bytes, limit);
+  for (const Remedy& remedy : FindRemedies(spec, SizeOfData(spec.data()), memory, limit)) {
+    EXPECT_LE(remedy.bytes, limit);
     changes.push_back(remedy.change);
   }
   return changes;
@@ -48,8 +49,20 @@ TEST(RemediesTest, NamesThemTogetherWhereNoneHelpsAlone) {
   EXPECT_THAT(changes[0], HasSubstr("compute.recompute FULL with micro_batches"));
 }
 
+TEST(RemediesTest, DevicesHaveTheirOwn) {
+  v1::JobSpec spec = Gpt();
+  spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+  EXPECT_THAT(Changes(spec, 1724 * kMiB, MemoryOf::kDevice),
+              ::testing::ElementsAre("compute.recompute SELECTIVE", "micro_batches 2",
+                                     "update.dense PARAMETER_SERVER"))
+      << "with a second worker comes NCCL";
+  EXPECT_THAT(Changes(spec, 1424 * kMiB, MemoryOf::kDevice),
+              ::testing::ElementsAre("compute.recompute FULL with micro_batches 8 with "
+                                     "update.dense PARAMETER_SERVER"));
+}
+
 TEST(RemediesTest, SaysWhereNothingHelps) {
-  EXPECT_THAT(FindRemedies(Gpt(), {}, 50 * kMiB), IsEmpty());
+  EXPECT_THAT(FindRemedies(Gpt(), {}, MemoryOf::kWorker, 50 * kMiB), IsEmpty());
   EXPECT_THAT(DescribeRemedies({}), HasSubstr("smaller model"));
   EXPECT_EQ(DescribeRemedies({{"micro_batches 4", 3 * kMiB}, {"2 workers", 2 * kMiB}}),
             "it would fit with micro_batches 4 (3.0 MiB), or 2 workers (2.0 MiB)");

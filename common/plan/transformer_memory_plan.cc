@@ -16,12 +16,7 @@ constexpr uint64_t kWideB = uint64_t{3} << 20;
 constexpr uint64_t kSmallestBlock = 64;
 constexpr uint64_t kLargestDepth = 4096;
 
-// More tokens in a micro-batch than any machine holds; sums of what is below stay within 64 bits.
 constexpr uint64_t kMostTokens = uint64_t{1} << 30;
-
-uint64_t Tokens(const TransformerSize& size, uint64_t sequences) {
-  return std::min(sequences * size.T, kMostTokens);
-}
 
 // Adds up arrays that every block has, and those that are there once.
 class Layout {
@@ -66,6 +61,10 @@ struct Wide {
 
 }  // namespace
 
+uint64_t TokensOf(const TransformerSize& size, uint64_t sequences) {
+  return std::min(sequences * size.T, kMostTokens);
+}
+
 uint64_t PlanPackedBytes(const ModelSize& model, uint64_t rows) {
   uint64_t largest = 0;
   for (const ProductSize& product : model.products) {
@@ -80,7 +79,7 @@ bool ComputesInHalf(const v1::ComputeSpec& compute) {
 
 TransformerActivations PlanActivations(const TransformerSize& size, uint64_t sequences,
                                        const v1::ComputeSpec& compute, ActivationsOf use) {
-  const uint64_t N = Tokens(size, sequences);
+  const uint64_t N = TokensOf(size, sequences);
   const uint64_t C = size.C;
   const uint64_t element = ComputesInHalf(compute) ? 2 : kFloat;
   const bool training = use == ActivationsOf::kTraining;
@@ -120,7 +119,7 @@ TransformerActivations PlanActivations(const TransformerSize& size, uint64_t seq
 uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
                                 const v1::ComputeSpec& compute, uint64_t threads) {
   const TransformerSize& size = *model.transformer;
-  const uint64_t N = Tokens(size, sequences);
+  const uint64_t N = TokensOf(size, sequences);
   // Queries, keys, values and two gradients of one head (common/kernels/attention_tiles.h).
   const uint64_t head = (size.C / size.heads + 15) / 16 * 16;
   uint64_t floats = threads * head * 5 * ((size.T + 63) / 64 * 64 + 64);

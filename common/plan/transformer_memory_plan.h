@@ -20,6 +20,10 @@ struct TransformerActivations {
   uint64_t total() const { return kept + shared + logits; }
 };
 
+// Of whole sequences; at most 2^30, more than any machine holds, so that sums of bytes stay within
+// 64 bits.
+uint64_t TokensOf(const TransformerSize& size, uint64_t sequences);
+
 enum class ActivationsOf { kTraining, kEvaluation };
 
 // Of `sequences` whole sequences. REQUIRES: `recompute` is not left out.

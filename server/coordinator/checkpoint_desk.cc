@@ -55,8 +55,9 @@ void Insert(uint64_t clock, const CompletedCheckpoint& completed, v1::JobRecord&
 
 }  // namespace
 
-CheckpointDesk::CheckpointDesk(JobTable& jobs, CheckpointKeeper& keeper, Executor& logic,
-                               Executor& disk, const Clock& clock, CoordinatorMetrics& metrics)
+CheckpointDesk::CheckpointDesk(JobTable& jobs, CheckpointKeeper& keeper, SerialExecutor& logic,
+                               SerialExecutor& disk, const Clock& clock,
+                               CoordinatorMetrics& metrics)
     : jobs_(jobs), keeper_(keeper), logic_(logic), disk_(disk), clock_(clock), metrics_(metrics) {}
 
 void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request,

@@ -11,8 +11,8 @@
 #include "server/coordinator/call.h"
 #include "server/coordinator/checkpoint_keeper.h"
 #include "server/coordinator/coordinator_metrics.h"
-#include "server/coordinator/executor.h"
 #include "server/coordinator/job_table.h"
+#include "server/coordinator/serial_executor.h"
 
 namespace muster {
 
@@ -22,8 +22,8 @@ namespace muster {
 class CheckpointDesk {
  public:
   // All references outlive it, and what it posted has run before it goes.
-  CheckpointDesk(JobTable& jobs, CheckpointKeeper& keeper, Executor& logic, Executor& disk,
-                 const Clock& clock, CoordinatorMetrics& metrics);
+  CheckpointDesk(JobTable& jobs, CheckpointKeeper& keeper, SerialExecutor& logic,
+                 SerialExecutor& disk, const Clock& clock, CoordinatorMetrics& metrics);
 
   // Completes a checkpoint and then drops those beyond the job's `keep`. A repeat joins the one
   // under way, and takes the place of the slot's call that waits for it; one that the record knows
@@ -53,8 +53,8 @@ class CheckpointDesk {
 
   JobTable& jobs_;
   CheckpointKeeper& keeper_;
-  Executor& logic_;
-  Executor& disk_;
+  SerialExecutor& logic_;
+  SerialExecutor& disk_;
   const Clock& clock_;
   CoordinatorMetrics& metrics_;
 };

@@ -47,7 +47,7 @@ std::vector<uint64_t> DeltasOn(uint64_t clock, const v1::JobRecord& record) {
 }  // namespace
 
 CheckpointRequests::CheckpointRequests(JobTable& jobs, CheckpointDesk& desk,
-                                       CheckpointKeeper& keeper, Executor& disk)
+                                       CheckpointKeeper& keeper, SerialExecutor& disk)
     : jobs_(jobs), desk_(desk), keeper_(keeper), disk_(disk) {}
 
 absl::StatusOr<Job*> CheckpointRequests::Find(const std::string& job_id) const {

@@ -10,8 +10,8 @@
 #include "server/coordinator/call.h"
 #include "server/coordinator/checkpoint_desk.h"
 #include "server/coordinator/checkpoint_keeper.h"
-#include "server/coordinator/executor.h"
 #include "server/coordinator/job_table.h"
+#include "server/coordinator/serial_executor.h"
 
 namespace muster {
 
@@ -21,7 +21,7 @@ class CheckpointRequests {
  public:
   // All references outlive it, and what it posted has run before it goes.
   CheckpointRequests(JobTable& jobs, CheckpointDesk& desk, CheckpointKeeper& keeper,
-                     Executor& disk);
+                     SerialExecutor& disk);
 
   void List(const std::string& job_id, Call<v1::ListCheckpointsReply> call);
 
@@ -47,7 +47,7 @@ class CheckpointRequests {
   JobTable& jobs_;
   CheckpointDesk& desk_;
   CheckpointKeeper& keeper_;
-  Executor& disk_;
+  SerialExecutor& disk_;
 };
 
 }  // namespace muster

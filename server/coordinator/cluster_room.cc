@@ -8,8 +8,14 @@
 namespace muster {
 namespace {
 
-uint64_t BytesOf(const Member& member) {
-  return member.record.memory_bytes() == 0 ? kUnlimitedBytes : member.record.memory_bytes();
+uint64_t OrUnlimited(uint64_t bytes) { return bytes == 0 ? kUnlimitedBytes : bytes; }
+
+uint64_t LargestDevice(const v1::DaemonRecord& record) {
+  uint64_t largest = 0;
+  for (const v1::Device& device : record.devices()) {
+    largest = std::max(largest, OrUnlimited(device.memory_bytes()));
+  }
+  return largest;
 }
 
 uint64_t Left(uint64_t bytes, uint64_t reserved) {
@@ -19,7 +25,7 @@ uint64_t Left(uint64_t bytes, uint64_t reserved) {
 
 void AddMember(const Member& member, const Reserved& reserved, ClusterRoom& room) {
   const v1::DaemonRecord& record = member.record;
-  const uint64_t bytes = BytesOf(member);
+  const uint64_t bytes = OrUnlimited(record.memory_bytes());
   if (member.kind() == v1::WORKER) {
     const uint32_t devices = record.devices_size();
     room.workers.push_back({.id = record.id(),
@@ -28,6 +34,7 @@ void AddMember(const Member& member, const Reserved& reserved, ClusterRoom& room
                             .free_slots = record.slots() - std::min(record.slots(), reserved.slots),
                             .devices = devices,
                             .free_devices = devices - std::min(devices, reserved.devices),
+                            .device_bytes = LargestDevice(record),
                             .bytes = bytes,
                             .free_bytes = Left(bytes, reserved.bytes)});
   } else {

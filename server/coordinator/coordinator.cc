@@ -13,11 +13,9 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(5);
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(JobStore& store,
-                                                                 CheckpointKeeper& keeper,
-                                                                 const Clock& clock,
-                                                                 Executor& logic, Executor& disk,
-                                                                 CoordinatorOptions options) {
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
+    JobStore& store, CheckpointKeeper& keeper, const Clock& clock, SerialExecutor& logic,
+    SerialExecutor& disk, CoordinatorOptions options) {
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<JobTable> table,
       JobTable::Load(store, clock,
@@ -27,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(JobStore& store
 }
 
 Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keeper,
-                         const Clock& clock, Executor& logic, Executor& disk,
+                         const Clock& clock, SerialExecutor& logic, SerialExecutor& disk,
                          CoordinatorOptions options)
     : options_(std::move(options)),
       clock_(clock),
@@ -40,8 +38,9 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keep
       checkpoints_(*table_, keeper, logic, disk, clock, metrics_),
       checkpoint_requests_(*table_, checkpoints_, keeper, disk),
       rounds_(*table_, lifecycle_, clock, options_.elastic_wait),
+      stalls_(*table_, lifecycle_, clock, options_.lease, options_.stall_timeout),
       daemon_requests_(*table_, members_, lifecycle_, moves_, clock, metrics_,
-                       {options_.advertised_address, keeper.root()}),
+                       {options_.advertised_address, keeper.root(), options_.stall_timeout}),
       task_requests_(*table_, lifecycle_, checkpoints_, rounds_, clock),
       job_requests_(*table_, members_, lifecycle_, checkpoints_, clock, metrics_, options_) {
   for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {
@@ -65,13 +64,17 @@ absl::Status Coordinator::Settle() {
 
 absl::Status Coordinator::Tick() {
   // While this thread stood still (a slow disk, a paused machine) it heard nobody: silence in that
-  // time says nothing about the daemons.
+  // time says nothing about the daemons and tasks.
   const absl::Duration now = clock_.Monotonic();
   const absl::Duration since_last = now - std::exchange(last_tick_, now);
-  if (since_last > options_.lease / 4) members_.Excuse(since_last);
+  if (since_last > options_.lease / 4) {
+    members_.Excuse(since_last);
+    stalls_.Excuse(since_last);
+  }
   absl::Status status = daemon_requests_.ExpireLeases(options_.forget_daemons_after).status();
   // What was lost is found again here if it could not be stored when it was noticed.
   for (const auto& [number, job] : table_->jobs()) status.Update(lifecycle_.Reconcile(*job));
+  status.Update(stalls_.Look());
   job_requests_.Retire();
   status.Update(SaveProgress());
   status.Update(Settle());

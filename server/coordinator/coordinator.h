@@ -12,7 +12,6 @@
 #include "server/coordinator/coordinator_metrics.h"
 #include "server/coordinator/coordinator_options.h"
 #include "server/coordinator/daemon_requests.h"
-#include "server/coordinator/executor.h"
 #include "server/coordinator/job_lifecycle.h"
 #include "server/coordinator/job_requests.h"
 #include "server/coordinator/job_store.h"
@@ -21,6 +20,8 @@
 #include "server/coordinator/move_desk.h"
 #include "server/coordinator/round_desk.h"
 #include "server/coordinator/scheduler.h"
+#include "server/coordinator/serial_executor.h"
+#include "server/coordinator/stall_watch.h"
 #include "server/coordinator/task_requests.h"
 
 namespace muster {
@@ -39,11 +40,9 @@ class Coordinator {
  public:
   // Reads the store. All references outlive the coordinator, and so do both executors' queues: run
   // them empty before it goes. Errors are the store's.
-  static absl::StatusOr<std::unique_ptr<Coordinator>> Create(JobStore& store,
-                                                             CheckpointKeeper& keeper,
-                                                             const Clock& clock, Executor& logic,
-                                                             Executor& disk,
-                                                             CoordinatorOptions options);
+  static absl::StatusOr<std::unique_ptr<Coordinator>> Create(
+      JobStore& store, CheckpointKeeper& keeper, const Clock& clock, SerialExecutor& logic,
+      SerialExecutor& disk, CoordinatorOptions options);
 
   // The three services' calls. After one or more of them call Settle.
   JobRequests& jobs() { return job_requests_; }
@@ -56,7 +55,8 @@ class Coordinator {
   // is tried again at the next Settle.
   absl::Status Settle();
 
-  // To be called some 20 times a second: leases, deadlines, retention, and Settle.
+  // To be called some 20 times a second: leases, stalls, deadlines, retention, and
+  // Settle.
   absl::Status Tick();
 
   // Answers all parked calls with UNAVAILABLE. Later ones are parked and answered by the next
@@ -69,7 +69,7 @@ class Coordinator {
 
  private:
   Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keeper, const Clock& clock,
-              Executor& logic, Executor& disk, CoordinatorOptions options);
+              SerialExecutor& logic, SerialExecutor& disk, CoordinatorOptions options);
 
   absl::Status SaveProgress();
 
@@ -86,6 +86,7 @@ class Coordinator {
   CheckpointDesk checkpoints_;
   CheckpointRequests checkpoint_requests_;
   RoundDesk rounds_;
+  StallWatch stalls_;
   DaemonRequests daemon_requests_;
   TaskRequests task_requests_;
   JobRequests job_requests_;

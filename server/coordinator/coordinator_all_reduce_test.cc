@@ -13,6 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(AllReduceTest, NeedsNoServersAndTellsAllTheSame) {
   AddWorkers(2);
@@ -313,6 +314,28 @@ TEST_F(AllReduceTest, WhatFitsNoWorkerIsRefusedWithTheSum) {
               AllOf(ContainsRegex("parameters +48.0 MiB"), ContainsRegex("gradients +48.0 MiB"),
                     HasSubstr("together"), HasSubstr("worker large offers the most, 100.0 MiB"),
                     HasSubstr("take a smaller model")));
+}
+
+TEST_F(AllReduceTest, WhatFitsNoServerIsRefusedWithTheSum) {
+  AddWorkers(2);
+  cluster_.AddServer("s0", 10 << 20);
+  cluster_.AddServer("s1", 10 << 20);
+  v1::JobSpec spec = SmallJob();
+  EXPECT_TRUE(cluster_.Submit(spec).ok());
+  // Some 1.6 million parameters.
+  spec.mutable_model()->mutable_mlp()->set_hidden(0, 1250);
+  spec.mutable_model()->mutable_mlp()->add_hidden(1250);
+  const absl::Status status = cluster_.Submit(spec).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("server s0 has 10.0 MiB free"), ContainsRegex("parameters +6.0 MiB"),
+                    ContainsRegex("sums of the open clock +6.0 MiB"),
+                    ContainsRegex("together +24.1 MiB"), HasSubstr("ask for less")));
+  // What is missing is no memory.
+  spec.mutable_update()->set_partitions(3);
+  spec.set_servers(3);
+  EXPECT_THAT(std::string(cluster_.Submit(spec).status().message()),
+              AllOf(HasSubstr("2 of 3 servers live"), Not(HasSubstr("together"))));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(50);
 
 // Returns when all that was posted before has run.
-void Flush(Executor& executor) {
+void Flush(SerialExecutor& executor) {
   absl::Notification done;
   executor.Post([&done] { done.Notify(); });
   done.WaitForNotification();
@@ -45,7 +45,7 @@ CoordinatorLoop::~CoordinatorLoop() {
   if (coordinator_ != nullptr) Shutdown();
   // What is under way goes on from exports to the logic, or from the disk to the logic and back to
   // the disk; none may go before the others' last post to it.
-  for (Executor* executor :
+  for (SerialExecutor* executor :
        {exports_.get(), logic_.get(), disk_.get(), logic_.get(), disk_.get()}) {
     Flush(*executor);
   }

@@ -13,8 +13,8 @@
 #include "server/coordinator/checkpoint_keeper.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/coordinator_options.h"
-#include "server/coordinator/executor.h"
 #include "server/coordinator/job_store.h"
+#include "server/coordinator/serial_executor.h"
 
 namespace muster {
 

@@ -51,6 +51,7 @@ struct Flags {
   bool end_with_parent = false;
   int lease_ms = 5000;
   int elastic_wait_ms = 10000;
+  int stall_timeout_ms = 600000;
   size_t keep_jobs = 100;
   size_t max_jobs = 1000;
   uint64_t log_bytes = 4 << 20;
@@ -90,6 +91,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "one; then it goes on with those that are left.")
       ->capture_default_str()
       ->check(CLI::Range(0, 3600000));
+  app.add_option("--stall-timeout-ms", flags.stall_timeout_ms,
+                 "Milliseconds that the tasks of a job wait for one that lives but does not move. "
+                 "It is then ended, and another takes its slot. Longer than the time by which one "
+                 "task's step may take longer than another's.")
+      ->capture_default_str()
+      ->check(CLI::Range(1000, 86400000));
   app.add_option("--keep-jobs", flags.keep_jobs,
                  "Finished jobs to keep; older ones are deleted with checkpoints, logs and events.")
       ->capture_default_str();
@@ -143,6 +150,7 @@ int Run(const Flags& flags) {
   CoordinatorOptions options;
   options.lease = absl::Milliseconds(flags.lease_ms);
   options.elastic_wait = absl::Milliseconds(flags.elastic_wait_ms);
+  options.stall_timeout = absl::Milliseconds(flags.stall_timeout_ms);
   options.finished_jobs_kept = flags.keep_jobs;
   options.max_unfinished_jobs = flags.max_jobs;
   options.max_log_bytes = flags.log_bytes;

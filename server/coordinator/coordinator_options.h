@@ -15,6 +15,9 @@ struct CoordinatorOptions {
   // How long a job with min_workers waits for a worker for a lost slot before it goes on without
   // it.
   absl::Duration elastic_wait = absl::Seconds(10);
+  // How long tasks wait for another that lives but does not move, before it is ended and its slot
+  // is filled again.
+  absl::Duration stall_timeout = absl::Minutes(10);
   // Where tasks reach the coordinator, host:port.
   std::string advertised_address;
   // Finished jobs kept, newest first; older ones are deleted with their checkpoints.

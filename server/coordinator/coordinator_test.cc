@@ -10,8 +10,23 @@ namespace muster {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+
+// Two tasks on devices.
+v1::JobSpec DeviceJob() {
+  v1::JobSpec spec = AllReduceJob();
+  spec.mutable_optimizer()->set_name("adamw");
+  spec.mutable_data()->mutable_sequences()->set_path("p");
+  v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
+  transformer.set_layers(1);
+  transformer.set_width(8);
+  transformer.set_heads(2);
+  transformer.set_context(8);
+  spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+  return spec;
+}
 
 class CoordinatorTest : public ::testing::Test {
  protected:
@@ -141,23 +156,14 @@ TEST_F(CoordinatorTest, RefusesWhatCanNeverFit) {
 }
 
 TEST_F(CoordinatorTest, AJobOnDevicesGetsOneForEachTask) {
-  v1::JobSpec spec = AllReduceJob();
-  spec.mutable_optimizer()->set_name("adamw");
-  spec.mutable_data()->mutable_sequences()->set_path("p");
-  v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
-  transformer.set_layers(1);
-  transformer.set_width(8);
-  transformer.set_heads(2);
-  transformer.set_context(8);
-  spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
-
+  const v1::JobSpec spec = DeviceJob();
   cluster_.AddWorker("w0", 4);
   const absl::Status none = cluster_.Submit(spec).status();
   EXPECT_EQ(none.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(none.message()),
               HasSubstr("compute.device is CUDA, which takes 2 devices, and the workers offer 0"));
 
-  cluster_.AddWorker("w1", 4, 0, 2);
+  cluster_.AddWorker("w1", 4, 0, {0, 0});
   const std::string first = *cluster_.Submit(spec);
   EXPECT_EQ(cluster_.State(first), v1::PLACING);
   const v1::JobStatus placed = cluster_.Status(first);
@@ -173,6 +179,35 @@ TEST_F(CoordinatorTest, AJobOnDevicesGetsOneForEachTask) {
   EXPECT_EQ(cluster_.State(second), v1::PENDING) << "devices are counted after a restart, too";
   cluster_.Finish(first);
   EXPECT_EQ(cluster_.State(second), v1::PLACING);
+}
+
+TEST_F(CoordinatorTest, WhatFitsNoDeviceIsRefusedWithTheSum) {
+  v1::JobSpec spec = DeviceJob();
+  v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
+  transformer.set_layers(8);
+  transformer.set_width(64);
+  transformer.set_context(64);
+  spec.set_batch_size(32);
+  cluster_.AddWorker("w0", 4, 0, {1736 << 20, 1844 << 20});
+  cluster_.AddWorker("w1", 4, 0, {1636 << 20});
+  for (int start = 0; start < 2; ++start) {
+    const absl::Status status = cluster_.Submit(spec).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(
+        std::string(status.message()),
+        AllOf(HasSubstr("needs 1.8 GiB of its device, and worker w0 has the largest one, of "
+                        "1.8 GiB"),
+              ContainsRegex("CUDA's own +1.2 GiB"), ContainsRegex("activations +32.7 MiB"),
+              ContainsRegex("together +1.8 GiB"),
+              HasSubstr("it would fit with compute.recompute FULL (1.8 GiB), or micro_batches 4 "
+                        "(1.8 GiB), or 8 workers (1.8 GiB)")));
+    cluster_.RestartCoordinator();
+  }
+  spec.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
+  EXPECT_TRUE(cluster_.Submit(spec).ok());
+  spec.mutable_compute()->clear_recompute();
+  cluster_.AddWorker("w2", 4, 0, {1867 << 20});
+  EXPECT_TRUE(cluster_.Submit(spec).ok());
 }
 
 TEST_F(CoordinatorTest, JobsShareTheClusterInOrderOfSubmission) {

@@ -34,6 +34,18 @@ struct TaskView {
   absl::Duration not_before = -absl::InfiniteDuration();
   // Since when the slot has had no worker, if it has none.
   std::optional<absl::Duration> unplaced_since;
+  // How long others have waited for it, if they have (see StallWatch).
+  struct Awaited {
+    absl::Duration since;
+    // When it was seen to be awaited last.
+    absl::Duration seen;
+    // Where it was then.
+    uint64_t clock = 0;
+    uint64_t round = 0;
+    // The others had waited long before they came to wait here.
+    bool late = false;
+  };
+  std::optional<Awaited> awaited;
 };
 
 // A job in the coordinator's memory. The record is the durable part and changes through JobTable

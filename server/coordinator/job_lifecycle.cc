@@ -341,6 +341,15 @@ absl::Status JobLifecycle::TaskDied(Job& job, uint32_t slot, absl::string_view m
                  0);
 }
 
+absl::Status JobLifecycle::TaskStalled(Job& job, uint32_t slot, absl::Duration waited) {
+  return Respawn(job, slot,
+                 absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(),
+                              " is stuck at clock ", job.progress.clock(slot),
+                              ": the others have waited for it for ", absl::FormatDuration(waited),
+                              ", and its task is ended"),
+                 0);
+}
+
 absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view why,
                                    uint32_t patience) {
   if (IsComplete(job.record)) {

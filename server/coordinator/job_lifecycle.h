@@ -58,6 +58,8 @@ class JobLifecycle {
                          v1::TaskReport::Loss loss = v1::TaskReport::LOSS_UNSPECIFIED);
   // … or died.
   absl::Status TaskDied(Job& job, uint32_t slot, absl::string_view message);
+  // … or lives, but has kept the others waiting for as long as they may. Its daemon ends it.
+  absl::Status TaskStalled(Job& job, uint32_t slot, absl::Duration waited);
 
   absl::Status Fail(Job& job, const std::string& message);
   // A job that ended stays as it is.

@@ -37,22 +37,55 @@ std::vector<MemoryPart> OwnParts(const MemoryPlan& plan) {
   return parts;
 }
 
+// The first of those with the most bytes; null: there are no workers.
+const WorkerRoom* WorkerWithMost(const ClusterRoom& room, uint64_t WorkerRoom::*bytes) {
+  const auto most = std::max_element(
+      room.workers.begin(), room.workers.end(),
+      [bytes](const WorkerRoom& a, const WorkerRoom& b) { return a.*bytes < b.*bytes; });
+  return most == room.workers.end() ? nullptr : &*most;
+}
+
 // A worker whose daemon has too little memory for one task, however little else runs, is of no use.
 absl::Status CheckWorkersMemory(const v1::JobSpec& spec, const DataSize& data,
                                 const MemoryPlan& plan, const ClusterRoom& whole) {
-  uint64_t most = 0;
-  std::string where;
-  for (const WorkerRoom& worker : whole.workers) {
-    if (worker.bytes <= most) continue;
-    most = worker.bytes;
-    where = worker.id;
-  }
-  if (whole.workers.empty() || plan.worker_own_bytes() <= most) return absl::OkStatus();
+  const WorkerRoom* const most = WorkerWithMost(whole, &WorkerRoom::bytes);
+  if (most == nullptr || plan.worker_own_bytes() <= most->bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "each of the job's workers needs ", FormatBytes(plan.worker_own_bytes()), ", and worker ",
-      where, " offers the most, ", FormatBytes(most), ":\n", MemoryTable(OwnParts(plan), "  "),
-      DescribeRemedies(FindRemedies(spec, data, most)),
+      most->id, " offers the most, ", FormatBytes(most->bytes), ":\n",
+      MemoryTable(OwnParts(plan), "  "),
+      DescribeRemedies(FindRemedies(spec, data, MemoryOf::kWorker, most->bytes)),
       "; `muster plan` shows what other settings need, and --memory gives a worker daemon more"));
+}
+
+// Nor is a device that could not hold one task. Where there is none at all FitsEmpty says so.
+absl::Status CheckDevicesMemory(const v1::JobSpec& spec, const DataSize& data,
+                                const MemoryPlan& plan, const ClusterRoom& whole) {
+  const WorkerRoom* const most = WorkerWithMost(whole, &WorkerRoom::device_bytes);
+  if (most == nullptr || most->devices == 0) return absl::OkStatus();
+  if (plan.device_bytes() <= most->device_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "each of the job's workers needs ", FormatBytes(plan.device_bytes()),
+      " of its device, and worker ", most->id, " has the largest one, of ",
+      FormatBytes(most->device_bytes), ":\n", MemoryTable(plan.device, "  "),
+      DescribeRemedies(FindRemedies(spec, data, MemoryOf::kDevice, most->device_bytes)),
+      "; `muster plan` shows what other settings need"));
+}
+
+// Whether the job fits when nothing else runs.
+absl::Status CheckWholeCluster(const Demand& demand, const MemoryPlan& plan,
+                               const ClusterRoom& whole) {
+  const absl::Status fits = FitsEmpty(demand, whole);
+  if (fits.ok()) return absl::OkStatus();
+  Demand without_tables = demand;
+  without_tables.server_bytes = 0;
+  const bool short_of_server_memory = FitsEmpty(without_tables, whole).ok();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the job does not fit this cluster even when nothing else runs: ", fits.message(),
+      short_of_server_memory
+          ? absl::StrCat("; all servers together need:\n", MemoryTable(plan.servers, "  "))
+          : "; ",
+      "ask for less, or start more daemons first"));
 }
 
 absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
@@ -189,11 +222,8 @@ absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest
 
   const ClusterRoom whole = WholeRoomOf(members_);
   MUSTER_RETURN_IF_ERROR(CheckWorkersMemory(record.spec(), data, plan, whole));
-  if (absl::Status fits = FitsEmpty(DemandOf(record, jobs_), whole); !fits.ok()) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the job does not fit this cluster even when nothing else runs: ", fits.message(),
-        "; ask for less, or start more daemons first"));
-  }
+  MUSTER_RETURN_IF_ERROR(CheckDevicesMemory(record.spec(), data, plan, whole));
+  MUSTER_RETURN_IF_ERROR(CheckWholeCluster(DemandOf(record, jobs_), plan, whole));
   size_t unfinished = 0;
   for (const auto& [number, job] : jobs_.jobs()) unfinished += !IsFinal(job->record.state());
   if (unfinished >= options_.max_unfinished_jobs) {

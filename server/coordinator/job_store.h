@@ -42,7 +42,7 @@ uint64_t StoreKeyNumber(absl::string_view key);
 std::pair<std::string, std::string> SplitStoreKey(absl::string_view key);
 
 // Changes that become visible and durable together, in order.
-class StoreBatch {
+class JobStoreBatch {
  public:
   struct Change {
     enum class Kind { kPut, kDelete, kDeletePrefix };
@@ -83,7 +83,7 @@ class JobStore {
   virtual ~JobStore() = default;
 
   // All of the batch or nothing. UNAVAILABLE: the disk failed or is full; nothing was written.
-  virtual absl::Status Write(const StoreBatch& batch, Durability durability) = 0;
+  virtual absl::Status Write(const JobStoreBatch& batch, Durability durability) = 0;
 
   // Calls `visitor` for each record whose key begins with `prefix`, in order of key, until it
   // returns an error, which is returned. DATA_LOSS: a record cannot be read.

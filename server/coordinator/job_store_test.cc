@@ -54,7 +54,7 @@ class JobStoreTest : public ::testing::TestWithParam<Kind> {
   JobStoreTest() : store_(GetParam().make()) {}
 
   void Put(StoreTable table, const std::string& key, const std::string& value) {
-    StoreBatch batch;
+    JobStoreBatch batch;
     batch.Put(table, key, value);
     ASSERT_TRUE(store_->Write(batch, Durability::kSynced).ok());
   }
@@ -82,7 +82,7 @@ TEST_P(JobStoreTest, TablesAreApartAndOrdered) {
 
 TEST_P(JobStoreTest, ABatchIsAppliedInOrder) {
   Put(StoreTable::kJobs, "a", "1");
-  StoreBatch batch;
+  JobStoreBatch batch;
   batch.Put(StoreTable::kJobs, "b", "2");
   batch.Delete(StoreTable::kJobs, "a");
   batch.Put(StoreTable::kJobs, "b", "3");
@@ -95,7 +95,7 @@ TEST_P(JobStoreTest, DeletesByPrefixAndNothingElse) {
     for (uint64_t n : {0, 1, 255, 256}) Put(StoreTable::kLogs, StoreKey(id, n), "x");
   }
   Put(StoreTable::kEvents, StoreKey("j1", 0), "event");
-  StoreBatch batch;
+  JobStoreBatch batch;
   batch.DeletePrefix(StoreTable::kLogs, StoreKeyPrefix("j1"));
   ASSERT_TRUE(store_->Write(batch, Durability::kSynced).ok());
   EXPECT_THAT(All(*store_, StoreTable::kLogs, StoreKeyPrefix("j1")), IsEmpty());
@@ -142,7 +142,7 @@ TEST(RocksDbJobStoreTest, KeepsRecordsAcrossOpens) {
   const std::string directory = FreshDirectory();
   {
     auto store = *RocksDbJobStore::Open(directory);
-    StoreBatch batch;
+    JobStoreBatch batch;
     batch.Put(StoreTable::kJobs, "a", "1");
     ASSERT_TRUE(store->Write(batch, Durability::kBuffered).ok());
   }

@@ -50,7 +50,7 @@ absl::Status JobTable::LoadAll() {
     store_record_.set_identity(options_.identity);
     store_record_.set_next_job_number(1);
     store_record_.set_next_daemon_incarnation(1);
-    StoreBatch batch;
+    JobStoreBatch batch;
     batch.Put(StoreTable::kStore, "", store_record_.SerializeAsString());
     MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   }
@@ -112,7 +112,7 @@ void JobTable::Insert(std::unique_ptr<Job> job) {
 int64_t JobTable::NowUnixMs() const { return absl::ToUnixMillis(clock_.Wall()); }
 
 std::vector<v1::JobEvent> JobTable::AddEvents(const Job& job, const std::vector<std::string>& texts,
-                                              StoreBatch& batch) const {
+                                              JobStoreBatch& batch) const {
   std::vector<v1::JobEvent> events;
   for (const std::string& text : texts) {
     v1::JobEvent& event = events.emplace_back();
@@ -142,7 +142,7 @@ absl::StatusOr<Job*> JobTable::Create(v1::JobRecord record, const std::string& e
   record.set_job_id(absl::StrCat("j", number, "-",
                                  absl::Hex(store_record_.identity() & 0xffff, absl::kZeroPad4)));
   auto job = std::make_unique<Job>(std::move(record), options_.max_log_bytes);
-  StoreBatch batch;
+  JobStoreBatch batch;
   batch.Put(StoreTable::kStore, "", next.SerializeAsString());
   batch.Put(StoreTable::kJobs, job->id(), job->record.SerializeAsString());
   const std::vector<v1::JobEvent> events = AddEvents(*job, {event}, batch);
@@ -160,7 +160,7 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
     MUSTER_RETURN_IF_ERROR(CheckTransition(job.id(), job.record.state(), change.record.state()));
   }
   *change.record.mutable_progress() = job.progress.record();
-  StoreBatch batch;
+  JobStoreBatch batch;
   batch.Put(StoreTable::kJobs, job.id(), change.record.SerializeAsString());
   for (const auto& [server, generation] : change.drops) {
     batch.Put(StoreTable::kDrops, StoreKey(server, job.id()), absl::StrCat(generation));
@@ -180,7 +180,7 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
 
 absl::Status JobTable::Remove(Job& job) {
   const std::string id = job.id();
-  StoreBatch batch;
+  JobStoreBatch batch;
   batch.Delete(StoreTable::kJobs, id);
   batch.DeletePrefix(StoreTable::kEvents, StoreKeyPrefix(id));
   batch.DeletePrefix(StoreTable::kLogs, StoreKeyPrefix(id));
@@ -195,7 +195,7 @@ absl::Status JobTable::Remove(Job& job) {
 absl::Status JobTable::AppendLog(Job& job, absl::string_view text) {
   if (text.empty()) return absl::OkStatus();
   const JobLog::Change change = job.log.Append(text);
-  StoreBatch batch;
+  JobStoreBatch batch;
   for (uint64_t offset : change.dropped) {
     batch.Delete(StoreTable::kLogs, StoreKey(job.id(), offset));
   }
@@ -204,7 +204,7 @@ absl::Status JobTable::AppendLog(Job& job, absl::string_view text) {
 }
 
 absl::Status JobTable::AddEvent(Job& job, const std::string& text) {
-  StoreBatch batch;
+  JobStoreBatch batch;
   const std::vector<v1::JobEvent> events = AddEvents(job, {text}, batch);
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kBuffered));
   ShowEvents(job, events);
@@ -213,7 +213,7 @@ absl::Status JobTable::AddEvent(Job& job, const std::string& text) {
 
 absl::Status JobTable::SaveProgress(Job& job) {
   *job.record.mutable_progress() = job.progress.record();
-  StoreBatch batch;
+  JobStoreBatch batch;
   batch.Put(StoreTable::kJobs, job.id(), job.record.SerializeAsString());
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kBuffered));
   job.progress_unsaved = false;
@@ -235,7 +235,7 @@ absl::Status JobTable::PutDaemon(const v1::DaemonRecord& daemon) {
   v1::StoreRecord next = store_record_;
   next.set_next_daemon_incarnation(
       std::max<uint64_t>(next.next_daemon_incarnation(), daemon.incarnation() + 1));
-  StoreBatch batch;
+  JobStoreBatch batch;
   batch.Put(StoreTable::kStore, "", next.SerializeAsString());
   batch.Put(StoreTable::kDaemons, daemon.id(), daemon.SerializeAsString());
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
@@ -245,14 +245,14 @@ absl::Status JobTable::PutDaemon(const v1::DaemonRecord& daemon) {
 }
 
 absl::Status JobTable::RemoveDaemon(absl::string_view id) {
-  StoreBatch batch;
+  JobStoreBatch batch;
   batch.Delete(StoreTable::kDaemons, std::string(id));
   ++version_;
   return store_.Write(batch, JobStore::Durability::kSynced);
 }
 
 absl::Status JobTable::Drain(const std::string& server_id) {
-  StoreBatch batch;
+  JobStoreBatch batch;
   batch.Put(StoreTable::kDrains, server_id, "");
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   draining_.insert(server_id);
@@ -261,7 +261,7 @@ absl::Status JobTable::Drain(const std::string& server_id) {
 }
 
 absl::Status JobTable::EndDrain(const std::string& server_id) {
-  StoreBatch batch;
+  JobStoreBatch batch;
   batch.Delete(StoreTable::kDrains, server_id);
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   draining_.erase(server_id);
@@ -278,7 +278,7 @@ const Drops& JobTable::DropsOf(absl::string_view server_id) const {
 absl::Status JobTable::ClearDrops(absl::string_view server_id, const Drops& jobs) {
   const auto it = drops_.find(server_id);
   if (it == drops_.end()) return absl::OkStatus();
-  StoreBatch batch;
+  JobStoreBatch batch;
   std::vector<std::string> cleared;
   for (const auto& [job, generation] : jobs) {
     const auto noted = it->second.find(job);

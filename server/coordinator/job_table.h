@@ -99,7 +99,7 @@ class JobTable {
   absl::Status LoadAll();
   absl::Status LoadJobs();
   std::vector<v1::JobEvent> AddEvents(const Job& job, const std::vector<std::string>& texts,
-                                      StoreBatch& batch) const;
+                                      JobStoreBatch& batch) const;
   void ShowEvents(Job& job, const std::vector<v1::JobEvent>& events);
   void Insert(std::unique_ptr<Job> job);
 

@@ -52,7 +52,7 @@ TEST_F(JobTableTest, AnAcknowledgedDropLeavesALaterOne) {
 }
 
 TEST_F(JobTableTest, DropsOfEarlierReleasesStandForAnyGeneration) {
-  StoreBatch batch;
+  JobStoreBatch batch;
   batch.Put(StoreTable::kDrops, StoreKey("s0", "j1-0000"), "");
   ASSERT_TRUE(store_.Write(batch, JobStore::Durability::kSynced).ok());
   Load();

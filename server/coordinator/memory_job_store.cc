@@ -7,18 +7,18 @@
 
 namespace muster {
 
-absl::Status MemoryJobStore::Write(const StoreBatch& batch, Durability durability) {
+absl::Status MemoryJobStore::Write(const JobStoreBatch& batch, Durability durability) {
   absl::MutexLock lock(&mutex_);
-  for (const StoreBatch::Change& change : batch.changes()) {
+  for (const JobStoreBatch::Change& change : batch.changes()) {
     const std::pair<StoreTable, std::string> key(change.table, change.key);
     switch (change.kind) {
-      case StoreBatch::Change::Kind::kPut:
+      case JobStoreBatch::Change::Kind::kPut:
         records_[key] = change.value;
         break;
-      case StoreBatch::Change::Kind::kDelete:
+      case JobStoreBatch::Change::Kind::kDelete:
         records_.erase(key);
         break;
-      case StoreBatch::Change::Kind::kDeletePrefix:
+      case JobStoreBatch::Change::Kind::kDeletePrefix:
         for (auto it = records_.lower_bound(key); it != records_.end() &&
                                                   it->first.first == change.table &&
                                                   absl::StartsWith(it->first.second, change.key);) {

@@ -14,7 +14,7 @@ namespace muster {
 // A JobStore that lasts as long as the object. For tests, and to judge what the disk costs.
 class MemoryJobStore final : public JobStore {
  public:
-  absl::Status Write(const StoreBatch& batch, Durability durability) override;
+  absl::Status Write(const JobStoreBatch& batch, Durability durability) override;
   absl::Status Scan(
       StoreTable table, absl::string_view prefix,
       absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> visitor) const override;

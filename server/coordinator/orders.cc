@@ -22,6 +22,8 @@ void AddOrder(const v1::JobRecord& record, uint32_t slot, const OrderContext& co
   order.set_start_clock(record.start_clock());
   order.set_checkpoint_root(context.checkpoint_root);
   order.set_expect_state(record.slots(slot).expect_state());
+  order.set_stall_timeout_ms(
+      static_cast<uint32_t>(absl::ToInt64Milliseconds(context.stall_timeout)));
 }
 
 void AddTasks(const Member& member, const v1::JobRecord& record, const OrderContext& context,

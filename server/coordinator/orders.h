@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/time/time.h"
 #include "proto/cluster_service.pb.h"
 #include "server/coordinator/job_table.h"
 #include "server/coordinator/membership.h"
@@ -13,6 +14,7 @@ namespace muster {
 struct OrderContext {
   std::string coordinator_address;
   std::string checkpoint_root;
+  absl::Duration stall_timeout;
 };
 
 // What a live daemon should be doing, out of the jobs' records alone. The version is a fingerprint

@@ -19,7 +19,7 @@ namespace muster {
 // dealt round robin to the servers, in order of id, so that no server holds more than one partition
 // above another. Bytes on servers are taken to be equal per partition.
 
-// A daemon that says nothing of its memory is not limited by it.
+// A daemon that says nothing of its memory, or of a device's, is not limited by it.
 inline constexpr uint64_t kUnlimitedBytes = std::numeric_limits<uint64_t>::max();
 
 // "812 bytes", "1.2 MiB", "5.0 GiB".
@@ -33,6 +33,8 @@ struct WorkerRoom {
   uint32_t free_slots = 0;
   uint32_t devices = 0;
   uint32_t free_devices = 0;
+  // Of its largest device; 0 without devices.
+  uint64_t device_bytes = 0;
   uint64_t bytes = kUnlimitedBytes;
   uint64_t free_bytes = kUnlimitedBytes;
 };

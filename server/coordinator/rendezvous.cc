@@ -1,5 +1,6 @@
 #include "server/coordinator/rendezvous.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -52,7 +53,8 @@ absl::Status Compare(absl::string_view a_name, const v1::RendezvousRecord& a,
 
 absl::Status Rendezvous::Arrive(const v1::RendezvousRequest& request) {
   const uint32_t slot = request.task().slot();
-  Arrival arrival{.agreed = RecordOf(request), .endpoint = request.endpoint()};
+  Arrival arrival{
+      .agreed = RecordOf(request), .endpoint = request.endpoint(), .late = request.late()};
   if (request.has_replica_clock()) arrival.replica_clock = request.replica_clock();
   for (const auto& [other, brought] : arrived_) {
     if (other == slot) continue;
@@ -63,6 +65,11 @@ absl::Status Rendezvous::Arrive(const v1::RendezvousRequest& request) {
   }
   arrived_[slot] = std::move(arrival);
   return absl::OkStatus();
+}
+
+bool Rendezvous::AnyLate() const {
+  return std::any_of(arrived_.begin(), arrived_.end(),
+                     [](const auto& arrived) { return arrived.second.late; });
 }
 
 std::optional<v1::RendezvousRecord> Rendezvous::Met() const {

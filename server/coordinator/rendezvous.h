@@ -33,6 +33,8 @@ class Rendezvous {
   bool any() const { return !arrived_.empty(); }
   size_t size() const { return arrived_.size(); }
   bool Has(uint32_t slot) const { return arrived_.contains(slot); }
+  // Somebody has waited in vain already, in the call that brought it here.
+  bool AnyLate() const;
 
   // What all agreed on, once all are there.
   std::optional<v1::RendezvousRecord> Met() const;
@@ -63,6 +65,7 @@ class Rendezvous {
     v1::RendezvousRecord agreed;
     std::string endpoint;
     std::optional<uint64_t> replica_clock;
+    bool late = false;
   };
 
   const uint32_t slots_;

@@ -125,18 +125,18 @@ RocksDbJobStore::RocksDbJobStore(std::string directory, std::unique_ptr<rocksdb:
 
 RocksDbJobStore::~RocksDbJobStore() = default;
 
-absl::Status RocksDbJobStore::Write(const StoreBatch& batch, Durability durability) {
+absl::Status RocksDbJobStore::Write(const JobStoreBatch& batch, Durability durability) {
   rocksdb::WriteBatch writes;
-  for (const StoreBatch::Change& change : batch.changes()) {
+  for (const JobStoreBatch::Change& change : batch.changes()) {
     const std::string key = Key(change.table, change.key);
     switch (change.kind) {
-      case StoreBatch::Change::Kind::kPut:
+      case JobStoreBatch::Change::Kind::kPut:
         writes.Put(key, change.value);
         break;
-      case StoreBatch::Change::Kind::kDelete:
+      case JobStoreBatch::Change::Kind::kDelete:
         writes.Delete(key);
         break;
-      case StoreBatch::Change::Kind::kDeletePrefix:
+      case JobStoreBatch::Change::Kind::kDeletePrefix:
         writes.DeleteRange(key, AfterPrefix(key));
         break;
     }

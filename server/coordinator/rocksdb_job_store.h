@@ -25,7 +25,7 @@ class RocksDbJobStore final : public JobStore {
 
   ~RocksDbJobStore() override;
 
-  absl::Status Write(const StoreBatch& batch, Durability durability) override;
+  absl::Status Write(const JobStoreBatch& batch, Durability durability) override;
   absl::Status Scan(
       StoreTable table, absl::string_view prefix,
       absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)> visitor) const override;

@@ -13,6 +13,7 @@
 #include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/shard_map.h"
+#include "server/coordinator/stall_watch.h"
 
 namespace muster {
 namespace {
@@ -37,8 +38,13 @@ std::string Names(const std::vector<ServerShare>& servers) {
 }
 
 // What a job with all its slots and servers still waits for.
-std::string WaitsForTasks(const Job& job) {
-  if (job.record.state() == v1::RUNNING) return "";
+std::string WaitsForTasks(const Job& job, absl::Duration now, absl::Duration lease) {
+  if (job.record.state() == v1::RUNNING) {
+    const std::vector<uint32_t> awaited = AwaitedFor(lease, now, job);
+    return awaited.empty()
+               ? ""
+               : absl::StrCat("the others wait for slot ", absl::StrJoin(awaited, ", "));
+  }
   std::vector<uint32_t> missing;
   if (!job.record.has_met() || TrainsByAllReduce(job.record.spec())) {
     missing = job.rendezvous.Missing();
@@ -208,7 +214,8 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
   if (short_of_slots && job.record.state() == v1::RECOVERING && !MayGoOnSmaller(job.record)) {
     turn.short_of_slots.push_back(&job);
   }
-  SetWaiting(job, waiting.empty() ? WaitsForTasks(job) : waiting);
+  SetWaiting(job,
+             waiting.empty() ? WaitsForTasks(job, clock_.Monotonic(), members_.lease()) : waiting);
   return absl::OkStatus();
 }
 
@@ -268,7 +275,7 @@ absl::Status Scheduler::StorePlacement(Job& job, const Assignment& assignment) {
   change.events.push_back(absl::StrCat("placed: ", assignment.slots.size(), " slots, ", where));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.placed.Add();
-  SetWaiting(job, WaitsForTasks(job));
+  SetWaiting(job, WaitsForTasks(job, clock_.Monotonic(), members_.lease()));
   return absl::OkStatus();
 }
 

@@ -67,8 +67,10 @@ SimulatedCluster::Daemon& SimulatedCluster::Add(Daemon daemon, uint64_t memory_b
 }
 
 SimulatedCluster::Daemon& SimulatedCluster::AddWorker(const std::string& id, uint32_t slots,
-                                                      uint64_t memory_bytes, uint32_t devices) {
-  return Add({.kind = v1::WORKER, .id = id, .slots = slots, .devices = devices}, memory_bytes);
+                                                      uint64_t memory_bytes,
+                                                      std::vector<uint64_t> devices) {
+  return Add({.kind = v1::WORKER, .id = id, .slots = slots, .devices = std::move(devices)},
+             memory_bytes);
 }
 
 SimulatedCluster::Daemon& SimulatedCluster::AddServer(const std::string& id,
@@ -84,8 +86,10 @@ void SimulatedCluster::Register(Daemon& daemon) {
   request.set_process_nonce(daemon.nonce);
   request.set_address(daemon.address);
   request.set_slots(daemon.slots);
-  for (uint32_t device = 0; device < daemon.devices; ++device) {
-    request.add_devices()->set_name("a device");
+  for (const uint64_t memory_bytes : daemon.devices) {
+    v1::Device& device = *request.add_devices();
+    device.set_name("a device");
+    device.set_memory_bytes(memory_bytes);
   }
   request.set_memory_bytes(memory_[daemon.id]);
   const auto reply = coordinator_->daemons().Register(request);
@@ -222,13 +226,16 @@ Answer<v1::RendezvousReply> SimulatedCluster::Rendezvous(const v1::TaskOrder& or
   const Rank& known = rank(order);
   request.set_round(known.round);
   if (known.clock.has_value()) request.set_replica_clock(*known.clock);
+  request.set_late(known.late);
   Answer<v1::RendezvousReply> answer;
   const Call<v1::RendezvousReply> inner = answer.call();
   Call<v1::RendezvousReply> call{
-      .done = [this, inner, order, named = known.round](absl::StatusOr<v1::RendezvousReply> reply) {
-        if (reply.ok() && reply->round() > 0) Meet(order, named, *reply);
-        inner.done(std::move(reply));
-      }};
+      .done =
+          [this, inner, order, named = known.round](absl::StatusOr<v1::RendezvousReply> reply) {
+            if (reply.ok() && reply->round() > 0) Meet(order, named, *reply);
+            inner.done(std::move(reply));
+          },
+      .cancelled = inner.cancelled};
   coordinator_->tasks().Rendezvous(request, std::move(call));
   Run();
   return answer;

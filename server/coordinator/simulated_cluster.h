@@ -1,6 +1,7 @@
 #ifndef MUSTER_SERVER_COORDINATOR_SIMULATED_CLUSTER_H_
 #define MUSTER_SERVER_COORDINATOR_SIMULATED_CLUSTER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,16 +14,16 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "server/coordinator/coordinator.h"
-#include "server/coordinator/executor.h"
 #include "server/coordinator/fake_checkpoint_keeper.h"
 #include "server/coordinator/memory_job_store.h"
+#include "server/coordinator/serial_executor.h"
 
 namespace muster {
 
 // A store that can be told to fail.
 class FlakyJobStore final : public JobStore {
  public:
-  absl::Status Write(const StoreBatch& batch, Durability durability) override {
+  absl::Status Write(const JobStoreBatch& batch, Durability durability) override {
     if (failing) return absl::UnavailableError("the disk is full");
     return store_.Write(batch, durability);
   }
@@ -43,8 +44,11 @@ template <typename Reply>
 class Answer {
  public:
   Call<Reply> call() {
-    return {.done = [state = state_](absl::StatusOr<Reply> reply) { *state = std::move(reply); }};
+    return {.done = [state = state_](absl::StatusOr<Reply> reply) { *state = std::move(reply); },
+            .cancelled = cancelled_};
   }
+  // The caller does not wait any more.
+  void Cancel() { cancelled_->store(true, std::memory_order_release); }
   bool came() const { return state_->has_value(); }
   // REQUIRES: came().
   const absl::StatusOr<Reply>& get() const { return **state_; }
@@ -55,6 +59,7 @@ class Answer {
  private:
   std::shared_ptr<std::optional<absl::StatusOr<Reply>>> state_ =
       std::make_shared<std::optional<absl::StatusOr<Reply>>>();
+  std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 // A coordinator with a fake clock on one thread, and daemons and tasks that do as they are told.
@@ -75,7 +80,8 @@ class SimulatedCluster {
     // What it reports of moves, as long as it stands.
     std::vector<v1::MoveReport> moves;
     uint32_t slots = 0;
-    uint32_t devices = 0;
+    // Bytes of each device.
+    std::vector<uint64_t> devices;
   };
 
   explicit SimulatedCluster(CoordinatorOptions options = {});
@@ -90,7 +96,7 @@ class SimulatedCluster {
   void Pass(absl::Duration time);
 
   Daemon& AddWorker(const std::string& id, uint32_t slots = 1, uint64_t memory_bytes = 0,
-                    uint32_t devices = 0);
+                    std::vector<uint64_t> devices = {});
   Daemon& AddServer(const std::string& id, uint64_t memory_bytes = 0);
   Daemon& daemon(const std::string& id) { return daemons_.at(id); }
   std::map<std::string, Daemon>& daemons() { return daemons_; }
@@ -117,6 +123,8 @@ class SimulatedCluster {
   struct Rank {
     uint64_t round = 0;
     std::optional<uint64_t> clock;
+    // Its last call was not over in time.
+    bool late = false;
   };
   Rank& rank(const v1::TaskOrder& order) { return ranks_[EndpointOf(order)]; }
   static std::string EndpointOf(const v1::TaskOrder& order);

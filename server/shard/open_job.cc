@@ -433,6 +433,7 @@ std::unique_ptr<Partition> OpenJob::MakePartition(std::unique_ptr<PartitionTable
   options.parked_bytes = resources_.queue_bytes;
   options.log_bytes = resources_.log_bytes;
   options.replays = resources_.replays;
+  options.served = resources_.served;
   options.strand = std::move(strand);
   options.files = resources_.files;
   options.syncs = resources_.syncs;

@@ -22,6 +22,7 @@
 #include "server/shard/memory_budget.h"
 #include "server/shard/partition_executor.h"
 #include "server/shard/replay_meter.h"
+#include "server/shard/served_bytes.h"
 #include "server/shard/storage/mutation_log.h"
 #include "server/shard/storage/parameter_store.h"
 
@@ -52,6 +53,7 @@ struct ShardResources {
   // Threads that bring partitions of one job back from their logs.
   int open_threads = 1;
   ReplayMeter* replays = nullptr;
+  ServedBytes* served = nullptr;
 };
 
 // The partitions of one generation of a job on this server. Thread-safe; one thread at a time

@@ -105,7 +105,7 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
     if (!admitted.status.ok()) return admitted;
   }
   if (Admission::IsMutation(request)) {
-    stats_.bytes_pushed += admitted.call.payload.size();
+    Count(&ServedBytes::pushed, admitted.call.payload.size());
     if (journal_ != nullptr) {
       Payload copy;
       absl::StatusOr<uint64_t> lsn =
@@ -423,7 +423,8 @@ void Partition::ServeDensePull(AdmittedCall call) {
   Payload payload = NarrowPayload(tables_->dense.Pull(request.dense_pull().first_block(),
                                                       request.dense_pull().blocks(), *version),
                                   *WireDType(request.dense_pull().type()), *options_.pool);
-  stats_.bytes_pulled += payload.size();
+  Count(&ServedBytes::pulled, payload.size());
+  Count(&ServedBytes::pulled_dense, payload.size());
   AnswerOk(call, std::move(payload));
 }
 
@@ -448,7 +449,7 @@ void Partition::ServeSparsePull(AdmittedCall call) {
   const Payload::Piece piece(reinterpret_cast<const std::byte*>(values.get()),
                              floats * sizeof(float));
   Payload payload = NarrowPayload(Payload({piece}, values), type, *options_.pool);
-  stats_.bytes_pulled += payload.size();
+  Count(&ServedBytes::pulled, payload.size());
   AnswerOk(call, std::move(payload));
   NoteStored(TrimRows());
 }
@@ -517,6 +518,11 @@ void Partition::UpdateStats() {
   stats_.rows_on_disk = tables_->rows_on_disk();
   stats_.memory_bytes = tables_->dense.memory_bytes() + sparse_bytes;
   stats_.log_bytes = journal_ == nullptr ? 0 : journal_->log_bytes();
+}
+
+void Partition::Count(std::atomic<uint64_t> ServedBytes::*counter, uint64_t bytes) {
+  if (options_.served == nullptr) return;
+  (options_.served->*counter).fetch_add(bytes, std::memory_order_relaxed);
 }
 
 }  // namespace muster

@@ -1,6 +1,7 @@
 #ifndef MUSTER_SERVER_SHARD_PARTITION_H_
 #define MUSTER_SERVER_SHARD_PARTITION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -26,6 +27,7 @@
 #include "server/shard/partition_journal.h"
 #include "server/shard/partition_tables.h"
 #include "server/shard/replay_meter.h"
+#include "server/shard/served_bytes.h"
 #include "server/shard/table_updater.h"
 #include "server/shard/task_queue.h"
 
@@ -74,6 +76,8 @@ class Partition {
     uint64_t log_bytes = 0;
     // Hears of what is replayed; null: nobody does. Must outlive the partition.
     ReplayMeter* replays = nullptr;
+    // Counts what is pushed and pulled; null: nobody does. Must outlive the partition.
+    ServedBytes* served = nullptr;
     // For tasks between batches, one at a time, and for those that may block on files: how cuts are
     // written while the partition goes on. Both or none; none: within Execute.
     std::shared_ptr<Executor> strand;
@@ -89,8 +93,6 @@ class Partition {
     uint64_t rows_on_disk = 0;
     uint64_t memory_bytes = 0;
     uint64_t log_bytes = 0;
-    uint64_t bytes_pushed = 0;
-    uint64_t bytes_pulled = 0;
   };
 
   // All slots have closed `start` clocks; the tables are as they were then. Without a journal
@@ -228,6 +230,7 @@ class Partition {
   // Applies a logged mutation again.
   absl::Status ReplayRecord(uint64_t lsn, ExchangeCall call);
   void UpdateStats();
+  void Count(std::atomic<uint64_t> ServedBytes::*counter, uint64_t bytes);
 
   const Options options_;
   const std::unique_ptr<PartitionTables> tables_;

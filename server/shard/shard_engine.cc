@@ -20,6 +20,7 @@
 #include "server/shard/partition_move.h"
 #include "server/shard/refusal.h"
 #include "server/shard/replay_meter.h"
+#include "server/shard/served_bytes.h"
 #include "server/shard/storage/mutation_log.h"
 #include "server/shard/storage/parameter_store.h"
 #include "server/shard/thread_pool.h"
@@ -77,6 +78,7 @@ class ShardEngine::Impl final : private OpenJobs {
   CrashPoint crash_point_;
   const RealClock clock_;
   ReplayMeter replays_{clock_};
+  ServedBytes served_;
   MemoryBudget budget_;
   // Null when the options bring an executor.
   std::unique_ptr<ThreadPool> threads_;
@@ -204,6 +206,7 @@ ShardEngine::Impl::Impl(Options options)
   resources_.log_bytes = options_.log_bytes;
   resources_.open_threads = options_.executor == nullptr ? options_.threads : 1;
   resources_.replays = &replays_;
+  resources_.served = &served_;
 }
 
 ShardEngine::Impl::~Impl() {
@@ -475,6 +478,9 @@ v1::GetServerStatsReply ShardEngine::Impl::Stats() const {
     }
   }
   v1::GetServerStatsReply reply;
+  reply.set_bytes_pushed(served_.pushed.load(std::memory_order_relaxed));
+  reply.set_bytes_pulled(served_.pulled.load(std::memory_order_relaxed));
+  reply.set_dense_bytes_pulled(served_.pulled_dense.load(std::memory_order_relaxed));
   for (const std::shared_ptr<OpenJob>& job : jobs) {
     v1::TableStats& table = *reply.add_tables();
     table.set_job_id(job->tables().job_id());
@@ -488,8 +494,6 @@ v1::GetServerStatsReply ShardEngine::Impl::Stats() const {
       table.set_rows_on_disk(table.rows_on_disk() + stats.rows_on_disk);
       table.set_memory_bytes(table.memory_bytes() + stats.memory_bytes);
       table.set_log_bytes(table.log_bytes() + stats.log_bytes);
-      reply.set_bytes_pushed(reply.bytes_pushed() + stats.bytes_pushed);
-      reply.set_bytes_pulled(reply.bytes_pulled() + stats.bytes_pulled);
     }
   }
   return reply;

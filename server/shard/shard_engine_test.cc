@@ -85,6 +85,27 @@ TEST_F(ShardEngineTest, DroppingForgetsAJob) {
   ExpectValues(0, 1, 0.5);
 }
 
+TEST_F(ShardEngineTest, CountsWhatItServedForJobsThatAreGoneToo) {
+  Open(TestOpenRequest(1));
+  Step(0, 1);
+  Do(TestDensePull(0, 1, 0, 2));
+  Do(TestDensePull(0, 1, 1, 1));
+  Do(TestSparsePull(0, 1, 1), KeysAndRows({5}, {}));
+  const auto expect_counts = [this] {
+    const v1::GetServerStatsReply stats = engine_->Stats();
+    // 8 elements; a key and a row of 2.
+    EXPECT_EQ(stats.bytes_pushed(), 32u + 16u);
+    EXPECT_EQ(stats.dense_bytes_pulled(), 32u + 16u);
+    EXPECT_EQ(stats.bytes_pulled(), 32u + 16u + 8u);
+  };
+  expect_counts();
+  v1::DropTablesRequest drop;
+  drop.set_job_id("job");
+  ASSERT_TRUE(engine_->DropTables(drop).ok());
+  EXPECT_EQ(engine_->Stats().tables_size(), 0);
+  expect_counts();
+}
+
 TEST_F(ShardEngineTest, RefusesTablesBeyondTheBudget) {
   ShardEngine::Options options = Options();
   // 8 elements, weights and sums: 64 bytes.

@@ -3,10 +3,13 @@
 #include <string>
 #include <tuple>
 
+#include "client/compare/traffic_prediction.h"
 #include "gtest/gtest.h"
+#include "proto/schema.pb.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 #include "tests/harness/test_folder.h"
+#include "worker/runtime/prepared_job.h"
 
 namespace muster {
 namespace {
@@ -118,38 +121,44 @@ TEST_P(AllReduceModelTest, MicroBatchesEqualOneBatch) {
   }
 }
 
-TEST_P(AllReduceModelTest, SendsWhatTheRingPredicts) {
-  v1::JobSpec spec = Job("sgd");
-  // With more ranks, buckets as small as these are exchanged in one step instead.
-  spec.set_workers(2);
-  // A tied head would be counted, but not sent, twice.
-  if (spec.model().has_transformer()) {
-    spec.mutable_model()->mutable_transformer()->set_separate_head(true);
-  }
-  const TrainedValues expected = TrainLocally(spec);
-  RunOptions options;
-  options.keys = expected.keys;
-  uint64_t parameters = 0;
-  for (const auto& [name, values] : expected.values) {
-    if (expected.keys.count(name) == 0) parameters += values.size();
-  }
-  for (const bool deterministic : {false, true}) {
-    for (const bool half : {false, true}) {
-      SCOPED_TRACE(testing::Message() << deterministic << half);
-      spec.mutable_update()->set_deterministic(deterministic);
-      spec.mutable_update()->set_wire(half ? v1::UpdateSpec::BF16 : v1::UpdateSpec::F32);
-      const RunResult run = TrainByAllReduce(ByAllReduce(spec), options);
-      uint64_t sent = 0, received = 0;
-      for (const StrategyCounters& slot : run.counters) {
-        sent += slot.bytes_sent;
-        received += slot.bytes_received;
-        EXPECT_GT(slot.other_bytes_sent, 0);
-        EXPECT_GT(slot.exposed_seconds, 0);
+TEST_P(AllReduceModelTest, EachRankMovesWhatIsPredicted) {
+  // Small buckets go to all at once; one of all gradients goes by parts, or in pairs, where a model
+  // is large enough for that.
+  v1::JobSpec small = ByAllReduce(Job("sgd"));
+  small.mutable_stop()->set_steps(10);
+  v1::JobSpec whole = small;
+  whole.mutable_update()->clear_first_bucket_bytes();
+  whole.mutable_update()->clear_bucket_bytes();
+  v1::JobSpec ordered = whole;
+  ordered.mutable_update()->set_deterministic(true);
+  v1::JobSpec half = whole;
+  half.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+  v1::JobSpec ordered_half = half;
+  ordered_half.mutable_update()->set_deterministic(true);
+  for (v1::JobSpec spec : {small, whole, ordered, half, ordered_half}) {
+    for (const int workers : {2, 3, 4}) {
+      for (const AllReduceWay way : {AllReduceWay::kSharedMemory, AllReduceWay::kTcp}) {
+        SCOPED_TRACE(testing::Message() << workers << (way == AllReduceWay::kTcp ? " tcp " : " ")
+                                        << spec.update().ShortDebugString());
+        spec.set_workers(workers);
+        const absl::StatusOr<PreparedJob> job = PrepareJob(spec);
+        ASSERT_EQ(job.status(), absl::OkStatus());
+        const auto predicted = PredictAllReduceTraffic(*job->schema, spec.update(), workers, way);
+        ASSERT_EQ(predicted.status(), absl::OkStatus());
+        RunOptions options;
+        options.share_memory = way == AllReduceWay::kSharedMemory;
+        const RunResult run = TrainByAllReduce(spec, options);
+        ASSERT_EQ(run.counters.size(), workers);
+        const auto steps = static_cast<double>(spec.stop().steps());
+        for (int slot = 0; slot < workers; ++slot) {
+          const StrategyCounters& counters = run.counters[slot];
+          EXPECT_GT(counters.bytes_sent, 0);
+          EXPECT_EQ(counters.bytes_sent, predicted->workers[slot].sent * steps);
+          EXPECT_EQ(counters.bytes_received, predicted->workers[slot].received * steps);
+          EXPECT_GT(counters.other_bytes_sent, 0);
+          EXPECT_GT(counters.exposed_seconds, 0);
+        }
       }
-      // Of both ranks together: 2 (W - 1) P a step.
-      const uint64_t predicted = 2 * parameters * (half ? 2 : 4) * spec.stop().steps();
-      EXPECT_EQ(sent, predicted);
-      EXPECT_EQ(received, predicted);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
@@ -27,6 +28,70 @@ class TransformerTrainingTest : public ::testing::Test {
     return spec;
   }
 
+  const TestFolder folder_;
+};
+
+void SetGpt2(v1::TransformerSpec& model) {
+  model.set_norm(v1::TransformerSpec::LAYER_NORM);
+  model.set_positions(v1::TransformerSpec::LEARNED);
+  model.set_activation(v1::TransformerSpec::GELU);
+  model.set_separate_head(false);
+  model.set_no_biases(false);
+  model.clear_kv_heads();
+  model.clear_feed_forward();
+}
+
+void SetLlama(v1::TransformerSpec& model) {
+  model.set_norm(v1::TransformerSpec::RMS_NORM);
+  model.set_positions(v1::TransformerSpec::ROTARY);
+  model.set_activation(v1::TransformerSpec::SWIGLU);
+  model.set_separate_head(true);
+  model.set_no_biases(true);
+}
+
+// GPT-2's shape and Llama's, with all of AdamW's usual values.
+class TransformerShapesTest : public TransformerTrainingTest,
+                              public ::testing::WithParamInterface<std::string> {
+ protected:
+  v1::JobSpec ShapedJob() {
+    v1::JobSpec spec = Job();
+    spec.mutable_optimizer()->clear_epsilon();
+    v1::TransformerSpec& model = *spec.mutable_model()->mutable_transformer();
+    GetParam() == "gpt2" ? SetGpt2(model) : SetLlama(model);
+    return spec;
+  }
+
+  // Takes the keys' third out of the biases of queries, keys and values. What it adds to a query's
+  // products with its keys is the same for all of them, and softmax does not see what all have in
+  // common: its gradient is zero. Rounding leaves something of another size and sign on each road,
+  // which AdamW divides by about as much. So it only has to have stayed near the 0 that it began
+  // at, from where any gradient to speak of takes 50 steps of 0.003 each as far as 0.15.
+  void LeaveOutBiasesOfKeys(TrainedValues& trained) {
+    int found = 0;
+    for (auto& [name, values] : trained.values) {
+      if (!absl::EndsWith(name, ".qkv.bias")) continue;
+      ++found;
+      ASSERT_EQ(values.size() % 3, 0) << name;
+      const auto begin = values.begin() + values.size() / 3;
+      const auto end = begin + values.size() / 3;
+      for (auto value = begin; value != end; ++value) EXPECT_NEAR(*value, 0, 1e-3) << name;
+      values.erase(begin, end);
+    }
+    EXPECT_EQ(found, GetParam() == "gpt2" ? 2 : 0);
+  }
+
+  // Of all roads, every tensor.
+  void ExpectTheSameWeights(const v1::JobSpec& spec) {
+    TrainedValues expected = TrainLocally(spec);
+    LeaveOutBiasesOfKeys(expected);
+    for (const RunResult& run :
+         {TrainOnServers(spec, {}), TrainByAllReduce(ByAllReduce(spec), {})}) {
+      TrainedValues trained = run.trained[0];
+      LeaveOutBiasesOfKeys(trained);
+      ExpectClose(trained, expected, 1e-5);
+    }
+  }
+
   static void ExpectSameCurve(const LossCurve& actual, const LossCurve& expected) {
     ASSERT_EQ(actual.size(), expected.size());
     for (const auto& point : expected) {
@@ -34,48 +99,41 @@ class TransformerTrainingTest : public ::testing::Test {
       EXPECT_NEAR(actual.at(point.first), point.second, 1e-4) << "step " << point.first;
     }
   }
-
-  const TestFolder folder_;
 };
 
-TEST_F(TransformerTrainingTest, TheLossCurveOfTwoHundredSteps) {
-  v1::JobSpec spec = Job();
+TEST_P(TransformerShapesTest, TheLossCurveOfTwoHundredSteps) {
+  v1::JobSpec spec = ShapedJob();
   spec.mutable_stop()->set_steps(200);
   spec.mutable_data()->set_holdout(0.2);
   spec.mutable_evaluation()->set_every_steps(10);
   LossCurve expected;
   TrainLocally(spec, &expected);
   ASSERT_EQ(expected.size(), 20);
-  EXPECT_LT(expected.at(200), 0.6 * expected.at(10));
+  EXPECT_LT(expected.at(200), 0.4 * expected.at(10));
   ExpectSameCurve(TrainOnServers(spec, {}).curve, expected);
   ExpectSameCurve(TrainByAllReduce(ByAllReduce(spec), {}).curve, expected);
 }
 
-TEST_F(TransformerTrainingTest, MicroBatchesAndClipping) {
-  v1::JobSpec spec = Job();
+TEST_P(TransformerShapesTest, TheWeightsOfFiftySteps) { ExpectTheSameWeights(ShapedJob()); }
+
+TEST_P(TransformerShapesTest, MicroBatchesAndClipping) {
+  v1::JobSpec spec = ShapedJob();
   spec.set_micro_batches(3);
   spec.mutable_clipping()->set_by_global_norm(0.5);
-  const TrainedValues expected = TrainLocally(spec);
-  ExpectClose(TrainOnServers(spec, {}).trained[0], expected, 1e-5);
-  ExpectClose(TrainByAllReduce(ByAllReduce(spec), {}).trained[0], expected, 1e-5);
+  ExpectTheSameWeights(spec);
 }
 
-TEST_F(TransformerTrainingTest, LearnedPositionsAndBiases) {
-  v1::JobSpec spec = Job();
-  v1::TransformerSpec& model = *spec.mutable_model()->mutable_transformer();
-  model.set_norm(v1::TransformerSpec::LAYER_NORM);
-  model.set_activation(v1::TransformerSpec::GELU);
-  model.set_no_biases(false);
-  model.set_separate_head(true);
-  // Takes the keys' bias for what it is: see TinyJob.
-  spec.mutable_optimizer()->Clear();
-  spec.mutable_optimizer()->set_name("sgd");
-  spec.mutable_optimizer()->set_learning_rate(0.1);
+TEST_P(TransformerShapesTest, RecomputationChangesNoBit) {
+  v1::JobSpec spec = ShapedJob();
   const TrainedValues expected = TrainLocally(spec);
-  // Biases start at 0, and sums over all tokens in which most cancels are all there is of them.
-  ExpectClose(TrainOnServers(spec, {}).trained[0], expected, 5e-5);
-  ExpectClose(TrainByAllReduce(ByAllReduce(spec), {}).trained[0], expected, 5e-5);
+  for (const auto recompute : {v1::ComputeSpec::SELECTIVE, v1::ComputeSpec::FULL}) {
+    spec.mutable_compute()->set_recompute(recompute);
+    EXPECT_EQ(TrainLocally(spec).values, expected.values) << recompute;
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, TransformerShapesTest, ::testing::Values("gpt2", "llama"),
+                         [](const auto& info) { return info.param; });
 
 // A master weight that differs in its last bit can round to another bf16, so runs that sum in other
 // orders part by a few bf16 roundings.
@@ -86,15 +144,6 @@ TEST_F(TransformerTrainingTest, Bf16) {
   const TrainedValues expected = TrainLocally(spec);
   ExpectClose(TrainOnServers(spec, {}).trained[0], expected, 2e-2);
   ExpectClose(TrainByAllReduce(ByAllReduce(spec), {}).trained[0], expected, 2e-2);
-}
-
-TEST_F(TransformerTrainingTest, RecomputationChangesNoBit) {
-  v1::JobSpec spec = Job();
-  const TrainedValues expected = TrainLocally(spec);
-  for (const auto recompute : {v1::ComputeSpec::SELECTIVE, v1::ComputeSpec::FULL}) {
-    spec.mutable_compute()->set_recompute(recompute);
-    EXPECT_EQ(TrainLocally(spec).values, expected.values) << recompute;
-  }
 }
 
 }  // namespace

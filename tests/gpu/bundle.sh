@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Packs the GPU tests for a machine with CUDA 13's driver and NCCL but neither Bazel nor the libraries of this one.
+# Packs the GPU tests for a machine with CUDA 13's driver and libraries, and NCCL for some of them, but neither Bazel nor
+# the libraries of this one.
 #
 #   tests/gpu/bundle.sh FOLDER [BAZEL_OPTION...]    builds, then fills FOLDER (which must not exist)
 #
@@ -8,7 +9,7 @@
 #        FOLDER/run.sh --bench-kernels             device_kernels_bench: what each kernel reaches
 set -euo pipefail
 if [ $# -lt 1 ]; then
-  sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
@@ -49,66 +50,7 @@ fi
 # The one large library, oneDNN, which the CPU's side of comparisons needs, is packed; run.sh unpacks it.
 find "$folder/lib" -size +16M -exec gzip -9 {} +
 
-cat >"$folder/run.sh" <<'RUN'
-#!/usr/bin/env bash
-# Runs the GPU tests of this folder; options go to each (--gtest_filter=...). Ends with one line for each program.
-# With --bench first: the benchmark of training, with the options that follow.
-set -uo pipefail
-here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
-# Folders of libraries that the loader does not find by itself: CUDA's, else those that came with a Python package.
-found=
-find_library() {
-  local name=$1 package=$2 home=$3 folder
-  # Not grep -q, which stops reading: ldconfig would die of that, and the pipe fail.
-  if ldconfig -p 2>/dev/null | grep "${name//./\\.}" >/dev/null; then return; fi
-  for folder in ${home:+"$home/lib"} "${CUDA_HOME:-/usr/local/cuda}/lib64" "${CUDA_HOME:-/usr/local/cuda}/lib" \
-    /usr/lib/x86_64-linux-gnu /usr/lib64 ${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH//:/ }} \
-    /usr/lib/python3*/site-packages/nvidia/"$package"/lib /usr/local/lib/python3*/*-packages/nvidia/"$package"/lib \
-    /opt/*/lib/python3*/site-packages/nvidia/"$package"/lib; do
-    if [ -e "$folder/$name" ]; then
-      found+=:$folder
-      return
-    fi
-  done
-  echo "SKIPPED: no $name on this machine; set ${4} to the folder whose lib holds it"
-  exit 0
-}
-find_library libnccl.so.2 nccl "${NCCL_HOME:-}" NCCL_HOME
-find_library libcublasLt.so.13 cu13 "${CUBLAS_HOME:-}" CUBLAS_HOME
-unpacked=$(mktemp -d)
-trap 'rm -rf "$unpacked"' EXIT
-for packed in "$here"/lib/*.gz; do
-  [ ! -e "$packed" ] || gzip -dc "$packed" >"$unpacked/$(basename "$packed" .gz)"
-done
-export LD_LIBRARY_PATH="$here/lib:$unpacked$found${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-if [ "${1:-}" = --bench ]; then
-  shift
-  "$here/bench/device_train_bench" "$@"
-  exit
-fi
-if [ "${1:-}" = --bench-kernels ]; then
-  "$here/bench/device_kernels_bench"
-  exit
-fi
-worst=0
-summary=
-for program in "$here"/bin/*; do
-  log=$(mktemp)
-  "$program" "$@" 2>&1 | tee "$log"
-  status=${PIPESTATUS[0]}
-  passed=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$log")
-  skipped=$(sed -n 's/^\[  SKIPPED \] \([0-9]*\) test.*/\1/p' "$log")
-  failed=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) test.*/\1/p' "$log")
-  reason=
-  [ -z "$skipped" ] || reason=" ($(grep -o -m1 'no GPU: .*' "$log"))"
-  summary+="$(basename "$program"): ${passed:-0} passed, ${failed:-0} failed, ${skipped:-0} skipped$reason"$'\n'
-  [ "$status" -eq 0 ] || worst=$status
-  rm -f "$log"
-done
-printf '%s' "$summary"
-exit "$worst"
-RUN
-chmod 755 "$folder/run.sh"
+install -m 755 tests/gpu/run.sh "$folder"
 
 size_mib=$(du -sm "$folder" | cut -f1)
 echo "bundle.sh: $folder, $size_mib MiB"

@@ -122,7 +122,7 @@ class Bench {
       DeviceNorm(*stream_, shape, kType, {.x = x, .branch = branch, .gain = gain, .bias = bias},
                  {.sum = sum, .out = out, .mean = mean, .rstd = rstd});
     });
-    float* const scratch = Zeros<float>(DeviceNormBackwardScratch(shape) * 4);
+    float* const scratch = Zeros<float>(DeviceNormBackwardScratch(kN, kC) * 4);
     Measure("norm backward", 16.0 * n, "GB/s", [&] {
       DeviceNormBackward(
           *stream_, shape, kType,
@@ -159,7 +159,7 @@ class Bench {
     void* const dqkv = Zeros(kN * 3 * kC * 2);
     void* const out = Zeros(kN * kC * 2);
     float* const logsumexp = Zeros<float>(shape.B * shape.H * kT * 4);
-    float* const scratch = Zeros<float>(DeviceAttentionBackwardScratch(shape) * 4);
+    float* const scratch = Zeros<float>(DeviceAttentionBackwardScratch(kN, shape.H) * 4);
     const std::string heads = ", heads of " + std::to_string(D);
     // Half of two products of T x T x D a head; backward five.
     const double forward = 2.0 * kB * kT * kT * kC;

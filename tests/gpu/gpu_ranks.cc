@@ -7,10 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -29,19 +31,22 @@ extern char** environ;
 namespace muster {
 namespace {
 
-// How long one group of processes may take; starting CUDA in each takes seconds.
-constexpr absl::Duration kGroup = absl::Minutes(3);
-
 // This process's environment, with what one rank needs.
 std::vector<std::string> EnvironmentOf(int rank) {
+  // Between what it thinks are machines NCCL would take InfiniBand, where there is any.
+  const std::pair<std::string, std::string> needed[] = {
+      {"NCCL_HOSTID=", absl::StrCat("muster-rank-", rank)},
+      {"NCCL_NET=", "Socket"},
+      {"NCCL_SOCKET_IFNAME=", "lo"},
+  };
   std::vector<std::string> environment;
   for (char** each = environ; *each != nullptr; ++each) {
-    const bool replaced =
-        absl::StartsWith(*each, "NCCL_HOSTID=") || absl::StartsWith(*each, "NCCL_SOCKET_IFNAME=");
+    const bool replaced = std::any_of(
+        std::begin(needed), std::end(needed),
+        [each](const auto& variable) { return absl::StartsWith(*each, variable.first); });
     if (!replaced) environment.push_back(*each);
   }
-  environment.push_back(absl::StrCat("NCCL_HOSTID=muster-rank-", rank));
-  environment.push_back("NCCL_SOCKET_IFNAME=lo");
+  for (const auto& [name, value] : needed) environment.push_back(name + value);
   return environment;
 }
 
@@ -68,8 +73,8 @@ pid_t Spawn(const GpuRank& rank) {
   return pid;
 }
 
-void AwaitRanks(std::map<pid_t, int> ranks, const std::function<RankEnd(int rank)>& expected) {
-  const absl::Time until = absl::Now() + kGroup;
+void AwaitRanks(std::map<pid_t, int> ranks, const GpuRun& run) {
+  const absl::Time until = absl::Now() + run.limit;
   while (!ranks.empty()) {
     int status = 0;
     const pid_t pid = waitpid(-1, &status, WNOHANG);
@@ -80,7 +85,7 @@ void AwaitRanks(std::map<pid_t, int> ranks, const std::function<RankEnd(int rank
     }
     const int rank = ranks[pid];
     ranks.erase(pid);
-    if (expected(rank) == RankEnd::kKilled) {
+    if (run.expected != nullptr && run.expected(rank) == RankEnd::kKilled) {
       EXPECT_TRUE(WIFSIGNALED(status)) << "rank " << rank << " was to be killed";
     } else {
       EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -88,7 +93,7 @@ void AwaitRanks(std::map<pid_t, int> ranks, const std::function<RankEnd(int rank
     }
   }
   for (const auto& [pid, rank] : ranks) {
-    ADD_FAILURE() << "rank " << rank << " did not end";
+    ADD_FAILURE() << "rank " << rank << " did not end within " << absl::FormatDuration(run.limit);
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
   }
@@ -157,22 +162,20 @@ absl::StatusOr<GpuGroup> MeetGpuRanks(const GpuRank& rank) {
   return result;
 }
 
-void RunGpuRanks(const std::string& task, int world,
-                 const std::function<RankEnd(int rank)>& expected,
-                 const std::function<void(const std::string& folder)>& look) {
+void RunGpuRanks(const GpuRun& run) {
   GpuRank rank;
-  rank.task = task;
-  rank.world = world;
+  rank.task = run.task;
+  rank.world = run.world;
   rank.folder = (std::filesystem::temp_directory_path() / "muster-gpu-XXXXXX").string();
   ASSERT_NE(mkdtemp(rank.folder.data()), nullptr);
   std::map<pid_t, int> ranks;
-  for (rank.rank = 0; rank.rank < world; ++rank.rank) {
+  for (rank.rank = 0; rank.rank < run.world; ++rank.rank) {
     const pid_t pid = Spawn(rank);
     ASSERT_GT(pid, 0);
     ranks[pid] = rank.rank;
   }
-  AwaitRanks(std::move(ranks), expected);
-  if (look != nullptr) look(rank.folder);
+  AwaitRanks(std::move(ranks), run);
+  if (run.look != nullptr) run.look(rank.folder);
   std::filesystem::remove_all(rank.folder);
 }
 

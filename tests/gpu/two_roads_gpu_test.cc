@@ -56,16 +56,18 @@ TEST_P(TwoRoadsGpuTest, BothEndWhereOneProcessDoes) {
   const auto server = TrainByServer(OptionsOf(GetParam().type));
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_LE(WeightsDistance(*server, *alone), GetParam().bound);
-  RunGpuRanks(
-      GetParam().type, kTwoRoadsSlots, [](int) { return RankEnd::kWell; },
-      [&](const std::string& folder) {
-        const std::vector<float> first = WeightsIn(folder + "/weights0");
-        EXPECT_LE(WeightsDistance(first, *alone), GetParam().bound);
-        for (int rank = 1; rank < kTwoRoadsSlots; ++rank) {
-          EXPECT_EQ(WeightsIn(absl::StrCat(folder, "/weights", rank)), first)
-              << "every rank has the same bits";
-        }
-      });
+  GpuRun run;
+  run.task = GetParam().type;
+  run.world = kTwoRoadsSlots;
+  run.look = [&](const std::string& folder) {
+    const std::vector<float> first = WeightsIn(folder + "/weights0");
+    EXPECT_LE(WeightsDistance(first, *alone), GetParam().bound);
+    for (int rank = 1; rank < kTwoRoadsSlots; ++rank) {
+      EXPECT_EQ(WeightsIn(absl::StrCat(folder, "/weights", rank)), first)
+          << "every rank has the same bits";
+    }
+  };
+  RunGpuRanks(run);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, TwoRoadsGpuTest,

@@ -55,11 +55,14 @@ absl::Status ProcessCluster::StartAll() {
   if (mkdtemp(folder_.data()) == nullptr) return absl::InternalError("cannot make " + folder_);
   MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
                           RpcCredentials::Of(options_.tls, TlsUse::kCallsAndServes));
-  AddDaemon(
-      "coordinator",
-      {Program("server/coordinator/muster-coordinator"), "--listen=127.0.0.1:0",
-       "--data-dir=" + folder_ + "/coordinator", "--checkpoint-root=" + folder_ + "/checkpoints",
-       absl::StrCat("--lease-ms=", absl::ToInt64Milliseconds(options_.lease))});
+  std::vector<std::string> coordinator = {
+      Program("server/coordinator/muster-coordinator"), "--listen=127.0.0.1:0",
+      "--data-dir=" + folder_ + "/coordinator", "--checkpoint-root=" + folder_ + "/checkpoints",
+      absl::StrCat("--lease-ms=", absl::ToInt64Milliseconds(options_.lease))};
+  for (const std::string& argument : options_.coordinator_arguments) {
+    coordinator.push_back(argument);
+  }
+  AddDaemon("coordinator", std::move(coordinator));
   MUSTER_RETURN_IF_ERROR(Launch("coordinator"));
   const absl::Time until = absl::Now() + kStartPatience;
   while (coordinator_address_.empty()) {

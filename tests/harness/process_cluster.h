@@ -38,7 +38,7 @@ class ProcessCluster {
     // Of every daemon and of this client; the certificate names 127.0.0.1.
     TlsFiles tls;
     // Further ones.
-    std::vector<std::string> worker_arguments;
+    std::vector<std::string> worker_arguments, coordinator_arguments;
   };
 
   // Starts all daemons in a fresh folder and waits until they have joined.

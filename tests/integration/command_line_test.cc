@@ -131,13 +131,19 @@ TEST(CommandLineTest, ComparesAllRoadsOfAJob) {
     EXPECT_EQ(run["dense_bytes_sent_per_step_and_worker"], run["predicted_dense_bytes_sent"]);
     EXPECT_EQ(run["dense_bytes_received_per_step_and_worker"],
               run["predicted_dense_bytes_received"]);
+    EXPECT_EQ(run["dense_bytes_per_step_by_worker"].size(), 2u);
+    EXPECT_EQ(run["dense_bytes_per_step_by_worker"], run["predicted_dense_bytes_by_worker"]);
+    EXPECT_EQ(run["dense_bytes_sent_by_servers"], run["predicted_dense_bytes_sent_by_servers"]);
     EXPECT_GT(run["steps_per_second"], 0);
     EXPECT_EQ(run["curve"].size(), 2u);
   }
   EXPECT_EQ(roads[0]["road"], "BSP");
   EXPECT_EQ(roads[3]["road"], "all-reduce");
-  EXPECT_EQ(roads[0]["runs"][0]["predicted_dense_bytes_sent_by_servers"].size(), 2u);
-  EXPECT_EQ(roads[3]["runs"][0]["predicted_dense_bytes_sent_by_servers"].size(), 0u);
+  EXPECT_TRUE(compared["not_as_predicted"].empty()) << result.output;
+  const nlohmann::json& servers = roads[0]["runs"][0]["dense_bytes_sent_by_servers"];
+  ASSERT_EQ(servers.size(), 2u);
+  for (const auto& bytes : servers) EXPECT_GT(bytes, 0);
+  EXPECT_EQ(roads[3]["runs"][0]["dense_bytes_sent_by_servers"].size(), 0u);
   std::ifstream file(report);
   const std::string html((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   EXPECT_THAT(html, HasSubstr("<svg"));
@@ -148,6 +154,39 @@ TEST(CommandLineTest, ComparesAllRoadsOfAJob) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, HasSubstr("/no/such/folder/r.html"));
   EXPECT_EQ(Muster(absl::StrCat("compare ", job, " --processors 100000")).exit_code, 2);
+}
+
+TEST(CommandLineTest, ComparedBytesAreThosePredictedForAnyNumberOfWorkers) {
+  // 10,710 parameters whose sums go by parts or in pairs, and 2,044 in a bucket that goes to all.
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_model()->mutable_mlp()->set_hidden(0, 510);
+  spec.mutable_update()->set_deterministic(false);
+  spec.mutable_update()->set_first_bucket_bytes(10000);
+  // By BSP and all-reduce alone.
+  spec.mutable_clipping()->set_by_global_norm(100);
+  spec.mutable_evaluation()->set_every_steps(20);
+  spec.mutable_stop()->set_steps(40);
+  for (const int workers : {3, 4}) {
+    spec.set_workers(workers);
+    const std::string job = WriteJob(absl::StrCat("compared", workers, ".textproto"), spec);
+    for (const char* transport : {"shared_memory", "tcp"}) {
+      SCOPED_TRACE(absl::StrCat(workers, " workers, ", transport));
+      const Result result =
+          Muster(absl::StrCat("compare ", job, " --repeats 1 --warmup 5 --output json ",
+                              "--collectives-transport ", transport));
+      ASSERT_EQ(result.exit_code, 0) << result.output;
+      const auto compared = nlohmann::json::parse(result.output, nullptr, false);
+      ASSERT_TRUE(compared.is_object()) << result.output;
+      EXPECT_TRUE(compared["not_as_predicted"].empty()) << compared["not_as_predicted"];
+      ASSERT_EQ(compared["roads"].size(), 2u) << result.output;
+      for (const nlohmann::json& road : compared["roads"]) {
+        const nlohmann::json& run = road["runs"][0];
+        EXPECT_EQ(run["dense_bytes_per_step_by_worker"].size(), workers);
+        EXPECT_EQ(run["dense_bytes_per_step_by_worker"], run["predicted_dense_bytes_by_worker"]);
+        EXPECT_EQ(run["dense_bytes_sent_by_servers"], run["predicted_dense_bytes_sent_by_servers"]);
+      }
+    }
+  }
 }
 
 TEST(CommandLineTest, AJobsWholeLife) {

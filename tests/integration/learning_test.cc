@@ -100,8 +100,9 @@ TEST_F(LearningTest, ShakespeareInTwoPointThreeBitsPerByte) {
   EXPECT_LE(best, 2.3);
 }
 
-// A minute of what examples/shakespeare.textproto does in a few, on either road.
-TEST_F(LearningTest, TransformersReadShakespeare) {
+// Some seconds of a transformer, by the daemons of either road; shakespeare_test trains one for as
+// long as it takes to learn. Frequencies of bytes alone would give 4.8 bits.
+TEST_F(LearningTest, TransformersReadAlikeOnEitherRoad) {
   v1::JobSpec spec = ParseJobOrDie(R"pb(
     model {
       transformer {
@@ -121,7 +122,7 @@ TEST_F(LearningTest, TransformersReadShakespeare) {
     clipping { by_global_norm: 1 }
     workers: 2
     batch_size: 16
-    stop { steps: 250 }
+    stop { steps: 100 }
     evaluation { metric: "bits_per_byte" max_examples: 500 }
     seed: 1
   )pb");
@@ -136,7 +137,7 @@ TEST_F(LearningTest, TransformersReadShakespeare) {
     EXPECT_EQ(job.evaluations().rbegin()->examples(), 500u);
     bits[road] = job.evaluations().rbegin()->value();
     EXPECT_NEAR(job.evaluations().rbegin()->loss(), bits[road] * std::log(2.0), 1e-6);
-    EXPECT_LE(bits[road], 3.2);
+    EXPECT_LE(bits[road], 3.8);
   }
   EXPECT_NEAR(bits[v1::UpdateSpec::PARAMETER_SERVER], bits[v1::UpdateSpec::ALL_REDUCE], 0.02);
 }

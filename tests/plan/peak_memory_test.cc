@@ -141,6 +141,13 @@ TEST_F(PeakMemoryTest, OfASmallTransformer) {
       TextPath(), "' } } batch_size: 4 workers: 1", kAllReduce));
 }
 
+// One head's probabilities alone would be 64 MiB, three times what is allowed for.
+TEST_F(PeakMemoryTest, OfALongContext) {
+  ExpectAsPlanned(absl::StrCat(
+      "model { transformer { layers: 1 width: 256 heads: 4 context: 4096 } } ",
+      "data { sequences { path: '", TextPath(), "' } } batch_size: 1 workers: 1", kAllReduce));
+}
+
 TEST_F(PeakMemoryTest, OfAPerceptron) {
   const std::string job =
       "model { mlp { hidden: [2048, 2048] classes: 10 } } batch_size: 256 workers: 1 "

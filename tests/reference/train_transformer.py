@@ -19,6 +19,7 @@ Needs python3-torch (with a BLAS that uses threads), python3-numpy, python3-xxha
 import argparse
 import json
 import math
+import os
 import struct
 import time
 
@@ -187,6 +188,7 @@ def arguments():
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--stop-at", type=int, help="end after this step, the schedule being that of --steps")
+    parser.add_argument("--state", help="file to keep the training in at each evaluation, and to go on from")
     parser.add_argument("--evaluate-every", type=int, default=500)
     parser.add_argument("--holdout", type=float, default=0.1)
     parser.add_argument("--rate", type=float, default=0.001)
@@ -225,10 +227,17 @@ def main():
 
     width = weights["embedding.weight"].shape[1]
     dropout = DropoutMasks(options.seed, options.dropout, options.batch, (examples.context, width))
-    loss, seconds = float("nan"), 0.0
-    evaluate(0, loss, seconds)
+    first, loss, seconds = 0, float("nan"), 0.0
+    if options.state and os.path.exists(options.state):
+        state = torch.load(options.state)
+        with torch.no_grad():
+            for name, w in weights.items():
+                w.copy_(state["weights"][name])
+        optimizer.load_state_dict(state["optimizer"])
+        first, loss, seconds = state["step"], state["loss"], state["seconds"]
+    evaluate(first, loss, seconds)
     last = options.stop_at or options.steps
-    for step in range(last):
+    for step in range(first, last):
         # PyTorch would make its own in less time; this is not counted.
         masks = dropout.of_step(step, layers_of(weights)) if options.dropout else None
         began = time.monotonic()
@@ -245,6 +254,10 @@ def main():
         seconds += time.monotonic() - began
         if (step + 1) % options.evaluate_every == 0 or step + 1 == last:
             evaluate(step + 1, loss, seconds)
+            if options.state:
+                torch.save({"weights": weights, "optimizer": optimizer.state_dict(), "step": step + 1, "loss": loss,
+                            "seconds": seconds}, options.state + ".new")
+                os.replace(options.state + ".new", options.state)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,9 @@ namespace {
 constexpr size_t kGuard = 64;
 constexpr std::byte kGuardByte{0xa5};
 
+// What ranks give, and so what becomes of it, repeats after this many elements times the ranks.
+constexpr size_t kPeriod = 8;
+
 // Element `index` of what rank `rank` gives, small enough for every type to add exactly: sums stay
 // below 256, and products are powers of two.
 int InputAt(const CollectiveCase& c, int rank, int size, size_t index) {
@@ -65,6 +68,19 @@ void Put(DType dtype, double value, std::byte* at) {
       return Store(static_cast<int64_t>(value), at);
     case DType::kUint8:
       return Store(static_cast<uint8_t>(static_cast<int64_t>(value)), at);
+  }
+}
+
+// Element i of `count` from `to` on becomes value(i), which repeats after `period`.
+template <typename Value>
+void Fill(DType dtype, size_t count, size_t period, const Value& value, std::byte* to) {
+  const size_t element = SizeOf(dtype);
+  size_t filled = std::min(count, period);
+  for (size_t i = 0; i < filled; ++i) Put(dtype, value(i), to + i * element);
+  while (filled < count) {
+    const size_t more = std::min(filled, count - filled);
+    std::memcpy(to + filled * element, to, more * element);
+    filled += more;
   }
 }
 
@@ -148,11 +164,12 @@ CollectiveCall CaseRunner::Prepare(const CollectiveCase& c, std::byte* memory) {
   if (guarded_) std::fill(out_.begin(), out_.begin() + room, kGuardByte);
 
   // Chunks of an all-gather or all-to-all differ by whom they come from and go to.
-  for (size_t i = 0; i < in; ++i)
-    Put(c.dtype, InputAt(c, rank_, size_, i), in_memory + i * element);
+  const size_t period = kPeriod * size_;
+  const auto input = [&](size_t i) { return InputAt(c, rank_, size_, i); };
+  Fill(c.dtype, in, period, input, in_memory);
   expected_.resize(out * element);
-  const auto expect = [&](size_t i, double value) {
-    Put(c.dtype, value, expected_.data() + i * element);
+  const auto expect = [&](size_t begin, size_t count, const auto& value) {
+    Fill(c.dtype, count, period, value, expected_.data() + begin * element);
   };
   const bool only_root = c.kind == Collective::kReduce && c.root != rank_;
   if (only_root) expected_.clear();
@@ -168,15 +185,14 @@ CollectiveCall CaseRunner::Prepare(const CollectiveCase& c, std::byte* memory) {
         }();
         first = Sum(sender.Counts(true), rank_);
       }
-      for (size_t i = 0; i < counts_[from]; ++i) {
-        expect(at++, InputAt(c, from, size_, first + i));
-      }
+      expect(at, counts_[from], [&](size_t i) { return InputAt(c, from, size_, first + i); });
+      at += counts_[from];
     }
   } else if (c.kind == Collective::kBroadcast) {
-    for (size_t i = 0; i < out; ++i) expect(i, InputAt(c, c.root, size_, i));
+    expect(0, out, [&](size_t i) { return InputAt(c, c.root, size_, i); });
   } else if (!only_root) {
     const size_t first = c.kind == Collective::kReduceScatter ? before : 0;
-    for (size_t i = 0; i < out; ++i) expect(i, ReducedAt(c, size_, first + i));
+    expect(0, out, [&](size_t i) { return ReducedAt(c, size_, first + i); });
   }
   output_ = out_memory;
 

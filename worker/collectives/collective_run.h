@@ -41,7 +41,9 @@ struct SharedPlace {
 //            its slice straight from the memory of all and stores it into that of all; a second
 //            header then tells that it is done. No byte goes through a pipe.
 //
-// Used by one thread at a time. No allocation after the first call of a kind and size.
+// Used by one thread at a time. Memory that data passes through is kept from call to call, so that
+// none is faulted in after the first call of a kind and size. So are the plans of recent calls, but
+// for those with counts by rank, which are planned anew each time (CallPlans).
 class CollectiveRun {
  public:
   explicit CollectiveRun(Transport& transport);

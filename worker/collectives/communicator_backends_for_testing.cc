@@ -41,15 +41,17 @@ Backend InProcess(std::string name, const InProcessOptions& options, bool same_m
   return backend;
 }
 
+using OptionsByRank = std::function<HostEndpointOptions(int rank)>;
+
 class EndpointTestGroup final : public TestGroup {
  public:
-  EndpointTestGroup(int size, const HostEndpointOptions& options) {
+  EndpointTestGroup(int size, const OptionsByRank& options) {
     CollectiveEndpoint::Group group;
     group.name = "world";
     group.round = 1;
     group.secret = "a secret of the test";
     for (int rank = 0; rank < size; ++rank) {
-      endpoints_.push_back(*MakeHostEndpoint(options));
+      endpoints_.push_back(*MakeHostEndpoint(options(rank)));
       group.addresses.push_back(endpoints_[rank]->address());
     }
     ranks.resize(size);
@@ -68,10 +70,15 @@ class EndpointTestGroup final : public TestGroup {
   std::vector<std::unique_ptr<CollectiveEndpoint>> endpoints_;
 };
 
-Backend OverEndpoints(std::string name, const HostEndpointOptions& options) {
+Backend OverUnlikeEndpoints(std::string name, const OptionsByRank& options) {
   Backend backend;
   backend.name = std::move(name);
   backend.make = [options](int size) { return std::make_unique<EndpointTestGroup>(size, options); };
+  return backend;
+}
+
+Backend OverEndpoints(std::string name, const HostEndpointOptions& options) {
+  Backend backend = OverUnlikeEndpoints(std::move(name), [options](int) { return options; });
   backend.shares_memory = options.shared_memory;
   return backend;
 }
@@ -101,6 +108,12 @@ const std::vector<Backend>& AllBackends() {
       OverEndpoints("Tls", {.shared_memory = false, .tls = true}),
   });
   return *backends;
+}
+
+const Backend& MixedBackend() {
+  static const auto* const backend = new Backend(OverUnlikeEndpoints(
+      "Mixed", [](int rank) { return HostEndpointOptions{.shared_memory = rank % 2 == 0}; }));
+  return *backend;
 }
 
 }  // namespace muster

@@ -37,8 +37,12 @@ struct Backend {
   bool shares_memory = false;
 };
 
-// All that the contract holds for.
+// All that the contract holds for, each with one way between all ranks.
 const std::vector<Backend>& AllBackends();
+
+// Even ranks share memory among themselves, every other pair uses TCP: both ways in one group, as
+// on several machines with several ranks each. From three ranks on.
+const Backend& MixedBackend();
 
 }  // namespace muster
 

@@ -62,15 +62,20 @@ TEST_P(CommunicatorContractTest, UnequalCounts) {
   uint64_t seed = 0;
   for (const Collective kind :
        {Collective::kReduceScatter, Collective::kAllGather, Collective::kAllToAll}) {
-    for (const DType dtype : {DType::kF32, DType::kF16, DType::kInt64, DType::kUint8}) {
-      for (const size_t count : {1, 2, 7, 1023}) {
-        for (const bool in_place : {false, true}) {
-          for (const bool misaligned : {false, true}) {
-            CollectiveCase c = {.kind = kind, .dtype = dtype, .count = count, .unequal = true};
-            c.in_place = in_place;
-            c.misaligned = misaligned;
-            c.seed = ++seed;
-            cases.push_back(c);
+    for (const DType dtype : kDTypes) {
+      for (const Reduction reduction : kReductions) {
+        if (!Reduces(kind) && reduction != Reduction::kSum) continue;
+        for (const size_t count : {1, 2, 7, 1023}) {
+          for (const bool in_place : {false, true}) {
+            for (const bool misaligned : {false, true}) {
+              CollectiveCase c = {.kind = kind, .dtype = dtype, .reduction = reduction};
+              c.count = count;
+              c.unequal = true;
+              c.in_place = in_place;
+              c.misaligned = misaligned;
+              c.seed = ++seed;
+              cases.push_back(c);
+            }
           }
         }
       }
@@ -215,6 +220,55 @@ TEST_P(CommunicatorContractTest, MessagesKeepTheirOrderByPair) {
       }
     }
     faults.Add(rank.Run({.kind = Collective::kBarrier}));
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+// From every rank to the next one.
+TEST_P(CommunicatorContractTest, MessagesOfEveryTypeAndSize) {
+  if (size() < 2) GTEST_SKIP() << "a message needs two ranks";
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    const int next = (rank.rank() + 1) % rank.size();
+    const int previous = (rank.rank() + rank.size() - 1) % rank.size();
+    // Around what is sent and received.
+    constexpr size_t kGuard = 16;
+    size_t message = 0;
+    const auto byte_at = [&](size_t sender, size_t i) {
+      return static_cast<std::byte>(i * 7 + (i >> 8) + sender * 31 + message);
+    };
+    for (const DType dtype : kDTypes) {
+      for (const size_t count : kSizes) {
+        for (const bool misaligned : {false, true}) {
+          ++message;
+          const size_t bytes = count * SizeOf(dtype);
+          std::vector<std::byte> in(bytes + 2 * kGuard), out(bytes + 2 * kGuard, std::byte{0xa5});
+          std::vector<std::byte> expected = out;
+          std::byte* const from = in.data() + kGuard + (misaligned ? 1 : 0);
+          const size_t to = kGuard + (misaligned ? 3 : 0);
+          for (size_t i = 0; i < bytes; ++i) {
+            from[i] = byte_at(rank.rank(), i);
+            expected[to + i] = byte_at(previous, i);
+          }
+          const std::shared_ptr<Work> sent = rank.Start({.kind = Collective::kSend,
+                                                         .dtype = dtype,
+                                                         .in = from,
+                                                         .count = count,
+                                                         .root = next});
+          faults.Add(rank.Run({.kind = Collective::kReceive,
+                               .dtype = dtype,
+                               .out = out.data() + to,
+                               .count = count,
+                               .root = previous}));
+          faults.Add(sent->Wait(absl::Minutes(2)));
+          if (out != expected) {
+            faults.Add(absl::StrCat(Name(dtype), " x ", count, misaligned ? " misaligned" : "",
+                                    ": other bytes than were sent, or bytes beside them"));
+          }
+        }
+      }
+    }
   });
   EXPECT_THAT(faults.Take(), ElementsAre());
 }
@@ -392,6 +446,10 @@ std::string NameOf(const testing::TestParamInfo<std::tuple<Backend, int>>& info)
 INSTANTIATE_TEST_SUITE_P(All, CommunicatorContractTest,
                          testing::Combine(testing::ValuesIn(AllBackends()),
                                           testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 15)),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Mixed, CommunicatorContractTest,
+                         testing::Combine(testing::Values(MixedBackend()),
+                                          testing::Values(3, 4, 5, 6, 7, 8)),
                          NameOf);
 
 }  // namespace

@@ -27,6 +27,7 @@ namespace muster {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Matcher;
 using ::testing::StartsWith;
@@ -58,9 +59,18 @@ void CallAllReduce(Communicator& communicator, size_t count, int calls, absl::Du
   }
 }
 
+void AwaitInside(const FlightRecorder& recorder, uint64_t sequence) {
+  while (true) {
+    const std::vector<RecordedCall> calls = recorder.Calls();
+    if (!calls.empty() && calls.back().sequence >= sequence) return;
+    std::this_thread::yield();
+  }
+}
+
 // As RankProcess says, with these for the work:
 //   to: CALL elements calls milliseconds    so many all-reduces, or till one fails
 //   to: COUNT                               it: COUNT calls that ended well so far
+//   to: AWAIT sequence                      it: INSIDE once it has entered that call
 //   to: RESET                               breaks all its connections
 int RunRank(const std::string& wiring, const std::string& rank) {
   auto endpoint = MakeHostEndpoint(OptionsFor(static_cast<Wiring>(std::atoi(wiring.c_str())),
@@ -100,6 +110,11 @@ int RunRank(const std::string& wiring, const std::string& rank) {
         });
       } else if (word == "COUNT") {
         Say(absl::StrCat("COUNT ", made.load()));
+      } else if (word == "AWAIT") {
+        uint64_t sequence;
+        line >> sequence;
+        AwaitInside(communicator->recorder(), sequence);
+        Say("INSIDE");
       } else if (word == "RESET") {
         BreakConnections();
       }
@@ -131,11 +146,15 @@ class CommunicatorKillTest : public testing::TestWithParam<std::tuple<Wiring, si
     }
   }
 
-  void ExpectOthersFail(absl::Duration within, const Matcher<std::string>& text) {
+  // All of them by the same deadline.
+  void ExpectOthersFail(absl::Time deadline, const Matcher<std::string>& text) {
     for (int rank = 0; rank < kRanks; ++rank) {
       if (rank == kVictim) continue;
-      EXPECT_THAT(ranks_[rank]->Await("FAILED", within), text);
+      EXPECT_THAT(ranks_[rank]->Await("FAILED", deadline), text);
     }
+  }
+  void ExpectOthersFail(absl::Duration within, const Matcher<std::string>& text) {
+    ExpectOthersFail(absl::Now() + within, text);
   }
 
   std::vector<std::unique_ptr<RankProcess>> ranks_;
@@ -179,6 +198,31 @@ TEST_P(CommunicatorKillTest, AStoppedRankIsNamedAtTheDeadline) {
               AllOf(StartsWith("DEADLINE_EXCEEDED world: "), HasSubstr("rank 1 does not answer")));
 }
 
+TEST_P(CommunicatorKillTest, ARankStoppedInACallIsNamedAtTheDeadline) {
+  TellAll(3);
+  for (int rank = 0; rank < kRanks; ++rank) AwaitCalls(rank, 3);
+  // Alone, it gives as much as there is room for, but cannot end the call.
+  Tell(kVictim, 3);
+  ranks_[kVictim]->Tell("AWAIT 4");
+  ranks_[kVictim]->Await("INSIDE");
+  ranks_[kVictim]->Signal(SIGSTOP);
+  // If all of its part was there, the others end the fourth call, and not the fifth.
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank != kVictim) Tell(rank, 2, 500);
+  }
+  // That it is in the fourth call can be told by those who share its memory.
+  ExpectOthersFail(
+      absl::Seconds(20),
+      AllOf(StartsWith(absl::StrCat("DEADLINE_EXCEEDED world: ", Call())),
+            ContainsRegex("call [45], did not end within 500ms: "),
+            ContainsRegex("rank 1 does not answer, stopped or out of reach \\((it is in call 4|its "
+                          "last was call [34]), ")));
+  ranks_[kVictim]->Signal(SIGCONT);
+  // The others' parts of two calls may have reached it, never that of a third.
+  EXPECT_THAT(ranks_[kVictim]->Await("FAILED"),
+              AllOf(StartsWith("DEADLINE_EXCEEDED world: "), HasSubstr("rank 1 does not answer")));
+}
+
 TEST_P(CommunicatorKillTest, ARankThatIsLateIsNamedAtTheDeadline) {
   TellAll(3);
   for (int rank = 0; rank < kRanks; ++rank) AwaitCalls(rank, 3);
@@ -198,9 +242,9 @@ TEST_P(CommunicatorKillTest, ARankThatIsCutOffEndsAll) {
   TellAll(1'000'000);
   for (int rank = 0; rank < kRanks; ++rank) AwaitCalls(rank, 3);
   ranks_[kVictim]->Tell("RESET");
-  ExpectOthersFail(absl::Seconds(1), StartsWith("UNAVAILABLE world: rank 1 "));
-  EXPECT_THAT(ranks_[kVictim]->Await("FAILED", absl::Seconds(1)),
-              StartsWith("UNAVAILABLE world: "));
+  const absl::Time deadline = absl::Now() + absl::Seconds(1);
+  ExpectOthersFail(deadline, StartsWith("UNAVAILABLE world: rank 1 "));
+  EXPECT_THAT(ranks_[kVictim]->Await("FAILED", deadline), StartsWith("UNAVAILABLE world: "));
 }
 
 INSTANTIATE_TEST_SUITE_P(Wirings, CommunicatorKillTest,

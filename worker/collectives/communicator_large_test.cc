@@ -1,5 +1,6 @@
 // Large messages, on every backend: every pair of values of two of the factors comes up in some
 // case.
+#include <iterator>
 #include <memory>
 #include <set>
 #include <tuple>
@@ -21,9 +22,18 @@ struct LargeCase {
   CollectiveCase c;
 };
 
+struct World {
+  int size;
+  // Of the longer messages; the others have 1 MiB.
+  size_t bytes;
+};
+// 4 MiB, even cut among 15 ranks, still take the algorithms of long messages.
+constexpr World kWorlds[] = {{2, (16 << 20) + 1}, {3, (16 << 20) + 1}, {4, (16 << 20) + 1},
+                             {5, (4 << 20) + 1},  {6, (4 << 20) + 1},  {7, (4 << 20) + 1},
+                             {8, (16 << 20) + 1}, {15, (4 << 20) + 1}};
+
 std::vector<LargeCase> PairwiseCover() {
-  constexpr int kWorlds[] = {2, 3, 4, 8};
-  const int levels[] = {7, 7, 5, 4, 2, 2, 2, 2};
+  const int levels[] = {7, 7, 5, std::size(kWorlds), 2, 2, 2, 2};
   constexpr int kFactors = 8;
   using Row = std::vector<int>;
   std::set<std::tuple<int, int, int, int>> missing;
@@ -65,11 +75,12 @@ std::vector<LargeCase> PairwiseCover() {
     large.c.kind = kCollectives[best[0]];
     large.c.dtype = kDTypes[best[1]];
     large.c.reduction = kReductions[best[2]];
-    large.size = kWorlds[best[3]];
+    const World& world = kWorlds[best[3]];
+    large.size = world.size;
     large.c.in_place = best[4] == 1;
     large.c.misaligned = best[5] == 1;
     large.c.deterministic = best[7] == 1;
-    const size_t bytes = best[6] == 0 ? 1 << 20 : (16 << 20) + 1;
+    const size_t bytes = best[6] == 0 ? 1 << 20 : world.bytes;
     large.c.count = bytes / SizeOf(large.c.dtype) + best[6];
     const bool chunks = large.c.kind == Collective::kReduceScatter ||
                         large.c.kind == Collective::kAllGather ||
@@ -84,17 +95,19 @@ std::vector<LargeCase> PairwiseCover() {
 
 TEST_P(LargeMessagesTest, ByPairwiseCover) {
   const std::vector<LargeCase> cases = PairwiseCover();
-  for (const int size : {2, 3, 4, 8}) {
+  for (const World& world : kWorlds) {
     std::vector<CollectiveCase> of_size;
     for (const LargeCase& large : cases) {
-      if (large.size == size) of_size.push_back(large.c);
+      if (large.size == world.size) of_size.push_back(large.c);
     }
-    const std::unique_ptr<TestGroup> group = GetParam().make(size);
+    const std::unique_ptr<TestGroup> group = GetParam().make(world.size);
     EXPECT_THAT(RunCases(*group, of_size), testing::IsEmpty());
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LargeMessagesTest, testing::ValuesIn(AllBackends()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Mixed, LargeMessagesTest, testing::Values(MixedBackend()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -17,6 +17,9 @@ struct DeviceMemoryNeed {
   size_t needed = 0;
   // What the device has when it is empty.
   size_t total = 0;
+  // What of that this process keeps beside what is needed, or will: CUDA's context and NCCL's
+  // communicators, which nobody else gives back.
+  size_t own = 0;
   // What is needed for what, for messages.
   std::string parts;
 };
@@ -30,7 +33,7 @@ using WaitFunction = std::function<bool(absl::Duration)>;
 // Waits until so much of a device is free as `free_memory` says. The tasks of a worker daemon that
 // was killed have their devices a little longer than the daemon that takes its place knows. Blocks
 // for kDeviceMemoryPatience at most; not at all where `wait` is empty.
-//   ResourceExhausted  an empty device has less
+//   ResourceExhausted  an empty device has less, without this process's own
 //   DeviceFaultError   others keep the memory (common/device/device_fault.h)
 //   others             of free_memory
 absl::Status AwaitDeviceMemory(const DeviceMemoryNeed& need,

@@ -12,7 +12,8 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr size_t kMiB = 1 << 20;
-const DeviceMemoryNeed kNeed = {.needed = 60 * kMiB, .total = 80 * kMiB, .parts = "weights 2 MiB"};
+const DeviceMemoryNeed kNeed = {
+    .needed = 60 * kMiB, .total = 80 * kMiB, .own = 10 * kMiB, .parts = "weights 2 MiB"};
 
 // Time passes at once.
 struct FakeWait {
@@ -61,6 +62,20 @@ TEST(AwaitDeviceMemoryTest, WhatNoDeviceHasIsRefusedAtOnce) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("weights 2 MiB"));
   EXPECT_EQ(wait.waited, absl::ZeroDuration());
+}
+
+// Nobody else is there, so that another try would find no more.
+TEST(AwaitDeviceMemoryTest, WhatTheProcessItselfLeavesTooLittleOfIsRefusedAtOnce) {
+  FakeWait wait;
+  DeviceMemoryNeed need = kNeed;
+  need.needed = need.total - 5 * kMiB;
+  const auto free = [&]() -> absl::StatusOr<size_t> { return need.total - need.own; };
+  const absl::Status status = AwaitDeviceMemory(need, free, wait.function());
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("NCCL take up to 10 MiB"));
+  EXPECT_EQ(wait.waited, absl::ZeroDuration());
+  need.needed = need.total - need.own;
+  EXPECT_EQ(AwaitDeviceMemory(need, free, wait.function()), absl::OkStatus());
 }
 
 TEST(AwaitDeviceMemoryTest, AFailureToAskIsReturned) {

@@ -48,13 +48,14 @@ absl::Status DeviceReplica::Join(std::unique_ptr<Communicator> communicator,
   MUSTER_RETURN_IF_ERROR(AgreeOnLossScale());
   if (host_->size() > 1) {
     // The communicator takes some too, and cannot wait for it.
-    MUSTER_RETURN_IF_ERROR(DeviceTrainer::AwaitMemory(options_));
+    MUSTER_RETURN_IF_ERROR(DeviceTrainer::AwaitMemory(options_, host_->size()));
     MUSTER_ASSIGN_OR_RETURN(device_, dependencies_.make_communicator(*host_));
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DeviceTrainer> trainer,
                           DeviceTrainer::Create(options_, device_.get()));
-  MUSTER_RETURN_IF_ERROR(trainer->WarmUp());
   MUSTER_RETURN_IF_ERROR(CopyToDevice(kept_->replica(), *trainer));
+  // With the weights there: on zeros a device is faster than it will be.
+  MUSTER_RETURN_IF_ERROR(trainer->WarmUp());
   clock_ = kept_->replica().clock();
   moved_ = 0;
   trainer_ = std::move(trainer);

@@ -13,14 +13,12 @@
 #include "common/kernels/device/device_norm.h"
 #include "common/kernels/rotary.h"
 #include "common/partition/initial_values.h"
+#include "common/plan/device_memory_layout.h"
 
 namespace muster {
 namespace {
 
 constexpr double kMiB = 1 << 20;
-
-// For CUDA's own: graphs, code, cuBLASLt's and NCCL's buffers.
-constexpr size_t kHeadroom = size_t{256} << 20;
 
 // Graphs take device memory, and micro-batches may come in any number of extents: those after the
 // first so many are launched kernel by kernel.
@@ -129,7 +127,7 @@ DeviceTrainer::~DeviceTrainer() {
 
 absl::StatusOr<std::unique_ptr<DeviceTrainer>> DeviceTrainer::Create(
     const DeviceTrainerOptions& options, Communicator* communicator) {
-  MUSTER_RETURN_IF_ERROR(AwaitMemory(options));
+  MUSTER_RETURN_IF_ERROR(AwaitMemory(options, communicator == nullptr ? 1 : communicator->size()));
   MUSTER_ASSIGN_OR_RETURN(const DeviceProperties device, OpenDevice(options.device));
   const size_t shared = DeviceNormSharedBytes(options.shape.width);
   if (shared > device.shared_memory_per_block_optin) {
@@ -145,7 +143,7 @@ absl::StatusOr<std::unique_ptr<DeviceTrainer>> DeviceTrainer::Create(
   return trainer;
 }
 
-absl::Status DeviceTrainer::AwaitMemory(const DeviceTrainerOptions& options) {
+absl::Status DeviceTrainer::AwaitMemory(const DeviceTrainerOptions& options, int ranks) {
   MUSTER_RETURN_IF_ERROR(CheckOptions(options));
   const absl::StatusOr<DeviceProperties> device = OpenDevice(options.device);
   if (absl::IsUnavailable(device.status())) return DeviceFaultError(device.status().message());
@@ -154,9 +152,11 @@ absl::Status DeviceTrainer::AwaitMemory(const DeviceTrainerOptions& options) {
                           DeviceParameters::Create(options.shape));
   const DeviceMemoryBytes bytes =
       PlanDeviceMemory(options.shape, parameters, options.compute, nullptr).bytes;
-  return AwaitDeviceMemory(
-      {.needed = bytes.total + kHeadroom, .total = device->memory_bytes, .parts = Table(bytes)},
-      FreeDeviceMemory, options.wait);
+  return AwaitDeviceMemory({.needed = bytes.total + kDeviceHeadroomBytes,
+                            .total = device->memory_bytes,
+                            .own = kCudaContextBytes + (ranks > 1 ? kNcclBytes : 0),
+                            .parts = Table(bytes)},
+                           FreeDeviceMemory, options.wait);
 }
 
 absl::Status DeviceTrainer::Allocate() {
@@ -314,6 +314,7 @@ absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool cut, bool 
   Graphs& of_extents = found == graphs_.end() ? none : *found->second;
   Graphs::Pass& graphs = cut ? of_extents.cut : of_extents.whole;
   const std::vector<int> cuts = Cuts(cut);
+  const bool fused = transformer_->FusesGelu();
   int first = options_.shape.units() - 1;
   for (size_t i = 0; i < cuts.size(); ++i) {
     const int last = cuts[i];
@@ -332,8 +333,16 @@ absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool cut, bool 
     if (reduce) reducer_->UnitReady(*stream_, last);
     first = last - 1;
   }
-  graphs.ran = true;
+  // Where a fused product proved impossible, what takes its place has not run yet.
+  graphs.ran = graphs.ran || transformer_->FusesGelu() == fused;
   return stream_->status();
+}
+
+size_t DeviceTrainer::extents_with_graphs() const {
+  return std::count_if(graphs_.begin(), graphs_.end(), [](const auto& entry) {
+    const Graphs& graphs = *entry.second;
+    return !graphs.whole.stretches.empty() || !graphs.cut.stretches.empty();
+  });
 }
 
 absl::Status DeviceTrainer::WarmUp() {
@@ -345,16 +354,23 @@ absl::Status DeviceTrainer::WarmUp() {
   batch.examples = rows.sequences;
   batch.tokens.assign(rows.count(), 0);
   batch.labels.assign(rows.count(), 0);
+  const auto run = [&](bool cut) -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(BeginStep(0));
+    MUSTER_RETURN_IF_ERROR(batches_->Copy(*stream_, batch, {}));
+    return RunMicroBatch(rows, cut, /*reduce=*/false);
+  };
   for (const bool cut : {false, true}) {
     if (cut && reducer_ == nullptr) continue;
-    for (const bool measuring : {true, false}) {
-      MUSTER_RETURN_IF_ERROR(BeginStep(0));
-      MUSTER_RETURN_IF_ERROR(batches_->Copy(*stream_, batch, {}));
-      if (measuring) matmul_->StartMeasuring();
-      const absl::Status status = RunMicroBatch(rows, cut, /*reduce=*/false);
+    bool fused = false;
+    do {
+      // Where a fused product proves impossible, what takes its place is measured, too.
+      fused = transformer_->FusesGelu();
+      matmul_->StartMeasuring();
+      const absl::Status status = run(cut);
       matmul_->StopMeasuring();
       MUSTER_RETURN_IF_ERROR(status);
-    }
+    } while (transformer_->FusesGelu() != fused);
+    MUSTER_RETURN_IF_ERROR(run(cut));
   }
   return stream_->Synchronize();
 }
@@ -392,13 +408,9 @@ void DeviceTrainer::QueueDecision() {
   stream_->CopyToHost(&results->control, state.control, sizeof(GradientControl));
 }
 
-void DeviceTrainer::QueueOptimizer(float learning_rate) {
+void DeviceTrainer::QueueOptimizer() {
   const DeviceState& state = plan_.state;
   auto* results = reinterpret_cast<Results*>(pinned_.data());
-  AdamOptions vectors = options_.optimizer;
-  vectors.weight_decay = 0;
-  results->adam[0] = AdamStepOf(options_.optimizer, learning_rate, steps_ + 1);
-  results->adam[1] = AdamStepOf(vectors, learning_rate, steps_ + 1);
   stream_->CopyToDevice(state.adam, results->adam, sizeof(results->adam));
   const DType type = options_.compute.type;
   for (const DeviceParameters::Stretch& stretch : parameters_.stretches()) {
@@ -414,6 +426,23 @@ void DeviceTrainer::QueueOptimizer(float learning_rate) {
     DeviceAdam(*stream_, static_cast<int64_t>(stretch.end - stretch.begin),
                state.adam + (stretch.weight_decay ? 0 : 1), state.control, arrays);
   }
+}
+
+absl::Status DeviceTrainer::RunUpdate() {
+  const auto queue = [this] {
+    QueueDecision();
+    QueueOptimizer();
+    return absl::OkStatus();
+  };
+  if (!update_ran_) {
+    update_ran_ = true;
+    return queue();
+  }
+  if (update_ == nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(update_, DeviceGraph::Capture(*stream_, queue));
+  }
+  update_->Launch(*stream_);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<DeviceStepResult> DeviceTrainer::TakeResult() {
@@ -440,8 +469,13 @@ absl::StatusOr<DeviceStepResult> DeviceTrainer::TakeResult() {
 
 absl::StatusOr<DeviceStepResult> DeviceTrainer::EndStep(float learning_rate) {
   if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(reducer_->Finish(*stream_));
-  QueueDecision();
-  QueueOptimizer(learning_rate);
+  // Of the step before nothing reads them any more.
+  auto* results = reinterpret_cast<Results*>(pinned_.data());
+  AdamOptions vectors = options_.optimizer;
+  vectors.weight_decay = 0;
+  results->adam[0] = AdamStepOf(options_.optimizer, learning_rate, steps_ + 1);
+  results->adam[1] = AdamStepOf(vectors, learning_rate, steps_ + 1);
+  MUSTER_RETURN_IF_ERROR(RunUpdate());
   MUSTER_ASSIGN_OR_RETURN(const DeviceStepResult result, TakeResult());
   if (!result.skipped) ++steps_;
   return result;

@@ -46,8 +46,8 @@ struct DeviceTrainerOptions {
   ClipOptions clip;
   LossScaleOptions loss_scale;
   BucketPlanOptions buckets;
-  // Of each collective call.
-  absl::Duration timeout = absl::Minutes(1);
+  // Of each collective call, in which ranks may have to wait for slower ones.
+  absl::Duration timeout = absl::Minutes(10);
   // CUDA's number of the device.
   int device = 0;
   // How to wait for device memory that others have; empty: not at all.
@@ -81,9 +81,10 @@ enum class DeviceSpace { kWeights, kGradients, kFirstMoments, kSecondMoments };
 // Within a micro-batch the host only queues: batches are staged in pinned memory, sums stay on the
 // device, and the whole of forward and backward is one graph, captured once for each extents (in
 // the last micro-batch of a group's step one graph for each stretch of layers after which buckets
-// can go). The host waits once a step, in EndStep, for the sums and the norm. Gradients are sums
-// over the step's tokens, in f32, divided once by the number of tokens of all micro-batches and
-// ranks.
+// can go). What EndStep does to the weights is a graph too. A step allocates nothing, and the host
+// waits once, in EndStep, for the sums and the norm; and in AddMicroBatch where it is four batches
+// ahead. Gradients are sums over the step's tokens, in f32, divided once by the number of tokens of
+// all micro-batches and ranks.
 //
 // Every rank sees the same sums, so that ranks step, or skip a step, alike. After an error of a
 // collective call in EndStep, weights and slots are as they were before the step; the caller makes
@@ -100,11 +101,14 @@ class DeviceTrainer {
                                                                Communicator* communicator);
   ~DeviceTrainer();
 
-  // Create's first part, for what takes device memory before it.
+  // Create's first part, for what takes device memory before it: a communicator of `ranks`, which
+  // is none for 1.
   //   InvalidArgument    the shape or the extents are not possible on a device; says which and why
-  //   ResourceExhausted  the device has less memory; says how much of it would be for what
+  //   ResourceExhausted  the device has less memory, without what CUDA and NCCL take for
+  //   themselves;
+  //                      says how much of it would be for what
   //   DeviceFaultError   no device, or others keep its memory
-  static absl::Status AwaitMemory(const DeviceTrainerOptions& options);
+  static absl::Status AwaitMemory(const DeviceTrainerOptions& options, int ranks = 1);
 
   const DeviceParameters& parameters() const { return parameters_; }
   const DeviceMemoryBytes& memory() const { return plan_.bytes; }
@@ -113,8 +117,8 @@ class DeviceTrainer {
   LossScaler* loss_scaler() { return loss_scaler_.has_value() ? &*loss_scaler_ : nullptr; }
   // 1 but in f16.
   float loss_scale() const { return loss_scaler_.has_value() ? loss_scaler_->scale() : 1; }
-  // Extents of micro-batches that have graphs, or get them the next time.
-  size_t extents_with_graphs() const { return graphs_.size(); }
+  // Extents of micro-batches whose graphs were captured: those that came twice, of the first few.
+  size_t extents_with_graphs() const;
   // Steps that moved weights: Adam's bias correction.
   uint64_t steps() const { return steps_; }
   void set_steps(uint64_t steps) { steps_ = steps; }
@@ -189,7 +193,9 @@ class DeviceTrainer {
   absl::Status RunMicroBatch(const TokenRows& rows, bool cut, bool reduce);
   // The gradients' norm, and what follows from it.
   void QueueDecision();
-  void QueueOptimizer(float learning_rate);
+  void QueueOptimizer();
+  // Both, from the second time on by a graph; Adam's numbers are those in pinned memory.
+  absl::Status RunUpdate();
   // Waits for what was queued.
   absl::StatusOr<DeviceStepResult> TakeResult();
 
@@ -207,6 +213,9 @@ class DeviceTrainer {
   std::unique_ptr<DeviceTransformer> transformer_;
   std::unique_ptr<DeviceGradientReducer> reducer_;
   absl::flat_hash_map<Extents, std::unique_ptr<Graphs>> graphs_;
+  // Of RunUpdate; the first time kernels are launched one by one, as for micro-batches.
+  bool update_ran_ = false;
+  std::unique_ptr<DeviceGraph> update_;
 
   // In f16 alone.
   absl::optional<LossScaler> loss_scaler_;

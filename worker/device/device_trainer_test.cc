@@ -405,13 +405,42 @@ TEST_F(DeviceTrainerTest, EightExtentsHaveGraphs) {
   const auto trainer = Make(Options(reference), reference);
   ASSERT_NE(trainer, nullptr);
   ASSERT_TRUE(trainer->BeginStep(0).ok());
-  for (int64_t length = 1; length <= kLength; ++length) {
-    ASSERT_TRUE(trainer
-                    ->AddMicroBatch(RandomSequences(1, length, kVocabulary, length), 0,
-                                    MicroBatchPlace::kMoreFollow)
-                    .ok());
+  for (const size_t expected : {0, 8}) {
+    for (int64_t length = 1; length <= kLength; ++length) {
+      ASSERT_TRUE(trainer
+                      ->AddMicroBatch(RandomSequences(1, length, kVocabulary, length), 0,
+                                      MicroBatchPlace::kMoreFollow)
+                      .ok());
+    }
+    EXPECT_EQ(trainer->extents_with_graphs(), expected) << "of " << kLength;
   }
-  EXPECT_EQ(trainer->extents_with_graphs(), 8) << "of " << kLength;
+}
+
+// Of the batch, step and place that a graph was captured from, nothing is left in it.
+TEST_F(DeviceTrainerTest, MicroBatchesOfOneGraphAreTheCpus) {
+  for (const char* shape : {kGpt2, kLlama}) {
+    SCOPED_TRACE(shape);
+    CpuReference reference(absl::StrCat(shape, " dropout: 0.2"), kVocabulary, "");
+    reference.SetWeights(12);
+    const auto trainer = Make(Options(reference), reference);
+    ASSERT_NE(trainer, nullptr);
+    ASSERT_TRUE(trainer->WarmUp().ok());
+    ASSERT_EQ(trainer->extents_with_graphs(), 1);
+    reference.BeginStep(7);
+    ASSERT_TRUE(trainer->BeginStep(7).ok());
+    for (const uint64_t example : {11, 14}) {
+      const Batch batch = RandomSequences(3, kLength, kVocabulary, example);
+      reference.AddMicroBatch(batch, example);
+      ASSERT_TRUE(trainer->AddMicroBatch(batch, example, MicroBatchPlace::kMoreFollow).ok());
+    }
+    for (size_t t = 0; t < reference.tensors().size(); ++t) {
+      if (reference.gradients()[t].empty()) continue;
+      EXPECT_LE(RelativeDistance(Values(*trainer, DeviceSpace::kGradients, static_cast<int>(t)),
+                                 reference.gradients()[t]),
+                1e-5)
+          << reference.tensors()[t].name;
+    }
+  }
 }
 
 TEST_F(DeviceTrainerTest, RefusesBatchesThatDoNotFit) {

@@ -46,6 +46,10 @@ class DeviceTransformer {
   // One unit after the other, from the last, after a Forward of kTraining.
   absl::Status Backward(DeviceStream& stream, const TokenRows& rows, int unit);
 
+  // Whether products with GELU in them are used: as the options say, until the library turns out to
+  // have none, in the midst of a pass.
+  bool FusesGelu() const;
+
  private:
   // What one linear layer is called with.
   struct Linear {
@@ -105,8 +109,6 @@ class DeviceTransformer {
   TokenEmbeddingShape EmbeddingOf(const TokenRows& rows) const;
   void Embed(DeviceStream& stream, const TokenRows& rows, DevicePass pass) const;
   void EmbedBackward(DeviceStream& stream, const TokenRows& rows) const;
-
-  bool FusesGelu() const;
 
   const TransformerShape shape_;
   const DeviceParameters& parameters_;

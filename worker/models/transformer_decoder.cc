@@ -8,7 +8,6 @@
 #include "common/base/status_macros.h"
 #include "common/kernels/activation.h"
 #include "common/kernels/attention.h"
-#include "common/kernels/cross_entropy_head.h"
 #include "common/kernels/rotary.h"
 #include "common/kernels/token_embedding.h"
 #include "worker/nn/linear_rows.h"
@@ -189,11 +188,8 @@ absl::StatusOr<absl::Span<const float>> TransformerDecoder::Prefill(
     Pass(part);
     last = static_cast<int64_t>(part.size()) - 1;
   }
-  HeadShape head;
-  head.rows = 1;
-  head.width = shape_.width;
-  head.vocabulary = shape_.vocabulary;
-  HeadLogits<float>(head, rows_.normal + last * shape_.width, Get(tensors_.head), logits_.data());
+  LinearForward({.rows = 1, .in = shape_.width, .out = shape_.vocabulary},
+                rows_.normal + last * shape_.width, Get(tensors_.head), nullptr, logits_.data());
   return absl::MakeConstSpan(logits_);
 }
 

@@ -8,7 +8,10 @@
 namespace muster {
 namespace {
 
-constexpr int64_t kMaxLogits = (int64_t{256} << 20) / sizeof(float);
+int64_t RowsOfUsualChunk(const TransformerShape& shape) {
+  constexpr int64_t kLogits = (int64_t{256} << 20) / sizeof(float);
+  return std::max<int64_t>(1, kLogits / shape.vocabulary_rows());
+}
 
 // A row of the logits' gradient lies at the start of its logits.
 template <typename T>
@@ -19,12 +22,14 @@ int64_t GradientStride(const TransformerShape& shape) {
 }  // namespace
 
 template <typename T>
-LanguageHead<T>::LanguageHead(const TransformerShape& shape)
-    : shape_(shape), norm_(shape, FeedForwardBranchName(shape.layers - 1)) {}
+LanguageHead<T>::LanguageHead(const TransformerShape& shape, int64_t chunk_rows)
+    : shape_(shape),
+      chunk_rows_(chunk_rows > 0 ? chunk_rows : RowsOfUsualChunk(shape)),
+      norm_(shape, FeedForwardBranchName(shape.layers - 1)) {}
 
 template <typename T>
 int64_t LanguageHead<T>::ChunkRows(int64_t tokens) const {
-  return std::min(tokens, std::max<int64_t>(1, kMaxLogits / shape_.vocabulary_rows()));
+  return std::min(tokens, chunk_rows_);
 }
 
 template <typename T>

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "common/kernels/cross_entropy_head.h"
+#include "common/kernels/cross_entropy_rows.h"
 #include "common/tensor/bfloat16.h"
 #include "worker/nn/layer_context.h"
 #include "worker/nn/residual_norm.h"
@@ -35,16 +35,18 @@ struct LanguageHeadActivations {
 };
 
 // The end of a language model: norm, logits over the vocabulary, softmax cross entropy with the
-// labels, of which -1 counts for nothing. Logits exist for R tokens at a time. The gradient of the
-// last R tokens' logits is made by the forward pass, in the same sweep as their loss, and kept; so
-// that only where N > R backward computes the logits of the others again. Holds shapes only.
-// Thread-safe; computes on ComputeThreads() threads.
+// labels, of which -1 counts for nothing. Logits exist for a chunk of R tokens at a time, the last
+// chunk perhaps smaller. The gradient of the last chunk's logits is made by the forward pass, in
+// the same sweep as their loss, and kept; so that only where N > R backward computes the logits of
+// the others again. Holds shapes only. Thread-safe; computes on ComputeThreads() threads.
 template <typename T>
 class LanguageHead {
  public:
-  explicit LanguageHead(const TransformerShape& shape);
+  // `chunk_rows`: tokens of which logits exist at a time; 0: as many as make 256 MiB of them in
+  // f32, at least one.
+  explicit LanguageHead(const TransformerShape& shape, int64_t chunk_rows = 0);
 
-  // Of N tokens: all of them, as long as their logits take at most 256 MiB in f32.
+  // R of N = `tokens` tokens, all of them if there are no more.
   int64_t ChunkRows(int64_t tokens) const;
 
   // Sums of the loss and of right predictions over the tokens with a label.
@@ -68,6 +70,7 @@ class LanguageHead {
                         const LanguageHeadActivations<T>& activations) const;
 
   const TransformerShape shape_;
+  const int64_t chunk_rows_;
   const ResidualNorm<T> norm_;
 };
 

@@ -76,7 +76,7 @@ void TransformerBlock<T>::ComputeQkv(const TokenRows& rows, const BlockWeights<T
 template <typename T>
 void TransformerBlock<T>::Attend(const TokenRows& rows,
                                  const BlockActivations<T>& activations) const {
-  Attention<T>(AttentionOf(shape_, rows), activations.qkv, nullptr, activations.attention,
+  Attention<T>(AttentionOf(shape_, rows), activations.qkv, activations.attention,
                activations.logsumexp);
 }
 
@@ -199,7 +199,7 @@ void TransformerBlock<T>::BackwardAttention(const TokenRows& rows, const BlockWe
                            gradients.proj.bias);
   LinearBackwardInput<T>(proj, branch_gradient, weights.proj.weight, scratch.inner);
   AttentionBackward<T>(AttentionOf(shape_, rows), activations.qkv, activations.attention,
-                       activations.logsumexp, scratch.inner, nullptr, scratch.wide);
+                       activations.logsumexp, scratch.inner, scratch.wide);
   if (rotary_table_ != nullptr) {
     RotaryBackward<T>(RotaryOf(shape_, rows), rotary_table_, scratch.wide);
   }

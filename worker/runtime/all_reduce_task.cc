@@ -60,7 +60,8 @@ absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const P
   lent.routing = RoutingOf(dependencies);
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<DataParallelStrategy> strategy,
-      DataParallelStrategy::Create(order, *job.schema, DataParallelOptions(), std::move(lent)));
+      DataParallelStrategy::Create(
+          order, *job.schema, {.timeout = StallTimeoutOf(order), .servers = {}}, std::move(lent)));
   ReplicaParts parts;
   parts.make_engine = [&order, &job, &dependencies,
                        lent = strategy.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
@@ -105,6 +106,7 @@ absl::Status AllReduceTask::Run() {
     MUSTER_ASSIGN_OR_RETURN(const v1::RendezvousReply round, Meet());
     const Outcome outcome = RunRound(round);
     if (outcome.end == End::kFinal) return outcome.status;
+    late_ = absl::IsDeadlineExceeded(outcome.status);
     const absl::optional<uint64_t> after = parts_.group->replica_clock();
     dependencies_.log(absl::StrCat(
         "slot ", order_.slot(), " meets the others again: round ", round_, " ended",
@@ -131,6 +133,7 @@ absl::StatusOr<v1::RendezvousReply> AllReduceTask::Meet() {
   request.set_endpoint(endpoint_->address());
   request.set_bucket_plan_fingerprint(parts_.group->bucket_plan_fingerprint());
   request.set_round(round_);
+  request.set_late(late_);
   if (const absl::optional<uint64_t> clock = parts_.group->replica_clock()) {
     request.set_replica_clock(*clock);
   }

@@ -81,6 +81,8 @@ class AllReduceTask {
   const bool hybrid_;
   // The last round that this task was part of.
   uint64_t round_ = 0;
+  // It ended because a call was not over in time.
+  bool late_ = false;
 };
 
 }  // namespace muster

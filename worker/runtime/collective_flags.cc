@@ -1,5 +1,10 @@
 #include "worker/runtime/collective_flags.h"
 
+#include <unistd.h>
+
+#include "absl/types/optional.h"
+#include "common/transport/own_address.h"
+
 namespace muster {
 namespace {
 
@@ -12,8 +17,8 @@ constexpr char kTcp[] = "tcp";
 void AddCollectiveFlags(CLI::App& app, CollectiveFlags& flags) {
   app.add_option("--collectives-host", flags.host,
                  "Name or address of this machine under which tasks on other machines reach those "
-                 "here, to train by all-reduce. Default: that of --listen, or the machine's name "
-                 "where it stands for all addresses.");
+                 "here, to train by all-reduce. Default: that of --listen; where it stands for all "
+                 "addresses, the one from which this machine calls the coordinator.");
   app.add_option(
          "--collectives-transport", flags.transport,
          "What tasks of one machine train with one another by: shared_memory or tcp. Between "
@@ -25,9 +30,16 @@ void AddCollectiveFlags(CLI::App& app, CollectiveFlags& flags) {
                "--tls-authority.");
 }
 
+std::string DefaultCollectivesHost(const std::string& coordinator_address) {
+  if (absl::optional<std::string> own = OwnAddressTowards(coordinator_address)) return *own;
+  char name[256] = "localhost";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
 std::vector<std::string> Arguments(const CollectiveFlags& flags) {
-  std::vector<std::string> arguments = {"--collectives-host=" + flags.host,
-                                        "--collectives-transport=" + flags.transport};
+  std::vector<std::string> arguments = {"--collectives-transport=" + flags.transport};
+  if (!flags.host.empty()) arguments.push_back("--collectives-host=" + flags.host);
   if (flags.tls) arguments.push_back("--collectives-tls");
   return arguments;
 }

@@ -13,12 +13,17 @@ namespace muster {
 // How this machine's tasks train with one another and with those of other machines: flags of the
 // daemon, which it hands on to the processes of its tasks.
 struct CollectiveFlags {
+  // Empty: DefaultCollectivesHost.
   std::string host;
   std::string transport = "shared_memory";
   bool tls = false;
 };
 
 void AddCollectiveFlags(CLI::App& app, CollectiveFlags& flags);
+
+// Where --collectives-host is left out: the address from which this machine calls the coordinator,
+// or its name where there is none but loopback's.
+std::string DefaultCollectivesHost(const std::string& coordinator_address);
 
 // The same as a command line.
 std::vector<std::string> Arguments(const CollectiveFlags& flags);

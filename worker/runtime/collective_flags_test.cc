@@ -1,6 +1,7 @@
 #include "worker/runtime/collective_flags.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -36,6 +37,17 @@ TEST(CollectiveFlagsTest, TheProcessOfATaskIsGivenTheSame) {
     EXPECT_EQ(options.tls, tls);
   }
   EXPECT_TRUE(EndpointOptions({}, RpcCredentials::PlainText()).shared_memory);
+}
+
+TEST(CollectiveFlagsTest, WithoutAHostTheTaskFindsItItself) {
+  for (const std::string& argument : Arguments({})) {
+    EXPECT_EQ(argument.find("--collectives-host"), std::string::npos) << argument;
+  }
+  // A coordinator on this machine says nothing of how others reach it, but its name may.
+  char name[256] = {};
+  ASSERT_EQ(gethostname(name, sizeof(name) - 1), 0);
+  EXPECT_EQ(DefaultCollectivesHost("127.0.0.1:7000"), name);
+  EXPECT_EQ(DefaultCollectivesHost("no such host:7000"), name);
 }
 
 }  // namespace

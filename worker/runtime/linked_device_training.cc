@@ -8,6 +8,7 @@
 #include "worker/runtime/device_job.h"
 #include "worker/runtime/device_replica_engine.h"
 #include "worker/runtime/device_step_engine.h"
+#include "worker/runtime/task_parts.h"
 
 namespace muster {
 namespace {
@@ -38,6 +39,7 @@ class LinkedDeviceTraining final : public DeviceTraining {
         DeviceTrainerOptions device,
         ResidentDeviceOptionsFor(order.spec(), job.dataset->info(), *job.schema, options_.device));
     device.wait = WaitFor(dependencies);
+    device.timeout = StallTimeoutOf(order);
     MUSTER_ASSIGN_OR_RETURN(
         std::unique_ptr<DeviceReplica> replica,
         DeviceReplica::Create(

@@ -19,6 +19,7 @@
 #include "common/transport/channel_io.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/task_service.pb.h"
+#include "worker/runtime/collective_flags.h"
 #include "worker/runtime/device_training.h"
 #include "worker/runtime/framed_message.h"
 #include "worker/runtime/grpc_coordinator_client.h"
@@ -75,7 +76,11 @@ absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& col
     return MakeDataChannelClient(address, credentials, io, std::move(options));
   };
   dependencies.storage = &storage;
-  dependencies.make_endpoint = [&collectives] { return MakeHostEndpoint(collectives); };
+  dependencies.make_endpoint = [&collectives, &order] {
+    HostEndpointOptions options = collectives;
+    if (options.host.empty()) options.host = DefaultCollectivesHost(order.coordinator_address());
+    return MakeHostEndpoint(options);
+  };
   std::unique_ptr<DeviceTraining> devices;
   if (make_devices != nullptr) devices = make_devices(static_cast<int>(order.device()));
   dependencies.devices = devices.get();

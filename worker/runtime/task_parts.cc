@@ -29,6 +29,11 @@ ShardRouterDependencies RoutingOf(const TaskDependencies& dependencies) {
   return routing;
 }
 
+absl::Duration StallTimeoutOf(const v1::TaskOrder& order) {
+  return order.stall_timeout_ms() > 0 ? absl::Milliseconds(order.stall_timeout_ms())
+                                      : absl::Minutes(10);
+}
+
 TrainerOptions TrainerOptionsFor(const v1::TaskOrder& order, const TaskDependencies& dependencies) {
   TrainerOptions options;
   options.slot = order.slot();

@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_RUNTIME_TASK_PARTS_H_
 #define MUSTER_WORKER_RUNTIME_TASK_PARTS_H_
 
+#include "absl/time/time.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/runtime/task_dependencies.h"
 #include "worker/runtime/trainer.h"
@@ -20,6 +21,9 @@ v1::RendezvousRequest MeetingRequest(const PreparedJob& job);
 
 // How a strategy reaches the servers.
 ShardRouterDependencies RoutingOf(const TaskDependencies& dependencies);
+
+// How long the task waits in a collective call for others that do not come.
+absl::Duration StallTimeoutOf(const v1::TaskOrder& order);
 
 TrainerOptions TrainerOptionsFor(const v1::TaskOrder& order, const TaskDependencies& dependencies);
 

@@ -214,7 +214,9 @@ int Run(const Flags& flags) {
     shutdown.Trigger(std::string(status.message()));
   };
   CollectiveFlags collectives = flags.collectives;
-  if (collectives.host.empty()) collectives.host = HostOf(AdvertisedAddress("", listening));
+  if (collectives.host.empty() && !IsOnAllAddresses(listening)) {
+    collectives.host = HostOf(listening);
+  }
   std::vector<std::string> arguments = Arguments(collectives);
   for (std::string& argument : TlsArguments(flags.tls)) arguments.push_back(std::move(argument));
   WorkerDaemon daemon(*cluster,

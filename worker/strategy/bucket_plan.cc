@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
+#include "proto/job.pb.h"
 
 namespace muster {
 namespace {
@@ -51,6 +52,13 @@ std::vector<Stretch> Stretches(const DenseLayout& layout, absl::Span<const Tenso
 }
 
 }  // namespace
+
+BucketPlanOptions BucketPlanOptionsOf(const v1::UpdateSpec& update) {
+  BucketPlanOptions options;
+  if (update.first_bucket_bytes() != 0) options.first_bucket_bytes = update.first_bucket_bytes();
+  if (update.bucket_bytes() != 0) options.bucket_bytes = update.bucket_bytes();
+  return options;
+}
 
 std::vector<GradientBucket> MakeBucketPlan(const DenseLayout& layout,
                                            absl::Span<const TensorSpec> tensors,

@@ -10,6 +10,10 @@
 
 namespace muster {
 
+namespace v1 {
+class UpdateSpec;
+}  // namespace v1
+
 // What one all-reduce of gradients covers.
 struct GradientBucket {
   // Elements [begin, end) of the flat space; never empty.
@@ -27,6 +31,9 @@ struct BucketPlanOptions {
   uint64_t first_bucket_bytes = 1 << 20;
   uint64_t bucket_bytes = 25 << 20;
 };
+
+// Those of a job; what it leaves out is as above.
+BucketPlanOptions BucketPlanOptionsOf(const v1::UpdateSpec& update);
 
 // Cuts the flat gradient into buckets, in the one order in which all ranks reduce them: from the
 // last layer unit, whose gradients are complete first, to unit 0. As units lie one after another,

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/job.pb.h"
 
 namespace muster {
 
@@ -138,6 +139,16 @@ TEST(BucketPlanTest, TheFingerprintSeesEveryField) {
     if (field == 2) other[0].ready_unit = 0;
     EXPECT_NE(BucketPlanFingerprint(other), fingerprint);
   }
+}
+
+TEST(BucketPlanTest, OptionsThatAJobLeavesOutAreTheDefaults) {
+  v1::UpdateSpec update;
+  EXPECT_EQ(BucketPlanOptionsOf(update).first_bucket_bytes, 1u << 20);
+  EXPECT_EQ(BucketPlanOptionsOf(update).bucket_bytes, 25u << 20);
+  update.set_first_bucket_bytes(64);
+  update.set_bucket_bytes(500);
+  EXPECT_EQ(BucketPlanOptionsOf(update).first_bucket_bytes, 64u);
+  EXPECT_EQ(BucketPlanOptionsOf(update).bucket_bytes, 500u);
 }
 
 }  // namespace

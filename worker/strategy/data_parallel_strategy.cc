@@ -27,13 +27,6 @@ GradientReducerOptions Reducing(const v1::UpdateSpec& update, absl::Duration tim
   return reducing;
 }
 
-BucketPlanOptions PlanOptions(const v1::UpdateSpec& update) {
-  BucketPlanOptions options;
-  if (update.first_bucket_bytes() != 0) options.first_bucket_bytes = update.first_bucket_bytes();
-  if (update.bucket_bytes() != 0) options.bucket_bytes = update.bucket_bytes();
-  return options;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataParallelStrategy>> DataParallelStrategy::Create(
@@ -85,7 +78,7 @@ DataParallelStrategy::DataParallelStrategy(const v1::TaskOrder& order,
       clips_by_norm_(schema.clipping().by_global_norm() > 0),
       kept_(std::move(kept)),
       plan_(MakeBucketPlan(own().layout(), own().tables().tensors,
-                           PlanOptions(order.spec().update()))),
+                           BucketPlanOptionsOf(order.spec().update()))),
       gradients_(own().tables().tensors.size()) {
   for (const SparseTableSpec& table : own().tables().sparse) {
     rows_.emplace_back(table.dim);

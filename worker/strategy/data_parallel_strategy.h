@@ -31,8 +31,8 @@ class TaskOrder;
 }  // namespace v1
 
 struct DataParallelOptions {
-  // Of each collective call of a step.
-  absl::Duration timeout = absl::Minutes(1);
+  // Of each collective call of a step, in which ranks may have to wait for slower ones.
+  absl::Duration timeout = absl::Minutes(10);
   // Of calls in which ranks may have to wait for another's storage: when they join, and in cuts.
   absl::Duration storage_timeout = absl::Minutes(10);
   // Hybrid jobs: the half on servers.

@@ -25,7 +25,7 @@ struct GradientReducerOptions {
   // Sums in rank order, whatever a bucket's size.
   bool deterministic = false;
   // Of each bucket's call, from when it is its turn.
-  absl::Duration timeout = absl::Minutes(1);
+  absl::Duration timeout = absl::Minutes(10);
 };
 
 // Sums a step's gradients over the ranks of a group while backward goes on: bucket by bucket in the

@@ -1,8 +1,13 @@
 #include "worker/strategy/gradient_reducer.h"
 
 #include <atomic>
+#include <string>
+#include <thread>
 #include <tuple>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "worker/strategy/test_ranks.h"
 
@@ -90,6 +95,53 @@ TEST(GradientReducerTrafficTest, IsTheRingsForBucketsOfSomeSize) {
       }
     }
   }
+}
+
+// Waits until the call of that label has ended, and returns how; with the labels of all calls that
+// had begun by then.
+absl::Status AwaitBucket(const Communicator& communicator, const std::string& label,
+                         std::vector<std::string>& begun) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  while (absl::Now() < deadline) {
+    begun.clear();
+    absl::Duration duration = absl::InfiniteDuration();
+    absl::Status status;
+    for (const RecordedCall& call : communicator.recorder().Calls()) {
+      begun.push_back(call.label);
+      if (call.label != label) continue;
+      duration = call.duration;
+      status = call.status;
+    }
+    if (duration != absl::InfiniteDuration()) return status;
+    std::this_thread::yield();
+  }
+  return absl::DeadlineExceededError(label + " has not ended");
+}
+
+TEST(GradientReducerOverlapTest, ABucketIsReducedWhileBackwardIsInEarlierUnits) {
+  constexpr size_t kElements = 100;
+  const std::vector<GradientBucket> plan = {{200, 300, 2}, {100, 200, 1}, {0, 100, 0}};
+  TestRanks ranks(2);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    auto reducer = GradientReducer::Create(*communicator, plan, 3 * kElements, {}).value();
+    const absl::Span<float> gradients = reducer->gradients();
+    reducer->BeginStep();
+    for (int bucket = 0; bucket < 3; ++bucket) {
+      const int unit = 2 - bucket;
+      for (size_t i = unit * kElements; i < (unit + 1) * kElements; ++i) {
+        gradients[i] = Value(communicator->rank(), 0, i);
+      }
+      reducer->UnitReady(unit);
+      // The next unit's gradients are written when this one's are sums on both ranks.
+      std::vector<std::string> begun;
+      EXPECT_EQ(AwaitBucket(*communicator, absl::StrCat("bucket ", bucket), begun),
+                absl::OkStatus());
+      EXPECT_EQ(begun.back(), absl::StrCat("bucket ", bucket));
+      ranks.AwaitAll();
+    }
+    ASSERT_EQ(reducer->Finish(), absl::OkStatus());
+    for (size_t i = 0; i < 3 * kElements; ++i) ASSERT_EQ(gradients[i], i % 7 * 3) << i;
+  });
 }
 
 TEST(GradientReducerRoundingTest, RoundsEachGradientAndTheSumOnce) {

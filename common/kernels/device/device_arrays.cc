@@ -6,32 +6,6 @@
 namespace muster {
 namespace {
 
-// Rows that a block of the first pass adds: at most kRuns blocks share a column.
-constexpr int64_t kRuns = 128;
-constexpr int64_t kFewestRows = 64;
-int64_t RowsOfRun(int64_t rows) {
-  const int64_t run = CeilDiv(rows, kRuns);
-  return run < kFewestRows ? kFewestRows : run;
-}
-
-template <typename T>
-struct AddToOp {
-  static constexpr const char* kName = "add to";
-
-  const T* x;
-  T* y;
-
-  template <int N>
-  MUSTER_DEVICE void Do(int64_t i) const {
-    float a[N], b[N];
-    LoadFloats<N>(x + i, a);
-    LoadFloats<N>(y + i, b);
-#pragma unroll
-    for (int j = 0; j < N; ++j) b[j] += a[j];
-    StoreFloats<N>(b, y + i);
-  }
-};
-
 template <typename From, typename To>
 struct ConvertOp {
   static constexpr const char* kName = "convert";
@@ -43,23 +17,6 @@ struct ConvertOp {
   MUSTER_DEVICE void Do(int64_t i) const {
     float values[N];
     LoadFloats<N>(x + i, values);
-    StoreFloats<N>(values, y + i);
-  }
-};
-
-struct ScaleOp {
-  static constexpr const char* kName = "scale";
-
-  const float* factor;
-  const float* x;
-  float* y;
-
-  template <int N>
-  MUSTER_DEVICE void Do(int64_t i) const {
-    float values[N];
-    LoadFloats<N>(x + i, values);
-#pragma unroll
-    for (int j = 0; j < N; ++j) values[j] *= *factor;
     StoreFloats<N>(values, y + i);
   }
 };
@@ -76,8 +33,6 @@ MUSTER_DEVICE double BlockSumDouble(double* shared, double x) {
   for (int i = 0; i < kThreads / 32; ++i) x += shared[i];
   return x;
 }
-
-constexpr int64_t kSquaresRun = 65536;
 
 // A block per run.
 struct SquaresKernel {
@@ -130,30 +85,16 @@ struct SumRunsKernel {
 
 }  // namespace
 
-int64_t DeviceRowSumsScratch(int64_t rows, int64_t cols) {
-  // At least the runs of any smaller number of rows: these themselves may fall where rows grow.
-  const int64_t runs = CeilDiv(rows, kFewestRows);
-  return runs > 1 ? (runs < kRuns ? runs : kRuns) * cols : 0;
-}
-
 void DeviceAddRowSums(DeviceStream& stream, DType type, int64_t rows, int64_t cols, int64_t stride,
                       const void* x, float* sums, float* scratch) {
   WithStorageType(type, [&](auto zero) {
     using T = decltype(zero);
-    const int64_t run = RowsOfRun(rows);
+    const int64_t run = kRowSumsRuns.RowsOfRun(rows);
     const int64_t runs = CeilDiv(rows, run);
     const bool once = runs == 1;
     LaunchColumnSums(stream, rows, cols, stride, run, once, static_cast<const T*>(x),
                      once ? sums : scratch);
     if (!once) LaunchColumnSums<float>(stream, runs, cols, cols, runs, true, scratch, sums);
-  });
-}
-
-void DeviceAddTo(DeviceStream& stream, DType type, int64_t n, const void* x, void* y) {
-  WithStorageType(type, [&](auto zero) {
-    using T = decltype(zero);
-    ForElements(stream, n, IsAligned16(x) && IsAligned16(y),
-                AddToOp<T>{static_cast<const T*>(x), static_cast<T*>(y)});
   });
 }
 
@@ -168,12 +109,6 @@ void DeviceConvert(DeviceStream& stream, int64_t n, DType from, const void* x, D
     });
   });
 }
-
-void DeviceScale(DeviceStream& stream, int64_t n, const float* factor, const float* x, float* y) {
-  ForElements(stream, n, IsAligned16(x) && IsAligned16(y), ScaleOp{factor, x, y});
-}
-
-int64_t DeviceSquaresScratch(int64_t n) { return CeilDiv(n, kSquaresRun); }
 
 void DeviceSumOfSquares(DeviceStream& stream, int64_t n, const float* x, SumMode mode, double* sum,
                         double* scratch) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/kernels/device/device_sizes.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
@@ -12,26 +13,17 @@ class DeviceStream;
 // Sums and conversions of arrays. Types: f32, bf16, f16. The same bits every time: no atomics.
 
 // sums[c] += sum over r of x[r, c], in f32: the gradient of a bias. x is [rows, cols] with `stride`
-// elements from row to row.
-// Floats of scratch; never falls as rows grow, so that the scratch of the most rows serves all.
-int64_t DeviceRowSumsScratch(int64_t rows, int64_t cols);
+// elements from row to row. `scratch` has DeviceRowSumsScratch(rows, cols) floats.
 void DeviceAddRowSums(DeviceStream& stream, DType type, int64_t rows, int64_t cols, int64_t stride,
                       const void* x, float* sums, float* scratch);
 
-// y += x, for i < n.
-void DeviceAddTo(DeviceStream& stream, DType type, int64_t n, const void* x, void* y);
-
-// y = x, rounded to nearest even or widened. Between f32 and any type, or within one.
+// y = x for i < n, rounded to nearest even or widened. Between f32 and any type, or within one.
 void DeviceConvert(DeviceStream& stream, int64_t n, DType from, const void* x, DType to, void* y);
-
-// y = *factor · x, f32; *factor is in device memory. y may be x.
-void DeviceScale(DeviceStream& stream, int64_t n, const float* factor, const float* x, float* y);
 
 // *sum = (accumulate ? *sum : 0) + sum of x[i]² in f64, runs of 65,536 elements each by itself,
 // then the runs in order. Not finite exactly if an element is not, so it is the check for overflow
-// too.
+// too. `scratch` has DeviceSquaresScratch(n) doubles.
 enum class SumMode { kWrite, kAdd };
-int64_t DeviceSquaresScratch(int64_t n);  // Doubles.
 void DeviceSumOfSquares(DeviceStream& stream, int64_t n, const float* x, SumMode mode, double* sum,
                         double* scratch);
 

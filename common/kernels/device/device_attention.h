@@ -4,16 +4,16 @@
 #include <cstdint>
 
 #include "common/kernels/attention.h"
+#include "common/kernels/device/device_sizes.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
 
 class DeviceStream;
 
-// common/kernels/attention.h on a device: shapes, layouts and meaning are those there, without
-// dropout of probabilities. bf16 and f16 multiply on tensor cores with f32 sums (probabilities and
-// their gradients are rounded to the type before the second products), f32 in f32. The same bits
-// every time: no atomics.
+// common/kernels/attention.h on a device: shapes, layouts and meaning are those there. bf16 and f16
+// multiply on tensor cores with f32 sums (probabilities and their gradients are rounded to the type
+// before the second products), f32 in f32. The same bits every time: no atomics.
 
 // Whether the kernels take it: D at most 256. 16-bit types reach tensor cores where D and the
 // strides are multiples of 8 and the arrays aligned to 16 bytes; else they are computed as f32 is.
@@ -23,10 +23,8 @@ bool DeviceAttentionTakes(const AttentionShape& shape);
 void DeviceAttention(DeviceStream& stream, const AttentionShape& shape, DType type, const void* qkv,
                      void* out, float* logsumexp);
 
-// Floats: B · H · T.
-int64_t DeviceAttentionBackwardScratch(const AttentionShape& shape);
-
-// dqkv is not qkv. Writes all of dqkv's heads. REQUIRES: as forward.
+// dqkv is not qkv. Writes all of dqkv's heads. `scratch` has DeviceAttentionBackwardScratch(B · T,
+// H) floats. REQUIRES: as forward.
 void DeviceAttentionBackward(DeviceStream& stream, const AttentionShape& shape, DType type,
                              const void* qkv, const void* out, const float* logsumexp,
                              const void* dout, void* dqkv, float* scratch);

@@ -68,10 +68,6 @@ void Fma(DeviceStream& stream, const AttentionShape& shape,
 
 }  // namespace
 
-int64_t DeviceAttentionBackwardScratch(const AttentionShape& shape) {
-  return shape.B * shape.H * shape.T;
-}
-
 void DeviceAttentionBackward(DeviceStream& stream, const AttentionShape& shape, DType type,
                              const void* qkv, const void* out, const float* logsumexp,
                              const void* dout, void* dqkv, float* scratch) {

@@ -62,8 +62,8 @@ void DeviceAttentionTest::Check(const Case& c) {
   const std::vector<float> qkv = RandomNumbers(type(), qkv_size, 1, -2, 2);
   const std::vector<float> dout = RandomNumbers(type(), out_size, 2);
   std::vector<float> out(out_size), dqkv(qkv_size), logsumexp(c.B * c.H * c.T);
-  Attention<float>(shape, qkv.data(), nullptr, out.data(), logsumexp.data());
-  AttentionBackward<float>(shape, qkv.data(), out.data(), logsumexp.data(), dout.data(), nullptr,
+  Attention<float>(shape, qkv.data(), out.data(), logsumexp.data());
+  AttentionBackward<float>(shape, qkv.data(), out.data(), logsumexp.data(), dout.data(),
                            dqkv.data());
 
   void* const device_qkv = Put(type(), qkv);
@@ -80,7 +80,7 @@ void DeviceAttentionTest::Check(const Case& c) {
     ASSERT_TRUE(i % shape.out_stride < out_width || std::isnan(got[i])) << "gap at " << i;
   }
 
-  float* const scratch = Floats(DeviceAttentionBackwardScratch(shape));
+  float* const scratch = Floats(DeviceAttentionBackwardScratch(c.B * c.T, c.H));
   void* const device_dqkv = Room(type(), qkv_size);
   DeviceAttentionBackward(stream(), shape, type(), device_qkv, device_out, device_logsumexp,
                           Put(type(), dout), device_dqkv, scratch);

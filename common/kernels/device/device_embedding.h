@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "common/kernels/device/device_sizes.h"
 #include "common/kernels/token_embedding.h"
 #include "common/tensor/dtype.h"
 
@@ -18,10 +19,9 @@ void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape
                           float* out);
 
 // The rows of a batch by token, which makes the table's gradient a sum per token without atomics:
-// as [3 · rows + 2] integers: the rows, those of a token together and in order; for each token that
-// occurs where its rows begin among these, and one past the last; these tokens; how many there are.
-// Made on the host beside the batch, and copied with it.
-constexpr int64_t TokenOrderSize(int64_t rows) { return 3 * rows + 2; }
+// as [TokenOrderSize(rows)] integers: the rows, those of a token together and in order; for each
+// token that occurs where its rows begin among these, and one past the last; these tokens; how many
+// there are. Made on the host beside the batch, and copied with it.
 // REQUIRES: order.size() == TokenOrderSize(tokens.size()).
 void FillTokenOrder(absl::Span<const int32_t> tokens, absl::Span<int32_t> order);
 

@@ -221,14 +221,6 @@ struct NormBackwardKernel {
 // Blocks of fewer threads for short rows, which would leave most idle.
 constexpr int64_t kShortRow = 1024;
 
-// Runs of rows in backward: enough blocks for any device, few enough that their sums are small.
-constexpr int64_t kMostRuns = 512;
-constexpr int64_t kFewestRows = 4;
-int64_t RowsOfRun(int64_t rows) {
-  const int64_t run = CeilDiv(rows, kMostRuns);
-  return run < kFewestRows ? kFewestRows : run;
-}
-
 // f(type, eights or ones, threads of a block), as constants.
 template <typename F>
 void WithVariant(DType type, bool packed, int64_t width, const F& f) {
@@ -282,12 +274,6 @@ void DeviceNorm(DeviceStream& stream, const NormShape& shape, DType type,
   WithVariant(type, packed, shape.width, LaunchNorm{stream, shape, in, out});
 }
 
-int64_t DeviceNormBackwardScratch(const NormShape& shape) {
-  // At least the runs of any smaller number of rows: these themselves may fall where rows grow.
-  const int64_t runs = CeilDiv(shape.rows, kFewestRows);
-  return (runs < kMostRuns ? runs : kMostRuns) * 2 * shape.width;
-}
-
 size_t DeviceNormSharedBytes(int64_t width) {
   return (2 * width + kReduceFloats<256>)*sizeof(float);
 }
@@ -300,7 +286,7 @@ void DeviceNormBackward(DeviceStream& stream, const NormShape& shape, DType type
                       IsAligned16(in.dout) && IsAligned16(in.dsum) && IsAligned16(gradients.dx) &&
                       IsAligned16(gradients.dbranch) && IsAligned16(scratch);
   const bool parameters = gradients.gain != nullptr || gradients.bias != nullptr;
-  const int64_t run = RowsOfRun(shape.rows);
+  const int64_t run = kNormRuns.RowsOfRun(shape.rows);
   const int64_t runs = CeilDiv(shape.rows, run);
   WithVariant(
       type, packed, shape.width,

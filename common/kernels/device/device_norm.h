@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/kernels/device/device_dropout.h"
+#include "common/kernels/device/device_sizes.h"
 #include "common/kernels/norm.h"
 #include "common/tensor/dtype.h"
 
@@ -65,10 +66,8 @@ struct DeviceNormGradients {
 // Shared memory that a block of forward or backward takes at most.
 size_t DeviceNormSharedBytes(int64_t width);
 
-// Floats of scratch that backward needs, 0 without gradients of gain and bias. Never falls as rows
-// grow, so that the scratch of the most rows serves all.
-int64_t DeviceNormBackwardScratch(const NormShape& shape);
-
+// `scratch` has DeviceNormBackwardScratch(rows, width) floats; may be null without gradients of
+// gain and bias.
 void DeviceNormBackward(DeviceStream& stream, const NormShape& shape, DType type,
                         const DeviceNormBackwardInputs& in, const DeviceNormGradients& gradients,
                         float* scratch);

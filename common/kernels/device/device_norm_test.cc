@@ -113,7 +113,7 @@ void DeviceNormTest::Check(const Case& c) {
                       .dbranch = device_dbranch,
                       .gain = device_dgain,
                       .bias = c.bias ? device_dbias : nullptr},
-                     Floats(DeviceNormBackwardScratch(shape)));
+                     Floats(DeviceNormBackwardScratch(rows, c.width)));
   ExpectClose(Read(device_dx, n), dx, slack, 1e-5, "dx");
   ExpectClose(Get(type(), device_dbranch, n), dbranch, slack, RoundingOf(type()) + 1e-5, "dbranch");
   const double many = 1e-6 * static_cast<double>(rows);

@@ -20,6 +20,7 @@ namespace muster {
 namespace {
 
 using Leaves = DeviceContract::Leaves;
+using Calls = DeviceContract::Calls;
 
 constexpr DType kTypes[] = {DType::kF32,   DType::kF64,   DType::kF16,  DType::kBf16,
                             DType::kInt32, DType::kInt64, DType::kUint8};
@@ -141,6 +142,31 @@ absl::Status Reductions(Communicator& group) {
   return absl::OkStatus();
 }
 
+// Every operation with every type and reduction; sizes, places and alignments in turn.
+absl::Status FewReductions(Communicator& group) {
+  const std::vector<size_t> counts = UnequalCounts(group.size());
+  int round = 0;
+  for (Collective kind :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {
+    for (DType dtype : kTypes) {
+      for (Reduction reduction : kReductions) {
+        ++round;
+        CollectiveCall call;
+        call.kind = kind;
+        call.dtype = dtype;
+        call.reduction = reduction;
+        call.root = kind == Collective::kReduce ? round % group.size() : 0;
+        call.count = kSizes[round % std::size(kSizes)];
+        if (kind == Collective::kReduceScatter && round % 4 == 0) call.counts = counts;
+        const bool in_place = round / 6 % 2 == 1;
+        const size_t offset = round / 12 % 2;
+        MUSTER_RETURN_IF_ERROR(CheckReduction(group, call, in_place, offset));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Beyond one slice of the scratch, at sizes that are no multiple of anything.
 absl::Status LargeReductions(Communicator& group) {
   struct Large {
@@ -205,9 +231,11 @@ absl::Status Arithmetic(Communicator& group) {
   return absl::OkStatus();
 }
 
-absl::Status Gathers(Communicator& group) {
+absl::Status GathersOf(Communicator& group, DType dtype) {
   const std::vector<size_t> unequal = UnequalCounts(group.size());
   for (size_t size : {size_t{0}, size_t{3}, size_t{1023}, size_t{1} << 17}) {
+    // One type shows what a large one is.
+    if (size > 1023 && dtype != DType::kBf16) continue;
     for (bool with_counts : {false, true}) {
       for (bool in_place : {false, true}) {
         std::vector<size_t> counts =
@@ -216,10 +244,10 @@ absl::Status Gathers(Communicator& group) {
         size_t begin = 0;
         for (int r = 0; r < group.size(); ++r) {
           if (r == group.rank()) begin = want.size();
-          const HostBytes part = Elements(DType::kBf16, ValuesOf(r, counts[r], DType::kBf16, 2));
+          const HostBytes part = Elements(dtype, ValuesOf(r, counts[r], dtype, 2));
           want.insert(want.end(), part.begin(), part.end());
         }
-        const size_t own = counts[group.rank()] * 2;
+        const size_t own = counts[group.rank()] * SizeOf(dtype);
         const HostBytes mine(want.begin() + begin, want.begin() + begin + own);
         DeviceMemory in(own, 1);
         DeviceMemory out(want.size(), 1);
@@ -227,7 +255,7 @@ absl::Status Gathers(Communicator& group) {
         if (in_place) out.Write(mine, begin);
         CollectiveCall call;
         call.kind = Collective::kAllGather;
-        call.dtype = DType::kBf16;
+        call.dtype = dtype;
         call.count = size;
         if (with_counts) call.counts = counts;
         call.in = in_place ? out.data() + begin : in.data();
@@ -241,16 +269,16 @@ absl::Status Gathers(Communicator& group) {
   return absl::OkStatus();
 }
 
-absl::Status Broadcasts(Communicator& group) {
+absl::Status BroadcastsOf(Communicator& group, DType dtype) {
   for (int root = 0; root < group.size(); ++root) {
     for (size_t size : kSizes) {
       for (bool in_place : {false, true}) {
-        const HostBytes want = Elements(DType::kInt32, ValuesOf(root, size, DType::kInt32, 3));
+        const HostBytes want = Elements(dtype, ValuesOf(root, size, dtype, 3));
         DeviceMemory in(want.size(), 2);
         DeviceMemory out(want.size(), 2);
         CollectiveCall call;
         call.kind = Collective::kBroadcast;
-        call.dtype = DType::kInt32;
+        call.dtype = dtype;
         call.count = size;
         call.root = root;
         call.out = out.data();
@@ -267,8 +295,9 @@ absl::Status Broadcasts(Communicator& group) {
   return absl::OkStatus();
 }
 
-absl::Status AllToAlls(Communicator& group) {
+absl::Status AllToAllsOf(Communicator& group, DType dtype) {
   const int size = group.size();
+  // Exact in every type, for at most 16 ranks.
   const auto value = [](int from, int to) { return static_cast<double>(from * 16 + to); };
   for (bool with_counts : {false, true}) {
     for (bool in_place : {false, true}) {
@@ -284,14 +313,14 @@ absl::Status AllToAlls(Communicator& group) {
         in_values.insert(in_values.end(), sent[r], value(group.rank(), r));
         want_values.insert(want_values.end(), received[r], value(r, group.rank()));
       }
-      const HostBytes input = Elements(DType::kInt64, in_values);
-      const HostBytes want = Elements(DType::kInt64, want_values);
+      const HostBytes input = Elements(dtype, in_values);
+      const HostBytes want = Elements(dtype, want_values);
       DeviceMemory in(std::max(input.size(), want.size()), 1);
       DeviceMemory out(want.size(), 1);
       in.Write(input);
       CollectiveCall call;
       call.kind = Collective::kAllToAll;
-      call.dtype = DType::kInt64;
+      call.dtype = dtype;
       call.count = 3;
       if (with_counts) {
         call.counts = received;
@@ -308,16 +337,16 @@ absl::Status AllToAlls(Communicator& group) {
 }
 
 // Every even rank sends to the next one, which sends something back.
-absl::Status Messages(Communicator& group) {
+absl::Status MessagesOf(Communicator& group, DType dtype) {
   const int rank = group.rank();
   const int peer = rank % 2 == 0 ? rank + 1 : rank - 1;
   for (size_t size : kSizes) {
     if (peer >= group.size()) break;
-    const HostBytes there = Elements(DType::kF64, ValuesOf(rank & ~1, size, DType::kF64, 4));
-    const HostBytes back = Elements(DType::kF64, ValuesOf(rank | 1, size, DType::kF64, 5));
-    DeviceMemory data(size * 8, 3);
+    const HostBytes there = Elements(dtype, ValuesOf(rank & ~1, size, dtype, 4));
+    const HostBytes back = Elements(dtype, ValuesOf(rank | 1, size, dtype, 5));
+    DeviceMemory data(size * SizeOf(dtype), 3);
     CollectiveCall call;
-    call.dtype = DType::kF64;
+    call.dtype = dtype;
     call.root = peer;
     call.count = size;
     call.in = call.out = data.data();
@@ -334,6 +363,13 @@ absl::Status Messages(Communicator& group) {
   }
   // A rank without a peer waits here, or the others would see it leave.
   return group.Run(CollectiveCall());
+}
+
+// A contract of one type, kept by all of them.
+template <absl::Status (*run)(Communicator&, DType)>
+absl::Status OfEachType(Communicator& group) {
+  for (DType dtype : kTypes) MUSTER_RETURN_IF_ERROR(run(group, dtype));
+  return absl::OkStatus();
 }
 
 absl::Status Barriers(Communicator& group) {
@@ -417,6 +453,7 @@ absl::Status Buffers(Communicator& group) {
     cudaMemcpy(host.data(), buffer->bytes().data(), bytes, cudaMemcpyDeviceToHost);
     MUSTER_RETURN_IF_ERROR(Compare(host, HostBytes(bytes), "a new buffer"));
     cudaMemset(buffer->bytes().data(), group.rank() + 1, bytes);
+    cudaStreamSynchronize(cudaStreamLegacy);
     CollectiveCall call;
     call.kind = Collective::kAllReduce;
     call.dtype = DType::kUint8;
@@ -492,13 +529,14 @@ absl::Status Refusals(Communicator& group) {
 
 constexpr DeviceContract kContracts[] = {
     {"Barriers", Leaves::kWhole, 1, Barriers},
-    {"Reductions", Leaves::kWhole, 1, Reductions},
+    {"Reductions", Leaves::kWhole, 1, Reductions, Calls::kMany},
+    {"FewReductions", Leaves::kWhole, 1, FewReductions},
     {"LargeReductions", Leaves::kWhole, 1, LargeReductions},
     {"Arithmetic", Leaves::kWhole, 1, Arithmetic},
-    {"Gathers", Leaves::kWhole, 1, Gathers},
-    {"Broadcasts", Leaves::kWhole, 1, Broadcasts},
-    {"AllToAlls", Leaves::kWhole, 1, AllToAlls},
-    {"Messages", Leaves::kWhole, 2, Messages},
+    {"Gathers", Leaves::kWhole, 1, OfEachType<GathersOf>},
+    {"Broadcasts", Leaves::kWhole, 1, OfEachType<BroadcastsOf>},
+    {"AllToAlls", Leaves::kWhole, 1, OfEachType<AllToAllsOf>},
+    {"Messages", Leaves::kWhole, 2, OfEachType<MessagesOf>},
     {"Streams", Leaves::kWhole, 1, Streams},
     {"Handles", Leaves::kWhole, 1, Handles},
     {"Buffers", Leaves::kWhole, 1, Buffers},

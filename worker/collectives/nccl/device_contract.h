@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_COLLECTIVES_NCCL_DEVICE_CONTRACT_H_
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "worker/collectives/communicator.h"
 
@@ -17,6 +18,8 @@ struct DeviceContract {
   // What this rank saw that the contract does not allow; OK if nothing. Inputs are small integers,
   // so that sums are exact in any order; the reference is ReduceInto.
   absl::Status (*run)(Communicator& group);
+  // kMany: thousands. Where calls are slow, two ranks that make them show enough.
+  enum class Calls { kFew, kMany } calls = Calls::kFew;
 };
 
 // Those with kWhole can run one after another in one group. The last rank of kWithoutLastRank calls
@@ -26,8 +29,9 @@ absl::Span<const DeviceContract> DeviceContracts();
 // Those among them that do not leave the group whole.
 absl::Span<const DeviceContract> DeviceFailureContracts();
 
-// How the last rank is made to stop: the test's choice.
-void SetStopLastRank(void (*stop)());
+// How the last rank is made to stop, and how long after that the others' calls may take to end with
+// an error that names it: the test's choice, before the ranks start.
+void SetStopLastRank(void (*stop)(), absl::Duration named_within);
 
 }  // namespace muster
 

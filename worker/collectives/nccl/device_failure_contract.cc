@@ -1,5 +1,4 @@
 // What Communicator promises when ranks disagree, stay away, abort or die.
-#include <atomic>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,8 @@ namespace {
 
 using Leaves = DeviceContract::Leaves;
 
-std::atomic<void (*)()> stop_last_rank{nullptr};
+void (*stop_last_rank)() = nullptr;
+absl::Duration lost_rank_named_within;
 
 absl::Status Wrong(const std::string& what) { return absl::InternalError(what); }
 
@@ -116,12 +116,16 @@ absl::Status LostRank(Communicator& group) {
   // The last rank may die before all others have seen that it made this call.
   absl::Status status = group.Run(call);
   if (group.rank() == group.size() - 1) {
-    stop_last_rank.load()();
+    stop_last_rank();
     return absl::OkStatus();
   }
   const absl::Time begun = absl::Now();
   if (status.ok()) status = group.Run(call);
-  if (absl::Now() - begun > absl::Seconds(10)) return Wrong("it took too long to notice");
+  const absl::Duration took = absl::Now() - begun;
+  if (took > lost_rank_named_within) {
+    return Wrong(absl::StrCat("it took ", absl::FormatDuration(took), " to notice; ",
+                              absl::FormatDuration(lost_rank_named_within), " are allowed"));
+  }
   return WantFailure(status, absl::StatusCode::kUnavailable,
                      absl::StrCat("rank ", group.size() - 1));
 }
@@ -140,6 +144,9 @@ constexpr DeviceContract kContracts[] = {
 
 absl::Span<const DeviceContract> DeviceFailureContracts() { return kContracts; }
 
-void SetStopLastRank(void (*stop)()) { stop_last_rank = stop; }
+void SetStopLastRank(void (*stop)(), absl::Duration named_within) {
+  stop_last_rank = stop;
+  lost_rank_named_within = named_within;
+}
 
 }  // namespace muster

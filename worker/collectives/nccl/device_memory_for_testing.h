@@ -28,8 +28,11 @@ class DeviceMemory {
   bool ok() const { return ok_; }
   std::byte* data() const { return static_cast<std::byte*>(data_) + offset_; }
 
+  // Waits until it is there: the copy itself may return before, and it is on the legacy stream, for
+  // which a group's stream does not wait.
   void Write(const HostBytes& from, size_t at = 0) {
     cudaMemcpy(data() + at, from.data(), from.size(), cudaMemcpyHostToDevice);
+    cudaStreamSynchronize(cudaStreamLegacy);
   }
   HostBytes Read(size_t at, size_t bytes) const {
     HostBytes host(bytes);

@@ -20,7 +20,9 @@ absl::Status CudaStatus(cudaError_t result, absl::string_view what);
 // ncclInProgress counts as success. `comm` may be null; it only makes the message better.
 absl::Status NcclStatus(ncclResult_t result, ncclComm_t comm, absl::string_view what);
 
-// The device is the current one of this thread while this lives.
+// The device is the current one of this thread while this lives. For callers' threads: to come back
+// to a device that was never set makes a context on CUDA's number 0, so threads of our own set
+// theirs for good.
 class DeviceScope {
  public:
   explicit DeviceScope(int device) {

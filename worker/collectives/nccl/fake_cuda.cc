@@ -70,6 +70,26 @@ std::atomic<bool> device_present{true};
 
 thread_local bool device_faulty = false;
 
+thread_local int current_device = 0;
+
+// Bit d: device d.
+std::atomic<uint64_t> contexts{0};
+
+// What nearly every call does to the thread's device.
+void MakeContext() {
+  const uint64_t bit = uint64_t{1} << current_device;
+  if ((contexts.load() & bit) == 0) contexts |= bit;
+}
+
+// What this thread has put on the legacy stream. It is done as late as CUDA may do it: when the
+// thread waits for that stream, for which non-blocking streams do not wait.
+thread_local std::vector<std::function<void()>> legacy_work;
+
+void FinishLegacyWork() {
+  for (const auto& work : legacy_work) work();
+  legacy_work.clear();
+}
+
 absl::Mutex memory_mutex(absl::kConstInit);
 
 // Start and length of what was allocated.
@@ -89,6 +109,7 @@ cudaError_t Allocate(void** data, size_t bytes) {
 
 cudaError_t Free(void* data) {
   if (data == nullptr) return cudaSuccess;
+  FinishLegacyWork();
   {
     absl::MutexLock lock(&memory_mutex);
     Memory().erase(reinterpret_cast<uintptr_t>(data));
@@ -107,6 +128,15 @@ void FakeEnqueue(cudaStream_t stream, std::function<void()> run) {
 void FakeDeviceFault() { device_faulty = true; }
 
 void FakeDevicePresent(bool present) { device_present = present; }
+
+std::vector<int> FakeTakeContexts() {
+  const uint64_t taken = contexts.exchange(0);
+  std::vector<int> devices;
+  for (int device = 0; device < 64; ++device) {
+    if ((taken >> device & 1) != 0) devices.push_back(device);
+  }
+  return devices;
+}
 
 cudaError_t ReduceRowsOnDevice(DType dtype, Reduction reduction, const void* rows, size_t stride,
                                int sources, size_t count, void* out, cudaStream_t stream) {
@@ -148,11 +178,14 @@ using muster::FakeEnqueue;
 extern "C" {
 
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = muster::current_device;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  return muster::device_present ? cudaSuccess : cudaErrorNoDevice;
+  if (!muster::device_present) return cudaErrorNoDevice;
+  muster::current_device = device;
+  muster::MakeContext();
+  return cudaSuccess;
 }
 const char* cudaGetErrorName(cudaError_t error) {
   return error == cudaErrorNoDevice ? "cudaErrorNoDevice" : "an error";
@@ -164,6 +197,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
+  muster::MakeContext();
   *stream = new CUstream_st();
   return cudaSuccess;
 }
@@ -175,10 +209,15 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  muster::MakeContext();
   absl::MutexLock lock(&stream->mutex);
   return stream->queue.empty() ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream == cudaStreamLegacy) {
+    muster::FinishLegacyWork();
+    return cudaSuccess;
+  }
   absl::MutexLock lock(&stream->mutex);
   const auto idle = [stream]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(stream->mutex) {
     return stream->queue.empty();
@@ -188,6 +227,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  muster::MakeContext();
   *event = new CUevent_st();
   return cudaSuccess;
 }
@@ -210,6 +250,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  muster::MakeContext();
   absl::MutexLock lock(&event->state->mutex);
   return event->state->completed >= event->state->recorded ? cudaSuccess : cudaErrorNotReady;
 }
@@ -230,7 +271,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-cudaError_t cudaMalloc(void** data, size_t bytes) { return muster::Allocate(data, bytes); }
+cudaError_t cudaMalloc(void** data, size_t bytes) {
+  muster::MakeContext();
+  return muster::Allocate(data, bytes);
+}
 cudaError_t cudaFree(void* data) { return muster::Free(data); }
 cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream) {
   return muster::Allocate(data, bytes);
@@ -240,7 +284,17 @@ cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
+  if (bytes == 0) return cudaSuccess;
+  if (kind == cudaMemcpyHostToDevice) {
+    // Only the copy out of the host's memory is over when this returns.
+    const auto* const begin = static_cast<const std::byte*>(from);
+    muster::legacy_work.push_back([to, staged = std::vector<std::byte>(begin, begin + bytes)] {
+      std::memcpy(to, staged.data(), staged.size());
+    });
+    return cudaSuccess;
+  }
+  muster::FinishLegacyWork();
+  std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
@@ -249,7 +303,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* data, int value, size_t bytes) {
-  if (bytes > 0) std::memset(data, value, bytes);
+  muster::legacy_work.push_back([=] { std::memset(data, value, bytes); });
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {

@@ -4,12 +4,15 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <vector>
 
 namespace muster {
 
 // A stand-in for cudart and the kernels, for machines without a GPU: device memory is memory of the
 // host, streams are threads that run what was queued in order, ranks are threads of this process.
-// It defines the functions of cuda_runtime_api.h that the NCCL backend calls.
+// It defines the functions of cuda_runtime_api.h that the NCCL backend and its tests call. What is
+// put on the legacy stream (cudaMemset, cudaMemcpy to the device) is done no earlier than the
+// thread waits for it, so that a test that forgets to finds its memory as it was.
 
 // Queues work of another stand-in; `run` may block.
 void FakeEnqueue(cudaStream_t stream, std::function<void()> run);
@@ -20,6 +23,10 @@ void FakeDeviceFault();
 
 // With false, every device is missing, as on a machine without a driver.
 void FakeDevicePresent(bool present);
+
+// The devices that got a context since the last time, by cudaSetDevice or by a call that uses the
+// calling thread's device, which is 0 at first.
+std::vector<int> FakeTakeContexts();
 
 }  // namespace muster
 

@@ -15,6 +15,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "worker/collectives/collective_call.h"
 #include "worker/collectives/nccl/fake_cuda.h"
 #include "worker/collectives/reduce_kernels.h"
@@ -47,7 +49,7 @@ struct Transfer {
 struct SplitPart {
   int colour = 0;
   int key = 0;
-  ncclComm_t* child = nullptr;
+  ncclComm_t parent = nullptr;
 };
 
 // What the ranks of a communicator share.
@@ -114,9 +116,14 @@ struct ncclComm {
   int rank = 0;
   // Guarded by the hub.
   bool aborted = false;
+  ncclResult_t failed = ncclSuccess;
+  // Of a split under way: what it makes, and where that is to be stored.
+  ncclComm_t child = nullptr;
+  ncclComm_t* place = nullptr;
   std::atomic<bool> dead{false};
-  // How often GetAsyncError still says that NCCL is busy.
-  std::atomic<int> busy{0};
+  std::atomic<bool> entered{false};
+  // How often GetAsyncError must be asked until it says that NCCL is done.
+  std::atomic<int> looks{0};
   uint64_t calls = 0;
   uint64_t splits = 0;
 };
@@ -131,6 +138,7 @@ struct Registry {
   // All that were ever made, so that a use after the end is noticed.
   std::vector<std::unique_ptr<ncclComm>> comms;
   FakeNcclCounts counts;
+  FakeNcclBehaviour behaviour;
 };
 Registry& TheRegistry() ABSL_EXCLUSIVE_LOCKS_REQUIRED(registry_mutex) {
   static auto* const registry = new Registry();
@@ -158,13 +166,61 @@ ncclComm_t NewComm(std::shared_ptr<Hub> hub, int rank) {
   return TheRegistry().comms.back().get();
 }
 
+void Count(int FakeNcclCounts::*what) {
+  absl::MutexLock lock(&registry_mutex);
+  ++(TheRegistry().counts.*what);
+}
+
+FakeNcclBehaviour Behaviour() {
+  absl::MutexLock lock(&registry_mutex);
+  return TheRegistry().behaviour;
+}
+
 void MustLive(ncclComm_t comm) {
   if (comm->dead) std::abort();
 }
 
+// A thread's stay inside NCCL with a communicator.
+class Entry {
+ public:
+  explicit Entry(ncclComm_t comm) : comm_(comm) {
+    MustLive(comm);
+    if (comm->entered.exchange(true)) std::abort();
+  }
+  ~Entry() { comm_->entered = false; }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+
+ private:
+  const ncclComm_t comm_;
+};
+
+bool Ready(ncclComm_t comm) { return comm->looks == 0; }
+
 ncclResult_t Taken(ncclComm_t comm) {
-  comm->busy = 2;
+  comm->looks = 3;
   return ncclInProgress;
+}
+
+// "Attempt to use communicator before the previous operation returned ncclSuccess": its state, too.
+ncclResult_t Refuse(ncclComm_t comm) {
+  absl::MutexLock lock(&comm->hub->mutex);
+  comm->failed = ncclInvalidArgument;
+  return ncclInvalidArgument;
+}
+
+// With the hub's mutex.
+void StoreChild(ncclComm_t comm) {
+  if (comm->place != nullptr) __atomic_store_n(comm->place, comm->child, __ATOMIC_RELEASE);
+  comm->place = nullptr;
+  comm->child = nullptr;
+}
+
+// A group in which communicators end goes to their devices, and back to the thread's.
+void ComeBackToThreadsDevice() {
+  int device = 0;
+  cudaGetDevice(&device);
+  cudaSetDevice(device);
 }
 
 void CarryOut(const std::vector<Part>& parts) {
@@ -222,8 +278,17 @@ void Meet(ncclComm_t comm, uint64_t number, const Part& part) {
   if (++meeting.left == hub.size) hub.meetings.erase(number);
 }
 
+ncclResult_t HangUntilAborted(ncclComm_t comm) {
+  absl::MutexLock lock(&comm->hub->mutex);
+  comm->hub->mutex.Await(absl::Condition(&comm->aborted));
+  return ncclInternalError;
+}
+
 ncclResult_t Collect(ncclComm_t comm, cudaStream_t stream, const Part& part) {
-  MustLive(comm);
+  if (comm == nullptr) return ncclInvalidArgument;
+  const Entry entry(comm);
+  if (!Ready(comm)) return Refuse(comm);
+  if (Behaviour().calls_hang) return HangUntilAborted(comm);
   const uint64_t number = comm->calls++;
   FakeEnqueue(stream, [comm, number, part] { Meet(comm, number, part); });
   return Taken(comm);
@@ -267,6 +332,7 @@ ncclResult_t EndGroup() {
   ncclResult_t result = ncclSuccess;
   for (auto& [place, transfers] : by_comm) {
     ncclComm_t comm = place.first;
+    const Entry entry(comm);
     FakeEnqueue(place.second, [comm, moved = std::move(transfers)] { Move(comm, moved); });
     result = Taken(comm);
   }
@@ -275,7 +341,11 @@ ncclResult_t EndGroup() {
 
 ncclResult_t AddTransfer(ncclComm_t comm, cudaStream_t stream, int peer, bool sends,
                          Transfer transfer) {
-  MustLive(comm);
+  if (comm == nullptr) return ncclInvalidArgument;
+  {
+    const Entry entry(comm);
+    if (!Ready(comm)) return Refuse(comm);
+  }
   group_transfers.push_back({comm, stream, peer, sends, std::make_shared<Transfer>(transfer)});
   return group_depth == 0 ? EndGroup() : ncclSuccess;
 }
@@ -284,15 +354,17 @@ void FinishSplit(Hub& hub, const std::map<int, SplitPart>& parts)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(hub.mutex) {
   std::map<int, std::map<std::pair<int, int>, int>> colours;
   for (const auto& [rank, part] : parts) {
+    // Like NCCL, which waits for the rank that is gone.
+    if (part.parent->aborted) return;
     if (part.colour >= 0) colours[part.colour][{part.key, rank}] = rank;
   }
   for (const auto& [colour, members] : colours) {
     auto child = std::make_shared<Hub>(static_cast<int>(members.size()));
     int rank = 0;
     for (const auto& [order, old] : members) {
-      ncclComm_t comm = NewComm(child, rank++);
-      comm->busy = 1;
-      *parts.at(old).child = comm;
+      ncclComm_t comm = parts.at(old).parent->child;
+      comm->hub = child;
+      comm->rank = rank++;
     }
     absl::MutexLock lock(&child->mutex);
     child->joined = child->size;
@@ -305,6 +377,11 @@ void FinishSplit(Hub& hub, const std::map<int, SplitPart>& parts)
 FakeNcclCounts GetFakeNcclCounts() {
   absl::MutexLock lock(&registry_mutex);
   return TheRegistry().counts;
+}
+
+void SetFakeNcclBehaviour(const FakeNcclBehaviour& behaviour) {
+  absl::MutexLock lock(&registry_mutex);
+  TheRegistry().behaviour = behaviour;
 }
 
 }  // namespace muster
@@ -344,43 +421,68 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t* child,
                            ncclConfig_t* config) {
-  MustLive(comm);
+  if (comm == nullptr) return ncclInvalidArgument;
+  const Entry entry(comm);
   if (config->blocking != 0) std::abort();
+  if (!Ready(comm)) return Refuse(comm);
+  Count(&FakeNcclCounts::splits);
+  *child = nullptr;
+  const bool hangs = Behaviour().splits_hang;
+  (void)Taken(comm);
   absl::MutexLock lock(&comm->hub->mutex);
+  comm->place = child;
+  // Of nobody yet.
+  if (colour >= 0) comm->child = NewComm(std::make_shared<Hub>(1), 0);
   auto& parts = comm->hub->splits[comm->splits++];
-  parts[comm->rank] = {colour, key, child};
-  if (static_cast<int>(parts.size()) == comm->hub->size) FinishSplit(*comm->hub, parts);
-  return Taken(comm);
+  parts[comm->rank] = {colour, key, comm};
+  if (!hangs && static_cast<int>(parts.size()) == comm->hub->size) FinishSplit(*comm->hub, parts);
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  MustLive(comm);
+  if (comm == nullptr) return ncclInvalidArgument;
+  const Entry entry(comm);
+  Count(&FakeNcclCounts::queries);
+  absl::SleepFor(Behaviour().query_time);
+  Count(&FakeNcclCounts::queries_done);
   absl::MutexLock lock(&comm->hub->mutex);
+  *error = comm->failed;
+  if (comm->failed != ncclSuccess) return ncclSuccess;
   const bool waits = comm->hub->joined < comm->hub->size || comm->hub->splits_done < comm->splits;
-  *error = waits || comm->busy > 0 ? ncclInProgress : ncclSuccess;
-  if (!waits && comm->busy > 0) --comm->busy;
+  if (!waits && comm->looks > 0) --comm->looks;
+  if (waits || comm->looks > 0) {
+    *error = ncclInProgress;
+  } else {
+    StoreChild(comm);
+  }
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  MustLive(comm);
-  return Taken(comm);
+  if (comm == nullptr) return ncclInvalidArgument;
+  const Entry entry(comm);
+  return Ready(comm) ? Taken(comm) : Refuse(comm);
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  MustLive(comm);
+  if (comm == nullptr) return ncclSuccess;
+  const Entry entry(comm);
+  if (!Ready(comm)) return Refuse(comm);
   comm->dead = true;
+  Count(&FakeNcclCounts::ended);
+  ComeBackToThreadsDevice();
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  if (comm == nullptr) return ncclSuccess;
   MustLive(comm);
   comm->dead = true;
   group_aborts = true;
-  {
-    absl::MutexLock lock(&registry_mutex);
-    ++TheRegistry().counts.aborts;
-  }
+  Count(&FakeNcclCounts::ended);
+  Count(&FakeNcclCounts::aborts);
+  ComeBackToThreadsDevice();
   absl::MutexLock lock(&comm->hub->mutex);
   comm->aborted = true;
+  StoreChild(comm);
   return ncclSuccess;
 }
 
@@ -435,12 +537,12 @@ ncclResult_t ncclMemFree(void* data) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* data, size_t bytes, void** handle) {
-  MustLive(comm);
+  const Entry entry(comm);
   *handle = data;
   return ncclSuccess;
 }
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
-  MustLive(comm);
+  const Entry entry(comm);
   return ncclSuccess;
 }
 

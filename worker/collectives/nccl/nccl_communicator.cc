@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -10,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "worker/collectives/nccl/device_status.h"
+#include "worker/collectives/nccl/nccl_handle.h"
 
 namespace muster {
 namespace {
@@ -167,8 +167,6 @@ class NcclCommunicator final : public Communicator {
   const std::shared_ptr<NcclWatch> watch_;
   const std::shared_ptr<NcclGroup> group_;
   const NcclGroupOptions options_;
-  // Where NCCL writes that this rank joined no part of a split; kept, as it may do so late.
-  std::deque<ncclComm_t> not_joined_;
 };
 
 // The group's resources on the device, its NCCL communicator by `connect`, then the watch. `host`
@@ -206,9 +204,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
     if (connected.ok()) connected = watch->Add(group);
     if (!connected.ok()) {
       group->Propose(connected);
-      if (ncclComm_t comm = group->handle().Take(absl::ZeroDuration()); comm != nullptr) {
-        ncclCommAbort(comm);
-      }
+      AbortTogether({&group->handle()});
       return connected;
     }
   } else {
@@ -236,10 +232,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int colour
   absl::Status split;
   // Every rank takes part, also one that joins no group or a group of one.
   const auto connect = [&](ncclComm_t& child, ncclConfig_t* config) {
-    split = group_->handle().IssueWhile(
+    const absl::StatusOr<ncclComm_t> made = group_->handle().SplitWhile(
         "split",
-        [&](ncclComm_t& comm) {
-          return ncclCommSplit(comm, connects ? colour : NCCL_SPLIT_NOCOLOR, order, &child, config);
+        [&](ncclComm_t comm, ncclComm_t* place) {
+          return ncclCommSplit(comm, connects ? colour : NCCL_SPLIT_NOCOLOR, order, place, config);
         },
         [&] {
           if (absl::Now() < until) return group_->rounds().status();
@@ -247,8 +243,11 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int colour
                                                           "': NCCL did not split within ",
                                                           absl::FormatDuration(options_.timeout)));
         });
+    split = made.status();
+    if (!split.ok()) return ncclInternalError;
+    child = *made;
     // Whether the child is ready is asked until it is.
-    return split.ok() ? ncclInProgress : ncclInternalError;
+    return ncclInProgress;
   };
   absl::StatusOr<std::unique_ptr<Communicator>> part = nullptr;
   if (connects) {
@@ -256,7 +255,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int colour
   } else {
     const DeviceScope scope(group_->device());
     ncclConfig_t config = NonBlocking();
-    connect(not_joined_.emplace_back(nullptr), &config);
+    ncclComm_t none = nullptr;
+    connect(none, &config);
     if (split.ok() && host != nullptr) part = MakeGroup(watch_, nullptr, options, no_connection);
   }
   if (split.ok() && part.ok()) return part;

@@ -23,9 +23,9 @@ namespace muster {
 //   which makes NCCL hang or write nonsense, is therefore an error that names rank and call; until
 //   the handle has ended well, nothing may be concluded from `out`, though work may be queued
 //   behind it: an optimizer waits for the handles of all its buckets.
-// - Every NCCL communicator is non-blocking; no thread is ever stuck in NCCL for good. Start may
-// wait
-//   in a group's first calls, while NCCL connects; a deadline or a failure ends that, too.
+// - Every NCCL communicator is non-blocking, and one thread at a time is inside it (nccl_handle.h);
+//   no thread is ever stuck in NCCL for good. Start may wait in a group's first calls, while NCCL
+//   connects; a deadline or a failure ends that, too.
 // - One deadline thread for all groups of the process; one failure ends them all (nccl_watch.h).
 // - Which reductions NCCL carries out, and which are carried out here, on top of its transfers,
 //   because NCCL would add f16 and bf16 in the type or drop NaNs: nccl_operations.h.

@@ -2,6 +2,7 @@
 // headers. tests/gpu runs the same contracts on GPUs.
 #include "worker/collectives/nccl/nccl_communicator.h"
 
+#include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +13,9 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/device/device_fault.h"
 #include "worker/collectives/host_communicator.h"
 #include "worker/collectives/in_process_transport.h"
@@ -24,24 +27,27 @@
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The group whose last rank SetStopLastRank's function kills.
 InProcessGroup* current_group = nullptr;
 int current_size = 0;
 
-// Ranks as threads, each with a watch of its own, as if it were a process.
-void RunRanks(int size, const std::function<void(int, Communicator&)>& body) {
+// Ranks as threads, each with a watch and a current device of its own, as if it were a process.
+void RunRanks(int size, const std::function<void(int, Communicator&)>& body,
+              const NcclGroupOptions& options = {}) {
   InProcessGroup group(size);
   current_group = &group;
   current_size = size;
   std::vector<std::thread> ranks;
   for (int r = 0; r < size; ++r) {
-    ranks.emplace_back([&group, &body, r] {
+    ranks.emplace_back([&group, &body, &options, r] {
+      ASSERT_EQ(cudaSetDevice(options.device), cudaSuccess);
       auto host = MakeHostCommunicator(group.Join(r), {});
       ASSERT_TRUE(host.ok()) << host.status();
       auto watch = std::make_shared<NcclWatch>();
-      auto made = MakeNcclCommunicator(watch, **host, {});
+      auto made = MakeNcclCommunicator(watch, **host, options);
       ASSERT_TRUE(made.ok()) << made.status();
       EXPECT_EQ((*made)->rank(), r);
       body(r, **made);
@@ -57,7 +63,8 @@ TEST_P(DeviceContractTest, HoldsOnEveryRank) {
   const DeviceContract& contract = *std::get<0>(GetParam());
   const int size = std::get<1>(GetParam());
   const int before = GetFakeNcclCounts().made;
-  SetStopLastRank([] { current_group->Kill(current_size - 1); });
+  // A second for the host's communicator to name it, one for the end of the calls.
+  SetStopLastRank([] { current_group->Kill(current_size - 1); }, absl::Seconds(2));
   RunRanks(size, [&](int rank, Communicator& group) {
     const absl::Status status = contract.run(group);
     EXPECT_TRUE(status.ok()) << "rank " << rank << ": " << status;
@@ -67,13 +74,23 @@ TEST_P(DeviceContractTest, HoldsOnEveryRank) {
   }
 }
 
+// Many ranks that make many calls, or move much data each, show nothing more, and take long on few
+// cores.
+int MostRanks(const DeviceContract& contract) {
+  if (std::string(contract.name) == "LargeReductions") return 3;
+  const bool quick = contract.leaves == DeviceContract::Leaves::kWhole &&
+                     contract.calls == DeviceContract::Calls::kFew;
+  return quick ? 15 : 8;
+}
+
 std::vector<std::tuple<const DeviceContract*, int>> Contracts() {
   std::vector<std::tuple<const DeviceContract*, int>> contracts;
   for (const DeviceContract& contract : DeviceContracts()) {
-    for (int size : {1, 2, 3, 4, 8}) {
-      // Many ranks with much data each show nothing more, and take long on few cores.
-      const bool large = std::string(contract.name) == "LargeReductions" && size > 3;
-      if (size >= contract.least_ranks && !large) contracts.push_back({&contract, size});
+    for (int size : {1, 2, 3, 4, 5, 6, 7, 8, 15}) {
+      const int most = MostRanks(contract);
+      // Of the slower ones not every size.
+      if (most < 15 && size > 4 && size < 8) continue;
+      if (size >= contract.least_ranks && size <= most) contracts.push_back({&contract, size});
     }
   }
   return contracts;
@@ -103,6 +120,98 @@ TEST(NcclCommunicatorTest, AFailureAbortsAllGroupsOfAProcessInOneGroupCall) {
   const FakeNcclCounts after = GetFakeNcclCounts();
   EXPECT_EQ(after.aborts - before.aborts, 6);
   EXPECT_EQ(after.aborting_groups - before.aborting_groups, 2);
+}
+
+// The stand-in ends the process where two threads meet inside one communicator.
+TEST(NcclCommunicatorTest, OneThreadAtATimeIsInsideNccl) {
+  SetFakeNcclBehaviour({.query_time = absl::Milliseconds(1)});
+  RunRanks(2, [](int rank, Communicator& world) {
+    DeviceMemory data(64);
+    CollectiveCall call;
+    call.kind = Collective::kAllReduce;
+    call.count = 4;
+    call.in = call.out = data.data();
+    for (int i = 0; i < 20; ++i) {
+      // The watch and a waiting caller look while the next call is issued.
+      const std::shared_ptr<Work> first = world.Start(call);
+      std::thread waiter([&first] { EXPECT_TRUE(first->Wait(absl::InfiniteDuration()).ok()); });
+      EXPECT_TRUE(world.Run(call).ok());
+      waiter.join();
+    }
+  });
+  SetFakeNcclBehaviour({});
+}
+
+// NCCL may come to store the child when nobody waits for it any more.
+TEST(NcclCommunicatorTest, ASplitThatIsGivenUpEndsWithWhatNcclMadeOfIt) {
+  SetFakeNcclBehaviour({.splits_hang = true});
+  const FakeNcclCounts before = GetFakeNcclCounts();
+  RunRanks(3, [&before](int rank, Communicator& world) {
+    std::thread user;
+    if (rank == 0) {
+      user = std::thread([&] {
+        while (GetFakeNcclCounts().splits - before.splits < 3) {
+          absl::SleepFor(absl::Milliseconds(1));
+        }
+        world.Abort("enough");
+      });
+    }
+    // Ranks 0 and 1 would have a group, rank 2 none.
+    const auto part = world.Split(rank == 2 ? -1 : 0, rank);
+    EXPECT_EQ(part.status().code(), absl::StatusCode::kAborted) << part.status();
+    EXPECT_THAT(std::string(part.status().message()), HasSubstr("enough"));
+    if (user.joinable()) user.join();
+  });
+  const FakeNcclCounts after = GetFakeNcclCounts();
+  EXPECT_EQ(after.made - before.made, 3 + 2);
+  EXPECT_EQ(after.ended - before.ended, 3 + 2);
+  SetFakeNcclBehaviour({});
+}
+
+TEST(NcclCommunicatorTest, ACallStuckInNcclEndsAtItsDeadline) {
+  SetFakeNcclBehaviour({.calls_hang = true});
+  RunRanks(2, [](int rank, Communicator& world) {
+    DeviceMemory data(64);
+    CollectiveCall call;
+    call.kind = Collective::kAllReduce;
+    call.count = 4;
+    call.in = call.out = data.data();
+    call.timeout = absl::Milliseconds(200);
+    const absl::Time begun = absl::Now();
+    const absl::Status status = world.Run(call);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+    EXPECT_LT(absl::Now() - begun, NcclWatch::kAbort);
+  });
+  SetFakeNcclBehaviour({});
+}
+
+TEST(NcclCommunicatorTest, OnlyTheGroupsDeviceGetsAContext) {
+  FakeTakeContexts();
+  NcclGroupOptions options;
+  options.device = 5;
+  RunRanks(
+      2,
+      [](int rank, Communicator& world) {
+        DeviceMemory data(64);
+        CollectiveCall call;
+        call.kind = Collective::kAllReduce;
+        call.count = 4;
+        call.in = call.out = data.data();
+        // Nobody waits, so that the watch's thread sees the end.
+        absl::Notification done;
+        world.Start(call)->OnDone([&done](const absl::Status& status) {
+          EXPECT_TRUE(status.ok()) << status;
+          done.Notify();
+        });
+        done.WaitForNotification();
+        // And another thread aborts.
+        if (rank == 0) world.Abort("enough");
+        absl::Status status;
+        while (status.ok()) status = world.Run(call);
+        EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+      },
+      options);
+  EXPECT_THAT(FakeTakeContexts(), ElementsAre(5));
 }
 
 TEST(NcclCommunicatorTest, ACallUnderWayEndsWhenAnotherRankIsStuckOutsideIt) {

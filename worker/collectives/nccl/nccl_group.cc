@@ -389,12 +389,11 @@ void NcclGroup::Leave() {
       [until] {
         return absl::Now() < until ? absl::OkStatus() : absl::DeadlineExceededError("not flushed");
       });
-  ncclComm_t comm = handle_.Take(absl::ZeroDuration());
-  if (comm == nullptr) return;
-  if (flushed.ok()) {
+  if (!flushed.ok()) {
+    AbortTogether({&handle_});
+  } else if (ncclComm_t comm = handle_.Take(); comm != nullptr) {
+    // Take waited for the watch, which may have looked a moment ago.
     ncclCommDestroy(comm);
-  } else {
-    ncclCommAbort(comm);
   }
 }
 

@@ -1,11 +1,13 @@
 #include "worker/collectives/nccl/nccl_watch.h"
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "worker/collectives/nccl/device_status.h"
+#include "worker/collectives/nccl/nccl_handle.h"
 
 namespace muster {
 namespace {
@@ -13,20 +15,31 @@ namespace {
 // Between two looks while calls are under way, and while none are.
 constexpr absl::Duration kBusy = absl::Microseconds(200);
 constexpr absl::Duration kIdle = absl::Milliseconds(10);
-// How long a thread inside NCCL may take to come out by itself, and the device to stop.
-constexpr absl::Duration kInside = absl::Seconds(1);
+// How long the device may take to stop.
 constexpr absl::Duration kDevice = absl::Seconds(5);
 
-void AbortTogether(const std::vector<std::shared_ptr<NcclGroup>>& groups) {
-  std::vector<ncclComm_t> comms;
+// For threads of our own. A thread's first device is CUDA's number 0, and almost any call makes a
+// context there, which costs hundreds of MiB of a device that may be another rank's.
+class ThreadDevice {
+ public:
+  void Set(int device) {
+    if (device == device_) return;
+    device_ = device;
+    cudaSetDevice(device);
+  }
+
+ private:
+  int device_ = -1;
+};
+
+void AbortGroups(const std::vector<std::shared_ptr<NcclGroup>>& groups) {
+  ThreadDevice device;
+  std::vector<NcclHandle*> handles;
   for (const auto& group : groups) {
-    if (ncclComm_t comm = group->handle().Take(kInside); comm != nullptr) comms.push_back(comm);
+    device.Set(group->device());
+    handles.push_back(&group->handle());
   }
-  if (!comms.empty()) {
-    ncclGroupStart();
-    for (ncclComm_t comm : comms) ncclCommAbort(comm);
-    ncclGroupEnd();
-  }
+  AbortTogether(handles);
   for (const auto& group : groups) group->AwaitDevice(kDevice);
 }
 
@@ -75,6 +88,7 @@ void NcclWatch::Wake() {
 void NcclWatch::Watch() {
   const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || woken_; };
   bool busy = false;
+  ThreadDevice device;
   while (true) {
     std::vector<std::shared_ptr<NcclGroup>> groups;
     {
@@ -90,6 +104,7 @@ void NcclWatch::Watch() {
     }
     busy = false;
     for (const auto& group : groups) {
+      device.Set(group->device());
       if (absl::Status failed = group->Poll(); !failed.ok()) {
         EndAll(failed);
         break;
@@ -109,7 +124,7 @@ void NcclWatch::EndAll(const absl::Status& reason) {
   for (const auto& group : groups) group->Close(reason);
   const auto aborted = std::make_shared<absl::Notification>();
   aborts_.emplace_back([groups, aborted] {
-    AbortTogether(groups);
+    AbortGroups(groups);
     aborted->Notify();
   });
   aborted->WaitForNotificationWithTimeout(kAbort);

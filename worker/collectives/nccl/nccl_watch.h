@@ -12,11 +12,15 @@
 
 namespace muster {
 
-// Watches over all NCCL groups that one process has for one job, on a thread that is never inside
-// NCCL: ends calls that are done, notices deadlines and failures. When one group fails, all of them
-// end, with the same error, and their NCCL communicators are aborted together in one group call:
-// aborted one by one, each can wait for a kernel that waits for another one's. The aborts run on a
-// thread of their own; handles end after at most kAbort even if an abort hangs.
+// Watches over all NCCL groups that one process has for one job, on a thread of its own: ends calls
+// that are done, notices deadlines and failures. Of NCCL it calls ncclCommGetAsyncError alone, and
+// that only while no other thread is inside the communicator or issues a call (nccl_handle.h), so
+// that a call stuck in NCCL does not hold its own deadline up.
+//
+// When one group fails, all of them end, with the same error, and their NCCL communicators are
+// aborted together in one group call: aborted one by one, each can wait for a kernel that waits for
+// another one's. The aborts run on a thread of their own; handles end after at most kAbort even if
+// an abort hangs. Both threads have the groups' device.
 //
 // One for each round of a job: after a failure it takes no new groups. Thread-safe. Goes after its
 // groups.

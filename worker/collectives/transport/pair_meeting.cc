@@ -82,7 +82,9 @@ absl::StatusOr<PeerLink> AcceptMemory(Descriptor socket, const std::string& toke
   }
   if (!its_bell.ok() || !rings.ok()) {
     MUSTER_RETURN_IF_ERROR(SendFrame(socket.get(), kNotShared, deadline));
-    return its_bell.ok() ? rings.status() : its_bell.status();
+    // Whatever the reason, it ends this attempt alone: the caller is about to try TCP.
+    const absl::Status reason = its_bell.ok() ? rings.status() : its_bell.status();
+    return absl::UnavailableError(reason.message());
   }
   std::memcpy(rings->data(), token.data(), token.size());
   const int offered[] = {bell.page_descriptor(), bell.event_descriptor()};

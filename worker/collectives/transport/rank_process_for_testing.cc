@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
@@ -18,7 +20,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "worker/collectives/transport/meeting_point.h"
 
@@ -155,8 +156,7 @@ void RankProcess::Tell(const std::string& line) {
             static_cast<ssize_t>(text.size()));
 }
 
-std::string RankProcess::Await(const std::string& word, absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+std::string RankProcess::Await(const std::string& word, absl::Time deadline) {
   while (true) {
     for (size_t end; (end = input_.find('\n')) != std::string::npos;) {
       const std::string line = input_.substr(0, end);
@@ -166,14 +166,14 @@ std::string RankProcess::Await(const std::string& word, absl::Duration timeout) 
       }
     }
     pollfd descriptor = {socket_.get(), POLLIN, 0};
-    const auto left = absl::ToInt64Milliseconds(deadline - absl::Now());
+    const auto left = std::max<int64_t>(0, absl::ToInt64Milliseconds(deadline - absl::Now()));
     char buffer[4096];
-    if (left <= 0 || poll(&descriptor, 1, static_cast<int>(left)) <= 0) break;
+    if (poll(&descriptor, 1, static_cast<int>(left)) <= 0) break;
     const ssize_t got = recv(socket_.get(), buffer, sizeof(buffer), 0);
     if (got <= 0) break;
     input_.append(buffer, static_cast<size_t>(got));
   }
-  ADD_FAILURE() << "no " << word << " from process " << pid_ << " within " << timeout;
+  ADD_FAILURE() << "no " << word << " from process " << pid_ << " in time";
   return "";
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/transport/descriptor.h"
 #include "worker/collectives/transport/group_for_testing.h"
@@ -34,8 +35,8 @@ class RankProcess {
   pid_t pid() const { return pid_; }
   void Tell(const std::string& line);
   // The rest of the next line that begins with `word`; others are dropped. Fails the test, and
-  // returns "", if none has come within `timeout`.
-  std::string Await(const std::string& word, absl::Duration timeout = absl::Seconds(30));
+  // returns "", if none has come by the deadline; what has come is found after it too.
+  std::string Await(const std::string& word, absl::Time deadline = absl::Now() + absl::Seconds(30));
   void Signal(int signal);
 
  private:

@@ -101,7 +101,8 @@ void StreamPipe::Fill(size_t want) {
     if (!got.ok()) broken_ = got.status();
     if (!got.ok() || *got == 0) return;
     end_ += *got;
-    // Where less came than asked for, a further call would only find that out again.
+    // As a rule that was all there is, and a further call would only find that out. A TLS stream
+    // gives what one system call brought: the rest is asked for when the pipe is looked at again.
     if (*got < length) return;
   }
 }

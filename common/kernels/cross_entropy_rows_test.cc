@@ -1,5 +1,6 @@
-#include "common/kernels/cross_entropy_head.h"
+#include "common/kernels/cross_entropy_rows.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -10,12 +11,6 @@
 namespace muster {
 namespace {
 
-struct Case {
-  int64_t rows, width, vocabulary, chunk_rows;
-};
-const Case kCases[] = {
-    {1, 1, 1, 0}, {5, 3, 7, 2}, {9, 16, 64, 4}, {33, 20, 257, 16}, {40, 8, 5000, 0}};
-
 std::vector<int32_t> Labels(int64_t rows, int64_t vocabulary) {
   std::vector<int32_t> labels(rows);
   for (int64_t r = 0; r < rows; ++r) {
@@ -24,101 +19,59 @@ std::vector<int32_t> Labels(int64_t rows, int64_t vocabulary) {
   return labels;
 }
 
-// Losses of all rows in f64.
-std::vector<double> LossesOf(const Case& c, const std::vector<double>& h,
-                             const std::vector<double>& w, const std::vector<int32_t>& labels) {
-  std::vector<double> losses(c.rows);
-  for (int64_t r = 0; r < c.rows; ++r) {
-    if (labels[r] < 0) continue;
-    double sum = 0, own = 0;
-    for (int64_t v = 0; v < c.vocabulary; ++v) {
-      double logit = 0;
-      for (int64_t i = 0; i < c.width; ++i) logit += h[r * c.width + i] * w[v * c.width + i];
-      sum += std::exp(logit);
-      if (v == labels[r]) own = logit;
-    }
-    losses[r] = std::log(sum) - own;
-  }
-  return losses;
-}
-
-double Sum(const std::vector<double>& x) {
+// Of one row, in f64.
+double LossOf(const std::vector<double>& logits, int32_t label) {
+  if (label < 0) return 0;
   double sum = 0;
-  for (const double value : x) sum += value;
-  return sum;
+  for (const double logit : logits) sum += std::exp(logit);
+  return std::log(sum) - logits[label];
 }
 
 template <typename T>
-class CrossEntropyHeadTest : public testing::Test {};
-TYPED_TEST_SUITE(CrossEntropyHeadTest, KernelTypes);
+class CrossEntropyRowsTest : public testing::Test {};
+TYPED_TEST_SUITE(CrossEntropyRowsTest, KernelTypes);
 
-TYPED_TEST(CrossEntropyHeadTest, LossesAndGradients) {
+TYPED_TEST(CrossEntropyRowsTest, LossesAndGradientsAreTheDefinitions) {
   using T = TypeParam;
   constexpr float kScale = 0.5f;
-  for (const Case& c : kCases) {
-    const HeadShape shape = {c.rows, c.width, c.vocabulary, c.chunk_rows};
-    const auto h = RandomArray<T>(c.rows * c.width, 1),
-               w = RandomArray<T>(c.vocabulary * c.width, 2);
-    const auto labels = Labels(c.rows, c.vocabulary);
-    const auto wanted = LossesOf(c, Doubles(h), Doubles(w), labels);
+  const double relative = 1e-5 + kRounding<T>;
+  const int64_t rows = 9;
+  for (const int64_t V : {1, 7, 64, 257, 5000}) {
+    const auto logits = RandomArray(rows * V, 1, -5, 5);
+    const auto labels = Labels(rows, V);
     ForEachInstructionSet([&] {
-      for (const int threads : {1, 2}) {
-        SetComputeThreads(threads);
-        std::vector<float> scratch(CrossEntropyHeadScratch(shape)), losses(c.rows);
-        std::vector<float> dw(w.size(), 1);
-        std::vector<T> dh(h.size());
-        const HeadInputs<T> in = {h.data(), w.data(), labels.data(), kScale};
+      std::vector<T> dlogits(rows * V);
+      double loss_sum = 0;
+      for (int64_t r = 0; r < rows; ++r) {
+        const auto row =
+            Doubles(std::vector<float>(logits.data() + r * V, logits.data() + r * V + V));
+        const auto loss = [&](const std::vector<double>& x) { return LossOf(x, labels[r]); };
         const HeadSums sums =
-            CrossEntropyHead<T>(shape, in, {losses.data(), dh.data(), dw.data()}, scratch.data());
-        ExpectNear(losses, wanted, 2e-6, 2e-6, "losses");
-        EXPECT_NEAR(sums.loss, Sum(wanted), 1e-6 * (1 + Sum(wanted)));
-        EXPECT_EQ(sums.tokens, c.rows - c.rows / 4);
-        // As without gradients, which evaluation leaves out.
-        std::vector<float> losses_alone(c.rows);
-        const HeadSums alone =
-            CrossEntropyHead<T>(shape, in, {losses_alone.data()}, scratch.data());
-        EXPECT_EQ(losses_alone, losses);
-        EXPECT_EQ(alone.loss, sums.loss);
-        EXPECT_EQ(alone.correct, sums.correct);
-        // dlogits are rounded to T, a relative error of each.
-        const double relative = 1e-5 + 2 * kRounding<T>;
-        for (size_t i = 0; i < h.size(); i += h.size() / 10 + 1) {
-          const auto loss = [&](const std::vector<double>& v) {
-            return kScale * Sum(LossesOf(c, v, Doubles(w), labels));
-          };
-          const double by = Difference(loss, Doubles(h), i);
-          ASSERT_NEAR(ToFloat(dh[i]), by, 5e-6 + relative) << i;
-        }
-        for (size_t i = 0; i < w.size(); i += w.size() / 10 + 1) {
-          const auto loss = [&](const std::vector<double>& v) {
-            return kScale * Sum(LossesOf(c, Doubles(h), v, labels));
-          };
-          ASSERT_NEAR(dw[i] - 1, Difference(loss, Doubles(w), i), 5e-6 + relative) << i;
+            SoftmaxCrossEntropyRows({.rows = 1, .vocabulary = V}, logits.data() + r * V,
+                                    labels.data() + r, kScale, dlogits.data() + r * V, V);
+        ASSERT_NEAR(sums.loss, loss(row), 2e-6 * (1 + loss(row))) << V << ", " << r;
+        EXPECT_EQ(sums.tokens, labels[r] < 0 ? 0 : 1);
+        loss_sum += sums.loss;
+        for (int64_t v = 0; v < V; v += V / 10 + 1) {
+          const double slope = kScale * Difference(loss, row, v);
+          // Of the terms, of which those at the label may cancel out. 1e-7: small ones in f16.
+          const double size = std::abs(slope) + (v == labels[r] ? kScale : 0);
+          ASSERT_NEAR(ToFloat(dlogits[r * V + v]), slope, 1e-7 + relative * size)
+              << V << ", " << r << ", " << v;
         }
       }
+      std::vector<T> together(rows * V);
+      const HeadSums sums = SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, logits.data(),
+                                                    labels.data(), kScale, together.data(), V);
+      EXPECT_NEAR(sums.loss, loss_sum, 1e-12 * (1 + loss_sum));
+      EXPECT_EQ(sums.tokens, rows - rows / 4);
+      EXPECT_TRUE(together == dlogits) << "a row's gradient depends on the rows beside it";
     });
-    SetComputeThreads(1);
-  }
-}
-
-TYPED_TEST(CrossEntropyHeadTest, LogitsAreTheProduct) {
-  using T = TypeParam;
-  const int64_t rows = 3, C = 19, V = 301;
-  const auto h = RandomArray<T>(rows * C, 1), w = RandomArray<T>(V * C, 2);
-  std::vector<float> logits(rows * V);
-  HeadLogits<T>({.rows = rows, .width = C, .vocabulary = V}, h.data(), w.data(), logits.data());
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t v = 0; v < V; ++v) {
-      double wanted = 0;
-      for (int64_t i = 0; i < C; ++i)
-        wanted += double{ToFloat(h[r * C + i])} * ToFloat(w[v * C + i]);
-      ASSERT_NEAR(logits[r * V + v], wanted, 1e-5);
-    }
   }
 }
 
 // dlogits beside the logits, over them, and left out: the same.
-TYPED_TEST(CrossEntropyHeadTest, RowsInPlaceAndOnAnyThreads) {
+TYPED_TEST(CrossEntropyRowsTest, RowsInPlaceAndOnAnyThreads) {
   using T = TypeParam;
   constexpr int64_t kPerFloat = sizeof(float) / sizeof(T);
   for (const int64_t V : {1, 5, 16, 1003, 3001}) {
@@ -162,7 +115,7 @@ TYPED_TEST(CrossEntropyHeadTest, RowsInPlaceAndOnAnyThreads) {
 }
 
 // Columns of padding, whatever is in them, change nothing and get no gradient.
-TYPED_TEST(CrossEntropyHeadTest, PaddingTakesNoPart) {
+TYPED_TEST(CrossEntropyRowsTest, PaddingTakesNoPart) {
   using T = TypeParam;
   const int64_t rows = 37, V = 1003, columns = 1024;
   const auto logits = RandomArray(rows * V, 1, -20, 20);
@@ -191,7 +144,7 @@ TYPED_TEST(CrossEntropyHeadTest, PaddingTakesNoPart) {
   });
 }
 
-TEST(CrossEntropyRowsTest, CorrectIsTheFirstLargestAndNanIsSeen) {
+TEST(CrossEntropySumsTest, CorrectIsTheFirstLargestAndNanIsSeen) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> logits = {1,   2, 2,  //
                                      1,   2, 2,  //
@@ -212,7 +165,7 @@ TEST(CrossEntropyRowsTest, CorrectIsTheFirstLargestAndNanIsSeen) {
   });
 }
 
-TEST(CrossEntropyRowsTest, LargeLogitsStayFinite) {
+TEST(CrossEntropySumsTest, LargeLogitsStayFinite) {
   const std::vector<float> logits = {1e4f, -1e4f, 9999};
   const int32_t label = 1;
   std::vector<float> dlogits(3);

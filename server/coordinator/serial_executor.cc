@@ -1,4 +1,4 @@
-#include "server/coordinator/executor.h"
+#include "server/coordinator/serial_executor.h"
 
 #include <utility>
 

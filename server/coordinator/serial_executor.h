@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_EXECUTOR_H_
-#define MUSTER_SERVER_COORDINATOR_EXECUTOR_H_
+#ifndef MUSTER_SERVER_COORDINATOR_SERIAL_EXECUTOR_H_
+#define MUSTER_SERVER_COORDINATOR_SERIAL_EXECUTOR_H_
 
 #include <deque>
 #include <functional>
@@ -12,14 +12,14 @@ namespace muster {
 
 // Runs what is posted, one after another, in order. Post never blocks and may be called from
 // anywhere, also from what runs. Thread-safe.
-class Executor {
+class SerialExecutor {
  public:
-  virtual ~Executor() = default;
+  virtual ~SerialExecutor() = default;
   virtual void Post(std::function<void()> work) = 0;
 };
 
 // On a thread of its own. The destructor runs what is still queued.
-class ThreadExecutor final : public Executor {
+class ThreadExecutor final : public SerialExecutor {
  public:
   ThreadExecutor();
   ~ThreadExecutor() override;
@@ -37,7 +37,7 @@ class ThreadExecutor final : public Executor {
 };
 
 // When it is told to: for tests, on the test's thread.
-class ManualExecutor final : public Executor {
+class ManualExecutor final : public SerialExecutor {
  public:
   void Post(std::function<void()> work) override { queue_.push_back(std::move(work)); }
 
@@ -58,4 +58,4 @@ class ManualExecutor final : public Executor {
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_EXECUTOR_H_
+#endif  // MUSTER_SERVER_COORDINATOR_SERIAL_EXECUTOR_H_

@@ -1,0 +1,171 @@
+#ifndef MUSTER_COMMON_PLAN_DEVICE_MEMORY_LAYOUT_H_
+#define MUSTER_COMMON_PLAN_DEVICE_MEMORY_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/device/arena_plan.h"
+#include "common/tensor/dtype.h"
+
+namespace muster {
+
+struct DeviceAdamStep;
+struct DeviceHeadSums;
+struct DropoutClock;
+struct GradientControl;
+
+// Where a transformer's training keeps everything on a device: for the engine (worker/device),
+// which takes that memory, and for those who only ask how much it is. Letters as in
+// worker/nn/transformer_arrays.h; N are the tokens of the largest micro-batch. Arrays of a smaller
+// one begin where the largest's do.
+
+// What must be there beside it: room for graphs, code and cuBLASLt's buffers, ...
+inline constexpr uint64_t kDeviceHeadroomBytes = uint64_t{256} << 20;
+// ... CUDA's context, and where ranks sum on devices NCCL's communicator. Each is about half a GiB;
+// the margin is there because a job that just fails to fit, but is not refused, is tried again and
+// again.
+inline constexpr uint64_t kCudaContextBytes = uint64_t{1} << 30;
+inline constexpr uint64_t kNcclBytes = uint64_t{512} << 20;
+
+// What arrays go by.
+struct DeviceExtents {
+  // What each block keeps for itself from forward to backward; the rest is made again, in arrays
+  // that all blocks share.
+  enum class Kept {
+    kAll,
+    // Results of matrix products, and the residual stream.
+    kProducts,
+    // The residual stream that it begins with.
+    kInput,
+  };
+
+  // Elements of a flat space: of all tensors, each padded as PaddedElements says.
+  uint64_t parameters = 0;
+  uint64_t layers = 0;
+  uint64_t N = 0;
+  uint64_t C = 0;
+  uint64_t H = 0;
+  uint64_t Q = 0;
+  uint64_t U = 0;
+  uint64_t F = 0;
+  // Columns of the logits.
+  uint64_t V = 0;
+  // Elements of the table of rotary positions, context · D; 0: there is none.
+  uint64_t rotary = 0;
+  // Of computation: kF32, kBf16 or kF16.
+  DType type = DType::kF32;
+  DType logits = DType::kF32;
+  // Rows of which logits exist at a time; 0: as many as make 1 GiB of them.
+  uint64_t head_rows = 0;
+  Kept kept = Kept::kAll;
+  // Whether Adam's two slots are here, or somebody else steps the parameters.
+  bool optimizer_here = true;
+  // For matrix products.
+  uint64_t workspace_bytes = uint64_t{32} << 20;
+};
+
+// Of a tensor in the flat spaces: whole cache lines, 256 bytes of f32 and 128 of a 16-bit copy,
+// which vector loads and cuBLASLt need.
+constexpr uint64_t PaddedElements(uint64_t elements) { return (elements + 63) / 64 * 64; }
+
+struct DeviceNormArrays {
+  float* sum = nullptr;   // [N, C]
+  float* mean = nullptr;  // [N]
+  float* rstd = nullptr;  // [N]
+};
+
+// What a block's forward pass leaves for its backward pass; blocks share what recomputation makes
+// again.
+struct DeviceBlockArrays {
+  DeviceNormArrays norm1;
+  void* norm1_out = nullptr;   // [N, C]
+  void* qkv = nullptr;         // [N, Q], turned
+  void* attention = nullptr;   // [N, C]
+  float* logsumexp = nullptr;  // [B, H, T]
+  DeviceNormArrays norm2;
+  void* norm2_out = nullptr;  // [N, C]
+  void* up = nullptr;         // [N, U]
+  void* activated = nullptr;  // [N, F]
+};
+
+// Everything on the device but the parameters' flat spaces.
+struct DeviceActivations {
+  // What changes from micro-batch to micro-batch; copied from the host as one piece.
+  int32_t* tokens = nullptr;       // [N]
+  int32_t* labels = nullptr;       // [N]
+  int32_t* token_order = nullptr;  // [TokenOrderSize(N)]
+  DropoutClock* clock = nullptr;
+
+  float* rotary = nullptr;  // [context, D]; null without rotary positions
+  std::vector<DeviceBlockArrays> blocks;
+  DeviceNormArrays head_norm;
+  void* head_norm_out = nullptr;  // [N, C]
+  void* logits = nullptr;         // [R, V], R = HeadRows
+  float* losses = nullptr;        // [R]
+  int32_t* correct = nullptr;     // [R]
+
+  void* branch = nullptr;            // [N, C]
+  void* inner = nullptr;             // [N, max(F, C)]
+  void* wide = nullptr;              // [N, max(Q, U)]
+  float* stream_gradient = nullptr;  // [N, C]
+  float* attention_scratch = nullptr;
+  float* norm_scratch = nullptr;
+  float* row_sums_scratch = nullptr;
+  void* workspace = nullptr;
+};
+
+// What lasts from step to step.
+struct DeviceState {
+  // Flat, f32.
+  float* weights = nullptr;
+  float* gradients = nullptr;
+  // Null where the optimizer is elsewhere.
+  float* m = nullptr;
+  float* v = nullptr;
+  // The weights in the type of computation; null for f32.
+  void* rounded = nullptr;
+  // Of the step, and of evaluations.
+  DeviceHeadSums* sums = nullptr;
+  DeviceHeadSums* evaluation_sums = nullptr;
+  GradientControl* control = nullptr;
+  // With and without weight decay.
+  DeviceAdamStep* adam = nullptr;
+  float* loss_scale = nullptr;
+  double* squares = nullptr;
+  double* squares_scratch = nullptr;
+};
+
+// Each of these records, which are of fixed size, has as much.
+inline constexpr size_t kDeviceRecordBytes = ArenaPlan::kAlignment;
+
+// Bytes by what they are for, padding included; `total` is all of them.
+struct DeviceMemoryBytes {
+  size_t weights = 0;
+  size_t rounded_weights = 0;
+  size_t gradients = 0;
+  size_t optimizer_slots = 0;
+  // Kept from forward to backward.
+  size_t activations = 0;
+  size_t logits = 0;
+  size_t scratch = 0;
+  size_t total = 0;
+};
+
+struct DeviceMemoryPlan {
+  DeviceState state;
+  DeviceActivations activations;
+  DeviceMemoryBytes bytes;
+};
+
+// Rows of logits at a time.
+uint64_t HeadRows(const DeviceExtents& extents);
+
+// Where everything lies in one block of device memory that begins at `base`, aligned to 256 bytes.
+// Allocates no device memory and touches none: with base null it says how much there will be. A
+// pure function.
+DeviceMemoryPlan PlanDeviceMemory(const DeviceExtents& extents, std::byte* base);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PLAN_DEVICE_MEMORY_LAYOUT_H_

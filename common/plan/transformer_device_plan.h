@@ -1,0 +1,20 @@
+#ifndef MUSTER_COMMON_PLAN_TRANSFORMER_DEVICE_PLAN_H_
+#define MUSTER_COMMON_PLAN_TRANSFORMER_DEVICE_PLAN_H_
+
+#include <cstdint>
+
+#include "common/plan/device_memory_layout.h"
+#include "common/plan/model_size.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+
+// What one task of a transformer's job has on its device (`compute { device: CUDA }`), for
+// micro-batches of at most `sequences` whole sequences: the bytes of the block of memory that the
+// engine takes, laid out by the same function. REQUIRES: model.transformer.
+DeviceMemoryBytes PlanDeviceBytes(const v1::JobSpec& spec, const ModelSize& model,
+                                  uint64_t sequences);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_PLAN_TRANSFORMER_DEVICE_PLAN_H_

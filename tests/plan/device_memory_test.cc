@@ -1,0 +1,114 @@
+// What the plan says of a device's memory is what the engine takes of it, as a task sets it up, for
+// jobs of every kind.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/device/device.h"
+#include "common/plan/data_size.h"
+#include "common/plan/memory_plan.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
+#include "tests/harness/jobs.h"
+#include "worker/data/dataset.h"
+#include "worker/device/device_trainer.h"
+#include "worker/runtime/device_job.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::JobSpec Job(const std::string& transformer, const std::string& more) {
+  return ParseJobOrDie(absl::StrCat("model { transformer { ", transformer,
+                                    " } } data { sequences { path: 't' } } "
+                                    "optimizer { name: 'adamw' learning_rate: 0.1 } ",
+                                    more));
+}
+
+absl::StatusOr<DeviceTrainerOptions> OptionsOf(const v1::JobSpec& spec) {
+  DatasetInfo data;
+  data.examples = 100;
+  data.context = spec.model().transformer().context();
+  data.vocabulary = data.classes = 256;
+  data.labels_per_example = data.context;
+  if (!DenseByAllReduce(spec)) return DeviceOptionsFor(spec, data, /*device=*/0);
+  v1::TablesSchema schema;
+  *schema.mutable_optimizer() = spec.optimizer();
+  return ResidentDeviceOptionsFor(spec, data, schema, /*device=*/0);
+}
+
+void ExpectTheEnginesMemory(const std::string& transformer, const std::string& more) {
+  SCOPED_TRACE(absl::StrCat(transformer, " ", more));
+  const v1::JobSpec spec = Job(transformer, more);
+  const MemoryPlan plan = PlanMemory(spec, SizeOfData(spec.data()));
+  std::map<std::string, uint64_t> parts;
+  for (const MemoryPart& part : plan.device) parts[part.name] = part.bytes;
+  const auto options = OptionsOf(spec);
+  ASSERT_TRUE(options.ok()) << options.status();
+  const auto trainer = DeviceTrainer::Create(*options, nullptr);
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const DeviceMemoryBytes& taken = (*trainer)->memory();
+  EXPECT_EQ(parts["parameters"], taken.weights);
+  EXPECT_EQ(parts["16-bit weights"], taken.rounded_weights);
+  EXPECT_EQ(parts["gradients"], taken.gradients);
+  EXPECT_EQ(parts["optimizer state"], taken.optimizer_slots);
+  EXPECT_EQ(parts["activations"], taken.activations);
+  EXPECT_EQ(parts["logits"], taken.logits);
+  EXPECT_EQ(parts["kernels' scratch"], taken.scratch);
+  EXPECT_EQ(plan.device_bytes() - parts["CUDA's own"], taken.total);
+}
+
+TEST(DeviceMemoryTest, ThePlanIsWhatTheEngineTakes) {
+  // GPT-2's kind, Llama's kind, and odd ones between.
+  const std::vector<std::string> transformers = {
+      "layers: 2 width: 48 heads: 3 context: 20",
+      "layers: 3 width: 64 heads: 4 kv_heads: 2 context: 16 norm: RMS_NORM positions: ROTARY "
+      "activation: SWIGLU no_biases: true separate_head: true",
+      "layers: 1 width: 40 heads: 5 context: 8 no_biases: true feed_forward: 23",
+      "layers: 2 width: 64 heads: 2 context: 32 norm: RMS_NORM vocabulary: 300 "
+      "pad_vocabulary_to: 128",
+      "layers: 1 width: 32 heads: 2 context: 64 activation: SWIGLU feed_forward: 72 dropout: 0.1",
+  };
+  for (const std::string& transformer : transformers) {
+    for (const std::string type : {"F32", "BF16", "F16"}) {
+      for (const std::string recompute : {"NONE", "SELECTIVE", "FULL"}) {
+        const std::string compute =
+            absl::StrCat("compute { device: CUDA type: ", type, " recompute: ", recompute, " } ");
+        ExpectTheEnginesMemory(transformer,
+                               absl::StrCat(compute, "update { dense: ALL_REDUCE } batch_size: 3"));
+        // Shares of 7 in micro-batches of 3, 2 and 2.
+        ExpectTheEnginesMemory(transformer,
+                               absl::StrCat(compute, "workers: 2 batch_size: 13 micro_batches: 3"));
+      }
+    }
+  }
+}
+
+// What is left for graphs and libraries included; the context is what the device has less.
+TEST(DeviceMemoryTest, TheEngineRefusesByTheSameSum) {
+  const v1::JobSpec spec =
+      Job("layers: 48 width: 6144 heads: 48 context: 1024",
+          "compute { device: CUDA } update { dense: ALL_REDUCE } batch_size: 1");
+  const uint64_t planned =
+      PlanMemory(spec, SizeOfData(spec.data())).device_bytes() - kCudaContextBytes;
+  const auto device = OpenDevice(0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  ASSERT_GT(planned, device->memory_bytes);
+  const auto options = OptionsOf(spec);
+  ASSERT_TRUE(options.ok()) << options.status();
+  const absl::Status refused = DeviceTrainer::AwaitMemory(*options);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr(absl::StrCat("needs ", planned >> 20, " MiB of device memory")));
+}
+
+}  // namespace
+}  // namespace muster
