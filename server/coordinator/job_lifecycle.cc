@@ -346,7 +346,7 @@ absl::Status JobLifecycle::TaskStalled(Job& job, uint32_t slot, absl::Duration w
                  absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(),
                               " is stuck at clock ", job.progress.clock(slot),
                               ": the others have waited for it for ", absl::FormatDuration(waited),
-                              ", and its task is ended"),
+                              ", and its task is ended (--stall-timeout-ms of the coordinator)"),
                  0);
 }
 

@@ -7,16 +7,17 @@
 set -uo pipefail
 here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 nothing_ran=77
-# Folders of libraries that the loader does not find by itself: CUDA's, else those that came with a Python package.
+# Folders of libraries that the loader does not find by itself: the one that a variable names, CUDA's, else those that came
+# with a package of the Python that there is.
 found=
+packages=$(python3 -c 'import site; print("\n".join(site.getsitepackages()))' 2>/dev/null)
 find_library() {
   local name=$1 package=$2 home=$3 folder
   # Not grep -q, which stops reading: ldconfig would die of that, and the pipe fail.
-  if ldconfig -p 2>/dev/null | grep "${name//./\\.}" >/dev/null; then return; fi
+  if [ -z "$home" ] && ldconfig -p 2>/dev/null | grep "${name//./\\.}" >/dev/null; then return; fi
   for folder in ${home:+"$home/lib"} "${CUDA_HOME:-/usr/local/cuda}/lib64" "${CUDA_HOME:-/usr/local/cuda}/lib" \
-    /usr/lib/x86_64-linux-gnu /usr/lib64 ${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH//:/ }} \
-    /usr/lib/python3*/site-packages/nvidia/"$package"/lib /usr/local/lib/python3*/*-packages/nvidia/"$package"/lib \
-    /opt/*/lib/python3*/site-packages/nvidia/"$package"/lib; do
+    ${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH//:/ }} $(sed "s:\$:/nvidia/$package/lib:" <<<"$packages") \
+    /usr/lib/x86_64-linux-gnu /usr/lib64; do
     if [ -e "$folder/$name" ]; then
       found+=:$folder
       return
@@ -76,6 +77,8 @@ for program in "$here"/bin/*; do
   failed=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) test.*/\1/p' "$log")
   reason=
   [ -z "$skipped" ] || reason=" ($(grep -o -m1 'no GPU: .*' "$log"))"
+  # A crash leaves no count.
+  [ "$status" -eq 0 ] || reason+=", ended with status $status"
   summary+="$name: ${passed:-0} passed, ${failed:-0} failed, ${skipped:-0} skipped$reason"$'\n'
   all_passed=$((all_passed + ${passed:-0}))
   [ "$status" -eq 0 ] || worst=$status

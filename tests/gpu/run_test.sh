@@ -55,7 +55,32 @@ says 'kernels_test: 0 passed, 0 failed, 7 skipped (no GPU: none here)'
 # What fails counts, whatever else passes or is left out.
 program bin/engine_test "" 3 '[  PASSED  ] 1 test.\n[  FAILED  ] 2 tests, listed below:'
 run 3
-says 'engine_test: 1 passed, 2 failed, 0 skipped'
+says 'engine_test: 1 passed, 2 failed, 0 skipped, ended with status 3'
+
+# A crash has no count, but a status.
+program bin/engine_test "" 139 'Segmentation fault'
+run 139
+says 'engine_test: 0 passed, 0 failed, 0 skipped, ended with status 139'
+
+# Libraries that came with a package of Python's; a folder that a variable names comes first.
+cat >"$folder/path/python3" <<PYTHON
+#!/bin/sh
+echo $folder/packages
+PYTHON
+cat >"$folder/path/ldconfig" <<'LDCONFIG'
+#!/bin/sh
+echo 'libc.so.6 (libc6,x86-64) => /lib/libc.so.6'
+LDCONFIG
+chmod 755 "$folder/path/python3" "$folder/path/ldconfig"
+for place in packages/nvidia/nccl mine; do
+  mkdir -p "$folder/$place/lib"
+  touch "$folder/$place/lib/libnccl.so.2"
+done
+printf '#!/bin/sh\necho "searches: $LD_LIBRARY_PATH"\n' >"$folder/bin/engine_test"
+CUDA_HOME=$folder/none run 77
+grep -q "searches: .*:$folder/packages/nvidia/nccl/lib" <<<"$output" || fail "it does not ask Python"
+CUDA_HOME=$folder/none NCCL_HOME=$folder/mine run 77
+grep -q "searches: .*:$folder/mine/lib" <<<"$output" || fail "it does not take NCCL_HOME"
 
 program bench/device_train_bench "" 0 'tokens/s'
 run 0 --bench --json
