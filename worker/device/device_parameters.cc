@@ -3,12 +3,11 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/plan/device_memory_layout.h"
 
 namespace muster {
 namespace {
 
-// 256 bytes of f32, 128 of a 16-bit copy.
-constexpr int64_t kPadding = 64;
 // Blocks are of no use here but to say where units and groups end.
 constexpr uint64_t kBlockBytes = uint64_t{1} << 42;
 
@@ -30,7 +29,7 @@ absl::StatusOr<DeviceParameters> DeviceParameters::Create(const TransformerShape
   TransformerTensors tensors = MakeTransformerTensors(shape);
   std::vector<TensorSpec> padded = tensors.specs;
   for (TensorSpec& tensor : padded) {
-    tensor.shape = {(tensor.elements() + kPadding - 1) / kPadding * kPadding};
+    tensor.shape = {static_cast<int64_t>(PaddedElements(tensor.elements()))};
   }
   MUSTER_ASSIGN_OR_RETURN(
       DenseLayout layout,

@@ -8,6 +8,7 @@
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/models/resolve_transformer.h"
+#include "worker/strategy/bucket_plan.h"
 
 namespace muster {
 namespace {
@@ -72,11 +73,7 @@ absl::StatusOr<DeviceTrainerOptions> ResidentDeviceOptionsFor(const v1::JobSpec&
     options.optimizer.clip_value = limit;
   }
   if (const float norm = schema.clipping().by_global_norm(); norm > 0) options.clip.max_norm = norm;
-  const v1::UpdateSpec& update = spec.update();
-  if (update.first_bucket_bytes() > 0) {
-    options.buckets.first_bucket_bytes = update.first_bucket_bytes();
-  }
-  if (update.bucket_bytes() > 0) options.buckets.bucket_bytes = update.bucket_bytes();
+  options.buckets = BucketPlanOptionsOf(spec.update());
   return options;
 }
 
