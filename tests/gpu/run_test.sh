@@ -52,6 +52,11 @@ program bin/kernels_test "" 0 'no GPU: none here\n[  PASSED  ] 0 tests.\n[  SKIP
 run 77
 says 'kernels_test: 0 passed, 0 failed, 7 skipped (no GPU: none here)'
 
+# A test that needs no GPU passes where there is none.
+program bin/kernels_test "" 0 'no GPU: none here\n[  PASSED  ] 2 tests.\n[  SKIPPED ] 7 tests, listed below:'
+run 77
+says 'kernels_test: 2 passed, 0 failed, 7 skipped (no GPU: none here)'
+
 # What fails counts, whatever else passes or is left out.
 program bin/engine_test "" 3 '[  PASSED  ] 1 test.\n[  FAILED  ] 2 tests, listed below:'
 run 3
