@@ -40,7 +40,14 @@ absl::Status KeptReplica::Fill(Communicator& communicator, absl::optional<int> s
   CollectiveCall barrier;
   barrier.timeout = options_.timeout;
   barrier.label = "all have a replica";
-  return communicator.Run(barrier);
+  MUSTER_RETURN_IF_ERROR(communicator.Run(barrier));
+  if (!order_->restore_uri().empty()) return absl::OkStatus();
+  // Initial values come of functions of the C library, whose last bit may be another on another
+  // machine.
+  content_ = ReplicaContent::kNothing;
+  MUSTER_RETURN_IF_ERROR(BroadcastWeights(communicator, 0, options_.timeout, *replica_));
+  content_ = ReplicaContent::kWhole;
+  return absl::OkStatus();
 }
 
 absl::Status KeptReplica::Restore() {

@@ -55,7 +55,7 @@ class KeptReplica {
   absl::optional<LossScale> loss_scale() const { return loss_scale_; }
 
   // A collective call: rank `source`'s replica becomes all ranks'; without a source every rank
-  // starts from the order's checkpoint or initial values. Errors: the communicator's, or the
+  // starts from the order's checkpoint, or from rank 0's initial values. Errors: the communicator's, or the
   // storage's.
   absl::Status Fill(Communicator& communicator, absl::optional<int> source);
 

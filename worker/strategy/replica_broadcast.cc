@@ -123,4 +123,9 @@ absl::Status BroadcastReplica(Communicator& communicator, int source, absl::Dura
   return absl::OkStatus();
 }
 
+absl::Status BroadcastWeights(Communicator& communicator, int source, absl::Duration timeout,
+                              Replica& replica) {
+  return Broadcaster(communicator, source, timeout).Run(replica.state().weights, "initial weights");
+}
+
 }  // namespace muster

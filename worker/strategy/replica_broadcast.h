@@ -27,6 +27,10 @@ enum class ReplicaContent {
 absl::Status BroadcastReplica(Communicator& communicator, int source, absl::Duration timeout,
                               Replica& replica, ReplicaContent& content);
 
+// The weights alone.
+absl::Status BroadcastWeights(Communicator& communicator, int source, absl::Duration timeout,
+                              Replica& replica);
+
 }  // namespace muster
 
 #endif  // MUSTER_WORKER_STRATEGY_REPLICA_BROADCAST_H_
