@@ -25,9 +25,9 @@ class ReplicaGroup {
 
   // A collective call of all ranks of a new group, whose communicator of host memory this is: takes
   // it into use, and rank `source`'s replica over; without a source every rank starts from the
-  // order's checkpoint, or from rank 0's initial values. To be called before Start, and again after a collective
-  // failed, or between steps when the group changes. Leaves the former group first. Errors: the
-  // communicator's, or the storage's.
+  // order's checkpoint, or from rank 0's initial values. To be called before Start, and again after
+  // a collective failed, or between steps when the group changes. Leaves the former group first.
+  // Errors: the communicator's, or the storage's.
   virtual absl::Status Join(std::unique_ptr<Communicator> communicator,
                             absl::optional<int> source) = 0;
 
