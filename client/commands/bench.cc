@@ -40,7 +40,7 @@ void AddBench(CLI::App& app, Session& session) {
       "  parameter-server  --way shared_memory|tcp|tls|grpc\n"
       "  sparse            --rows N\n"
       "  store             --only memory|disk|log|recovery\n"
-      "  collectives       --no-peers: without OpenMPI and Gloo\n"
+      "  collectives       --no-peers: without OpenMPI and Gloo; --connections N: of TCP and TLS\n"
       "  train             --no-peers: without PyTorch; --cases gpt-10m,gpt2-124m,mlp,deep-fm\n"
       "Example: muster bench collectives --quick --json all_reduce.json -- --no-peers");
   command->callback([&session, arguments] {

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/str_cat.h"
+
 namespace muster {
 
 void AddCollectiveFlags(CLI::App& command, std::vector<std::string>& worker_flags) {
@@ -16,6 +18,15 @@ void AddCollectiveFlags(CLI::App& command, std::vector<std::string>& worker_flag
   command.add_flag_callback(
       "--collectives-tls", [&worker_flags] { worker_flags.push_back("--collectives-tls"); },
       "Encrypt TCP between tasks that train together");
+  command
+      .add_option_function<int>(
+          "--collectives-connections",
+          [&worker_flags](int connections) {
+            worker_flags.push_back(absl::StrCat("--collectives-connections=", connections));
+          },
+          "TCP connections over which two tasks that train together move their data (1 unless "
+          "given)")
+      ->check(CLI::Range(1, 16));
 }
 
 }  // namespace muster

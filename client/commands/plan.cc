@@ -9,6 +9,7 @@
 #include "client/plan/job_plan.h"
 #include "client/plan/plan_output.h"
 #include "client/session.h"
+#include "common/base/multiplies_bfloat16.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 
@@ -34,7 +35,8 @@ void AddPlan(CLI::App& app, Session& session) {
     session.Run([&session, &file]() -> absl::Status {
       v1::JobSpec spec;
       MUSTER_RETURN_IF_ERROR(ReadJobFile(*file, spec));
-      MUSTER_ASSIGN_OR_RETURN(const JobPlan plan, PlanJob(spec, ReadDataHead(spec.data())));
+      MUSTER_ASSIGN_OR_RETURN(const JobPlan plan, PlanJob(spec, ReadDataHead(spec.data()),
+                                                          {.multiply_bf16 = MultipliesBFloat16()}));
       const bool json = session.output == Session::Output::kJson;
       std::printf("%s%s", (json ? PlanJson(plan) : PlanText(plan)).c_str(), json ? "\n" : "");
       return absl::OkStatus();

@@ -1,10 +1,14 @@
 #include "client/compare/traffic_prediction.h"
 
 #include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "common/base/status_macros.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
+#include "common/plan/device_memory_layout.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -17,11 +21,18 @@ namespace muster {
 namespace {
 
 // How many buckets there are of each size, in elements; nearly all of a large model are of one.
-std::map<uint64_t, int> BucketSizes(const v1::TablesSchema& schema, const v1::UpdateSpec& update) {
-  const Tables tables = TablesFromSchema(schema);
+absl::StatusOr<std::map<uint64_t, int>> BucketSizes(const v1::TablesSchema& schema,
+                                                    const v1::UpdateSpec& update,
+                                                    AllReduceWay way) {
+  std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
+  DenseLayout layout = LayoutFromSchema(schema);
+  if (way == AllReduceWay::kDevices) {
+    tensors = PaddedTensors(std::move(tensors));
+    MUSTER_ASSIGN_OR_RETURN(layout, DenseLayout::Create(tensors, {}));
+  }
   std::map<uint64_t, int> sizes;
   for (const GradientBucket& bucket :
-       MakeBucketPlan(LayoutFromSchema(schema), tables.tensors, BucketPlanOptionsOf(update))) {
+       MakeBucketPlan(layout, tensors, BucketPlanOptionsOf(update))) {
     ++sizes[bucket.elements()];
   }
   return sizes;
@@ -69,7 +80,8 @@ absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema&
   const DType wire = update.wire() == v1::UpdateSpec::BF16 ? DType::kBf16 : DType::kF32;
   PredictedTraffic traffic;
   traffic.workers.resize(workers);
-  for (const auto& [elements, buckets] : BucketSizes(schema, update)) {
+  MUSTER_ASSIGN_OR_RETURN(const auto sizes, BucketSizes(schema, update, way));
+  for (const auto& [elements, buckets] : sizes) {
     const AlgorithmRequest call = {.kind = Collective::kAllReduce,
                                    .dtype = wire,
                                    .bytes = elements * SizeOf(wire),

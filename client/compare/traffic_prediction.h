@@ -51,8 +51,8 @@ enum class AllReduceWay { kSharedMemory, kTcp, kDevices };
 // Of the all-reduce road: what the schedule moves that is chosen for each of the buckets that the
 // gradient is cut into. With P the bytes of the gradient, a rank sends 2(W-1)/W·P where buckets are
 // large; small ones go to all at once, or over sockets between pairs, in fewer steps and more
-// bytes. `update` says how buckets are cut, summed and sent. Devices' gradients are predicted
-// without the padding that tensors may have there. InvalidArgument: the schema is wrong.
+// bytes. `update` says how buckets are cut, summed and sent. On devices tensors are padded.
+// InvalidArgument: the schema is wrong.
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,
                                                          const v1::UpdateSpec& update, int workers,
                                                          AllReduceWay way);

@@ -105,9 +105,14 @@ TEST(TrafficPredictionTest, ASmallBucketGoesToAllAtOnce) {
     EXPECT_THAT(Sent(schema, 3, way), Each(2 * 4040));
     EXPECT_THAT(Sent(schema, 4, way), Each(3 * 4040));
   }
-  // Not on devices: of 1,010 elements two ranks own 253 and two 252.
-  EXPECT_THAT(Sent(schema, 4, AllReduceWay::kDevices),
-              ElementsAre(4 * 1516, 4 * 1516, 4 * 1514, 4 * 1514));
+}
+
+TEST(TrafficPredictionTest, OnDevicesEachTensorIsPadded) {
+  // 1,000 and 10 elements are 1,024 and 64 there; however small, they go the long way.
+  EXPECT_THAT(Sent(Schema(), 4, AllReduceWay::kDevices), Each(4 * 2 * 3 * 1088 / 4));
+  // 640 and 64: two of three ranks own 235, one 234.
+  EXPECT_THAT(Sent(Schema(64), 3, AllReduceWay::kDevices),
+              ElementsAre(4 * (704 + 235), 4 * (704 + 235), 4 * (704 + 234)));
 }
 
 TEST(TrafficPredictionTest, BetweenSocketsPairsExchangeWhatIsNeitherSmallNorLarge) {

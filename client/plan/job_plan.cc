@@ -110,7 +110,7 @@ std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {
     spec.mutable_compute()->set_recompute(recompute);
     RecomputePlan one;
     one.recompute = recompute;
-    const MemoryPlan memory = PlanMemory(spec, plan.data);
+    const MemoryPlan memory = PlanMemory(spec, plan.data, plan.processors);
     one.worker_bytes = memory.worker_bytes();
     one.device_bytes = memory.device_bytes();
     one.activation_bytes = ActivationBytes(spec, plan.model);
@@ -121,14 +121,16 @@ std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {
 
 }  // namespace
 
-absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data) {
+absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
+                                const WorkerProcessors& processors) {
   MUSTER_RETURN_IF_ERROR(CheckPlannable(spec));
   MUSTER_RETURN_IF_ERROR(CreateOptimizer(spec.optimizer(), Granularity::kElements).status());
   JobPlan plan;
   plan.spec = spec;
   plan.data = data;
+  plan.processors = processors;
   plan.model = SizeOfModel(spec, data);
-  plan.memory = PlanMemory(spec, data);
+  plan.memory = PlanMemory(spec, data, processors);
   plan.recompute = CompareRecompute(plan);
   plan.costs = CostsOfStep(spec, plan.model);
   plan.zero = ZeroTable(spec, plan.model);

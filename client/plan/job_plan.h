@@ -39,6 +39,7 @@ struct RoadTraffic {
 struct JobPlan {
   v1::JobSpec spec;
   DataSize data;
+  WorkerProcessors processors;
   ModelSize model;
   MemoryPlan memory;
   // Of a transformer; empty for other models.
@@ -50,7 +51,8 @@ struct JobPlan {
 };
 
 // InvalidArgument: the job names no model, optimizer or batch size that a plan could be made of.
-absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data);
+absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
+                                const WorkerProcessors& processors);
 
 }  // namespace muster
 

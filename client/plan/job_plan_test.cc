@@ -29,8 +29,8 @@ v1::JobSpec Gpt(const std::string& more = "") {
                    "optimizer { name: 'adamw' learning_rate: 0.1 } batch_size: 8 ", more));
 }
 
-absl::StatusOr<JobPlan> PlanOf(const v1::JobSpec& spec) {
-  return PlanJob(spec, SizeOfData(spec.data()));
+absl::StatusOr<JobPlan> PlanOf(const v1::JobSpec& spec, const WorkerProcessors& processors = {}) {
+  return PlanJob(spec, SizeOfData(spec.data()), processors);
 }
 
 TEST(JobPlanTest, KnowsWhatEachRoadMoves) {
@@ -116,6 +116,18 @@ TEST(PlanOutputTest, SaysItInTables) {
   EXPECT_THAT(text, HasSubstr("all-reduce"));
   EXPECT_THAT(text, Not(HasSubstr("Taken for granted")));
   EXPECT_THAT(text, Not(HasSubstr("device")));
+}
+
+TEST(PlanOutputTest, SaysWhichProcessorsBf16IsPlannedFor) {
+  const v1::JobSpec spec = Gpt("compute { type: BF16 }");
+  const auto known = PlanOf(spec, {.multiply_bf16 = true}), most = PlanOf(spec, {});
+  EXPECT_LT(known->memory.worker_bytes(), most->memory.worker_bytes());
+  EXPECT_EQ(known->recompute[0].worker_bytes, known->memory.worker_bytes());
+  EXPECT_THAT(PlanText(*known), HasSubstr("Taken for granted: all workers' processors multiply"));
+  EXPECT_THAT(PlanText(*most), HasSubstr("Taken for granted: some workers' processors do not"));
+  EXPECT_THAT(PlanJson(*known), HasSubstr("all workers' processors multiply"));
+  EXPECT_THAT(PlanText(*PlanOf(Gpt("compute { type: BF16 device: CUDA }"))),
+              Not(HasSubstr("Taken for granted")));
 }
 
 TEST(PlanOutputTest, DevicesHaveATableOfTheirOwn) {

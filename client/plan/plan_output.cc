@@ -118,6 +118,20 @@ std::string TrafficTable(const JobPlan& plan) {
   return absl::StrCat(FormatTable(rows), assumes ? kAssumedWay : "");
 }
 
+// What was taken for granted.
+std::vector<std::string> Assumptions(const JobPlan& plan) {
+  std::vector<std::string> assumptions = plan.data.assumptions;
+  if (plan.model.transformer.has_value() && !OnDevices(plan) &&
+      plan.spec.compute().type() == v1::ComputeSpec::BF16) {
+    assumptions.push_back(plan.processors.multiply_bf16
+                              ? "all workers' processors multiply bf16 themselves, as this "
+                                "machine's do; others need more of kernels' scratch"
+                              : "some workers' processors do not multiply bf16 themselves, as this "
+                                "machine's do not; those that do need less of kernels' scratch");
+  }
+  return assumptions;
+}
+
 nlohmann::ordered_json PartsJson(const std::vector<MemoryPart>& parts) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const MemoryPart& part : parts) {
@@ -145,10 +159,9 @@ std::string PlanText(const JobPlan& plan) {
                     MemoryTable(plan.memory.servers, "  "), "\n");
   }
   absl::StrAppend(&text, ZeroText(plan), "\n", CostsText(plan), "\n", TrafficTable(plan));
-  for (const std::string& assumption : plan.data.assumptions) {
-    absl::StrAppend(&text, "\nTaken for granted: ", assumption, ".");
+  for (const std::string& assumption : Assumptions(plan)) {
+    absl::StrAppend(&text, "\nTaken for granted: ", assumption, ".\n");
   }
-  if (!plan.data.assumptions.empty()) absl::StrAppend(&text, "\n");
   return text;
 }
 
@@ -173,7 +186,7 @@ std::string PlanJson(const JobPlan& plan) {
       {"flops_per_item", plan.costs.flops_per_item},
       {"recomputed_flops_per_item", plan.costs.recomputed_flops_per_item},
       {"traffic_per_step_and_worker", nlohmann::ordered_json::array()},
-      {"assumptions", plan.data.assumptions}};
+      {"assumptions", Assumptions(plan)}};
   for (const RecomputePlan& one : plan.recompute) {
     json["recompute"].push_back({{"recompute", RecomputeName(one.recompute)},
                                  {"activation_bytes", one.activation_bytes},

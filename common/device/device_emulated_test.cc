@@ -36,9 +36,10 @@ class EmulatedDeviceTest : public testing::Test {
         .status();
   }
 
+  // Before the stream, which does what is left of its work when it goes.
+  DeviceBuffer memory_, pinned_;
   std::unique_ptr<DeviceStream> stream_;
   std::unique_ptr<DeviceEvent> event_;
-  DeviceBuffer memory_, pinned_;
   EmulatedDeviceCounts counted_;
 };
 

@@ -26,8 +26,9 @@ class DeviceTest : public testing::Test {
   }
 
   static constexpr size_t kBytes = 1 << 20;
-  std::unique_ptr<DeviceStream> stream_, other_;
+  // Before the streams, which do what is left of their work when they go.
   DeviceBuffer memory_, host_;
+  std::unique_ptr<DeviceStream> stream_, other_;
 };
 
 TEST_F(DeviceTest, CopiesThereAndBack) {

@@ -4,13 +4,10 @@
 #include <cstdlib>
 #include <type_traits>
 
+#include "common/base/multiplies_bfloat16.h"
 #include "common/kernels/aligned_floats.h"
 #include "common/kernels/convert.h"
 #include "common/kernels/gemm_primitive.h"
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 namespace muster {
 namespace {
@@ -147,25 +144,6 @@ class WidenedGemm {
 };
 
 }  // namespace
-
-bool MultipliesBFloat16() {
-#if defined(__x86_64__)
-  static const bool multiplies = [] {
-    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    if (!__builtin_cpu_supports("avx512f") || __get_cpuid_max(0, nullptr) < 7) return false;
-    __cpuid_count(7, 0, eax, ebx, ecx, edx);
-    const bool amx_bf16 = (edx >> 22 & 1) != 0, avx512_fp16 = (edx >> 23 & 1) != 0;
-    __cpuid_count(7, 1, eax, ebx, ecx, edx);
-    const bool avx512_bf16 = (eax >> 5 & 1) != 0;
-    __cpuid(0, eax, ebx, ecx, edx);
-    const bool intel = ebx == signature_INTEL_ebx;
-    return avx512_bf16 && (amx_bf16 || !(intel && avx512_fp16));
-  }();
-  return multiplies;
-#else
-  return true;
-#endif
-}
 
 template <typename In, typename Out>
 void Gemm(int64_t m, int64_t n, int64_t k, const In* a, const In* b, Out* c,

@@ -35,10 +35,10 @@ struct GemmOptions {
 //   dW += dyᵀ · x        Gemm(out, in, rows, dy, x, dW, {.transpose_a = kYes, .accumulate = kYes})
 //
 // Types (In, Out): (float, float), (H, float) and (H, H) with H BFloat16 or Float16. Products of 16
-// bits are summed in f32 and rounded once. Of bf16, where MultipliesBFloat16(), by the machine's
-// instructions; otherwise, and of f16 always (AVX512-FP16 sums in f16), operands become f32 by
-// blocks, in up to 24 MiB of scratch that the calling thread keeps (and m · n floats where c is of
-// 16 bits and k > 4096).
+// bits are summed in f32 and rounded once. Of bf16, by the machine's instructions where that is
+// faster (common/base/multiplies_bfloat16.h); otherwise, and of f16 always (AVX512-FP16 sums in
+// f16), operands become f32 by blocks, in up to 24 MiB of scratch that the calling thread keeps
+// (and m · n floats where c is of 16 bits and k > 4096).
 //
 // oneDNN on ComputeThreads() threads; not from inside a ParallelFor. For one machine type and
 // number of threads the same inputs give the same bits. What oneDNN prepares for a shape is kept
@@ -47,12 +47,6 @@ struct GemmOptions {
 template <typename In, typename Out>
 void Gemm(int64_t m, int64_t n, int64_t k, const In* a, const In* b, Out* c,
           const GemmOptions& options = {});
-
-// Whether this machine has instructions for products of bf16 that are faster than those of f32. So
-// not Intel's cores from Sapphire Rapids on where the matrix unit (AMX) is hidden from us: they run
-// VDPBF16PS at a quarter of the rate of the f32 instruction, half its products per second. A
-// property of the machine, not measured, so that it is the same in every run.
-bool MultipliesBFloat16();
 
 }  // namespace muster
 

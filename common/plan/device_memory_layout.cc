@@ -140,6 +140,13 @@ void TakeActivations(const DeviceExtents& extents, Cursor& cursor, DeviceMemoryP
 
 }  // namespace
 
+std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors) {
+  for (TensorSpec& tensor : tensors) {
+    tensor.shape = {static_cast<int64_t>(PaddedElements(tensor.elements()))};
+  }
+  return tensors;
+}
+
 uint64_t HeadRows(const DeviceExtents& extents) {
   if (extents.head_rows > 0) return std::min(extents.N, extents.head_rows);
   const uint64_t rows =

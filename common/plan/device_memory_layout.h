@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/device/arena_plan.h"
+#include "common/partition/tensor_spec.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
@@ -68,6 +69,8 @@ struct DeviceExtents {
 // Of a tensor in the flat spaces: whole cache lines, 256 bytes of f32 and 128 of a 16-bit copy,
 // which vector loads and cuBLASLt need.
 constexpr uint64_t PaddedElements(uint64_t elements) { return (elements + 63) / 64 * 64; }
+// The same tensors as rows of padded elements: what flat layouts and plans of buckets are made of.
+std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors);
 
 struct DeviceNormArrays {
   float* sum = nullptr;   // [N, C]

@@ -54,9 +54,10 @@ uint64_t ExamplesSeen(const v1::JobSpec& spec, const DataSize& data) {
 
 class Planner {
  public:
-  Planner(const v1::JobSpec& spec, const DataSize& data)
+  Planner(const v1::JobSpec& spec, const DataSize& data, const WorkerProcessors& processors)
       : spec_(spec),
         data_(data),
+        processors_(processors),
         model_(SizeOfModel(spec, data)),
         P_(model_.dense()),
         W_(Workers(spec)),
@@ -145,8 +146,9 @@ class Planner {
     AddWorker("activations kept", training.kept);
     AddWorker("activations of one block", training.total() - training.kept - training.logits);
     AddWorker("logits", training.logits);
-    AddWorker("kernels' scratch", PlanTransformerScratch(model_, examples_, spec_.compute(),
-                                                         std::max(1u, spec_.threads_per_worker())));
+    AddWorker("kernels' scratch",
+              PlanTransformerScratch(model_, examples_, spec_.compute(), processors_.multiply_bf16,
+                                     std::max(1u, spec_.threads_per_worker())));
     if (spec_.data().holdout() <= 0) return;
     const uint64_t sequences =
         std::max<uint64_t>(1, kEvaluationLabels / std::max<uint64_t>(1, size.T));
@@ -240,6 +242,7 @@ class Planner {
 
   const v1::JobSpec& spec_;
   const DataSize& data_;
+  const WorkerProcessors processors_;
   const ModelSize model_;
   const uint64_t P_;
   const uint64_t W_;
@@ -288,8 +291,9 @@ bool RowsOnServers(const v1::JobSpec& spec) {
   return !DenseByAllReduce(spec) || spec.update().sparse() == v1::UpdateSpec::PARAMETER_SERVER;
 }
 
-MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data) {
-  return Planner(spec, data).Plan();
+MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data,
+                      const WorkerProcessors& processors) {
+  return Planner(spec, data, processors).Plan();
 }
 
 std::string PlanBytes(uint64_t bytes) {

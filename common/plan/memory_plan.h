@@ -22,9 +22,16 @@ struct MemoryPart {
   bool mapped = false;
 };
 
+// What is known of the processors that a job's workers run on.
+struct WorkerProcessors {
+  // Whether all of them multiply bf16 themselves (common/base/multiplies_bfloat16.h), and need no
+  // scratch for it. Where that is not known, what is planned is the most.
+  bool multiply_bf16 = false;
+};
+
 // What a job takes of each of its workers and of its servers together. Pure arithmetic over the
-// specification and what is known of the data; nothing is allocated or read. With P dense
-// parameters and W workers:
+// specification and what is known of the data and of processors; nothing is allocated or read. With
+// P dense parameters and W workers:
 //
 //   worker   parameters            4 P
 //            gradients             4 P
@@ -59,7 +66,8 @@ struct MemoryPlan {
 };
 
 // REQUIRES: a valid specification, its defaults filled in or not.
-MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data);
+MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data,
+                      const WorkerProcessors& processors = {});
 
 // Examples of one micro-batch of the worker that has the most.
 uint64_t MicroBatchExamples(const v1::JobSpec& spec);

@@ -107,6 +107,19 @@ TEST(MemoryPlanTest, SixteenBitsHalveActivationsAndCopyMatrices) {
   }
 }
 
+TEST(MemoryPlanTest, ScratchOfBf16IsForProcessorsThatDoNotMultiplyIt) {
+  const auto scratch = [](const std::string& type, const WorkerProcessors& processors) {
+    const v1::JobSpec spec = Gpt(absl::StrCat("compute { type: ", type, " }"));
+    return ByName(PlanMemory(spec, SizeOfData(spec.data()), processors).worker)["kernels' scratch"];
+  };
+  const WorkerProcessors known = {.multiply_bf16 = true};
+  // Of one head: queries, keys, values and two gradients of 320 rows with 64 columns.
+  EXPECT_EQ(scratch("BF16", known), 5 * 320 * 64 * 4);
+  EXPECT_GT(scratch("BF16", {}), uint64_t{20} << 20);
+  EXPECT_EQ(scratch("F16", known), scratch("BF16", {})) << "f16 is always made f32";
+  EXPECT_EQ(scratch("F32", known), scratch("F32", {}));
+}
+
 TEST(MemoryPlanTest, WhatDevicesComputeTakesNoneOfTheHostsMemory) {
   for (const std::string type : {"F32", "BF16"}) {
     v1::JobSpec spec = Gpt(absl::StrCat("compute { type: ", type, " }"));

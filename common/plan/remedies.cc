@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/memory_plan.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -52,11 +51,12 @@ constexpr Change kChanges[] = {RecomputeMore, HalveMicroBatches, DoubleWorkers, 
 // What has to fit.
 struct Goal {
   const DataSize& data;
+  const WorkerProcessors& processors;
   const MemoryOf memory;
   const uint64_t limit;
 
   uint64_t Needs(const v1::JobSpec& spec) const {
-    const MemoryPlan plan = PlanMemory(spec, data);
+    const MemoryPlan plan = PlanMemory(spec, data, processors);
     return memory == MemoryOf::kDevice ? plan.device_bytes() : plan.worker_own_bytes();
   }
   bool Fits(const v1::JobSpec& spec) const { return Needs(spec) <= limit; }
@@ -77,9 +77,10 @@ std::string Apply(Change change, const Goal& goal, v1::JobSpec& spec) {
 
 }  // namespace
 
-std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data, MemoryOf memory,
+std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data,
+                                 const WorkerProcessors& processors, MemoryOf memory,
                                  uint64_t limit) {
-  const Goal goal{data, memory, limit};
+  const Goal goal{data, processors, memory, limit};
   std::vector<Remedy> remedies;
   for (const Change change : kChanges) {
     v1::JobSpec changed = spec;

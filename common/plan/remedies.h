@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/plan/data_size.h"
+#include "common/plan/memory_plan.h"
 
 namespace muster {
 
@@ -27,7 +28,8 @@ struct Remedy {
 // `limit` bytes: recomputation, smaller micro-batches, more workers, tables and optimizer state on
 // servers; if none does alone, all of them that help together, if that does. Empty: parameters
 // alone are too many.
-std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data, MemoryOf memory,
+std::vector<Remedy> FindRemedies(const v1::JobSpec& spec, const DataSize& data,
+                                 const WorkerProcessors& processors, MemoryOf memory,
                                  uint64_t limit);
 
 // "it would fit with compute.recompute FULL (309.0 MiB), or micro_batches 4 (211.3 MiB)"; for none,

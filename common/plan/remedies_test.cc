@@ -29,7 +29,7 @@ v1::JobSpec Gpt() {
 std::vector<std::string> Changes(const v1::JobSpec& spec, uint64_t limit,
                                  MemoryOf memory = MemoryOf::kWorker) {
   std::vector<std::string> changes;
-  for (const Remedy& remedy : FindRemedies(spec, SizeOfData(spec.data()), memory, limit)) {
+  for (const Remedy& remedy : FindRemedies(spec, SizeOfData(spec.data()), {}, memory, limit)) {
     EXPECT_LE(remedy.bytes, limit);
     changes.push_back(remedy.change);
   }
@@ -62,7 +62,7 @@ TEST(RemediesTest, DevicesHaveTheirOwn) {
 }
 
 TEST(RemediesTest, SaysWhereNothingHelps) {
-  EXPECT_THAT(FindRemedies(Gpt(), {}, MemoryOf::kWorker, 50 * kMiB), IsEmpty());
+  EXPECT_THAT(FindRemedies(Gpt(), {}, {}, MemoryOf::kWorker, 50 * kMiB), IsEmpty());
   EXPECT_THAT(DescribeRemedies({}), HasSubstr("smaller model"));
   EXPECT_EQ(DescribeRemedies({{"micro_batches 4", 3 * kMiB}, {"2 workers", 2 * kMiB}}),
             "it would fit with micro_batches 4 (3.0 MiB), or 2 workers (2.0 MiB)");

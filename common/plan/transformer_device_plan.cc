@@ -5,17 +5,6 @@
 namespace muster {
 namespace {
 
-DType TypeOf(const v1::ComputeSpec& compute) {
-  switch (compute.type()) {
-    case v1::ComputeSpec::BF16:
-      return DType::kBf16;
-    case v1::ComputeSpec::F16:
-      return DType::kF16;
-    default:
-      return DType::kF32;
-  }
-}
-
 DeviceExtents::Kept KeptBy(const v1::ComputeSpec& compute) {
   switch (compute.recompute()) {
     case v1::ComputeSpec::SELECTIVE:
@@ -53,7 +42,7 @@ DeviceMemoryBytes PlanDeviceBytes(const v1::JobSpec& spec, const ModelSize& mode
   if (spec.model().transformer().positions() == v1::TransformerSpec::ROTARY) {
     extents.rotary = size.T * (size.C / size.heads);
   }
-  extents.type = TypeOf(spec.compute());
+  extents.type = ActivationType(spec.compute());
   extents.kept = KeptBy(spec.compute());
   extents.optimizer_here = spec.update().dense() == v1::UpdateSpec::ALL_REDUCE;
   return PlanDeviceMemory(extents, nullptr).bytes;

@@ -73,8 +73,19 @@ uint64_t PlanPackedBytes(const ModelSize& model, uint64_t rows) {
   return kPacked * std::min(largest, kMostPacked);
 }
 
+DType ActivationType(const v1::ComputeSpec& compute) {
+  switch (compute.type()) {
+    case v1::ComputeSpec::BF16:
+      return DType::kBf16;
+    case v1::ComputeSpec::F16:
+      return DType::kF16;
+    default:
+      return DType::kF32;
+  }
+}
+
 bool ComputesInHalf(const v1::ComputeSpec& compute) {
-  return compute.type() == v1::ComputeSpec::BF16 || compute.type() == v1::ComputeSpec::F16;
+  return ActivationType(compute) != DType::kF32;
 }
 
 TransformerActivations PlanActivations(const TransformerSize& size, uint64_t sequences,
@@ -117,12 +128,14 @@ TransformerActivations PlanActivations(const TransformerSize& size, uint64_t seq
 }
 
 uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
-                                const v1::ComputeSpec& compute, uint64_t threads) {
+                                const v1::ComputeSpec& compute, bool multiply_bf16,
+                                uint64_t threads) {
   const TransformerSize& size = *model.transformer;
   const uint64_t N = TokensOf(size, sequences);
   // Queries, keys, values and two gradients of one head (common/kernels/attention_tiles.h).
   const uint64_t head = (size.C / size.heads + 15) / 16 * 16;
-  uint64_t floats = threads * head * 5 * ((size.T + 63) / 64 * 64 + 64);
+  const uint64_t floats = threads * head * 5 * ((size.T + 63) / 64 * 64 + 64);
+  if (multiply_bf16 && compute.type() == v1::ComputeSpec::BF16) return floats * kFloat;
   const uint64_t packed = PlanPackedBytes(model, N);
   if (!ComputesInHalf(compute)) return floats * kFloat + packed;
   Wide wide;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/plan/model_size.h"
+#include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -30,15 +31,19 @@ enum class ActivationsOf { kTraining, kEvaluation };
 TransformerActivations PlanActivations(const TransformerSize& size, uint64_t sequences,
                                        const v1::ComputeSpec& compute, ActivationsOf use);
 
-// What kernels keep beside them, at most: operands of 16-bit products made f32 by blocks, and heads
-// of attention packed, per thread.
+// What kernels keep beside them, at most: heads of attention packed, per thread; what products pack
+// of f32 operands; and 16-bit operands made f32 by blocks, unless they are bf16 and the processors
+// multiply that themselves.
 uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
-                                const v1::ComputeSpec& compute, uint64_t threads);
+                                const v1::ComputeSpec& compute, bool multiply_bf16,
+                                uint64_t threads);
 
 // What packing the f32 products of `rows` examples or tokens leaves in the heap, in the mean.
 uint64_t PlanPackedBytes(const ModelSize& model, uint64_t rows);
 
-// Whether matrices are copied to 16 bits.
+// What a job computes in: the type of activations, and of the matrices that products read.
+DType ActivationType(const v1::ComputeSpec& compute);
+// Whether that has 16 bits, so that matrices are copied.
 bool ComputesInHalf(const v1::ComputeSpec& compute);
 
 }  // namespace muster

@@ -34,6 +34,7 @@ class GrpcClusterClient final : public ClusterClient {
       offered.set_name(device.name);
       offered.set_memory_bytes(device.memory_bytes);
     }
+    request.set_multiplies_bf16(daemon.multiplies_bf16);
     v1::RegisterDaemonReply reply;
     absl::Status status = Interruptible("registration", timeout, [&](grpc::ClientContext& context) {
       return stub_->RegisterDaemon(&context, request, &reply);

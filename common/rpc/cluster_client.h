@@ -36,6 +36,8 @@ struct DaemonIdentity {
   uint64_t memory_bytes = 0;
   // Workers'.
   std::vector<OfferedDevice> devices;
+  // Of a worker's machine (common/base/multiplies_bfloat16.h).
+  bool multiplies_bf16 = false;
 };
 
 // The coordinator, as far as membership needs it: ClusterService without gRPC, so that tests can be

@@ -8,7 +8,8 @@
 
 namespace muster {
 
-// A connection: bytes in order, both ways, none lost. Nothing blocks. One thread at a time.
+// A connection, or several that serve as one: bytes in order, both ways, none lost. Nothing blocks.
+// One thread at a time.
 //
 // After an error (Unavailable: closed or reset, with the system's words; Unauthenticated: what came
 // was tampered with) the stream is of no more use.
@@ -35,8 +36,11 @@ class ByteStream {
   // behind them is undefined.
   virtual absl::StatusOr<size_t> Read(absl::Span<std::byte> out) = 0;
 
-  // To poll for reading and writing.
+  // To poll for the next byte to read. Of several connections it is the one that this byte comes
+  // by, until the next call of Read: that another one has broken shows when its turn comes.
   virtual int descriptor() const = 0;
+  // To poll for room for the next byte to write, likewise until the next call of Write.
+  virtual int write_descriptor() const { return descriptor(); }
 
   // Whether Read may return bytes that poll does not know of.
   virtual bool HasHiddenBytes() const = 0;

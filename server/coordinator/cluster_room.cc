@@ -35,6 +35,7 @@ void AddMember(const Member& member, const Reserved& reserved, ClusterRoom& room
                             .devices = devices,
                             .free_devices = devices - std::min(devices, reserved.devices),
                             .device_bytes = LargestDevice(record),
+                            .multiplies_bf16 = record.multiplies_bf16(),
                             .bytes = bytes,
                             .free_bytes = Left(bytes, reserved.bytes)});
   } else {

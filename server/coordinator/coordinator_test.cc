@@ -210,6 +210,28 @@ TEST_F(CoordinatorTest, WhatFitsNoDeviceIsRefusedWithTheSum) {
   EXPECT_TRUE(cluster_.Submit(spec).ok());
 }
 
+TEST_F(CoordinatorTest, ScratchOfBf16IsAskedForWhereAWorkerNeedsIt) {
+  v1::JobSpec spec = DeviceJob();
+  spec.mutable_compute()->clear_device();
+  spec.mutable_compute()->set_type(v1::ComputeSpec::BF16);
+  v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
+  transformer.set_layers(1);
+  transformer.set_width(256);
+  transformer.set_context(256);
+  spec.set_workers(1);
+  constexpr uint64_t kEnough = 98 << 20;
+  cluster_.AddWorker("w0", 4, kEnough, {}, /*multiplies_bf16=*/true);
+  for (int start = 0; start < 2; ++start) {
+    const auto job = cluster_.Submit(spec);
+    ASSERT_TRUE(job.ok()) << job.status();
+    cluster_.RestartCoordinator();
+  }
+  cluster_.AddWorker("w1", 4, kEnough, {}, /*multiplies_bf16=*/false);
+  const absl::Status status = cluster_.Submit(spec).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), ContainsRegex("kernels' scratch +[0-9.]+ MiB"));
+}
+
 TEST_F(CoordinatorTest, JobsShareTheClusterInOrderOfSubmission) {
   cluster_.AddServer("s0");
   cluster_.AddWorker("w0", 2);

@@ -45,6 +45,14 @@ const WorkerRoom* WorkerWithMost(const ClusterRoom& room, uint64_t WorkerRoom::*
   return most == room.workers.end() ? nullptr : &*most;
 }
 
+// Of workers to come nothing is known.
+WorkerProcessors ProcessorsOf(const ClusterRoom& room) {
+  const bool multiply_bf16 =
+      std::all_of(room.workers.begin(), room.workers.end(),
+                  [](const WorkerRoom& worker) { return worker.multiplies_bf16; });
+  return {.multiply_bf16 = multiply_bf16 && !room.workers.empty()};
+}
+
 // A worker whose daemon has too little memory for one task, however little else runs, is of no use.
 absl::Status CheckWorkersMemory(const v1::JobSpec& spec, const DataSize& data,
                                 const MemoryPlan& plan, const ClusterRoom& whole) {
@@ -54,7 +62,8 @@ absl::Status CheckWorkersMemory(const v1::JobSpec& spec, const DataSize& data,
       "each of the job's workers needs ", FormatBytes(plan.worker_own_bytes()), ", and worker ",
       most->id, " offers the most, ", FormatBytes(most->bytes), ":\n",
       MemoryTable(OwnParts(plan), "  "),
-      DescribeRemedies(FindRemedies(spec, data, MemoryOf::kWorker, most->bytes)),
+      DescribeRemedies(
+          FindRemedies(spec, data, ProcessorsOf(whole), MemoryOf::kWorker, most->bytes)),
       "; `muster plan` shows what other settings need, and --memory gives a worker daemon more"));
 }
 
@@ -64,12 +73,13 @@ absl::Status CheckDevicesMemory(const v1::JobSpec& spec, const DataSize& data,
   const WorkerRoom* const most = WorkerWithMost(whole, &WorkerRoom::device_bytes);
   if (most == nullptr || most->devices == 0) return absl::OkStatus();
   if (plan.device_bytes() <= most->device_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "each of the job's workers needs ", FormatBytes(plan.device_bytes()),
-      " of its device, and worker ", most->id, " has the largest one, of ",
-      FormatBytes(most->device_bytes), ":\n", MemoryTable(plan.device, "  "),
-      DescribeRemedies(FindRemedies(spec, data, MemoryOf::kDevice, most->device_bytes)),
-      "; `muster plan` shows what other settings need"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("each of the job's workers needs ", FormatBytes(plan.device_bytes()),
+                   " of its device, and worker ", most->id, " has the largest one, of ",
+                   FormatBytes(most->device_bytes), ":\n", MemoryTable(plan.device, "  "),
+                   DescribeRemedies(FindRemedies(spec, data, ProcessorsOf(whole), MemoryOf::kDevice,
+                                                 most->device_bytes)),
+                   "; `muster plan` shows what other settings need"));
 }
 
 // Whether the job fits when nothing else runs.
@@ -216,11 +226,11 @@ absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest
   }
   if (!record.spec().resume_from().empty()) MUSTER_RETURN_IF_ERROR(Resume(record));
   const DataSize data = SizeOfData(record.spec().data());
-  const MemoryPlan plan = PlanMemory(record.spec(), data);
+  const ClusterRoom whole = WholeRoomOf(members_);
+  const MemoryPlan plan = PlanMemory(record.spec(), data, ProcessorsOf(whole));
   record.set_predicted_server_bytes(plan.server_bytes());
   record.set_predicted_worker_bytes(plan.worker_own_bytes() * record.spec().workers());
 
-  const ClusterRoom whole = WholeRoomOf(members_);
   MUSTER_RETURN_IF_ERROR(CheckWorkersMemory(record.spec(), data, plan, whole));
   MUSTER_RETURN_IF_ERROR(CheckDevicesMemory(record.spec(), data, plan, whole));
   MUSTER_RETURN_IF_ERROR(CheckWholeCluster(DemandOf(record, jobs_), plan, whole));

@@ -35,6 +35,7 @@ struct WorkerRoom {
   uint32_t free_devices = 0;
   // Of its largest device; 0 without devices.
   uint64_t device_bytes = 0;
+  bool multiplies_bf16 = false;
   uint64_t bytes = kUnlimitedBytes;
   uint64_t free_bytes = kUnlimitedBytes;
 };

@@ -68,8 +68,13 @@ SimulatedCluster::Daemon& SimulatedCluster::Add(Daemon daemon, uint64_t memory_b
 
 SimulatedCluster::Daemon& SimulatedCluster::AddWorker(const std::string& id, uint32_t slots,
                                                       uint64_t memory_bytes,
-                                                      std::vector<uint64_t> devices) {
-  return Add({.kind = v1::WORKER, .id = id, .slots = slots, .devices = std::move(devices)},
+                                                      std::vector<uint64_t> devices,
+                                                      bool multiplies_bf16) {
+  return Add({.kind = v1::WORKER,
+              .id = id,
+              .slots = slots,
+              .devices = std::move(devices),
+              .multiplies_bf16 = multiplies_bf16},
              memory_bytes);
 }
 
@@ -91,6 +96,7 @@ void SimulatedCluster::Register(Daemon& daemon) {
     device.set_name("a device");
     device.set_memory_bytes(memory_bytes);
   }
+  request.set_multiplies_bf16(daemon.multiplies_bf16);
   request.set_memory_bytes(memory_[daemon.id]);
   const auto reply = coordinator_->daemons().Register(request);
   if (reply.ok()) daemon.incarnation = reply->incarnation();
@@ -107,7 +113,8 @@ void SimulatedCluster::RestartDaemon(const std::string& id) {
                   .address = old.address,
                   .nonce = next_nonce_++,
                   .slots = old.slots,
-                  .devices = old.devices};
+                  .devices = old.devices,
+                  .multiplies_bf16 = old.multiplies_bf16};
   Register(daemons_[id]);
   BeatAll();
 }

@@ -82,6 +82,7 @@ class SimulatedCluster {
     uint32_t slots = 0;
     // Bytes of each device.
     std::vector<uint64_t> devices;
+    bool multiplies_bf16 = false;
   };
 
   explicit SimulatedCluster(CoordinatorOptions options = {});
@@ -96,7 +97,7 @@ class SimulatedCluster {
   void Pass(absl::Duration time);
 
   Daemon& AddWorker(const std::string& id, uint32_t slots = 1, uint64_t memory_bytes = 0,
-                    std::vector<uint64_t> devices = {});
+                    std::vector<uint64_t> devices = {}, bool multiplies_bf16 = false);
   Daemon& AddServer(const std::string& id, uint64_t memory_bytes = 0);
   Daemon& daemon(const std::string& id) { return daemons_.at(id); }
   std::map<std::string, Daemon>& daemons() { return daemons_; }

@@ -1,7 +1,7 @@
 // Speed of f32 sum all-reduce between processes of this machine, over every host transport, beside
 // the same by OpenMPI and Gloo and beside the machine's own limits, all in one run.
 //
-//   collectives_bench [--quick] [--no-peers] [--transports tcp,tls] [--json FILE]
+//   collectives_bench [--quick] [--no-peers] [--transports tcp,tls] [--connections 4] [--json FILE]
 //
 // In place; every sum is verified. Figures are medians over the calls (collectives_rank.h says what
 // is measured). The peers are the programs in peers/, where they have been built.
@@ -28,6 +28,7 @@
 #include "tests/benchmarks/collectives_table.h"
 #include "tests/benchmarks/machine_limits.h"
 #include "tests/benchmarks/record.h"
+#include "worker/collectives/endpoint.h"
 
 namespace muster {
 namespace {
@@ -44,6 +45,8 @@ struct BenchOptions {
   std::vector<int> worlds;
   // Muster's; empty: all.
   std::vector<std::string> transports;
+  // Of Muster's TCP and TLS, per pair of ranks.
+  int connections = 1;
   int64_t max_bytes = 0;
 };
 
@@ -126,7 +129,7 @@ class CollectivesBench {
     table_.PrintHead(absl::StrCat("world ", world));
     std::vector<CollectivesRow> own, peers, tcp_peers;
     for (const std::string& transport : options_.transports) {
-      Rows rows = RunMusterGroup(world, transport, cases_);
+      Rows rows = RunMusterGroup(world, transport, options_.connections, cases_);
       if (!rows.ok()) {
         return absl::Status(rows.status().code(), absl::StrCat("world ", world, ", ", transport,
                                                                ": ", rows.status().message()));
@@ -230,6 +233,10 @@ int main(int argc, char** argv) {
   app.add_option("--transports", options.transports, "Of shared-memory, tcp and tls; default: all.")
       ->delimiter(',')
       ->check(CLI::IsMember({"shared-memory", "tcp", "tls"}));
+  app.add_option("--connections", options.connections,
+                 "Over which a pair of ranks moves its data by tcp and tls.")
+      ->check(CLI::Range(1, muster::kMaxDataConnections))
+      ->capture_default_str();
   app.add_option("--max-bytes", options.max_bytes, "Leave out larger messages.")
       ->check(CLI::Range(int64_t{4} << 10, int64_t{1} << 30));
   app.add_option("--json", json, "File to write the results to, as an array of records.");
@@ -238,6 +245,8 @@ int main(int argc, char** argv) {
   app.add_option("--transport", transport)->group("");
   app.add_option("--cases", cases)->group("");
   if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
-  if (role == "member") return muster::RunCollectivesMember(transport, cases);
+  if (role == "member") {
+    return muster::RunCollectivesMember(transport, options.connections, cases);
+  }
   return muster::Main(options, json);
 }

@@ -66,6 +66,13 @@ TEST(CollectivesBenchTest, WritesARecordForEveryTransportSizeAndMetric) {
   }
 }
 
+TEST(CollectivesBenchTest, NamesTheNumberOfConnections) {
+  const std::string text = OutputOf({"--quick", "--no-peers", "--worlds=2", "--max-bytes=65536",
+                                     "--connections=2", "--transports=shared-memory,tcp"});
+  EXPECT_NE(text.find("muster tcp x 2 "), std::string::npos) << text;
+  EXPECT_NE(text.find("muster shared-memory "), std::string::npos) << text;
+}
+
 TEST(CollectivesBenchTest, AMemberReportsWhatItCannotMeasure) {
   const std::string text = OutputOf({"--role=member", "--transport=tcp", "--cases=nonsense"});
   EXPECT_NE(text.find("error \"nonsense\" is not a case"), std::string::npos) << text;

@@ -77,12 +77,14 @@ CollectivesRow NewRow(const std::string& system, const std::string& transport, i
 }  // namespace
 
 absl::StatusOr<std::vector<CollectivesRow>> RunMusterGroup(
-    int world, const std::string& transport, const std::vector<CollectivesCase>& cases) {
+    int world, const std::string& transport, int connections,
+    const std::vector<CollectivesCase>& cases) {
   std::vector<std::unique_ptr<ChildProcess>> ranks;
   std::string addresses;
   for (int rank = 0; rank < world; ++rank) {
     MUSTER_ASSIGN_OR_RETURN(auto process,
                             ChildProcess::Start({"--role=member", "--transport=" + transport,
+                                                 absl::StrCat("--connections=", connections),
                                                  "--cases=" + FormatCases(cases)}));
     MUSTER_ASSIGN_OR_RETURN(const std::string line, process->ReadLine());
     std::istringstream words(line);
@@ -98,9 +100,11 @@ absl::StatusOr<std::vector<CollectivesRow>> RunMusterGroup(
   }
   Series series;
   MUSTER_RETURN_IF_ERROR(ReadSeries(*ranks[0], series));
+  std::string name = transport;
+  if (connections > 1 && transport != "shared-memory") absl::StrAppend(&name, " x ", connections);
   std::vector<CollectivesRow> rows;
   for (const OneSeries& one : series) {
-    rows.push_back(NewRow("muster", transport, world, one));
+    rows.push_back(NewRow("muster", name, world, one));
     rows.back().memory = one.name;
   }
   return rows;

@@ -14,9 +14,11 @@ namespace muster {
 // Internal: what a rank reported, such as a wrong sum. Unavailable: it ended without a word.
 // NotFound: a program is not there.
 
-// Processes of this very program, with `--role=member` (collectives_member.h). `transport` is its.
+// Processes of this very program, with `--role=member` (collectives_member.h). `transport` and
+// `connections` are its.
 absl::StatusOr<std::vector<CollectivesRow>> RunMusterGroup(
-    int world, const std::string& transport, const std::vector<CollectivesCase>& cases);
+    int world, const std::string& transport, int connections,
+    const std::vector<CollectivesCase>& cases);
 
 // By mpirun. `transport`: "shared-memory" or "tcp". `program`: peers/openmpi_rank.
 absl::StatusOr<std::vector<CollectivesRow>> RunOpenMpiGroup(

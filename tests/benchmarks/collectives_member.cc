@@ -66,11 +66,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> Meet(CollectiveEndpoint& endpoint)
   return endpoint.Connect(group, absl::Seconds(30));
 }
 
-absl::Status Measure(const std::string& transport, const std::string& text) {
+absl::Status Measure(const std::string& transport, int connections, const std::string& text) {
   MUSTER_ASSIGN_OR_RETURN(const auto cases, ParseCases(text));
   HostEndpointOptions options;
   options.shared_memory = transport == "shared-memory";
   options.tls = transport == "tls";
+  options.connections = connections;
   MUSTER_ASSIGN_OR_RETURN(const auto endpoint, MakeHostEndpoint(options));
   MUSTER_ASSIGN_OR_RETURN(const auto communicator, Meet(*endpoint));
   MusterGroup user(*communicator, MusterGroup::Memory::kUser);
@@ -82,8 +83,8 @@ absl::Status Measure(const std::string& transport, const std::string& text) {
 
 }  // namespace
 
-int RunCollectivesMember(const std::string& transport, const std::string& cases) {
-  return EndOfRank(Measure(transport, cases), std::cout);
+int RunCollectivesMember(const std::string& transport, int connections, const std::string& cases) {
+  return EndOfRank(Measure(transport, connections, cases), std::cout);
 }
 
 }  // namespace muster

@@ -12,8 +12,9 @@ namespace muster {
 //
 // (addresses in hex, by rank), meets the others and measures `cases` (FormatCases) with memory of
 // the user, named "user", and over shared memory with the communicator's too: "communicator".
-// `transport`: "shared-memory", "tcp" or "tls". Returns the exit code.
-int RunCollectivesMember(const std::string& transport, const std::string& cases);
+// `transport`: "shared-memory", "tcp" or "tls"; the latter two over `connections` per pair of
+// ranks. Returns the exit code.
+int RunCollectivesMember(const std::string& transport, int connections, const std::string& cases);
 
 }  // namespace muster
 

@@ -16,7 +16,7 @@ namespace muster {
 struct CollectivesRow {
   // "muster", "openmpi", or "gloo " with its algorithm.
   std::string system;
-  // "shared-memory", "tcp" or "tls".
+  // "shared-memory", "tcp" or "tls"; over 4 connections per pair of ranks "tcp x 4".
   std::string transport;
   // "user", or "communicator" for memory of the communicator's own.
   std::string memory;

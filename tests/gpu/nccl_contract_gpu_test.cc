@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <nccl.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <string>
@@ -36,6 +38,19 @@ void Say(const GpuRank& rank, const std::string& what) {
   if (rank.rank == 0) std::cout << what << std::endl;
 }
 
+// By SIGSTOP, so that all threads stand still: the one that reports to the others, too.
+void StandStill(absl::Duration time) {
+  const pid_t waker = fork();
+  if (waker == 0) {
+    const timespec length = absl::ToTimespec(time);
+    nanosleep(&length, nullptr);
+    kill(getppid(), SIGCONT);
+    _exit(0);
+  }
+  raise(SIGSTOP);
+  waitpid(waker, nullptr, 0);
+}
+
 // One rank, as a process of its own.
 absl::Status RunRank(const GpuRank& rank) {
   int version = 0;
@@ -44,6 +59,7 @@ absl::Status RunRank(const GpuRank& rank) {
   MUSTER_ASSIGN_OR_RETURN(const GpuGroup group, MeetGpuRanks(rank));
   // A second for the host's communicator to name it, then the abort.
   SetStopLastRank([] { raise(SIGKILL); }, absl::Seconds(1) + NcclWatch::kAbort);
+  SetPauseRank(StandStill);
   for (const DeviceContract& contract : DeviceContracts()) {
     if (!Chosen(contract, rank)) continue;
     Say(rank, absl::StrCat(contract.name, ": begins"));

@@ -52,6 +52,11 @@ TEST(CommandLineTest, UsageErrorsAreToldApart) {
   EXPECT_THAT(result.output, HasSubstr("sumbit"));
   EXPECT_EQ(Muster("up --servers many").exit_code, 2);
   EXPECT_EQ(Muster("up --collectives-transport pigeon").exit_code, 2);
+  for (const std::string connections : {"0", "17", "some"}) {
+    result = Muster("up --collectives-connections " + connections);
+    EXPECT_EQ(result.exit_code, 2) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("--collectives-connections"));
+  }
   EXPECT_EQ(Muster("list --output yaml").exit_code, 2);
   result = Muster("submit /no/such/job.textproto");
   EXPECT_EQ(result.exit_code, 2);
@@ -249,7 +254,10 @@ TEST(CommandLineTest, AJobsWholeLife) {
 TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
   const std::string folder = ::testing::TempDir() + "/checkpoints";
   const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
-  ASSERT_EQ(Muster("up --collectives-transport tcp --data-dir " + folder).exit_code, 0);
+  ASSERT_EQ(
+      Muster("up --collectives-transport tcp --collectives-connections 2 --data-dir " + folder)
+          .exit_code,
+      0);
   v1::JobSpec spec = SmallJob();
   spec.mutable_checkpoint()->set_every_steps(50);
   Result result = Muster(absl::StrCat("submit ", WriteJob("kept.textproto", spec), " --watch"));
@@ -257,6 +265,8 @@ TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
   const std::string id = result.output.substr(0, result.output.find('\n'));
 
   EXPECT_THAT(Muster("logs " + id).output, HasSubstr(" go by tcp"));
+  // An argument of theirs; the supervisor has it as part of one.
+  EXPECT_GT(ProcessesWith(std::string(1, '\0') + "--collectives-connections=2"), 0);
   EXPECT_THAT(Muster("checkpoint list " + id).output, HasSubstr("full"));
   const auto list =
       nlohmann::json::parse(Muster("checkpoint list --output json " + id).output, nullptr, false);

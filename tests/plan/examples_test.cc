@@ -53,7 +53,7 @@ TEST(ExamplesTest, EachIsTakenAndPlanned) {
     for (const std::string& path : DataPaths(spec.data())) {
       EXPECT_TRUE(std::filesystem::path(path).is_absolute()) << path;
     }
-    const auto plan = PlanJob(spec, SizeOfData(spec.data()));
+    const auto plan = PlanJob(spec, SizeOfData(spec.data()), {});
     ASSERT_TRUE(plan.ok()) << plan.status();
     found[file.path().stem().string()] = plan->model.dense();
     // At least parameters and gradients.

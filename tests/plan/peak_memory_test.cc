@@ -1,7 +1,5 @@
 // Tasks of a real cluster take as much memory at their peak as their plan says, within 5 % of what
 // can be known beforehand:
-// - It does not know the workers' processors: where these multiply bf16 themselves, products need
-//   none of the scratch that is planned for widening their operands.
 // - How much of the messages with servers is there at once depends on how fast both sides go; two
 //   thirds are what was seen at the least.
 // - What oneDNN packs of f32 products it gives back to the heap, where the next product finds it in
@@ -15,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/kernels/gemm.h"
+#include "common/base/multiplies_bfloat16.h"
 #include "common/plan/data_size.h"
 #include "common/plan/memory_plan.h"
 #include "gtest/gtest.h"
@@ -50,13 +48,8 @@ double BytesOf(absl::string_view part_name, const MemoryPlan& plan) {
   return 0;
 }
 
-constexpr char kScratch[] = "kernels' scratch";
-
 // How much of a plan may not be there.
-double Unneeded(const v1::JobSpec& spec, const MemoryPlan& plan) {
-  const bool widens = spec.compute().type() != v1::ComputeSpec::BF16 || !MultipliesBFloat16();
-  return BytesOf("messages with servers", plan) / 3 + (widens ? 0 : BytesOf(kScratch, plan));
-}
+double Unneeded(const MemoryPlan& plan) { return BytesOf("messages with servers", plan) / 3; }
 
 double Tolerance(double peak) { return std::max(kTolerance * peak, kProgramDifference); }
 
@@ -64,7 +57,7 @@ constexpr int kRuns = 4;
 
 // How much more than planned the heap may hold in pieces.
 double InPieces(const v1::JobSpec& spec, const MemoryPlan& plan) {
-  return spec.compute().type() == v1::ComputeSpec::BF16 ? 0 : BytesOf(kScratch, plan);
+  return spec.compute().type() == v1::ComputeSpec::BF16 ? 0 : BytesOf("kernels' scratch", plan);
 }
 
 class PeakMemoryTest : public ::testing::Test {
@@ -88,7 +81,7 @@ class PeakMemoryTest : public ::testing::Test {
         job, " optimizer { name: 'adamw' learning_rate: 1e-4 } seed: 1 stop { steps: 4 }"));
     DataSize data = SizeOfData(spec.data());
     if (data.vocabulary > 0) data.bytes = 20000 * (sizeof(kText) - 1);
-    const MemoryPlan plan = PlanMemory(spec, data);
+    const MemoryPlan plan = PlanMemory(spec, data, {.multiply_bf16 = MultipliesBFloat16()});
     const auto planned = static_cast<double>(plan.worker_bytes());
     v1::JobStatus status;
     // How the heap is cut in pieces is chance: of some runs, one takes no more than planned.
@@ -112,7 +105,7 @@ class PeakMemoryTest : public ::testing::Test {
     for (const v1::TaskStatus& task : status.tasks()) {
       const auto peak = static_cast<double>(task.process_peak_bytes());
       EXPECT_LE(peak, planned + InPieces(spec, plan) + Tolerance(peak)) << Compared(task, plan);
-      EXPECT_GE(peak, planned - Unneeded(spec, plan) - Tolerance(peak)) << Compared(task, plan);
+      EXPECT_GE(peak, planned - Unneeded(plan) - Tolerance(peak)) << Compared(task, plan);
     }
   }
 

@@ -17,6 +17,7 @@ Needs python3-torch (with a BLAS that uses threads), python3-numpy, python3-xxha
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -149,8 +150,18 @@ def layers_of(weights):
     return sum(name.endswith(".qkv.weight") for name in weights)
 
 
-def loss_of(weights, tokens, labels, heads, masks=None):
-    """Mean over tokens. PyTorch 1.13 has no fused attention for training on CPUs."""
+def attention(q, k, v, future, f32_scores):
+    """PyTorch 1.13 has no fused attention for training on CPUs, and its autocast rounds the scores to bf16;
+    later releases' fused one, and Muster's, keep them in f32, as is done here with `f32_scores`."""
+    with torch.autocast("cpu", enabled=False) if f32_scores else contextlib.nullcontext():
+        if f32_scores:
+            q, k, v = q.float(), k.float(), v.float()
+        scores = (q @ k.transpose(2, 3)) / math.sqrt(q.shape[3])
+        return torch.softmax(scores.masked_fill(future, float("-inf")), dim=-1) @ v
+
+
+def loss_of(weights, tokens, labels, heads, masks=None, f32_scores=False):
+    """Mean over tokens."""
     width, length = weights["embedding.weight"].shape[1], tokens.shape[1]
     future = torch.ones(length, length, dtype=torch.bool).triu(1)
     linear = lambda x, name: F.linear(x, weights[name + ".weight"], weights.get(name + ".bias"))
@@ -161,8 +172,7 @@ def loss_of(weights, tokens, labels, heads, masks=None):
     for l in range(layers_of(weights)):
         qkv = linear(norm(x, f"block{l}.norm1"), f"block{l}.qkv")
         q, k, v = (part.unflatten(2, (heads, width // heads)).transpose(1, 2) for part in qkv.chunk(3, dim=2))
-        scores = (q @ k.transpose(2, 3)) / math.sqrt(width // heads)
-        out = torch.softmax(scores.masked_fill(future, float("-inf")), dim=-1) @ v
+        out = attention(q, k, v, future, f32_scores)
         x = x + dropped(linear(out.transpose(1, 2).flatten(2), f"block{l}.proj"), f"block{l}.attention")
         up = F.gelu(linear(norm(x, f"block{l}.norm2"), f"block{l}.up"), approximate="tanh")
         x = x + dropped(linear(up, f"block{l}.down"), f"block{l}.feed_forward")
@@ -183,6 +193,7 @@ def arguments():
     parser.add_argument("--text", required=True)
     parser.add_argument("--initial", required=True, help="safetensors with Muster's names")
     parser.add_argument("--type", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--f32-scores", action="store_true", help="of attention, with --type bf16")
     parser.add_argument("--heads", type=int, default=6)
     parser.add_argument("--dropout", type=float, default=0.2)
     parser.add_argument("--batch", type=int, default=8)
@@ -219,7 +230,7 @@ def main():
         total = tokens = 0
         with torch.no_grad(), computing():
             for x, y in examples.evaluation(options.batch):
-                total += loss_of(weights, x, y, options.heads).item() * y.numel()
+                total += loss_of(weights, x, y, options.heads, f32_scores=options.f32_scores).item() * y.numel()
                 tokens += y.numel()
         print(json.dumps({
             "step": step, "tokens": step * options.batch * examples.context, "seconds": round(seconds, 1),
@@ -246,7 +257,7 @@ def main():
         x, y = examples.batch(step, options.batch)
         optimizer.zero_grad()
         with computing():
-            value = loss_of(weights, x, y, options.heads, masks)
+            value = loss_of(weights, x, y, options.heads, masks, options.f32_scores)
         value.backward()
         torch.nn.utils.clip_grad_norm_(weights.values(), options.clip)
         optimizer.step()

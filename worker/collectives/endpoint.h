@@ -41,6 +41,8 @@ class CollectiveEndpoint {
                                                                 absl::Duration timeout) = 0;
 };
 
+inline constexpr int kMaxDataConnections = 16;
+
 struct HostEndpointOptions {
   // Address to listen on for TCP, as IP or name, without a port.
   std::string host = "127.0.0.1";
@@ -48,9 +50,15 @@ struct HostEndpointOptions {
   bool shared_memory = true;
   // Whether TCP connections are encrypted (TLS 1.3 with a key made from the group's secret).
   bool tls = false;
+  // TCP connections over which a pair of ranks without shared memory moves its data, 1 to
+  // kMaxDataConnections; all ranks alike. Several carry more where the network limits each (clouds
+  // cap a flow; over a long way its window does), and gain nothing elsewhere. Each costs its
+  // buffers in the kernel, and with TLS 0.6 MiB more.
+  int connections = 1;
 };
 
-// Groups over shared memory and TCP. Unavailable: the address cannot be listened on.
+// Groups over shared memory and TCP. InvalidArgument: an option makes no sense. Unavailable: the
+// address cannot be listened on.
 absl::StatusOr<std::unique_ptr<CollectiveEndpoint>> MakeHostEndpoint(
     const HostEndpointOptions& options);
 

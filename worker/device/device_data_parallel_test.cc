@@ -141,6 +141,11 @@ TEST_P(DeviceDataParallelTest, RanksAreOneProcessOnTheJoinedBatch) {
     ASSERT_TRUE((*trainer)->ShareState(1).ok());
     const int64_t share = 6 / world;
     Train(**trainer, rank * share, share, ranks[rank]);
+    // They are small, and go to all at once.
+    const uint64_t sums = kSteps * (world - 1) * sizeof(DeviceHeadSums);
+    EXPECT_EQ((*trainer)->sums_traffic().sent, sums);
+    EXPECT_EQ((*trainer)->sums_traffic().received, sums);
+    EXPECT_GT(communicator->traffic().sent, sums) << "gradients";
   });
   for (const Trained& trained : ranks) {
     ASSERT_EQ(trained.losses.size(), kSteps);

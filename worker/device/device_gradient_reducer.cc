@@ -84,9 +84,20 @@ std::vector<int> DeviceGradientReducer::ReadyUnits() const {
   return units;
 }
 
+absl::Status DeviceGradientReducer::Await() {
+  absl::Status first;
+  for (const auto& work : under_way_) first.Update(work->Wait(absl::InfiniteDuration()));
+  under_way_.clear();
+  return first;
+}
+
 absl::Status DeviceGradientReducer::Finish(DeviceStream& compute) {
   UnitReady(compute, 0);
   Follow(compute);
+  absl::Status result = std::exchange(failure_, absl::OkStatus());
+  // What a call moves is counted when it starts, or of host memory when it has ended.
+  if (stream_->native() == nullptr) result.Update(Await());
+  const CollectiveTraffic before = communicator_.traffic();
   CollectiveCall sums;
   sums.kind = Collective::kAllReduce;
   sums.reduction = Reduction::kSum;
@@ -97,12 +108,10 @@ absl::Status DeviceGradientReducer::Finish(DeviceStream& compute) {
   sums.label = "sums of the loss";
   sums.stream = stream_->native();
   Start(sums);
-  absl::Status result = std::exchange(failure_, absl::OkStatus());
-  for (const auto& work : under_way_) {
-    const absl::Status status = work->Wait(absl::InfiniteDuration());
-    if (result.ok()) result = status;
-  }
-  under_way_.clear();
+  result.Update(Await());
+  const CollectiveTraffic after = communicator_.traffic();
+  sums_traffic_.sent += after.sent - before.sent;
+  sums_traffic_.received += after.received - before.received;
   next_ = 0;
   stream_->Record(*done_);
   compute.Wait(*done_);

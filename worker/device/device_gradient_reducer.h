@@ -62,6 +62,9 @@ class DeviceGradientReducer {
   // first error is returned once nothing is under way.
   absl::Status Finish(DeviceStream& compute);
 
+  // Of all that the communicator moved, what was not gradients.
+  CollectiveTraffic sums_traffic() const { return sums_traffic_; }
+
  private:
   struct Call {
     GradientBucket bucket;
@@ -76,6 +79,8 @@ class DeviceGradientReducer {
   void Follow(DeviceStream& compute);
   void Start(const CollectiveCall& call);
   void StartBucket(const Call& call);
+  // Waits for all calls; the first error.
+  absl::Status Await();
 
   Communicator& communicator_;
   const DeviceGradientArrays arrays_;
@@ -87,6 +92,7 @@ class DeviceGradientReducer {
   std::vector<Call> calls_;
   size_t next_ = 0;
   std::vector<std::shared_ptr<Work>> under_way_;
+  CollectiveTraffic sums_traffic_;
   // The communication stream's, of this step.
   absl::Status failure_;
 };

@@ -27,10 +27,7 @@ DeviceParameters::DeviceParameters(TransformerTensors tensors, std::vector<Tenso
 
 absl::StatusOr<DeviceParameters> DeviceParameters::Create(const TransformerShape& shape) {
   TransformerTensors tensors = MakeTransformerTensors(shape);
-  std::vector<TensorSpec> padded = tensors.specs;
-  for (TensorSpec& tensor : padded) {
-    tensor.shape = {static_cast<int64_t>(PaddedElements(tensor.elements()))};
-  }
+  std::vector<TensorSpec> padded = PaddedTensors(tensors.specs);
   MUSTER_ASSIGN_OR_RETURN(
       DenseLayout layout,
       DenseLayout::Create(padded, {.block_bytes = kBlockBytes, .partitions = 1}));

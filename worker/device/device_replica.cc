@@ -149,9 +149,12 @@ absl::Status DeviceReplica::CutCommitted() { return kept_->CutCommitted(*host_);
 StrategyCounters DeviceReplica::counters() const {
   StrategyCounters counters = counters_;
   if (device_ != nullptr) {
-    const CollectiveTraffic traffic = device_->traffic();
-    counters.bytes_sent += traffic.sent;
-    counters.bytes_received += traffic.received;
+    const CollectiveTraffic all = device_->traffic();
+    const CollectiveTraffic sums = trainer_ != nullptr ? trainer_->sums_traffic() : all;
+    counters.bytes_sent += all.sent - sums.sent;
+    counters.bytes_received += all.received - sums.received;
+    counters.other_bytes_sent += sums.sent;
+    counters.other_bytes_received += sums.received;
   }
   return counters;
 }

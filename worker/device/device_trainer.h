@@ -119,6 +119,10 @@ class DeviceTrainer {
   float loss_scale() const { return loss_scaler_.has_value() ? loss_scaler_->scale() : 1; }
   // Extents of micro-batches whose graphs were captured: those that came twice, of the first few.
   size_t extents_with_graphs() const;
+  // Of what the communicator moved, what was not gradients.
+  CollectiveTraffic sums_traffic() const {
+    return reducer_ != nullptr ? reducer_->sums_traffic() : CollectiveTraffic();
+  }
   // Steps that moved weights: Adam's bias correction.
   uint64_t steps() const { return steps_; }
   void set_steps(uint64_t steps) { steps_ = steps; }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/transport/own_address.h"
 
@@ -28,6 +29,11 @@ void AddCollectiveFlags(CLI::App& app, CollectiveFlags& flags) {
   app.add_flag("--collectives-tls", flags.tls,
                "Encrypt TCP between tasks that train together; all workers of a job alike. Set by "
                "--tls-authority.");
+  app.add_option("--collectives-connections", flags.connections,
+                 "TCP connections over which two tasks that train together move their data; all "
+                 "workers of a job alike. Several pay where the network limits each.")
+      ->check(CLI::Range(1, kMaxDataConnections))
+      ->capture_default_str();
 }
 
 std::string DefaultCollectivesHost(const std::string& coordinator_address) {
@@ -41,6 +47,7 @@ std::vector<std::string> Arguments(const CollectiveFlags& flags) {
   std::vector<std::string> arguments = {"--collectives-transport=" + flags.transport};
   if (!flags.host.empty()) arguments.push_back("--collectives-host=" + flags.host);
   if (flags.tls) arguments.push_back("--collectives-tls");
+  arguments.push_back(absl::StrCat("--collectives-connections=", flags.connections));
   return arguments;
 }
 
@@ -50,6 +57,7 @@ HostEndpointOptions EndpointOptions(const CollectiveFlags& flags,
   options.host = flags.host;
   options.shared_memory = flags.transport == kSharedMemory;
   options.tls = flags.tls || credentials.encrypted();
+  options.connections = flags.connections;
   return options;
 }
 

@@ -17,6 +17,7 @@ struct CollectiveFlags {
   std::string host;
   std::string transport = "shared_memory";
   bool tls = false;
+  int connections = 1;
 };
 
 void AddCollectiveFlags(CLI::App& app, CollectiveFlags& flags);

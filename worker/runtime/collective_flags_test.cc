@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/rpc/certificates_for_testing.h"
 
 namespace muster {
@@ -28,15 +29,27 @@ TEST(CollectiveFlagsTest, TheProcessOfATaskIsGivenTheSame) {
     CollectiveFlags read;
     AddCollectiveFlags(app, read);
     std::vector<std::string> arguments =
-        Arguments({.host = "10.0.0.7", .transport = "tcp", .tls = tls});
+        Arguments({.host = "10.0.0.7", .transport = "tcp", .tls = tls, .connections = 4});
     std::reverse(arguments.begin(), arguments.end());  // As parse takes them.
     app.parse(arguments);
     const HostEndpointOptions options = EndpointOptions(read, RpcCredentials::PlainText());
     EXPECT_EQ(options.host, "10.0.0.7");
     EXPECT_FALSE(options.shared_memory);
     EXPECT_EQ(options.tls, tls);
+    EXPECT_EQ(options.connections, 4);
   }
   EXPECT_TRUE(EndpointOptions({}, RpcCredentials::PlainText()).shared_memory);
+  EXPECT_EQ(EndpointOptions({}, RpcCredentials::PlainText()).connections, 1);
+}
+
+TEST(CollectiveFlagsTest, ANumberOfConnectionsThatMakesNoSenseIsRefused) {
+  for (const char* const number : {"0", "17", "-1", "many"}) {
+    CLI::App app;
+    CollectiveFlags flags;
+    AddCollectiveFlags(app, flags);
+    std::vector<std::string> arguments = {absl::StrCat("--collectives-connections=", number)};
+    EXPECT_THROW(app.parse(arguments), CLI::ParseError) << number;
+  }
 }
 
 TEST(CollectiveFlagsTest, WithoutAHostTheTaskFindsItItself) {

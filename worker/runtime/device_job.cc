@@ -5,6 +5,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/optim/optimizer_options.h"
+#include "common/plan/transformer_memory_plan.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/models/resolve_transformer.h"
@@ -12,17 +13,6 @@
 
 namespace muster {
 namespace {
-
-DType TypeOf(const v1::ComputeSpec& compute) {
-  switch (compute.type()) {
-    case v1::ComputeSpec::BF16:
-      return DType::kBf16;
-    case v1::ComputeSpec::F16:
-      return DType::kF16;
-    default:
-      return DType::kF32;
-  }
-}
 
 // Examples of the largest micro-batch of any slot; see Sampler.
 int64_t LargestMicroBatch(const v1::JobSpec& spec) {
@@ -42,7 +32,7 @@ absl::StatusOr<DeviceTrainerOptions> DeviceOptionsFor(const v1::JobSpec& spec,
   DeviceTrainerOptions options;
   MUSTER_ASSIGN_OR_RETURN(options.shape,
                           ResolveTransformer(spec.model().transformer(), data.vocabulary));
-  options.compute.type = TypeOf(spec.compute());
+  options.compute.type = ActivationType(spec.compute());
   options.compute.recompute = ResolveRecompute(spec.compute());
   options.compute.sequences = LargestMicroBatch(spec);
   options.compute.length = data.context;

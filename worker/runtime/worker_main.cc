@@ -20,6 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/multiplies_bfloat16.h"
 #include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
 #include "common/daemon/daemon.h"
@@ -169,6 +170,7 @@ DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
   identity.slots =
       flags.slots > 0 ? flags.slots : std::max(1u, std::thread::hardware_concurrency());
   identity.memory_bytes = flags.memory_bytes > 0 ? flags.memory_bytes : DefaultMemoryBytes();
+  identity.multiplies_bf16 = MultipliesBFloat16();
   return identity;
 }
 

@@ -151,8 +151,9 @@ class DeviceMatmulTest : public ::testing::Test {
   }
 
   static constexpr size_t kWorkspace = size_t{1} << 22;
-  std::unique_ptr<DeviceStream> stream_;
+  // Before the stream, which does what is left of its work when it goes.
   DeviceBuffer workspace_;
+  std::unique_ptr<DeviceStream> stream_;
   std::unique_ptr<DeviceMatmul> matmul_;
 };
 

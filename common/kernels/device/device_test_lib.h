@@ -128,8 +128,9 @@ class DeviceKernelTest : public testing::TestWithParam<DType> {
   }
 
  private:
-  std::unique_ptr<DeviceStream> stream_;
+  // Before the stream, which does what is left of its work when it goes.
   std::vector<DeviceBuffer> buffers_;
+  std::unique_ptr<DeviceStream> stream_;
 };
 
 #define MUSTER_FOR_STORAGE_TYPES(Suite)                                                           \

@@ -26,12 +26,15 @@ struct DeviceContract {
 // StopLastRank, which does not return on it.
 absl::Span<const DeviceContract> DeviceContracts();
 
-// Those among them that do not leave the group whole.
+// Those among them in which ranks disagree, stay away or die, or come late.
 absl::Span<const DeviceContract> DeviceFailureContracts();
 
 // How the last rank is made to stop, and how long after that the others' calls may take to end with
 // an error that names it: the test's choice, before the ranks start.
 void SetStopLastRank(void (*stop)(), absl::Duration named_within);
+
+// How the rank that calls it is made to stand still for so long: the test's choice, likewise.
+void SetPauseRank(void (*pause)(absl::Duration));
 
 }  // namespace muster
 

@@ -15,6 +15,7 @@ namespace {
 using Leaves = DeviceContract::Leaves;
 
 void (*stop_last_rank)() = nullptr;
+void (*pause_rank)(absl::Duration) = nullptr;
 absl::Duration lost_rank_named_within;
 
 absl::Status Wrong(const std::string& what) { return absl::InternalError(what); }
@@ -92,6 +93,46 @@ absl::Status MissingCall(Communicator& group) {
                      absl::StrCat("rank ", group.size() - 1, ": 1 calls, last barrier"));
 }
 
+// Each rank in turn comes late, but within the deadline: the others wait for it.
+absl::Status SlowRank(Communicator& group) {
+  const int size = group.size();
+  DeviceMemory data(64);
+  CollectiveCall call;
+  call.kind = Collective::kAllReduce;
+  call.count = 4;
+  call.in = call.out = data.data();
+  call.timeout = absl::Seconds(30);
+  const HostBytes want = Elements(DType::kF32, std::vector<double>(4, size * (size + 1) / 2));
+  for (int slow = 0; slow < size; ++slow) {
+    data.Write(Elements(DType::kF32, std::vector<double>(4, group.rank() + 1)));
+    if (group.rank() == slow) absl::SleepFor(absl::Milliseconds(50));
+    MUSTER_RETURN_IF_ERROR(group.Run(call));
+    if (data.Read(0, want.size()) != want) return Wrong(absl::StrCat("rank ", slow, "'s sum"));
+  }
+  return absl::OkStatus();
+}
+
+// The last rank stands still for longer than the others wait, as if by SIGSTOP.
+absl::Status StoppedRank(Communicator& group) {
+  DeviceMemory data(64);
+  CollectiveCall call;
+  call.kind = Collective::kAllReduce;
+  call.count = 4;
+  call.in = call.out = data.data();
+  call.timeout = absl::Seconds(1);
+  MUSTER_RETURN_IF_ERROR(group.Run(CollectiveCall()));
+  if (group.rank() == group.size() - 1) {
+    pause_rank(absl::Seconds(4));
+    const absl::Status status = group.Run(call);
+    return status.ok() ? Wrong("a call of a group that has failed is well") : absl::OkStatus();
+  }
+  const absl::Time begun = absl::Now();
+  const absl::Status status = group.Run(call);
+  if (absl::Now() - begun > absl::Seconds(4)) return Wrong("the deadline passed long before");
+  return WantFailure(status, absl::StatusCode::kDeadlineExceeded,
+                     absl::StrCat("rank ", group.size() - 1));
+}
+
 absl::Status AbortedByOne(Communicator& group) {
   DeviceMemory data(64);
   CollectiveCall call;
@@ -136,6 +177,8 @@ constexpr DeviceContract kContracts[] = {
     {"OtherReduction", Leaves::kFailed, 2, OtherReduction},
     {"OtherOperation", Leaves::kFailed, 2, OtherOperation},
     {"MissingCall", Leaves::kFailed, 2, MissingCall},
+    {"SlowRank", Leaves::kWhole, 2, SlowRank},
+    {"StoppedRank", Leaves::kFailed, 2, StoppedRank},
     {"AbortedByOne", Leaves::kFailed, 2, AbortedByOne},
     {"LostRank", Leaves::kWithoutLastRank, 2, LostRank},
 };
@@ -143,6 +186,8 @@ constexpr DeviceContract kContracts[] = {
 }  // namespace
 
 absl::Span<const DeviceContract> DeviceFailureContracts() { return kContracts; }
+
+void SetPauseRank(void (*pause)(absl::Duration)) { pause_rank = pause; }
 
 void SetStopLastRank(void (*stop)(), absl::Duration named_within) {
   stop_last_rank = stop;

@@ -65,6 +65,7 @@ TEST_P(DeviceContractTest, HoldsOnEveryRank) {
   const int before = GetFakeNcclCounts().made;
   // A second for the host's communicator to name it, one for the end of the calls.
   SetStopLastRank([] { current_group->Kill(current_size - 1); }, absl::Seconds(2));
+  SetPauseRank([](absl::Duration time) { absl::SleepFor(time); });
   RunRanks(size, [&](int rank, Communicator& group) {
     const absl::Status status = contract.run(group);
     EXPECT_TRUE(status.ok()) << "rank " << rank << ": " << status;

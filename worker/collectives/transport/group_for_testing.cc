@@ -23,6 +23,10 @@ const char* Name(Wiring wiring) {
       return "Tcp";
     case Wiring::kTls:
       return "Tls";
+    case Wiring::kTcp3:
+      return "Tcp3";
+    case Wiring::kTls2:
+      return "Tls2";
     case Wiring::kMixed:
       return "Mixed";
   }
@@ -33,7 +37,9 @@ HostEndpointOptions OptionsFor(Wiring wiring, int rank) {
   HostEndpointOptions options;
   options.shared_memory =
       wiring == Wiring::kSharedMemory || (wiring == Wiring::kMixed && rank % 2 == 0);
-  options.tls = wiring == Wiring::kTls;
+  options.tls = wiring == Wiring::kTls || wiring == Wiring::kTls2;
+  if (wiring == Wiring::kTcp3) options.connections = 3;
+  if (wiring == Wiring::kTls2) options.connections = 2;
   return options;
 }
 

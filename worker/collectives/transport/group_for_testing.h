@@ -23,6 +23,9 @@ enum class Wiring {
   kSharedMemory,
   kTcp,
   kTls,
+  // With several data connections per pair.
+  kTcp3,
+  kTls2,
   // Even ranks share memory among themselves, the others use TCP.
   kMixed,
 };

@@ -12,7 +12,7 @@ namespace muster {
 namespace {
 
 constexpr char kMagic[] = "muster collectives";
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr size_t kNonceBytes = 16;
 constexpr size_t kProofBytes = 32;
 
@@ -44,20 +44,25 @@ absl::Status WrongSecret() {
       "it does not know the group's secret; it belongs to another job or round");
 }
 
-absl::Status Disagreement(absl::string_view what, absl::string_view its, absl::string_view ours) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("it joins with ", what, " ", its, ", expected ", ours));
+absl::Status Disagreement(absl::string_view its, absl::string_view ours) {
+  return absl::FailedPreconditionError(absl::StrCat("it joins with ", its, ", expected ", ours));
 }
 
 absl::Status Compare(const Hello& hello, const Hello& expected) {
   if (hello.size != expected.size) {
-    return Disagreement("a group of size", absl::StrCat(hello.size), absl::StrCat(expected.size));
+    return Disagreement(absl::StrCat("a group of size ", hello.size), absl::StrCat(expected.size));
   }
   if (hello.to != expected.to) {
-    return Disagreement("a call to rank", absl::StrCat(hello.to), absl::StrCat(expected.to));
+    return Disagreement(absl::StrCat("a call to rank ", hello.to), absl::StrCat(expected.to));
   }
   if (hello.tls != expected.tls) {
-    return Disagreement("TLS", hello.tls ? "on" : "off", expected.tls ? "on" : "off");
+    return Disagreement(hello.tls ? "TLS on" : "TLS off", expected.tls ? "on" : "off");
+  }
+  if (hello.connections != expected.connections) {
+    return Disagreement(
+        absl::StrCat(hello.connections,
+                     hello.connections == 1 ? " data connection" : " data connections"),
+        absl::StrCat(expected.connections));
   }
   return absl::OkStatus();
 }
@@ -82,6 +87,8 @@ std::string Hello::Claims() const {
   writer.Number(to);
   writer.Number(size);
   writer.Number(static_cast<uint8_t>(tls));
+  writer.Number(connections);
+  writer.Number(lane);
   return writer.bytes();
 }
 
@@ -101,11 +108,14 @@ absl::StatusOr<Hello> Hello::Parse(absl::string_view bytes) {
   hello.to = reader.Number<uint32_t>();
   hello.size = reader.Number<uint32_t>();
   hello.tls = reader.Number<uint8_t>() != 0;
+  hello.connections = reader.Number<uint32_t>();
+  hello.lane = reader.Number<uint32_t>();
   hello.proof = reader.Text();
-  if (!reader.Done() || kind > 1 || hello.nonce.size() != kNonceBytes) {
+  hello.kind = static_cast<ConnectionKind>(kind);
+  const uint32_t lanes = hello.kind == ConnectionKind::kData ? hello.connections : 1;
+  if (!reader.Done() || kind > 1 || hello.nonce.size() != kNonceBytes || hello.lane >= lanes) {
     return absl::InvalidArgumentError("not a rank's hello");
   }
-  hello.kind = static_cast<ConnectionKind>(kind);
   return hello;
 }
 

@@ -40,6 +40,10 @@ struct Hello {
   uint32_t to = 0;
   uint32_t size = 0;
   bool tls = false;
+  // Data connections of a pair, where it uses TCP.
+  uint32_t connections = 1;
+  // Which of them this one is, below their number; 0 for control.
+  uint32_t lane = 0;
 
   std::string Serialize() const;
   // Without the proof.

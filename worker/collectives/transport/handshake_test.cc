@@ -102,6 +102,27 @@ TEST_F(HandshakeTest, ADisagreementIsNamed) {
   expected.tls = true;
   outcome = Meet("secret", "secret", expected);
   EXPECT_EQ(outcome.caller.status().code(), absl::StatusCode::kFailedPrecondition);
+  expected = hello_;
+  expected.connections = 2;
+  outcome = Meet("secret", "secret", expected);
+  EXPECT_EQ(outcome.caller.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(outcome.caller.status().message(), "it joins with 1 data connection, expected 2");
+  hello_.connections = 3;
+  outcome = Meet("secret", "secret", expected);
+  EXPECT_EQ(outcome.called.status().message(), "it joins with 3 data connections, expected 2");
+}
+
+TEST_F(HandshakeTest, TheProofIsOfTheDataConnectionTooAndOfTheirNumber) {
+  hello_.kind = ConnectionKind::kData;
+  hello_.connections = 3;
+  hello_.proof = KeyedHash("secret", "hello" + hello_.Claims());
+  ASSERT_TRUE(ProvesSecret(hello_, "secret"));
+  Hello other = hello_;
+  other.lane = 1;
+  EXPECT_FALSE(ProvesSecret(other, "secret"));
+  other = hello_;
+  other.connections = 2;
+  EXPECT_FALSE(ProvesSecret(other, "secret"));
 }
 
 TEST_F(HandshakeTest, SilenceEndsAtTheDeadline) {
@@ -123,6 +144,22 @@ TEST_F(HandshakeTest, OtherBytesAreNoHello) {
     EXPECT_FALSE(Hello::Parse(bytes.substr(0, length)).ok());
   }
   EXPECT_FALSE(Hello::Parse("GET / HTTP/1.1\r\n\r\n").ok());
+}
+
+TEST_F(HandshakeTest, ALaneIsOneOfTheDataConnections) {
+  hello_.connections = 3;
+  hello_.lane = 2;
+  // A control connection is the only one.
+  EXPECT_FALSE(Hello::Parse(hello_.Serialize()).ok());
+  hello_.kind = ConnectionKind::kData;
+  const absl::StatusOr<Hello> parsed = Hello::Parse(hello_.Serialize());
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->connections, 3u);
+  EXPECT_EQ(parsed->lane, 2u);
+  hello_.lane = 3;
+  EXPECT_FALSE(Hello::Parse(hello_.Serialize()).ok());
+  hello_.lane = hello_.connections = 0;
+  EXPECT_FALSE(Hello::Parse(hello_.Serialize()).ok());
 }
 
 }  // namespace

@@ -20,8 +20,10 @@ class HostPipe : public Pipe {
   // This rank is about to sleep: a peer that waits for room that it has is told so.
   virtual void BeforeSleep() = 0;
 
-  // To poll; -1: Arm makes the peer ring instead.
+  // To poll for reading; -1: Arm makes the peer ring instead.
   virtual int descriptor() const = 0;
+  // To poll for writing.
+  virtual int write_descriptor() const { return descriptor(); }
 
   // The processor that the peer last ran on, if this is the same machine; -1: not known.
   virtual int processor() const = 0;

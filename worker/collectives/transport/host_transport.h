@@ -24,8 +24,8 @@
 
 namespace muster {
 
-// What a handshake has made of a pair: a control connection, and either shared memory or a second
-// connection for the data.
+// What a handshake has made of a pair: a control connection, and either shared memory or
+// connections of its own for the data.
 struct PeerLink {
   std::unique_ptr<ControlStream> control;
   std::unique_ptr<SharedPair> shared;
@@ -33,7 +33,7 @@ struct PeerLink {
 };
 
 // A full mesh: every pair of ranks has a control connection, and moves data through two rings in
-// shared memory or over a connection of its own. One thread serves the control connections.
+// shared memory or over connections of its own. One thread serves the control connections.
 class HostTransport final : public Transport {
  public:
   using MakeSubgroup = std::function<absl::StatusOr<std::unique_ptr<Transport>>(

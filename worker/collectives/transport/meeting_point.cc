@@ -65,6 +65,7 @@ absl::StatusOr<MeetingGroup> Derive(const MeetingGroup& parent, absl::Span<const
   group.rank = -1;
   group.shared_memory = parent.shared_memory;
   group.tls = parent.tls;
+  group.connections = parent.connections;
   for (const int rank : ranks) {
     if (rank < 0 || rank >= static_cast<int>(parent.addresses.size())) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -126,6 +127,11 @@ absl::StatusOr<std::unique_ptr<HostTransport>> MeetGroup(const MeetingGroup& gro
 
 absl::StatusOr<std::unique_ptr<MeetingPoint>> MeetingPoint::Create(
     const HostEndpointOptions& options) {
+  if (options.connections < 1 || options.connections > kMaxDataConnections) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.connections, " data connections per pair of ranks, expected 1 to ",
+                     kMaxDataConnections));
+  }
   PeerListenerOptions listening;
   listening.host = options.host;
   listening.unix_socket = options.shared_memory;
@@ -153,6 +159,7 @@ absl::StatusOr<std::unique_ptr<HostTransport>> MeetingPoint::Meet(
   meeting.rank = group.rank;
   meeting.shared_memory = options_.shared_memory;
   meeting.tls = options_.tls;
+  meeting.connections = options_.connections;
   for (int rank = 0; rank < size; ++rank) {
     MUSTER_ASSIGN_OR_RETURN(EndpointAddress address, EndpointAddress::Parse(group.addresses[rank]));
     meeting.names.push_back(

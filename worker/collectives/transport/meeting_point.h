@@ -20,7 +20,7 @@ namespace muster {
 // its unix socket. If that is there, the connection itself becomes the control connection, and a
 // memfd that goes over it proves that the two are on one machine; the called rank writes a value
 // into it that the caller then finds there. If any of this does not work, the pair uses TCP: one
-// connection for control, one for data.
+// connection for control, then one or several for data (HostEndpointOptions::connections).
 //
 // A sub-group meets anew in the same way, at the same endpoints, under a key and a secret that are
 // derived from its parent's: it has rings, connections and a control thread of its own, so that

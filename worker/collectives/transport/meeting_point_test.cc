@@ -179,7 +179,8 @@ TEST_P(MeetingPointTest, NoiseOnThePortDisturbsNobody) {
 }
 
 // What rank 0 would say to rank 1 of a group of 2, without the proof.
-Hello HelloOf(const EndpointAddress& address, bool tls) {
+Hello HelloOf(const EndpointAddress& address, Wiring wiring) {
+  const HostEndpointOptions options = OptionsFor(wiring, 0);
   WireWriter key;
   key.Number(uint64_t{1});
   key.Number(uint64_t{0});
@@ -189,7 +190,8 @@ Hello HelloOf(const EndpointAddress& address, bool tls) {
   hello.nonce = std::string(16, 'n');
   hello.size = 2;
   hello.to = 1;
-  hello.tls = tls;
+  hello.tls = options.tls;
+  hello.connections = static_cast<uint32_t>(options.connections);
   return hello;
 }
 
@@ -198,7 +200,7 @@ Hello HelloOf(const EndpointAddress& address, bool tls) {
 TEST_P(MeetingPointTest, AnImpostorNeitherStallsNorEndsTheMeeting) {
   const auto points = Points(GetParam(), 2);
   const EndpointAddress address = EndpointAddress::Parse(points[1]->address()).value();
-  Hello hello = HelloOf(address, GetParam() == Wiring::kTls);
+  Hello hello = HelloOf(address, GetParam());
   hello.proof = std::string(32, 'x');
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   std::vector<Descriptor> impostors;
@@ -221,7 +223,7 @@ TEST_P(MeetingPointTest, AnImpostorNeitherStallsNorEndsTheMeeting) {
 TEST_P(MeetingPointTest, ARepeatedHelloIsRefusedAtOnce) {
   const auto points = Points(GetParam(), 2);
   const EndpointAddress address = EndpointAddress::Parse(points[1]->address()).value();
-  Hello hello = HelloOf(address, GetParam() == Wiring::kTls);
+  Hello hello = HelloOf(address, GetParam());
   hello.proof = KeyedHash("secret", "hello" + hello.Claims());
   std::vector<Met> met(2);
   const auto meet = [&](int rank) {
@@ -283,7 +285,7 @@ TEST_P(MeetingPointTest, TransportsOutliveTheirMeetingPoint) {
 
 INSTANTIATE_TEST_SUITE_P(Wirings, MeetingPointTest,
                          testing::Values(Wiring::kSharedMemory, Wiring::kTcp, Wiring::kTls,
-                                         Wiring::kMixed),
+                                         Wiring::kTcp3, Wiring::kMixed),
                          [](const auto& info) { return Name(info.param); });
 
 TEST(MeetingPointOptionsTest, TlsOnOneSideOnlyIsNamed) {
@@ -296,6 +298,32 @@ TEST(MeetingPointOptionsTest, TlsOnOneSideOnlyIsNamed) {
   });
   EXPECT_EQ(met[0].status().code(), absl::StatusCode::kFailedPrecondition) << met[0].status();
   EXPECT_TRUE(absl::StrContains(met[0].status().message(), "TLS")) << met[0].status();
+}
+
+TEST(MeetingPointOptionsTest, AnotherNumberOfConnectionsIsNamed) {
+  std::vector<std::unique_ptr<MeetingPoint>> points;
+  points.push_back(MeetingPoint::Create(OptionsFor(Wiring::kTcp3, 0)).value());
+  points.push_back(MeetingPoint::Create(OptionsFor(Wiring::kTcp, 1)).value());
+  std::vector<Met> met(2);
+  InParallel(2, [&](int rank) {
+    met[rank] = points[rank]->Meet(GroupOf(points, rank, 1), absl::Seconds(30));
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(met[rank].status().code(), absl::StatusCode::kFailedPrecondition)
+        << met[rank].status();
+    EXPECT_TRUE(absl::StrContains(met[rank].status().message(),
+                                  "it joins with 3 data connections, expected 1"))
+        << met[rank].status();
+  }
+}
+
+TEST(MeetingPointOptionsTest, ConnectionsAreOneToSixteen) {
+  for (const int connections : {-1, 0, 17}) {
+    EXPECT_EQ(MeetingPoint::Create({.connections = connections}).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << connections;
+  }
+  EXPECT_TRUE(MeetingPoint::Create({.connections = 16}).ok());
 }
 
 TEST(MeetingPointOptionsTest, WildcardsAndUnknownHostsAreRefused) {

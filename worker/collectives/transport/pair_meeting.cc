@@ -14,6 +14,7 @@
 #include "common/transport/sockets.h"
 #include "common/transport/tls_stream.h"
 #include "worker/collectives/transport/handshake.h"
+#include "worker/collectives/transport/striped_stream.h"
 
 namespace muster {
 namespace {
@@ -25,16 +26,24 @@ constexpr char kNotShared[] = "not shared";
 // does not call again, so that a machine that stands still for a while must not cost it its place.
 constexpr absl::Duration kAnswerPatience = absl::Seconds(20);
 
-Hello MakeHello(const MeetingGroup& group, int from, int to, ConnectionKind kind) {
+// What a connection is for.
+struct Purpose {
+  ConnectionKind kind = ConnectionKind::kControl;
+  uint32_t lane = 0;
+};
+
+Hello MakeHello(const MeetingGroup& group, int from, int to, Purpose purpose) {
   Hello hello;
   hello.group_key = group.key;
   hello.endpoint_nonce = group.addresses[to].nonce;
   hello.nonce = RandomBytes(16);
-  hello.kind = kind;
+  hello.kind = purpose.kind;
   hello.from = static_cast<uint32_t>(from);
   hello.to = static_cast<uint32_t>(to);
   hello.size = static_cast<uint32_t>(group.addresses.size());
   hello.tls = group.tls;
+  hello.connections = static_cast<uint32_t>(group.connections);
+  hello.lane = purpose.lane;
   return hello;
 }
 
@@ -109,6 +118,14 @@ absl::StatusOr<std::unique_ptr<ByteStream>> MakeStream(const MeetingGroup& group
   return std::make_unique<SocketStream>(std::move(socket));
 }
 
+// One for each lane, in their order.
+using DataConnections = std::vector<std::unique_ptr<ByteStream>>;
+
+std::unique_ptr<ByteStream> OneStream(DataConnections connections) {
+  if (connections.size() == 1) return std::move(connections[0]);
+  return std::make_unique<StripedStream>(std::move(connections));
+}
+
 absl::StatusOr<PeerLink> CallUnix(const MeetingGroup& group, int peer, const Doorbell& bell,
                                   Deadline deadline) {
   MUSTER_ASSIGN_OR_RETURN(Descriptor socket,
@@ -116,19 +133,19 @@ absl::StatusOr<PeerLink> CallUnix(const MeetingGroup& group, int peer, const Doo
   if (!SameUser(socket.get())) return absl::UnavailableError("it is another user's");
   MUSTER_ASSIGN_OR_RETURN(
       const std::string key,
-      Call(socket.get(), MakeHello(group, group.rank, peer, ConnectionKind::kControl), group.secret,
-           deadline));
+      Call(socket.get(), MakeHello(group, group.rank, peer, {.kind = ConnectionKind::kControl}),
+           group.secret, deadline));
   return OfferMemory(std::move(socket), key, bell, deadline);
 }
 
 absl::StatusOr<std::unique_ptr<ByteStream>> CallTcp(const MeetingGroup& group, int peer,
-                                                    ConnectionKind kind, Deadline deadline) {
+                                                    Purpose purpose, Deadline deadline) {
   const EndpointAddress& address = group.addresses[peer];
   MUSTER_ASSIGN_OR_RETURN(Descriptor socket, ConnectTcp(address.host, address.port, deadline));
   MUSTER_ASSIGN_OR_RETURN(
       const std::string key,
-      Call(socket.get(), MakeHello(group, group.rank, peer, kind), group.secret, deadline));
-  return MakeStream(group, kind, std::move(socket), TlsRole::kClient, key, deadline);
+      Call(socket.get(), MakeHello(group, group.rank, peer, purpose), group.secret, deadline));
+  return MakeStream(group, purpose.kind, std::move(socket), TlsRole::kClient, key, deadline);
 }
 
 absl::StatusOr<PeerLink> CallPeer(const MeetingGroup& group, int peer, const Doorbell& bell,
@@ -138,10 +155,17 @@ absl::StatusOr<PeerLink> CallPeer(const MeetingGroup& group, int peer, const Doo
     if (link.ok() || IsFinal(link.status()) || deadline.passed()) return link;
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ByteStream> control,
-                          CallTcp(group, peer, ConnectionKind::kControl, deadline));
+                          CallTcp(group, peer, {.kind = ConnectionKind::kControl}, deadline));
   PeerLink link;
   link.control = std::make_unique<ControlStream>(std::move(control));
-  MUSTER_ASSIGN_OR_RETURN(link.data, CallTcp(group, peer, ConnectionKind::kData, deadline));
+  DataConnections data;
+  for (uint32_t lane = 0; lane < static_cast<uint32_t>(group.connections); ++lane) {
+    MUSTER_ASSIGN_OR_RETURN(
+        std::unique_ptr<ByteStream> connection,
+        CallTcp(group, peer, {.kind = ConnectionKind::kData, .lane = lane}, deadline));
+    data.push_back(std::move(connection));
+  }
+  link.data = OneStream(std::move(data));
   return link;
 }
 
@@ -159,10 +183,10 @@ struct Answered {
 // `seen`: nonces of the proven hellos of this meeting. Each call has one of its own: a hello that
 // comes again was recorded by somebody.
 absl::StatusOr<Answered> AnswerPeer(const MeetingGroup& group, int peer, PeerListener& listener,
-                                    ConnectionKind kind, std::set<std::string>& seen,
+                                    Purpose purpose, std::set<std::string>& seen,
                                     Deadline deadline) {
-  MUSTER_ASSIGN_OR_RETURN(PeerListener::Caller caller,
-                          listener.Take(group.key, static_cast<uint32_t>(peer), kind, deadline));
+  const Hello expected = MakeHello(group, peer, group.rank, purpose);
+  MUSTER_ASSIGN_OR_RETURN(PeerListener::Caller caller, listener.Take(expected, deadline));
   if (ProvesSecret(caller.hello, group.secret) && !seen.insert(caller.hello.nonce).second) {
     const absl::Status replayed =
         absl::UnauthenticatedError("it repeats a hello of this meeting; each call needs its own");
@@ -170,19 +194,34 @@ absl::StatusOr<Answered> AnswerPeer(const MeetingGroup& group, int peer, PeerLis
     return replayed;
   }
   Answered answered;
-  MUSTER_ASSIGN_OR_RETURN(answered.key, Answer(caller.socket.get(), caller.hello,
-                                               MakeHello(group, peer, group.rank, kind),
+  MUSTER_ASSIGN_OR_RETURN(answered.key, Answer(caller.socket.get(), caller.hello, expected,
                                                group.secret, deadline.Sooner(kAnswerPatience)));
   answered.socket = std::move(caller.socket);
   answered.unix_socket = caller.unix_socket;
   return answered;
 }
 
+absl::StatusOr<std::unique_ptr<ByteStream>> AwaitData(const MeetingGroup& group, int peer,
+                                                      PeerListener& listener, uint32_t lane,
+                                                      std::set<std::string>& seen,
+                                                      Deadline deadline) {
+  absl::StatusOr<Answered> data = absl::UnavailableError("it has not called");
+  do {
+    // The rank, which calls once, keeps its control connection whoever else calls for data.
+    data = AnswerPeer(group, peer, listener, {.kind = ConnectionKind::kData, .lane = lane}, seen,
+                      deadline);
+  } while (MayComeYet(data.status()) && deadline.status().ok());
+  MUSTER_RETURN_IF_ERROR(data.status());
+  return MakeStream(group, ConnectionKind::kData, std::move(data->socket), TlsRole::kServer,
+                    data->key, deadline);
+}
+
 absl::StatusOr<PeerLink> AwaitPeer(const MeetingGroup& group, int peer, PeerListener& listener,
                                    const Doorbell& bell, std::set<std::string>& seen,
                                    Deadline deadline) {
-  MUSTER_ASSIGN_OR_RETURN(Answered answered, AnswerPeer(group, peer, listener,
-                                                        ConnectionKind::kControl, seen, deadline));
+  MUSTER_ASSIGN_OR_RETURN(
+      Answered answered,
+      AnswerPeer(group, peer, listener, {.kind = ConnectionKind::kControl}, seen, deadline));
   if (answered.unix_socket) {
     return AcceptMemory(std::move(answered.socket), answered.key, bell, deadline);
   }
@@ -191,15 +230,13 @@ absl::StatusOr<PeerLink> AwaitPeer(const MeetingGroup& group, int peer, PeerList
                           MakeStream(group, ConnectionKind::kControl, std::move(answered.socket),
                                      TlsRole::kServer, answered.key, deadline));
   link.control = std::make_unique<ControlStream>(std::move(control));
-  absl::StatusOr<Answered> data = absl::UnavailableError("it has not called");
-  do {
-    // The rank, which calls once, keeps its control connection whoever else calls for data.
-    data = AnswerPeer(group, peer, listener, ConnectionKind::kData, seen, deadline);
-  } while (MayComeYet(data.status()) && deadline.status().ok());
-  MUSTER_RETURN_IF_ERROR(data.status());
-  MUSTER_ASSIGN_OR_RETURN(
-      link.data, MakeStream(group, ConnectionKind::kData, std::move(data->socket), TlsRole::kServer,
-                            data->key, deadline));
+  DataConnections data;
+  for (uint32_t lane = 0; lane < static_cast<uint32_t>(group.connections); ++lane) {
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ByteStream> connection,
+                            AwaitData(group, peer, listener, lane, seen, deadline));
+    data.push_back(std::move(connection));
+  }
+  link.data = OneStream(std::move(data));
   return link;
 }
 

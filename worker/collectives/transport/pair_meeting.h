@@ -24,6 +24,8 @@ struct MeetingGroup {
   std::vector<std::string> names;
   bool shared_memory = true;
   bool tls = false;
+  // For the data of a pair that uses TCP.
+  int connections = 1;
 };
 
 // Meets one other rank of the group; blocks. Thread-safe: all pairs meet at the same time. `bell`

@@ -77,14 +77,16 @@ PeerListener::~PeerListener() {
   thread_.join();
 }
 
-absl::StatusOr<PeerListener::Caller> PeerListener::Take(const std::string& group_key, uint32_t from,
-                                                        ConnectionKind kind, Deadline deadline) {
+absl::StatusOr<PeerListener::Caller> PeerListener::Take(const Hello& expected, Deadline deadline) {
   absl::MutexLock lock(&mutex_);
   auto found = waiting_.end();
   const auto arrived = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     for (found = waiting_.begin(); found != waiting_.end(); ++found) {
       const Hello& hello = found->caller.hello;
-      if (hello.group_key == group_key && hello.from == from && hello.kind == kind) return true;
+      if (hello.group_key == expected.group_key && hello.from == expected.from &&
+          hello.kind == expected.kind && hello.lane == expected.lane) {
+        return true;
+      }
     }
     return false;
   };

@@ -27,7 +27,7 @@ struct PeerListenerOptions {
 };
 
 // Where other ranks call. A thread of its own accepts connections and reads their hello; the
-// connection then waits until somebody takes it by group, rank and kind. So a caller may come
+// connection then waits until somebody takes it by group, rank and purpose. So a caller may come
 // before this rank knows of the group. One who calls for a group that has met already is refused;
 // one who does not know this endpoint's nonce, or says nothing for 10 s, is dropped. At most 1,024
 // connections wait. Thread-safe.
@@ -47,10 +47,9 @@ class PeerListener {
     bool unix_socket = false;
   };
 
-  // Blocks until that rank has called for that group. Unavailable: not in time. Or the status of
-  // the deadline's interrupt.
-  absl::StatusOr<Caller> Take(const std::string& group_key, uint32_t from, ConnectionKind kind,
-                              Deadline deadline);
+  // Blocks until one has called with this group, rank, kind and lane; the rest of `expected` counts
+  // for nothing. Unavailable: not in time. Or the status of the deadline's interrupt.
+  absl::StatusOr<Caller> Take(const Hello& expected, Deadline deadline);
 
   // The group has met, or will not: whoever still calls for it is refused.
   void Close(const std::string& group_key);

@@ -76,8 +76,13 @@ void PipeWaiter::ListSockets(absl::Span<const PipeInterest> interests) {
   for (const PipeInterest& interest : interests) {
     const HostPipe& pipe = *options_.pipes[interest.peer];
     if (pipe.descriptor() < 0 || !pipe.broken().ok()) continue;
-    const int events = (interest.readable ? POLLIN : 0) | (interest.writable ? POLLOUT : 0);
-    polled_.push_back({pipe.descriptor(), static_cast<short>(events), 0});
+    const short reading = interest.readable ? POLLIN : 0, writing = interest.writable ? POLLOUT : 0;
+    if (pipe.descriptor() == pipe.write_descriptor()) {
+      polled_.push_back({pipe.descriptor(), static_cast<short>(reading | writing), 0});
+      continue;
+    }
+    if (interest.readable) polled_.push_back({pipe.descriptor(), reading, 0});
+    if (interest.writable) polled_.push_back({pipe.write_descriptor(), writing, 0});
   }
 }
 

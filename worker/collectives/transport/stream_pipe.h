@@ -36,6 +36,7 @@ class StreamPipe final : public HostPipe {
   void Disarm() override {}
   void BeforeSleep() override;
   int descriptor() const override { return stream_->descriptor(); }
+  int write_descriptor() const override { return stream_->write_descriptor(); }
   int processor() const override { return -1; }
   absl::Status broken() const override { return broken_; }
   const char* description() const override { return stream_->name(); }

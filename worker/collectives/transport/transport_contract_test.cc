@@ -19,6 +19,7 @@
 #include "worker/collectives/transport/group_for_testing.h"
 #include "worker/collectives/transport/host_pipe.h"
 #include "worker/collectives/transport/host_transport.h"
+#include "worker/collectives/transport/striped_stream.h"
 
 namespace muster {
 namespace {
@@ -27,6 +28,13 @@ namespace {
 std::byte ByteAt(int from, int to, uint64_t i) {
   const uint64_t mixed = (i + 1) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(from * 64 + to);
   return static_cast<std::byte>(mixed >> 56);
+}
+
+// As something between the machines may do.
+void Reset(int socket) {
+  sockaddr nobody = {};
+  nobody.sa_family = AF_UNSPEC;
+  ASSERT_EQ(connect(socket, &nobody, sizeof(nobody)), 0);
 }
 
 class TransportContractTest : public testing::TestWithParam<Wiring> {};
@@ -285,14 +293,36 @@ TEST_P(TransportContractTest, ABrokenConnectionIsNamedByWhoeverNeedsIt) {
     EXPECT_EQ(socket, -1);
     return;
   }
-  sockaddr nobody = {};
-  nobody.sa_family = AF_UNSPEC;
-  ASSERT_EQ(connect(socket, &nobody, sizeof(nobody)), 0);
+  Reset(socket);
   EXPECT_TRUE((*transports[1])->health().ok());
   std::vector<std::byte> got(1);
   const absl::Status status = ReadAll(**transports[1], 0, absl::MakeSpan(got));
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "connection to rank 0")) << status;
+}
+
+TEST_P(TransportContractTest, ABrokenConnectionOfSeveralIsNamedWhenItsTurnComes) {
+  const int connections = OptionsFor(GetParam(), 0).connections;
+  if (connections == 1) GTEST_SKIP() << "needs several data connections";
+  GroupForTesting group(GetParam(), 2);
+  auto transports = group.Meet();
+  ASSERT_TRUE(transports[0].ok() && transports[1].ok());
+  const auto& pipe = static_cast<HostPipe&>((*transports[0])->pipe(1));
+  EXPECT_EQ(pipe.write_descriptor(), pipe.descriptor());
+  // The first stripe, which what ranks tell each other when they meet has begun.
+  std::vector<std::byte> bytes(kStripeBytes);
+  ASSERT_TRUE(WriteAll(**transports[0], 1, bytes).ok());
+  ASSERT_TRUE(ReadAll(**transports[1], 0, absl::MakeSpan(bytes)).ok());
+  ASSERT_NE(pipe.write_descriptor(), pipe.descriptor());
+  Reset(pipe.write_descriptor());
+  // The other way the first connection still has its turn.
+  ASSERT_TRUE(WriteAll(**transports[1], 0, absl::MakeConstSpan(bytes).first(100)).ok());
+  ASSERT_TRUE(ReadAll(**transports[0], 1, absl::MakeSpan(bytes).first(100)).ok());
+  const absl::Status status = ReadAll(**transports[1], 0, absl::MakeSpan(bytes).first(1));
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "connection to rank 0")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), absl::StrCat("connection 2 of ", connections)))
+      << status;
 }
 
 // Once, a rank that did not read for 10 s, because it computed, lost its full connection.
@@ -403,15 +433,16 @@ TEST_P(TransportContractTest, MemoryIsSharedWhereAllShareIt) {
 TEST_P(TransportContractTest, SaysWhatItUses) {
   GroupForTesting group(GetParam(), 3);
   const Wiring wiring = GetParam();
-  group.Run([wiring](Transport& transport) {
+  const HostEndpointOptions options = OptionsFor(wiring, 0);
+  std::string connection = options.tls ? "tls" : "tcp";
+  if (options.connections > 1) absl::StrAppend(&connection, " x ", options.connections);
+  group.Run([&](Transport& transport) {
     EXPECT_EQ(transport.Description(transport.rank()), "");
     for (int peer = 0; peer < 3; ++peer) {
       if (peer == transport.rank()) continue;
       const bool shared = wiring == Wiring::kSharedMemory ||
                           (wiring == Wiring::kMixed && (peer + transport.rank()) % 2 == 0);
-      EXPECT_EQ(transport.Description(peer), shared                   ? "shared memory"
-                                             : wiring == Wiring::kTls ? "tls"
-                                                                      : "tcp");
+      EXPECT_EQ(transport.Description(peer), shared ? "shared memory" : connection);
     }
     EXPECT_EQ(static_cast<HostTransport&>(transport).all_shared(), wiring == Wiring::kSharedMemory);
   });
@@ -428,7 +459,7 @@ TEST_P(TransportContractTest, AGroupOfOneNeedsNobody) {
 
 INSTANTIATE_TEST_SUITE_P(Wirings, TransportContractTest,
                          testing::Values(Wiring::kSharedMemory, Wiring::kTcp, Wiring::kTls,
-                                         Wiring::kMixed),
+                                         Wiring::kTcp3, Wiring::kTls2, Wiring::kMixed),
                          [](const auto& info) { return Name(info.param); });
 
 }  // namespace

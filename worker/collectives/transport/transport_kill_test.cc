@@ -119,7 +119,7 @@ TEST_P(TransportKillTest, ARankThatLeavesInOrderIsNoDeath) {
 
 INSTANTIATE_TEST_SUITE_P(Wirings, TransportKillTest,
                          testing::Values(Wiring::kSharedMemory, Wiring::kTcp, Wiring::kTls,
-                                         Wiring::kMixed),
+                                         Wiring::kTcp3, Wiring::kTls2, Wiring::kMixed),
                          [](const auto& info) { return Name(info.param); });
 
 }  // namespace
