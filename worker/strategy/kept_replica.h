@@ -55,8 +55,8 @@ class KeptReplica {
   absl::optional<LossScale> loss_scale() const { return loss_scale_; }
 
   // A collective call: rank `source`'s replica becomes all ranks'; without a source every rank
-  // starts from the order's checkpoint, or from rank 0's initial values. Errors: the communicator's, or the
-  // storage's.
+  // starts from the order's checkpoint, or from rank 0's initial values. Errors: the
+  // communicator's, or the storage's.
   absl::Status Fill(Communicator& communicator, absl::optional<int> source);
 
   // A collective call: rank r writes the files of partitions p with p mod W = r, numbered from

@@ -26,6 +26,15 @@ absl::Status WantFailure(const absl::Status& got, absl::StatusCode code, const s
                             got.ToString()));
 }
 
+// Of four f32.
+CollectiveCall SmallSum(const DeviceMemory& data) {
+  CollectiveCall call;
+  call.kind = Collective::kAllReduce;
+  call.count = 4;
+  call.in = call.out = data.data();
+  return call;
+}
+
 // All ranks make `call`; the last one as `other` says, or does not.
 absl::Status Disagree(Communicator& group, absl::StatusCode code, const std::string& text,
                       void (*other)(CollectiveCall&)) {
@@ -72,10 +81,7 @@ absl::Status OtherOperation(Communicator& group) {
 
 absl::Status MissingCall(Communicator& group) {
   DeviceMemory data(64);
-  CollectiveCall call;
-  call.kind = Collective::kAllReduce;
-  call.count = 4;
-  call.in = call.out = data.data();
+  CollectiveCall call = SmallSum(data);
   call.label = "bucket 9";
   call.timeout = absl::Seconds(1);
   MUSTER_RETURN_IF_ERROR(group.Run(CollectiveCall()));
@@ -97,10 +103,7 @@ absl::Status MissingCall(Communicator& group) {
 absl::Status SlowRank(Communicator& group) {
   const int size = group.size();
   DeviceMemory data(64);
-  CollectiveCall call;
-  call.kind = Collective::kAllReduce;
-  call.count = 4;
-  call.in = call.out = data.data();
+  CollectiveCall call = SmallSum(data);
   call.timeout = absl::Seconds(30);
   const HostBytes want = Elements(DType::kF32, std::vector<double>(4, size * (size + 1) / 2));
   for (int slow = 0; slow < size; ++slow) {
@@ -115,10 +118,7 @@ absl::Status SlowRank(Communicator& group) {
 // The last rank stands still for longer than the others wait, as if by SIGSTOP.
 absl::Status StoppedRank(Communicator& group) {
   DeviceMemory data(64);
-  CollectiveCall call;
-  call.kind = Collective::kAllReduce;
-  call.count = 4;
-  call.in = call.out = data.data();
+  CollectiveCall call = SmallSum(data);
   call.timeout = absl::Seconds(1);
   MUSTER_RETURN_IF_ERROR(group.Run(CollectiveCall()));
   if (group.rank() == group.size() - 1) {
@@ -135,10 +135,7 @@ absl::Status StoppedRank(Communicator& group) {
 
 absl::Status AbortedByOne(Communicator& group) {
   DeviceMemory data(64);
-  CollectiveCall call;
-  call.kind = Collective::kAllReduce;
-  call.count = 4;
-  call.in = call.out = data.data();
+  CollectiveCall call = SmallSum(data);
   MUSTER_RETURN_IF_ERROR(group.Run(call));
   if (group.rank() == group.size() - 1) group.Abort("the user said so");
   // Calls go well until the abort has reached all ranks.
@@ -149,10 +146,7 @@ absl::Status AbortedByOne(Communicator& group) {
 
 absl::Status LostRank(Communicator& group) {
   DeviceMemory data(64);
-  CollectiveCall call;
-  call.kind = Collective::kAllReduce;
-  call.count = 4;
-  call.in = call.out = data.data();
+  CollectiveCall call = SmallSum(data);
   call.timeout = absl::Seconds(30);
   // The last rank may die before all others have seen that it made this call.
   absl::Status status = group.Run(call);
