@@ -186,12 +186,15 @@ class Planner {
     AddWorker("rows of a batch",
               3 * (in_batch * (2 * row + sizeof(uint64_t)) + lookups * (sizeof(int32_t) + 8)) / 2);
     if (rows_on_servers_) {
-      AddWorker("messages of rows", 2 * in_batch * row);
+      // Pulled and pushed ones in the memory shared with servers and where they are put together,
+      // and the gradients of two earlier batches, held until they are sent.
+      AddWorker("messages of rows", 6 * in_batch * row);
       return;
     }
-    const uint64_t of_step = DistinctRows(model_, data_, spec_.batch_size());
-    // Own rows and all workers', each summed with an index, gathered, and grown into.
-    AddWorker("rows of a step", (in_batch + of_step) * (row + 16) * 5 / 2);
+    // Own rows summed with an index and grown into; all workers', gathered and summed.
+    uint64_t of_step = in_batch * 7 / 2;
+    if (W_ > 1) of_step += 2 * DistinctRows(model_, data_, spec_.batch_size());
+    AddWorker("rows of a step", of_step * (row + 16));
     AddWorker("sparse tables", TableBytes(DistinctRows(model_, data_, ExamplesSeen(spec_, data_))));
   }
 

@@ -37,9 +37,7 @@ class Layout {
   uint64_t shared_ = 0;
 };
 
-// What oneDNN packs of one f32 product is some MiB, and as its heap blocks are seldom used again
-// as they were, about this many of them are there: between none and six.
-constexpr uint64_t kPacked = 4;
+// What oneDNN packs of one f32 product is at most this; the next one takes the same place.
 constexpr uint64_t kMostPacked = uint64_t{6} << 20;
 
 // The most floats that one product of 16-bit numbers has in f32: its operands' blocks, and the
@@ -70,7 +68,7 @@ uint64_t PlanPackedBytes(const ModelSize& model, uint64_t rows) {
   for (const ProductSize& product : model.products) {
     largest = std::max(largest, std::min(rows, product.out) * product.in * kFloat);
   }
-  return kPacked * std::min(largest, kMostPacked);
+  return std::min(largest, kMostPacked);
 }
 
 DType ActivationType(const v1::ComputeSpec& compute) {
@@ -145,8 +143,8 @@ uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
     wide.Add(N, product.in, product.out, true);
     wide.Add(product.out, product.in, N, false);
   }
-  // Each grows with the first step's products, and what it leaves behind in the heap stays there.
-  return (floats + 2 * (wide.a + wide.b + wide.sums)) * kFloat + packed;
+  // Each grows with the first step's products; half of what they leave in the heap finds other use.
+  return (floats + 3 * (wide.a + wide.b + wide.sums) / 2) * kFloat + packed;
 }
 
 }  // namespace muster

@@ -20,6 +20,11 @@ class ProcessTask final : public RunningTask {
   const std::unique_ptr<TaskProcess> process_;
 };
 
+// What oneDNN packs of an f32 product it asks malloc for anew each time: some MiB, aligned to
+// pages. glibc's cache of small blocks would keep what is cut off in front, and the block, once
+// freed, is then too short for the next product: up to 7 of them lay about (docs/planning.md).
+constexpr char kUncachedCuttings[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=0";
+
 }  // namespace
 
 TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
@@ -38,7 +43,7 @@ TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
     // machine.
     options.environment = {
         absl::StrCat("OMP_NUM_THREADS=", std::max(1u, order.spec().threads_per_worker())),
-        "OMP_WAIT_POLICY=passive"};
+        "OMP_WAIT_POLICY=passive", kUncachedCuttings};
     options.output = [&logs, job = order.job_id(), slot = order.slot()](absl::string_view text) {
       logs.Add(job, slot, text);
     };
