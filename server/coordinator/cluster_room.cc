@@ -10,12 +10,12 @@ namespace {
 
 uint64_t OrUnlimited(uint64_t bytes) { return bytes == 0 ? kUnlimitedBytes : bytes; }
 
-uint64_t LargestDevice(const v1::DaemonRecord& record) {
-  uint64_t largest = 0;
+uint64_t SmallestDevice(const v1::DaemonRecord& record) {
+  uint64_t smallest = kUnlimitedBytes;
   for (const v1::Device& device : record.devices()) {
-    largest = std::max(largest, OrUnlimited(device.memory_bytes()));
+    smallest = std::min(smallest, OrUnlimited(device.memory_bytes()));
   }
-  return largest;
+  return record.devices().empty() ? 0 : smallest;
 }
 
 uint64_t Left(uint64_t bytes, uint64_t reserved) {
@@ -34,7 +34,7 @@ void AddMember(const Member& member, const Reserved& reserved, ClusterRoom& room
                             .free_slots = record.slots() - std::min(record.slots(), reserved.slots),
                             .devices = devices,
                             .free_devices = devices - std::min(devices, reserved.devices),
-                            .device_bytes = LargestDevice(record),
+                            .device_bytes = SmallestDevice(record),
                             .multiplies_bf16 = record.multiplies_bf16(),
                             .bytes = bytes,
                             .free_bytes = Left(bytes, reserved.bytes)});
@@ -134,7 +134,8 @@ uint64_t BytesPerPartition(const v1::JobRecord& record) {
 SlotDemand SlotDemandOf(const v1::JobRecord& record) {
   const uint64_t workers = std::max<uint64_t>(record.spec().workers(), 1);
   return {.bytes = record.predicted_worker_bytes() / workers,
-          .devices = record.spec().compute().device() == v1::ComputeSpec::CUDA ? 1u : 0u};
+          .devices = record.spec().compute().device() == v1::ComputeSpec::CUDA ? 1u : 0u,
+          .device_bytes = record.predicted_device_bytes()};
 }
 
 }  // namespace muster

@@ -10,6 +10,7 @@ namespace muster {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -161,7 +162,8 @@ TEST_F(CoordinatorTest, AJobOnDevicesGetsOneForEachTask) {
   const absl::Status none = cluster_.Submit(spec).status();
   EXPECT_EQ(none.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(none.message()),
-              HasSubstr("compute.device is CUDA, which takes 2 devices, and the workers offer 0"));
+              HasSubstr("compute.device is CUDA, which takes 2 devices with 1.8 GiB, and the "
+                        "workers offer 0"));
 
   cluster_.AddWorker("w1", 4, 0, {0, 0});
   const std::string first = *cluster_.Submit(spec);
@@ -181,22 +183,23 @@ TEST_F(CoordinatorTest, AJobOnDevicesGetsOneForEachTask) {
   EXPECT_EQ(cluster_.State(second), v1::PLACING);
 }
 
-TEST_F(CoordinatorTest, WhatFitsNoDeviceIsRefusedWithTheSum) {
+TEST_F(CoordinatorTest, WhatFitsNoDeviceIsRefusedWithTheSumAndElseGetsALargeOne) {
   v1::JobSpec spec = DeviceJob();
   v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
   transformer.set_layers(8);
   transformer.set_width(64);
   transformer.set_context(64);
   spec.set_batch_size(32);
-  cluster_.AddWorker("w0", 4, 0, {1736 << 20, 1844 << 20});
+  // Tasks may get any device of a worker, so the smallest counts.
+  cluster_.AddWorker("w0", 4, 0, {1900 << 20, 1844 << 20});
   cluster_.AddWorker("w1", 4, 0, {1636 << 20});
   for (int start = 0; start < 2; ++start) {
     const absl::Status status = cluster_.Submit(spec).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(
         std::string(status.message()),
-        AllOf(HasSubstr("needs 1.8 GiB of its device, and worker w0 has the largest one, of "
-                        "1.8 GiB"),
+        AllOf(HasSubstr("needs 1.8 GiB of its device, and worker w0 offers the most, 1.8 GiB on "
+                        "each of its own"),
               ContainsRegex("CUDA's own +1.2 GiB"), ContainsRegex("activations +32.7 MiB"),
               ContainsRegex("together +1.8 GiB"),
               HasSubstr("it would fit with compute.recompute FULL (1.8 GiB), or micro_batches 4 "
@@ -207,7 +210,17 @@ TEST_F(CoordinatorTest, WhatFitsNoDeviceIsRefusedWithTheSum) {
   EXPECT_TRUE(cluster_.Submit(spec).ok());
   spec.mutable_compute()->clear_recompute();
   cluster_.AddWorker("w2", 4, 0, {1867 << 20});
-  EXPECT_TRUE(cluster_.Submit(spec).ok());
+  const absl::Status one = cluster_.Submit(spec).status();
+  EXPECT_THAT(std::string(one.message()),
+              HasSubstr("takes 2 devices with 1.8 GiB, and the workers offer 1"));
+  cluster_.AddWorker("w3", 4, 0, {1867 << 20});
+  const auto job = cluster_.Submit(spec);
+  ASSERT_TRUE(job.ok()) << job.status();
+  const v1::JobStatus placed = cluster_.Status(*job);
+  ASSERT_EQ(placed.tasks_size(), 2);
+  for (const v1::TaskStatus& task : placed.tasks()) {
+    EXPECT_THAT(task.worker_id(), AnyOf("w2", "w3"));
+  }
 }
 
 TEST_F(CoordinatorTest, ScratchOfBf16IsAskedForWhereAWorkerNeedsIt) {

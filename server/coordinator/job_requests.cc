@@ -73,13 +73,13 @@ absl::Status CheckDevicesMemory(const v1::JobSpec& spec, const DataSize& data,
   const WorkerRoom* const most = WorkerWithMost(whole, &WorkerRoom::device_bytes);
   if (most == nullptr || most->devices == 0) return absl::OkStatus();
   if (plan.device_bytes() <= most->device_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("each of the job's workers needs ", FormatBytes(plan.device_bytes()),
-                   " of its device, and worker ", most->id, " has the largest one, of ",
-                   FormatBytes(most->device_bytes), ":\n", MemoryTable(plan.device, "  "),
-                   DescribeRemedies(FindRemedies(spec, data, ProcessorsOf(whole), MemoryOf::kDevice,
-                                                 most->device_bytes)),
-                   "; `muster plan` shows what other settings need"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "each of the job's workers needs ", FormatBytes(plan.device_bytes()),
+      " of its device, and worker ", most->id, " offers the most, ",
+      FormatBytes(most->device_bytes), " on each of its own:\n", MemoryTable(plan.device, "  "),
+      DescribeRemedies(
+          FindRemedies(spec, data, ProcessorsOf(whole), MemoryOf::kDevice, most->device_bytes)),
+      "; `muster plan` shows what other settings need"));
 }
 
 // Whether the job fits when nothing else runs.
@@ -230,6 +230,7 @@ absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest
   const MemoryPlan plan = PlanMemory(record.spec(), data, ProcessorsOf(whole));
   record.set_predicted_server_bytes(plan.server_bytes());
   record.set_predicted_worker_bytes(plan.worker_own_bytes() * record.spec().workers());
+  record.set_predicted_device_bytes(plan.device_bytes());
 
   MUSTER_RETURN_IF_ERROR(CheckWorkersMemory(record.spec(), data, plan, whole));
   MUSTER_RETURN_IF_ERROR(CheckDevicesMemory(record.spec(), data, plan, whole));

@@ -15,9 +15,14 @@ uint32_t SlotsWithMemory(const WorkerRoom& worker, const SlotDemand& slot) {
   return std::min<uint64_t>(worker.free_slots, worker.free_bytes / slot.bytes);
 }
 
+bool HasDevices(const WorkerRoom& worker, const SlotDemand& slot) {
+  return worker.devices > 0 && worker.device_bytes >= slot.device_bytes;
+}
+
 uint32_t UsableSlots(const WorkerRoom& worker, const SlotDemand& slot) {
   const uint32_t slots = SlotsWithMemory(worker, slot);
-  return slot.devices == 0 ? slots : std::min(slots, worker.free_devices / slot.devices);
+  if (slot.devices == 0) return slots;
+  return HasDevices(worker, slot) ? std::min(slots, worker.free_devices / slot.devices) : 0;
 }
 
 absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterRoom& room) {
@@ -26,6 +31,7 @@ absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterR
     free += worker.free_slots;
     with_memory += SlotsWithMemory(worker, slot);
     usable += UsableSlots(worker, slot);
+    if (!HasDevices(worker, slot)) continue;
     devices += worker.devices;
     free_devices += worker.free_devices;
   }
@@ -33,9 +39,12 @@ absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterR
   if (with_memory >= slots) {
     const uint64_t wanted = uint64_t{slots} * slot.devices;
     if (devices < wanted) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "compute.device is CUDA, which takes ", wanted, " devices, and the workers offer ",
-          devices, "; waits for workers with devices (muster-worker --devices)"));
+      const std::string with_memory =
+          slot.device_bytes == 0 ? "" : absl::StrCat(" with ", FormatBytes(slot.device_bytes));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("compute.device is CUDA, which takes ", wanted, " devices", with_memory,
+                       ", and the workers offer ", devices,
+                       "; waits for workers with such devices (muster-worker --devices)"));
     }
     return absl::ResourceExhaustedError(
         absl::StrCat(usable, " of ", slots, " worker slots free with a device beside them (",

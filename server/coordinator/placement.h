@@ -33,7 +33,7 @@ struct WorkerRoom {
   uint32_t free_slots = 0;
   uint32_t devices = 0;
   uint32_t free_devices = 0;
-  // Of its largest device; 0 without devices.
+  // Of its smallest device, so that a task fits whichever it gets; 0 without devices.
   uint64_t device_bytes = 0;
   bool multiplies_bf16 = false;
   uint64_t bytes = kUnlimitedBytes;
@@ -58,6 +58,8 @@ struct ClusterRoom {
 struct SlotDemand {
   uint64_t bytes = 0;
   uint32_t devices = 0;
+  // Of each of these devices.
+  uint64_t device_bytes = 0;
 };
 
 struct Demand {

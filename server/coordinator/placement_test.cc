@@ -101,9 +101,11 @@ TEST(PlacementTest, FitsEmptyIgnoresWhatRunsAndWhatIsAbsent) {
   EXPECT_FALSE(FitsEmpty({.slots = 1, .servers = 2, .partitions = 8}, {{}, {Server("s0")}}).ok());
 }
 
-WorkerRoom DeviceWorker(const std::string& id, uint32_t slots, uint32_t devices) {
+WorkerRoom DeviceWorker(const std::string& id, uint32_t slots, uint32_t devices,
+                        uint64_t device_bytes = kUnlimitedBytes) {
   WorkerRoom worker = Worker(id, slots, slots);
   worker.devices = worker.free_devices = devices;
+  worker.device_bytes = device_bytes;
   return worker;
 }
 
@@ -127,6 +129,20 @@ TEST(PlacementTest, ClustersWithTooFewDevicesAreNamed) {
   const Demand demand{.slots = 2, .slot = {.devices = 1}, .partitions = 0};
   EXPECT_THAT(std::string(FitsEmpty(demand, {{DeviceWorker("w0", 4, 1)}, {}}).message()),
               HasSubstr("compute.device is CUDA, which takes 2 devices, and the workers offer 1"));
+}
+
+TEST(PlacementTest, GivesNoTaskADeviceThatIsTooSmall) {
+  const Demand demand{.slots = 2, .slot = {.devices = 1, .device_bytes = 3 << 20}, .partitions = 0};
+  ClusterRoom room{{DeviceWorker("w0", 8, 8, (3 << 20) - 1), DeviceWorker("w1", 2, 2, 3 << 20)},
+                   {}};
+  const Assignment got = *Place(demand, room);
+  EXPECT_EQ(got.slots[0].worker_id, "w1");
+  EXPECT_EQ(got.slots[1].worker_id, "w1");
+  EXPECT_THAT(Reason(demand, room), HasSubstr("0 of 2 worker slots free with a device beside them "
+                                              "(0 of 2 devices are free)"));
+  room.workers.pop_back();
+  EXPECT_THAT(std::string(FitsEmpty(demand, room).message()),
+              HasSubstr("takes 2 devices with 3.0 MiB, and the workers offer 0"));
 }
 
 TEST(PlacementTest, TasksWithoutDevicesLeaveThemFree) {
