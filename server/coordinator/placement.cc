@@ -41,10 +41,10 @@ absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterR
     if (devices < wanted) {
       const std::string with_memory =
           slot.device_bytes == 0 ? "" : absl::StrCat(" with ", FormatBytes(slot.device_bytes));
-      return absl::ResourceExhaustedError(
-          absl::StrCat("compute.device is CUDA, which takes ", wanted, " devices", with_memory,
-                       ", and the workers offer ", devices,
-                       "; waits for workers with such devices (muster-worker --devices)"));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "compute.device is CUDA, which takes ", wanted, wanted == 1 ? " device" : " devices",
+          with_memory, ", and the workers offer ", devices,
+          "; waits for workers with such devices (muster-worker --devices)"));
     }
     return absl::ResourceExhaustedError(
         absl::StrCat(usable, " of ", slots, " worker slots free with a device beside them (",
