@@ -131,7 +131,7 @@ TEST_F(PeakMemoryTest, IsTheSameFromRunToRun) {
   }
   ASSERT_EQ(peaks.size(), 4);
   const auto [least, most] = std::minmax_element(peaks.begin(), peaks.end());
-  EXPECT_LE(*most - *least, 2 << 20) << PlanBytes(*least) << " to " << PlanBytes(*most);
+  EXPECT_LE(*most - *least, 4 << 20) << PlanBytes(*least) << " to " << PlanBytes(*most);
 }
 
 TEST_F(PeakMemoryTest, OfTransformersOnServers) {
@@ -152,7 +152,7 @@ TEST_F(PeakMemoryTest, OfASmallTransformer) {
       kFirst);
 }
 
-// One head's probabilities alone would be 64 MiB, three times what is allowed for.
+// One head's probabilities alone would be 64 MiB, seven times what is allowed for.
 TEST_F(PeakMemoryTest, OfALongContext) {
   ExpectAsPlanned(
       absl::StrCat("model { transformer { layers: 1 width: 256 heads: 4 context: 4096 } } ",
