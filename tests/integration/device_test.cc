@@ -185,7 +185,7 @@ TEST_F(DeviceTest, DevicesAreShownCountedAndNotPromised) {
   spec.set_micro_batches(1);
   const auto refused = cluster_->Submit(spec);
   EXPECT_THAT(std::string(refused.status().message()),
-              HasSubstr("which takes 3 devices, and the workers offer 2"));
+              HasSubstr("which takes 3 devices with 1.8 GiB, and the workers offer 2"));
 }
 
 }  // namespace
