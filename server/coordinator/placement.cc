@@ -39,12 +39,12 @@ absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterR
   if (with_memory >= slots) {
     const uint64_t wanted = uint64_t{slots} * slot.devices;
     if (devices < wanted) {
-      const std::string with_memory =
+      const std::string size =
           slot.device_bytes == 0 ? "" : absl::StrCat(" with ", FormatBytes(slot.device_bytes));
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "compute.device is CUDA, which takes ", wanted, wanted == 1 ? " device" : " devices",
-          with_memory, ", and the workers offer ", devices,
-          "; waits for workers with such devices (muster-worker --devices)"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("compute.device is CUDA, which takes ", wanted,
+                       wanted == 1 ? " device" : " devices", size, ", and the workers offer ",
+                       devices, "; waits for workers with such devices (muster-worker --devices)"));
     }
     return absl::ResourceExhaustedError(
         absl::StrCat(usable, " of ", slots, " worker slots free with a device beside them (",
