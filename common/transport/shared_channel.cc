@@ -23,8 +23,10 @@ namespace {
 constexpr size_t kThroughRingBytes = 4 << 10;
 // Shorter messages are copied by the thread that brings them.
 constexpr size_t kSendHereBytes = 64 << 10;
-// After so many the loop's other connections have their turn.
+// After so many messages that were read, or so many bytes that were written, the loop's other
+// connections have their turn.
 constexpr int kReadTurnMessages = 16;
+constexpr size_t kWriteTurnBytes = 1 << 20;
 // Turns that take all the messages that a full ring can hold.
 constexpr int kRingTurns = kSegmentRingBytes / kFrameBytes / kReadTurnMessages;
 // How the other end is told to wake this one: there is one way.
@@ -233,6 +235,7 @@ absl::StatusOr<bool> SharedChannel::WriteMessage(const Outgoing& outgoing) {
 void SharedChannel::WriteQueue(Writer writer) {
   // Goes after the lock.
   std::deque<Outgoing> dropped;
+  size_t turn_bytes = 0;
   while (true) {
     const Outgoing* first;
     {
@@ -240,6 +243,10 @@ void SharedChannel::WriteQueue(Writer writer) {
       if (ended_) dropped.swap(queue_);
       if (ended_ || queue_.empty()) {
         writing_ = false;
+        return;
+      }
+      if (writer == Writer::kLoop && turn_bytes >= kWriteTurnBytes) {
+        unfinished_ = true;
         return;
       }
       // Nobody else takes from the queue, so that it stays.
@@ -262,7 +269,7 @@ void SharedChannel::WriteQueue(Writer writer) {
       } else if (writer == Writer::kCaller) {
         LeaveToLoopLocked();
       } else {
-        blocked_ = true;
+        unfinished_ = true;
       }
       return;
     }
@@ -270,6 +277,7 @@ void SharedChannel::WriteQueue(Writer writer) {
     payload_written_ = 0;
     payload_position_ = {};
     if (writer == Writer::kLoop) ++written_;
+    turn_bytes += bytes;
     std::shared_ptr<Handler> handler;
     Outgoing done;
     {
@@ -283,16 +291,16 @@ void SharedChannel::WriteQueue(Writer writer) {
   }
 }
 
-bool SharedChannel::WriteBlocked() {
-  if (!blocked_) return false;
-  blocked_ = false;
+bool SharedChannel::WriteUnfinished() {
+  if (!unfinished_) return false;
+  unfinished_ = false;
   const uint64_t written = written_;
   const size_t head = head_written_;
   const size_t payload = payload_written_;
   const size_t fragment = fragment_written_;
   WriteQueue(Writer::kLoop);
-  return !blocked_ || written != written_ || head != head_written_ || payload != payload_written_ ||
-         fragment != fragment_written_;
+  return !unfinished_ || written != written_ || head != head_written_ ||
+         payload != payload_written_ || fragment != fragment_written_;
 }
 
 void SharedChannel::SetReading(bool on) {
@@ -329,7 +337,7 @@ void SharedChannel::PeerWatch::OnEvents(uint32_t) {
 
 bool SharedChannel::Poll() {
   const std::shared_ptr<SharedChannel> self = self_;
-  bool worked = WriteBlocked();
+  bool worked = WriteUnfinished();
   if (self_ != nullptr) worked |= ReadMessages();
   return worked;
 }
@@ -342,11 +350,11 @@ bool SharedChannel::BeforeSleep() {
     ring_reader_.SetWaits(kByBell);
     if (ring_reader_.Moved()) return false;
   }
-  if (blocked_) {
+  if (unfinished_) {
     ring_writer_.SetWaits(kByBell);
     arena_sender_->SetWaits();
     // What came back before that has rung no bell.
-    if (WriteBlocked()) return false;
+    if (WriteUnfinished()) return false;
   }
   return true;
 }
@@ -488,7 +496,7 @@ void SharedChannel::End(absl::Status reason) {
     ended_ = true;
     // A thread that is writing still uses what it writes, and clears the queue itself; the loop's
     // own writing ends here.
-    if (blocked_) writing_ = false;
+    if (unfinished_) writing_ = false;
     say_goodbye = !writing_ && head_written_ == 0;
     if (!writing_) dropped.swap(queue_);
   }

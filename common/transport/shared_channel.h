@@ -102,15 +102,16 @@ class SharedChannel final : public FrameChannel,
   bool BeforeSleep() override;
   void AfterSleep() override;
 
-  // Writes what is queued, as far as there is room; the loop takes over where a caller finds none.
+  // Writes what is queued, as far as there is room and, on the loop, the turn goes; the loop takes
+  // over where a caller finds no room.
   // REQUIRES: writing_ was set by the caller.
   void WriteQueue(Writer writer) ABSL_LOCKS_EXCLUDED(mutex_);
   void LeaveToLoopLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Goes on with the first message. False: there is no room.
   absl::StatusOr<bool> WriteMessage(const Outgoing& outgoing);
   void WakeReader();
-  // What a writer that found no room left undone; whether it got further.
-  bool WriteBlocked();
+  // What a writer left undone; whether it got further.
+  bool WriteUnfinished();
 
   // The loop's thread only.
   bool ReadMessages();
@@ -154,8 +155,8 @@ class SharedChannel final : public FrameChannel,
   std::shared_ptr<Handler> handler_;
   // While it is registered with the loop.
   std::shared_ptr<SharedChannel> self_;
-  // The writer found no room, and the loop goes on when there is.
-  bool blocked_ = false;
+  // The writer found no room, or its turn was over, and the loop goes on.
+  bool unfinished_ = false;
   // Goes up with every step of the loop's writing.
   uint64_t written_ = 0;
   RingReader ring_reader_;

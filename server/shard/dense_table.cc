@@ -1,6 +1,8 @@
 #include "server/shard/dense_table.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 #include "common/partition/initial_values.h"
@@ -71,15 +73,17 @@ void DenseTable::Add(uint32_t block, const Payload& gradient) {
     return;
   }
   const size_t size = blocks_[block].weights.size();
-  if (sum.values == nullptr) {
-    sum.values = pool_->Take(size);
-    const Payload first = std::exchange(sum.first, Payload());
-    if (first.size() == 0) {
-      gradient.CopyTo(sum.values.get());
-      return;
-    }
-    first.CopyTo(sum.values.get());
+  if (sum.values != nullptr) return gradient.AddTo({sum.values.get(), size});
+  sum.values = pool_->Take(size);
+  const Payload first = std::exchange(sum.first, Payload());
+  if (first.size() == 0) return gradient.CopyTo(sum.values.get());
+  // Memory is what this takes: once over both, rather than twice over the sum.
+  if (const absl::Span<const float> second = InOnePiece(gradient); !second.empty()) {
+    std::transform(second.begin(), second.end(), InOnePiece(first).begin(), sum.values.get(),
+                   std::plus<float>());
+    return;
   }
+  first.CopyTo(sum.values.get());
   gradient.AddTo({sum.values.get(), size});
 }
 

@@ -62,7 +62,7 @@ std::vector<DaemonCase> DaemonCases(const std::string& text, DaemonSteps steps) 
     one.road = road;
     one.servers = on_servers ? 1 : 0;
     one.workers = 2;
-    SetJob(*Find(all, "gpt-10m", "f32"), quick ? 8 : 32, one);
+    SetJob(*Find(all, "gpt-10m", "f32"), quick ? 8 : 64, one);
     one.spec.mutable_data()->mutable_sequences()->set_path(text);
     cases.push_back(std::move(one));
   }

@@ -19,21 +19,16 @@ DenseResidual::DenseResidual(const DenseLayout& layout, DType type, int pushes)
 
 Payload DenseResidual::Round(const DenseRun& run, absl::Span<const float> flat) {
   auto* bits = reinterpret_cast<uint16_t*>(bits_->values().data());
-  std::vector<Payload::Piece> pieces;
-  for (auto [begin, end] : run.ranges) {
-    RoundWithResidual(type_, flat.subspan(begin, end - begin), residual_.values().data() + begin,
-                      bits + begin);
-    pieces.emplace_back(reinterpret_cast<const std::byte*>(bits + begin),
-                        (end - begin) * sizeof(uint16_t));
-  }
-  return Payload(std::move(pieces), bits_);
+  RoundWithResidual(type_, flat.subspan(run.begin, run.elements()),
+                    residual_.values().data() + run.begin, bits + run.begin);
+  const Payload::Piece piece(reinterpret_cast<const std::byte*>(bits + run.begin),
+                             run.elements() * sizeof(uint16_t));
+  return Payload({piece}, bits_);
 }
 
 void DenseResidual::Clear(const DenseRun& run) {
-  for (auto [begin, end] : run.ranges) {
-    absl::Span<float> values = residual_.values().subspan(begin, end - begin);
-    std::fill(values.begin(), values.end(), 0.0f);
-  }
+  absl::Span<float> values = residual_.values().subspan(run.begin, run.elements());
+  std::fill(values.begin(), values.end(), 0.0f);
 }
 
 void DenseResidual::Append(uint32_t partition, std::string& bytes) const {

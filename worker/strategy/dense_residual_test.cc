@@ -42,10 +42,8 @@ TEST(DenseResidualTest, WhatPushesSentAndWhatIsOwedIsWhatWasGiven) {
       for (const auto& unit : runs) {
         for (const DenseRun& run : unit) {
           const Payload payload = residual.Round(run, gradient);
-          ASSERT_EQ(payload.size(), run.elements * 2);
-          std::vector<float> flat(layout.elements());
-          ScatterRun(run, payload, type, absl::MakeSpan(flat));
-          for (size_t i = 0; i < flat.size(); ++i) sent[i] += flat[i];
+          ASSERT_EQ(payload.size(), run.elements() * 2);
+          AddElements(type, payload, absl::MakeSpan(sent).subspan(run.begin, run.elements()));
         }
       }
       residual.EndStep();
@@ -70,9 +68,9 @@ TEST(DenseResidualTest, PushesUnderWayKeepTheirBytes) {
   residual.EndStep();
   residual.BeginStep();
   residual.Round(run, std::vector<float>(layout.elements(), 2));
-  std::vector<float> values(run.elements);
+  std::vector<float> values(run.elements());
   ReadElements(DType::kBf16, first, absl::MakeSpan(values));
-  EXPECT_EQ(values, std::vector<float>(run.elements, 1));
+  EXPECT_EQ(values, std::vector<float>(run.elements(), 1));
 }
 
 TEST(DenseResidualTest, ClearsARunAlone) {
@@ -84,10 +82,8 @@ TEST(DenseResidualTest, ClearsARunAlone) {
   for (const DenseRun& run : runs[0]) residual.Round(run, gradient);
   residual.Clear(runs[0][0]);
   for (const DenseRun& run : runs[0]) {
-    for (auto [begin, end] : run.ranges) {
-      for (uint64_t i = begin; i < end; ++i) {
-        EXPECT_EQ(residual.values()[i] == 0, &run == &runs[0][0]);
-      }
+    for (uint64_t i = run.begin; i < run.end; ++i) {
+      EXPECT_EQ(residual.values()[i] == 0, &run == &runs[0][0]);
     }
   }
 }

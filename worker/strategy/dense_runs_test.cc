@@ -1,6 +1,5 @@
 #include "worker/strategy/dense_runs.h"
 
-#include <numeric>
 #include <set>
 
 #include "gmock/gmock.h"
@@ -35,11 +34,25 @@ TEST(DenseRunsTest, NeighbouringBlocksOfAUnitShareAMessage) {
   ASSERT_EQ(runs[0].size(), 1);
   EXPECT_EQ(runs[0][0].first_block, 0);
   EXPECT_EQ(runs[0][0].blocks, 2);
-  EXPECT_EQ(runs[0][0].elements, 8);
-  EXPECT_THAT(runs[0][0].ranges, ElementsAre(Pair(0, 8)));
+  EXPECT_EQ(runs[0][0].begin, 0);
+  EXPECT_EQ(runs[0][0].end, 8);
   ASSERT_EQ(runs[1].size(), 1);
   EXPECT_EQ(runs[1][0].first_block, 2);
-  EXPECT_THAT(runs[1][0].ranges, ElementsAre(Pair(8, 12)));
+  EXPECT_EQ(runs[1][0].begin, 8);
+  EXPECT_EQ(runs[1][0].end, 12);
+}
+
+TEST(DenseRunsTest, BlocksWithOthersBetweenThemGoAlone) {
+  // Dealt in turn: 0..4 and 8..12 to partition 0, the others to 1.
+  DenseLayout layout = Layout({{16, 0}}, 16, 2);
+  const auto runs = DenseRunsByUnit(layout, 1, 1 << 20);
+  std::vector<std::pair<uint32_t, uint32_t>> places;
+  for (const DenseRun& run : runs[0]) {
+    EXPECT_EQ(run.elements(), 4);
+    EXPECT_EQ(run.blocks, 1);
+    places.emplace_back(run.partition, run.first_block);
+  }
+  EXPECT_THAT(places, ElementsAre(Pair(0, 0), Pair(1, 0), Pair(0, 1), Pair(1, 1)));
 }
 
 TEST(DenseRunsTest, MessagesAreBounded) {
@@ -59,38 +72,22 @@ TEST(DenseRunsTest, EveryElementIsInExactlyOneRun) {
   std::set<std::pair<uint32_t, uint32_t>> blocks;
   for (const auto& unit : runs) {
     for (const DenseRun& run : unit) {
-      uint64_t elements = 0;
-      for (auto [begin, end] : run.ranges) {
-        elements += end - begin;
-        for (uint64_t i = begin; i < end; ++i) ++seen[i];
+      for (uint64_t i = run.begin; i < run.end; ++i) ++seen[i];
+      uint64_t next = run.begin;
+      for (uint32_t b = run.first_block; b < run.first_block + run.blocks; ++b) {
+        const DenseLayout::Block& block =
+            layout.blocks()[layout.partition_blocks(run.partition)[b]];
+        EXPECT_EQ(block.begin, next);
+        next = block.end;
+        EXPECT_TRUE(blocks.insert({run.partition, b}).second);
       }
-      EXPECT_EQ(elements, run.elements);
-      for (uint32_t b = 0; b < run.blocks; ++b) {
-        EXPECT_TRUE(blocks.insert({run.partition, run.first_block + b}).second);
-      }
+      EXPECT_EQ(next, run.end);
     }
   }
   EXPECT_THAT(seen, ::testing::Each(1));
   EXPECT_EQ(blocks.size(), layout.blocks().size());
   EXPECT_TRUE(runs[2].empty());
   EXPECT_TRUE(runs[4].empty());
-}
-
-TEST(DenseRunsTest, GatherAndScatterAreInverse) {
-  DenseLayout layout = Layout({{100, 0}, {60, 0}}, 32, 3);
-  auto values = std::make_shared<std::vector<float>>(layout.elements());
-  std::iota(values->begin(), values->end(), 1.0f);
-  std::vector<float> copy(values->size(), 0);
-  const auto runs = DenseRunsByUnit(layout, 1, 64);
-  for (const DenseRun& run : runs[0]) {
-    Payload payload = GatherRun(run, *values, values);
-    EXPECT_EQ(payload.size(), run.elements * sizeof(float));
-    // No copy was made.
-    EXPECT_EQ(reinterpret_cast<const float*>(payload.pieces()[0].data()),
-              values->data() + run.ranges[0].first);
-    ScatterRun(run, payload, DType::kF32, absl::MakeSpan(copy));
-  }
-  EXPECT_EQ(copy, *values);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/partition/wire_dtype.h"
+#include "common/tensor/wire_elements.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
 #include "worker/nn/loss_scaler.h"
@@ -219,9 +220,8 @@ absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
 }
 
 absl::Span<std::byte> ParameterServerStrategy::LandingOf(const DenseRun& run) {
-  if (wire_ != DType::kF32 || run.ranges.size() != 1) return {};
-  return {reinterpret_cast<std::byte*>(arena_.values().data() + run.ranges[0].first),
-          run.elements * sizeof(float)};
+  if (wire_ != DType::kF32) return {};
+  return {reinterpret_cast<std::byte*>(ParametersOf(run).data()), run.elements() * sizeof(float)};
 }
 
 absl::Status ParameterServerStrategy::BeforeForward(int unit) {
@@ -230,11 +230,9 @@ absl::Status ParameterServerStrategy::BeforeForward(int unit) {
     MUSTER_RETURN_IF_ERROR(Await(pull.operation));
     const ExchangeResult& result = pull.operation->result();
     MUSTER_RETURN_IF_ERROR(CheckLength(
-        result.payload, pull.run->elements * SizeOf(wire_),
+        result.payload, pull.run->elements() * SizeOf(wire_),
         absl::StrCat("a dense pull at clock ", clock_, " on partition ", pull.run->partition)));
-    if (LandingOf(*pull.run).empty()) {
-      ScatterRun(*pull.run, result.payload, wire_, arena_.values());
-    }
+    if (wire_ != DType::kF32) ReadElements(wire_, result.payload, ParametersOf(*pull.run));
     dense_slowest_ = std::min<uint64_t>(dense_slowest_, result.reply->slowest_clock());
     counters_.bytes_pulled += result.payload.size();
   }
@@ -326,15 +324,16 @@ absl::Status ParameterServerStrategy::Withdraw() {
   return absl::OkStatus();
 }
 
-Payload ParameterServerStrategy::ZerosOf(const DenseRun& run) const {
-  std::vector<Payload::Piece> pieces;
-  for (const auto& [begin, end] : run.ranges) {
-    // As many zeros of the wire's type are in the arena's first bytes from there on.
-    pieces.emplace_back(
-        reinterpret_cast<const std::byte*>(gradient_arena_->values().data() + begin),
-        (end - begin) * SizeOf(wire_));
+Payload ParameterServerStrategy::GradientOf(const DenseRun& run) {
+  if (residual_ != nullptr && !withdrawn_) {
+    return residual_->Round(run, gradient_arena_->values());
   }
-  return Payload(std::move(pieces), gradient_arena_);
+  // Of a part that was taken back the arena holds zeros, as many of the wire's type from there on
+  // as it takes; what the slot owes of the run stays owed.
+  const float* first = gradient_arena_->values().data() + run.begin;
+  const Payload::Piece piece(reinterpret_cast<const std::byte*>(first),
+                             run.elements() * SizeOf(wire_));
+  return Payload({piece}, gradient_arena_);
 }
 
 absl::Status ParameterServerStrategy::GradientReady(int unit) {
@@ -345,14 +344,12 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
     request.mutable_dense_push()->set_blocks(run.blocks);
     request.mutable_dense_push()->set_examples(examples_);
     request.mutable_dense_push()->set_type(TypeOf(wire_));
-    const bool rounds = residual_ != nullptr && !withdrawn_;
-    Payload payload = withdrawn_ ? ZerosOf(run)
-                      : rounds   ? residual_->Round(run, gradient_arena_->values())
-                                 : GatherRun(run, gradient_arena_->values(), gradient_arena_);
+    Payload payload = GradientOf(run);
     counters_.bytes_pushed += payload.size();
     Handle operation = router_.Send(run.partition, std::move(request), std::move(payload),
                                     ShardRouter::Order::kLane);
-    if (rounds && first_step_) first_pushes_.push_back({&run, std::move(operation)});
+    if (residual_ != nullptr && !withdrawn_ && first_step_)
+      first_pushes_.push_back({&run, std::move(operation)});
   }
   return absl::OkStatus();
 }

@@ -129,15 +129,17 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // Reads what the slot owed, and its loss scale, at the checkpoint that it goes on from, having
   // closed `closed` clocks.
   absl::Status RestoreSlotState(uint64_t closed);
-  // A push of no gradients: what the slot owes of the run stays owed.
-  Payload ZerosOf(const DenseRun& run) const;
+  // What is pushed of a run.
+  Payload GradientOf(const DenseRun& run);
   // Of a cut: what is asked for, and this slot's state: what it owes of the partition's blocks, and
   // in the first partition its loss scale.
   Payload CutPayload(CutOrder order, uint32_t partition) const;
   // Waits for an answer, and counts the time.
   absl::Status Await(const Handle& operation);
-  // Where a pull of the run goes as it is: the run is one piece of the arena, and travels as f32.
-  // Otherwise empty.
+  absl::Span<float> ParametersOf(const DenseRun& run) {
+    return arena_.values().subspan(run.begin, run.elements());
+  }
+  // Where a pull of the run goes as it is: it travels as f32. Otherwise empty.
   absl::Span<std::byte> LandingOf(const DenseRun& run);
   int64_t RowsPerMessage(size_t table) const;
   // Takes the gradients, and leaves unspecified ones.
