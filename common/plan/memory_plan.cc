@@ -4,9 +4,11 @@
 #include <bit>
 #include <cstdio>
 #include <limits>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/optim/optimizer.h"
+#include "common/partition/tensor_spec.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
@@ -27,6 +29,12 @@ constexpr uint64_t kEvaluationLabels = 1024;
 constexpr uint64_t kBatches = 5;
 // Shared memory of a connection to a server, each way (common/rpc/data_channel_client.h).
 constexpr uint64_t kConnectionBytes = 72 * kMiB;
+// Parameters that are asked for before they are due (worker/strategy/parameter_server_strategy.h).
+constexpr uint64_t kPullWindowBytes = 16 * kMiB;
+// Gradients of a partition that a server leaves where they are until other workers' come
+// (server/shard/dense_table.cc), and partitions of a job that names no number.
+constexpr uint64_t kKeptGradientBytes = 1 * kMiB;
+constexpr uint64_t kDefaultPartitions = 8;
 // What a table keeps beside a row's floats.
 constexpr uint64_t kRowOverheadBytes = 64;
 
@@ -37,6 +45,25 @@ bool IsHalf(v1::UpdateSpec::WireType wire) {
 uint64_t SlotFloats(const v1::OptimizerSpec& spec, Granularity granularity, uint64_t n) {
   const auto optimizer = CreateOptimizer(spec, granularity);
   return optimizer.ok() ? (*optimizer)->slot_floats(n) : 0;
+}
+
+// Dense parameters of the `count` neighbouring units that have most.
+uint64_t LargestUnits(const ModelSize& model, size_t count) {
+  std::vector<uint64_t> elements;
+  for (const TensorSpec& tensor : model.tensors) {
+    if (!tensor.tied_to.empty()) continue;
+    elements.resize(std::max<size_t>(elements.size(), tensor.unit + 1));
+    elements[tensor.unit] += tensor.elements();
+  }
+  uint64_t largest = 0;
+  for (size_t unit = 0; unit < elements.size(); ++unit) {
+    uint64_t together = 0;
+    for (size_t i = unit; i < std::min(unit + count, elements.size()); ++i) {
+      together += elements[i];
+    }
+    largest = std::max(largest, together);
+  }
+  return largest;
 }
 
 uint64_t Workers(const v1::JobSpec& spec) { return std::max(1u, spec.workers()); }
@@ -104,7 +131,6 @@ class Planner {
 
   void AddMessages() {
     const bool half = IsHalf(spec_.update().wire());
-    const uint64_t element = half ? 2 : kFloat;
     if (all_reduce_) {
       if (W_ == 1) return;
       if (half) AddWorker("gradients on the wire", 2 * P_);
@@ -113,14 +139,36 @@ class Planner {
                               .mapped = true});
       return;
     }
-    const uint64_t servers = std::max(1u, spec_.servers());
-    const uint64_t share = element * P_ / servers;
-    // Gradients go as far as there is room; parameters come as fast as servers send them, and what
-    // the shared memory does not hold waits in receive buffers.
-    AddWorker("messages with servers", servers * (std::min(share, kConnectionBytes) + share));
+    AddWorker("messages with servers", GradientMessages() + ParameterMessages());
     if (!half) return;
     // What was rounded away, two steps' pushes, and the first once more while a cut is sent.
     AddWorker("what pushes carry over", 2 * (kFloat + 2) * P_);
+  }
+
+  // Of so many dense parameters, as they travel.
+  uint64_t WireBytes(uint64_t elements) const {
+    return (IsHalf(spec_.update().wire()) ? 2 : kFloat) * elements;
+  }
+  uint64_t SharedWithServers() const { return std::max(1u, spec_.servers()) * kConnectionBytes; }
+
+  // One worker's on their way to servers: a unit's leave at a time, and some wait there for other
+  // workers'. Those of a job's only worker stay until the clock ends.
+  uint64_t GradientMessages() const {
+    const uint64_t most = std::min(WireBytes(P_), SharedWithServers());
+    if (W_ == 1) return most;
+    const uint64_t partitions =
+        spec_.update().partitions() > 0 ? spec_.update().partitions() : kDefaultPartitions;
+    const uint64_t of_unit = WireBytes(LargestUnits(model_, 1));
+    return std::min(most, of_unit + partitions * kKeptGradientBytes);
+  }
+
+  // One worker's on their way from servers, as far as it asks for them, the unit that is due and
+  // the next at least: f32 ones to where they
+  // belong, others to receive buffers where the shared memory has no room.
+  uint64_t ParameterMessages() const {
+    const uint64_t due = WireBytes(LargestUnits(model_, 2));
+    const uint64_t asked = std::min(WireBytes(P_), std::max(kPullWindowBytes, due));
+    return IsHalf(spec_.update().wire()) ? asked : std::min(asked, SharedWithServers());
   }
 
   void AddDevice() {
@@ -220,10 +268,10 @@ class Planner {
       plan_.servers.push_back({.name = "parameters", .bytes = kFloat * P_});
       plan_.servers.push_back({.name = "optimizer state", .bytes = kFloat * P_ * dense_slots_});
       plan_.servers.push_back({.name = "sums of the open clock", .bytes = kFloat * P_});
-      const uint64_t servers = std::max(1u, spec_.servers());
-      const uint64_t element = IsHalf(spec_.update().wire()) ? 2 : kFloat;
-      plan_.servers.push_back({.name = "messages with workers",
-                               .bytes = W_ * std::min(element * P_, servers * kConnectionBytes)});
+      // An only worker's gradients are the sums, as they came.
+      const uint64_t gradients = W_ == 1 ? 0 : GradientMessages();
+      plan_.servers.push_back(
+          {.name = "messages with workers", .bytes = W_ * (gradients + ParameterMessages())});
       if (IsHalf(spec_.update().wire())) {
         plan_.servers.push_back(
             {.name = "what pushes carry over, in a cut", .bytes = kFloat * P_ * W_});

@@ -58,19 +58,19 @@ std::map<std::string, uint64_t> WorkerOf(const v1::JobSpec& spec) {
 
 TEST(MemoryPlanTest, CountsDenseParametersAndOptimizerState) {
   v1::JobSpec spec = SmallMlp();
-  // Weights, sums, and what each worker sends.
-  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (2 + 2));
+  // Weights, sums, and what each worker sends and is sent.
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (2 + 4));
   EXPECT_EQ(WorkerOf(spec)["parameters"], 4 * kSmallMlp);
   EXPECT_EQ(WorkerOf(spec)["gradients"], 4 * kSmallMlp);
   EXPECT_EQ(WorkerOf(spec).count("optimizer state"), 0u);
-  // Half of what workers send, and what they owe, which a cut holds.
+  // Half of that, and what they owe, which a cut holds.
   spec.mutable_update()->set_wire(v1::UpdateSpec::BF16);
-  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (2 + 1 + 2));
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (2 + 2 + 2));
   spec.mutable_update()->clear_wire();
   spec.mutable_optimizer()->set_name("adam");
-  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (4 + 2));
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (4 + 4));
   spec.mutable_update()->set_deterministic(true);
-  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (4 + 2 + 2));
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (4 + 4 + 2));
   spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   EXPECT_EQ(PlanOf(spec).server_bytes(), 0u);
   EXPECT_EQ(WorkerOf(spec)["optimizer state"], 8 * kSmallMlp);
@@ -171,6 +171,29 @@ TEST(MemoryPlanTest, MicroBatchesAndWorkersShareTheBatch) {
   EXPECT_EQ(WorkerOf(Gpt("workers: 3"))["others' gradients, if on one machine"], 2 * 4 * kGpt);
   const MemoryPlan plan = PlanOf(Gpt("workers: 3"));
   EXPECT_EQ(plan.worker_own_bytes(), plan.worker_bytes() - 2 * 4 * kGpt);
+}
+
+TEST(MemoryPlanTest, MessagesWithServersAreBounded) {
+  const auto messages = [](const std::string& model, const std::string& more) {
+    return WorkerOf(Job(absl::StrCat(
+        "model { transformer { layers: 6 width: 384 heads: 6 context: 256 ", model, " } } ",
+        "data { sequences { path: 't' } } optimizer { name: 'adamw' learning_rate: 0.1 } ",
+        "batch_size: 8 ", more)))["messages with servers"];
+  };
+  // An only worker's gradients until the clock ends, and 16 MiB of parameters that it asks for.
+  EXPECT_EQ(messages("", "workers: 1"), 4 * kGpt + 16 * kMiB);
+  // Of several workers a unit's, and a block of each partition.
+  const uint64_t block = 12 * 384 * 384 + 13 * 384;
+  EXPECT_EQ(messages("", "workers: 2"), 4 * block + (8 + 16) * kMiB);
+  EXPECT_EQ(messages("", "workers: 2 update { partitions: 12 }"), 4 * block + (12 + 16) * kMiB);
+  EXPECT_EQ(messages("", "workers: 2 update { partitions: 64 }"), 4 * kGpt + 16 * kMiB);
+  // The embedding's at a time, and the next unit's parameters with it.
+  const uint64_t embedding = (32768 + 256) * 384;
+  EXPECT_EQ(messages("vocabulary: 32768", "workers: 2"), 4 * (2 * embedding + block) + 8 * kMiB);
+  EXPECT_EQ(messages("vocabulary: 32768", "workers: 2 update { wire: BF16 }"),
+            2 * (2 * embedding + block) + 8 * kMiB);
+  // No more than is shared with a server, each way.
+  EXPECT_EQ(messages("vocabulary: 131072", "workers: 1"), 2 * 72 * kMiB);
 }
 
 TEST(MemoryPlanTest, PadsTheVocabulary) {

@@ -11,6 +11,10 @@
 namespace muster {
 namespace {
 
+// Of contributions that are kept until others come, which hold the sender's memory: a block of the
+// usual size. Slots in step push one of a partition's blocks after another.
+constexpr size_t kMostKeptBytes = 1 << 20;
+
 // The payload's elements where it holds them in one piece that can be read as f32; otherwise empty.
 absl::Span<const float> InOnePiece(const Payload& payload) {
   if (payload.pieces().size() != 1) return {};
@@ -66,10 +70,16 @@ Payload DenseTable::Pull(uint32_t first, uint32_t count, Version version) const 
   return Payload(std::move(pieces), std::move(versions));
 }
 
+bool DenseTable::HasRoomFor(const Payload& gradient) const {
+  return tables_->slots() == 1 || kept_bytes_ + gradient.size() <= kMostKeptBytes;
+}
+
 void DenseTable::Add(uint32_t block, const Payload& gradient) {
   Sum& sum = sums_[block];
-  if (sum.values == nullptr && sum.first.size() == 0 && !InOnePiece(gradient).empty()) {
+  if (sum.values == nullptr && sum.first.size() == 0 && !InOnePiece(gradient).empty() &&
+      HasRoomFor(gradient)) {
     sum.first = gradient;
+    kept_bytes_ += gradient.size();
     return;
   }
   const size_t size = blocks_[block].weights.size();
@@ -77,6 +87,7 @@ void DenseTable::Add(uint32_t block, const Payload& gradient) {
   sum.values = pool_->Take(size);
   const Payload first = std::exchange(sum.first, Payload());
   if (first.size() == 0) return gradient.CopyTo(sum.values.get());
+  kept_bytes_ -= first.size();
   // Memory is what this takes: once over both, rather than twice over the sum.
   if (const absl::Span<const float> second = InOnePiece(gradient); !second.empty()) {
     std::transform(second.begin(), second.end(), InOnePiece(first).begin(), sum.values.get(),
@@ -100,23 +111,35 @@ void DenseTable::Accumulate(uint32_t block, uint32_t slot, Payload gradient) {
   }
   Sum& sum = sums_[block];
   if (slot != sum.next_slot) {
-    sum.early.emplace(slot, std::move(gradient));
+    if (HasRoomFor(gradient)) {
+      kept_bytes_ += gradient.size();
+      sum.early.emplace(slot, Early{gradient, gradient.size()});
+    } else {
+      const std::shared_ptr<float> copy = pool_->Take(blocks_[block].weights.size());
+      gradient.CopyTo(copy.get());
+      const Payload::Piece piece(reinterpret_cast<const std::byte*>(copy.get()), gradient.size());
+      sum.early.emplace(slot, Early{Payload({piece}, copy)});
+    }
     return;
   }
   Add(block, gradient);
   ++sum.next_slot;
-  while (!sum.early.empty() && sum.early.begin()->first == sum.next_slot) {
-    Add(block, sum.early.begin()->second);
+  AddEarly(block, Turn::kOwn);
+}
+
+void DenseTable::AddEarly(uint32_t block, Turn turn) {
+  Sum& sum = sums_[block];
+  while (!sum.early.empty() && (turn == Turn::kAny || sum.early.begin()->first == sum.next_slot)) {
+    const Early early = std::move(sum.early.begin()->second);
     sum.early.erase(sum.early.begin());
+    kept_bytes_ -= early.kept_bytes;
+    Add(block, early.gradient);
     ++sum.next_slot;
   }
 }
 
 void DenseTable::FinishSums() {
-  for (uint32_t i = 0; i < size(); ++i) {
-    for (const auto& [slot, gradient] : sums_[i].early) Add(i, gradient);
-    sums_[i].early.clear();
-  }
+  for (uint32_t i = 0; i < size(); ++i) AddEarly(i, Turn::kAny);
 }
 
 double DenseTable::SquaredNormOfSum(uint32_t block) const { return SquaredNorm(SumOf(block)); }
@@ -132,6 +155,7 @@ void DenseTable::ApplySums(const OptimizerStep& step, uint64_t lsn) {
     }
     sums_[i] = Sum{};
   }
+  kept_bytes_ = 0;
 }
 
 void DenseTable::DropSums() {
@@ -141,6 +165,7 @@ void DenseTable::DropSums() {
     }
     sums_[i] = Sum{};
   }
+  kept_bytes_ = 0;
 }
 
 void DenseTable::Update(uint32_t block, const Payload& gradient, const OptimizerStep& step,

@@ -83,18 +83,29 @@ class DenseTable {
   const Block& block(uint32_t block) const { return blocks_[block]; }
 
  private:
+  struct Early {
+    Payload gradient;
+    // Of those in kept_bytes_.
+    size_t kept_bytes = 0;
+  };
   struct Sum {
     // The only contribution so far, where it lies in one piece: kept as it came, since with one
-    // worker there is no other. Empty once there are values.
+    // worker there is no other, and with several the next is usually close behind. Empty once there
+    // are values.
     Payload first;
     // Null until something else is added.
     std::shared_ptr<float> values;
     // In slot order: the first slot that has not been added, and those after it that came early.
     uint32_t next_slot = 0;
-    std::map<uint32_t, Payload> early;
+    std::map<uint32_t, Early> early;
   };
 
   void Add(uint32_t block, const Payload& gradient);
+  // Adds those that came early and whose turn it is, or all.
+  enum class Turn { kOwn, kAny };
+  void AddEarly(uint32_t block, Turn turn);
+  // Whether a contribution can be kept as it came.
+  bool HasRoomFor(const Payload& gradient) const;
   // A block's sum; empty when nothing was added.
   absl::Span<const float> SumOf(uint32_t block) const;
   void Apply(Block& block, const OptimizerStep& step, absl::Span<const float> gradient,
@@ -103,8 +114,9 @@ class DenseTable {
   const std::shared_ptr<const JobTables> tables_;
   const std::shared_ptr<BufferPool> pool_;
   std::vector<Block> blocks_;
-  // By block.
+  // By block; and the bytes of what they keep as it came, in memory of the senders'.
   std::vector<Sum> sums_;
+  size_t kept_bytes_ = 0;
   // Elements before each block of the partition, and in all.
   std::vector<uint64_t> offsets_;
 };

@@ -77,5 +77,38 @@ TEST_F(DenseTableTest, KeepsThePreviousWeightsInSlotOrderJobs) {
   EXPECT_THAT(Pull(0, 2, DenseTable::Version::kPrevious), ElementsAre(0, 0, 0, 0, 1, 1, 1, 1));
 }
 
+// What a slot pushed lies in memory of its own, which others of its pushes are to go through.
+TEST_F(DenseTableTest, HoldsOneBlockOfSeveralSlotsPushesAndAllOfAnOnlyOnes) {
+  constexpr int kBlocks = 3;
+  constexpr uint64_t kElements = (1 << 20) / sizeof(float);
+  for (const auto& [slots, deterministic] :
+       std::vector<std::pair<uint32_t, bool>>{{1, false}, {2, false}, {2, true}}) {
+    v1::OpenTablesRequest request = TestOpenRequest(slots);
+    request.mutable_update()->set_deterministic(deterministic);
+    request.mutable_schema()->mutable_tensors(0)->set_shape(0, kBlocks * kElements);
+    request.mutable_schema()->set_block_bytes(1 << 20);
+    Make(request);
+    for (int clock = 0; clock < 2; ++clock) {
+      std::vector<std::weak_ptr<const void>> pushed;
+      for (int block = 0; block < kBlocks; ++block) {
+        const Payload gradient = Payload::Of(std::vector<float>(kElements, 1));
+        pushed.push_back(gradient.owner());
+        // In slot order this one comes early.
+        table_->Accumulate(block, slots - 1, gradient);
+      }
+      EXPECT_FALSE(pushed[0].expired());
+      EXPECT_EQ(pushed[1].expired(), slots > 1);
+      EXPECT_EQ(pushed[2].expired(), slots > 1);
+      for (int block = 0; slots > 1 && block < kBlocks; ++block) {
+        table_->Accumulate(block, 0, Payload::Of(std::vector<float>(kElements, 2)));
+        EXPECT_TRUE(pushed[block].expired());
+      }
+      table_->ApplySums({.learning_rate = 1}, 0);
+      EXPECT_TRUE(pushed[0].expired());
+      EXPECT_THAT(Pull(0, kBlocks), Each(slots > 1 ? -2 - 3 * clock : -clock));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace muster

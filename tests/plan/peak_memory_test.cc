@@ -138,6 +138,7 @@ TEST_F(PeakMemoryTest, OfTransformersOnServers) {
   ExpectTransformerAsPlanned(absl::StrCat("workers: 1", kServers), kSettled);
   ExpectTransformerAsPlanned(
       absl::StrCat("workers: 1 compute { type: BF16 recompute: SELECTIVE }", kServers), kSettled);
+  ExpectTransformerAsPlanned(absl::StrCat("workers: 2", kServers), kSettled);
 }
 
 TEST_F(PeakMemoryTest, OfTwoReplicas) {

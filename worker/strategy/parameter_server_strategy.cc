@@ -201,42 +201,55 @@ absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
   first_ = true;
   dense_slowest_ = kNoClock;
   rows_slowest_ = kNoClock;
-  for (int unit = 0; unit < units_; ++unit) {
+  for (std::vector<DenseOperation>& pulls : dense_pulls_) {
     // What nobody has waited for may still be on its way to the same place.
-    for (const DenseOperation& pull : dense_pulls_[unit]) {
-      MUSTER_RETURN_IF_ERROR(Await(pull.operation));
-    }
-    dense_pulls_[unit].clear();
-    for (const DenseRun& run : runs_[unit]) {
-      v1::ExchangeRequest request = At(clock);
+    for (const DenseOperation& pull : pulls) MUSTER_RETURN_IF_ERROR(Await(pull.operation));
+    pulls.clear();
+  }
+  asked_bytes_ = 0;
+  next_unit_ = 0;
+  AskThrough(0);
+  return absl::OkStatus();
+}
+
+void ParameterServerStrategy::AskThrough(int unit) {
+  for (; next_unit_ < units_; ++next_unit_) {
+    uint64_t bytes = 0;
+    for (const DenseRun& run : runs_[next_unit_]) bytes += WireBytes(run);
+    if (next_unit_ > unit && asked_bytes_ + bytes > options_.pull_window_bytes) return;
+    asked_bytes_ += bytes;
+    for (const DenseRun& run : runs_[next_unit_]) {
+      v1::ExchangeRequest request = At(clock_);
       request.mutable_dense_pull()->set_first_block(run.first_block);
       request.mutable_dense_pull()->set_blocks(run.blocks);
       request.mutable_dense_pull()->set_type(TypeOf(wire_));
-      dense_pulls_[unit].push_back({&run, router_.Send(run.partition, std::move(request), Payload(),
-                                                       ShardRouter::Order::kFree, LandingOf(run))});
+      dense_pulls_[next_unit_].push_back(
+          {&run, router_.Send(run.partition, std::move(request), Payload(),
+                              ShardRouter::Order::kFree, LandingOf(run))});
     }
   }
-  return absl::OkStatus();
 }
 
 absl::Span<std::byte> ParameterServerStrategy::LandingOf(const DenseRun& run) {
   if (wire_ != DType::kF32) return {};
-  return {reinterpret_cast<std::byte*>(ParametersOf(run).data()), run.elements() * sizeof(float)};
+  return {reinterpret_cast<std::byte*>(ParametersOf(run).data()), WireBytes(run)};
 }
 
 absl::Status ParameterServerStrategy::BeforeForward(int unit) {
   if (unit >= units_) return absl::OkStatus();  // A unit without dense tensors.
+  AskThrough(unit + 1);
   for (const DenseOperation& pull : dense_pulls_[unit]) {
     MUSTER_RETURN_IF_ERROR(Await(pull.operation));
     const ExchangeResult& result = pull.operation->result();
     MUSTER_RETURN_IF_ERROR(CheckLength(
-        result.payload, pull.run->elements() * SizeOf(wire_),
+        result.payload, WireBytes(*pull.run),
         absl::StrCat("a dense pull at clock ", clock_, " on partition ", pull.run->partition)));
     if (wire_ != DType::kF32) ReadElements(wire_, result.payload, ParametersOf(*pull.run));
     dense_slowest_ = std::min<uint64_t>(dense_slowest_, result.reply->slowest_clock());
     counters_.bytes_pulled += result.payload.size();
+    asked_bytes_ -= WireBytes(*pull.run);
   }
-  // Copied once; evaluation passes of the same clock come here again.
+  // Waited for once; evaluation passes of the same clock come here again.
   dense_pulls_[unit].clear();
   return absl::OkStatus();
 }
@@ -331,8 +344,7 @@ Payload ParameterServerStrategy::GradientOf(const DenseRun& run) {
   // Of a part that was taken back the arena holds zeros, as many of the wire's type from there on
   // as it takes; what the slot owes of the run stays owed.
   const float* first = gradient_arena_->values().data() + run.begin;
-  const Payload::Piece piece(reinterpret_cast<const std::byte*>(first),
-                             run.elements() * SizeOf(wire_));
+  const Payload::Piece piece(reinterpret_cast<const std::byte*>(first), WireBytes(run));
   return Payload({piece}, gradient_arena_);
 }
 

@@ -34,11 +34,14 @@ class TablesSchema;
 class TaskOrder;
 }  // namespace v1
 
+inline constexpr uint64_t kPullWindowBytes = uint64_t{16} << 20;
+
 // Parameters live on servers: pulls them unit by unit, pushes gradients as units finish, closes the
 // clock.
 //
-//   BeginStep(c)      sends all dense pulls, first unit first
-//   BeforeForward(u)  waits for unit u's and copies them into the parameter arena
+//   BeginStep(c)      sends the first dense pulls, first unit first
+//   BeforeForward(u)  sends those of unit u + 1, and of later ones as far as the window goes; waits
+//                     for unit u's, which are received in the parameter arena
 //   GradientReady(u)  in the last micro-batch, sends unit u's pushes: slices of the gradient arena,
 //                     which is not written again before the transport let go of it (the next step
 //                     takes another one)
@@ -59,6 +62,10 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
     ShardRouterOptions router;
     // Bound on the tensor bytes of a message (a larger block is sent alone).
     uint64_t max_message_bytes = 4 << 20;
+    // Bound on what is asked for and not waited for yet, but for the unit that is due and the next:
+    // enough that servers and their connections always have something to do, and no more, since on
+    // its way it lies in memory.
+    uint64_t pull_window_bytes = kPullWindowBytes;
     // Gradient arenas: one being written, the others still being sent.
     int gradient_arenas = 3;
     // Where checkpoints are, to take the slot's own state over from: residuals of half-precision
@@ -136,6 +143,9 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   Payload CutPayload(CutOrder order, uint32_t partition) const;
   // Waits for an answer, and counts the time.
   absl::Status Await(const Handle& operation);
+  // Sends the pulls of units up to this one, and of later ones as far as the window goes.
+  void AskThrough(int unit);
+  uint64_t WireBytes(const DenseRun& run) const { return run.elements() * SizeOf(wire_); }
   absl::Span<float> ParametersOf(const DenseRun& run) {
     return arena_.values().subspan(run.begin, run.elements());
   }
@@ -175,8 +185,11 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   MicroBatchPlace place_ = MicroBatchPlace::kLast;
   // Gradients of rows of micro-batches before the last, by sparse table.
   std::vector<RowSum> rows_;
-  // By unit.
+  // By unit, those that were sent and not waited for; their bytes, and the first unit that nothing
+  // was sent of yet.
   std::vector<std::vector<DenseOperation>> dense_pulls_;
+  uint64_t asked_bytes_ = 0;
+  int next_unit_ = 0;
   // By sparse table.
   std::vector<std::vector<RowsPull>> rows_pulls_;
   // By sparse table.

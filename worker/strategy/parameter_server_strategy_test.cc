@@ -134,7 +134,9 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
  protected:
   // One tensor and one block a unit, one table, one partition. A row is as long as a tensor, and
   // has a message of its own.
-  ParameterServerStrategyTest() {
+  ParameterServerStrategyTest() { MakeStrategy(kPullWindowBytes); }
+
+  void MakeStrategy(uint64_t pull_window_bytes) {
     v1::TablesSchema schema;
     for (int unit = 0; unit < kUnits; ++unit) {
       v1::TensorSchema& tensor = *schema.add_tensors();
@@ -174,6 +176,7 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
     routing.waiter = &waiter_;
     ParameterServerStrategy::Options options;
     options.max_message_bytes = kElements * sizeof(float);
+    options.pull_window_bytes = pull_window_bytes;
     strategy_ = ParameterServerStrategy::Create(order, schema, options, std::move(routing)).value();
     EXPECT_EQ(strategy_->Start().value(), 0);
     wire_.set_bytes_per_pull(kElements * element_bytes());
@@ -210,6 +213,32 @@ TEST_P(ParameterServerStrategyTest, PullsComeFirstUnitFirstAndForwardWaitsForIts
   wire_.AnswerOne();
   trainer.join();
   EXPECT_EQ(wire_.held(), kUnits - 1);
+  wire_.AnswerAll();
+}
+
+TEST_P(ParameterServerStrategyTest, AsksAsFarAsTheWindowAndForTheUnitThatIsNext) {
+  MakeStrategy(2 * kElements * element_bytes());
+  for (int step = 0; step < 2; ++step) {
+    ASSERT_EQ(strategy_->BeginStep(step), absl::OkStatus());
+    EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 0", "pull 1"));
+    wire_.AnswerAll();
+    EXPECT_EQ(strategy_->BeforeForward(0), absl::OkStatus());
+    EXPECT_THAT(wire_.TakeArrived(), IsEmpty());
+    EXPECT_EQ(strategy_->BeforeForward(1), absl::OkStatus());
+    EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 2"));
+    // The same parameters once more, as for an evaluation.
+    EXPECT_EQ(strategy_->BeforeForward(0), absl::OkStatus());
+    EXPECT_THAT(wire_.TakeArrived(), IsEmpty());
+    wire_.AnswerAll();
+    EXPECT_EQ(strategy_->BeforeForward(2), absl::OkStatus());
+  }
+
+  MakeStrategy(0);
+  ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
+  EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 0"));
+  wire_.AnswerAll();
+  EXPECT_EQ(strategy_->BeforeForward(0), absl::OkStatus());
+  EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 1"));
   wire_.AnswerAll();
 }
 
