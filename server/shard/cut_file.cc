@@ -34,7 +34,7 @@ absl::StatusOr<std::shared_ptr<CutFile>> CutFile::Take(PartitionTables& tables, 
   content.slot_names = job.dense_optimizer().slot_names();
   content.tensors = job.tables().tensors;
   for (uint32_t i = 0; i < tables.dense.size(); ++i) {
-    const DenseTable::Block& block = std::as_const(tables.dense).block(i);
+    const DenseTable::Block& block = tables.dense.block(i);
     file->held_.push_back(block.weights.Read());
     const absl::Span<const float> weights(file->held_.back().get(), block.weights.size());
     file->held_.push_back(block.slots.Read());

@@ -47,21 +47,28 @@ DenseTable::DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partiti
     offsets_.push_back(offsets_.back() + layout.elements());
   }
   sums_.resize(blocks_.size());
+  ended_.resize(blocks_.size());
 }
 
-uint64_t DenseTable::memory_bytes() const {
+uint64_t DenseTable::value_bytes() const {
   uint64_t floats = offsets_.back();
   for (const Block& block : blocks_) floats += block.slots.size();
-  for (size_t i = 0; i < sums_.size(); ++i) {
-    floats += SumOf(i).size();
-  }
   return floats * sizeof(float);
 }
 
-Payload DenseTable::Pull(uint32_t first, uint32_t count, Version version) const {
+uint64_t DenseTable::memory_bytes() const {
+  uint64_t floats = 0;
+  for (uint32_t i = 0; i < size(); ++i) {
+    floats += Values(sums_[i], i).size() + Values(ended_[i], i).size();
+  }
+  return value_bytes() + floats * sizeof(float);
+}
+
+Payload DenseTable::Pull(uint32_t first, uint32_t count, Version version) {
   auto versions = std::make_shared<std::vector<std::shared_ptr<const float>>>();
   std::vector<Payload::Piece> pieces;
   for (uint32_t i = first; i < first + count; ++i) {
+    if (version == Version::kCurrent) Settle(i);
     versions->push_back(version == Version::kPrevious ? blocks_[i].previous
                                                       : blocks_[i].weights.Read());
     pieces.emplace_back(reinterpret_cast<const std::byte*>(versions->back().get()),
@@ -98,8 +105,7 @@ void DenseTable::Add(uint32_t block, const Payload& gradient) {
   gradient.AddTo({sum.values.get(), size});
 }
 
-absl::Span<const float> DenseTable::SumOf(uint32_t block) const {
-  const Sum& sum = sums_[block];
+absl::Span<const float> DenseTable::Values(const Sum& sum, uint32_t block) const {
   if (sum.values != nullptr) return {sum.values.get(), blocks_[block].weights.size()};
   return InOnePiece(sum.first);
 }
@@ -142,30 +148,45 @@ void DenseTable::FinishSums() {
   for (uint32_t i = 0; i < size(); ++i) AddEarly(i, Turn::kAny);
 }
 
-double DenseTable::SquaredNormOfSum(uint32_t block) const { return SquaredNorm(SumOf(block)); }
+double DenseTable::SquaredNormOfSum(uint32_t block) const {
+  return SquaredNorm(Values(sums_[block], block));
+}
 
-void DenseTable::ApplySums(const OptimizerStep& step, uint64_t lsn) {
+void DenseTable::BeginClock() {
   for (uint32_t i = 0; i < size(); ++i) {
     // Holding the current version makes the optimizer go on with a copy.
     if (tables_->order() == SummationOrder::kSlot) {
       blocks_[i].previous = blocks_[i].weights.Read();
-    }
-    if (const absl::Span<const float> sum = SumOf(i); !sum.empty()) {
-      Apply(blocks_[i], step, sum, lsn);
     }
     sums_[i] = Sum{};
   }
   kept_bytes_ = 0;
 }
 
+void DenseTable::ApplySums(const OptimizerStep& step, uint64_t lsn) {
+  Settle();
+  step_ = step;
+  step_lsn_ = lsn;
+  sums_.swap(ended_);
+  for (uint32_t i = 0; i < size(); ++i) unsettled_ += Values(ended_[i], i).empty() ? 0 : 1;
+  BeginClock();
+}
+
 void DenseTable::DropSums() {
-  for (uint32_t i = 0; i < size(); ++i) {
-    if (tables_->order() == SummationOrder::kSlot) {
-      blocks_[i].previous = blocks_[i].weights.Read();
-    }
-    sums_[i] = Sum{};
-  }
-  kept_bytes_ = 0;
+  Settle();
+  BeginClock();
+}
+
+void DenseTable::Settle() {
+  for (uint32_t i = 0; i < size() && !settled(); ++i) Settle(i);
+}
+
+void DenseTable::Settle(uint32_t block) {
+  const absl::Span<const float> sum = Values(ended_[block], block);
+  if (sum.empty()) return;
+  Apply(blocks_[block], step_, sum, step_lsn_);
+  ended_[block] = Sum{};
+  --unsettled_;
 }
 
 void DenseTable::Update(uint32_t block, const Payload& gradient, const OptimizerStep& step,

@@ -17,6 +17,10 @@ namespace muster {
 // One partition's blocks of the dense table, in memory: weights, optimizer slots, and under BSP the
 // sums of the open clock's gradients. Blocks are named by their index within the partition.
 //
+// The step that ends a clock is made block by block when somebody looks at one, or in Settle: so
+// those who wait for the first blocks get them before the others are through. Nobody sees a block
+// before its step.
+//
 // One thread at a time calls the methods; what Pull returns may be read on any thread.
 class DenseTable {
  public:
@@ -47,6 +51,8 @@ class DenseTable {
   uint64_t PayloadBytes(uint32_t first, uint32_t count) const {
     return (offsets_[first + count] - offsets_[first]) * sizeof(float);
   }
+  // Of weights and slots, and with the sums.
+  uint64_t value_bytes() const;
   uint64_t memory_bytes() const;
 
   // Which weights a pull is to see.
@@ -59,7 +65,7 @@ class DenseTable {
 
   // The weights of blocks [first, first + count), which never change once returned. REQUIRES: they
   // exist.
-  Payload Pull(uint32_t first, uint32_t count, Version version) const;
+  Payload Pull(uint32_t first, uint32_t count, Version version);
 
   // Adds a slot's gradient to a block's sum; at most once per slot and clock. REQUIRES: as long as
   // the weights.
@@ -71,6 +77,9 @@ class DenseTable {
   // One optimizer step on every block that has a sum (and does not include `lsn`; 0 stands for no
   // log), and an empty sum for all. After FinishSums.
   void ApplySums(const OptimizerStep& step, uint64_t lsn);
+  // Makes the steps of the last ApplySums that nobody has asked for, which hold sums until then.
+  void Settle();
+  bool settled() const { return unsettled_ == 0; }
   // Ends a clock to which nobody contributed an example: empty sums for all, and nothing else; the
   // present values are the previous ones too.
   void DropSums();
@@ -79,8 +88,10 @@ class DenseTable {
   // for Accumulate.
   void Update(uint32_t block, const Payload& gradient, const OptimizerStep& step, uint64_t lsn);
 
-  Block& block(uint32_t block) { return blocks_[block]; }
-  const Block& block(uint32_t block) const { return blocks_[block]; }
+  Block& block(uint32_t block) {
+    Settle(block);
+    return blocks_[block];
+  }
 
  private:
   struct Early {
@@ -106,8 +117,11 @@ class DenseTable {
   void AddEarly(uint32_t block, Turn turn);
   // Whether a contribution can be kept as it came.
   bool HasRoomFor(const Payload& gradient) const;
-  // A block's sum; empty when nothing was added.
-  absl::Span<const float> SumOf(uint32_t block) const;
+  // Empty when nothing was added.
+  absl::Span<const float> Values(const Sum& sum, uint32_t block) const;
+  void Settle(uint32_t block);
+  // The present weights become the previous ones, where these are kept, and all sums empty.
+  void BeginClock();
   void Apply(Block& block, const OptimizerStep& step, absl::Span<const float> gradient,
              uint64_t lsn);
 
@@ -117,6 +131,12 @@ class DenseTable {
   // By block; and the bytes of what they keep as it came, in memory of the senders'.
   std::vector<Sum> sums_;
   size_t kept_bytes_ = 0;
+  // Of the last ApplySums: sums by block, empty where the step was made; how many are left; and the
+  // step itself.
+  std::vector<Sum> ended_;
+  uint32_t unsettled_ = 0;
+  OptimizerStep step_;
+  uint64_t step_lsn_ = 0;
   // Elements before each block of the partition, and in all.
   std::vector<uint64_t> offsets_;
 };

@@ -104,10 +104,48 @@ TEST_F(DenseTableTest, HoldsOneBlockOfSeveralSlotsPushesAndAllOfAnOnlyOnes) {
         EXPECT_TRUE(pushed[block].expired());
       }
       table_->ApplySums({.learning_rate = 1}, 0);
+      table_->Settle();
       EXPECT_TRUE(pushed[0].expired());
       EXPECT_THAT(Pull(0, kBlocks), Each(slots > 1 ? -2 - 3 * clock : -clock));
     }
   }
+}
+
+TEST_F(DenseTableTest, MakesTheStepOfABlockWhenSomebodyLooksAtIt) {
+  Make(TestOpenRequest(1));
+  EXPECT_TRUE(table_->settled());
+  for (int clock = 0; clock < 2; ++clock) {
+    std::vector<std::weak_ptr<const void>> pushed;
+    for (int block = 0; block < 2; ++block) {
+      const Payload gradient = Floats({1, 1, 1, 1});
+      pushed.push_back(gradient.owner());
+      table_->Accumulate(block, 0, gradient);
+    }
+    table_->ApplySums({.learning_rate = 1}, 1 + clock);
+    // The other's waits, with its sum.
+    EXPECT_THAT(Pull(1, 1), Each(-clock));
+    EXPECT_TRUE(pushed[1].expired());
+    EXPECT_FALSE(pushed[0].expired());
+    EXPECT_FALSE(table_->settled());
+    EXPECT_EQ(table_->memory_bytes(), (8 + 4) * sizeof(float));
+  }
+  // The first clock's was made before the second's began.
+  EXPECT_EQ(table_->block(0).steps, 2u);
+  EXPECT_EQ(table_->block(0).lsn, 2u);
+  EXPECT_THAT(Pull(0, 1), Each(-1));
+  EXPECT_TRUE(table_->settled());
+}
+
+TEST_F(DenseTableTest, ThePreviousWeightsAreThoseAfterTheStepThatWasLeft) {
+  v1::OpenTablesRequest request = TestOpenRequest(1);
+  request.mutable_update()->set_deterministic(true);
+  Make(request);
+  table_->Accumulate(0, 0, Floats({1, 1, 1, 1}));
+  table_->ApplySums({.learning_rate = 1}, 0);
+  EXPECT_THAT(Pull(0, 1, DenseTable::Version::kPrevious), Each(1));
+  table_->DropSums();
+  EXPECT_THAT(Pull(0, 1, DenseTable::Version::kPrevious), Each(0));
+  EXPECT_THAT(Pull(0, 1), Each(0));
 }
 
 }  // namespace

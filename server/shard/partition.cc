@@ -226,7 +226,18 @@ void Partition::Tidy() {
   if (options_.crash_point->crashed()) return;
   if (!disk_full_.ok()) NoteStored(TrimRows());
   WriteBaseIfLogIsLong();
+  SettleSoon();
   UpdateStats();
+}
+
+void Partition::SettleSoon() {
+  if (tables_->dense.settled() || settles_soon_) return;
+  if (options_.strand == nullptr) return tables_->dense.Settle();
+  settles_soon_ = true;
+  options_.strand->Add([this] {
+    settles_soon_ = false;
+    tables_->dense.Settle();
+  });
 }
 
 // --- Running.

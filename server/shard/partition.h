@@ -166,6 +166,8 @@ class Partition {
   // Runs those admitted whose records are durable, and does what is to be done between batches.
   void RunSynced();
   void Tidy();
+  // Makes what is left of the last clock's steps, when other partitions have had their turn.
+  void SettleSoon();
   // Bytes that rows of admitted pushes may take.
   uint64_t AdmittedRowBytes() const;
   void Run(AdmittedCall call);
@@ -270,6 +272,8 @@ class Partition {
   bool overlapped_ = false;
   // Not OK while rows cannot be written for want of space.
   absl::Status disk_full_;
+  // Whether the strand has been told to settle.
+  bool settles_soon_ = false;
   // Clocks after which rows were last dropped.
   uint64_t rows_dropped_at_ = 0;
   // Batches until a base is tried again, and how many will be let go by after the next failure.

@@ -75,7 +75,7 @@ void Partition::WriteBaseIfLogIsLong() {
   if (journal_ == nullptr || !updater_.sums_empty() || !closed_.ok()) return;
   // A base is as many bytes to write as its blocks have, and pushes wait for it: half as many as of
   // the log, at most.
-  const uint64_t log_bytes = std::max(options_.log_bytes, 2 * tables_->dense.memory_bytes());
+  const uint64_t log_bytes = std::max(options_.log_bytes, 2 * tables_->dense.value_bytes());
   if (journal_->bytes_since_base() <= log_bytes) return;
   if (base_waits_ > 0) {
     --base_waits_;
