@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/optim/optimizer.h"
+#include "common/partition/dense_layout.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/transformer_device_plan.h"
@@ -32,9 +33,8 @@ constexpr uint64_t kConnectionBytes = 72 * kMiB;
 // Parameters that are asked for before they are due (worker/strategy/parameter_server_strategy.h).
 constexpr uint64_t kPullWindowBytes = 16 * kMiB;
 // Gradients of a partition that a server leaves where they are until other workers' come
-// (server/shard/dense_table.cc), and partitions of a job that names no number.
+// (server/shard/dense_table.cc).
 constexpr uint64_t kKeptGradientBytes = 1 * kMiB;
-constexpr uint64_t kDefaultPartitions = 8;
 // What a table keeps beside a row's floats.
 constexpr uint64_t kRowOverheadBytes = 64;
 
@@ -156,15 +156,15 @@ class Planner {
   uint64_t GradientMessages() const {
     const uint64_t most = std::min(WireBytes(P_), SharedWithServers());
     if (W_ == 1) return most;
-    const uint64_t partitions =
-        spec_.update().partitions() > 0 ? spec_.update().partitions() : kDefaultPartitions;
+    const uint64_t partitions = spec_.update().partitions() > 0 ? spec_.update().partitions()
+                                                                : DenseLayout::Options().partitions;
     const uint64_t of_unit = WireBytes(LargestUnits(model_, 1));
     return std::min(most, of_unit + partitions * kKeptGradientBytes);
   }
 
   // One worker's on their way from servers, as far as it asks for them, the unit that is due and
-  // the next at least: f32 ones to where they
-  // belong, others to receive buffers where the shared memory has no room.
+  // the next at least: f32 ones to where they belong, others to receive buffers where the shared
+  // memory has no room.
   uint64_t ParameterMessages() const {
     const uint64_t due = WireBytes(LargestUnits(model_, 2));
     const uint64_t asked = std::min(WireBytes(P_), std::max(kPullWindowBytes, due));

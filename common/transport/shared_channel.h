@@ -103,8 +103,7 @@ class SharedChannel final : public FrameChannel,
   void AfterSleep() override;
 
   // Writes what is queued, as far as there is room and, on the loop, the turn goes; the loop takes
-  // over where a caller finds no room.
-  // REQUIRES: writing_ was set by the caller.
+  // over where a caller finds no room. REQUIRES: writing_ was set by the caller.
   void WriteQueue(Writer writer) ABSL_LOCKS_EXCLUDED(mutex_);
   void LeaveToLoopLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Goes on with the first message. False: there is no room.

@@ -360,8 +360,9 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
     counters_.bytes_pushed += payload.size();
     Handle operation = router_.Send(run.partition, std::move(request), std::move(payload),
                                     ShardRouter::Order::kLane);
-    if (residual_ != nullptr && !withdrawn_ && first_step_)
+    if (residual_ != nullptr && !withdrawn_ && first_step_) {
       first_pushes_.push_back({&run, std::move(operation)});
+    }
   }
   return absl::OkStatus();
 }

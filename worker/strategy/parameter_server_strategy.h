@@ -34,6 +34,7 @@ class TablesSchema;
 class TaskOrder;
 }  // namespace v1
 
+// What a worker asks for before it is due (Options::pull_window_bytes); plans of memory go by it.
 inline constexpr uint64_t kPullWindowBytes = uint64_t{16} << 20;
 
 // Parameters live on servers: pulls them unit by unit, pushes gradients as units finish, closes the
