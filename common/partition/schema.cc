@@ -14,6 +14,7 @@
 #include "common/optim/schedule.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 
 namespace muster {
@@ -188,6 +189,13 @@ void SetTables(absl::Span<const TensorSpec> tensors, absl::Span<const SparseTabl
     *proto.mutable_initializer() = ToProto(table.initializer);
     proto.set_weight_decay(table.weight_decay);
   }
+}
+
+DenseLayout::Options LayoutOptions(const v1::UpdateSpec& update) {
+  DenseLayout::Options options;
+  if (update.block_bytes() > 0) options.block_bytes = update.block_bytes();
+  if (update.partitions() > 0) options.partitions = update.partitions();
+  return options;
 }
 
 absl::Status ValidateSchema(const v1::TablesSchema& schema) {

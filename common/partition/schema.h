@@ -14,6 +14,7 @@ namespace muster {
 
 namespace v1 {
 class TablesSchema;
+class UpdateSpec;
 }  // namespace v1
 
 // A job's tables as the code uses them. Table 0 is the dense one, table i is sparse[i - 1].
@@ -26,6 +27,9 @@ struct Tables {
 // storage and master dtype (servers keep f32) and placements.
 void SetTables(absl::Span<const TensorSpec> tensors, absl::Span<const SparseTableSpec> sparse,
                v1::TablesSchema& schema);
+
+// How a job's dense tensors are cut and dealt: what it says, or the defaults where it has 0.
+DenseLayout::Options LayoutOptions(const v1::UpdateSpec& update);
 
 // Checks a schema that any client may have sent, whole: tables, partitions, block size, optimizer,
 // schedule, clipping. InvalidArgument names the field, its value and what would be right.

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 
 namespace muster {
@@ -91,6 +92,16 @@ TEST(SchemaTest, TablesComeThroughBothWays) {
   EXPECT_EQ(back.sparse[0].initializer.kind, Initializer::Kind::kNormal);
   EXPECT_EQ(again.optimizer().name(), "adam");
   EXPECT_EQ(ValidateSchema(again), absl::OkStatus());
+}
+
+TEST(SchemaTest, LayoutOptionsAreTheJobsOrTheDefaults) {
+  v1::UpdateSpec update;
+  EXPECT_EQ(LayoutOptions(update).partitions, DenseLayout::Options().partitions);
+  EXPECT_EQ(LayoutOptions(update).block_bytes, DenseLayout::Options().block_bytes);
+  update.set_partitions(3);
+  update.set_block_bytes(64);
+  EXPECT_EQ(LayoutOptions(update).partitions, 3);
+  EXPECT_EQ(LayoutOptions(update).block_bytes, 64);
 }
 
 TEST(SchemaTest, LayoutIsThatOfItsTensors) {

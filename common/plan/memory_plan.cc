@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/optim/optimizer.h"
-#include "common/partition/dense_layout.h"
+#include "common/partition/schema.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/transformer_device_plan.h"
@@ -156,8 +156,7 @@ class Planner {
   uint64_t GradientMessages() const {
     const uint64_t most = std::min(WireBytes(P_), SharedWithServers());
     if (W_ == 1) return most;
-    const uint64_t partitions = spec_.update().partitions() > 0 ? spec_.update().partitions()
-                                                                : DenseLayout::Options().partitions;
+    const uint64_t partitions = LayoutOptions(spec_.update()).partitions;
     const uint64_t of_unit = WireBytes(LargestUnits(model_, 1));
     return std::min(most, of_unit + partitions * kKeptGradientBytes);
   }

@@ -13,8 +13,6 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kByteValues = 256;
-constexpr uint32_t kDefaultPartitions = 8;
-constexpr uint64_t kDefaultBlockBytes = uint64_t{1} << 20;
 
 int64_t Extent(uint64_t n) { return static_cast<int64_t>(n); }
 
@@ -171,9 +169,9 @@ ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data) {
 v1::TablesSchema PlannedSchema(const v1::JobSpec& spec, const ModelSize& model) {
   v1::TablesSchema schema;
   SetTables(model.tensors, model.sparse, schema);
-  const v1::UpdateSpec& update = spec.update();
-  schema.set_partitions(update.partitions() == 0 ? kDefaultPartitions : update.partitions());
-  schema.set_block_bytes(update.block_bytes() == 0 ? kDefaultBlockBytes : update.block_bytes());
+  const DenseLayout::Options layout = LayoutOptions(spec.update());
+  schema.set_partitions(layout.partitions);
+  schema.set_block_bytes(layout.block_bytes);
   *schema.mutable_optimizer() = spec.optimizer();
   return schema;
 }

@@ -9,6 +9,7 @@
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
+#include "common/partition/schema.h"
 #include "proto/job.pb.h"
 #include "server/coordinator/device_validator.h"
 #include "server/coordinator/job_road.h"
@@ -21,8 +22,6 @@ namespace {
 constexpr uint32_t kMaxWorkers = 4096;
 constexpr uint32_t kMaxPartitions = 4096;
 constexpr uint32_t kMaxThreads = 1024;
-constexpr uint32_t kDefaultPartitions = 8;
-constexpr uint64_t kDefaultBlockBytes = 1 << 20;
 // A block travels in one message, whose limit is 64 MiB.
 constexpr uint64_t kMaxBlockBytes = 32 << 20;
 constexpr uint32_t kDefaultCheckpointsKept = 2;
@@ -226,7 +225,7 @@ absl::Status ValidateUpdate(const v1::JobSpec& spec) {
   if (update.block_bytes() % 4 != 0 || update.block_bytes() > kMaxBlockBytes) {
     return Invalid("update.block_bytes", update.block_bytes(),
                    absl::StrCat("it must be a multiple of 4, at most ", kMaxBlockBytes,
-                                " (0 takes ", kDefaultBlockBytes, ")"));
+                                " (0 takes ", LayoutOptions({}).block_bytes, ")"));
   }
   return absl::OkStatus();
 }
@@ -281,8 +280,7 @@ absl::Status ValidateSize(const v1::JobSpec& spec) {
                    absl::StrCat("a worker's share of a step is ", share, " of its ",
                                 spec.batch_size(), " examples, and a micro-batch at least one"));
   }
-  const uint32_t partitions =
-      spec.update().partitions() == 0 ? kDefaultPartitions : spec.update().partitions();
+  const uint32_t partitions = LayoutOptions(spec.update()).partitions;
   if (spec.servers() > partitions) {
     return Invalid("servers", spec.servers(),
                    absl::StrCat("each server holds at least one of the job's ", partitions,
@@ -364,8 +362,9 @@ void FillDefaults(v1::JobSpec& spec) {
   if (update.durability() == v1::UpdateSpec::DURABILITY_UNSPECIFIED) {
     update.set_durability(v1::UpdateSpec::CHECKPOINT);
   }
-  if (update.partitions() == 0) update.set_partitions(kDefaultPartitions);
-  if (update.block_bytes() == 0) update.set_block_bytes(kDefaultBlockBytes);
+  const DenseLayout::Options layout = LayoutOptions(update);
+  update.set_partitions(layout.partitions);
+  update.set_block_bytes(layout.block_bytes);
   if (spec.threads_per_worker() == 0) spec.set_threads_per_worker(1);
   if (spec.micro_batches() == 0) spec.set_micro_batches(1);
   spec.mutable_parallelism()->set_data(spec.workers());

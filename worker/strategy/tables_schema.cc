@@ -6,20 +6,14 @@
 #include "proto/schema.pb.h"
 
 namespace muster {
-namespace {
-
-constexpr uint32_t kDefaultPartitions = 8;
-constexpr uint64_t kDefaultBlockBytes = uint64_t{1} << 20;
-
-}  // namespace
 
 v1::TablesSchema MakeTablesSchema(const ModelDescription& model, const v1::JobSpec& spec,
                                   uint64_t total_steps) {
   v1::TablesSchema schema;
   SetTables(model.tensors, model.sparse_tables, schema);
-  const v1::UpdateSpec& update = spec.update();
-  schema.set_partitions(update.partitions() == 0 ? kDefaultPartitions : update.partitions());
-  schema.set_block_bytes(update.block_bytes() == 0 ? kDefaultBlockBytes : update.block_bytes());
+  const DenseLayout::Options layout = LayoutOptions(spec.update());
+  schema.set_partitions(layout.partitions);
+  schema.set_block_bytes(layout.block_bytes);
   *schema.mutable_optimizer() = spec.optimizer();
   schema.mutable_optimizer()->set_learning_rate(
       ScaledLearningRate(spec.schedule(), spec.optimizer().learning_rate(), spec.batch_size()));
