@@ -29,9 +29,9 @@ constexpr bool kSanitized = false;
 #endif
 
 constexpr double kTolerance = 0.05;
-// What the program itself takes differs by this much from one version of the system's libraries to
-// another.
-constexpr double kProgramDifference = 4 << 20;
+// What the program itself takes differs by this much from one version of the system's libraries, and
+// from one processor, to another: 27.5 to 32 MiB so far.
+constexpr double kProgramDifference = 5 << 20;
 constexpr char kText[] = "It was the best of times, it was the worst of times; ";
 
 std::string Compared(uint64_t peak, const MemoryPlan& plan) {
