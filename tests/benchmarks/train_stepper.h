@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,13 +12,31 @@
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
 #include "worker/nn/model.h"
+#include "worker/runtime/layer_step_engine.h"
+#include "worker/runtime/micro_batch_source.h"
+#include "worker/runtime/step_engine.h"
 #include "worker/strategy/local_strategy.h"
 
 namespace muster {
 
+// Batches that are there already, one a step, in turn.
+class BatchesInTurn final : public MicroBatchSource {
+ public:
+  // REQUIRES: a batch.
+  explicit BatchesInTurn(std::vector<Batch> batches) : batches_(std::move(batches)) {}
+
+  int count() const override { return 1; }
+  uint64_t first_example(int micro_batch) const override { return 0; }
+  absl::Status Read(uint64_t clock, int micro_batch, Batch& batch) override;
+
+ private:
+  std::vector<Batch> batches_;
+  // Where the one that is out belongs.
+  Batch* last_ = nullptr;
+};
+
 // One process's training steps, as a worker makes them but for reading the data: forward, backward
-// and optimizer of a job, over batches that are there already, in turn. Computes on the calling
-// thread's ComputeThreads(). Not thread-safe.
+// and optimizer of a job. Computes on the calling thread's ComputeThreads(). Not thread-safe.
 class TrainStepper {
  public:
   // Errors of CreateModel and of the job's optimizer. REQUIRES: a batch.
@@ -28,17 +47,17 @@ class TrainStepper {
   absl::Status Step();
 
   // Mean of the last step.
-  double loss() const;
-  const Model& model() const { return *model_; }
+  double loss() const { return sums_.loss_sum / static_cast<double>(sums_.loss_weight); }
 
  private:
-  TrainStepper(std::unique_ptr<const Model> model, std::unique_ptr<LocalStrategy> strategy,
-               std::vector<Batch> batches);
+  TrainStepper(const v1::JobSpec& spec, std::unique_ptr<const Model> model,
+               std::unique_ptr<LocalStrategy> strategy, std::vector<Batch> batches);
 
   const std::unique_ptr<const Model> model_;
   const std::unique_ptr<LocalStrategy> strategy_;
-  const std::vector<Batch> batches_;
-  const std::unique_ptr<MicroBatch> micro_batch_;
+  BatchesInTurn batches_;
+  LayerStepEngine engine_;
+  StepSums sums_;
   uint64_t clock_ = 0;
 };
 

@@ -15,9 +15,11 @@
 #include "proto/schema.pb.h"
 #include "worker/collectives/host_communicator.h"
 #include "worker/collectives/in_process_transport.h"
+#include "worker/data/sampler.h"
 #include "worker/runtime/device_job.h"
 #include "worker/runtime/device_replica_engine.h"
 #include "worker/runtime/device_step_engine.h"
+#include "worker/runtime/micro_batch_reader.h"
 #include "worker/runtime/prepared_job.h"
 #include "worker/strategy/local_strategy.h"
 

@@ -6,7 +6,7 @@
 
 namespace muster {
 
-absl::Status QueueStep(DeviceTrainer& trainer, uint64_t clock, MicroBatchReader& micro_batches,
+absl::Status QueueStep(DeviceTrainer& trainer, uint64_t clock, MicroBatchSource& micro_batches,
                        Batch& batch, StepSums& sums) {
   MUSTER_RETURN_IF_ERROR(trainer.BeginStep(clock));
   for (int m = 0; m < micro_batches.count(); ++m) {

@@ -7,14 +7,14 @@
 #include "absl/status/statusor.h"
 #include "worker/data/batch.h"
 #include "worker/device/device_trainer.h"
-#include "worker/runtime/micro_batch_reader.h"
+#include "worker/runtime/micro_batch_source.h"
 #include "worker/runtime/step_engine.h"
 
 namespace muster {
 
 // Queues all of a step's micro-batches, from BeginStep on. `batch` is memory to be used again. Adds
 // this slot's examples and labels to `sums`; the loss is not known yet.
-absl::Status QueueStep(DeviceTrainer& trainer, uint64_t clock, MicroBatchReader& micro_batches,
+absl::Status QueueStep(DeviceTrainer& trainer, uint64_t clock, MicroBatchSource& micro_batches,
                        Batch& batch, StepSums& sums);
 
 // A forward pass of evaluation.

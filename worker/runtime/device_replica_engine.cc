@@ -17,7 +17,7 @@ absl::Status CheckClock(uint64_t clock, const DeviceReplica& replica) {
 
 }  // namespace
 
-absl::Status DeviceReplicaEngine::Train(uint64_t clock, MicroBatchReader& micro_batches,
+absl::Status DeviceReplicaEngine::Train(uint64_t clock, MicroBatchSource& micro_batches,
                                         StepSums& sums) {
   MUSTER_RETURN_IF_ERROR(CheckClock(clock, replica_));
   MUSTER_RETURN_IF_ERROR(QueueStep(*replica_.trainer(), clock, micro_batches, batch_, sums));

@@ -18,7 +18,7 @@ class DeviceReplicaEngine final : public StepEngine {
 
   int64_t most_examples() const override { return replica_.most_examples(); }
   // The loss reported is the mean over all ranks: the device knows no other.
-  absl::Status Train(uint64_t clock, MicroBatchReader& micro_batches, StepSums& sums) override;
+  absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override;
   absl::Status BeginEvaluation(uint64_t clock) override;
   absl::Status Evaluate(const Batch& batch, PassResult& result) override;
   LossScaler* loss_scaler() override { return replica_.trainer()->loss_scaler(); }

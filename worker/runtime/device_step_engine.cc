@@ -45,7 +45,7 @@ absl::Status DeviceStepEngine::FetchParameters(uint64_t clock) {
   return absl::OkStatus();
 }
 
-absl::Status DeviceStepEngine::Train(uint64_t clock, MicroBatchReader& micro_batches,
+absl::Status DeviceStepEngine::Train(uint64_t clock, MicroBatchSource& micro_batches,
                                      StepSums& sums) {
   MUSTER_RETURN_IF_ERROR(FetchParameters(clock));
   MUSTER_RETURN_IF_ERROR(QueueStep(*trainer_, clock, micro_batches, batch_, sums));

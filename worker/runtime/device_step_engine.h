@@ -35,7 +35,7 @@ class DeviceStepEngine final : public StepEngine {
                                                                   Options options);
 
   int64_t most_examples() const override { return options_.device.compute.sequences; }
-  absl::Status Train(uint64_t clock, MicroBatchReader& micro_batches, StepSums& sums) override;
+  absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override;
   absl::Status BeginEvaluation(uint64_t clock) override { return FetchParameters(clock); }
   absl::Status Evaluate(const Batch& batch, PassResult& result) override;
   LossScaler* loss_scaler() override { return trainer_->loss_scaler(); }

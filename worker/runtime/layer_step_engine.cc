@@ -38,7 +38,7 @@ LayerStepEngine::LayerStepEngine(const v1::JobSpec& spec, const Model& model, St
 
 int64_t LayerStepEngine::most_examples() const { return std::numeric_limits<int64_t>::max(); }
 
-absl::Status LayerStepEngine::Train(uint64_t clock, MicroBatchReader& micro_batches,
+absl::Status LayerStepEngine::Train(uint64_t clock, MicroBatchSource& micro_batches,
                                     StepSums& sums) {
   if (plan_.empty() || shape_.micro_batches != micro_batches.count()) {
     shape_.micro_batches = micro_batches.count();
@@ -51,7 +51,7 @@ absl::Status LayerStepEngine::Train(uint64_t clock, MicroBatchReader& micro_batc
 }
 
 absl::Status LayerStepEngine::Execute(const StepAction& action, uint64_t clock,
-                                      MicroBatchReader& micro_batches, StepSums& sums) {
+                                      MicroBatchSource& micro_batches, StepSums& sums) {
   LayerContext context;
   context.seed = seed_;
   context.clock = clock;

@@ -36,15 +36,13 @@ class LayerStepEngine final : public StepEngine {
   LayerStepEngine(const v1::JobSpec& spec, const Model& model, Strategy& strategy, Options options);
 
   int64_t most_examples() const override;
-  absl::Status Train(uint64_t clock, MicroBatchReader& micro_batches, StepSums& sums) override;
+  absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override;
   absl::Status BeginEvaluation(uint64_t clock) override;
   absl::Status Evaluate(const Batch& batch, PassResult& result) override;
-  LossScaler* loss_scaler() override {
-    return loss_scaler_.has_value() ? &*loss_scaler_ : nullptr;
-  }
+  LossScaler* loss_scaler() override { return loss_scaler_.has_value() ? &*loss_scaler_ : nullptr; }
 
  private:
-  absl::Status Execute(const StepAction& action, uint64_t clock, MicroBatchReader& micro_batches,
+  absl::Status Execute(const StepAction& action, uint64_t clock, MicroBatchSource& micro_batches,
                        StepSums& sums);
   absl::Status BeginBackward(const StepAction& action, uint64_t clock, StepSums& sums);
   // Of a scaled loss: makes them what they would be without, or takes this slot's part back.

@@ -10,11 +10,12 @@
 #include "worker/data/dataset.h"
 #include "worker/data/prefetcher.h"
 #include "worker/data/sampler.h"
+#include "worker/runtime/micro_batch_source.h"
 
 namespace muster {
 
-// A rank's micro-batches, clock after clock, read ahead. Used by one thread.
-class MicroBatchReader {
+// A rank's micro-batches, clock after clock, read ahead from a dataset.
+class MicroBatchReader final : public MicroBatchSource {
  public:
   struct Range {
     uint64_t start_clock = 0;
@@ -25,14 +26,10 @@ class MicroBatchReader {
   MicroBatchReader(const Dataset& dataset, const Sampler& sampler, int64_t rank, const Range& range,
                    const Clock& clock);
 
-  // Of a step.
-  int count() const { return count_; }
-
-  // Place of a micro-batch's first example in the step's joined batch, whoever computes it.
-  uint64_t first_example(int micro_batch) const;
-
-  // Exchanges `batch` for a micro-batch; see Prefetcher::Next.
-  absl::Status Read(uint64_t clock, int micro_batch, Batch& batch);
+  int count() const override { return count_; }
+  uint64_t first_example(int micro_batch) const override;
+  // See Prefetcher::Next.
+  absl::Status Read(uint64_t clock, int micro_batch, Batch& batch) override;
 
   // Time that Read took, since the reader was made.
   absl::Duration waited() const { return waited_; }

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "worker/data/batch.h"
 #include "worker/nn/loss_scaler.h"
-#include "worker/runtime/micro_batch_reader.h"
+#include "worker/runtime/micro_batch_source.h"
 
 namespace muster {
 
@@ -45,7 +45,7 @@ class StepEngine {
   // to `sums`. OutOfRange: the loss or a gradient became infinite or no number; nothing of the step
   // was closed. Otherwise errors of the data, of the computation and of what moves gradients and
   // parameters (strategy.h).
-  virtual absl::Status Train(uint64_t clock, MicroBatchReader& micro_batches, StepSums& sums) = 0;
+  virtual absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) = 0;
 
   // Evaluations come next, with the parameters of `clock`.
   virtual absl::Status BeginEvaluation(uint64_t clock) = 0;
