@@ -28,6 +28,11 @@ void AddTo(int64_t n, const T* x, T* y) {
               [&](int64_t begin, int64_t end) { kernels.add(end - begin, x + begin, y + begin); });
 }
 
+void SetToZero(int64_t n, float* x) {
+  constexpr int64_t kGrain = 1 << 18;
+  ParallelFor(n, kGrain, [x](int64_t begin, int64_t end) { std::fill(x + begin, x + end, 0.0f); });
+}
+
 bool Unscale(int64_t n, float factor, float* x) {
   constexpr int64_t kGrain = 1 << 15;
   const VectorKernels& kernels = ActiveVectorKernels();

@@ -11,6 +11,9 @@ namespace muster {
 // On ComputeThreads() threads; the same bits on any number of them and on every instruction set.
 // Thread-safe. T is float, BFloat16 or Float16.
 
+// x[i] = 0 for i < n.
+void SetToZero(int64_t n, float* x);
+
 // sums[c] += sum over r of x[r, c], in f32 over 32 equal runs of rows, then the runs in order: the
 // gradient of a bias. x is [rows, cols] with `stride` elements from row to row, sums [cols].
 template <typename T>

@@ -1,5 +1,6 @@
 #include "common/kernels/row_sums.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -76,6 +77,20 @@ TEST(UnscaleTest, MultipliesAndSeesWhatIsNotFinite) {
       SetComputeThreads(1);
     });
   }
+}
+
+TEST(SetToZeroTest, WritesSoManyAndNoMore) {
+  for (const int64_t n : {0, 1, 1000, 1 << 18, (1 << 19) + 1}) {
+    for (const int threads : {1, 2}) {
+      SetComputeThreads(threads);
+      std::vector<float> x(n + 1, NAN);
+      x[n] = 7;
+      SetToZero(n, x.data());
+      EXPECT_EQ(std::count(x.begin(), x.end() - 1, 0.0f), n);
+      EXPECT_EQ(x[n], 7);
+    }
+  }
+  SetComputeThreads(1);
 }
 
 TEST(ConvertTest, ThereAndBackWithStrides) {

@@ -1,6 +1,7 @@
 #include "worker/models/local_trainer.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "common/base/status_macros.h"
@@ -57,9 +58,13 @@ absl::Status LocalTrainer::Forward(const LayerContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status LocalTrainer::Backward() { return Backward({.gradients = Store::kWrite}); }
+
 absl::Status LocalTrainer::Backward(const LayerContext& context) {
-  for (std::vector<float>& gradient : gradients_) {
-    std::fill(gradient.begin(), gradient.end(), 0.0f);
+  if (context.gradients == Store::kWrite) {
+    for (std::vector<float>& gradient : gradients_) {
+      std::fill(gradient.begin(), gradient.end(), std::numeric_limits<float>::quiet_NaN());
+    }
   }
   for (int unit = model_.description().units - 1; unit >= 0; --unit) {
     MUSTER_RETURN_IF_ERROR(
@@ -70,7 +75,9 @@ absl::Status LocalTrainer::Backward(const LayerContext& context) {
 
 absl::Status LocalTrainer::Run(const LayerContext& context) {
   MUSTER_RETURN_IF_ERROR(Forward(context));
-  return Backward(context);
+  LayerContext writes = context;
+  writes.gradients = Store::kWrite;
+  return Backward(writes);
 }
 
 absl::Status LocalTrainer::Evaluate(const Batch& batch) {

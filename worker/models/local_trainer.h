@@ -30,8 +30,10 @@ class LocalTrainer {
   // either way.
   absl::Status Load(const Batch& batch);
   absl::Status Forward(Phase phase) { return Forward(LayerContext{.phase = phase}); }
-  // Zeroes the gradients first.
-  absl::Status Backward() { return Backward(LayerContext()); }
+  // Into gradients that hold no number before.
+  absl::Status Backward();
+  // As a further micro-batch of a step does.
+  absl::Status AddBackward() { return Backward(LayerContext()); }
 
   // A forward and a backward pass over what was loaded.
   absl::Status Run(const LayerContext& context);

@@ -1,8 +1,10 @@
 #include "worker/models/model_check.h"
 
+#include <cmath>
 #include <set>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -12,6 +14,8 @@
 
 namespace muster {
 namespace {
+
+using ::testing::Each;
 
 template <typename Spec>
 Spec Parse(const std::string& text) {
@@ -90,6 +94,7 @@ void CheckModel(const Model& model, const Batch& batch) {
   };
   const double loss = value();
   ASSERT_TRUE(trainer.Backward().ok());
+  const std::vector<std::vector<float>> written = trainer.gradients();
   EXPECT_EQ(value(), loss) << "forward after backward";
   for (size_t t = 0; t < trainer.parameters().size(); ++t) {
     ExpectGradient(Options(model.description().tensors[t].name), value,
@@ -100,6 +105,15 @@ void CheckModel(const Model& model, const Batch& batch) {
     ExpectGradient(Options(model.description().sparse_tables[table].name), value,
                    absl::MakeSpan(sparse.rows), sparse.gradients);
   }
+  value();
+  ASSERT_TRUE(trainer.AddBackward().ok());
+  for (size_t t = 0; t < written.size(); ++t) {
+    for (size_t i = 0; i < written[t].size(); ++i) {
+      EXPECT_NEAR(trainer.gradients()[t][i], 2 * written[t][i],
+                  1e-5 * (1 + std::abs(written[t][i])))
+          << model.description().tensors[t].name << ", element " << i << ", added to its own";
+    }
+  }
 
   // A slot whose share is nothing goes through the same motions.
   Batch none;
@@ -107,6 +121,7 @@ void CheckModel(const Model& model, const Batch& batch) {
   EXPECT_TRUE(trainer.Step(none, 0).ok());
   EXPECT_EQ(micro_batch.loss_sum, 0);
   EXPECT_EQ(micro_batch.correct, 0);
+  for (const std::vector<float>& gradient : trainer.gradients()) EXPECT_THAT(gradient, Each(0.0f));
 }
 
 }  // namespace muster

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/kernels/dropout.h"
 #include "common/kernels/rotary.h"
+#include "common/kernels/row_sums.h"
 #include "common/kernels/token_embedding.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
@@ -107,7 +108,10 @@ class Transformer final : public Model {
   absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<TransformerMicroBatch<T>&>(micro_batch);
-    if (m.rows.sequences == 0) return absl::OkStatus();
+    if (m.rows.sequences == 0) {
+      if (context.gradients == Store::kWrite) ZeroGradients(unit, gradients);
+      return absl::OkStatus();
+    }
     float* stream_gradient = m.memory.stream_gradient();
     if (unit == 0) {
       EmbedBackward(context, gradients, m);
@@ -172,8 +176,18 @@ class Transformer final : public Model {
     DropEmbedding(context, m, out);
   }
 
+  // What a unit's backward writes of no tokens. A tied matrix is the head's to write.
+  void ZeroGradients(int unit, GradientSpans gradients) const {
+    for (size_t t = 0; t < tensors_.specs.size(); ++t) {
+      if (static_cast<int>(tensors_.specs[t].unit) != unit) continue;
+      if (shape_.tied_head && static_cast<int>(t) == tensors_.embedding) continue;
+      SetToZero(gradients[t].size(), gradients[t].data());
+    }
+  }
+
   void EmbedBackward(const LayerContext& context, GradientSpans gradients,
                      TransformerMicroBatch<T>& m) const {
+    if (context.gradients == Store::kWrite) ZeroGradients(0, gradients);
     DropEmbedding(context, m, m.memory.stream_gradient());
     float* positions =
         tensors_.positions == kNoTensor ? nullptr : gradients[tensors_.positions].data();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/kernels/elementwise.h"
+#include "common/kernels/row_sums.h"
 
 namespace muster {
 
@@ -30,6 +31,7 @@ void BiasLayer::BackwardInput(const LayerContext& context, ParameterSpans parame
 
 void BiasLayer::BackwardWeights(const LayerContext& context, const BackwardInputs& inputs,
                                 GradientSpans gradients) const {
+  if (context.gradients == Store::kWrite) SetToZero(features_, gradients[0].data());
   AddBiasGradient(inputs.out_gradient.size() / features_, features_, inputs.out_gradient.data(),
                   gradients[0].data());
 }

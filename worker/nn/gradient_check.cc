@@ -4,10 +4,13 @@
 #include <cmath>
 
 #include "common/base/philox.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace muster {
 namespace {
+
+using ::testing::Each;
 
 double WeightedSum(const std::vector<float>& weights, const std::vector<float>& values) {
   double sum = 0;
@@ -39,6 +42,15 @@ void CheckWeights(const Layer& layer, const BackwardInputs& inputs,
     ExpectGradient({.what = "tensor " + std::to_string(t)}, value, absl::MakeSpan(parameters[t]),
                    Difference(gradients[t], before[t]));
   }
+  // Or from nothing in particular, which it replaces; also without examples.
+  for (const absl::Span<float> gradient : spans) std::fill(gradient.begin(), gradient.end(), NAN);
+  layer.BackwardWeights({.gradients = Store::kWrite}, inputs, spans);
+  for (size_t t = 0; t < parameters.size(); ++t) {
+    ExpectGradient({.what = "tensor " + std::to_string(t) + ", written"}, value,
+                   absl::MakeSpan(parameters[t]), gradients[t]);
+  }
+  layer.BackwardWeights({.gradients = Store::kWrite}, {}, spans);
+  for (const std::vector<float>& gradient : gradients) EXPECT_THAT(gradient, Each(0.0f));
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ void ExpectGradient(const GradientCheckOptions& options, const std::function<dou
                     absl::Span<float> x, absl::Span<const float> gradient);
 
 // Checks all of a layer's contract on random values: both backward calls against differences,
-// kWrite and kAdd, that weights' gradients are added, that a batch of no examples is fine.
+// kWrite and kAdd, that weights' gradients are added or written, that a batch of no examples is
+// fine.
 void CheckLayer(const Layer& layer, int64_t examples, uint64_t seed);
 
 }  // namespace muster

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/kernels/kernel_test_lib.h"
@@ -161,9 +162,10 @@ Results<T> ResultsOf(const Inputs<T>& in, int64_t chunk_rows, const LayerContext
   // No more than a chunk's logits may be written.
   results.logits.assign(layer.ChunkRows(N) * V + 1, kGuard);
   results.stream.assign(N * C, nan);
-  results.gain.assign(C, kBefore);
-  results.bias.assign(in.bias.size(), kBefore);
-  results.head.assign(V * C, kBefore);
+  const float before = context.gradients == Store::kAdd ? kBefore : nan;
+  results.gain.assign(C, before);
+  results.bias.assign(in.bias.size(), before);
+  results.head.assign(V * C, before);
   std::vector<T> branch_gradient(N * C, Rounded<T>(nan));
   std::vector<float> sum(N * C), mean(N), rstd(N);
   const LanguageHeadWeights<T> weights = {
@@ -205,18 +207,20 @@ struct Definition {
   Sums stream, gain, bias, head;
 };
 
-// `norm_out` is the head's own, so that its rounding to T is no error of what follows.
+// `norm_out` is the head's own, so that its rounding to T is no error of what follows. Gradients of
+// parameters begin at `before`.
 template <typename T>
-Definition DefinitionOf(const Inputs<T>& in, const std::vector<T>& norm_out, double loss_scale) {
+Definition DefinitionOf(const Inputs<T>& in, const std::vector<T>& norm_out, double loss_scale,
+                        double before = kBefore) {
   // Smaller numbers have the rounding errors of this one in f16.
   constexpr double kSmallestNormal = 1.0 / (1 << 14);
   const int64_t N = in.rows.count(), C = in.shape.width, V = in.shape.vocabulary;
   const std::vector<double> h = Doubles(norm_out);
   const Exact exact = ExactOf(in);
   Definition d = {.stream = Sums(N * C),
-                  .gain = Sums(C, kBefore),
-                  .bias = Sums(in.bias.empty() ? 0 : C, kBefore),
-                  .head = Sums(in.shape.vocabulary_rows() * C, kBefore)};
+                  .gain = Sums(C, before),
+                  .bias = Sums(in.bias.empty() ? 0 : C, before),
+                  .head = Sums(in.shape.vocabulary_rows() * C, before)};
   for (int64_t r = 0; r < N; ++r) {
     const int32_t label = in.labels[r];
     if (label < 0) continue;
@@ -297,13 +301,16 @@ TYPED_TEST(LanguageHeadTest, IsItsDefinitionInChunksOfAnyRows) {
     const Inputs<T> in = InputsOf<T>(c);
     const int64_t N = in.rows.count();
     for (const float loss_scale : {1.0f, 256.0f}) {
-      for (const int threads : {1, 2}) {
-        SCOPED_TRACE(testing::Message() << "vocabulary " << c.vocabulary << ", loss scale "
-                                        << loss_scale << ", threads " << threads);
+      for (const auto& [threads, store] :
+           {std::pair(1, Store::kAdd), std::pair(2, Store::kAdd), std::pair(1, Store::kWrite)}) {
+        SCOPED_TRACE(testing::Message()
+                     << "vocabulary " << c.vocabulary << ", loss scale " << loss_scale
+                     << ", threads " << threads << (store == Store::kWrite ? ", written" : ""));
         SetComputeThreads(threads);
-        const LayerContext context = {.loss_scale = loss_scale};
+        const LayerContext context = {.loss_scale = loss_scale, .gradients = store};
         const Results<T> whole = ResultsOf(in, 0, context);
-        const Definition wanted = DefinitionOf(in, whole.norm_out, loss_scale);
+        const Definition wanted =
+            DefinitionOf(in, whole.norm_out, loss_scale, store == Store::kAdd ? kBefore : 0);
         for (const int64_t chunk_rows : {int64_t{1}, int64_t{7}, N, N + 100}) {
           SCOPED_TRACE(testing::Message() << chunk_rows << " rows");
           const Results<T> got = ResultsOf(in, chunk_rows, context);

@@ -13,8 +13,7 @@ namespace muster {
 
 // Parameter values by tensor; each span lies in an arena that the strategy owns.
 using ParameterSpans = absl::Span<const absl::Span<const float>>;
-// Gradients likewise; a backward pass adds to them (the strategy zeroes them at the start of a
-// step).
+// Gradients likewise, which a backward pass writes or adds to (LayerContext::gradients).
 using GradientSpans = absl::Span<const absl::Span<float>>;
 
 // What a backward call reads of its forward call, which the caller kept, and the gradient that came
@@ -26,9 +25,6 @@ struct BackwardInputs {
   // [B, out_features].
   absl::Span<const float> out_gradient;
 };
-
-// Whether a result replaces what is in its place or is added to it.
-enum class Store { kWrite, kAdd };
 
 // A differentiable function of B examples, row-major f32: [B, in_features] to [B, out_features].
 // Holds shapes only, so one layer serves any number of micro-batches and stages at once; the
@@ -54,7 +50,7 @@ class Layer {
                              const BackwardInputs& inputs, Store store,
                              absl::Span<float> in_gradient) const = 0;
 
-  // Adds the gradients with regard to the parameters.
+  // Leaves the gradients with regard to the parameters as `context` says.
   virtual void BackwardWeights(const LayerContext& context, const BackwardInputs& inputs,
                                GradientSpans gradients) const = 0;
 };

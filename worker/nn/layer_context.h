@@ -7,6 +7,9 @@ namespace muster {
 
 enum class Phase { kTraining, kEvaluation };
 
+// Whether a result replaces what is in its place or is added to it.
+enum class Store { kWrite, kAdd };
+
 // What a layer may use besides its spans; passed to every call, so that there is no process-wide
 // state.
 struct LayerContext {
@@ -23,6 +26,9 @@ struct LayerContext {
   // and backward alike; a power of two. Models that compute in f16 need it, so that small gradients
   // are not lost; gradients come out multiplied. Losses that are reported are not.
   float loss_scale = 1;
+  // How backward leaves the gradients of parameters: kWrite in a step's first micro-batch, whatever
+  // they held.
+  Store gradients = Store::kAdd;
 };
 
 }  // namespace muster

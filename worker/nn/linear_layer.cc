@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/kernels/elementwise.h"
 #include "common/kernels/matmul.h"
+#include "common/kernels/row_sums.h"
 
 namespace muster {
 namespace {
@@ -53,8 +54,10 @@ void LinearLayer::BackwardWeights(const LayerContext& context, const BackwardInp
                                   GradientSpans gradients) const {
   const int64_t B = inputs.out_gradient.size() / out_features_;
   Matmul(Transpose::kYes, Transpose::kNo, out_features_, in_features_, B, 1,
-         inputs.out_gradient.data(), inputs.in.data(), 1, gradients[0].data());
+         inputs.out_gradient.data(), inputs.in.data(), context.gradients == Store::kAdd ? 1 : 0,
+         gradients[0].data());
   if (options_.bias) {
+    if (context.gradients == Store::kWrite) SetToZero(gradients[1].size(), gradients[1].data());
     AddBiasGradient(B, out_features_, inputs.out_gradient.data(), gradients[1].data());
   }
 }

@@ -5,6 +5,8 @@
 
 #include "common/kernels/gemm.h"
 #include "common/kernels/row_sums.h"
+#include "worker/nn/layer_context.h"
+#include "worker/nn/transformer_arrays.h"
 
 namespace muster {
 
@@ -30,13 +32,17 @@ void LinearBackwardInput(const LinearShape& shape, const T* dy, const T* weight,
   Gemm(shape.rows, shape.in, shape.out, dy, weight, dx);
 }
 
-// weight_gradient [out, in] += dyᵀ · x, bias_gradient [out] (null: none) += the rows' sum of dy.
+// weight_gradient [out, in] = or += dyᵀ · x, bias_gradient [out] (null: none) = or += the rows' sum
+// of dy.
 template <typename T>
-void LinearBackwardWeights(const LinearShape& shape, const T* dy, const T* x,
-                           float* weight_gradient, float* bias_gradient) {
-  Gemm(shape.out, shape.in, shape.rows, dy, x, weight_gradient,
-       {.transpose_a = Transpose::kYes, .accumulate = Accumulate::kYes});
-  if (bias_gradient != nullptr) AddRowSums(shape.rows, shape.out, shape.out, dy, bias_gradient);
+void LinearBackwardWeights(const LinearShape& shape, const T* dy, const T* x, Store store,
+                           const LayerGradients& gradients) {
+  Gemm(shape.out, shape.in, shape.rows, dy, x, gradients.weight,
+       {.transpose_a = Transpose::kYes,
+        .accumulate = store == Store::kAdd ? Accumulate::kYes : Accumulate::kNo});
+  if (gradients.bias == nullptr) return;
+  if (store == Store::kWrite) SetToZero(shape.out, gradients.bias);
+  AddRowSums(shape.rows, shape.out, shape.out, dy, gradients.bias);
 }
 
 }  // namespace muster

@@ -78,9 +78,10 @@ class Model {
   virtual absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
                                MicroBatch& micro_batch) const = 0;
 
-  // Runs one unit backward: adds the gradients of the loss *sum* to `gradients` of this unit's
-  // tensors, and writes SparseRows::gradients where the unit looks rows up. REQUIRES: units in
-  // reverse order after a whole forward.
+  // Runs one unit backward: writes the gradients of the loss *sum* to `gradients` of this unit's
+  // tensors, or adds them, as `context` says (of tied tensors the first unit to come writes), and
+  // writes SparseRows::gradients where the unit looks rows up. REQUIRES: units in reverse order
+  // after a whole forward.
   virtual absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
                                 GradientSpans gradients, MicroBatch& micro_batch) const = 0;
 };

@@ -3,6 +3,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/kernels/row_sums.h"
+
 namespace muster {
 namespace {
 
@@ -77,6 +79,10 @@ void ResidualNorm<T>::Backward(const LayerContext& context, const TokenRows& row
   NormGradients<T> outputs;
   outputs.dx = stream_gradient;
   outputs.dbranch = StreamIsBranch<T>(shape_) ? nullptr : branch_gradient;
+  if (context.gradients == Store::kWrite) {
+    SetToZero(shape_.width, gradients.weight);
+    if (gradients.bias != nullptr) SetToZero(shape_.width, gradients.bias);
+  }
   outputs.gain = gradients.weight;
   outputs.bias = gradients.bias;
   NormBackward<T>(KernelShape(rows), inputs, outputs);

@@ -44,7 +44,7 @@ struct BlockWeights {
   LinearWeights<T> down;
 };
 
-// Added to; bias is null where the layer has none.
+// Written or added to (LayerContext::gradients); bias is null where the layer has none.
 struct LayerGradients {
   float* weight = nullptr;
   float* bias = nullptr;

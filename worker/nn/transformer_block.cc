@@ -150,18 +150,19 @@ void TransformerBlock<T>::Backward(const LayerContext& context, const TokenRows&
                                    const BlockActivations<T>& activations,
                                    const BlockScratch<T>& scratch, float* stream_gradient,
                                    const BlockGradients& gradients) const {
-  BackwardFeedForward(rows, weights, activations, scratch, stream_gradient, gradients);
+  BackwardFeedForward(context, rows, weights, activations, scratch, stream_gradient, gradients);
   norm2_.Backward(context, rows, weights.norm2, activations.norm2, scratch.branch,
                   ResidualNorm<T>::Upstream::kStream, stream_gradient, scratch.branch,
                   gradients.norm2);
-  BackwardAttention(rows, weights, activations, scratch, stream_gradient, gradients);
+  BackwardAttention(context, rows, weights, activations, scratch, stream_gradient, gradients);
   norm1_.Backward(context, rows, weights.norm1, activations.norm1, scratch.branch,
                   ResidualNorm<T>::Upstream::kStream, stream_gradient, scratch.branch,
                   gradients.norm1);
 }
 
 template <typename T>
-void TransformerBlock<T>::BackwardFeedForward(const TokenRows& rows, const BlockWeights<T>& weights,
+void TransformerBlock<T>::BackwardFeedForward(const LayerContext& context, const TokenRows& rows,
+                                              const BlockWeights<T>& weights,
                                               const BlockActivations<T>& activations,
                                               const BlockScratch<T>& scratch,
                                               const float* stream_gradient,
@@ -169,8 +170,8 @@ void TransformerBlock<T>::BackwardFeedForward(const TokenRows& rows, const Block
   const T* branch_gradient =
       ResidualNorm<T>::BranchGradient(shape_, stream_gradient, scratch.branch);
   const LinearShape down = DownOf(shape_, rows);
-  LinearBackwardWeights<T>(down, branch_gradient, activations.activated, gradients.down.weight,
-                           gradients.down.bias);
+  LinearBackwardWeights<T>(down, branch_gradient, activations.activated, context.gradients,
+                           gradients.down);
   LinearBackwardInput<T>(down, branch_gradient, weights.down.weight, scratch.inner);
   T* up_gradient = scratch.inner;
   if (shape_.activation == TransformerShape::Activation::kSwiGlu) {
@@ -181,13 +182,13 @@ void TransformerBlock<T>::BackwardFeedForward(const TokenRows& rows, const Block
     GeluBackward<T>(rows.count() * shape_.feed_forward, activations.up, scratch.inner, up_gradient);
   }
   const LinearShape up = UpOf(shape_, rows);
-  LinearBackwardWeights<T>(up, up_gradient, activations.norm2_out, gradients.up.weight,
-                           gradients.up.bias);
+  LinearBackwardWeights<T>(up, up_gradient, activations.norm2_out, context.gradients, gradients.up);
   LinearBackwardInput<T>(up, up_gradient, weights.up.weight, scratch.branch);
 }
 
 template <typename T>
-void TransformerBlock<T>::BackwardAttention(const TokenRows& rows, const BlockWeights<T>& weights,
+void TransformerBlock<T>::BackwardAttention(const LayerContext& context, const TokenRows& rows,
+                                            const BlockWeights<T>& weights,
                                             const BlockActivations<T>& activations,
                                             const BlockScratch<T>& scratch,
                                             const float* stream_gradient,
@@ -195,8 +196,8 @@ void TransformerBlock<T>::BackwardAttention(const TokenRows& rows, const BlockWe
   const T* branch_gradient =
       ResidualNorm<T>::BranchGradient(shape_, stream_gradient, scratch.branch);
   const LinearShape proj = ProjOf(shape_, rows);
-  LinearBackwardWeights<T>(proj, branch_gradient, activations.attention, gradients.proj.weight,
-                           gradients.proj.bias);
+  LinearBackwardWeights<T>(proj, branch_gradient, activations.attention, context.gradients,
+                           gradients.proj);
   LinearBackwardInput<T>(proj, branch_gradient, weights.proj.weight, scratch.inner);
   AttentionBackward<T>(AttentionOf(shape_, rows), activations.qkv, activations.attention,
                        activations.logsumexp, scratch.inner, scratch.wide);
@@ -204,8 +205,8 @@ void TransformerBlock<T>::BackwardAttention(const TokenRows& rows, const BlockWe
     RotaryBackward<T>(RotaryOf(shape_, rows), rotary_table_, scratch.wide);
   }
   const LinearShape qkv = QkvOf(shape_, rows);
-  LinearBackwardWeights<T>(qkv, scratch.wide, activations.norm1_out, gradients.qkv.weight,
-                           gradients.qkv.bias);
+  LinearBackwardWeights<T>(qkv, scratch.wide, activations.norm1_out, context.gradients,
+                           gradients.qkv);
   LinearBackwardInput<T>(qkv, scratch.wide, weights.qkv.weight, scratch.branch);
 }
 

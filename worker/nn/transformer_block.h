@@ -52,12 +52,14 @@ class TransformerBlock {
   void ComputeUp(const TokenRows& rows, const BlockWeights<T>& weights,
                  const BlockActivations<T>& activations) const;
   void Activate(const TokenRows& rows, const BlockActivations<T>& activations) const;
-  void BackwardFeedForward(const TokenRows& rows, const BlockWeights<T>& weights,
-                           const BlockActivations<T>& activations, const BlockScratch<T>& scratch,
-                           const float* stream_gradient, const BlockGradients& gradients) const;
-  void BackwardAttention(const TokenRows& rows, const BlockWeights<T>& weights,
-                         const BlockActivations<T>& activations, const BlockScratch<T>& scratch,
-                         const float* stream_gradient, const BlockGradients& gradients) const;
+  void BackwardFeedForward(const LayerContext& context, const TokenRows& rows,
+                           const BlockWeights<T>& weights, const BlockActivations<T>& activations,
+                           const BlockScratch<T>& scratch, const float* stream_gradient,
+                           const BlockGradients& gradients) const;
+  void BackwardAttention(const LayerContext& context, const TokenRows& rows,
+                         const BlockWeights<T>& weights, const BlockActivations<T>& activations,
+                         const BlockScratch<T>& scratch, const float* stream_gradient,
+                         const BlockGradients& gradients) const;
 
   const TransformerShape shape_;
   const float* const rotary_table_;

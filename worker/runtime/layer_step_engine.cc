@@ -57,6 +57,7 @@ absl::Status LayerStepEngine::Execute(const StepAction& action, uint64_t clock,
   context.clock = clock;
   context.parameters_version = clock + 1;
   if (loss_scaler_.has_value()) context.loss_scale = loss_scaler_->scale();
+  context.gradients = action.micro_batch == 0 ? Store::kWrite : Store::kAdd;
   context.first_example = micro_batches.first_example(action.micro_batch);
   switch (action.kind) {
     case StepAction::Kind::kBeginStep:

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
+#include "worker/nn/model.h"
 #include "worker/runtime/fake_coordinator_client.h"
 #include "worker/runtime/layer_step_engine.h"
 #include "worker/strategy/local_strategy.h"
@@ -62,12 +64,7 @@ class CountingStrategy final : public Strategy {
   absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override {
     micro_batches_.push_back(examples);
     places_.push_back(place);
-    const absl::Status status = inner_.BeforeBackward(examples, place);
-    if (poisons_ > 0) {
-      --poisons_;
-      gradients()[0][0] = std::numeric_limits<float>::quiet_NaN();
-    }
-    return status;
+    return inner_.BeforeBackward(examples, place);
   }
   absl::Status Withdraw() override {
     ++withdrawn_;
@@ -96,8 +93,6 @@ class CountingStrategy final : public Strategy {
   StrategyCounters counters() const override { return inner_.counters(); }
 
   const std::vector<uint64_t>& cuts() const { return cuts_; }
-  // The next so many micro-batches find a NaN in their gradients.
-  void Poison(int micro_batches) { poisons_ = micro_batches; }
 
   // Steps whose part was taken back.
   int withdrawn() const { return withdrawn_; }
@@ -113,9 +108,37 @@ class CountingStrategy final : public Strategy {
   std::vector<uint64_t> cuts_;
   std::vector<int> sent_units_;
   int withdrawn_ = 0;
-  int poisons_ = 0;
   std::vector<uint64_t> micro_batches_;
   std::vector<MicroBatchPlace> places_;
+};
+
+// A model whose first micro-batches, so many, leave a NaN in the first tensor's gradient.
+class PoisonedModel final : public Model {
+ public:
+  PoisonedModel(const Model& inner, int poisons) : inner_(inner), poisons_(poisons) {}
+
+  const ModelDescription& description() const override { return inner_.description(); }
+  std::unique_ptr<MicroBatch> NewMicroBatch() const override { return inner_.NewMicroBatch(); }
+  absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
+    return inner_.Load(batch, micro_batch);
+  }
+  absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+                       MicroBatch& micro_batch) const override {
+    return inner_.Forward(context, unit, parameters, micro_batch);
+  }
+  absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+                        GradientSpans gradients, MicroBatch& micro_batch) const override {
+    const absl::Status status = inner_.Backward(context, unit, parameters, gradients, micro_batch);
+    if (unit == 0 && poisons_ > 0) {
+      --poisons_;
+      gradients[0][0] = std::numeric_limits<float>::quiet_NaN();
+    }
+    return status;
+  }
+
+ private:
+  const Model& inner_;
+  mutable int poisons_;
 };
 
 class TrainerTest : public ::testing::Test {
@@ -126,11 +149,10 @@ class TrainerTest : public ::testing::Test {
     job_ = std::make_unique<PreparedJob>(*std::move(job));
     local_ = LocalStrategy::Create(*job_->schema).value();
     strategy_ = std::make_unique<CountingStrategy>(*local_, start);
-    strategy_->Poison(poisons_);
     // How many commits the coordinator has seen by then.
     strategy_->OnCommitted([this] { committed_.push_back(coordinator_.checkpoints().size()); });
-    LayerStepEngine engine(spec, *job_->model, *strategy_,
-                           {.slot = options_.slot, .log = options_.log});
+    const PoisonedModel model(*job_->model, poisons_);
+    LayerStepEngine engine(spec, model, *strategy_, {.slot = options_.slot, .log = options_.log});
     absl::StatusOr<std::unique_ptr<Trainer>> trainer =
         Trainer::Create(spec, options_, *job_, {*strategy_, engine}, coordinator_, clock_);
     if (!trainer.ok()) return trainer.status();

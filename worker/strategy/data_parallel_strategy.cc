@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/kernels/row_sums.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/strategy/blocked_time.h"
@@ -151,7 +152,6 @@ absl::Status DataParallelStrategy::BeforeBackward(uint64_t examples, MicroBatchP
   if (first_) {
     first_ = false;
     examples_ = 0;
-    reducer_->BeginStep();
     for (RowSum& rows : rows_) rows.Clear();
     traffic_ = communicator_->traffic();
   }
@@ -162,7 +162,7 @@ absl::Status DataParallelStrategy::BeforeBackward(uint64_t examples, MicroBatchP
 
 absl::Status DataParallelStrategy::Withdraw() {
   examples_ = 0;
-  reducer_->BeginStep();
+  SetToZero(reducer_->gradients().size(), reducer_->gradients().data());
   return servers_ == nullptr ? absl::OkStatus() : servers_->Withdraw();
 }
 

@@ -69,7 +69,7 @@ class DataParallelStrategyTest : public ::testing::Test {
     return DataParallelStrategy::Create(order_, Schema(seed), {}, std::move(dependencies)).value();
   }
 
-  // What a rank adds in a step is a function of clock and rank alone.
+  // What a rank gives in a step is a function of clock and rank alone.
   static absl::Status Begin(DataParallelStrategy& strategy, MicroBatch& batch) {
     const uint64_t clock = *strategy.replica_clock();
     const int rank = strategy.communicator()->rank();
@@ -83,7 +83,7 @@ class DataParallelStrategyTest : public ::testing::Test {
     }
     for (int unit = 0; unit < kUnits; ++unit) {
       for (int64_t i = 0; i < kElements; ++i) {
-        strategy.gradients()[unit][i] += static_cast<float>((clock + rank + i) % 5) - 2;
+        strategy.gradients()[unit][i] = static_cast<float>((clock + rank + i) % 5) - 2;
       }
     }
     return absl::OkStatus();
@@ -144,7 +144,7 @@ TEST_F(DataParallelStrategyTest, PartsTakenBackCountForNothing) {
         ASSERT_EQ(strategy->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
         for (int unit = 0; unit < kUnits; ++unit) {
           for (float& gradient : strategy->gradients()[unit]) {
-            gradient += static_cast<float>(rank + 1);
+            gradient = static_cast<float>(rank + 1);
           }
         }
         for (const int withdraws : withdrawn[step]) {

@@ -1,6 +1,5 @@
 #include "worker/strategy/gradient_reducer.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -49,8 +48,6 @@ GradientReducer::~GradientReducer() {
     if (call.work != nullptr) call.work->Wait(absl::InfiniteDuration()).IgnoreError();
   }
 }
-
-void GradientReducer::BeginStep() { std::fill(gradients_.begin(), gradients_.end(), 0.0f); }
 
 void GradientReducer::Start(Call& call) {
   CollectiveCall all_reduce;

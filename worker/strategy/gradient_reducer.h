@@ -54,9 +54,6 @@ class GradientReducer {
   // The flat space; its address never changes.
   absl::Span<float> gradients() { return gradients_; }
 
-  // Zeroes the gradients. REQUIRES: no calls under way.
-  void BeginStep();
-
   // Backward has left `unit`, and with it all units after it.
   void UnitReady(int unit);
 

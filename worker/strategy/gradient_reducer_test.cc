@@ -51,8 +51,6 @@ TEST_P(GradientReducerTest, SumsOverRanksStepAfterStep) {
     auto reducer = GradientReducer::Create(*communicator, plan, 3 * kElements, options).value();
     const float all_ranks = world * (world + 1) / 2;
     for (uint64_t step = 0; step < 3; ++step) {
-      reducer->BeginStep();
-      for (float value : reducer->gradients()) ASSERT_EQ(value, 0);
       for (int unit = 2; unit >= 0; --unit) {
         for (size_t i = unit * kElements; i < (unit + 1) * kElements; ++i) {
           reducer->gradients()[i] = Value(communicator->rank(), step, i);
@@ -85,7 +83,6 @@ TEST(GradientReducerTrafficTest, IsTheRingsForBucketsOfSomeSize) {
                                                  {.wire = wire, .deterministic = deterministic})
                              .value();
           const CollectiveTraffic before = communicator->traffic();
-          reducer->BeginStep();
           ASSERT_EQ(reducer->Finish(), absl::OkStatus());
           sent += communicator->traffic().sent - before.sent;
           received += communicator->traffic().received - before.received;
@@ -125,7 +122,6 @@ TEST(GradientReducerOverlapTest, ABucketIsReducedWhileBackwardIsInEarlierUnits) 
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
     auto reducer = GradientReducer::Create(*communicator, plan, 3 * kElements, {}).value();
     const absl::Span<float> gradients = reducer->gradients();
-    reducer->BeginStep();
     for (int bucket = 0; bucket < 3; ++bucket) {
       const int unit = 2 - bucket;
       for (size_t i = unit * kElements; i < (unit + 1) * kElements; ++i) {
@@ -149,7 +145,6 @@ TEST(GradientReducerRoundingTest, RoundsEachGradientAndTheSumOnce) {
   TestRanks ranks(3);
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
     auto reducer = GradientReducer::Create(*communicator, plan, 1, {.wire = DType::kBf16}).value();
-    reducer->BeginStep();
     // 1, then twice 2^-8: each alone would be lost next to 1 in bf16, their sum is not.
     reducer->gradients()[0] = communicator->rank() == 0 ? 1 : 0x1p-8f;
     ASSERT_EQ(reducer->Finish(), absl::OkStatus());
@@ -163,7 +158,6 @@ TEST(GradientReducerFailureTest, ADeadRankEndsTheStepOnAllOthers) {
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
     auto reducer = GradientReducer::Create(*communicator, plan, 300, {}).value();
     ranks.AwaitAll();
-    reducer->BeginStep();
     if (communicator->rank() == 1) {
       reducer->UnitReady(2);
       ranks.Kill(1);
@@ -179,7 +173,6 @@ TEST(GradientReducerFailureTest, AStepGivenUpHalfWayKeepsNobodyWaiting) {
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
     auto reducer = GradientReducer::Create(*communicator, plan, 300, {}).value();
     ranks.AwaitAll();
-    reducer->BeginStep();
     reducer->UnitReady(2);
     // The other rank's first bucket may have gone through; the next cannot.
     if (communicator->rank() == 1) {
@@ -194,7 +187,6 @@ TEST(GradientReducerFailureTest, NothingToReduceIsFine) {
   TestRanks ranks(2);
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
     auto reducer = GradientReducer::Create(*communicator, {}, 0, {}).value();
-    reducer->BeginStep();
     reducer->UnitReady(0);
     EXPECT_EQ(reducer->Finish(), absl::OkStatus());
   });

@@ -1,19 +1,12 @@
 #include "worker/strategy/local_strategy.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/kernels/parallel_for.h"
+#include "common/kernels/row_sums.h"
 
 namespace muster {
-namespace {
-
-constexpr int64_t kZeroedAtOnce = 1 << 18;
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<LocalStrategy>> LocalStrategy::Create(
     const v1::TablesSchema& schema) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, Replica::Create(schema));
@@ -45,23 +38,16 @@ absl::Status LocalStrategy::LookUp(MicroBatch& micro_batch) {
   return absl::OkStatus();
 }
 
-void LocalStrategy::ZeroSums() {
-  examples_ = 0;
-  const absl::Span<float> sums = sums_.values();
-  ParallelFor(sums.size(), kZeroedAtOnce, [sums](int64_t begin, int64_t end) {
-    std::fill(sums.begin() + begin, sums.begin() + end, 0.0f);
-  });
-}
-
 absl::Status LocalStrategy::Withdraw() {
-  ZeroSums();
+  examples_ = 0;
+  SetToZero(sums_.values().size(), sums_.values().data());
   return absl::OkStatus();
 }
 
 absl::Status LocalStrategy::BeforeBackward(uint64_t examples, MicroBatchPlace place) {
   if (first_) {
     first_ = false;
-    ZeroSums();
+    examples_ = 0;
     for (RowSum& rows : rows_) rows.Clear();
   }
   examples_ += examples;

@@ -55,8 +55,6 @@ class LocalStrategy final : public Strategy {
  private:
   explicit LocalStrategy(std::unique_ptr<Replica> replica);
 
-  void ZeroSums();
-
   const std::unique_ptr<Replica> replica_;
   Arena sums_;
   const std::vector<absl::Span<float>> gradients_;

@@ -9,6 +9,7 @@
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
+#include "common/kernels/row_sums.h"
 #include "common/partition/wire_dtype.h"
 #include "common/tensor/wire_elements.h"
 #include "proto/cluster_service.pb.h"
@@ -314,9 +315,7 @@ absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, MicroBat
       gradient_arena_ = gradient_pool_.Acquire();
       if (residual_ != nullptr) residual_->BeginStep();
     }
-    absl::Span<float> values = gradient_arena_->values();
-    std::fill(values.begin(), values.end(), 0.0f);
-    gradients_ = TensorSpans(layout_, tables_.tensors, values);
+    gradients_ = TensorSpans(layout_, tables_.tensors, gradient_arena_->values());
   }
   examples_ += examples;
   place_ = place;
@@ -332,8 +331,7 @@ absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, MicroBat
 absl::Status ParameterServerStrategy::Withdraw() {
   withdrawn_ = true;
   examples_ = 0;
-  absl::Span<float> values = gradient_arena_->values();
-  std::fill(values.begin(), values.end(), 0.0f);
+  SetToZero(gradient_arena_->values().size(), gradient_arena_->values().data());
   return absl::OkStatus();
 }
 

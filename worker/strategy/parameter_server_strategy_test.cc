@@ -275,7 +275,6 @@ TEST_P(ParameterServerStrategyTest, APartTakenBackLeavesAsNothing) {
     wire_.TakeArrived();
     ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
     for (int unit = 0; unit < kUnits; ++unit) {
-      EXPECT_THAT(strategy_->gradients()[unit], Each(0.0f));
       for (float& gradient : strategy_->gradients()[unit]) gradient = 0.1f;
     }
     if (withdraws) {

@@ -44,8 +44,8 @@ class Strategy : public ParameterKeeper {
 
   // A micro-batch comes next whose part of the loss weighs `examples` (MicroBatch::loss_weight: its
   // labels, where an example has several), which is what the step's sum is divided by. The first
-  // after BeginStep makes zeroed gradients ready (gradients() changes); those after it leave them
-  // as they are, to be added to.
+  // after BeginStep makes gradients ready (gradients() changes) that hold nothing in particular:
+  // the micro-batch writes them all. Those after it leave them as they are, to be added to.
   virtual absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) = 0;
 
   // Takes back what this slot has put into the step: no gradients, no examples. The step goes on as
