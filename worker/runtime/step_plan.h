@@ -19,7 +19,7 @@ struct StepAction {
     // Waits for the unit's parameters and runs it.
     kForward,
     // Looks at the loss before anything of the step leaves this slot, and makes gradients ready:
-    // zeroed for the first micro-batch, to be added to for the others.
+    // the first micro-batch writes them, the others add to them.
     kBeginBackward,
     kBackward,
     // The micro-batch has added its part to the unit's gradients.
