@@ -29,16 +29,18 @@ constexpr bool kSanitized = false;
 #endif
 
 constexpr double kTolerance = 0.05;
-// What the program itself takes differs by this much from one version of the system's libraries, and
-// from one processor, to another: 27.5 to 32 MiB so far.
-constexpr double kProgramDifference = 5 << 20;
+// What the program itself takes differs from one version of the system's libraries, and from one
+// processor, to another: 27.5 to 32 MiB so far, and the plan has the most.
+constexpr double kProgramMore = 4 << 20;
+constexpr double kProgramLess = 5 << 20;
 constexpr char kText[] = "It was the best of times, it was the worst of times; ";
 
 std::string Compared(uint64_t peak, const MemoryPlan& plan) {
   return absl::StrCat("peak ", PlanBytes(peak), ", planned\n", MemoryTable(plan.worker, "  "));
 }
 
-double Tolerance(double peak) { return std::max(kTolerance * peak, kProgramDifference); }
+double MostAbovePlan(double peak) { return std::max(kTolerance * peak, kProgramMore); }
+double MostBelowPlan(double peak) { return kTolerance * peak + kProgramLess; }
 
 // Steps until a task's memory is at its peak by all-reduce, and with servers.
 constexpr int kFirst = 4;
@@ -91,8 +93,8 @@ class PeakMemoryTest : public ::testing::Test {
                 << PlanBytes(plan.worker_bytes()) << ": " << job.substr(0, 40) << "…"
                 << job.substr(job.rfind("batch_size")) << std::endl;
       const auto peak = static_cast<double>(peak_bytes);
-      EXPECT_LE(peak, planned + Tolerance(peak)) << Compared(peak_bytes, plan);
-      EXPECT_GE(peak, planned - Tolerance(peak)) << Compared(peak_bytes, plan);
+      EXPECT_LE(peak, planned + MostAbovePlan(peak)) << Compared(peak_bytes, plan);
+      EXPECT_GE(peak, planned - MostBelowPlan(peak)) << Compared(peak_bytes, plan);
     }
   }
 
