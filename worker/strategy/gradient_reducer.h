@@ -32,7 +32,7 @@ struct GradientReducerOptions {
 // plan's order, each started as soon as backward has left the last of its units. Gradients lie in
 // the communicator's own memory, so that they are reduced where they are.
 //
-//   BeginStep; write gradients(); UnitReady(u) as units become complete; Finish
+//   write gradients(); UnitReady(u) as units become complete; Finish
 //
 // Used by one thread.
 class GradientReducer {

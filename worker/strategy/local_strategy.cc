@@ -7,6 +7,7 @@
 #include "common/kernels/row_sums.h"
 
 namespace muster {
+
 absl::StatusOr<std::unique_ptr<LocalStrategy>> LocalStrategy::Create(
     const v1::TablesSchema& schema) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica, Replica::Create(schema));
