@@ -6,7 +6,7 @@
 #include "common/kernels/vec16.h"
 #include "common/kernels/vector_kernels.h"
 
-// Loops over arrays: conversion, sums, rotary, dropout. Included by vector_kernels_*.cc alone.
+// Loops over arrays: conversion, sums, rotary. Included by vector_kernels_*.cc alone.
 // Everything is in an unnamed namespace and nothing of the standard library's is called, so that
 // the linker cannot take one file's code for another's.
 
@@ -102,57 +102,6 @@ void RotaryLoop(const RotaryShape& shape, const float* table, float direction, i
         StoreUpTo(b * cosine + a * sine, count, high + i);
       });
     }
-  }
-}
-
-// Philox4x32-10 of 16 counters at once, common/base/philox.h's, as scalar loops that become vector
-// code. counter words: {block, clock, example, example >> 32}.
-struct PhiloxWords {
-  uint32_t word[4][16];
-};
-
-MUSTER_ALWAYS_INLINE void PhiloxRounds(uint64_t key, PhiloxWords& x) {
-  uint32_t key0 = static_cast<uint32_t>(key);
-  uint32_t key1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    for (int l = 0; l < 16; ++l) {
-      const uint64_t product0 = uint64_t{0xD2511F53} * x.word[0][l];
-      const uint64_t product1 = uint64_t{0xCD9E8D57} * x.word[2][l];
-      x.word[0][l] = static_cast<uint32_t>(product1 >> 32) ^ x.word[1][l] ^ key0;
-      x.word[1][l] = static_cast<uint32_t>(product1);
-      x.word[2][l] = static_cast<uint32_t>(product0 >> 32) ^ x.word[3][l] ^ key1;
-      x.word[3][l] = static_cast<uint32_t>(product0);
-    }
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
-  }
-}
-
-void DropoutFactorsLoop(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
-                        float* factors) {
-  constexpr int64_t kPerBlock = 8;
-  constexpr int64_t kBlocks = 16;
-  const int64_t end = begin + count;
-  for (int64_t first = begin / kPerBlock * kPerBlock; first < end; first += kPerBlock * kBlocks) {
-    PhiloxWords x;
-    for (int l = 0; l < kBlocks; ++l) {
-      x.word[0][l] = static_cast<uint32_t>(first / kPerBlock + l);
-      x.word[1][l] = static_cast<uint32_t>(mask.clock);
-      x.word[2][l] = static_cast<uint32_t>(example);
-      x.word[3][l] = static_cast<uint32_t>(example >> 32);
-    }
-    PhiloxRounds(mask.key, x);
-    float all[kPerBlock * kBlocks];
-    for (int l = 0; l < kBlocks; ++l) {
-      for (int w = 0; w < 4; ++w) {
-        const uint32_t bits = x.word[w][l];
-        all[l * kPerBlock + 2 * w] = (bits & 0xffff) < mask.threshold ? 0.0f : mask.scale;
-        all[l * kPerBlock + 2 * w + 1] = (bits >> 16) < mask.threshold ? 0.0f : mask.scale;
-      }
-    }
-    const int64_t from = first < begin ? begin - first : 0;
-    const int64_t to = end - first < kPerBlock * kBlocks ? end - first : kPerBlock * kBlocks;
-    for (int64_t i = from; i < to; ++i) factors[first - begin + i] = all[i];
   }
 }
 

@@ -58,7 +58,7 @@ void AddScaled(int64_t n, float alpha, const float* __restrict x, float* __restr
 MUSTER_SIMD_CLONES
 double SquaredSum(int64_t n, const float* x) {
   // The lanes fix one order of summation that any vector width can follow.
-  constexpr int64_t kLanes = 16;
+  constexpr int64_t kLanes = kSquaredSumLanes;
   double lanes[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {

@@ -33,7 +33,10 @@ void ScatterAddRows(int64_t count, int64_t dim, const int32_t* index, const floa
 // y[i] += alpha · x[i] for i < n.
 void AddScaled(int64_t n, float alpha, const float* x, float* y);
 
-// Sum of x[i]² in f64, in one fixed order. For gradient norms.
+constexpr int64_t kSquaredSumLanes = 8;
+
+// Sum of x[i]² in f64, in one fixed order: kSquaredSumLanes running sums (elements l, l + lanes,
+// …), then these from first to last. For gradient norms.
 double SquaredSum(int64_t n, const float* x);
 
 }  // namespace muster

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/kernels/array_loops.h"
+#include "common/kernels/dropout_loops.h"
 #include "common/kernels/norm.h"
 #include "common/kernels/vec16.h"
 

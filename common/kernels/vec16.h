@@ -19,6 +19,7 @@ using Vec16 = float __attribute__((vector_size(64)));
 using Int16x32 = int32_t __attribute__((vector_size(64)));
 using Uint16x32 = uint32_t __attribute__((vector_size(64)));
 using Uint16x16 = uint16_t __attribute__((vector_size(32)));
+using Uint8x64 = uint64_t __attribute__((vector_size(64)));
 
 constexpr int64_t kVec16 = 16;
 
@@ -126,6 +127,24 @@ MUSTER_ALWAYS_INLINE void StoreUpTo(Vec16 value, int64_t count, T* to) {
 
 // a where `mask` (a comparison's result) holds, else b.
 MUSTER_ALWAYS_INLINE Vec16 Select(Int16x32 mask, Vec16 a, Vec16 b) { return mask ? a : b; }
+
+// In each lane, the product of a's low 32 bits and b.
+MUSTER_ALWAYS_INLINE Uint8x64 MultiplyLowHalves(Uint8x64 a, uint32_t b) {
+#if defined(__AVX512F__)
+  const __m512i factor = reinterpret_cast<__m512i>(Uint8x64{} + b);
+  return reinterpret_cast<Uint8x64>(
+      _mm512_maskz_mul_epu32(0xff, reinterpret_cast<__m512i>(a), factor));
+#elif defined(__AVX2__)
+  const __m256i factor = _mm256_set1_epi64x(b);
+  __m256i halves[2];
+  __builtin_memcpy(halves, &a, sizeof(halves));
+  for (__m256i& half : halves) half = _mm256_mul_epu32(half, factor);
+  __builtin_memcpy(&a, halves, sizeof(halves));
+  return a;
+#else
+  return (a & 0xffffffff) * b;
+#endif
+}
 
 // Holds in the first `count` lanes.
 MUSTER_ALWAYS_INLINE Int16x32 FirstLanes(int64_t count) {

@@ -5,6 +5,7 @@
 #include "common/kernels/array_loops.h"
 #include "common/kernels/attention_loops.h"
 #include "common/kernels/cross_entropy_loops.h"
+#include "common/kernels/dropout_loops.h"
 #include "common/kernels/norm_loops.h"
 #include "common/kernels/vector_kernels.h"
 

@@ -2,10 +2,12 @@
 
 #include <cstddef>
 
+#include "common/kernels/elementwise.h"
+
 namespace muster {
 namespace {
 
-constexpr size_t kLanes = 8;
+constexpr size_t kLanes = kSquaredSumLanes;
 
 }  // namespace
 
@@ -35,21 +37,7 @@ double SquaredNorm(absl::Span<const float* const> rows, uint32_t dim) {
 }
 
 double SquaredNorm(absl::Span<const float> values) {
-  double sums[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const double value = values[i + lane];
-      sums[lane] += value * value;
-    }
-  }
-  for (size_t lane = 0; i < values.size(); ++i, ++lane) {
-    const double value = values[i];
-    sums[lane] += value * value;
-  }
-  double total = 0;
-  for (double sum : sums) total += sum;
-  return total;
+  return SquaredSum(static_cast<int64_t>(values.size()), values.data());
 }
 
 }  // namespace muster

@@ -7,8 +7,7 @@
 
 namespace muster {
 
-// Sum of squares in f64, in one fixed order: eight running sums (elements i, i+8, …), then these
-// from first to last. Eight, so that the additions do not wait for one another.
+// Sum of squares in f64, in the order of SquaredSum (common/kernels/elementwise.h).
 double SquaredNorm(absl::Span<const float> values);
 
 // The same of rows of `dim` floats each, with the bits of their concatenation's.
