@@ -147,9 +147,10 @@ class TrainBench {
                  100 * share);
     std::cout << std::flush;
     if (!options_.no_peers) {
-      const absl::StatusOr<std::vector<double>> peer = MeasureTorch(one);
+      const absl::StatusOr<TorchFigures> peer = MeasureTorch(one);
       if (peer.ok()) {
-        const double theirs = Record(one, "pytorch", *peer);
+        const double theirs = Record(one, "pytorch", peer->rates);
+        records_.back().parameters.emplace_back("blas", peer->blas);
         absl::PrintF(" %14.0f %8.2f", theirs, rate / theirs);
       } else {
         std::cout << "  without PyTorch: " << peer.status().message();
@@ -168,7 +169,7 @@ class TrainBench {
       std::error_code ignored;
       std::filesystem::remove(text, ignored);
     };
-    absl::PrintF("\n%-22s %8s %14s %14s %10s %26s %22s\n", "through daemons", "workers", "muster",
+    absl::PrintF("\n%-26s %8s %14s %14s %10s %26s %22s\n", "through daemons", "workers", "muster",
                  "one process", "of that", "compute + exposed + data", "processor s / 1000");
     const DaemonSteps steps = options_.quick ? DaemonSteps::kQuick : DaemonSteps::kFull;
     for (const DaemonCase& one : DaemonCases(text.string(), steps)) {
@@ -207,7 +208,7 @@ class TrainBench {
     record.unit = "s";
     record.samples = {figures.processor_seconds_per_1000};
     records_.push_back(std::move(record));
-    absl::PrintF("%-22s %8d %8.0f %s/s %8.0f %s/s %8.0f %% %8.4f +%8.4f +%8.4f %18.4f\n", one.name,
+    absl::PrintF("%-26s %8d %8.0f %s/s %8.0f %s/s %8.0f %% %8.4f +%8.4f +%8.4f %18.4f\n", one.name,
                  one.workers, figures.items_per_second, one.unit.substr(0, 3), in_process,
                  one.unit.substr(0, 3), 100 * figures.items_per_second / in_process,
                  figures.compute, figures.communication, figures.waiting,
@@ -243,7 +244,12 @@ class TrainBench {
     return rates;
   }
 
-  absl::StatusOr<std::vector<double>> MeasureTorch(const TrainCase& one) {
+  struct TorchFigures {
+    std::vector<double> rates;  // items a second of each step
+    std::string blas;           // the kernels that its BLAS runs by
+  };
+
+  absl::StatusOr<TorchFigures> MeasureTorch(const TrainCase& one) {
     const std::filesystem::path program =
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "peers" / "torch_train";
     MUSTER_ASSIGN_OR_RETURN(
@@ -254,11 +260,12 @@ class TrainBench {
     if (!line.ok()) {
       return absl::UnavailableError("it has ended; `./muster bench train` installs python3-torch");
     }
-    const auto rates = nlohmann::json::parse(*line, nullptr, false);
-    if (!rates.is_array() || rates.empty()) {
-      return absl::InternalError(absl::StrCat("it said \"", *line, "\""));
+    const auto said = nlohmann::json::parse(*line, nullptr, false);
+    if (!said.is_object() || !said.contains("rates") || said["rates"].empty()) {
+      return absl::InternalError(absl::StrCat("it said ", *line));
     }
-    return rates.get<std::vector<double>>();
+    return TorchFigures{.rates = said["rates"].get<std::vector<double>>(),
+                        .blas = said.value("blas", "")};
   }
 
   std::vector<std::pair<std::string, BenchRecord::Value>> ParametersOf(const TrainCase& one) const {

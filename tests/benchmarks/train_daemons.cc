@@ -55,16 +55,18 @@ std::vector<DaemonCase> DaemonCases(const std::string& text, DaemonSteps steps) 
   const bool quick = steps == DaemonSteps::kQuick;
   const std::vector<TrainCase> all = TrainCases();
   std::vector<DaemonCase> cases;
-  for (const auto road : {Road::Kind::kBsp, Road::Kind::kAllReduce}) {
-    const bool on_servers = road == Road::Kind::kBsp;
-    DaemonCase one;
-    one.name = on_servers ? "gpt-10m by servers" : "gpt-10m by all-reduce";
-    one.road = road;
-    one.servers = on_servers ? 1 : 0;
-    one.workers = 2;
-    SetJob(*Find(all, "gpt-10m", "f32"), quick ? 8 : 64, one);
-    one.spec.mutable_data()->mutable_sequences()->set_path(text);
-    cases.push_back(std::move(one));
+  for (const std::string type : {"f32", "bf16"}) {
+    for (const auto road : {Road::Kind::kBsp, Road::Kind::kAllReduce}) {
+      const bool on_servers = road == Road::Kind::kBsp;
+      DaemonCase one;
+      one.name = absl::StrCat("gpt-10m ", type, on_servers ? " by servers" : " by all-reduce");
+      one.road = road;
+      one.servers = on_servers ? 1 : 0;
+      one.workers = 2;
+      SetJob(*Find(all, "gpt-10m", type), quick ? 8 : 64, one);
+      one.spec.mutable_data()->mutable_sequences()->set_path(text);
+      cases.push_back(std::move(one));
+    }
   }
   DaemonCase clicks;
   clicks.name = "deep-fm by servers";

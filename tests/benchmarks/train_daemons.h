@@ -13,7 +13,7 @@ namespace muster {
 
 // A case of TrainCases trained by real daemons on this machine.
 struct DaemonCase {
-  // Such as "gpt-10m by all-reduce".
+  // Such as "gpt-10m bf16 by all-reduce".
   std::string name;
   // The case, by name, and its type.
   std::string model;
@@ -31,9 +31,9 @@ struct DaemonCase {
   v1::JobSpec spec;
 };
 
-// Two workers on either road for the transformer of 10.8 million parameters, and DeepFM through one
-// server and one worker, which has two threads; the others have one. `text` is a file of bytes to
-// train on. Of `quick` ones the fewest steps.
+// Two workers on either road for the transformer of 10.8 million parameters in f32 and in bf16, and
+// DeepFM through one server and one worker, which has two threads; the others have one. `text` is a
+// file of bytes to train on. Of `quick` ones the fewest steps.
 enum class DaemonSteps { kQuick, kFull };
 std::vector<DaemonCase> DaemonCases(const std::string& text, DaemonSteps steps);
 
