@@ -40,7 +40,8 @@ int Main(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.fallthrough();
   app.add_option("--coordinator", session.coordinator_address,
-                 "host:port of the coordinator; without it, that of the cluster in --data-dir");
+                 "host:port of the coordinator; without it and --data-dir, what MUSTER_COORDINATOR "
+                 "in the environment says");
   app.add_option("--data-dir", session.data_dir,
                  "Folder of a cluster on this machine; without it, that of the last `up`");
   AddTlsFlags(app, session.tls);

@@ -1,6 +1,7 @@
 #include "client/session.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +40,8 @@ absl::StatusOr<ClusterFolder> Session::Folder() const {
 absl::StatusOr<JobClient*> Session::Jobs() {
   if (jobs_ == nullptr) {
     std::string address = coordinator_address;
+    const char* usual = std::getenv("MUSTER_COORDINATOR");
+    if (address.empty() && data_dir.empty() && usual != nullptr) address = usual;
     TlsFiles files = tls;
     if (address.empty()) {
       MUSTER_ASSIGN_OR_RETURN(const ClusterFolder folder, Folder());

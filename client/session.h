@@ -35,7 +35,8 @@ class Session {
  public:
   enum class Output { kText, kJson };
 
-  // Options of every command, bound by main.
+  // Options of every command, bound by main. Without an address and a folder, MUSTER_COORDINATOR in
+  // the environment counts as the address.
   std::string coordinator_address;
   std::string data_dir;
   TlsFiles tls;

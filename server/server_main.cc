@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -19,6 +18,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
+#include "common/base/usable_resources.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/root_mark.h"
 #include "common/daemon/daemon.h"
@@ -104,7 +104,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Folder for this server's logs and state; made if need be, and used by one server "
                  "only. Without it, jobs with durability EVERY_PUSH are refused.");
   app.add_option("--memory", flags.memory_bytes,
-                 "Bytes that tables may take, such as 4GiB. Default: 3/4 of the machine's memory.")
+                 "Bytes that tables may take, such as 4GiB. Default: 3/4 of the memory that the "
+                 "machine, or the server's container, has.")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--threads", flags.threads,
                  "Threads that apply pushes. Default: one per processor.")
@@ -201,8 +202,7 @@ absl::StatusOr<Engine> OpenEngine(const Flags& flags, CheckpointStorage& checkpo
   options.root_check = flags.coordinator.empty() ? RootCheck::kWritable : RootCheck::kMarked;
   options.server_name = absl::StrCat("server ", result.server_id);
   options.memory_budget_bytes = flags.memory_bytes > 0 ? flags.memory_bytes : DefaultMemoryBytes();
-  options.threads =
-      flags.threads > 0 ? flags.threads : std::max(1u, std::thread::hardware_concurrency());
+  options.threads = flags.threads > 0 ? flags.threads : UsableProcessors();
   options.queue_bytes = kQueueBytes;
   options.replayed = [](const v1::ReplayStatus& replay) {
     const double megabytes = static_cast<double>(replay.bytes()) / 1e6;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/usable_resources.h"
 #include "common/rpc/channel.h"
 
 namespace muster {
@@ -27,9 +28,7 @@ uint64_t RandomBits() {
   return uint64_t{random()} << 32 | random();
 }
 
-uint64_t DefaultMemoryBytes() {
-  return uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4 * 3;
-}
+uint64_t DefaultMemoryBytes() { return FindUsableResources().memory_bytes / 4 * 3; }
 
 bool IsOnAllAddresses(const std::string& listening) {
   return absl::StartsWith(listening, "0.0.0.0:") || absl::StartsWith(listening, "[::]:");

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "common/base/usable_resources.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -35,7 +36,7 @@ TEST(IgnoreBrokenPipesTest, MakesThemErrors) {
 }
 
 TEST(DefaultMemoryTest, IsMostButNotAll) {
-  const uint64_t all = uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  const uint64_t all = FindUsableResources().memory_bytes;
   EXPECT_GT(DefaultMemoryBytes(), all / 2);
   EXPECT_LT(DefaultMemoryBytes(), all);
 }

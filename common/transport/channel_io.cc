@@ -1,20 +1,18 @@
 #include "common/transport/channel_io.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/base/usable_resources.h"
 
 namespace muster {
 
-int TlsIoThreads() {
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 1, 8);
-}
+int TlsIoThreads() { return std::clamp(UsableProcessors() / 2, 1, 8); }
 
 absl::StatusOr<std::shared_ptr<ChannelIo>> ChannelIo::Create(ChannelIoOptions options) {
-  const int processors = static_cast<int>(std::thread::hardware_concurrency());
-  const int threads = options.threads > 0 ? options.threads : std::clamp(processors / 8, 1, 4);
+  const int threads =
+      options.threads > 0 ? options.threads : std::clamp(UsableProcessors() / 8, 1, 4);
   std::vector<std::unique_ptr<IoLoop>> loops;
   for (int i = 0; i < threads; ++i) {
     MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<IoLoop> loop, IoLoop::Create(options.loop));

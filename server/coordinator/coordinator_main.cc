@@ -31,6 +31,7 @@
 #include "server/coordinator/cluster_service.h"
 #include "server/coordinator/coordinator_loop.h"
 #include "server/coordinator/job_service.h"
+#include "server/coordinator/metrics_page.h"
 #include "server/coordinator/rocksdb_job_store.h"
 #include "server/coordinator/storage_checkpoint_keeper.h"
 #include "server/coordinator/task_service.h"
@@ -41,12 +42,14 @@ namespace {
 constexpr char kProgram[] = "muster-coordinator";
 // Part of the 5 seconds that a daemon has to stop.
 constexpr std::chrono::seconds kDrainTimeout(2);
+constexpr std::chrono::seconds kMetricsTimeout(1);
 
 struct Flags {
   std::string listen = "0.0.0.0:7070";
   std::string advertise;
   std::string data_dir;
   std::string checkpoint_root;
+  std::string metrics_listen;
   std::string address_file;
   bool end_with_parent = false;
   int lease_ms = 5000;
@@ -108,6 +111,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Bytes of log to keep per job, such as 4MiB; older text is dropped.")
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(false));
+  app.add_option(
+      "--metrics-listen", flags.metrics_listen,
+      "HOST:PORT on which Prometheus finds the cluster's metrics (GET /metrics), for all "
+      "who reach it, without encryption. Default: nowhere; `muster metrics` prints them.");
   app.add_option("--address-file", flags.address_file,
                  "File to write the address listened on to, for whoever starts the coordinator.");
   app.add_flag("--end-with-parent", flags.end_with_parent,
@@ -130,6 +137,18 @@ absl::StatusOr<std::string> CheckpointRoot(const Flags& flags, CheckpointStorage
   MUSTER_RETURN_IF_ERROR(ProbeStorage(storage, root));
   MUSTER_RETURN_IF_ERROR(MarkCheckpointRoot(storage, root));
   return root;
+}
+
+// Of the cluster, as `muster metrics` prints them.
+absl::StatusOr<std::string> MetricsOf(CoordinatorLoop& loop) {
+  auto text = std::make_shared<std::promise<std::string>>();
+  std::future<std::string> known = text->get_future();
+  loop.Post(
+      [text](Coordinator& coordinator) { text->set_value(coordinator.jobs().Metrics().text()); });
+  if (known.wait_for(kMetricsTimeout) != std::future_status::ready) {
+    return absl::UnavailableError("the coordinator is busy");
+  }
+  return known.get();
 }
 
 int Run(const Flags& flags) {
@@ -187,7 +206,15 @@ int Run(const Flags& flags) {
       !status.ok()) {
     return Fail(status);
   }
+  std::unique_ptr<MetricsPage> page;
+  if (!flags.metrics_listen.empty()) {
+    auto made = MetricsPage::Create(flags.metrics_listen, [&] { return MetricsOf(**loop); });
+    if (!made.ok()) return Fail(made.status());
+    page = *std::move(made);
+    Log(absl::StrCat("metrics on http://", page->address(), "/metrics"));
+  }
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
+  page.reset();
   (*loop)->Shutdown();
   server->Shutdown(std::chrono::system_clock::now() + kDrainTimeout);
   return EXIT_SUCCESS;

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/cluster_room.h"
+#include "server/coordinator/job_state_machine.h"
 
 namespace muster {
 namespace {
@@ -28,6 +29,30 @@ void AddJobs(const JobTable& jobs, std::vector<MetricPoint>& points) {
     AddGauge("muster_jobs", "Jobs by state.",
              MetricLabel("state", v1::JobState_Name(static_cast<v1::JobState>(state))), count,
              points);
+  }
+}
+
+// Of jobs that have not ended: a cluster keeps many that have.
+void AddProgress(const JobTable& jobs, std::vector<MetricPoint>& points) {
+  for (const auto& [number, job] : jobs.jobs()) {
+    const v1::JobRecord& record = job->record;
+    if (IsFinal(record.state())) continue;
+    const std::string labels =
+        absl::StrCat(MetricLabel("job", job->id()), ",", MetricLabel("name", record.spec().name()));
+    const v1::JobProgress progress = job->progress.Progress(record.met().total_steps());
+    AddGauge("muster_job_step", "Steps that every slot has finished.", labels, progress.step(),
+             points);
+    AddGauge("muster_job_loss", "Mean training loss per example since the last report.", labels,
+             progress.loss(), points);
+    AddGauge("muster_job_examples_per_second", "Trained on by all workers together.", labels,
+             progress.examples_per_second(), points);
+    std::map<std::string, double> last;
+    for (const v1::EvaluationResult& each : record.evaluations())
+      last[each.metric()] = each.value();
+    for (const auto& [metric, value] : last) {
+      AddGauge("muster_job_evaluation", "Last value of a metric on held-out data.",
+               absl::StrCat(labels, ",", MetricLabel("metric", metric)), value, points);
+    }
   }
 }
 
@@ -72,6 +97,7 @@ void CoordinatorMetrics::SetSamples(const std::string& daemon_id,
 std::string CoordinatorMetrics::Text(const JobTable& jobs, const Membership& members) const {
   std::vector<MetricPoint> points = registry_.Read();
   AddJobs(jobs, points);
+  AddProgress(jobs, points);
   AddMembers(jobs, members, points);
   for (const auto& [id, samples] : samples_) {
     for (const v1::MetricSample& sample : samples) {

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -80,6 +81,20 @@ TEST(CommandLineTest, AnUnreachableClusterIsSaidSo) {
   result = Muster("list --coordinator 127.0.0.1:1");
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.output, HasSubstr("127.0.0.1:1"));
+}
+
+TEST(CommandLineTest, TheEnvironmentNamesTheCoordinatorUnlessTheCommandDoes) {
+  setenv("MUSTER_COORDINATOR", "127.0.0.1:1", 1);
+  const absl::Cleanup unset = [] { unsetenv("MUSTER_COORDINATOR"); };
+  Result result = Muster("list");
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.output, HasSubstr("127.0.0.1:1"));
+  result = Muster("list --coordinator 127.0.0.1:2");
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.output, HasSubstr("127.0.0.1:2"));
+  result = Muster("list --data-dir " + ::testing::TempDir() + "/none");
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.output, HasSubstr("/none"));
 }
 
 TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {

@@ -1,26 +1,21 @@
-"""Trains against muster-server over gRPC, with nothing but what the protos say.
-
-Usage: python_client_test.py MUSTER_SERVER
-
-Prints a line per test case, writes JUnit XML to $XML_OUTPUT_FILE, and exits non-zero if a case failed. Without grpcio
-all is reported as one skipped case.
-"""
+"""Trains against muster-server over gRPC, with nothing but what the protos say. Cases run in the order of this file; the
+last one stops the server. Without grpcio all are skipped."""
 
 import array
-import os
-import pathlib
 import queue
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import time
-import traceback
-from xml.sax.saxutils import quoteattr
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import pytest
 
+grpc = pytest.importorskip("grpc")
+pytest.importorskip("google.protobuf")
+from proto import job_pb2, parameter_service_pb2, parameter_service_pb2_grpc, schema_pb2  # noqa: E402
+
+BINARY = "server/muster-server"
 TIMEOUT = 60
 LEARNING_RATE = 0.5
 DIM = 2
@@ -164,7 +159,25 @@ def dense_push(examples):
 DENSE_PULL = dict(first_block=0, blocks=2)
 
 
-def test_trains_one_step_of_sgd(stub, channel, server):
+@pytest.fixture(scope="module")
+def server():
+    server = Server(BINARY)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def channel(server):
+    with grpc.insecure_channel(server.address) as channel:
+        yield channel
+
+
+@pytest.fixture(scope="module")
+def stub(channel):
+    return parameter_service_pb2_grpc.ParameterServiceStub(channel)
+
+
+def test_trains_one_step_of_sgd(stub):
     reply = open_tables(stub, "dense")
     assert list(reply.partitions[0].closed) == [0], reply
     stream = Stream(stub)
@@ -180,7 +193,7 @@ def test_trains_one_step_of_sgd(stub, channel, server):
     stream.close()
 
 
-def test_trains_sparse_rows(stub, channel, server):
+def test_trains_sparse_rows(stub):
     open_tables(stub, "sparse")
     stream = Stream(stub)
     table = 1
@@ -196,7 +209,7 @@ def test_trains_sparse_rows(stub, channel, server):
     stream.close()
 
 
-def test_sums_two_workers_and_divides_once(stub, channel, server):
+def test_sums_two_workers_and_divides_once(stub):
     open_tables(stub, "two", slots=2)
     streams = [Stream(stub), Stream(stub)]
     # Parked until both have closed the clock.
@@ -212,7 +225,7 @@ def test_sums_two_workers_and_divides_once(stub, channel, server):
         stream.close()
 
 
-def test_repeated_pushes_count_once(stub, channel, server):
+def test_repeated_pushes_count_once(stub):
     open_tables(stub, "twice")
     stream = Stream(stub)
     first = stream.ok("twice", 0, floats([1.0] * 6), dense_push=dense_push(1))
@@ -224,7 +237,7 @@ def test_repeated_pushes_count_once(stub, channel, server):
     stream.close()
 
 
-def test_bad_requests_are_named_and_the_stream_goes_on(stub, channel, server):
+def test_bad_requests_are_named_and_the_stream_goes_on(stub):
     open_tables(stub, "bad")
     stream = Stream(stub)
     short = stream.call("bad", 0, floats([1.0] * 5), dense_push=dense_push(1))
@@ -236,7 +249,7 @@ def test_bad_requests_are_named_and_the_stream_goes_on(stub, channel, server):
     stream.close()
 
 
-def test_dropped_tables_are_gone(stub, channel, server):
+def test_dropped_tables_are_gone(stub):
     open_tables(stub, "dropped")
     for _ in range(2):
         stub.DropTables(parameter_service_pb2.DropTablesRequest(job_id="dropped"), timeout=TIMEOUT)
@@ -246,7 +259,7 @@ def test_dropped_tables_are_gone(stub, channel, server):
     stream.close()
 
 
-def test_answers_health_and_reflection(stub, channel, server):
+def test_answers_health_and_reflection(channel):
     check = channel.unary_unary("/grpc.health.v1.Health/Check")
     assert check(b"", timeout=TIMEOUT) == b"\x08\x01", "status is not SERVING"
     reflect = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
@@ -254,7 +267,7 @@ def test_answers_health_and_reflection(stub, channel, server):
     assert b"muster.v1.ParameterService" in next(replies)
 
 
-def test_stops_cleanly_with_streams_open(stub, channel, server):
+def test_stops_cleanly_with_streams_open(stub, server):
     open_tables(stub, "open", slots=2)
     stream = Stream(stub)
     # A pull that is parked: the other slot has not closed the clock.
@@ -267,74 +280,3 @@ def test_stops_cleanly_with_streams_open(stub, channel, server):
         assert reply.code == grpc.StatusCode.UNAVAILABLE.value[0], reply
     except grpc.RpcError as error:
         assert error.code() == grpc.StatusCode.UNAVAILABLE, error
-
-
-# In this order; the last one stops the server.
-TESTS = [
-    test_trains_one_step_of_sgd,
-    test_trains_sparse_rows,
-    test_sums_two_workers_and_divides_once,
-    test_repeated_pushes_count_once,
-    test_bad_requests_are_named_and_the_stream_goes_on,
-    test_dropped_tables_are_gone,
-    test_answers_health_and_reflection,
-    test_stops_cleanly_with_streams_open,
-]
-
-
-def write_xml(cases):
-    """JUnit XML of [(name, tag, message)], tag being None, "failure" or "skipped"."""
-    path = os.environ.get("XML_OUTPUT_FILE")
-    if path is None:
-        return
-    lines = ["<testsuites><testsuite name='python_client'>"]
-    for name, tag, message in cases:
-        inner = "" if tag is None else f"<{tag} message={quoteattr(message)}/>"
-        lines.append(f"<testcase name='{name}' classname='python_client'>{inner}</testcase>")
-    lines.append("</testsuite></testsuites>")
-    pathlib.Path(path).write_text("\n".join(lines) + "\n")
-
-
-def run(binary):
-    server = Server(binary)
-    cases = []
-    try:
-        channel = grpc.insecure_channel(server.address)
-        stub = parameter_service_pb2_grpc.ParameterServiceStub(channel)
-        for test in TESTS:
-            try:
-                test(stub, channel, server)
-                cases.append((test.__name__, None, ""))
-                print(f"passed: {test.__name__}")
-            except Exception:
-                cases.append((test.__name__, "failure", traceback.format_exc()))
-                print(f"FAILED: {test.__name__}\n{traceback.format_exc()}")
-        channel.close()
-    finally:
-        server.close()
-    return cases
-
-
-def main():
-    if missing:
-        print(f"skipped: python3-grpcio or python3-protobuf is missing ({missing})")
-        write_xml([("python_client", "skipped", f"python3-grpcio or python3-protobuf is missing: {missing}")])
-        return 0
-    cases = run(sys.argv[1])
-    write_xml(cases)
-    failed = sum(tag == "failure" for _, tag, _ in cases)
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
-missing = None
-try:
-    import grpc
-    from google.protobuf import descriptor as _  # noqa: F401
-except ImportError as error:
-    missing = str(error)
-else:
-    from proto import job_pb2, parameter_service_pb2, parameter_service_pb2_grpc, schema_pb2
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -19,10 +18,10 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/usable_resources.h"
 #include "common/daemon/parse_flags.h"
 #include "common/kernels/matmul.h"
 #include "common/model_files/model_file.h"
@@ -110,8 +109,7 @@ absl::Status Run(const Flags& flags) {
         absl::StrCat("the tokenizer has ", model.tokenizer->vocabulary(), " tokens, but the model ",
                      "only ", rows, "; it is not the one that the model was trained with"));
   }
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  SetComputeThreads(flags.threads > 0 ? flags.threads : std::max(1, cores));
+  SetComputeThreads(flags.threads > 0 ? flags.threads : UsableProcessors());
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<LoadedTransformer> transformer,
                           LoadedTransformer::Create(*model.weights));
   MUSTER_RETURN_IF_ERROR(Print(flags.prompt));

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -12,7 +11,6 @@
 #include <memory>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +21,7 @@
 #include "common/base/multiplies_bfloat16.h"
 #include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
+#include "common/base/usable_resources.h"
 #include "common/daemon/daemon.h"
 #include "common/daemon/parse_flags.h"
 #include "common/daemon/tls_flags.h"
@@ -93,8 +92,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Tasks that may run here at once. Default: one per processor.")
       ->check(CLI::PositiveNumber);
   app.add_option("--memory", flags.memory_bytes,
-                 "Bytes that tasks may take together, such as 4GiB. Default: 3/4 of the machine's "
-                 "memory.")
+                 "Bytes that tasks may take together, such as 4GiB. Default: 3/4 of the memory "
+                 "that the machine, or the worker's container, has.")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--address-file", flags.address_file,
                  "File to write the address listened on to, for whoever starts the worker.");
@@ -166,9 +165,8 @@ DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
   identity.id =
       flags.id.empty() ? absl::StrCat(host, listening.substr(listening.rfind(':'))) : flags.id;
   identity.process_nonce = RandomBits();
-  identity.address = listening;
-  identity.slots =
-      flags.slots > 0 ? flags.slots : std::max(1u, std::thread::hardware_concurrency());
+  identity.address = AdvertisedAddress("", listening);
+  identity.slots = flags.slots > 0 ? flags.slots : UsableProcessors();
   identity.memory_bytes = flags.memory_bytes > 0 ? flags.memory_bytes : DefaultMemoryBytes();
   identity.multiplies_bf16 = MultipliesBFloat16();
   return identity;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/usable_resources.h"
 #include "common/transport/shared_region.h"
 #include "worker/collectives/transport/stream_pipe.h"
 

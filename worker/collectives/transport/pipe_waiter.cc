@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <fstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,20 +37,6 @@ void Pause() {
 }
 
 }  // namespace
-
-int UsableProcessors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int processors = 1;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) processors = std::max(1, CPU_COUNT(&set));
-  // "max 100000", or microseconds of processor time per period.
-  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (quota_file >> quota >> period && quota > 0 && period > 0) {
-    processors = std::min(processors, std::max(1, static_cast<int>(std::ceil(quota / period))));
-  }
-  return processors;
-}
 
 PipeWaiter::PipeWaiter(Options options, Doorbell& bell, GroupHealth& health)
     : options_(std::move(options)),

@@ -17,9 +17,6 @@
 
 namespace muster {
 
-// Processors that this process may use: its affinity, and its control group's quota.
-int UsableProcessors();
-
 // How a rank waits for its pipes: it looks for a short while, then sleeps until a peer rings, a
 // socket is ready, or the group fails. One thread at a time.
 //

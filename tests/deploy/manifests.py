@@ -1,0 +1,73 @@
+"""What deploy/kubernetes says, read as Kubernetes would."""
+
+import copy
+import pathlib
+
+import jsonpatch
+import yaml
+
+FOLDER = pathlib.Path("deploy/kubernetes")
+
+
+def documents(path):
+    """The resources of a file, in order."""
+    return [each for each in yaml.safe_load_all(path.read_text()) if each is not None]
+
+
+def kustomization():
+    (only,) = documents(FOLDER / "kustomization.yaml")
+    return only
+
+
+def resources(kind=None):
+    """Of all files that the kustomization names: all, or those of a kind."""
+    found = [each for name in kustomization()["resources"] for each in documents(FOLDER / name)]
+    return [each for each in found if kind in (None, each["kind"])]
+
+
+def stateful_sets(tls=False):
+    """The daemons', with the component for certificates if asked for."""
+    found = resources("StatefulSet")
+    if not tls:
+        return found
+    (component,) = documents(FOLDER / "tls" / "kustomization.yaml")
+    (patch,) = component["patches"]
+    assert patch["target"] == {"kind": "StatefulSet"}
+    (operations,) = documents(FOLDER / "tls" / patch["path"])
+    return [jsonpatch.apply_patch(each, copy.deepcopy(operations)) for each in found]
+
+
+def name_of(resource):
+    return resource["metadata"]["name"]
+
+
+def pod_template(stateful_set):
+    return stateful_set["spec"]["template"]
+
+
+def container(stateful_set):
+    """Its only one."""
+    (only,) = pod_template(stateful_set)["spec"]["containers"]
+    return only
+
+
+def selects(selector, labels):
+    return all(labels.get(key) == value for key, value in selector.items())
+
+
+def arguments(stateful_set):
+    """{flag: value} of a container's arguments, all of which are --flag=value."""
+    return dict(each.split("=", 1) for each in container(stateful_set)["args"])
+
+
+def port_of(address):
+    return int(address.rsplit(":", 1)[1])
+
+
+def probed_port(stateful_set, probe="readinessProbe"):
+    """The number of the port that a probe asks, and how: "grpc" or "tcpSocket"."""
+    asked = container(stateful_set)[probe]
+    if "grpc" in asked:
+        return asked["grpc"]["port"], "grpc"
+    named = {port["name"]: port["containerPort"] for port in container(stateful_set)["ports"]}
+    return named[asked["tcpSocket"]["port"]], "tcpSocket"
