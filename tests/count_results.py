@@ -3,10 +3,12 @@
 
 Usage: count_results.py BAZEL_EXIT_CODE FOLDER...   (folders are searched for test.xml)
 
-A target that left no case behind (it crashed, timed out or did not build) counts as one failed case. Failures and
-skips are listed with their reasons. The exit status is 0 only if something passed and nothing failed.
+A target that left no case behind (it crashed, timed out or did not build) counts as one failed case. Skips are listed
+by reason, then failures, so that these are what the output ends with. The exit status is 0 only if something passed and
+nothing failed.
 """
 
+import collections
 import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -42,17 +44,25 @@ def cases(xml):
 def main(argv):
     bazel_exit = int(argv[1])
     counts = {"passed": 0, "failed": 0, "skipped": 0}
+    skipped = collections.Counter()
+    failures = []
     for folder in argv[2:]:
         for xml in sorted(pathlib.Path(folder).rglob("test.xml")):
             target = xml.parent.relative_to(folder)
             for name, result, message in cases(xml):
                 counts[result] += 1
-                if result != "passed":
-                    first = " ".join(message.split())[:300]
-                    print(f"{result}: //{target.parent}:{target.name} {name}: {first}")
-    if bazel_exit != 0 and counts["failed"] == 0:
-        print(f"failed: the build or a target without results (Bazel's exit code {bazel_exit})")
+                first = " ".join(message.split())[:300]
+                if result == "skipped":
+                    skipped[f"//{target.parent}:{target.name}", first] += 1
+                elif result == "failed":
+                    failures.append(f"//{target.parent}:{target.name} {name}: {first}")
+    if bazel_exit != 0 and not failures:
+        failures.append(f"the build or a target without results (Bazel's exit code {bazel_exit})")
         counts["failed"] = 1
+    for (target, reason), number in skipped.items():
+        print(f"skipped: {target}, {number} cases: {reason}")
+    for failure in failures:
+        print(f"failed: {failure}")
     line = f"{counts['passed']} passed, {counts['failed']} failed"
     if counts["skipped"]:
         line += f", {counts['skipped']} skipped"
