@@ -35,7 +35,7 @@ void AddPlan(CLI::App& app, Session& session) {
     session.Run([&session, &file]() -> absl::Status {
       v1::JobSpec spec;
       MUSTER_RETURN_IF_ERROR(ReadJobFile(*file, spec));
-      MUSTER_ASSIGN_OR_RETURN(const JobPlan plan, PlanJob(spec, ReadDataHead(spec.data()),
+      MUSTER_ASSIGN_OR_RETURN(const JobPlan plan, PlanJob(spec, ReadDataHead(spec),
                                                           {.multiply_bf16 = MultipliesBFloat16()}));
       const bool json = session.output == Session::Output::kJson;
       std::printf("%s%s", (json ? PlanJson(plan) : PlanText(plan)).c_str(), json ? "\n" : "");

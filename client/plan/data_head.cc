@@ -6,11 +6,15 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "client/transformer_job.h"
 #include "common/tokenizer/token_file.h"
 #include "common/tokenizer/tokenizer.h"
@@ -21,6 +25,8 @@ namespace {
 
 // Read of a file of lines, to know how long they are.
 constexpr size_t kHeadBytes = 64 << 10;
+// Of a text, to know how often its strings come; less where many lengths are counted.
+constexpr size_t kCountedBytes = 1 << 20;
 // Larger files are mapped (common/files/file_content.h): their pages are the system's.
 constexpr uint64_t kMappedFrom = uint64_t{64} << 20;
 
@@ -53,6 +59,52 @@ void ReadSequences(const v1::DataSpec& data, DataSize& size) {
   size.bytes = BytesAt(path);
   if (size.bytes == 0) return NotHere(path, size);
   if (size.bytes >= kMappedFrom && IsTokenFileAt(path)) size.bytes = 0;
+}
+
+// Of a file, or of the files in a folder by their names.
+std::string Beginning(const std::string& path, size_t bytes) {
+  std::error_code error;
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    if (entry.is_regular_file(error)) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  if (files.empty()) files.push_back(path);
+  std::string head;
+  for (const std::string& each : files) {
+    const size_t old = head.size();
+    head.resize(bytes);
+    std::ifstream file(each, std::ios::binary);
+    file.read(head.data() + old, static_cast<std::streamsize>(bytes - old));
+    head.resize(old + file.gcount());
+    if (head.size() == bytes) break;
+  }
+  return head;
+}
+
+// DataSize::repeats of strings of up to `longest` bytes.
+std::vector<std::map<uint64_t, uint64_t>> CountRepeats(absl::string_view text, size_t longest) {
+  std::vector<std::map<uint64_t, uint64_t>> repeats;
+  for (size_t length = 1; length <= std::min(longest, text.size()); ++length) {
+    absl::flat_hash_map<absl::string_view, uint64_t> times;
+    for (size_t i = 0; i + length <= text.size(); ++i) ++times[text.substr(i, length)];
+    std::map<uint64_t, uint64_t>& strings = repeats.emplace_back();
+    for (const auto& [string, number] : times) ++strings[number];
+  }
+  return repeats;
+}
+
+void ReadText(const std::string& path, uint32_t orders, DataSize& size) {
+  size.bytes = BytesAt(path);
+  size.examples = size.bytes;
+  if (size.bytes == 0) return NotHere(path, size);
+  const size_t counted = orders == 0 ? 0 : std::min(kCountedBytes, 4 * kCountedBytes / orders);
+  if (size.bytes > counted && orders > 0) {
+    size.assumptions.push_back(
+        absl::StrCat("all text repeats itself as its first ", counted >> 10, " KiB do"));
+  }
+  size.repeats = CountRepeats(Beginning(path, counted), orders);
+  if (size.bytes >= kMappedFrom) size.bytes = 0;
 }
 
 // Big-endian numbers of an IDX file's header, packed or not.
@@ -113,17 +165,15 @@ void ReadCsv(const v1::CsvData& csv, DataSize& size) {
 
 }  // namespace
 
-DataSize ReadDataHead(const v1::DataSpec& data) {
+DataSize ReadDataHead(const v1::JobSpec& spec) {
+  const v1::DataSpec& data = spec.data();
   DataSize size = SizeOfData(data);
   switch (data.reader_case()) {
     case v1::DataSpec::kSequences:
       ReadSequences(data, size);
       break;
     case v1::DataSpec::kText:
-      size.bytes = BytesAt(data.text().path());
-      size.examples = size.bytes;
-      if (size.bytes == 0) NotHere(data.text().path(), size);
-      if (size.bytes >= kMappedFrom) size.bytes = 0;
+      ReadText(data.text().path(), spec.model().ngram().orders(), size);
       break;
     case v1::DataSpec::kIdx:
       ReadImages(data.idx().images(), size);

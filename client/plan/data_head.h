@@ -6,13 +6,14 @@
 namespace muster {
 
 namespace v1 {
-class DataSpec;
+class JobSpec;
 }  // namespace v1
 
-// SizeOfData, corrected by what the beginnings and lengths of the data's files say where they are
-// on this machine: the tokenizer's vocabulary, pixels and number of images, examples of a text file
-// by the length of its first lines. What cannot be read stays an assumption, with the reason.
-DataSize ReadDataHead(const v1::DataSpec& data);
+// SizeOfData of the job's data, corrected by what the beginnings and lengths of its files say where
+// they are on this machine: the tokenizer's vocabulary, pixels and number of images, examples of a
+// text file by the length of its first lines, how a text's first MiB repeats the strings that the
+// model looks up. What cannot be read stays an assumption, with the reason.
+DataSize ReadDataHead(const v1::JobSpec& spec);
 
 }  // namespace muster
 

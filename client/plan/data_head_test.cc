@@ -2,7 +2,9 @@
 
 #include <zlib.h>
 
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
+
+DataSize Head(const v1::DataSpec& data) {
+  v1::JobSpec spec;
+  *spec.mutable_data() = data;
+  return ReadDataHead(spec);
+}
 
 std::string Write(const std::string& name, const std::string& content) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/", name);
@@ -26,19 +35,43 @@ std::string Write(const std::string& name, const std::string& content) {
 TEST(DataHeadTest, KnowsATextsBytes) {
   v1::DataSpec data;
   data.mutable_text()->set_path(Write("text", std::string(1000, 'a')));
-  EXPECT_EQ(ReadDataHead(data).bytes, 1000u);
-  EXPECT_EQ(ReadDataHead(data).vocabulary, 256u);
-  EXPECT_THAT(ReadDataHead(data).assumptions, IsEmpty());
+  EXPECT_EQ(Head(data).bytes, 1000u);
+  EXPECT_EQ(Head(data).vocabulary, 256u);
+  EXPECT_THAT(Head(data).assumptions, IsEmpty());
+}
+
+TEST(DataHeadTest, CountsHowATextRepeatsItself) {
+  v1::JobSpec spec;
+  spec.mutable_data()->mutable_text()->set_path(Write("repeats", "abcabcabd"));
+  EXPECT_THAT(ReadDataHead(spec).repeats, IsEmpty());
+  spec.mutable_model()->mutable_ngram()->set_orders(3);
+  // a and b three times, c twice, d once; ab, bc, ca, bd; abc, bca, cab, abd.
+  EXPECT_THAT(ReadDataHead(spec).repeats,
+              ElementsAre(ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 2)),
+                          ElementsAre(Pair(1, 1), Pair(2, 2), Pair(3, 1)),
+                          ElementsAre(Pair(1, 1), Pair(2, 3))));
+  EXPECT_THAT(ReadDataHead(spec).assumptions, IsEmpty());
+
+  const std::string folder = ::testing::TempDir() + "/folder";
+  std::filesystem::create_directory(folder);
+  Write("folder/2", "abd");
+  Write("folder/1", "abcabc");
+  spec.mutable_data()->mutable_text()->set_path(folder);
+  EXPECT_EQ(ReadDataHead(spec).repeats[2], (std::map<uint64_t, uint64_t>{{1, 1}, {2, 3}}));
+
+  spec.mutable_data()->mutable_text()->set_path(Write("long", std::string(3 << 20, 'a')));
+  EXPECT_EQ(ReadDataHead(spec).repeats[0], (std::map<uint64_t, uint64_t>{{1 << 20, 1}}));
+  EXPECT_THAT(ReadDataHead(spec).assumptions, ElementsAre(HasSubstr("first 1024 KiB")));
 }
 
 TEST(DataHeadTest, KnowsSequencesOfBytes) {
   v1::DataSpec data;
   data.mutable_sequences()->set_path(Write("sequences", std::string(500, 'b')));
-  EXPECT_EQ(ReadDataHead(data).vocabulary, 256u);
-  EXPECT_EQ(ReadDataHead(data).bytes, 500u);
+  EXPECT_EQ(Head(data).vocabulary, 256u);
+  EXPECT_EQ(Head(data).bytes, 500u);
   data.mutable_sequences()->set_tokenizer("/no/such/tokenizer.json");
-  EXPECT_EQ(ReadDataHead(data).vocabulary, 50257u);
-  EXPECT_THAT(ReadDataHead(data).assumptions,
+  EXPECT_EQ(Head(data).vocabulary, 50257u);
+  EXPECT_THAT(Head(data).assumptions,
               ElementsAre(HasSubstr("50,257"), HasSubstr("cannot be read")));
 }
 
@@ -46,7 +79,7 @@ TEST(DataHeadTest, ReadsAnImageFilesHeaderPackedOrNot) {
   const std::string head("\0\0\x08\x03\0\0\x01\x02\0\0\0\x05\0\0\0\x07", 16);
   v1::DataSpec data;
   data.mutable_idx()->set_images(Write("images", head));
-  DataSize size = ReadDataHead(data);
+  DataSize size = Head(data);
   EXPECT_EQ(size.examples, 258u);
   EXPECT_EQ(size.dense_features, 35u);
   EXPECT_EQ(size.bytes, 258u * 36);
@@ -56,7 +89,7 @@ TEST(DataHeadTest, ReadsAnImageFilesHeaderPackedOrNot) {
   ASSERT_EQ(gzwrite(file, head.data(), head.size()), 16);
   gzclose(file);
   data.mutable_idx()->set_images(packed);
-  EXPECT_EQ(ReadDataHead(data).dense_features, 35u);
+  EXPECT_EQ(Head(data).dense_features, 35u);
 }
 
 TEST(DataHeadTest, CountsLinesByTheFirstOnes) {
@@ -66,14 +99,14 @@ TEST(DataHeadTest, CountsLinesByTheFirstOnes) {
   data.mutable_csv()->set_path(Write("csv", csv));
   data.mutable_csv()->add_numeric("x");
   data.mutable_csv()->add_categorical("c");
-  DataSize size = ReadDataHead(data);
+  DataSize size = Head(data);
   EXPECT_NEAR(size.examples, 20000, 20);
   EXPECT_EQ(size.bytes, size.examples * 16);
 
   std::string libsvm;
   for (int i = 0; i < 20000; ++i) libsvm += "1 3:1 7:2\n";
   data.mutable_libsvm()->set_path(Write("libsvm", libsvm));
-  size = ReadDataHead(data);
+  size = Head(data);
   EXPECT_NEAR(size.examples, 20000, 1);
   EXPECT_EQ(size.keys, 3u);
   EXPECT_NEAR(size.bytes, 20000 * 36, 100);
@@ -82,8 +115,8 @@ TEST(DataHeadTest, CountsLinesByTheFirstOnes) {
 TEST(DataHeadTest, SaysWhatIsNotHere) {
   v1::DataSpec data;
   data.mutable_idx()->set_images("/no/such/images");
-  EXPECT_EQ(ReadDataHead(data).dense_features, 784u);
-  EXPECT_THAT(ReadDataHead(data).assumptions,
+  EXPECT_EQ(Head(data).dense_features, 784u);
+  EXPECT_THAT(Head(data).assumptions,
               ElementsAre(HasSubstr("784"), HasSubstr("/no/such/images cannot be read")));
 }
 

@@ -2,6 +2,7 @@
 #define MUSTER_COMMON_PLAN_DATA_SIZE_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct DataSize {
   uint64_t rows = 0;
   // Values of a token; 0: there are none.
   uint64_t vocabulary = 0;
+  // How strings of 1, 2, … bytes repeat themselves in the text, as far as it was looked at: so many
+  // different strings (second) come so many times (first). Empty: not known.
+  std::vector<std::map<uint64_t, uint64_t>> repeats;
   // Bytes that each task keeps of the data while it trains.
   uint64_t bytes = 0;
   // What was taken for granted because the data was not looked at, each a clause for people.

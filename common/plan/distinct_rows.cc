@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace muster {
 namespace {
@@ -26,6 +27,25 @@ double DistinctByPowerLaw(double values, double draws) {
   return distinct;
 }
 
+// Of `draws` positions of a text whose strings repeat themselves so: exact in the mean for draws
+// without replacement out of what was looked at. Beyond that the number grows by Heaps' law, by
+// the power by which it grew from the first half to the whole.
+double DistinctByRepeats(const std::map<uint64_t, uint64_t>& repeats, double draws) {
+  double positions = 0;
+  for (const auto& [times, strings] : repeats) positions += static_cast<double>(times * strings);
+  const auto among = [&](double part) {
+    double distinct = 0;
+    for (const auto& [times, strings] : repeats) {
+      const double missed = std::pow(1 - part, static_cast<double>(times));
+      distinct += static_cast<double>(strings) * (1 - missed);
+    }
+    return distinct;
+  };
+  if (draws <= positions) return among(draws / positions);
+  const double all = among(1);
+  return all * std::pow(draws / positions, std::log2(all / among(0.5)));
+}
+
 // Text repeats itself: of strings of k bytes about so many make up most of it (tiny Shakespeare has
 // 65, 1,400, 12,000 and 50,000 of one to four), drawn by a power law, too.
 uint64_t DistinctStrings(uint64_t orders, uint64_t rows, double draws) {
@@ -45,6 +65,13 @@ uint64_t DistinctRows(const ModelSize& model, const DataSize& data, uint64_t exa
     const double each =
         DistinctByPowerLaw(static_cast<double>(data.cardinality), static_cast<double>(examples));
     return Rows(each * static_cast<double>(data.fields));
+  }
+  if (data.repeats.size() >= model.lookups && model.lookups > 0) {
+    double distinct = 0;
+    for (uint64_t order = 0; order < model.lookups; ++order) {
+      distinct += DistinctByRepeats(data.repeats[order], static_cast<double>(examples));
+    }
+    return std::min(model.rows, Rows(distinct));
   }
   if (data.vocabulary > 0) {
     return DistinctStrings(model.lookups, model.rows, static_cast<double>(examples));

@@ -36,6 +36,34 @@ TEST(DistinctRowsTest, IsTheExpectationOfThePowerLaw) {
   EXPECT_EQ(DistinctRows(model, data, 1000), DistinctRows(model, data, 100));
 }
 
+TEST(DistinctRowsTest, IsTheExpectationOfDrawsFromATextThatWasLookedAt) {
+  ModelSize model;
+  model.lookups = 2;
+  model.rows = 1000;
+  DataSize data;
+  data.vocabulary = 256;
+  // abcabcabd.
+  data.repeats = {{{1, 1}, {2, 1}, {3, 2}}, {{1, 1}, {2, 2}, {3, 1}}};
+  EXPECT_EQ(DistinctRows(model, data, 9), 8u);
+  model.rows = 5;
+  EXPECT_EQ(DistinctRows(model, data, 9), 5u);
+}
+
+TEST(DistinctRowsTest, GrowsByHeapsLawBeyondTheTextThatWasLookedAt) {
+  ModelSize model;
+  model.lookups = 1;
+  model.rows = 1 << 20;
+  DataSize data;
+  data.vocabulary = 256;
+  // All different: as many as there are draws.
+  data.repeats = {{{1, 1000}}};
+  EXPECT_NEAR(DistinctRows(model, data, 4000), 4000, 1);
+  EXPECT_NEAR(DistinctRows(model, data, 400), 400, 1);
+  // Few that come often: no more of them.
+  data.repeats = {{{100, 10}}};
+  EXPECT_NEAR(DistinctRows(model, data, 4000), 10, 1);
+}
+
 TEST(DistinctRowsTest, IsBounded) {
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
   ModelSize model;

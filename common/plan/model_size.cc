@@ -82,7 +82,7 @@ void AddTransformer(const v1::TransformerSpec& spec, const TransformerSize& size
   model.transformer = size;
 }
 
-void AddNgram(const v1::NgramSpec& ngram, ModelSize& model) {
+void AddNgram(const v1::NgramSpec& ngram, const DataSize& data, ModelSize& model) {
   const uint64_t dim = ngram.embedding_dim();
   google::protobuf::RepeatedField<uint32_t> hidden;
   hidden.Add(ngram.hidden());
@@ -90,7 +90,8 @@ void AddNgram(const v1::NgramSpec& ngram, ModelSize& model) {
   uint64_t rows = 0;
   for (uint32_t order = 1; order <= ngram.orders(); ++order) {
     // There are only 256 and 65,536 strings of one and two bytes.
-    const uint64_t strings = order <= 2 ? uint64_t{1} << (8 * order) : kUnknownRows;
+    const uint64_t longer = data.examples > 0 ? data.examples : kUnknownRows;
+    const uint64_t strings = order <= 2 ? uint64_t{1} << (8 * order) : longer;
     rows += ngram.buckets() == 0 ? strings : std::min<uint64_t>(strings, ngram.buckets());
   }
   AddTable("embedding", dim, ngram.orders(), rows, model);
@@ -151,7 +152,7 @@ ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data) {
                     model);
       break;
     case v1::ModelSpec::kNgram:
-      AddNgram(spec.model().ngram(), model);
+      AddNgram(spec.model().ngram(), data, model);
       break;
     case v1::ModelSpec::kDeepFm:
       AddDeepFm(spec.model().deep_fm(), data, model);
