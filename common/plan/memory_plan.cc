@@ -30,8 +30,10 @@ constexpr uint64_t kEvaluationLabels = 1024;
 constexpr uint64_t kBatches = 5;
 // Shared memory of a connection to a server, each way (common/rpc/data_channel_client.h).
 constexpr uint64_t kConnectionBytes = 72 * kMiB;
-// Parameters that are asked for before they are due (worker/strategy/parameter_server_strategy.h).
+// Parameters that are asked for before they are due, and gradients that are sent before earlier
+// ones are acknowledged (worker/strategy/parameter_server_strategy.h).
 constexpr uint64_t kPullWindowBytes = 16 * kMiB;
+constexpr uint64_t kPushWindowBytes = 8 * kMiB;
 // Gradients of a partition that a server leaves where they are until other workers' come
 // (server/shard/dense_table.cc).
 constexpr uint64_t kKeptGradientBytes = 1 * kMiB;
@@ -151,14 +153,14 @@ class Planner {
   }
   uint64_t SharedWithServers() const { return std::max(1u, spec_.servers()) * kConnectionBytes; }
 
-  // One worker's on their way to servers: a unit's leave at a time, and some wait there for other
-  // workers'. Those of a job's only worker stay until the clock ends.
+  // One worker's on their way to servers: at most a window, or one unit's, and some wait there for
+  // other workers'. Those of a job's only worker stay until the clock ends.
   uint64_t GradientMessages() const {
     const uint64_t most = std::min(WireBytes(P_), SharedWithServers());
     if (W_ == 1) return most;
     const uint64_t partitions = LayoutOptions(spec_.update()).partitions;
-    const uint64_t of_unit = WireBytes(LargestUnits(model_, 1));
-    return std::min(most, of_unit + partitions * kKeptGradientBytes);
+    const uint64_t sent = std::max(kPushWindowBytes, WireBytes(LargestUnits(model_, 1)));
+    return std::min(most, sent + partitions * kKeptGradientBytes);
   }
 
   // One worker's on their way from servers, as far as it asks for them, the unit that is due and

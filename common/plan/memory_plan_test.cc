@@ -182,12 +182,12 @@ TEST(MemoryPlanTest, MessagesWithServersAreBounded) {
   };
   // An only worker's gradients until the clock ends, and 16 MiB of parameters that it asks for.
   EXPECT_EQ(messages("", "workers: 1"), 4 * kGpt + 16 * kMiB);
-  // Of several workers a unit's, and a block of each partition.
+  // Of several workers 8 MiB, and a block of each partition.
   const uint64_t block = 12 * 384 * 384 + 13 * 384;
-  EXPECT_EQ(messages("", "workers: 2"), 4 * block + (8 + 16) * kMiB);
-  EXPECT_EQ(messages("", "workers: 2 update { partitions: 12 }"), 4 * block + (12 + 16) * kMiB);
+  EXPECT_EQ(messages("", "workers: 2"), (8 + 8 + 16) * kMiB);
+  EXPECT_EQ(messages("", "workers: 2 update { partitions: 12 }"), (8 + 12 + 16) * kMiB);
   EXPECT_EQ(messages("", "workers: 2 update { partitions: 64 }"), 4 * kGpt + 16 * kMiB);
-  // The embedding's at a time, and the next unit's parameters with it.
+  // Of larger units one's. The embedding's at a time, and the next unit's parameters with it.
   const uint64_t embedding = (32768 + 256) * 384;
   EXPECT_EQ(messages("vocabulary: 32768", "workers: 2"), 4 * (2 * embedding + block) + 8 * kMiB);
   EXPECT_EQ(messages("vocabulary: 32768", "workers: 2 update { wire: BF16 }"),

@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "httplib.h"
 
 namespace muster {
@@ -56,7 +58,8 @@ TEST(MetricsPageTest, RefusesAddressesThatItCannotListenOn) {
 }
 
 TEST(MetricsPageTest, GivesItsPortBack) {
-  std::string address = "127.0.0.1:0";
+  // A loopback address that nothing else here listens on, so that nobody takes the port meanwhile.
+  std::string address = absl::StrCat("127.9.", getpid() >> 8 & 255, ".", getpid() & 255, ":0");
   for (int i = 0; i < 20; ++i) {
     const auto page = MetricsPage::Create(address, Says("x"));
     ASSERT_TRUE(page.ok()) << page.status();

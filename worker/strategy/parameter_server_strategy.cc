@@ -213,10 +213,15 @@ absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
   return absl::OkStatus();
 }
 
+uint64_t ParameterServerStrategy::WireBytes(const std::vector<DenseRun>& runs) const {
+  uint64_t bytes = 0;
+  for (const DenseRun& run : runs) bytes += WireBytes(run);
+  return bytes;
+}
+
 void ParameterServerStrategy::AskThrough(int unit) {
   for (; next_unit_ < units_; ++next_unit_) {
-    uint64_t bytes = 0;
-    for (const DenseRun& run : runs_[next_unit_]) bytes += WireBytes(run);
+    const uint64_t bytes = WireBytes(runs_[next_unit_]);
     if (next_unit_ > unit && asked_bytes_ + bytes > options_.pull_window_bytes) return;
     asked_bytes_ += bytes;
     for (const DenseRun& run : runs_[next_unit_]) {
@@ -346,8 +351,19 @@ Payload ParameterServerStrategy::GradientOf(const DenseRun& run) {
   return Payload({piece}, gradient_arena_);
 }
 
+absl::Status ParameterServerStrategy::AwaitPushWindow(uint64_t bytes) {
+  while (!dense_pushes_.empty() && pushed_bytes_ + bytes > options_.push_window_bytes) {
+    const DenseOperation& push = dense_pushes_.front();
+    MUSTER_RETURN_IF_ERROR(Await(push.operation));
+    pushed_bytes_ -= WireBytes(*push.run);
+    dense_pushes_.pop_front();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ParameterServerStrategy::GradientReady(int unit) {
   if (place_ == MicroBatchPlace::kMoreFollow || unit >= units_) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(AwaitPushWindow(WireBytes(runs_[unit])));
   for (const DenseRun& run : runs_[unit]) {
     v1::ExchangeRequest request = At(clock_);
     request.mutable_dense_push()->set_first_block(run.first_block);
@@ -358,6 +374,8 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
     counters_.bytes_pushed += payload.size();
     Handle operation = router_.Send(run.partition, std::move(request), std::move(payload),
                                     ShardRouter::Order::kLane);
+    dense_pushes_.push_back({&run, operation});
+    pushed_bytes_ += WireBytes(run);
     if (residual_ != nullptr && !withdrawn_ && first_step_) {
       first_pushes_.push_back({&run, std::move(operation)});
     }
@@ -419,6 +437,8 @@ absl::Status ParameterServerStrategy::EndStep() {
     const BlockedTime blocked(time_, counters_.exposed_seconds);
     MUSTER_RETURN_IF_ERROR(router_.WaitForLanes());
   }
+  dense_pushes_.clear();
+  pushed_bytes_ = 0;
   // Where the task that held this slot before had pushed this clock already, its value stands, and
   // what this one's rounding left is nobody's.
   for (const DenseOperation& push : first_pushes_) {

@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_STRATEGY_PARAMETER_SERVER_STRATEGY_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -34,8 +35,10 @@ class TablesSchema;
 class TaskOrder;
 }  // namespace v1
 
-// What a worker asks for before it is due (Options::pull_window_bytes); plans of memory go by it.
+// What a worker asks for before it is due (Options::pull_window_bytes), and sends before it is
+// acknowledged (Options::push_window_bytes); plans of memory go by them.
 inline constexpr uint64_t kPullWindowBytes = uint64_t{16} << 20;
+inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 
 // Parameters live on servers: pulls them unit by unit, pushes gradients as units finish, closes the
 // clock.
@@ -43,9 +46,10 @@ inline constexpr uint64_t kPullWindowBytes = uint64_t{16} << 20;
 //   BeginStep(c)      sends the first dense pulls, first unit first
 //   BeforeForward(u)  sends those of unit u + 1, and of later ones as far as the window goes; waits
 //                     for unit u's, which are received in the parameter arena
-//   GradientReady(u)  in the last micro-batch, sends unit u's pushes: slices of the gradient arena,
-//                     which is not written again before the transport let go of it (the next step
-//                     takes another one)
+//   GradientReady(u)  in the last micro-batch, sends unit u's pushes, as soon as few enough of
+//                     those before them are unacknowledged: slices of the gradient arena, which is
+//                     not written again before the transport let go of it (the next step takes
+//                     another one)
 //   EndStep           sends a close to every partition, waits until all is acknowledged; where the
 //                     job clips by global norm, slot 0 then combines the partitions' norms and
 //                     hands out the scale
@@ -67,6 +71,9 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
     // enough that servers and their connections always have something to do, and no more, since on
     // its way it lies in memory.
     uint64_t pull_window_bytes = kPullWindowBytes;
+    // Bound on what is pushed and not acknowledged yet, but for the pushes of one unit alone: a
+    // server that is behind has it all in the memory that it shares with the worker.
+    uint64_t push_window_bytes = kPushWindowBytes;
     // Gradient arenas: one being written, the others still being sent.
     int gradient_arenas = 3;
     // Where checkpoints are, to take the slot's own state over from: residuals of half-precision
@@ -146,7 +153,10 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   absl::Status Await(const Handle& operation);
   // Sends the pulls of units up to this one, and of later ones as far as the window goes.
   void AskThrough(int unit);
+  // Waits until so many bytes more may be pushed.
+  absl::Status AwaitPushWindow(uint64_t bytes);
   uint64_t WireBytes(const DenseRun& run) const { return run.elements() * SizeOf(wire_); }
+  uint64_t WireBytes(const std::vector<DenseRun>& runs) const;
   absl::Span<float> ParametersOf(const DenseRun& run) {
     return arena_.values().subspan(run.begin, run.elements());
   }
@@ -191,6 +201,9 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   std::vector<std::vector<DenseOperation>> dense_pulls_;
   uint64_t asked_bytes_ = 0;
   int next_unit_ = 0;
+  // Of this step, in order; those that were not waited for are `pushed_bytes_`.
+  std::deque<DenseOperation> dense_pushes_;
+  uint64_t pushed_bytes_ = 0;
   // By sparse table.
   std::vector<std::vector<RowsPull>> rows_pulls_;
   // By sparse table.

@@ -1,6 +1,7 @@
 // What goes over the wire when: pulls and pushes overlap with the steps' arithmetic.
 #include "worker/strategy/parameter_server_strategy.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -134,9 +135,9 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
  protected:
   // One tensor and one block a unit, one table, one partition. A row is as long as a tensor, and
   // has a message of its own.
-  ParameterServerStrategyTest() { MakeStrategy(kPullWindowBytes); }
+  ParameterServerStrategyTest() { MakeStrategy(kPullWindowBytes, kPushWindowBytes); }
 
-  void MakeStrategy(uint64_t pull_window_bytes) {
+  void MakeStrategy(uint64_t pull_window_bytes, uint64_t push_window_bytes) {
     v1::TablesSchema schema;
     for (int unit = 0; unit < kUnits; ++unit) {
       v1::TensorSchema& tensor = *schema.add_tensors();
@@ -177,6 +178,7 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
     ParameterServerStrategy::Options options;
     options.max_message_bytes = kElements * sizeof(float);
     options.pull_window_bytes = pull_window_bytes;
+    options.push_window_bytes = push_window_bytes;
     strategy_ = ParameterServerStrategy::Create(order, schema, options, std::move(routing)).value();
     EXPECT_EQ(strategy_->Start().value(), 0);
     wire_.set_bytes_per_pull(kElements * element_bytes());
@@ -217,7 +219,7 @@ TEST_P(ParameterServerStrategyTest, PullsComeFirstUnitFirstAndForwardWaitsForIts
 }
 
 TEST_P(ParameterServerStrategyTest, AsksAsFarAsTheWindowAndForTheUnitThatIsNext) {
-  MakeStrategy(2 * kElements * element_bytes());
+  MakeStrategy(2 * kElements * element_bytes(), kPushWindowBytes);
   for (int step = 0; step < 2; ++step) {
     ASSERT_EQ(strategy_->BeginStep(step), absl::OkStatus());
     EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 0", "pull 1"));
@@ -233,7 +235,7 @@ TEST_P(ParameterServerStrategyTest, AsksAsFarAsTheWindowAndForTheUnitThatIsNext)
     EXPECT_EQ(strategy_->BeforeForward(2), absl::OkStatus());
   }
 
-  MakeStrategy(0);
+  MakeStrategy(0, kPushWindowBytes);
   ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
   EXPECT_THAT(wire_.TakeArrived(), ElementsAre("pull 0"));
   wire_.AnswerAll();
@@ -264,6 +266,36 @@ TEST_P(ParameterServerStrategyTest, PushesLeaveAsUnitsFinishBackward) {
   EXPECT_THAT(wire_.TakeArrived(), ElementsAre("close"));
   wire_.AnswerAll();
   trainer.join();
+}
+
+TEST_P(ParameterServerStrategyTest, PushesWaitForAnswersBeyondTheWindow) {
+  // Two units' pushes; and one unit's at least.
+  for (const uint64_t units : {2, 0}) {
+    MakeStrategy(kPullWindowBytes, units * kElements * element_bytes());
+    const size_t most = std::max<size_t>(1, units);
+    for (int step = 0; step < 2; ++step) {
+      ASSERT_EQ(strategy_->BeginStep(step), absl::OkStatus());
+      wire_.AnswerAll();
+      ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+      wire_.TakeArrived();
+      std::thread trainer([&] {
+        for (int unit = kUnits - 1; unit >= 0; --unit) {
+          EXPECT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
+        }
+      });
+      for (size_t left = kUnits; left > 0; --left) {
+        while (wire_.held() < std::min(most, left)) std::this_thread::yield();
+        EXPECT_LE(wire_.held(), most);
+        wire_.AnswerOne();
+      }
+      trainer.join();
+      std::thread end([&] { EXPECT_EQ(strategy_->EndStep(), absl::OkStatus()); });
+      while (wire_.held() < 1) std::this_thread::yield();
+      wire_.AnswerAll();
+      end.join();
+      EXPECT_THAT(wire_.TakeArrived(), ElementsAre(Push(2), Push(1), Push(0), "close"));
+    }
+  }
 }
 
 // All of it leaves, so that the server misses nothing, and is nothing: not even what rounding of
