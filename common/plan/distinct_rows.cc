@@ -67,9 +67,12 @@ uint64_t DistinctRows(const ModelSize& model, const DataSize& data, uint64_t exa
     return Rows(each * static_cast<double>(data.fields));
   }
   if (data.repeats.size() >= model.lookups && model.lookups > 0) {
+    // Later epochs have no others than the first.
+    const auto draws =
+        static_cast<double>(data.examples > 0 ? std::min(examples, data.examples) : examples);
     double distinct = 0;
     for (uint64_t order = 0; order < model.lookups; ++order) {
-      distinct += DistinctByRepeats(data.repeats[order], static_cast<double>(examples));
+      distinct += DistinctByRepeats(data.repeats[order], draws);
     }
     return std::min(model.rows, Rows(distinct));
   }

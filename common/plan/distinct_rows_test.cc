@@ -59,6 +59,10 @@ TEST(DistinctRowsTest, GrowsByHeapsLawBeyondTheTextThatWasLookedAt) {
   data.repeats = {{{1, 1000}}};
   EXPECT_NEAR(DistinctRows(model, data, 4000), 4000, 1);
   EXPECT_NEAR(DistinctRows(model, data, 400), 400, 1);
+  // Every position is drawn once an epoch.
+  data.examples = 2000;
+  EXPECT_NEAR(DistinctRows(model, data, 4000), 2000, 1);
+  data.examples = 0;
   // Few that come often: no more of them.
   data.repeats = {{{100, 10}}};
   EXPECT_NEAR(DistinctRows(model, data, 4000), 10, 1);

@@ -37,6 +37,10 @@ constexpr uint64_t kPushWindowBytes = 8 * kMiB;
 // Gradients of a partition that a server leaves where they are until other workers' come
 // (server/shard/dense_table.cc).
 constexpr uint64_t kKeptGradientBytes = 1 * kMiB;
+// Messages of this size and more are put together in slabs of 2 MiB at least, for one size each, of
+// which batches have two (common/base/buffer_pool.h).
+constexpr uint64_t kSmallestInSlab = 64 << 10;
+constexpr uint64_t kSlabBytes = 2 * kMiB;
 // What a table keeps beside a row's floats.
 constexpr uint64_t kRowOverheadBytes = 64;
 
@@ -237,7 +241,10 @@ class Planner {
     if (rows_on_servers_) {
       // Pulled and pushed ones in the memory shared with servers and where they are put together,
       // and the gradients of two earlier batches, held until they are sent.
-      AddWorker("messages of rows", 6 * in_batch * row);
+      const uint64_t partitions = LayoutOptions(spec_.update()).partitions;
+      const bool in_slabs = in_batch * row >= partitions * kSmallestInSlab;
+      AddWorker("messages of rows",
+                5 * in_batch * row + std::max(in_batch * row, in_slabs ? 2 * kSlabBytes : 0));
       return;
     }
     // Own rows summed with an index and grown into; all workers', gathered and summed.

@@ -6,6 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/data_size.h"
+#include "common/plan/distinct_rows.h"
+#include "common/plan/model_size.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -228,6 +231,28 @@ TEST(MemoryPlanTest, RowsAreWhereTheJobSays) {
   // The same rows, and an index of 4096 keys with what it grew out of.
   EXPECT_GT(WorkerOf(spec)["sparse tables"], 1990 * (4 * 9 + 32) + 2 * 16 * 4096 - 1);
   EXPECT_LE(WorkerOf(spec)["sparse tables"], 2000 * (4 * 9 + 32) + 2 * 16 * 4096);
+}
+
+TEST(MemoryPlanTest, MessagesOfRowsArePutTogetherInSlabs) {
+  // Those of a batch beside the bytes of its keys and rows of 16 floats.
+  struct Bytes {
+    uint64_t messages;
+    uint64_t rows;
+  };
+  const auto of_batch = [](uint64_t batch) {
+    const v1::JobSpec spec =
+        Job(absl::StrCat("model { deep_fm { embedding_dim: 15 } } optimizer { name: 'sgd' ",
+                         "learning_rate: 0.1 } data { synthetic_clicks { examples: 1000000 ",
+                         "fields: 8 cardinality: 1000000 } } batch_size: ", batch));
+    const DataSize data = SizeOfData(spec.data());
+    return Bytes{WorkerOf(spec)["messages of rows"],
+                 DistinctRows(SizeOfModel(spec, data), data, batch) * (8 + 4 * 16)};
+  };
+  const Bytes small = of_batch(100), medium = of_batch(4000), large = of_batch(40000);
+  EXPECT_EQ(small.messages, 6 * small.rows);
+  EXPECT_LT(medium.rows, 4 * kMiB);
+  EXPECT_EQ(medium.messages, 5 * medium.rows + 4 * kMiB);
+  EXPECT_EQ(large.messages, 6 * large.rows);
 }
 
 TEST(MemoryPlanTest, TheLargestJobDoesNotOverflow) {
