@@ -201,7 +201,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   std::vector<std::vector<DenseOperation>> dense_pulls_;
   uint64_t asked_bytes_ = 0;
   int next_unit_ = 0;
-  // Of this step, in order; those that were not waited for are `pushed_bytes_`.
+  // Pushes of this step that were not waited for, in order, and their bytes.
   std::deque<DenseOperation> dense_pushes_;
   uint64_t pushed_bytes_ = 0;
   // By sparse table.
