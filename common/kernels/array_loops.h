@@ -24,6 +24,24 @@ void ExpLoop(int64_t n, const float* x, float* y) {
 }
 
 // A NaN or an infinity times 0 is a NaN, and stays one in a sum of such.
+bool IsZero(Vec16 sum) {
+  const float zero = Sum16(sum);
+  return zero == zero;
+}
+
+bool AllFiniteLoop(int64_t n, const float* x) {
+  // Several sums, so that none waits for the addition before it.
+  constexpr int64_t kSums = 4;
+  Vec16 sums[kSums] = {};
+  const int64_t whole = n / (16 * kSums) * (16 * kSums);
+  for (int64_t i = 0; i < whole; i += 16 * kSums) {
+    for (int64_t s = 0; s < kSums; ++s) sums[s] += Load16(x + i + 16 * s) * 0.0f;
+  }
+  ForVec16(n - whole,
+           [&](int64_t i, int64_t count) { sums[0] += LoadUpTo(x + whole + i, count) * 0.0f; });
+  return IsZero((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
 bool UnscaleLoop(int64_t n, float factor, float* x) {
   Vec16 sum = {};
   ForVec16(n, [&](int64_t i, int64_t count) {
@@ -31,8 +49,7 @@ bool UnscaleLoop(int64_t n, float factor, float* x) {
     sum += value * 0.0f;
     StoreUpTo(value, count, x + i);
   });
-  const float zero = Sum16(sum);
-  return zero == zero;
+  return IsZero(sum);
 }
 
 template <typename T>

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <vector>
 
-#include "common/kernels/elementwise.h"
 #include "common/kernels/parallel_for.h"
 #include "common/kernels/row_runs.h"
 #include "common/kernels/vector_kernels.h"
@@ -45,16 +43,16 @@ bool Unscale(int64_t n, float factor, float* x) {
   return finite.load(std::memory_order_relaxed);
 }
 
-double SumOfSquares(int64_t n, const float* x) {
-  constexpr int64_t kRun = 65536;
-  if (n <= kRun) return SquaredSum(n, x);
-  std::vector<double> runs((n + kRun - 1) / kRun);
-  ParallelFor(n, kRun, [&](int64_t begin, int64_t end) {
-    runs[begin / kRun] = SquaredSum(end - begin, x + begin);
+bool AllFinite(int64_t n, const float* x) {
+  constexpr int64_t kGrain = 1 << 16;
+  const VectorKernels& kernels = ActiveVectorKernels();
+  std::atomic<bool> finite = true;
+  ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
+    if (!kernels.all_finite(end - begin, x + begin)) {
+      finite.store(false, std::memory_order_relaxed);
+    }
   });
-  double sum = 0;
-  for (const double run : runs) sum += run;
-  return sum;
+  return finite.load(std::memory_order_relaxed);
 }
 
 template void AddRowSums(int64_t, int64_t, int64_t, const float*, float*);

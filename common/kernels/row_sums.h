@@ -27,10 +27,8 @@ void AddTo(int64_t n, const T* x, T* y);
 // of a scaled loss need, in one sweep.
 bool Unscale(int64_t n, float factor, float* x);
 
-// Sum of x[i]² in f64, for gradient norms: each run of 65,536 elements by itself, then the runs in
-// order. Cut tensors the same way everywhere and add their sums in one order, and the norm has the
-// same bits everywhere.
-double SumOfSquares(int64_t n, const float* x);
+// Whether all of x[i], for i < n, are finite numbers.
+bool AllFinite(int64_t n, const float* x);
 
 }  // namespace muster
 

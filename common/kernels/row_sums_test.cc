@@ -118,13 +118,27 @@ TEST(ConvertTest, ThereAndBackWithStrides) {
   SetComputeThreads(1);
 }
 
-TEST(SumOfSquaresTest, SameBitsOnAnyThreadsAndRight) {
-  for (const int64_t n : {0, 1, 1000, 65536, 65537, 1000003}) {
-    const auto x = RandomArray(n, 1);
-    double wanted = 0;
-    for (const float value : x) wanted += static_cast<double>(value) * value;
-    EXPECT_NEAR(SumOfSquares(n, x.data()), wanted, 1e-12 * wanted);
-    ExpectSameBitsOnAnyThreads([&] { return SumOfSquares(n, x.data()); });
+TEST(AllFiniteTest, SeesOneAnywhere) {
+  for (const int64_t n : {0, 1, 15, 16, 63, 64, 100, 1000, 65536, 200003}) {
+    // Squares of some are past the largest f32, and some are subnormal.
+    std::vector<float> x = RandomArray(n, 1, -1.5e38f, 1.5e38f);
+    if (n > 2) x[n / 3] = 1e-40f;
+    ForEachInstructionSet([&] {
+      for (const int threads : {1, 2}) {
+        SetComputeThreads(threads);
+        EXPECT_TRUE(AllFinite(n, x.data())) << n;
+        for (const int64_t at : {int64_t{0}, n / 2, n - 1, n / 64 * 64}) {
+          if (at >= n || at < 0) continue;
+          const float good = x[at];
+          for (const float bad : {INFINITY, -INFINITY, NAN}) {
+            x[at] = bad;
+            EXPECT_FALSE(AllFinite(n, x.data())) << n << " with " << bad << " at " << at;
+          }
+          x[at] = good;
+        }
+      }
+      SetComputeThreads(1);
+    });
   }
 }
 

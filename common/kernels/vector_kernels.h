@@ -68,6 +68,7 @@ struct VectorKernels {
   void (*exp)(int64_t n, const float* x, float* y);
   // x *= factor; whether all of it is finite then.
   bool (*unscale)(int64_t n, float factor, float* x);
+  bool (*all_finite)(int64_t n, const float* x);
   void (*dropout_factors)(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
                           float* factors);
   TypedVectorKernels<float> f32;

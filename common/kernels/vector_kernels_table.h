@@ -40,6 +40,7 @@ constexpr VectorKernels LoopsOf(const char* name) {
       .name = name,
       .exp = ExpLoop,
       .unscale = UnscaleLoop,
+      .all_finite = AllFiniteLoop,
       .dropout_factors = DropoutFactorsLoop,
       .f32 = kTypedLoops<float>,
       .bf16 = kTypedLoops<BFloat16>,

@@ -13,10 +13,7 @@
 namespace muster {
 namespace {
 
-// In f64, where squares of finite f32 are far from infinite, and a sum keeps what is not a number.
-bool AllFinite(absl::Span<const float> values) {
-  return std::isfinite(SumOfSquares(values.size(), values.data()));
-}
+bool AreFinite(absl::Span<const float> values) { return AllFinite(values.size(), values.data()); }
 
 }  // namespace
 
@@ -144,7 +141,7 @@ absl::Status LayerStepEngine::CheckGradients(int unit, uint64_t clock) const {
   const std::vector<TensorSpec>& tensors = model_.description().tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (static_cast<int>(tensors[i].unit) != unit) continue;
-    if (AllFinite(strategy_.gradients()[i])) continue;
+    if (AreFinite(strategy_.gradients()[i])) continue;
     return DivergedError(clock,
                          absl::StrCat("the gradient of ", tensors[i].name, " is not finite"));
   }
@@ -153,7 +150,7 @@ absl::Status LayerStepEngine::CheckGradients(int unit, uint64_t clock) const {
 
 absl::Status LayerStepEngine::CheckRowGradients(uint64_t clock) const {
   for (size_t table = 0; table < micro_batch_->sparse.size(); ++table) {
-    if (AllFinite(micro_batch_->sparse[table].gradients)) continue;
+    if (AreFinite(micro_batch_->sparse[table].gradients)) continue;
     return DivergedError(
         clock, absl::StrCat("a row gradient of table ",
                             model_.description().sparse_tables[table].name, " is not finite"));

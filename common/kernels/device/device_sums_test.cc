@@ -6,6 +6,7 @@
 #include "common/kernels/device/device_embedding.h"
 #include "common/kernels/device/device_optimizer.h"
 #include "common/kernels/device/device_test_lib.h"
+#include "common/kernels/elementwise.h"
 #include "common/kernels/row_sums.h"
 
 namespace muster {
@@ -37,7 +38,7 @@ TEST_P(DeviceSumsTest, SumOfSquares) {
     double* const scratch = Room<double>(DeviceSquaresScratch(n) * sizeof(double));
     float* const device_x = Copied(x);
     DeviceSumOfSquares(stream(), n, device_x, SumMode::kAdd, sum, scratch);
-    const double wanted = SumOfSquares(n, x.data());
+    const double wanted = SquaredSum(n, x.data());
     EXPECT_NEAR(Read(sum, 1)[0], 3 + wanted, 1e-5 * wanted);
     DeviceSumOfSquares(stream(), n, device_x, SumMode::kWrite, sum, scratch);
     const double once = Read(sum, 1)[0];
