@@ -15,11 +15,9 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/manifest.h"
-#include "common/partition/wire_dtype.h"
 #include "common/rpc/grpc_parameter_client.h"
 #include "common/rpc/parameter_client.h"
 #include "common/rpc/rpc_credentials.h"
-#include "common/tensor/dtype.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_service.pb.h"
@@ -142,13 +140,11 @@ absl::StatusOr<PredictedTraffic> Predict(const v1::JobStatus& placed, const v1::
     return PredictAllReduceTraffic(manifest.schema(), end.spec().update(), workers,
                                    WayOf(end.spec(), worker_flags));
   }
-  MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(end.spec().update().wire()));
   std::vector<const v1::PartitionPlacement*> partitions;
   for (const v1::PartitionPlacement& partition : placed.partitions()) {
     partitions.push_back(&partition);
   }
-  return PredictServerTraffic(manifest.schema(), partitions, workers,
-                              static_cast<int>(SizeOf(wire)));
+  return PredictServerTraffic(manifest.schema(), partitions, end.spec());
 }
 
 }  // namespace

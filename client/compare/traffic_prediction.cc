@@ -1,5 +1,6 @@
 #include "client/compare/traffic_prediction.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -7,7 +8,9 @@
 
 #include "common/base/status_macros.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
+#include "common/partition/wire_dtype.h"
 #include "common/plan/device_memory_layout.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
@@ -54,16 +57,26 @@ WorkerTraffic MeanOf(absl::Span<const WorkerTraffic> workers) {
 
 absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
-    int workers, int element_bytes) {
+    const v1::JobSpec& spec) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
+  MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(spec.update().wire()));
   const DenseLayout layout = LayoutFromSchema(schema);
+  const std::vector<DType> types = PulledTypes(TablesFromSchema(schema).tensors);
+  const bool as_f32 = spec.compute().device() == v1::ComputeSpec::CUDA;
+  const auto pulled_bytes = [&](const DenseLayout::Block& block) {
+    const DType type = as_f32 || wire != DType::kF32 ? wire : types[block.pieces[0].tensor];
+    return static_cast<double>(block.elements() * SizeOf(type));
+  };
+  WorkerTraffic worker;
+  worker.sent = static_cast<double>(layout.elements() * SizeOf(wire));
+  for (const DenseLayout::Block& block : layout.blocks()) worker.received += pulled_bytes(block);
+  const uint32_t workers = std::max(1u, spec.workers());
   PredictedTraffic traffic;
-  const auto all = static_cast<double>(layout.elements() * element_bytes);
-  traffic.workers.assign(workers, {.sent = all, .received = all});
+  traffic.workers.assign(workers, worker);
   for (const v1::PartitionPlacement* placement : partitions) {
     double bytes = 0;
     for (uint32_t block : layout.partition_blocks(placement->partition())) {
-      bytes += static_cast<double>(layout.blocks()[block].elements() * element_bytes);
+      bytes += pulled_bytes(layout.blocks()[block]);
     }
     for (const v1::Replica& replica : placement->replicas()) {
       if (replica.role() != v1::Replica::PRIMARY) continue;

@@ -11,6 +11,7 @@
 namespace muster {
 
 namespace v1 {
+class JobSpec;
 class PartitionPlacement;
 class TablesSchema;
 class UpdateSpec;
@@ -39,11 +40,13 @@ struct PredictedTraffic {
 };
 
 // Of the parameter-server road: every worker pushes and pulls every block once; a server sends its
-// partitions' blocks to every worker. `partitions` is the shard map; `element_bytes`: of gradients
-// and parameters on the wire. InvalidArgument: the schema is wrong.
+// partitions' blocks to every worker. Gradients and parameters are of the wire's type; where that
+// is f32, parameters that are computed with in 16 bits alone come so (PulledTypes), unless devices
+// compute. `partitions` is the shard map; `spec` names workers, wire and devices. InvalidArgument:
+// the schema is wrong.
 absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
-    int workers, int element_bytes);
+    const v1::JobSpec& spec);
 
 // What the ranks of an all-reduce reach one another by.
 enum class AllReduceWay { kSharedMemory, kTcp, kDevices };

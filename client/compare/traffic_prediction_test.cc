@@ -52,7 +52,9 @@ TEST(TrafficPredictionTest, EveryBlockGoesOnceEachWayPerWorker) {
   const v1::TablesSchema schema = Schema();
   const v1::PartitionPlacement a = Placed(0, "s0"), b = Placed(1, "s1"), c = Placed(2, "s0");
   const std::vector<const v1::PartitionPlacement*> map = {&a, &b, &c};
-  const auto traffic = PredictServerTraffic(schema, map, 2, 4);
+  v1::JobSpec spec;
+  spec.set_workers(2);
+  const auto traffic = PredictServerTraffic(schema, map, spec);
   ASSERT_TRUE(traffic.ok()) << traffic.status();
   EXPECT_THAT(traffic->workers, ElementsAre(WorkerTraffic{4040, 4040}, WorkerTraffic{4040, 4040}));
   // Three blocks of equal size but for the last (336, 336, 328), one of 10; largest first to the
@@ -60,9 +62,30 @@ TEST(TrafficPredictionTest, EveryBlockGoesOnceEachWayPerWorker) {
   ASSERT_EQ(traffic->server_sent.size(), 2u);
   EXPECT_EQ(traffic->server_sent.at("s0"), 2 * 4 * (336 + 338));
   EXPECT_EQ(traffic->server_sent.at("s1"), 2 * 4 * 336);
-  const auto half = PredictServerTraffic(schema, map, 2, 2);
+  spec.mutable_update()->set_wire(v1::UpdateSpec::F16);
+  const auto half = PredictServerTraffic(schema, map, spec);
   EXPECT_EQ(half->workers[1], (WorkerTraffic{2020, 2020}));
   EXPECT_EQ(half->server_sent.at("s1"), 2 * 2 * 336);
+}
+
+TEST(TrafficPredictionTest, WhatIsComputedWithInSixteenBitsIsPulledSo) {
+  v1::TablesSchema schema = Schema();
+  schema.mutable_tensors(0)->set_compute(v1::UpdateSpec::BF16);
+  const v1::PartitionPlacement a = Placed(0, "s0"), b = Placed(1, "s1"), c = Placed(2, "s0");
+  const std::vector<const v1::PartitionPlacement*> map = {&a, &b, &c};
+  v1::JobSpec spec;
+  spec.set_workers(2);
+  const auto traffic = PredictServerTraffic(schema, map, spec);
+  ASSERT_TRUE(traffic.ok()) << traffic.status();
+  EXPECT_THAT(traffic->workers, Each(WorkerTraffic{4040, 2040}));
+  EXPECT_EQ(traffic->server_sent.at("s0"), 2 * (2 * (336 + 328) + 4 * 10));
+  // Devices round for themselves.
+  spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+  EXPECT_THAT(PredictServerTraffic(schema, map, spec)->workers, Each(WorkerTraffic{4040, 4040}));
+  spec.clear_compute();
+  // A wire of 16 bits carries the rest so, too.
+  spec.mutable_update()->set_wire(v1::UpdateSpec::F16);
+  EXPECT_THAT(PredictServerTraffic(schema, map, spec)->workers, Each(WorkerTraffic{2020, 2020}));
 }
 
 // What each of `workers` sends, which is what it receives. Where `update` is left out, the gradient
@@ -150,7 +173,7 @@ TEST(TrafficPredictionTest, AWrongSchemaIsRefused) {
   v1::TablesSchema schema = Schema();
   schema.set_partitions(0);
   EXPECT_FALSE(PredictAllReduceTraffic(schema, v1::UpdateSpec(), 2, kShared).ok());
-  EXPECT_FALSE(PredictServerTraffic(schema, {}, 2, 4).ok());
+  EXPECT_FALSE(PredictServerTraffic(schema, {}, v1::JobSpec()).ok());
 }
 
 }  // namespace

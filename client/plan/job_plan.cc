@@ -62,10 +62,8 @@ absl::StatusOr<RoadTraffic> ServerTraffic(const JobPlan& plan, const v1::TablesS
       Deal(schema.partitions(), std::max(1u, plan.spec.servers()));
   std::vector<const v1::PartitionPlacement*> partitions;
   for (const v1::PartitionPlacement& placement : dealt) partitions.push_back(&placement);
-  const auto workers = static_cast<int>(std::max(1u, plan.spec.workers()));
-  MUSTER_ASSIGN_OR_RETURN(
-      const PredictedTraffic traffic,
-      PredictServerTraffic(schema, partitions, workers, ElementBytes(plan.spec.update())));
+  MUSTER_ASSIGN_OR_RETURN(const PredictedTraffic traffic,
+                          PredictServerTraffic(schema, partitions, plan.spec));
   RoadTraffic road;
   const WorkerTraffic mean = MeanOf(traffic.workers);
   road.sent = mean.sent;

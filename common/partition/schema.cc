@@ -12,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
+#include "common/partition/wire_dtype.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/job.pb.h"
@@ -105,6 +106,10 @@ absl::Status CheckTables(const v1::TablesSchema& schema) {
     const v1::TensorSchema& tensor = schema.tensors(i);
     const std::string field = absl::StrCat("schema.tensors[", i, "]");
     MUSTER_RETURN_IF_ERROR(CheckName(field, tensor.name(), names));
+    if (const auto type = WireDType(tensor.compute()); !type.ok()) {
+      return absl::Status(type.status().code(),
+                          absl::StrCat(field, ".compute: ", type.status().message()));
+    }
     // A tied tensor's values are those of its owner.
     if (!tensor.tied_to().empty()) continue;
     MUSTER_RETURN_IF_ERROR(
@@ -181,6 +186,9 @@ void SetTables(absl::Span<const TensorSpec> tensors, absl::Span<const SparseTabl
     proto.set_unit(tensor.unit);
     proto.set_weight_decay(tensor.weight_decay);
     proto.set_tied_to(tensor.tied_to);
+    if (tensor.compute != DType::kF32) {
+      proto.set_compute(static_cast<v1::UpdateSpec::WireType>(WireTypeOf(tensor.compute)));
+    }
   }
   for (const SparseTableSpec& table : sparse) {
     v1::SparseTableSchema& proto = *schema.add_sparse();
@@ -218,6 +226,7 @@ Tables TablesFromSchema(const v1::TablesSchema& schema) {
     tensor.unit = proto.unit();
     tensor.weight_decay = proto.weight_decay();
     tensor.tied_to = proto.tied_to();
+    tensor.compute = WireDType(proto.compute()).value_or(DType::kF32);
     tables.tensors.push_back(std::move(tensor));
   }
   for (const v1::SparseTableSchema& proto : schema.sparse()) {

@@ -33,7 +33,7 @@ v1::TablesSchema GoodSchema() {
           shape: 3
           initializer { kind: CONSTANT value: 0.25 }
         }
-        tensors { name: "w_again" shape: 12 tied_to: "w" }
+        tensors { name: "w_again" shape: 12 tied_to: "w" compute: BF16 }
         sparse {
           name: "rows"
           dim: 16
@@ -76,6 +76,8 @@ TEST(SchemaTest, TablesComeThroughBothWays) {
   EXPECT_EQ(tables.tensors[1].initializer.value, 0.25f);
   EXPECT_FALSE(tables.tensors[1].weight_decay);
   EXPECT_EQ(tables.tensors[2].tied_to, "w");
+  EXPECT_EQ(tables.tensors[2].compute, DType::kBf16);
+  EXPECT_EQ(tables.tensors[0].compute, DType::kF32);
   ASSERT_EQ(tables.sparse.size(), 1);
   EXPECT_EQ(tables.sparse[0].name, "rows");
   EXPECT_EQ(tables.sparse[0].dim, 16);
@@ -89,6 +91,7 @@ TEST(SchemaTest, TablesComeThroughBothWays) {
   ASSERT_EQ(back.tensors.size(), 3);
   EXPECT_EQ(back.tensors[0].initializer.scale, 0.5f);
   EXPECT_EQ(back.tensors[2].tied_to, "w");
+  EXPECT_EQ(back.tensors[2].compute, DType::kBf16);
   EXPECT_EQ(back.sparse[0].initializer.kind, Initializer::Kind::kNormal);
   EXPECT_EQ(again.optimizer().name(), "adam");
   EXPECT_EQ(ValidateSchema(again), absl::OkStatus());
@@ -171,6 +174,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"TableNamedLikeTensor",
                 [](auto& s) { s.mutable_sparse(0)->set_name("w"); },
                 {"sparse[0].name is \"w\"", "unique"}},
+        BadCase{"NoSuchType",
+                [](auto& s) {
+                  s.mutable_tensors(2)->set_compute(static_cast<v1::UpdateSpec::WireType>(77));
+                },
+                {"tensors[2].compute", "77", "BF16"}},
         BadCase{"NoInitializer",
                 [](auto& s) { s.mutable_tensors(0)->clear_initializer(); },
                 {"tensors[0] (w).initializer.kind is 0", "CONSTANT"}},

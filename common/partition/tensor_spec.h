@@ -42,8 +42,9 @@ struct TensorSpec {
   uint32_t unit = 0;
   // Optimizer group: whether weight decay applies.
   bool weight_decay = true;
-  DType storage = DType::kF32;
-  DType master = DType::kF32;
+  // What workers compute with it in: kF32, or kBf16 or kF16 where a model reads nothing but values
+  // rounded to that (to the nearest). The values themselves are f32, whoever holds them.
+  DType compute = DType::kF32;
   // One per axis that is not replicated.
   std::vector<Placement> placements;
   // Name of the tensor whose storage this one shares; empty: its own.

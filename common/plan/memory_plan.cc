@@ -4,15 +4,18 @@
 #include <bit>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/optim/optimizer.h"
+#include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
+#include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -53,20 +56,28 @@ uint64_t SlotFloats(const v1::OptimizerSpec& spec, Granularity granularity, uint
   return optimizer.ok() ? (*optimizer)->slot_floats(n) : 0;
 }
 
-// Dense parameters of the `count` neighbouring units that have most.
-uint64_t LargestUnits(const ModelSize& model, size_t count) {
-  std::vector<uint64_t> elements;
-  for (const TensorSpec& tensor : model.tensors) {
-    if (!tensor.tied_to.empty()) continue;
-    elements.resize(std::max<size_t>(elements.size(), tensor.unit + 1));
-    elements[tensor.unit] += tensor.elements();
+// By unit, of its tensors' elements so many bytes each: `bytes_of(i)` of tensor i's.
+template <typename BytesOf>
+std::vector<uint64_t> UnitBytes(const ModelSize& model, const BytesOf& bytes_of) {
+  std::vector<uint64_t> bytes;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const TensorSpec& tensor = model.tensors[i];
+    bytes.resize(std::max<size_t>(bytes.size(), tensor.unit + 1));
+    bytes[tensor.unit] += tensor.elements() * bytes_of(i);
   }
+  return bytes;
+}
+
+uint64_t SumOf(const std::vector<uint64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), uint64_t{0});
+}
+
+// The largest sum of `count` neighbours.
+uint64_t LargestOf(const std::vector<uint64_t>& values, size_t count) {
   uint64_t largest = 0;
-  for (size_t unit = 0; unit < elements.size(); ++unit) {
+  for (size_t first = 0; first < values.size(); ++first) {
     uint64_t together = 0;
-    for (size_t i = unit; i < std::min(unit + count, elements.size()); ++i) {
-      together += elements[i];
-    }
+    for (size_t i = first; i < std::min(first + count, values.size()); ++i) together += values[i];
     largest = std::max(largest, together);
   }
   return largest;
@@ -99,6 +110,7 @@ class Planner {
         all_reduce_(DenseByAllReduce(spec)),
         has_rows_(!model_.sparse.empty()),
         rows_on_servers_(has_rows_ && RowsOnServers(spec)),
+        held_as_(HeldAs()),
         dense_slots_(SlotFloats(spec.optimizer(), Granularity::kElements, 1)),
         row_floats_(model_.row_dim() +
                     SlotFloats(spec.optimizer(), Granularity::kRow, model_.row_dim())) {}
@@ -126,13 +138,27 @@ class Planner {
   }
 
   void AddParameters() {
-    AddWorker("parameters", kFloat * P_);
+    AddWorker("parameters", SumOf(UnitBytes(model_, [this](size_t i) {
+                return model_.tensors[i].tied_to.empty() ? SizeOf(held_as_[i]) : 0;
+              })));
     AddWorker("gradients", kFloat * P_);
     if (all_reduce_) AddWorker("optimizer state", kFloat * P_ * dense_slots_);
-    if (!model_.transformer.has_value() || on_device_ || !ComputesInHalf(spec_.compute())) return;
-    uint64_t matrices = 0;
-    for (const ProductSize& product : model_.products) matrices += product.in * product.out;
-    AddWorker("16-bit weights", 2 * matrices);
+    const uint64_t copies = on_device_ ? 0 : SumOf(CopiedBytes());
+    if (copies > 0) AddWorker("16-bit weights", copies);
+  }
+
+  // What a worker holds each tensor in: those that servers send in 16 bits, in these alone.
+  std::vector<DType> HeldAs() const {
+    if (!all_reduce_ && !on_device_) return PulledTypes(model_.tensors);
+    return std::vector<DType>(model_.tensors.size(), DType::kF32);
+  }
+
+  // By unit: what is computed with in 16 bits, and held in f32, has a copy.
+  std::vector<uint64_t> CopiedBytes() const {
+    return UnitBytes(model_, [this](size_t i) {
+      const bool copied = model_.tensors[i].compute != held_as_[i];
+      return copied ? SizeOf(model_.tensors[i].compute) : 0;
+    });
   }
 
   void AddMessages() {
@@ -151,28 +177,40 @@ class Planner {
     AddWorker("what pushes carry over", 2 * (kFloat + 2) * P_);
   }
 
-  // Of so many dense parameters, as they travel.
-  uint64_t WireBytes(uint64_t elements) const {
-    return (IsHalf(spec_.update().wire()) ? 2 : kFloat) * elements;
+  // By unit, as they travel: gradients, and parameters.
+  std::vector<uint64_t> PushedBytes() const {
+    const uint64_t element = IsHalf(spec_.update().wire()) ? 2 : kFloat;
+    return UnitBytes(model_, [this, element](size_t i) {
+      return model_.tensors[i].tied_to.empty() ? element : 0;
+    });
+  }
+  std::vector<uint64_t> PulledBytes() const {
+    const bool half = IsHalf(spec_.update().wire());
+    return UnitBytes(model_, [this, half](size_t i) -> uint64_t {
+      if (!model_.tensors[i].tied_to.empty()) return 0;
+      return half ? 2 : SizeOf(held_as_[i]);
+    });
   }
   uint64_t SharedWithServers() const { return std::max(1u, spec_.servers()) * kConnectionBytes; }
 
   // One worker's on their way to servers: at most a window, or one unit's, and some wait there for
   // other workers'. Those of a job's only worker stay until the clock ends.
   uint64_t GradientMessages() const {
-    const uint64_t most = std::min(WireBytes(P_), SharedWithServers());
+    const std::vector<uint64_t> pushed = PushedBytes();
+    const uint64_t most = std::min(SumOf(pushed), SharedWithServers());
     if (W_ == 1) return most;
     const uint64_t partitions = LayoutOptions(spec_.update()).partitions;
-    const uint64_t sent = std::max(kPushWindowBytes, WireBytes(LargestUnits(model_, 1)));
+    const uint64_t sent = std::max(kPushWindowBytes, LargestOf(pushed, 1));
     return std::min(most, sent + partitions * kKeptGradientBytes);
   }
 
   // One worker's on their way from servers, as far as it asks for them, the unit that is due and
-  // the next at least: f32 ones to where they belong, others to receive buffers where the shared
-  // memory has no room.
+  // the next at least: to where they belong or, of another type than that, to receive buffers where
+  // the shared memory has no room.
   uint64_t ParameterMessages() const {
-    const uint64_t due = WireBytes(LargestUnits(model_, 2));
-    const uint64_t asked = std::min(WireBytes(P_), std::max(kPullWindowBytes, due));
+    const std::vector<uint64_t> pulled = PulledBytes();
+    const uint64_t due = LargestOf(pulled, 2);
+    const uint64_t asked = std::min(SumOf(pulled), std::max(kPullWindowBytes, due));
     return IsHalf(spec_.update().wire()) ? asked : std::min(asked, SharedWithServers());
   }
 
@@ -207,9 +245,7 @@ class Planner {
         std::max<uint64_t>(1, kEvaluationLabels / std::max<uint64_t>(1, size.T));
     uint64_t evaluation =
         PlanActivations(size, sequences, spec_.compute(), ActivationsOf::kEvaluation).total();
-    if (ComputesInHalf(spec_.compute())) {
-      evaluation += 2 * std::max(size.V * size.C, size.C * (size.Q + size.C + size.U + size.F));
-    }
+    evaluation += LargestOf(CopiedBytes(), 1);
     AddWorker("evaluation", evaluation);
   }
 
@@ -311,6 +347,7 @@ class Planner {
   const bool all_reduce_;
   const bool has_rows_;
   const bool rows_on_servers_;
+  const std::vector<DType> held_as_;
   const uint64_t dense_slots_;
   // Of a row with its slots.
   const uint64_t row_floats_;

@@ -110,6 +110,23 @@ TEST(MemoryPlanTest, SixteenBitsHalveActivationsAndCopyMatrices) {
   }
 }
 
+// What servers send rounded is held so, and not in f32 as well. A tied head's matrix is the
+// embedding's, which is looked up in f32.
+TEST(MemoryPlanTest, SixteenBitsComeFromServers) {
+  constexpr uint64_t kBlocks = 6 * 12 * 384 * 384, kHead = 256 * 384;
+  v1::JobSpec spec = Gpt("compute { type: BF16 } workers: 2");
+  spec.clear_update();
+  std::map<std::string, uint64_t> parts = WorkerOf(spec);
+  EXPECT_EQ(parts["parameters"], 4 * kGpt - 2 * kBlocks);
+  EXPECT_EQ(parts["16-bit weights"], 2 * kHead);
+  EXPECT_EQ(parts["gradients"], 4 * kGpt);
+  EXPECT_EQ(parts["messages with servers"], (8 + 8 + 16) * kMiB);
+  spec.mutable_model()->mutable_transformer()->set_separate_head(true);
+  parts = WorkerOf(spec);
+  EXPECT_EQ(parts["parameters"], 4 * (kGpt + kHead) - 2 * (kBlocks + kHead));
+  EXPECT_EQ(parts.count("16-bit weights"), 0);
+}
+
 TEST(MemoryPlanTest, ScratchOfBf16IsForProcessorsThatDoNotMultiplyIt) {
   const auto scratch = [](const std::string& type, const WorkerProcessors& processors) {
     const v1::JobSpec spec = Gpt(absl::StrCat("compute { type: ", type, " }"));

@@ -82,6 +82,16 @@ void AddTransformer(const v1::TransformerSpec& spec, const TransformerSize& size
   model.transformer = size;
 }
 
+// Matrices that are multiplied with; the embedding and positions are looked up in f32.
+void SetComputeTypes(const v1::ComputeSpec& compute, ModelSize& model) {
+  const DType type = compute.type() == v1::ComputeSpec::BF16  ? DType::kBf16
+                     : compute.type() == v1::ComputeSpec::F16 ? DType::kF16
+                                                              : DType::kF32;
+  for (TensorSpec& tensor : model.tensors) {
+    if (tensor.weight_decay && tensor.unit > 0) tensor.compute = type;
+  }
+}
+
 void AddNgram(const v1::NgramSpec& ngram, const DataSize& data, ModelSize& model) {
   const uint64_t dim = ngram.embedding_dim();
   google::protobuf::RepeatedField<uint32_t> hidden;
@@ -164,6 +174,7 @@ ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data) {
     case v1::ModelSpec::MODEL_NOT_SET:
       break;
   }
+  if (model.transformer.has_value()) SetComputeTypes(spec.compute(), model);
   return model;
 }
 

@@ -427,13 +427,21 @@ absl::StatusOr<DenseTable::Version> Partition::VersionFor(
                              clocks_.completed(), "; go back to a checkpoint"));
 }
 
+std::shared_ptr<float> Partition::AnswerMemory(const ExchangeCall& call, size_t floats) const {
+  if (call.answer_memory != nullptr) {
+    if (std::shared_ptr<float> memory = call.answer_memory(floats)) return memory;
+  }
+  return options_.pool->Take(floats);
+}
+
 void Partition::ServeDensePull(AdmittedCall call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const absl::StatusOr<DenseTable::Version> version = VersionFor(request);
   if (!version.ok()) return Refuse(call, version.status());
   Payload payload = NarrowPayload(tables_->dense.Pull(request.dense_pull().first_block(),
                                                       request.dense_pull().blocks(), *version),
-                                  *WireDType(request.dense_pull().type()), *options_.pool);
+                                  *WireDType(request.dense_pull().type()),
+                                  [&](size_t floats) { return AnswerMemory(call.call, floats); });
   Count(&ServedBytes::pulled, payload.size());
   Count(&ServedBytes::pulled_dense, payload.size());
   AnswerOk(call, std::move(payload));
@@ -446,11 +454,8 @@ void Partition::ServeSparsePull(AdmittedCall call) {
   const size_t table = request.sparse_pull().table() - 1;
   const size_t floats = call.chunk.keys.size() * tables_->sparse[table].dim();
   const DType type = *WireDType(request.sparse_pull().type());
-  std::shared_ptr<float> values;
-  if (call.call.answer_memory != nullptr && type == DType::kF32) {
-    values = call.call.answer_memory(floats);
-  }
-  if (values == nullptr) values = options_.pool->Take(floats);
+  const std::shared_ptr<float> values =
+      type == DType::kF32 ? AnswerMemory(call.call, floats) : options_.pool->Take(floats);
   if (absl::Status status = updater_.PullRows(table, call.chunk.keys, *version, clocks_.completed(),
                                               {values.get(), floats});
       !status.ok()) {
@@ -459,7 +464,9 @@ void Partition::ServeSparsePull(AdmittedCall call) {
   }
   const Payload::Piece piece(reinterpret_cast<const std::byte*>(values.get()),
                              floats * sizeof(float));
-  Payload payload = NarrowPayload(Payload({piece}, values), type, *options_.pool);
+  Payload payload = NarrowPayload(Payload({piece}, values), type, [&](size_t narrow_floats) {
+    return AnswerMemory(call.call, narrow_floats);
+  });
   Count(&ServedBytes::pulled, payload.size());
   AnswerOk(call, std::move(payload));
   NoteStored(TrimRows());

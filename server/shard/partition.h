@@ -182,6 +182,8 @@ class Partition {
   void Park(uint64_t clocks, AdmittedCall call, ParkedCalls& parked);
   void ReleaseParked();
   void Serve(AdmittedCall call);
+  // To make an answer in, where it is sent from if there is room.
+  std::shared_ptr<float> AnswerMemory(const ExchangeCall& call, size_t floats) const;
   void ServeDensePull(AdmittedCall call);
   void ServeSparsePull(AdmittedCall call);
   void ServeCut(AdmittedCall call);

@@ -19,10 +19,11 @@ Payload WidenPayload(Payload payload, DType type, BufferPool& pool) {
   return Payload({piece}, values);
 }
 
-Payload NarrowPayload(Payload payload, DType type, BufferPool& pool) {
+Payload NarrowPayload(Payload payload, DType type,
+                      absl::FunctionRef<std::shared_ptr<float>(size_t floats)> take) {
   if (type == DType::kF32) return payload;
   const size_t elements = payload.size() / sizeof(float);
-  const std::shared_ptr<float> memory = pool.Take((elements + 1) / 2);
+  const std::shared_ptr<float> memory = take((elements + 1) / 2);
   auto* bits = reinterpret_cast<uint16_t*>(memory.get());
   for (const Payload::Piece& piece : payload.pieces()) {
     const absl::Span<const float> values(reinterpret_cast<const float*>(piece.data()),

@@ -1,6 +1,10 @@
 #ifndef MUSTER_SERVER_SHARD_TYPED_PAYLOAD_H_
 #define MUSTER_SERVER_SHARD_TYPED_PAYLOAD_H_
 
+#include <cstddef>
+#include <memory>
+
+#include "absl/functional/function_ref.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/payload.h"
 #include "common/tensor/dtype.h"
@@ -13,9 +17,10 @@ namespace muster {
 // A push's elements of `type` as one array of f32 from the pool. REQUIRES: whole elements.
 Payload WidenPayload(Payload payload, DType type, BufferPool& pool);
 
-// Weights rounded to nearest for an answer, in one array from the pool. REQUIRES: every piece is
-// whole f32 that lie as f32 must (the tables' arrays do).
-Payload NarrowPayload(Payload payload, DType type, BufferPool& pool);
+// Weights rounded to nearest for an answer, in one array that `take` gives for so many floats.
+// REQUIRES: every piece is whole f32 that lie as f32 must (the tables' arrays do).
+Payload NarrowPayload(Payload payload, DType type,
+                      absl::FunctionRef<std::shared_ptr<float>(size_t floats)> take);
 
 }  // namespace muster
 

@@ -13,12 +13,17 @@ std::vector<float> Floats(const Payload& payload) {
   return values;
 }
 
+std::shared_ptr<float> NoMemory(size_t) {
+  ADD_FAILURE() << "nothing is to be made";
+  return nullptr;
+}
+
 TEST(TypedPayloadTest, F32StaysWhatItIs) {
   const auto pool = BufferPool::Create(1 << 20);
   const Payload payload = Payload::Of(std::vector<float>{1, 2, 3});
   EXPECT_EQ(WidenPayload(payload, DType::kF32, *pool).pieces()[0].data(),
             payload.pieces()[0].data());
-  EXPECT_EQ(NarrowPayload(payload, DType::kF32, *pool).pieces()[0].data(),
+  EXPECT_EQ(NarrowPayload(payload, DType::kF32, NoMemory).pieces()[0].data(),
             payload.pieces()[0].data());
 }
 
@@ -30,9 +35,14 @@ TEST(TypedPayloadTest, HalvesGoAndComeBack) {
                           values.size() * sizeof(float));
   };
   for (const DType type : {DType::kBf16, DType::kF16}) {
+    const std::shared_ptr<float> given = pool->Take(3);
     const Payload narrow =
-        NarrowPayload(Payload({bytes(first), bytes(second)}, nullptr), type, *pool);
+        NarrowPayload(Payload({bytes(first), bytes(second)}, nullptr), type, [&](size_t floats) {
+          EXPECT_EQ(floats, 3);
+          return given;
+        });
     EXPECT_EQ(narrow.size(), 10);
+    EXPECT_EQ(static_cast<const void*>(narrow.pieces()[0].data()), given.get());
     EXPECT_EQ(Floats(WidenPayload(narrow, type, *pool)),
               (std::vector<float>{1, -2.5f, 0.125f, 384, 0}));
   }

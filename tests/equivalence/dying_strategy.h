@@ -58,6 +58,9 @@ class DyingStrategy final : public Strategy {
   void set_loss_scale(const LossScale& scale) override { inner_.set_loss_scale(scale); }
   absl::optional<LossScale> loss_scale() const override { return inner_.loss_scale(); }
   ParameterSpans parameters() const override { return inner_.parameters(); }
+  absl::Span<const void* const> rounded_parameters() const override {
+    return inner_.rounded_parameters();
+  }
   GradientSpans gradients() const override { return inner_.gradients(); }
   StrategyCounters counters() const override { return inner_.counters(); }
 

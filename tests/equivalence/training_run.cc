@@ -137,9 +137,9 @@ class RunWorld {
     return order;
   }
 
-  std::unique_ptr<ParameterServerStrategy> OnServers(uint32_t slot, uint64_t incarnation) const {
+  std::unique_ptr<ParameterServerStrategy> OnServers(
+      uint32_t slot, uint64_t incarnation, ParameterServerStrategy::Options options = {}) const {
     const v1::TaskOrder order = Order(slot, incarnation);
-    ParameterServerStrategy::Options options;
     options.checkpoints = &checkpoints_.storage();
     return ParameterServerStrategy::Create(order, *job_.schema, options,
                                            servers_.Routing(order.shard_map()))
@@ -163,9 +163,10 @@ class RunWorld {
                          });
   }
 
-  // The slot's last task has trained to the end.
-  void Finish(uint32_t slot, Strategy& strategy, const FakeCoordinatorClient& coordinator) {
-    TrainedValues trained = ReadValues(job_, job_.total_steps, strategy, options_.keys);
+  // The slot's last task has trained to the end; `reader` holds the values, all of them as f32.
+  void Finish(uint32_t slot, const Strategy& strategy, Strategy& reader,
+              const FakeCoordinatorClient& coordinator) {
+    TrainedValues trained = ReadValues(job_, job_.total_steps, reader, options_.keys);
     if (slot == 0) {
       for (const v1::CommitCheckpointRequest& request : coordinator.checkpoints()) {
         checkpoints_.Commit(kJob, kGeneration, request);
@@ -278,7 +279,9 @@ RunResult TrainOnServers(const v1::JobSpec& spec, const RunOptions& options) {
     auto strategy = world.OnServers(slot, incarnation);
     FakeCoordinatorClient coordinator;
     EXPECT_EQ(world.Train(slot, *strategy, coordinator), absl::OkStatus());
-    world.Finish(slot, *strategy, coordinator);
+    auto reader = world.OnServers(slot, incarnation + 1, {.pull_f32 = true});
+    EXPECT_EQ(reader->Start().status(), absl::OkStatus());
+    world.Finish(slot, *strategy, *reader, coordinator);
   });
 }
 
@@ -304,7 +307,7 @@ RunResult TrainByAllReduce(const v1::JobSpec& spec, const RunOptions& options) {
     FakeCoordinatorClient coordinator;
     EXPECT_EQ(TrainInRounds(slot, nullptr, meeting, *strategy, world, coordinator),
               absl::OkStatus());
-    world.Finish(slot, *strategy, coordinator);
+    world.Finish(slot, *strategy, *strategy, coordinator);
   });
   run.rounds = meeting.rounds();
   return run;

@@ -4,10 +4,12 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "client/compare/traffic_prediction.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 #include "tests/harness/test_folder.h"
+#include "worker/runtime/prepared_job.h"
 
 namespace muster {
 namespace {
@@ -144,6 +146,28 @@ TEST_F(TransformerTrainingTest, Bf16) {
   const TrainedValues expected = TrainLocally(spec);
   ExpectClose(TrainOnServers(spec, {}).trained[0], expected, 2e-2);
   ExpectClose(TrainByAllReduce(ByAllReduce(spec), {}).trained[0], expected, 2e-2);
+}
+
+// Servers round what workers compute with, and by all-reduce each worker does: to the same bits.
+TEST_P(TransformerShapesTest, WeightsThatComeRoundedTrainAlike) {
+  v1::JobSpec spec = ShapedJob();
+  spec.clear_evaluation();
+  spec.mutable_compute()->set_type(v1::ComputeSpec::BF16);
+  spec.mutable_update()->set_deterministic(true);
+  for (const int micro_batches : {1, 2}) {
+    spec.set_micro_batches(micro_batches);
+    const RunResult on_servers = TrainOnServers(spec, {});
+    EXPECT_EQ(on_servers.trained[0].values,
+              TrainByAllReduce(ByAllReduce(spec), {}).trained[0].values);
+    const absl::StatusOr<PreparedJob> job = PrepareJob(spec);
+    ASSERT_EQ(job.status(), absl::OkStatus());
+    const auto predicted = PredictServerTraffic(*job->schema, {}, spec);
+    ASSERT_EQ(predicted.status(), absl::OkStatus());
+    const auto steps = static_cast<double>(job->total_steps);
+    EXPECT_LT(predicted->workers[0].received, 0.8 * predicted->workers[0].sent);
+    EXPECT_EQ(on_servers.counters[0].bytes_pulled, predicted->workers[0].received * steps);
+    EXPECT_EQ(on_servers.counters[0].bytes_pushed, predicted->workers[0].sent * steps);
+  }
 }
 
 }  // namespace

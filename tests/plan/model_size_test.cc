@@ -51,6 +51,7 @@ void ExpectTheModelsTensors(const std::string& job) {
     EXPECT_EQ(planned.unit, real.unit) << real.name;
     EXPECT_EQ(planned.weight_decay, real.weight_decay) << real.name;
     EXPECT_EQ(planned.tied_to, real.tied_to) << real.name;
+    EXPECT_EQ(planned.compute, real.compute) << real.name;
   }
   ASSERT_EQ(size.sparse.size(), description.sparse_tables.size());
   for (size_t i = 0; i < size.sparse.size(); ++i) {
@@ -91,8 +92,11 @@ TEST(ModelSizeTest, TensorsAreTheModels) {
       "model { ngram { orders: 3 embedding_dim: 8 hidden: 16 buckets: 100 } } "
       "data { text { path: 't' } }");
   for (const std::string& transformer : Transformers()) {
-    ExpectTheModelsTensors(absl::StrCat("model { transformer { ", transformer,
-                                        " } } data { sequences { path: 't' } }"));
+    for (const std::string type : {"F32", "BF16", "F16"}) {
+      ExpectTheModelsTensors(
+          absl::StrCat("model { transformer { ", transformer,
+                       " } } data { sequences { path: 't' } } compute { type: ", type, " }"));
+    }
   }
 }
 

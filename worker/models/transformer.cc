@@ -1,6 +1,7 @@
 #include "worker/models/transformer.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,11 @@ namespace muster {
 namespace {
 
 constexpr absl::string_view kEmbeddingDropout = "embedding";
+
+template <typename T>
+constexpr DType kComputeType = std::is_same_v<T, BFloat16>  ? DType::kBf16
+                               : std::is_same_v<T, Float16> ? DType::kF16
+                                                            : DType::kF32;
 
 template <typename T>
 struct TransformerMicroBatch final : MicroBatch {
@@ -56,6 +62,9 @@ class Transformer final : public Model {
     const float* table = rotary_table_.empty() ? nullptr : rotary_table_.data();
     for (int64_t l = 0; l < shape.layers; ++l) blocks_.emplace_back(shape, l, table);
     description_.tensors = tensors_.specs;
+    for (size_t t = 0; t < copied_.size(); ++t) {
+      if (copied_[t]) description_.tensors[t].compute = kComputeType<T>;
+    }
     description_.units = shape.units();
     description_.default_metric = "bits_per_byte";
   }
@@ -86,7 +95,7 @@ class Transformer final : public Model {
     if (unit == 0) {
       m.rows.first_example = context.first_example;
       m.memory.Prepare(m.rows, context.phase);
-      m.weights.Prepare(context.phase);
+      m.weights.Prepare(context);
     }
     if (m.rows.sequences == 0) return absl::OkStatus();
     m.weights.BeforeUnit(context, unit, parameters);

@@ -21,10 +21,11 @@ ComputeWeights<T>::ComputeWeights(const std::vector<TensorSpec>& tensors,
     : tensors_(tensors), copied_(copied), offsets_(tensors.size()), versions_(UnitsOf(tensors)) {}
 
 template <typename T>
-void ComputeWeights<T>::Prepare(Phase phase) {
-  if (prepared_ && phase == phase_) return;
+void ComputeWeights<T>::Prepare(const LayerContext& context) {
+  if (prepared_ && context.phase == phase_ && context.rounded_parameters == rounded_) return;
   prepared_ = true;
-  phase_ = phase;
+  phase_ = context.phase;
+  rounded_ = context.rounded_parameters;
   std::fill(versions_.begin(), versions_.end(), 0);
   // Elements before each tensor, and of the largest unit.
   std::vector<int64_t> first(tensors_.size());
@@ -32,10 +33,11 @@ void ComputeWeights<T>::Prepare(Phase phase) {
   int64_t most = 0;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const bool new_unit = i > 0 && tensors_[i].unit != tensors_[i - 1].unit;
-    if (new_unit && phase != Phase::kTraining) used = 0;
+    if (new_unit && phase_ != Phase::kTraining) used = 0;
     first[i] = used;
     // Whole cache lines.
-    if (copied_[i]) used += (tensors_[i].elements() + 31) / 32 * 32;
+    if (copied_[i] && Came(static_cast<int>(i)) == nullptr)
+      used += (tensors_[i].elements() + 31) / 32 * 32;
     most = std::max(most, used);
   }
   arena_.Begin();
@@ -51,6 +53,7 @@ void ComputeWeights<T>::BeforeUnit(const LayerContext& context, int unit,
   if (kept && versions_[unit] == context.parameters_version) return;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (static_cast<int>(tensors_[i].unit) != unit || !copied_[i]) continue;
+    if (Came(static_cast<int>(i)) != nullptr) continue;
     Convert(tensors_[i].elements(), parameters[i].data(), arena_.At<T>(offsets_[i]));
   }
   versions_[unit] = kept ? context.parameters_version : 0;

@@ -25,6 +25,12 @@ class ComputeWeightsTest : public ::testing::Test {
     return context;
   }
 
+  static LayerContext Of(Phase phase) {
+    LayerContext context;
+    context.phase = phase;
+    return context;
+  }
+
   std::vector<TensorSpec> tensors_;
   std::vector<std::vector<float>> values_;
   std::vector<absl::Span<const float>> spans_;
@@ -32,14 +38,14 @@ class ComputeWeightsTest : public ::testing::Test {
 
 TEST_F(ComputeWeightsTest, F32IsTheMasterItself) {
   ComputeWeights<float> weights(tensors_, {true, false, true, false});
-  weights.Prepare(Phase::kTraining);
+  weights.Prepare(Of(Phase::kTraining));
   weights.BeforeUnit(At(1), 1, spans_);
   EXPECT_EQ(weights.Get(2), values_[2].data());
 }
 
 TEST_F(ComputeWeightsTest, Bf16IsCopiedOncePerVersion) {
   ComputeWeights<BFloat16> weights(tensors_, {true, false, true, false});
-  weights.Prepare(Phase::kTraining);
+  weights.Prepare(Of(Phase::kTraining));
   weights.BeforeUnit(At(4), 0, spans_);
   weights.BeforeUnit(At(4), 1, spans_);
   EXPECT_EQ(ToFloat(weights.Get(0)[5]), 1);
@@ -62,24 +68,48 @@ TEST_F(ComputeWeightsTest, Bf16IsCopiedOncePerVersion) {
 
 TEST_F(ComputeWeightsTest, AnEvaluationHoldsOneUnitAtATime) {
   ComputeWeights<BFloat16> weights(tensors_, {true, false, true, false});
-  weights.Prepare(Phase::kTraining);
+  weights.Prepare(Of(Phase::kTraining));
   weights.BeforeUnit(At(4), 0, spans_);
-  weights.Prepare(Phase::kEvaluation);
+  weights.Prepare(Of(Phase::kEvaluation));
   weights.BeforeUnit(At(4), 0, spans_);
   values_[2].assign(6, 5.0f);
   weights.BeforeUnit(At(4), 1, spans_);
   EXPECT_EQ(weights.Get(0), weights.Get(2));
   EXPECT_EQ(ToFloat(weights.Get(2)[0]), 5);
   // Back in training nothing of before counts.
-  weights.Prepare(Phase::kTraining);
+  weights.Prepare(Of(Phase::kTraining));
   weights.BeforeUnit(At(4), 0, spans_);
   EXPECT_EQ(ToFloat(weights.Get(0)[0]), 1);
+}
+
+TEST_F(ComputeWeightsTest, WhatCameInTheTypeIsUsedAsItIs) {
+  const std::vector<BFloat16> came(6, ToBFloat16(7));
+  // Unit 1's came, and are not among the parameters; unit 0's are to be copied.
+  const std::vector<const void*> rounded = {nullptr, nullptr, came.data(), nullptr};
+  spans_[2] = {};
+  ComputeWeights<BFloat16> weights(tensors_, {true, false, true, false});
+  for (const Phase phase : {Phase::kTraining, Phase::kEvaluation, Phase::kTraining}) {
+    LayerContext context = Of(phase);
+    context.parameters_version = 4;
+    context.rounded_parameters = rounded;
+    weights.Prepare(context);
+    weights.BeforeUnit(context, 0, spans_);
+    EXPECT_EQ(ToFloat(weights.Get(0)[5]), 1);
+    weights.BeforeUnit(context, 1, spans_);
+    EXPECT_EQ(weights.Get(2), came.data());
+  }
+  // Where nothing comes so any more, it is copied again.
+  spans_[2] = values_[2];
+  LayerContext context = At(5);
+  weights.Prepare(context);
+  weights.BeforeUnit(context, 1, spans_);
+  EXPECT_EQ(ToFloat(weights.Get(2)[5]), 1);
 }
 
 TEST_F(ComputeWeightsTest, F16KeepsElevenBits) {
   values_[0][5] = 1 + 0x1p-10f + 0x1p-13f;
   ComputeWeights<Float16> weights(tensors_, {true, false, true, false});
-  weights.Prepare(Phase::kTraining);
+  weights.Prepare(Of(Phase::kTraining));
   weights.BeforeUnit(At(1), 0, spans_);
   EXPECT_EQ(ToFloat(weights.Get(0)[5]), 1 + 0x1p-10f);
 }

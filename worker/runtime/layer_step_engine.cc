@@ -53,6 +53,7 @@ absl::Status LayerStepEngine::Execute(const StepAction& action, uint64_t clock,
   context.seed = seed_;
   context.clock = clock;
   context.parameters_version = clock + 1;
+  context.rounded_parameters = strategy_.rounded_parameters();
   if (loss_scaler_.has_value()) context.loss_scale = loss_scaler_->scale();
   context.gradients = action.micro_batch == 0 ? Store::kWrite : Store::kAdd;
   context.first_example = micro_batches.first_example(action.micro_batch);
@@ -168,6 +169,7 @@ absl::Status LayerStepEngine::Evaluate(const Batch& batch, PassResult& result) {
   LayerContext context;
   context.phase = Phase::kEvaluation;
   context.clock = evaluation_clock_;
+  context.rounded_parameters = strategy_.rounded_parameters();
   for (const StepAction& action : evaluation_plan_) {
     switch (action.kind) {
       case StepAction::Kind::kLoad:

@@ -57,6 +57,7 @@ absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
   MUSTER_RETURN_IF_ERROR(dependencies.coordinator->Rendezvous(MeetingRequest(job)).status());
   ParameterServerStrategy::Options options;
   options.checkpoints = dependencies.storage;
+  options.pull_f32 = OnDevice(order.spec());
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<ParameterServerStrategy> strategy,
       ParameterServerStrategy::Create(order, *job.schema, options, RoutingOf(dependencies)));

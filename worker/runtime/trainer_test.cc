@@ -89,6 +89,7 @@ class CountingStrategy final : public Strategy {
   void set_loss_scale(const LossScale& scale) override { inner_.set_loss_scale(scale); }
   absl::optional<LossScale> loss_scale() const override { return inner_.loss_scale(); }
   ParameterSpans parameters() const override { return inner_.parameters(); }
+  absl::Span<const void* const> rounded_parameters() const override { return {}; }
   GradientSpans gradients() const override { return inner_.gradients(); }
   StrategyCounters counters() const override { return inner_.counters(); }
 

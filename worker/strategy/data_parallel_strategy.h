@@ -112,6 +112,7 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   void set_loss_scale(const LossScale& scale) override { kept_->set_loss_scale(scale); }
   absl::optional<LossScale> loss_scale() const override { return kept_->loss_scale(); }
   ParameterSpans parameters() const override { return kept_->replica().parameters(); }
+  absl::Span<const void* const> rounded_parameters() const override { return {}; }
   GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override;
 

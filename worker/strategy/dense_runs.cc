@@ -5,10 +5,14 @@ namespace muster {
 std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, int units,
                                                    uint64_t max_bytes) {
   std::vector<std::vector<DenseRun>> runs(units);
+  const DenseLayout::Block* last = nullptr;
   for (const DenseLayout::Block& block : layout.blocks()) {
     std::vector<DenseRun>& of_unit = runs[block.unit];
+    const bool same_group = last != nullptr && last->weight_decay == block.weight_decay;
+    last = &block;
     // Neighbours of one partition and unit are neighbours in the partition, too.
-    const bool joins = !of_unit.empty() && of_unit.back().partition == block.partition &&
+    const bool joins = same_group && !of_unit.empty() &&
+                       of_unit.back().partition == block.partition &&
                        of_unit.back().end == block.begin &&
                        (of_unit.back().elements() + block.elements()) * sizeof(float) <= max_bytes;
     if (!joins) {

@@ -55,6 +55,21 @@ TEST(DenseRunsTest, BlocksWithOthersBetweenThemGoAlone) {
   EXPECT_THAT(places, ElementsAre(Pair(0, 0), Pair(1, 0), Pair(0, 1), Pair(1, 1)));
 }
 
+TEST(DenseRunsTest, AnOptimizerGroupEndsAMessage) {
+  const std::vector<TensorSpec> tensors = {{.name = "a", .shape = {8}},
+                                           {.name = "v", .shape = {3}, .weight_decay = false},
+                                           {.name = "b", .shape = {4}, .unit = 1}};
+  const DenseLayout layout =
+      DenseLayout::Create(tensors, {.block_bytes = 16, .partitions = 1}).value();
+  const auto runs = DenseRunsByUnit(layout, 2, 1 << 20);
+  ASSERT_EQ(runs[0].size(), 2);
+  EXPECT_EQ(runs[0][0].end, 8);
+  EXPECT_EQ(runs[0][1].begin, 8);
+  EXPECT_EQ(runs[0][1].first_block, 2);
+  EXPECT_EQ(runs[0][1].blocks, 1);
+  ASSERT_EQ(runs[1].size(), 1);
+}
+
 TEST(DenseRunsTest, MessagesAreBounded) {
   DenseLayout layout = Layout({{40, 0}}, 16, 1);
   auto runs = DenseRunsByUnit(layout, 1, 48);

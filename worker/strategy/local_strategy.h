@@ -45,6 +45,7 @@ class LocalStrategy final : public Strategy {
   void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
   absl::optional<LossScale> loss_scale() const override { return loss_scale_; }
   ParameterSpans parameters() const override { return replica_->parameters(); }
+  absl::Span<const void* const> rounded_parameters() const override { return {}; }
   GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override { return StrategyCounters(); }
 

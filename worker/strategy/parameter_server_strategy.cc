@@ -10,8 +10,8 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/kernels/row_sums.h"
+#include "common/partition/pulled_types.h"
 #include "common/partition/wire_dtype.h"
-#include "common/tensor/wire_elements.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
 #include "worker/nn/loss_scaler.h"
@@ -83,6 +83,13 @@ constexpr uint64_t kMaxResidualBytes = (uint64_t{63} << 20);
 // For the random bits of pushed rows: no two pushes of a key in a job share them.
 uint64_t DrawOf(uint32_t slot, uint64_t clock) { return uint64_t{slot} << 40 | clock; }
 
+// What of the tensors is pulled as what.
+std::vector<DType> PulledAs(absl::Span<const TensorSpec> tensors,
+                            const ParameterServerStrategy::Options& options) {
+  if (options.pull_f32) return std::vector<DType>(tensors.size(), DType::kF32);
+  return PulledTypes(tensors);
+}
+
 // A cut carries a partition's residual in one message.
 absl::Status CheckResiduals(const DenseLayout& layout) {
   for (uint32_t partition = 0; partition < layout.partitions(); ++partition) {
@@ -131,7 +138,7 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
       max_norm_(schema.clipping().by_global_norm()),
       units_(UnitsOf(tables_)),
       runs_(DenseRunsByUnit(layout_, units_, options.max_message_bytes)),
-      arena_(layout_.elements()),
+      pulled_(layout_, tables_.tensors, PulledAs(tables_.tensors, options)),
       gradient_pool_(layout_.elements(), options.gradient_arenas),
       gradients_(tables_.tensors.size()),
       dense_pulls_(units_),
@@ -140,9 +147,6 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
       chunks_(layout_.partitions(), std::vector<uint32_t>(tables_.sparse.size())),
       router_(TablesOf(order, schema), order.shard_map(), RouterOptions(options.router, order),
               std::move(dependencies)) {
-  for (absl::Span<float> span : TensorSpans(layout_, tables_.tensors, arena_.values())) {
-    parameters_.push_back(span);
-  }
   for (const SparseTableSpec& table : tables_.sparse) {
     rows_.emplace_back(table.dim);
     row_coding_.push_back({wire_, Philox(schema.seed(), "wire", table.name), 0});
@@ -213,22 +217,32 @@ absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
   return absl::OkStatus();
 }
 
-uint64_t ParameterServerStrategy::WireBytes(const std::vector<DenseRun>& runs) const {
+DType ParameterServerStrategy::PulledType(const DenseRun& run) const {
+  return wire_ == DType::kF32 ? pulled_.TypeOf(run) : wire_;
+}
+
+uint64_t ParameterServerStrategy::PulledBytes(const std::vector<DenseRun>& runs) const {
   uint64_t bytes = 0;
-  for (const DenseRun& run : runs) bytes += WireBytes(run);
+  for (const DenseRun& run : runs) bytes += PulledBytes(run);
+  return bytes;
+}
+
+uint64_t ParameterServerStrategy::PushedBytes(const std::vector<DenseRun>& runs) const {
+  uint64_t bytes = 0;
+  for (const DenseRun& run : runs) bytes += PushedBytes(run);
   return bytes;
 }
 
 void ParameterServerStrategy::AskThrough(int unit) {
   for (; next_unit_ < units_; ++next_unit_) {
-    const uint64_t bytes = WireBytes(runs_[next_unit_]);
+    const uint64_t bytes = PulledBytes(runs_[next_unit_]);
     if (next_unit_ > unit && asked_bytes_ + bytes > options_.pull_window_bytes) return;
     asked_bytes_ += bytes;
     for (const DenseRun& run : runs_[next_unit_]) {
       v1::ExchangeRequest request = At(clock_);
       request.mutable_dense_pull()->set_first_block(run.first_block);
       request.mutable_dense_pull()->set_blocks(run.blocks);
-      request.mutable_dense_pull()->set_type(TypeOf(wire_));
+      request.mutable_dense_pull()->set_type(TypeOf(PulledType(run)));
       dense_pulls_[next_unit_].push_back(
           {&run, router_.Send(run.partition, std::move(request), Payload(),
                               ShardRouter::Order::kFree, LandingOf(run))});
@@ -237,8 +251,8 @@ void ParameterServerStrategy::AskThrough(int unit) {
 }
 
 absl::Span<std::byte> ParameterServerStrategy::LandingOf(const DenseRun& run) {
-  if (wire_ != DType::kF32) return {};
-  return {reinterpret_cast<std::byte*>(ParametersOf(run).data()), WireBytes(run)};
+  if (PulledType(run) != pulled_.TypeOf(run)) return {};
+  return pulled_.PlaceOf(run);
 }
 
 absl::Status ParameterServerStrategy::BeforeForward(int unit) {
@@ -248,12 +262,12 @@ absl::Status ParameterServerStrategy::BeforeForward(int unit) {
     MUSTER_RETURN_IF_ERROR(Await(pull.operation));
     const ExchangeResult& result = pull.operation->result();
     MUSTER_RETURN_IF_ERROR(CheckLength(
-        result.payload, WireBytes(*pull.run),
+        result.payload, PulledBytes(*pull.run),
         absl::StrCat("a dense pull at clock ", clock_, " on partition ", pull.run->partition)));
-    if (wire_ != DType::kF32) ReadElements(wire_, result.payload, ParametersOf(*pull.run));
+    if (LandingOf(*pull.run).empty()) pulled_.Take(*pull.run, wire_, result.payload);
     dense_slowest_ = std::min<uint64_t>(dense_slowest_, result.reply->slowest_clock());
     counters_.bytes_pulled += result.payload.size();
-    asked_bytes_ -= WireBytes(*pull.run);
+    asked_bytes_ -= PulledBytes(*pull.run);
   }
   // Waited for once; evaluation passes of the same clock come here again.
   dense_pulls_[unit].clear();
@@ -347,7 +361,7 @@ Payload ParameterServerStrategy::GradientOf(const DenseRun& run) {
   // Of a part that was taken back the arena holds zeros, as many of the wire's type from there on
   // as it takes; what the slot owes of the run stays owed.
   const float* first = gradient_arena_->values().data() + run.begin;
-  const Payload::Piece piece(reinterpret_cast<const std::byte*>(first), WireBytes(run));
+  const Payload::Piece piece(reinterpret_cast<const std::byte*>(first), PushedBytes(run));
   return Payload({piece}, gradient_arena_);
 }
 
@@ -355,7 +369,7 @@ absl::Status ParameterServerStrategy::AwaitPushWindow(uint64_t bytes) {
   while (!dense_pushes_.empty() && pushed_bytes_ + bytes > options_.push_window_bytes) {
     const DenseOperation& push = dense_pushes_.front();
     MUSTER_RETURN_IF_ERROR(Await(push.operation));
-    pushed_bytes_ -= WireBytes(*push.run);
+    pushed_bytes_ -= PushedBytes(*push.run);
     dense_pushes_.pop_front();
   }
   return absl::OkStatus();
@@ -363,7 +377,7 @@ absl::Status ParameterServerStrategy::AwaitPushWindow(uint64_t bytes) {
 
 absl::Status ParameterServerStrategy::GradientReady(int unit) {
   if (place_ == MicroBatchPlace::kMoreFollow || unit >= units_) return absl::OkStatus();
-  MUSTER_RETURN_IF_ERROR(AwaitPushWindow(WireBytes(runs_[unit])));
+  MUSTER_RETURN_IF_ERROR(AwaitPushWindow(PushedBytes(runs_[unit])));
   for (const DenseRun& run : runs_[unit]) {
     v1::ExchangeRequest request = At(clock_);
     request.mutable_dense_push()->set_first_block(run.first_block);
@@ -375,7 +389,7 @@ absl::Status ParameterServerStrategy::GradientReady(int unit) {
     Handle operation = router_.Send(run.partition, std::move(request), std::move(payload),
                                     ShardRouter::Order::kLane);
     dense_pushes_.push_back({&run, operation});
-    pushed_bytes_ += WireBytes(run);
+    pushed_bytes_ += PushedBytes(run);
     if (residual_ != nullptr && !withdrawn_ && first_step_) {
       first_pushes_.push_back({&run, std::move(operation)});
     }

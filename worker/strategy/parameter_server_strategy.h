@@ -23,6 +23,7 @@
 #include "worker/strategy/background_cuts.h"
 #include "worker/strategy/dense_residual.h"
 #include "worker/strategy/dense_runs.h"
+#include "worker/strategy/pulled_parameters.h"
 #include "worker/strategy/row_arrays.h"
 #include "worker/strategy/row_groups.h"
 #include "worker/strategy/shard_router.h"
@@ -54,7 +55,9 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 //                     job clips by global norm, slot 0 then combines the partitions' norms and
 //                     hands out the scale
 //
-// With `wire` of less than f32, gradients and parameters travel as halves. Dense pushes then carry
+// Parameters that the model computes with in 16 bits alone (PulledTypes) are pulled so, and nothing
+// else of them is held; gradients are f32. With `wire` of less than f32, gradients and all
+// parameters travel as halves. Dense pushes then carry
 // the rounding error of one step over to the next (dense_residual.h); pushed rows are rounded
 // stochastically (row_groups.h); what is pulled is rounded to the nearest by the server, whose
 // tables and sums stay f32.
@@ -74,6 +77,9 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
     // Bound on what is pushed and not acknowledged yet, but for the pushes of one unit alone: a
     // server that is behind has it all in the memory that it shares with the worker.
     uint64_t push_window_bytes = kPushWindowBytes;
+    // Pulls all as f32, also what the schema says is computed with in 16 bits: for engines that
+    // round for themselves, and for who wants the values.
+    bool pull_f32 = false;
     // Gradient arenas: one being written, the others still being sent.
     int gradient_arenas = 3;
     // Where checkpoints are, to take the slot's own state over from: residuals of half-precision
@@ -107,7 +113,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   BackgroundCuts* background_cuts() override { return this; }
   void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
   absl::optional<LossScale> loss_scale() const override { return loss_scale_; }
-  ParameterSpans parameters() const override { return parameters_; }
+  ParameterSpans parameters() const override { return pulled_.parameters(); }
+  absl::Span<const void* const> rounded_parameters() const override { return pulled_.rounded(); }
   GradientSpans gradients() const override { return gradients_; }
   StrategyCounters counters() const override { return counters_; }
 
@@ -155,12 +162,15 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   void AskThrough(int unit);
   // Waits until so many bytes more may be pushed.
   absl::Status AwaitPushWindow(uint64_t bytes);
-  uint64_t WireBytes(const DenseRun& run) const { return run.elements() * SizeOf(wire_); }
-  uint64_t WireBytes(const std::vector<DenseRun>& runs) const;
-  absl::Span<float> ParametersOf(const DenseRun& run) {
-    return arena_.values().subspan(run.begin, run.elements());
+  uint64_t PushedBytes(const DenseRun& run) const { return run.elements() * SizeOf(wire_); }
+  uint64_t PushedBytes(const std::vector<DenseRun>& runs) const;
+  // What a run's parameters travel as.
+  DType PulledType(const DenseRun& run) const;
+  uint64_t PulledBytes(const DenseRun& run) const {
+    return run.elements() * SizeOf(PulledType(run));
   }
-  // Where a pull of the run goes as it is: it travels as f32. Otherwise empty.
+  uint64_t PulledBytes(const std::vector<DenseRun>& runs) const;
+  // Where a pull of the run goes as it is: it travels as what it is kept in. Otherwise empty.
   absl::Span<std::byte> LandingOf(const DenseRun& run);
   int64_t RowsPerMessage(size_t table) const;
   // Takes the gradients, and leaves unspecified ones.
@@ -180,8 +190,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   const int units_;
   const std::vector<std::vector<DenseRun>> runs_;
 
-  Arena arena_;
-  std::vector<absl::Span<const float>> parameters_;
+  PulledParameters pulled_;
   ArenaPool gradient_pool_;
   std::shared_ptr<Arena> gradient_arena_;
   std::vector<absl::Span<float>> gradients_;

@@ -70,6 +70,9 @@ class Strategy : public ParameterKeeper {
   // between BeforeBackward and GradientReady of the same micro-batch; between the last
   // GradientReady and EndStep they hold nothing in particular.
   virtual ParameterSpans parameters() const = 0;
+  // Those that came in the type that the model computes with (LayerContext::rounded_parameters),
+  // whose spans among the parameters are empty. They are readable when parameters are.
+  virtual absl::Span<const void* const> rounded_parameters() const = 0;
   virtual GradientSpans gradients() const = 0;
 };
 

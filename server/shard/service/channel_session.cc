@@ -75,7 +75,7 @@ void ChannelSession::OnMessage(absl::string_view header, Payload payload) {
   call.request = std::move(request);
   call.payload = std::move(payload);
   call.payload_memory = payload_memory_;
-  if (call.request->has_sparse_pull()) {
+  if (call.request->has_sparse_pull() || call.request->has_dense_pull()) {
     call.answer_memory = [channel = channel_](size_t floats) {
       const std::shared_ptr<std::byte> memory = channel->TakeSendMemory(floats * sizeof(float));
       return std::shared_ptr<float>(memory, reinterpret_cast<float*>(memory.get()));

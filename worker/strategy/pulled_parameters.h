@@ -1,0 +1,62 @@
+#ifndef MUSTER_WORKER_STRATEGY_PULLED_PARAMETERS_H_
+#define MUSTER_WORKER_STRATEGY_PULLED_PARAMETERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/base/huge_memory.h"
+#include "common/base/payload.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/tensor_spec.h"
+#include "common/tensor/dtype.h"
+#include "worker/strategy/dense_runs.h"
+
+namespace muster {
+
+// The parameters that a worker pulls, each in the type that it needs: f32, or 16 bits for what it
+// computes with in 16 bits alone, of which it holds no f32. Addresses never change. Thread-safe as
+// far as runs do not overlap.
+class PulledParameters {
+ public:
+  // Zeros. `types`: by tensor (see PulledTypes).
+  PulledParameters(const DenseLayout& layout, absl::Span<const TensorSpec> tensors,
+                   absl::Span<const DType> types);
+
+  // What a run's values are kept in, and where: that many bytes.
+  DType TypeOf(const DenseRun& run) const { return StretchOf(run).type; }
+  absl::Span<std::byte> PlaceOf(const DenseRun& run);
+  // Writes what came of a run, as elements of `wire`, to its place, rounded where that is needed.
+  // REQUIRES: so many elements.
+  void Take(const DenseRun& run, DType wire, const Payload& payload);
+
+  // By tensor: those of f32, and the others (as LayerContext::rounded_parameters); where a tensor
+  // is in one list it is empty or null in the other.
+  absl::Span<const absl::Span<const float>> parameters() const { return parameters_; }
+  absl::Span<const void* const> rounded() const { return rounded_; }
+
+ private:
+  // Neighbours in the flat space that are of one type.
+  struct Stretch {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    DType type = DType::kF32;
+    // Of the memory.
+    size_t offset = 0;
+  };
+
+  const Stretch& StretchAt(uint64_t element) const;
+  const Stretch& StretchOf(const DenseRun& run) const { return StretchAt(run.begin); }
+  std::byte* AddressOf(uint64_t element) const;
+
+  // In order; none of no elements.
+  std::vector<Stretch> stretches_;
+  HugeMemory memory_;
+  std::vector<absl::Span<const float>> parameters_;
+  std::vector<const void*> rounded_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_PULLED_PARAMETERS_H_
