@@ -56,6 +56,12 @@ void AddScaled(int64_t n, float alpha, const float* __restrict x, float* __restr
 }
 
 MUSTER_SIMD_CLONES
+void AddArrays(int64_t n, const float* __restrict x, const float* __restrict y,
+               float* __restrict sum) {
+  for (int64_t i = 0; i < n; ++i) sum[i] = x[i] + y[i];
+}
+
+MUSTER_SIMD_CLONES
 double SquaredSum(int64_t n, const float* x) {
   // The lanes fix one order of summation that any vector width can follow.
   constexpr int64_t kLanes = kSquaredSumLanes;

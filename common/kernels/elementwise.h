@@ -33,6 +33,9 @@ void ScatterAddRows(int64_t count, int64_t dim, const int32_t* index, const floa
 // y[i] += alpha · x[i] for i < n.
 void AddScaled(int64_t n, float alpha, const float* x, float* y);
 
+// sum[i] = x[i] + y[i] for i < n.
+void AddArrays(int64_t n, const float* x, const float* y, float* sum);
+
 constexpr int64_t kSquaredSumLanes = 8;
 
 // Sum of x[i]² in f64, in one fixed order: kSquaredSumLanes running sums (elements l, l + lanes,

@@ -133,6 +133,17 @@ TEST(ElementwiseTest, AddScaledAddsTheMultiple) {
   for (int i = 0; i < 101; ++i) ASSERT_EQ(y[i], before[i] + -0.5f * x[i]);
 }
 
+TEST(ElementwiseTest, AddArraysAddsTwo) {
+  for (const int64_t n : {0, 1, 15, 16, 101}) {
+    const std::vector<float> x = Random(n, 7), y = Random(n, 8);
+    std::vector<float> sum(n + 1, kNan);
+    sum[n] = 5;
+    AddArrays(n, x.data(), y.data(), sum.data());
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(sum[i], x[i] + y[i]);
+    EXPECT_EQ(sum[n], 5);
+  }
+}
+
 TEST(ElementwiseTest, SquaredSumIsAccurateAtAnyLengthAndSize) {
   for (int64_t n : {0, 1, 15, 16, 17, 100000}) {
     const std::vector<float> x = Random(n, 9);

@@ -1,10 +1,9 @@
 #include "server/shard/dense_table.h"
 
-#include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <utility>
 
+#include "common/kernels/elementwise.h"
 #include "common/partition/initial_values.h"
 #include "common/tables/squared_norm.h"
 
@@ -97,9 +96,8 @@ void DenseTable::Add(uint32_t block, const Payload& gradient) {
   kept_bytes_ -= first.size();
   // Memory is what this takes: once over both, rather than twice over the sum.
   if (const absl::Span<const float> second = InOnePiece(gradient); !second.empty()) {
-    std::transform(second.begin(), second.end(), InOnePiece(first).begin(), sum.values.get(),
-                   std::plus<float>());
-    return;
+    return AddArrays(static_cast<int64_t>(size), InOnePiece(first).data(), second.data(),
+                     sum.values.get());
   }
   first.CopyTo(sum.values.get());
   gradient.AddTo({sum.values.get(), size});
