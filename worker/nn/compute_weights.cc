@@ -22,7 +22,8 @@ ComputeWeights<T>::ComputeWeights(const std::vector<TensorSpec>& tensors,
 
 template <typename T>
 void ComputeWeights<T>::Prepare(const LayerContext& context) {
-  if (prepared_ && context.phase == phase_ && context.rounded_parameters == rounded_) return;
+  const bool same_came = context.rounded_parameters.data() == rounded_.data();
+  if (prepared_ && context.phase == phase_ && same_came) return;
   prepared_ = true;
   phase_ = context.phase;
   rounded_ = context.rounded_parameters;
@@ -35,9 +36,9 @@ void ComputeWeights<T>::Prepare(const LayerContext& context) {
     const bool new_unit = i > 0 && tensors_[i].unit != tensors_[i - 1].unit;
     if (new_unit && phase_ != Phase::kTraining) used = 0;
     first[i] = used;
+    const bool has_copy = copied_[i] && Came(static_cast<int>(i)) == nullptr;
     // Whole cache lines.
-    if (copied_[i] && Came(static_cast<int>(i)) == nullptr)
-      used += (tensors_[i].elements() + 31) / 32 * 32;
+    if (has_copy) used += (tensors_[i].elements() + 31) / 32 * 32;
     most = std::max(most, used);
   }
   arena_.Begin();

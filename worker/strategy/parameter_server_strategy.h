@@ -56,9 +56,10 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 //                     hands out the scale
 //
 // Parameters that the model computes with in 16 bits alone (PulledTypes) are pulled so, and nothing
-// else of them is held; gradients are f32. With `wire` of less than f32, gradients and all
-// parameters travel as halves. Dense pushes then carry
-// the rounding error of one step over to the next (dense_residual.h); pushed rows are rounded
+// else of them is held; gradients are f32.
+//
+// With `wire` of less than f32, gradients and all parameters travel as halves. Dense pushes then
+// carry the rounding error of one step over to the next (dense_residual.h); pushed rows are rounded
 // stochastically (row_groups.h); what is pulled is rounded to the nearest by the server, whose
 // tables and sums stay f32.
 //
