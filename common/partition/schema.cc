@@ -247,6 +247,8 @@ uint64_t SchemaFingerprint(const v1::TablesSchema& schema) {
   // that act alike.
   v1::TablesSchema known = schema;
   known.DiscardUnknownFields();
+  // Each pull names its own type.
+  for (v1::TensorSchema& tensor : *known.mutable_tensors()) tensor.clear_compute();
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);

@@ -125,6 +125,10 @@ TEST(SchemaTest, FingerprintTellsSchemasApartAndNothingElse) {
   ASSERT_TRUE(same.MergeFromString(std::string("\xa0\x06\x01", 3)));
   EXPECT_EQ(SchemaFingerprint(same), fingerprint);
 
+  // What workers compute with changes nothing of the tables.
+  same.mutable_tensors(0)->set_compute(v1::UpdateSpec::F16);
+  EXPECT_EQ(SchemaFingerprint(same), fingerprint);
+
   v1::TablesSchema other = schema;
   other.set_seed(6);
   EXPECT_NE(SchemaFingerprint(other), fingerprint);
