@@ -48,13 +48,18 @@ v1::PartitionPlacement Placed(uint32_t partition, const std::string& server) {
   return placement;
 }
 
-TEST(TrafficPredictionTest, EveryBlockGoesOnceEachWayPerWorker) {
-  const v1::TablesSchema schema = Schema();
+// Of two workers, with partitions 0 and 2 on s0, 1 on s1.
+absl::StatusOr<PredictedTraffic> OnTwoServers(const v1::TablesSchema& schema, v1::JobSpec spec) {
+  spec.set_workers(2);
   const v1::PartitionPlacement a = Placed(0, "s0"), b = Placed(1, "s1"), c = Placed(2, "s0");
   const std::vector<const v1::PartitionPlacement*> map = {&a, &b, &c};
+  return PredictServerTraffic(schema, map, spec);
+}
+
+TEST(TrafficPredictionTest, EveryBlockGoesOnceEachWayPerWorker) {
+  const v1::TablesSchema schema = Schema();
   v1::JobSpec spec;
-  spec.set_workers(2);
-  const auto traffic = PredictServerTraffic(schema, map, spec);
+  const auto traffic = OnTwoServers(schema, spec);
   ASSERT_TRUE(traffic.ok()) << traffic.status();
   EXPECT_THAT(traffic->workers, ElementsAre(WorkerTraffic{4040, 4040}, WorkerTraffic{4040, 4040}));
   // Three blocks of equal size but for the last (336, 336, 328), one of 10; largest first to the
@@ -63,7 +68,7 @@ TEST(TrafficPredictionTest, EveryBlockGoesOnceEachWayPerWorker) {
   EXPECT_EQ(traffic->server_sent.at("s0"), 2 * 4 * (336 + 338));
   EXPECT_EQ(traffic->server_sent.at("s1"), 2 * 4 * 336);
   spec.mutable_update()->set_wire(v1::UpdateSpec::F16);
-  const auto half = PredictServerTraffic(schema, map, spec);
+  const auto half = OnTwoServers(schema, spec);
   EXPECT_EQ(half->workers[1], (WorkerTraffic{2020, 2020}));
   EXPECT_EQ(half->server_sent.at("s1"), 2 * 2 * 336);
 }
@@ -71,21 +76,18 @@ TEST(TrafficPredictionTest, EveryBlockGoesOnceEachWayPerWorker) {
 TEST(TrafficPredictionTest, WhatIsComputedWithInSixteenBitsIsPulledSo) {
   v1::TablesSchema schema = Schema();
   schema.mutable_tensors(0)->set_compute(v1::UpdateSpec::BF16);
-  const v1::PartitionPlacement a = Placed(0, "s0"), b = Placed(1, "s1"), c = Placed(2, "s0");
-  const std::vector<const v1::PartitionPlacement*> map = {&a, &b, &c};
   v1::JobSpec spec;
-  spec.set_workers(2);
-  const auto traffic = PredictServerTraffic(schema, map, spec);
+  const auto traffic = OnTwoServers(schema, spec);
   ASSERT_TRUE(traffic.ok()) << traffic.status();
   EXPECT_THAT(traffic->workers, Each(WorkerTraffic{4040, 2040}));
   EXPECT_EQ(traffic->server_sent.at("s0"), 2 * (2 * (336 + 328) + 4 * 10));
   // Devices round for themselves.
   spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
-  EXPECT_THAT(PredictServerTraffic(schema, map, spec)->workers, Each(WorkerTraffic{4040, 4040}));
+  EXPECT_THAT(OnTwoServers(schema, spec)->workers, Each(WorkerTraffic{4040, 4040}));
   spec.clear_compute();
   // A wire of 16 bits carries the rest so, too.
   spec.mutable_update()->set_wire(v1::UpdateSpec::F16);
-  EXPECT_THAT(PredictServerTraffic(schema, map, spec)->workers, Each(WorkerTraffic{2020, 2020}));
+  EXPECT_THAT(OnTwoServers(schema, spec)->workers, Each(WorkerTraffic{2020, 2020}));
 }
 
 // What each of `workers` sends, which is what it receives. Where `update` is left out, the gradient

@@ -24,9 +24,9 @@ void ExpLoop(int64_t n, const float* x, float* y) {
 }
 
 // A NaN or an infinity times 0 is a NaN, and stays one in a sum of such.
-bool IsZero(Vec16 sum) {
-  const float zero = Sum16(sum);
-  return zero == zero;
+bool IsNumber(Vec16 sums) {
+  const float sum = Sum16(sums);
+  return sum == sum;
 }
 
 bool AllFiniteLoop(int64_t n, const float* x) {
@@ -39,7 +39,7 @@ bool AllFiniteLoop(int64_t n, const float* x) {
   }
   ForVec16(n - whole,
            [&](int64_t i, int64_t count) { sums[0] += LoadUpTo(x + whole + i, count) * 0.0f; });
-  return IsZero((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  return IsNumber((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 bool UnscaleLoop(int64_t n, float factor, float* x) {
@@ -49,7 +49,7 @@ bool UnscaleLoop(int64_t n, float factor, float* x) {
     sum += value * 0.0f;
     StoreUpTo(value, count, x + i);
   });
-  return IsZero(sum);
+  return IsNumber(sum);
 }
 
 template <typename T>

@@ -83,7 +83,7 @@ constexpr uint64_t kMaxResidualBytes = (uint64_t{63} << 20);
 // For the random bits of pushed rows: no two pushes of a key in a job share them.
 uint64_t DrawOf(uint32_t slot, uint64_t clock) { return uint64_t{slot} << 40 | clock; }
 
-// What of the tensors is pulled as what.
+// By tensor: the type that it is pulled in, where the wire does not say another.
 std::vector<DType> PulledAs(absl::Span<const TensorSpec> tensors,
                             const ParameterServerStrategy::Options& options) {
   if (options.pull_f32) return std::vector<DType>(tensors.size(), DType::kF32);
