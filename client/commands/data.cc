@@ -28,28 +28,29 @@ struct Arguments {
 absl::Status Tokenize(const Session& session, const Arguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Tokenizer> tokenizer,
                           OpenTokenizer(arguments.tokenizer));
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<FileContent> files, OpenTextFiles(arguments.data));
-  if (IsTokenFile(files[0].bytes())) {
+  if (IsTokenFileAt(arguments.data)) {
     return absl::InvalidArgumentError(
         absl::StrCat(arguments.data, " is a token file already; name the text"));
   }
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<TokenFileWriter> writer,
                           TokenFileWriter::Create(arguments.out, *tokenizer));
-  for (const FileContent& file : files) {
-    MUSTER_RETURN_IF_ERROR(writer->AddDocument(file.bytes()));
-  }
+  int documents = 0;
+  MUSTER_RETURN_IF_ERROR(ForEachTextFile(arguments.data, [&](FileContent file) {
+    ++documents;
+    return writer->AddDocument(file.bytes());
+  }));
   MUSTER_ASSIGN_OR_RETURN(const TokenFileSummary summary, writer->Finish());
   const double bytes_per_token =
       static_cast<double>(summary.source_bytes) / static_cast<double>(summary.tokens);
   session.PrintResult(
       absl::StrFormat("%s: %d tokens of %s, %.3f bytes each, from %d %s", arguments.out,
                       summary.tokens, FormatBytes(static_cast<double>(summary.source_bytes)),
-                      bytes_per_token, files.size(), files.size() == 1 ? "document" : "documents"),
+                      bytes_per_token, documents, documents == 1 ? "document" : "documents"),
       {{"file", arguments.out},
        {"tokens", absl::StrCat(summary.tokens)},
        {"source_bytes", absl::StrCat(summary.source_bytes)},
        {"vocabulary", absl::StrCat(tokenizer->vocabulary())},
-       {"documents", absl::StrCat(files.size())}});
+       {"documents", absl::StrCat(documents)}});
   return absl::OkStatus();
 }
 

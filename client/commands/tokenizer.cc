@@ -38,13 +38,13 @@ absl::Status WriteWhole(const std::string& path, const std::string& text) {
 }
 
 absl::Status Train(const Session& session, const Arguments& arguments) {
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<FileContent> files, OpenTextFiles(arguments.data));
   BpeTrainer trainer;
   uint64_t bytes = 0;
-  for (const FileContent& file : files) {
+  MUSTER_RETURN_IF_ERROR(ForEachTextFile(arguments.data, [&](FileContent file) {
     trainer.Add(file.bytes());
     bytes += file.bytes().size();
-  }
+    return absl::OkStatus();
+  }));
   MUSTER_ASSIGN_OR_RETURN(const BpeVocabulary vocabulary, trainer.Train(arguments.vocabulary));
   MUSTER_RETURN_IF_ERROR(WriteWhole(arguments.out, WriteBpeJson(vocabulary)));
   const auto tokens = static_cast<int64_t>(vocabulary.tokens.size());

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 
@@ -37,42 +41,41 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& folder) {
   return paths;
 }
 
-// The contents of these files, without empty ones and repetitions.
-absl::StatusOr<std::vector<FileContent>> DistinctContents(const std::vector<std::string>& paths) {
-  std::vector<FileContent> files;
-  absl::flat_hash_map<uint64_t, std::vector<size_t>> by_fingerprint;
+// Whether one of these files has the content, too.
+absl::StatusOr<bool> IsContentOf(const std::vector<std::string>& paths, absl::string_view content) {
   for (const std::string& path : paths) {
-    MUSTER_ASSIGN_OR_RETURN(FileContent file, FileContent::Open(path));
-    if (file.bytes().empty()) continue;
-    std::vector<size_t>& alike = by_fingerprint[Fingerprint(file.bytes())];
-    if (std::any_of(alike.begin(), alike.end(),
-                    [&](size_t f) { return files[f].bytes() == file.bytes(); })) {
-      continue;
-    }
-    alike.push_back(files.size());
-    files.push_back(std::move(file));
+    MUSTER_ASSIGN_OR_RETURN(const FileContent file, FileContent::Open(path));
+    if (file.bytes() == content) return true;
   }
-  return files;
+  return false;
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<FileContent>> OpenTextFiles(const std::string& path) {
+absl::Status ForEachTextFile(const std::string& path,
+                             absl::FunctionRef<absl::Status(FileContent file)> take) {
   std::error_code error;
-  std::vector<FileContent> files;
   if (!fs::is_directory(path, error)) {
     MUSTER_ASSIGN_OR_RETURN(FileContent file, OpenNonEmpty(path));
-    files.push_back(std::move(file));
-    return files;
+    return take(std::move(file));
   }
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> paths, FilesOf(path));
-  MUSTER_ASSIGN_OR_RETURN(files, DistinctContents(paths));
-  if (files.empty()) {
+  absl::flat_hash_map<uint64_t, std::vector<std::string>> taken;
+  for (const std::string& file_path : paths) {
+    MUSTER_ASSIGN_OR_RETURN(FileContent file, FileContent::Open(file_path));
+    if (file.bytes().empty()) continue;
+    std::vector<std::string>& alike = taken[Fingerprint(file.bytes())];
+    MUSTER_ASSIGN_OR_RETURN(const bool repeated, IsContentOf(alike, file.bytes()));
+    if (repeated) continue;
+    alike.push_back(file_path);
+    MUSTER_RETURN_IF_ERROR(take(std::move(file)));
+  }
+  if (taken.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("Data folder '", path, "' has no regular file with content right inside it ",
                      "(subfolders are not searched); name the folder that holds the text files"));
   }
-  return files;
+  return absl::OkStatus();
 }
 
 }  // namespace muster

@@ -2,21 +2,23 @@
 #define MUSTER_COMMON_FILES_TEXT_FILES_H_
 
 #include <string>
-#include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "common/files/file_content.h"
 
 namespace muster {
 
-// The text at a path: a file, or a folder, which stands for the regular files right inside it,
-// symbolic links followed, in the order of their names' bytes, without empty ones; of files with
-// equal content only the first counts. At least one file, none empty.
+// Gives `take` the text at a path: a file, or a folder, which stands for the regular files right
+// inside it, symbolic links followed, in the order of their names' bytes, without empty ones; of
+// files with equal content only the first counts. At least one file, none empty. A file is opened
+// when those before it were taken, so that of a corpus no more need be in memory than `take` keeps.
 //
 // NotFound: nothing is there, or a link in the folder points to nothing. InvalidArgument: there are
 // no bytes at all, or it is neither file nor folder. PermissionDenied, Internal: the system could
-// not read it.
-absl::StatusOr<std::vector<FileContent>> OpenTextFiles(const std::string& path);
+// not read it. An error of `take` ends it.
+absl::Status ForEachTextFile(const std::string& path,
+                             absl::FunctionRef<absl::Status(FileContent file)> take);
 
 }  // namespace muster
 

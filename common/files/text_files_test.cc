@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "common/files/temp_folder.h"
 #include "gmock/gmock.h"
@@ -10,14 +11,22 @@
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+absl::StatusOr<std::vector<std::string>> Contents(const std::string& path) {
+  std::vector<std::string> contents;
+  const absl::Status status = ForEachTextFile(path, [&](FileContent file) {
+    contents.emplace_back(file.bytes());
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  return contents;
+}
 
 TEST(TextFilesTest, AFileStandsForItself) {
   const TempFolder folder;
-  const auto files = OpenTextFiles(folder.Write("one", "text"));
-  ASSERT_TRUE(files.ok()) << files.status();
-  ASSERT_EQ(files->size(), 1u);
-  EXPECT_EQ((*files)[0].bytes(), "text");
+  EXPECT_THAT(Contents(folder.Write("one", "text")).value(), ElementsAre("text"));
 }
 
 TEST(TextFilesTest, AFolderIsItsFilesInNameOrderEachContentOnce) {
@@ -28,22 +37,47 @@ TEST(TextFilesTest, AFolderIsItsFilesInNameOrderEachContentOnce) {
   folder.Write("d", "");
   std::filesystem::create_directory(folder.path() + "/sub");
   folder.Write("sub/e", "not searched");
-  const auto files = OpenTextFiles(folder.path());
-  ASSERT_TRUE(files.ok()) << files.status();
-  ASSERT_EQ(files->size(), 2u);
-  EXPECT_EQ((*files)[0].bytes(), "first");
-  EXPECT_EQ((*files)[1].bytes(), "second");
+  EXPECT_THAT(Contents(folder.path()).value(), ElementsAre("first", "second"));
+}
+
+TEST(TextFilesTest, AFileIsOpenedWhenThoseBeforeItWereTaken) {
+  const TempFolder folder;
+  folder.Write("a", "first");
+  folder.Write("b", "as it was");
+  std::vector<std::string> contents;
+  EXPECT_EQ(ForEachTextFile(folder.path(),
+                            [&](FileContent file) {
+                              contents.emplace_back(file.bytes());
+                              folder.Write("b", "as it is now");
+                              return absl::OkStatus();
+                            }),
+            absl::OkStatus());
+  EXPECT_THAT(contents, ElementsAre("first", "as it is now"));
+}
+
+TEST(TextFilesTest, AnErrorEndsIt) {
+  const TempFolder folder;
+  folder.Write("a", "first");
+  folder.Write("b", "second");
+  int taken = 0;
+  EXPECT_EQ(ForEachTextFile(folder.path(),
+                            [&](FileContent) {
+                              ++taken;
+                              return absl::CancelledError("enough");
+                            }),
+            absl::CancelledError("enough"));
+  EXPECT_EQ(taken, 1);
 }
 
 TEST(TextFilesTest, SaysWhatIsMissing) {
   const TempFolder folder;
-  EXPECT_EQ(OpenTextFiles(folder.path() + "/none").status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(OpenTextFiles(folder.path()).status().message()),
+  EXPECT_EQ(Contents(folder.path() + "/none").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(Contents(folder.path()).status().message()),
               HasSubstr("no regular file with content"));
   const std::string empty = folder.Write("empty", "");
-  EXPECT_THAT(std::string(OpenTextFiles(empty).status().message()), HasSubstr(empty));
+  EXPECT_THAT(std::string(Contents(empty).status().message()), HasSubstr(empty));
   std::filesystem::create_symlink("nowhere", folder.path() + "/link");
-  EXPECT_EQ(OpenTextFiles(folder.path()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Contents(folder.path()).status().code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -83,6 +83,31 @@ TEST_F(TokenFileTest, HoldsTokensTokenizerAndSourceBytes) {
   EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
 }
 
+// Large enough to be mapped (common/files/file_content.h).
+TEST_F(TokenFileTest, OfMoreThanAreCopied) {
+  const ByteTokenizer tokenizer;
+  std::string text(size_t{65} << 20, 'a');
+  text.front() = 'b';
+  text.back() = 'c';
+  const std::string path = Write(tokenizer, {text});
+  const auto file = TokenFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_EQ((*file)->tokens(), text.size());
+  for (const uint64_t first : {uint64_t{0}, uint64_t{33} << 20, text.size() - 3}) {
+    std::vector<int32_t> tokens;
+    ASSERT_TRUE((*file)->Read(first, 3, tokens).ok());
+    EXPECT_EQ(Decode(tokenizer, tokens), text.substr(first, 3));
+  }
+  // A chunk is looked at when it is first read, out of the file itself: tokens begin behind a
+  // header.
+  std::fstream changed(path, std::ios::binary | std::ios::in | std::ios::out);
+  changed.seekp(std::streamoff{50} << 20);
+  changed.put('x');
+  changed.close();
+  std::vector<int32_t> tokens;
+  EXPECT_EQ((*file)->Read(uint64_t{49} << 20, 2 << 20, tokens).code(), absl::StatusCode::kDataLoss);
+}
+
 TEST_F(TokenFileTest, EveryWidthAndManyChunks) {
   std::mt19937 random(5);
   std::string text(3 << 20, '\0');

@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_DATA_DATASET_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -23,9 +24,9 @@ struct DatasetInfo {
   int64_t classes = 0;
   // 1, or `context` where the example is a sequence each token of which has its successor as label.
   int64_t labels_per_example = 1;
-  // Bytes of the source that one label stands for on average: the loss in bits per byte is that per
-  // label divided by this. 1 where tokens are bytes.
-  double bytes_per_label = 1;
+  // By class, bytes of the source that such a label stands for: the loss in bits per byte is that
+  // of all labels over the sum of these. Empty: 1 each.
+  std::vector<int32_t> label_bytes;
 };
 
 // Random access to examples over an index built once, at creation. Thread-safe.

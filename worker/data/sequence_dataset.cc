@@ -12,6 +12,20 @@
 #include "common/tokenizer/tokenizer.h"
 
 namespace muster {
+namespace {
+
+// None for the end-of-text, which separates documents and stands in none.
+std::vector<int32_t> BytesByToken(const Tokenizer& tokenizer) {
+  std::vector<int32_t> bytes(tokenizer.vocabulary());
+  for (int32_t token = 0; token < tokenizer.vocabulary(); ++token) {
+    const bool separates = tokenizer.end_of_text() == token;
+    bytes[token] = separates ? 0 : static_cast<int32_t>(tokenizer.BytesOf(token).size());
+  }
+  return bytes;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<const SequenceDataset>> SequenceDataset::Create(
     const SequenceOptions& options) {
   if (options.context < 1) {
@@ -20,9 +34,15 @@ absl::StatusOr<std::unique_ptr<const SequenceDataset>> SequenceDataset::Create(
         "1: data.sequences goes with a model that has a context, such as transformer"));
   }
   auto dataset = absl::WrapUnique(new SequenceDataset());
-  MUSTER_ASSIGN_OR_RETURN(const Source source, IsTokenFileAt(options.path)
-                                                   ? dataset->OpenTokens(options)
-                                                   : dataset->EncodeText(options));
+  std::unique_ptr<const Tokenizer> of_text;
+  if (IsTokenFileAt(options.path)) {
+    MUSTER_RETURN_IF_ERROR(dataset->OpenTokens(options));
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(of_text, OpenTokenizer(options.tokenizer));
+    MUSTER_RETURN_IF_ERROR(dataset->EncodeText(options.path, *of_text));
+  }
+  const Tokenizer* const tokenizer =
+      of_text != nullptr ? of_text.get() : &dataset->file_->tokenizer();
   const auto tokens = static_cast<int64_t>(dataset->TokenCount());
   DatasetInfo& info = dataset->info_;
   info.examples = (tokens - 1) / options.context;
@@ -32,15 +52,14 @@ absl::StatusOr<std::unique_ptr<const SequenceDataset>> SequenceDataset::Create(
         options.context, " needs ", options.context + 1, ": take more text or a smaller context"));
   }
   info.context = options.context;
-  info.vocabulary = source.vocabulary;
-  info.classes = source.vocabulary;
+  info.vocabulary = tokenizer->vocabulary();
+  info.classes = tokenizer->vocabulary();
   info.labels_per_example = options.context;
-  info.bytes_per_label = static_cast<double>(source.bytes) / static_cast<double>(tokens);
+  info.label_bytes = BytesByToken(*tokenizer);
   return std::unique_ptr<const SequenceDataset>(std::move(dataset));
 }
 
-absl::StatusOr<SequenceDataset::Source> SequenceDataset::OpenTokens(
-    const SequenceOptions& options) {
+absl::Status SequenceDataset::OpenTokens(const SequenceOptions& options) {
   if (!options.tokenizer.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "data.sequences.tokenizer is '", options.tokenizer, "', but '", options.path,
@@ -48,27 +67,19 @@ absl::StatusOr<SequenceDataset::Source> SequenceDataset::OpenTokens(
   }
   MUSTER_ASSIGN_OR_RETURN(file_, TokenFile::Open(options.path));
   fingerprint_ = file_->fingerprint();
-  return Source{file_->tokenizer().vocabulary(), file_->source_bytes()};
+  return absl::OkStatus();
 }
 
-absl::StatusOr<SequenceDataset::Source> SequenceDataset::EncodeText(
-    const SequenceOptions& options) {
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Tokenizer> tokenizer,
-                          OpenTokenizer(options.tokenizer));
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<FileContent> files, OpenTextFiles(options.path));
-  const int token_bytes = TokenBytes(tokenizer->vocabulary());
-  Source source;
-  source.vocabulary = tokenizer->vocabulary();
-  for (const FileContent& file : files) {
-    if (const std::optional<int32_t> end = tokenizer->end_of_text();
-        end.has_value() && !packed_.empty()) {
-      PackTokens({&*end, 1}, token_bytes, packed_);
-    }
-    tokenizer->Encode(file.bytes(), [&](absl::Span<const int32_t> tokens) {
+absl::Status SequenceDataset::EncodeText(const std::string& path, const Tokenizer& tokenizer) {
+  const int token_bytes = TokenBytes(tokenizer.vocabulary());
+  const std::optional<int32_t> end = tokenizer.end_of_text();
+  MUSTER_RETURN_IF_ERROR(ForEachTextFile(path, [&](FileContent file) {
+    if (end.has_value() && !packed_.empty()) PackTokens({&*end, 1}, token_bytes, packed_);
+    tokenizer.Encode(file.bytes(), [&](absl::Span<const int32_t> tokens) {
       PackTokens(tokens, token_bytes, packed_);
     });
-    source.bytes += file.bytes().size();
-  }
+    return absl::OkStatus();
+  }));
   packed_.shrink_to_fit();
   TokenChunks chunks;
   chunks.Add(packed_);
@@ -76,14 +87,14 @@ absl::StatusOr<SequenceDataset::Source> SequenceDataset::EncodeText(
   CheckedTokens::Layout layout;
   layout.packed = packed_;
   layout.token_bytes = token_bytes;
-  layout.vocabulary = source.vocabulary;
+  layout.vocabulary = tokenizer.vocabulary();
   layout.checksums = {reinterpret_cast<const char*>(checksums_.data()),
                       checksums_.size() * sizeof(uint64_t)};
   encoded_ = std::make_unique<const CheckedTokens>(
-      layout, absl::StrCat("the memory with the tokens of ", options.path));
+      layout, absl::StrCat("the memory with the tokens of ", path));
   fingerprint_ =
-      TokensFingerprint(tokenizer->json(), static_cast<int64_t>(encoded_->size()), checksums_);
-  return source;
+      TokensFingerprint(tokenizer.json(), static_cast<int64_t>(encoded_->size()), checksums_);
+  return absl::OkStatus();
 }
 
 uint64_t SequenceDataset::TokenCount() const {

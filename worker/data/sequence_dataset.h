@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "common/tokenizer/token_array.h"
 #include "common/tokenizer/token_file.h"
+#include "common/tokenizer/tokenizer.h"
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
 
@@ -49,14 +50,9 @@ class SequenceDataset final : public Dataset {
  private:
   SequenceDataset() = default;
 
-  // Each reads the data and sets the fingerprint; what they return is the vocabulary and the bytes
-  // of the source.
-  struct Source {
-    int64_t vocabulary = 0;
-    uint64_t bytes = 0;
-  };
-  absl::StatusOr<Source> EncodeText(const SequenceOptions& options);
-  absl::StatusOr<Source> OpenTokens(const SequenceOptions& options);
+  // Each reads the data and sets the fingerprint.
+  absl::Status EncodeText(const std::string& path, const Tokenizer& tokenizer);
+  absl::Status OpenTokens(const SequenceOptions& options);
   uint64_t TokenCount() const;
   absl::Status ReadTokens(uint64_t first, uint64_t count, std::vector<int32_t>& out) const;
 

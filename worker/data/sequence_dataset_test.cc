@@ -58,7 +58,7 @@ TEST(SequenceDatasetTest, ExamplesAreStretchesAndLabelsTheNextTokens) {
   EXPECT_EQ(info.vocabulary, 256);
   EXPECT_EQ(info.classes, 256);
   EXPECT_EQ(info.labels_per_example, 3);
-  EXPECT_EQ(info.bytes_per_label, 1);
+  EXPECT_EQ(info.label_bytes, std::vector<int32_t>(256, 1));
   Batch batch;
   ASSERT_TRUE(dataset->Read({2, 0}, batch).ok());
   EXPECT_EQ(batch.examples, 2);
@@ -87,8 +87,11 @@ TEST(SequenceDatasetTest, DocumentsAreSeparatedByTheEndOfText) {
   texts.Write("2", "are here");
   const auto dataset = Open({texts.path(), name, 1});
   std::vector<int32_t> expected = EncodeAll(**tokenizer, "some words<|endoftext|>are here");
-  EXPECT_NEAR(dataset->info().bytes_per_label, 18.0 / expected.size(), 1e-12);
   EXPECT_EQ(dataset->info().vocabulary, (*tokenizer)->vocabulary());
+  // The documents' own bytes.
+  int32_t bytes = 0;
+  for (const int32_t token : expected) bytes += dataset->info().label_bytes[token];
+  EXPECT_EQ(bytes, 18);
   expected.pop_back();
   EXPECT_EQ(AllTokens(*dataset), expected);
 }
@@ -112,7 +115,7 @@ TEST(SequenceDatasetTest, ATextAndItsTokenFileAreTheSameData) {
     const auto tokens = Open({path, "", 4});
     EXPECT_EQ(text->fingerprint(), tokens->fingerprint());
     EXPECT_EQ(AllTokens(*text), AllTokens(*tokens));
-    EXPECT_EQ(text->info().bytes_per_label, tokens->info().bytes_per_label);
+    EXPECT_EQ(text->info().label_bytes, tokens->info().label_bytes);
     EXPECT_THAT(Message({path, tokenizer_name, 4}), HasSubstr("is a token file"));
   }
 }

@@ -23,7 +23,11 @@ absl::StatusOr<std::unique_ptr<const TextDataset>> TextDataset::Create(const std
     return absl::InvalidArgumentError(
         absl::StrCat("A text's context is ", context, " bytes; it must be at least 0"));
   }
-  MUSTER_ASSIGN_OR_RETURN(std::vector<FileContent> files, OpenTextFiles(path));
+  std::vector<FileContent> files;
+  MUSTER_RETURN_IF_ERROR(ForEachTextFile(path, [&](FileContent file) {
+    files.push_back(std::move(file));
+    return absl::OkStatus();
+  }));
   return absl::WrapUnique<const TextDataset>(new TextDataset(std::move(files), context));
 }
 

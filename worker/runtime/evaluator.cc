@@ -78,6 +78,7 @@ absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
     share_.Examples(first, std::min(at_once, share_.size() - first), examples);
     MUSTER_RETURN_IF_ERROR(dataset_.Read(examples, batch));
     MUSTER_RETURN_IF_ERROR(engine.Evaluate(batch, pass));
+    report.set_text_bytes(report.text_bytes() + SourceBytes(batch.labels));
     MUSTER_RETURN_IF_ERROR(AddResults(pass, report));
   }
   if (!std::isfinite(report.loss_sum())) {
@@ -88,14 +89,21 @@ absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
   return absl::OkStatus();
 }
 
+double Evaluator::SourceBytes(absl::Span<const int32_t> labels) const {
+  const std::vector<int32_t>& bytes = dataset_.info().label_bytes;
+  int64_t sum = 0;
+  for (const int32_t label : labels) {
+    if (label >= 0) sum += bytes.empty() ? 1 : bytes[label];
+  }
+  return static_cast<double>(sum);
+}
+
 absl::Status Evaluator::AddResults(const PassResult& pass,
                                    v1::ReportEvaluationRequest& report) const {
   report.set_loss_sum(report.loss_sum() + pass.loss_sum);
   report.set_correct(report.correct() + pass.correct);
   report.set_examples(report.examples() + pass.examples);
   report.set_loss_weight(report.loss_weight() + pass.loss_weight);
-  report.set_text_bytes(report.text_bytes() +
-                        static_cast<double>(pass.loss_weight) * dataset_.info().bytes_per_label);
   if (!NeedsScores(metric_)) return absl::OkStatus();
   const absl::Span<const float> scores = pass.scores;
   const std::vector<uint8_t> labels(pass.labels.begin(), pass.labels.end());

@@ -47,6 +47,8 @@ class Evaluator {
  private:
   Evaluator(std::string metric, const EvaluationShare& share, bool any, const Dataset& dataset);
 
+  // Bytes of the source that these labels stand for.
+  double SourceBytes(absl::Span<const int32_t> labels) const;
   absl::Status AddResults(const PassResult& pass, v1::ReportEvaluationRequest& report) const;
 
   const std::string metric_;

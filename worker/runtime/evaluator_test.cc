@@ -5,6 +5,10 @@
 #include <vector>
 
 #include "common/eval/auc.h"
+#include "common/files/temp_folder.h"
+#include "common/tokenizer/bpe_json.h"
+#include "common/tokenizer/bpe_tokenizer.h"
+#include "common/tokenizer/bpe_trainer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -75,6 +79,34 @@ TEST_F(EvaluatorTest, SharesOfAllSlotsAddUpToTheWhole) {
   EXPECT_EQ(examples, 2500);
   EXPECT_EQ(correct, whole.correct());
   EXPECT_NEAR(loss_sum, whole.loss_sum(), 1e-6 * whole.loss_sum());
+}
+
+// The text begins with words of many bytes a token and ends with digits of one: the held-out end
+// has as many bytes as labels, however long tokens are elsewhere.
+TEST_F(EvaluatorTest, CountsTheBytesOfWhatItEvaluates) {
+  BpeTrainer trainer;
+  for (int i = 0; i < 50; ++i) trainer.Add("some words are here");
+  const TempFolder folder;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "some words are here";
+  for (int i = 0; i < 1000; ++i) text += static_cast<char>('0' + i % 10);
+  v1::JobSpec spec = ClicksSpec(1);
+  v1::TransformerSpec* transformer = spec.mutable_model()->mutable_transformer();
+  transformer->set_layers(1);
+  transformer->set_width(8);
+  transformer->set_heads(1);
+  transformer->set_context(4);
+  v1::SequenceData* sequences = spec.mutable_data()->mutable_sequences();
+  sequences->set_path(folder.Write("text", text));
+  sequences->set_tokenizer(folder.Write("tokenizer.json", WriteBpeJson(*trainer.Train(280))));
+  const auto of_all = Evaluate(spec, 0, 1);
+  ASSERT_TRUE(of_all.ok()) << of_all.status();
+  EXPECT_GT(of_all->text_bytes(), 2 * of_all->loss_weight());
+  spec.mutable_data()->set_holdout(0.5);
+  const auto of_digits = Evaluate(spec, 0, 1);
+  ASSERT_TRUE(of_digits.ok()) << of_digits.status();
+  EXPECT_GT(of_digits->loss_weight(), 100);
+  EXPECT_EQ(of_digits->text_bytes(), of_digits->loss_weight());
 }
 
 TEST_F(EvaluatorTest, AucSendsAScoreAndALabelPerExample) {
