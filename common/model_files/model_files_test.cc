@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/local_storage.h"
@@ -133,6 +134,30 @@ TEST(ModelFolderTest, WhatIsWrittenIsReadBack) {
     ASSERT_TRUE(read.ok()) << read.status();
     ExpectSame(**read, weights);
   }
+}
+
+TEST(ModelFolderTest, WhatHasNoBiasesIsWrittenWithZeros) {
+  const TempFolder temp;
+  Spec spec = Gpt2();
+  spec.set_no_biases(true);
+  const TestWeights weights(spec);
+  ASSERT_TRUE(WriteModelFolder(temp.path(), {weights, "", std::nullopt}).ok());
+  const auto read = ModelFolder::Open(temp.path());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_FALSE((*read)->spec().no_biases());
+  int biases = 0;
+  for (const MusterTensor& tensor : (*read)->tensors()) {
+    std::vector<float> actual, expected;
+    ASSERT_TRUE((*read)->Read(tensor.name, actual).ok());
+    if (absl::EndsWith(tensor.name, ".bias")) {
+      ++biases;
+      expected.resize(tensor.shape[0]);
+    } else {
+      ASSERT_TRUE(weights.Read(tensor.name, expected).ok());
+    }
+    EXPECT_EQ(actual, expected) << tensor.name;
+  }
+  EXPECT_EQ(biases, 2 * 6 + 1);
 }
 
 TEST(ModelFolderTest, Gpt2sMatricesLieTransposedInTheFile) {

@@ -216,6 +216,10 @@ absl::Status WriteModelFolder(const std::string& folder, const ModelFolderConten
   std::string read;
   std::vector<float> values;
   for (const HuggingFaceTensor& tensor : layout) {
+    if (tensor.muster.empty()) {
+      writer->Append(std::vector<float>(Product(tensor.shape)));
+      continue;
+    }
     if (read != tensor.muster) MUSTER_RETURN_IF_ERROR(weights.Read(tensor.muster, values));
     read = tensor.muster;
     if (tensor.transposed) {

@@ -62,6 +62,16 @@ class Fields {
     return value.get<float>();
   }
 
+  float Probability(const char* name, float left_out) {
+    const Json& value = Get(name);
+    if (value.is_null()) return left_out;
+    if (!value.is_number() || !(value.get<double>() >= 0 && value.get<double>() < 1)) {
+      Refuse(name, "expected a number from 0 to below 1");
+      return left_out;
+    }
+    return value.get<float>();
+  }
+
   // A field whose other values mean another computation.
   void Expect(const char* name, const Json& expected) {
     if (!Get(name).is_null() && Get(name) != expected) {
@@ -107,6 +117,8 @@ absl::Status ParseGpt2(Fields& fields, Spec& spec) {
   spec.set_positions(Spec::LEARNED);
   spec.set_activation(Spec::GELU);
   spec.set_norm_epsilon(fields.Positive("layer_norm_epsilon", 1e-5f));
+  // After attention and feed-forward; models as published have the same after the embedding.
+  spec.set_dropout(fields.Probability("resid_pdrop", 0));
   spec.set_separate_head(!fields.Flag("tie_word_embeddings", true));
   const Json& activation = fields.Get("activation_function");
   if (!activation.is_null() && activation != Json("gelu_new") &&

@@ -47,6 +47,7 @@ TEST(TransformerConfigTest, WhatIsWrittenIsReadBack) {
     for (const HuggingFaceFamily family : {HuggingFaceFamily::kGpt2, HuggingFaceFamily::kLlama}) {
       Spec spec = family == HuggingFaceFamily::kGpt2 ? Gpt2() : Llama();
       spec.set_separate_head(separate_head);
+      if (family == HuggingFaceFamily::kGpt2) spec.set_dropout(0.1f);
       Spec read;
       const absl::Status status =
           ParseTransformerConfig(WriteTransformerConfig(family, spec, 7), "x", read);
@@ -110,6 +111,7 @@ TEST(TransformerConfigTest, OtherComputationsAreRefusedByName) {
               HasSubstr("activation_function is \"relu\""));
   EXPECT_THAT(changed(gpt2, "scale_attn_by_inverse_layer_idx", true),
               HasSubstr("scale_attn_by_inverse_layer_idx is true"));
+  EXPECT_THAT(changed(gpt2, "resid_pdrop", 1), HasSubstr("resid_pdrop is 1"));
   EXPECT_THAT(changed(gpt2, "n_layer", 0), HasSubstr("n_layer is 0"));
   EXPECT_THAT(changed(gpt2, "n_embd", "wide"), HasSubstr("n_embd is \"wide\""));
   EXPECT_THAT(changed(gpt2, "n_head", 7), HasSubstr("width of 768 with 7 heads"));

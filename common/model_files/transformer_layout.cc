@@ -38,14 +38,17 @@ std::vector<HuggingFaceTensor> Gpt2Tensors(const Spec& spec) {
   const int64_t F = spec.feed_forward();
   const int64_t V = spec.vocabulary();
   Layout layout;
+  const auto bias = [&](const std::string& name, int64_t elements, const std::string& muster) {
+    layout.Add(name + ".bias", {elements}, spec.no_biases() ? "" : muster + ".bias");
+  };
   const auto norm = [&](const std::string& name, const std::string& muster) {
     layout.Add(name + ".weight", {C}, muster + ".weight");
-    layout.Add(name + ".bias", {C}, muster + ".bias");
+    bias(name, C, muster);
   };
   const auto linear = [&](const std::string& name, int64_t in, int64_t out,
                           const std::string& muster) {
     layout.AddTransposed(name + ".weight", {in, out}, muster + ".weight");
-    layout.Add(name + ".bias", {out}, muster + ".bias");
+    bias(name, out, muster);
   };
   layout.Add("transformer.wte.weight", {V, C}, "embedding.weight");
   layout.Add("transformer.wpe.weight", {spec.context(), C}, "positions.weight");
@@ -121,7 +124,7 @@ absl::StatusOr<HuggingFaceFamily> FamilyOf(const Spec& spec) {
   field("norm", Spec::Norm_Name(spec.norm()), "LAYER_NORM", "RMS_NORM");
   field("positions", Spec::Positions_Name(spec.positions()), "LEARNED", "ROTARY");
   field("activation", Spec::Activation_Name(spec.activation()), "GELU", "SWIGLU");
-  field("no_biases", spec.no_biases() ? "true" : "false", "false", "true");
+  if (!spec.no_biases()) llama.push_back("no_biases false (it has true)");
   if (spec.kv_heads() != spec.heads()) {
     gpt2.push_back(absl::StrCat("kv_heads ", spec.kv_heads(), " (it has as many as heads)"));
   }
@@ -140,6 +143,7 @@ std::vector<HuggingFaceTensor> HuggingFaceTensors(HuggingFaceFamily family, cons
 std::vector<MusterTensor> MusterTensors(const std::vector<HuggingFaceTensor>& tensors) {
   std::vector<MusterTensor> all;
   for (const HuggingFaceTensor& tensor : tensors) {
+    if (tensor.muster.empty()) continue;
     if (tensor.first_row > 0) {
       // Parts follow one another.
       all.back().shape[0] += tensor.shape[0];

@@ -25,7 +25,8 @@ enum class HuggingFaceFamily { kGpt2, kLlama };
 struct HuggingFaceTensor {
   std::string name;
   std::vector<int64_t> shape;
-  // Muster's tensor, whose rows from `first_row` on this one is, transposed or as it is.
+  // Muster's tensor, whose rows from `first_row` on this one is, transposed or as it is. Empty:
+  // Muster's model has none, and this one is zeros.
   std::string muster;
   int64_t first_row = 0;
   bool transposed = false;
@@ -42,8 +43,8 @@ struct MusterTensor {
 // this.
 void FillTransformerDefaults(int64_t vocabulary, v1::TransformerSpec& spec);
 
-// The family that a transformer is of. InvalidArgument: neither; the message names the fields that
-// differ from each.
+// The family that a transformer is of; GPT-2's without biases is one of GPT-2's, with zeros in
+// their place. InvalidArgument: neither; the message names the fields that differ from each.
 absl::StatusOr<HuggingFaceFamily> FamilyOf(const v1::TransformerSpec& spec);
 
 // All tensors of a model file, under the names that GPT2LMHeadModel and LlamaForCausalLM give them.

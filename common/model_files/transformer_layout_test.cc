@@ -116,6 +116,9 @@ TEST(TransformerLayoutTest, OtherShapesAreRefusedByWhatDiffers) {
   spec = Gpt2();
   spec.set_kv_heads(1);
   EXPECT_THAT(std::string(FamilyOf(spec).status().message()), HasSubstr("kv_heads 1"));
+  spec = Gpt2();
+  spec.set_no_biases(true);
+  EXPECT_EQ(FamilyOf(spec).value(), HuggingFaceFamily::kGpt2);
   spec = Llama();
   spec.set_no_biases(false);
   EXPECT_THAT(std::string(FamilyOf(spec).status().message()),
