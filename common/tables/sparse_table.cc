@@ -149,10 +149,14 @@ SparseTable::Row& SparseTable::Load(uint64_t key) {
 }
 
 std::vector<const SparseTable::Row*> SparseTable::Sorted() const {
+  return Sorted([](uint64_t) { return true; });
+}
+
+std::vector<const SparseTable::Row*> SparseTable::Sorted(
+    absl::FunctionRef<bool(uint64_t key)> wanted) const {
   std::vector<const Row*> sorted;
-  sorted.reserve(rows());
   for (uint32_t number = Next(0); number != kMissing; number = Next(number + 1)) {
-    sorted.push_back(&At(number));
+    if (wanted(At(number).key)) sorted.push_back(&At(number));
   }
   std::sort(sorted.begin(), sorted.end(),
             [](const Row* a, const Row* b) { return a->key < b->key; });

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/tensor_spec.h"
@@ -74,8 +75,9 @@ class SparseTable {
   // there.
   Row& Load(uint64_t key);
 
-  // All rows in ascending order of key; valid until the next change.
+  // All rows, or those with a wanted key, in ascending order of key; valid until the next change.
   std::vector<const Row*> Sorted() const;
+  std::vector<const Row*> Sorted(absl::FunctionRef<bool(uint64_t key)> wanted) const;
 
   // Writes the number of each key's row, or kMissing. Returns how many are missing. `numbers` has
   // keys.size() elements.

@@ -93,7 +93,11 @@ TEST_F(SparseTableTest, ManyRowsInManySlabs) {
   EXPECT_EQ(table.rows(), 5000u);
   EXPECT_GE(table.memory_bytes(), 5000u * 12);
   const auto sorted = table.Sorted();
+  ASSERT_EQ(sorted.size(), 5000u);
   for (size_t i = 0; i < sorted.size(); ++i) ASSERT_EQ(sorted[i]->key, 100 + i);
+  const auto hundreds = table.Sorted([](uint64_t key) { return key % 100 == 0; });
+  ASSERT_EQ(hundreds.size(), 50u);
+  for (size_t i = 0; i < hundreds.size(); ++i) ASSERT_EQ(hundreds[i]->key, 100 + i * 100);
 }
 
 }  // namespace

@@ -213,11 +213,8 @@ absl::StatusOr<PartitionFileInfo> Replica::Save(const ReplicaFile& file,
     PartitionContent::Rows rows;
     rows.table = tables_.sparse[table].name;
     rows.width = rows_[table].width();
-    for (const SparseTable::Row* row : rows_[table].Sorted()) {
-      if (SparsePartition(row->key, layout_.partitions()) == file.partition) {
-        rows.rows.push_back(row);
-      }
-    }
+    rows.rows = rows_[table].Sorted(
+        [&](uint64_t key) { return SparsePartition(key, layout_.partitions()) == file.partition; });
     content.sparse.push_back(std::move(rows));
   }
   return WritePartition(storage, file.checkpoint_root, content);
