@@ -23,10 +23,13 @@ namespace {
 
 constexpr uint64_t kFloat = sizeof(float);
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-// A task that trains next to nothing, and what talking to servers adds.
+// A task that trains next to nothing, and what talking to servers or other workers adds.
 constexpr uint64_t kProgramBytes = 30 * kMiB;
 constexpr uint64_t kTransformerProgramBytes = 65 * kMiB / 2;
-constexpr uint64_t kServerClientBytes = 2 * kMiB;
+constexpr uint64_t kConnectedBytes = 2 * kMiB;
+// CUDA's context, kernels and libraries in the memory of the process that uses a device: guessed,
+// as none of it has been measured.
+constexpr uint64_t kCudaProgramBytes = 512 * kMiB;
 // Labels of one forward pass of an evaluation (worker/runtime/evaluator.cc).
 constexpr uint64_t kEvaluationLabels = 1024;
 // Batches in memory (worker/data/prefetcher.h), and the model's own copy.
@@ -41,7 +44,7 @@ constexpr uint64_t kPushWindowBytes = 8 * kMiB;
 // (server/shard/dense_table.cc).
 constexpr uint64_t kKeptGradientBytes = 1 * kMiB;
 // Messages of this size and more are put together in slabs of 2 MiB at least, for one size each, of
-// which batches have two (common/base/buffer_pool.h).
+// which batches have two (common/base/buffer_pool.h). Rows lie in such slabs, too.
 constexpr uint64_t kSmallestInSlab = 64 << 10;
 constexpr uint64_t kSlabBytes = 2 * kMiB;
 // What a table keeps beside a row's floats.
@@ -125,9 +128,10 @@ class Planner {
     }
     if (has_rows_) AddRows();
     AddWorker("data", data_.bytes + BatchBytes() * kBatches);
+    if (on_device_) AddWorker("CUDA's own", kCudaProgramBytes);
     AddWorker("program and libraries",
               (model_.transformer.has_value() ? kTransformerProgramBytes : kProgramBytes) +
-                  (all_reduce_ && !rows_on_servers_ ? 0 : kServerClientBytes));
+                  (all_reduce_ && !rows_on_servers_ && W_ == 1 ? 0 : kConnectedBytes));
     AddServers();
     return plan_;
   }
@@ -141,7 +145,8 @@ class Planner {
     AddWorker("parameters", SumOf(UnitBytes(model_, [this](size_t i) {
                 return model_.tensors[i].tied_to.empty() ? SizeOf(held_as_[i]) : 0;
               })));
-    AddWorker("gradients", kFloat * P_);
+    // By all-reduce a device's never leave it.
+    if (!all_reduce_ || !on_device_) AddWorker("gradients", kFloat * P_);
     if (all_reduce_) AddWorker("optimizer state", kFloat * P_ * dense_slots_);
     const uint64_t copies = on_device_ ? 0 : SumOf(CopiedBytes());
     if (copies > 0) AddWorker("16-bit weights", copies);
@@ -164,7 +169,7 @@ class Planner {
   void AddMessages() {
     const bool half = IsHalf(spec_.update().wire());
     if (all_reduce_) {
-      if (W_ == 1) return;
+      if (W_ == 1 || on_device_) return;
       if (half) AddWorker("gradients on the wire", 2 * P_);
       plan_.worker.push_back({.name = "others' gradients, if on one machine",
                               .bytes = (W_ - 1) * (kFloat + (half ? 2 : 0)) * P_,
@@ -283,18 +288,28 @@ class Planner {
                 5 * in_batch * row + std::max(in_batch * row, in_slabs ? 2 * kSlabBytes : 0));
       return;
     }
-    // Own rows summed with an index and grown into; all workers', gathered and summed.
-    uint64_t of_step = in_batch * 7 / 2;
-    if (W_ > 1) of_step += 2 * DistinctRows(model_, data_, spec_.batch_size());
-    AddWorker("rows of a step", of_step * (row + 16));
+    // This worker's, summed, and all workers', gathered and summed; sums have an index, a quarter
+    // as large. By half again, too.
+    const uint64_t of_step = DistinctRows(model_, data_, spec_.batch_size());
+    AddWorker("rows of a step",
+              3 * (5 * in_batch + 4 * W_ * in_batch + 5 * of_step) / 4 * (row + 16) / 2);
     AddWorker("sparse tables", TableBytes(DistinctRows(model_, data_, ExamplesSeen(spec_, data_))));
   }
 
-  // Records (common/tables/row_memory.h), and the index of their keys with the smaller ones that it
-  // grew out of.
+  // Records in slabs (common/tables/row_memory.h), and the index of their keys
+  // (common/tables/key_index.h): buckets of five keys, a power of two of them, at most five eighths
+  // full. The most there is at a time may have been when it grew, and its keys went over from one
+  // of half the size.
   uint64_t TableBytes(uint64_t rows) const {
-    constexpr uint64_t kHead = 32, kEntry = 16;
-    return rows * (kFloat * row_floats_ + kHead) + 2 * kEntry * std::bit_ceil(rows + rows / 2);
+    constexpr uint64_t kHead = 32, kBucket = 64;
+    const auto records = [this](uint64_t count) {
+      const uint64_t bytes = count * (kFloat * row_floats_ + kHead);
+      // Of the first only what is touched.
+      return bytes <= kSlabBytes ? bytes : (bytes + kSlabBytes - 1) / kSlabBytes * kSlabBytes;
+    };
+    const uint64_t buckets = std::bit_ceil((rows * 8 + 24) / 25);
+    return std::max(records(rows) + buckets * kBucket,
+                    records(buckets / 2 * 25 / 8) + buckets * (kBucket + kBucket / 2));
   }
 
   uint64_t BatchBytes() const {

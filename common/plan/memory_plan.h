@@ -34,12 +34,13 @@ struct WorkerProcessors {
 // P dense parameters and W workers:
 //
 //   worker   parameters            4 P
-//            gradients             4 P
+//            gradients             4 P                but by all-reduce where devices compute
 //            optimizer state       4 P · slots        by all-reduce
-//            others' gradients     4 P (W - 1)        by all-reduce, mapped from ranks of the same
-//                                                     machine (6 P (W - 1) by BF16)
-//            messages              to and from servers: of each server's share at most 72 MiB of
-//                                  gradients, and all parameters; what 16-bit pushes carry over
+//            others' gradients     4 P (W - 1)        by all-reduce on processors, mapped from
+//                                                     ranks of the same machine (6 P (W - 1) by
+//                                                     BF16)
+//            messages              to and from servers: windows of gradients and parameters, at
+//                                  most 72 MiB a server each way; what 16-bit pushes carry over
 //            16-bit weights        2 P                of the matrices
 //            activations           of one micro-batch (transformer_memory_plan.h); none of these
 //                                  where the job computes on devices

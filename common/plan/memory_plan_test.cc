@@ -151,10 +151,31 @@ TEST(MemoryPlanTest, WhatDevicesComputeTakesNoneOfTheHostsMemory) {
                                    "kernels' scratch", "evaluation", "16-bit weights"}) {
       EXPECT_EQ(parts.erase(name), 0u) << name;
     }
-    // What is left is as on processors.
+    EXPECT_EQ(parts.erase("CUDA's own"), 1u);
+    // By all-reduce the host has a copy of weights and slots alone.
+    EXPECT_EQ(parts.count("gradients"), 0u);
     EXPECT_EQ(parts.count("optimizer state"), 1u);
+    // What is left is as on processors.
     for (const auto& [name, bytes] : parts) EXPECT_EQ(processors.at(name), bytes) << name;
   }
+}
+
+TEST(MemoryPlanTest, DevicesSumTheirGradientsAmongThemselves) {
+  const std::map<std::string, uint64_t> one = WorkerOf(Gpt("compute { device: CUDA }"));
+  const MemoryPlan four = PlanOf(Gpt("workers: 4 compute { device: CUDA }"));
+  std::map<std::string, uint64_t> parts = ByName(four.worker);
+  EXPECT_EQ(four.worker_own_bytes(), four.worker_bytes());
+  EXPECT_EQ(parts.at("parameters") + parts.at("optimizer state"), 12 * kGpt);
+  // A smaller part of the batch, and what talking to each other adds.
+  parts["data"] = one.at("data");
+  parts["program and libraries"] -= 2 * kMiB;
+  EXPECT_EQ(parts, one);
+}
+
+TEST(MemoryPlanTest, GradientsOfDevicesPassThroughTheHostOnTheirWayToServers) {
+  v1::JobSpec spec = Gpt("compute { device: CUDA }");
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  EXPECT_EQ(WorkerOf(spec).at("gradients"), 4 * kGpt);
 }
 
 // tests/plan compares all of it with what the engine takes.
@@ -245,9 +266,12 @@ TEST(MemoryPlanTest, RowsAreWhereTheJobSays) {
   spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
   EXPECT_EQ(PlanOf(spec).server_bytes(), 0u);
-  // The same rows, and an index of 4096 keys with what it grew out of.
-  EXPECT_GT(WorkerOf(spec)["sparse tables"], 1990 * (4 * 9 + 32) + 2 * 16 * 4096 - 1);
-  EXPECT_LE(WorkerOf(spec)["sparse tables"], 2000 * (4 * 9 + 32) + 2 * 16 * 4096);
+  // An index of 1024 buckets was made at 1600 rows; with the one before it, that was the most.
+  EXPECT_EQ(WorkerOf(spec)["sparse tables"], 1600 * (4 * 9 + 32) + (1024 + 512) * 64);
+  // With 3000 rows it is the end.
+  spec.mutable_data()->mutable_synthetic_clicks()->set_cardinality(1500);
+  EXPECT_GT(WorkerOf(spec)["sparse tables"], 2980 * (4 * 9 + 32) + 1024 * 64);
+  EXPECT_LE(WorkerOf(spec)["sparse tables"], 3000 * (4 * 9 + 32) + 1024 * 64);
 }
 
 TEST(MemoryPlanTest, MessagesOfRowsArePutTogetherInSlabs) {

@@ -12,8 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "client/plan/data_head.h"
 #include "common/base/multiplies_bfloat16.h"
-#include "common/plan/data_size.h"
+#include "common/base/philox.h"
 #include "common/plan/memory_plan.h"
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
@@ -51,6 +52,10 @@ class PeakMemoryTest : public ::testing::Test {
   static void SetUpTestSuite() {
     std::ofstream file(TextPath());
     for (int i = 0; i < 20000; ++i) file << kText;
+    // As many different strings as a language has of five letters.
+    std::ofstream numbers(NumbersPath());
+    const Philox random(1, "peak_memory_test", "numbers");
+    for (int i = 0; i < 200000; ++i) numbers << random.Below(9000, i) + 1000 << ' ';
   }
   void SetUp() override {
     if (kSanitized) GTEST_SKIP() << "sanitizers take memory of their own";
@@ -60,6 +65,7 @@ class PeakMemoryTest : public ::testing::Test {
   }
 
   static std::string TextPath() { return ::testing::TempDir() + "/text"; }
+  static std::string NumbersPath() { return ::testing::TempDir() + "/numbers"; }
 
   static v1::JobSpec SpecOf(const std::string& job, int steps) {
     return ParseJobOrDie(absl::StrCat(
@@ -84,9 +90,8 @@ class PeakMemoryTest : public ::testing::Test {
   void ExpectAsPlanned(const std::string& job, int steps) {
     SCOPED_TRACE(job);
     const v1::JobSpec spec = SpecOf(job, steps);
-    DataSize data = SizeOfData(spec.data());
-    if (data.vocabulary > 0) data.bytes = 20000 * (sizeof(kText) - 1);
-    const MemoryPlan plan = PlanMemory(spec, data, {.multiply_bf16 = MultipliesBFloat16()});
+    const MemoryPlan plan =
+        PlanMemory(spec, ReadDataHead(spec), {.multiply_bf16 = MultipliesBFloat16()});
     const auto planned = static_cast<double>(plan.worker_bytes());
     for (const uint64_t peak_bytes : Peaks(spec)) {
       std::cout << PlanBytes(peak_bytes) << " at the peak, planned "
@@ -177,6 +182,16 @@ TEST_F(PeakMemoryTest, OfAnNgramModel) {
       absl::StrCat("model { ngram { orders: 4 embedding_dim: 32 hidden: 256 } } data { text { ",
                    "path: '", TextPath(), "' } } batch_size: 512 workers: 1", kServers),
       kSettled);
+}
+
+TEST_F(PeakMemoryTest, OfAnNgramModelByAllReduce) {
+  for (const int workers : {1, 2}) {
+    ExpectAsPlanned(
+        absl::StrCat("model { ngram { orders: 5 embedding_dim: 32 hidden: 128 } } data { text { ",
+                     "path: '", NumbersPath(), "' } } batch_size: 4096 workers: ", workers,
+                     kAllReduce),
+        /*steps=*/200);
+  }
 }
 
 TEST_F(PeakMemoryTest, OfDeepFm) {
