@@ -8,9 +8,9 @@
 #include "client/commands/collective_flags.h"
 #include "client/commands/commands.h"
 #include "client/commands/comparison_output.h"
+#include "client/commands/job_file_argument.h"
 #include "client/compare/process_usage.h"
 #include "client/compare/report.h"
-#include "client/job_file.h"
 #include "client/session.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
@@ -19,7 +19,7 @@ namespace muster {
 namespace {
 
 struct Arguments {
-  std::string file;
+  JobFileArgument job;
   std::string report;
   int processors = 0;
   ComparisonOptions options;
@@ -36,7 +36,7 @@ absl::Status WriteReport(const Comparison& comparison, const std::string& path) 
 absl::Status RunCompare(const Session& session, const Arguments& arguments) {
   MUSTER_RETURN_IF_ERROR(session.RefuseCertificates());
   v1::JobSpec job;
-  MUSTER_RETURN_IF_ERROR(ReadJobFile(arguments.file, job));
+  MUSTER_RETURN_IF_ERROR(arguments.job.Read(job));
   // Hours of runs must not end with a report that cannot be written.
   if (!arguments.report.empty() && !std::ofstream(arguments.report, std::ios::app)) {
     return absl::InvalidArgumentError(
@@ -66,8 +66,7 @@ void AddCompare(CLI::App& app, Session& session) {
       "clusters made for it on this machine");
   auto arguments = std::make_shared<Arguments>();
   ComparisonOptions& options = arguments->options;
-  command->add_option("file", arguments->file, "The job, in protobuf's text format or JSON")
-      ->required();
+  arguments->job.AddTo(*command);
   command->add_option("--report", arguments->report,
                       "Also write one self-contained HTML page with curves and bars to this file");
   command->add_option("--repeats", options.repeats, "Runs of each road, in alternating order")

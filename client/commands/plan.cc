@@ -1,10 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
-#include <string>
 
 #include "client/commands/commands.h"
-#include "client/job_file.h"
+#include "client/commands/job_file_argument.h"
 #include "client/plan/data_head.h"
 #include "client/plan/job_plan.h"
 #include "client/plan/plan_output.h"
@@ -18,8 +17,8 @@ namespace muster {
 void AddPlan(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand(
       "plan", "Show what a job takes before it runs: memory, operations and bytes of a step");
-  auto file = std::make_shared<std::string>();
-  command->add_option("file", *file, "The job, in protobuf's text format or JSON")->required();
+  auto job = std::make_shared<JobFileArgument>();
+  job->AddTo(*command);
   command->footer(
       "Example: muster plan job.textproto\n"
       "Needs no cluster. Of the data only beginnings and lengths of files are looked at, where "
@@ -31,10 +30,10 @@ void AddPlan(CLI::App& app, Session& session) {
       "same "
       "table. --output json\n"
       "gives bytes and operations as numbers.");
-  command->callback([&session, file] {
-    session.Run([&session, &file]() -> absl::Status {
+  command->callback([&session, job] {
+    session.Run([&session, &job]() -> absl::Status {
       v1::JobSpec spec;
-      MUSTER_RETURN_IF_ERROR(ReadJobFile(*file, spec));
+      MUSTER_RETURN_IF_ERROR(job->Read(spec));
       MUSTER_ASSIGN_OR_RETURN(const JobPlan plan, PlanJob(spec, ReadDataHead(spec),
                                                           {.multiply_bf16 = MultipliesBFloat16()}));
       const bool json = session.output == Session::Output::kJson;

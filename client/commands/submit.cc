@@ -5,8 +5,8 @@
 #include <string>
 
 #include "client/commands/commands.h"
+#include "client/commands/job_file_argument.h"
 #include "client/initial_weights.h"
-#include "client/job_file.h"
 #include "client/session.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
@@ -16,14 +16,13 @@ namespace muster {
 
 void AddSubmit(CLI::App& app, Session& session) {
   struct Arguments {
-    std::string file;
+    JobFileArgument job;
     std::string from;
     bool watch = false;
   };
   auto* command = app.add_subcommand("submit", "Submit a job");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("file", arguments->file, "The job, in protobuf's text format or JSON")
-      ->required();
+  arguments->job.AddTo(*command);
   command->add_option("--from", arguments->from,
                       "Start from the weights of this job's last checkpoint, or of a folder that "
                       "`muster import` wrote (with a slash in its name: ./weights)");
@@ -42,9 +41,9 @@ void AddSubmit(CLI::App& app, Session& session) {
   command->callback([&session, arguments] {
     session.Run([&]() -> absl::Status {
       v1::JobSpec spec;
-      MUSTER_RETURN_IF_ERROR(ReadJobFile(arguments->file, spec));
+      MUSTER_RETURN_IF_ERROR(arguments->job.Read(spec));
       const bool from_file = arguments->from.empty();
-      const std::string folder = std::filesystem::path(arguments->file).parent_path().string();
+      const std::string folder = std::filesystem::path(arguments->job.file).parent_path().string();
       MUSTER_ASSIGN_OR_RETURN(
           *spec.mutable_initial_weights(),
           ResolveInitialWeights(from_file ? spec.initial_weights() : arguments->from,

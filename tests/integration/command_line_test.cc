@@ -24,6 +24,7 @@ namespace muster {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using Result = CommandResult;
 
@@ -128,6 +129,31 @@ TEST(CommandLineTest, PlansAJobWithoutACluster) {
   result = Muster("plan " + WriteJob("spoiled.textproto", spoiled));
   EXPECT_EQ(result.exit_code, 2) << result.output;
   EXPECT_THAT(result.output, HasSubstr("model is left out"));
+}
+
+TEST(CommandLineTest, TakesOtherDataThanAJobNames) {
+  const std::string here = ::testing::TempDir() + "/here.txt";
+  std::ofstream(here) << std::string(10000, 'a');
+  v1::JobSpec spec = SmallJob();
+  v1::NgramSpec* const ngram = spec.mutable_model()->mutable_ngram();
+  ngram->set_orders(2);
+  ngram->set_embedding_dim(4);
+  ngram->set_hidden(8);
+  spec.mutable_data()->mutable_text()->set_path("/no/such.txt");
+  const std::string job = WriteJob("elsewhere.textproto", spec);
+  Result result = Muster("plan " + job);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("/no/such.txt cannot be read"));
+  result = Muster(absl::StrCat("plan ", job, " --data ", here));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, Not(HasSubstr("cannot be read")));
+
+  for (const std::string command : {"plan ", "submit ", "compare "}) {
+    result =
+        Muster(absl::StrCat(command, WriteJob("made.textproto", SmallJob()), " --data ", here));
+    EXPECT_EQ(result.exit_code, 2) << command << result.output;
+    EXPECT_THAT(result.output, HasSubstr("the job's data is synthetic")) << command;
+  }
 }
 
 TEST(CommandLineTest, ComparesAllRoadsOfAJob) {

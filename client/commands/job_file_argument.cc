@@ -1,0 +1,22 @@
+#include "client/commands/job_file_argument.h"
+
+#include <CLI/CLI.hpp>
+
+#include "client/job_file.h"
+#include "common/base/status_macros.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+
+void JobFileArgument::AddTo(CLI::App& command) {
+  command.add_option("file", file, "The job, in protobuf's text format or JSON")->required();
+  command.add_option("--data", data,
+                     "Take this file or folder in place of the data that the job names");
+}
+
+absl::Status JobFileArgument::Read(v1::JobSpec& spec) const {
+  MUSTER_RETURN_IF_ERROR(ReadJobFile(file, spec));
+  return data.empty() ? absl::OkStatus() : ReplaceDataPath(data, spec);
+}
+
+}  // namespace muster
