@@ -123,7 +123,7 @@ void TakeActivations(const DeviceExtents& extents, Cursor& cursor, DeviceMemoryP
 
   cursor.Count(plan.bytes.logits);
   const uint64_t R = HeadRows(extents);
-  cursor.Take(extents.logits, R * extents.V, a.logits);
+  cursor.Take(extents.logits, R * LogitsStride(extents.V), a.logits);
   cursor.Take(R, a.losses);
   cursor.Take(R, a.correct);
 
@@ -149,8 +149,8 @@ std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors) {
 
 uint64_t HeadRows(const DeviceExtents& extents) {
   if (extents.head_rows > 0) return std::min(extents.N, extents.head_rows);
-  const uint64_t rows =
-      kLogitsBytes / (extents.V * SizeOf(extents.logits)) / kHeadRowsStep * kHeadRowsStep;
+  const uint64_t row_bytes = LogitsStride(extents.V) * SizeOf(extents.logits);
+  const uint64_t rows = kLogitsBytes / row_bytes / kHeadRowsStep * kHeadRowsStep;
   return std::min(extents.N, std::max(rows, kHeadRowsStep));
 }
 

@@ -69,6 +69,9 @@ struct DeviceExtents {
 // Of a tensor in the flat spaces: whole cache lines, 256 bytes of f32 and 128 of a 16-bit copy,
 // which vector loads and cuBLASLt need.
 constexpr uint64_t PaddedElements(uint64_t elements) { return (elements + 63) / 64 * 64; }
+// From one row of logits to the next, in elements: rows begin on cache lines as tensors do,
+// whatever the vocabulary, and so do rows of gradients in their place.
+constexpr uint64_t LogitsStride(uint64_t V) { return PaddedElements(V); }
 // The same tensors as rows of padded elements: what flat layouts and plans of buckets are made of.
 std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors);
 
@@ -104,7 +107,7 @@ struct DeviceActivations {
   std::vector<DeviceBlockArrays> blocks;
   DeviceNormArrays head_norm;
   void* head_norm_out = nullptr;  // [N, C]
-  void* logits = nullptr;         // [R, V], R = HeadRows
+  void* logits = nullptr;         // [R, V], R = HeadRows, a row every LogitsStride(V)
   float* losses = nullptr;        // [R]
   int32_t* correct = nullptr;     // [R]
 

@@ -72,7 +72,7 @@ TEST(DeviceMemoryTest, ThePlanIsWhatTheEngineTakes) {
       "layers: 2 width: 48 heads: 3 context: 20",
       "layers: 3 width: 64 heads: 4 kv_heads: 2 context: 16 norm: RMS_NORM positions: ROTARY "
       "activation: SWIGLU no_biases: true separate_head: true",
-      "layers: 1 width: 40 heads: 5 context: 8 no_biases: true feed_forward: 23",
+      "layers: 1 width: 40 heads: 5 context: 8 no_biases: true feed_forward: 23 vocabulary: 257",
       "layers: 2 width: 64 heads: 2 context: 32 norm: RMS_NORM vocabulary: 300 "
       "pad_vocabulary_to: 128",
       "layers: 1 width: 32 heads: 2 context: 64 activation: SWIGLU feed_forward: 72 dropout: 0.1",

@@ -123,6 +123,17 @@ TEST(DeviceMemoryPlanTest, LogitsAreAChunk) {
   EXPECT_EQ(HeadRows(Gpt2Small(), options), 16 * 1024);
 }
 
+TEST(DeviceMemoryPlanTest, RowsOfLogitsBeginOnCacheLines) {
+  TransformerShape odd = Gpt2Small();
+  odd.vocabulary = 50257;
+  DeviceComputeOptions options = Options();
+  for (const DType logits : {DType::kF32, DType::kBf16}) {
+    options.logits = logits;
+    EXPECT_EQ(HeadRows(odd, options), HeadRows(Gpt2Small(), options));
+    EXPECT_EQ(PlanOf(odd, options).bytes.logits, PlanOf(Gpt2Small(), options).bytes.logits);
+  }
+}
+
 TEST(DeviceMemoryPlanTest, EveryByteIsCountedAndArraysAreAligned) {
   std::byte* const base = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);
   const DeviceMemoryPlan plan = PlanOf(Gpt2Small(), Options(), base);

@@ -11,6 +11,7 @@
 #include "common/kernels/device/device_cross_entropy.h"
 #include "common/kernels/device/device_embedding.h"
 #include "common/kernels/device/device_rotary.h"
+#include "common/plan/device_memory_layout.h"
 
 namespace muster {
 namespace {
@@ -322,8 +323,10 @@ absl::Status DeviceTransformer::ForwardHead(DeviceStream& stream, const TokenRow
   const int64_t V = shape_.vocabulary_rows();
   const int64_t R = HeadRows(shape_, options_);
   const DType type = options_.type;
+  const int64_t stride = static_cast<int64_t>(LogitsStride(V));
   // A row of the gradient begins where its logits do.
-  const int64_t gradient_stride = V * static_cast<int64_t>(SizeOf(options_.logits) / SizeOf(type));
+  const int64_t gradient_stride =
+      stride * static_cast<int64_t>(SizeOf(options_.logits) / SizeOf(type));
   for (int64_t first = 0; first < rows.count(); first += R) {
     const int64_t count = std::min(R, rows.count() - first);
     const void* in = At(arrays_.head_norm_out, type, first * C);
@@ -334,7 +337,8 @@ absl::Status DeviceTransformer::ForwardHead(DeviceStream& stream, const TokenRow
                      .transpose_b = Transpose::kYes,
                      .m = count,
                      .n = V,
-                     .k = C},
+                     .k = C,
+                     .c_stride = stride},
                     {.a = in, .b = MatrixOf(tensors.head), .c = arrays_.logits}));
     DeviceCrossEntropyArrays loss;
     loss.logits_type = options_.logits;
@@ -350,7 +354,7 @@ absl::Status DeviceTransformer::ForwardHead(DeviceStream& stream, const TokenRow
                        {.rows = count,
                         .vocabulary = V,
                         .tokens = shape_.vocabulary,
-                        .logits_stride = V,
+                        .logits_stride = stride,
                         .gradient_stride = gradient_stride},
                        loss);
     if (!training) continue;

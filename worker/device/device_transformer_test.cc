@@ -1,9 +1,11 @@
 #include "worker/device/device_transformer.h"
 
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "common/kernels/device/device_arrays.h"
 #include "gtest/gtest.h"
 #include "worker/device/cpu_reference_for_testing.h"
 #include "worker/device/device_batches.h"
@@ -36,6 +38,25 @@ class PlainMatmul final : public DeviceMatmul {
   int refused_ = 0;
 };
 
+// Keeps what is asked for.
+class RecordingMatmul final : public DeviceMatmul {
+ public:
+  absl::Status Run(DeviceStream& stream, const MatmulProblem& problem,
+                   const MatmulOperands& operands) override {
+    problems_.push_back(problem);
+    return inner_->Run(stream, problem, operands);
+  }
+  void StartMeasuring() override {}
+  void StopMeasuring() override {}
+  std::vector<MatmulChoice> Choices() const override { return {}; }
+
+  const std::vector<MatmulProblem>& problems() const { return problems_; }
+
+ private:
+  const std::unique_ptr<DeviceMatmul> inner_ = MakeDeviceMatmul({}).value();
+  std::vector<MatmulProblem> problems_;
+};
+
 TransformerShape Shape() {
   TransformerShape shape;
   shape.layers = 2;
@@ -61,12 +82,18 @@ std::vector<float> Gradients(DeviceMatmul& matmul, const DeviceComputeOptions& o
   DeviceTransformer transformer(shape, parameters, options, plan, /*seed=*/1, matmul);
 
   stream->Fill(memory.data(), 0, memory.bytes());
+  // What is between rows of logits counts for nothing.
+  stream->Fill(plan.activations.logits, 0xff, plan.bytes.logits);
   std::vector<float> weights(parameters.elements());
   for (size_t i = 0; i < weights.size(); ++i) {
     weights[i] = 0.3f * static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 50;
   }
   const float one = 1;
   stream->CopyToDevice(plan.state.weights, weights.data(), weights.size() * sizeof(float));
+  if (plan.state.rounded != nullptr) {
+    DeviceConvert(*stream, static_cast<int64_t>(weights.size()), DType::kF32, plan.state.weights,
+                  options.type, plan.state.rounded);
+  }
   stream->CopyToDevice(plan.state.loss_scale, &one, sizeof(one));
   const Batch batch = RandomSequences(2, 5, 11, 1);
   EXPECT_TRUE(batches->Copy(*stream, batch, {}).ok());
@@ -97,6 +124,31 @@ TEST(DeviceTransformerTest, DoesWithoutFusedProductsWhereTheLibraryLacksThem) {
   EXPECT_EQ(refusing.refused(), 1);
   const auto fusing = MakeDeviceMatmul({}).value();
   EXPECT_LE(RelativeDistance(Gradients(*fusing, options), expected), 1e-5);
+}
+
+// cuBLASLt's fast kernels read and write rows that begin at multiples of 16 bytes alone.
+TEST(DeviceTransformerTest, RowsOfLogitsAreAlignedWhateverTheVocabulary) {
+  DeviceComputeOptions options;
+  options.sequences = 2;
+  options.length = 5;
+  options.workspace_bytes = 256;
+  const int64_t V = Shape().vocabulary;
+  ASSERT_EQ(V % 2, 1);
+  for (const DType logits : {DType::kF32, DType::kBf16}) {
+    options.logits = logits;
+    RecordingMatmul matmul;
+    for (const float gradient : Gradients(matmul, options)) ASSERT_TRUE(std::isfinite(gradient));
+    int products = 0;
+    for (const MatmulProblem& p : matmul.problems()) {
+      const bool writes_logits = p.n == V;
+      if (!writes_logits && p.m != V && p.k != V) continue;
+      ++products;
+      const size_t bytes = writes_logits ? p.c_stride * SizeOf(p.out) : p.a_stride * SizeOf(p.in);
+      EXPECT_GT(bytes, 0) << Describe(p);
+      EXPECT_EQ(bytes % 16, 0) << Describe(p);
+    }
+    EXPECT_EQ(products, 3);
+  }
 }
 
 }  // namespace

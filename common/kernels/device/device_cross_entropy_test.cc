@@ -48,25 +48,30 @@ Reference ReferenceOf(const DeviceCrossEntropyShape& shape, int64_t tokens, int6
 class DeviceCrossEntropyTest : public DeviceKernelTest {
  protected:
   enum class Where { kOverLogits, kApart };
-  void Check(int64_t rows, int64_t vocabulary, int64_t tokens, DType logits_type, Where where);
+  struct Size {
+    int64_t rows, vocabulary, tokens;
+    // Of logits, in elements.
+    int64_t stride = vocabulary;
+  };
+  void Check(const Size& size, DType logits_type, Where where);
 };
 
-void DeviceCrossEntropyTest::Check(int64_t rows, int64_t vocabulary, int64_t tokens,
-                                   DType logits_type, Where where) {
-  SCOPED_TRACE(testing::Message() << rows << " x " << vocabulary << " of " << tokens << ", logits "
-                                  << Name(logits_type));
-  const int64_t stride = vocabulary;
+void DeviceCrossEntropyTest::Check(const Size& size, DType logits_type, Where where) {
+  const auto [rows, vocabulary, tokens, stride] = size;
+  SCOPED_TRACE(testing::Message() << rows << " x " << vocabulary << " of " << tokens << " every "
+                                  << stride << ", logits " << Name(logits_type));
   const DeviceCrossEntropyShape shape = {
       .rows = rows,
       .vocabulary = vocabulary,
       .tokens = tokens,
+      .logits_stride = stride,
       .gradient_stride = where == Where::kOverLogits
                              ? stride * static_cast<int64_t>(SizeOf(logits_type) / SizeOf(type()))
                              : vocabulary};
   std::vector<float> logits = RandomNumbers(logits_type, rows * stride, 1, -8, 8);
   // Padding must not count, whatever it holds.
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = tokens; c < vocabulary; ++c) logits[r * stride + c] = 100;
+    for (int64_t c = tokens; c < stride; ++c) logits[r * stride + c] = 100;
   }
   std::vector<int32_t> labels(rows);
   for (int64_t r = 0; r < rows; ++r) labels[r] = static_cast<int32_t>(r * 37 % tokens);
@@ -116,14 +121,16 @@ void DeviceCrossEntropyTest::Check(int64_t rows, int64_t vocabulary, int64_t tok
 }
 
 TEST_P(DeviceCrossEntropyTest, MatchesTheDefinition) {
-  struct Size {
-    int64_t rows, vocabulary, tokens;
-  };
-  for (const Size& s :
-       {Size{1, 1, 1}, {5, 7, 7}, {6, 256, 256}, {5, 264, 257}, {7, 5003, 5003}, {5, 9000, 8970}}) {
-    Check(s.rows, s.vocabulary, s.tokens, DType::kF32, Where::kOverLogits);
-    Check(s.rows, s.vocabulary, s.tokens, type(), Where::kOverLogits);
-    Check(s.rows, s.vocabulary, s.tokens, DType::kF32, Where::kApart);
+  for (const Size& size : {Size{1, 1, 1},
+                           {5, 7, 7},
+                           {6, 256, 256},
+                           {5, 264, 257},
+                           {7, 5003, 5003},
+                           {7, 5003, 5003, 5056},
+                           {5, 9000, 8970}}) {
+    Check(size, DType::kF32, Where::kOverLogits);
+    Check(size, type(), Where::kOverLogits);
+    Check(size, DType::kF32, Where::kApart);
     if (HasFatalFailure()) return;
   }
 }
