@@ -28,7 +28,7 @@ absl::Status CheckVocabulary(const std::vector<int32_t>& values, const char* wha
 
 DeviceBatches::DeviceBatches(const TransformerShape& shape, const TokenRows& most,
                              const DeviceActivations& arrays)
-    : shape_(shape), most_(most), arrays_(arrays) {}
+    : shape_(shape), most_(most), arrays_(arrays), token_counts_(shape.vocabulary) {}
 
 absl::StatusOr<std::unique_ptr<DeviceBatches>> DeviceBatches::Create(
     const TransformerShape& shape, const TokenRows& most, const DeviceActivations& arrays) {
@@ -75,8 +75,9 @@ absl::Status DeviceBatches::Copy(DeviceStream& stream, const Batch& batch,
   const size_t bytes = batch.tokens.size() * sizeof(int32_t);
   std::memcpy(memory + offsets.tokens, batch.tokens.data(), bytes);
   std::memcpy(memory + offsets.labels, batch.labels.data(), bytes);
-  FillTokenOrder(batch.tokens, {reinterpret_cast<int32_t*>(memory + offsets.token_order),
-                                static_cast<size_t>(TokenOrderSize(batch.tokens.size()))});
+  FillTokenOrder(batch.tokens, absl::MakeSpan(token_counts_),
+                 {reinterpret_cast<int32_t*>(memory + offsets.token_order),
+                  static_cast<size_t>(TokenOrderSize(batch.tokens.size()))});
   std::memcpy(memory + offsets.clock, &clock, sizeof(clock));
   stream.CopyToDevice(arrays_.tokens, memory, place.memory.bytes());
   stream.Record(*place.copied);

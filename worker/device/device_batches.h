@@ -48,6 +48,8 @@ class DeviceBatches {
   const TokenRows most_;
   const DeviceActivations arrays_;
   std::vector<Place> places_;
+  // FillTokenOrder's.
+  std::vector<int32_t> token_counts_;
   size_t next_ = 0;
 };
 

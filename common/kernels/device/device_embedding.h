@@ -21,9 +21,12 @@ void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape
 // The rows of a batch by token, which makes the table's gradient a sum per token without atomics:
 // as [TokenOrderSize(rows)] integers: the rows, those of a token together and in order; for each
 // token that occurs where its rows begin among these, and one past the last; these tokens; how many
-// there are. Made on the host beside the batch, and copied with it.
-// REQUIRES: order.size() == TokenOrderSize(tokens.size()).
-void FillTokenOrder(absl::Span<const int32_t> tokens, absl::Span<int32_t> order);
+// there are. Made on the host beside the batch, and copied with it. `counts` has a place for each
+// token of the vocabulary, and what is in it before and after is of no use; time grows as rows and
+// vocabulary do.
+// REQUIRES: order.size() == TokenOrderSize(tokens.size()); tokens from 0 to counts.size() - 1.
+void FillTokenOrder(absl::Span<const int32_t> tokens, absl::Span<int32_t> counts,
+                    absl::Span<int32_t> order);
 
 // table_gradient[token] += dout's rows of the token, position_gradient[position] += dout's rows at
 // the position (null: not made), in f32 and one order. `order` is FillTokenOrder's, in device

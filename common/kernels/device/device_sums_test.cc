@@ -1,5 +1,8 @@
 // Sums, embedding and optimizers.
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 #include <vector>
 
 #include "common/kernels/device/device_arrays.h"
@@ -85,7 +88,8 @@ TEST_P(DeviceSumsTest, TokenEmbedding) {
                            positions ? Put(type(), position_table) : nullptr, device_out);
       EXPECT_EQ(Read(device_out, n), out);
       std::vector<int32_t> order(TokenOrderSize(shape.rows));
-      FillTokenOrder(tokens, absl::MakeSpan(order));
+      std::vector<int32_t> counts(shape.vocabulary);
+      FillTokenOrder(tokens, absl::MakeSpan(counts), absl::MakeSpan(order));
       float* const device_table = Copied(std::vector<float>(table.size(), 1));
       float* const device_positions = Copied(std::vector<float>(places, 2));
       DeviceTokenEmbeddingBackward(stream(), shape, Copied(order), Copied(dout), device_table,
@@ -98,10 +102,46 @@ TEST_P(DeviceSumsTest, TokenEmbedding) {
 
 TEST_P(DeviceSumsTest, TokenOrder) {
   const std::vector<int32_t> tokens = {5, 2, 5, 9, 2, 5};
-  std::vector<int32_t> order(TokenOrderSize(6));
-  FillTokenOrder(tokens, absl::MakeSpan(order));
+  std::vector<int32_t> order(TokenOrderSize(6)), counts(10);
+  FillTokenOrder(tokens, absl::MakeSpan(counts), absl::MakeSpan(order));
   EXPECT_EQ(order,
             (std::vector<int32_t>{1, 4, 0, 2, 5, 3, 0, 2, 5, 6, 6, 6, 6, 2, 5, 9, -1, -1, -1, 3}));
+}
+
+TEST_P(DeviceSumsTest, TokenOrderIsThatOfAStableSort) {
+  constexpr int32_t kVocabulary = 300;
+  std::mt19937 random(7);
+  // Of the batch before.
+  std::vector<int32_t> counts(kVocabulary, -5);
+  for (const int64_t rows : {1, 2, 299, 1000, 5000}) {
+    std::vector<int32_t> tokens(rows);
+    for (int32_t& token : tokens) {
+      // Some often, many seldom or never.
+      token = static_cast<int32_t>(random() % (random() % kVocabulary + 1));
+    }
+    std::vector<int32_t> sorted(rows);
+    std::iota(sorted.begin(), sorted.end(), 0);
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [&](int32_t a, int32_t b) { return tokens[a] < tokens[b]; });
+    std::vector<int32_t> begins, occurring;
+    for (int32_t i = 0; i < rows; ++i) {
+      const int32_t token = tokens[sorted[i]];
+      if (!occurring.empty() && token == occurring.back()) continue;
+      begins.push_back(i);
+      occurring.push_back(token);
+    }
+    std::vector<int32_t> expected = sorted;
+    const auto count = static_cast<int32_t>(occurring.size());
+    begins.resize(rows + 1, static_cast<int32_t>(rows));
+    occurring.resize(rows, -1);
+    expected.insert(expected.end(), begins.begin(), begins.end());
+    expected.insert(expected.end(), occurring.begin(), occurring.end());
+    expected.push_back(count);
+
+    std::vector<int32_t> order(TokenOrderSize(rows));
+    FillTokenOrder(tokens, absl::MakeSpan(counts), absl::MakeSpan(order));
+    EXPECT_EQ(order, expected) << rows;
+  }
 }
 
 TEST_P(DeviceSumsTest, Adam) {

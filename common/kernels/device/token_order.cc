@@ -1,26 +1,32 @@
+// A counting sort: rows of each token are counted, then each row goes where its token's next one
+// belongs. Sorting by comparison would take the host milliseconds for a micro-batch of 65,536
+// tokens, for which a device waits at a step's start.
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 #include "common/kernels/device/device_embedding.h"
 
 namespace muster {
 
-void FillTokenOrder(absl::Span<const int32_t> tokens, absl::Span<int32_t> order) {
-  const int64_t rows = static_cast<int64_t>(tokens.size());
+void FillTokenOrder(absl::Span<const int32_t> tokens, absl::Span<int32_t> counts,
+                    absl::Span<int32_t> order) {
+  const int32_t rows = static_cast<int32_t>(tokens.size());
   int32_t* const begins = order.data() + rows;
   int32_t* const occurring = begins + rows + 1;
-  std::iota(order.begin(), order.begin() + rows, 0);
-  std::stable_sort(order.begin(), order.begin() + rows,
-                   [&](int32_t a, int32_t b) { return tokens[a] < tokens[b]; });
+  std::fill(counts.begin(), counts.end(), 0);
+  for (const int32_t token : tokens) ++counts[token];
+  // From here on a count is where the token's next row goes.
   int32_t count = 0;
-  for (int64_t i = 0; i < rows; ++i) {
-    const int32_t token = tokens[order[i]];
-    if (i > 0 && token == occurring[count - 1]) continue;
-    begins[count] = static_cast<int32_t>(i);
-    occurring[count] = token;
+  int32_t begin = 0;
+  for (size_t token = 0; token < counts.size(); ++token) {
+    if (counts[token] == 0) continue;
+    begins[count] = begin;
+    occurring[count] = static_cast<int32_t>(token);
     ++count;
+    begin += std::exchange(counts[token], begin);
   }
-  std::fill(begins + count, begins + rows + 1, static_cast<int32_t>(rows));
+  for (int32_t row = 0; row < rows; ++row) order[counts[tokens[row]]++] = row;
+  std::fill(begins + count, begins + rows + 1, rows);
   std::fill(occurring + count, occurring + rows, -1);
   occurring[rows] = count;
 }
