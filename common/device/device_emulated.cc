@@ -24,6 +24,7 @@
 #include "common/base/status_macros.h"
 #include "common/device/device.h"
 #include "common/device/emulated_device_counts.h"
+#include "common/device/emulated_device_settings.h"
 #include "common/device/stream_access.h"
 
 namespace muster {
@@ -32,6 +33,7 @@ namespace {
 constexpr size_t kAlignment = 256;
 
 thread_local EmulatedDeviceCounts counts;
+thread_local EmulatedDeviceSettings settings;
 
 // The pinned memory there is: of all threads.
 class PinnedMemory {
@@ -233,6 +235,8 @@ struct DeviceGraph::State {
 
 EmulatedDeviceCounts CountsOfEmulatedDevice() { return counts; }
 
+void SetEmulatedDevices(const EmulatedDeviceSettings& as) { settings = as; }
+
 absl::StatusOr<DeviceProperties> OpenDevice(int index) {
   if (index < 0) {
     return absl::UnavailableError(
@@ -243,7 +247,7 @@ absl::StatusOr<DeviceProperties> OpenDevice(int index) {
   properties.compute_major = 8;
   properties.multiprocessors = 1;
   properties.memory_bytes = size_t{1} << 36;
-  properties.shared_memory_per_block_optin = size_t{163} << 10;
+  properties.shared_memory_per_block_optin = settings.shared_memory_per_block_optin;
   return properties;
 }
 

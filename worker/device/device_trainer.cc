@@ -90,6 +90,28 @@ absl::Status CheckOptions(const DeviceTrainerOptions& options) {
   return absl::OkStatus();
 }
 
+// Whether a block of each kernel can have the shared memory that it takes.
+absl::Status CheckSharedMemory(const DeviceTrainerOptions& options,
+                               const DeviceProperties& device) {
+  const TransformerShape& shape = options.shape;
+  const size_t offered = device.shared_memory_per_block_optin;
+  const size_t norm = DeviceNormSharedBytes(shape.width);
+  if (norm > offered) {
+    return absl::InvalidArgumentError(absl::StrCat("a norm of width ", shape.width, " needs ", norm,
+                                                   " bytes of shared memory a block; ", device.name,
+                                                   " has ", offered, "; use a narrower model"));
+  }
+  const AttentionShape heads = HeadsOf(shape);
+  const size_t attention = DeviceAttentionSharedBytes(heads, options.compute.type);
+  if (attention <= offered) return absl::OkStatus();
+  const bool in_16_bits = DeviceAttentionSharedBytes(heads, DType::kBf16) <= offered;
+  return absl::InvalidArgumentError(
+      absl::StrCat("attention in ", Name(options.compute.type), " with heads of ", shape.head_dim(),
+                   " elements needs ", attention, " bytes of shared memory a block; ", device.name,
+                   " has ", offered, "; use narrower heads",
+                   in_16_bits ? ", or compute.type BF16 or F16" : "", ", or another kind of GPU"));
+}
+
 }  // namespace
 
 // In pinned memory: what the host and the device tell one another once a step.
@@ -128,14 +150,6 @@ DeviceTrainer::~DeviceTrainer() {
 absl::StatusOr<std::unique_ptr<DeviceTrainer>> DeviceTrainer::Create(
     const DeviceTrainerOptions& options, Communicator* communicator) {
   MUSTER_RETURN_IF_ERROR(AwaitMemory(options, communicator == nullptr ? 1 : communicator->size()));
-  MUSTER_ASSIGN_OR_RETURN(const DeviceProperties device, OpenDevice(options.device));
-  const size_t shared = DeviceNormSharedBytes(options.shape.width);
-  if (shared > device.shared_memory_per_block_optin) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a norm of width ", options.shape.width, " needs ", shared,
-                     " bytes of shared memory a block; ", device.name, " has ",
-                     device.shared_memory_per_block_optin, "; use a narrower model"));
-  }
   MUSTER_ASSIGN_OR_RETURN(DeviceParameters parameters, DeviceParameters::Create(options.shape));
   std::unique_ptr<DeviceTrainer> trainer(
       new DeviceTrainer(options, std::move(parameters), communicator));
@@ -148,6 +162,7 @@ absl::Status DeviceTrainer::AwaitMemory(const DeviceTrainerOptions& options, int
   const absl::StatusOr<DeviceProperties> device = OpenDevice(options.device);
   if (absl::IsUnavailable(device.status())) return DeviceFaultError(device.status().message());
   MUSTER_RETURN_IF_ERROR(device.status());
+  MUSTER_RETURN_IF_ERROR(CheckSharedMemory(options, *device));
   MUSTER_ASSIGN_OR_RETURN(const DeviceParameters parameters,
                           DeviceParameters::Create(options.shape));
   const DeviceMemoryBytes bytes =

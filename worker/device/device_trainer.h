@@ -102,8 +102,9 @@ class DeviceTrainer {
   ~DeviceTrainer();
 
   // Create's first part, for what takes device memory before it: a communicator of `ranks`, which
-  // is none for 1.
-  //   InvalidArgument    the shape or the extents are not possible on a device; says which and why
+  // is none for 1. The device is the calling thread's from then on.
+  //   InvalidArgument    the shape or the extents are not possible on a device, or its kernels take
+  //                      more shared memory than this one has; says which and why
   //   ResourceExhausted  the device has less memory, without what CUDA and NCCL take for
   //   themselves;
   //                      says how much of it would be for what

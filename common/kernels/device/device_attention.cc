@@ -1,9 +1,12 @@
 #include "common/kernels/device/device_attention.h"
 
+#include <algorithm>
 #include <type_traits>
 
+#include "common/kernels/device/attention_widths.h"
 #include "common/kernels/device/fma_attention.h"
 #include "common/kernels/device/tensor_attention.h"
+#include "common/kernels/device/tensor_attention_backward.h"
 
 namespace muster {
 namespace {
@@ -36,6 +39,20 @@ void Fma(DeviceStream& stream, const AttentionShape& shape, const T* qkv, T* out
 
 bool DeviceAttentionTakes(const AttentionShape& shape) { return shape.D >= 1 && shape.D <= 256; }
 
+size_t DeviceAttentionSharedBytes(const AttentionShape& shape, DType type) {
+  if (type != DType::kF32 && InChunks(PlaceOf(shape), nullptr, nullptr)) {
+    return WithTensorWidth(shape.D, [](auto width) {
+      return std::max({TensorAttentionKernel<Bf16, width()>::kShared,
+                       TensorKeyGradientKernel<Bf16, width()>::kShared,
+                       TensorQueryGradientKernel<Bf16, width()>::kShared});
+    });
+  }
+  return WithFmaWidth(shape.D, [](auto width) {
+    return std::max(FmaAttentionKernel<float, width()>::kShared,
+                    FmaBackwardTiles<width()>::kShared);
+  });
+}
+
 void DeviceAttention(DeviceStream& stream, const AttentionShape& shape, DType type, const void* qkv,
                      void* out, float* logsumexp) {
   WithStorageType(type, [&](auto zero) {
@@ -44,16 +61,11 @@ void DeviceAttention(DeviceStream& stream, const AttentionShape& shape, DType ty
     T* const to = static_cast<T*>(out);
     if constexpr (!std::is_same_v<T, float>) {
       if (InChunks(PlaceOf(shape), qkv, out)) {
-        if (shape.D <= 32) return Tensor<T, 32>(stream, shape, in, to, logsumexp);
-        if (shape.D <= 64) return Tensor<T, 64>(stream, shape, in, to, logsumexp);
-        if (shape.D <= 96) return Tensor<T, 96>(stream, shape, in, to, logsumexp);
-        if (shape.D <= 128) return Tensor<T, 128>(stream, shape, in, to, logsumexp);
-        return Tensor<T, 256>(stream, shape, in, to, logsumexp);
+        return WithTensorWidth(
+            shape.D, [&](auto width) { Tensor<T, width()>(stream, shape, in, to, logsumexp); });
       }
     }
-    if (shape.D <= 64) return Fma<T, 64>(stream, shape, in, to, logsumexp);
-    if (shape.D <= 128) return Fma<T, 128>(stream, shape, in, to, logsumexp);
-    return Fma<T, 256>(stream, shape, in, to, logsumexp);
+    WithFmaWidth(shape.D, [&](auto width) { Fma<T, width()>(stream, shape, in, to, logsumexp); });
   });
 }
 

@@ -1,6 +1,7 @@
 #ifndef MUSTER_COMMON_KERNELS_DEVICE_DEVICE_ATTENTION_H_
 #define MUSTER_COMMON_KERNELS_DEVICE_DEVICE_ATTENTION_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "common/kernels/attention.h"
@@ -19,7 +20,13 @@ class DeviceStream;
 // strides are multiples of 8 and the arrays aligned to 16 bytes; else they are computed as f32 is.
 bool DeviceAttentionTakes(const AttentionShape& shape);
 
-// logsumexp [B, H, T] may be null. REQUIRES: DeviceAttentionTakes, scale not below 0.
+// Shared memory that a block of forward or backward takes at most, of arrays aligned to 16 bytes.
+// sm_86, sm_89 and sm_120 offer 99 KiB, which heads of more than 64 elements exceed in f32, of more
+// than 128 in 16 bits. REQUIRES: DeviceAttentionTakes.
+size_t DeviceAttentionSharedBytes(const AttentionShape& shape, DType type);
+
+// logsumexp [B, H, T] may be null. REQUIRES: DeviceAttentionTakes, scale not below 0, a device that
+// offers DeviceAttentionSharedBytes.
 void DeviceAttention(DeviceStream& stream, const AttentionShape& shape, DType type, const void* qkv,
                      void* out, float* logsumexp);
 

@@ -1,5 +1,6 @@
 #include <type_traits>
 
+#include "common/kernels/device/attention_widths.h"
 #include "common/kernels/device/device_attention.h"
 #include "common/kernels/device/fma_attention.h"
 #include "common/kernels/device/tensor_attention_backward.h"
@@ -84,16 +85,11 @@ void DeviceAttentionBackward(DeviceStream& stream, const AttentionShape& shape, 
                                                static_cast<T*>(dqkv)};
     if constexpr (!std::is_same_v<T, float>) {
       if (InChunks(place, qkv, dout) && IsAligned16(dqkv)) {
-        if (shape.D <= 32) return Tensor<T, 32>(stream, shape, arrays);
-        if (shape.D <= 64) return Tensor<T, 64>(stream, shape, arrays);
-        if (shape.D <= 96) return Tensor<T, 96>(stream, shape, arrays);
-        if (shape.D <= 128) return Tensor<T, 128>(stream, shape, arrays);
-        return Tensor<T, 256>(stream, shape, arrays);
+        return WithTensorWidth(shape.D,
+                               [&](auto width) { Tensor<T, width()>(stream, shape, arrays); });
       }
     }
-    if (shape.D <= 64) return Fma<T, 64>(stream, shape, arrays);
-    if (shape.D <= 128) return Fma<T, 128>(stream, shape, arrays);
-    return Fma<T, 256>(stream, shape, arrays);
+    WithFmaWidth(shape.D, [&](auto width) { Fma<T, width()>(stream, shape, arrays); });
   });
 }
 

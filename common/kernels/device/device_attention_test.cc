@@ -58,6 +58,7 @@ void DeviceAttentionTest::Check(const Case& c) {
                                   << " D " << c.D << " gap " << c.gap);
   const AttentionShape shape = ShapeOf(c);
   ASSERT_TRUE(DeviceAttentionTakes(shape));
+  if (DeviceAttentionSharedBytes(shape, type()) > device().shared_memory_per_block_optin) return;
   const int64_t qkv_size = c.B * c.T * shape.qkv_stride, out_size = c.B * c.T * shape.out_stride;
   const std::vector<float> qkv = RandomNumbers(type(), qkv_size, 1, -2, 2);
   const std::vector<float> dout = RandomNumbers(type(), out_size, 2);
@@ -158,6 +159,23 @@ TEST_P(DeviceAttentionTest, TakesHeadsUpTo256) {
   EXPECT_TRUE(DeviceAttentionTakes({.D = 256}));
   EXPECT_FALSE(DeviceAttentionTakes({.D = 257}));
   EXPECT_FALSE(DeviceAttentionTakes({.D = 0}));
+}
+
+TEST_P(DeviceAttentionTest, SharedMemoryIsWhatGpusOffer) {
+  const size_t least = size_t{99} << 10, most = size_t{163} << 10;
+  const auto bytes = [&](int64_t D) {
+    return DeviceAttentionSharedBytes({.B = 1, .T = 1, .H = 2, .KV = 1, .D = D}, type());
+  };
+  for (int64_t D = 1; D <= 256; ++D) EXPECT_LE(bytes(D), most) << D;
+  for (int64_t D = 1; D <= 64; ++D) EXPECT_LE(bytes(D), least) << D;
+  EXPECT_GT(bytes(256), least);
+  if (type() == DType::kF32) {
+    EXPECT_GT(bytes(128), least);
+  } else {
+    EXPECT_LE(bytes(128), least);
+    // Not in chunks, so computed as f32 is.
+    EXPECT_GT(bytes(127), least);
+  }
 }
 
 MUSTER_FOR_STORAGE_TYPES(DeviceAttentionTest);

@@ -71,6 +71,7 @@ class DeviceKernelTest : public testing::TestWithParam<DType> {
     const auto device = OpenDevice(0);
     if (absl::IsUnavailable(device.status())) GTEST_SKIP() << device.status().message();
     ASSERT_TRUE(device.ok()) << device.status();
+    device_ = *device;
     auto stream = DeviceStream::Create();
     ASSERT_TRUE(stream.ok()) << stream.status();
     stream_ = *std::move(stream);
@@ -78,6 +79,7 @@ class DeviceKernelTest : public testing::TestWithParam<DType> {
 
   DeviceStream& stream() { return *stream_; }
   DType type() const { return GetParam(); }
+  const DeviceProperties& device() const { return device_; }
 
   // Memory of exactly so many bytes, all ones: NaN as a number.
   template <typename T = void>
@@ -128,6 +130,7 @@ class DeviceKernelTest : public testing::TestWithParam<DType> {
   }
 
  private:
+  DeviceProperties device_;
   // Before the stream, which does what is left of its work when it goes.
   std::vector<DeviceBuffer> buffers_;
   std::unique_ptr<DeviceStream> stream_;

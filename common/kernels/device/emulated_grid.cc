@@ -13,6 +13,9 @@
 namespace muster {
 namespace {
 
+// Of sm_80, the least that kernels are compiled for.
+constexpr size_t kMostSharedBytes = size_t{163} << 10;
+
 enum class Stop { kRunnable, kWarp, kBlock, kDone };
 
 class Block;
@@ -122,6 +125,9 @@ void Block::Run(const EmulatedGrid& grid, int x, int y, int z, absl::FunctionRef
   x_ = x, y_ = y, z_ = z;
   if (grid.threads % kWarpLanes != 0 || grid.threads < 1 || grid.threads > 1024) {
     Die("a block has 32 to 1024 threads, in whole warps", grid.threads);
+  }
+  if (grid.shared_bytes > kMostSharedBytes) {
+    Die("a block has at most 163 KiB of shared memory", grid.threads);
   }
   while (strands_.size() < static_cast<size_t>(grid.threads)) {
     strands_.push_back(std::make_unique<Strand>(this, static_cast<int>(strands_.size())));

@@ -11,8 +11,9 @@ namespace muster {
 
 // Runs a kernel's grid on the calling thread, block after block: each thread of a block is a fiber
 // that runs until its next barrier. It ends the process, saying why, where a GPU would hang or do
-// something undefined: threads of a warp that stand at different warp operations, threads of a
-// block that do not all come to a barrier.
+// something undefined, or would not start: threads of a warp that stand at different warp
+// operations, threads of a block that do not all come to a barrier, a block of more shared memory
+// than sm_80 gives one.
 //
 // Made to find what a GPU hides: shared memory is exactly as large as asked for and full of NaNs at
 // a block's start; warps, and the lanes of a warp, run in order before one barrier and in reverse

@@ -204,5 +204,12 @@ TEST(EmulatedGridDeathTest, EndsWhereAGpuWouldHang) {
   EXPECT_DEATH(RunNow({}, 0, StrandedKernel{}), "stranded.*others never reach");
 }
 
+TEST(EmulatedGridDeathTest, SharedMemoryIsAsSm80s) {
+  std::vector<float> y(32);
+  RunNow({}, 163 << 10, UninitialisedKernel{y.data()});
+  EXPECT_DEATH(RunNow({}, (163 << 10) + 1, UninitialisedKernel{y.data()}),
+               "uninitialised.*163 KiB");
+}
+
 }  // namespace
 }  // namespace muster
