@@ -30,9 +30,16 @@ struct DeviceProperties {
   size_t shared_memory_per_block_optin = 0;
 };
 
+// How many devices there are. Unavailable: none, or no driver.
+absl::StatusOr<int> CountDevices();
+
+// Of a device that need not be open: to ask takes none of its memory. Unavailable: no such device,
+// no driver, or a device that no kernel is compiled for; otherwise as OpenDevice.
+absl::StatusOr<DeviceProperties> DevicePropertiesOf(int index);
+
 // Makes a device the calling thread's: what is created and launched from this thread belongs to it.
-// Every thread that uses the classes below calls it first. Unavailable: no such device, or no
-// driver. A device that fails, here or below: DeviceFaultError (device_fault.h).
+// Every thread that uses the classes below calls it first. Unavailable: as DevicePropertiesOf. A
+// device that fails, here or below: DeviceFaultError (device_fault.h).
 absl::StatusOr<DeviceProperties> OpenDevice(int index);
 
 class DeviceEvent;

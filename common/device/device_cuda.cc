@@ -67,16 +67,21 @@ struct DeviceGraph::State {
   cudaGraphExec_t executable = nullptr;
 };
 
-absl::StatusOr<DeviceProperties> OpenDevice(int index) {
+absl::StatusOr<int> CountDevices() {
   int devices = 0;
   MUSTER_RETURN_IF_ERROR(ErrorOf(cudaGetDeviceCount(&devices), "no GPU: cudaGetDeviceCount"));
+  return devices;
+}
+
+absl::StatusOr<DeviceProperties> DevicePropertiesOf(int index) {
+  MUSTER_ASSIGN_OR_RETURN(const int devices, CountDevices());
   if (index < 0 || index >= devices) {
     return absl::UnavailableError(absl::StrCat("no GPU: device ", index, " of ", devices,
                                                "; choose one from 0 to ", devices - 1));
   }
-  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaSetDevice(index), absl::StrCat("cudaSetDevice ", index)));
   cudaDeviceProp found;
-  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaGetDeviceProperties(&found, index), "device properties"));
+  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaGetDeviceProperties(&found, index),
+                                 absl::StrCat("properties of device ", index)));
   DeviceProperties properties;
   properties.name = found.name;
   properties.compute_major = found.major;
@@ -89,6 +94,12 @@ absl::StatusOr<DeviceProperties> OpenDevice(int index) {
                                                ", has compute capability ", found.major, ".",
                                                found.minor, "; 8.0 is the least"));
   }
+  return properties;
+}
+
+absl::StatusOr<DeviceProperties> OpenDevice(int index) {
+  MUSTER_ASSIGN_OR_RETURN(DeviceProperties properties, DevicePropertiesOf(index));
+  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaSetDevice(index), absl::StrCat("cudaSetDevice ", index)));
   return properties;
 }
 

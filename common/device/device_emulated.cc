@@ -14,6 +14,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -23,6 +24,7 @@
 #include "absl/types/optional.h"
 #include "common/base/status_macros.h"
 #include "common/device/device.h"
+#include "common/device/device_fault.h"
 #include "common/device/emulated_device_counts.h"
 #include "common/device/emulated_device_settings.h"
 #include "common/device/stream_access.h"
@@ -237,10 +239,15 @@ EmulatedDeviceCounts CountsOfEmulatedDevice() { return counts; }
 
 void SetEmulatedDevices(const EmulatedDeviceSettings& as) { settings = as; }
 
-absl::StatusOr<DeviceProperties> OpenDevice(int index) {
-  if (index < 0) {
-    return absl::UnavailableError(
-        absl::StrCat("device ", index, " does not exist: indices count from 0"));
+absl::StatusOr<int> CountDevices() { return settings.devices; }
+
+absl::StatusOr<DeviceProperties> DevicePropertiesOf(int index) {
+  if (index < 0 || index >= settings.devices) {
+    return absl::UnavailableError(absl::StrCat("no device ", index, " of ", settings.devices,
+                                               "; choose one from 0 to ", settings.devices - 1));
+  }
+  if (absl::c_linear_search(settings.failing, index)) {
+    return DeviceFaultError(absl::StrCat("device ", index, " fails, as it was told to"));
   }
   DeviceProperties properties;
   properties.name = "emulated";
@@ -250,6 +257,8 @@ absl::StatusOr<DeviceProperties> OpenDevice(int index) {
   properties.shared_memory_per_block_optin = settings.shared_memory_per_block_optin;
   return properties;
 }
+
+absl::StatusOr<DeviceProperties> OpenDevice(int index) { return DevicePropertiesOf(index); }
 
 DeviceStream::DeviceStream(std::unique_ptr<State> state) : state_(std::move(state)) {}
 

@@ -211,7 +211,11 @@ TEST_F(DeviceTest, AStreamOutlivesARefusedCapture) {
 }
 
 TEST(OpenDeviceTest, RefusesWhatIsNotThere) {
-  EXPECT_EQ(OpenDevice(-1).status().code(), absl::StatusCode::kUnavailable);
+  const int devices = CountDevices().value_or(0);
+  for (const int index : {-1, devices}) {
+    EXPECT_EQ(DevicePropertiesOf(index).status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(OpenDevice(index).status().code(), absl::StatusCode::kUnavailable);
+  }
 }
 
 TEST(ArenaPlanTest, LaysArraysOutAlignedAndCountsTheMostInUse) {

@@ -22,6 +22,8 @@ class HeartbeatRequest;
 struct OfferedDevice {
   std::string name;
   uint64_t memory_bytes = 0;
+  // Among its machine's: what tasks on it are told. The coordinator only counts.
+  uint32_t number = 0;
 };
 
 // What a daemon says of itself at registration; see proto/cluster_service.proto.

@@ -9,7 +9,6 @@
 int main(int argc, char** argv) {
   muster::DeviceProgram program;
   program.name = "muster-cuda-task";
-  program.most_devices = 64;
   program.make_communicator = [](int device) -> muster::MakeDeviceCommunicator {
     return [device](muster::Communicator& host) {
       // Its groups fail together, so each group of tasks has one of its own.

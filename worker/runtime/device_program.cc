@@ -4,12 +4,13 @@
 #include <cstring>
 #include <string>
 
-#include "absl/strings/str_cat.h"
+#include "absl/status/statusor.h"
 #include "common/base/mutex_tuning.h"
 #include "common/daemon/daemon.h"
-#include "common/device/device.h"
 #include "common/rpc/memory_tuning.h"
 #include "proto/cluster_service.pb.h"
+#include "worker/runtime/device_lines.h"
+#include "worker/runtime/find_devices.h"
 #include "worker/runtime/framed_message.h"
 #include "worker/runtime/linked_device_training.h"
 #include "worker/runtime/list_devices.h"
@@ -19,22 +20,12 @@
 namespace muster {
 namespace {
 
-// Up to the first that cannot be used.
-int ReportDevices(const DeviceProgram& program) {
+int ReportDevices() {
   v1::TaskReport report;
   report.set_state(v1::TaskReport::ENDED);
-  for (int index = 0; index < program.most_devices; ++index) {
-    const auto device = OpenDevice(index);
-    if (device.ok()) {
-      absl::StrAppend(report.mutable_message(), device->memory_bytes, " ", device->name, "\n");
-      continue;
-    }
-    if (index == 0) {
-      report.set_code(static_cast<int>(device.status().code()));
-      report.set_message(std::string(device.status().message()));
-    }
-    break;
-  }
+  const absl::StatusOr<FoundDevices> found = FindDevices();
+  report.set_code(static_cast<int>(found.status().code()));
+  report.set_message(found.ok() ? FormatDevices(*found) : std::string(found.status().message()));
   return WriteFrame(kControlDescriptor, report.SerializeAsString()).ok() ? 0 : 1;
 }
 
@@ -44,7 +35,7 @@ int RunDeviceProgram(int argc, char** argv, const DeviceProgram& program) {
   KeepMessageMemory();
   SkipDeadlockDetection();
   IgnoreBrokenPipes();
-  if (argc == 2 && std::strcmp(argv[1], kListDevicesFlag) == 0) return ReportDevices(program);
+  if (argc == 2 && std::strcmp(argv[1], kListDevicesFlag) == 0) return ReportDevices();
   if (argc >= 2 && std::strcmp(argv[1], kTaskFlag) == 0) {
     return RunTaskProgram(argc - 1, argv + 1, program.name, [&program](int device) {
       return MakeLinkedDeviceTraining(

@@ -11,8 +11,6 @@ namespace muster {
 // is linked with one kind: //worker/device:cuda or :emulated.
 struct DeviceProgram {
   const char* name = "";
-  // How many devices are looked for.
-  int most_devices = 0;
   // For ranks that have device number `device`.
   std::function<MakeDeviceCommunicator(int device)> make_communicator;
 };

@@ -6,7 +6,6 @@
 int main(int argc, char** argv) {
   muster::DeviceProgram program;
   program.name = "muster-emulated-task";
-  program.most_devices = 2;
   program.make_communicator = [](int) -> muster::MakeDeviceCommunicator {
     return [](muster::Communicator& host) { return host.Split(0, host.rank()); };
   };

@@ -3,38 +3,15 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
 #include "common/base/status_macros.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/runtime/task_process.h"
 
 namespace muster {
-namespace {
 
-absl::StatusOr<std::vector<OfferedDevice>> Parse(const std::string& program,
-                                                 const std::string& text) {
-  std::vector<OfferedDevice> devices;
-  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    const std::pair<std::string, std::string> fields =
-        absl::StrSplit(line, absl::MaxSplits(' ', 1));
-    OfferedDevice device{.name = fields.second};
-    if (!absl::SimpleAtoi(fields.first, &device.memory_bytes) || device.name.empty()) {
-      return absl::InternalError(
-          absl::StrCat(program, " ", kListDevicesFlag, " reported \"", line,
-                       "\"; a line for each device was expected, bytes and name"));
-    }
-    devices.push_back(std::move(device));
-  }
-  return devices;
-}
-
-}  // namespace
-
-absl::StatusOr<std::vector<OfferedDevice>> ListDevices(const std::string& program,
-                                                       absl::Duration timeout) {
+absl::StatusOr<FoundDevices> ListDevices(const std::string& program, absl::Duration timeout) {
   // For errors alone: libraries write there too.
   std::string text;
   v1::TaskReport report;
@@ -61,7 +38,10 @@ absl::StatusOr<std::vector<OfferedDevice>> ListDevices(const std::string& progra
   if (report.code() != 0) {
     return absl::Status(static_cast<absl::StatusCode>(report.code()), report.message());
   }
-  return Parse(program, report.message());
+  absl::StatusOr<FoundDevices> found = ParseDevices(report.message());
+  if (found.ok()) return found;
+  return absl::InternalError(
+      absl::StrCat(program, " ", kListDevicesFlag, " reported ", found.status().message()));
 }
 
 }  // namespace muster

@@ -19,9 +19,11 @@ std::string EmulatedTask() {
 TEST(ListDevicesTest, AsksTheProgram) {
   const auto devices = ListDevices(EmulatedTask(), absl::Minutes(1));
   ASSERT_TRUE(devices.ok()) << devices.status();
-  ASSERT_EQ(devices->size(), 2);
-  EXPECT_EQ((*devices)[0].name, "emulated");
-  EXPECT_GT((*devices)[0].memory_bytes, 0);
+  ASSERT_EQ(devices->devices.size(), 2);
+  EXPECT_EQ(devices->devices[0].name, "emulated");
+  EXPECT_GT(devices->devices[0].memory_bytes, 0);
+  EXPECT_EQ(devices->devices[1].number, 1);
+  EXPECT_TRUE(devices->left_out.empty());
 }
 
 TEST(ListDevicesTest, WhatLibrariesWriteIsNoDevice) {
@@ -31,8 +33,8 @@ TEST(ListDevicesTest, WhatLibrariesWriteIsNoDevice) {
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
   const auto devices = ListDevices(program, absl::Minutes(1));
   ASSERT_TRUE(devices.ok()) << devices.status();
-  ASSERT_EQ(devices->size(), 2);
-  EXPECT_EQ((*devices)[0].name, "emulated");
+  ASSERT_EQ(devices->devices.size(), 2);
+  EXPECT_EQ(devices->devices[0].name, "emulated");
 }
 
 TEST(ListDevicesTest, OtherProgramsAreNamed) {

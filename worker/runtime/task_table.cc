@@ -25,10 +25,12 @@ v1::TaskReport ReportOf(const v1::TaskOrder& order, v1::TaskReport::State state)
 
 }  // namespace
 
-TaskTable::TaskTable(TaskStarter start, uint32_t devices, std::function<void()> changed)
-    : start_(std::move(start)), devices_(devices), changed_(std::move(changed)) {
-  for (uint32_t device = 0; device < devices; ++device) free_devices_.push_back(device);
-}
+TaskTable::TaskTable(TaskStarter start, const std::vector<uint32_t>& devices,
+                     std::function<void()> changed)
+    : start_(std::move(start)),
+      has_devices_(!devices.empty()),
+      changed_(std::move(changed)),
+      free_devices_(devices.begin(), devices.end()) {}
 
 TaskTable::~TaskTable() { StopAll(); }
 
@@ -66,7 +68,7 @@ std::vector<std::unique_ptr<v1::TaskOrder>> TaskTable::TakeStartableLocked() {
   for (auto& [key, entry] : entries_) {
     if (entry.waiting == nullptr || !entry.ordered) continue;
     // Where there are none, the task itself says so.
-    if (NeedsDevice(*entry.waiting) && devices_ > 0) {
+    if (NeedsDevice(*entry.waiting) && has_devices_) {
       if (free_devices_.empty()) continue;
       entry.device = free_devices_.front();
       free_devices_.pop_front();

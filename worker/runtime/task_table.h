@@ -45,9 +45,9 @@ using TaskStarter = std::function<absl::StatusOr<std::unique_ptr<RunningTask>>(
 // until that is gone. Thread-safe.
 class TaskTable {
  public:
-  // `devices` are there for tasks, numbered from 0. `changed` is called, without locks, when a task
-  // ended.
-  TaskTable(TaskStarter start, uint32_t devices, std::function<void()> changed);
+  // `devices` are the numbers of those that are there for tasks. `changed` is called, without
+  // locks, when a task ended.
+  TaskTable(TaskStarter start, const std::vector<uint32_t>& devices, std::function<void()> changed);
   // Kills all tasks and waits for their end.
   ~TaskTable();
 
@@ -92,7 +92,7 @@ class TaskTable {
   std::vector<std::unique_ptr<RunningTask>> ForgetLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TaskStarter start_;
-  const uint32_t devices_;
+  const bool has_devices_;
   const std::function<void()> changed_;
 
   mutable absl::Mutex mutex_;

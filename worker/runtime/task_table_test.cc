@@ -39,7 +39,7 @@ class TaskTableTest : public ::testing::Test {
               running_.push_back({report, std::move(ended), false});
               return std::make_unique<FakeTask>(*this, running_.size() - 1);
             },
-            /*devices=*/2, [this] { ++changes_; }) {}
+            /*devices=*/{1, 3}, [this] { ++changes_; }) {}
 
   struct Running {
     v1::TaskReport report;
@@ -160,7 +160,7 @@ TEST_F(TaskTableTest, ATaskThatCannotBeStartedHasDied) {
 
 TEST_F(TaskTableTest, TasksOnDevicesHaveOneEachAndWaitForThoseThatEnd) {
   table_.Reconcile(OnDevices(Orders({{0, 1}, {1, 1}})));
-  EXPECT_THAT(devices_, ElementsAre(0, 1));
+  EXPECT_THAT(devices_, ElementsAre(1, 3));
   // Slot 0 is to start anew, and its former task takes its time to go.
   table_.Reconcile(OnDevices(Orders({{0, 2}, {1, 1}})));
   EXPECT_THAT(killed_, ElementsAre(0));
@@ -168,7 +168,7 @@ TEST_F(TaskTableTest, TasksOnDevicesHaveOneEachAndWaitForThoseThatEnd) {
   EXPECT_THAT(Reported(), ElementsAre("j/1/0/1 RUNNING", "j/1/0/2 RUNNING", "j/1/1/1 RUNNING"));
   End(0, v1::TaskReport::DIED);
   EXPECT_THAT(started_, ElementsAre("j/1/0/1", "j/1/1/1", "j/1/0/2"));
-  EXPECT_THAT(devices_, ElementsAre(0, 1, 0));
+  EXPECT_THAT(devices_, ElementsAre(1, 3, 1));
 }
 
 TEST_F(TaskTableTest, AReplacedTaskGetsAnotherDeviceIfThereIsOne) {
@@ -177,7 +177,7 @@ TEST_F(TaskTableTest, AReplacedTaskGetsAnotherDeviceIfThereIsOne) {
     End(task, v1::TaskReport::ENDED, static_cast<int>(absl::StatusCode::kCancelled));
     table_.Reconcile(OnDevices(Orders({{0, task + 2}})));
   }
-  EXPECT_THAT(devices_, ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(devices_, ElementsAre(1, 3, 1, 3));
 }
 
 TEST_F(TaskTableTest, ATaskThatWaitsForADeviceIsForgottenWithItsOrder) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/metrics/metric_samples.h"
@@ -24,6 +25,12 @@ class ProcessTask final : public RunningTask {
 // pages. glibc's cache of small blocks would keep what is cut off in front, and the block, once
 // freed, is then too short for the next product: up to 7 of them lay about (docs/planning.md).
 constexpr char kUncachedCuttings[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=0";
+
+std::vector<uint32_t> NumbersOf(const std::vector<OfferedDevice>& devices) {
+  std::vector<uint32_t> numbers;
+  for (const OfferedDevice& device : devices) numbers.push_back(device.number);
+  return numbers;
+}
 
 }  // namespace
 
@@ -78,7 +85,7 @@ WorkerDaemon::WorkerDaemon(ClusterClient& cluster, TaskStarter start, WorkerDaem
             started_.Add();
             return start(order, std::move(ended));
           },
-          static_cast<uint32_t>(options_.identity.devices.size()),
+          NumbersOf(options_.identity.devices),
           [this] {
             ended_.Add();
             membership_.ReportSoon();

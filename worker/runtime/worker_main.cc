@@ -142,19 +142,20 @@ absl::StatusOr<std::vector<OfferedDevice>> OfferedDevices(const Flags& flags,
         ", but there is no muster-cuda-task beside this program; build it with --config=cuda, or "
         "name it with --device-program"));
   }
-  absl::StatusOr<std::vector<OfferedDevice>> devices = ListDevices(program, kListTimeout);
-  if (all) {
-    if (devices.ok()) return devices;
-    Log(absl::StrCat("offers no devices: ", devices.status().message()));
+  absl::StatusOr<FoundDevices> found = ListDevices(program, kListTimeout);
+  if (all && !found.ok()) {
+    Log(absl::StrCat("offers no devices: ", found.status().message()));
     return std::vector<OfferedDevice>();
   }
-  MUSTER_RETURN_IF_ERROR(devices.status());
-  if (devices->size() < wanted) {
+  MUSTER_RETURN_IF_ERROR(found.status());
+  for (const std::string& why : found->left_out) Log(absl::StrCat("leaves a device out: ", why));
+  if (all) return std::move(found->devices);
+  if (found->devices.size() < wanted) {
     return absl::FailedPreconditionError(
-        absl::StrCat("--devices is ", wanted, ", but ", program, " finds ", devices->size()));
+        absl::StrCat("--devices is ", wanted, ", but ", program, " finds ", found->devices.size()));
   }
-  devices->resize(wanted);
-  return devices;
+  found->devices.resize(wanted);
+  return std::move(found->devices);
 }
 
 DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
@@ -180,7 +181,8 @@ int Run(const Flags& flags) {
   absl::StatusOr<std::vector<OfferedDevice>> devices = OfferedDevices(flags, device_program);
   if (!devices.ok()) return Fail(devices.status());
   for (const OfferedDevice& device : *devices) {
-    Log(absl::StrCat("offers ", device.name, " with ", device.memory_bytes >> 20, " MiB"));
+    Log(absl::StrCat("offers device ", device.number, ", ", device.name, " with ",
+                     device.memory_bytes >> 20, " MiB"));
   }
   const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) return Fail(credentials.status());
