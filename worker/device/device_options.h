@@ -31,8 +31,9 @@ struct DeviceComputeOptions {
   // Of logits: kF32, or `type` for half the traffic at the price of rounded logits.
   DType logits = DType::kF32;
   // GELU within the product before it, and its gradient within the product after it: saves two
-  // passes over the widest array, where the library has such products. Without it, recomputation
-  // gives the same bits as none.
+  // passes over the widest array, where the library has such products. Only in 16-bit types: next
+  // to a product in f32 such a pass is short. Without it, so always in f32, recomputation gives the
+  // same bits as none.
   bool fuse_gelu = true;
   OptimizerPlace optimizer = OptimizerPlace::kDevice;
   // For matrix products.

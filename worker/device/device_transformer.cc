@@ -94,7 +94,7 @@ float* DeviceTransformer::GradientOf(int tensor) const {
 }
 
 bool DeviceTransformer::FusesGelu() const {
-  return options_.fuse_gelu && gelu_can_be_fused_ &&
+  return options_.fuse_gelu && gelu_can_be_fused_ && options_.type != DType::kF32 &&
          shape_.activation == TransformerShape::Activation::kGelu &&
          shape_.feed_forward % kGeluColumns == 0;
 }

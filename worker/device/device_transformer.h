@@ -46,8 +46,8 @@ class DeviceTransformer {
   // One unit after the other, from the last, after a Forward of kTraining.
   absl::Status Backward(DeviceStream& stream, const TokenRows& rows, int unit);
 
-  // Whether products with GELU in them are used: as the options say, until the library turns out to
-  // have none, in the midst of a pass.
+  // Whether products with GELU in them are used: in 16-bit types as the options say, until the
+  // library turns out to have none, in the midst of a pass.
   bool FusesGelu() const;
 
  private:
