@@ -39,7 +39,8 @@ absl::StatusOr<DeviceProperties> DevicePropertiesOf(int index);
 
 // Makes a device the calling thread's: what is created and launched from this thread belongs to it.
 // Every thread that uses the classes below calls it first. Unavailable: as DevicePropertiesOf. A
-// device that fails, here or below: DeviceFaultError (device_fault.h).
+// device that fails, here or below: DeviceFaultError (device_fault.h); one for which the program
+// holds no code: FailedPrecondition, at the first kernel.
 absl::StatusOr<DeviceProperties> OpenDevice(int index);
 
 class DeviceEvent;

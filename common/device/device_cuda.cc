@@ -4,47 +4,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/device/cuda_error.h"
 #include "common/device/device.h"
-#include "common/device/device_fault.h"
 #include "common/device/stream_access.h"
 
 namespace muster {
 namespace {
-
-absl::Status ErrorOf(cudaError_t result, absl::string_view what) {
-  if (result == cudaSuccess) return absl::OkStatus();
-  // Told here, so not again to whoever asks CUDA for its last error.
-  (void)cudaGetLastError();
-  const std::string message = absl::StrCat(what, ": CUDA says ", cudaGetErrorName(result), ", ",
-                                           cudaGetErrorString(result));
-  switch (result) {
-    case cudaErrorMemoryAllocation:
-      return absl::ResourceExhaustedError(message);
-    case cudaErrorNoDevice:
-    case cudaErrorInsufficientDriver:
-      return absl::UnavailableError(message);
-    // Ours to mend: another device would say the same.
-    case cudaErrorInvalidValue:
-    case cudaErrorInvalidConfiguration:
-    case cudaErrorInvalidDeviceFunction:
-    case cudaErrorInvalidResourceHandle:
-    case cudaErrorNoKernelImageForDevice:
-    case cudaErrorLaunchOutOfResources:
-    case cudaErrorStreamCaptureUnsupported:
-    case cudaErrorStreamCaptureInvalidated:
-    case cudaErrorStreamCaptureMerge:
-    case cudaErrorStreamCaptureUnmatched:
-    case cudaErrorStreamCaptureUnjoined:
-    case cudaErrorStreamCaptureIsolation:
-    case cudaErrorStreamCaptureImplicit:
-    case cudaErrorStreamCaptureWrongThread:
-    case cudaErrorCapturedEvent:
-    case cudaErrorIllegalState:
-      return absl::InternalError(message);
-    default:
-      return DeviceFaultError(message);
-  }
-}
 
 void CUDART_CB RunAndDelete(void* function) {
   const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(function));
@@ -69,7 +34,7 @@ struct DeviceGraph::State {
 
 absl::StatusOr<int> CountDevices() {
   int devices = 0;
-  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaGetDeviceCount(&devices), "no GPU: cudaGetDeviceCount"));
+  MUSTER_RETURN_IF_ERROR(CudaError(cudaGetDeviceCount(&devices), "no GPU: cudaGetDeviceCount"));
   return devices;
 }
 
@@ -80,8 +45,8 @@ absl::StatusOr<DeviceProperties> DevicePropertiesOf(int index) {
                                                "; choose one from 0 to ", devices - 1));
   }
   cudaDeviceProp found;
-  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaGetDeviceProperties(&found, index),
-                                 absl::StrCat("properties of device ", index)));
+  MUSTER_RETURN_IF_ERROR(CudaError(cudaGetDeviceProperties(&found, index),
+                                   absl::StrCat("properties of device ", index)));
   DeviceProperties properties;
   properties.name = found.name;
   properties.compute_major = found.major;
@@ -99,7 +64,7 @@ absl::StatusOr<DeviceProperties> DevicePropertiesOf(int index) {
 
 absl::StatusOr<DeviceProperties> OpenDevice(int index) {
   MUSTER_ASSIGN_OR_RETURN(DeviceProperties properties, DevicePropertiesOf(index));
-  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaSetDevice(index), absl::StrCat("cudaSetDevice ", index)));
+  MUSTER_RETURN_IF_ERROR(CudaError(cudaSetDevice(index), absl::StrCat("cudaSetDevice ", index)));
   return properties;
 }
 
@@ -112,51 +77,51 @@ DeviceStream::~DeviceStream() {
 
 absl::StatusOr<std::unique_ptr<DeviceStream>> DeviceStream::Create() {
   auto state = std::make_unique<State>();
-  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking),
-                                 "creating a stream"));
+  MUSTER_RETURN_IF_ERROR(CudaError(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking),
+                                   "creating a stream"));
   return std::unique_ptr<DeviceStream>(new DeviceStream(std::move(state)));
 }
 
 void DeviceStream::CopyToDevice(void* to, const void* from, size_t bytes) {
   if (bytes == 0 || !AcceptsWork(*this)) return;
-  Fail(ErrorOf(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, state_->stream),
-               absl::StrCat("copy of ", bytes, " bytes to the device")));
+  Fail(CudaError(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, state_->stream),
+                 absl::StrCat("copy of ", bytes, " bytes to the device")));
 }
 
 void DeviceStream::CopyToHost(void* to, const void* from, size_t bytes) {
   if (bytes == 0 || !AcceptsWork(*this)) return;
-  Fail(ErrorOf(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, state_->stream),
-               absl::StrCat("copy of ", bytes, " bytes to the host")));
+  Fail(CudaError(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, state_->stream),
+                 absl::StrCat("copy of ", bytes, " bytes to the host")));
 }
 
 void DeviceStream::CopyOnDevice(void* to, const void* from, size_t bytes) {
   if (bytes == 0 || !AcceptsWork(*this)) return;
-  Fail(ErrorOf(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, state_->stream),
-               absl::StrCat("copy of ", bytes, " bytes on the device")));
+  Fail(CudaError(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, state_->stream),
+                 absl::StrCat("copy of ", bytes, " bytes on the device")));
 }
 
 void DeviceStream::Fill(void* to, uint8_t value, size_t bytes) {
   if (bytes == 0 || !AcceptsWork(*this)) return;
-  Fail(ErrorOf(cudaMemsetAsync(to, value, bytes, state_->stream),
-               absl::StrCat("fill of ", bytes, " bytes")));
+  Fail(CudaError(cudaMemsetAsync(to, value, bytes, state_->stream),
+                 absl::StrCat("fill of ", bytes, " bytes")));
 }
 
 void DeviceStream::Record(DeviceEvent& event) {
   if (!AcceptsWork(*this)) return;
-  Fail(ErrorOf(cudaEventRecord(event.state().event, state_->stream), "recording an event"));
+  Fail(CudaError(cudaEventRecord(event.state().event, state_->stream), "recording an event"));
   event.state().recorded = true;
 }
 
 void DeviceStream::Wait(const DeviceEvent& event) {
   if (!AcceptsWork(*this) || !event.state().recorded) return;
-  Fail(
-      ErrorOf(cudaStreamWaitEvent(state_->stream, event.state().event, 0), "waiting for an event"));
+  Fail(CudaError(cudaStreamWaitEvent(state_->stream, event.state().event, 0),
+                 "waiting for an event"));
 }
 
 void DeviceStream::CallHost(std::function<void()> function) {
   if (!AcceptsWork(*this)) return;
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  Fail(ErrorOf(cudaStreamIsCapturing(state_->stream, &capture), "asking for a stream's capture"));
+  Fail(CudaError(cudaStreamIsCapturing(state_->stream, &capture), "asking for a stream's capture"));
   if (capture != cudaStreamCaptureStatusNone) {
     // The graph would call again what is deleted after the first time.
     Fail(absl::FailedPreconditionError(
@@ -168,12 +133,12 @@ void DeviceStream::CallHost(std::function<void()> function) {
   if (result == cudaSuccess) {
     owned.release();
   } else {
-    Fail(ErrorOf(result, "queueing a function of the host"));
+    Fail(CudaError(result, "queueing a function of the host"));
   }
 }
 
 absl::Status DeviceStream::Synchronize() {
-  Fail(ErrorOf(cudaStreamSynchronize(state_->stream), "waiting for a stream"));
+  Fail(CudaError(cudaStreamSynchronize(state_->stream), "waiting for a stream"));
   return state_->status;
 }
 
@@ -181,7 +146,7 @@ absl::Status DeviceStream::status() const {
   if (!state_->status.ok()) return state_->status;
   // Of kernels that have run; those still queued answer "not ready".
   const cudaError_t result = cudaStreamQuery(state_->stream);
-  return result == cudaErrorNotReady ? absl::OkStatus() : ErrorOf(result, "a stream's work");
+  return result == cudaErrorNotReady ? absl::OkStatus() : CudaError(result, "a stream's work");
 }
 
 void DeviceStream::Fail(absl::Status status) {
@@ -196,7 +161,7 @@ void* NativeStream(const DeviceStream& stream) { return stream.native(); }
 
 void NoteLaunch(DeviceStream& stream, int cuda_error, const char* kernel) {
   if (cuda_error == cudaSuccess) return;
-  stream.Fail(ErrorOf(static_cast<cudaError_t>(cuda_error), absl::StrCat("launch of ", kernel)));
+  stream.Fail(CudaError(static_cast<cudaError_t>(cuda_error), absl::StrCat("launch of ", kernel)));
 }
 
 DeviceEvent::DeviceEvent(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -205,13 +170,13 @@ DeviceEvent::~DeviceEvent() { cudaEventDestroy(state_->event); }
 
 absl::StatusOr<std::unique_ptr<DeviceEvent>> DeviceEvent::Create() {
   auto state = std::make_unique<State>();
-  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaEventCreate(&state->event), "creating an event"));
+  MUSTER_RETURN_IF_ERROR(CudaError(cudaEventCreate(&state->event), "creating an event"));
   return std::unique_ptr<DeviceEvent>(new DeviceEvent(std::move(state)));
 }
 
 absl::Status DeviceEvent::Synchronize() {
   if (!state_->recorded) return absl::OkStatus();
-  return ErrorOf(cudaEventSynchronize(state_->event), "waiting for an event");
+  return CudaError(cudaEventSynchronize(state_->event), "waiting for an event");
 }
 
 absl::StatusOr<double> DeviceEvent::MillisecondsSince(DeviceEvent& start) {
@@ -223,8 +188,8 @@ absl::StatusOr<double> DeviceEvent::MillisecondsSince(DeviceEvent& start) {
   MUSTER_RETURN_IF_ERROR(Synchronize());
   float milliseconds = 0;
   MUSTER_RETURN_IF_ERROR(
-      ErrorOf(cudaEventElapsedTime(&milliseconds, start.state_->event, state_->event),
-              "time between two events"));
+      CudaError(cudaEventElapsedTime(&milliseconds, start.state_->event, state_->event),
+                "time between two events"));
   return milliseconds;
 }
 
@@ -239,35 +204,35 @@ absl::StatusOr<std::unique_ptr<DeviceGraph>> DeviceGraph::Capture(
   MUSTER_RETURN_IF_ERROR(stream.status());
   const cudaStream_t native = stream.state().stream;
   auto graph = std::unique_ptr<DeviceGraph>(new DeviceGraph(std::make_unique<State>()));
-  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
-                                 "beginning a graph's capture"));
+  MUSTER_RETURN_IF_ERROR(CudaError(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
+                                   "beginning a graph's capture"));
   absl::Status queued = body();
   cudaGraph_t captured = nullptr;
   // Capture ends in any case, or the stream could not be used again.
   const absl::Status ended =
-      ErrorOf(cudaStreamEndCapture(native, &captured), "ending a graph's capture");
+      CudaError(cudaStreamEndCapture(native, &captured), "ending a graph's capture");
   // The executable graph does not need what it was made from.
   const std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, decltype(&cudaGraphDestroy)> owned(
       captured, &cudaGraphDestroy);
   MUSTER_RETURN_IF_ERROR(queued);
   MUSTER_RETURN_IF_ERROR(stream.state().status);
   MUSTER_RETURN_IF_ERROR(ended);
-  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaGraphInstantiate(&graph->state_->executable, captured, 0),
-                                 "making a graph executable"));
+  MUSTER_RETURN_IF_ERROR(CudaError(cudaGraphInstantiate(&graph->state_->executable, captured, 0),
+                                   "making a graph executable"));
   return graph;
 }
 
 void DeviceGraph::Launch(DeviceStream& stream) {
   if (!AcceptsWork(stream)) return;
   stream.Fail(
-      ErrorOf(cudaGraphLaunch(state_->executable, stream.state().stream), "launching a graph"));
+      CudaError(cudaGraphLaunch(state_->executable, stream.state().stream), "launching a graph"));
 }
 
 absl::StatusOr<DeviceBuffer> DeviceBuffer::Allocate(MemoryPlace place, size_t bytes) {
   if (bytes == 0) return DeviceBuffer();
   void* data = nullptr;
   const bool device = place == MemoryPlace::kDevice;
-  MUSTER_RETURN_IF_ERROR(ErrorOf(
+  MUSTER_RETURN_IF_ERROR(CudaError(
       device ? cudaMalloc(&data, bytes) : cudaHostAlloc(&data, bytes, cudaHostAllocDefault),
       absl::StrCat("allocation of ", bytes, device ? " bytes on the device" : " pinned bytes")));
   return DeviceBuffer(place, static_cast<std::byte*>(data), bytes);
@@ -284,7 +249,7 @@ DeviceBuffer::~DeviceBuffer() {
 
 absl::StatusOr<size_t> FreeDeviceMemory() {
   size_t free = 0, total = 0;
-  MUSTER_RETURN_IF_ERROR(ErrorOf(cudaMemGetInfo(&free, &total), "asking for free memory"));
+  MUSTER_RETURN_IF_ERROR(CudaError(cudaMemGetInfo(&free, &total), "asking for free memory"));
   return free;
 }
 

@@ -3,11 +3,12 @@
 load("@local_cuda//:defs.bzl", "CUDA_AVAILABLE", "CUDA_HOME")
 
 # Machine code for A100 and H100/H200, and PTX that later GPUs compile at first use.
-_ARCHITECTURES = [
-    "-gencode=arch=compute_80,code=sm_80",
-    "-gencode=arch=compute_90,code=sm_90",
-    "-gencode=arch=compute_90,code=compute_90",
-]
+_CODE = ["sm_80", "sm_90", "compute_90"]
+
+_ARCHITECTURES = ["-gencode=arch=%s,code=%s" % (code.replace("sm_", "compute_"), code) for code in _CODE]
+
+# What programs hold, for messages.
+CUDA_CODE = ",".join(_CODE)
 
 def cuda_only():
     """Value of target_compatible_with for targets to skip unless --config=cuda is given and a toolkit is there."""
