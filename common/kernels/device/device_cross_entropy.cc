@@ -26,6 +26,32 @@ MUSTER_DEVICE void Include(Softmax& s, float x, int column) {
   }
 }
 
+// Of N neighbours, which rescale the sum at most once: their exponentials wait for nothing but the
+// largest of them.
+template <int N>
+MUSTER_DEVICE void IncludeAll(Softmax& s, const float (&x)[N], int column) {
+  float largest = s.largest;
+  int at = 0;
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    if (x[j] > largest) {
+      largest = x[j];
+      at = j;
+    }
+  }
+  if (largest > s.largest) {
+    s.sum *= Exp(s.largest - largest);
+    s.largest = largest;
+    s.column = column + at;
+  }
+  // While none is above -∞, -∞ - largest would be a NaN.
+  const float shift = largest == -Infinity() ? 0 : largest;
+  float sum = 0;
+#pragma unroll
+  for (int j = 0; j < N; ++j) sum += Exp(x[j] - shift);
+  s.sum += sum;
+}
+
 template <typename Logit, typename Gradient, int N>
 struct CrossEntropyKernel {
   static constexpr int kThreads = 512;
@@ -56,6 +82,10 @@ struct CrossEntropyKernel {
     for (int64_t c = ThreadIndex() * N; c < tokens; c += kThreads * N) {
       float values[N];
       LoadSome(x + c, tokens - c, values);
+      if (N > 1 && c + N <= tokens) {
+        IncludeAll(mine, values, static_cast<int>(c));
+        continue;
+      }
 #pragma unroll
       for (int j = 0; j < N; ++j) {
         if (c + j < tokens) Include(mine, values[j], static_cast<int>(c) + j);

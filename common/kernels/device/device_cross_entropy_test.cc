@@ -149,6 +149,22 @@ TEST_P(DeviceCrossEntropyTest, LossAlone) {
   EXPECT_EQ(Read(correct, 1)[0], 1);
 }
 
+TEST_P(DeviceCrossEntropyTest, LogitsOfMinusInfinityHaveNoProbability) {
+  // Threads that see nothing else, and some that do.
+  std::vector<float> logits(1000, -std::numeric_limits<float>::infinity());
+  logits[403] = logits[405] = logits[999] = 2;
+  float* const losses = Floats(1);
+  auto* const correct = Room<int32_t>(sizeof(int32_t));
+  DeviceCrossEntropy(stream(), {.rows = 1, .vocabulary = 1000},
+                     {.logits_type = type(),
+                      .logits = Put(type(), logits),
+                      .labels = Copied(std::vector<int32_t>{403}),
+                      .losses = losses,
+                      .correct = correct});
+  EXPECT_NEAR(Read(losses, 1)[0], std::log(3.0), 1e-6);
+  EXPECT_EQ(Read(correct, 1)[0], 1);
+}
+
 TEST_P(DeviceCrossEntropyTest, ANanMakesTheLossOneAndIsNeverRight) {
   for (const int at : {0, 1, 700}) {
     std::vector<float> logits = RandomNumbers(type(), 1000, 1);
