@@ -15,7 +15,7 @@ namespace muster {
 //
 // By ptxas of CUDA 13.0 without spills (D: registers of a thread for keys and for queries on sm_90;
 // shared KiB of a block):
-//   32: 166, 146; 31    64: 235, 211; 55    96: 195, 152; 52    128: 234, 189; 69    256: 254, 200;
+//   32: 166, 152; 31    64: 224, 218; 55    96: 204, 153; 52    128: 236, 190; 69    256: 253, 198;
 //   132 (one block of a multiprocessor; two else)
 template <typename T>
 struct AttentionBackwardArrays {
@@ -151,13 +151,21 @@ struct TensorKeyGradientKernel {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int column = n * 8 + lane % 4 * 2 + i % 2;
-        const int64_t key = key0 + lane / 4 + i / 2 * 8;
-        const int64_t query = q0 + column;
-        const bool seen = key <= query && query < place.T;
-        const float probability =
-            seen ? Exp2(p.v[n][i] * place.scale_log2 - now.logsumexp_log2[column]) : 0.0f;
-        ds.v[n][i] = seen ? probability * (ds.v[n][i] - now.delta[column]) : 0.0f;
-        p.v[n][i] = probability;
+        p.v[n][i] = Exp2(p.v[n][i] * place.scale_log2 - now.logsumexp_log2[column]);
+        ds.v[n][i] = p.v[n][i] * (ds.v[n][i] - now.delta[column]);
+      }
+    }
+    // Elsewhere every query sees every key.
+    if (key0 + 15 <= q0 && q0 + kQueries <= place.T) return;
+    // Of columns, those of queries that see this lane's keys.
+    const int first = static_cast<int>(key0 - q0) + lane / 4;
+    const int end = static_cast<int>(Min64(place.T - q0, kQueries));
+#pragma unroll
+    for (int n = 0; n < kQueryTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int column = n * 8 + lane % 4 * 2 + i % 2;
+        if (column < first + i / 2 * 8 || column >= end) p.v[n][i] = ds.v[n][i] = 0;
       }
     }
   }
@@ -249,11 +257,18 @@ struct TensorQueryGradientKernel {
     for (int n = 0; n < kKeyTiles; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int64_t key = k0 + n * 8 + lane % 4 * 2 + i % 2;
-        const int64_t query = query0 + lane / 4 + i / 2 * 8;
-        const bool seen = key <= query && query < place.T;
-        const float probability = seen ? Exp2(s.v[n][i] * place.scale_log2 - shift[i / 2]) : 0.0f;
-        ds.v[n][i] = seen ? probability * (ds.v[n][i] - delta[i / 2]) : 0.0f;
+        ds.v[n][i] =
+            Exp2(s.v[n][i] * place.scale_log2 - shift[i / 2]) * (ds.v[n][i] - delta[i / 2]);
+      }
+    }
+    // Elsewhere every query sees every key. What is behind the last query is not written.
+    if (k0 + kKeys - 1 <= query0) return;
+    const int seen = static_cast<int>(query0 - k0) + lane / 4;
+#pragma unroll
+    for (int n = 0; n < kKeyTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (n * 8 + lane % 4 * 2 + i % 2 > seen + i / 2 * 8) ds.v[n][i] = 0;
       }
     }
   }
