@@ -14,10 +14,9 @@ namespace muster {
 //   FailedPrecondition  the program holds no code that this device or driver can run; says what the
 //                       device is and what code there is
 //   Internal            a wrong call of ours: another device would say the same
-//   DeviceFaultError    all else, after which CUDA gives this process no more of the device. Where
-//   a
-//                       kernel's own mistake is the likely cause, says so: the task that takes this
-//                       one's place then fails too, whatever its device.
+//   DeviceFaultError    all else, after which CUDA gives this process no more of the device. Says
+//                       so where a kernel's own mistake is the likely cause: the task that takes
+//                       this one's place then fails too, whatever its device.
 absl::Status CudaError(cudaError_t result, absl::string_view what);
 
 }  // namespace muster
