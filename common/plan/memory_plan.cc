@@ -291,8 +291,9 @@ class Planner {
     // This worker's, summed, and all workers', gathered and summed; sums have an index, a quarter
     // as large. By half again, too.
     const uint64_t of_step = DistinctRows(model_, data_, spec_.batch_size());
-    AddWorker("rows of a step",
-              3 * (5 * in_batch + 4 * W_ * in_batch + 5 * of_step) / 4 * (row + 16) / 2);
+    const uint64_t gathered = in_batch > kMostRows / W_ ? kMostRows : in_batch * W_;
+    const uint64_t rows = in_batch + in_batch / 4 + gathered + of_step + of_step / 4;
+    AddWorker("rows of a step", (rows + rows / 2) * (row + 16));
     AddWorker("sparse tables", TableBytes(DistinctRows(model_, data_, ExamplesSeen(spec_, data_))));
   }
 

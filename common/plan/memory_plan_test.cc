@@ -314,6 +314,26 @@ TEST(MemoryPlanTest, TheLargestJobDoesNotOverflow) {
   EXPECT_LT(PlanOf(spec).device_bytes(), uint64_t{1} << 63);
 }
 
+TEST(MemoryPlanTest, TheLargestBatchDoesNotOverflow) {
+  v1::JobSpec spec =
+      Job("model { deep_fm { embedding_dim: 65536 hidden: 16 } } "
+          "data { synthetic_clicks { fields: 4096 numeric: 2 } } "
+          "optimizer { name: 'sgd' learning_rate: 0.1 } "
+          "update { dense: ALL_REDUCE sparse: ALL_REDUCE }");
+  spec.mutable_data()->mutable_synthetic_clicks()->set_cardinality(uint64_t{1} << 62);
+  spec.set_batch_size(std::numeric_limits<uint32_t>::max());
+  const DataSize data = SizeOfData(spec.data());
+  const auto rows =
+      static_cast<double>(DistinctRows(SizeOfModel(spec, data), data, spec.batch_size()));
+  EXPECT_GT(rows, 1e12);
+  for (const uint32_t workers : {1u, 1u << 10, 1u << 20}) {
+    spec.set_workers(workers);
+    // What all workers gather, and its sums.
+    EXPECT_GT(static_cast<double>(WorkerOf(spec)["rows of a step"]), 2 * rows * 4 * 65536)
+        << workers;
+  }
+}
+
 // Not fewer rows for steps beyond all numbers than for some.
 TEST(MemoryPlanTest, TheLongestJobDoesNotOverflow) {
   v1::JobSpec spec =

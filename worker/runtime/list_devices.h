@@ -14,9 +14,9 @@ namespace muster {
 // output and error nothing is read but for errors.
 inline constexpr char kListDevicesFlag[] = "--list-devices";
 
-// The devices that `program` finds. Asked for in a process of its own,
-// since whoever looks for GPUs has CUDA in it from then on. DeadlineExceeded: no answer within
-// `timeout`. Otherwise why the program could not be started, or found none.
+// The devices that `program` finds. Asked for in a process of its own, since whoever looks for GPUs
+// has CUDA in it from then on. DeadlineExceeded: no answer within `timeout`. Otherwise why the
+// program could not be started, or found none.
 absl::StatusOr<FoundDevices> ListDevices(const std::string& program, absl::Duration timeout);
 
 }  // namespace muster
