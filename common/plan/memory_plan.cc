@@ -12,6 +12,7 @@
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
 #include "common/partition/tensor_spec.h"
+#include "common/partition/wire_dtype.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
@@ -176,13 +177,13 @@ class Planner {
                               .mapped = true});
       return;
     }
-    AddWorker("messages with servers", GradientMessages() + ParameterMessages());
+    AddWorker("messages with servers", ParameterMessages());
     if (!half) return;
     // What was rounded away, two steps' pushes, and the first once more while a cut is sent.
     AddWorker("what pushes carry over", 2 * (kFloat + 2) * P_);
   }
 
-  // By unit, as they travel: gradients, and parameters.
+  // By unit, as they travel: gradients, and parameters that do not come where they belong.
   std::vector<uint64_t> PushedBytes() const {
     const uint64_t element = IsHalf(spec_.update().wire()) ? 2 : kFloat;
     return UnitBytes(model_, [this, element](size_t i) {
@@ -190,16 +191,18 @@ class Planner {
     });
   }
   std::vector<uint64_t> PulledBytes() const {
+    const auto wire = WireDType(spec_.update().wire());
     const bool half = IsHalf(spec_.update().wire());
-    return UnitBytes(model_, [this, half](size_t i) -> uint64_t {
-      if (!model_.tensors[i].tied_to.empty()) return 0;
-      return half ? 2 : SizeOf(held_as_[i]);
+    return UnitBytes(model_, [this, half, wire](size_t i) -> uint64_t {
+      const bool lands = !half || held_as_[i] == *wire;
+      return lands || !model_.tensors[i].tied_to.empty() ? 0 : 2;
     });
   }
   uint64_t SharedWithServers() const { return std::max(1u, spec_.servers()) * kConnectionBytes; }
 
-  // One worker's on their way to servers: at most a window, or one unit's, and some wait there for
-  // other workers'. Those of a job's only worker stay until the clock ends.
+  // One worker's that servers of other machines have received: at most a window, or one unit's, and
+  // some wait there for other workers'. Those of a job's only worker stay until the clock ends. The
+  // worker sends them from where they are computed, and a server of its machine reads them there.
   uint64_t GradientMessages() const {
     const std::vector<uint64_t> pushed = PushedBytes();
     const uint64_t most = std::min(SumOf(pushed), SharedWithServers());
@@ -209,14 +212,13 @@ class Planner {
     return std::min(most, sent + partitions * kKeptGradientBytes);
   }
 
-  // One worker's on their way from servers, as far as it asks for them, the unit that is due and
-  // the next at least: to where they belong or, of another type than that, to receive buffers where
-  // the shared memory has no room.
+  // One worker's on their way from servers that are of another type than they are kept in, as far
+  // as it asks for them, the unit that is due and the next at least. The others come where they
+  // belong.
   uint64_t ParameterMessages() const {
     const std::vector<uint64_t> pulled = PulledBytes();
     const uint64_t due = LargestOf(pulled, 2);
-    const uint64_t asked = std::min(SumOf(pulled), std::max(kPullWindowBytes, due));
-    return IsHalf(spec_.update().wire()) ? asked : std::min(asked, SharedWithServers());
+    return std::min(SumOf(pulled), std::max(kPullWindowBytes, due));
   }
 
   void AddDevice() {

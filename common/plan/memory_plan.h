@@ -39,8 +39,8 @@ struct WorkerProcessors {
 //            others' gradients     4 P (W - 1)        by all-reduce on processors, mapped from
 //                                                     ranks of the same machine (6 P (W - 1) by
 //                                                     BF16)
-//            messages              to and from servers: windows of gradients and parameters, at
-//                                  most 72 MiB a server each way; what 16-bit pushes carry over
+//            messages              from servers: a window of parameters that come in another type
+//                                  than they are kept in; what 16-bit pushes carry over
 //            16-bit weights        2 P                of the matrices
 //            activations           of one micro-batch (transformer_memory_plan.h); none of these
 //                                  where the job computes on devices
@@ -48,7 +48,7 @@ struct WorkerProcessors {
 //   device   where the job computes on devices: transformer_device_plan.h, and CUDA's own
 //   servers  4 P (2 + slots)       weights, slots, the sums of the open clock
 //            4 P W, if deterministic
-//            4 P W, messages, at most 72 MiB of each worker on each server
+//            4 P W, what has come of several workers, at most 72 MiB of each on each server
 //            rows
 //
 // A worker's sum is its peak resident set on a CPU; tests/plan measures that it is, within 5 %.

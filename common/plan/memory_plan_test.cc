@@ -59,21 +59,25 @@ std::map<std::string, uint64_t> WorkerOf(const v1::JobSpec& spec) {
   return ByName(PlanOf(spec).worker);
 }
 
+std::map<std::string, uint64_t> ServersOf(const v1::JobSpec& spec) {
+  return ByName(PlanOf(spec).servers);
+}
+
 TEST(MemoryPlanTest, CountsDenseParametersAndOptimizerState) {
   v1::JobSpec spec = SmallMlp();
-  // Weights, sums, and what each worker sends and is sent.
-  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (2 + 4));
+  // Weights, sums, and what each worker sends.
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (2 + 2));
   EXPECT_EQ(WorkerOf(spec)["parameters"], 4 * kSmallMlp);
   EXPECT_EQ(WorkerOf(spec)["gradients"], 4 * kSmallMlp);
   EXPECT_EQ(WorkerOf(spec).count("optimizer state"), 0u);
-  // Half of that, and what they owe, which a cut holds.
+  // Half of that, as much that each is sent, and what they owe, which a cut holds.
   spec.mutable_update()->set_wire(v1::UpdateSpec::BF16);
   EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (2 + 2 + 2));
   spec.mutable_update()->clear_wire();
   spec.mutable_optimizer()->set_name("adam");
-  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (4 + 4));
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (4 + 2));
   spec.mutable_update()->set_deterministic(true);
-  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (4 + 4 + 2));
+  EXPECT_EQ(PlanOf(spec).server_bytes(), 4 * kSmallMlp * (4 + 2 + 2));
   spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   EXPECT_EQ(PlanOf(spec).server_bytes(), 0u);
   EXPECT_EQ(WorkerOf(spec)["optimizer state"], 8 * kSmallMlp);
@@ -120,7 +124,7 @@ TEST(MemoryPlanTest, SixteenBitsComeFromServers) {
   EXPECT_EQ(parts["parameters"], 4 * kGpt - 2 * kBlocks);
   EXPECT_EQ(parts["16-bit weights"], 2 * kHead);
   EXPECT_EQ(parts["gradients"], 4 * kGpt);
-  EXPECT_EQ(parts["messages with servers"], (8 + 8 + 16) * kMiB);
+  EXPECT_EQ(parts["messages with servers"], 0u);
   spec.mutable_model()->mutable_transformer()->set_separate_head(true);
   parts = WorkerOf(spec);
   EXPECT_EQ(parts["parameters"], 4 * (kGpt + kHead) - 2 * (kBlocks + kHead));
@@ -221,20 +225,38 @@ TEST(MemoryPlanTest, MessagesWithServersAreBounded) {
         "data { sequences { path: 't' } } optimizer { name: 'adamw' learning_rate: 0.1 } ",
         "batch_size: 8 ", more)))["messages with servers"];
   };
-  // An only worker's gradients until the clock ends, and 16 MiB of parameters that it asks for.
-  EXPECT_EQ(messages("", "workers: 1"), 4 * kGpt + 16 * kMiB);
-  // Of several workers 8 MiB, and a block of each partition.
+  // Servers read gradients where they are, and parameters come where they belong.
+  EXPECT_EQ(messages("", "workers: 1"), 0u);
+  EXPECT_EQ(messages("", "workers: 2"), 0u);
+  // But for those of 16 bits that are kept in f32: 16 MiB that it asks for, or those of the
+  // embedding and the next unit.
+  const std::string half = "workers: 2 update { wire: BF16 }";
   const uint64_t block = 12 * 384 * 384 + 13 * 384;
-  EXPECT_EQ(messages("", "workers: 2"), (8 + 8 + 16) * kMiB);
-  EXPECT_EQ(messages("", "workers: 2 update { partitions: 12 }"), (8 + 12 + 16) * kMiB);
-  EXPECT_EQ(messages("", "workers: 2 update { partitions: 64 }"), 4 * kGpt + 16 * kMiB);
-  // Of larger units one's. The embedding's at a time, and the next unit's parameters with it.
   const uint64_t embedding = (32768 + 256) * 384;
-  EXPECT_EQ(messages("vocabulary: 32768", "workers: 2"), 4 * (2 * embedding + block) + 8 * kMiB);
-  EXPECT_EQ(messages("vocabulary: 32768", "workers: 2 update { wire: BF16 }"),
-            2 * (2 * embedding + block) + 8 * kMiB);
-  // No more than is shared with a server, each way.
-  EXPECT_EQ(messages("vocabulary: 131072", "workers: 1"), 2 * 72 * kMiB);
+  EXPECT_EQ(messages("", half), 16 * kMiB);
+  EXPECT_EQ(messages("vocabulary: 32768", half), 2 * (embedding + block));
+  // What is computed with in the wire's type is kept so.
+  EXPECT_LT(messages("", absl::StrCat(half, " compute { type: BF16 }")), 1 * kMiB);
+}
+
+TEST(MemoryPlanTest, WhatServersHaveReceivedIsBounded) {
+  const auto messages = [](const std::string& model, const std::string& more) {
+    return ServersOf(Job(absl::StrCat(
+        "model { transformer { layers: 6 width: 384 heads: 6 context: 256 ", model, " } } ",
+        "data { sequences { path: 't' } } optimizer { name: 'adamw' learning_rate: 0.1 } ",
+        "batch_size: 8 ", more)))["messages with workers"];
+  };
+  // An only worker's gradients are the sums.
+  EXPECT_EQ(messages("", "workers: 1"), 0u);
+  // Of several workers 8 MiB, and a block of each partition; of all there are at most.
+  EXPECT_EQ(messages("", "workers: 2"), 2 * (8 + 8) * kMiB);
+  EXPECT_EQ(messages("", "workers: 2 update { partitions: 12 }"), 2 * (8 + 12) * kMiB);
+  EXPECT_EQ(messages("", "workers: 2 update { partitions: 64 }"), 2 * 4 * kGpt);
+  // Of larger units one's.
+  const uint64_t embedding = (32768 + 256) * 384;
+  EXPECT_EQ(messages("vocabulary: 32768", "workers: 2"), 2 * (4 * embedding + 8 * kMiB));
+  // No more than a connection lets wait.
+  EXPECT_EQ(messages("vocabulary: 131072", "workers: 2"), 2 * 72 * kMiB);
 }
 
 TEST(MemoryPlanTest, PadsTheVocabulary) {

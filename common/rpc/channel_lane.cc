@@ -3,7 +3,9 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -26,11 +28,24 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
     const uint64_t id = next_id_.fetch_add(1, std::memory_order_relaxed);
     request.set_request_id(id);
     const bool is_push = request.has_dense_push() || request.has_sparse_push();
+    Unanswered unanswered;
+    unanswered.landing = landing;
+    const size_t payload_bytes = payload.size();
+    if (const auto range = RangeOf(payload)) {
+      *request.mutable_payload_in() = *range;
+      unanswered.payload = std::exchange(payload, Payload());
+    }
+    if (const auto range = RangeOf(landing)) {
+      *request.mutable_answer_to() = *range;
+      unanswered.lands_there = true;
+    }
     Outgoing outgoing;
     outgoing.header = request.SerializeAsString();
     outgoing.payload = std::move(payload);
-    outgoing.bytes = static_cast<int64_t>(outgoing.header.size() + outgoing.payload.size());
+    outgoing.bytes = static_cast<int64_t>(outgoing.header.size() + payload_bytes);
+    outgoing.named_bytes = static_cast<int64_t>(unanswered.payload.size());
     outgoing.window_bytes = is_push ? outgoing.bytes : 0;
+    unanswered.window_bytes = outgoing.window_bytes;
     absl::Status refused = CheckMessageBytes(request, outgoing.bytes);
     if (refused.ok()) {
       absl::MutexLock lock(&mutex_);
@@ -39,7 +54,8 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
       } else if (queued_bytes_ > 0 && queued_bytes_ + outgoing.bytes > limits_.max_queued_bytes) {
         refused = TooManyQueued(queued_bytes_, limits_.max_queued_bytes, address_);
       } else {
-        unanswered_.emplace(id, Unanswered{std::move(done), outgoing.window_bytes, landing});
+        unanswered.done = std::move(done);
+        unanswered_.emplace(id, std::move(unanswered));
         if (!landing.empty()) landings_.fetch_add(1, std::memory_order_relaxed);
         queued_bytes_ += outgoing.bytes;
         queue_.push_back(std::move(outgoing));
@@ -52,23 +68,25 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
     }
   }
 
-  // Takes no more calls; those outstanding end with `reason`, but for one whose answer is being
-  // received at its place: that ends when the channel is through with it.
+  // Takes no more calls; those outstanding end with `reason`, but for those whose places may still
+  // be written to, by the channel or the server: these end with the channel, or their answers.
   void Close(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::flat_hash_map<uint64_t, Unanswered> unanswered;
+    std::vector<Unanswered> unanswered;
     std::deque<Outgoing> queue;
     {
       absl::MutexLock lock(&mutex_);
       if (closed_.ok()) closed_ = reason;
-      unanswered.swap(unanswered_);
-      if (const auto it = unanswered.find(landing_id_); it != unanswered.end()) {
-        unanswered_.insert(unanswered.extract(it));
+      for (auto it = unanswered_.begin(); it != unanswered_.end();) {
+        const auto one = it++;
+        if (one->first == landing_id_ || one->second.lands_there) continue;
+        unanswered.push_back(std::move(one->second));
+        unanswered_.erase(one);
       }
       queue.swap(queue_);
       queued_bytes_ = 0;
       window_used_ = 0;
     }
-    for (auto& [id, call] : unanswered) call.done(reason);
+    for (Unanswered& call : unanswered) call.done(reason);
   }
 
   std::byte* PlaceFor(absl::string_view header, size_t bytes) override {
@@ -91,19 +109,30 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
       Break(absl::InternalError(absl::StrCat("server ", address_, ": an answer does not parse")));
       return;
     }
-    ParameterClient::Done done;
+    // Its payload goes after the lock.
+    Unanswered call;
     absl::Status closed;
     {
       absl::MutexLock lock(&mutex_);
       closed = closed_;
       landing_id_ = 0;
       if (auto it = unanswered_.find(reply->request_id()); it != unanswered_.end()) {
-        done = std::move(it->second.done);
-        if (closed.ok()) window_used_ -= it->second.window_bytes;
-        if (!it->second.landing.empty()) landings_.fetch_sub(1, std::memory_order_relaxed);
+        call = std::move(it->second);
+        if (closed.ok()) window_used_ -= call.window_bytes;
+        if (!call.landing.empty()) landings_.fetch_sub(1, std::memory_order_relaxed);
         unanswered_.erase(it);
       }
     }
+    const ParameterClient::Done& done = call.done;
+    if (reply->landed() && !call.lands_there) {
+      const absl::Status wrong = absl::InternalError(
+          absl::StrCat("server ", address_, ": an answer has landed where request ",
+                       reply->request_id(), " named no place"));
+      if (done) done(wrong);
+      Break(wrong);
+      return;
+    }
+    if (reply->landed()) payload = Payload({call.landing}, nullptr);
     if (done && !closed.ok()) {
       done(closed);
     } else if (done) {
@@ -121,22 +150,19 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
   }
 
   void OnClosed(const absl::Status& reason) override {
-    ParameterClient::Done landing;
+    // However it ended, the channel is gone: whether repeating helps is for the next one to say.
+    Close(absl::UnavailableError(absl::StrCat("connection to server ", address_,
+                                              " ended: ", std::string(reason.message()))));
+    // Nobody writes to any place any more.
+    absl::flat_hash_map<uint64_t, Unanswered> left;
     absl::Status closed;
     {
       absl::MutexLock lock(&mutex_);
       closed = closed_;
-      // If it was closed before, this one alone is left.
-      if (const auto it = unanswered_.find(landing_id_); it != unanswered_.end() && !closed.ok()) {
-        landing = std::move(it->second.done);
-        unanswered_.erase(it);
-      }
+      left.swap(unanswered_);
       landing_id_ = 0;
     }
-    if (landing) landing(closed);
-    // However it ended, the channel is gone: whether repeating helps is for the next one to say.
-    Close(absl::UnavailableError(absl::StrCat("connection to server ", address_,
-                                              " ended: ", std::string(reason.message()))));
+    for (auto& [id, call] : left) call.done(closed);
   }
 
  private:
@@ -144,14 +170,34 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
     std::string header;
     Payload payload;
     int64_t bytes = 0;
+    // Of these, what the channel does not see.
+    int64_t named_bytes = 0;
     int64_t window_bytes = 0;
   };
   struct Unanswered {
     ParameterClient::Done done;
-    int64_t window_bytes;
+    int64_t window_bytes = 0;
     // Empty: its answer has no place of its own.
     absl::Span<std::byte> landing;
+    // Whether the server may write the answer there itself.
+    bool lands_there = false;
+    // That the server reads where it lies.
+    Payload payload;
   };
+
+  // Where the bytes lie in registered memory; nullopt: not there.
+  std::optional<v1::MemoryRange> RangeOf(absl::Span<const std::byte> bytes) const {
+    if (bytes.empty()) return std::nullopt;
+    const std::optional<uint64_t> offset = channel_.RegisteredOffset(bytes);
+    if (!offset.has_value()) return std::nullopt;
+    v1::MemoryRange range;
+    range.set_offset(*offset);
+    range.set_bytes(bytes.size());
+    return range;
+  }
+  std::optional<v1::MemoryRange> RangeOf(const Payload& payload) const {
+    return payload.pieces().size() == 1 ? RangeOf(payload.pieces()[0]) : std::nullopt;
+  }
 
   // Sends what the window lets through; one thread at a time, so that the order stays.
   void SendQueue() ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -171,6 +217,7 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
         next = std::move(queue_.front());
         queue_.pop_front();
         window_used_ += next.window_bytes;
+        queued_bytes_ -= next.named_bytes;
       }
       channel_.Send(std::move(next.header), std::move(next.payload));
     }

@@ -112,8 +112,9 @@ class DataChannelClient final : public ParameterClient {
       } else if (target->unix_name.empty()) {
         reason = "the server offers no shared memory";
       } else {
-        auto channel = ConnectSharedChannel(*target, options_.shared_memory_bytes, loop,
-                                            io_->pool(), absl::Now() + options_.open_timeout);
+        auto channel =
+            ConnectSharedChannel(*target, options_.shared_memory_bytes, loop, io_->pool(),
+                                 absl::Now() + options_.open_timeout, options_.registered_memory);
         if (channel.ok()) return Opened(*std::move(channel), loop, reason);
         reason = absl::StrCat("shared memory: ", std::string(channel.status().message()));
       }

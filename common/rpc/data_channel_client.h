@@ -11,6 +11,7 @@
 #include "common/rpc/parameter_client.h"
 #include "common/rpc/rpc_credentials.h"
 #include "common/transport/channel_io.h"
+#include "common/transport/registered_memory.h"
 #include "common/transport/shared_segment.h"
 
 namespace muster {
@@ -21,6 +22,10 @@ struct DataChannelClientOptions {
   // multiple of 64 KiB. 0: none is used. Memory is taken as it comes to be used, and kept. More
   // room lets more gradients wait at the server where they lie; what does not fit is copied there.
   size_t shared_memory_bytes = kDefaultArenaBytes;
+  // Where the server is on this machine, it reads payloads and writes answers that lie here without
+  // a copy on the way (see MemoryRange in proto/parameter_service.proto for what that asks of the
+  // caller). Null: all are copied.
+  std::shared_ptr<const RegisteredMemory> registered_memory;
   enum class Tcp { kUsed, kNotUsed };
   Tcp tcp = Tcp::kUsed;
   // For each attempt at opening a channel.

@@ -51,11 +51,12 @@ class ParameterClient {
 
   // Sends one operation; never blocks. `request` needs no request_id; its payload field stays
   // empty, the bytes go in `payload`, which must not change until its owner is released (which may
-  // be after `done`). Operations on one partition reach the server in the order of their calls
-  // here. `done` is called exactly once: with the result, or with the status of an answer that is
-  // an error (RetryAfter tells when to repeat), or of the connection. It runs on a network thread
-  // (or, for refusals, inside Call) and must not block; it may call Call. RESOURCE_EXHAUSTED: the
-  // message is over the limit, or too many bytes wait to be sent.
+  // be after `done`; for memory that is registered with the server, longer: see MemoryRange in
+  // proto/parameter_service.proto). Operations on one partition reach the server in the order of
+  // their calls here. `done` is called exactly once: with the result, or with the status of an
+  // answer that is an error (RetryAfter tells when to repeat), or of the connection. It runs on a
+  // network thread (or, for refusals, inside Call) and must not block; it may call Call.
+  // RESOURCE_EXHAUSTED: the message is over the limit, or too many bytes wait to be sent.
   virtual void Call(v1::ExchangeRequest request, Payload payload, Done done) = 0;
 
   // As Call, for an answer whose payload has a place: where it has landing.size() bytes, they lie

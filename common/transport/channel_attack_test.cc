@@ -25,8 +25,10 @@
 #include "common/transport/channel_connector.h"
 #include "common/transport/channel_pair_for_testing.h"
 #include "common/transport/frame.h"
+#include "common/transport/registered_memory.h"
 #include "common/transport/shared_segment.h"
 #include "common/transport/sockets.h"
+#include "common/transport/write_gate.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -58,12 +60,14 @@ class ChannelAttackTest : public ::testing::Test {
 
   Descriptor Connected() { return *ConnectTcp("127.0.0.1", listener_.address().port, Deadline()); }
 
-  std::string HelloBytes(ChannelHello::Kind kind = ChannelHello::Kind::kStream) {
+  std::string HelloBytes(ChannelHello::Kind kind = ChannelHello::Kind::kStream,
+                         uint64_t registered_bytes = 0) {
     ChannelHello hello;
     hello.version = kChannelVersion;
     hello.nonce = listener_.address().nonce;
     hello.kind = kind;
     hello.arena_bytes = kArena;
+    hello.registered_bytes = registered_bytes;
     return hello.Serialize();
   }
 
@@ -122,7 +126,8 @@ TEST_F(ChannelAttackTest, ANewerVersionIsRefusedByName) {
   const absl::Status status =
       ShakeHands(socket.get(), hello.Serialize() + "and more", listener_.address().secret);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("version 2"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("version ", kChannelVersion + 1)));
   ExpectServed();
 }
 
@@ -244,9 +249,9 @@ class SharedMemoryAttackTest : public ChannelAttackTest {
   };
 
   // Shakes hands, and hands these over with the proof; the verdict is next.
-  Descriptor HandOver(const std::vector<int>& descriptors) {
+  Descriptor HandOver(const std::vector<int>& descriptors, uint64_t registered_bytes = 0) {
     Descriptor socket = *ConnectUnix(listener_.address().unix_name, Deadline());
-    const std::string hello = HelloBytes(ChannelHello::Kind::kSharedMemory);
+    const std::string hello = HelloBytes(ChannelHello::Kind::kSharedMemory, registered_bytes);
     EXPECT_TRUE(SendFrame(socket.get(), hello, Deadline()).ok());
     const std::string challenge = *DecodeAnswer(*ReceiveFrame(socket.get(), Deadline()));
     EXPECT_TRUE(SendDescriptors(socket.get(),
@@ -256,11 +261,13 @@ class SharedMemoryAttackTest : public ChannelAttackTest {
     return socket;
   }
 
-  Client OpenShared() {
+  Client OpenShared(const RegisteredMemory* memory = nullptr) {
     Client client;
     client.segment = *SharedSegment::Create(kArena);
     client.own_bell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    client.socket = HandOver({client.segment->descriptor(), client.own_bell.get()});
+    std::vector<int> descriptors = {client.segment->descriptor(), client.own_bell.get()};
+    if (memory != nullptr) descriptors.push_back(memory->descriptor());
+    client.socket = HandOver(descriptors, memory == nullptr ? 0 : memory->bytes());
     auto verdict = ReceiveDescriptors(client.socket.get(), Deadline());
     EXPECT_TRUE(verdict.ok() && verdict->descriptors.size() == 1);
     client.server_bell = std::move(verdict->descriptors[0]);
@@ -392,6 +399,46 @@ TEST_F(SharedMemoryAttackTest, ABellThatIsNoEventfdIsRefused) {
   EXPECT_NE(fcntl(event.get(), F_GETFL) & O_NONBLOCK, 0);
   auto handler = Serve();
   EXPECT_FALSE(handler->AwaitClosed().ok());
+  ExpectServed();
+}
+
+TEST_F(SharedMemoryAttackTest, RegisteredMemoryThatIsNoneOrOfAnotherSizeIsRefused) {
+  const Descriptor bell(eventfd(0, EFD_CLOEXEC));
+  const auto segment = *SharedSegment::Create(kArena);
+  const auto memory = *RegisteredMemory::Create(8192);
+  const int arena = segment->descriptor();
+  // Descriptors, and bytes that are said to be registered.
+  const std::vector<std::pair<std::vector<int>, uint64_t>> all = {
+      {{arena, bell.get()}, 8192},
+      {{arena, bell.get(), memory->descriptor()}, 0},
+      {{arena, bell.get(), memory->descriptor()}, 4096},
+      {{arena, bell.get(), memory->descriptor()}, uint64_t{1} << 62},
+      {{arena, bell.get(), bell.get()}, 8192},
+  };
+  for (const auto& [descriptors, bytes] : all) {
+    const Descriptor socket = HandOver(descriptors, bytes);
+    const auto verdict = ReceiveFrame(socket.get(), Deadline());
+    ASSERT_TRUE(verdict.ok()) << verdict.status();
+    EXPECT_FALSE(DecodeAnswer(*verdict).ok()) << bytes;
+  }
+  ExpectServed();
+}
+
+// What the client writes there tells the server nothing of its own writers.
+TEST_F(SharedMemoryAttackTest, AGateThatIsNeverEmptyDoesNotKeepTheServer) {
+  const auto memory = *RegisteredMemory::Create(8192);
+  Client client = OpenShared(memory.get());
+  auto handler = std::make_shared<RecordingHandler>();
+  const auto channel = listener_.AwaitChannel();
+  channel->Start(handler);
+  WriteGate& gate = client.segment->write_gate();
+  gate.writers.store(0xffffffff);
+  EXPECT_NE(*channel->WriteRegistered(0, 8192), nullptr);
+  gate.closed.store(7);
+  EXPECT_EQ(*channel->WriteRegistered(0, 8192), nullptr);
+  gate.writers.store(12345);
+  channel->Close(absl::CancelledError("enough"));
+  EXPECT_EQ(handler->AwaitClosed(), absl::CancelledError("enough"));
   ExpectServed();
 }
 

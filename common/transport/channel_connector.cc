@@ -70,10 +70,10 @@ absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSocketChannel(const Channel
       SocketChannel::Create(std::move(stream), loop, std::move(pool)));
 }
 
-absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(const ChannelAddress& address,
-                                                                   size_t arena_bytes, IoLoop& loop,
-                                                                   std::shared_ptr<BufferPool> pool,
-                                                                   absl::Time deadline) {
+absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(
+    const ChannelAddress& address, size_t arena_bytes, IoLoop& loop,
+    std::shared_ptr<BufferPool> pool, absl::Time deadline,
+    std::shared_ptr<const RegisteredMemory> registered) {
   SharedLink link;
   link.direction = SharedSegment::Direction::kToServer;
   MUSTER_ASSIGN_OR_RETURN(link.socket, ConnectUnix(address.unix_name, deadline));
@@ -84,13 +84,16 @@ absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(const Channel
   MUSTER_ASSIGN_OR_RETURN(
       const Greeting greeting,
       Greet(link.socket.get(), address,
-            {.kind = ChannelHello::Kind::kSharedMemory, .arena_bytes = arena_bytes}, deadline));
+            {.kind = ChannelHello::Kind::kSharedMemory,
+             .arena_bytes = arena_bytes,
+             .registered_bytes = registered == nullptr ? 0 : registered->bytes()},
+            deadline));
   MUSTER_ASSIGN_OR_RETURN(link.segment, SharedSegment::Create(arena_bytes));
   link.own_bell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!link.own_bell.valid()) return SystemError("eventfd");
-  MUSTER_RETURN_IF_ERROR(SendDescriptors(link.socket.get(), greeting.proof,
-                                         {link.segment->descriptor(), link.own_bell.get()},
-                                         deadline));
+  std::vector<int> descriptors = {link.segment->descriptor(), link.own_bell.get()};
+  if (registered != nullptr) descriptors.push_back(registered->descriptor());
+  MUSTER_RETURN_IF_ERROR(SendDescriptors(link.socket.get(), greeting.proof, descriptors, deadline));
   MUSTER_ASSIGN_OR_RETURN(DescriptorFrame verdict, ReceiveDescriptors(link.socket.get(), deadline));
   MUSTER_RETURN_IF_ERROR(DecodeAnswer(verdict.bytes).status());
   if (verdict.descriptors.size() != 1) {
@@ -99,6 +102,7 @@ absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(const Channel
   link.peer_bell = std::move(verdict.descriptors[0]);
   MUSTER_RETURN_IF_ERROR(CheckBell(link.peer_bell.get()));
   link.segment->CloseDescriptor();
+  link.registered = std::move(registered);
   return std::shared_ptr<FrameChannel>(
       SharedChannel::Create(std::move(link), loop, std::move(pool)));
 }

@@ -10,6 +10,7 @@
 #include "common/transport/channel_handshake.h"
 #include "common/transport/frame_channel.h"
 #include "common/transport/io_loop.h"
+#include "common/transport/registered_memory.h"
 
 // The client's side of opening a data channel. These block until the deadline at most. Errors:
 // Unavailable: it cannot be reached, or not so; Unauthenticated, FailedPrecondition,
@@ -24,11 +25,12 @@ absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSocketChannel(const Channel
                                                                    absl::Time deadline);
 
 // Through shared memory. That the two processes are on one machine and of one user is proved by
-// doing it: the memory is handed over on the server's unix socket.
-absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(const ChannelAddress& address,
-                                                                   size_t arena_bytes, IoLoop& loop,
-                                                                   std::shared_ptr<BufferPool> pool,
-                                                                   absl::Time deadline);
+// doing it: the memory is handed over on the server's unix socket. The server reaches `registered`,
+// unless that is null, until the channel and all that came by it are gone.
+absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(
+    const ChannelAddress& address, size_t arena_bytes, IoLoop& loop,
+    std::shared_ptr<BufferPool> pool, absl::Time deadline,
+    std::shared_ptr<const RegisteredMemory> registered = nullptr);
 
 }  // namespace muster
 

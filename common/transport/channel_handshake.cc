@@ -19,6 +19,7 @@ std::string ChannelHello::Serialize() const {
   writer.Text(nonce);
   writer.Number(static_cast<uint8_t>(kind));
   writer.Number(arena_bytes);
+  writer.Number(registered_bytes);
   return writer.bytes();
 }
 
@@ -38,6 +39,7 @@ absl::StatusOr<ChannelHello> ChannelHello::Parse(absl::string_view bytes) {
   hello.nonce = reader.Text();
   const auto kind = reader.Number<uint8_t>();
   hello.arena_bytes = reader.Number<uint64_t>();
+  hello.registered_bytes = reader.Number<uint64_t>();
   if (!reader.Done() || kind > static_cast<uint8_t>(Kind::kTls)) {
     return absl::InvalidArgumentError("not a hello of the data channel");
   }

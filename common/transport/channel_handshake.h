@@ -13,8 +13,7 @@
 //   client → server   hello: version, the server's nonce, what for
 //   client ← server   challenge: 16 bytes
 //   client → server   proof: HMAC(secret, "channel" ‖ hello ‖ challenge); for shared memory with
-//   the
-//                     segment and the client's bell
+//                     the segment, the client's bell and what memory it registers
 //   client ← server   verdict; for shared memory with the server's bell
 //
 // Each caller of the rpc OpenChannel is told a nonce and a secret of its own, which the server
@@ -49,8 +48,10 @@ struct ChannelHello {
   uint32_t version = 0;
   std::string nonce;
   Kind kind = Kind::kStream;
-  // Of shared memory: bytes of the arena, a direction.
+  // Of shared memory: bytes of the arena, a direction, and of what the client registers; 0:
+  // nothing.
   uint64_t arena_bytes = 0;
+  uint64_t registered_bytes = 0;
 
   std::string Serialize() const;
   // InvalidArgument: something else has called. FailedPrecondition: the client's format is newer

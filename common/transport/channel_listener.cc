@@ -17,6 +17,7 @@
 #include "common/transport/blocking_frames.h"
 #include "common/transport/frame.h"
 #include "common/transport/keyed_hash.h"
+#include "common/transport/registered_memory.h"
 #include "common/transport/shared_segment.h"
 #include "common/transport/sockets.h"
 #include "common/transport/system_error.h"
@@ -215,9 +216,10 @@ bool ChannelListener::ShakeHands(Guest& guest) {
 }
 
 absl::Status ChannelListener::AdmitSharedMemory(Guest& guest) {
-  if (guest.descriptors.size() != 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(guest.descriptors.size(), " descriptors were handed over, expected 2"));
+  const size_t expected = guest.hello.registered_bytes > 0 ? 3 : 2;
+  if (guest.descriptors.size() != expected) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        guest.descriptors.size(), " descriptors were handed over, expected ", expected));
   }
   if (guest.hello.arena_bytes > options_.max_arena_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("shared memory of ", guest.hello.arena_bytes,
@@ -230,6 +232,10 @@ absl::Status ChannelListener::AdmitSharedMemory(Guest& guest) {
       link.segment, SharedSegment::Map(std::move(guest.descriptors[0]), guest.hello.arena_bytes));
   link.peer_bell = std::move(guest.descriptors[1]);
   MUSTER_RETURN_IF_ERROR(CheckBell(link.peer_bell.get()));
+  if (guest.hello.registered_bytes > 0) {
+    MUSTER_ASSIGN_OR_RETURN(link.peer_memory, PeerMemory::Map(std::move(guest.descriptors[2]),
+                                                              guest.hello.registered_bytes));
+  }
   link.own_bell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!link.own_bell.valid()) return SystemError("eventfd");
   MUSTER_RETURN_IF_ERROR(SendDescriptors(guest.socket.get(), EncodeAnswer(absl::OkStatus()),

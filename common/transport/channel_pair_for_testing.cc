@@ -60,6 +60,11 @@ size_t RecordingHandler::received() const {
   return messages_.size();
 }
 
+bool RecordingHandler::closed() const {
+  absl::MutexLock lock(&mutex_);
+  return closed_;
+}
+
 void RecordingHandler::Forget() {
   std::vector<Message> messages;
   absl::MutexLock lock(&mutex_);

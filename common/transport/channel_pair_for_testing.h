@@ -34,6 +34,7 @@ class RecordingHandler final : public FrameChannel::Handler {
   absl::Status AwaitClosed();
 
   size_t received() const;
+  bool closed() const;
   // Forgets the messages, and so releases their payloads.
   void Forget();
   // Payloads of as many bytes as there is room for are received there from now on.

@@ -26,7 +26,7 @@
 namespace muster {
 
 // Of the whole format: frames, shared memory and handshake.
-inline constexpr uint32_t kChannelVersion = 1;
+inline constexpr uint32_t kChannelVersion = 2;
 
 enum class FrameKind : uint8_t {
   kMessage = 1,

@@ -2,11 +2,15 @@
 #define MUSTER_COMMON_TRANSPORT_FRAME_CHANNEL_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "common/base/payload.h"
 
 namespace muster {
@@ -50,6 +54,18 @@ class FrameChannel {
   // any more once it was sent. Null: the channel has none, now or ever; memory of any other kind
   // does as well.
   virtual std::shared_ptr<std::byte> TakeSendMemory(size_t) { return nullptr; }
+
+  // Of a client: where the bytes lie in the memory that it has registered with the server; nullopt:
+  // the server does not reach them.
+  virtual std::optional<uint64_t> RegisteredOffset(absl::Span<const std::byte>) const {
+    return std::nullopt;
+  }
+  // Of a server, at places that the client has named: bytes of the client's memory to read, which
+  // stay mapped as long as the payload, and room to write. InvalidArgument: there is no such place.
+  // Room is null once the channel ends; its end, on either side, waits until room is given back.
+  virtual absl::StatusOr<Payload> ReadRegistered(uint64_t offset, uint64_t bytes);
+  virtual absl::StatusOr<std::shared_ptr<std::byte>> WriteRegistered(uint64_t offset,
+                                                                     uint64_t bytes);
 
   // While off, messages are left where they are, and the other end feels it sooner or later. One
   // that has been begun may still come. On at first.

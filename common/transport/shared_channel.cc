@@ -8,10 +8,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/sanitizers/happens_before.h"
 #include "common/transport/system_error.h"
@@ -31,6 +35,8 @@ constexpr size_t kWriteTurnBytes = 1 << 20;
 constexpr int kRingTurns = kSegmentRingBytes / kFrameBytes / kReadTurnMessages;
 // How the other end is told to wake this one: there is one way.
 constexpr uint32_t kByBell = 1;
+// For a server that stands still within a write to registered memory.
+constexpr absl::Duration kGatePatience = absl::Seconds(10);
 
 SharedSegment::Direction Opposite(SharedSegment::Direction direction) {
   return direction == SharedSegment::Direction::kToServer ? SharedSegment::Direction::kToClient
@@ -122,6 +128,7 @@ SharedChannel::SharedChannel(SharedLink link, IoLoop& loop, std::shared_ptr<Buff
       peer_bell_(std::make_shared<Descriptor>(std::move(link_.peer_bell))),
       peer_watch_(*this),
       ring_writer_(link_.segment->ring(link_.direction), kSegmentRingBytes),
+      own_writers_(std::make_shared<std::atomic<int>>(0)),
       lent_(std::make_shared<std::atomic<int64_t>>(0)),
       ring_reader_(link_.segment->ring(Opposite(link_.direction)), kSegmentRingBytes),
       arena_receiver_(link_.segment, Opposite(link_.direction)) {}
@@ -181,6 +188,31 @@ std::shared_ptr<std::byte> SharedChannel::TakeSendMemory(size_t bytes) {
   return {room.place, [sender = arena_sender_, bell = own_bell_, room](std::byte*) {
             if (sender->GiveUp(room)) eventfd_write(bell->get(), 1);
           }};
+}
+
+std::optional<uint64_t> SharedChannel::RegisteredOffset(absl::Span<const std::byte> bytes) const {
+  if (link_.registered == nullptr) return std::nullopt;
+  return link_.registered->OffsetOf(bytes);
+}
+
+absl::StatusOr<Payload> SharedChannel::ReadRegistered(uint64_t offset, uint64_t bytes) {
+  if (link_.peer_memory == nullptr) return FrameChannel::ReadRegistered(offset, bytes);
+  MUSTER_ASSIGN_OR_RETURN(const absl::Span<std::byte> place, link_.peer_memory->At(offset, bytes));
+  return Payload({place}, link_.peer_memory);
+}
+
+absl::StatusOr<std::shared_ptr<std::byte>> SharedChannel::WriteRegistered(uint64_t offset,
+                                                                          uint64_t bytes) {
+  if (link_.peer_memory == nullptr) return FrameChannel::WriteRegistered(offset, bytes);
+  MUSTER_ASSIGN_OR_RETURN(const absl::Span<std::byte> place, link_.peer_memory->At(offset, bytes));
+  own_writers_->fetch_add(1, std::memory_order_seq_cst);
+  const std::shared_ptr<std::byte> room(
+      place.data(),
+      [segment = link_.segment, memory = link_.peer_memory, writers = own_writers_](std::byte*) {
+        segment->write_gate().Leave();
+        writers->fetch_sub(1, std::memory_order_release);
+      });
+  return link_.segment->write_gate().Enter() ? room : nullptr;
 }
 
 bool SharedChannel::IsRoom(const Payload& payload) const {
@@ -321,11 +353,7 @@ void SharedChannel::OnEvents(uint32_t) {
 
 void SharedChannel::PeerWatch::OnEvents(uint32_t) {
   const std::shared_ptr<SharedChannel> channel = channel_.self_;
-  char byte;
-  if (recv(channel->link_.socket.get(), &byte, 1, MSG_DONTWAIT) < 0 &&
-      (errno == EAGAIN || errno == EINTR)) {
-    return;
-  }
+  if (!channel->PeerIsGone()) return;
   // What it sent before it went comes first. That fits in the ring: who goes on writing is none
   // that has gone.
   for (int turn = 0; turn < kRingTurns; ++turn) {
@@ -483,12 +511,46 @@ void SharedChannel::Deliver() {
   handler_->OnMessage(header_, std::move(payload));
 }
 
+bool SharedChannel::PeerIsGone() const {
+  char byte;
+  const ssize_t got = recv(link_.socket.get(), &byte, 1, MSG_DONTWAIT);
+  return got >= 0 || (errno != EAGAIN && errno != EINTR);
+}
+
+void SharedChannel::AwaitPeersWrites() {
+  WriteGate& gate = link_.segment->write_gate();
+  gate.Close();
+  const absl::Time latest = absl::Now() + kGatePatience;
+  // A write takes less than a millisecond, where its thread is let run. A server that ends a
+  // channel waits for its own; one that was killed has none.
+  while (!gate.Empty() && !PeerIsGone()) {
+    if (absl::Now() > latest) {
+      // It may go on any time, and would write over what others have answered since.
+      std::fprintf(stderr,
+                   "muster: a server process has stood still for %d s while it wrote to this one's "
+                   "memory, which is of no use any more: this process ends\n",
+                   static_cast<int>(absl::ToInt64Seconds(kGatePatience)));
+      std::abort();
+    }
+    absl::SleepFor(absl::Microseconds(50));
+  }
+}
+
+void SharedChannel::EndOwnWrites() {
+  link_.segment->write_gate().Close();
+  while (own_writers_->load(std::memory_order_acquire) > 0) {
+    absl::SleepFor(absl::Microseconds(50));
+  }
+}
+
 void SharedChannel::End(absl::Status reason) {
   const std::shared_ptr<SharedChannel> self = std::move(self_);
   self_ = nullptr;
   loop_.Unwatch(own_bell_->get(), this);
   loop_.Unwatch(link_.socket.get(), &peer_watch_);
   loop_.RemovePolled(this);
+  if (link_.registered != nullptr) AwaitPeersWrites();
+  if (link_.peer_memory != nullptr) EndOwnWrites();
   bool say_goodbye = false;
   std::deque<Outgoing> dropped;
   {

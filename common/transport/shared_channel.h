@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "common/transport/frame.h"
 #include "common/transport/frame_channel.h"
 #include "common/transport/io_loop.h"
+#include "common/transport/registered_memory.h"
 #include "common/transport/shared_segment.h"
 
 namespace muster {
@@ -33,6 +35,9 @@ struct SharedLink {
   // Eventfds: the other end rings the first to wake this one, and sleeps on the second.
   Descriptor own_bell;
   Descriptor peer_bell;
+  // Of a client: what it has registered with the server; of a server: the client's. Null: nothing.
+  std::shared_ptr<const RegisteredMemory> registered;
+  std::shared_ptr<const PeerMemory> peer_memory;
 };
 
 // Makes sure of a bell that another process has handed over: ringing it neither blocks nor raises a
@@ -62,6 +67,10 @@ class SharedChannel final : public FrameChannel,
   void Start(std::shared_ptr<Handler> handler) override;
   void Send(std::string header, Payload payload) override ABSL_LOCKS_EXCLUDED(mutex_);
   std::shared_ptr<std::byte> TakeSendMemory(size_t bytes) override;
+  std::optional<uint64_t> RegisteredOffset(absl::Span<const std::byte> bytes) const override;
+  absl::StatusOr<Payload> ReadRegistered(uint64_t offset, uint64_t bytes) override;
+  absl::StatusOr<std::shared_ptr<std::byte>> WriteRegistered(uint64_t offset,
+                                                             uint64_t bytes) override;
   void SetReading(bool on) override;
   void Close(absl::Status reason) override;
   const char* kind() const override { return "shared_memory"; }
@@ -121,6 +130,11 @@ class SharedChannel final : public FrameChannel,
   absl::StatusOr<bool> ReadFragments();
   void Deliver();
   void End(absl::Status reason);
+  // Return when the server writes nothing to registered memory any more: a client, and the server.
+  void AwaitPeersWrites();
+  void EndOwnWrites();
+  // Whether the process at the other end, or its side of the channel, is gone.
+  bool PeerIsGone() const;
 
   SharedLink link_;
   IoLoop& loop_;
@@ -147,6 +161,8 @@ class SharedChannel final : public FrameChannel,
   size_t fragment_written_ = sizeof(fragment_);
 
   std::atomic<bool> reading_{true};
+  // A server's threads that write to registered memory. What the gate counts the client can change.
+  const std::shared_ptr<std::atomic<int>> own_writers_;
   // Bytes of the arena that payloads which were handed out take.
   const std::shared_ptr<std::atomic<int64_t>> lent_;
 

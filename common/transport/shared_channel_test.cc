@@ -9,6 +9,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,10 +17,15 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/payload.h"
+#include "common/transport/channel_connector.h"
+#include "common/transport/channel_io.h"
+#include "common/transport/channel_pair_for_testing.h"
 #include "common/transport/descriptor.h"
 #include "common/transport/io_loop.h"
+#include "common/transport/registered_memory.h"
 #include "common/transport/shared_segment.h"
 #include "gtest/gtest.h"
 
@@ -106,6 +112,87 @@ TEST(SharedChannelTest, ChannelsOfALoopTakeTurnsToSend) {
   for (auto* end : {&a, &b}) end->channel->Close(absl::CancelledError("the test ends"));
   a_handler->AwaitClosed();
   b_handler->AwaitClosed();
+}
+
+// A client that has registered memory, and its server, in one process.
+class RegisteredChannelTest : public ::testing::Test {
+ protected:
+  RegisteredChannelTest() {
+    auto client = ConnectSharedChannel(listener_.address(), 1 << 20, io_->NextLoop(), io_->pool(),
+                                       absl::Now() + absl::Seconds(30), memory_);
+    EXPECT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+    server_ = listener_.AwaitChannel();
+    client_->Start(from_server_);
+    server_->Start(from_client_);
+  }
+  ~RegisteredChannelTest() override {
+    for (const auto& end : {client_, server_}) end->Close(absl::CancelledError("the test ends"));
+    EXPECT_FALSE(from_server_->AwaitClosed().ok());
+    EXPECT_FALSE(from_client_->AwaitClosed().ok());
+  }
+
+  const std::shared_ptr<RegisteredMemory> memory_ = *RegisteredMemory::Create(1 << 20);
+  const std::shared_ptr<ChannelIo> io_ = *ChannelIo::Create({.threads = 1});
+  ListenerForTesting listener_;
+  std::shared_ptr<FrameChannel> client_;
+  std::shared_ptr<FrameChannel> server_;
+  std::shared_ptr<RecordingHandler> from_server_ = std::make_shared<RecordingHandler>();
+  std::shared_ptr<RecordingHandler> from_client_ = std::make_shared<RecordingHandler>();
+};
+
+TEST_F(RegisteredChannelTest, TheServerReadsAndWritesWhatTheClientNames) {
+  const absl::Span<std::byte> place(memory_->Take(5000), 5000);
+  place[17] = std::byte{42};
+  const auto offset = client_->RegisteredOffset(place.subspan(10));
+  ASSERT_TRUE(offset.has_value());
+  const auto read = server_->ReadRegistered(*offset, 100);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->pieces()[0][7], std::byte{42});
+  {
+    const auto room = server_->WriteRegistered(*offset + 3, 2);
+    ASSERT_TRUE(room.ok()) << room.status();
+    room->get()[1] = std::byte{43};
+  }
+  EXPECT_EQ(place[14], std::byte{43});
+  // Neither side reaches more, nor the other way round.
+  EXPECT_TRUE(absl::IsInvalidArgument(server_->ReadRegistered(1 << 20, 1).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(server_->WriteRegistered(0, (1 << 20) + 1).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->ReadRegistered(0, 1).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->WriteRegistered(0, 1).status()));
+  EXPECT_FALSE(server_->RegisteredOffset(place).has_value());
+}
+
+TEST_F(RegisteredChannelTest, WhatIsReadOutlivesTheChannelAndTheClientsMapping) {
+  std::byte* const place = memory_->Take(100);
+  place[99] = std::byte{5};
+  const Payload read = *server_->ReadRegistered(*client_->RegisteredOffset({place, 100}), 100);
+  client_->Close(absl::CancelledError("done"));
+  EXPECT_FALSE(from_client_->AwaitClosed().ok());
+  EXPECT_EQ(read.pieces()[0][99], std::byte{5});
+}
+
+TEST_F(RegisteredChannelTest, TheClientsEndWaitsForAWriteThatIsUnderWay) {
+  std::shared_ptr<std::byte> room = *server_->WriteRegistered(0, 100);
+  ASSERT_NE(room, nullptr);
+  client_->Close(absl::CancelledError("done"));
+  // Closed to further ones, as soon as the end has begun.
+  while (*server_->WriteRegistered(0, 100) != nullptr) std::this_thread::yield();
+  EXPECT_FALSE(from_server_->closed());
+  room = nullptr;
+  EXPECT_EQ(from_server_->AwaitClosed(), absl::CancelledError("done"));
+}
+
+TEST_F(RegisteredChannelTest, SoDoesTheServers) {
+  std::shared_ptr<std::byte> room = *server_->WriteRegistered(0, 100);
+  ASSERT_NE(room, nullptr);
+  server_->Close(absl::UnavailableError("the server is shutting down"));
+  while (*server_->WriteRegistered(0, 100) != nullptr) std::this_thread::yield();
+  EXPECT_FALSE(from_client_->closed());
+  EXPECT_FALSE(from_server_->closed());
+  room = nullptr;
+  EXPECT_FALSE(from_client_->AwaitClosed().ok());
+  EXPECT_EQ(from_server_->AwaitClosed(), absl::UnavailableError("the server is shutting down"));
 }
 
 }  // namespace

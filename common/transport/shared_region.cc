@@ -59,17 +59,23 @@ absl::StatusOr<SharedRegion> SharedRegion::MapShared(Descriptor descriptor, size
   if (data == MAP_FAILED) return Exhausted(bytes, errno);
   SharedRegion region(std::move(descriptor), static_cast<std::byte*>(data), bytes);
   madvise(data, bytes, MADV_HUGEPAGE);
-  if (pages == Pages::kOnUse) return region;
-  if (madvise(data, bytes, MADV_POPULATE_WRITE) != 0) {
-    // Where memory is short this says so; the first access would end the process.
-    if (errno != EINVAL) return Exhausted(bytes, errno);
-    // A kernel before 5.14.
-    if (mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
-             region.descriptor(), 0) == MAP_FAILED) {
-      return Exhausted(bytes, errno);
-    }
+  if (pages == Pages::kNow) {
+    if (absl::Status status = region.Populate(0, bytes); !status.ok()) return status;
   }
   return region;
+}
+
+absl::Status SharedRegion::Populate(size_t begin, size_t bytes) const {
+  std::byte* const first = data_ + begin;
+  if (madvise(first, bytes, MADV_POPULATE_WRITE) == 0) return absl::OkStatus();
+  // Where memory is short this says so; the first access would end the process.
+  if (errno != EINVAL) return Exhausted(bytes, errno);
+  // A kernel before 5.14.
+  if (mmap(first, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+           descriptor(), static_cast<off_t>(begin)) == MAP_FAILED) {
+    return Exhausted(bytes, errno);
+  }
+  return absl::OkStatus();
 }
 
 SharedRegion::~SharedRegion() {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/transport/descriptor.h"
 
@@ -29,6 +30,10 @@ class SharedRegion {
   ~SharedRegion();
   SharedRegion(SharedRegion&& other) noexcept;
   SharedRegion& operator=(SharedRegion&& other) noexcept;
+
+  // Has all pages of a part of it come now. ResourceExhausted: there is not that much memory.
+  // REQUIRES: it lies within, and begins and ends at pages.
+  absl::Status Populate(size_t begin, size_t bytes) const;
 
   // Aligned to a page.
   std::byte* data() const { return data_; }

@@ -20,9 +20,13 @@ size_t LedgerBytes(size_t arena_bytes) {
   return RoundUp(sizeof(ArenaLedger) + arena_bytes / kGranuleBytes * sizeof(uint32_t), 4096);
 }
 
-// Rings and ledgers of both directions, then both arenas.
+// Rings and ledgers of both directions, the gate, then both arenas.
+size_t GateOffset(size_t arena_bytes) {
+  return 2 * (RingBytes(kSegmentRingBytes) + LedgerBytes(arena_bytes));
+}
+
 size_t FrontBytes(size_t arena_bytes) {
-  return RoundUp(2 * (RingBytes(kSegmentRingBytes) + LedgerBytes(arena_bytes)), kHugePage);
+  return RoundUp(GateOffset(arena_bytes) + sizeof(WriteGate), kHugePage);
 }
 
 size_t SegmentBytes(size_t arena_bytes) {
@@ -71,6 +75,10 @@ ArenaLedger& SharedSegment::ledger(Direction direction) const {
 std::byte* SharedSegment::arena(Direction direction) const {
   return region_.data() + FrontBytes(arena_bytes_) +
          static_cast<size_t>(direction) * RoundUp(arena_bytes_, kHugePage);
+}
+
+WriteGate& SharedSegment::write_gate() const {
+  return *reinterpret_cast<WriteGate*>(region_.data() + GateOffset(arena_bytes_));
 }
 
 bool ArenaLedger::SenderToWake() {

@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "common/transport/descriptor.h"
 #include "common/transport/shared_region.h"
+#include "common/transport/write_gate.h"
 
 // Memory that two processes share for one data channel. Of each direction:
 //
@@ -23,6 +24,8 @@
 //   ledger   one word for each 64 KiB of the arena: 1 where a fragment that the receiver has yet to
 //            give back begins
 //   arena    payloads, in fragments
+//
+// and once, the gate of what the server writes to memory that the client has registered.
 //
 // The sender alone decides what lies where in the arena, from notes of its own; all that it takes
 // from the shared memory is which of the fragments it has handed out have come back. So whatever
@@ -78,6 +81,7 @@ class SharedSegment {
   std::byte* ring(Direction direction) const;
   ArenaLedger& ledger(Direction direction) const;
   std::byte* arena(Direction direction) const;
+  WriteGate& write_gate() const;
 
  private:
   SharedSegment(SharedRegion region, size_t arena_bytes)

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "common/kernels/elementwise.h"
 #include "common/partition/initial_values.h"
@@ -55,12 +56,17 @@ uint64_t DenseTable::value_bytes() const {
   return floats * sizeof(float);
 }
 
+uint64_t DenseTable::MemoryOf(uint32_t block, const Sum& sum) const {
+  if (sum.values != nullptr) return blocks_[block].weights.size() * sizeof(float);
+  uint64_t bytes = 0;
+  for (const Contribution& contribution : sum.kept) bytes += contribution.scarce_bytes;
+  return bytes;
+}
+
 uint64_t DenseTable::memory_bytes() const {
-  uint64_t floats = 0;
-  for (uint32_t i = 0; i < size(); ++i) {
-    floats += Values(sums_[i], i).size() + Values(ended_[i], i).size();
-  }
-  return value_bytes() + floats * sizeof(float);
+  uint64_t bytes = value_bytes();
+  for (uint32_t i = 0; i < size(); ++i) bytes += MemoryOf(i, sums_[i]) + MemoryOf(i, ended_[i]);
+  return bytes;
 }
 
 Payload DenseTable::Pull(uint32_t first, uint32_t count, Version version) {
@@ -80,53 +86,73 @@ bool DenseTable::HasRoomFor(const Payload& gradient) const {
   return tables_->slots() == 1 || kept_bytes_ + gradient.size() <= kMostKeptBytes;
 }
 
-void DenseTable::Add(uint32_t block, const Payload& gradient) {
+void DenseTable::Add(uint32_t block, const Payload& gradient, Keeping keeping) {
   Sum& sum = sums_[block];
-  if (sum.values == nullptr && sum.first.size() == 0 && !InOnePiece(gradient).empty() &&
-      HasRoomFor(gradient)) {
-    sum.first = gradient;
-    kept_bytes_ += gradient.size();
-    return;
-  }
   const size_t size = blocks_[block].weights.size();
   if (sum.values != nullptr) return gradient.AddTo({sum.values.get(), size});
-  sum.values = pool_->Take(size);
-  const Payload first = std::exchange(sum.first, Payload());
-  if (first.size() == 0) return gradient.CopyTo(sum.values.get());
-  kept_bytes_ -= first.size();
-  // Memory is what this takes: once over both, rather than twice over the sum.
-  if (const absl::Span<const float> second = InOnePiece(gradient); !second.empty()) {
-    return AddArrays(static_cast<int64_t>(size), InOnePiece(first).data(), second.data(),
-                     sum.values.get());
+  if (!InOnePiece(gradient).empty()) {
+    if (keeping == Keeping::kFree) {
+      sum.kept.push_back({gradient});
+      return;
+    }
+    if (sum.kept.empty() && HasRoomFor(gradient)) {
+      sum.kept.push_back({gradient, gradient.size()});
+      kept_bytes_ += gradient.size();
+      return;
+    }
   }
-  first.CopyTo(sum.values.get());
-  gradient.AddTo({sum.values.get(), size});
+  for (const Contribution& contribution : sum.kept) kept_bytes_ -= contribution.scarce_bytes;
+  sum.kept.push_back({gradient});
+  AddKept(block, sum);
 }
 
-absl::Span<const float> DenseTable::Values(const Sum& sum, uint32_t block) const {
-  if (sum.values != nullptr) return {sum.values.get(), blocks_[block].weights.size()};
-  return InOnePiece(sum.first);
+void DenseTable::AddKept(uint32_t block, Sum& sum) {
+  if (sum.kept.empty()) return;
+  const size_t size = blocks_[block].weights.size();
+  const std::vector<Contribution> kept = std::exchange(sum.kept, {});
+  sum.values = pool_->Take(size);
+  float* const values = sum.values.get();
+  const Payload& first = kept[0].gradient;
+  size_t added = 1;
+  // Memory is what this takes: once over two, rather than twice over the sum.
+  if (kept.size() > 1 && !InOnePiece(first).empty() && !InOnePiece(kept[1].gradient).empty()) {
+    AddArrays(static_cast<int64_t>(size), InOnePiece(first).data(),
+              InOnePiece(kept[1].gradient).data(), values);
+    added = 2;
+  } else {
+    first.CopyTo(values);
+  }
+  for (; added < kept.size(); ++added) kept[added].gradient.AddTo({values, size});
 }
 
-void DenseTable::Accumulate(uint32_t block, uint32_t slot, Payload gradient) {
+absl::Span<const float> DenseTable::Values(uint32_t block, Sum& sum) {
+  if (sum.kept.size() == 1) return InOnePiece(sum.kept[0].gradient);
+  AddKept(block, sum);
+  if (sum.values == nullptr) return {};
+  return {sum.values.get(), blocks_[block].weights.size()};
+}
+
+void DenseTable::Accumulate(uint32_t block, uint32_t slot, Payload gradient, Keeping keeping) {
   if (tables_->order() == SummationOrder::kArrival) {
-    Add(block, gradient);
+    Add(block, gradient, keeping);
     return;
   }
   Sum& sum = sums_[block];
   if (slot != sum.next_slot) {
-    if (HasRoomFor(gradient)) {
+    if (keeping == Keeping::kFree) {
+      sum.early.emplace(slot, Contribution{std::move(gradient), 0, keeping});
+    } else if (HasRoomFor(gradient)) {
       kept_bytes_ += gradient.size();
-      sum.early.emplace(slot, Early{gradient, gradient.size()});
+      sum.early.emplace(slot, Contribution{gradient, gradient.size(), keeping});
     } else {
       const std::shared_ptr<float> copy = pool_->Take(blocks_[block].weights.size());
       gradient.CopyTo(copy.get());
       const Payload::Piece piece(reinterpret_cast<const std::byte*>(copy.get()), gradient.size());
-      sum.early.emplace(slot, Early{Payload({piece}, copy)});
+      sum.early.emplace(slot, Contribution{Payload({piece}, copy), 0, Keeping::kScarce});
     }
     return;
   }
-  Add(block, gradient);
+  Add(block, gradient, keeping);
   ++sum.next_slot;
   AddEarly(block, Turn::kOwn);
 }
@@ -134,10 +160,10 @@ void DenseTable::Accumulate(uint32_t block, uint32_t slot, Payload gradient) {
 void DenseTable::AddEarly(uint32_t block, Turn turn) {
   Sum& sum = sums_[block];
   while (!sum.early.empty() && (turn == Turn::kAny || sum.early.begin()->first == sum.next_slot)) {
-    const Early early = std::move(sum.early.begin()->second);
+    const Contribution early = std::move(sum.early.begin()->second);
     sum.early.erase(sum.early.begin());
-    kept_bytes_ -= early.kept_bytes;
-    Add(block, early.gradient);
+    kept_bytes_ -= early.scarce_bytes;
+    Add(block, early.gradient, early.keeping);
     ++sum.next_slot;
   }
 }
@@ -146,8 +172,8 @@ void DenseTable::FinishSums() {
   for (uint32_t i = 0; i < size(); ++i) AddEarly(i, Turn::kAny);
 }
 
-double DenseTable::SquaredNormOfSum(uint32_t block) const {
-  return SquaredNorm(Values(sums_[block], block));
+double DenseTable::SquaredNormOfSum(uint32_t block) {
+  return SquaredNorm(Values(block, sums_[block]));
 }
 
 void DenseTable::BeginClock() {
@@ -166,7 +192,7 @@ void DenseTable::ApplySums(const OptimizerStep& step, uint64_t lsn) {
   step_ = step;
   step_lsn_ = lsn;
   sums_.swap(ended_);
-  for (uint32_t i = 0; i < size(); ++i) unsettled_ += Values(ended_[i], i).empty() ? 0 : 1;
+  for (const Sum& sum : ended_) unsettled_ += sum.empty() ? 0 : 1;
   BeginClock();
 }
 
@@ -180,9 +206,8 @@ void DenseTable::Settle() {
 }
 
 void DenseTable::Settle(uint32_t block) {
-  const absl::Span<const float> sum = Values(ended_[block], block);
-  if (sum.empty()) return;
-  Apply(blocks_[block], step_, sum, step_lsn_);
+  if (ended_[block].empty()) return;
+  Apply(blocks_[block], step_, Values(block, ended_[block]), step_lsn_);
   ended_[block] = Sum{};
   --unsettled_;
 }

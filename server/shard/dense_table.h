@@ -67,13 +67,16 @@ class DenseTable {
   // exist.
   Payload Pull(uint32_t first, uint32_t count, Version version);
 
+  // Whether keeping a gradient takes memory that the next ones need, or none that is missed.
+  enum class Keeping { kScarce, kFree };
   // Adds a slot's gradient to a block's sum; at most once per slot and clock. REQUIRES: as long as
   // the weights.
-  void Accumulate(uint32_t block, uint32_t slot, Payload gradient);
+  void Accumulate(uint32_t block, uint32_t slot, Payload gradient,
+                  Keeping keeping = Keeping::kScarce);
   // Adds what waits for its turn: the clock is closed.
   void FinishSums();
   // Of a block's sum; 0 when nothing was added. After FinishSums.
-  double SquaredNormOfSum(uint32_t block) const;
+  double SquaredNormOfSum(uint32_t block);
   // One optimizer step on every block that has a sum (and does not include `lsn`; 0 stands for no
   // log), and an empty sum for all. After FinishSums.
   void ApplySums(const OptimizerStep& step, uint64_t lsn);
@@ -94,31 +97,39 @@ class DenseTable {
   }
 
  private:
-  struct Early {
+  struct Contribution {
     Payload gradient;
     // Of those in kept_bytes_.
-    size_t kept_bytes = 0;
+    size_t scarce_bytes = 0;
+    Keeping keeping = Keeping::kFree;
   };
   struct Sum {
-    // The only contribution so far, where it lies in one piece: kept as it came, since with one
-    // worker there is no other, and with several the next is usually close behind. Empty once there
-    // are values.
-    Payload first;
-    // Null until something else is added.
+    // Contributions in the order of their addition, each in one piece and as it came: the first, as
+    // with one worker there is no other, and with several the next is usually close behind; more
+    // where they are free to keep, since a sum that is made right before the step stays in the
+    // caches. None once there are values.
+    std::vector<Contribution> kept;
+    // Null until something is added that is not kept.
     std::shared_ptr<float> values;
     // In slot order: the first slot that has not been added, and those after it that came early.
     uint32_t next_slot = 0;
-    std::map<uint32_t, Early> early;
+    std::map<uint32_t, Contribution> early;
+
+    bool empty() const { return kept.empty() && values == nullptr; }
   };
 
-  void Add(uint32_t block, const Payload& gradient);
+  void Add(uint32_t block, const Payload& gradient, Keeping keeping);
+  // Makes values of what is kept.
+  void AddKept(uint32_t block, Sum& sum);
+  // Bytes of server memory and of scarce one.
+  uint64_t MemoryOf(uint32_t block, const Sum& sum) const;
   // Adds those that came early and whose turn it is, or all.
   enum class Turn { kOwn, kAny };
   void AddEarly(uint32_t block, Turn turn);
-  // Whether a contribution can be kept as it came.
+  // Whether a contribution that is scarce can be kept as it came.
   bool HasRoomFor(const Payload& gradient) const;
-  // Empty when nothing was added.
-  absl::Span<const float> Values(const Sum& sum, uint32_t block) const;
+  // Added up; empty when nothing was added.
+  absl::Span<const float> Values(uint32_t block, Sum& sum);
   void Settle(uint32_t block);
   // The present weights become the previous ones, where these are kept, and all sums empty.
   void BeginClock();

@@ -111,6 +111,58 @@ TEST_F(DenseTableTest, HoldsOneBlockOfSeveralSlotsPushesAndAllOfAnOnlyOnes) {
   }
 }
 
+TEST_F(DenseTableTest, HoldsAllThatIsFreeToKeepUntilTheStep) {
+  constexpr uint32_t kSlots = 4;
+  for (const bool deterministic : {false, true}) {
+    v1::OpenTablesRequest request = TestOpenRequest(kSlots);
+    request.mutable_update()->set_deterministic(deterministic);
+    Make(request);
+    for (int clock = 0; clock < 2; ++clock) {
+      std::vector<std::weak_ptr<const void>> pushed;
+      // In slot order all but the last come early.
+      for (uint32_t slot = kSlots; slot-- > 0;) {
+        const Payload gradient = Floats({1, 2, 3, 4.0f * static_cast<float>(slot)});
+        pushed.push_back(gradient.owner());
+        table_->Accumulate(1, slot, gradient, DenseTable::Keeping::kFree);
+      }
+      for (const auto& owner : pushed) EXPECT_FALSE(owner.expired());
+      const uint64_t kept = table_->memory_bytes() - table_->value_bytes();
+      EXPECT_EQ(kept, 0u);
+      table_->FinishSums();
+      table_->ApplySums({.learning_rate = 1}, 0);
+      for (const auto& owner : pushed) EXPECT_FALSE(owner.expired());
+      table_->Settle();
+      for (const auto& owner : pushed) EXPECT_TRUE(owner.expired());
+    }
+    EXPECT_THAT(Pull(1, 1), ElementsAre(1 - 2 * 4, 1 - 2 * 8, 1 - 2 * 12, 1 - 2 * 24));
+  }
+}
+
+// One connection may copy, and another not.
+TEST_F(DenseTableTest, AddsWhatIsFreeToKeepAndWhatIsNotInAnyOrder) {
+  constexpr uint32_t kSlots = 3;
+  using Keeping = DenseTable::Keeping;
+  for (const bool deterministic : {false, true}) {
+    for (int free = 0; free < 1 << kSlots; ++free) {
+      v1::OpenTablesRequest request = TestOpenRequest(kSlots);
+      request.mutable_update()->set_deterministic(deterministic);
+      Make(request);
+      for (int clock = 0; clock < 2; ++clock) {
+        for (uint32_t slot : {1u, 2u, 0u}) {
+          table_->Accumulate(1, slot, Floats({1, 2, 4, 8.0f * static_cast<float>(slot)}),
+                             free >> slot & 1 ? Keeping::kFree : Keeping::kScarce);
+        }
+        table_->FinishSums();
+        EXPECT_EQ(table_->SquaredNormOfSum(1), 9 + 36 + 144 + 24 * 24);
+        table_->ApplySums({.learning_rate = 1}, 0);
+        table_->Settle();
+        EXPECT_EQ(table_->memory_bytes(), table_->value_bytes());
+      }
+      EXPECT_THAT(Pull(1, 1), ElementsAre(1 - 2 * 3, 1 - 2 * 6, 1 - 2 * 12, 1 - 2 * 24));
+    }
+  }
+}
+
 TEST_F(DenseTableTest, MakesTheStepOfABlockWhenSomebodyLooksAtIt) {
   Make(TestOpenRequest(1));
   EXPECT_TRUE(table_->settled());

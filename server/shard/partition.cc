@@ -92,10 +92,13 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
   // What is checked and applied has to be what the log's checksum is of and what it holds. Of dense
   // gradients no check looks at the values, so that a copy which the log makes anyway will do.
   const bool shared =
-      journal_ != nullptr && call.payload_memory == ExchangeCall::PayloadMemory::kShared;
+      journal_ != nullptr && call.payload_memory != ExchangeCall::PayloadMemory::kPrivate;
   const bool log_copies =
       shared && call.request->has_dense_push() && journal_->HoldsCopyOf(call.payload.size());
-  if (shared && !log_copies) call.payload = GatherPayload(call.payload, *options_.pool);
+  if (shared) {
+    if (!log_copies) call.payload = GatherPayload(call.payload, *options_.pool);
+    call.payload_memory = ExchangeCall::PayloadMemory::kPrivate;
+  }
   AdmittedCall admitted = admission_.Check(std::move(call));
   const v1::ExchangeRequest& request = *admitted.call.request;
   if (!admitted.status.ok() || admitted.already_applied) return admitted;

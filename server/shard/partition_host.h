@@ -27,8 +27,10 @@ struct ExchangeCall {
   std::shared_ptr<const v1::ExchangeRequest> request;
   Payload payload;
   // Whether the caller's process can still change the payload's bytes: what has to stay as it was
-  // checked is copied first. It gives way to nothing worse than wrong numbers of its own.
-  enum class PayloadMemory { kPrivate, kShared };
+  // checked is copied first. It gives way to nothing worse than wrong numbers of its own. What is
+  // registered is the caller's own memory, which it has agreed to leave as it is for a while
+  // (MemoryRange in proto/parameter_service.proto): the others are wanted for what comes next.
+  enum class PayloadMemory { kPrivate, kShared, kRegistered };
   PayloadMemory payload_memory = PayloadMemory::kPrivate;
   // Null, or where an answer of so many floats may be made so that it goes without a copy, to be
   // sent once. It may return null: other memory does as well.

@@ -42,13 +42,17 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
   const auto bytes = [&dense, type](uint32_t first, uint32_t count) {
     return dense.PayloadBytes(first, count) / sizeof(float) * SizeOf(type);
   };
+  const bool registered = call.call.payload_memory == ExchangeCall::PayloadMemory::kRegistered;
+  // What is widened is a copy.
+  const DenseTable::Keeping keeping =
+      registered && type == DType::kF32 ? DenseTable::Keeping::kFree : DenseTable::Keeping::kScarce;
   for (uint32_t block : call.new_blocks) {
     Payload gradient =
         WidenPayload(call.call.payload.Slice(bytes(push.first_block(), block - push.first_block()),
                                              bytes(block, 1)),
                      type, pool_);
     if (synchronous) {
-      dense.Accumulate(block, request.slot(), std::move(gradient));
+      dense.Accumulate(block, request.slot(), std::move(gradient), keeping);
       sums_empty_ = false;
     } else {
       dense.Update(block, gradient, step, call.lsn);

@@ -58,6 +58,7 @@ absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
   ParameterServerStrategy::Options options;
   options.checkpoints = dependencies.storage;
   options.pull_f32 = OnDevice(order.spec());
+  options.registered_memory = dependencies.registered_memory;
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<ParameterServerStrategy> strategy,
       ParameterServerStrategy::Create(order, *job.schema, options, RoutingOf(dependencies)));

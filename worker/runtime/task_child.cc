@@ -13,10 +13,12 @@
 #include "common/base/clock.h"
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
+#include "common/base/usable_resources.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/rpc/data_channel_client.h"
 #include "common/rpc/retry.h"
 #include "common/transport/channel_io.h"
+#include "common/transport/registered_memory.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/collective_flags.h"
@@ -66,9 +68,22 @@ absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& col
   MUSTER_ASSIGN_OR_RETURN(
       const std::shared_ptr<ChannelIo> io,
       ChannelIo::Create({.threads = credentials.encrypted() ? TlsIoThreads() : 0}));
-  dependencies.make_client = [&io, &collectives, &credentials](const std::string& address) {
+  if (collectives.shared_memory) {
+    // A range as long as there is memory; only what is touched takes some.
+    auto registered = RegisteredMemory::Create(FindUsableResources().memory_bytes);
+    if (registered.ok()) {
+      dependencies.registered_memory = *std::move(registered);
+    } else {
+      Log(absl::StrCat("servers of this machine are sent copies: ",
+                       std::string(registered.status().message())));
+    }
+  }
+  dependencies.make_client = [&io, &collectives, &credentials,
+                              registered =
+                                  dependencies.registered_memory](const std::string& address) {
     DataChannelClientOptions options;
     if (!collectives.shared_memory) options.shared_memory_bytes = 0;
+    options.registered_memory = registered;
     options.opened = [address](const std::string& kind, const std::string& reason) {
       Log(absl::StrCat("exchanges with server ", address, " go by ", kind,
                        reason.empty() ? "" : absl::StrCat(" (", reason, ")")));

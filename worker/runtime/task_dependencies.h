@@ -11,6 +11,7 @@
 #include "common/checkpoint/storage.h"
 #include "common/rpc/parameter_client.h"
 #include "common/rpc/retry.h"
+#include "common/transport/registered_memory.h"
 #include "worker/collectives/endpoint.h"
 #include "worker/runtime/coordinator_client.h"
 
@@ -24,6 +25,8 @@ struct TaskDependencies {
   const Clock* clock = nullptr;
   Waiter* waiter = nullptr;
   std::function<std::unique_ptr<ParameterClient>(const std::string& address)> make_client;
+  // What its clients reach servers of this machine by without copies; null: nothing.
+  std::shared_ptr<RegisteredMemory> registered_memory;
   // Where checkpoints are: for tasks that train by all-reduce, or push halves to servers.
   CheckpointStorage* storage = nullptr;
   // Only for tasks that train by all-reduce: where other tasks reach this one.

@@ -3,6 +3,17 @@
 #include <utility>
 
 namespace muster {
+
+ArenaMemory::ArenaMemory(size_t bytes, std::shared_ptr<RegisteredMemory> registered) {
+  if (registered != nullptr) data_ = registered->Take(bytes);
+  if (data_ != nullptr) {
+    registered_ = std::move(registered);
+    return;
+  }
+  own_ = HugeMemory(bytes);
+  data_ = static_cast<std::byte*>(own_.data());
+}
+
 std::vector<absl::Span<float>> TensorSpans(const DenseLayout& layout,
                                            absl::Span<const TensorSpec> tensors,
                                            absl::Span<float> flat) {
@@ -13,7 +24,8 @@ std::vector<absl::Span<float>> TensorSpans(const DenseLayout& layout,
   return spans;
 }
 
-ArenaPool::ArenaPool(size_t floats, int limit) : floats_(floats), limit_(limit) {}
+ArenaPool::ArenaPool(size_t floats, int limit, std::shared_ptr<RegisteredMemory> registered)
+    : floats_(floats), limit_(limit), registered_(std::move(registered)) {}
 
 std::shared_ptr<Arena> ArenaPool::Acquire() {
   std::unique_ptr<Arena> arena;
@@ -30,7 +42,7 @@ std::shared_ptr<Arena> ArenaPool::Acquire() {
       state_->free.pop_back();
     }
   }
-  if (arena == nullptr) arena = std::make_unique<Arena>(floats_);
+  if (arena == nullptr) arena = std::make_unique<Arena>(floats_, registered_);
   return std::shared_ptr<Arena>(arena.release(), [state = state_](Arena* released) {
     absl::MutexLock lock(&state->mutex);
     state->free.emplace_back(released);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -11,26 +12,41 @@
 #include "common/base/huge_memory.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/tensor_spec.h"
+#include "common/transport/registered_memory.h"
 
 namespace muster {
 
-// A flat f32 buffer, zeroed, aligned for vector code; large ones lie in huge pages (see
-// HugeMemory). Its address never changes.
+// Zeroed bytes, aligned to 64: of registered memory, if there is any and it has room; otherwise the
+// process's own, where large ones lie in huge pages (see HugeMemory). Their address never changes.
+class ArenaMemory {
+ public:
+  ArenaMemory(size_t bytes, std::shared_ptr<RegisteredMemory> registered);
+
+  std::byte* data() const { return data_; }
+
+ private:
+  std::shared_ptr<RegisteredMemory> registered_;
+  HugeMemory own_;
+  std::byte* data_ = nullptr;
+};
+
+// A flat f32 buffer, zeroed, aligned for vector code. Its address never changes.
 class Arena {
  public:
-  explicit Arena(size_t floats) : floats_(floats), memory_(floats * sizeof(float)) {}
+  explicit Arena(size_t floats, std::shared_ptr<RegisteredMemory> registered = nullptr)
+      : floats_(floats), memory_(floats * sizeof(float), std::move(registered)) {}
 
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  absl::Span<float> values() { return {static_cast<float*>(memory_.data()), floats_}; }
+  absl::Span<float> values() { return {reinterpret_cast<float*>(memory_.data()), floats_}; }
   absl::Span<const float> values() const {
-    return {static_cast<const float*>(memory_.data()), floats_};
+    return {reinterpret_cast<const float*>(memory_.data()), floats_};
   }
 
  private:
   size_t floats_;
-  HugeMemory memory_;
+  ArenaMemory memory_;
 };
 
 // The spans of a layout's tensors, by tensor index, in a buffer that holds the layout's flat space.
@@ -43,9 +59,9 @@ std::vector<absl::Span<float>> TensorSpans(const DenseLayout& layout,
 // pool.
 class ArenaPool {
  public:
-  // At most `limit` arenas of `floats` each, allocated as they are first needed. REQUIRES: limit
-  // >= 1.
-  ArenaPool(size_t floats, int limit);
+  // At most `limit` arenas of `floats` each, allocated as they are first needed, of registered
+  // memory if there is some. REQUIRES: limit >= 1.
+  ArenaPool(size_t floats, int limit, std::shared_ptr<RegisteredMemory> registered = nullptr);
 
   // An arena with unspecified content. Blocks while all are held.
   std::shared_ptr<Arena> Acquire();
@@ -59,6 +75,7 @@ class ArenaPool {
 
   const size_t floats_;
   const int limit_;
+  const std::shared_ptr<RegisteredMemory> registered_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 

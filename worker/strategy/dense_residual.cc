@@ -11,11 +11,12 @@
 
 namespace muster {
 
-DenseResidual::DenseResidual(const DenseLayout& layout, DType type, int pushes)
+DenseResidual::DenseResidual(const DenseLayout& layout, DType type, int pushes,
+                             std::shared_ptr<RegisteredMemory> registered)
     : layout_(layout),
       type_(type),
       residual_(layout.elements()),
-      pool_((layout.elements() + 1) / 2, pushes) {}
+      pool_((layout.elements() + 1) / 2, pushes, std::move(registered)) {}
 
 Payload DenseResidual::Round(const DenseRun& run, absl::Span<const float> flat) {
   auto* bits = reinterpret_cast<uint16_t*>(bits_->values().data());

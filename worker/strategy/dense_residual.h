@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_STRATEGY_DENSE_RESIDUAL_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "common/partition/dense_layout.h"
 #include "common/partition/tensor_spec.h"
 #include "common/tensor/dtype.h"
+#include "common/transport/registered_memory.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/dense_runs.h"
 
@@ -32,8 +34,9 @@ namespace muster {
 class DenseResidual {
  public:
   // `type` is kBf16 or kF16. The layout must outlive it. At most `pushes` steps' pushes are under
-  // way.
-  DenseResidual(const DenseLayout& layout, DType type, int pushes);
+  // way; they lie in registered memory if there is some.
+  DenseResidual(const DenseLayout& layout, DType type, int pushes,
+                std::shared_ptr<RegisteredMemory> registered = nullptr);
 
   // Makes ready for the pushes of a step. Blocks while too many are under way.
   void BeginStep() { bits_ = pool_.Acquire(); }

@@ -136,10 +136,15 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
       log_(dependencies.log),
       clips_(order.slot() == 0 && schema.clipping().by_global_norm() > 0),
       max_norm_(schema.clipping().by_global_norm()),
+      synchronous_(!order.spec().update().unlimited_staleness() &&
+                   order.spec().update().staleness_bound() == 0),
       units_(UnitsOf(tables_)),
       runs_(DenseRunsByUnit(layout_, units_, options.max_message_bytes)),
-      pulled_(layout_, tables_.tensors, PulledAs(tables_.tensors, options)),
-      gradient_pool_(layout_.elements(), options.gradient_arenas),
+      pulled_(layout_, tables_.tensors, PulledAs(tables_.tensors, options),
+              options.registered_memory),
+      // Where pushes are rounded, servers read what came of that.
+      gradient_pool_(layout_.elements(), options.gradient_arenas,
+                     wire_ == DType::kF32 ? options.registered_memory : nullptr),
       gradients_(tables_.tensors.size()),
       dense_pulls_(units_),
       rows_pulls_(tables_.sparse.size()),
@@ -152,7 +157,8 @@ ParameterServerStrategy::ParameterServerStrategy(Tables tables, DenseLayout layo
     row_coding_.push_back({wire_, Philox(schema.seed(), "wire", table.name), 0});
   }
   if (wire_ != DType::kF32 && layout_.elements() > 0) {
-    residual_ = std::make_unique<DenseResidual>(layout_, wire_, options.gradient_arenas);
+    residual_ = std::make_unique<DenseResidual>(layout_, wire_, options.gradient_arenas,
+                                                options.registered_memory);
   }
 }
 
@@ -322,8 +328,21 @@ absl::Status ParameterServerStrategy::LookUp(MicroBatch& micro_batch) {
   return absl::OkStatus();
 }
 
+absl::Status ParameterServerStrategy::CheckAllPulled() const {
+  bool all = next_unit_ == units_;
+  for (const std::vector<DenseOperation>& pulls : dense_pulls_) all &= pulls.empty();
+  // In registered memory a synchronous server may still read what was pushed of a block, until it
+  // has sent that block's new values.
+  if (all && (!synchronous_ || layout_.elements() == 0 || dense_slowest_ >= clock_)) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(
+      absl::StrCat("backward at clock ", clock_, " before all parameters of that clock have come"));
+}
+
 absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, MicroBatchPlace place) {
   if (first_) {
+    MUSTER_RETURN_IF_ERROR(CheckAllPulled());
     first_ = false;
     withdrawn_ = false;
     examples_ = 0;

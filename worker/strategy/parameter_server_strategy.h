@@ -19,6 +19,7 @@
 #include "common/partition/schema.h"
 #include "common/tables/row_sum.h"
 #include "common/tensor/dtype.h"
+#include "common/transport/registered_memory.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/background_cuts.h"
 #include "worker/strategy/dense_residual.h"
@@ -83,6 +84,9 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
     bool pull_f32 = false;
     // Gradient arenas: one being written, the others still being sent.
     int gradient_arenas = 3;
+    // Where gradients and what is pulled lie, so that servers of this machine reach them; null: in
+    // memory of the process's own. The same that `make_client`'s clients have.
+    std::shared_ptr<RegisteredMemory> registered_memory;
     // Where checkpoints are, to take the slot's own state over from: residuals of half-precision
     // pushes, and its loss scale; null: none is. Outlives the strategy.
     const CheckpointStorage* checkpoints = nullptr;
@@ -154,6 +158,8 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   absl::Status RestoreSlotState(uint64_t closed);
   // What is pushed of a run.
   Payload GradientOf(const DenseRun& run);
+  // Internal: some of this clock's dense values have not come.
+  absl::Status CheckAllPulled() const;
   // Of a cut: what is asked for, and this slot's state: what it owes of the partition's blocks, and
   // in the first partition its loss scale.
   Payload CutPayload(CutOrder order, uint32_t partition) const;
@@ -188,6 +194,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   // Whether this slot does the global-norm clipping of the job, and to what.
   const bool clips_;
   const double max_norm_;
+  const bool synchronous_;
   const int units_;
   const std::vector<std::vector<DenseRun>> runs_;
 

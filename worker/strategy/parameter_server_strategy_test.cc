@@ -57,7 +57,7 @@ class Wire {
           absl::StrCat("push ", request.dense_push().first_block(), " of ", bytes, " bytes"));
     }
     const bool is_pull = request.has_dense_pull() || request.has_sparse_pull();
-    held_.push_back({is_pull ? bytes_per_pull_ : 0, std::move(done)});
+    held_.push_back({is_pull ? bytes_per_pull_ : 0, request.clock(), std::move(done)});
   }
 
   std::vector<std::string> TakeArrived() {
@@ -72,8 +72,9 @@ class Wire {
       held = std::move(held_.front());
       held_.pop_front();
     }
-    held.done(ExchangeResult{std::make_shared<const v1::ExchangeReply>(),
-                             MakePayload(held.bytes, std::move(released))});
+    auto reply = std::make_shared<v1::ExchangeReply>();
+    reply->set_slowest_clock(held.clock);
+    held.done(ExchangeResult{std::move(reply), MakePayload(held.bytes, std::move(released))});
   }
   void AnswerAll() {
     for (size_t left = held(); left > 0; --left) AnswerOne();
@@ -95,6 +96,7 @@ class Wire {
 
   struct Held {
     size_t bytes = 0;
+    uint64_t clock = 0;
     ParameterClient::Done done;
   };
 
@@ -136,6 +138,16 @@ class ParameterServerStrategyTest : public ::testing::TestWithParam<v1::UpdateSp
   // One tensor and one block a unit, one table, one partition. A row is as long as a tensor, and
   // has a message of its own.
   ParameterServerStrategyTest() { MakeStrategy(kPullWindowBytes, kPushWindowBytes); }
+
+  // Begins a step, to the point where its backward may begin.
+  void PullAll(uint64_t clock) {
+    ASSERT_EQ(strategy_->BeginStep(clock), absl::OkStatus());
+    for (int unit = 0; unit < kUnits; ++unit) {
+      wire_.AnswerAll();
+      ASSERT_EQ(strategy_->BeforeForward(unit), absl::OkStatus());
+    }
+    wire_.TakeArrived();
+  }
 
   void MakeStrategy(uint64_t pull_window_bytes, uint64_t push_window_bytes) {
     v1::TablesSchema schema;
@@ -244,10 +256,18 @@ TEST_P(ParameterServerStrategyTest, AsksAsFarAsTheWindowAndForTheUnitThatIsNext)
   wire_.AnswerAll();
 }
 
-TEST_P(ParameterServerStrategyTest, PushesLeaveAsUnitsFinishBackward) {
+TEST_P(ParameterServerStrategyTest, ABackwardBeforeAllParametersHaveComeIsRefused) {
   ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
-  wire_.AnswerAll();
-  wire_.TakeArrived();
+  for (int unit = 0; unit < kUnits; ++unit) {
+    EXPECT_TRUE(absl::IsInternal(strategy_->BeforeBackward(4, MicroBatchPlace::kLast)));
+    wire_.AnswerAll();
+    ASSERT_EQ(strategy_->BeforeForward(unit), absl::OkStatus());
+  }
+  EXPECT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+}
+
+TEST_P(ParameterServerStrategyTest, PushesLeaveAsUnitsFinishBackward) {
+  PullAll(0);
   ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kMoreFollow), absl::OkStatus());
   for (int unit = kUnits - 1; unit >= 0; --unit) {
     ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
@@ -274,8 +294,7 @@ TEST_P(ParameterServerStrategyTest, PushesWaitForAnswersBeyondTheWindow) {
     MakeStrategy(kPullWindowBytes, units * kElements * element_bytes());
     const size_t most = std::max<size_t>(1, units);
     for (int step = 0; step < 2; ++step) {
-      ASSERT_EQ(strategy_->BeginStep(step), absl::OkStatus());
-      wire_.AnswerAll();
+      PullAll(step);
       ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
       wire_.TakeArrived();
       std::thread trainer([&] {
@@ -302,9 +321,7 @@ TEST_P(ParameterServerStrategyTest, PushesWaitForAnswersBeyondTheWindow) {
 // earlier steps owes.
 TEST_P(ParameterServerStrategyTest, APartTakenBackLeavesAsNothing) {
   for (const bool withdraws : {false, true, false}) {
-    ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
-    wire_.AnswerAll();
-    wire_.TakeArrived();
+    PullAll(0);
     ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
     for (int unit = 0; unit < kUnits; ++unit) {
       for (float& gradient : strategy_->gradients()[unit]) gradient = 0.1f;

@@ -1,6 +1,7 @@
 #include "worker/strategy/pulled_parameters.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/tensor/half.h"
 #include "common/tensor/wire_elements.h"
@@ -13,7 +14,8 @@ constexpr size_t kAlignBytes = 64;
 }  // namespace
 
 PulledParameters::PulledParameters(const DenseLayout& layout, absl::Span<const TensorSpec> tensors,
-                                   absl::Span<const DType> types) {
+                                   absl::Span<const DType> types,
+                                   std::shared_ptr<RegisteredMemory> registered) {
   for (const DenseLayout::Block& block : layout.blocks()) {
     const DType type = types[block.pieces[0].tensor];
     if (stretches_.empty() || stretches_.back().type != type) {
@@ -27,7 +29,7 @@ PulledParameters::PulledParameters(const DenseLayout& layout, absl::Span<const T
     const size_t used = (stretch.end - stretch.begin) * SizeOf(stretch.type);
     bytes += (used + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
   }
-  memory_ = HugeMemory(bytes);
+  memory_.emplace(bytes, std::move(registered));
   parameters_.resize(tensors.size());
   rounded_.resize(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -50,8 +52,7 @@ const PulledParameters::Stretch& PulledParameters::StretchAt(uint64_t element) c
 
 std::byte* PulledParameters::AddressOf(uint64_t element) const {
   const Stretch& stretch = StretchAt(element);
-  return static_cast<std::byte*>(memory_.data()) + stretch.offset +
-         (element - stretch.begin) * SizeOf(stretch.type);
+  return memory_->data() + stretch.offset + (element - stretch.begin) * SizeOf(stretch.type);
 }
 
 absl::Span<std::byte> PulledParameters::PlaceOf(const DenseRun& run) {

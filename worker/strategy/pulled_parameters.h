@@ -3,14 +3,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/base/huge_memory.h"
 #include "common/base/payload.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/tensor_spec.h"
 #include "common/tensor/dtype.h"
+#include "common/transport/registered_memory.h"
+#include "worker/strategy/arena.h"
 #include "worker/strategy/dense_runs.h"
 
 namespace muster {
@@ -20,9 +23,10 @@ namespace muster {
 // far as runs do not overlap.
 class PulledParameters {
  public:
-  // Zeros. `types`: by tensor (see PulledTypes).
+  // Zeros, in registered memory if there is some. `types`: by tensor (see PulledTypes).
   PulledParameters(const DenseLayout& layout, absl::Span<const TensorSpec> tensors,
-                   absl::Span<const DType> types);
+                   absl::Span<const DType> types,
+                   std::shared_ptr<RegisteredMemory> registered = nullptr);
 
   // What a run's values are kept in, and where: that many bytes.
   DType TypeOf(const DenseRun& run) const { return StretchOf(run).type; }
@@ -52,7 +56,7 @@ class PulledParameters {
 
   // In order; none of no elements.
   std::vector<Stretch> stretches_;
-  HugeMemory memory_;
+  std::optional<ArenaMemory> memory_;
   std::vector<absl::Span<const float>> parameters_;
   std::vector<const void*> rounded_;
 };

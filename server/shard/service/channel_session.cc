@@ -4,9 +4,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/stream_copy.h"
+#include "common/transport/frame.h"
 #include "proto/parameter_service.pb.h"
 
 namespace muster {
+namespace {
+
+absl::Status Malformed(const absl::Status& why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("malformed exchange message: ", std::string(why.message())));
+}
+
+}  // namespace
 
 std::shared_ptr<ChannelSession> ChannelSession::Start(std::shared_ptr<FrameChannel> channel,
                                                       PartitionHost& host,
@@ -50,60 +60,111 @@ void ChannelSession::OnMessage(absl::string_view header, Payload payload) {
         "its field"));
     return;
   }
-  const uint64_t id = request->request_id();
+  ExchangeCall::PayloadMemory payload_memory = payload_memory_;
+  if (request->has_payload_in()) {
+    const v1::MemoryRange& range = request->payload_in();
+    absl::StatusOr<Payload> registered = channel_->ReadRegistered(range.offset(), range.bytes());
+    if (registered.ok() && (payload.size() > 0 || range.bytes() > kMaxFramePayloadBytes)) {
+      registered = absl::InvalidArgumentError(absl::StrCat("a payload of ", range.bytes(),
+                                                           " bytes in registered memory beside ",
+                                                           payload.size(), " behind the header"));
+    }
+    if (!registered.ok()) {
+      Close(Malformed(registered.status()));
+      return;
+    }
+    payload = *std::move(registered);
+    payload_memory = ExchangeCall::PayloadMemory::kRegistered;
+  }
+  Pending pending;
+  pending.request_id = request->request_id();
+  pending.answer_offset = request->answer_to().offset();
+  pending.answer_bytes = request->answer_to().bytes();
+  // Of this connection alone: nothing to log.
+  request->clear_payload_in();
+  request->clear_answer_to();
   const auto bytes = static_cast<int64_t>(header.size() + payload.size());
   counters_->Count(bytes);
   const bool is_push = request->has_dense_push() || request->has_sparse_push();
-  const int64_t push_bytes = is_push ? bytes : 0;
-  const int64_t parked_bytes = is_push ? 0 : bytes;
+  (is_push ? pending.push_bytes : pending.parked_bytes) = bytes;
   int64_t parked;
   {
     absl::MutexLock lock(&mutex_);
     parked = parked_bytes_;
-    push_bytes_ += push_bytes;
-    parked_bytes_ += parked_bytes;
+    push_bytes_ += pending.push_bytes;
+    parked_bytes_ += pending.parked_bytes;
     SetReadingLocked();
   }
-  if (absl::Status status = CheckParked(parked, parked_bytes, options_.limits);
+  if (absl::Status status = CheckParked(parked, pending.parked_bytes, options_.limits);
       !status.ok() && !is_push) {
     v1::ExchangeReply reply = ErrorReply(status);
     reply.set_retry_after_ms(kParkedRetryAfterMs);
-    Answer(id, push_bytes, parked_bytes, std::move(reply), {});
+    Answer(pending, std::move(reply), {});
     return;
   }
   ExchangeCall call;
   call.request = std::move(request);
   call.payload = std::move(payload);
-  call.payload_memory = payload_memory_;
+  call.payload_memory = payload_memory;
   if (call.request->has_sparse_pull() || call.request->has_dense_pull()) {
-    call.answer_memory = [channel = channel_](size_t floats) {
-      const std::shared_ptr<std::byte> memory = channel->TakeSendMemory(floats * sizeof(float));
-      return std::shared_ptr<float>(memory, reinterpret_cast<float*>(memory.get()));
+    call.answer_memory = [session = shared_from_this(), pending](size_t floats) {
+      return session->AnswerMemory(pending, floats);
     };
   }
   call.cancelled = cancelled_;
-  call.done = [session = shared_from_this(), id, push_bytes, parked_bytes](v1::ExchangeReply reply,
-                                                                           Payload payload) {
-    session->Answer(id, push_bytes, parked_bytes, std::move(reply), std::move(payload));
+  call.done = [session = shared_from_this(), pending](v1::ExchangeReply reply, Payload payload) {
+    session->Answer(pending, std::move(reply), std::move(payload));
   };
   host_.Execute(std::move(call));
 }
 
-void ChannelSession::Answer(uint64_t request_id, int64_t push_bytes, int64_t parked_bytes,
-                            v1::ExchangeReply reply, Payload payload) {
-  reply.set_request_id(request_id);
-  std::string header = reply.SerializeAsString();
-  if (absl::Status status = CheckAnswerBytes(header.size() + payload.size()); !status.ok()) {
+std::shared_ptr<float> ChannelSession::AnswerMemory(const Pending& request, size_t floats) {
+  const size_t bytes = floats * sizeof(float);
+  std::shared_ptr<std::byte> memory;
+  // An odd number of 16-bit elements does not fill the last float.
+  if (request.answer_bytes > 0 && (request.answer_bytes + 3) / 4 == floats) {
+    memory =
+        channel_->WriteRegistered(request.answer_offset, request.answer_bytes).value_or(nullptr);
+  }
+  if (memory == nullptr) memory = channel_->TakeSendMemory(bytes);
+  return std::shared_ptr<float>(memory, reinterpret_cast<float*>(memory.get()));
+}
+
+bool ChannelSession::Land(const Pending& request, const Payload& payload) {
+  if (payload.size() == 0 || payload.size() != request.answer_bytes) return false;
+  // What makes no sense there is no place: the answer comes behind the reply then.
+  const std::shared_ptr<std::byte> room =
+      channel_->WriteRegistered(request.answer_offset, request.answer_bytes).value_or(nullptr);
+  if (room == nullptr) return false;
+  if (payload.pieces()[0].data() == room.get()) return true;
+  // The client computes with it when its turn comes; this processor does not.
+  std::byte* at = room.get();
+  for (const Payload::Piece& piece : payload.pieces()) {
+    StreamCopy(at, piece.data(), piece.size());
+    at += piece.size();
+  }
+  StreamFence();
+  return true;
+}
+
+void ChannelSession::Answer(const Pending& request, v1::ExchangeReply reply, Payload payload) {
+  reply.set_request_id(request.request_id);
+  if (absl::Status status = CheckAnswerBytes(reply.ByteSizeLong() + payload.size()); !status.ok()) {
     reply = ErrorReply(status);
-    reply.set_request_id(request_id);
-    header = reply.SerializeAsString();
+    reply.set_request_id(request.request_id);
     payload = {};
   }
+  if (Land(request, payload)) {
+    reply.set_landed(true);
+    counters_->bytes_sent.fetch_add(payload.size(), std::memory_order_relaxed);
+    payload = {};
+  }
+  std::string header = reply.SerializeAsString();
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) return;
-    push_bytes_ -= push_bytes;
-    parked_bytes_ -= parked_bytes;
+    push_bytes_ -= request.push_bytes;
+    parked_bytes_ -= request.parked_bytes;
     reply_bytes_ += static_cast<int64_t>(header.size() + payload.size());
     SetReadingLocked();
   }

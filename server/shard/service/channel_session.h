@@ -18,6 +18,10 @@
 
 namespace muster {
 
+namespace v1 {
+class MemoryRange;
+}  // namespace v1
+
 // One client's data channel: what ExchangeStream is for gRPC. Hands operations to the host in
 // order, and sends replies as they come. Lives until the channel has ended and all calls in the
 // host are through with it. Thread-safe.
@@ -48,9 +52,23 @@ class ChannelSession final : public FrameChannel::Handler,
   ChannelSession(std::shared_ptr<FrameChannel> channel, PartitionHost& host,
                  std::shared_ptr<ExchangeCounters> counters, Options options);
 
-  // The host's answer to a request that took `push_bytes` and `parked_bytes`.
-  void Answer(uint64_t request_id, int64_t push_bytes, int64_t parked_bytes,
-              v1::ExchangeReply reply, Payload payload) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A request on its way through the host: what of the bounds it takes, and where its answer goes.
+  struct Pending {
+    uint64_t request_id = 0;
+    int64_t push_bytes = 0;
+    int64_t parked_bytes = 0;
+    // No bytes: behind the reply.
+    uint64_t answer_offset = 0;
+    uint64_t answer_bytes = 0;
+  };
+
+  // The host's answer.
+  void Answer(const Pending& request, v1::ExchangeReply reply, Payload payload)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Memory to make an answer of so many floats in, so that it goes without a copy; may be null.
+  std::shared_ptr<float> AnswerMemory(const Pending& request, size_t floats);
+  // Brings the answer to the place that the request has named; whether it has.
+  bool Land(const Pending& request, const Payload& payload);
   // Lets the channel read or not, as the bounds have it.
   void SetReadingLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -1,8 +1,10 @@
 // What every ParameterClient promises, however it reaches the server: in process, by gRPC's stream,
-// and by the data channel over TCP, plain and under TLS, and through shared memory.
+// and by the data channel over TCP, plain and under TLS, and through shared memory, without and
+// with memory that the client has registered.
 
 #include <algorithm>
 #include <atomic>
+#include <list>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,6 +21,7 @@
 #include "common/rpc/rpc_credentials.h"
 #include "common/rpc/rpc_status.h"
 #include "common/transport/channel_io.h"
+#include "common/transport/registered_memory.h"
 #include "gmock/gmock.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -37,7 +40,7 @@ using ::testing::HasSubstr;
 constexpr absl::Duration kTimeout = absl::Seconds(60);
 constexpr size_t kFloats = 1000;
 
-enum class Way { kInProcess, kGrpc, kTcp, kTls, kSharedMemory };
+enum class Way { kInProcess, kGrpc, kTcp, kTls, kSharedMemory, kRegistered };
 
 std::string WayName(const ::testing::TestParamInfo<Way>& info) {
   switch (info.param) {
@@ -51,6 +54,8 @@ std::string WayName(const ::testing::TestParamInfo<Way>& info) {
       return "Tls";
     case Way::kSharedMemory:
       return "SharedMemory";
+    case Way::kRegistered:
+      return "Registered";
   }
   return "";
 }
@@ -102,13 +107,14 @@ class ParameterClientTest : public ::testing::TestWithParam<Way> {
     if (GetParam() == Way::kGrpc) return MakeGrpcParameterClient(address_, credentials_, options);
     DataChannelClientOptions channel;
     channel.client = options;
-    const bool shared = GetParam() == Way::kSharedMemory;
+    const bool shared = GetParam() == Way::kSharedMemory || GetParam() == Way::kRegistered;
     channel.shared_memory_bytes = shared ? 4 << 20 : 0;
     channel.tcp =
         shared ? DataChannelClientOptions::Tcp::kNotUsed : DataChannelClientOptions::Tcp::kUsed;
     channel.opened = [](const std::string& kind, const std::string& reason) {
       EXPECT_EQ(kind, Kind(GetParam())) << reason;
     };
+    channel.registered_memory = registered_;
     return MakeDataChannelClient(address_, credentials_, io_, channel);
   }
 
@@ -133,8 +139,20 @@ class ParameterClientTest : public ::testing::TestWithParam<Way> {
     request.mutable_dense_pull();
     return request;
   }
-  static Payload Floats(size_t count, float value) {
-    return Payload::Of(std::vector<float>(count, value));
+  // In registered memory, where there is some.
+  Payload Floats(size_t count, float value) { return Floats(std::vector<float>(count, value)); }
+  Payload Floats(std::vector<float> values) {
+    const Payload payload = Payload::Of(std::move(values));
+    if (registered_ == nullptr || payload.size() == 0) return payload;
+    const absl::Span<std::byte> place = Place(payload.size());
+    payload.CopyTo(place.data());
+    return Payload({place}, registered_);
+  }
+  // Where something may land.
+  absl::Span<std::byte> Place(size_t bytes) {
+    if (registered_ != nullptr) return absl::MakeSpan(registered_->Take(bytes), bytes);
+    own_places_.emplace_back(bytes);
+    return absl::MakeSpan(own_places_.back());
   }
   // The host's parameters, as a pull brings them.
   std::vector<float> Pulled(ParameterClient& client) {
@@ -156,6 +174,9 @@ class ParameterClientTest : public ::testing::TestWithParam<Way> {
 
   const RpcCredentials credentials_ = Credentials(GetParam());
   const std::shared_ptr<ChannelIo> io_;
+  const std::shared_ptr<RegisteredMemory> registered_ =
+      GetParam() == Way::kRegistered ? *RegisteredMemory::Create(size_t{1} << 30) : nullptr;
+  std::list<std::vector<std::byte>> own_places_;
   std::unique_ptr<FakePartitionHost> host_;
   std::unique_ptr<DataChannelServer> data_channels_;
   std::unique_ptr<ParameterService> service_;
@@ -177,7 +198,7 @@ TEST_P(ParameterClientTest, PayloadsOfAllSizesArriveWhole) {
     Serve(floats, {});
     std::vector<float> values(floats);
     for (size_t i = 0; i < floats; ++i) values[i] = i % 1000;
-    const Payload payload = Payload::Of(values);
+    const Payload payload = Floats(values);
     std::vector<std::shared_ptr<Pending<ExchangeResult>>> pushes;
     for (int i = 0; i < 4; ++i) pushes.push_back(StartExchange(*client_, Push(), payload));
     for (auto& push : pushes) EXPECT_TRUE(push->Take(kTimeout).ok());
@@ -222,9 +243,10 @@ TEST_P(ParameterClientTest, AnswersLandWhereTheCallerWantsThem) {
   // Large enough to come in several pieces.
   Serve(300'000, {});
   ASSERT_TRUE(StartExchange(*client_, Push(), Floats(300'000, 2.5f))->Take(kTimeout).ok());
-  std::vector<float> arena(300'002, -1.0f);
-  const absl::Span<std::byte> landing(reinterpret_cast<std::byte*>(arena.data() + 1),
-                                      300'000 * sizeof(float));
+  const absl::Span<std::byte> place = Place(300'002 * sizeof(float));
+  const absl::Span<float> arena(reinterpret_cast<float*>(place.data()), 300'002);
+  std::fill(arena.begin(), arena.end(), -1.0f);
+  const absl::Span<std::byte> landing = place.subspan(4, 300'000 * sizeof(float));
   const auto pull_into = [this](absl::Span<std::byte> place) {
     const auto pending = std::make_shared<Pending<ExchangeResult>>();
     client_->CallInto(Pull(), {}, place, [pending](absl::StatusOr<ExchangeResult> result) {
@@ -236,6 +258,7 @@ TEST_P(ParameterClientTest, AnswersLandWhereTheCallerWantsThem) {
   ASSERT_TRUE(landed.ok()) << landed.status();
   ASSERT_EQ(landed->payload.pieces().size(), 1u);
   EXPECT_EQ(landed->payload.pieces()[0].data(), landing.data());
+  EXPECT_EQ(landed->reply->landed(), GetParam() == Way::kRegistered);
   EXPECT_EQ(std::count(arena.begin(), arena.end(), 2.5f), 300'000);
   EXPECT_EQ(arena.front(), -1.0f);
   EXPECT_EQ(arena.back(), -1.0f);
@@ -246,6 +269,34 @@ TEST_P(ParameterClientTest, AnswersLandWhereTheCallerWantsThem) {
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_EQ(other->payload.size(), landing.size());
   EXPECT_EQ(std::count(arena.begin(), arena.end(), -1.0f), 300'002);
+}
+
+// The server itself writes to registered memory: not when nobody waits for it there any more.
+TEST_P(ParameterClientTest, NothingLandsAfterTheCallHasEnded) {
+  const absl::Span<std::byte> landing = Place(kFloats * sizeof(float));
+  std::fill(landing.begin(), landing.end(), std::byte{7});
+  const auto pending = std::make_shared<Pending<ExchangeResult>>();
+  client_->CallInto(Pull(1), {}, landing, [pending](absl::StatusOr<ExchangeResult> result) {
+    pending->Finish(std::move(result));
+  });
+  Await([&] { return host_->parked() == 1; });
+  client_->Abort(absl::AbortedError("fenced"));
+  EXPECT_EQ(pending->Wait(kTimeout), absl::AbortedError("fenced"));
+  host_->AnswerParked();
+  EXPECT_EQ(std::count(landing.begin(), landing.end(), std::byte{7}), landing.size());
+}
+
+TEST_P(ParameterClientTest, ARegisteredPayloadIsReadWhereItLies) {
+  if (registered_ == nullptr) GTEST_SKIP() << "this way copies payloads";
+  host_->Hold();
+  const absl::Span<std::byte> place = Place(kFloats * sizeof(float));
+  const auto push = StartExchange(*client_, Push(), Payload({place}, registered_));
+  Await([&] { return host_->executed() == 1; });
+  const absl::Span<float> values(reinterpret_cast<float*>(place.data()), kFloats);
+  std::fill(values.begin(), values.end(), 2.0f);
+  host_->Release();
+  EXPECT_TRUE(push->Take(kTimeout).ok());
+  EXPECT_EQ(Pulled(*client_), std::vector<float>(kFloats, 2));
 }
 
 TEST_P(ParameterClientTest, HostErrorsReachTheCaller) {
@@ -359,7 +410,7 @@ TEST_P(ParameterClientTest, ManyThreadsAllGetTheirAnswers) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, ParameterClientTest,
                          ::testing::Values(Way::kInProcess, Way::kGrpc, Way::kTcp, Way::kTls,
-                                           Way::kSharedMemory),
+                                           Way::kSharedMemory, Way::kRegistered),
                          WayName);
 
 // What holds where there is a wire.
@@ -565,7 +616,8 @@ TEST_P(WireTest, ClientsThatVanishMidwayLeaveNothingBehind) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, WireTest,
-                         ::testing::Values(Way::kGrpc, Way::kTcp, Way::kTls, Way::kSharedMemory),
+                         ::testing::Values(Way::kGrpc, Way::kTcp, Way::kTls, Way::kSharedMemory,
+                                           Way::kRegistered),
                          WayName);
 
 }  // namespace
