@@ -266,6 +266,8 @@ void ChannelLane::Call(v1::ExchangeRequest request, Payload payload, absl::Span<
   calls_->Call(std::move(request), std::move(payload), landing, std::move(done));
 }
 
+void ChannelLane::SetWaiting(bool waiting) { channel_->SetWaiting(waiting); }
+
 void ChannelLane::Abort(absl::Status reason) {
   calls_->Close(reason);
   channel_->Close(std::move(reason));

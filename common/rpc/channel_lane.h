@@ -22,6 +22,7 @@ class ChannelLane final : public ExchangeLane {
   void Call(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
             ParameterClient::Done done) override;
   void Abort(absl::Status reason) override;
+  void SetWaiting(bool waiting) override;
 
  private:
   class Calls;

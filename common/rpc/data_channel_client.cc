@@ -81,6 +81,10 @@ class DataChannelClient final : public ParameterClient {
     if (!opening_.load(std::memory_order_acquire)) StartOpening();
   }
 
+  void SetWaiting(bool waiting) override {
+    for (auto& lane : lanes_) lane->SetWaiting(waiting);
+  }
+
   void Abort(absl::Status reason) override {
     aborted_.store(true);
     open_context_.TryCancel();

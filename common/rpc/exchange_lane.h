@@ -33,6 +33,8 @@ class ExchangeLane {
   virtual void Call(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
                     ParameterClient::Done done) = 0;
   virtual void Abort(absl::Status reason) = 0;
+  // As of ParameterClient.
+  virtual void SetWaiting(bool) {}
 };
 
 // What lanes have in common: the refusals of a call that is over the limit of a message, or that

@@ -77,6 +77,16 @@ void OpeningLane::Open(std::unique_ptr<ExchangeLane> lane) {
   }
 }
 
+void OpeningLane::SetWaiting(bool waiting) {
+  ExchangeLane* lane = nullptr;
+  {
+    absl::MutexLock lock(&mutex_);
+    // Until it is open somebody waits, as far as its way knows.
+    if (open_) lane = lane_.get();
+  }
+  if (lane != nullptr) lane->SetWaiting(waiting);
+}
+
 void OpeningLane::Abort(absl::Status reason) {
   std::deque<Waiting> waiting;
   ExchangeLane* lane = nullptr;

@@ -21,6 +21,7 @@ class OpeningLane final : public ExchangeLane {
   void Call(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
             ParameterClient::Done done) override ABSL_LOCKS_EXCLUDED(mutex_);
   void Abort(absl::Status reason) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetWaiting(bool waiting) override ABSL_LOCKS_EXCLUDED(mutex_);
 
   // To be called at most once.
   void Open(std::unique_ptr<ExchangeLane> lane) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -66,6 +66,11 @@ class ParameterClient {
   virtual void CallInto(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
                         Done done);
 
+  // Whether somebody waits for answers now; somebody does at first. While nobody does, a transport
+  // may leave answers where they are and take them in together later: `done` is then called late,
+  // but not never, once somebody waits again. Calls that wait for the window do so, too.
+  virtual void SetWaiting(bool) {}
+
   // Ends all exchanges with `reason`, now and later. Idempotent.
   virtual void Abort(absl::Status reason) = 0;
 };

@@ -71,6 +71,11 @@ class FrameChannel {
   // that has been begun may still come. On at first.
   virtual void SetReading(bool on) = 0;
 
+  // Whether somebody waits for what comes; somebody does at first. While nobody does, the other end
+  // may find this one asleep and leave it so: what it sends is read when this one wakes for any
+  // other reason, or somebody waits again.
+  virtual void SetWaiting(bool) {}
+
   // Sends the reason as a goodbye, as far as that needs no waiting, and ends the channel soon. The
   // first reason counts.
   virtual void Close(absl::Status reason) = 0;

@@ -341,6 +341,12 @@ void SharedChannel::SetReading(bool on) {
   if (on) loop_.Post([] {});
 }
 
+void SharedChannel::SetWaiting(bool on) {
+  if (waiting_.exchange(on, std::memory_order_seq_cst) == on) return;
+  // Wakes the loop, which then reads what is there and asks to be woken for what follows.
+  if (on) loop_.Post([] {});
+}
+
 void SharedChannel::Close(absl::Status reason) {
   loop_.Post([self = shared_from_this(), reason = std::move(reason)] {
     if (self->self_ != nullptr) self->End(reason);
@@ -375,7 +381,7 @@ bool SharedChannel::BeforeSleep() {
     eventfd_write(peer_bell_->get(), 1);
   }
   if (reading_.load(std::memory_order_relaxed)) {
-    ring_reader_.SetWaits(kByBell);
+    if (waiting_.load(std::memory_order_seq_cst)) ring_reader_.SetWaits(kByBell);
     if (ring_reader_.Moved()) return false;
   }
   if (unfinished_) {

@@ -72,6 +72,7 @@ class SharedChannel final : public FrameChannel,
   absl::StatusOr<std::shared_ptr<std::byte>> WriteRegistered(uint64_t offset,
                                                              uint64_t bytes) override;
   void SetReading(bool on) override;
+  void SetWaiting(bool on) override;
   void Close(absl::Status reason) override;
   const char* kind() const override { return "shared_memory"; }
 
@@ -161,6 +162,8 @@ class SharedChannel final : public FrameChannel,
   size_t fragment_written_ = sizeof(fragment_);
 
   std::atomic<bool> reading_{true};
+  // Whether the other end is to wake this one for what it sends.
+  std::atomic<bool> waiting_{true};
   // A server's threads that write to registered memory. What the gate counts the client can change.
   const std::shared_ptr<std::atomic<int>> own_writers_;
   // Bytes of the arena that payloads which were handed out take.

@@ -167,6 +167,10 @@ uint64_t ShardConnections::Call(
   return connection.number;
 }
 
+void ShardConnections::SetWaiting(bool waiting) {
+  for (auto& [address, connection] : connections_) connection.client->SetWaiting(waiting);
+}
+
 bool ShardConnections::MarkBroken(uint32_t partition, uint64_t connection) {
   auto it = connections_.find(addresses_[partition]);
   if (it == connections_.end() || it->second.number != connection) return false;

@@ -72,6 +72,9 @@ class ShardConnections {
                 absl::Span<std::byte> landing,
                 std::function<void(uint64_t connection, absl::StatusOr<ExchangeResult>)> done);
 
+  // Tells all connections whether somebody waits for answers (ParameterClient).
+  void SetWaiting(bool waiting);
+
   // The partition's server was not reached over this connection. True: this is the first to say so
   // of the connection in use.
   bool MarkBroken(uint32_t partition, uint64_t connection);

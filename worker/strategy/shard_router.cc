@@ -108,6 +108,16 @@ absl::Status ShardRouter::WaitForLanes() {
 }
 
 absl::Status ShardRouter::WaitUntil(const std::function<bool()>& satisfied) {
+  MUSTER_RETURN_IF_ERROR(Receive(absl::ZeroDuration()));
+  if (satisfied()) return absl::OkStatus();
+  connections_.SetWaiting(true);
+  const absl::Status status = ReceiveUntil(satisfied);
+  // Between waits the caller computes, and is not to be disturbed for each answer.
+  connections_.SetWaiting(false);
+  return status;
+}
+
+absl::Status ShardRouter::ReceiveUntil(const std::function<bool()>& satisfied) {
   absl::Duration log_at = dependencies_.clock->Monotonic() + options_.log_waits;
   while (true) {
     MUSTER_RETURN_IF_ERROR(Receive(absl::ZeroDuration()));

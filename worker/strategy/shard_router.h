@@ -146,6 +146,7 @@ class ShardRouter {
 
   void Transmit(Operation& operation);
   absl::Status WaitUntil(const std::function<bool()>& satisfied);
+  absl::Status ReceiveUntil(const std::function<bool()>& satisfied);
   // Takes answers in, waiting at most `timeout` for one.
   absl::Status Receive(absl::Duration timeout);
   // Decides what becomes of a refused operation: OK repeats it.

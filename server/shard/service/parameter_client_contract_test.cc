@@ -286,6 +286,21 @@ TEST_P(ParameterClientTest, NothingLandsAfterTheCallHasEnded) {
   EXPECT_EQ(std::count(landing.begin(), landing.end(), std::byte{7}), landing.size());
 }
 
+TEST_P(ParameterClientTest, WhatIsAnsweredWhileNobodyWaitsComesOnceSomebodyDoes) {
+  for (int round = 0; round < 20; ++round) {
+    client_->SetWaiting(false);
+    std::vector<std::shared_ptr<Pending<ExchangeResult>>> calls;
+    for (int i = 0; i < 10; ++i) {
+      calls.push_back(StartExchange(*client_, Push(), Floats(kFloats, 1)));
+      calls.push_back(StartExchange(*client_, Pull()));
+    }
+    Await([&] { return host_->executed() == static_cast<size_t>(20 * (round + 1)); });
+    client_->SetWaiting(true);
+    for (const auto& call : calls) EXPECT_TRUE(call->Take(kTimeout).ok());
+  }
+  EXPECT_EQ(Pulled(*client_), std::vector<float>(kFloats, 200));
+}
+
 TEST_P(ParameterClientTest, ARegisteredPayloadIsReadWhereItLies) {
   if (registered_ == nullptr) GTEST_SKIP() << "this way copies payloads";
   host_->Hold();
@@ -582,6 +597,15 @@ TEST_P(WireTest, ShutdownEndsChannelsAndRefusesNewOnes) {
   auto late = MakeDataChannelClient(address_, credentials_, io_);
   EXPECT_EQ(StartExchange(*late, Pull())->Take(kTimeout).status().code(),
             absl::StatusCode::kUnavailable);
+}
+
+TEST_P(WireTest, AServersEndIsNoticedThoughNobodyWaits) {
+  auto parked = StartExchange(*client_, Pull(1));
+  Await([&] { return host_->parked() == 1; });
+  client_->SetWaiting(false);
+  service_->Shutdown();
+  data_channels_->Shutdown(absl::UnavailableError("the server is shutting down"));
+  EXPECT_EQ(parked->Wait(kTimeout).code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_P(WireTest, AnAbsentServerIsUnavailable) {
