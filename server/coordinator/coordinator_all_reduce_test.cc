@@ -330,7 +330,7 @@ TEST_F(AllReduceTest, WhatFitsNoServerIsRefusedWithTheSum) {
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("server s0 has 10.0 MiB free"), ContainsRegex("parameters +6.0 MiB"),
                     ContainsRegex("sums of the open clock +6.0 MiB"),
-                    ContainsRegex("together +36.1 MiB"), HasSubstr("ask for less")));
+                    ContainsRegex("together +24.1 MiB"), HasSubstr("ask for less")));
   // What is missing is no memory.
   spec.mutable_update()->set_partitions(3);
   spec.set_servers(3);
