@@ -291,7 +291,7 @@ TEST_F(CoordinatorTest, TwoJobsRunSideBySide) {
 }
 
 TEST_F(CoordinatorTest, AccountsForMemory) {
-  cluster_.AddServer("s0", 12000);
+  cluster_.AddServer("s0", 8000);
   cluster_.AddWorker("w0", 8);
   const std::string a = *cluster_.Submit(SmallJob());
   const std::string b = *cluster_.Submit(SmallJob());
