@@ -6,13 +6,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/base/round_up.h"
+
 namespace muster {
 namespace {
 
 constexpr size_t kSmallPage = 4096;
 constexpr size_t kLine = 64;
-
-size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
 

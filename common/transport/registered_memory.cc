@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 
 namespace muster {
@@ -13,8 +14,6 @@ namespace {
 // What is large begins at a page of its own, so that two uses share none.
 constexpr size_t kPage = 4096;
 constexpr size_t kLine = 64;
-
-size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/sanitizers/happens_before.h"
 #include "common/transport/byte_ring.h"
@@ -13,8 +14,6 @@ namespace {
 
 // Arenas begin at multiples of a huge page.
 constexpr size_t kHugePage = size_t{2} << 20;
-
-size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 size_t LedgerBytes(size_t arena_bytes) {
   return RoundUp(sizeof(ArenaLedger) + arena_bytes / kGranuleBytes * sizeof(uint32_t), 4096);
