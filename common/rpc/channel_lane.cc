@@ -123,6 +123,8 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
         unanswered_.erase(it);
       }
     }
+    // What was sent is the caller's again when it hears of it.
+    call.payload = {};
     const ParameterClient::Done& done = call.done;
     if (reply->landed() && !call.lands_there) {
       const absl::Status wrong = absl::InternalError(

@@ -190,14 +190,16 @@ TEST_F(RegisteredLandingTest, APayloadThereIsNamedAndKeptUntilTheAnswer) {
   v1::ExchangeRequest request;
   request.mutable_dense_push();
   lane_.Call(std::move(request), Payload({Landing().subspan(2, 3)}, std::move(owner)), {},
-             [this](absl::StatusOr<ExchangeResult> result) { result_ = std::move(result); });
+             [this, &kept](absl::StatusOr<ExchangeResult> result) {
+               EXPECT_TRUE(kept.expired());
+               result_ = std::move(result);
+             });
   EXPECT_EQ(Sent(0).payload_in().offset(), 2u);
   EXPECT_EQ(Sent(0).payload_in().bytes(), 3u);
   EXPECT_FALSE(Sent(0).has_answer_to());
   EXPECT_FALSE(kept.expired());
   channel_->handler().OnMessage(Answer(), Payload());
   EXPECT_TRUE(result_.has_value() && result_->ok());
-  EXPECT_TRUE(kept.expired());
 }
 
 TEST_F(RegisteredLandingTest, OtherMemoryIsNotNamed) {
