@@ -73,7 +73,7 @@ class Wire {
       held_.pop_front();
     }
     auto reply = std::make_shared<v1::ExchangeReply>();
-    reply->set_slowest_clock(held.clock);
+    reply->set_slowest_clock(held.clock - clocks_behind_);
     held.done(ExchangeResult{std::move(reply), MakePayload(held.bytes, std::move(released))});
   }
   void AnswerAll() {
@@ -84,6 +84,8 @@ class Wire {
     return held_.size();
   }
   void set_bytes_per_pull(size_t bytes) { bytes_per_pull_ = bytes; }
+  // Answers come from before the clock that they were asked at.
+  void set_clocks_behind(uint64_t clocks) { clocks_behind_ = clocks; }
 
  private:
   static Payload MakePayload(size_t bytes, std::function<void()> released) {
@@ -104,6 +106,7 @@ class Wire {
   std::vector<std::string> arrived_ ABSL_GUARDED_BY(mutex_);
   std::deque<Held> held_ ABSL_GUARDED_BY(mutex_);
   size_t bytes_per_pull_ = 0;
+  uint64_t clocks_behind_ = 0;
 };
 
 class HoldingClient final : public ParameterClient {
@@ -264,6 +267,15 @@ TEST_P(ParameterServerStrategyTest, ABackwardBeforeAllParametersHaveComeIsRefuse
     ASSERT_EQ(strategy_->BeforeForward(unit), absl::OkStatus());
   }
   EXPECT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+}
+
+// A server that has not ended the last clock may still read what was pushed at it.
+TEST_P(ParameterServerStrategyTest, ASynchronousBackwardOverOldParametersIsRefused) {
+  for (const uint64_t behind : {1, 0}) {
+    wire_.set_clocks_behind(behind);
+    PullAll(3);
+    EXPECT_EQ(absl::IsInternal(strategy_->BeforeBackward(4, MicroBatchPlace::kLast)), behind > 0);
+  }
 }
 
 TEST_P(ParameterServerStrategyTest, PushesLeaveAsUnitsFinishBackward) {
