@@ -1,7 +1,7 @@
 // Training in one process: tokens or samples a second of forward, backward and optimizer, beside
 // PyTorch on the same models and batches and beside the machine's matrix products, all in one run.
 //
-//   train_bench [--quick] [--no-peers] [--threads N] [--cases a,b] [--json FILE]
+//   train_bench [--quick] [--no-peers] [--threads N] [--cases a,b] [--daemons TEXT] [--json FILE]
 //
 // Each figure is the median over the steps of some seconds, after warm-up. The share of the peak is
 // what the model's products and attention would take at the best rate that a large product reached
@@ -9,9 +9,11 @@
 // built and finds its library.
 //
 // Then some of the models by real daemons on this machine, beside one process with as many threads
-// as the workers have together: two workers on either road, and rows on a server. Daemons tell what
-// they did in all, slow steps included; so here the one process counts with all of its steps, too,
-// those right before the daemons' and those right after.
+// as the workers have together: two workers on either road, and rows on a server. Both run by
+// turns, some seconds each, since a machine that others use too is slower in one minute than in the
+// next: the share is that of all turns together, and beside it the least and the largest of one
+// turn to the one process right before and after. Daemons tell what they did in all, slow steps
+// included; so here the one process counts with all of its steps, too.
 
 #include <unistd.h>
 
@@ -28,6 +30,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -51,11 +54,15 @@ struct BenchOptions {
   int threads = 2;
   // Names; empty: all.
   std::vector<std::string> cases;
+  // Part of the names of those by daemons; empty: all.
+  std::string daemons;
 };
 
 constexpr int kBatches = 4;
 constexpr int kWarmUpSteps = 3;
 constexpr int kLeastSteps = 3;
+// As many, each between turns of one process, half a figure's time long.
+constexpr int kDaemonTurns = 4;
 
 // Items a second over steps of these rates, each of as many items.
 double OverAll(const std::vector<double>& rates) {
@@ -133,7 +140,7 @@ class TrainBench {
   }
 
   absl::Status MeasureCase(const TrainCase& one) {
-    MUSTER_ASSIGN_OR_RETURN(std::vector<double> own, MeasureOwn(one));
+    MUSTER_ASSIGN_OR_RETURN(std::vector<double> own, MeasureOwn(one, duration_));
     const double rate = Record(one, "muster", std::move(own));
     const double share = rate * one.flops_per_item / 1e9 / peak_[one.type];
     BenchRecord record;
@@ -169,7 +176,7 @@ class TrainBench {
       std::error_code ignored;
       std::filesystem::remove(text, ignored);
     };
-    absl::PrintF("\n%-26s %8s %14s %14s %10s %26s %22s\n", "through daemons", "workers", "muster",
+    absl::PrintF("\n%-26s %8s %14s %14s %18s %26s %22s\n", "through daemons", "workers", "muster",
                  "one process", "of that", "compute + exposed + data", "processor s / 1000");
     const DaemonSteps steps = options_.quick ? DaemonSteps::kQuick : DaemonSteps::kFull;
     for (const DaemonCase& one : DaemonCases(text.string(), steps)) {
@@ -177,17 +184,52 @@ class TrainBench {
       if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), one.model) == wanted.end()) {
         continue;
       }
+      if (!absl::StrContains(one.name, options_.daemons)) continue;
       MUSTER_RETURN_IF_ERROR(MeasureDaemonCase(one));
     }
     return absl::OkStatus();
   }
 
   absl::Status MeasureDaemonCase(const DaemonCase& one) {
-    std::vector<double> own;
-    MUSTER_RETURN_IF_ERROR(AddOwnOf(one, own));
-    MUSTER_ASSIGN_OR_RETURN(const DaemonFigures figures, MeasureThroughDaemons(one));
-    MUSTER_RETURN_IF_ERROR(AddOwnOf(one, own));
-    const double in_process = OverAll(own);
+    // Of one process, before, between and after the daemons' turns.
+    std::vector<std::vector<double>> own(1);
+    std::vector<DaemonFigures> turns;
+    std::vector<double> rates, shares;
+    MUSTER_RETURN_IF_ERROR(AddOwnOf(one, own.back()));
+    for (int turn = 0; turn < (options_.quick ? 1 : kDaemonTurns); ++turn) {
+      MUSTER_ASSIGN_OR_RETURN(const DaemonFigures figures, MeasureThroughDaemons(one));
+      turns.push_back(figures);
+      rates.push_back(figures.items_per_second);
+      std::vector<double> beside = own.back();
+      own.emplace_back();
+      MUSTER_RETURN_IF_ERROR(AddOwnOf(one, own.back()));
+      beside.insert(beside.end(), own.back().begin(), own.back().end());
+      shares.push_back(figures.items_per_second / OverAll(beside));
+    }
+    std::vector<double> in_process;
+    for (const std::vector<double>& steps : own) {
+      in_process.insert(in_process.end(), steps.begin(), steps.end());
+    }
+    PrintDaemonCase(one, MeanOf(turns), OverAll(in_process), shares);
+    RecordDaemonCase(one, MeanOf(turns), std::move(rates), std::move(shares));
+    return absl::OkStatus();
+  }
+
+  static void PrintDaemonCase(const DaemonCase& one, const DaemonFigures& figures,
+                              double in_process, const std::vector<double>& shares) {
+    const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
+    absl::PrintF(
+        "%-26s %8d %8.0f %s/s %8.0f %s/s %5.1f %% (%3.0f-%3.0f) %8.4f +%8.4f +%8.4f %18.4f\n",
+        one.name, one.workers, figures.items_per_second, one.unit.substr(0, 3), in_process,
+        one.unit.substr(0, 3), 100 * figures.items_per_second / in_process, 100 * *least,
+        100 * *most, figures.compute, figures.communication, figures.waiting,
+        figures.processor_seconds_per_1000);
+    std::cout << std::flush;
+  }
+
+  // `rates`, `shares`: by turn.
+  void RecordDaemonCase(const DaemonCase& one, const DaemonFigures& figures,
+                        std::vector<double> rates, std::vector<double> shares) {
     BenchRecord record;
     record.bench = "train";
     record.parameters = {{"model", one.model},
@@ -198,23 +240,16 @@ class TrainBench {
     record.system = "muster daemons";
     record.metric = "throughput";
     record.unit = absl::StrCat(one.unit, "/s");
-    record.samples = {figures.items_per_second};
+    record.samples = std::move(rates);
     records_.push_back(record);
     record.metric = "share of one process";
     record.unit = "1";
-    record.samples = {figures.items_per_second / in_process};
+    record.samples = std::move(shares);
     records_.push_back(record);
     record.metric = "processor time of 1000 items";
     record.unit = "s";
     record.samples = {figures.processor_seconds_per_1000};
     records_.push_back(std::move(record));
-    absl::PrintF("%-26s %8d %8.0f %s/s %8.0f %s/s %8.0f %% %8.4f +%8.4f +%8.4f %18.4f\n", one.name,
-                 one.workers, figures.items_per_second, one.unit.substr(0, 3), in_process,
-                 one.unit.substr(0, 3), 100 * figures.items_per_second / in_process,
-                 figures.compute, figures.communication, figures.waiting,
-                 figures.processor_seconds_per_1000);
-    std::cout << std::flush;
-    return absl::OkStatus();
   }
 
   // By as many threads as the daemons' workers have.
@@ -223,20 +258,21 @@ class TrainBench {
     const absl::Cleanup reset = [this] { SetComputeThreads(options_.threads); };
     for (const TrainCase& reference : TrainCases()) {
       if (reference.name != one.model || reference.type != one.type) continue;
-      MUSTER_ASSIGN_OR_RETURN(const std::vector<double> own, MeasureOwn(reference));
+      MUSTER_ASSIGN_OR_RETURN(const std::vector<double> own, MeasureOwn(reference, duration_ / 2));
       rates.insert(rates.end(), own.begin(), own.end());
       return absl::OkStatus();
     }
     return absl::NotFoundError(one.model);
   }
 
-  absl::StatusOr<std::vector<double>> MeasureOwn(const TrainCase& one) {
+  // Items a second of each step.
+  absl::StatusOr<std::vector<double>> MeasureOwn(const TrainCase& one, absl::Duration duration) {
     MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<TrainStepper> stepper,
                             TrainStepper::Create(one.spec, one.data, RandomBatches(one, kBatches)));
     for (int i = 0; i < kWarmUpSteps; ++i) MUSTER_RETURN_IF_ERROR(stepper->Step());
     std::vector<double> rates;
     const absl::Time start = absl::Now();
-    while (static_cast<int>(rates.size()) < kLeastSteps || absl::Now() - start < duration_) {
+    while (static_cast<int>(rates.size()) < kLeastSteps || absl::Now() - start < duration) {
       const absl::Time begin = absl::Now();
       MUSTER_RETURN_IF_ERROR(stepper->Step());
       rates.push_back(one.items / absl::ToDoubleSeconds(absl::Now() - begin));
@@ -316,6 +352,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--cases", options.cases, "Only these: gpt-10m, gpt2-124m, mlp, deep-fm.")
       ->delimiter(',');
+  app.add_option("--daemons", options.daemons,
+                 "Of those by daemons only the ones with this in their names, such as \"f32 by\".");
   app.add_option("--json", json, "File to write the results to, as an array of records.");
   if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   return muster::Main(options, json);

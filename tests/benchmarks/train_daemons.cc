@@ -63,7 +63,7 @@ std::vector<DaemonCase> DaemonCases(const std::string& text, DaemonSteps steps) 
       one.road = road;
       one.servers = on_servers ? 1 : 0;
       one.workers = 2;
-      SetJob(*Find(all, "gpt-10m", type), quick ? 8 : 64, one);
+      SetJob(*Find(all, "gpt-10m", type), quick ? 8 : 32, one);
       one.spec.mutable_data()->mutable_sequences()->set_path(text);
       cases.push_back(std::move(one));
     }
@@ -71,7 +71,7 @@ std::vector<DaemonCase> DaemonCases(const std::string& text, DaemonSteps steps) 
   DaemonCase clicks;
   clicks.name = "deep-fm by servers";
   clicks.servers = 1;
-  SetJob(*Find(all, "deep-fm", "f32"), quick ? 60 : 400, clicks);
+  SetJob(*Find(all, "deep-fm", "f32"), quick ? 60 : 160, clicks);
   clicks.spec.set_threads_per_worker(2);
   v1::SyntheticClicksData& data = *clicks.spec.mutable_data()->mutable_synthetic_clicks();
   data.set_examples(uint64_t{1} << 30);
@@ -80,6 +80,21 @@ std::vector<DaemonCase> DaemonCases(const std::string& text, DaemonSteps steps) 
   data.set_seed(1);
   cases.push_back(std::move(clicks));
   return cases;
+}
+
+DaemonFigures MeanOf(const std::vector<DaemonFigures>& turns) {
+  DaemonFigures mean;
+  const double count = static_cast<double>(turns.size());
+  double seconds_per_item = 0;
+  for (const DaemonFigures& turn : turns) {
+    seconds_per_item += 1 / turn.items_per_second / count;
+    mean.compute += turn.compute / count;
+    mean.communication += turn.communication / count;
+    mean.waiting += turn.waiting / count;
+    mean.processor_seconds_per_1000 += turn.processor_seconds_per_1000 / count;
+  }
+  mean.items_per_second = 1 / seconds_per_item;
+  return mean;
 }
 
 absl::StatusOr<DaemonFigures> MeasureThroughDaemons(const DaemonCase& one) {

@@ -48,6 +48,9 @@ struct DaemonFigures {
   double processor_seconds_per_1000 = 0;
 };
 
+// Of turns of as many steps each.
+DaemonFigures MeanOf(const std::vector<DaemonFigures>& turns);
+
 // Starts daemons, trains and stops them. NotFound: programs are neither here nor beside this one.
 absl::StatusOr<DaemonFigures> MeasureThroughDaemons(const DaemonCase& one);
 
