@@ -105,6 +105,7 @@ class TrainBench {
       : options_(options), duration_(absl::Seconds(options.quick ? 2 : 8)) {}
 
   absl::Status Run() {
+    MUSTER_RETURN_IF_ERROR(CheckDaemons());
     SetComputeThreads(options_.threads);
     absl::PrintF("training in one process on %d threads; items/s: median over steps\n",
                  options_.threads);
@@ -125,6 +126,17 @@ class TrainBench {
   const std::vector<BenchRecord>& records() const { return records_; }
 
  private:
+  // What would be found only after minutes.
+  absl::Status CheckDaemons() const {
+    std::string names;
+    for (const DaemonCase& one : DaemonCases("", DaemonSteps::kQuick)) {
+      if (absl::StrContains(one.name, options_.daemons)) return absl::OkStatus();
+      absl::StrAppend(&names, names.empty() ? "" : ", ", one.name);
+    }
+    return absl::InvalidArgumentError(absl::StrCat("no case by daemons has \"", options_.daemons,
+                                                   "\" in its name; there are ", names));
+  }
+
   void MeasurePeak(const std::string& type, std::vector<double> samples) {
     BenchRecord record;
     record.bench = "train";
