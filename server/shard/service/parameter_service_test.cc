@@ -10,7 +10,6 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_parameter_client.h"
 #include "common/rpc/rpc_credentials.h"
-#include "common/rpc/rpc_status.h"
 #include "gmock/gmock.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
@@ -174,47 +173,6 @@ TEST_F(ParameterServiceTest, ParkedCallsAreCancelledWithTheirStream) {
   Await([&] { return host_->parked_cancelled(0); });
   // An answer that comes too late goes nowhere.
   host_->AnswerParked();
-}
-
-TEST_F(ParameterServiceTest, TooManyParkedBytesAreRefused) {
-  ParameterServiceOptions options;
-  options.parked_bytes = 10000;
-  Serve(kFloats, options);
-  auto first = StartExchange(*client_, Pull(1), Floats(2000, 0));
-  Await([&] { return host_->parked() == 1; });
-  const absl::Status refused =
-      StartExchange(*client_, Pull(1), Floats(1000, 0))->Take(kTimeout).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_GT(RetryAfter(refused).value_or(absl::ZeroDuration()), absl::ZeroDuration());
-  EXPECT_EQ(host_->parked(), 1u);
-  host_->AnswerParked();
-  EXPECT_TRUE(first->Take(kTimeout).ok());
-}
-
-TEST_F(ParameterServiceTest, ReadsNoMoreWhileTooManyPushesAreUnderWay) {
-  ParameterServiceOptions options;
-  options.push_bytes = 3 * kFloats * sizeof(float);
-  Serve(kFloats, options);
-  host_->Hold();
-  std::vector<std::shared_ptr<Pending<ExchangeResult>>> pushes;
-  for (int i = 0; i < 10; ++i) {
-    pushes.push_back(StartExchange(*client_, Push(), Floats(kFloats, 1)));
-  }
-  Await([&] { return host_->executed() == 3; });
-  // A fourth would have been read by the time that another stream is served.
-  auto other = MakeGrpcParameterClient(address_, RpcCredentials::PlainText());
-  EXPECT_TRUE(other->Stats(kTimeout).ok());
-  EXPECT_EQ(host_->executed(), 3u);
-  host_->Release();
-  for (auto& push : pushes) EXPECT_TRUE(push->Take(kTimeout).ok());
-  EXPECT_EQ(Pulled(*client_), std::vector<float>(kFloats, 10));
-}
-
-TEST_F(ParameterServiceTest, AnAnswerOverTheLimitIsAnErrorThatSaysSo) {
-  Serve(kMaxMessageBytes / sizeof(float) + 1, {});
-  const absl::Status status = StartExchange(*client_, Pull())->Take(kTimeout).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("pull fewer blocks"));
 }
 
 TEST_F(ParameterServiceTest, ShutdownEndsStreamsAndRefusesNewOnes) {
