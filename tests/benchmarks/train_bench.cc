@@ -203,24 +203,20 @@ class TrainBench {
   }
 
   absl::Status MeasureDaemonCase(const DaemonCase& one) {
-    // Of one process, before, between and after the daemons' turns.
-    std::vector<std::vector<double>> own(1);
     std::vector<DaemonFigures> turns;
-    std::vector<double> rates, shares;
-    MUSTER_RETURN_IF_ERROR(AddOwnOf(one, own.back()));
+    std::vector<double> in_process, rates, shares;
+    // Of the one process's turn before the daemons' next one.
+    MUSTER_ASSIGN_OR_RETURN(std::vector<double> before, MeasureOwnOf(one));
+    in_process = before;
     for (int turn = 0; turn < (options_.quick ? 1 : kDaemonTurns); ++turn) {
       MUSTER_ASSIGN_OR_RETURN(const DaemonFigures figures, MeasureThroughDaemons(one));
+      MUSTER_ASSIGN_OR_RETURN(std::vector<double> after, MeasureOwnOf(one));
+      in_process.insert(in_process.end(), after.begin(), after.end());
+      before.insert(before.end(), after.begin(), after.end());
       turns.push_back(figures);
       rates.push_back(figures.items_per_second);
-      std::vector<double> beside = own.back();
-      own.emplace_back();
-      MUSTER_RETURN_IF_ERROR(AddOwnOf(one, own.back()));
-      beside.insert(beside.end(), own.back().begin(), own.back().end());
-      shares.push_back(figures.items_per_second / OverAll(beside));
-    }
-    std::vector<double> in_process;
-    for (const std::vector<double>& steps : own) {
-      in_process.insert(in_process.end(), steps.begin(), steps.end());
+      shares.push_back(figures.items_per_second / OverAll(before));
+      before = std::move(after);
     }
     PrintDaemonCase(one, MeanOf(turns), OverAll(in_process), shares);
     RecordDaemonCase(one, MeanOf(turns), std::move(rates), std::move(shares));
@@ -265,14 +261,12 @@ class TrainBench {
   }
 
   // By as many threads as the daemons' workers have.
-  absl::Status AddOwnOf(const DaemonCase& one, std::vector<double>& rates) {
+  absl::StatusOr<std::vector<double>> MeasureOwnOf(const DaemonCase& one) {
     SetComputeThreads(one.threads());
     const absl::Cleanup reset = [this] { SetComputeThreads(options_.threads); };
     for (const TrainCase& reference : TrainCases()) {
       if (reference.name != one.model || reference.type != one.type) continue;
-      MUSTER_ASSIGN_OR_RETURN(const std::vector<double> own, MeasureOwn(reference, duration_ / 2));
-      rates.insert(rates.end(), own.begin(), own.end());
-      return absl::OkStatus();
+      return MeasureOwn(reference, duration_ / 2);
     }
     return absl::NotFoundError(one.model);
   }
