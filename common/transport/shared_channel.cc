@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/sanitizers/happens_before.h"
+#include "common/transport/deadline.h"
 #include "common/transport/system_error.h"
 
 namespace muster {
@@ -526,11 +527,11 @@ bool SharedChannel::PeerIsGone() const {
 void SharedChannel::AwaitPeersWrites() {
   WriteGate& gate = link_.segment->write_gate();
   gate.Close();
-  const absl::Time latest = absl::Now() + kGatePatience;
+  const Deadline latest = Deadline::After(kGatePatience);
   // A write takes less than a millisecond, where its thread is let run. A server that ends a
   // channel waits for its own; one that was killed has none.
   while (!gate.Empty() && !PeerIsGone()) {
-    if (absl::Now() > latest) {
+    if (latest.passed()) {
       // It may go on any time, and would write over what others have answered since.
       std::fprintf(stderr,
                    "muster: a server process has stood still for %d s while it wrote to this one's "

@@ -23,13 +23,15 @@ class ParkedCalls {
   std::vector<AdmittedCall> TakeReady(uint64_t clocks);
   std::vector<AdmittedCall> TakeAll();
 
+  // Those whose caller is gone. Each keeps its caller's connection, and the memory that the caller
+  // has registered with it.
+  void DropCancelled();
+
   size_t size() const { return calls_.size(); }
   // What the waiting ones take of memory.
   size_t bytes() const { return bytes_; }
 
  private:
-  void DropCancelled();
-
   std::multimap<uint64_t, AdmittedCall> calls_;
   size_t bytes_ = 0;
   // Number of calls at which cancelled ones are looked for next: twice what was left the last time.

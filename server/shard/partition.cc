@@ -79,6 +79,9 @@ absl::StatusOr<std::vector<uint64_t>> Partition::EnterTask(uint32_t slot, uint64
     MUSTER_RETURN_IF_ERROR(LogIncarnation(slot, incarnation));
   }
   MUSTER_RETURN_IF_ERROR(admission_.EnterIncarnation(slot, incarnation));
+  // What the task's predecessor waited for need not wait for its clock.
+  waiting_for_completion_.DropCancelled();
+  waiting_for_closes_.DropCancelled();
   return closed_clocks();
 }
 
@@ -430,11 +433,13 @@ absl::StatusOr<DenseTable::Version> Partition::VersionFor(
                              clocks_.completed(), "; go back to a checkpoint"));
 }
 
-std::shared_ptr<float> Partition::AnswerMemory(const ExchangeCall& call, size_t floats) const {
+std::shared_ptr<std::byte> Partition::AnswerMemory(const ExchangeCall& call, size_t bytes) const {
   if (call.answer_memory != nullptr) {
-    if (std::shared_ptr<float> memory = call.answer_memory(floats)) return memory;
+    if (std::shared_ptr<std::byte> memory = call.answer_memory(bytes)) return memory;
   }
-  return options_.pool->Take(floats);
+  const std::shared_ptr<float> memory =
+      options_.pool->Take((bytes + sizeof(float) - 1) / sizeof(float));
+  return {memory, reinterpret_cast<std::byte*>(memory.get())};
 }
 
 void Partition::ServeDensePull(AdmittedCall call) {
@@ -444,7 +449,7 @@ void Partition::ServeDensePull(AdmittedCall call) {
   Payload payload = NarrowPayload(tables_->dense.Pull(request.dense_pull().first_block(),
                                                       request.dense_pull().blocks(), *version),
                                   *WireDType(request.dense_pull().type()),
-                                  [&](size_t floats) { return AnswerMemory(call.call, floats); });
+                                  [&](size_t bytes) { return AnswerMemory(call.call, bytes); });
   Count(&ServedBytes::pulled, payload.size());
   Count(&ServedBytes::pulled_dense, payload.size());
   AnswerOk(call, std::move(payload));
@@ -457,8 +462,12 @@ void Partition::ServeSparsePull(AdmittedCall call) {
   const size_t table = request.sparse_pull().table() - 1;
   const size_t floats = call.chunk.keys.size() * tables_->sparse[table].dim();
   const DType type = *WireDType(request.sparse_pull().type());
+  // What is narrowed is not the answer yet.
+  std::shared_ptr<std::byte> memory;
+  if (type == DType::kF32) memory = AnswerMemory(call.call, floats * sizeof(float));
   const std::shared_ptr<float> values =
-      type == DType::kF32 ? AnswerMemory(call.call, floats) : options_.pool->Take(floats);
+      memory != nullptr ? std::shared_ptr<float>(memory, reinterpret_cast<float*>(memory.get()))
+                        : options_.pool->Take(floats);
   if (absl::Status status = updater_.PullRows(table, call.chunk.keys, *version, clocks_.completed(),
                                               {values.get(), floats});
       !status.ok()) {
@@ -467,9 +476,8 @@ void Partition::ServeSparsePull(AdmittedCall call) {
   }
   const Payload::Piece piece(reinterpret_cast<const std::byte*>(values.get()),
                              floats * sizeof(float));
-  Payload payload = NarrowPayload(Payload({piece}, values), type, [&](size_t narrow_floats) {
-    return AnswerMemory(call.call, narrow_floats);
-  });
+  Payload payload = NarrowPayload(Payload({piece}, values), type,
+                                  [&](size_t bytes) { return AnswerMemory(call.call, bytes); });
   Count(&ServedBytes::pulled, payload.size());
   AnswerOk(call, std::move(payload));
   NoteStored(TrimRows());

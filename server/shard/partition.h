@@ -183,7 +183,7 @@ class Partition {
   void ReleaseParked();
   void Serve(AdmittedCall call);
   // To make an answer in, where it is sent from if there is room.
-  std::shared_ptr<float> AnswerMemory(const ExchangeCall& call, size_t floats) const;
+  std::shared_ptr<std::byte> AnswerMemory(const ExchangeCall& call, size_t bytes) const;
   void ServeDensePull(AdmittedCall call);
   void ServeSparsePull(AdmittedCall call);
   void ServeCut(AdmittedCall call);

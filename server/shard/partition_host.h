@@ -32,9 +32,10 @@ struct ExchangeCall {
   // (MemoryRange in proto/parameter_service.proto): the others are wanted for what comes next.
   enum class PayloadMemory { kPrivate, kShared, kRegistered };
   PayloadMemory payload_memory = PayloadMemory::kPrivate;
-  // Null, or where an answer of so many floats may be made so that it goes without a copy, to be
-  // sent once. It may return null: other memory does as well.
-  std::function<std::shared_ptr<float>(size_t floats)> answer_memory;
+  // Null, or where an answer of so many bytes may be made so that it goes without a copy: to be
+  // given to `done` whole, once and soon, or not at all. Aligned for f32. It may return null: other
+  // memory does as well.
+  std::function<std::shared_ptr<std::byte>(size_t bytes)> answer_memory;
   // Set once the caller is gone: a parked call may then be dropped without an answer.
   std::shared_ptr<const std::atomic<bool>> cancelled;
   // Called exactly once (unless cancelled), from any thread and without locks held; must not block.

@@ -504,6 +504,34 @@ TEST_F(PartitionTest, ParkedCallsWithoutAPayloadAreBoundedToo) {
               HasSubstr("bytes of waiting requests"));
 }
 
+// A waiting call keeps its caller's connection, and memory of it.
+TEST_F(PartitionTest, ATaskLetsGoOfWhatItsPredecessorWaitedFor) {
+  Open(TestOpenRequest(2));
+  v1::ExchangeRequest none = TestClose(0, 0, 0);
+  none.mutable_close()->set_no_dense(true);
+  Do(none);
+  TestAnswer answer;
+  ExchangeCall call = MakeTestCall(TestDensePull(0, 1, 0, 1), {}, answer);
+  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  call.cancelled = gone;
+  auto connection = std::make_shared<int>();
+  const std::weak_ptr<int> held = connection;
+  call.done = [connection = std::move(connection)](v1::ExchangeReply, Payload) {};
+  std::vector<ExchangeCall> calls;
+  calls.push_back(std::move(call));
+  partition_->Execute(std::move(calls));
+  // One whose caller is there goes on waiting.
+  const TestAnswer other = Call(TestDensePull(1, 1, 0, 1));
+  EXPECT_FALSE(held.expired());
+  gone->store(true);
+  ASSERT_TRUE(partition_->EnterTask(0, 2).ok());
+  EXPECT_TRUE(held.expired());
+  none = TestClose(1, 0, 0);
+  none.mutable_close()->set_no_dense(true);
+  Do(none);
+  EXPECT_TRUE(other.arrived());
+}
+
 TEST_F(PartitionTest, RowsBeyondTheMemoryBudgetAreRefused) {
   Open(TestOpenRequest(1));
   const uint64_t rows = 40000;

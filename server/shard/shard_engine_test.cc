@@ -149,9 +149,9 @@ TEST_F(ShardEngineTest, RowsAreAnsweredInMemoryThatTheCallBrings) {
   const auto pull = [this](std::shared_ptr<float> memory) {
     TestAnswer answer;
     ExchangeCall call = MakeTestCall(TestSparsePull(0, 0, 2), KeysAndRows({5, 6}, {}), answer);
-    call.answer_memory = [memory](size_t floats) {
-      EXPECT_EQ(floats, 4);
-      return memory;
+    call.answer_memory = [memory](size_t bytes) {
+      EXPECT_EQ(bytes, 16);
+      return std::shared_ptr<std::byte>(memory, reinterpret_cast<std::byte*>(memory.get()));
     };
     engine_->Execute(std::move(call));
     executor_.RunAll();

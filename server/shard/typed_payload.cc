@@ -20,10 +20,10 @@ Payload WidenPayload(Payload payload, DType type, BufferPool& pool) {
 }
 
 Payload NarrowPayload(Payload payload, DType type,
-                      absl::FunctionRef<std::shared_ptr<float>(size_t floats)> take) {
+                      absl::FunctionRef<std::shared_ptr<std::byte>(size_t bytes)> take) {
   if (type == DType::kF32) return payload;
-  const size_t elements = payload.size() / sizeof(float);
-  const std::shared_ptr<float> memory = take((elements + 1) / 2);
+  const size_t bytes = payload.size() / sizeof(float) * sizeof(uint16_t);
+  const std::shared_ptr<std::byte> memory = take(bytes);
   auto* bits = reinterpret_cast<uint16_t*>(memory.get());
   for (const Payload::Piece& piece : payload.pieces()) {
     const absl::Span<const float> values(reinterpret_cast<const float*>(piece.data()),
@@ -31,9 +31,7 @@ Payload NarrowPayload(Payload payload, DType type,
     RoundToHalf(type, values, bits);
     bits += values.size();
   }
-  const Payload::Piece piece(reinterpret_cast<const std::byte*>(memory.get()),
-                             elements * sizeof(uint16_t));
-  return Payload({piece}, memory);
+  return Payload({Payload::Piece(memory.get(), bytes)}, memory);
 }
 
 }  // namespace muster

@@ -17,10 +17,10 @@ namespace muster {
 // A push's elements of `type` as one array of f32 from the pool. REQUIRES: whole elements.
 Payload WidenPayload(Payload payload, DType type, BufferPool& pool);
 
-// Weights rounded to nearest for an answer, in one array that `take` gives for so many floats.
+// Weights rounded to nearest for an answer, in one array that `take` gives for so many bytes.
 // REQUIRES: every piece is whole f32 that lie as f32 must (the tables' arrays do).
 Payload NarrowPayload(Payload payload, DType type,
-                      absl::FunctionRef<std::shared_ptr<float>(size_t floats)> take);
+                      absl::FunctionRef<std::shared_ptr<std::byte>(size_t bytes)> take);
 
 }  // namespace muster
 

@@ -1,5 +1,6 @@
 #include "server/shard/typed_payload.h"
 
+#include <memory>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -13,7 +14,7 @@ std::vector<float> Floats(const Payload& payload) {
   return values;
 }
 
-std::shared_ptr<float> NoMemory(size_t) {
+std::shared_ptr<std::byte> NoMemory(size_t) {
   ADD_FAILURE() << "nothing is to be made";
   return nullptr;
 }
@@ -35,14 +36,14 @@ TEST(TypedPayloadTest, HalvesGoAndComeBack) {
                           values.size() * sizeof(float));
   };
   for (const DType type : {DType::kBf16, DType::kF16}) {
-    const std::shared_ptr<float> given = pool->Take(3);
+    const std::shared_ptr<std::byte> given(new std::byte[10], std::default_delete<std::byte[]>());
     const Payload narrow =
-        NarrowPayload(Payload({bytes(first), bytes(second)}, nullptr), type, [&](size_t floats) {
-          EXPECT_EQ(floats, 3);
+        NarrowPayload(Payload({bytes(first), bytes(second)}, nullptr), type, [&](size_t size) {
+          EXPECT_EQ(size, 10);
           return given;
         });
     EXPECT_EQ(narrow.size(), 10);
-    EXPECT_EQ(static_cast<const void*>(narrow.pieces()[0].data()), given.get());
+    EXPECT_EQ(narrow.pieces()[0].data(), given.get());
     EXPECT_EQ(Floats(WidenPayload(narrow, type, *pool)),
               (std::vector<float>{1, -2.5f, 0.125f, 384, 0}));
   }

@@ -76,30 +76,32 @@ void ChannelSession::OnMessage(absl::string_view header, Payload payload) {
     payload = *std::move(registered);
     payload_memory = ExchangeCall::PayloadMemory::kRegistered;
   }
-  Pending pending;
-  pending.request_id = request->request_id();
-  pending.answer_offset = request->answer_to().offset();
-  pending.answer_bytes = request->answer_to().bytes();
+  const auto pending = std::make_shared<Pending>();
+  pending->request_id = request->request_id();
+  pending->answer_offset = request->answer_to().offset();
+  pending->answer_bytes = request->answer_to().bytes();
+  // Rows may have to come from the disk first.
+  pending->in_place = request->has_dense_pull() && pending->answer_bytes > 0;
   // Of this connection alone: nothing to log.
   request->clear_payload_in();
   request->clear_answer_to();
   const auto bytes = static_cast<int64_t>(header.size() + payload.size());
   counters_->Count(bytes);
   const bool is_push = request->has_dense_push() || request->has_sparse_push();
-  (is_push ? pending.push_bytes : pending.parked_bytes) = bytes;
+  (is_push ? pending->push_bytes : pending->parked_bytes) = bytes;
   int64_t parked;
   {
     absl::MutexLock lock(&mutex_);
     parked = parked_bytes_;
-    push_bytes_ += pending.push_bytes;
-    parked_bytes_ += pending.parked_bytes;
+    push_bytes_ += pending->push_bytes;
+    parked_bytes_ += pending->parked_bytes;
     SetReadingLocked();
   }
-  if (absl::Status status = CheckParked(parked, pending.parked_bytes, options_.limits);
+  if (absl::Status status = CheckParked(parked, pending->parked_bytes, options_.limits);
       !status.ok() && !is_push) {
     v1::ExchangeReply reply = ErrorReply(status);
     reply.set_retry_after_ms(kParkedRetryAfterMs);
-    Answer(pending, std::move(reply), {});
+    Answer(*pending, std::move(reply), {});
     return;
   }
   ExchangeCall call;
@@ -107,36 +109,38 @@ void ChannelSession::OnMessage(absl::string_view header, Payload payload) {
   call.payload = std::move(payload);
   call.payload_memory = payload_memory;
   if (call.request->has_sparse_pull() || call.request->has_dense_pull()) {
-    call.answer_memory = [session = shared_from_this(), pending](size_t floats) {
-      return session->AnswerMemory(pending, floats);
+    call.answer_memory = [session = shared_from_this(), pending](size_t bytes) {
+      return session->AnswerMemory(*pending, bytes);
     };
   }
   call.cancelled = cancelled_;
   call.done = [session = shared_from_this(), pending](v1::ExchangeReply reply, Payload payload) {
-    session->Answer(pending, std::move(reply), std::move(payload));
+    session->Answer(*pending, std::move(reply), std::move(payload));
   };
   host_.Execute(std::move(call));
 }
 
-std::shared_ptr<float> ChannelSession::AnswerMemory(const Pending& request, size_t floats) {
-  const size_t bytes = floats * sizeof(float);
-  std::shared_ptr<std::byte> memory;
-  // An odd number of 16-bit elements does not fill the last float.
-  if (request.answer_bytes > 0 && (request.answer_bytes + 3) / 4 == floats) {
-    memory =
-        channel_->WriteRegistered(request.answer_offset, request.answer_bytes).value_or(nullptr);
+std::shared_ptr<std::byte> ChannelSession::AnswerMemory(Pending& request, size_t bytes) {
+  // No other length is written there, nor anything that an element would lie across.
+  if (request.in_place && request.answer_bytes == bytes &&
+      request.answer_offset % sizeof(float) == 0) {
+    std::shared_ptr<std::byte> room =
+        channel_->WriteRegistered(request.answer_offset, bytes).value_or(nullptr);
+    request.room = room.get();
+    if (room != nullptr) return room;
   }
-  if (memory == nullptr) memory = channel_->TakeSendMemory(bytes);
-  return std::shared_ptr<float>(memory, reinterpret_cast<float*>(memory.get()));
+  return channel_->TakeSendMemory(bytes);
 }
 
 bool ChannelSession::Land(const Pending& request, const Payload& payload) {
   if (payload.size() == 0 || payload.size() != request.answer_bytes) return false;
+  // Made there: what holds the room is never sent, since the channel's end, which has the loop,
+  // would wait for the room, and the room for the loop to send it.
+  if (payload.pieces()[0].data() == request.room) return true;
   // What makes no sense there is no place: the answer comes behind the reply then.
   const std::shared_ptr<std::byte> room =
       channel_->WriteRegistered(request.answer_offset, request.answer_bytes).value_or(nullptr);
   if (room == nullptr) return false;
-  if (payload.pieces()[0].data() == room.get()) return true;
   // The client computes with it when its turn comes; this processor does not.
   std::byte* at = room.get();
   for (const Payload::Piece& piece : payload.pieces()) {

@@ -60,13 +60,17 @@ class ChannelSession final : public FrameChannel::Handler,
     // No bytes: behind the reply.
     uint64_t answer_offset = 0;
     uint64_t answer_bytes = 0;
+    // Whether the answer may be made there: it keeps the channel's end waiting meanwhile.
+    bool in_place = false;
+    // Where it was given room to be made there; null: nowhere.
+    const std::byte* room = nullptr;
   };
 
   // The host's answer.
   void Answer(const Pending& request, v1::ExchangeReply reply, Payload payload)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Memory to make an answer of so many floats in, so that it goes without a copy; may be null.
-  std::shared_ptr<float> AnswerMemory(const Pending& request, size_t floats);
+  // Memory to make an answer of so many bytes in, so that it goes without a copy; may be null.
+  std::shared_ptr<std::byte> AnswerMemory(Pending& request, size_t bytes);
   // Brings the answer to the place that the request has named; whether it has.
   bool Land(const Pending& request, const Payload& payload);
   // Lets the channel read or not, as the bounds have it.
