@@ -24,27 +24,29 @@ int64_t QkvStride(const AttentionShape& shape) {
 }  // namespace
 
 template <typename T>
-void Attention(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp) {
+void Attention(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp,
+               const AttentionDropout& dropout) {
   const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();
   const int64_t pieces = (shape.T + kQueriesOfUnit - 1) / kQueriesOfUnit;
   ParallelFor(shape.B * shape.H * pieces, 1, [&](int64_t unit, int64_t) {
     const int64_t begin = unit % pieces * kQueriesOfUnit;
     const int64_t end = std::min(begin + kQueriesOfUnit, shape.T);
     float* scratch = ThreadScratch().Reserve(AttentionScratch(shape.T, shape.D));
-    kernels.attention(shape, qkv, unit / pieces / shape.H, unit / pieces % shape.H, begin, end,
-                      scratch, out, logsumexp);
+    kernels.attention(shape, dropout, qkv, unit / pieces / shape.H, unit / pieces % shape.H, begin,
+                      end, scratch, out, logsumexp);
   });
 }
 
 template <typename T>
 void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out,
-                       const float* logsumexp, const T* dout, T* dqkv) {
+                       const float* logsumexp, const T* dout, T* dqkv,
+                       const AttentionDropout& dropout) {
   if (shape.T == 0) return;
   const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();
   ParallelFor(shape.B * shape.KV, 1, [&](int64_t unit, int64_t) {
     float* scratch = ThreadScratch().Reserve(AttentionBackwardScratch(shape.T, shape.D));
-    kernels.attention_backward(shape, qkv, out, logsumexp, dout, unit / shape.KV, unit % shape.KV,
-                               scratch, dqkv);
+    kernels.attention_backward(shape, dropout, qkv, out, logsumexp, dout, unit / shape.KV,
+                               unit % shape.KV, scratch, dqkv);
   });
 }
 
@@ -90,15 +92,18 @@ void CachedAttention(const AttentionShape& shape, int64_t first_position, const 
   });
 }
 
-template void Attention(const AttentionShape&, const float*, float*, float*);
-template void Attention(const AttentionShape&, const BFloat16*, BFloat16*, float*);
-template void Attention(const AttentionShape&, const Float16*, Float16*, float*);
+template void Attention(const AttentionShape&, const float*, float*, float*,
+                        const AttentionDropout&);
+template void Attention(const AttentionShape&, const BFloat16*, BFloat16*, float*,
+                        const AttentionDropout&);
+template void Attention(const AttentionShape&, const Float16*, Float16*, float*,
+                        const AttentionDropout&);
 template void AttentionBackward(const AttentionShape&, const float*, const float*, const float*,
-                                const float*, float*);
+                                const float*, float*, const AttentionDropout&);
 template void AttentionBackward(const AttentionShape&, const BFloat16*, const BFloat16*,
-                                const float*, const BFloat16*, BFloat16*);
+                                const float*, const BFloat16*, BFloat16*, const AttentionDropout&);
 template void AttentionBackward(const AttentionShape&, const Float16*, const Float16*, const float*,
-                                const Float16*, Float16*);
+                                const Float16*, Float16*, const AttentionDropout&);
 template void AppendKeyValues(const AttentionShape&, int64_t, const float*,
                               const KeyValueCache<float>&);
 template void AppendKeyValues(const AttentionShape&, int64_t, const BFloat16*,

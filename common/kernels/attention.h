@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/kernels/dropout.h"
 #include "common/tensor/bfloat16.h"
 
 namespace muster {
@@ -38,17 +39,29 @@ struct AttentionShape {
   float scale = 0;
 };
 
-// out = softmax(scale · q kᵀ, causal) · v, laid out [B · T, H · D]; logsumexp[b, h, t] (f32, [B, H,
-// T]) for backward, null where there is none.
+// Dropout of the probabilities, after the softmax: a row's sum is that of all. Keys of query t of
+// head h of the sequence with global index x are the elements of the mask's example (x · H + h) · T
+// + t.
+struct AttentionDropout {
+  // Null: nothing is dropped.
+  const DropoutMask* mask = nullptr;
+  // Global index of the first sequence.
+  uint64_t first_example = 0;
+};
+
+// out = dropout(softmax(scale · q kᵀ, causal)) · v, laid out [B · T, H · D]; logsumexp[b, h, t]
+// (f32, [B, H, T]) for backward, null where there is none.
 template <typename T>
-void Attention(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp);
+void Attention(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp,
+               const AttentionDropout& dropout = {});
 
 // dqkv, laid out as qkv (with qkv_stride; what lies between rows is left alone), is written from
-// dout, laid out as out. `out` and `logsumexp` are forward's. dqkv may be qkv itself: what a head
-// needs is read before it is written.
+// dout, laid out as out. `out`, `logsumexp` and `dropout` are forward's. dqkv may be qkv itself:
+// what a head needs is read before it is written.
 template <typename T>
 void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out,
-                       const float* logsumexp, const T* dout, T* dqkv);
+                       const float* logsumexp, const T* dout, T* dqkv,
+                       const AttentionDropout& dropout = {});
 
 // Keys and values of one layer, for generation: [B, KV, capacity, D] each.
 template <typename T>

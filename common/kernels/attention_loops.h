@@ -6,6 +6,7 @@
 #include "common/kernels/array_loops.h"
 #include "common/kernels/attention.h"
 #include "common/kernels/attention_tiles.h"
+#include "common/kernels/dropout_loops.h"
 #include "common/kernels/tile_product.h"
 #include "common/kernels/vec16.h"
 
@@ -17,12 +18,16 @@
 // beyond is neither computed nor read, but for the rest of a vector.
 //
 // Forward, for a tile of queries and runs of kAttentionRun keys: s = q kᵀ (q scaled); per row the
-// new maximum m', p = e^(s - m'); sums and output so far times e^(m - m'); o += p v.
-// Backward, for a tile of queries and a panel of keys: p = e^(s - logsumexp); dv += pᵀ do; ds = p ·
-// (do vᵀ - δ) with δ = do · o per row; dq += ds k; dk += dsᵀ q.
+// new maximum m', p = e^(s - m'); sums and output so far times e^(m - m'); o += f p v, f being
+// dropout's factors.
+// Backward, for a tile of queries and a panel of keys: p = e^(s - logsumexp); dv += (f p)ᵀ do; ds =
+// p · (f do vᵀ - δ) with δ = do · o per row; dq += ds k; dk += dsᵀ q.
 
 namespace muster {
 namespace {
+
+// A panel's factors of dropout are made at once.
+static_assert(kKeyPanel == kDropoutRun && kAttentionRun % kDropoutRun == 0);
 
 struct HeadLayout {
   int64_t qkv_stride;
@@ -129,9 +134,29 @@ MUSTER_ALWAYS_INLINE float SoftmaxStep(int64_t count, int64_t padded, float* s, 
   return correction[0];
 }
 
+// The mask's example whose elements are the keys of query t of head h of sequence b.
+MUSTER_ALWAYS_INLINE uint64_t DropoutRow(const AttentionShape& shape,
+                                         const AttentionDropout& dropout, int64_t b, int64_t h,
+                                         int64_t t) {
+  return ((dropout.first_example + b) * shape.H + h) * shape.T + t;
+}
+
+// p[i] is times the factor of key k0 + i, for i < count; both a multiple of 16, k0 of 64.
+MUSTER_ALWAYS_INLINE void DropProbabilities(const DropoutMask& mask, uint64_t row, int64_t k0,
+                                            int64_t count, float* p) {
+  float factors[kDropoutRun];
+  for (int64_t i = 0; i < count; i += kDropoutRun) {
+    Factors64(mask, row, (k0 + i) / kDropoutRun, factors);
+    for (int64_t j = 0; j < Smaller(kDropoutRun, count - i); j += kVec16) {
+      Store16(Load16(p + i + j) * Load16(factors + j), p + i + j);
+    }
+  }
+}
+
 template <typename T>
-void AttentionLoop(const AttentionShape& shape, const T* qkv, int64_t b, int64_t h, int64_t begin,
-                   int64_t end, float* scratch, T* out, float* logsumexp) {
+void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout, const T* qkv,
+                   int64_t b, int64_t h, int64_t begin, int64_t end, float* scratch, T* out,
+                   float* logsumexp) {
   const HeadLayout layout = LayoutOf(shape);
   const int64_t D = shape.D, padded_D = layout.padded_D;
   const int64_t kv = h / (shape.H / shape.KV);
@@ -189,6 +214,9 @@ void AttentionLoop(const AttentionShape& shape, const T* qkv, int64_t b, int64_t
           continue;
         }
         const float correction = SoftmaxStep(count, padded, p, &rows[r]);
+        if (dropout.mask != nullptr) {
+          DropProbabilities(*dropout.mask, DropoutRow(shape, dropout, b, h, q0 + r), k0, padded, p);
+        }
         if (k0 > 0 && correction != 1.0f) {
           float* o_row = o + r * padded_D;
           for (int64_t i = 0; i < padded_D; i += kVec16) {
@@ -259,7 +287,9 @@ MUSTER_ALWAYS_INLINE void BackwardProbabilities(const BackwardScratch& m, int64_
   }
 }
 
-MUSTER_ALWAYS_INLINE void BackwardSoftmax(const BackwardScratch& m, int64_t visible, int64_t r) {
+// `factors`: dropout's of the row and panel; null: nothing is dropped.
+MUSTER_ALWAYS_INLINE void BackwardSoftmax(const BackwardScratch& m, int64_t visible, int64_t r,
+                                          const float* factors) {
   float* p = m.p + r * kKeyPanel;
   float* ds = m.ds + r * kKeyPanel;
   for (int64_t i = 0; i < kKeyPanel; i += kVec16) {
@@ -270,9 +300,10 @@ MUSTER_ALWAYS_INLINE void BackwardSoftmax(const BackwardScratch& m, int64_t visi
     }
     const Int16x32 seen = FirstLanes(visible - i);
     const Vec16 probability = Select(seen, Exp16(Load16(p + i) - m.logsumexp[r]), Vec16{});
-    const Vec16 gradient = Load16(ds + i) - m.delta[r];
+    const Vec16 factor = factors != nullptr ? Load16(factors + i) : Splat(1);
+    const Vec16 gradient = Load16(ds + i) * factor - m.delta[r];
     Store16(Select(seen, probability * gradient, Vec16{}), ds + i);
-    Store16(probability, p + i);
+    Store16(probability * factor, p + i);
   }
 }
 
@@ -313,9 +344,9 @@ MUSTER_ALWAYS_INLINE void BackwardProducts(const BackwardScratch& m, int64_t pad
 }
 
 template <typename T>
-void AttentionBackwardLoop(const AttentionShape& shape, const T* qkv, const T* out,
-                           const float* logsumexp, const T* dout, int64_t b, int64_t kv,
-                           float* scratch, T* dqkv) {
+void AttentionBackwardLoop(const AttentionShape& shape, const AttentionDropout& dropout,
+                           const T* qkv, const T* out, const float* logsumexp, const T* dout,
+                           int64_t b, int64_t kv, float* scratch, T* dqkv) {
   const HeadLayout layout = LayoutOf(shape);
   const int64_t D = shape.D, padded_D = layout.padded_D;
   const int64_t keys = PaddedKeys(shape.T);
@@ -372,7 +403,15 @@ void AttentionBackwardLoop(const AttentionShape& shape, const T* qkv, const T* o
         const int64_t first = Larger(0, k0 - q0) / kBlockRows * kBlockRows;
         BackwardProbabilities(m, D, padded_D, q0, n, k0, first);
         for (int64_t r = first; r < n; ++r) {
-          BackwardSoftmax(m, Larger(0, Smaller(kKeyPanel, q0 + r + 1 - k0)), r);
+          const int64_t visible = Larger(0, Smaller(kKeyPanel, q0 + r + 1 - k0));
+          if (dropout.mask == nullptr || visible == 0) {
+            BackwardSoftmax(m, visible, r, nullptr);
+            continue;
+          }
+          float factors[kKeyPanel];
+          Factors64(*dropout.mask, DropoutRow(shape, dropout, b, h, q0 + r), k0 / kKeyPanel,
+                    factors);
+          BackwardSoftmax(m, visible, r, factors);
         }
         BackwardProducts(m, padded_D, q0, n, k0, first);
       }

@@ -15,11 +15,16 @@ struct Case {
   int64_t B, T, H, KV, D;
   // Elements between rows of qkv and of out.
   int64_t gap = 0;
+  // Probability that a probability is dropped.
+  float dropout = 0;
 };
-const Case kCases[] = {{1, 1, 1, 1, 1},        {2, 3, 1, 1, 5},       {1, 16, 2, 1, 16},
-                       {2, 17, 4, 2, 8, 3},    {1, 49, 2, 2, 33, 1},  {1, 65, 1, 1, 32},
-                       {1, 130, 6, 2, 20},     {1, 257, 2, 1, 64, 5}, {1, 321, 1, 1, 40},
-                       {1, 300, 2, 2, 128, 0}, {1, 530, 1, 1, 48, 0}};
+const Case kCases[] = {{1, 1, 1, 1, 1},           {2, 3, 1, 1, 5},
+                       {1, 16, 2, 1, 16},         {2, 17, 4, 2, 8, 3},
+                       {1, 49, 2, 2, 33, 1},      {1, 65, 1, 1, 32},
+                       {1, 130, 6, 2, 20},        {1, 257, 2, 1, 64, 5},
+                       {1, 321, 1, 1, 40},        {1, 300, 2, 2, 128, 0},
+                       {1, 530, 1, 1, 48, 0},     {1, 1, 1, 1, 8, 0, 0.5f},
+                       {2, 70, 4, 2, 8, 3, 0.2f}, {2, 321, 2, 1, 24, 0, 0.5f}};
 
 int64_t QkvStride(const Case& c) { return (c.H + 2 * c.KV) * c.D + c.gap; }
 int64_t OutStride(const Case& c) { return c.H * c.D + c.gap; }
@@ -32,6 +37,18 @@ AttentionShape ShapeOf(const Case& c) {
           .D = c.D,
           .qkv_stride = c.gap == 0 ? 0 : QkvStride(c),
           .out_stride = c.gap == 0 ? 0 : OutStride(c)};
+}
+
+constexpr uint64_t kFirstExample = 5;
+
+DropoutMask MaskOf(const Case& c) { return DropoutMask(1, "attention", 9, c.dropout); }
+
+// Of the keys of query t.
+std::vector<float> FactorsOf(const Case& c, int64_t b, int64_t h, int64_t t) {
+  std::vector<float> factors(t + 1, 1);
+  if (c.dropout == 0) return factors;
+  DropoutFactors(MaskOf(c), ((kFirstExample + b) * c.H + h) * c.T + t, 0, t + 1, factors.data());
+  return factors;
 }
 
 struct Reference {
@@ -62,14 +79,15 @@ Reference AttentionOf(const Case& c, const std::vector<double>& qkv,
           sum += p[j] = std::exp(s * scale);
         }
         r.logsumexp[(b * c.H + h) * c.T + i] = std::log(sum);
+        const std::vector<float> factors = FactorsOf(c, b, h, i);
         double delta = 0;
         for (int64_t j = 0; j <= i; ++j) {
           p[j] /= sum;
           const int64_t v = place(j, c.H + c.KV + kv);
           for (int64_t d = 0; d < c.D; ++d) {
-            r.out[o + d] += p[j] * qkv[v + d];
-            r.dqkv[v + d] += p[j] * dout[o + d];
-            dp[j] += dout[o + d] * qkv[v + d];
+            r.out[o + d] += factors[j] * p[j] * qkv[v + d];
+            r.dqkv[v + d] += factors[j] * p[j] * dout[o + d];
+            dp[j] += factors[j] * dout[o + d] * qkv[v + d];
           }
           delta += p[j] * dp[j];
         }
@@ -89,15 +107,17 @@ Reference AttentionOf(const Case& c, const std::vector<double>& qkv,
 
 // The reference's backward is the derivative of its forward.
 TEST(AttentionReferenceTest, GradientIsTheDifference) {
-  const Case c = {1, 5, 2, 1, 3};
-  const auto qkv = Doubles(RandomArray(c.T * QkvStride(c), 1));
-  const auto dout = Doubles(RandomArray(c.T * OutStride(c), 2));
-  const auto loss = [&](const std::vector<double>& x) {
-    return Dot(AttentionOf(c, x, dout).out, dout);
-  };
-  const auto gradient = AttentionOf(c, qkv, dout).dqkv;
-  for (size_t i = 0; i < qkv.size(); ++i) {
-    ASSERT_NEAR(gradient[i], Difference(loss, qkv, i), 1e-8) << i;
+  for (const float dropout : {0.0f, 0.4f}) {
+    const Case c = {1, 5, 2, 1, 3, 0, dropout};
+    const auto qkv = Doubles(RandomArray(c.T * QkvStride(c), 1));
+    const auto dout = Doubles(RandomArray(c.T * OutStride(c), 2));
+    const auto loss = [&](const std::vector<double>& x) {
+      return Dot(AttentionOf(c, x, dout).out, dout);
+    };
+    const auto gradient = AttentionOf(c, qkv, dout).dqkv;
+    for (size_t i = 0; i < qkv.size(); ++i) {
+      ASSERT_NEAR(gradient[i], Difference(loss, qkv, i), 1e-8) << i;
+    }
   }
 }
 
@@ -142,8 +162,12 @@ TYPED_TEST(AttentionTest, ForwardAndBackwardOfManyShapes) {
   using T = TypeParam;
   constexpr float kFiller = 3;
   for (const Case& c : kCases) {
-    SCOPED_TRACE(testing::Message() << "B " << c.B << " T " << c.T << " H " << c.H << " KV " << c.KV
-                                    << " D " << c.D << " gap " << c.gap);
+    SCOPED_TRACE(testing::Message()
+                 << "B " << c.B << " T " << c.T << " H " << c.H << " KV " << c.KV << " D " << c.D
+                 << " gap " << c.gap << " dropout " << c.dropout);
+    const DropoutMask mask = MaskOf(c);
+    AttentionDropout dropout;
+    if (c.dropout > 0) dropout = {&mask, kFirstExample};
     const auto plain_qkv = RandomArray<T>(c.B * c.T * QkvStride(c), 1, -2, 2);
     const auto plain_dout = RandomArray<T>(c.B * c.T * OutStride(c), 2);
     const auto qkv = WithGaps(plain_qkv, QkvStride(c), c.gap);
@@ -155,11 +179,11 @@ TYPED_TEST(AttentionTest, ForwardAndBackwardOfManyShapes) {
       std::vector<T> out(plain_dout.size(), Rounded<T>(kFiller));
       std::vector<T> dqkv(qkv.size(), Rounded<T>(kFiller));
       std::vector<float> logsumexp(c.B * c.H * c.T);
-      Attention(ShapeOf(c), qkv.data(), out.data(), logsumexp.data());
+      Attention(ShapeOf(c), qkv.data(), out.data(), logsumexp.data(), dropout);
       ExpectNear(Heads(out, OutStride(c), c.gap, kFiller), wanted_out, 3e-6, kRounding<T>, "out");
       ExpectNear(logsumexp, wanted.logsumexp, 3e-6, 1e-6, "logsumexp");
       AttentionBackward(ShapeOf(c), qkv.data(), out.data(), logsumexp.data(), dout.data(),
-                        dqkv.data());
+                        dqkv.data(), dropout);
       // δ is made of outputs that were rounded to T.
       const auto got = Heads(dqkv, QkvStride(c), c.gap, kFiller);
       ExpectNear(got, wanted_dqkv, 2e-5 + 4 * kRounding<T>, 2 * kRounding<T>, "dqkv");
@@ -171,20 +195,23 @@ TYPED_TEST(AttentionTest, ForwardAndBackwardOfManyShapes) {
 
 TYPED_TEST(AttentionTest, OnAnyThreadsAndOverItsInputTheSameBits) {
   using T = TypeParam;
-  const Case c = {2, 500, 4, 2, 24};
+  const Case c = {2, 500, 4, 2, 24, 0, 0.1f};
   const auto qkv = RandomArray<T>(c.B * c.T * QkvStride(c), 1);
   const auto dout = RandomArray<T>(c.B * c.T * OutStride(c), 2);
-  ExpectSameBitsOnAnyThreads([&] {
-    std::vector<T> out(dout.size()), dqkv(qkv.size()), over = qkv;
-    std::vector<float> logsumexp(c.B * c.H * c.T);
-    Attention<T>(ShapeOf(c), qkv.data(), out.data(), logsumexp.data());
-    AttentionBackward<T>(ShapeOf(c), qkv.data(), out.data(), logsumexp.data(), dout.data(),
-                         dqkv.data());
-    AttentionBackward<T>(ShapeOf(c), over.data(), out.data(), logsumexp.data(), dout.data(),
-                         over.data());
-    EXPECT_TRUE(over == dqkv);
-    return std::tuple(out, logsumexp, dqkv);
-  });
+  const DropoutMask mask = MaskOf(c);
+  for (const AttentionDropout& dropout : {AttentionDropout(), AttentionDropout{&mask, 3}}) {
+    ExpectSameBitsOnAnyThreads([&] {
+      std::vector<T> out(dout.size()), dqkv(qkv.size()), over = qkv;
+      std::vector<float> logsumexp(c.B * c.H * c.T);
+      Attention<T>(ShapeOf(c), qkv.data(), out.data(), logsumexp.data(), dropout);
+      AttentionBackward<T>(ShapeOf(c), qkv.data(), out.data(), logsumexp.data(), dout.data(),
+                           dqkv.data(), dropout);
+      AttentionBackward<T>(ShapeOf(c), over.data(), out.data(), logsumexp.data(), dout.data(),
+                           over.data(), dropout);
+      EXPECT_TRUE(over == dqkv);
+      return std::tuple(out, logsumexp, dqkv);
+    });
+  }
 }
 
 // Scores that differ by hundreds, the largest late: the online maximum is what keeps sums finite.

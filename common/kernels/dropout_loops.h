@@ -31,6 +31,9 @@ MUSTER_ALWAYS_INLINE void PhiloxRounds(uint64_t key, PhiloxWords& x) {
   }
 }
 
+// Elements whose factors are made at a time.
+constexpr int64_t kDropoutRun = 64;
+
 // Of the 64 elements from 64 · i on.
 MUSTER_ALWAYS_INLINE void Factors64(const DropoutMask& mask, uint64_t example, uint64_t i,
                                     float* factors) {
@@ -58,17 +61,16 @@ MUSTER_ALWAYS_INLINE void Factors64(const DropoutMask& mask, uint64_t example, u
 
 void DropoutFactorsLoop(const DropoutMask& mask, uint64_t example, int64_t begin, int64_t count,
                         float* factors) {
-  constexpr int64_t kPiece = 64;
   const int64_t end = begin + count;
-  for (int64_t first = begin / kPiece * kPiece; first < end; first += kPiece) {
-    if (first >= begin && first + kPiece <= end) {
-      Factors64(mask, example, first / kPiece, factors + (first - begin));
+  for (int64_t first = begin / kDropoutRun * kDropoutRun; first < end; first += kDropoutRun) {
+    if (first >= begin && first + kDropoutRun <= end) {
+      Factors64(mask, example, first / kDropoutRun, factors + (first - begin));
       continue;
     }
-    float all[kPiece];
-    Factors64(mask, example, first / kPiece, all);
+    float all[kDropoutRun];
+    Factors64(mask, example, first / kDropoutRun, all);
     const int64_t from = first < begin ? begin - first : 0;
-    const int64_t to = end - first < kPiece ? end - first : kPiece;
+    const int64_t to = end - first < kDropoutRun ? end - first : kDropoutRun;
     for (int64_t i = from; i < to; ++i) factors[first - begin + i] = all[i];
   }
 }

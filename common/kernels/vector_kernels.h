@@ -50,12 +50,13 @@ struct TypedVectorKernels {
                             int64_t end);
 
   // Queries [begin, end) of head h of sequence b.
-  void (*attention)(const AttentionShape& shape, const T* qkv, int64_t b, int64_t h, int64_t begin,
-                    int64_t end, float* scratch, T* out, float* logsumexp);
+  void (*attention)(const AttentionShape& shape, const AttentionDropout& dropout, const T* qkv,
+                    int64_t b, int64_t h, int64_t begin, int64_t end, float* scratch, T* out,
+                    float* logsumexp);
   // All of key-value head `kv` of sequence b and the query heads that share it.
-  void (*attention_backward)(const AttentionShape& shape, const T* qkv, const T* out,
-                             const float* logsumexp, const T* dout, int64_t b, int64_t kv,
-                             float* scratch, T* dqkv);
+  void (*attention_backward)(const AttentionShape& shape, const AttentionDropout& dropout,
+                             const T* qkv, const T* out, const float* logsumexp, const T* dout,
+                             int64_t b, int64_t kv, float* scratch, T* dqkv);
   // Token t of sequence b with head h over the first `length` cached positions; scratch holds as
   // many floats.
   void (*cached_attention)(int64_t D, int64_t length, float scale, const T* query, const T* keys,

@@ -119,6 +119,7 @@ absl::Status ParseGpt2(Fields& fields, Spec& spec) {
   spec.set_norm_epsilon(fields.Positive("layer_norm_epsilon", 1e-5f));
   // After attention and feed-forward; models as published have the same after the embedding.
   spec.set_dropout(fields.Probability("resid_pdrop", 0));
+  spec.set_attention_dropout(fields.Probability("attn_pdrop", 0));
   spec.set_separate_head(!fields.Flag("tie_word_embeddings", true));
   const Json& activation = fields.Get("activation_function");
   if (!activation.is_null() && activation != Json("gelu_new") &&
@@ -144,6 +145,7 @@ absl::Status ParseLlama(Fields& fields, Spec& spec) {
   spec.set_positions(Spec::ROTARY);
   spec.set_activation(Spec::SWIGLU);
   spec.set_no_biases(true);
+  spec.set_attention_dropout(fields.Probability("attention_dropout", 0));
   spec.set_norm_epsilon(fields.Positive("rms_norm_eps", 1e-6f));
   spec.set_separate_head(!fields.Flag("tie_word_embeddings", false));
   spec.set_rotary_base(fields.Positive("rope_theta", 10000));
@@ -187,7 +189,7 @@ std::string WriteTransformerConfig(HuggingFaceFamily family, const Spec& spec,
             {"layer_norm_epsilon", Shortest(spec.norm_epsilon())},
             {"embd_pdrop", Shortest(spec.dropout())},
             {"resid_pdrop", Shortest(spec.dropout())},
-            {"attn_pdrop", 0.0},
+            {"attn_pdrop", Shortest(spec.attention_dropout())},
             {"initializer_range", 0.02}};
   } else {
     json = {{"architectures", {"LlamaForCausalLM"}},
@@ -204,7 +206,7 @@ std::string WriteTransformerConfig(HuggingFaceFamily family, const Spec& spec,
             {"rope_scaling", nullptr},
             {"attention_bias", false},
             {"mlp_bias", false},
-            {"attention_dropout", 0.0},
+            {"attention_dropout", Shortest(spec.attention_dropout())},
             {"initializer_range", 0.02}};
   }
   json["vocab_size"] = spec.vocabulary();

@@ -177,6 +177,8 @@ INSTANTIATE_TEST_SUITE_P(
                HasSubstr("model.transformer.context is 0")},
         BadJob{"DropsAll", [](v1::JobSpec& s) { Transformer(s).set_dropout(1); },
                HasSubstr("model.transformer.dropout is 1")},
+        BadJob{"DropsBelowNothing", [](v1::JobSpec& s) { Transformer(s).set_attention_dropout(-1); },
+               HasSubstr("model.transformer.attention_dropout is -1")},
         BadJob{"SequencesOfNothing",
                [](v1::JobSpec& s) {
                  Transformer(s);

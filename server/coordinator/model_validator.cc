@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -99,9 +100,12 @@ absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
     return Invalid(choice.field, absl::StrCat(choice.value),
                    "this release does not know it; leave it out for the usual one");
   }
-  if (!(spec.dropout() >= 0 && spec.dropout() < 1)) {
-    return Invalid("model.transformer.dropout", absl::StrCat(spec.dropout()),
-                   "it is a probability, in [0, 1)");
+  const std::pair<absl::string_view, float> probabilities[] = {
+      {"model.transformer.dropout", spec.dropout()},
+      {"model.transformer.attention_dropout", spec.attention_dropout()}};
+  for (const auto& [field, probability] : probabilities) {
+    if (probability >= 0 && probability < 1) continue;
+    return Invalid(field, absl::StrCat(probability), "it is a probability, in [0, 1)");
   }
   if (!(spec.rotary_base() == 0 || (spec.rotary_base() > 1 && std::isfinite(spec.rotary_base())))) {
     return Invalid("model.transformer.rotary_base", absl::StrCat(spec.rotary_base()),

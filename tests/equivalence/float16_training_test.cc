@@ -27,6 +27,7 @@ class Float16TrainingTest : public ::testing::Test {
     v1::JobSpec spec = TinyJob("transformer", "adamw", WriteTinyText(folder_));
     spec.mutable_optimizer()->set_learning_rate(0.003);
     spec.mutable_model()->mutable_transformer()->set_dropout(0.1);
+    spec.mutable_model()->mutable_transformer()->set_attention_dropout(0.1);
     spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
     return spec;
   }

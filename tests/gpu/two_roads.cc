@@ -197,6 +197,7 @@ DeviceTrainerOptions TwoRoadsOptions() {
   shape.vocabulary = kVocabulary;
   shape.context = kLength;
   shape.dropout = 0.1f;
+  shape.attention_dropout = 0.1f;
   options.compute.type = DType::kF32;
   options.compute.sequences = kMicroBatch;
   options.compute.length = kLength;

@@ -7,7 +7,8 @@
 
 What `examples/shakespeare_10m.textproto` says, in PyTorch's own operators: a byte-level model of GPT-2's
 kind (LayerNorm, learned positions, GELU, tied head, biases where the file has them), AdamW with decay for
-matrices, clipping by global norm, cosine schedule with warm-up, dropout of the embedding and of both branches.
+matrices, clipping by global norm, cosine schedule with warm-up, dropout of the embedding, of both branches and,
+with --attention-dropout, of attention's probabilities.
 The order of examples is that of worker/data/sampler.h and dropout's masks are those of
 common/kernels/dropout.h, so that both train on the same numbers. Prints a line of JSON for each evaluation on
 the held-out end of the text: step, tokens, seconds (of training alone, without making masks), loss per token of
@@ -104,6 +105,18 @@ class DropoutMasks:
         return {name: self.factors(name, step) for name in names}
 
 
+class ProbabilityMasks:
+    """The same of attention's probabilities (common/kernels/attention.h): a query's keys are an example."""
+
+    def __init__(self, seed, probability, examples, heads, length):
+        self.masks = DropoutMasks(seed, probability, examples * heads * length, (length,))
+        self.shape = (examples, heads, length, length)
+
+    def of_step(self, step, layers):
+        names = [f"block{l}.probabilities" for l in range(layers)]
+        return {name: self.masks.factors(name, step).view(self.shape) for name in names}
+
+
 class Examples:
     """Stretches of `context` tokens with their successors, the last `holdout` of them kept back."""
 
@@ -150,14 +163,15 @@ def layers_of(weights):
     return sum(name.endswith(".qkv.weight") for name in weights)
 
 
-def attention(q, k, v, future, f32_scores):
+def attention(q, k, v, future, f32_scores, factors):
     """PyTorch 1.13 has no fused attention for training on CPUs, and its autocast rounds the scores to bf16;
     later releases' fused one, and Muster's, keep them in f32, as is done here with `f32_scores`."""
     with torch.autocast("cpu", enabled=False) if f32_scores else contextlib.nullcontext():
         if f32_scores:
             q, k, v = q.float(), k.float(), v.float()
         scores = (q @ k.transpose(2, 3)) / math.sqrt(q.shape[3])
-        return torch.softmax(scores.masked_fill(future, float("-inf")), dim=-1) @ v
+        probabilities = torch.softmax(scores.masked_fill(future, float("-inf")), dim=-1)
+        return (probabilities if factors is None else probabilities * factors) @ v
 
 
 def loss_of(weights, tokens, labels, heads, masks=None, f32_scores=False):
@@ -167,12 +181,13 @@ def loss_of(weights, tokens, labels, heads, masks=None, f32_scores=False):
     linear = lambda x, name: F.linear(x, weights[name + ".weight"], weights.get(name + ".bias"))
     norm = lambda x, name: F.layer_norm(
         x, (width,), weights[name + ".weight"], weights.get(name + ".bias"), 1e-5)
-    dropped = lambda x, name: x * masks[name] if masks else x
+    masks = masks or {}
+    dropped = lambda x, name: x * masks[name] if name in masks else x
     x = dropped(F.embedding(tokens, weights["embedding.weight"]) + weights["positions.weight"][:length], "embedding")
     for l in range(layers_of(weights)):
         qkv = linear(norm(x, f"block{l}.norm1"), f"block{l}.qkv")
         q, k, v = (part.unflatten(2, (heads, width // heads)).transpose(1, 2) for part in qkv.chunk(3, dim=2))
-        out = attention(q, k, v, future, f32_scores)
+        out = attention(q, k, v, future, f32_scores, masks.get(f"block{l}.probabilities"))
         x = x + dropped(linear(out.transpose(1, 2).flatten(2), f"block{l}.proj"), f"block{l}.attention")
         up = F.gelu(linear(norm(x, f"block{l}.norm2"), f"block{l}.up"), approximate="tanh")
         x = x + dropped(linear(up, f"block{l}.down"), f"block{l}.feed_forward")
@@ -196,6 +211,7 @@ def arguments():
     parser.add_argument("--f32-scores", action="store_true", help="of attention, with --type bf16")
     parser.add_argument("--heads", type=int, default=6)
     parser.add_argument("--dropout", type=float, default=0.2)
+    parser.add_argument("--attention-dropout", type=float, default=0)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--stop-at", type=int, help="end after this step, the schedule being that of --steps")
@@ -238,6 +254,8 @@ def main():
 
     width = weights["embedding.weight"].shape[1]
     dropout = DropoutMasks(options.seed, options.dropout, options.batch, (examples.context, width))
+    probabilities = ProbabilityMasks(
+        options.seed, options.attention_dropout, options.batch, options.heads, examples.context)
     first, loss, seconds = 0, float("nan"), 0.0
     if options.state and os.path.exists(options.state):
         state = torch.load(options.state)
@@ -250,7 +268,9 @@ def main():
     last = options.stop_at or options.steps
     for step in range(first, last):
         # PyTorch would make its own in less time; this is not counted.
-        masks = dropout.of_step(step, layers_of(weights)) if options.dropout else None
+        masks = dropout.of_step(step, layers_of(weights)) if options.dropout else {}
+        if options.attention_dropout:
+            masks.update(probabilities.of_step(step, layers_of(weights)))
         began = time.monotonic()
         for group in optimizer.param_groups:
             group["lr"] = rate_at(step, options)

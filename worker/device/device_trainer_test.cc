@@ -215,12 +215,14 @@ TEST_P(DeviceTrainerShapesTest, TenStepsGiveTheCpusLosses) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, DeviceTrainerShapesTest,
-    ::testing::Values(kGpt2, kLlama, kOdd, absl::StrCat(kGpt2, " dropout: 0.2"),
-                      absl::StrCat(kLlama, " dropout: 0.3"),
+    ::testing::Values(kGpt2, kLlama, kOdd,
+                      absl::StrCat(kGpt2, " dropout: 0.2 attention_dropout: 0.2"),
+                      absl::StrCat(kLlama, " attention_dropout: 0.3"),
                       absl::StrCat(kGpt2, " vocabulary: 37 pad_vocabulary_to: 16")));
 
 TEST_F(DeviceTrainerTest, EvaluationIsTheCpusAndChangesNothing) {
-  CpuReference reference(absl::StrCat(kGpt2, " dropout: 0.5"), kVocabulary, "");
+  CpuReference reference(absl::StrCat(kGpt2, " dropout: 0.5 attention_dropout: 0.5"), kVocabulary,
+                         "");
   reference.SetWeights(8);
   CpuReference plain(kGpt2, kVocabulary, "");
   plain.weights() = reference.weights();
@@ -416,7 +418,8 @@ TEST_F(DeviceTrainerTest, EightExtentsHaveGraphs) {
 TEST_F(DeviceTrainerTest, MicroBatchesOfOneGraphAreTheCpus) {
   for (const char* shape : {kGpt2, kLlama}) {
     SCOPED_TRACE(shape);
-    CpuReference reference(absl::StrCat(shape, " dropout: 0.2"), kVocabulary, "");
+    CpuReference reference(absl::StrCat(shape, " dropout: 0.2 attention_dropout: 0.2"), kVocabulary,
+                           "");
     reference.SetWeights(12);
     const auto trainer = Make(Options(reference), reference);
     ASSERT_NE(trainer, nullptr);

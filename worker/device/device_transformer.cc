@@ -21,6 +21,7 @@ constexpr int64_t kGeluColumns = 8;
 
 // The names that key dropout are those of the CPU's layers.
 constexpr char kEmbeddingDropout[] = "embedding";
+std::string Probabilities(int64_t layer) { return absl::StrCat("block", layer, ".probabilities"); }
 std::string AttentionBranch(int64_t layer) { return absl::StrCat("block", layer, ".attention"); }
 std::string FeedForwardBranch(int64_t layer) {
   return absl::StrCat("block", layer, ".feed_forward");
@@ -99,9 +100,14 @@ bool DeviceTransformer::FusesGelu() const {
          shape_.feed_forward % kGeluColumns == 0;
 }
 
+DeviceDropout DeviceTransformer::DropoutOf(const std::string& name, float probability,
+                                           DevicePass pass) const {
+  if (probability == 0 || pass == DevicePass::kEvaluation) return {};
+  return DropoutOnDevice(DropoutMask(seed_, name, /*clock=*/0, probability), arrays_.clock);
+}
+
 DeviceDropout DeviceTransformer::DropoutOf(const std::string& name, DevicePass pass) const {
-  if (shape_.dropout == 0 || pass == DevicePass::kEvaluation) return {};
-  return DropoutOnDevice(DropoutMask(seed_, name, /*clock=*/0, shape_.dropout), arrays_.clock);
+  return DropoutOf(name, shape_.dropout, pass);
 }
 
 NormShape DeviceTransformer::NormOf(int64_t rows) const {
@@ -246,10 +252,11 @@ absl::Status DeviceTransformer::ComputeQkv(DeviceStream& stream, const TokenRows
   return absl::OkStatus();
 }
 
-void DeviceTransformer::Attend(DeviceStream& stream, const TokenRows& rows, int64_t layer) {
+void DeviceTransformer::Attend(DeviceStream& stream, const TokenRows& rows, int64_t layer,
+                               DevicePass pass) {
   const DeviceBlockArrays& block = arrays_.blocks[layer];
   DeviceAttention(stream, AttentionOf(shape_, rows), options_.type, block.qkv, block.attention,
-                  block.logsumexp);
+                  block.logsumexp, DropoutOf(Probabilities(layer), shape_.attention_dropout, pass));
 }
 
 // What comes before the activation function, and that.
@@ -304,7 +311,7 @@ absl::Status DeviceTransformer::ForwardBlock(DeviceStream& stream, const TokenRo
          DropoutOf(FeedForwardBranch(layer - 1), pass), block.norm1, block.norm1_out);
   }
   MUSTER_RETURN_IF_ERROR(ComputeQkv(stream, rows, layer));
-  Attend(stream, rows, layer);
+  Attend(stream, rows, layer, pass);
   MUSTER_RETURN_IF_ERROR(LinearForward(stream, Proj(layer), N, block.attention, arrays_.branch));
   Norm(stream, rows, tensors.norm2, block.norm1.sum, arrays_.branch,
        DropoutOf(AttentionBranch(layer), pass), block.norm2, block.norm2_out);
@@ -395,7 +402,7 @@ absl::Status DeviceTransformer::Again(DeviceStream& stream, const TokenRows& row
   const DeviceBlockArrays& block = arrays_.blocks[layer];
   Norm(stream, rows, tensors.norm1, block.norm1.sum, nullptr, {}, block.norm1, block.norm1_out);
   if (full) MUSTER_RETURN_IF_ERROR(ComputeQkv(stream, rows, layer));
-  Attend(stream, rows, layer);
+  Attend(stream, rows, layer, DevicePass::kTraining);
   if (full) {
     // Not arrays_.branch, which holds a gradient by now.
     MUSTER_RETURN_IF_ERROR(
@@ -455,9 +462,10 @@ absl::Status DeviceTransformer::BackwardAttention(DeviceStream& stream, const To
   const int64_t N = rows.count();
   MUSTER_RETURN_IF_ERROR(
       LinearBackward(stream, Proj(layer), N, BranchGradient(), block.attention, arrays_.inner));
-  DeviceAttentionBackward(stream, AttentionOf(shape_, rows), options_.type, block.qkv,
-                          block.attention, block.logsumexp, arrays_.inner, arrays_.wide,
-                          arrays_.attention_scratch);
+  DeviceAttentionBackward(
+      stream, AttentionOf(shape_, rows), options_.type, block.qkv, block.attention, block.logsumexp,
+      arrays_.inner, arrays_.wide, arrays_.attention_scratch,
+      DropoutOf(Probabilities(layer), shape_.attention_dropout, DevicePass::kTraining));
   if (arrays_.rotary != nullptr) {
     DeviceRotaryBackward(stream, RotaryOf(shape_, rows), options_.type, arrays_.rotary,
                          arrays_.wide);

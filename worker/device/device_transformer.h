@@ -70,6 +70,8 @@ class DeviceTransformer {
   float* GradientOf(int tensor) const;
 
   // The dropout of a use; none in evaluations.
+  DeviceDropout DropoutOf(const std::string& name, float probability, DevicePass pass) const;
+  // Of the embedding and of branches.
   DeviceDropout DropoutOf(const std::string& name, DevicePass pass) const;
   NormShape NormOf(int64_t rows) const;
 
@@ -95,7 +97,7 @@ class DeviceTransformer {
   absl::Status ForwardBlock(DeviceStream& stream, const TokenRows& rows, int64_t layer,
                             DevicePass pass);
   absl::Status ComputeQkv(DeviceStream& stream, const TokenRows& rows, int64_t layer);
-  void Attend(DeviceStream& stream, const TokenRows& rows, int64_t layer);
+  void Attend(DeviceStream& stream, const TokenRows& rows, int64_t layer, DevicePass pass);
   absl::Status ComputeUp(DeviceStream& stream, const TokenRows& rows, int64_t layer);
   void Activate(DeviceStream& stream, const TokenRows& rows, int64_t layer);
   absl::Status Again(DeviceStream& stream, const TokenRows& rows, int64_t layer);

@@ -46,11 +46,15 @@ absl::Status CheckHeads(const Spec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status CheckProbability(absl::string_view field, float value) {
+  if (value >= 0 && value < 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.transformer.", field, " is ", value, "; it must be in [0, 1)."));
+}
+
 absl::Status CheckNumbers(const Spec& spec) {
-  if (!(spec.dropout() >= 0 && spec.dropout() < 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.transformer.dropout is ", spec.dropout(), "; it must be in [0, 1)."));
-  }
+  MUSTER_RETURN_IF_ERROR(CheckProbability("dropout", spec.dropout()));
+  MUSTER_RETURN_IF_ERROR(CheckProbability("attention_dropout", spec.attention_dropout()));
   if (!(spec.rotary_base() == 0 || spec.rotary_base() > 1)) {
     return absl::InvalidArgumentError(absl::StrCat("model.transformer.rotary_base is ",
                                                    spec.rotary_base(),
@@ -112,6 +116,7 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
   shape.tied_head = !spec.separate_head();
   shape.biases = !spec.no_biases();
   shape.dropout = spec.dropout();
+  shape.attention_dropout = spec.attention_dropout();
   if (spec.rotary_base() != 0) shape.rotary_base = spec.rotary_base();
   if (spec.norm_epsilon() != 0) shape.norm_epsilon = spec.norm_epsilon();
   return shape;

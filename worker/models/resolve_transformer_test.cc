@@ -32,6 +32,7 @@ TEST(ResolveTransformerTest, Defaults) {
   EXPECT_TRUE(shape.tied_head);
   EXPECT_TRUE(shape.biases);
   EXPECT_EQ(shape.dropout, 0);
+  EXPECT_EQ(shape.attention_dropout, 0);
   EXPECT_EQ(shape.rotary_base, 10000);
   EXPECT_EQ(shape.norm_epsilon, 1e-5f);
   EXPECT_EQ(shape.head_dim(), 16);
@@ -42,7 +43,8 @@ TEST(ResolveTransformerTest, Defaults) {
 TEST(ResolveTransformerTest, WhatIsGivenIsTaken) {
   const TransformerShape shape = *Resolve(
       "kv_heads: 2 vocabulary: 300 norm: RMS_NORM positions: ROTARY activation: SWIGLU "
-      "separate_head: true no_biases: true dropout: 0.25 rotary_base: 500000 norm_epsilon: 1e-6");
+      "separate_head: true no_biases: true dropout: 0.25 attention_dropout: 0.5 "
+      "rotary_base: 500000 norm_epsilon: 1e-6");
   EXPECT_EQ(shape.qkv_width(), 10 * 16);
   EXPECT_EQ(shape.vocabulary, 300);
   // 8/3 of the width, in whole 64s.
@@ -52,6 +54,7 @@ TEST(ResolveTransformerTest, WhatIsGivenIsTaken) {
   EXPECT_FALSE(shape.tied_head);
   EXPECT_FALSE(shape.biases);
   EXPECT_EQ(shape.dropout, 0.25f);
+  EXPECT_EQ(shape.attention_dropout, 0.5f);
   EXPECT_EQ(shape.rotary_base, 500000);
   EXPECT_EQ(shape.norm_epsilon, 1e-6f);
   EXPECT_EQ(Resolve("feed_forward: 100 activation: SWIGLU")->feed_forward, 100);
@@ -79,6 +82,7 @@ TEST(ResolveTransformerTest, Refusals) {
                {"context: 1", "context", "1"},
                {"dropout: 1", "dropout", "1"},
                {"dropout: nan", "dropout", "nan"},
+               {"attention_dropout: 1.5", "attention_dropout", "1.5"},
                {"rotary_base: 0.5", "rotary_base", "0.5"},
                {"norm_epsilon: -1", "norm_epsilon", "-1"},
                {"vocabulary: 100", "vocabulary", "256"},

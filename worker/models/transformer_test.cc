@@ -183,13 +183,14 @@ TEST_P(TransformerSettingsTest, PaddingTakesNoPart) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Settings, TransformerSettingsTest,
-    ::testing::Values(kGpt2, kLlama, "norm: RMS_NORM", "positions: ROTARY",
-                      "activation: SWIGLU feed_forward: 12", "separate_head: true",
-                      "no_biases: true", "kv_heads: 1", "dropout: 0.3",
-                      "positions: ROTARY dropout: 0.2 separate_head: true norm_epsilon: 1e-3 "
-                      "rotary_base: 100 vocabulary: 9"));
+INSTANTIATE_TEST_SUITE_P(Settings, TransformerSettingsTest,
+                         ::testing::Values(kGpt2, kLlama, "norm: RMS_NORM", "positions: ROTARY",
+                                           "activation: SWIGLU feed_forward: 12",
+                                           "separate_head: true", "no_biases: true", "kv_heads: 1",
+                                           "dropout: 0.3", "attention_dropout: 0.4",
+                                           "positions: ROTARY dropout: 0.2 attention_dropout: 0.2 "
+                                           "separate_head: true norm_epsilon: 1e-3 "
+                                           "rotary_base: 100 vocabulary: 9"));
 
 TEST(TransformerTest, Llama) {
   const auto model = MakeModel(Spec(kLlama), Sequences());
@@ -233,7 +234,7 @@ TEST(TransformerTest, IsCausal) {
 // Sums over sequences, whatever the micro-batches they come in; with dropout, whose masks go by the
 // place in the step.
 TEST(TransformerTest, MicroBatchesAddUp) {
-  const auto model = MakeModel(Spec("dropout: 0.3"), Sequences());
+  const auto model = MakeModel(Spec("dropout: 0.3 attention_dropout: 0.3"), Sequences());
   const Batch whole = RandomBatch(4);
   const auto run = [&](int64_t first, int64_t count) {
     Batch part;

@@ -49,6 +49,14 @@ std::string AttentionBranchName(int64_t layer) {
   return absl::StrCat("block", layer, ".attention");
 }
 
+std::string ProbabilitiesName(int64_t layer) {
+  return absl::StrCat("block", layer, ".probabilities");
+}
+
+AttentionDropout DropoutOf(const absl::optional<DropoutMask>& mask, const TokenRows& rows) {
+  return {.mask = mask.has_value() ? &*mask : nullptr, .first_example = rows.first_example};
+}
+
 }  // namespace
 
 std::string FeedForwardBranchName(int64_t layer) {
@@ -59,6 +67,7 @@ template <typename T>
 TransformerBlock<T>::TransformerBlock(const TransformerShape& shape, int64_t layer,
                                       const float* rotary_table)
     : shape_(shape),
+      probabilities_name_(ProbabilitiesName(layer)),
       rotary_table_(rotary_table),
       norm1_(shape, FeedForwardBranchName(layer - 1)),
       norm2_(shape, AttentionBranchName(layer)) {}
@@ -74,10 +83,18 @@ void TransformerBlock<T>::ComputeQkv(const TokenRows& rows, const BlockWeights<T
 }
 
 template <typename T>
-void TransformerBlock<T>::Attend(const TokenRows& rows,
+absl::optional<DropoutMask> TransformerBlock<T>::ProbabilitiesMask(
+    const LayerContext& context) const {
+  if (shape_.attention_dropout == 0 || context.phase != Phase::kTraining) return absl::nullopt;
+  return DropoutMask(context.seed, probabilities_name_, context.clock, shape_.attention_dropout);
+}
+
+template <typename T>
+void TransformerBlock<T>::Attend(const LayerContext& context, const TokenRows& rows,
                                  const BlockActivations<T>& activations) const {
+  const absl::optional<DropoutMask> mask = ProbabilitiesMask(context);
   Attention<T>(AttentionOf(shape_, rows), activations.qkv, activations.attention,
-               activations.logsumexp);
+               activations.logsumexp, DropoutOf(mask, rows));
 }
 
 template <typename T>
@@ -112,7 +129,7 @@ ResidualStream<T> TransformerBlock<T>::Forward(const LayerContext& context, cons
                                                const BlockScratch<T>& scratch) const {
   norm1_.Forward(context, rows, weights.norm1, in, activations.norm1, activations.norm1_out);
   ComputeQkv(rows, weights, activations);
-  Attend(rows, activations);
+  Attend(context, rows, activations);
   Project(rows, weights, activations, scratch.branch);
   norm2_.Forward(context, rows, weights.norm2, {activations.norm1.sum, scratch.branch},
                  activations.norm2, activations.norm2_out);
@@ -132,7 +149,7 @@ void TransformerBlock<T>::Again(Recompute recompute, const LayerContext& context
   norm1_.Forward(context, rows, weights.norm1, {activations.norm1.sum, nullptr}, activations.norm1,
                  activations.norm1_out);
   if (recompute == Recompute::kFull) ComputeQkv(rows, weights, activations);
-  Attend(rows, activations);
+  Attend(context, rows, activations);
   ResidualStream<T> middle = {activations.norm2.sum, nullptr};
   if (recompute == Recompute::kFull) {
     // Not scratch.branch, which holds a gradient by now.
@@ -199,8 +216,9 @@ void TransformerBlock<T>::BackwardAttention(const LayerContext& context, const T
   LinearBackwardWeights<T>(proj, branch_gradient, activations.attention, context.gradients,
                            gradients.proj);
   LinearBackwardInput<T>(proj, branch_gradient, weights.proj.weight, scratch.inner);
+  const absl::optional<DropoutMask> mask = ProbabilitiesMask(context);
   AttentionBackward<T>(AttentionOf(shape_, rows), activations.qkv, activations.attention,
-                       activations.logsumexp, scratch.inner, scratch.wide);
+                       activations.logsumexp, scratch.inner, scratch.wide, DropoutOf(mask, rows));
   if (rotary_table_ != nullptr) {
     RotaryBackward<T>(RotaryOf(shape_, rows), rotary_table_, scratch.wide);
   }

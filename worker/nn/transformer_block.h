@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "absl/types/optional.h"
+#include "common/kernels/dropout.h"
 #include "common/tensor/bfloat16.h"
 #include "worker/nn/layer_context.h"
 #include "worker/nn/residual_norm.h"
@@ -46,7 +48,8 @@ class TransformerBlock {
  private:
   void ComputeQkv(const TokenRows& rows, const BlockWeights<T>& weights,
                   const BlockActivations<T>& activations) const;
-  void Attend(const TokenRows& rows, const BlockActivations<T>& activations) const;
+  void Attend(const LayerContext& context, const TokenRows& rows,
+              const BlockActivations<T>& activations) const;
   void Project(const TokenRows& rows, const BlockWeights<T>& weights,
                const BlockActivations<T>& activations, T* branch) const;
   void ComputeUp(const TokenRows& rows, const BlockWeights<T>& weights,
@@ -61,7 +64,11 @@ class TransformerBlock {
                          const BlockScratch<T>& scratch, const float* stream_gradient,
                          const BlockGradients& gradients) const;
 
+  // Of attention's probabilities in this pass; nullopt: nothing is dropped.
+  absl::optional<DropoutMask> ProbabilitiesMask(const LayerContext& context) const;
+
   const TransformerShape shape_;
+  const std::string probabilities_name_;
   const float* const rotary_table_;
   const ResidualNorm<T> norm1_;
   const ResidualNorm<T> norm2_;

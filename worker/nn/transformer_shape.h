@@ -36,6 +36,8 @@ struct TransformerShape {
   bool biases = true;
   // After the embedding and at the end of each branch.
   float dropout = 0;
+  // Of attention's probabilities.
+  float attention_dropout = 0;
   float rotary_base = 10000;
   float norm_epsilon = 1e-5f;
 

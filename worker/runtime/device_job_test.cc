@@ -39,7 +39,16 @@ v1::JobSpec Spec(uint32_t workers, const std::string& more = "") {
   v1::JobSpec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       absl::StrCat(R"pb(
-                     model { transformer { layers: 1 width: 16 heads: 2 context: 8 dropout: 0.1 } }
+                     model {
+                       transformer {
+                         layers: 1
+                         width: 16
+                         heads: 2
+                         context: 8
+                         dropout: 0.1
+                         attention_dropout: 0.1
+                       }
+                     }
                      optimizer { name: "adamw" learning_rate: 0.01 epsilon: 1e-3 weight_decay: 0.1 }
                      schedule { name: "linear" warmup_steps: 3 }
                      clipping { by_global_norm: 0.5 }

@@ -1,13 +1,16 @@
-#ifndef MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_WIDTHS_H_
-#define MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_WIDTHS_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_VARIANTS_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_VARIANTS_H_
 
 #include <cstdint>
 #include <type_traits>
 
+#include "common/kernels/device/device_dropout.h"
+
 namespace muster {
 
-// Kernels are compiled for heads of some widths, and take narrower ones too. These call f with the
-// least width that takes heads of D, as a std::integral_constant. Of the host.
+// Kernels are compiled for heads of some widths, and take narrower ones too, each with dropout and
+// without. These call f with the least width that takes heads of D, and with whether something is
+// dropped, as a std::integral_constant. Of the host.
 
 template <int kD>
 using HeadWidth = std::integral_constant<int, kD>;
@@ -28,6 +31,12 @@ auto WithFmaWidth(int64_t D, const F& f) {
   return f(HeadWidth<256>());
 }
 
+template <typename F>
+void WithDropout(const DeviceDropout& dropout, const F& f) {
+  if (dropout.clock != nullptr) return f(std::true_type());
+  f(std::false_type());
+}
+
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_WIDTHS_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_VARIANTS_H_

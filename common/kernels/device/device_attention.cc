@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "common/kernels/device/attention_widths.h"
+#include "common/kernels/device/attention_variants.h"
 #include "common/kernels/device/fma_attention.h"
 #include "common/kernels/device/tensor_attention.h"
 #include "common/kernels/device/tensor_attention_backward.h"
@@ -21,18 +21,19 @@ void LaunchForward(DeviceStream& stream, const AttentionShape& shape, int64_t qu
          Kernel::kShared, kernel);
 }
 
-template <typename T, int kD>
-void Tensor(DeviceStream& stream, const AttentionShape& shape, const T* qkv, T* out,
-            float* logsumexp) {
-  using Kernel = TensorAttentionKernel<T, kD>;
-  LaunchForward(stream, shape, Kernel::kQueries, Kernel{PlaceOf(shape), qkv, out, logsumexp});
+template <typename T, int kD, bool kDrops>
+void Tensor(DeviceStream& stream, const AttentionShape& shape, const DeviceDropout& dropout,
+            const T* qkv, T* out, float* logsumexp) {
+  using Kernel = TensorAttentionKernel<T, kD, kDrops>;
+  LaunchForward(stream, shape, Kernel::kQueries,
+                Kernel{PlaceOf(shape), dropout, qkv, out, logsumexp});
 }
 
-template <typename T, int kD>
-void Fma(DeviceStream& stream, const AttentionShape& shape, const T* qkv, T* out,
-         float* logsumexp) {
-  using Kernel = FmaAttentionKernel<T, kD>;
-  LaunchForward(stream, shape, Kernel::kSide, Kernel{PlaceOf(shape), qkv, out, logsumexp});
+template <typename T, int kD, bool kDrops>
+void Fma(DeviceStream& stream, const AttentionShape& shape, const DeviceDropout& dropout,
+         const T* qkv, T* out, float* logsumexp) {
+  using Kernel = FmaAttentionKernel<T, kD, kDrops>;
+  LaunchForward(stream, shape, Kernel::kSide, Kernel{PlaceOf(shape), dropout, qkv, out, logsumexp});
 }
 
 }  // namespace
@@ -42,30 +43,37 @@ bool DeviceAttentionTakes(const AttentionShape& shape) { return shape.D >= 1 && 
 size_t DeviceAttentionSharedBytes(const AttentionShape& shape, DType type) {
   if (type != DType::kF32 && InChunks(PlaceOf(shape), nullptr, nullptr)) {
     return WithTensorWidth(shape.D, [](auto width) {
-      return std::max({TensorAttentionKernel<Bf16, width()>::kShared,
-                       TensorKeyGradientKernel<Bf16, width()>::kShared,
-                       TensorQueryGradientKernel<Bf16, width()>::kShared});
+      return std::max({TensorAttentionKernel<Bf16, width(), true>::kShared,
+                       TensorKeyGradientKernel<Bf16, width(), true>::kShared,
+                       TensorQueryGradientKernel<Bf16, width(), true>::kShared});
     });
   }
   return WithFmaWidth(shape.D, [](auto width) {
-    return std::max(FmaAttentionKernel<float, width()>::kShared,
-                    FmaBackwardTiles<width()>::kShared);
+    return std::max(FmaAttentionKernel<float, width(), true>::kShared,
+                    FmaKeyGradientKernel<float, width(), true>::kShared);
   });
 }
 
 void DeviceAttention(DeviceStream& stream, const AttentionShape& shape, DType type, const void* qkv,
-                     void* out, float* logsumexp) {
+                     void* out, float* logsumexp, const DeviceDropout& dropout) {
   WithStorageType(type, [&](auto zero) {
     using T = decltype(zero);
     const T* const in = static_cast<const T*>(qkv);
     T* const to = static_cast<T*>(out);
     if constexpr (!std::is_same_v<T, float>) {
       if (InChunks(PlaceOf(shape), qkv, out)) {
-        return WithTensorWidth(
-            shape.D, [&](auto width) { Tensor<T, width()>(stream, shape, in, to, logsumexp); });
+        return WithTensorWidth(shape.D, [&](auto width) {
+          WithDropout(dropout, [&](auto drops) {
+            Tensor<T, width(), drops()>(stream, shape, dropout, in, to, logsumexp);
+          });
+        });
       }
     }
-    WithFmaWidth(shape.D, [&](auto width) { Fma<T, width()>(stream, shape, in, to, logsumexp); });
+    WithFmaWidth(shape.D, [&](auto width) {
+      WithDropout(dropout, [&](auto drops) {
+        Fma<T, width(), drops()>(stream, shape, dropout, in, to, logsumexp);
+      });
+    });
   });
 }
 

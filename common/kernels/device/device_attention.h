@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/kernels/attention.h"
+#include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/device_sizes.h"
 #include "common/tensor/dtype.h"
 
@@ -28,13 +29,14 @@ size_t DeviceAttentionSharedBytes(const AttentionShape& shape, DType type);
 // logsumexp [B, H, T] may be null. REQUIRES: DeviceAttentionTakes, scale not below 0, a device that
 // offers DeviceAttentionSharedBytes.
 void DeviceAttention(DeviceStream& stream, const AttentionShape& shape, DType type, const void* qkv,
-                     void* out, float* logsumexp);
+                     void* out, float* logsumexp, const DeviceDropout& dropout = {});
 
 // dqkv is not qkv. Writes all of dqkv's heads. `scratch` has DeviceAttentionBackwardScratch(B · T,
-// H) floats. REQUIRES: as forward.
+// H) floats; `dropout` is forward's. REQUIRES: as forward.
 void DeviceAttentionBackward(DeviceStream& stream, const AttentionShape& shape, DType type,
                              const void* qkv, const void* out, const float* logsumexp,
-                             const void* dout, void* dqkv, float* scratch);
+                             const void* dout, void* dqkv, float* scratch,
+                             const DeviceDropout& dropout = {});
 
 }  // namespace muster
 

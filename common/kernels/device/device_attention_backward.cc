@@ -1,6 +1,6 @@
 #include <type_traits>
 
-#include "common/kernels/device/attention_widths.h"
+#include "common/kernels/device/attention_variants.h"
 #include "common/kernels/device/device_attention.h"
 #include "common/kernels/device/fma_attention.h"
 #include "common/kernels/device/tensor_attention_backward.h"
@@ -38,40 +38,38 @@ struct DeltaKernel {
   }
 };
 
-template <template <typename, int> class KeyKernel, template <typename, int> class QueryKernel,
-          typename T, int kD>
+template <typename Keys, typename Queries, typename T>
 void LaunchBoth(DeviceStream& stream, const AttentionShape& shape, int64_t rows, int parts,
-                const AttentionBackwardArrays<T>& arrays) {
-  using Keys = KeyKernel<T, kD>;
-  using Queries = QueryKernel<T, kD>;
+                const DeviceDropout& dropout, const AttentionBackwardArrays<T>& arrays) {
   LaunchGrid grid = {.x = CeilDiv(shape.T, rows) * parts,
                      .y = static_cast<int>(shape.KV),
                      .z = static_cast<int>(shape.B)};
-  Launch(stream, grid, Keys::kShared, Keys{PlaceOf(shape), arrays});
+  Launch(stream, grid, Keys::kShared, Keys{PlaceOf(shape), dropout, arrays});
   grid.y = static_cast<int>(shape.H);
-  Launch(stream, grid, Queries::kShared, Queries{PlaceOf(shape), arrays});
+  Launch(stream, grid, Queries::kShared, Queries{PlaceOf(shape), dropout, arrays});
 }
 
-template <typename T, int kD>
-void Tensor(DeviceStream& stream, const AttentionShape& shape,
+template <typename T, int kD, bool kDrops>
+void Tensor(DeviceStream& stream, const AttentionShape& shape, const DeviceDropout& dropout,
             const AttentionBackwardArrays<T>& arrays) {
   using Tiles = BackwardTiles<kD>;
-  LaunchBoth<TensorKeyGradientKernel, TensorQueryGradientKernel, T, kD>(
-      stream, shape, Tiles::kOwned, Tiles::kParts, arrays);
+  LaunchBoth<TensorKeyGradientKernel<T, kD, kDrops>, TensorQueryGradientKernel<T, kD, kDrops>>(
+      stream, shape, Tiles::kOwned, Tiles::kParts, dropout, arrays);
 }
 
-template <typename T, int kD>
-void Fma(DeviceStream& stream, const AttentionShape& shape,
+template <typename T, int kD, bool kDrops>
+void Fma(DeviceStream& stream, const AttentionShape& shape, const DeviceDropout& dropout,
          const AttentionBackwardArrays<T>& arrays) {
-  LaunchBoth<FmaKeyGradientKernel, FmaQueryGradientKernel, T, kD>(
-      stream, shape, FmaBackwardTiles<kD>::kSide, 1, arrays);
+  LaunchBoth<FmaKeyGradientKernel<T, kD, kDrops>, FmaQueryGradientKernel<T, kD, kDrops>>(
+      stream, shape, FmaBackwardTiles<kD>::kSide, 1, dropout, arrays);
 }
 
 }  // namespace
 
 void DeviceAttentionBackward(DeviceStream& stream, const AttentionShape& shape, DType type,
                              const void* qkv, const void* out, const float* logsumexp,
-                             const void* dout, void* dqkv, float* scratch) {
+                             const void* dout, void* dqkv, float* scratch,
+                             const DeviceDropout& dropout) {
   if (shape.B * shape.T == 0) return;
   WithStorageType(type, [&](auto zero) {
     using T = decltype(zero);
@@ -85,11 +83,17 @@ void DeviceAttentionBackward(DeviceStream& stream, const AttentionShape& shape, 
                                                static_cast<T*>(dqkv)};
     if constexpr (!std::is_same_v<T, float>) {
       if (InChunks(place, qkv, dout) && IsAligned16(dqkv)) {
-        return WithTensorWidth(shape.D,
-                               [&](auto width) { Tensor<T, width()>(stream, shape, arrays); });
+        return WithTensorWidth(shape.D, [&](auto width) {
+          WithDropout(dropout, [&](auto drops) {
+            Tensor<T, width(), drops()>(stream, shape, dropout, arrays);
+          });
+        });
       }
     }
-    WithFmaWidth(shape.D, [&](auto width) { Fma<T, width()>(stream, shape, arrays); });
+    WithFmaWidth(shape.D, [&](auto width) {
+      WithDropout(dropout,
+                  [&](auto drops) { Fma<T, width(), drops()>(stream, shape, dropout, arrays); });
+    });
   });
 }
 

@@ -13,15 +13,29 @@ struct Case {
   // Elements between rows of qkv and of out.
   int64_t gap = 0;
   float scale = 0;
+  float dropout = 0;
 };
 
 // One token; tails of tiles; shared key-value heads; every size of head that has its own kernel,
-// and between; heads that cannot be read by chunks.
-const Case kCases[] = {{1, 1, 1, 1, 8},          {2, 17, 4, 2, 16},       {1, 64, 2, 2, 32},
-                       {1, 130, 2, 1, 64},       {2, 65, 2, 1, 40, 8},    {1, 70, 3, 1, 80},
-                       {1, 130, 1, 1, 96},       {1, 100, 2, 1, 128, 16}, {1, 70, 2, 1, 192},
-                       {1, 130, 1, 1, 256},      {1, 33, 2, 1, 20},       {1, 17, 2, 2, 5, 3},
-                       {1, 129, 2, 2, 24, 0, 1}, {1, 200, 6, 2, 64}};
+// and between; heads that cannot be read by chunks; dropout on each way.
+const Case kCases[] = {{1, 1, 1, 1, 8},
+                       {2, 17, 4, 2, 16},
+                       {1, 64, 2, 2, 32},
+                       {1, 130, 2, 1, 64},
+                       {2, 65, 2, 1, 40, 8},
+                       {1, 70, 3, 1, 80},
+                       {1, 130, 1, 1, 96},
+                       {1, 100, 2, 1, 128, 16},
+                       {1, 70, 2, 1, 192},
+                       {1, 130, 1, 1, 256},
+                       {1, 33, 2, 1, 20},
+                       {1, 17, 2, 2, 5, 3},
+                       {1, 129, 2, 2, 24, 0, 1},
+                       {1, 200, 6, 2, 64},
+                       {2, 130, 4, 2, 64, 0, 0, 0.2f},
+                       {1, 150, 2, 1, 96, 0, 0, 0.5f},
+                       {1, 70, 1, 1, 192, 0, 0, 0.1f},
+                       {1, 77, 2, 1, 20, 0, 0, 0.3f}};
 
 class DeviceAttentionTest : public DeviceKernelTest {
  protected:
@@ -55,7 +69,7 @@ double ErrorOf(const std::vector<float>& got, const std::vector<float>& wanted, 
 
 void DeviceAttentionTest::Check(const Case& c) {
   SCOPED_TRACE(testing::Message() << "B " << c.B << " T " << c.T << " H " << c.H << " KV " << c.KV
-                                  << " D " << c.D << " gap " << c.gap);
+                                  << " D " << c.D << " gap " << c.gap << " dropout " << c.dropout);
   const AttentionShape shape = ShapeOf(c);
   ASSERT_TRUE(DeviceAttentionTakes(shape));
   if (DeviceAttentionSharedBytes(shape, type()) > device().shared_memory_per_block_optin) return;
@@ -63,14 +77,24 @@ void DeviceAttentionTest::Check(const Case& c) {
   const std::vector<float> qkv = RandomNumbers(type(), qkv_size, 1, -2, 2);
   const std::vector<float> dout = RandomNumbers(type(), out_size, 2);
   std::vector<float> out(out_size), dqkv(qkv_size), logsumexp(c.B * c.H * c.T);
-  Attention<float>(shape, qkv.data(), out.data(), logsumexp.data());
+  // As after two examples of the step; by device memory.
+  const DropoutClock clock = {.clock = 7, .first_example = 2};
+  const DropoutMask mask(5, "probabilities", clock.clock, c.dropout);
+  AttentionDropout dropout;
+  DeviceDropout device_dropout;
+  if (c.dropout > 0) {
+    dropout = {.mask = &mask, .first_example = clock.first_example};
+    device_dropout = DropoutOnDevice(mask, Copied(std::vector<DropoutClock>{clock}));
+  }
+  Attention<float>(shape, qkv.data(), out.data(), logsumexp.data(), dropout);
   AttentionBackward<float>(shape, qkv.data(), out.data(), logsumexp.data(), dout.data(),
-                           dqkv.data());
+                           dqkv.data(), dropout);
 
   void* const device_qkv = Put(type(), qkv);
   void* const device_out = Room(type(), out_size);
   float* const device_logsumexp = Floats(c.B * c.H * c.T);
-  DeviceAttention(stream(), shape, type(), device_qkv, device_out, device_logsumexp);
+  DeviceAttention(stream(), shape, type(), device_qkv, device_out, device_logsumexp,
+                  device_dropout);
   const int64_t out_width = c.H * c.D;
   // Probabilities and outputs are rounded to the type once each.
   const double bound = type() == DType::kF32 ? 2e-6 : 1.5 * RoundingOf(type());
@@ -84,7 +108,7 @@ void DeviceAttentionTest::Check(const Case& c) {
   float* const scratch = Floats(DeviceAttentionBackwardScratch(c.B * c.T, c.H));
   void* const device_dqkv = Room(type(), qkv_size);
   DeviceAttentionBackward(stream(), shape, type(), device_qkv, device_out, device_logsumexp,
-                          Put(type(), dout), device_dqkv, scratch);
+                          Put(type(), dout), device_dqkv, scratch, device_dropout);
   const std::vector<float> gradient = Get(type(), device_dqkv, qkv_size);
   // Also δ is made of a rounded output.
   const double backward_bound = type() == DType::kF32 ? 5e-6 : 3 * RoundingOf(type());
@@ -101,7 +125,7 @@ void DeviceAttentionTest::Check(const Case& c) {
 
   void* const again = Room(type(), qkv_size);
   DeviceAttentionBackward(stream(), shape, type(), device_qkv, device_out, device_logsumexp,
-                          Put(type(), dout), again, scratch);
+                          Put(type(), dout), again, scratch, device_dropout);
   const size_t bytes = qkv_size * SizeOf(type());
   EXPECT_TRUE(Read(static_cast<const uint8_t*>(again), bytes) ==
               Read(static_cast<const uint8_t*>(device_dqkv), bytes))

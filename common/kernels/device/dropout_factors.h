@@ -8,25 +8,30 @@
 
 namespace muster {
 
+// Which of elements [8 · eight, 8 · eight + 8) of the generator's `example` are kept: a bit each.
+MUSTER_DEVICE uint8_t KeptOf8(const DeviceDropout& dropout, uint64_t example, uint64_t eight) {
+  uint32_t words[4];
+  PhiloxBlock(dropout.key, dropout.clock->clock << 32 | eight, example, words);
+  uint32_t kept = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const uint32_t drawn = i % 2 == 0 ? words[i / 2] & 0xffff : words[i / 2] >> 16;
+    kept |= (drawn < dropout.threshold ? 0u : 1u) << i;
+  }
+  return static_cast<uint8_t>(kept);
+}
+
 // What elements [begin, begin + N) of an example are multiplied by; N 8 and begin a multiple of it,
 // or N 1. `example` counts from the arrays' first.
 template <int N>
 MUSTER_DEVICE void DropoutFactorsOf(const DeviceDropout& dropout, uint64_t example, int64_t begin,
                                     float (&factors)[N]) {
   static_assert(N == 8 || N == 1);
-  uint32_t words[4];
-  PhiloxBlock(dropout.key, dropout.clock->clock << 32 | static_cast<uint64_t>(begin / 8),
-              dropout.clock->first_example + example, words);
-  factors[0] = 0;
+  const uint32_t kept =
+      KeptOf8(dropout, dropout.clock->first_example + example, static_cast<uint64_t>(begin / 8));
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const uint32_t bits = i % 2 == 0 ? words[i / 2] & 0xffff : words[i / 2] >> 16;
-    const float factor = bits < dropout.threshold ? 0.0f : dropout.scale;
-    if constexpr (N == 8) {
-      factors[i] = factor;
-    } else if (i == static_cast<int>(begin % 8)) {
-      factors[0] = factor;
-    }
+  for (int i = 0; i < N; ++i) {
+    factors[i] = kept >> (begin + i) % 8 & 1 ? dropout.scale : 0.0f;
   }
 }
 

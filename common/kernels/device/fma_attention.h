@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/kernels/device/attention_dropout.h"
 #include "common/kernels/device/attention_place.h"
 #include "common/kernels/device/fma_tiles.h"
 #include "common/kernels/device/tensor_attention_backward.h"
@@ -14,16 +15,20 @@ namespace muster {
 // squares.
 
 // Forward: a block owns kSide queries; keys and values pass by in one place.
-template <typename T, int kHeadDim>
+template <typename T, int kHeadDim, bool kDrops>
 struct FmaAttentionKernel {
   static constexpr int kThreads = kFmaThreads;
   static constexpr int kMinBlocks = 1;
   static constexpr const char* kName = "attention in f32";
   static constexpr int kD = kHeadDim;
   static constexpr int kSide = 64;
-  static constexpr size_t kShared = 2 * kFloatTileBytes<kSide, kD> + kFloatTileBytes<kSide, kSide>;
+  using Kept = KeptTile<kDrops, kSide, kSide>;
+  static constexpr size_t kTilesBytes =
+      2 * kFloatTileBytes<kSide, kD> + kFloatTileBytes<kSide, kSide>;
+  static constexpr size_t kShared = kTilesBytes + Kept::kBytes;
 
   AttentionPlace place;
+  DeviceDropout dropout;
   const T* qkv;
   T* out;
   float* logsumexp;
@@ -32,6 +37,7 @@ struct FmaAttentionKernel {
     float* const queries = reinterpret_cast<float*>(SharedMemory());
     float* const passing = queries + kSide * kFloatPitch<kD>;
     float* const probabilities = passing + kSide * kFloatPitch<kD>;
+    const Kept kept = Kept::At(SharedMemory() + kTilesBytes);
     const int h = BlockY(), b = BlockZ(), kv = place.KeyHeadOf(h);
     const int64_t q0 = static_cast<int64_t>(GridX() - 1 - BlockX()) * kSide;
     const int64_t end = Min64(q0 + kSide, place.T);
@@ -46,10 +52,11 @@ struct FmaAttentionKernel {
     }
     for (int64_t k0 = 0; k0 < end; k0 += kSide) {
       ReadTile<kSide, kD>(passing, qkv + place.Key(b, kv), place.qkv_stride, k0, place.T, place.D);
+      kept.template Draw<kThreads>(dropout, place, b, h, q0, k0);
       SyncBlock();
       Square<kSide> s;
       s.template Product<kD>(queries, passing);
-      Softmax(q0, k0, s, largest, sum, o);
+      Softmax(q0, k0, kept, s, largest, sum, o);
       s.Write(probabilities);
       SyncBlock();
       ReadTile<kSide, kD>(passing, qkv + place.Value(b, kv), place.qkv_stride, k0, place.T,
@@ -69,7 +76,7 @@ struct FmaAttentionKernel {
     o.Write(out + place.Out(b, h), place.out_stride, q0, place.T, place.D);
   }
 
-  MUSTER_DEVICE void Softmax(int64_t q0, int64_t k0, Square<kSide>& s,
+  MUSTER_DEVICE void Softmax(int64_t q0, int64_t k0, const Kept& kept, Square<kSide>& s,
                              float (&largest)[Square<kSide>::kEach],
                              float (&sum)[Square<kSide>::kEach], RowSums<kSide, kD>& o) const {
     constexpr int kEach = Square<kSide>::kEach;
@@ -91,6 +98,7 @@ struct FmaAttentionKernel {
       for (int j = 0; j < kEach; ++j) {
         s.v[i][j] = Exp((s.v[i][j] - row_largest) * place.scale);
         row_sum += s.v[i][j];
+        s.v[i][j] *= kept.Factor(dropout, Square<kSide>::Row(i), Square<kSide>::Column(j));
       }
 #pragma unroll
       for (int mask = 8; mask > 0; mask /= 2) row_sum += ShuffleXor(row_sum, mask);
@@ -106,21 +114,24 @@ template <int kD>
 struct FmaBackwardTiles {
   // Four tiles of 64 rows of 256 would not fit.
   static constexpr int kSide = kD <= 128 ? 64 : 32;
-  static constexpr size_t kShared =
+  static constexpr size_t kTilesBytes =
       4 * kFloatTileBytes<kSide, kD> + kFloatTileBytes<kSide, kSide> + 2 * kSide * sizeof(float);
 };
 
 // dk and dv; rows are keys, columns queries.
-template <typename T, int kHeadDim>
+template <typename T, int kHeadDim, bool kDrops>
 struct FmaKeyGradientKernel {
   static constexpr int kThreads = kFmaThreads;
   static constexpr int kMinBlocks = 1;
   static constexpr const char* kName = "attention backward in f32, keys and values";
   static constexpr int kD = kHeadDim;
   static constexpr int kSide = FmaBackwardTiles<kD>::kSide;
-  static constexpr size_t kShared = FmaBackwardTiles<kD>::kShared;
+  using Kept = KeptTile<kDrops, kSide, kSide>;
+  static constexpr size_t kTilesBytes = FmaBackwardTiles<kD>::kTilesBytes;
+  static constexpr size_t kShared = kTilesBytes + Kept::kBytes;
 
   AttentionPlace place;
+  DeviceDropout dropout;
   AttentionBackwardArrays<T> arrays;
 
   MUSTER_DEVICE void Run() const {
@@ -132,6 +143,7 @@ struct FmaKeyGradientKernel {
     float* const square = dout + kTile;
     float* const logsumexp = square + kSide * kFloatPitch<kSide>;
     float* const delta = logsumexp + kSide;
+    const Kept kept = Kept::At(SharedMemory() + kTilesBytes);
     const int kv = BlockY(), b = BlockZ();
     const int64_t k0 = static_cast<int64_t>(BlockX()) * kSide;
     const int group = place.H / place.KV;
@@ -154,6 +166,7 @@ struct FmaKeyGradientKernel {
           logsumexp[ThreadIndex()] = query < place.T ? arrays.logsumexp[at] : 0;
           delta[ThreadIndex()] = query < place.T ? arrays.delta[at] : 0;
         }
+        kept.template Draw<kThreads>(dropout, place, b, h, q0, k0);
         SyncBlock();
         Square<kSide> p, ds;
         p.template Product<kD>(keys, queries);
@@ -165,8 +178,10 @@ struct FmaKeyGradientKernel {
             const int column = Square<kSide>::Column(j);
             const int64_t query = q0 + column;
             const bool seen = k0 + Square<kSide>::Row(i) <= query && query < place.T;
+            const float factor = kept.Factor(dropout, column, Square<kSide>::Row(i));
             p.v[i][j] = seen ? Exp(p.v[i][j] * place.scale - logsumexp[column]) : 0.0f;
-            ds.v[i][j] = seen ? p.v[i][j] * (ds.v[i][j] - delta[column]) : 0.0f;
+            ds.v[i][j] = seen ? p.v[i][j] * (factor * ds.v[i][j] - delta[column]) : 0.0f;
+            p.v[i][j] *= factor;
           }
         }
         p.Write(square);
@@ -187,16 +202,19 @@ struct FmaKeyGradientKernel {
 };
 
 // dq; rows are queries, columns keys.
-template <typename T, int kHeadDim>
+template <typename T, int kHeadDim, bool kDrops>
 struct FmaQueryGradientKernel {
   static constexpr int kThreads = kFmaThreads;
   static constexpr int kMinBlocks = 1;
   static constexpr const char* kName = "attention backward in f32, queries";
   static constexpr int kD = kHeadDim;
   static constexpr int kSide = FmaBackwardTiles<kD>::kSide;
-  static constexpr size_t kShared = FmaBackwardTiles<kD>::kShared;
+  using Kept = KeptTile<kDrops, kSide, kSide>;
+  static constexpr size_t kTilesBytes = FmaBackwardTiles<kD>::kTilesBytes;
+  static constexpr size_t kShared = kTilesBytes + Kept::kBytes;
 
   AttentionPlace place;
+  DeviceDropout dropout;
   AttentionBackwardArrays<T> arrays;
 
   MUSTER_DEVICE void Run() const {
@@ -206,6 +224,7 @@ struct FmaQueryGradientKernel {
     float* const keys = dout + kTile;
     float* const values = keys + kTile;
     float* const square = values + kTile;
+    const Kept kept = Kept::At(SharedMemory() + kTilesBytes);
     const int h = BlockY(), b = BlockZ(), kv = place.KeyHeadOf(h);
     const int64_t q0 = static_cast<int64_t>(GridX() - 1 - BlockX()) * kSide;
     const int64_t end = Min64(q0 + kSide, place.T);
@@ -228,6 +247,7 @@ struct FmaQueryGradientKernel {
                           place.D);
       ReadTile<kSide, kD>(values, arrays.qkv + place.Value(b, kv), place.qkv_stride, k0, place.T,
                           place.D);
+      kept.template Draw<kThreads>(dropout, place, b, h, q0, k0);
       SyncBlock();
       Square<kSide> s, ds;
       s.template Product<kD>(queries, keys);
@@ -238,8 +258,10 @@ struct FmaQueryGradientKernel {
         for (int j = 0; j < Square<kSide>::kEach; ++j) {
           const int64_t query = q0 + Square<kSide>::Row(i);
           const bool seen = k0 + Square<kSide>::Column(j) <= query && query < place.T;
+          const float factor =
+              kept.Factor(dropout, Square<kSide>::Row(i), Square<kSide>::Column(j));
           const float p = seen ? Exp(s.v[i][j] * place.scale - logsumexp[i]) : 0.0f;
-          ds.v[i][j] = seen ? p * (ds.v[i][j] - delta[i]) : 0.0f;
+          ds.v[i][j] = seen ? p * (factor * ds.v[i][j] - delta[i]) : 0.0f;
         }
       }
       ds.Write(square);

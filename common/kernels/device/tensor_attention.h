@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/kernels/device/attention_dropout.h"
 #include "common/kernels/device/attention_place.h"
 #include "common/kernels/device/tensor_tiles.h"
 
@@ -12,14 +13,15 @@ namespace muster {
 // 32 of them, whose fragments stay in registers where D lets them. Keys and values come by tiles of
 // 64 or 32, copied asynchronously: while a tile is multiplied, the next one of the other kind is on
 // its way. Of a tile, with q and k unscaled and c = scale · log₂e:
-//   s = q kᵀ; m' = max(m, s); p = 2^(c (s - m')); sum, o *= 2^(c (m - m')); o += p v
+//   s = q kᵀ; m' = max(m, s); p = 2^(c (s - m')); sum, o *= 2^(c (m - m')); o += f p v
+// f being dropout's factors, where there are some.
 // Only the last tiles of a block meet the diagonal. Blocks with the most tiles start first.
 //
 // By ptxas of CUDA 13.0, nowhere with spills (D: registers of a thread for sm_80 and sm_90; shared
 // KiB of a block; blocks that fit a multiprocessor of sm_90):
 //   32: 171, 180; 30; 2    64: 249, 246; 54; 2    96: 190, 202; 65; 2    128: 230, 240; 85; 2
 //   256: 247, 253; 99; 2
-template <typename T, int kHeadDim>
+template <typename T, int kHeadDim, bool kDrops>
 struct TensorAttentionKernel {
   static constexpr int kThreads = 128;
   static constexpr int kMinBlocks = 2;
@@ -34,9 +36,12 @@ struct TensorAttentionKernel {
   static constexpr int kWarpQueries = 16 * kRowTiles;
   static constexpr int kQueries = 4 * kWarpQueries;
   static constexpr bool kQueriesInRegisters = kD <= 128;
-  static constexpr size_t kShared = kTileBytes<kQueries, kD> + 4 * kTileBytes<kKeys, kD>;
+  using Kept = KeptTile<kDrops, kQueries, kKeys>;
+  static constexpr size_t kTilesBytes = kTileBytes<kQueries, kD> + 4 * kTileBytes<kKeys, kD>;
+  static constexpr size_t kShared = kTilesBytes + 2 * Kept::kBytes;
 
   AttentionPlace place;
+  DeviceDropout dropout;
   const T* qkv;
   T* out;
   float* logsumexp;
@@ -62,6 +67,7 @@ struct TensorAttentionKernel {
 
     CopyTile<kQueries, kD, kThreads>(query_tile, qkv + place.Query(b, h), stride, q0, place.T,
                                      place.D);
+    KeptFor(0).template Draw<kThreads>(dropout, place, b, h, q0, 0);
     CopyTile<kKeys, kD, kThreads>(key_tiles, keys, stride, 0, place.T, place.D);
     CommitCopies();
     CopyTile<kKeys, kD, kThreads>(value_tiles, values, stride, 0, place.T, place.D);
@@ -86,6 +92,7 @@ struct TensorAttentionKernel {
       if (tile + 1 < tiles) {
         CopyTile<kKeys, kD, kThreads>(key_tiles + (tile + 1) % 2 * kKeys * kPitch<kD>, keys, stride,
                                       k0 + kKeys, place.T, place.D);
+        KeptFor(tile + 1).template Draw<kThreads>(dropout, place, b, h, q0, k0 + kKeys);
       }
       CommitCopies();
       if constexpr (kQueriesInRegisters) {
@@ -104,6 +111,7 @@ struct TensorAttentionKernel {
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
         Softmax(q0 + first_row + 16 * m, k0, s[m], rows[m]);
+        if constexpr (kDrops) Drop(KeptFor(tile), first_row + 16 * m, s[m]);
       }
       // All but the next keys are there.
       WaitCopies<1>();
@@ -118,6 +126,22 @@ struct TensorAttentionKernel {
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
       Finish(query_tile, b, h, q0, first_row + 16 * m, rows[m]);
+    }
+  }
+
+  // In one of two places.
+  MUSTER_DEVICE Kept KeptFor(int tile) const {
+    return Kept::At(SharedMemory() + kTilesBytes + tile % 2 * Kept::kBytes);
+  }
+
+  MUSTER_DEVICE void Drop(const Kept& kept, int row, Accumulator<kKeyTiles>& p) const {
+    const int lane = LaneIndex();
+#pragma unroll
+    for (int n = 0; n < kKeyTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        p.v[n][i] *= kept.Factor(dropout, row + lane / 4 + i / 2 * 8, n * 8 + lane % 4 * 2 + i % 2);
+      }
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/kernels/device/attention_dropout.h"
 #include "common/kernels/device/attention_place.h"
 #include "common/kernels/device/tensor_tiles.h"
 
@@ -10,7 +11,8 @@ namespace muster {
 
 // Backward on tensor cores in two kernels, each of which owns what it writes: no atomics, so the
 // same bits every time; scores are made twice. With p = 2^(c s - lse · log₂e), δ = do · o per row:
-//   dv = pᵀ do;  ds = p · (do vᵀ - δ);  dq = scale · ds k;  dk = scale · dsᵀ q
+//   dv = (f p)ᵀ do;  ds = p · (f do vᵀ - δ);  dq = scale · ds k;  dk = scale · dsᵀ q
+// f being dropout's factors.
 // Of a row they need `logsumexp` and `delta`, [B, H, T].
 //
 // By ptxas of CUDA 13.0 without spills (D: registers of a thread for keys and for queries on sm_90;
@@ -44,7 +46,7 @@ struct BackwardTiles {
 
 // dk and dv. A block owns 64 keys of a key-value head, a warp 16; queries and do of all heads that
 // share it pass by, from the diagonal on. Everything is transposed: rows are keys.
-template <typename T, int kHeadDim>
+template <typename T, int kHeadDim, bool kDrops>
 struct TensorKeyGradientKernel {
   static constexpr int kThreads = 128;
   static constexpr int kMinBlocks = 1;
@@ -55,9 +57,12 @@ struct TensorKeyGradientKernel {
   static constexpr int kKeys = Tiles::kOwned;
   static constexpr int kQueries = Tiles::kPassing;
   static constexpr int kQueryTiles = Tiles::kPassingTiles;
-  static constexpr size_t kShared = Tiles::kTilesBytes + 4 * kQueries * sizeof(float);
+  using Kept = KeptTile<kDrops, kQueries, kKeys>;
+  static constexpr size_t kNumbersBytes = 4 * kQueries * sizeof(float);
+  static constexpr size_t kShared = Tiles::kTilesBytes + kNumbersBytes + 2 * Kept::kBytes;
 
   AttentionPlace place;
+  DeviceDropout dropout;
   AttentionBackwardArrays<T> arrays;
 
   // What passes by, in one of two places.
@@ -66,6 +71,7 @@ struct TensorKeyGradientKernel {
     T* dout;
     float* logsumexp_log2;
     float* delta;
+    Kept kept;
   };
 
   MUSTER_DEVICE void Run() const {
@@ -84,7 +90,7 @@ struct TensorKeyGradientKernel {
                                   place.T, place.D);
     CopyTile<kKeys, kD, kThreads>(value_tile, arrays.qkv + place.Value(b, kv), place.qkv_stride, k0,
                                   place.T, place.D);
-    Fetch(PlaceFor(0), b, kv * group, static_cast<int64_t>(first) * kQueries);
+    Fetch(PlaceFor(0), b, kv * group, static_cast<int64_t>(first) * kQueries, k0);
     CommitCopies();
 
     const int row = WarpIndex() * 16;
@@ -95,7 +101,7 @@ struct TensorKeyGradientKernel {
       const Passing now = PlaceFor(tile);
       if (tile + 1 < tiles) {
         Fetch(PlaceFor(tile + 1), b, kv * group + (tile + 1) / per_head,
-              static_cast<int64_t>(first + (tile + 1) % per_head) * kQueries);
+              static_cast<int64_t>(first + (tile + 1) % per_head) * kQueries, k0);
       }
       CommitCopies();
       WaitCopies<1>();
@@ -106,7 +112,7 @@ struct TensorKeyGradientKernel {
       ds.Clear();
       AddProductOfRows<kD>(key_tile, row, now.queries, p);
       AddProductOfRows<kD>(value_tile, row, now.dout, ds);
-      Probabilities(now, k0 + row, q0, p, ds);
+      Probabilities(now, k0, row, q0, p, ds);
       AddProduct<kD>(p, now.dout, part * Tiles::kColumns, dv);
       AddProduct<kD>(ds, now.queries, part * Tiles::kColumns, dk);
       // The next round writes over what passed by before this one.
@@ -124,10 +130,12 @@ struct TensorKeyGradientKernel {
                      tile % 2 * 2 * kQueries * kPitch<kD>;
     float* const numbers =
         reinterpret_cast<float*>(SharedMemory() + Tiles::kTilesBytes) + tile % 2 * 2 * kQueries;
-    return {tiles, tiles + kQueries * kPitch<kD>, numbers, numbers + kQueries};
+    const Kept kept =
+        Kept::At(SharedMemory() + Tiles::kTilesBytes + kNumbersBytes + tile % 2 * Kept::kBytes);
+    return {tiles, tiles + kQueries * kPitch<kD>, numbers, numbers + kQueries, kept};
   }
 
-  MUSTER_DEVICE void Fetch(const Passing& to, int b, int h, int64_t q0) const {
+  MUSTER_DEVICE void Fetch(const Passing& to, int b, int h, int64_t q0, int64_t k0) const {
     CopyTile<kQueries, kD, kThreads>(to.queries, arrays.qkv + place.Query(b, h), place.qkv_stride,
                                      q0, place.T, place.D);
     CopyTile<kQueries, kD, kThreads>(to.dout, arrays.dout + place.Out(b, h), place.out_stride, q0,
@@ -139,20 +147,25 @@ struct TensorKeyGradientKernel {
       to.logsumexp_log2[ThreadIndex()] = valid ? arrays.logsumexp[at] * kLog2E : 0;
       to.delta[ThreadIndex()] = valid ? arrays.delta[at] : 0;
     }
+    to.kept.template Draw<kThreads>(dropout, place, b, h, q0, k0);
   }
 
-  // p becomes probabilities, ds, which holds v doᵀ, the scores' gradients.
-  MUSTER_DEVICE void Probabilities(const Passing& now, int64_t key0, int64_t q0,
+  // p becomes probabilities as they were multiplied with values, ds, which holds v doᵀ, the scores'
+  // gradients; of the block's keys from k0 on the warp's 16 from `row` on.
+  MUSTER_DEVICE void Probabilities(const Passing& now, int64_t k0, int row, int64_t q0,
                                    Accumulator<kQueryTiles>& p,
                                    Accumulator<kQueryTiles>& ds) const {
     const int lane = LaneIndex();
+    const int64_t key0 = k0 + row;
 #pragma unroll
     for (int n = 0; n < kQueryTiles; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int column = n * 8 + lane % 4 * 2 + i % 2;
+        const float factor = now.kept.Factor(dropout, column, row + lane / 4 + i / 2 * 8);
         p.v[n][i] = Exp2(p.v[n][i] * place.scale_log2 - now.logsumexp_log2[column]);
-        ds.v[n][i] = p.v[n][i] * (ds.v[n][i] - now.delta[column]);
+        ds.v[n][i] = p.v[n][i] * (factor * ds.v[n][i] - now.delta[column]);
+        p.v[n][i] *= factor;
       }
     }
     // Elsewhere every query sees every key.
@@ -172,7 +185,7 @@ struct TensorKeyGradientKernel {
 };
 
 // dq. A block owns 64 queries of a head, a warp 16; keys and values pass by up to the diagonal.
-template <typename T, int kHeadDim>
+template <typename T, int kHeadDim, bool kDrops>
 struct TensorQueryGradientKernel {
   static constexpr int kThreads = 128;
   static constexpr int kMinBlocks = 1;
@@ -183,9 +196,11 @@ struct TensorQueryGradientKernel {
   static constexpr int kQueries = Tiles::kOwned;
   static constexpr int kKeys = Tiles::kPassing;
   static constexpr int kKeyTiles = Tiles::kPassingTiles;
-  static constexpr size_t kShared = Tiles::kTilesBytes;
+  using Kept = KeptTile<kDrops, kQueries, kKeys>;
+  static constexpr size_t kShared = Tiles::kTilesBytes + 2 * Kept::kBytes;
 
   AttentionPlace place;
+  DeviceDropout dropout;
   AttentionBackwardArrays<T> arrays;
 
   MUSTER_DEVICE void Run() const {
@@ -205,6 +220,7 @@ struct TensorQueryGradientKernel {
     CopyTile<kQueries, kD, kThreads>(dout_tile, arrays.dout + place.Out(b, h), place.out_stride, q0,
                                      place.T, place.D);
     Fetch(passing, keys, values, 0);
+    KeptFor(0).template Draw<kThreads>(dropout, place, b, h, q0, 0);
     CommitCopies();
 
     const int row = WarpIndex() * 16;
@@ -225,6 +241,7 @@ struct TensorQueryGradientKernel {
       const T* const value_tile = key_tile + kKeys * kPitch<kD>;
       if (tile + 1 < tiles) {
         Fetch(passing + (tile + 1) % 2 * 2 * kKeys * kPitch<kD>, keys, values, k0 + kKeys);
+        KeptFor(tile + 1).template Draw<kThreads>(dropout, place, b, h, q0, k0 + kKeys);
       }
       CommitCopies();
       WaitCopies<1>();
@@ -234,7 +251,7 @@ struct TensorQueryGradientKernel {
       ds.Clear();
       AddProductOfRows<kD>(query_tile, row, key_tile, s);
       AddProductOfRows<kD>(dout_tile, row, value_tile, ds);
-      ScoreGradients(q0 + row, k0, shift, delta, s, ds);
+      ScoreGradients(KeptFor(tile), q0, row, k0, shift, delta, s, ds);
       AddProduct<kD>(ds, key_tile, part * Tiles::kColumns, dq);
       SyncBlock();
     }
@@ -243,22 +260,31 @@ struct TensorQueryGradientKernel {
                   place.T, part * Tiles::kColumns, place.D);
   }
 
+  // In one of two places.
+  MUSTER_DEVICE Kept KeptFor(int tile) const {
+    return Kept::At(SharedMemory() + Tiles::kTilesBytes + tile % 2 * Kept::kBytes);
+  }
+
   MUSTER_DEVICE void Fetch(T* to, const T* keys, const T* values, int64_t k0) const {
     CopyTile<kKeys, kD, kThreads>(to, keys, place.qkv_stride, k0, place.T, place.D);
     CopyTile<kKeys, kD, kThreads>(to + kKeys * kPitch<kD>, values, place.qkv_stride, k0, place.T,
                                   place.D);
   }
 
-  MUSTER_DEVICE void ScoreGradients(int64_t query0, int64_t k0, const float (&shift)[2],
-                                    const float (&delta)[2], const Accumulator<kKeyTiles>& s,
+  MUSTER_DEVICE void ScoreGradients(const Kept& kept, int64_t q0, int row, int64_t k0,
+                                    const float (&shift)[2], const float (&delta)[2],
+                                    const Accumulator<kKeyTiles>& s,
                                     Accumulator<kKeyTiles>& ds) const {
     const int lane = LaneIndex();
+    const int64_t query0 = q0 + row;
 #pragma unroll
     for (int n = 0; n < kKeyTiles; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        ds.v[n][i] =
-            Exp2(s.v[n][i] * place.scale_log2 - shift[i / 2]) * (ds.v[n][i] - delta[i / 2]);
+        const float factor =
+            kept.Factor(dropout, row + lane / 4 + i / 2 * 8, n * 8 + lane % 4 * 2 + i % 2);
+        ds.v[n][i] = Exp2(s.v[n][i] * place.scale_log2 - shift[i / 2]) *
+                     (factor * ds.v[n][i] - delta[i / 2]);
       }
     }
     // Elsewhere every query sees every key. What is behind the last query is not written.

@@ -1,0 +1,49 @@
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_DROPOUT_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_DROPOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/kernels/device/attention_place.h"
+#include "common/kernels/device/device_dropout.h"
+#include "common/kernels/device/dropout_factors.h"
+#include "common/kernels/device/simt.h"
+
+namespace muster {
+
+// Which probabilities of a tile of queries and keys are kept (AttentionDropout says which): a bit
+// each, drawn by the block together into shared memory, eight keys by one thread at a time. So
+// nothing is drawn twice, whichever way round a kernel's fragments lie. Without kDrops: nothing.
+template <bool kDrops, int kQueries, int kKeys>
+struct KeptTile {
+  static constexpr int kRowBytes = kKeys / 8;
+  static constexpr size_t kBytes = kDrops ? size_t{kQueries} * kRowBytes : 0;
+
+  uint8_t* bits;
+
+  MUSTER_DEVICE static KeptTile At(char* shared) { return {reinterpret_cast<uint8_t*>(shared)}; }
+
+  // Of queries from q0 on of head h of sequence b and keys from k0 on, a multiple of 8. By all
+  // kThreads; seen by others after SyncBlock.
+  template <int kThreads>
+  MUSTER_DEVICE void Draw(const DeviceDropout& dropout, const AttentionPlace& place, int b, int h,
+                          int64_t q0, int64_t k0) const {
+    if constexpr (kDrops) {
+      const uint64_t first = dropout.clock->first_example * place.H * place.T;
+      const uint64_t row = first + place.Rows(b, h) + q0;
+      for (int i = ThreadIndex(); i < kQueries * kRowBytes; i += kThreads) {
+        bits[i] = KeptOf8(dropout, row + i / kRowBytes, k0 / 8 + i % kRowBytes);
+      }
+    }
+  }
+
+  // What the probability of the tile's query q and key k is multiplied by.
+  MUSTER_DEVICE float Factor(const DeviceDropout& dropout, int q, int k) const {
+    if constexpr (!kDrops) return 1;
+    return bits[q * kRowBytes + k / 8] >> k % 8 & 1 ? dropout.scale : 0.0f;
+  }
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_DROPOUT_H_
