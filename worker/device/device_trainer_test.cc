@@ -217,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(
     Shapes, DeviceTrainerShapesTest,
     ::testing::Values(kGpt2, kLlama, kOdd,
                       absl::StrCat(kGpt2, " dropout: 0.2 attention_dropout: 0.2"),
-                      absl::StrCat(kLlama, " attention_dropout: 0.3"),
+                      absl::StrCat(kLlama, " dropout: 0.3"),
                       absl::StrCat(kGpt2, " vocabulary: 37 pad_vocabulary_to: 16")));
 
 TEST_F(DeviceTrainerTest, EvaluationIsTheCpusAndChangesNothing) {
