@@ -19,7 +19,10 @@ void AddHelp(CLI::App& app, Session& session) {
   command->add_option("command", *name, "The command; none lists them all");
   command->callback([&app, &session, name] {
     if (name->empty()) {
-      std::printf("%s", app.help().c_str());
+      // app.help() would be that of the command which was named: this one's.
+      std::printf(
+          "%s",
+          app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal).c_str());
       return;
     }
     const auto found =

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/commands/commands.h"
+#include "client/commands/text_output.h"
 #include "client/format.h"
 #include "client/session.h"
 #include "common/base/status_macros.h"
@@ -32,10 +33,15 @@ absl::Status Tokenize(const Session& session, const Arguments& arguments) {
     return absl::InvalidArgumentError(
         absl::StrCat(arguments.data, " is a token file already; name the text"));
   }
+  MUSTER_RETURN_IF_ERROR(CheckOutputIsNoText(arguments.data, arguments.out));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<TokenFileWriter> writer,
                           TokenFileWriter::Create(arguments.out, *tokenizer));
   int documents = 0;
   MUSTER_RETURN_IF_ERROR(ForEachTextFile(arguments.data, [&](FileContent file) {
+    if (IsTokenFile(file.bytes())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(arguments.data, " holds a token file, which is no text; move it elsewhere"));
+    }
     ++documents;
     return writer->AddDocument(file.bytes());
   }));

@@ -88,13 +88,14 @@ absl::Status Generate(Session& session, const Arguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram("muster-generate"));
   MUSTER_ASSIGN_OR_RETURN(const std::string model, FindModel(session, arguments));
   std::vector<std::string> words = {program,
-                                    absl::StrCat("--prompt=", arguments.prompt),
                                     absl::StrCat("--max-tokens=", arguments.max_tokens),
                                     absl::StrCat("--temperature=", arguments.temperature),
                                     absl::StrCat("--top-k=", arguments.top_k),
                                     absl::StrCat("--top-p=", arguments.top_p),
                                     absl::StrCat("--seed=", arguments.seed),
                                     absl::StrCat("--threads=", arguments.threads)};
+  // An empty value would take the next word's place.
+  if (!arguments.prompt.empty()) words.push_back("--prompt=" + arguments.prompt);
   if (!arguments.tokenizer.empty()) words.push_back("--tokenizer=" + arguments.tokenizer);
   words.push_back("--");
   words.push_back(model);

@@ -95,8 +95,8 @@ absl::Status Import(const Session& session, const std::string& folder, const std
   MUSTER_RETURN_IF_ERROR(WriteText(job, JobText(weights.spec(), tokenizer)));
   session.PrintResult(
       absl::StrCat(out, ": weights to start from, and ", job.string(),
-                   ", a job that does; jobs of the same model take them by `submit --from ", out,
-                   "`"),
+                   ", a job that does; jobs of the same model take them by `submit --from ",
+                   absolute, "`"),
       {{"folder", out}, {"job", job.string()}});
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/commands/commands.h"
+#include "client/commands/text_output.h"
 #include "client/format.h"
 #include "client/session.h"
 #include "common/base/status_macros.h"
@@ -38,6 +39,7 @@ absl::Status WriteWhole(const std::string& path, const std::string& text) {
 }
 
 absl::Status Train(const Session& session, const Arguments& arguments) {
+  MUSTER_RETURN_IF_ERROR(CheckOutputIsNoText(arguments.data, arguments.out));
   BpeTrainer trainer;
   uint64_t bytes = 0;
   MUSTER_RETURN_IF_ERROR(ForEachTextFile(arguments.data, [&](FileContent file) {

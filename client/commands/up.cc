@@ -19,6 +19,7 @@ void AddUp(CLI::App& app, Session& session) {
   command->add_option("--slots", options->slots_per_worker, "Tasks that each worker runs at once")
       ->capture_default_str();
   command->add_option("--port", options->port, "Port of the coordinator; 0 takes a free one")
+      ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   AddCollectiveFlags(*command, options->worker_flags);
   command->footer("Example: muster up --servers 2 --workers 2 --data-dir /var/tmp/muster");

@@ -37,10 +37,11 @@ void AddPiece(const MusterTensor& tensor, v1::PartitionFileHeader& header,
 absl::Status WriteImportedCheckpoint(CheckpointStorage& storage, absl::string_view folder,
                                      const Weights& weights) {
   absl::StatusOr<v1::CheckpointManifest> present = ReadManifest(storage, folder);
-  if (!absl::IsNotFound(present.status())) {
+  if (present.ok()) {
     return absl::AlreadyExistsError(
         absl::StrCat(folder, " holds a checkpoint already; choose another folder"));
   }
+  if (!absl::IsNotFound(present.status())) return present.status();
   v1::CheckpointManifest manifest;
   manifest.set_job_id(kJob);
   manifest.mutable_schema()->set_partitions(1);

@@ -108,6 +108,8 @@ TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
     EXPECT_THAT(result.output, HasSubstr("Example: muster")) << command;
   }
   EXPECT_EQ(Muster("help nothing").exit_code, 2);
+  EXPECT_THAT(Muster("help").output, HasSubstr("tokenizer"));
+  EXPECT_EQ(Muster("up --port 99999").exit_code, 2);
 }
 
 TEST(CommandLineTest, PlansAJobWithoutACluster) {

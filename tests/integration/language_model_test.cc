@@ -27,6 +27,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // A folder of the test of this name, empty.
@@ -88,6 +89,21 @@ TEST(LanguageModelToolsTest, TokenizersAndTokenFiles) {
   result = Muster(absl::StrCat("data tokenize --data ", tokens, " --tokenizer bytes", out));
   EXPECT_THAT(result.output, HasSubstr("is a token file already"));
   EXPECT_FALSE(std::filesystem::exists(folder + "/other.tokens"));
+
+  // Neither replaces the text, nor becomes part of it.
+  for (const std::string& command : {std::string("tokenizer train --vocabulary 300"),
+                                     std::string("data tokenize --tokenizer bytes")}) {
+    result = Muster(absl::StrCat(command, " --data ", text, " --out ", text));
+    EXPECT_EQ(result.exit_code, 2) << command;
+    EXPECT_THAT(result.output, HasSubstr("is the text that is to be read"));
+    result = Muster(absl::StrCat(command, " --data ", folder, " --out ", folder, "/new"));
+    EXPECT_EQ(result.exit_code, 2) << command;
+    EXPECT_THAT(result.output, HasSubstr("all of whose files are read as text"));
+  }
+  result = Muster(absl::StrCat("data tokenize --tokenizer bytes --data ", folder, " --out ",
+                               FolderFor("tools_out"), "/all.tokens"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("holds a token file, which is no text"));
 }
 
 TEST(LanguageModelToolsTest, GenerateSaysWhatIsWrongWithAModel) {
@@ -195,6 +211,11 @@ TEST_F(LanguageModelTest, FromTextToTextAndThroughHuggingFacesFiles) {
   const std::string evaluated = Muster("evaluate " + job).output;
   EXPECT_THAT(evaluated, StartsWith("bits_per_byte "));
   EXPECT_THAT(evaluated, HasSubstr(absl::StrFormat(", loss %.4f, perplexity ", loss)));
+  // Without a prompt it begins with the end of a text, whatever flag follows.
+  const CommandResult unprompted =
+      Muster(absl::StrCat("generate ", job, " --prompt '' --max-tokens 5"));
+  EXPECT_EQ(unprompted.exit_code, 0) << unprompted.output;
+  EXPECT_THAT(unprompted.output, Not(HasSubstr("--max-tokens")));
   // The job knows tokens only; text in their place is encoded alike.
   CommandResult result = Muster(absl::StrCat("evaluate ", job, " --data ", folder_, "/text.txt"));
   EXPECT_EQ(result.exit_code, 0) << result.output;
