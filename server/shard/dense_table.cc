@@ -187,17 +187,17 @@ void DenseTable::BeginClock() {
   kept_bytes_ = 0;
 }
 
-void DenseTable::ApplySums(const OptimizerStep& step, uint64_t lsn) {
+void DenseTable::ApplySums(const OptimizerStep& step,
+                           std::vector<absl::optional<float>> gradient_scales, uint64_t lsn) {
   Settle();
   step_ = step;
+  step_scales_ = std::move(gradient_scales);
   step_lsn_ = lsn;
   sums_.swap(ended_);
-  for (const Sum& sum : ended_) unsettled_ += sum.empty() ? 0 : 1;
-  BeginClock();
-}
-
-void DenseTable::DropSums() {
-  Settle();
+  for (uint32_t i = 0; i < size(); ++i) {
+    if (!step_scales_[i].has_value()) ended_[i] = Sum{};
+    unsettled_ += ended_[i].empty() ? 0 : 1;
+  }
   BeginClock();
 }
 
@@ -207,7 +207,9 @@ void DenseTable::Settle() {
 
 void DenseTable::Settle(uint32_t block) {
   if (ended_[block].empty()) return;
-  Apply(blocks_[block], step_, Values(block, ended_[block]), step_lsn_);
+  OptimizerStep step = step_;
+  step.gradient_scale = *step_scales_[block];
+  Apply(blocks_[block], step, Values(block, ended_[block]), step_lsn_);
   ended_[block] = Sum{};
   --unsettled_;
 }

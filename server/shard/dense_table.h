@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/payload.h"
@@ -77,15 +78,14 @@ class DenseTable {
   void FinishSums();
   // Of a block's sum; 0 when nothing was added. After FinishSums.
   double SquaredNormOfSum(uint32_t block);
-  // One optimizer step on every block that has a sum (and does not include `lsn`; 0 stands for no
-  // log), and an empty sum for all. After FinishSums.
-  void ApplySums(const OptimizerStep& step, uint64_t lsn);
+  // Ends a clock: one optimizer step on every block that has a sum (and does not include `lsn`; 0
+  // stands for no log), and empty sums for all. `gradient_scales` are by block, in place of the
+  // step's; a block that has none stays as it is. After FinishSums.
+  void ApplySums(const OptimizerStep& step, std::vector<absl::optional<float>> gradient_scales,
+                 uint64_t lsn);
   // Makes the steps of the last ApplySums that nobody has asked for, which hold sums until then.
   void Settle();
   bool settled() const { return unsettled_ == 0; }
-  // Ends a clock to which nobody contributed an example: empty sums for all, and nothing else; the
-  // present values are the previous ones too.
-  void DropSums();
 
   // One optimizer step on one block, counted by the block, unless it includes `lsn`. REQUIRES: as
   // for Accumulate.
@@ -147,6 +147,7 @@ class DenseTable {
   std::vector<Sum> ended_;
   uint32_t unsettled_ = 0;
   OptimizerStep step_;
+  std::vector<absl::optional<float>> step_scales_;
   uint64_t step_lsn_ = 0;
   // Elements before each block of the partition, and in all.
   std::vector<uint64_t> offsets_;

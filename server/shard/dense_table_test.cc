@@ -26,6 +26,12 @@ class DenseTableTest : public testing::Test {
     return values;
   }
 
+  // Of all blocks alike.
+  void ApplySums(const OptimizerStep& step, uint64_t lsn) const {
+    const std::vector<absl::optional<float>> scales(table_->size(), step.gradient_scale);
+    table_->ApplySums(step, scales, lsn);
+  }
+
   std::unique_ptr<DenseTable> table_;
 };
 
@@ -44,14 +50,27 @@ TEST_F(DenseTableTest, OneStepOverTheSumsOfTheBlocksThatHaveOne) {
   EXPECT_EQ(table_->SquaredNormOfSum(0), 0);
   EXPECT_EQ(table_->SquaredNormOfSum(1), 4 + 9 + 16 + 25);
   table_->FinishSums();
-  table_->ApplySums({.learning_rate = 1, .gradient_scale = 0.5}, 3);
+  ApplySums({.learning_rate = 1, .gradient_scale = 0.5}, 3);
   EXPECT_THAT(Pull(0, 2), ElementsAre(1, 1, 1, 1, 0, -0.5, -1, -1.5));
   EXPECT_EQ(table_->block(0).steps, 0u);
   EXPECT_EQ(table_->block(1).steps, 1u);
   EXPECT_EQ(table_->block(1).lsn, 3u);
   // The sums are gone.
-  table_->ApplySums({.learning_rate = 1}, 4);
+  ApplySums({.learning_rate = 1}, 4);
   EXPECT_THAT(Pull(1, 1), ElementsAre(0, -0.5, -1, -1.5));
+}
+
+TEST_F(DenseTableTest, EachBlockHasItsOwnScaleOrStaysAsItIs) {
+  Make(TestOpenRequest(1));
+  for (int block = 0; block < 2; ++block) table_->Accumulate(block, 0, Floats({1, 2, 3, 4}));
+  table_->ApplySums({.learning_rate = 1}, {absl::nullopt, 0.5f}, 3);
+  EXPECT_THAT(Pull(0, 2), ElementsAre(1, 1, 1, 1, 0.5, 0, -0.5, -1));
+  EXPECT_EQ(table_->block(0).steps, 0u);
+  EXPECT_EQ(table_->block(0).lsn, 0u);
+  EXPECT_EQ(table_->block(1).steps, 1u);
+  // The sum that was left out is gone, too.
+  ApplySums({.learning_rate = 1}, 4);
+  EXPECT_THAT(Pull(0, 1), Each(1));
 }
 
 TEST_F(DenseTableTest, RecordsThatAreInAreSkipped) {
@@ -60,7 +79,7 @@ TEST_F(DenseTableTest, RecordsThatAreInAreSkipped) {
   table_->Update(0, Floats({1, 1, 1, 1}), {.learning_rate = 1}, 5);
   EXPECT_THAT(Pull(0, 1), Each(0));
   table_->Accumulate(0, 0, Floats({1, 1, 1, 1}));
-  table_->ApplySums({.learning_rate = 1}, 4);
+  ApplySums({.learning_rate = 1}, 4);
   EXPECT_THAT(Pull(0, 1), Each(0));
 }
 
@@ -71,7 +90,7 @@ TEST_F(DenseTableTest, KeepsThePreviousWeightsInSlotOrderJobs) {
   for (int clock = 0; clock < 2; ++clock) {
     table_->Accumulate(0, 0, Floats({1, 1, 1, 1}));
     table_->FinishSums();
-    table_->ApplySums({.learning_rate = 1}, 0);
+    ApplySums({.learning_rate = 1}, 0);
   }
   EXPECT_THAT(Pull(0, 1), Each(-1));
   EXPECT_THAT(Pull(0, 2, DenseTable::Version::kPrevious), ElementsAre(0, 0, 0, 0, 1, 1, 1, 1));
@@ -103,7 +122,7 @@ TEST_F(DenseTableTest, HoldsOneBlockOfSeveralSlotsPushesAndAllOfAnOnlyOnes) {
         table_->Accumulate(block, 0, Payload::Of(std::vector<float>(kElements, 2)));
         EXPECT_TRUE(pushed[block].expired());
       }
-      table_->ApplySums({.learning_rate = 1}, 0);
+      ApplySums({.learning_rate = 1}, 0);
       table_->Settle();
       EXPECT_TRUE(pushed[0].expired());
       EXPECT_THAT(Pull(0, kBlocks), Each(slots > 1 ? -2 - 3 * clock : -clock));
@@ -129,7 +148,7 @@ TEST_F(DenseTableTest, HoldsAllThatIsFreeToKeepUntilTheStep) {
       const uint64_t kept = table_->memory_bytes() - table_->value_bytes();
       EXPECT_EQ(kept, 0u);
       table_->FinishSums();
-      table_->ApplySums({.learning_rate = 1}, 0);
+      ApplySums({.learning_rate = 1}, 0);
       for (const auto& owner : pushed) EXPECT_FALSE(owner.expired());
       table_->Settle();
       for (const auto& owner : pushed) EXPECT_TRUE(owner.expired());
@@ -154,7 +173,7 @@ TEST_F(DenseTableTest, AddsWhatIsFreeToKeepAndWhatIsNotInAnyOrder) {
         }
         table_->FinishSums();
         EXPECT_EQ(table_->SquaredNormOfSum(1), 9 + 36 + 144 + 24 * 24);
-        table_->ApplySums({.learning_rate = 1}, 0);
+        ApplySums({.learning_rate = 1}, 0);
         table_->Settle();
         EXPECT_EQ(table_->memory_bytes(), table_->value_bytes());
       }
@@ -173,7 +192,7 @@ TEST_F(DenseTableTest, MakesTheStepOfABlockWhenSomebodyLooksAtIt) {
       pushed.push_back(gradient.owner());
       table_->Accumulate(block, 0, gradient);
     }
-    table_->ApplySums({.learning_rate = 1}, 1 + clock);
+    ApplySums({.learning_rate = 1}, 1 + clock);
     // The other's waits, with its sum.
     EXPECT_THAT(Pull(1, 1), Each(-clock));
     EXPECT_TRUE(pushed[1].expired());
@@ -193,9 +212,9 @@ TEST_F(DenseTableTest, ThePreviousWeightsAreThoseAfterTheStepThatWasLeft) {
   request.mutable_update()->set_deterministic(true);
   Make(request);
   table_->Accumulate(0, 0, Floats({1, 1, 1, 1}));
-  table_->ApplySums({.learning_rate = 1}, 0);
+  ApplySums({.learning_rate = 1}, 0);
   EXPECT_THAT(Pull(0, 1, DenseTable::Version::kPrevious), Each(1));
-  table_->DropSums();
+  table_->ApplySums({.learning_rate = 1}, {absl::nullopt, absl::nullopt}, 0);
   EXPECT_THAT(Pull(0, 1, DenseTable::Version::kPrevious), Each(0));
   EXPECT_THAT(Pull(0, 1), Each(0));
 }

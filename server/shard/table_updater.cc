@@ -21,7 +21,11 @@ double MeanScale(double scale, uint64_t examples) {
 }  // namespace
 
 TableUpdater::TableUpdater(PartitionTables& tables, BufferPool& pool)
-    : tables_(tables), job_(*tables.job), pool_(pool), previous_rows_(tables.sparse.size()) {
+    : tables_(tables),
+      job_(*tables.job),
+      pool_(pool),
+      pushed_(tables.dense.size()),
+      previous_rows_(tables.sparse.size()) {
   for (const TieredTable& table : tables.sparse) sparse_sums_.emplace_back(table.dim(), pool_);
 }
 
@@ -53,6 +57,8 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
                      type, pool_);
     if (synchronous) {
       dense.Accumulate(block, request.slot(), std::move(gradient), keeping);
+      pushed_[block].examples += push.examples();
+      ++pushed_[block].slots;
       sums_empty_ = false;
     } else {
       dense.Update(block, gradient, step, call.lsn);
@@ -83,6 +89,11 @@ absl::Status TableUpdater::PushSparse(const AdmittedCall& call, uint64_t complet
   return absl::OkStatus();
 }
 
+uint64_t TableUpdater::ExamplesOf(uint32_t block, uint64_t closed) const {
+  // Slots without dense gradients (`no_dense`) count by their closes alone.
+  return pushed_[block].slots == job_.slots() ? pushed_[block].examples : closed;
+}
+
 void TableUpdater::FinishSums() {
   if (sums_finished_) return;
   sums_finished_ = true;
@@ -102,11 +113,14 @@ absl::Status TableUpdater::EndClock(uint64_t clock, double scale, uint64_t examp
     fetched.push_back(rows);
   }
   OptimizerStep step = job_.StepAt(clock, MeanScale(scale, examples));
-  if (moves) {
-    tables_.dense.ApplySums(step, lsn);
-  } else {
-    tables_.dense.DropSums();
+  std::vector<absl::optional<float>> scales(tables_.dense.size());
+  for (uint32_t block = 0; block < tables_.dense.size(); ++block) {
+    if (const uint64_t of_block = ExamplesOf(block, examples); of_block > 0) {
+      scales[block] = static_cast<float>(MeanScale(scale, of_block));
+    }
+    pushed_[block] = {};
   }
+  tables_.dense.ApplySums(step, std::move(scales), lsn);
   for (size_t i = 0; i < tables_.sparse.size(); ++i) {
     TieredTable& table = tables_.sparse[i];
     SparseSum& sum = sparse_sums_[i];
@@ -127,11 +141,12 @@ absl::Status TableUpdater::EndClock(uint64_t clock, double scale, uint64_t examp
 
 std::string TableUpdater::SquaredNorms(uint64_t examples) {
   FinishSums();
-  const double mean = MeanScale(1, examples);
   std::vector<double> norms;
   for (uint32_t block = 0; block < tables_.dense.size(); ++block) {
+    const double mean = MeanScale(1, ExamplesOf(block, examples));
     norms.push_back(tables_.dense.SquaredNormOfSum(block) * mean * mean);
   }
+  const double mean = MeanScale(1, examples);
   for (const SparseSum& sum : sparse_sums_) norms.push_back(sum.SquaredNorm() * mean * mean);
   return std::string(reinterpret_cast<const char*>(norms.data()), norms.size() * sizeof(double));
 }

@@ -18,8 +18,12 @@ namespace muster {
 
 // How gradients change a partition's tables. Under SSP and ASP every push is one optimizer step on
 // what it names. Under BSP pushes of a clock are summed, and one step over the sums ends the clock.
-// What stands for no examples (a push, or all of a clock) changes no value and no number of steps,
-// and makes no row: slots take part in a clock so that have nothing to add to it.
+// What stands for no examples (a push, all of a block, or of a clock) changes no value and no
+// number of steps, and makes no row: slots take part in a clock so that have nothing to add to it.
+//
+// Under BSP the mean of a block is over the examples of the pushes in its sum, not of the closes:
+// where a task dies in the middle of its pushes and its successor takes the same step back (f16 at
+// another loss scale), the slot closes with no examples although some blocks have a gradient of it.
 //
 // With SummationOrder::kSlot the values before the last clock's step are kept. A slot that was
 // respawned in the middle of its closes repeats a clock which this partition has completed but
@@ -36,8 +40,8 @@ class TableUpdater {
   // the disk that rows are on; nothing was applied then.
   absl::Status Push(const AdmittedCall& call, uint64_t completed);
 
-  // BSP: ends a clock with one step over its sums, whose mean over `examples` is multiplied by
-  // `scale`. `lsn` is that of the record which ends it. Errors as Push.
+  // BSP: ends a clock with one step over its sums, whose means are multiplied by `scale`; the slots
+  // closed it with `examples` in all. `lsn` is that of the record which ends it. Errors as Push.
   absl::Status EndClock(uint64_t clock, double scale, uint64_t examples, uint64_t lsn);
 
   // BSP, once all slots have closed the clock: f64 squared norms of the mean gradient, one per
@@ -66,7 +70,15 @@ class TableUpdater {
                         DenseTable::Version version, uint64_t completed, absl::Span<float> out);
 
  private:
+  // Of a block's sum at the open clock.
+  struct Pushed {
+    uint64_t examples = 0;
+    uint32_t slots = 0;
+  };
+
   void PushDense(const AdmittedCall& call);
+  // What the mean of a block is over, where the slots closed the clock with `closed` in all.
+  uint64_t ExamplesOf(uint32_t block, uint64_t closed) const;
   absl::Status PushSparse(const AdmittedCall& call, uint64_t completed);
   // The clock is closed: sums to the end. Idempotent.
   void FinishSums();
@@ -74,6 +86,7 @@ class TableUpdater {
   PartitionTables& tables_;
   const JobTables& job_;
   BufferPool& pool_;
+  std::vector<Pushed> pushed_;
   // By sparse table; empty between pushes where each is a step.
   std::vector<SparseSum> sparse_sums_;
   std::vector<PreviousRows> previous_rows_;
