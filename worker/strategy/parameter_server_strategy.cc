@@ -475,7 +475,7 @@ absl::Status ParameterServerStrategy::EndStep() {
   // Where the task that held this slot before had pushed this clock already, its value stands, and
   // what this one's rounding left is nobody's.
   for (const DenseOperation& push : first_pushes_) {
-    if (push.operation->result().reply->already_applied()) residual_->Clear(*push.run);
+    if (push.operation->was_in()) residual_->Clear(*push.run);
   }
   first_pushes_.clear();
   first_step_ = false;

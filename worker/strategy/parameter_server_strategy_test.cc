@@ -24,9 +24,11 @@
 namespace muster {
 namespace {
 
+using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Ne;
 using ::testing::SizeIs;
 
 constexpr int kUnits = 3;
@@ -55,6 +57,8 @@ class Wire {
     } else {
       arrived_.push_back(
           absl::StrCat("push ", request.dense_push().first_block(), " of ", bytes, " bytes"));
+      last_push_.resize(bytes);
+      payload.CopyTo(last_push_.data());
     }
     const bool is_pull = request.has_dense_pull() || request.has_sparse_pull();
     held_.push_back({is_pull ? bytes_per_pull_ : 0, request.clock(), std::move(done)});
@@ -63,6 +67,20 @@ class Wire {
   std::vector<std::string> TakeArrived() {
     absl::MutexLock lock(&mutex_);
     return std::exchange(arrived_, {});
+  }
+  // Of those of some examples.
+  std::vector<std::byte> last_push() {
+    absl::MutexLock lock(&mutex_);
+    return last_push_;
+  }
+  // The connection is lost before all that is held is answered.
+  void LoseAll() {
+    std::deque<Held> held;
+    {
+      absl::MutexLock lock(&mutex_);
+      held.swap(held_);
+    }
+    for (Held& lost : held) lost.done(absl::UnavailableError("lost"));
   }
   // Answers the oldest. `released`: called when its payload goes.
   void AnswerOne(std::function<void()> released = nullptr) {
@@ -74,6 +92,7 @@ class Wire {
     }
     auto reply = std::make_shared<v1::ExchangeReply>();
     reply->set_slowest_clock(held.clock - clocks_behind_);
+    reply->set_already_applied(already_applied_);
     held.done(ExchangeResult{std::move(reply), MakePayload(held.bytes, std::move(released))});
   }
   void AnswerAll() {
@@ -86,6 +105,7 @@ class Wire {
   void set_bytes_per_pull(size_t bytes) { bytes_per_pull_ = bytes; }
   // Answers come from before the clock that they were asked at.
   void set_clocks_behind(uint64_t clocks) { clocks_behind_ = clocks; }
+  void set_already_applied(bool applied) { already_applied_ = applied; }
 
  private:
   static Payload MakePayload(size_t bytes, std::function<void()> released) {
@@ -105,8 +125,10 @@ class Wire {
   absl::Mutex mutex_;
   std::vector<std::string> arrived_ ABSL_GUARDED_BY(mutex_);
   std::deque<Held> held_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::byte> last_push_ ABSL_GUARDED_BY(mutex_);
   size_t bytes_per_pull_ = 0;
   uint64_t clocks_behind_ = 0;
+  bool already_applied_ = false;
 };
 
 class HoldingClient final : public ParameterClient {
@@ -355,6 +377,38 @@ TEST_P(ParameterServerStrategyTest, APartTakenBackLeavesAsNothing) {
     }
     wire_.AnswerAll();
     trainer.join();
+  }
+}
+
+// Where another task of the slot had pushed the first step, what this one's rounding left belongs
+// to nothing. Where its own push had to be sent again, it stays owed.
+TEST_P(ParameterServerStrategyTest, WhatRoundingLeftGoesWithWhoPushedTheFirstStep) {
+  for (const bool lost : {false, true}) {
+    SCOPED_TRACE(lost);
+    MakeStrategy(kPullWindowBytes, kPushWindowBytes);
+    for (const uint64_t clock : {0, 1}) {
+      wire_.set_already_applied(false);
+      PullAll(clock);
+      ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+      for (int unit = kUnits - 1; unit >= 0; --unit) {
+        for (float& gradient : strategy_->gradients()[unit]) gradient = clock == 0 ? 0.1f : 0;
+        ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
+      }
+      std::thread trainer([&] { EXPECT_EQ(strategy_->EndStep(), absl::OkStatus()); });
+      while (wire_.held() < kUnits + 1) std::this_thread::yield();
+      wire_.set_already_applied(clock == 0);
+      if (lost && clock == 0) {
+        wire_.LoseAll();
+        while (wire_.held() < kUnits + 1) std::this_thread::yield();
+      }
+      wire_.AnswerAll();
+      trainer.join();
+    }
+    if (lost && GetParam() != v1::UpdateSpec::F32) {
+      EXPECT_THAT(wire_.last_push(), Contains(Ne(std::byte{0})));
+    } else {
+      EXPECT_THAT(wire_.last_push(), Each(std::byte{0}));
+    }
   }
 }
 

@@ -87,6 +87,7 @@ ShardRouter::Handle ShardRouter::Send(uint32_t partition, v1::ExchangeRequest re
 }
 
 void ShardRouter::Transmit(Operation& operation) {
+  ++operation.sent_;
   operation.state_ = Operation::State::kInFlight;
   operation.connection_ =
       connections_.Call(*operation.request_, operation.payload_, operation.landing_,
@@ -165,6 +166,7 @@ absl::Status ShardRouter::Receive(absl::Duration timeout) {
     }
     trouble_since_ = absl::InfiniteDuration();
     operation.result_ = *std::move(arrival.result);
+    if (operation.sent_ == 1) operation.was_in_ = operation.result_.reply->already_applied();
     operation.state_ = Operation::State::kDone;
     if (operation.order_ == Order::kLane) {
       --lane_operations_;

@@ -81,6 +81,9 @@ class ShardRouter {
     bool done() const { return state_ == State::kDone; }
     // REQUIRES: done().
     const ExchangeResult& result() const { return result_; }
+    // Whether the contribution was in before this task sent it: an earlier task of the slot had.
+    // What had to be sent again is taken for this task's own. REQUIRES: done().
+    bool was_in() const { return was_in_; }
 
    private:
     friend class ShardRouter;
@@ -92,6 +95,8 @@ class ShardRouter {
     std::unique_ptr<v1::ExchangeRequest> request_;
     Payload payload_;
     absl::Span<std::byte> landing_;
+    int sent_ = 0;
+    bool was_in_ = false;
     // Of the connection it was last sent over.
     uint64_t connection_ = 0;
     absl::Status refusal_;
