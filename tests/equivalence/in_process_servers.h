@@ -8,6 +8,8 @@
 #include "common/base/clock.h"
 #include "common/checkpoint/storage.h"
 #include "common/rpc/retry.h"
+#include "common/transport/channel_io.h"
+#include "common/transport/registered_memory.h"
 #include "proto/status.pb.h"
 #include "server/shard/shard_engine.h"
 #include "tests/harness/test_folder.h"
@@ -15,23 +17,38 @@
 
 namespace muster {
 
+// How tasks reach the engines: by calls, or through shared memory as on one machine, with memory
+// that each task has registered.
+enum class Reach { kCalls, kRegisteredMemory };
+
 // Engines of the parameter server in this process, and the way to them.
 class InProcessServers {
  public:
   // The storage must outlive them.
-  InProcessServers(int count, CheckpointStorage& storage);
+  InProcessServers(int count, CheckpointStorage& storage, Reach reach);
+  ~InProcessServers();
 
   // Deals a job's partitions to the engines in turn.
   v1::ShardMap Deal(const std::string& job_id, uint64_t generation, uint32_t partitions) const;
 
-  ShardRouterDependencies Routing(const v1::ShardMap& map) const;
+  // A task's memory where tasks register some; otherwise null.
+  std::shared_ptr<RegisteredMemory> MakeTaskMemory() const;
+  // Of a task with that memory.
+  ShardRouterDependencies Routing(const v1::ShardMap& map,
+                                  std::shared_ptr<RegisteredMemory> memory) const;
 
  private:
+  // An engine's services on a port.
+  struct Served;
+
   const int count_;
+  const Reach reach_;
   const RealClock clock_;
   mutable RealWaiter waiter_;
   const TestFolder logs_;
   std::map<std::string, std::unique_ptr<ShardEngine>> engines_;
+  std::map<std::string, std::unique_ptr<Served>> served_;
+  std::shared_ptr<ChannelIo> io_;
 };
 
 }  // namespace muster

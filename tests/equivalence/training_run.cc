@@ -11,8 +11,8 @@
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
-#include "tests/equivalence/in_process_servers.h"
 #include "tests/equivalence/meeting.h"
+#include "tests/equivalence/poisoning_strategy.h"
 #include "worker/runtime/fake_coordinator_client.h"
 #include "worker/runtime/layer_step_engine.h"
 #include "worker/runtime/prepared_job.h"
@@ -91,9 +91,10 @@ absl::Status Train(const v1::JobSpec& spec, uint32_t slot, uint64_t from, const 
   options.slot = slot;
   if (from > 0) options.restored_clock = from;
   options.log = std::move(log);
-  LayerStepEngine engine(spec, *job.model, strategy, {.slot = slot, .log = options.log});
+  PoisoningStrategy poisoning(strategy);
+  LayerStepEngine engine(spec, *job.model, poisoning, {.slot = slot, .log = options.log});
   absl::StatusOr<std::unique_ptr<Trainer>> trainer =
-      Trainer::Create(spec, options, job, {strategy, engine}, coordinator, clock);
+      Trainer::Create(spec, options, job, {poisoning, engine}, coordinator, clock);
   if (!trainer.ok()) return trainer.status();
   return (*trainer)->Run();
 }
@@ -106,7 +107,7 @@ class RunWorld {
         options_(options),
         job_(std::move(job)),
         checkpoints_(options.checkpoints == nullptr ? own_checkpoints_ : *options.checkpoints),
-        servers_(options.servers, checkpoints_.storage()) {
+        servers_(options.servers, checkpoints_.storage(), options.reach) {
     run_.trained.resize(spec.workers());
     run_.counters.resize(spec.workers());
   }
@@ -141,8 +142,10 @@ class RunWorld {
       uint32_t slot, uint64_t incarnation, ParameterServerStrategy::Options options = {}) const {
     const v1::TaskOrder order = Order(slot, incarnation);
     options.checkpoints = &checkpoints_.storage();
-    return ParameterServerStrategy::Create(order, *job_.schema, options,
-                                           servers_.Routing(order.shard_map()))
+    options.registered_memory = servers_.MakeTaskMemory();
+    return ParameterServerStrategy::Create(
+               order, *job_.schema, options,
+               servers_.Routing(order.shard_map(), options.registered_memory))
         .value();
   }
 
@@ -151,7 +154,7 @@ class RunWorld {
     DataParallelDependencies dependencies;
     dependencies.storage = &checkpoints_.storage();
     dependencies.clock = &clock_;
-    dependencies.routing = servers_.Routing(order.shard_map());
+    dependencies.routing = servers_.Routing(order.shard_map(), nullptr);
     return DataParallelStrategy::Create(order, *job_.schema, {}, std::move(dependencies)).value();
   }
 

@@ -9,6 +9,7 @@
 
 #include "proto/job.pb.h"
 #include "tests/equivalence/dying_strategy.h"
+#include "tests/equivalence/in_process_servers.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "worker/strategy/strategy.h"
 
@@ -35,8 +36,9 @@ TrainedValues TrainLocally(v1::JobSpec spec, LossCurve* curve = nullptr,
                            std::vector<std::string>* log = nullptr);
 
 struct RunOptions {
-  // Engines that the job's partitions are dealt to, where it uses any.
+  // Engines that the job's partitions are dealt to, where it uses any, and how tasks reach them.
   int servers = 2;
+  Reach reach = Reach::kCalls;
   // Rows to read at the end, by table; a table that is not named is left out.
   std::map<std::string, std::vector<uint64_t>> keys;
   // Each in turn ends the task that holds its slot; the slot is taken over at once under the next

@@ -1,0 +1,69 @@
+#ifndef MUSTER_TESTS_EQUIVALENCE_FORWARDING_STRATEGY_H_
+#define MUSTER_TESTS_EQUIVALENCE_FORWARDING_STRATEGY_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/strategy/strategy.h"
+
+namespace muster {
+
+// Does what another strategy does, each hook of a step by way of Call.
+class ForwardingStrategy : public Strategy {
+ public:
+  // The strategy must outlive this one.
+  explicit ForwardingStrategy(Strategy& inner) : inner_(inner) {}
+
+  absl::StatusOr<uint64_t> Start() override { return inner_.Start(); }
+  absl::Status BeginStep(uint64_t clock) override {
+    return Call([&] { return inner_.BeginStep(clock); });
+  }
+  absl::Status BeforeForward(int unit) override {
+    return Call([&] { return inner_.BeforeForward(unit); });
+  }
+  absl::Status Prefetch(const MicroBatch& batch) override {
+    return Call([&] { return inner_.Prefetch(batch); });
+  }
+  absl::Status LookUp(MicroBatch& batch) override {
+    return Call([&] { return inner_.LookUp(batch); });
+  }
+  absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override {
+    return Call([&] { return inner_.BeforeBackward(examples, place); });
+  }
+  absl::Status Withdraw() override {
+    return Call([&] { return inner_.Withdraw(); });
+  }
+  absl::Status GradientReady(int unit) override {
+    return Call([&] { return inner_.GradientReady(unit); });
+  }
+  absl::Status PushRows(MicroBatch& batch) override {
+    return Call([&] { return inner_.PushRows(batch); });
+  }
+  absl::Status EndStep() override {
+    return Call([&] { return inner_.EndStep(); });
+  }
+  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override { return inner_.Cut(clock); }
+  BackgroundCuts* background_cuts() override { return inner_.background_cuts(); }
+  void set_loss_scale(const LossScale& scale) override { inner_.set_loss_scale(scale); }
+  absl::optional<LossScale> loss_scale() const override { return inner_.loss_scale(); }
+  ParameterSpans parameters() const override { return inner_.parameters(); }
+  absl::Span<const void* const> rounded_parameters() const override {
+    return inner_.rounded_parameters();
+  }
+  GradientSpans gradients() const override { return inner_.gradients(); }
+  StrategyCounters counters() const override { return inner_.counters(); }
+
+ protected:
+  using Hook = std::function<absl::Status()>;
+  virtual absl::Status Call(const Hook& hook) { return hook(); }
+
+ private:
+  Strategy& inner_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_TESTS_EQUIVALENCE_FORWARDING_STRATEGY_H_

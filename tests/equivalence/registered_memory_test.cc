@@ -1,0 +1,72 @@
+// Servers that read gradients where they were computed, and write parameters where they are
+// computed with: training comes to the very bits that it comes to by messages, also where tasks are
+// lost on the way. Every gradient is overwritten with NaN as soon as it may be (PoisoningStrategy).
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/equivalence/training_jobs.h"
+#include "tests/equivalence/training_run.h"
+#include "tests/harness/test_folder.h"
+
+namespace muster {
+namespace {
+
+struct Case {
+  const char* name;
+  v1::ComputeSpec::Type compute = v1::ComputeSpec::F32;
+  v1::UpdateSpec::WireType wire = v1::UpdateSpec::F32;
+  double max_norm = 0;
+};
+
+class RegisteredMemoryTest : public ::testing::TestWithParam<Case> {
+ protected:
+  v1::JobSpec Job() const {
+    v1::JobSpec spec = TinyJob("transformer", "adamw", WriteTinyText(folder_));
+    spec.set_workers(3);
+    spec.mutable_compute()->set_type(GetParam().compute);
+    spec.mutable_update()->set_wire(GetParam().wire);
+    spec.mutable_update()->set_deterministic(true);
+    if (GetParam().max_norm > 0) spec.mutable_clipping()->set_by_global_norm(GetParam().max_norm);
+    return spec;
+  }
+
+  const TestFolder folder_;
+};
+
+TEST_P(RegisteredMemoryTest, TrainsToTheBitsOfMessages) {
+  const v1::JobSpec spec = Job();
+  const TrainedValues expected = TrainOnServers(spec, {}).trained[0];
+  ASSERT_FALSE(expected.values.empty());
+  const RunResult run = TrainOnServers(spec, {.reach = Reach::kRegisteredMemory});
+  for (const TrainedValues& slot : run.trained) EXPECT_EQ(slot.values, expected.values);
+}
+
+// Not with 16 bits on the wire: what a lost task's rounding owed is lost with it.
+class LostTaskTest : public RegisteredMemoryTest {};
+
+TEST_P(LostTaskTest, LeavesTheSameBits) {
+  const v1::JobSpec spec = Job();
+  const TrainedValues expected = TrainOnServers(spec, {}).trained[0];
+  ASSERT_FALSE(expected.values.empty());
+  for (const int hooks : {5, 9, 13, 17, 40}) {
+    SCOPED_TRACE(hooks);
+    RunOptions options = {.reach = Reach::kRegisteredMemory};
+    options.deaths = {{0, hooks, true}, {1, hooks + 3, false}, {0, 2 * hooks, false}};
+    const RunResult run = TrainOnServers(spec, options);
+    for (const TrainedValues& slot : run.trained) EXPECT_EQ(slot.values, expected.values);
+  }
+}
+
+constexpr Case kF32 = {"F32"};
+constexpr Case kClipped = {"Clipped", v1::ComputeSpec::F32, v1::UpdateSpec::F32, 0.5};
+constexpr Case kBf16 = {"Bf16", v1::ComputeSpec::BF16};
+constexpr Case kBf16OnTheWire = {"Bf16OnTheWire", v1::ComputeSpec::F32, v1::UpdateSpec::BF16};
+
+INSTANTIATE_TEST_SUITE_P(Types, RegisteredMemoryTest,
+                         ::testing::Values(kF32, kClipped, kBf16, kBf16OnTheWire),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Types, LostTaskTest, ::testing::Values(kF32, kClipped, kBf16),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace muster
