@@ -2,10 +2,10 @@
 
 #include <sys/mman.h>
 
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
+#include "common/base/aligned_range.h"
 #include "common/base/round_up.h"
 
 namespace muster {
@@ -25,16 +25,11 @@ HugeMemory::HugeMemory(size_t bytes, Pages pages) : bytes_(bytes) {
     return;
   }
   bytes_ = RoundUp(bytes_, kSmallPage);
-  // Enough to cut an aligned stretch out of.
-  const size_t mapped = bytes_ + kPageBytes - kSmallPage;
-  void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) std::abort();
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(memory);
-  const uintptr_t aligned = RoundUp(begin, kPageBytes);
-  if (aligned > begin) munmap(memory, aligned - begin);
-  const uintptr_t end = aligned + bytes_;
-  if (begin + mapped > end) munmap(reinterpret_cast<void*>(end), begin + mapped - end);
-  data_ = reinterpret_cast<void*>(aligned);
+  data_ = ReserveAligned(bytes_, kPageBytes);
+  if (data_ == nullptr || mmap(data_, bytes_, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    std::abort();
+  }
   // Advice only: without huge pages the memory works all the same.
   if (pages == Pages::kHuge) madvise(data_, bytes_ / kPageBytes * kPageBytes, MADV_HUGEPAGE);
 }

@@ -5,15 +5,22 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/huge_memory.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 
 namespace muster {
 namespace {
 
-// What is large begins at a page of its own, so that two uses share none.
+// What is large begins at a page of its own, so that two uses share none, and what is larger yet at
+// a huge one.
+constexpr size_t kHugePage = HugeMemory::kPageBytes;
 constexpr size_t kPage = 4096;
 constexpr size_t kLine = 64;
+
+size_t AlignmentOf(size_t bytes) {
+  return bytes >= kHugePage ? kHugePage : bytes >= kPage ? kPage : kLine;
+}
 
 }  // namespace
 
@@ -25,11 +32,12 @@ absl::StatusOr<std::shared_ptr<RegisteredMemory>> RegisteredMemory::Create(size_
 
 std::byte* RegisteredMemory::Take(size_t bytes) {
   absl::MutexLock lock(&mutex_);
-  const size_t begin = RoundUp(taken_, bytes < kPage ? kLine : kPage);
+  const size_t begin = RoundUp(taken_, AlignmentOf(bytes));
   if (begin > region_.bytes() || bytes > region_.bytes() - begin) return nullptr;
   const size_t pages = begin / kPage * kPage;
   const size_t end = RoundUp(begin + bytes, kPage);
   if (end > pages && !region_.Populate(pages, end - pages).ok()) return nullptr;
+  region_.UseHugePages(pages, end - pages);
   taken_ = begin + bytes;
   return region_.data() + begin;
 }

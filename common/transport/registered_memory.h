@@ -28,7 +28,8 @@ class RegisteredMemory {
   RegisteredMemory& operator=(const RegisteredMemory&) = delete;
 
   // Zeroed bytes that nobody was given before, aligned to 64, whose memory is there: no server is
-  // to be the first to touch it, and to be charged for it. They stay as long as this does. Null:
+  // to be the first to touch it, and to be charged for it; on huge pages where there are whole ones
+  // (SharedRegion::UseHugePages). They stay as long as this does. Null:
   // the rest is shorter, or there is not that much memory.
   std::byte* Take(size_t bytes);
 

@@ -9,15 +9,22 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/aligned_range.h"
+#include "common/base/huge_memory.h"
+#include "common/base/round_up.h"
 #include "common/transport/system_error.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 namespace muster {
 namespace {
 
+constexpr size_t kPage = 4096;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 absl::Status Exhausted(size_t bytes, int error) {
@@ -55,8 +62,18 @@ absl::StatusOr<SharedRegion> SharedRegion::Map(Descriptor descriptor, size_t byt
 
 absl::StatusOr<SharedRegion> SharedRegion::MapShared(Descriptor descriptor, size_t bytes,
                                                      Pages pages) {
-  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
-  if (data == MAP_FAILED) return Exhausted(bytes, errno);
+  // Huge pages of the file are huge pages of a process only where both begin at a multiple.
+  const bool large = bytes >= HugeMemory::kPageBytes;
+  const size_t reserved = RoundUp(bytes, kPage);
+  void* const place = large ? ReserveAligned(reserved, HugeMemory::kPageBytes) : nullptr;
+  if (large && place == nullptr) return Exhausted(bytes, ENOMEM);
+  void* const data = mmap(place, bytes, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | (large ? MAP_FIXED : 0), descriptor.get(), 0);
+  if (data == MAP_FAILED) {
+    const int error = errno;
+    if (large) munmap(place, reserved);
+    return Exhausted(bytes, error);
+  }
   SharedRegion region(std::move(descriptor), static_cast<std::byte*>(data), bytes);
   madvise(data, bytes, MADV_HUGEPAGE);
   if (pages == Pages::kNow) {
@@ -76,6 +93,12 @@ absl::Status SharedRegion::Populate(size_t begin, size_t bytes) const {
     return Exhausted(bytes, errno);
   }
   return absl::OkStatus();
+}
+
+void SharedRegion::UseHugePages(size_t begin, size_t bytes) const {
+  const size_t first = RoundUp(begin, HugeMemory::kPageBytes);
+  const size_t end = (begin + bytes) / HugeMemory::kPageBytes * HugeMemory::kPageBytes;
+  if (first < end) madvise(data_ + first, end - first, MADV_COLLAPSE);
 }
 
 SharedRegion::~SharedRegion() {

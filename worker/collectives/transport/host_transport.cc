@@ -133,6 +133,7 @@ absl::StatusOr<std::unique_ptr<SymmetricMemory>> HostTransport::Allocate(size_t 
   // No memory of 0 bytes can be mapped.
   const size_t mapped = std::max<size_t>(bytes, 1);
   absl::StatusOr<SharedRegion> own = SharedRegion::Create(mapped);
+  if (own.ok()) own->UseHugePages(0, mapped);
   std::vector<SharedRegion> regions(size());
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
