@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -232,15 +233,33 @@ std::string WriteBpeJson(const BpeVocabulary& vocabulary) {
                      {"normalized", false},
                      {"special", true}});
   }
-  Json vocab = Json::object();
-  // Added tokens too by their bytes: merges may be made of them.
-  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    if (!vocabulary.tokens[id].empty()) vocab[ToByteLevel(vocabulary.tokens[id])] = id;
-  }
   Json merges = Json::array();
+  absl::flat_hash_set<std::string> merged;
   for (const std::pair<int32_t, int32_t>& merge : vocabulary.merges) {
-    merges.push_back(absl::StrCat(ToByteLevel(vocabulary.tokens[merge.first]), " ",
-                                  ToByteLevel(vocabulary.tokens[merge.second])));
+    std::string left = ToByteLevel(vocabulary.tokens[merge.first]);
+    std::string right = ToByteLevel(vocabulary.tokens[merge.second]);
+    merges.push_back(absl::StrCat(left, " ", right));
+    merged.insert(left + right);
+    merged.insert(std::move(left));
+    merged.insert(std::move(right));
+  }
+  absl::flat_hash_set<int32_t> as_they_are;
+  Json vocab = Json::object();
+  // Readers look up an added token by its content, and give it another id if that is not there.
+  for (const BpeVocabulary::AddedToken& token : vocabulary.added) {
+    as_they_are.insert(token.id);
+    vocab[token.content] = token.id;
+  }
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    const std::string& bytes = vocabulary.tokens[id];
+    if (bytes.empty()) continue;
+    std::string written = ToByteLevel(bytes);
+    // What stands for a byte, or is part of a merge, is looked up by its bytes too.
+    if (as_they_are.contains(static_cast<int32_t>(id)) && bytes.size() > 1 &&
+        !merged.contains(written)) {
+      continue;
+    }
+    vocab[std::move(written)] = id;
   }
   const Json byte_level = {{"type", "ByteLevel"},
                            {"add_prefix_space", false},

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/tokenizer/bpe_tokenizer.h"
@@ -16,6 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 BpeVocabulary Trained() {
@@ -59,6 +61,60 @@ TEST(BpeJsonTest, HasTheFieldsThatOthersRead) {
   EXPECT_EQ(json["added_tokens"][0]["content"], "<|endoftext|>");
   EXPECT_EQ(json["added_tokens"][0]["id"], json["model"]["vocab"].size() - 1);
   EXPECT_TRUE(json["model"]["merges"][0].is_string());
+}
+
+// As Hugging Face's reader numbers them: by its content in the vocabulary, and after all others if
+// it is not there.
+TEST(BpeJsonTest, AddedTokensStandInTheVocabularyAsTheyAre) {
+  BpeVocabulary vocabulary = BytesAsVocabulary();
+  const std::vector<std::string> contents = {
+      "<|end of text|>", "<|f\xc3\xa9lin|>", "  \n", "\xe4\xbd\xa0\xe5\xa5\xbd", "plain", " a"};
+  for (const std::string& content : contents) {
+    vocabulary.added.push_back({static_cast<int32_t>(vocabulary.tokens.size()), content});
+    vocabulary.tokens.push_back(content);
+  }
+  // One that merges make as well, one that is a byte.
+  vocabulary.merges = {{' ', 'a'}};
+  vocabulary.added.push_back({'\n', "\n"});
+  const std::string text = WriteBpeJson(vocabulary);
+  const Json json = Json::parse(text);
+  const Json& vocab = json["model"]["vocab"];
+  ASSERT_EQ(json["added_tokens"].size(), contents.size() + 1);
+  for (const Json& added : json["added_tokens"]) {
+    const std::string content = added["content"];
+    ASSERT_TRUE(vocab.contains(content)) << content;
+    EXPECT_EQ(vocab[content], added["id"]) << content;
+  }
+  for (size_t i = 0; i < contents.size(); ++i) {
+    EXPECT_EQ(json["added_tokens"][i]["content"], contents[i]);
+    EXPECT_EQ(vocab[contents[i]], 256 + i);
+  }
+  // A reader looks for the bytes of words and for what merges join and make.
+  EXPECT_EQ(vocab["\u010a"], '\n');
+  EXPECT_EQ(vocab["\u0120a"], 261);
+  EXPECT_EQ(vocab.size(), 256 + contents.size() + 2);
+  const auto read = ParseBpeJson(text, "t.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectSame(*read, vocabulary);
+  EXPECT_EQ(WriteBpeJson(*read), text);
+  const auto tokenizer = BpeTokenizer::Create(*read);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->json(), text);
+  EXPECT_THAT(EncodeAll(**tokenizer, "x\xe4\xbd\xa0\xe5\xa5\xbd a<|f\xc3\xa9lin|>\n"),
+              ElementsAre('x', 259, 261, 257, '\n'));
+}
+
+// Such files were written before.
+TEST(BpeJsonTest, ReadsAddedTokensInByteCharactersToo) {
+  BpeVocabulary vocabulary = BytesAsVocabulary();
+  vocabulary.tokens.push_back("<|the end|>");
+  vocabulary.added = {{256, "<|the end|>"}};
+  Json json = Json::parse(WriteBpeJson(vocabulary));
+  json["model"]["vocab"].erase("<|the end|>");
+  json["model"]["vocab"]["<|the\u0120end|>"] = 256;
+  const auto read = ParseBpeJson(json.dump(), "t.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectSame(*read, vocabulary);
 }
 
 TEST(BpeJsonTest, ReadsMergesAsPairsAndAddedTokensOutsideTheVocabulary) {

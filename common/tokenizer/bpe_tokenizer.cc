@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/tokenizer/bpe_json.h"
+#include "common/tokenizer/byte_level.h"
 #include "common/tokenizer/pre_tokenizer.h"
 
 namespace muster {
@@ -158,6 +159,15 @@ absl::Status BpeTokenizer::Index() {
       return absl::InvalidArgumentError(
           absl::StrCat("added token ", added.id, " is ", Shown(added.content),
                        ", expected a text that is that token of the vocabulary"));
+    }
+    // Files of vocabularies write the one as it is and the other in characters for its bytes.
+    const std::optional<std::string> bytes = FromByteLevel(added.content);
+    if (const auto other = bytes.has_value() ? ids.find(*bytes) : ids.end();
+        other != ids.end() && other->second != added.id) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("added token ", added.id, " is ", Shown(added.content),
+                       ", which is how a tokenizer.json writes token ", other->second,
+                       ", so it could not be told from that one; add it under another text"));
     }
   }
   for (const char* name : kEndOfText) {

@@ -151,6 +151,13 @@ TEST(BpeTokenizerTest, RefusesWhatCouldNotEncodeEverything) {
   vocabulary = SmallVocabulary();
   vocabulary.added.push_back({300, "x"});
   EXPECT_THAT(Error(vocabulary), HasSubstr("added token 300"));
+  // As files write the space.
+  vocabulary = SmallVocabulary();
+  vocabulary.tokens.push_back("\u0120");
+  vocabulary.added.push_back({261, "\u0120"});
+  EXPECT_THAT(Error(vocabulary),
+              HasSubstr("added token 261 is '\\xc4\\xa0', which is how a tokenizer.json writes "
+                        "token 32"));
 }
 
 TEST(ByteTokenizerTest, EveryByteIsItsToken) {
