@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,11 @@ Spec Llama() {
 // Weights in memory, each of a value of its own.
 class TestWeights final : public Weights {
  public:
+  // What may be wrong with a damaged file.
+  std::vector<MusterTensor>& tensors_to_spoil() { return tensors_; }
+  std::map<std::string, std::vector<float>>& values_to_spoil() { return values_; }
+  Spec& spec_to_spoil() { return spec_; }
+
   explicit TestWeights(Spec spec) : spec_(std::move(spec)) {
     const HuggingFaceFamily family = *FamilyOf(spec_);
     tensors_ = MusterTensors(HuggingFaceTensors(family, spec_));
@@ -231,6 +237,81 @@ TEST(ModelFolderTest, SaysWhatIsMissingOrDoesNotFit) {
   std::filesystem::remove(temp.path() + "/model.safetensors");
   temp.Write("pytorch_model.bin", "x");
   EXPECT_THAT(OpenError(temp.path()), HasSubstr("pickle"));
+}
+
+TEST(ModelFolderTest, WeightsOfOtherShapesAreNotWritten) {
+  const TempFolder temp;
+  const std::string folder = temp.path() + "/made";
+  const auto error = [&folder](const TestWeights& weights) {
+    const absl::Status status = WriteModelFolder(folder, {weights, "{}", std::nullopt});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  for (const Spec& spec : {Gpt2(), Llama()}) {
+    TestWeights smaller(spec);
+    for (MusterTensor& tensor : smaller.tensors_to_spoil()) {
+      if (tensor.name == "block1.up.weight") tensor.shape = {3, 4};
+    }
+    smaller.values_to_spoil()["block1.up.weight"].resize(12);
+    EXPECT_THAT(error(smaller), HasSubstr("block1.up.weight has shape [3, 4], expected shape ["));
+    TestWeights fewer(spec);
+    fewer.tensors_to_spoil().pop_back();
+    EXPECT_THAT(error(fewer), HasSubstr("is missing"));
+    TestWeights cut(spec);
+    cut.values_to_spoil()["block0.proj.weight"].resize(5);
+    EXPECT_THAT(error(cut), HasSubstr("block0.proj.weight has 5 elements, expected 16"));
+    TestWeights none(spec);
+    none.spec_to_spoil().set_layers(0);
+    EXPECT_THAT(error(none), HasSubstr("layers is 0"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder + "/model.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/config.json"));
+}
+
+// Whatever is wrong, it is refused, or nothing is.
+TEST(ModelFolderTest, RandomDamageToShapesIsRefused) {
+  const TempFolder temp;
+  std::mt19937 random(29);
+  const auto number = [&random]() -> int64_t {
+    constexpr int64_t kNumbers[] = {
+        0, 1, 2, 3, 4, 5, 8, 11, 16, 1 << 16, int64_t{1} << 32, int64_t{1} << 62, -1};
+    return kNumbers[random() % std::size(kNumbers)];
+  };
+  int refused = 0;
+  for (int round = 0; round < 400; ++round) {
+    TestWeights weights(round % 2 == 0 ? Gpt2() : Llama());
+    Spec& spec = weights.spec_to_spoil();
+    std::vector<MusterTensor>& tensors = weights.tensors_to_spoil();
+    MusterTensor& tensor = tensors[random() % tensors.size()];
+    switch (random() % 4) {
+      case 0:
+        tensor.shape[random() % tensor.shape.size()] = number();
+        break;
+      case 1:
+        tensor.shape.resize(random() % 4, number());
+        break;
+      case 2:
+        weights.values_to_spoil()[tensor.name].resize(random() % 100);
+        break;
+      default:
+        const auto* const reflection = spec.GetReflection();
+        constexpr const char* kSizes[] = {
+            "layers",       "width",      "heads",   "kv_heads",
+            "feed_forward", "vocabulary", "context", "pad_vocabulary_to"};
+        reflection->SetUInt32(
+            &spec, spec.GetDescriptor()->FindFieldByName(kSizes[random() % std::size(kSizes)]),
+            static_cast<uint32_t>(number()));
+    }
+    const std::string folder = absl::StrCat(temp.path(), "/", round);
+    const absl::Status status = WriteModelFolder(folder, {weights, "", std::nullopt});
+    if (status.ok()) {
+      EXPECT_TRUE(ModelFolder::Open(folder).ok());
+      continue;
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    ++refused;
+  }
+  EXPECT_GT(refused, 200);
 }
 
 TEST(ImportCheckpointTest, IsACompleteCheckpointOfTheWeights) {

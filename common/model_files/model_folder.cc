@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
 #include "common/files/parse_json.h"
@@ -109,6 +110,62 @@ int64_t Product(const std::vector<int64_t>& shape) {
   return product;
 }
 
+// Refuses sizes of which shapes could not be computed, or whose elements not be counted.
+absl::Status CheckSizes(const v1::TransformerSpec& spec) {
+  const auto check = [](absl::string_view field, uint64_t value, uint64_t most) {
+    if (value >= 1 && value <= most) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("the transformer's ", field, " is ", value,
+                                                   ", expected a number from 1 to ", most));
+  };
+  MUSTER_RETURN_IF_ERROR(check("layers", spec.layers(), kMaxTransformerLayers));
+  MUSTER_RETURN_IF_ERROR(check("width", spec.width(), kMaxWidth));
+  MUSTER_RETURN_IF_ERROR(check("heads", spec.heads(), spec.width()));
+  MUSTER_RETURN_IF_ERROR(check("kv_heads", spec.kv_heads(), spec.heads()));
+  MUSTER_RETURN_IF_ERROR(check("feed_forward", spec.feed_forward(), kMaxFeedForward));
+  MUSTER_RETURN_IF_ERROR(check("vocabulary", spec.vocabulary(), kMaxVocabulary));
+  return check("context", spec.context(), kMaxContext);
+}
+
+// The first dimension of a tensor that has rows of padding after those of the layout.
+int64_t PaddedRows(const v1::TransformerSpec& spec, const MusterTensor& tensor) {
+  const int64_t multiple = std::max<int64_t>(1, spec.pad_vocabulary_to());
+  const bool padded = tensor.name == "embedding.weight" || tensor.name == "head.weight";
+  return padded ? (tensor.shape[0] + multiple - 1) / multiple * multiple : tensor.shape[0];
+}
+
+// Refuses weights that lack a tensor of the layout, or have it in another shape.
+absl::Status CheckShapes(const Weights& weights, const std::vector<HuggingFaceTensor>& layout) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const MusterTensor& tensor : weights.tensors()) shapes[tensor.name] = tensor.shape;
+  for (const MusterTensor& tensor : MusterTensors(layout)) {
+    std::vector<int64_t> expected = tensor.shape;
+    expected[0] = PaddedRows(weights.spec(), tensor);
+    const auto found = shapes.find(tensor.name);
+    if (found == shapes.end() || found->second != expected) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the weights' tensor ", tensor.name,
+          found == shapes.end() ? " is missing" : absl::StrCat(" has shape ", Shape(found->second)),
+          ", expected shape ", Shape(expected), " for this transformer"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Replaces `values` by the tensor's elements, as many as its shape says.
+absl::Status ReadWhole(const Weights& weights, const std::string& name,
+                       std::vector<float>& values) {
+  MUSTER_RETURN_IF_ERROR(weights.Read(name, values));
+  for (const MusterTensor& tensor : weights.tensors()) {
+    if (tensor.name != name || Product(tensor.shape) == static_cast<int64_t>(values.size())) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", name, " has ", values.size(),
+                                                   " elements, expected ", Product(tensor.shape),
+                                                   " by its shape ", Shape(tensor.shape)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const ModelFolder>> ModelFolder::Open(const std::string& folder) {
@@ -201,13 +258,15 @@ absl::Status ModelFolder::Read(const std::string& tensor, std::vector<float>& va
 absl::Status WriteModelFolder(const std::string& folder, const ModelFolderContents& contents) {
   const Weights& weights = contents.weights;
   MUSTER_ASSIGN_OR_RETURN(const HuggingFaceFamily family, FamilyOf(weights.spec()));
+  MUSTER_RETURN_IF_ERROR(CheckSizes(weights.spec()));
+  const std::vector<HuggingFaceTensor> layout = HuggingFaceTensors(family, weights.spec());
+  MUSTER_RETURN_IF_ERROR(CheckShapes(weights, layout));
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot make the folder ", folder, ": ", error.message()));
   }
-  const std::vector<HuggingFaceTensor> layout = HuggingFaceTensors(family, weights.spec());
   std::vector<SafetensorsWriter::Tensor> announced;
   for (const HuggingFaceTensor& tensor : layout) announced.push_back({tensor.name, tensor.shape});
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
@@ -220,7 +279,7 @@ absl::Status WriteModelFolder(const std::string& folder, const ModelFolderConten
       writer->Append(std::vector<float>(Product(tensor.shape)));
       continue;
     }
-    if (read != tensor.muster) MUSTER_RETURN_IF_ERROR(weights.Read(tensor.muster, values));
+    if (read != tensor.muster) MUSTER_RETURN_IF_ERROR(ReadWhole(weights, tensor.muster, values));
     read = tensor.muster;
     if (tensor.transposed) {
       writer->Append(Transposed(values, tensor.shape[1], tensor.shape[0]));
@@ -228,11 +287,6 @@ absl::Status WriteModelFolder(const std::string& folder, const ModelFolderConten
     }
     const int64_t elements = Product(tensor.shape);
     const int64_t first = tensor.first_row * (elements / tensor.shape[0]);
-    if (first + elements > static_cast<int64_t>(values.size())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor ", tensor.muster, " has ", values.size(), " elements, too few for ",
-                       tensor.name, " of shape ", Shape(tensor.shape)));
-    }
     writer->Append(absl::MakeConstSpan(values).subspan(first, elements));
   }
   MUSTER_RETURN_IF_ERROR(writer->Finish());

@@ -55,7 +55,9 @@ struct ModelFolderContents {
 };
 
 // Writes such a folder, which is made if need be: config.json, model.safetensors in f32, and
-// tokenizer.json. InvalidArgument: the transformer is of neither known family. FailedPrecondition,
+// tokenizer.json. InvalidArgument: the transformer is of neither known family or of impossible
+// sizes, or a tensor is missing or of another shape than it has; names it, and nothing is written,
+// unless it is only found when the tensor is read. FailedPrecondition,
 // ResourceExhausted: a file cannot be written.
 absl::Status WriteModelFolder(const std::string& folder, const ModelFolderContents& contents);
 
