@@ -15,7 +15,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/checkpoint/file_error.h"
+#include "common/files/file_error.h"
+#include "common/files/sync_folder.h"
 
 namespace muster {
 namespace {
@@ -28,15 +29,6 @@ bool IsRoot(absl::string_view path) { return path == "/"; }
 std::string ParentOf(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-absl::Status SyncFolder(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return FileError("open", path, errno);
-  const int error = ::fsync(fd) == 0 ? 0 : errno;
-  ::close(fd);
-  if (error != 0) return FileError("flush", path, error);
-  return absl::OkStatus();
 }
 
 // Makes the folder and those above it, durably.

@@ -16,6 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/files/file_error.h"
+#include "common/files/sync_folder.h"
 #include "common/tokenizer/parse_tokenizer.h"
 
 namespace muster {
@@ -49,19 +51,12 @@ uint64_t Padding(uint64_t bytes, uint64_t alignment) {
   return (alignment - bytes % alignment) % alignment;
 }
 
-absl::Status SystemError(const std::string& what, int error) {
-  if (error == ENOSPC || error == EDQUOT) {
-    return absl::ResourceExhaustedError(absl::StrCat(what, ": no space is left on the disk"));
-  }
-  return absl::ErrnoToStatus(error, what);
-}
-
 absl::Status WriteAll(int file, absl::string_view bytes, int64_t offset, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t written = offset < 0 ? write(file, bytes.data(), bytes.size())
                                        : pwrite(file, bytes.data(), bytes.size(), offset);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SystemError(absl::StrCat("Writing ", path), errno);
+    if (written < 0) return FileError("write", path, errno);
     if (offset >= 0) offset += written;
     bytes.remove_prefix(static_cast<size_t>(written));
   }
@@ -88,7 +83,7 @@ absl::StatusOr<std::unique_ptr<TokenFileWriter>> TokenFileWriter::Create(
     const std::string& path, const Tokenizer& tokenizer) {
   const std::string partial = path + ".partial";
   const int file = open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) return SystemError(absl::StrCat("Making ", partial), errno);
+  if (file < 0) return FileError("create", partial, errno);
   auto writer = absl::WrapUnique(new TokenFileWriter(path, tokenizer, file));
   // The header is known at the end only.
   MUSTER_RETURN_IF_ERROR(writer->WriteBytes(std::string(sizeof(Header), '\0')));
@@ -159,11 +154,13 @@ absl::StatusOr<TokenFileSummary> TokenFileWriter::Finish() {
   MUSTER_RETURN_IF_ERROR(
       WriteAll(file_, {reinterpret_cast<const char*>(&header), sizeof(header)}, 0, path_));
   const std::string partial = path_ + ".partial";
-  if (fsync(file_) != 0) return SystemError(absl::StrCat("Writing ", path_), errno);
+  if (fsync(file_) != 0) return FileError("flush", path_, errno);
   if (rename(partial.c_str(), path_.c_str()) != 0) {
-    return SystemError(absl::StrCat("Renaming ", partial, " to ", path_), errno);
+    return FileError(absl::StrCat("rename ", partial, " to"), path_, errno);
   }
   close(std::exchange(file_, -1));
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  MUSTER_RETURN_IF_ERROR(SyncFolder(folder.empty() ? "." : folder));
   TokenFileSummary summary;
   summary.tokens = header.tokens;
   summary.source_bytes = header.source_bytes;

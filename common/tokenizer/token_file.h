@@ -43,7 +43,7 @@ struct TokenFileSummary {
 
 // Writes a token file as a stream; nothing but a chunk is in memory. It appears under its name when
 // it is complete: until then it is PATH.partial, which is removed if this object goes without
-// Finish. Not thread-safe. Errors name the path: PermissionDenied, NotFound, ResourceExhausted.
+// Finish. Not thread-safe. Errors name the path: FileError's (common/files/file_error.h).
 class TokenFileWriter {
  public:
   // The tokenizer must outlive the writer.

@@ -1,5 +1,8 @@
 #include "common/tokenizer/token_file.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +10,8 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
@@ -17,9 +22,33 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+namespace {
+
+// What was flushed, in order: the path, and what was in its folder then if it is one.
+std::vector<std::pair<std::string, std::vector<std::string>>>& Flushed() {
+  static auto* const flushed = new std::vector<std::pair<std::string, std::vector<std::string>>>;
+  return *flushed;
+}
+
+}  // namespace
+
+// In place of the C library's.
+extern "C" int fsync(int fd) {
+  const std::string path = std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", fd));
+  std::vector<std::string> names;
+  if (std::filesystem::is_directory(path)) {
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      names.push_back(entry.path().filename());
+    }
+  }
+  Flushed().emplace_back(path, std::move(names));
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class TokenFileTest : public testing::Test {
@@ -232,6 +261,29 @@ TEST_F(TokenFileTest, AHeaderCannotPointOutsideOfTheFile) {
       EXPECT_EQ(StatusOf(bytes).code(), absl::StatusCode::kDataLoss) << field << " " << value;
     }
   }
+}
+
+TEST_F(TokenFileTest, ContentAndNameAreDurable) {
+  Flushed().clear();
+  Write(ByteTokenizer(), {"abc"});
+  ASSERT_EQ(Flushed().size(), 2u);
+  EXPECT_TRUE(std::filesystem::path(Flushed()[0].first).filename() == "t.tokens.partial");
+  EXPECT_TRUE(std::filesystem::equivalent(Flushed()[1].first, folder_.path()));
+  EXPECT_THAT(Flushed()[1].second, ElementsAre("t.tokens"));
+  // In the folder that this runs in.
+  Flushed().clear();
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  {
+    const ByteTokenizer tokenizer;
+    auto writer = TokenFileWriter::Create("u.tokens", tokenizer);
+    ASSERT_TRUE(writer.ok());
+    ASSERT_TRUE((*writer)->AddDocument("abc").ok());
+    EXPECT_TRUE((*writer)->Finish().ok());
+  }
+  std::filesystem::current_path(before);
+  ASSERT_EQ(Flushed().size(), 2u);
+  EXPECT_TRUE(std::filesystem::equivalent(Flushed()[1].first, folder_.path()));
 }
 
 TEST_F(TokenFileTest, NothingIsLeftOfWhatWasNotFinished) {

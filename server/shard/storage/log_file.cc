@@ -15,7 +15,8 @@
 #include <system_error>
 #include <utility>
 
-#include "common/checkpoint/file_error.h"
+#include "common/files/file_error.h"
+#include "common/files/sync_folder.h"
 
 namespace muster {
 namespace {
@@ -180,12 +181,7 @@ class PosixLogFileSystem final : public LogFileSystem {
   }
 
   absl::Status SyncDirectory(const std::string& directory) override {
-    const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return FileError("open", directory, errno);
-    const int error = ::fsync(fd) == 0 ? 0 : errno;
-    ::close(fd);
-    if (error != 0) return FileError("flush", directory, error);
-    return absl::OkStatus();
+    return SyncFolder(directory);
   }
 
  private:

@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_CHECKPOINT_FILE_ERROR_H_
-#define MUSTER_COMMON_CHECKPOINT_FILE_ERROR_H_
+#ifndef MUSTER_COMMON_FILES_FILE_ERROR_H_
+#define MUSTER_COMMON_FILES_FILE_ERROR_H_
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -13,4 +13,4 @@ absl::Status FileError(absl::string_view operation, absl::string_view path, int 
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_CHECKPOINT_FILE_ERROR_H_
+#endif  // MUSTER_COMMON_FILES_FILE_ERROR_H_

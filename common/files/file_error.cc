@@ -1,4 +1,4 @@
-#include "common/checkpoint/file_error.h"
+#include "common/files/file_error.h"
 
 #include <cerrno>
 #include <system_error>
