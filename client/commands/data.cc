@@ -12,7 +12,7 @@
 #include "client/session.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
-#include "common/files/text_files.h"
+#include "common/tokenizer/for_each_text.h"
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/token_file.h"
 #include "common/tokenizer/tokenizer.h"
@@ -37,11 +37,7 @@ absl::Status Tokenize(const Session& session, const Arguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<TokenFileWriter> writer,
                           TokenFileWriter::Create(arguments.out, *tokenizer));
   int documents = 0;
-  MUSTER_RETURN_IF_ERROR(ForEachTextFile(arguments.data, [&](FileContent file) {
-    if (IsTokenFile(file.bytes())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(arguments.data, " holds a token file, which is no text; move it elsewhere"));
-    }
+  MUSTER_RETURN_IF_ERROR(ForEachText(arguments.data, [&](FileContent file) {
     ++documents;
     return writer->AddDocument(file.bytes());
   }));

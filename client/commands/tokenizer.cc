@@ -13,10 +13,10 @@
 #include "client/session.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
-#include "common/files/text_files.h"
 #include "common/tokenizer/bpe_json.h"
 #include "common/tokenizer/bpe_tokenizer.h"
 #include "common/tokenizer/bpe_trainer.h"
+#include "common/tokenizer/for_each_text.h"
 
 namespace muster {
 namespace {
@@ -42,7 +42,7 @@ absl::Status Train(const Session& session, const Arguments& arguments) {
   MUSTER_RETURN_IF_ERROR(CheckOutputIsNoText(arguments.data, arguments.out));
   BpeTrainer trainer;
   uint64_t bytes = 0;
-  MUSTER_RETURN_IF_ERROR(ForEachTextFile(arguments.data, [&](FileContent file) {
+  MUSTER_RETURN_IF_ERROR(ForEachText(arguments.data, [&](FileContent file) {
     trainer.Add(file.bytes());
     bytes += file.bytes().size();
     return absl::OkStatus();

@@ -52,12 +52,13 @@ absl::StatusOr<bool> IsContentOf(const std::vector<std::string>& paths, absl::st
 
 }  // namespace
 
-absl::Status ForEachTextFile(const std::string& path,
-                             absl::FunctionRef<absl::Status(FileContent file)> take) {
+absl::Status ForEachTextFile(
+    const std::string& path,
+    absl::FunctionRef<absl::Status(const std::string& file_path, FileContent file)> take) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     MUSTER_ASSIGN_OR_RETURN(FileContent file, OpenNonEmpty(path));
-    return take(std::move(file));
+    return take(path, std::move(file));
   }
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> paths, FilesOf(path));
   absl::flat_hash_map<uint64_t, std::vector<std::string>> taken;
@@ -68,7 +69,7 @@ absl::Status ForEachTextFile(const std::string& path,
     MUSTER_ASSIGN_OR_RETURN(const bool repeated, IsContentOf(alike, file.bytes()));
     if (repeated) continue;
     alike.push_back(file_path);
-    MUSTER_RETURN_IF_ERROR(take(std::move(file)));
+    MUSTER_RETURN_IF_ERROR(take(file_path, std::move(file)));
   }
   if (taken.empty()) {
     return absl::InvalidArgumentError(

@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 
 absl::StatusOr<std::vector<std::string>> Contents(const std::string& path) {
   std::vector<std::string> contents;
-  const absl::Status status = ForEachTextFile(path, [&](FileContent file) {
+  const absl::Status status = ForEachTextFile(path, [&](const std::string& from, FileContent file) {
+    EXPECT_EQ(FileContent::Open(from).value().bytes(), file.bytes());
     contents.emplace_back(file.bytes());
     return absl::OkStatus();
   });
@@ -46,7 +47,7 @@ TEST(TextFilesTest, AFileIsOpenedWhenThoseBeforeItWereTaken) {
   folder.Write("b", "as it was");
   std::vector<std::string> contents;
   EXPECT_EQ(ForEachTextFile(folder.path(),
-                            [&](FileContent file) {
+                            [&](const std::string&, FileContent file) {
                               contents.emplace_back(file.bytes());
                               folder.Write("b", "as it is now");
                               return absl::OkStatus();
@@ -61,7 +62,7 @@ TEST(TextFilesTest, AnErrorEndsIt) {
   folder.Write("b", "second");
   int taken = 0;
   EXPECT_EQ(ForEachTextFile(folder.path(),
-                            [&](FileContent) {
+                            [&](const std::string&, FileContent) {
                               ++taken;
                               return absl::CancelledError("enough");
                             }),

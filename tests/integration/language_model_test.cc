@@ -103,7 +103,7 @@ TEST(LanguageModelToolsTest, TokenizersAndTokenFiles) {
   result = Muster(absl::StrCat("data tokenize --tokenizer bytes --data ", folder, " --out ",
                                FolderFor("tools_out"), "/all.tokens"));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.output, HasSubstr("holds a token file, which is no text"));
+  EXPECT_THAT(result.output, HasSubstr("text.tokens is a token file, which is no text"));
 }
 
 TEST(LanguageModelToolsTest, GenerateSaysWhatIsWrongWithAModel) {

@@ -120,6 +120,22 @@ TEST(SequenceDatasetTest, ATextAndItsTokenFileAreTheSameData) {
   }
 }
 
+TEST(SequenceDatasetTest, ATokenFileAmongTextsIsRefusedByItsName) {
+  const TempFolder texts;
+  texts.Write("1", "some words are here");
+  const std::string path = texts.path() + "/2.tokens";
+  {
+    const ByteTokenizer tokenizer;
+    auto writer = TokenFileWriter::Create(path, tokenizer);
+    ASSERT_TRUE(writer.ok());
+    ASSERT_TRUE((*writer)->AddDocument("some words").ok());
+    ASSERT_TRUE((*writer)->Finish().ok());
+  }
+  const absl::Status refused = SequenceDataset::Create({texts.path(), "", 2}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(path + " is a token file"));
+}
+
 TEST(SequenceDatasetTest, TheFingerprintIsThatOfTokensAndTokenizer) {
   const TempFolder folder;
   const std::string name = TokenizerFile(folder);

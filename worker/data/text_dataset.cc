@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<const TextDataset>> TextDataset::Create(const std
         absl::StrCat("A text's context is ", context, " bytes; it must be at least 0"));
   }
   std::vector<FileContent> files;
-  MUSTER_RETURN_IF_ERROR(ForEachTextFile(path, [&](FileContent file) {
+  MUSTER_RETURN_IF_ERROR(ForEachTextFile(path, [&](const std::string&, FileContent file) {
     files.push_back(std::move(file));
     return absl::OkStatus();
   }));
