@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/status_macros.h"
+#include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/token_file.h"
+#include "common/tokenizer/tokenizer.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/json_util.h"
@@ -50,14 +52,33 @@ std::vector<std::string*> DataPaths(v1::DataSpec& data) {
 // Whether a tokenizer's name is one of a file or folder.
 bool IsPath(const std::string& tokenizer) { return !tokenizer.empty() && tokenizer != "bytes"; }
 
+// Refuses a token file of another tokenizer than this one; what cannot be read here is left to
+// those who train.
+absl::Status CheckTokens(const std::string& tokenizer, const std::string& token_file) {
+  const auto named = OpenTokenizer(tokenizer);
+  const auto in_file = OpenTokenizer(token_file);
+  if (!named.ok() || !in_file.ok() || (*named)->fingerprint() == (*in_file)->fingerprint()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the job names the tokenizer of ", tokenizer, ", but ", token_file,
+      " was made with another one; name the text, or tokens that `muster data tokenize` made of it "
+      "with that tokenizer (a job that is to have another names it in data.sequences)"));
+}
+
 // A token file has its own tokenizer. Text in its place is encoded by the same one, and a token
 // file in place of text names none.
-void KeepTokenizer(const std::string& new_path, v1::SequenceData& data) {
+absl::Status KeepTokenizer(const std::string& new_path, v1::SequenceData& data) {
+  const std::string& tokenizer =
+      data.tokenizer().empty() && IsTokenFileAt(data.path()) ? data.path() : data.tokenizer();
+  if (tokenizer.empty()) return absl::OkStatus();
   if (IsTokenFileAt(new_path)) {
+    MUSTER_RETURN_IF_ERROR(CheckTokens(tokenizer, new_path));
     data.clear_tokenizer();
-  } else if (data.tokenizer().empty() && IsTokenFileAt(data.path())) {
-    data.set_tokenizer(data.path());
+    return absl::OkStatus();
   }
+  data.set_tokenizer(std::string(tokenizer));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -105,8 +126,9 @@ absl::Status ReplaceDataPath(const std::string& path, v1::JobSpec& spec) {
         absl::StrCat("--data ", path, " does not apply: the job's data is synthetic"));
   }
   const std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
-  if (spec.data().has_sequences())
-    KeepTokenizer(absolute, *spec.mutable_data()->mutable_sequences());
+  if (spec.data().has_sequences()) {
+    MUSTER_RETURN_IF_ERROR(KeepTokenizer(absolute, *spec.mutable_data()->mutable_sequences()));
+  }
   *paths[0] = absolute;
   if (paths.size() > 1) {
     *paths[1] = absl::StrReplaceAll(absolute, {{"images-idx3", "labels-idx1"}});

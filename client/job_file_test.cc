@@ -3,7 +3,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
+#include "common/tokenizer/bpe_tokenizer.h"
+#include "common/tokenizer/byte_tokenizer.h"
+#include "common/tokenizer/token_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -84,6 +88,45 @@ TEST(JobFileTest, TextInPlaceOfATokenFileHasItsTokenizer) {
   data.set_path(folder + "/a.txt");
   ASSERT_TRUE(ReplaceDataPath(folder + "/b.txt", spec).ok());
   EXPECT_EQ(data.tokenizer(), "");
+}
+
+void WriteTokens(const std::string& path, const Tokenizer& tokenizer) {
+  auto writer = TokenFileWriter::Create(path, tokenizer);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE((*writer)->AddDocument("text").ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+}
+
+// Of the same size, so that nothing else would tell.
+TEST(JobFileTest, TokensOfAnotherTokenizerAreRefused) {
+  const std::string folder = ::testing::TempDir();
+  BpeVocabulary turned = BytesAsVocabulary();
+  std::swap(turned.tokens['t'], turned.tokens['x']);
+  const auto other = BpeTokenizer::Create(turned);
+  ASSERT_TRUE(other.ok());
+  WriteTokens(folder + "/bytes.tokens", ByteTokenizer());
+  WriteTokens(folder + "/same.tokens", **BpeTokenizer::Create(BytesAsVocabulary()));
+  WriteTokens(folder + "/other.tokens", **other);
+  std::ofstream(folder + "/other.json") << (*other)->json();
+  v1::JobSpec spec;
+  v1::SequenceData& data = *spec.mutable_data()->mutable_sequences();
+  data.set_path(folder + "/bytes.tokens");
+  const absl::Status refused = ReplaceDataPath(folder + "/other.tokens", spec);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("/bytes.tokens"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("/other.tokens"));
+  EXPECT_TRUE(ReplaceDataPath(folder + "/same.tokens", spec).ok());
+  data.set_path(folder + "/text");
+  data.set_tokenizer(folder + "/other.json");
+  EXPECT_FALSE(ReplaceDataPath(folder + "/bytes.tokens", spec).ok());
+  EXPECT_TRUE(ReplaceDataPath(folder + "/other.tokens", spec).ok());
+  EXPECT_EQ(data.tokenizer(), "");
+  // A name that only workers know, and none at all.
+  data.set_path(folder + "/text");
+  data.set_tokenizer("/elsewhere/tokenizer.json");
+  EXPECT_TRUE(ReplaceDataPath(folder + "/bytes.tokens", spec).ok());
+  data.set_path(folder + "/text");
+  EXPECT_TRUE(ReplaceDataPath(folder + "/other.tokens", spec).ok());
 }
 
 }  // namespace

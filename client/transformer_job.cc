@@ -11,6 +11,7 @@
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/token_file.h"
 #include "common/tokenizer/tokenizer.h"
+#include "common/tokenizer/tokenizer_identity.h"
 #include "proto/job.pb.h"
 #include "proto/status.pb.h"
 
@@ -34,16 +35,27 @@ absl::Status ExportJob(JobClient& jobs, const std::string& job_id, const std::st
   if (!job.spec().model().has_transformer()) return jobs.Export(job_id, sink);
   const absl::StatusOr<std::unique_ptr<const Tokenizer>> opened =
       tokenizer.empty() ? JobTokenizer(job.spec().data()) : OpenTokenizer(tokenizer);
-  std::optional<std::string> json;
-  if (opened.ok()) {
-    json = (*opened)->json();
-  } else if (!tokenizer.empty()) {
-    return opened.status();
-  } else {
-    note(absl::StrCat("without a tokenizer, because the job's was not found here: ",
-                      opened.status().message(), "; --tokenizer names another"));
-  }
-  MetadataInserter inserter(ModelFileMetadata(job.spec().model().transformer(), json), sink);
+  if (!opened.ok() && !tokenizer.empty()) return opened.status();
+  const auto describe =
+      [&](const MetadataInserter::Metadata& present) -> absl::StatusOr<MetadataInserter::Metadata> {
+    absl::Status usable = opened.status();
+    if (const auto learned = TokenizerOfMetadata(present); usable.ok() && learned.has_value()) {
+      usable = CheckSameTokenizer(
+          absl::StrCat("job ", job_id), *learned,
+          {(*opened)->fingerprint(),
+           tokenizer.empty() ? "what lies there on this machine now" : tokenizer});
+    }
+    if (!usable.ok() && !tokenizer.empty()) return usable;
+    std::optional<std::string> json;
+    if (usable.ok()) {
+      json = (*opened)->json();
+    } else {
+      note(absl::StrCat("without a tokenizer, because the job's was not found here: ",
+                        usable.message(), "; --tokenizer names where it is"));
+    }
+    return ModelFileMetadata(job.spec().model().transformer(), json);
+  };
+  MetadataInserter inserter(describe, sink);
   return jobs.Export(job_id, [&inserter](absl::string_view data) { return inserter.Write(data); });
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -20,6 +21,7 @@
 #include "common/model_files/padded_weights.h"
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
+#include "common/tokenizer/tokenizer_identity.h"
 #include "google/protobuf/text_format.h"
 #include "proto/job.pb.h"
 
@@ -67,14 +69,17 @@ absl::Status Import(const Session& session, const std::string& folder, const std
                     uint32_t pad_vocabulary_to) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFolder> model,
                           ModelFolder::Open(folder));
+  const std::string absolute = fs::absolute(out).lexically_normal().string();
   std::error_code error;
   std::string tokenizer = "TOKENIZER";
   std::string tokenizer_json;
+  std::optional<TokenizerIdentity> identity;
   if (fs::exists(fs::path(folder) / "tokenizer.json", error) ||
       fs::exists(fs::path(folder) / "vocab.json", error)) {
     const absl::StatusOr<std::unique_ptr<const Tokenizer>> opened = OpenTokenizer(folder);
     if (opened.ok()) {
       tokenizer_json = (*opened)->json();
+      identity = {(*opened)->fingerprint(), absolute + "/tokenizer.json"};
       tokenizer = "tokenizer.json";
     } else if (absl::IsInvalidArgument(opened.status())) {
       // The weights are of use without it, to whoever has made tokens otherwise.
@@ -84,10 +89,9 @@ absl::Status Import(const Session& session, const std::string& folder, const std
     }
   }
   LocalStorage storage;
-  const std::string absolute = fs::absolute(out).lexically_normal().string();
   const PaddedWeights padded(*model, std::max(1u, pad_vocabulary_to));
   const Weights& weights = pad_vocabulary_to > 1 ? static_cast<const Weights&>(padded) : *model;
-  MUSTER_RETURN_IF_ERROR(WriteImportedCheckpoint(storage, absolute, weights));
+  MUSTER_RETURN_IF_ERROR(WriteImportedCheckpoint(storage, absolute, weights, identity));
   if (!tokenizer_json.empty()) {
     MUSTER_RETURN_IF_ERROR(WriteText(fs::path(out) / "tokenizer.json", tokenizer_json));
   }

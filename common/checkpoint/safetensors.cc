@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/tokenizer/tokenizer_identity.h"
 #include "proto/checkpoint.pb.h"
 
 namespace muster {
@@ -42,9 +44,14 @@ uint64_t Elements(const v1::TensorSchema& tensor) {
 // asks for no gaps.
 absl::StatusOr<std::string> Header(const CheckpointReader& checkpoint) {
   const v1::CheckpointManifest& manifest = checkpoint.manifest();
-  Json header;
-  header["__metadata__"] = {
+  std::map<std::string, std::string> metadata = {
       {"format", "muster"}, {"job", manifest.job_id()}, {"clock", absl::StrCat(manifest.clock())}};
+  if (manifest.schema().has_tokenizer()) {
+    const v1::TokenizerRecord& tokenizer = manifest.schema().tokenizer();
+    AddToMetadata({tokenizer.fingerprint(), tokenizer.name()}, metadata);
+  }
+  Json header;
+  header["__metadata__"] = metadata;
   uint64_t offset = 0;
   absl::Status status;
   const auto add = [&](const std::string& name, const char* dtype,

@@ -129,6 +129,19 @@ TEST_P(SafetensorsTest, LayoutFollowsTheFormat) {
 
 INSTANTIATE_TEST_SUITE_P(Partitions, SafetensorsTest, ::testing::Values(1, 3));
 
+TEST(SafetensorsMetadataTest, NamesTheTokenizerThatIsKnown) {
+  MemoryStorage storage;
+  ASSERT_TRUE(WriteTestCheckpoint(storage, kFolder, 1).ok());
+  EXPECT_EQ(Parsed(*Export(storage)).header["__metadata__"].size(), 3u);
+  v1::CheckpointManifest manifest = ReadManifest(storage, kFolder).value();
+  manifest.mutable_schema()->mutable_tokenizer()->set_fingerprint(0xab);
+  manifest.mutable_schema()->mutable_tokenizer()->set_name("t.json");
+  ASSERT_TRUE(WriteManifest(storage, kFolder, manifest).ok());
+  const Parsed parsed(*Export(storage));
+  EXPECT_EQ(parsed.header["__metadata__"]["tokenizer_name"], "t.json");
+  EXPECT_EQ(parsed.header["__metadata__"]["tokenizer_fingerprint"], "00000000000000ab");
+}
+
 TEST(SafetensorsErrorsTest, TheSinksErrorEndsTheExport) {
   MemoryStorage storage;
   ASSERT_TRUE(WriteTestCheckpoint(storage, kFolder, 2).ok());

@@ -35,7 +35,8 @@ void AddPiece(const MusterTensor& tensor, v1::PartitionFileHeader& header,
 }  // namespace
 
 absl::Status WriteImportedCheckpoint(CheckpointStorage& storage, absl::string_view folder,
-                                     const Weights& weights) {
+                                     const Weights& weights,
+                                     const std::optional<TokenizerIdentity>& tokenizer) {
   absl::StatusOr<v1::CheckpointManifest> present = ReadManifest(storage, folder);
   if (present.ok()) {
     return absl::AlreadyExistsError(
@@ -45,6 +46,11 @@ absl::Status WriteImportedCheckpoint(CheckpointStorage& storage, absl::string_vi
   v1::CheckpointManifest manifest;
   manifest.set_job_id(kJob);
   manifest.mutable_schema()->set_partitions(1);
+  if (tokenizer.has_value()) {
+    v1::TokenizerRecord& record = *manifest.mutable_schema()->mutable_tokenizer();
+    record.set_fingerprint(tokenizer->fingerprint);
+    record.set_name(tokenizer->name);
+  }
   v1::PartitionFileHeader header;
   header.set_job_id(kJob);
   for (const MusterTensor& tensor : weights.tensors()) {

@@ -58,6 +58,10 @@ absl::Status ModelFile::Parse(const std::string& path) {
   return absl::OkStatus();
 }
 
+std::optional<TokenizerIdentity> ModelFile::tokenizer() const {
+  return TokenizerOfMetadata(file_->metadata());
+}
+
 absl::Status ModelFile::Read(const std::string& tensor, std::vector<float>& values) const {
   const auto found = file_->tensors().find(tensor);
   if (found == file_->tensors().end()) {
@@ -79,8 +83,8 @@ std::map<std::string, std::string> ModelFileMetadata(
   return metadata;
 }
 
-MetadataInserter::MetadataInserter(std::map<std::string, std::string> metadata, Sink sink)
-    : metadata_(std::move(metadata)), sink_(std::move(sink)) {}
+MetadataInserter::MetadataInserter(Make make, Sink sink)
+    : make_(std::move(make)), sink_(std::move(sink)) {}
 
 absl::Status MetadataInserter::Write(absl::string_view bytes) {
   if (passed_) return sink_(bytes);
@@ -100,7 +104,12 @@ absl::Status MetadataInserter::Write(absl::string_view bytes) {
     return absl::InvalidArgumentError("a safetensors header that is no JSON object is none");
   }
   nlohmann::ordered_json& metadata = json["__metadata__"];
-  for (const auto& [name, value] : metadata_) metadata[name] = value;
+  Metadata present;
+  for (const auto& entry : metadata.items()) {
+    if (entry.value().is_string()) present[entry.key()] = entry.value().get<std::string>();
+  }
+  MUSTER_ASSIGN_OR_RETURN(const Metadata added, make_(present));
+  for (const auto& [name, value] : added) metadata[name] = value;
   std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' ');
   const uint64_t new_length = text.size();

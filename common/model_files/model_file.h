@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "common/model_files/weights.h"
 #include "common/safetensors/safetensors_file.h"
+#include "common/tokenizer/tokenizer_identity.h"
 
 namespace muster {
 
@@ -32,6 +33,8 @@ class ModelFile final : public Weights {
 
   // As Tokenizer::json() gives it; none if the file does not say.
   const std::optional<std::string>& tokenizer_json() const { return tokenizer_json_; }
+  // That the weights learned from the tokens of; none if the file does not say.
+  std::optional<TokenizerIdentity> tokenizer() const;
 
  private:
   ModelFile();
@@ -52,15 +55,19 @@ std::map<std::string, std::string> ModelFileMetadata(
 // Adds metadata to a safetensors file that passes by in pieces. Not thread-safe.
 class MetadataInserter {
  public:
+  using Metadata = std::map<std::string, std::string>;
+  // What to add to a file that has this already.
+  using Make = std::function<absl::StatusOr<Metadata>(const Metadata& present)>;
   using Sink = std::function<absl::Status(absl::string_view)>;
 
-  MetadataInserter(std::map<std::string, std::string> metadata, Sink sink);
+  MetadataInserter(Make make, Sink sink);
 
-  // InvalidArgument: what passes by is no safetensors file. Or the sink's error.
+  // InvalidArgument: what passes by is no safetensors file. Or an error of `make`, before the sink
+  // got anything, or the sink's.
   absl::Status Write(absl::string_view bytes);
 
  private:
-  const std::map<std::string, std::string> metadata_;
+  const Make make_;
   const Sink sink_;
   // What has come of the header; once it has passed, nothing.
   std::string header_;

@@ -20,8 +20,10 @@
 #include "common/model_files/weights.h"
 #include "common/safetensors/safetensors_file.h"
 #include "common/safetensors/safetensors_writer.h"
+#include "common/tokenizer/tokenizer_identity.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -319,9 +321,12 @@ TEST(ImportCheckpointTest, IsACompleteCheckpointOfTheWeights) {
   const TestWeights weights(Llama());
   LocalStorage storage;
   const std::string folder = temp.path() + "/made";
-  ASSERT_TRUE(WriteImportedCheckpoint(storage, folder, weights).ok());
+  const TokenizerIdentity tokenizer = {9, "t.json"};
+  ASSERT_TRUE(WriteImportedCheckpoint(storage, folder, weights, tokenizer).ok());
   const auto reader = CheckpointReader::Open(storage, folder);
   ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->manifest().schema().tokenizer().fingerprint(), 9u);
+  EXPECT_EQ((*reader)->manifest().schema().tokenizer().name(), "t.json");
   for (const MusterTensor& tensor : weights.tensors()) {
     std::vector<float> expected;
     ASSERT_TRUE(weights.Read(tensor.name, expected).ok());
@@ -330,7 +335,7 @@ TEST(ImportCheckpointTest, IsACompleteCheckpointOfTheWeights) {
     ASSERT_TRUE(read.ok()) << read;
     EXPECT_EQ(values, expected) << tensor.name;
   }
-  EXPECT_EQ(WriteImportedCheckpoint(storage, folder, weights).code(),
+  EXPECT_EQ(WriteImportedCheckpoint(storage, folder, weights, tokenizer).code(),
             absl::StatusCode::kAlreadyExists);
 }
 
@@ -359,11 +364,17 @@ TEST(ModelFileTest, MetadataMakesAnExportedFileAModel) {
   spec.clear_norm_epsilon();
   for (const size_t piece : {size_t{1}, size_t{7}, size_t{100}, bytes.size()}) {
     std::string made;
-    MetadataInserter inserter(ModelFileMetadata(spec, "{\"a\": \"\u0120\"}"),
-                              [&made](absl::string_view part) {
-                                absl::StrAppend(&made, part);
-                                return absl::OkStatus();
-                              });
+    MetadataInserter inserter(
+        [&spec](const MetadataInserter::Metadata& present) {
+          EXPECT_EQ(present, (MetadataInserter::Metadata{{"job", "j1"}}));
+          MetadataInserter::Metadata added = ModelFileMetadata(spec, "{\"a\": \"\u0120\"}");
+          AddToMetadata({9, "t.json"}, added);
+          return added;
+        },
+        [&made](absl::string_view part) {
+          absl::StrAppend(&made, part);
+          return absl::OkStatus();
+        });
     for (size_t at = 0; at < bytes.size(); at += piece) {
       ASSERT_TRUE(inserter.Write(absl::string_view(bytes).substr(at, piece)).ok());
     }
@@ -371,6 +382,8 @@ TEST(ModelFileTest, MetadataMakesAnExportedFileAModel) {
     ASSERT_TRUE(model.ok()) << model.status();
     ExpectSame(**model, weights);
     EXPECT_EQ((*model)->tokenizer_json(), "{\"a\": \"\u0120\"}");
+    ASSERT_TRUE((*model)->tokenizer().has_value());
+    EXPECT_EQ((*model)->tokenizer()->fingerprint, 9u);
     EXPECT_EQ((*SafetensorsFile::Open(temp.path() + "/model"))->metadata().at("job"), "j1");
   }
 }
@@ -382,8 +395,24 @@ TEST(ModelFileTest, SaysBytesAndThatNothingIsKnown) {
 
 TEST(ModelFileTest, WhatIsNoFileIsRefused) {
   const auto sink = [](absl::string_view) { return absl::OkStatus(); };
-  EXPECT_FALSE(MetadataInserter({}, sink).Write(std::string(16, '\xff')).ok());
-  EXPECT_FALSE(MetadataInserter({}, sink).Write(std::string("\2\0\0\0\0\0\0\0[]", 10)).ok());
+  const auto nothing = [](const auto&) { return MetadataInserter::Metadata(); };
+  EXPECT_FALSE(MetadataInserter(nothing, sink).Write(std::string(16, '\xff')).ok());
+  EXPECT_FALSE(MetadataInserter(nothing, sink).Write(std::string("\2\0\0\0\0\0\0\0[]", 10)).ok());
+}
+
+TEST(ModelFileTest, ARefusalComesBeforeAnyByte) {
+  bool written = false;
+  MetadataInserter inserter(
+      [](const auto&) -> absl::StatusOr<MetadataInserter::Metadata> {
+        return absl::InvalidArgumentError("another tokenizer");
+      },
+      [&written](absl::string_view) {
+        written = true;
+        return absl::OkStatus();
+      });
+  const absl::Status status = inserter.Write(std::string("\2\0\0\0\0\0\0\0{}", 10));
+  EXPECT_EQ(status.message(), "another tokenizer");
+  EXPECT_FALSE(written);
 }
 
 // What a job that pads its vocabulary starts from, and what it leaves in files that know no
@@ -412,7 +441,7 @@ TEST(PaddedWeightsTest, AddsRowsOfZerosThatExportTakesAway) {
     LocalStorage storage;
     const TempFolder checkpoint;
     const std::string folder = checkpoint.path() + "/weights";
-    ASSERT_TRUE(WriteImportedCheckpoint(storage, folder, padded).ok());
+    ASSERT_TRUE(WriteImportedCheckpoint(storage, folder, padded, std::nullopt).ok());
     const auto reader = CheckpointReader::Open(storage, folder);
     ASSERT_TRUE(reader.ok()) << reader.status();
     std::vector<float> row(4, 7);

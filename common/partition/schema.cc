@@ -249,6 +249,7 @@ uint64_t SchemaFingerprint(const v1::TablesSchema& schema) {
   known.DiscardUnknownFields();
   // Each pull names its own type.
   for (v1::TensorSchema& tensor : *known.mutable_tensors()) tensor.clear_compute();
+  known.clear_tokenizer();
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);

@@ -42,7 +42,7 @@ Tables TablesFromSchema(const v1::TablesSchema& schema);
 DenseLayout LayoutFromSchema(const v1::TablesSchema& schema);
 
 // Equal for equal schemas, whoever wrote them; a change to any field that the schema knows changes
-// it, but for what workers compute with, which servers do not act on.
+// it, but for what workers compute with and the tokenizer, which stored values do not depend on.
 uint64_t SchemaFingerprint(const v1::TablesSchema& schema);
 
 }  // namespace muster

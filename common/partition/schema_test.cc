@@ -129,6 +129,10 @@ TEST(SchemaTest, FingerprintTellsSchemasApartAndNothingElse) {
   same.mutable_tensors(0)->set_compute(v1::UpdateSpec::F16);
   EXPECT_EQ(SchemaFingerprint(same), fingerprint);
 
+  // Nor does what their data was made with: that of a store from before it was known goes on.
+  same.mutable_tokenizer()->set_fingerprint(3);
+  EXPECT_EQ(SchemaFingerprint(same), fingerprint);
+
   v1::TablesSchema other = schema;
   other.set_seed(6);
   EXPECT_NE(SchemaFingerprint(other), fingerprint);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/manifest.h"
+#include "common/tokenizer/tokenizer_identity.h"
 #include "proto/checkpoint.pb.h"
 
 namespace muster {
@@ -167,6 +168,16 @@ absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
 }
 
 std::string CandidatesTable(absl::string_view table) { return absl::StrCat(table, " candidates"); }
+
+absl::Status CheckTokenizer(const CheckpointReader& checkpoint, const v1::TablesSchema& job) {
+  const v1::CheckpointManifest& manifest = checkpoint.manifest();
+  if (!manifest.schema().has_tokenizer() || !job.has_tokenizer()) return absl::OkStatus();
+  const v1::TokenizerRecord& learned = manifest.schema().tokenizer();
+  return CheckSameTokenizer(
+      absl::StrCat("the weights of ", manifest.job_id(), " at clock ", manifest.clock()),
+      {learned.fingerprint(), learned.name()},
+      {job.tokenizer().fingerprint(), job.tokenizer().name()});
+}
 
 bool RestoresSlots(const CheckpointReader& checkpoint, RestoreExtent extent,
                    absl::string_view optimizer) {

@@ -24,6 +24,7 @@ namespace muster {
 
 namespace v1 {
 class PartitionFileHeader;
+class TablesSchema;
 }  // namespace v1
 
 // Between tables in memory and the common form of checkpoints, whoever holds the tables: a server
@@ -88,6 +89,10 @@ absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
 
 // The table of a checkpoint that holds a table's keys without a row.
 std::string CandidatesTable(absl::string_view table);
+
+// InvalidArgument: the checkpoint says which tokenizer its weights learned from, and the job that
+// is to restore them says another (CheckSameTokenizer).
+absl::Status CheckTokenizer(const CheckpointReader& checkpoint, const v1::TablesSchema& job);
 
 // What of a checkpoint is restored.
 enum class RestoreExtent {

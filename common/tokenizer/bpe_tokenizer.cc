@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <queue>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/tokenizer/bpe_json.h"
 #include "common/tokenizer/byte_level.h"
@@ -76,6 +78,31 @@ BpeVocabulary BytesAsVocabulary() {
     vocabulary.tokens.emplace_back(1, static_cast<char>(byte));
   }
   return vocabulary;
+}
+
+uint64_t VocabularyFingerprint(const BpeVocabulary& vocabulary) {
+  FingerprintStream stream;
+  const auto add_number = [&stream](uint64_t number) { stream.Add(&number, sizeof(number)); };
+  const auto add_text = [&](const std::string& text) {
+    add_number(text.size());
+    stream.Add(text.data(), text.size());
+  };
+  add_number(vocabulary.tokens.size());
+  for (const std::string& token : vocabulary.tokens) add_text(token);
+  add_number(vocabulary.merges.size());
+  for (const auto& [left, right] : vocabulary.merges) {
+    add_number(left);
+    add_number(right);
+  }
+  // Files list them in any order.
+  std::map<int32_t, std::string> added;
+  for (const BpeVocabulary::AddedToken& token : vocabulary.added) added[token.id] = token.content;
+  add_number(added.size());
+  for (const auto& [id, content] : added) {
+    add_number(id);
+    add_text(content);
+  }
+  return stream.Finish();
 }
 
 class BpeTokenizer::WordTable {
@@ -176,6 +203,7 @@ absl::Status BpeTokenizer::Index() {
     }
   }
   json_ = WriteBpeJson(vocabulary_);
+  fingerprint_ = VocabularyFingerprint(vocabulary_);
   return absl::OkStatus();
 }
 

@@ -34,6 +34,9 @@ struct BpeVocabulary {
 // read files of vocabularies alone.
 BpeVocabulary BytesAsVocabulary();
 
+// Tokenizer::fingerprint() of the vocabulary's tokenizer.
+uint64_t VocabularyFingerprint(const BpeVocabulary& vocabulary);
+
 // Byte-level byte-pair encoding (Sennrich, Haddow, Birch 2016, over bytes as in GPT-2, Radford et
 // al. 2019). The text is cut at added tokens, then into words (pre_tokenizer.h); a word starts as
 // its bytes, and of all neighbours that are a learned pair the one learned first (of these the
@@ -53,6 +56,7 @@ class BpeTokenizer final : public Tokenizer {
               absl::FunctionRef<void(absl::Span<const int32_t> tokens)> sink) const override;
   absl::string_view BytesOf(int32_t token) const override;
   const std::string& json() const override { return json_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
 
   const BpeVocabulary& contents() const { return vocabulary_; }
 
@@ -80,6 +84,7 @@ class BpeTokenizer final : public Tokenizer {
   BpeVocabulary vocabulary_;
   std::optional<int32_t> end_of_text_;
   std::string json_;
+  uint64_t fingerprint_ = 0;
   int32_t byte_tokens_[256];
   // By left << 32 | right.
   absl::flat_hash_map<uint64_t, Merge> merges_;

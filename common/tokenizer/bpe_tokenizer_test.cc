@@ -179,6 +179,29 @@ TEST(ByteTokenizerTest, IsAVocabularyWithoutMerges) {
   std::mt19937 random(2);
   const std::string text = RandomText(random, "", 3000);
   EXPECT_EQ(EncodeAll(*tokenizer, text), EncodeAll(ByteTokenizer(), text));
+  EXPECT_EQ(tokenizer->fingerprint(), ByteTokenizer().fingerprint());
+}
+
+TEST(BpeTokenizerTest, TheFingerprintTellsWhatEncodesOtherwise) {
+  const BpeVocabulary vocabulary = SmallVocabulary();
+  const uint64_t fingerprint = Make(vocabulary)->fingerprint();
+  // Stored beside weights.
+  EXPECT_EQ(fingerprint, 8675816493977250857u);
+  EXPECT_EQ(ByteTokenizer().fingerprint(), 14882644519709251074u);
+  BpeVocabulary other = vocabulary;
+  std::swap(other.tokens[256], other.tokens[258]);
+  other.merges = {};
+  EXPECT_NE(Make(other)->fingerprint(), fingerprint);
+  other = vocabulary;
+  std::swap(other.merges[0], other.merges[1]);
+  EXPECT_NE(Make(other)->fingerprint(), fingerprint);
+  other = vocabulary;
+  other.added = {};
+  EXPECT_NE(Make(other)->fingerprint(), fingerprint);
+  other.added = {{257, "abc"}, {260, "<|endoftext|>"}};
+  const uint64_t two = Make(other)->fingerprint();
+  std::swap(other.added[0], other.added[1]);
+  EXPECT_EQ(Make(other)->fingerprint(), two);
 }
 
 }  // namespace

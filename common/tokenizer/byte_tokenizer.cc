@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "common/tokenizer/bpe_tokenizer.h"
+
 namespace muster {
 
-ByteTokenizer::ByteTokenizer() {
+ByteTokenizer::ByteTokenizer() : fingerprint_(VocabularyFingerprint(BytesAsVocabulary())) {
   for (int64_t byte = 0; byte < kVocabulary; ++byte) bytes_.push_back(static_cast<char>(byte));
 }
 

@@ -21,11 +21,13 @@ class ByteTokenizer final : public Tokenizer {
               absl::FunctionRef<void(absl::Span<const int32_t> tokens)> sink) const override;
   absl::string_view BytesOf(int32_t token) const override;
   const std::string& json() const override { return json_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
 
  private:
   // All bytes in their order.
   std::string bytes_;
   const std::string json_;
+  const uint64_t fingerprint_;
 };
 
 }  // namespace muster

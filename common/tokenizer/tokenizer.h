@@ -36,6 +36,10 @@ class Tokenizer {
   // The tokenizer as a tokenizer.json, empty for plain bytes. Equal tokenizers give equal texts,
   // and ParseTokenizer makes an equal one from it.
   virtual const std::string& json() const = 0;
+
+  // Equal for tokenizers that encode alike, wherever their files came from; the same in all
+  // versions of Muster, which store it beside weights.
+  virtual uint64_t fingerprint() const = 0;
 };
 
 // All tokens of a text.

@@ -61,6 +61,7 @@ absl::Status RestoreCounts(const CheckpointReader& checkpoint, const PartitionTa
 absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent extent,
                               MemoryShare& memory, PartitionTables& tables) {
   const JobTables& job = *tables.job;
+  MUSTER_RETURN_IF_ERROR(CheckTokenizer(checkpoint, job.request().schema()));
   const bool with_slots =
       RestoresSlots(checkpoint, extent, job.request().schema().optimizer().name());
   const std::vector<std::string> slot_names =

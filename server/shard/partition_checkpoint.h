@@ -11,7 +11,7 @@ namespace muster {
 
 // Fills a partition's tables, which have their initial values, from a checkpoint of any number of
 // partitions. NOT_FOUND: the checkpoint lacks a tensor or table of the job. INVALID_ARGUMENT: a
-// table's rows have another length. DATA_LOSS: damaged.
+// table's rows have another length, or its tokenizer is another. DATA_LOSS: damaged.
 absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent extent,
                               MemoryShare& memory, PartitionTables& tables);
 

@@ -151,6 +151,27 @@ TEST_P(RestoreTest, WeightsAloneStartANewJob) {
   EXPECT_EQ(Values(fresh, 0), weights);
 }
 
+TEST_P(RestoreTest, WeightsOfAnotherTokenizerAreRefused) {
+  v1::OpenTablesRequest job = Request(GetParam().first);
+  job.mutable_schema()->mutable_tokenizer()->set_fingerprint(1);
+  job.mutable_schema()->mutable_tokenizer()->set_name("a.json");
+  Open(job);
+  const std::string folder = Checkpoint(job, 0);
+  v1::OpenTablesRequest other = Request(GetParam().second);
+  other.mutable_schema()->mutable_tokenizer()->set_fingerprint(2);
+  other.mutable_schema()->mutable_tokenizer()->set_name("b.tokens");
+  other.set_generation(2);
+  other.set_restore_uri(folder);
+  other.set_restore_weights_only(true);
+  const absl::Status refused = engine_->OpenTables(other).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(refused.message(), testing::HasSubstr("learned from tokens of a.json"));
+  EXPECT_THAT(refused.message(), testing::HasSubstr("b.tokens"));
+  // Where nothing is known, nothing is compared.
+  other.mutable_schema()->clear_tokenizer();
+  Open(other);
+}
+
 TEST_P(RestoreTest, ADurableRestoreDoesNotNeedItsCheckpointAgain) {
   v1::OpenTablesRequest job = Request(GetParam().first);
   Open(job);

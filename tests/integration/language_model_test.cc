@@ -276,6 +276,74 @@ TEST_F(LanguageModelTest, FromTextToTextAndThroughHuggingFacesFiles) {
   EXPECT_EQ(result.exit_code, 0) << result.output;
 }
 
+// As many tokens, but others: nothing in the weights tells them apart.
+TEST_F(LanguageModelTest, AnotherTokenizerOfTheSameSizeIsRefused) {
+  const auto make = [this](const std::string& name, const std::string& text) {
+    const std::string path = absl::StrCat(folder_, "/", name);
+    EXPECT_EQ(Muster(absl::StrCat("tokenizer train --vocabulary 280 --data ",
+                                  Write(path + ".txt", text), " --out ", path, ".json"))
+                  .exit_code,
+              0);
+    EXPECT_EQ(Muster(absl::StrCat("data tokenize --tokenizer ", path, ".json --data ", folder_,
+                                  "/text.txt --out ", path, ".tokens"))
+                  .exit_code,
+              0);
+    return path;
+  };
+  const std::string own = make("own", Text());
+  const std::string other = make("other", absl::StrReplaceAll(Text(), {{"e", "q"}, {"s", "z"}}));
+  v1::JobSpec spec = Job();
+  spec.mutable_stop()->set_steps(2);
+  spec.mutable_data()->mutable_sequences()->set_path(own + ".tokens");
+  const std::string job = Train(spec);
+  const auto refused = [&](const std::string& arguments) {
+    const CommandResult result = Muster(arguments);
+    EXPECT_NE(result.exit_code, 0) << arguments << ": " << result.output;
+    EXPECT_THAT(result.output, AllOf(HasSubstr("/own."), HasSubstr("/other."))) << arguments;
+    return result.output;
+  };
+  const std::string with_other = absl::StrCat(" --tokenizer ", other, ".json");
+  refused(absl::StrCat("evaluate ", job, " --data ", other, ".tokens"));
+  refused(absl::StrCat("generate ", job, " --prompt The", with_other));
+  const std::string file = folder_ + "/weights.safetensors";
+  refused(absl::StrCat("export ", job, " --out ", file, with_other));
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_FALSE(std::filesystem::exists(file + ".partial"));
+  // Its own, wherever it lies.
+  CommandResult result =
+      Muster(absl::StrCat("export ", job, " --out ", file, " --tokenizer ", own, ".json"));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  refused(absl::StrCat("generate ", file, " --prompt The", with_other));
+  result = Muster(
+      absl::StrCat("generate ", file, " --prompt The --max-tokens 3 --tokenizer ", own, ".tokens"));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+
+  // Where the client does not see both, the tasks do, on either road.
+  for (const v1::UpdateSpec::Road road :
+       {v1::UpdateSpec::PARAMETER_SERVER, v1::UpdateSpec::ALL_REDUCE}) {
+    v1::JobSpec next = spec;
+    next.set_initial_weights(job);
+    next.mutable_update()->set_dense(road);
+    next.mutable_update()->set_sparse(road);
+    next.mutable_data()->mutable_sequences()->set_path(other + ".tokens");
+    const std::string path = Write(folder_ + "/next.textproto", next.DebugString());
+    EXPECT_THAT(refused(absl::StrCat("submit --watch ", path)), HasSubstr("has another tokenizer"));
+    result = Muster(absl::StrCat("submit --watch ", path, " --data ", folder_, "/text.txt"));
+    EXPECT_NE(result.exit_code, 0) << "encoded by the same one: " << result.output;
+  }
+
+  // A file that was replaced since is not taken for what it was.
+  std::filesystem::copy_file(other + ".tokens", own + ".tokens",
+                             std::filesystem::copy_options::overwrite_existing);
+  result = Muster(absl::StrCat("export ", job, " --out ", file));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("without a tokenizer"));
+  result = Muster(absl::StrCat("generate ", file, " --prompt The"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr(" learned from tokens of "), HasSubstr("/own.tokens, but")));
+}
+
 // Rows of the vocabulary that are of no token: in checkpoints and in Muster's own files, not in
 // Hugging Face's.
 TEST_F(LanguageModelTest, PaddingGoesOutAndComesBack) {

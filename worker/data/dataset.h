@@ -2,10 +2,12 @@
 #define MUSTER_WORKER_DATA_DATASET_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "common/tokenizer/tokenizer_identity.h"
 #include "worker/data/batch.h"
 
 namespace muster {
@@ -27,6 +29,8 @@ struct DatasetInfo {
   // By class, bytes of the source that such a label stands for: the loss in bits per byte is that
   // of all labels over the sum of these. Empty: 1 each.
   std::vector<int32_t> label_bytes;
+  // Of language in tokens.
+  std::optional<TokenizerIdentity> tokenizer;
 };
 
 // Random access to examples over an index built once, at creation. Thread-safe.

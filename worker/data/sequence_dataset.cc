@@ -56,6 +56,8 @@ absl::StatusOr<std::unique_ptr<const SequenceDataset>> SequenceDataset::Create(
   info.classes = tokenizer->vocabulary();
   info.labels_per_example = options.context;
   info.label_bytes = BytesByToken(*tokenizer);
+  const std::string& named = of_text == nullptr ? options.path : options.tokenizer;
+  info.tokenizer = {tokenizer->fingerprint(), named.empty() ? "bytes" : named};
   return std::unique_ptr<const SequenceDataset>(std::move(dataset));
 }
 

@@ -116,6 +116,10 @@ TEST(SequenceDatasetTest, ATextAndItsTokenFileAreTheSameData) {
     EXPECT_EQ(text->fingerprint(), tokens->fingerprint());
     EXPECT_EQ(AllTokens(*text), AllTokens(*tokens));
     EXPECT_EQ(text->info().label_bytes, tokens->info().label_bytes);
+    EXPECT_EQ(text->info().tokenizer->fingerprint, (*tokenizer)->fingerprint());
+    EXPECT_EQ(text->info().tokenizer->name, tokenizer_name);
+    EXPECT_EQ(tokens->info().tokenizer->fingerprint, (*tokenizer)->fingerprint());
+    EXPECT_EQ(tokens->info().tokenizer->name, path);
     EXPECT_THAT(Message({path, tokenizer_name, 4}), HasSubstr("is a token file"));
   }
 }

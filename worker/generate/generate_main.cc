@@ -30,6 +30,7 @@
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/parse_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
+#include "common/tokenizer/tokenizer_identity.h"
 #include "proto/job.pb.h"
 #include "worker/generate/generator.h"
 #include "worker/generate/loaded_transformer.h"
@@ -50,12 +51,28 @@ struct OpenModel {
   std::unique_ptr<const Tokenizer> tokenizer;
 };
 
-absl::Status NoTokenizer(const std::string& model) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(model,
-                   " does not say how its tokens are made; name its tokenizer with "
-                   "--tokenizer (bytes, a tokenizer.json, or a folder with vocab.json and "
-                   "merges.txt)"));
+absl::Status NoTokenizer(const std::string& model,
+                         const std::optional<TokenizerIdentity>& learned) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      model,
+      learned.has_value()
+          ? absl::StrCat(" learned from tokens of ", learned->name, ", but does not hold those")
+          : " does not say how its tokens are made",
+      "; name its tokenizer with --tokenizer (bytes, a tokenizer.json, a token file, or a folder "
+      "with vocab.json and merges.txt)"));
+}
+
+// The tokenizer that --tokenizer names, if it is the one that the model learned from, or nothing is
+// known of that.
+absl::StatusOr<std::unique_ptr<const Tokenizer>> OpenNamed(
+    const Flags& flags, const std::optional<TokenizerIdentity>& learned) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Tokenizer> tokenizer,
+                          OpenTokenizer(flags.tokenizer));
+  if (learned.has_value()) {
+    MUSTER_RETURN_IF_ERROR(CheckSameTokenizer(absl::StrCat("the model ", flags.model), *learned,
+                                              {tokenizer->fingerprint(), flags.tokenizer}));
+  }
+  return tokenizer;
 }
 
 absl::StatusOr<OpenModel> OpenModelFolder(const Flags& flags) {
@@ -66,21 +83,35 @@ absl::StatusOr<OpenModel> OpenModelFolder(const Flags& flags) {
   std::error_code error;
   const bool has_tokenizer =
       fs::exists(folder / "tokenizer.json", error) || fs::exists(folder / "vocab.json", error);
-  if (flags.tokenizer.empty() && !has_tokenizer) return NoTokenizer(flags.model);
-  MUSTER_ASSIGN_OR_RETURN(model.tokenizer,
-                          OpenTokenizer(flags.tokenizer.empty() ? flags.model : flags.tokenizer));
+  if (flags.tokenizer.empty()) {
+    if (!has_tokenizer) return NoTokenizer(flags.model, std::nullopt);
+    MUSTER_ASSIGN_OR_RETURN(model.tokenizer, OpenTokenizer(flags.model));
+    return model;
+  }
+  std::optional<TokenizerIdentity> learned;
+  // One of a kind that is not understood cannot be compared.
+  if (const auto own = OpenTokenizer(flags.model); has_tokenizer && own.ok()) {
+    learned = {(*own)->fingerprint(), flags.model};
+  }
+  MUSTER_ASSIGN_OR_RETURN(model.tokenizer, OpenNamed(flags, learned));
   return model;
 }
 
 absl::StatusOr<OpenModel> OpenModelFile(const Flags& flags) {
   OpenModel model;
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const ModelFile> file, ModelFile::Open(flags.model));
+  std::unique_ptr<const Tokenizer> own;
+  if (file->tokenizer_json().has_value()) {
+    MUSTER_ASSIGN_OR_RETURN(own, ParseTokenizer(*file->tokenizer_json(), flags.model));
+  }
+  std::optional<TokenizerIdentity> learned = file->tokenizer();
+  if (!learned.has_value() && own != nullptr) learned = {own->fingerprint(), flags.model};
   if (!flags.tokenizer.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(model.tokenizer, OpenTokenizer(flags.tokenizer));
-  } else if (file->tokenizer_json().has_value()) {
-    MUSTER_ASSIGN_OR_RETURN(model.tokenizer, ParseTokenizer(*file->tokenizer_json(), flags.model));
+    MUSTER_ASSIGN_OR_RETURN(model.tokenizer, OpenNamed(flags, learned));
+  } else if (own != nullptr) {
+    model.tokenizer = std::move(own);
   } else {
-    return NoTokenizer(flags.model);
+    return NoTokenizer(flags.model, learned);
   }
   model.weights = std::move(file);
   return model;
@@ -140,7 +171,7 @@ int main(int argc, char** argv) {
   app.add_option("--top-k", options.sampling.top_k, "Choose among so many; 0: all");
   app.add_option("--top-p", options.sampling.top_p, "Choose among those of this probability");
   app.add_option("--seed", options.seed, "Of the draws");
-  app.add_option("--tokenizer", flags.tokenizer, "Another than the model's own");
+  app.add_option("--tokenizer", flags.tokenizer, "Where it is, if the model does not hold it");
   app.add_option("--threads", flags.threads, "To compute with; 0: one for each core");
   if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   const absl::Status status = muster::Run(flags);

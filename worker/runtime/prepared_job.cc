@@ -30,6 +30,10 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec) {
                           TotalSteps(spec.stop(), job.split.training, spec.batch_size()));
   MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));
   v1::TablesSchema schema = MakeTablesSchema(job.model->description(), spec, job.total_steps);
+  if (info.tokenizer.has_value()) {
+    schema.mutable_tokenizer()->set_fingerprint(info.tokenizer->fingerprint);
+    schema.mutable_tokenizer()->set_name(info.tokenizer->name);
+  }
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   job.schema = std::make_unique<const v1::TablesSchema>(std::move(schema));
   return job;

@@ -168,6 +168,7 @@ void Replica::Apply(const GradientSums& sums, double scale) {
 
 absl::Status Replica::Restore(const CheckpointReader& checkpoint, RestoreExtent extent,
                               uint64_t clock) {
+  MUSTER_RETURN_IF_ERROR(CheckTokenizer(checkpoint, *schema_));
   const bool with_slots = RestoresSlots(checkpoint, extent, schema_->optimizer().name());
   const std::vector<std::string> slot_names =
       with_slots ? dense_optimizer_->slot_names() : std::vector<std::string>();

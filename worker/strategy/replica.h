@@ -94,7 +94,7 @@ class Replica {
   // Takes a checkpoint over, written from any number of servers or workers; what it does not hold
   // keeps its initial value. The replica goes on from `clock`. After an error Reset comes first.
   // NotFound: the checkpoint lacks a tensor or table of the job. InvalidArgument: a table's rows
-  // have another length. DataLoss: damaged.
+  // have another length, or its tokenizer is another. DataLoss: damaged.
   absl::Status Restore(const CheckpointReader& checkpoint, RestoreExtent extent, uint64_t clock);
 
   // Writes one partition's blocks and rows in the common form. Blocks on the storage.

@@ -191,6 +191,27 @@ TEST(ReplicaTest, TakesWeightsAloneFromAnotherJob) {
   EXPECT_EQ(row.values()[3], 0);
 }
 
+TEST(ReplicaTest, RefusesWeightsOfAnotherTokenizer) {
+  v1::TablesSchema schema = Schema("sgd", 2);
+  schema.mutable_tokenizer()->set_fingerprint(1);
+  schema.mutable_tokenizer()->set_name("a.json");
+  const auto saved = Make(schema);
+  MemoryStorage storage;
+  const auto checkpoint = Checkpoint(*saved, schema, storage);
+  // Wherever it lies.
+  schema.mutable_tokenizer()->set_name("b.json");
+  EXPECT_EQ(Make(schema)->Restore(*checkpoint, RestoreExtent::kWeights, 0), absl::OkStatus());
+  schema.mutable_tokenizer()->set_fingerprint(2);
+  for (const RestoreExtent extent : {RestoreExtent::kWeights, RestoreExtent::kAll}) {
+    const absl::Status refused = Make(schema)->Restore(*checkpoint, extent, 0);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("learned from tokens of a.json"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("b.json"));
+  }
+  schema.clear_tokenizer();
+  EXPECT_EQ(Make(schema)->Restore(*checkpoint, RestoreExtent::kWeights, 0), absl::OkStatus());
+}
+
 TEST(ReplicaTest, NamesWhatACheckpointLacks) {
   const auto saved = Make(Schema("sgd", 2));
   MemoryStorage storage;
