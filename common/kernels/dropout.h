@@ -9,7 +9,7 @@
 namespace muster {
 
 // Which elements one use of dropout drops at one clock: a pure function of the job's seed, the
-// use's name (such as "blocks.3.attention"), the clock, the example's global index and the
+// use's name (such as "block3.attention"), the clock, the example's global index and the
 // element's index within the example. So every worker, every repetition, backward and every kind of
 // device finds the same mask again, and none is stored.
 //

@@ -57,8 +57,8 @@ struct TypedVectorKernels {
   void (*attention_backward)(const AttentionShape& shape, const AttentionDropout& dropout,
                              const T* qkv, const T* out, const float* logsumexp, const T* dout,
                              int64_t b, int64_t kv, float* scratch, T* dqkv);
-  // Token t of sequence b with head h over the first `length` cached positions; scratch holds as
-  // many floats.
+  // One query [D] over the first `length` positions of its key-value head's cache, keys and values
+  // [length, D]. `scratch` holds `length` floats, rounded up to a multiple of 16.
   void (*cached_attention)(int64_t D, int64_t length, float scale, const T* query, const T* keys,
                            const T* values, float* scratch, T* out);
 };
