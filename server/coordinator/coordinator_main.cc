@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <system_error>
@@ -55,7 +56,8 @@ struct Flags {
   int lease_ms = 5000;
   int elastic_wait_ms = 10000;
   int stall_timeout_ms = 600000;
-  size_t keep_jobs = 100;
+  std::optional<size_t> keep_jobs;
+  size_t keep_jobs_without_checkpoint = 100;
   size_t max_jobs = 1000;
   uint64_t log_bytes = 4 << 20;
   TlsFiles tls;
@@ -101,7 +103,14 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->check(CLI::Range(1000, 86400000));
   app.add_option("--keep-jobs", flags.keep_jobs,
-                 "Finished jobs to keep; older ones are deleted with checkpoints, logs and events.")
+                 "Ended jobs with checkpoints to keep. Beyond them, the one that ended first is "
+                 "deleted WITH ITS CHECKPOINTS, logs and events, unless another job starts from "
+                 "them. Default: all are kept until somebody deletes them (`muster delete`).")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--keep-jobs-without-checkpoint", flags.keep_jobs_without_checkpoint,
+                 "Ended jobs that have no checkpoint (evaluations, runs that failed before their "
+                 "first) to keep. Beyond them, records, logs and events of those that ended first "
+                 "are forgotten.")
       ->capture_default_str();
   app.add_option("--max-jobs", flags.max_jobs,
                  "Jobs that may wait or run at once; further ones are refused.")
@@ -170,7 +179,9 @@ int Run(const Flags& flags) {
   options.lease = absl::Milliseconds(flags.lease_ms);
   options.elastic_wait = absl::Milliseconds(flags.elastic_wait_ms);
   options.stall_timeout = absl::Milliseconds(flags.stall_timeout_ms);
-  options.finished_jobs_kept = flags.keep_jobs;
+  options.ended_with_checkpoints_kept = flags.keep_jobs;
+  options.ended_without_checkpoint_kept = flags.keep_jobs_without_checkpoint;
+  options.log = Log;
   options.max_unfinished_jobs = flags.max_jobs;
   options.max_log_bytes = flags.log_bytes;
   options.identity = std::random_device()();

@@ -85,6 +85,8 @@ CoordinatorMetrics::CoordinatorMetrics()
       daemons_lost(registry_.AddCounter("muster_daemons_lost_total",
                                         "Leases that ran out or were taken over.")),
       checkpoints(registry_.AddCounter("muster_checkpoints_total", "Checkpoints completed.")),
+      retired(registry_.AddCounter("muster_jobs_retired_total",
+                                   "Ended jobs that were forgotten to keep no more than asked.")),
       heartbeats(registry_.AddCounter("muster_heartbeats_total", "Heartbeats taken.")),
       store_errors(registry_.AddCounter("muster_store_errors_total",
                                         "Changes that could not be stored and are tried again.")) {}

@@ -35,6 +35,7 @@ class CoordinatorMetrics {
   Counter& rollbacks;
   Counter& daemons_lost;
   Counter& checkpoints;
+  Counter& retired;
   Counter& heartbeats;
   Counter& store_errors;
 };

@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace muster {
@@ -20,8 +23,13 @@ struct CoordinatorOptions {
   absl::Duration stall_timeout = absl::Minutes(10);
   // Where tasks reach the coordinator, host:port.
   std::string advertised_address;
-  // Finished jobs kept, newest first; older ones are deleted with their checkpoints.
-  size_t finished_jobs_kept = 100;
+  // Ended jobs kept that have no checkpoint (evaluations, runs that failed early), those that ended
+  // last; records, logs and events of the others are forgotten.
+  size_t ended_without_checkpoint_kept = 100;
+  // The same of ended jobs that have some, which are deleted with them. Absent: all are kept.
+  std::optional<size_t> ended_with_checkpoints_kept;
+  // Told of each job that is retired; may be empty. Called on the logic thread.
+  std::function<void(absl::string_view)> log;
   // Jobs that may wait or run at once; more are refused.
   size_t max_unfinished_jobs = 1000;
   // Of log text kept per job.

@@ -28,6 +28,7 @@ constexpr absl::Duration kWatchInterval = absl::Milliseconds(250);
 constexpr uint64_t kMaxLogChunkBytes = 256 << 10;
 // For tasks to tell of their collective calls.
 constexpr absl::Duration kCollectivesWait = absl::Seconds(2);
+constexpr absl::Duration kRetireAgainAfter = absl::Minutes(1);
 
 std::vector<MemoryPart> OwnParts(const MemoryPlan& plan) {
   std::vector<MemoryPart> parts;
@@ -398,18 +399,46 @@ bool JobRequests::Answer(CollectivesReader& reader) const {
 }
 
 void JobRequests::Retire() {
-  // By when they ended: a long job must not go as it ends because short ones came after it.
-  std::vector<Job*> ended;
-  for (auto it = jobs_.jobs().rbegin(); it != jobs_.jobs().rend(); ++it) {
-    Job& job = *it->second;
-    if (IsFinal(job.record.state()) && !job.removing) ended.push_back(&job);
+  if (clock_.Monotonic() < retire_after_) return;
+  std::vector<Job*> without_checkpoint, with_checkpoints;
+  for (const auto& [number, job] : jobs_.jobs()) {
+    if (!IsFinal(job->record.state()) || job->removing) continue;
+    // A damaged one counts: its files may be brought back from a backup.
+    const bool trained = !job->record.checkpoints().empty();
+    (trained ? with_checkpoints : without_checkpoint).push_back(job.get());
   }
-  if (ended.size() <= options_.finished_jobs_kept) return;
-  std::stable_sort(ended.begin(), ended.end(), [](const Job* a, const Job* b) {
-    return a->record.finished_unix_ms() > b->record.finished_unix_ms();
+  RetireBeyond(options_.ended_without_checkpoint_kept, std::move(without_checkpoint),
+               "it has no checkpoint, and as many later jobs as are kept have none either "
+               "(--keep-jobs-without-checkpoint)");
+  if (!options_.ended_with_checkpoints_kept.has_value()) return;
+  RetireBeyond(*options_.ended_with_checkpoints_kept, std::move(with_checkpoints),
+               "with its checkpoints, as many later jobs as are kept have some (--keep-jobs)");
+}
+
+void JobRequests::RetireBeyond(size_t kept, std::vector<Job*> ended, const std::string& why) {
+  if (ended.size() <= kept) return;
+  // By when they ended: a long job must not go as it ends because short ones came after it.
+  std::sort(ended.begin(), ended.end(), [](const Job* a, const Job* b) {
+    return std::pair(a->record.finished_unix_ms(), a->record.number()) >
+           std::pair(b->record.finished_unix_ms(), b->record.number());
   });
-  for (size_t i = options_.finished_jobs_kept; i < ended.size(); ++i) {
-    if (checkpoints_.CheckRemovable(*ended[i]).ok()) checkpoints_.RemoveJob(*ended[i], nullptr);
+  for (size_t i = kept; i < ended.size(); ++i) {
+    if (!checkpoints_.CheckRemovable(*ended[i]).ok()) continue;
+    const std::string job =
+        absl::StrCat("job ", ended[i]->id(), " (\"", ended[i]->record.spec().name(), "\", ",
+                     v1::JobState_Name(ended[i]->record.state()), ")");
+    checkpoints_.RemoveJob(*ended[i], [this, job, why](absl::Status removed) {
+      if (removed.ok()) {
+        metrics_.retired.Add();
+      } else {
+        retire_after_ = clock_.Monotonic() + kRetireAgainAfter;
+      }
+      if (options_.log == nullptr) return;
+      options_.log(removed.ok() ? absl::StrCat(job, " is retired: ", why)
+                                : absl::StrCat(job, " cannot be retired, tried again in ",
+                                               absl::FormatDuration(kRetireAgainAfter), ": ",
+                                               removed.message()));
+    });
   }
 }
 

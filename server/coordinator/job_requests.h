@@ -59,7 +59,8 @@ class JobRequests {
   // Log text from an offset, once there is some, or with `follow` unset, or the job ended.
   void NextLog(const v1::ReadLogsRequest& request, Call<LogUpdate> call);
 
-  // Deletes finished jobs beyond those kept.
+  // Forgets jobs that ended without a checkpoint beyond those kept, and deletes those with some
+  // only where the options limit their number. Tells the log of each.
   void Retire();
 
   // Answers the parked calls for which something came, and those whose callers are gone.
@@ -95,6 +96,8 @@ class JobRequests {
   absl::Status Resume(v1::JobRecord& record) const;
   absl::StatusOr<v1::JobRecord> MakeRecord(const v1::SubmitJobRequest& request,
                                            uint64_t fingerprint) const;
+  // Retires all but the `kept` of these ended jobs that ended last.
+  void RetireBeyond(size_t kept, std::vector<Job*> ended, const std::string& why);
   // Each true: the call was answered.
   bool Answer(Watcher& watcher) const;
   bool Answer(LogReader& reader) const;
@@ -110,6 +113,8 @@ class JobRequests {
   std::vector<Watcher> watchers_;
   std::vector<LogReader> log_readers_;
   std::vector<CollectivesReader> collectives_readers_;
+  // After a failure: when the next job may be retired.
+  absl::Duration retire_after_;
 };
 
 }  // namespace muster
