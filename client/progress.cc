@@ -32,7 +32,9 @@ std::string ProgressLine(const v1::JobStatus& status, int bar_width) {
   }
   absl::StrAppend(&line, " step ", progress.step());
   if (total > 0) absl::StrAppend(&line, "/", total);
-  if (progress.examples_per_second() > 0) {
+  if (status.state() == v1::SUCCEEDED && progress.step() > 0) {
+    absl::StrAppend(&line, absl::StrFormat("  loss %.4f (last step)", progress.loss()));
+  } else if (progress.examples_per_second() > 0) {
     absl::StrAppend(&line, absl::StrFormat("  loss %.4f", progress.loss()));
   }
   if (status.evaluations_size() > 0) {

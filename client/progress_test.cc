@@ -23,6 +23,17 @@ TEST(ProgressTest, RunningJobShowsEverything) {
             "1m30s left");
 }
 
+TEST(ProgressTest, AJobThatSucceededSaysOfWhichStepItsLossIs) {
+  v1::JobStatus status;
+  status.set_state(v1::SUCCEEDED);
+  status.mutable_progress()->set_step(200);
+  status.mutable_progress()->set_total_steps(200);
+  status.mutable_progress()->set_loss(0.5);
+  EXPECT_EQ(ProgressLine(status, 0), "SUCCEEDED  step 200/200  loss 0.5000 (last step)");
+  status.mutable_progress()->set_step(0);
+  EXPECT_EQ(ProgressLine(status, 0), "SUCCEEDED  step 0/200") << "an evaluation trains nothing";
+}
+
 TEST(ProgressTest, PendingJobSaysForWhatItWaits) {
   v1::JobStatus status;
   status.set_state(v1::PENDING);

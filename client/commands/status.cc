@@ -58,7 +58,10 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   PrintField("waits for", job.waiting_for());
   PrintField("step", absl::StrCat(progress.step(), " of ", progress.total_steps()));
   if (progress.step() > 0) {
-    PrintField("loss", absl::StrFormat("%.4f", progress.loss()));
+    PrintField("loss", absl::StrFormat("%.4f (%s)", progress.loss(),
+                                       job.state() == v1::SUCCEEDED
+                                           ? "training examples of the last step"
+                                           : "mean of the steps since the last report"));
     PrintField("speed", absl::StrCat(FormatNumber(progress.examples_per_second()), " examples/s"));
     PrintField(
         "traffic",

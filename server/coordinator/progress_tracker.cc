@@ -43,7 +43,8 @@ ProgressTracker::ProgressTracker(uint32_t slots, StepIsDone done, const v1::Prog
 void ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duration now) {
   const uint32_t slot = report.task().slot();
   record_.set_clocks(slot, std::max<uint64_t>(record_.clocks(slot), report.clock()));
-  if (report.examples() > 0) {
+  // A task's last report may tell the loss of its last step again, and no new examples.
+  if (report.examples() > 0 || report.loss_weight() > 0) {
     record_.set_loss_sums(slot, report.loss_sum());
     record_.set_loss_examples(slot,
                               report.loss_weight() > 0 ? report.loss_weight() : report.examples());

@@ -31,6 +31,20 @@ v1::ReportProgressRequest Report(uint32_t slot, uint64_t clock, uint64_t steps) 
 
 constexpr auto kEach = ProgressTracker::StepIsDone::kByEverySlot;
 
+TEST(ProgressTrackerTest, ALastReportReplacesTheLossAndAddsNoExamples) {
+  ProgressTracker tracker(1, ProgressTracker::StepIsDone::kByEverySlot, {});
+  tracker.Add(Report(0, 4, 4), absl::Seconds(1));
+  v1::ReportProgressRequest last;
+  last.mutable_task()->set_slot(0);
+  last.set_clock(4);
+  last.set_loss_sum(3);
+  last.set_loss_weight(12);
+  tracker.Add(last, absl::Seconds(2));
+  EXPECT_DOUBLE_EQ(tracker.Progress(4).loss(), 0.25);
+  EXPECT_EQ(tracker.record().examples(), 16);
+  EXPECT_EQ(tracker.record().steps(), 4);
+}
+
 TEST(ProgressTrackerTest, CombinesSlots) {
   ProgressTracker tracker(2, kEach, {});
   tracker.Add(Report(0, 10, 10), absl::Seconds(0));

@@ -76,6 +76,7 @@ ProgressReporter::~ProgressReporter() {
 void ProgressReporter::Add(const StepReport& step) {
   absl::MutexLock lock(&mutex_);
   pending_ = Combine(pending_, step);
+  if (step.steps > 0) last_ = step;
   clock_ = std::max(clock_, step.clock);
 }
 
@@ -97,8 +98,14 @@ void ProgressReporter::Finish() {
     stopping_ = true;
   }
   if (thread_.joinable()) thread_.join();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (last_.steps == 0) return;
+    pending_.loss_sum = last_.loss_sum;
+    pending_.loss_weight = last_.loss_weight > 0 ? last_.loss_weight : last_.examples;
+  }
   for (int attempt = 0; attempt < kLastAttempts; ++attempt) {
-    if (Send(Empty::kKeep)) return;
+    if (Send(Empty::kSend)) return;
   }
 }
 

@@ -50,7 +50,9 @@ struct ProgressReporterOptions {
 };
 
 // Tells the coordinator of progress, at most once per interval and never on the trainer's thread.
-// What could not be told is added to the next report. Thread-safe.
+// What could not be told is added to the next report. The loss told is that of all steps since the
+// report before, but at the end that of the last step alone: what equal runs end with then does not
+// depend on when reports were sent. Thread-safe.
 class ProgressReporter {
  public:
   // `coordinator` outlives the reporter.
@@ -72,7 +74,7 @@ class ProgressReporter {
   // to date. Blocks for the call.
   void Flush();
 
-  // Tells what is left, in at most a few attempts, and ends.
+  // Tells what is left, and the loss of the last step, in at most a few attempts, and ends.
   void Finish();
 
  private:
@@ -93,6 +95,8 @@ class ProgressReporter {
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   StepReport pending_ ABSL_GUARDED_BY(mutex_);
+  // The last step added; without steps: there was none.
+  StepReport last_ ABSL_GUARDED_BY(mutex_);
   // The highest one told of.
   uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t meet_after_round_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -44,7 +44,6 @@ TEST(ProgressReporterTest, StepsOfOneIntervalBecomeOneReport) {
   ASSERT_EQ(coordinator.progress().size(), 1);
   v1::ReportProgressRequest report = coordinator.progress()[0];
   EXPECT_EQ(report.clock(), 2);
-  EXPECT_EQ(report.loss_sum(), 4);
   EXPECT_EQ(report.examples(), 20);
   EXPECT_EQ(report.steps(), 2);
   EXPECT_EQ(report.bytes_pushed(), 200);
@@ -72,8 +71,32 @@ TEST(ProgressReporterTest, FlushTellsWhatIsPendingNow) {
   reporter.Flush();
   ASSERT_EQ(coordinator.progress().size(), 1);
   EXPECT_EQ(coordinator.progress()[0].steps(), 1);
-  reporter.Finish();
-  EXPECT_EQ(coordinator.progress().size(), 1);
+}
+
+TEST(ProgressReporterTest, TheLastReportTellsTheLossOfTheLastStepWheneverOthersWereSent) {
+  for (const bool flushed : {false, true}) {
+    FakeCoordinatorClient coordinator;
+    ProgressReporter reporter(coordinator, Quiet());
+    StepReport step = Step(1);
+    step.loss_weight = 20;
+    reporter.Add(step);
+    step.clock = 2;
+    step.loss_sum = 5;
+    reporter.Add(step);
+    if (flushed) {
+      reporter.Flush();
+      EXPECT_EQ(coordinator.progress()[0].loss_sum(), 7);
+      EXPECT_EQ(coordinator.progress()[0].loss_weight(), 40);
+    }
+    reporter.Finish();
+    ASSERT_EQ(coordinator.progress().size(), flushed ? 2 : 1);
+    const v1::ReportProgressRequest last = coordinator.progress().back();
+    EXPECT_EQ(last.clock(), 2);
+    EXPECT_EQ(last.loss_sum(), 5);
+    EXPECT_EQ(last.loss_weight(), 20);
+    EXPECT_EQ(last.steps(), flushed ? 0 : 2);
+    EXPECT_EQ(last.examples(), flushed ? 0 : 20);
+  }
 }
 
 TEST(ProgressReporterTest, ALostReportIsAddedToTheNext) {

@@ -200,7 +200,8 @@ TEST_F(TrainerTest, ReportsAddUpToTheWholeRun) {
   for (const auto& report : coordinator_.progress()) {
     steps += report.steps();
     examples += report.examples();
-    EXPECT_GT(report.clock(), clock);
+    // The last one may tell the loss alone.
+    EXPECT_GE(report.clock(), clock);
     clock = report.clock();
     EXPECT_GE(report.training_seconds(), 0);
     EXPECT_NEAR(report.compute_seconds() + report.exposed_communication_seconds() +
