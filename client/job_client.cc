@@ -7,6 +7,7 @@
 #include "client/progress.h"
 #include "common/base/clock.h"
 #include "common/base/philox.h"
+#include "common/base/status_macros.h"
 #include "common/daemon/daemon.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/retry.h"
@@ -110,10 +111,16 @@ absl::Status JobClient::Cancel(const std::string& job_id, const std::string& rea
 }
 
 absl::Status JobClient::Delete(const std::string& job_id) {
+  // Whether it is there is asked first, since asking changes nothing: of a deletion that says that
+  // it is not, nobody could tell whether an attempt before it, unanswered, did it.
+  v1::JobStatus there;
+  MUSTER_RETURN_IF_ERROR(Get(job_id, there));
   v1::GetJobRequest request;
   request.set_job_id(job_id);
   v1::DeleteJobReply reply;
-  return Reach([&] { return connection_->Call(&v1::JobService::Stub::DeleteJob, request, reply); });
+  const absl::Status deleted =
+      Reach([&] { return connection_->Call(&v1::JobService::Stub::DeleteJob, request, reply); });
+  return absl::IsNotFound(deleted) ? absl::OkStatus() : deleted;
 }
 
 absl::Status JobClient::Checkpoints(const std::string& job_id, v1::ListCheckpointsReply& reply) {

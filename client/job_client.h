@@ -43,6 +43,8 @@ class JobClient {
   absl::Status Events(const std::string& job_id, v1::ListEventsReply& reply);
   absl::Status Collectives(const std::string& job_id, v1::ListCollectivesReply& reply);
   absl::Status Cancel(const std::string& job_id, const std::string& reason, v1::JobStatus& status);
+  // NotFound: there was no such job before the first attempt. One that is gone after an attempt
+  // whose answer was lost counts as deleted.
   absl::Status Delete(const std::string& job_id);
   absl::Status Checkpoints(const std::string& job_id, v1::ListCheckpointsReply& reply);
   // Takes as long as reading all its files does.

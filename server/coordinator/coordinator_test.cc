@@ -388,7 +388,9 @@ TEST_F(CoordinatorTest, DeletesEndedJobsWithAllTheyLeft) {
   EXPECT_THAT(cluster_.keeper.folders, IsEmpty());
   EXPECT_EQ(cluster_.coordinator().jobs().Get(job).status().code(), absl::StatusCode::kNotFound);
   cluster_.coordinator().jobs().Delete(job, again.call());
-  EXPECT_TRUE(again.status().ok());
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(again.status().message()),
+              AllOf(HasSubstr(job), HasSubstr("muster list")));
   cluster_.RestartCoordinator();
   EXPECT_EQ(cluster_.coordinator().jobs().Get(job).status().code(), absl::StatusCode::kNotFound);
   EXPECT_NE(*cluster_.Submit(SmallJob()), job) << "ids never return";
@@ -566,7 +568,11 @@ TEST_F(CoordinatorTest, CancelWorksAtEveryStageAndTwice) {
 
   const std::string done = *cluster_.Submit(SmallJob());
   cluster_.Finish(done);
-  EXPECT_EQ(cancel(done)->state(), v1::SUCCEEDED) << "what ended stays";
+  const absl::Status late = cancel(done).status();
+  EXPECT_EQ(late.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(late.message()),
+              AllOf(HasSubstr(done), HasSubstr("has already ended as SUCCEEDED at step 10")));
+  EXPECT_EQ(cluster_.State(done), v1::SUCCEEDED) << "what ended stays";
   EXPECT_EQ(cancel("j0-none").status().code(), absl::StatusCode::kNotFound);
 }
 

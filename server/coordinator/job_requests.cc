@@ -266,18 +266,23 @@ absl::StatusOr<v1::ListEventsReply> JobRequests::Events(const std::string& job_i
 
 absl::StatusOr<v1::JobStatus> JobRequests::Cancel(const v1::CancelJobRequest& request) {
   MUSTER_ASSIGN_OR_RETURN(Job * job, Find(request.job_id()));
+  // A repeat may follow an answer that was lost.
+  if (IsFinal(job->record.state()) && job->record.state() != v1::CANCELLED) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job->id(), " has already ended as ", v1::JobState_Name(job->record.state()),
+        " at step ", job->progress.step(), "; there is nothing left to cancel"));
+  }
   MUSTER_RETURN_IF_ERROR(lifecycle_.Cancel(*job, request.reason()));
   return StatusOf(*job);
 }
 
 void JobRequests::Delete(const std::string& job_id, Call<v1::DeleteJobReply> call) {
-  Job* job = jobs_.Find(job_id);
-  // Gone already: that is what was asked for.
-  if (job == nullptr) return call.done(v1::DeleteJobReply());
-  if (absl::Status status = checkpoints_.CheckRemovable(*job); !status.ok()) {
+  const absl::StatusOr<Job*> job = Find(job_id);
+  if (!job.ok()) return call.done(job.status());
+  if (absl::Status status = checkpoints_.CheckRemovable(**job); !status.ok()) {
     return call.done(status);
   }
-  checkpoints_.RemoveJob(*job, [call = std::move(call)](absl::Status removed) {
+  checkpoints_.RemoveJob(**job, [call = std::move(call)](absl::Status removed) {
     if (removed.ok()) {
       call.done(v1::DeleteJobReply());
     } else {
