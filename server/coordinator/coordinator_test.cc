@@ -110,6 +110,13 @@ TEST_F(CoordinatorTest, AnEvaluationNeedsNoCheckpoint) {
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
 }
 
+TEST_F(CoordinatorTest, RefusesAJobWhoseNameWouldSteerATerminal) {
+  StartDaemons();
+  v1::JobSpec spec = SmallJob();
+  spec.set_name("a\x1b[2J");
+  EXPECT_EQ(cluster_.Submit(spec).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(CoordinatorTest, SubmitIsIdempotentByRequestId) {
   StartDaemons();
   const std::string job = *cluster_.Submit(SmallJob(), "r");

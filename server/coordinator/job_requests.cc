@@ -18,6 +18,7 @@
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/job_validator.h"
 #include "server/coordinator/job_view.h"
+#include "server/coordinator/name_validator.h"
 #include "server/coordinator/placement.h"
 #include "server/coordinator/recovery.h"
 
@@ -208,6 +209,7 @@ absl::Status JobRequests::Resume(v1::JobRecord& record) const {
 
 absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest& request,
                                                       uint64_t fingerprint) const {
+  MUSTER_RETURN_IF_ERROR(ValidateNames(request.spec()));
   MUSTER_RETURN_IF_ERROR(ValidateJob(request.spec()));
   v1::JobRecord record;
   record.set_request_id(request.request_id());
