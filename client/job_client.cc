@@ -226,10 +226,8 @@ absl::Status JobClient::Logs(const std::string& job_id, Follow follow,
   return status;
 }
 
-absl::Status JobClient::Export(const std::string& job_id,
+absl::Status JobClient::Export(const v1::CheckpointRequest& request,
                                const std::function<absl::Status(absl::string_view)>& data) {
-  v1::GetJobRequest request;
-  request.set_job_id(job_id);
   grpc::ClientContext context;
   const auto stream = connection_->stub->ExportJob(&context, request);
   v1::ExportChunk chunk;

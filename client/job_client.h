@@ -67,8 +67,8 @@ class JobClient {
   absl::Status Logs(const std::string& job_id, Follow follow,
                     const std::function<void(absl::string_view)>& text);
 
-  // Calls `data` with the pieces of the job's weights in safetensors' format. Not repeated.
-  absl::Status Export(const std::string& job_id,
+  // Calls `data` with the pieces of a checkpoint's weights in safetensors' format. Not repeated.
+  absl::Status Export(const v1::CheckpointRequest& request,
                       const std::function<absl::Status(absl::string_view)>& data);
 
  private:

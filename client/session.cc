@@ -73,14 +73,16 @@ void Session::PrintResult(const std::string& text,
 void Session::PrintJson(const google::protobuf::Message& message) const { PrintJson(message, {}); }
 
 void Session::PrintJson(const google::protobuf::Message& message,
-                        const std::vector<std::pair<std::string, double>>& fields) const {
+                        const std::vector<std::pair<std::string, double>>& fields,
+                        const std::vector<std::string>& left_out) const {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   options.always_print_primitive_fields = true;
   std::string json;
   if (!google::protobuf::util::MessageToJsonString(message, &json, options).ok()) return;
-  if (!fields.empty()) {
+  if (!fields.empty() || !left_out.empty()) {
     auto object = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
+    for (const std::string& name : left_out) object.erase(name);
     for (const auto& [name, value] : fields) object[name] = value;
     json = object.dump();
   }

@@ -64,9 +64,10 @@ class Session {
 
   // Prints a message as JSON.
   void PrintJson(const google::protobuf::Message& message) const;
-  // The same, with more fields after its own.
+  // The same, with more fields after its own, and without those of its own that are left out.
   void PrintJson(const google::protobuf::Message& message,
-                 const std::vector<std::pair<std::string, double>>& fields) const;
+                 const std::vector<std::pair<std::string, double>>& fields,
+                 const std::vector<std::string>& left_out = {}) const;
 
   // Shows a job's progress until it ends: a bar that redraws itself on a terminal, plain lines
   // elsewhere, one JSON object per line with --output json. Sets the exit code by how the job

@@ -13,6 +13,7 @@
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_identity.h"
 #include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
 #include "proto/status.pb.h"
 
 namespace muster {
@@ -27,12 +28,13 @@ absl::StatusOr<std::unique_ptr<const Tokenizer>> JobTokenizer(const v1::DataSpec
       absl::StrCat("the data ", sequences.path(), " is not on this machine"));
 }
 
-absl::Status ExportJob(JobClient& jobs, const std::string& job_id, const std::string& tokenizer,
+absl::Status ExportJob(JobClient& jobs, const v1::CheckpointRequest& checkpoint,
+                       const std::string& tokenizer,
                        const std::function<void(const std::string&)>& note,
                        const std::function<absl::Status(absl::string_view)>& sink) {
   v1::JobStatus job;
-  MUSTER_RETURN_IF_ERROR(jobs.Get(job_id, job));
-  if (!job.spec().model().has_transformer()) return jobs.Export(job_id, sink);
+  MUSTER_RETURN_IF_ERROR(jobs.Get(checkpoint.job_id(), job));
+  if (!job.spec().model().has_transformer()) return jobs.Export(checkpoint, sink);
   const absl::StatusOr<std::unique_ptr<const Tokenizer>> opened =
       tokenizer.empty() ? JobTokenizer(job.spec().data()) : OpenTokenizer(tokenizer);
   if (!opened.ok() && !tokenizer.empty()) return opened.status();
@@ -41,7 +43,7 @@ absl::Status ExportJob(JobClient& jobs, const std::string& job_id, const std::st
     absl::Status usable = opened.status();
     if (const auto learned = TokenizerOfMetadata(present); usable.ok() && learned.has_value()) {
       usable = CheckSameTokenizer(
-          absl::StrCat("job ", job_id), *learned,
+          absl::StrCat("job ", checkpoint.job_id()), *learned,
           {(*opened)->fingerprint(),
            tokenizer.empty() ? "what lies there on this machine now" : tokenizer});
     }
@@ -56,7 +58,8 @@ absl::Status ExportJob(JobClient& jobs, const std::string& job_id, const std::st
     return ModelFileMetadata(job.spec().model().transformer(), json);
   };
   MetadataInserter inserter(describe, sink);
-  return jobs.Export(job_id, [&inserter](absl::string_view data) { return inserter.Write(data); });
+  return jobs.Export(checkpoint,
+                     [&inserter](absl::string_view data) { return inserter.Write(data); });
 }
 
 absl::Status RequireTransformer(const v1::JobSpec& spec, const std::string& job_id,

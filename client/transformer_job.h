@@ -14,6 +14,7 @@
 namespace muster {
 
 namespace v1 {
+class CheckpointRequest;
 class DataSpec;
 class JobSpec;
 }  // namespace v1
@@ -24,12 +25,13 @@ class Tokenizer;
 // is not here. InvalidArgument: it is damaged or of a newer format.
 absl::StatusOr<std::unique_ptr<const Tokenizer>> JobTokenizer(const v1::DataSpec& data);
 
-// Calls `sink` with the weights of a job's last checkpoint as a safetensors file, some at a time.
+// Calls `sink` with the weights of a job's checkpoint as a safetensors file, some at a time.
 // That of a transformer says what it is and how its tokens are made, so that it can be used without
 // the job. `tokenizer` names where its tokenizer is (empty: where the job says; if it is not there
 // on this machine, the file does not say, and `note` is called with the reason). InvalidArgument:
 // the checkpoint tells that it is another one.
-absl::Status ExportJob(JobClient& jobs, const std::string& job_id, const std::string& tokenizer,
+absl::Status ExportJob(JobClient& jobs, const v1::CheckpointRequest& checkpoint,
+                       const std::string& tokenizer,
                        const std::function<void(const std::string&)>& note,
                        const std::function<absl::Status(absl::string_view)>& sink);
 

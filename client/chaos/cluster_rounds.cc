@@ -110,7 +110,9 @@ absl::StatusOr<std::string> ClusterRounds::Submit(const v1::JobSpec& job) {
 
 absl::StatusOr<ExportedWeights> ClusterRounds::Weights(const std::string& job_id) {
   std::string file;
-  MUSTER_RETURN_IF_ERROR(jobs_->Export(job_id, [&file](absl::string_view data) {
+  v1::CheckpointRequest last;
+  last.set_job_id(job_id);
+  MUSTER_RETURN_IF_ERROR(jobs_->Export(last, [&file](absl::string_view data) {
     file.append(data.data(), data.size());
     return absl::OkStatus();
   }));

@@ -1,9 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -49,11 +47,8 @@ absl::Status List(Session& session, JobClient& jobs, const std::string& job_id) 
 }
 
 absl::Status Verify(Session& session, JobClient& jobs, const CheckpointName& name) {
-  v1::CheckpointRequest request;
-  request.set_job_id(name.job_id);
-  if (name.clock.has_value()) request.set_clock(*name.clock);
   v1::VerifyCheckpointReply reply;
-  MUSTER_RETURN_IF_ERROR(jobs.VerifyCheckpoint(request, reply));
+  MUSTER_RETURN_IF_ERROR(jobs.VerifyCheckpoint(RequestFor(name), reply));
   if (!reply.damage().empty()) session.exit_code = kFailure;
   if (session.output == Session::Output::kJson) {
     session.PrintJson(reply);
@@ -99,15 +94,14 @@ struct RestoreArguments {
   bool watch = false;
 };
 
-absl::Status Restore(Session& session, JobClient& jobs, const std::string& checkpoint,
+absl::Status Restore(Session& session, JobClient& jobs, const CheckpointName& name,
                      const RestoreArguments& arguments) {
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(checkpoint));
   v1::JobStatus source;
   MUSTER_RETURN_IF_ERROR(jobs.Get(name.job_id, source));
   v1::JobSpec spec = source.spec();
   // What the weights began as is in the checkpoint.
   spec.clear_initial_weights();
-  spec.set_resume_from(checkpoint);
+  spec.set_resume_from(TextOf(name));
   if (arguments.steps > 0 || arguments.epochs > 0) {
     spec.mutable_stop()->clear_steps();
     spec.mutable_stop()->clear_epochs();
@@ -125,27 +119,9 @@ absl::Status Restore(Session& session, JobClient& jobs, const std::string& check
   return arguments.watch ? session.WatchToEnd(reply.job_id()) : absl::OkStatus();
 }
 
-// Adds a command whose one argument is a checkpoint, and runs `body` with its name.
-CLI::App* AddCheckpointCommand(
-    CLI::App& app, Session& session, const std::string& name, const std::string& description,
-    const std::string& argument,
-    std::function<absl::Status(JobClient& jobs, const std::string& checkpoint)> body) {
-  auto* command = app.add_subcommand(name, description);
-  auto checkpoint = std::make_shared<std::string>();
-  command->add_option("checkpoint", *checkpoint, argument)->required();
-  command->callback([&session, checkpoint, body = std::move(body)] {
-    session.Run([&]() -> absl::Status {
-      MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
-      return body(*jobs, *checkpoint);
-    });
-  });
-  return command;
-}
-
 }  // namespace
 
 void AddCheckpoint(CLI::App& app, Session& session) {
-  const std::string last_or_one = "JOB@CLOCK; JOB stands for its last checkpoint";
   auto* command = app.add_subcommand(
       "checkpoint", "List, verify and delete a job's checkpoints, or go on from one");
   command->require_subcommand(1);
@@ -157,22 +133,17 @@ void AddCheckpoint(CLI::App& app, Session& session) {
   AddJobCommand(*command, session, "list", "List a job's complete checkpoints, oldest first", List)
       ->footer("Example: muster checkpoint list JOB --output json");
 
-  AddCheckpointCommand(*command, session, "verify",
-                       "Read all files of a checkpoint and compare them with what was written; "
-                       "exits with 1 and names each file that is damaged",
-                       last_or_one,
-                       [&session](JobClient& jobs, const std::string& text) -> absl::Status {
-                         MUSTER_ASSIGN_OR_RETURN(const CheckpointName name,
-                                                 ParseCheckpointName(text));
-                         return Verify(session, jobs, name);
-                       })
+  AddCheckpointCommand(
+      *command, session, "verify",
+      "Read all files of a checkpoint and compare them with what was written; exits with 1 and "
+      "names each file that is damaged",
+      kCheckpointArgument, Verify)
       ->footer("Example: muster checkpoint verify JOB@400");
 
   auto with_deltas = std::make_shared<bool>(false);
   auto* remove = AddCheckpointCommand(
       *command, session, "delete", "Remove one checkpoint", "JOB@CLOCK",
-      [&session, with_deltas](JobClient& jobs, const std::string& text) -> absl::Status {
-        MUSTER_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(text));
+      [with_deltas](Session& session, JobClient& jobs, const CheckpointName& name) {
         return Delete(session, jobs, name, *with_deltas);
       });
   remove->add_flag("--with-deltas", *with_deltas, "Later deltas that need it go with it");
@@ -183,8 +154,9 @@ void AddCheckpoint(CLI::App& app, Session& session) {
       *command, session, "restore",
       "Submit the checkpoint's job again as a new one that goes on from there, with weights, "
       "optimizer state and clock",
-      last_or_one, [&session, arguments](JobClient& jobs, const std::string& text) {
-        return Restore(session, jobs, text, *arguments);
+      kCheckpointArgument,
+      [arguments](Session& session, JobClient& jobs, const CheckpointName& name) {
+        return Restore(session, jobs, name, *arguments);
       });
   auto* steps = restore->add_option("--steps", arguments->steps,
                                     "Stop at this step, counted from the first job's beginning; "

@@ -12,6 +12,7 @@
 #include "client/job_file.h"
 #include "client/session.h"
 #include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_name.h"
 #include "proto/status.pb.h"
 
 namespace muster {
@@ -29,11 +30,12 @@ std::string Measured(const v1::JobSpec& spec, const std::string& metric) {
 }
 
 // An evaluation is a job of no steps: the other job's weights, and all of its data held out.
-absl::Status MakeEvaluation(const v1::JobStatus& job, const std::string& data,
-                            const std::string& metric, v1::JobSpec& spec) {
+absl::Status MakeEvaluation(const v1::JobStatus& job, const CheckpointName& checkpoint,
+                            const std::string& data, const std::string& metric, v1::JobSpec& spec) {
   spec = job.spec();
-  spec.set_name(absl::StrCat("evaluate ", job.job_id()));
-  spec.set_initial_weights(job.job_id());
+  spec.set_name(absl::StrCat("evaluate ", TextOf(checkpoint)));
+  spec.set_initial_weights(TextOf(checkpoint));
+  spec.clear_resume_from();
   spec.clear_stop();
   spec.mutable_stop()->set_evaluate_only(true);
   spec.clear_evaluation();
@@ -64,15 +66,26 @@ v1::EvaluationResult Asked(const v1::EvaluationResult& measured, const std::stri
   return result;
 }
 
-void Print(const Session& session, const v1::EvaluationResult& result,
+// `checkpoint` is the one that was measured, with its clock if that is known.
+void Print(const Session& session, const CheckpointName& checkpoint, v1::EvaluationResult result,
            const std::vector<Value>& values) {
-  if (session.output == Session::Output::kJson) return session.PrintJson(result, values);
+  if (session.output == Session::Output::kJson) {
+    // An evaluation trains nothing.
+    std::vector<std::string> left_out = {"training_seconds"};
+    result.set_clock(checkpoint.clock.value_or(0));
+    if (!checkpoint.clock.has_value()) left_out.push_back("clock");
+    return session.PrintJson(result, values, left_out);
+  }
   std::printf("%s %.4f", result.metric().c_str(), result.value());
   if (result.metric() != kLoss) std::printf(", loss %.4f", result.loss());
   for (const auto& [name, value] : values) {
     if (name != result.metric()) std::printf(", %s %.4f", name.c_str(), value);
   }
-  std::printf(", over %llu examples\n", static_cast<unsigned long long>(result.examples()));
+  std::printf(", over %llu examples", static_cast<unsigned long long>(result.examples()));
+  if (checkpoint.clock.has_value()) {
+    std::printf(", at clock %llu", static_cast<unsigned long long>(*checkpoint.clock));
+  }
+  std::printf("\n");
 }
 
 }  // namespace
@@ -83,13 +96,19 @@ void AddEvaluate(CLI::App& app, Session& session) {
     std::string metric;
   };
   auto arguments = std::make_shared<Arguments>();
-  auto* command = AddJobCommand(
-      app, session, "evaluate", "Measure a job's last checkpoint on data",
-      [arguments](Session& session, JobClient& jobs, const std::string& job_id) -> absl::Status {
+  auto* command = AddCheckpointCommand(
+      app, session, "evaluate", "Measure a job's checkpoint on data", kCheckpointArgument,
+      [arguments](Session& session, JobClient& jobs, const CheckpointName& asked) -> absl::Status {
         v1::JobStatus job;
-        MUSTER_RETURN_IF_ERROR(jobs.Get(job_id, job));
+        MUSTER_RETURN_IF_ERROR(jobs.Get(asked.job_id, job));
+        CheckpointName checkpoint = asked;
+        // Named, so that it stays the one that is told of if the job goes on meanwhile.
+        if (!asked.clock.has_value() && !job.checkpoint_uri().empty()) {
+          checkpoint.clock = job.checkpoint_clock();
+        }
         v1::JobSpec spec;
-        MUSTER_RETURN_IF_ERROR(MakeEvaluation(job, arguments->data, arguments->metric, spec));
+        MUSTER_RETURN_IF_ERROR(
+            MakeEvaluation(job, checkpoint, arguments->data, arguments->metric, spec));
         std::string evaluation_id;
         MUSTER_RETURN_IF_ERROR(jobs.Submit(spec, evaluation_id));
         v1::JobStatus last;
@@ -102,9 +121,11 @@ void AddEvaluate(CLI::App& app, Session& session) {
           return absl::OkStatus();
         }
         const v1::EvaluationResult& measured = *last.evaluations().rbegin();
-        Print(session, Asked(measured, arguments->metric),
+        Print(session, checkpoint, Asked(measured, arguments->metric),
               spec.model().has_transformer() ? LanguageValues(measured) : std::vector<Value>());
-        return jobs.Delete(evaluation_id);
+        // The coordinator may have forgotten it by itself.
+        const absl::Status deleted = jobs.Delete(evaluation_id);
+        return absl::IsNotFound(deleted) ? absl::OkStatus() : deleted;
       });
   command->add_option(
       "--data", arguments->data,
@@ -113,7 +134,9 @@ void AddEvaluate(CLI::App& app, Session& session) {
       "--metric", arguments->metric,
       "Another metric than the model's own: loss, perplexity, bits_per_byte, accuracy, "
       "auc or binned_auc, as far as the model has it");
-  command->footer("Example: muster evaluate JOB --data other.csv");
+  command->footer(
+      "Example: muster evaluate JOB --data other.csv\n"
+      "         muster evaluate JOB@400 --output json");
 }
 
 }  // namespace muster

@@ -13,6 +13,7 @@
 #include "client/session.h"
 #include "client/transformer_job.h"
 #include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_name.h"
 #include "common/model_files/model_file.h"
 #include "common/model_files/model_folder.h"
 #include "common/tokenizer/bpe_json.h"
@@ -20,6 +21,7 @@
 #include "common/tokenizer/parse_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
 #include "proto/status.pb.h"
 
 namespace muster {
@@ -35,7 +37,7 @@ struct Arguments {
 };
 
 // Writes the job's weights to a file; their bytes.
-absl::StatusOr<uint64_t> WriteWeights(JobClient& jobs, const std::string& job_id,
+absl::StatusOr<uint64_t> WriteWeights(JobClient& jobs, const CheckpointName& checkpoint,
                                       const std::string& path, const std::string& tokenizer) {
   std::ofstream file(path, std::ios::binary);
   if (!file) {
@@ -46,8 +48,8 @@ absl::StatusOr<uint64_t> WriteWeights(JobClient& jobs, const std::string& job_id
   const auto note = [](const std::string& text) {
     std::fprintf(stderr, "muster: exported %s\n", text.c_str());
   };
-  MUSTER_RETURN_IF_ERROR(
-      ExportJob(jobs, job_id, tokenizer, note, [&](absl::string_view data) -> absl::Status {
+  MUSTER_RETURN_IF_ERROR(ExportJob(
+      jobs, RequestFor(checkpoint), tokenizer, note, [&](absl::string_view data) -> absl::Status {
         bytes += data.size();
         if (file.write(data.data(), static_cast<std::streamsize>(data.size()))) {
           return absl::OkStatus();
@@ -62,23 +64,25 @@ absl::StatusOr<uint64_t> WriteWeights(JobClient& jobs, const std::string& job_id
   return bytes;
 }
 
-absl::Status ExportFile(const Session& session, JobClient& jobs, const std::string& job_id,
+absl::Status ExportFile(const Session& session, JobClient& jobs, const CheckpointName& checkpoint,
                         const Arguments& arguments) {
   const std::string& out = arguments.out;
   const std::string partial = out + ".partial";
   const auto remove = absl::MakeCleanup([&partial] { std::remove(partial.c_str()); });
   MUSTER_ASSIGN_OR_RETURN(const uint64_t bytes,
-                          WriteWeights(jobs, job_id, partial, arguments.tokenizer));
+                          WriteWeights(jobs, checkpoint, partial, arguments.tokenizer));
   if (std::rename(partial.c_str(), out.c_str()) != 0) {
     return absl::InternalError(absl::StrCat("cannot rename ", partial, " to ", out));
   }
-  session.PrintResult(absl::StrCat(out, ": ", FormatBytes(static_cast<double>(bytes))),
-                      {{"job_id", job_id}, {"file", out}, {"bytes", absl::StrCat(bytes)}});
+  session.PrintResult(
+      absl::StrCat(out, ": ", FormatBytes(static_cast<double>(bytes))),
+      {{"job_id", checkpoint.job_id}, {"file", out}, {"bytes", absl::StrCat(bytes)}});
   return absl::OkStatus();
 }
 
-absl::Status ExportFolder(const Session& session, JobClient& jobs, const std::string& job_id,
+absl::Status ExportFolder(const Session& session, JobClient& jobs, const CheckpointName& checkpoint,
                           const Arguments& arguments) {
+  const std::string& job_id = checkpoint.job_id;
   v1::JobStatus job;
   MUSTER_RETURN_IF_ERROR(jobs.Get(job_id, job));
   MUSTER_RETURN_IF_ERROR(RequireTransformer(job.spec(), job_id, "--format huggingface"));
@@ -90,7 +94,7 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const std::st
   while (partial.size() > 1 && partial.back() == '/') partial.pop_back();
   partial += ".partial";
   const auto remove = absl::MakeCleanup([&partial] { std::remove(partial.c_str()); });
-  MUSTER_RETURN_IF_ERROR(WriteWeights(jobs, job_id, partial, arguments.tokenizer).status());
+  MUSTER_RETURN_IF_ERROR(WriteWeights(jobs, checkpoint, partial, arguments.tokenizer).status());
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFile> model, ModelFile::Open(partial));
   ModelFolderContents contents{*model, "", std::nullopt};
   if (const std::optional<std::string>& json = model->tokenizer_json(); json.has_value()) {
@@ -111,11 +115,13 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const std::st
 
 void AddExport(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
-  auto* command = AddJobCommand(
-      app, session, "export", "Write the weights of a job's last checkpoint in safetensors' format",
-      [arguments](Session& session, JobClient& jobs, const std::string& job_id) {
-        return arguments->format == kHuggingFace ? ExportFolder(session, jobs, job_id, *arguments)
-                                                 : ExportFile(session, jobs, job_id, *arguments);
+  auto* command = AddCheckpointCommand(
+      app, session, "export", "Write the weights of a job's checkpoint in safetensors' format",
+      kCheckpointArgument,
+      [arguments](Session& session, JobClient& jobs, const CheckpointName& checkpoint) {
+        return arguments->format == kHuggingFace
+                   ? ExportFolder(session, jobs, checkpoint, *arguments)
+                   : ExportFile(session, jobs, checkpoint, *arguments);
       });
   command->add_option("--out", arguments->out, "The file (for huggingface: the folder) to write")
       ->required();
@@ -129,7 +135,7 @@ void AddExport(CLI::App& app, Session& session) {
                       "Of a transformer: where its tokenizer is, if not where the job says");
   command->footer(
       "Example: muster export JOB --out weights.safetensors\n"
-      "         muster export JOB --format huggingface --out folder");
+      "         muster export JOB@400 --format huggingface --out folder");
 }
 
 }  // namespace muster

@@ -14,11 +14,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/commands/commands.h"
+#include "client/commands/job_argument.h"
 #include "client/session.h"
 #include "client/spawn.h"
 #include "client/transformer_job.h"
 #include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_name.h"
+#include "common/tokenizer/tokenizer.h"
 #include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
 #include "proto/status.pb.h"
 
 namespace muster {
@@ -42,16 +46,16 @@ absl::Status SystemError(absl::string_view what) {
 
 // The job's weights in a file that has no name any more: its descriptor, which the program that
 // takes this one's place inherits. So nothing is left behind, however that ends.
-absl::StatusOr<int> ExportToDescriptor(JobClient& jobs, const std::string& job_id,
+absl::StatusOr<int> ExportToDescriptor(JobClient& jobs, const CheckpointName& checkpoint,
                                        const std::string& tokenizer) {
   std::string path = (std::filesystem::temp_directory_path() / "muster-generate-XXXXXX").string();
   const int file = mkstemp(path.data());
   if (file < 0) return SystemError(absl::StrCat("making a file for the weights at ", path));
   unlink(path.c_str());
-  // What the file does not say, the program asks for.
+  // That the tokenizer is known has been seen.
   const auto note = [](const std::string&) {};
-  const absl::Status status =
-      ExportJob(jobs, job_id, tokenizer, note, [&](absl::string_view data) -> absl::Status {
+  const absl::Status status = ExportJob(
+      jobs, RequestFor(checkpoint), tokenizer, note, [&](absl::string_view data) -> absl::Status {
         while (!data.empty()) {
           const ssize_t written = write(file, data.data(), data.size());
           if (written < 0 && errno == EINTR) continue;
@@ -75,12 +79,25 @@ absl::StatusOr<std::string> FindModel(Session& session, const Arguments& argumen
                      "; name a job, a file of `muster export`, or a folder with config.json and "
                      "model.safetensors"));
   }
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointName checkpoint, ParseCheckpointName(arguments.model));
+  const std::string& job_id = checkpoint.job_id;
   MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
   v1::JobStatus job;
-  MUSTER_RETURN_IF_ERROR(jobs->Get(arguments.model, job));
-  MUSTER_RETURN_IF_ERROR(RequireTransformer(job.spec(), arguments.model, "`muster generate`"));
+  MUSTER_RETURN_IF_ERROR(jobs->Get(job_id, job));
+  MUSTER_RETURN_IF_ERROR(RequireTransformer(job.spec(), job_id, "`muster generate`"));
+  // Seen here, as the program that reads the copy knows neither the job nor where its data was.
+  if (arguments.tokenizer.empty()) {
+    if (const absl::Status known = JobTokenizer(job.spec().data()).status(); !known.ok()) {
+      return absl::Status(
+          known.code(),
+          absl::StrCat("job ", job_id, " has its tokens from what is not here: ", known.message(),
+                       "; name its tokenizer with --tokenizer (bytes, a "
+                       "tokenizer.json, or a folder with vocab.json and "
+                       "merges.txt)"));
+    }
+  }
   MUSTER_ASSIGN_OR_RETURN(const int file,
-                          ExportToDescriptor(*jobs, arguments.model, arguments.tokenizer));
+                          ExportToDescriptor(*jobs, checkpoint, arguments.tokenizer));
   return absl::StrCat("/proc/self/fd/", file);
 }
 
@@ -97,6 +114,7 @@ absl::Status Generate(Session& session, const Arguments& arguments) {
   // An empty value would take the next word's place.
   if (!arguments.prompt.empty()) words.push_back("--prompt=" + arguments.prompt);
   if (!arguments.tokenizer.empty()) words.push_back("--tokenizer=" + arguments.tokenizer);
+  if (session.output == Session::Output::kJson) words.push_back("--json");
   words.push_back("--");
   words.push_back(model);
   std::vector<char*> argv;
@@ -110,11 +128,14 @@ absl::Status Generate(Session& session, const Arguments& arguments) {
 
 void AddGenerate(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand("generate", "Continue a prompt by a trained transformer");
+  auto* command = app.add_subcommand(
+      "generate",
+      "Continue a prompt by a trained transformer; the text comes as it is made, or with --output "
+      "json at the end, as one object of prompt, text (what follows it), tokens and seed");
   command
       ->add_option("model", arguments->model,
-                   "A job, a file of `muster export`, or a folder with config.json and "
-                   "model.safetensors")
+                   "A job (JOB@CLOCK: one of its checkpoints), a file of `muster export`, or a "
+                   "folder with config.json and model.safetensors")
       ->required();
   command->add_option("--prompt", arguments->prompt, "The text to continue; it is printed first")
       ->required();

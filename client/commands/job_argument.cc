@@ -2,9 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "client/session.h"
 #include "common/base/status_macros.h"
+#include "proto/job_service.pb.h"
 
 namespace muster {
 
@@ -22,6 +25,36 @@ CLI::App* AddJobCommand(
     });
   });
   return command;
+}
+
+CLI::App* AddCheckpointCommand(
+    CLI::App& app, Session& session, const std::string& name, const std::string& description,
+    const std::string& argument,
+    std::function<absl::Status(Session& session, JobClient& jobs, const CheckpointName& checkpoint)>
+        body) {
+  auto* command = app.add_subcommand(name, description);
+  auto text = std::make_shared<std::string>();
+  command->add_option("checkpoint", *text, argument)->required();
+  command->callback([&session, text, body = std::move(body)] {
+    session.Run([&]() -> absl::Status {
+      MUSTER_ASSIGN_OR_RETURN(const CheckpointName checkpoint, ParseCheckpointName(*text));
+      MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+      return body(session, *jobs, checkpoint);
+    });
+  });
+  return command;
+}
+
+v1::CheckpointRequest RequestFor(const CheckpointName& checkpoint) {
+  v1::CheckpointRequest request;
+  request.set_job_id(checkpoint.job_id);
+  if (checkpoint.clock.has_value()) request.set_clock(*checkpoint.clock);
+  return request;
+}
+
+std::string TextOf(const CheckpointName& checkpoint) {
+  return checkpoint.clock.has_value() ? absl::StrCat(checkpoint.job_id, "@", *checkpoint.clock)
+                                      : checkpoint.job_id;
 }
 
 }  // namespace muster

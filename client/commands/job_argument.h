@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "client/job_client.h"
+#include "common/checkpoint/checkpoint_name.h"
 
 namespace CLI {
 class App;
@@ -13,12 +14,31 @@ class App;
 
 namespace muster {
 
+namespace v1 {
+class CheckpointRequest;
+}  // namespace v1
+
 class Session;
 
 // Adds a command whose one argument is a job's id, and runs `body` with it.
 CLI::App* AddJobCommand(
     CLI::App& app, Session& session, const std::string& name, const std::string& description,
     std::function<absl::Status(Session& session, JobClient& jobs, const std::string& job_id)> body);
+
+// What a command tells of an argument that is a checkpoint's name.
+inline constexpr char kCheckpointArgument[] = "JOB@CLOCK; JOB stands for its last checkpoint";
+
+// Adds a command whose one argument names a checkpoint, and runs `body` with it. `argument` is told
+// of it by the command's help.
+CLI::App* AddCheckpointCommand(
+    CLI::App& app, Session& session, const std::string& name, const std::string& description,
+    const std::string& argument,
+    std::function<absl::Status(Session& session, JobClient& jobs, const CheckpointName& checkpoint)>
+        body);
+
+// A checkpoint as rpcs name it, and as people do.
+v1::CheckpointRequest RequestFor(const CheckpointName& checkpoint);
+std::string TextOf(const CheckpointName& checkpoint);
 
 }  // namespace muster
 

@@ -152,6 +152,38 @@ TEST_F(CheckpointRequestsTest, KeepsWhatAnotherJobStartsFrom) {
   EXPECT_TRUE(Delete(job, 10).ok());
 }
 
+TEST_F(CheckpointRequestsTest, AJobStartsFromTheWeightsOfTheCheckpointThatIsNamed) {
+  const std::string job = RunningJob();
+  cluster_.Finish(job);
+  v1::JobSpec spec = SmallJob();
+  spec.set_initial_weights(job + "@4");
+  const auto started = cluster_.Submit(spec);
+  ASSERT_TRUE(started.ok()) << started.status();
+  EXPECT_EQ(cluster_.Order(*started, 0)->restore_uri(), Uri(job, 4));
+  EXPECT_TRUE(cluster_.Order(*started, 0)->restore_weights_only());
+  spec.set_initial_weights(job + "@5");
+  const absl::Status none = cluster_.Submit(spec).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("it has those at 2, 4, 6"));
+  spec.set_initial_weights(job + "@x");
+  EXPECT_EQ(cluster_.Submit(spec).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CheckpointRequestsTest, OfAnEndedJobWithoutACheckpointNoneIsPromised) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  v1::CheckpointRequest request;
+  request.set_job_id(job);
+  EXPECT_THAT(std::string(requests().Folder(request).status().message()),
+              HasSubstr("has no checkpoint yet; wait for its first"));
+  cluster_.MeetAll(job);
+  cluster_.End(*cluster_.Order(job, 1), static_cast<int>(absl::StatusCode::kOutOfRange),
+               "the job diverged at step 4");
+  const absl::Status none = requests().Folder(request).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("has ended as FAILED and has no checkpoint"));
+  EXPECT_THAT(std::string(none.message()), HasSubstr("diverged at step 4"));
+}
+
 TEST_F(CheckpointRequestsTest, DeltasGoWithTheirBaseOnlyWhenAskedTo) {
   cluster_.keeper.bases = {{4, 2}, {6, 4}};
   const std::string job = RunningJob();

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "server/coordinator/job_state_machine.h"
 
 namespace muster {
 
@@ -35,8 +36,13 @@ uint64_t LastSoundClock(const v1::JobRecord& record, uint64_t otherwise) {
 absl::StatusOr<const v1::CheckpointRecord*> FindCheckpoint(const v1::JobRecord& record,
                                                            std::optional<uint64_t> clock) {
   if (record.checkpoints().empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", record.job_id(), " has no checkpoint yet; wait for its first"));
+    if (!IsFinal(record.state())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", record.job_id(), " has no checkpoint yet; wait for its first"));
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", record.job_id(), " has ended as ", v1::JobState_Name(record.state()),
+        " and has no checkpoint", record.message().empty() ? "" : ": ", record.message()));
   }
   if (!clock.has_value()) {
     // With damaged ones alone, whoever reads the last one is told what is wrong with it.

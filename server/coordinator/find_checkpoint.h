@@ -20,7 +20,8 @@ uint64_t LastSoundClock(const v1::JobRecord& record, uint64_t otherwise);
 bool IsSound(const v1::JobRecord& record, const v1::CheckpointRecord& checkpoint);
 
 // A job's checkpoint at `clock`, or its last sound one; valid as long as the record stays as it is.
-// FAILED_PRECONDITION: it has none yet. NOT_FOUND: none at this clock; names those that there are.
+// FAILED_PRECONDITION: it has none, or none yet. NOT_FOUND: none at this clock; names those that
+// there are.
 absl::StatusOr<const v1::CheckpointRecord*> FindCheckpoint(const v1::JobRecord& record,
                                                            std::optional<uint64_t> clock);
 

@@ -150,40 +150,34 @@ absl::StatusOr<v1::SubmitJobReply> JobRequests::Submit(const v1::SubmitJobReques
   return reply;
 }
 
-absl::StatusOr<std::string> JobRequests::InitialWeightsUri(const std::string& source) const {
-  // No id of a job looks like this; whether a checkpoint is there, the client and the servers see.
-  if (absl::StartsWith(source, "/") || absl::StartsWith(source, "file://")) return source;
-  const Job* job = jobs_.Find(source);
-  if (job == nullptr || job->removing) {
-    return absl::NotFoundError(absl::StrCat("initial_weights is \"", source,
-                                            "\", which is no job; `muster list` shows "
-                                            "all jobs"));
-  }
-  if (job->record.checkpoints().empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("initial_weights is \"", source, "\", which has no checkpoint yet"));
-  }
-  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointRecord* last,
-                          FindCheckpoint(job->record, std::nullopt));
-  return last->uri();
-}
-
-absl::Status JobRequests::Resume(v1::JobRecord& record) const {
-  const v1::JobSpec& spec = record.spec();
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(spec.resume_from()));
+absl::StatusOr<JobRequests::Source> JobRequests::FindSource(absl::string_view field,
+                                                            const std::string& text) const {
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(text));
   const Job* job = jobs_.Find(name.job_id);
   if (job == nullptr || job->removing) {
-    return absl::NotFoundError(absl::StrCat("resume_from is \"", spec.resume_from(), "\", but \"",
-                                            name.job_id,
+    return absl::NotFoundError(absl::StrCat(field, " is \"", text, "\", but \"", name.job_id,
                                             "\" is no job; `muster list` shows all jobs"));
   }
   const absl::StatusOr<const v1::CheckpointRecord*> found = FindCheckpoint(job->record, name.clock);
   if (!found.ok()) {
-    return absl::Status(found.status().code(), absl::StrCat("resume_from is \"", spec.resume_from(),
-                                                            "\", but ", found.status().message()));
+    return absl::Status(found.status().code(),
+                        absl::StrCat(field, " is \"", text, "\", but ", found.status().message()));
   }
-  const v1::CheckpointRecord& checkpoint = **found;
-  const std::string& trained_by = job->record.spec().optimizer().name();
+  return Source{job, *found};
+}
+
+absl::StatusOr<std::string> JobRequests::InitialWeightsUri(const std::string& source) const {
+  // No id of a job looks like this; whether a checkpoint is there, the client and the servers see.
+  if (absl::StartsWith(source, "/") || absl::StartsWith(source, "file://")) return source;
+  MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("initial_weights", source));
+  return found.checkpoint->uri();
+}
+
+absl::Status JobRequests::Resume(v1::JobRecord& record) const {
+  const v1::JobSpec& spec = record.spec();
+  MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("resume_from", spec.resume_from()));
+  const v1::CheckpointRecord& checkpoint = *found.checkpoint;
+  const std::string& trained_by = found.job->record.spec().optimizer().name();
   if (spec.optimizer().name() != trained_by) {
     return absl::InvalidArgumentError(absl::StrCat(
         "resume_from is \"", spec.resume_from(), "\", which was trained by ", trained_by,
@@ -305,13 +299,6 @@ v1::GetMetricsReply JobRequests::Metrics() const {
   v1::GetMetricsReply reply;
   reply.set_text(metrics_.Text(jobs_, members_));
   return reply;
-}
-
-absl::StatusOr<std::string> JobRequests::CheckpointToExport(const std::string& job_id) const {
-  MUSTER_ASSIGN_OR_RETURN(const Job* job, Find(job_id));
-  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointRecord* last,
-                          FindCheckpoint(job->record, std::nullopt));
-  return last->uri();
 }
 
 void JobRequests::NextStatus(const std::string& job_id, uint64_t seen_version,

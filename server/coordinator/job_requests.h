@@ -39,9 +39,6 @@ class JobRequests {
   v1::GetClusterReply Cluster() const;
   v1::GetMetricsReply Metrics() const;
 
-  // Folder of the last checkpoint.
-  absl::StatusOr<std::string> CheckpointToExport(const std::string& job_id) const;
-
   struct StatusUpdate {
     v1::JobStatus status;
     // To be named by the next call.
@@ -88,8 +85,15 @@ class JobRequests {
   };
 
   absl::StatusOr<Job*> Find(const std::string& job_id) const;
-  // The checkpoint that `initial_weights` names: the last one of a job, or the absolute path or URI
-  // of a folder. NotFound: there is no such job. FailedPrecondition: it has no checkpoint yet.
+  struct Source {
+    const Job* job = nullptr;
+    const v1::CheckpointRecord* checkpoint = nullptr;
+  };
+  // What a field of a specification names as JOB or JOB@CLOCK. InvalidArgument: it is neither.
+  // NotFound: there is no such job, or checkpoint. FailedPrecondition: the job has no checkpoint.
+  absl::StatusOr<Source> FindSource(absl::string_view field, const std::string& text) const;
+  // The checkpoint that `initial_weights` names: as FindSource, or the absolute path or URI of a
+  // folder.
   absl::StatusOr<std::string> InitialWeightsUri(const std::string& source) const;
   // Lets a new job's record go on from the checkpoint that its `resume_from` names.
   // InvalidArgument: its optimizer is another one, or nothing is left to train.

@@ -68,9 +68,9 @@ class JobService final : public v1::JobService::CallbackService {
                                          });
   }
 
-  grpc::ServerWriteReactor<v1::ExportChunk>* ExportJob(Context* context,
-                                                       const v1::GetJobRequest* request) override {
-    return StartExport(loop_, request->job_id(), context);
+  grpc::ServerWriteReactor<v1::ExportChunk>* ExportJob(
+      Context* context, const v1::CheckpointRequest* request) override {
+    return StartExport(loop_, *request, context);
   }
 
   Reactor* ListCheckpoints(Context*, const v1::GetJobRequest* request,

@@ -106,10 +106,11 @@ class LogStream final : public UpdateStream<v1::LogChunk, JobRequests::LogUpdate
 
 class ExportStream final : public grpc::ServerWriteReactor<v1::ExportChunk> {
  public:
-  ExportStream(CoordinatorLoop& loop, std::string job_id, grpc::CallbackServerContext* context)
+  ExportStream(CoordinatorLoop& loop, const v1::CheckpointRequest& request,
+               grpc::CallbackServerContext* context)
       : context_(context) {
-    loop.Post([this, &loop, job_id = std::move(job_id)](Coordinator& coordinator) {
-      const absl::StatusOr<std::string> folder = coordinator.jobs().CheckpointToExport(job_id);
+    loop.Post([this, &loop, request](Coordinator& coordinator) {
+      const absl::StatusOr<std::string> folder = coordinator.checkpoints().Folder(request);
       if (!folder.ok()) return Finish(ToGrpc(folder.status()));
       loop.PostExport([this, folder = *folder](const CheckpointKeeper& keeper) {
         Finish(ToGrpc(
@@ -173,9 +174,10 @@ grpc::ServerWriteReactor<v1::LogChunk>* StartLogs(CoordinatorLoop& loop,
   return new LogStream(loop, request);
 }
 
-grpc::ServerWriteReactor<v1::ExportChunk>* StartExport(CoordinatorLoop& loop, std::string job_id,
+grpc::ServerWriteReactor<v1::ExportChunk>* StartExport(CoordinatorLoop& loop,
+                                                       const v1::CheckpointRequest& request,
                                                        grpc::CallbackServerContext* context) {
-  return new ExportStream(loop, std::move(job_id), context);
+  return new ExportStream(loop, request, context);
 }
 
 }  // namespace muster

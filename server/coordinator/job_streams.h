@@ -19,7 +19,8 @@ grpc::ServerWriteReactor<v1::LogChunk>* StartLogs(CoordinatorLoop& loop,
 
 // Reads the checkpoint on the export thread, no faster than the client takes it; one that takes
 // nothing for half a minute is given up, so that it does not hold up others.
-grpc::ServerWriteReactor<v1::ExportChunk>* StartExport(CoordinatorLoop& loop, std::string job_id,
+grpc::ServerWriteReactor<v1::ExportChunk>* StartExport(CoordinatorLoop& loop,
+                                                       const v1::CheckpointRequest& request,
                                                        grpc::CallbackServerContext* context);
 
 }  // namespace muster

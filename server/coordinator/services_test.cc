@@ -216,7 +216,10 @@ TEST_F(ServicesTest, AJobRunsOverTheWire) {
   v1::GetJobRequest by_id;
   by_id.set_job_id(job);
   auto export_context = Context();
-  auto exported = jobs_->ExportJob(export_context.get(), by_id);
+  v1::CheckpointRequest export_request;
+  export_request.set_job_id(job);
+  export_request.set_clock(10);
+  auto exported = jobs_->ExportJob(export_context.get(), export_request);
   std::string bytes;
   v1::ExportChunk piece;
   while (exported->Read(&piece)) bytes += piece.data();

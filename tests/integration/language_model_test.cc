@@ -148,7 +148,7 @@ class LanguageModelTest : public testing::Test {
                                       folder_, R"(/text.tokens" } holdout: 0.1 }
         optimizer { name: "adamw" learning_rate: 0.01 }
         update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER durability: CHECKPOINT }
-        stop { steps: 40 })"));
+        stop { steps: 40 } checkpoint { every_steps: 20 })"));
   }
 
   // Submits and waits; the id.
@@ -234,6 +234,16 @@ TEST_F(LanguageModelTest, FromTextToTextAndThroughHuggingFacesFiles) {
   EXPECT_EQ(Generate(job, 1), text);
   EXPECT_NE(Generate(job, 2), text);
 
+  const auto object = Json(Muster(absl::StrCat(
+      "generate ", job, " --prompt 'The 3 cats' --max-tokens 40 --seed 1 --output json")));
+  EXPECT_EQ(object["prompt"], "The 3 cats");
+  EXPECT_EQ("The 3 cats" + object["text"].get<std::string>() + "\n", text);
+  EXPECT_EQ(object["tokens"], 40);
+  EXPECT_EQ(object["seed"], 1);
+  EXPECT_EQ(Generate(job + "@40", 1), text);
+  EXPECT_NE(Generate(job + "@20", 1), text);
+  EXPECT_EQ(Muster(absl::StrCat("generate ", job, "@7 --prompt a")).exit_code, 2);
+
   const std::string file = folder_ + "/model.safetensors";
   ASSERT_EQ(Muster(absl::StrCat("export ", job, " --out ", file)).exit_code, 0);
   EXPECT_EQ(Generate(file, 1), text);
@@ -274,6 +284,16 @@ TEST_F(LanguageModelTest, FromTextToTextAndThroughHuggingFacesFiles) {
       spec, {{"TEXT_FILE_OR_FOLDER", folder_ + "/text.txt"}, {"epochs: 1", "steps: 2"}});
   result = Muster(absl::StrCat("submit --watch ", Write(imported + "/job.textproto", spec)));
   EXPECT_EQ(result.exit_code, 0) << result.output;
+
+  std::filesystem::rename(folder_ + "/text.tokens", folder_ + "/moved.tokens");
+  result = Muster(absl::StrCat("generate ", job, " --prompt a"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, AllOf(HasSubstr("/life/text.tokens is not on this machine"),
+                                   HasSubstr("--tokenizer"), Not(HasSubstr("/proc/"))));
+  EXPECT_EQ(
+      Muster(absl::StrCat("generate ", job, " --max-tokens 5 --prompt a --tokenizer ", tokenizer))
+          .exit_code,
+      0);
 }
 
 // As many tokens, but others: nothing in the weights tells them apart.

@@ -1,11 +1,11 @@
 // `muster generate` runs this: continues a prompt by a trained transformer.
 //
 //   muster-generate MODEL --prompt TEXT [--max-tokens N] [--temperature T] [--top-k K] [--top-p P]
-//       [--seed S] [--tokenizer NAME] [--threads N]
+//       [--seed S] [--tokenizer NAME] [--threads N] [--json]
 //
 // MODEL is a file of `muster export`, or a folder as Hugging Face lays it out. Text goes to
-// standard output token by token, the prompt first; errors go to standard error. Exit codes are
-// `muster`'s.
+// standard output token by token, the prompt first; with --json at the end, as one object. Errors
+// go to standard error. Exit codes are `muster`'s.
 
 #include <unistd.h>
 
@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -44,6 +45,7 @@ struct Flags {
   std::string tokenizer;
   GenerateOptions options;
   int threads = 0;
+  bool json = false;
 };
 
 struct OpenModel {
@@ -128,6 +130,25 @@ absl::Status Print(absl::string_view text) {
   return absl::OkStatus();
 }
 
+absl::Status PrintObject(LoadedTransformer& transformer, const Tokenizer& tokenizer,
+                         const Flags& flags) {
+  std::string text;
+  MUSTER_ASSIGN_OR_RETURN(const GenerationSummary made,
+                          Generate(transformer, tokenizer, flags.prompt, flags.options,
+                                   [&text](absl::string_view bytes) {
+                                     text.append(bytes.data(), bytes.size());
+                                     return absl::OkStatus();
+                                   }));
+  nlohmann::ordered_json object;
+  object["prompt"] = flags.prompt;
+  object["text"] = text;
+  object["tokens"] = made.tokens;
+  object["seed"] = flags.options.seed;
+  // A character of which not all bytes were made is no text.
+  return Print(absl::StrCat(
+      object.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace), "\n"));
+}
+
 absl::Status Run(const Flags& flags) {
   MUSTER_RETURN_IF_ERROR(ValidateSampling(flags.options.sampling));
   std::error_code error;
@@ -143,6 +164,7 @@ absl::Status Run(const Flags& flags) {
   SetComputeThreads(flags.threads > 0 ? flags.threads : UsableProcessors());
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<LoadedTransformer> transformer,
                           LoadedTransformer::Create(*model.weights));
+  if (flags.json) return PrintObject(*transformer, *model.tokenizer, flags);
   MUSTER_RETURN_IF_ERROR(Print(flags.prompt));
   MUSTER_RETURN_IF_ERROR(
       Generate(*transformer, *model.tokenizer, flags.prompt, flags.options, Print).status());
@@ -173,6 +195,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "Of the draws");
   app.add_option("--tokenizer", flags.tokenizer, "Where it is, if the model does not hold it");
   app.add_option("--threads", flags.threads, "To compute with; 0: one for each core");
+  app.add_flag("--json", flags.json, "One object at the end: prompt, text, tokens, seed");
   if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   const absl::Status status = muster::Run(flags);
   if (!status.ok()) {
