@@ -3,8 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/commands/commands.h"
 #include "client/exit_code.h"
 #include "client/session.h"
@@ -15,25 +18,36 @@ namespace {
 
 void AddHelp(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand("help", "Show what a command does, with an example");
-  auto name = std::make_shared<std::string>();
-  command->add_option("command", *name, "The command; none lists them all");
-  command->callback([&app, &session, name] {
-    if (name->empty()) {
+  auto names = std::make_shared<std::vector<std::string>>();
+  command->add_option("command", *names,
+                      "The command, as in `help generate` or `help tokenizer train`; none lists "
+                      "them all");
+  command->callback([&app, &session, names] {
+    if (names->empty()) {
       // app.help() would be that of the command which was named: this one's.
       std::printf(
           "%s",
           app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal).c_str());
       return;
     }
-    const auto found =
-        app.get_subcommands([&name](const CLI::App* each) { return each->get_name() == *name; });
-    if (found.empty()) {
-      std::fprintf(stderr, "muster: no command is called %s; `muster help` lists them\n",
-                   name->c_str());
-      session.exit_code = kUsage;
-      return;
+    const CLI::App* shown = &app;
+    // What comes before the name of the command shown.
+    std::string path;
+    for (const std::string& name : *names) {
+      absl::StrAppend(&path, path.empty() ? "" : " ", shown->get_name());
+      const auto found = shown->get_subcommands(
+          [&name](const CLI::App* each) { return each->get_name() == name; });
+      if (found.empty()) {
+        // Without the program's own name.
+        const std::string above = path.substr(app.get_name().size());
+        std::fprintf(stderr, "muster: no command is called%s %s; `muster help%s` lists them\n",
+                     above.c_str(), name.c_str(), above.c_str());
+        session.exit_code = kUsage;
+        return;
+      }
+      shown = found[0];
     }
-    std::printf("%s", found[0]->help("muster").c_str());
+    std::printf("%s", shown->help(path).c_str());
   });
 }
 

@@ -11,8 +11,33 @@
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
+#include "proto/status.pb.h"
 
 namespace muster {
+namespace {
+
+// A job that keeps parameters on servers waits for ever where there are none. Whoever cannot be
+// asked is not warned.
+void WarnWithoutServers(JobClient& jobs, const std::string& job_id) {
+  v1::JobStatus job;
+  if (!jobs.Get(job_id, job).ok() || job.state() != v1::PENDING) return;
+  const v1::UpdateSpec& update = job.spec().update();
+  if (update.dense() != v1::UpdateSpec::PARAMETER_SERVER &&
+      update.sparse() != v1::UpdateSpec::PARAMETER_SERVER) {
+    return;
+  }
+  v1::GetClusterReply cluster;
+  if (!jobs.Cluster(cluster).ok()) return;
+  for (const v1::DaemonStatus& daemon : cluster.daemons()) {
+    if (daemon.kind() == v1::SERVER && daemon.live()) return;
+  }
+  std::fprintf(stderr,
+               "muster: job %s waits for a server; the cluster has none: start one with "
+               "muster-server, or the cluster with `muster up --servers 1`\n",
+               job_id.c_str());
+}
+
+}  // namespace
 
 void AddSubmit(CLI::App& app, Session& session) {
   struct Arguments {
@@ -23,9 +48,10 @@ void AddSubmit(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand("submit", "Submit a job");
   auto arguments = std::make_shared<Arguments>();
   arguments->job.AddTo(*command);
-  command->add_option("--from", arguments->from,
-                      "Start from the weights of this job's last checkpoint, or of a folder that "
-                      "`muster import` wrote (with a slash in its name: ./weights)");
+  command->add_option(
+      "--from", arguments->from,
+      "Start from the weights of this job's last checkpoint (JOB@CLOCK: of that "
+      "one), or of a folder that `muster import` wrote (with a slash in its name: ./weights)");
   command->add_flag("--watch", arguments->watch, "Show progress until the job ends");
   command->footer(
       "Example: muster submit job.textproto --watch, where job.textproto holds\n"
@@ -57,6 +83,7 @@ void AddSubmit(CLI::App& app, Session& session) {
         std::printf("%s\n", reply.job_id().c_str());
         std::fflush(stdout);
       }
+      WarnWithoutServers(*jobs, reply.job_id());
       return arguments->watch ? session.WatchToEnd(reply.job_id()) : absl::OkStatus();
     });
   });

@@ -151,7 +151,9 @@ TEST_F(CoordinatorTest, WaitsForTheClusterAndSaysForWhat) {
   EXPECT_THAT(cluster_.Status(job).waiting_for(),
               HasSubstr("1 of 2 worker slots free; waits for 1 more"));
   cluster_.AddWorker("w1");
-  EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("servers live"));
+  EXPECT_THAT(cluster_.Status(job).waiting_for(),
+              HasSubstr("0 of 1 servers live; waits for 1 more: the cluster has none to place it "
+                        "on; start one with muster-server"));
   EXPECT_EQ(cluster_.State(job), v1::PENDING);
   cluster_.AddServer("s0");
   EXPECT_EQ(cluster_.State(job), v1::PLACING);

@@ -70,7 +70,10 @@ absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand, Clust
   const size_t count = std::min<size_t>(wanted, demand.partitions);
   if (live.size() < count) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        live.size(), " of ", count, " servers live; waits for ", count - live.size(), " more"));
+        live.size(), " of ", count, " servers live; waits for ", count - live.size(), " more",
+        room.servers.empty() ? ": the cluster has none to place it on; start one with "
+                               "muster-server, or the cluster with `muster up --servers 1`"
+                             : ""));
   }
   std::stable_sort(live.begin(), live.end(), [](const ServerRoom* a, const ServerRoom* b) {
     return a->free_bytes > b->free_bytes;

@@ -108,6 +108,14 @@ TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
     EXPECT_THAT(result.output, HasSubstr("Example: muster")) << command;
   }
   EXPECT_EQ(Muster("help nothing").exit_code, 2);
+  Result nested = Muster("help tokenizer train");
+  EXPECT_EQ(nested.exit_code, 0);
+  EXPECT_THAT(nested.output, HasSubstr("muster tokenizer train"));
+  EXPECT_THAT(nested.output, HasSubstr("--vocabulary"));
+  nested = Muster("help tokenizer nothing");
+  EXPECT_EQ(nested.exit_code, 2);
+  EXPECT_THAT(nested.output,
+              HasSubstr("no command is called tokenizer nothing; `muster help tokenizer` lists"));
   EXPECT_THAT(Muster("help").output, HasSubstr("tokenizer"));
   EXPECT_EQ(Muster("up --port 99999").exit_code, 2);
 }
@@ -248,6 +256,7 @@ TEST(CommandLineTest, AJobsWholeLife) {
   result = Muster(absl::StrCat("submit ", job, " --watch"));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("SUCCEEDED"));
+  EXPECT_THAT(result.output, HasSubstr(" (last step)"));
   const std::string id = result.output.substr(0, result.output.find('\n'));
 
   EXPECT_THAT(Muster("list").output, HasSubstr(id));
@@ -274,6 +283,23 @@ TEST(CommandLineTest, AJobsWholeLife) {
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.output, HasSubstr("diverged"));
   EXPECT_EQ(Muster("status no-such-job").exit_code, 2);
+  const std::string failed = result.output.substr(0, result.output.find('\n'));
+  result = Muster("evaluate " + failed);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.output, HasSubstr("has ended as FAILED and has no checkpoint"));
+
+  result = Muster("cancel " + id);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.output, HasSubstr("has already ended as SUCCEEDED at step 100"));
+  result = Muster("delete no-such-job");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("no-such-job"));
+  EXPECT_THAT(result.output, HasSubstr("muster list"));
+  v1::JobSpec steering = SmallJob();
+  steering.set_name("two\nlines");
+  result = Muster("submit " + WriteJob("steering.textproto", steering));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("control character U+000A"));
 
   v1::JobSpec endless = SmallJob();
   endless.mutable_stop()->set_steps(100000000);
@@ -283,7 +309,9 @@ TEST(CommandLineTest, AJobsWholeLife) {
   EXPECT_EQ(Muster("delete " + endless_id).exit_code, 1);
   EXPECT_THAT(Muster("cancel " + endless_id).output, HasSubstr("CANCELLED"));
   EXPECT_EQ(Muster("watch " + endless_id).exit_code, 3);
+  EXPECT_EQ(Muster("cancel " + endless_id).exit_code, 0) << "a repeat";
   EXPECT_EQ(Muster("delete " + endless_id).exit_code, 0);
+  EXPECT_EQ(Muster("delete " + endless_id).exit_code, 2);
 
   EXPECT_EQ(Muster("down --data-dir " + folder).exit_code, 0);
   EXPECT_EQ(ProcessesWith(folder), 0);
@@ -326,12 +354,38 @@ TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
   EXPECT_EQ(Muster(absl::StrCat("checkpoint verify ", id, "@7")).exit_code, 2);
   EXPECT_EQ(Muster(absl::StrCat("checkpoint verify ", id, "@x")).exit_code, 2);
 
+  for (const std::string clock : {"50", "100"}) {
+    const auto measured = nlohmann::json::parse(
+        Muster(absl::StrCat("evaluate ", id, "@", clock, " --output json")).output, nullptr, false);
+    ASSERT_TRUE(measured.is_object());
+    EXPECT_EQ(measured["clock"], clock);
+    EXPECT_EQ(measured["metric"], "accuracy");
+    EXPECT_FALSE(measured.contains("training_seconds"));
+  }
+  EXPECT_THAT(Muster("evaluate --output json " + id).output, HasSubstr("\"clock\":\"100\""));
+  EXPECT_THAT(Muster("evaluate " + id).output, HasSubstr(", at clock 100"));
+  result = Muster(absl::StrCat("evaluate ", id, "@7"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("it has those at 50, 100"));
+  const auto exported = [](const std::string& name) {
+    const std::string out = absl::StrCat(::testing::TempDir(), "/exported");
+    const Result written = Muster(absl::StrCat("export ", name, " --out ", out));
+    EXPECT_EQ(written.exit_code, 0) << written.output;
+    std::ifstream file(out, std::ios::binary);
+    return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  };
+  const std::string last = exported(id);
+  EXPECT_EQ(exported(id + "@100"), last);
+  EXPECT_NE(exported(id + "@50"), last);
+  EXPECT_EQ(Muster(absl::StrCat("export ", id, "@7 --out /dev/null")).exit_code, 2);
+
   EXPECT_EQ(Muster("checkpoint restore " + id).exit_code, 2) << "all its steps are made";
   result = Muster(absl::StrCat("checkpoint restore ", id, "@50 --watch"));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   const std::string again = result.output.substr(0, result.output.find('\n'));
   EXPECT_NE(again, id);
   EXPECT_THAT(Muster("checkpoint list " + again).output, HasSubstr("/100"));
+  EXPECT_EQ(Muster("evaluate " + again).exit_code, 0) << "a job that went on from another";
   result = Muster(absl::StrCat("checkpoint restore ", id, " --steps 120 --watch"));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("SUCCEEDED"));
@@ -364,6 +418,18 @@ TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("nothing to delete"));
   EXPECT_EQ(Muster("checkpoint").exit_code, 2);
+}
+
+TEST(CommandLineTest, AJobThatNeedsServersSaysThatThereAreNone) {
+  const std::string folder = ::testing::TempDir() + "/no_servers";
+  const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
+  ASSERT_EQ(Muster("up --servers 0 --workers 2 --data-dir " + folder).exit_code, 0);
+  Result result = Muster("submit " + WriteJob("waits.textproto", SmallJob()));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("waits for a server; the cluster has none"));
+  const std::string listed = Muster("list --output json").output;
+  EXPECT_THAT(listed, HasSubstr("the cluster has none to place it on"));
+  EXPECT_THAT(Muster("list").output, HasSubstr("0 of 1 servers live"));
 }
 
 TEST(CommandLineTest, AClusterWithCertificatesIsKnownToTheCommandsOfItsFolder) {
