@@ -23,22 +23,70 @@
 namespace muster {
 namespace {
 
+// Once for each prediction: a large model has a million blocks.
+absl::StatusOr<DenseLayout> LayoutOf(const v1::TablesSchema& schema,
+                                     absl::Span<const TensorSpec> tensors) {
+  return DenseLayout::Create(
+      tensors, {.block_bytes = schema.block_bytes(), .partitions = schema.partitions()});
+}
+
 // How many buckets there are of each size, in elements; nearly all of a large model are of one.
 absl::StatusOr<std::map<uint64_t, int>> BucketSizes(const v1::TablesSchema& schema,
                                                     const v1::UpdateSpec& update,
                                                     AllReduceWay way) {
   std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
-  DenseLayout layout = LayoutFromSchema(schema);
-  if (way == AllReduceWay::kDevices) {
-    tensors = PaddedTensors(std::move(tensors));
-    MUSTER_ASSIGN_OR_RETURN(layout, DenseLayout::Create(tensors, {}));
-  }
+  if (way == AllReduceWay::kDevices) tensors = PaddedTensors(std::move(tensors));
+  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(schema, tensors));
   std::map<uint64_t, int> sizes;
   for (const GradientBucket& bucket :
        MakeBucketPlan(layout, tensors, BucketPlanOptionsOf(update))) {
     ++sizes[bucket.elements()];
   }
   return sizes;
+}
+
+DType WireOf(const v1::UpdateSpec& update) {
+  return update.wire() == v1::UpdateSpec::BF16 ? DType::kBf16 : DType::kF32;
+}
+
+// What is counted of NCCL's calls, whatever it chooses.
+constexpr Algorithm kOfDevices = Algorithm::kDirect;
+
+// Of an all-reduce of `elements`.
+Algorithm AlgorithmFor(uint64_t elements, const v1::UpdateSpec& update, int workers,
+                       AllReduceWay way) {
+  if (way == AllReduceWay::kDevices) return kOfDevices;
+  return ChooseAlgorithm({.kind = Collective::kAllReduce,
+                          .dtype = WireOf(update),
+                          .bytes = elements * SizeOf(WireOf(update)),
+                          .size = workers,
+                          .same_machine = way == AllReduceWay::kSharedMemory,
+                          .deterministic = update.deterministic()});
+}
+
+// How often all ranks together send the vector of an all-reduce: W times what one rank sends
+// (worker/collectives/schedule.h), whole however the vector is divided.
+double TimesSent(Algorithm algorithm, int workers) {
+  const double W = workers;
+  double cores = 1;
+  double steps = 0;
+  for (; 2 * cores <= W; cores *= 2) ++steps;
+  // Ranks beyond a power of two leave their vector to another one, and get the sum back.
+  const double folds = 2 * (W - cores);
+  switch (algorithm) {
+    case Algorithm::kRing:
+    case Algorithm::kDirect:
+      return 2 * (W - 1);
+    case Algorithm::kExchange:
+      return W * (W - 1);
+    case Algorithm::kDoubling:
+      return cores * steps + folds;
+    case Algorithm::kHalving:
+      return 2 * (cores - 1) + folds;
+    case Algorithm::kDissemination:
+      break;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -58,10 +106,10 @@ WorkerTraffic MeanOf(absl::Span<const WorkerTraffic> workers) {
 absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
     const v1::JobSpec& spec) {
-  MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(spec.update().wire()));
-  const DenseLayout layout = LayoutFromSchema(schema);
-  const std::vector<DType> types = PulledTypes(TablesFromSchema(schema).tensors);
+  const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
+  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(schema, tensors));
+  const std::vector<DType> types = PulledTypes(tensors);
   const bool as_f32 = spec.compute().device() == v1::ComputeSpec::CUDA;
   const auto pulled_bytes = [&](const DenseLayout::Block& block) {
     const DType type = as_f32 || wire != DType::kF32 ? wire : types[block.pieces[0].tensor];
@@ -89,23 +137,14 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,
                                                          const v1::UpdateSpec& update, int workers,
                                                          AllReduceWay way) {
-  MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
-  const DType wire = update.wire() == v1::UpdateSpec::BF16 ? DType::kBf16 : DType::kF32;
+  const DType wire = WireOf(update);
   PredictedTraffic traffic;
   traffic.workers.resize(workers);
   MUSTER_ASSIGN_OR_RETURN(const auto sizes, BucketSizes(schema, update, way));
   for (const auto& [elements, buckets] : sizes) {
-    const AlgorithmRequest call = {.kind = Collective::kAllReduce,
-                                   .dtype = wire,
-                                   .bytes = elements * SizeOf(wire),
-                                   .size = workers,
-                                   .same_machine = way == AllReduceWay::kSharedMemory,
-                                   .deterministic = update.deterministic()};
-    // What is counted of NCCL's calls, whatever it chooses.
-    const Algorithm algorithm =
-        way == AllReduceWay::kDevices ? Algorithm::kDirect : ChooseAlgorithm(call);
+    const Algorithm algorithm = AlgorithmFor(elements, update, workers, way);
     for (int rank = 0; rank < workers; ++rank) {
-      const Schedule schedule = MakeSchedule({.kind = call.kind,
+      const Schedule schedule = MakeSchedule({.kind = Collective::kAllReduce,
                                               .algorithm = algorithm,
                                               .rank = rank,
                                               .size = workers,
@@ -119,6 +158,19 @@ absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema&
     }
   }
   return traffic;
+}
+
+absl::StatusOr<WorkerTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
+                                                          const v1::UpdateSpec& update, int workers,
+                                                          AllReduceWay way) {
+  MUSTER_ASSIGN_OR_RETURN(const auto sizes, BucketSizes(schema, update, way));
+  double sent = 0;
+  for (const auto& [elements, buckets] : sizes) {
+    const double times = TimesSent(AlgorithmFor(elements, update, workers, way), workers);
+    sent += times * static_cast<double>(elements * SizeOf(WireOf(update)) * buckets);
+  }
+  const double mean = sent / workers;
+  return WorkerTraffic{mean, mean};
 }
 
 }  // namespace muster

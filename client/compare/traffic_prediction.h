@@ -43,7 +43,7 @@ struct PredictedTraffic {
 // partitions' blocks to every worker. Gradients and parameters are of the wire's type; where that
 // is f32, parameters that are computed with in 16 bits alone come so (PulledTypes), unless devices
 // compute. `partitions` is the shard map; `spec` names workers, wire and devices. InvalidArgument:
-// the schema is wrong.
+// the tensors cannot be laid out.
 absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
     const v1::JobSpec& spec);
@@ -55,10 +55,16 @@ enum class AllReduceWay { kSharedMemory, kTcp, kDevices };
 // gradient is cut into. With P the bytes of the gradient, a rank sends 2(W-1)/W·P where buckets are
 // large; small ones go to all at once, or over sockets between pairs, in fewer steps and more
 // bytes. `update` says how buckets are cut, summed and sent. On devices tensors are padded.
-// InvalidArgument: the schema is wrong.
+// InvalidArgument: the tensors cannot be laid out.
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,
                                                          const v1::UpdateSpec& update, int workers,
                                                          AllReduceWay way);
+
+// The mean over the workers of PredictAllReduceTraffic, at no more cost for many of them than for
+// two.
+absl::StatusOr<WorkerTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
+                                                          const v1::UpdateSpec& update, int workers,
+                                                          AllReduceWay way);
 
 }  // namespace muster
 

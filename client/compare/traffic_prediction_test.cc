@@ -171,10 +171,35 @@ TEST(TrafficPredictionTest, TheMeanIsThatOfAllWorkers) {
   EXPECT_EQ(MeanOf({}), WorkerTraffic());
 }
 
+TEST(TrafficPredictionTest, TheMeanNeedsNoSchedules) {
+  v1::UpdateSpec deterministic, half, small;
+  deterministic.set_deterministic(true);
+  half.set_wire(v1::UpdateSpec::BF16);
+  small.set_first_bucket_bytes(16000);
+  for (const int64_t rows : {1, 100, 999, 3999, 300000}) {
+    const v1::TablesSchema schema = Schema(rows);
+    for (const v1::UpdateSpec& update : {v1::UpdateSpec(), deterministic, half, small}) {
+      for (const AllReduceWay way : {kShared, kTcp, AllReduceWay::kDevices}) {
+        for (const int workers : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 21}) {
+          SCOPED_TRACE(testing::Message()
+                       << rows << " rows, " << workers << " workers, way " << static_cast<int>(way)
+                       << " " << update.ShortDebugString());
+          const auto all = PredictAllReduceTraffic(schema, update, workers, way);
+          const auto mean = PredictMeanAllReduceTraffic(schema, update, workers, way);
+          ASSERT_TRUE(mean.ok()) << mean.status();
+          EXPECT_DOUBLE_EQ(mean->sent, MeanOf(all->workers).sent);
+          EXPECT_DOUBLE_EQ(mean->received, MeanOf(all->workers).received);
+        }
+      }
+    }
+  }
+}
+
 TEST(TrafficPredictionTest, AWrongSchemaIsRefused) {
   v1::TablesSchema schema = Schema();
   schema.set_partitions(0);
   EXPECT_FALSE(PredictAllReduceTraffic(schema, v1::UpdateSpec(), 2, kShared).ok());
+  EXPECT_FALSE(PredictMeanAllReduceTraffic(schema, v1::UpdateSpec(), 2, kShared).ok());
   EXPECT_FALSE(PredictServerTraffic(schema, {}, v1::JobSpec()).ok());
 }
 

@@ -4,7 +4,9 @@
 #include <limits>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/fingerprint.h"
 #include "proto/job.pb.h"
 
@@ -21,13 +23,16 @@ struct Stretch {
 
 // The first unit that adds to each tensor's storage; ties included.
 std::vector<uint32_t> FirstUnits(absl::Span<const TensorSpec> tensors) {
+  absl::flat_hash_map<absl::string_view, uint32_t> of_ties;
+  for (const TensorSpec& tensor : tensors) {
+    if (tensor.tied_to.empty()) continue;
+    const auto [it, added] = of_ties.emplace(tensor.tied_to, tensor.unit);
+    if (!added) it->second = std::min(it->second, tensor.unit);
+  }
   std::vector<uint32_t> first;
   for (const TensorSpec& tensor : tensors) {
-    uint32_t unit = tensor.unit;
-    for (const TensorSpec& other : tensors) {
-      if (other.tied_to == tensor.name) unit = std::min(unit, other.unit);
-    }
-    first.push_back(unit);
+    const auto ties = of_ties.find(tensor.name);
+    first.push_back(ties == of_ties.end() ? tensor.unit : std::min(tensor.unit, ties->second));
   }
   return first;
 }
