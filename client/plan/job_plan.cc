@@ -1,55 +1,16 @@
 #include "client/plan/job_plan.h"
 
-#include <algorithm>
-
-#include "absl/strings/str_cat.h"
 #include "client/compare/traffic_prediction.h"
 #include "common/base/status_macros.h"
-#include "common/optim/optimizer.h"
+#include "common/job/job_validator.h"
 #include "common/plan/distinct_rows.h"
+#include "common/plan/layout_validator.h"
 #include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "proto/schema.pb.h"
-#include "proto/status.pb.h"
 
 namespace muster {
 namespace {
-
-absl::Status Missing(absl::string_view field, absl::string_view what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " is left out; a plan needs ", what, ", as `muster submit` does"));
-}
-
-absl::Status CheckPlannable(const v1::JobSpec& spec) {
-  if (spec.model().model_case() == v1::ModelSpec::MODEL_NOT_SET) return Missing("model", "a model");
-  if (spec.data().reader_case() == v1::DataSpec::READER_NOT_SET) {
-    return Missing("data", "to know its examples");
-  }
-  if (spec.batch_size() == 0) return Missing("batch_size", "the number of examples of a step");
-  if (!spec.model().has_transformer()) return absl::OkStatus();
-  const v1::TransformerSpec& model = spec.model().transformer();
-  if (model.layers() == 0) return Missing("model.transformer.layers", "it");
-  if (model.width() == 0) return Missing("model.transformer.width", "it");
-  if (model.heads() == 0 || model.width() % model.heads() != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("model.transformer.heads is ", model.heads(),
-                                                   "; it must divide model.transformer.width, ",
-                                                   "which is ", model.width()));
-  }
-  if (model.context() == 0) return Missing("model.transformer.context", "it");
-  return absl::OkStatus();
-}
-
-// Partitions dealt round robin, as placement does.
-std::vector<v1::PartitionPlacement> Deal(uint32_t partitions, uint32_t servers) {
-  std::vector<v1::PartitionPlacement> dealt(partitions);
-  for (uint32_t p = 0; p < partitions; ++p) {
-    dealt[p].set_partition(p);
-    v1::Replica& replica = *dealt[p].add_replicas();
-    replica.set_server_id(absl::StrCat("server ", p % servers));
-    replica.set_role(v1::Replica::PRIMARY);
-  }
-  return dealt;
-}
 
 // Of a gradient on the wire.
 int ElementBytes(const v1::UpdateSpec& update) {
@@ -58,14 +19,24 @@ int ElementBytes(const v1::UpdateSpec& update) {
 }
 
 absl::StatusOr<RoadTraffic> ServerTraffic(const JobPlan& plan, const v1::TablesSchema& schema) {
-  const std::vector<v1::PartitionPlacement> dealt =
-      Deal(schema.partitions(), std::max(1u, plan.spec.servers()));
-  std::vector<const v1::PartitionPlacement*> partitions;
-  for (const v1::PartitionPlacement& placement : dealt) partitions.push_back(&placement);
   MUSTER_ASSIGN_OR_RETURN(const PredictedTraffic traffic,
-                          PredictServerTraffic(schema, partitions, plan.spec));
+                          PredictServerTraffic(schema, /*partitions=*/{}, plan.spec));
   RoadTraffic road;
   const WorkerTraffic mean = MeanOf(traffic.workers);
+  road.sent = mean.sent;
+  road.received = mean.received;
+  return road;
+}
+
+absl::StatusOr<RoadTraffic> AllReduceTraffic(const JobPlan& plan, const v1::TablesSchema& schema) {
+  // Where the tasks will be is not known.
+  const bool on_device = plan.spec.compute().device() == v1::ComputeSpec::CUDA;
+  MUSTER_ASSIGN_OR_RETURN(const WorkerTraffic mean,
+                          PredictMeanAllReduceTraffic(
+                              schema, plan.spec.update(), static_cast<int>(plan.spec.workers()),
+                              on_device ? AllReduceWay::kDevices : AllReduceWay::kSharedMemory));
+  RoadTraffic road;
+  road.all_reduce = true;
   road.sent = mean.sent;
   road.received = mean.received;
   return road;
@@ -75,7 +46,7 @@ absl::StatusOr<RoadTraffic> ServerTraffic(const JobPlan& plan, const v1::TablesS
 // push; by all-reduce each worker's keys and gradients reach every other.
 void AddRows(const JobPlan& plan, RoadTraffic& road) {
   if (plan.model.sparse.empty()) return;
-  const uint64_t workers = std::max(1u, plan.spec.workers());
+  const uint64_t workers = plan.spec.workers();
   const uint64_t share = (plan.spec.batch_size() + workers - 1) / workers;
   const double rows = static_cast<double>(DistinctRows(plan.model, plan.data, share));
   const bool rows_by_servers = !road.all_reduce || RowsOnServers(plan.spec);
@@ -121,13 +92,13 @@ std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {
 
 absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
                                 const WorkerProcessors& processors) {
-  MUSTER_RETURN_IF_ERROR(CheckPlannable(spec));
-  MUSTER_RETURN_IF_ERROR(CreateOptimizer(spec.optimizer(), Granularity::kElements).status());
+  MUSTER_RETURN_IF_ERROR(ValidateJob(spec));
   JobPlan plan;
   plan.spec = spec;
   plan.data = data;
   plan.processors = processors;
   plan.model = SizeOfModel(spec, data);
+  MUSTER_RETURN_IF_ERROR(ValidateLayout(spec, plan.model));
   plan.memory = PlanMemory(spec, data, processors);
   plan.recompute = CompareRecompute(plan);
   plan.costs = CostsOfStep(spec, plan.model);
@@ -136,18 +107,7 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
   const v1::TablesSchema schema = PlannedSchema(spec, plan.model);
   MUSTER_ASSIGN_OR_RETURN(RoadTraffic servers, ServerTraffic(plan, schema));
   AddRows(plan, servers);
-  RoadTraffic all_reduce;
-  all_reduce.all_reduce = true;
-  const auto workers = static_cast<int>(std::max(1u, spec.workers()));
-  // Where the tasks will be is not known.
-  const bool on_device = spec.compute().device() == v1::ComputeSpec::CUDA;
-  MUSTER_ASSIGN_OR_RETURN(
-      const PredictedTraffic traffic,
-      PredictAllReduceTraffic(schema, spec.update(), workers,
-                              on_device ? AllReduceWay::kDevices : AllReduceWay::kSharedMemory));
-  const WorkerTraffic mean = MeanOf(traffic.workers);
-  all_reduce.sent = mean.sent;
-  all_reduce.received = mean.received;
+  MUSTER_ASSIGN_OR_RETURN(RoadTraffic all_reduce, AllReduceTraffic(plan, schema));
   AddRows(plan, all_reduce);
   plan.traffic = {servers, all_reduce};
   return plan;

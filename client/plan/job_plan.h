@@ -50,7 +50,8 @@ struct JobPlan {
   std::vector<RoadTraffic> traffic;
 };
 
-// InvalidArgument: the job names no model, optimizer or batch size that a plan could be made of.
+// Takes a moment, however large the job is. InvalidArgument: submit would refuse it in the same
+// words (common/job/job_validator.h, common/plan/layout_validator.h).
 absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
                                 const WorkerProcessors& processors);
 

@@ -1,10 +1,13 @@
 #include "client/plan/job_plan.h"
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "client/plan/plan_output.h"
+#include "common/job/job_validator.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -16,9 +19,12 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+// Of one worker where it says nothing else.
 v1::JobSpec Job(const std::string& text) {
   v1::JobSpec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+  if (spec.workers() == 0) spec.set_workers(1);
+  spec.mutable_stop()->set_steps(10);
   return spec;
 }
 
@@ -92,17 +98,51 @@ TEST(JobPlanTest, ExpectsRowsOfSparseTables) {
   EXPECT_EQ(plan->traffic[0].rows_received, 4 * 32);
 }
 
-TEST(JobPlanTest, RefusesWhatCannotBePlannedByName) {
-  EXPECT_THAT(std::string(PlanOf(v1::JobSpec()).status().message()), HasSubstr("model is left"));
-  v1::JobSpec spec = Gpt();
-  spec.set_batch_size(0);
-  EXPECT_THAT(std::string(PlanOf(spec).status().message()), HasSubstr("batch_size"));
-  spec = Gpt();
-  spec.mutable_model()->mutable_transformer()->set_heads(3);
-  EXPECT_THAT(std::string(PlanOf(spec).status().message()), HasSubstr("heads is 3"));
-  spec = Gpt();
-  spec.mutable_optimizer()->set_name("adman");
-  EXPECT_THAT(std::string(PlanOf(spec).status().message()), HasSubstr("adman"));
+TEST(JobPlanTest, RefusesWhatSubmitRefuses) {
+  const std::function<void(v1::JobSpec&)> faults[] = {
+      [](v1::JobSpec& spec) { spec.clear_model(); },
+      [](v1::JobSpec& spec) { spec.clear_data(); },
+      [](v1::JobSpec& spec) { spec.mutable_data()->mutable_csv()->set_path("t"); },
+      [](v1::JobSpec& spec) { spec.set_batch_size(0); },
+      [](v1::JobSpec& spec) { spec.clear_workers(); },
+      [](v1::JobSpec& spec) { spec.set_workers(4'000'000'000); },
+      [](v1::JobSpec& spec) { spec.set_servers(9); },
+      [](v1::JobSpec& spec) { spec.mutable_model()->mutable_transformer()->set_heads(3); },
+      [](v1::JobSpec& spec) { spec.mutable_model()->mutable_transformer()->set_layers(100'000); },
+      [](v1::JobSpec& spec) { spec.mutable_optimizer()->set_name("adman"); },
+      [](v1::JobSpec& spec) { spec.mutable_update()->set_partitions(1 << 30); },
+      [](v1::JobSpec& spec) { spec.mutable_parallelism()->set_tensor(2); },
+      [](v1::JobSpec& spec) { spec.mutable_sparse_tables()->set_keep_from_updates(2); },
+      [](v1::JobSpec& spec) { spec.clear_stop(); }};
+  for (const auto& fault : faults) {
+    v1::JobSpec spec = Gpt();
+    fault(spec);
+    const absl::Status refused = ValidateJob(spec);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(PlanOf(spec).status(), refused);
+  }
+}
+
+TEST(JobPlanTest, RefusesWhatCannotBeLaidOut) {
+  v1::JobSpec spec = Gpt("update { dense: ALL_REDUCE sparse: ALL_REDUCE bucket_bytes: 4 }");
+  EXPECT_EQ(PlanOf(spec).status(), absl::OkStatus());
+  spec.mutable_model()->mutable_transformer()->set_vocabulary(1 << 24);
+  EXPECT_THAT(std::string(PlanOf(spec).status().message()),
+              HasSubstr("update.bucket_bytes is 4, which cuts"));
+}
+
+// Of a schedule for each rank, or of pairs of tensors, there would be too many.
+TEST(JobPlanTest, TheLargestJobsTakeAMoment) {
+  v1::JobSpec spec = Gpt("workers: 4096 update { dense: ALL_REDUCE sparse: ALL_REDUCE }");
+  spec.set_batch_size(4096);
+  spec.mutable_model()->mutable_transformer()->set_layers(1024);
+  const absl::Time start = absl::Now();
+  const auto plan = PlanOf(spec);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // A tenth of it on an idle machine.
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  const double bytes = 4.0 * static_cast<double>(plan->model.dense());
+  EXPECT_NEAR(plan->traffic[1].sent, 2.0 * 4095 / 4096 * bytes, 1e-3 * bytes);
 }
 
 TEST(PlanOutputTest, SaysItInTables) {

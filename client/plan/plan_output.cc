@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/format.h"
+#include "common/job/job_road.h"
 
 namespace muster {
 namespace {
@@ -29,7 +30,7 @@ std::string RecomputeName(v1::ComputeSpec::Recompute recompute) {
 std::string RoadName(const JobPlan& plan, bool all_reduce) {
   if (!all_reduce) return "parameter servers";
   const bool hybrid =
-      !plan.model.sparse.empty() && DenseByAllReduce(plan.spec) && RowsOnServers(plan.spec);
+      !plan.model.sparse.empty() && TrainsByAllReduce(plan.spec) && RowsOnServers(plan.spec);
   return hybrid ? "all-reduce, rows on servers" : "all-reduce";
 }
 
@@ -56,7 +57,7 @@ std::string Heading(const JobPlan& plan) {
       ", ", FormatNumber(static_cast<double>(plan.model.dense())), " dense parameters",
       plan.model.sparse.empty() ? "" : absl::StrCat(" and rows of ", plan.model.row_dim()), "; ",
       Workers(plan), Workers(plan) == 1 ? " worker" : " workers", ", by ",
-      RoadName(plan, DenseByAllReduce(plan.spec)), "\n\n");
+      RoadName(plan, TrainsByAllReduce(plan.spec)), "\n\n");
 }
 
 std::string RecomputeTable(const JobPlan& plan) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job_road.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
@@ -111,7 +112,7 @@ class Planner {
         W_(Workers(spec)),
         examples_(MicroBatchExamples(spec)),
         on_device_(spec.compute().device() == v1::ComputeSpec::CUDA),
-        all_reduce_(DenseByAllReduce(spec)),
+        all_reduce_(TrainsByAllReduce(spec)),
         has_rows_(!model_.sparse.empty()),
         rows_on_servers_(has_rows_ && RowsOnServers(spec)),
         held_as_(HeldAs()),
@@ -231,7 +232,7 @@ class Planner {
                     {.name = "logits", .bytes = bytes.logits},
                     {.name = "kernels' scratch", .bytes = bytes.scratch},
                     {.name = "CUDA's own", .bytes = kDeviceHeadroomBytes + kCudaContextBytes}};
-    if (W_ > 1 && spec_.update().dense() == v1::UpdateSpec::ALL_REDUCE) {
+    if (W_ > 1 && all_reduce_) {
       plan_.device.push_back({.name = "NCCL's own", .bytes = kNcclBytes});
     }
   }
@@ -397,12 +398,8 @@ uint64_t MicroBatchExamples(const v1::JobSpec& spec) {
   return (spec.batch_size() + shares - 1) / shares;
 }
 
-bool DenseByAllReduce(const v1::JobSpec& spec) {
-  return spec.update().dense() == v1::UpdateSpec::ALL_REDUCE;
-}
-
 bool RowsOnServers(const v1::JobSpec& spec) {
-  return !DenseByAllReduce(spec) || spec.update().sparse() == v1::UpdateSpec::PARAMETER_SERVER;
+  return !TrainsByAllReduce(spec) || spec.update().sparse() == v1::UpdateSpec::PARAMETER_SERVER;
 }
 
 MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data,

@@ -73,7 +73,6 @@ MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data,
 // Examples of one micro-batch of the worker that has the most.
 uint64_t MicroBatchExamples(const v1::JobSpec& spec);
 
-bool DenseByAllReduce(const v1::JobSpec& spec);
 // Of a model that has any.
 bool RowsOnServers(const v1::JobSpec& spec);
 

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job_road.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -39,7 +40,7 @@ std::string RowsToServers(v1::JobSpec& spec) {
 }
 
 std::string AllToServers(v1::JobSpec& spec) {
-  if (!DenseByAllReduce(spec)) return "";
+  if (!TrainsByAllReduce(spec)) return "";
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
   return "update.dense PARAMETER_SERVER";

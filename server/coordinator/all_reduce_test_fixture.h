@@ -5,9 +5,9 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/job/test_jobs.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/simulated_cluster.h"
-#include "server/coordinator/test_jobs.h"
 
 namespace muster {
 

@@ -2,11 +2,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/simulated_cluster.h"
-#include "server/coordinator/test_jobs.h"
 
 namespace muster {
 namespace {

@@ -1,9 +1,9 @@
 #include "server/coordinator/checkpoint_requests.h"
 
+#include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/simulated_cluster.h"
-#include "server/coordinator/test_jobs.h"
 
 namespace muster {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/coordinator/job_road.h"
+#include "common/job/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 
 namespace muster {

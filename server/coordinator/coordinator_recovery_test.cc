@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/recovery.h"
 #include "server/coordinator/simulated_cluster.h"
-#include "server/coordinator/test_jobs.h"
 
 namespace muster {
 namespace {

@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job_road.h"
+#include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/coordinator.h"
-#include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/round_record.h"
 #include "server/coordinator/simulated_cluster.h"
-#include "server/coordinator/test_jobs.h"
 
 namespace muster {
 namespace {

@@ -1,11 +1,11 @@
 // What the coordinator shows of jobs and daemons to those who watch, and whom it makes wait.
 #include <string>
 
+#include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/simulated_cluster.h"
-#include "server/coordinator/test_jobs.h"
 
 namespace muster {
 namespace {

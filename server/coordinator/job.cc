@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/coordinator/job_road.h"
+#include "common/job/job_road.h"
 
 namespace muster {
 namespace {

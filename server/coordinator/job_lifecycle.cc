@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_road.h"
+#include "common/job/job_validator.h"
 #include "server/coordinator/find_checkpoint.h"
-#include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
-#include "server/coordinator/job_validator.h"
 #include "server/coordinator/round_record.h"
 #include "server/coordinator/shard_map.h"
 

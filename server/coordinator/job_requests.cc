@@ -9,16 +9,17 @@
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
+#include "common/job/job_road.h"
+#include "common/job/job_validator.h"
 #include "common/plan/data_size.h"
+#include "common/plan/layout_validator.h"
 #include "common/plan/memory_plan.h"
+#include "common/plan/model_size.h"
 #include "common/plan/remedies.h"
 #include "server/coordinator/cluster_room.h"
 #include "server/coordinator/find_checkpoint.h"
-#include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
-#include "server/coordinator/job_validator.h"
 #include "server/coordinator/job_view.h"
-#include "server/coordinator/name_validator.h"
 #include "server/coordinator/placement.h"
 #include "server/coordinator/recovery.h"
 
@@ -203,7 +204,6 @@ absl::Status JobRequests::Resume(v1::JobRecord& record) const {
 
 absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest& request,
                                                       uint64_t fingerprint) const {
-  MUSTER_RETURN_IF_ERROR(ValidateNames(request.spec()));
   MUSTER_RETURN_IF_ERROR(ValidateJob(request.spec()));
   v1::JobRecord record;
   record.set_request_id(request.request_id());
@@ -223,6 +223,7 @@ absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest
   }
   if (!record.spec().resume_from().empty()) MUSTER_RETURN_IF_ERROR(Resume(record));
   const DataSize data = SizeOfData(record.spec().data());
+  MUSTER_RETURN_IF_ERROR(ValidateLayout(record.spec(), SizeOfModel(record.spec(), data)));
   const ClusterRoom whole = WholeRoomOf(members_);
   const MemoryPlan plan = PlanMemory(record.spec(), data, ProcessorsOf(whole));
   record.set_predicted_server_bytes(plan.server_bytes());

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job_road.h"
 #include "server/coordinator/cluster_room.h"
 #include "server/coordinator/find_checkpoint.h"
-#include "server/coordinator/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 
 namespace muster {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/simulated_cluster.h"
-#include "server/coordinator/test_jobs.h"
 
 namespace muster {
 namespace {

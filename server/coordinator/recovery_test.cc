@@ -1,9 +1,9 @@
 #include "server/coordinator/recovery.h"
 
+#include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/shard_map.h"
-#include "server/coordinator/test_jobs.h"
 
 namespace muster {
 namespace {

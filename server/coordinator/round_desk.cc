@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/coordinator/job_road.h"
+#include "common/job/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/round_record.h"
 

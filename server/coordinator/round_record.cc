@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "common/job/job_road.h"
 #include "server/coordinator/find_checkpoint.h"
-#include "server/coordinator/job_road.h"
 
 namespace muster {
 namespace {

@@ -1,7 +1,7 @@
 #include "server/coordinator/round_record.h"
 
+#include "common/job/test_jobs.h"
 #include "gtest/gtest.h"
-#include "server/coordinator/test_jobs.h"
 
 namespace muster {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "common/base/clock.h"
+#include "common/job/test_jobs.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/protocol.h"
 #include "common/rpc/rpc_credentials.h"
@@ -23,7 +24,6 @@
 #include "server/coordinator/job_service.h"
 #include "server/coordinator/memory_job_store.h"
 #include "server/coordinator/task_service.h"
-#include "server/coordinator/test_jobs.h"
 
 namespace muster {
 namespace {

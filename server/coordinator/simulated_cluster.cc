@@ -5,9 +5,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/job/job_road.h"
 #include "common/rpc/protocol.h"
 #include "gtest/gtest.h"
-#include "server/coordinator/job_road.h"
 
 namespace muster {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/status_macros.h"
-#include "server/coordinator/job_road.h"
+#include "common/job/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/recovery.h"
 #include "server/coordinator/round_record.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/eval/metric.h"
-#include "server/coordinator/job_road.h"
+#include "common/job/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/round_record.h"
 #include "server/coordinator/shard_map.h"

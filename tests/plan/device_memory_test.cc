@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/device/device.h"
+#include "common/job/job_road.h"
 #include "common/plan/data_size.h"
 #include "common/plan/memory_plan.h"
 #include "gmock/gmock.h"
@@ -39,7 +40,7 @@ absl::StatusOr<DeviceTrainerOptions> OptionsOf(const v1::JobSpec& spec) {
   data.context = spec.model().transformer().context();
   data.vocabulary = data.classes = 256;
   data.labels_per_example = data.context;
-  if (!DenseByAllReduce(spec)) return DeviceOptionsFor(spec, data, /*device=*/0);
+  if (!TrainsByAllReduce(spec)) return DeviceOptionsFor(spec, data, /*device=*/0);
   v1::TablesSchema schema;
   *schema.mutable_optimizer() = spec.optimizer();
   return ResidentDeviceOptionsFor(spec, data, schema, /*device=*/0);

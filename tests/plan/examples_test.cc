@@ -9,10 +9,10 @@
 
 #include "client/job_file.h"
 #include "client/plan/job_plan.h"
+#include "common/job/job_validator.h"
 #include "common/plan/data_size.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
-#include "server/coordinator/job_validator.h"
 
 namespace muster {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_NAME_VALIDATOR_H_
-#define MUSTER_SERVER_COORDINATOR_NAME_VALIDATOR_H_
+#ifndef MUSTER_COMMON_JOB_NAME_VALIDATOR_H_
+#define MUSTER_COMMON_JOB_NAME_VALIDATOR_H_
 
 #include "absl/status/status.h"
 
@@ -16,4 +16,4 @@ absl::Status ValidateNames(const v1::JobSpec& spec);
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_NAME_VALIDATOR_H_
+#endif  // MUSTER_COMMON_JOB_NAME_VALIDATOR_H_

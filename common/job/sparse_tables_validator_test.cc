@@ -1,4 +1,4 @@
-#include "server/coordinator/sparse_tables_validator.h"
+#include "common/job/sparse_tables_validator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_JOB_ROAD_H_
-#define MUSTER_SERVER_COORDINATOR_JOB_ROAD_H_
+#ifndef MUSTER_COMMON_JOB_JOB_ROAD_H_
+#define MUSTER_COMMON_JOB_JOB_ROAD_H_
 
 namespace muster {
 
@@ -30,4 +30,4 @@ bool HasSparseTables(const v1::JobSpec& spec);
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_JOB_ROAD_H_
+#endif  // MUSTER_COMMON_JOB_JOB_ROAD_H_

@@ -1,4 +1,4 @@
-#include "server/coordinator/model_validator.h"
+#include "common/job/model_validator.h"
 
 #include <algorithm>
 #include <cmath>

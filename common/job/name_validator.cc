@@ -1,4 +1,4 @@
-#include "server/coordinator/name_validator.h"
+#include "common/job/name_validator.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,12 +1,12 @@
-#include "server/coordinator/job_validator.h"
+#include "common/job/job_validator.h"
 
 #include <functional>
 #include <limits>
 
+#include "common/job/job_road.h"
+#include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/coordinator/job_road.h"
-#include "server/coordinator/test_jobs.h"
 
 namespace muster {
 namespace {

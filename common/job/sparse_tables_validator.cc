@@ -1,10 +1,10 @@
-#include "server/coordinator/sparse_tables_validator.h"
+#include "common/job/sparse_tables_validator.h"
 
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job_road.h"
 #include "proto/job.pb.h"
-#include "server/coordinator/job_road.h"
 
 namespace muster {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_JOB_VALIDATOR_H_
-#define MUSTER_SERVER_COORDINATOR_JOB_VALIDATOR_H_
+#ifndef MUSTER_COMMON_JOB_JOB_VALIDATOR_H_
+#define MUSTER_COMMON_JOB_JOB_VALIDATOR_H_
 
 #include <string>
 
@@ -28,4 +28,4 @@ bool OnlyEvaluates(const v1::JobSpec& spec);
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_JOB_VALIDATOR_H_
+#endif  // MUSTER_COMMON_JOB_JOB_VALIDATOR_H_

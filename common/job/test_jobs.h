@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_TEST_JOBS_H_
-#define MUSTER_SERVER_COORDINATOR_TEST_JOBS_H_
+#ifndef MUSTER_COMMON_JOB_TEST_JOBS_H_
+#define MUSTER_COMMON_JOB_TEST_JOBS_H_
 
 #include "proto/job.pb.h"
 
@@ -47,4 +47,4 @@ inline v1::JobSpec HybridJob() {
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_TEST_JOBS_H_
+#endif  // MUSTER_COMMON_JOB_TEST_JOBS_H_

@@ -1,10 +1,10 @@
-#include "server/coordinator/device_validator.h"
+#include "common/job/device_validator.h"
 
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job_road.h"
 #include "proto/job.pb.h"
-#include "server/coordinator/job_road.h"
 
 namespace muster {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/coordinator/job_validator.h"
+#include "common/job/job_validator.h"
 
 #include <cmath>
 #include <cstdint>
@@ -7,14 +7,15 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
+#include "common/job/device_validator.h"
+#include "common/job/job_road.h"
+#include "common/job/model_validator.h"
+#include "common/job/name_validator.h"
+#include "common/job/sparse_tables_validator.h"
 #include "common/optim/optimizer.h"
 #include "common/optim/schedule.h"
 #include "common/partition/schema.h"
 #include "proto/job.pb.h"
-#include "server/coordinator/device_validator.h"
-#include "server/coordinator/job_road.h"
-#include "server/coordinator/model_validator.h"
-#include "server/coordinator/sparse_tables_validator.h"
 
 namespace muster {
 namespace {
@@ -331,6 +332,7 @@ absl::Status ValidateStop(const v1::JobSpec& spec) {
 }  // namespace
 
 absl::Status ValidateJob(const v1::JobSpec& spec) {
+  MUSTER_RETURN_IF_ERROR(ValidateNames(spec));
   MUSTER_RETURN_IF_ERROR(ValidateModelAndData(spec));
   MUSTER_RETURN_IF_ERROR(ValidateData(spec));
   for (Granularity granularity : {Granularity::kElements, Granularity::kRow}) {

@@ -1,4 +1,4 @@
-#include "server/coordinator/job_road.h"
+#include "common/job/job_road.h"
 
 #include "proto/job.pb.h"
 

@@ -1,0 +1,49 @@
+#include "common/plan/layout_validator.h"
+
+#include <string>
+
+#include "common/plan/data_size.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Of a model with 1,026 parameters for each of its hidden units, and 2 more; empty: it is taken.
+std::string Refused(uint32_t hidden, const std::string& update) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "data { synthetic_classification { examples: 100 features: 1023 classes: 2 } } " + update,
+      &spec));
+  spec.mutable_model()->mutable_mlp()->add_hidden(hidden);
+  spec.mutable_model()->mutable_mlp()->set_classes(2);
+  const absl::Status status = ValidateLayout(spec, SizeOfModel(spec, SizeOfData(spec.data())));
+  if (!status.ok()) EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+TEST(LayoutValidatorTest, BoundsBlocks) {
+  EXPECT_EQ(Refused(1000, ""), "");
+  EXPECT_EQ(Refused(1000, "update { block_bytes: 4 }"), "");
+  EXPECT_THAT(Refused(1024, "update { block_bytes: 4 }"),
+              AllOf(HasSubstr("update.block_bytes is 4"), HasSubstr("at most 1048576")));
+}
+
+TEST(LayoutValidatorTest, BoundsBuckets) {
+  EXPECT_EQ(Refused(1000, "update { dense: ALL_REDUCE bucket_bytes: 4 }"), "");
+  EXPECT_THAT(Refused(1024, "update { dense: ALL_REDUCE bucket_bytes: 4 }"),
+              AllOf(HasSubstr("update.bucket_bytes is 4"), HasSubstr("at most 1048576")));
+  EXPECT_EQ(Refused(1024, "update { dense: ALL_REDUCE bucket_bytes: 8 }"), "");
+}
+
+TEST(LayoutValidatorTest, BoundsParameters) {
+  EXPECT_THAT(Refused(1u << 31, "update { block_bytes: 33554432 }"), HasSubstr("at most 2^40"));
+}
+
+}  // namespace
+}  // namespace muster
