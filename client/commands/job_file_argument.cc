@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "client/job_file.h"
+#include "client/plan/data_head.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 
@@ -16,7 +17,9 @@ void JobFileArgument::AddTo(CLI::App& command) {
 
 absl::Status JobFileArgument::Read(v1::JobSpec& spec) const {
   MUSTER_RETURN_IF_ERROR(ReadJobFile(file, spec));
-  return data.empty() ? absl::OkStatus() : ReplaceDataPath(data, spec);
+  if (!data.empty()) MUSTER_RETURN_IF_ERROR(ReplaceDataPath(data, spec));
+  FillVocabulary(spec);
+  return absl::OkStatus();
 }
 
 }  // namespace muster

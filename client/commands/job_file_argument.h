@@ -24,7 +24,8 @@ struct JobFileArgument {
   // Adds both to a command; this must outlive it.
   void AddTo(CLI::App& command);
 
-  // Errors as ReadJobFile and ReplaceDataPath.
+  // With what the data tell of the model (FillVocabulary). Errors as ReadJobFile and
+  // ReplaceDataPath.
   absl::Status Read(v1::JobSpec& spec) const;
 };
 

@@ -54,7 +54,7 @@ void ReadSequences(const v1::DataSpec& data, DataSize& size) {
   const absl::StatusOr<std::unique_ptr<const Tokenizer>> tokenizer = JobTokenizer(data);
   const std::string& path = data.sequences().path();
   if (!tokenizer.ok()) return NotHere(path, size);
-  size.assumptions.clear();
+  size.vocabulary_assumption.clear();
   size.vocabulary = (*tokenizer)->vocabulary();
   size.bytes = BytesAt(path);
   if (size.bytes == 0) return NotHere(path, size);
@@ -188,6 +188,14 @@ DataSize ReadDataHead(const v1::JobSpec& spec) {
       break;
   }
   return size;
+}
+
+void FillVocabulary(v1::JobSpec& spec) {
+  if (!spec.model().has_transformer() || spec.model().transformer().vocabulary() != 0) return;
+  const absl::StatusOr<std::unique_ptr<const Tokenizer>> tokenizer = JobTokenizer(spec.data());
+  if (!tokenizer.ok()) return;
+  const int64_t vocabulary = (*tokenizer)->vocabulary();
+  spec.mutable_model()->mutable_transformer()->set_vocabulary(static_cast<uint32_t>(vocabulary));
 }
 
 }  // namespace muster

@@ -15,6 +15,11 @@ class JobSpec;
 // model looks up. What cannot be read stays an assumption, with the reason.
 DataSize ReadDataHead(const v1::JobSpec& spec);
 
+// Writes the number of the data's tokens into a transformer's specification that leaves it to them,
+// where their tokenizer is on this machine: what tasks would find there. The coordinator, which
+// sees no data, then reserves memory for as many; otherwise it has to guess (SizeOfData).
+void FillVocabulary(v1::JobSpec& spec);
+
 }  // namespace muster
 
 #endif  // MUSTER_CLIENT_PLAN_DATA_HEAD_H_

@@ -8,6 +8,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/tokenizer/bpe_json.h"
+#include "common/tokenizer/bpe_tokenizer.h"
+#include "common/tokenizer/open_tokenizer.h"
+#include "common/tokenizer/token_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -69,10 +73,49 @@ TEST(DataHeadTest, KnowsSequencesOfBytes) {
   data.mutable_sequences()->set_path(Write("sequences", std::string(500, 'b')));
   EXPECT_EQ(Head(data).vocabulary, 256u);
   EXPECT_EQ(Head(data).bytes, 500u);
+  EXPECT_EQ(Head(data).vocabulary_assumption, "");
   data.mutable_sequences()->set_tokenizer("/no/such/tokenizer.json");
   EXPECT_EQ(Head(data).vocabulary, 50257u);
-  EXPECT_THAT(Head(data).assumptions,
-              ElementsAre(HasSubstr("50,257"), HasSubstr("cannot be read")));
+  EXPECT_THAT(Head(data).vocabulary_assumption, HasSubstr("50,257"));
+  EXPECT_THAT(Head(data).assumptions, ElementsAre(HasSubstr("cannot be read")));
+}
+
+v1::JobSpec TransformerOn(const std::string& path, const std::string& tokenizer) {
+  v1::JobSpec spec;
+  spec.mutable_model()->mutable_transformer();
+  spec.mutable_data()->mutable_sequences()->set_path(path);
+  spec.mutable_data()->mutable_sequences()->set_tokenizer(tokenizer);
+  return spec;
+}
+
+uint32_t Filled(v1::JobSpec spec) {
+  FillVocabulary(spec);
+  return spec.model().transformer().vocabulary();
+}
+
+TEST(DataHeadTest, FillsInTheVocabularyThatTheDataHave) {
+  const std::string text = Write("filled", "It was the best of times");
+  EXPECT_EQ(Filled(TransformerOn(text, "")), 256u);
+  BpeVocabulary vocabulary = BytesAsVocabulary();
+  vocabulary.tokens.emplace_back("th");
+  vocabulary.merges.push_back({'t', 'h'});
+  const std::string tokenizer = Write("tokenizer.json", WriteBpeJson(vocabulary));
+  EXPECT_EQ(Filled(TransformerOn(text, tokenizer)), 257u);
+  const auto opened = OpenTokenizer(tokenizer);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const std::string tokens = ::testing::TempDir() + "/tokens";
+  const auto writer = TokenFileWriter::Create(tokens, **opened);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_EQ((*writer)->AddDocument("that"), absl::OkStatus());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ(Filled(TransformerOn(tokens, "")), 257u);
+  // What is elsewhere may be text or tokens.
+  EXPECT_EQ(Filled(TransformerOn("/no/such/data", tokenizer)), 257u);
+  EXPECT_EQ(Filled(TransformerOn("/no/such/data", "")), 0u);
+  EXPECT_EQ(Filled(TransformerOn(text, "/no/such/tokenizer.json")), 0u);
+  v1::JobSpec given = TransformerOn(text, "");
+  given.mutable_model()->mutable_transformer()->set_vocabulary(300);
+  EXPECT_EQ(Filled(given), 300u);
 }
 
 TEST(DataHeadTest, ReadsAnImageFilesHeaderPackedOrNot) {

@@ -31,7 +31,7 @@ v1::JobSpec Job(const std::string& text) {
 v1::JobSpec Gpt(const std::string& more = "") {
   return Job(
       absl::StrCat("name: 'g' model { transformer { layers: 2 width: 64 heads: 2 context: 32",
-                   " } } data { sequences { path: 't' } } ",
+                   " } } data { sequences { path: 't' tokenizer: 'bytes' } } ",
                    "optimizer { name: 'adamw' learning_rate: 0.1 } batch_size: 8 ", more));
 }
 
@@ -168,6 +168,16 @@ TEST(PlanOutputTest, SaysWhichProcessorsBf16IsPlannedFor) {
   EXPECT_THAT(PlanJson(*known), HasSubstr("all workers' processors multiply"));
   EXPECT_THAT(PlanText(*PlanOf(Gpt("compute { type: BF16 device: CUDA }"))),
               Not(HasSubstr("Taken for granted")));
+}
+
+TEST(PlanOutputTest, SaysWhatTokensArePlannedFor) {
+  v1::JobSpec spec = Gpt();
+  spec.mutable_data()->mutable_sequences()->clear_tokenizer();
+  EXPECT_THAT(PlanText(*PlanOf(spec)), HasSubstr("Taken for granted: tokens are the 256 bytes"));
+  spec.mutable_data()->mutable_sequences()->set_tokenizer("tokenizer.json");
+  EXPECT_THAT(PlanText(*PlanOf(spec)), HasSubstr("Taken for granted: the tokenizer has GPT-2's"));
+  spec.mutable_model()->mutable_transformer()->set_vocabulary(300);
+  EXPECT_THAT(PlanText(*PlanOf(spec)), Not(HasSubstr("Taken for granted")));
 }
 
 TEST(PlanOutputTest, DevicesHaveATableOfTheirOwn) {

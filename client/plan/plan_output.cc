@@ -122,6 +122,9 @@ std::string TrafficTable(const JobPlan& plan) {
 // What was taken for granted.
 std::vector<std::string> Assumptions(const JobPlan& plan) {
   std::vector<std::string> assumptions = plan.data.assumptions;
+  if (const std::string clause = VocabularyAssumption(plan.spec, plan.data); !clause.empty()) {
+    assumptions.insert(assumptions.begin(), clause);
+  }
   if (plan.model.transformer.has_value() && !OnDevices(plan) &&
       plan.spec.compute().type() == v1::ComputeSpec::BF16) {
     assumptions.push_back(plan.processors.multiply_bf16

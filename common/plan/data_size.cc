@@ -58,9 +58,13 @@ DataSize SizeOfData(const v1::DataSpec& data) {
       break;
     case v1::DataSpec::kSequences:
       size.vocabulary = kByteValues;
-      if (data.sequences().tokenizer().empty() || data.sequences().tokenizer() == "bytes") break;
+      if (data.sequences().tokenizer() == "bytes") break;
+      if (data.sequences().tokenizer().empty()) {
+        size.vocabulary_assumption = "tokens are the 256 bytes of text, not those of a token file";
+        break;
+      }
       size.vocabulary = kGpt2Tokens;
-      size.assumptions.push_back("the tokenizer has GPT-2's 50,257 tokens");
+      size.vocabulary_assumption = "the tokenizer has GPT-2's 50,257 tokens";
       break;
     case v1::DataSpec::READER_NOT_SET:
       break;

@@ -28,6 +28,9 @@ struct DataSize {
   uint64_t rows = 0;
   // Values of a token; 0: there are none.
   uint64_t vocabulary = 0;
+  // What `vocabulary` was taken from, a clause for people, where the data may have another one; it
+  // matters where the model leaves its own to them. Empty: it is known.
+  std::string vocabulary_assumption;
   // How strings of 1, 2, … bytes repeat themselves in the text, as far as it was looked at: so many
   // different strings (second) come so many times (first). Empty: not known.
   std::vector<std::map<uint64_t, uint64_t>> repeats;
@@ -41,7 +44,8 @@ struct DataSize {
 inline constexpr uint64_t kUnknownRows = 1 << 18;
 
 // Out of the specification alone. Images are taken to have 784 pixels, tokens of a tokenizer's file
-// GPT-2's 50,257 values, a libsvm example 64 features.
+// GPT-2's 50,257 values, sequences without a tokenizer to be text, of bytes, a libsvm example 64
+// features.
 DataSize SizeOfData(const v1::DataSpec& data);
 
 }  // namespace muster

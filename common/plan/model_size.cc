@@ -124,6 +124,12 @@ void AddLogisticRegression(const v1::LogisticRegressionSpec& spec, const DataSiz
 
 }  // namespace
 
+std::string VocabularyAssumption(const v1::JobSpec& spec, const DataSize& data) {
+  const bool leaves_it =
+      spec.model().has_transformer() && spec.model().transformer().vocabulary() == 0;
+  return leaves_it ? data.vocabulary_assumption : "";
+}
+
 TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSize& data) {
   TransformerSize size;
   size.layers = spec.layers();

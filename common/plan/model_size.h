@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/partition/tensor_spec.h"
@@ -30,6 +31,10 @@ struct TransformerSize {
   uint64_t V = 0;
   uint64_t T = 0;
 };
+
+// What the model's size takes for granted of the data's tokens, a clause for people; empty:
+// nothing.
+std::string VocabularyAssumption(const v1::JobSpec& spec, const DataSize& data);
 
 TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSize& data);
 

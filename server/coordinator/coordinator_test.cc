@@ -45,6 +45,30 @@ class CoordinatorTest : public ::testing::Test {
   SimulatedCluster cluster_;
 };
 
+TEST_F(CoordinatorTest, RefusesWhatCannotBeLaidOut) {
+  StartDaemons();
+  v1::JobSpec spec = AllReduceJob();
+  spec.mutable_model()->mutable_mlp()->add_hidden(1 << 16);
+  spec.mutable_update()->set_bucket_bytes(4);
+  const auto job = cluster_.Submit(spec);
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(job.status().message()), HasSubstr("update.bucket_bytes is 4"));
+}
+
+TEST_F(CoordinatorTest, SaysWhatMemoryIsReservedBy) {
+  StartDaemons();
+  const auto submitted = [this](const v1::JobSpec& spec) {
+    return cluster_.coordinator().jobs().Events(*cluster_.Submit(spec))->events(0).text();
+  };
+  v1::JobSpec spec = DeviceJob();
+  spec.clear_compute();
+  EXPECT_THAT(submitted(spec), AllOf(HasSubstr("model.transformer.vocabulary is left out"),
+                                     HasSubstr("256 bytes of text")));
+  spec.mutable_model()->mutable_transformer()->set_vocabulary(300);
+  EXPECT_EQ(submitted(spec), "submitted");
+  EXPECT_EQ(submitted(SmallJob()), "submitted");
+}
+
 TEST_F(CoordinatorTest, RunsAJobFromSubmitToSuccess) {
   StartDaemons();
   const std::string job = *cluster_.Submit(SmallJob());

@@ -101,6 +101,14 @@ absl::Status CheckWholeCluster(const Demand& demand, const MemoryPlan& plan,
       "ask for less, or start more daemons first"));
 }
 
+// What memory was reserved by and may be wrong, for people.
+std::string Assumed(const v1::JobSpec& spec) {
+  const std::string clause = VocabularyAssumption(spec, SizeOfData(spec.data()));
+  if (clause.empty()) return "";
+  return absl::StrCat("; model.transformer.vocabulary is left out, so memory is reserved as if ",
+                      clause);
+}
+
 absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
 
 }  // namespace
@@ -143,8 +151,8 @@ absl::StatusOr<v1::SubmitJobReply> JobRequests::Submit(const v1::SubmitJobReques
     return reply;
   }
   MUSTER_ASSIGN_OR_RETURN(v1::JobRecord record, MakeRecord(request, fingerprint));
-  const std::string event =
-      absl::StrCat("submitted", record.spec().owner().empty() ? "" : " by ", record.spec().owner());
+  const std::string event = absl::StrCat("submitted", record.spec().owner().empty() ? "" : " by ",
+                                         record.spec().owner(), Assumed(record.spec()));
   MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs_.Create(std::move(record), event));
   metrics_.submitted.Add();
   reply.set_job_id(job->id());
