@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <numeric>
@@ -110,7 +111,9 @@ class Planner {
         model_(SizeOfModel(spec, data)),
         P_(model_.dense()),
         W_(Workers(spec)),
-        examples_(MicroBatchExamples(spec)),
+        trains_(!spec.stop().evaluate_only()),
+        examples_(trains_ ? MicroBatchExamples(spec) : 0),
+        evaluated_(EvaluatedExamples()),
         on_device_(spec.compute().device() == v1::ComputeSpec::CUDA),
         all_reduce_(TrainsByAllReduce(spec)),
         has_rows_(!model_.sparse.empty()),
@@ -129,7 +132,7 @@ class Planner {
       AddPerceptron();
     }
     if (has_rows_) AddRows();
-    AddWorker("data", data_.bytes + BatchBytes() * kBatches);
+    AddWorker("data", data_.bytes + examples_ * ExampleBytes() * kBatches);
     if (on_device_) AddWorker("CUDA's own", kCudaProgramBytes);
     AddWorker("program and libraries",
               (model_.transformer.has_value() ? kTransformerProgramBytes : kProgramBytes) +
@@ -143,14 +146,31 @@ class Planner {
     plan_.worker.push_back({.name = name, .bytes = bytes});
   }
 
+  // As many as the evaluator takes at once (worker/runtime/evaluator.cc), or all that a worker has.
+  uint64_t EvaluatedExamples() const {
+    const double holdout = spec_.data().holdout();
+    if (!(holdout > 0)) return 0;
+    const uint64_t labels = model_.transformer.has_value() ? model_.transformer->T : 1;
+    const uint64_t at_once = kEvaluationLabels / std::max<uint64_t>(1, labels);
+    uint64_t each = std::max<uint64_t>(1, at_once);
+    const auto share = [this](uint64_t examples) { return examples / W_ + (examples % W_ != 0); };
+    if (data_.examples > 0) {
+      const double held_out = std::round(holdout * static_cast<double>(data_.examples));
+      each = std::min(each, share(static_cast<uint64_t>(held_out)));
+    }
+    const uint64_t most = spec_.evaluation().max_examples();
+    if (most > 0) each = std::min(each, share(most));
+    return each;
+  }
+
   void AddParameters() {
     AddWorker("parameters", SumOf(UnitBytes(model_, [this](size_t i) {
                 return model_.tensors[i].tied_to.empty() ? SizeOf(held_as_[i]) : 0;
               })));
     // By all-reduce a device's never leave it.
-    if (!all_reduce_ || !on_device_) AddWorker("gradients", kFloat * P_);
+    if (trains_ && (!all_reduce_ || !on_device_)) AddWorker("gradients", kFloat * P_);
     if (all_reduce_) AddWorker("optimizer state", kFloat * P_ * dense_slots_);
-    const uint64_t copies = on_device_ ? 0 : SumOf(CopiedBytes());
+    const uint64_t copies = on_device_ || !trains_ ? 0 : SumOf(CopiedBytes());
     if (copies > 0) AddWorker("16-bit weights", copies);
   }
 
@@ -171,7 +191,7 @@ class Planner {
   void AddMessages() {
     const bool half = IsHalf(spec_.update().wire());
     if (all_reduce_) {
-      if (W_ == 1 || on_device_) return;
+      if (W_ == 1 || on_device_ || !trains_) return;
       if (half) AddWorker("gradients on the wire", 2 * P_);
       plan_.worker.push_back({.name = "others' gradients, if on one machine",
                               .bytes = (W_ - 1) * (kFloat + (half ? 2 : 0)) * P_,
@@ -179,7 +199,7 @@ class Planner {
       return;
     }
     AddWorker("messages with servers", ParameterMessages());
-    if (!half) return;
+    if (!half || !trains_) return;
     // What was rounded away, two steps' pushes, and the first once more while a cut is sent.
     AddWorker("what pushes carry over", 2 * (kFloat + 2) * P_);
   }
@@ -223,7 +243,7 @@ class Planner {
   }
 
   void AddDevice() {
-    const DeviceMemoryBytes bytes = PlanDeviceBytes(spec_, model_, examples_);
+    const DeviceMemoryBytes bytes = PlanDeviceBytes(spec_, model_, MicroBatchExamples(spec_));
     plan_.device = {{.name = "parameters", .bytes = bytes.weights},
                     {.name = "16-bit weights", .bytes = bytes.rounded_weights},
                     {.name = "gradients", .bytes = bytes.gradients},
@@ -246,13 +266,12 @@ class Planner {
     AddWorker("activations of one block", training.total() - training.kept - training.logits);
     AddWorker("logits", training.logits);
     AddWorker("kernels' scratch",
-              PlanTransformerScratch(model_, examples_, spec_.compute(), processors_.multiply_bf16,
-                                     std::max(1u, spec_.threads_per_worker())));
-    if (spec_.data().holdout() <= 0) return;
-    const uint64_t sequences =
-        std::max<uint64_t>(1, kEvaluationLabels / std::max<uint64_t>(1, size.T));
+              PlanTransformerScratch(
+                  model_, trains_ ? examples_ : std::max<uint64_t>(1, evaluated_), spec_.compute(),
+                  processors_.multiply_bf16, std::max(1u, spec_.threads_per_worker())));
+    if (evaluated_ == 0) return;
     uint64_t evaluation =
-        PlanActivations(size, sequences, spec_.compute(), ActivationsOf::kEvaluation).total();
+        PlanActivations(size, evaluated_, spec_.compute(), ActivationsOf::kEvaluation).total();
     evaluation += LargestOf(CopiedBytes(), 1);
     AddWorker("evaluation", evaluation);
   }
@@ -267,21 +286,24 @@ class Planner {
     // Rows of tables are joined to the first layer's input, which has a gradient.
     if (has_rows_ && !model_.products.empty()) floats += 2 * model_.products[0].in;
     AddWorker("activations", kFloat * floats * examples_);
-    AddWorker("kernels' scratch", PlanPackedBytes(model_, examples_));
-    if (spec_.data().holdout() <= 0) return;
-    AddWorker("evaluation", kFloat * floats *
-                                std::min(kEvaluationLabels,
-                                         data_.examples > 0 ? data_.examples : kEvaluationLabels));
+    AddWorker("kernels' scratch", PlanPackedBytes(model_, std::max(examples_, evaluated_)));
+    // With what was read, and the model's own copy of it.
+    AddWorker("evaluation", (kFloat * floats + 2 * ExampleBytes()) * evaluated_);
   }
 
-  // Rows of a micro-batch with their gradients, a step's sums, and rows that are kept here.
+  // Rows of a micro-batch with their gradients, of an evaluation's pass without, a step's sums, and
+  // rows that are kept here.
   void AddRows() {
     const uint64_t row = kFloat * model_.row_dim() + sizeof(uint64_t);
     const uint64_t in_batch = DistinctRows(model_, data_, examples_);
     const uint64_t lookups = examples_ * model_.lookups;
+    const uint64_t of_lookup = sizeof(int32_t) + 8;
     // By half again, as arrays grow with the largest batch so far.
     AddWorker("rows of a batch",
-              3 * (in_batch * (2 * row + sizeof(uint64_t)) + lookups * (sizeof(int32_t) + 8)) / 2);
+              3 * (in_batch * (2 * row + sizeof(uint64_t)) + lookups * of_lookup) / 2);
+    AddWorker("rows of an evaluation",
+              DistinctRows(model_, data_, evaluated_) * (row + sizeof(uint64_t)) +
+                  evaluated_ * model_.lookups * of_lookup);
     if (rows_on_servers_) {
       // Pulled and pushed ones in the memory shared with servers and where they are put together,
       // and the gradients of two earlier batches, held until they are sent.
@@ -296,7 +318,7 @@ class Planner {
     const uint64_t of_step = DistinctRows(model_, data_, spec_.batch_size());
     const uint64_t gathered = in_batch > kMostRows / W_ ? kMostRows : in_batch * W_;
     const uint64_t rows = in_batch + in_batch / 4 + gathered + of_step + of_step / 4;
-    AddWorker("rows of a step", (rows + rows / 2) * (row + 16));
+    if (trains_) AddWorker("rows of a step", (rows + rows / 2) * (row + 16));
     AddWorker("sparse tables", TableBytes(DistinctRows(model_, data_, ExamplesSeen(spec_, data_))));
   }
 
@@ -316,14 +338,13 @@ class Planner {
                     records(buckets / 2 * 25 / 8) + buckets * (kBucket + kBucket / 2));
   }
 
-  uint64_t BatchBytes() const {
-    if (model_.transformer.has_value()) {
-      return examples_ * model_.transformer->T * 2 * sizeof(int32_t);
-    }
+  // As it is read.
+  uint64_t ExampleBytes() const {
+    if (model_.transformer.has_value()) return model_.transformer->T * 2 * sizeof(int32_t);
     uint64_t example = kFloat * data_.dense_features + sizeof(int32_t);
     example += data_.keys * (sizeof(uint64_t) + kFloat) + sizeof(int64_t);
     if (data_.vocabulary > 0) example += model_.lookups * sizeof(int32_t);
-    return examples_ * example;
+    return example;
   }
 
   void AddServers() {
@@ -360,7 +381,13 @@ class Planner {
   const ModelSize model_;
   const uint64_t P_;
   const uint64_t W_;
+  // Where nothing is trained, what only training writes to is never there: gradients, activations
+  // that backward reads, messages of gradients.
+  const bool trains_;
+  // Of a micro-batch.
   const uint64_t examples_;
+  // Of one forward pass of an evaluation; 0: there is none.
+  const uint64_t evaluated_;
   // What is computed, and with what, is in a device's memory.
   const bool on_device_;
   const bool all_reduce_;

@@ -44,12 +44,15 @@ struct WorkerProcessors {
 //            16-bit weights        2 P                of the matrices
 //            activations           of one micro-batch (transformer_memory_plan.h); none of these
 //                                  where the job computes on devices
+//            evaluation            activations of one pass of it, with a holdout
 //            program               code, libraries, and what they allocate for themselves
 //   device   where the job computes on devices: transformer_device_plan.h, and CUDA's own
 //   servers  4 P (2 + slots)       weights, slots, the sums of the open clock
 //            4 P W, if deterministic
 //            4 P W, what has come of several workers, at most 72 MiB of each on each server
 //            rows
+//
+// A job that only evaluates has no gradients, and activations of an evaluation alone.
 //
 // A worker's sum is its peak resident set on a CPU; tests/plan measures that it is, within 5 %.
 struct MemoryPlan {

@@ -218,6 +218,51 @@ TEST(MemoryPlanTest, MicroBatchesAndWorkersShareTheBatch) {
   EXPECT_EQ(plan.worker_own_bytes(), plan.worker_bytes() - 2 * 4 * kGpt);
 }
 
+// A pass takes 1,024 labels, or all examples that a worker has.
+TEST(MemoryPlanTest, AnEvaluationTakesWhatAPassDoes) {
+  v1::JobSpec spec = SmallMlp();
+  EXPECT_EQ(WorkerOf(spec)["evaluation"], 0u);
+  v1::SyntheticClassificationData& data = *spec.mutable_data()->mutable_synthetic_classification();
+  data.set_examples(100000);
+  spec.mutable_data()->set_holdout(0.1);
+  // Outputs, with gradients of the hidden layer; features, a label and an offset, twice.
+  const uint64_t each = 4 * (2 * 16 + 3) + 2 * (4 * 8 + 4 + 8);
+  EXPECT_EQ(WorkerOf(spec)["evaluation"], 1024 * each);
+  spec.mutable_evaluation()->set_max_examples(101);
+  EXPECT_EQ(WorkerOf(spec)["evaluation"], 51 * each);
+  data.set_examples(305);
+  EXPECT_EQ(WorkerOf(spec)["evaluation"], 16 * each);
+  // Sequences of 256 labels.
+  spec = Gpt();
+  spec.mutable_data()->set_holdout(0.1);
+  const uint64_t four = WorkerOf(spec)["evaluation"];
+  spec.mutable_evaluation()->set_max_examples(1);
+  EXPECT_EQ(WorkerOf(spec)["evaluation"], four / 4);
+}
+
+TEST(MemoryPlanTest, WhatOnlyEvaluatesHasNothingOfTraining) {
+  for (const std::string type : {"F32", "F16"}) {
+    v1::JobSpec spec = Gpt(absl::StrCat("compute { type: ", type, " }"));
+    spec.mutable_data()->set_holdout(1);
+    std::map<std::string, uint64_t> trains = WorkerOf(spec);
+    spec.mutable_stop()->set_evaluate_only(true);
+    std::map<std::string, uint64_t> parts = WorkerOf(spec);
+    for (const std::string name : {"gradients", "activations kept", "activations of one block",
+                                   "logits", "data", "16-bit weights"}) {
+      EXPECT_EQ(parts[name], 0u) << name;
+    }
+    for (const std::string name : {"parameters", "optimizer state", "evaluation"}) {
+      EXPECT_EQ(parts[name], trains[name]) << name;
+    }
+    EXPECT_LE(parts["kernels' scratch"], trains["kernels' scratch"]);
+  }
+  // Devices are laid out as for training.
+  v1::JobSpec spec = Gpt("compute { device: CUDA }");
+  const uint64_t device = PlanOf(spec).device_bytes();
+  spec.mutable_stop()->set_evaluate_only(true);
+  EXPECT_EQ(PlanOf(spec).device_bytes(), device);
+}
+
 TEST(MemoryPlanTest, MessagesWithServersAreBounded) {
   const auto messages = [](const std::string& model, const std::string& more) {
     return WorkerOf(Job(absl::StrCat(

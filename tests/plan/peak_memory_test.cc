@@ -177,6 +177,16 @@ TEST_F(PeakMemoryTest, OfAPerceptron) {
   ExpectAsPlanned(job + kServers, kSettled);
 }
 
+// Which is at the end, after all reports of steps.
+TEST_F(PeakMemoryTest, OfAnEvaluation) {
+  const std::string job =
+      "model { mlp { hidden: [2048, 2048] classes: 10 } } workers: 1 "
+      "data { synthetic_classification { examples: 4000 features: 784 classes: 10 seed: 1 } "
+      "holdout: 0.5 } batch_size: 8";
+  ExpectAsPlanned(job + kAllReduce, kFirst);
+  ExpectAsPlanned(job + kServers, kSettled);
+}
+
 TEST_F(PeakMemoryTest, OfAnNgramModel) {
   ExpectAsPlanned(
       absl::StrCat("model { ngram { orders: 4 embedding_dim: 32 hidden: 256 } } data { text { ",

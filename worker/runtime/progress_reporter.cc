@@ -90,7 +90,7 @@ uint64_t ProgressReporter::meet_after_round() const {
   return meet_after_round_;
 }
 
-void ProgressReporter::Flush() { Send(Empty::kKeep); }
+void ProgressReporter::Flush() { Send(Empty::kSend); }
 
 void ProgressReporter::Finish() {
   {

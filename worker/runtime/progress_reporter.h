@@ -70,8 +70,9 @@ class ProgressReporter {
   // The highest round of collectives that the coordinator wants to be left; 0: none.
   uint64_t meet_after_round() const;
 
-  // Tells now what is pending, in one attempt, so that what the coordinator hears next finds it up
-  // to date. Blocks for the call.
+  // Tells now what is pending and what the process has used, though no step may have ended since,
+  // in one attempt, so that what the coordinator hears next finds it up to date. Blocks for the
+  // call.
   void Flush();
 
   // Tells what is left, and the loss of the last step, in at most a few attempts, and ends.

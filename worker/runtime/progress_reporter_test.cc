@@ -1,5 +1,7 @@
 #include "worker/runtime/progress_reporter.h"
 
+#include <vector>
+
 #include "gtest/gtest.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/fake_coordinator_client.h"
@@ -65,8 +67,6 @@ TEST(ProgressReporterTest, StepsOfOneIntervalBecomeOneReport) {
 TEST(ProgressReporterTest, FlushTellsWhatIsPendingNow) {
   FakeCoordinatorClient coordinator;
   ProgressReporter reporter(coordinator, Quiet());
-  reporter.Flush();
-  EXPECT_EQ(coordinator.progress().size(), 0);
   reporter.Add(Step(1));
   reporter.Flush();
   ASSERT_EQ(coordinator.progress().size(), 1);
@@ -97,6 +97,24 @@ TEST(ProgressReporterTest, TheLastReportTellsTheLossOfTheLastStepWheneverOthersW
     EXPECT_EQ(last.steps(), flushed ? 0 : 2);
     EXPECT_EQ(last.examples(), flushed ? 0 : 20);
   }
+}
+
+// As of an evaluation after the last step.
+TEST(ProgressReporterTest, FlushTellsWhatTheProcessHasUsedSince) {
+  FakeCoordinatorClient coordinator;
+  ProgressReporter reporter(coordinator, Quiet());
+  reporter.Add(Step(1));
+  reporter.Flush();
+  constexpr size_t kBytes = 64 << 20;
+  {
+    std::vector<char> more(coordinator.progress()[0].process_peak_bytes() + kBytes, 1);
+    reporter.Flush();
+  }
+  ASSERT_EQ(coordinator.progress().size(), 2);
+  EXPECT_EQ(coordinator.progress()[1].clock(), 1);
+  EXPECT_EQ(coordinator.progress()[1].steps(), 0);
+  EXPECT_GT(coordinator.progress()[1].process_peak_bytes(),
+            coordinator.progress()[0].process_peak_bytes() + kBytes / 2);
 }
 
 TEST(ProgressReporterTest, ALostReportIsAddedToTheNext) {

@@ -117,8 +117,8 @@ void Trainer::BeginLossScale() {
   if (scaler == nullptr || scaler->fixed()) return;
   if (const absl::optional<LossScale> known = keeper_.loss_scale()) {
     scaler->Restore(*known);
-    options_.log(absl::StrFormat("slot %d goes on with a loss scale of %g", options_.slot,
-                                 scaler->scale()));
+    options_.log(
+        absl::StrFormat("slot %d goes on with a loss scale of %g", options_.slot, scaler->scale()));
   }
   KeepLossScale();
 }
@@ -169,7 +169,8 @@ absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
   MUSTER_RETURN_IF_ERROR(engine_.BeginEvaluation(clock));
   v1::ReportEvaluationRequest request;
   MUSTER_RETURN_IF_ERROR(evaluator_->Evaluate(clock, engine_, request));
-  // So that the result is noted beside the time that training had taken.
+  // So that the result is noted beside the time that training had taken, and the task's peak is
+  // that of its evaluations, too: the last one may come after all reports of steps.
   reporter_.Flush();
   const absl::StatusOr<v1::ReportEvaluationReply> reply =
       coordinator_.ReportEvaluation(std::move(request));
