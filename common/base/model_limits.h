@@ -17,6 +17,9 @@ inline constexpr uint64_t kMaxTransformerLayers = 1024;
 inline constexpr uint64_t kMaxFeedForward = 1 << 18;
 inline constexpr uint64_t kMaxHeadDim = 256;
 inline constexpr uint64_t kMaxContext = 1 << 20;
+// Elements of a sequence, context · width, of which dropout can tell each
+// (common/kernels/dropout.h).
+inline constexpr uint64_t kMaxDropoutElements = uint64_t{1} << 35;
 inline constexpr uint64_t kMaxVocabulary = 1 << 24;
 inline constexpr uint64_t kMaxVocabularyMultiple = 1 << 16;
 // What a loss may be multiplied by: f16 has no numbers for gradients this much larger.

@@ -177,6 +177,15 @@ INSTANTIATE_TEST_SUITE_P(
                HasSubstr("model.transformer.context is 0")},
         BadJob{"DropsAll", [](v1::JobSpec& s) { Transformer(s).set_dropout(1); },
                HasSubstr("model.transformer.dropout is 1")},
+        BadJob{"DropsMoreThanItCanTellApart",
+               [](v1::JobSpec& s) {
+                 Transformer(s).set_dropout(0.1f);
+                 Transformer(s).set_context(1 << 20);
+                 Transformer(s).set_width((1 << 15) + 256);
+                 Transformer(s).set_heads(129);
+                 Transformer(s).set_kv_heads(0);
+               },
+               HasSubstr("model.transformer.dropout is 0.1; but context · width is 34628173824")},
         BadJob{"DropsBelowNothing", [](v1::JobSpec& s) { Transformer(s).set_attention_dropout(-1); },
                HasSubstr("model.transformer.attention_dropout is -1")},
         BadJob{"SequencesOfNothing",

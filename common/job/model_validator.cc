@@ -107,6 +107,12 @@ absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
     if (probability >= 0 && probability < 1) continue;
     return Invalid(field, absl::StrCat(probability), "it is a probability, in [0, 1)");
   }
+  if (const uint64_t elements = uint64_t{spec.context()} * spec.width();
+      spec.dropout() > 0 && elements > kMaxDropoutElements) {
+    return Invalid("model.transformer.dropout", absl::StrCat(spec.dropout()),
+                   absl::StrCat("but context · width is ", elements, "; with dropout at most ",
+                                kMaxDropoutElements, " is possible"));
+  }
   if (!(spec.rotary_base() == 0 || (spec.rotary_base() > 1 && std::isfinite(spec.rotary_base())))) {
     return Invalid("model.transformer.rotary_base", absl::StrCat(spec.rotary_base()),
                    "it must be above 1 (0 stands for 10000)");

@@ -55,6 +55,12 @@ absl::Status CheckProbability(absl::string_view field, float value) {
 absl::Status CheckNumbers(const Spec& spec) {
   MUSTER_RETURN_IF_ERROR(CheckProbability("dropout", spec.dropout()));
   MUSTER_RETURN_IF_ERROR(CheckProbability("attention_dropout", spec.attention_dropout()));
+  if (spec.dropout() > 0 && uint64_t{spec.context()} * spec.width() > kMaxDropoutElements) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.transformer.dropout is ", spec.dropout(), ", but context · width is ",
+                     uint64_t{spec.context()} * spec.width(), "; with dropout at most ",
+                     kMaxDropoutElements, " is possible."));
+  }
   if (!(spec.rotary_base() == 0 || spec.rotary_base() > 1)) {
     return absl::InvalidArgumentError(absl::StrCat("model.transformer.rotary_base is ",
                                                    spec.rotary_base(),
