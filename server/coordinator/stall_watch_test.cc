@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr absl::Duration kStall = CoordinatorOptions().stall_timeout;
+const absl::Duration kStall = CoordinatorOptions().stall_timeout;
 constexpr absl::Duration kMoment = absl::Seconds(1);
 
 class StallWatchTest : public AllReduceTest {
