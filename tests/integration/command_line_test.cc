@@ -138,7 +138,7 @@ TEST(CommandLineTest, PlansAJobWithoutACluster) {
   spoiled.clear_model();
   result = Muster("plan " + WriteJob("spoiled.textproto", spoiled));
   EXPECT_EQ(result.exit_code, 2) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("model is left out"));
+  EXPECT_THAT(result.output, HasSubstr("model is not set"));
 }
 
 TEST(CommandLineTest, TakesOtherDataThanAJobNames) {
