@@ -179,11 +179,11 @@ INSTANTIATE_TEST_SUITE_P(
                HasSubstr("model.transformer.dropout is 1")},
         BadJob{"DropsMoreThanItCanTellApart",
                [](v1::JobSpec& s) {
-                 Transformer(s).set_dropout(0.1f);
-                 Transformer(s).set_context(1 << 20);
-                 Transformer(s).set_width((1 << 15) + 256);
-                 Transformer(s).set_heads(129);
-                 Transformer(s).set_kv_heads(0);
+                 v1::TransformerSpec& model = Transformer(s);
+                 model.set_dropout(0.1f);
+                 model.set_context(1 << 20);
+                 model.set_width((1 << 15) + 256);
+                 model.set_heads(129);
                },
                HasSubstr("model.transformer.dropout is 0.1; but context · width is 34628173824")},
         BadJob{"DropsBelowNothing", [](v1::JobSpec& s) { Transformer(s).set_attention_dropout(-1); },
