@@ -194,34 +194,6 @@ TEST_F(PartitionTest, SlotsWithoutDenseGradientsAreLeftOutOfTheSum) {
   EXPECT_THAT(Do(TestDensePull(0, 1, 0, 2)).floats(), Each(0));
 }
 
-// The mean of each block is over the examples of what is in its sum.
-TEST_F(PartitionTest, ASuccessorThatTakesTheStepBackLeavesItsPredecessorsBlocksWeighed) {
-  for (const bool clips : {false, true}) {
-    v1::OpenTablesRequest request = TestOpenRequest(2);
-    if (clips) request.mutable_schema()->mutable_clipping()->set_by_global_norm(100);
-    Open(request);
-    Do(TestDensePush(0, 0, 0, 1), Floats({3, 3, 3, 3}));
-    // The next task of slot 0 repeats the clock with nothing to add.
-    v1::ExchangeRequest push = TestDensePush(0, 0, 0, 2);
-    push.mutable_dense_push()->set_examples(0);
-    v1::ExchangeRequest close = TestClose(0, 0, 0);
-    close.mutable_close()->set_examples(0);
-    for (v1::ExchangeRequest* const of_successor : {&push, &close}) {
-      of_successor->set_incarnation(2);
-    }
-    Do(push, Floats(std::vector<float>(8, 0)));
-    Do(close);
-    PushAllDense(1, 0, 1);
-    Do(TestClose(1, 0, 0));
-    if (clips) {
-      EXPECT_THAT(Do(TestClip(1, 0, std::nullopt)).doubles(), ElementsAre(4 * 2 * 2, 4, 0));
-      Do(TestClip(1, 0, 1));
-    }
-    // 1 - (3 + 1) / 2 examples, and 1 - 1.
-    EXPECT_THAT(Do(TestDensePull(1, 1, 0, 2)).floats(), ElementsAre(-1, -1, -1, -1, 0, 0, 0, 0));
-  }
-}
-
 TEST_F(PartitionTest, ARespawnedSlotSeesWhatItsClockSaw) {
   v1::OpenTablesRequest request = TestOpenRequest(1);
   request.mutable_update()->set_deterministic(true);

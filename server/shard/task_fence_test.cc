@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "server/shard/test_engine.h"
 
@@ -183,6 +185,32 @@ TEST(TaskFenceThreadsTest, TasksComeInBetweenBatches) {
   puller.join();
   engine->reset();
   EXPECT_EQ(answered, sent);
+}
+
+// The mean of each block is over the examples of what is in its sum.
+TEST_F(TaskFenceTest, ASuccessorThatTakesTheStepBackLeavesItsPredecessorsBlocksWeighed) {
+  for (const bool clips : {false, true}) {
+    v1::OpenTablesRequest request = TestOpenRequest(2);
+    if (clips) request.mutable_schema()->mutable_clipping()->set_by_global_norm(100);
+    Start();
+    Open(request);
+    Do(TestDensePush(0, 0, 0, 1), Floats({3, 3, 3, 3}));
+    // The next task of slot 0 repeats the clock with nothing to add.
+    v1::ExchangeRequest push = As(TestDensePush(0, 0, 0, 2), 2);
+    push.mutable_dense_push()->set_examples(0);
+    v1::ExchangeRequest close = As(TestClose(0, 0, 0), 2);
+    close.mutable_close()->set_examples(0);
+    Do(push, Floats(std::vector<float>(8, 0)));
+    Do(close);
+    Do(TestDensePush(1, 0, 0, 2), Floats(std::vector<float>(8, 1)));
+    Do(TestClose(1, 0, 0));
+    if (clips) {
+      EXPECT_THAT(Do(TestClip(1, 0, std::nullopt)).doubles(), ElementsAre(4 * 2 * 2, 4, 0));
+      Do(TestClip(1, 0, 1));
+    }
+    // 1 - (3 + 1) / 2 examples, and 1 - 1.
+    EXPECT_THAT(Do(TestDensePull(1, 1, 0, 2)).floats(), ElementsAre(-1, -1, -1, -1, 0, 0, 0, 0));
+  }
 }
 
 }  // namespace
