@@ -186,7 +186,8 @@ struct Engine {
   std::unique_ptr<ShardEngine> engine;
 };
 
-absl::StatusOr<Engine> OpenEngine(const Flags& flags, CheckpointStorage& checkpoints) {
+absl::StatusOr<Engine> OpenEngine(const Flags& flags, uint64_t process_nonce,
+                                  CheckpointStorage& checkpoints) {
   Engine result;
   result.server_id = flags.id.empty() ? absl::StrFormat("server-%016x", RandomBits()) : flags.id;
   ShardEngine::Options& options = result.options;
@@ -201,6 +202,7 @@ absl::StatusOr<Engine> OpenEngine(const Flags& flags, CheckpointStorage& checkpo
   options.checkpoint_storage = &checkpoints;
   options.root_check = flags.coordinator.empty() ? RootCheck::kWritable : RootCheck::kMarked;
   options.server_name = absl::StrCat("server ", result.server_id);
+  options.process_nonce = process_nonce;
   options.memory_budget_bytes = flags.memory_bytes > 0 ? flags.memory_bytes : DefaultMemoryBytes();
   options.threads = flags.threads > 0 ? flags.threads : UsableProcessors();
   options.queue_bytes = kQueueBytes;
@@ -242,7 +244,8 @@ int Run(const Flags& flags) {
   const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) return Fail(credentials.status());
   LocalStorage checkpoints;
-  auto opened = OpenEngine(flags, checkpoints);
+  const uint64_t process_nonce = RandomBits();
+  auto opened = OpenEngine(flags, process_nonce, checkpoints);
   if (!opened.ok()) return Fail(opened.status());
   PartitionHost& host = *opened->engine;
   auto data_channels = OpenDataChannels(flags, *credentials, host);
@@ -278,7 +281,7 @@ int Run(const Flags& flags) {
     MembershipOptions options;
     options.daemon = {.kind = DaemonIdentity::Kind::kServer,
                       .id = opened->server_id,
-                      .process_nonce = RandomBits(),
+                      .process_nonce = process_nonce,
                       .address = AdvertisedAddress(flags.advertise, listening),
                       .memory_bytes = opened->options.memory_budget_bytes};
     cluster = MakeGrpcClusterClient(flags.coordinator, *credentials);

@@ -4,6 +4,7 @@
 
 #include "common/job/job_road.h"
 #include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/shard_map.h"
 
 namespace muster {
 namespace {
@@ -39,11 +40,8 @@ void AddMember(const Member& member, const Reserved& reserved, ClusterRoom& room
                             .bytes = bytes,
                             .free_bytes = Left(bytes, reserved.bytes)});
   } else {
-    room.servers.push_back({.id = record.id(),
-                            .incarnation = record.incarnation(),
-                            .address = record.address(),
-                            .bytes = bytes,
-                            .free_bytes = Left(bytes, reserved.bytes)});
+    room.servers.push_back(
+        {.place = PlaceOf(record), .bytes = bytes, .free_bytes = Left(bytes, reserved.bytes)});
   }
 }
 
@@ -107,7 +105,7 @@ ClusterRoom WholeRoomOf(const Membership& members) {
 ClusterRoom WholeRoomOf(const JobTable& jobs, const Membership& members) {
   ClusterRoom room = WholeRoomOf(members);
   const auto leaves = [&](const ServerRoom& server) {
-    return jobs.draining().count(server.id) > 0;
+    return jobs.draining().count(server.place.server_id) > 0;
   };
   room.servers.erase(std::remove_if(room.servers.begin(), room.servers.end(), leaves),
                      room.servers.end());

@@ -90,7 +90,7 @@ absl::Status JobLifecycle::Reconcile(Job& job) {
   }
   if (losses.any_server() && !ContinuesInPlace(job.record)) {
     std::vector<std::string> servers = losses.missing;
-    for (const Losses::Returned& returned : losses.returned) servers.push_back(returned.server_id);
+    for (const ServerPlace& returned : losses.returned) servers.push_back(returned.server_id);
     return GoBack(job, absl::StrCat("lost server ", absl::StrJoin(servers, ", ")));
   }
   if (LosesReplicas(job.record, losses.slots)) {
@@ -129,8 +129,8 @@ absl::Status JobLifecycle::RecoverServers(Job& job, const Losses& losses, JobCha
                                          PartitionsOf(server, job.record),
                                          "; continues in place once it is back"));
   }
-  for (const Losses::Returned& returned : losses.returned) {
-    MoveShards(returned.server_id, returned.incarnation, returned.address, change.record);
+  for (const ServerPlace& returned : losses.returned) {
+    MoveShards(returned, change.record);
     change.events.push_back(absl::StrCat("server ", returned.server_id, " is back at ",
                                          returned.address, "; shard map version ",
                                          change.record.shard_map_version()));
@@ -329,8 +329,7 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
   if (loss == v1::TaskReport::CHECKPOINT) return CheckpointDamaged(job, what, message);
   if (!MayRespawn(code) && !CanDoWithout(job.record, slot)) return Fail(job, what);
   // A task that gave up often met a server that has just been restarted, or is about to be given
-  // up. The server's registration must come first: the next task would take a server that forgot
-  // all for a new one.
+  // up. The next task would meet the same until the coordinator knows of it.
   return Respawn(job, slot, what, 1);
 }
 

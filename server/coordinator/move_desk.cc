@@ -138,9 +138,8 @@ absl::Status MoveDesk::Complete(Job& job, int index) {
   JobChange change{.record = job.record};
   v1::MoveRecord& move = *change.record.mutable_moves(index);
   const Member* owner = members_.Find(move.to_server());
-  MovePartition(move.partition(),
-                {move.to_server(), owner->record.incarnation(), owner->record.address()},
-                BytesPerPartition(change.record), change.record);
+  MovePartition(move.partition(), PlaceOf(owner->record), BytesPerPartition(change.record),
+                change.record);
   move.set_state(v1::MoveRecord::MOVED);
   failures_.erase({job.id(), move.to_server()});
   change.events.push_back(absl::StrCat("partition ", move.partition(), " moved from ",

@@ -19,13 +19,14 @@ std::vector<const ServerRoom*> Takers(const v1::JobRecord& record, uint32_t part
     // Remains of an earlier move are to be deleted there.
     const bool has_remains =
         std::any_of(record.moves().begin(), record.moves().end(), [&](const v1::MoveRecord& move) {
-          return move.partition() == partition &&
-                 (move.from_server() == server.id || move.to_server() == server.id);
+          return move.partition() == partition && (move.from_server() == server.place.server_id ||
+                                                   move.to_server() == server.place.server_id);
         });
-    if (!has_remains && !excluded.contains(server.id)) takers.push_back(&server);
+    if (!has_remains && !excluded.contains(server.place.server_id)) takers.push_back(&server);
   }
   std::stable_sort(takers.begin(), takers.end(), [&](const ServerRoom* a, const ServerRoom* b) {
-    const uint32_t a_has = CountPartitions(a->id, record), b_has = CountPartitions(b->id, record);
+    const uint32_t a_has = CountPartitions(a->place.server_id, record),
+                   b_has = CountPartitions(b->place.server_id, record);
     return a_has != b_has ? a_has < b_has : a->free_bytes > b->free_bytes;
   });
   return takers;
@@ -34,7 +35,7 @@ std::vector<const ServerRoom*> Takers(const v1::JobRecord& record, uint32_t part
 std::string Rooms(const std::vector<const ServerRoom*>& servers) {
   std::string text;
   for (const ServerRoom* server : servers) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", server->id, " has ",
+    absl::StrAppend(&text, text.empty() ? "" : ", ", server->place.server_id, " has ",
                     FormatBytes(server->free_bytes), " free");
   }
   return text.empty() ? "there is no other live server" : text;
@@ -53,11 +54,11 @@ std::optional<PlannedMove> NextForBalance(const v1::JobRecord& record, const Clu
   if (most == held.end()) return std::nullopt;
   const uint32_t partition = most->second.back();
   for (const ServerRoom* taker : Takers(record, partition, room, excluded)) {
-    const uint32_t has = CountPartitions(taker->id, record);
+    const uint32_t has = CountPartitions(taker->place.server_id, record);
     if (has + 1 >= most->second.size()) break;
     if (taker->free_bytes < BytesPerPartition(record)) continue;
     if (has == 0 && !more_servers) continue;
-    return PlannedMove{partition, most->first, taker->id};
+    return PlannedMove{partition, most->first, taker->place.server_id};
   }
   return std::nullopt;
 }
@@ -82,7 +83,7 @@ absl::StatusOr<std::optional<PlannedMove>> NextMove(
     const auto takers = Takers(record, placement.partition(), room, excluded);
     for (const ServerRoom* taker : takers) {
       if (taker->free_bytes < bytes) continue;
-      return PlannedMove{placement.partition(), owner, taker->id};
+      return PlannedMove{placement.partition(), owner, taker->place.server_id};
     }
     return absl::ResourceExhaustedError(
         absl::StrCat("partition ", placement.partition(), " of job ", record.job_id(), " needs ",
@@ -97,7 +98,7 @@ absl::Status FitsElsewhere(const v1::JobRecord& record, const Demand& demand, Cl
   for (ServerRoom& server : room.servers) {
     if (server.free_bytes == kUnlimitedBytes) continue;
     for (const v1::ServerRecord& own : record.servers()) {
-      if (own.server_id() == server.id) server.free_bytes += own.reserved_bytes();
+      if (own.server_id() == server.place.server_id) server.free_bytes += own.reserved_bytes();
     }
   }
   Demand servers_only = demand;

@@ -15,13 +15,12 @@ v1::JobRecord TestRecord() {
   v1::JobRecord record;
   record.set_job_id("j1");
   record.set_predicted_server_bytes(600);
-  DealShards({{"a", 1, "a:1", 300, {0, 2, 4}}, {"b", 2, "b:1", 300, {1, 3, 5}}}, record);
+  DealShards({{{"a", 1, "a:1"}, 300, {0, 2, 4}}, {{"b", 2, "b:1"}, 300, {1, 3, 5}}}, record);
   return record;
 }
 
 ServerRoom Room(const std::string& id, uint64_t free_bytes) {
-  return {
-      .id = id, .incarnation = 1, .address = id + ":1", .bytes = 1000, .free_bytes = free_bytes};
+  return {.place = {id, 1, id + ":1"}, .bytes = 1000, .free_bytes = free_bytes};
 }
 
 TEST(NextMoveTest, NothingMovesUnasked) {

@@ -64,7 +64,7 @@ absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand, Clust
   if (demand.partitions == 0) return std::vector<ServerShare>();
   std::vector<ServerRoom*> live;
   for (ServerRoom& server : room.servers) {
-    if (!demand.excluded_servers.contains(server.id)) live.push_back(&server);
+    if (!demand.excluded_servers.contains(server.place.server_id)) live.push_back(&server);
   }
   const size_t wanted = demand.servers == 0 ? std::max<size_t>(live.size(), 1) : demand.servers;
   const size_t count = std::min<size_t>(wanted, demand.partitions);
@@ -79,8 +79,9 @@ absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand, Clust
     return a->free_bytes > b->free_bytes;
   });
   live.resize(count);
-  std::sort(live.begin(), live.end(),
-            [](const ServerRoom* a, const ServerRoom* b) { return a->id < b->id; });
+  std::sort(live.begin(), live.end(), [](const ServerRoom* a, const ServerRoom* b) {
+    return a->place.server_id < b->place.server_id;
+  });
 
   std::vector<ServerShare> shares(count);
   const uint64_t partition_bytes =
@@ -91,16 +92,14 @@ absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand, Clust
   }
   for (size_t i = 0; i < count; ++i) {
     if (shares[i].bytes > live[i]->free_bytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("server ", live[i]->id, " has ", FormatBytes(live[i]->free_bytes),
-                       " free of the ", FormatBytes(shares[i].bytes),
-                       " that its share of the tables needs; waits for ", "memory on servers"));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "server ", live[i]->place.server_id, " has ", FormatBytes(live[i]->free_bytes),
+          " free of the ", FormatBytes(shares[i].bytes),
+          " that its share of the tables needs; waits for ", "memory on servers"));
     }
   }
   for (size_t i = 0; i < count; ++i) {
-    shares[i].id = live[i]->id;
-    shares[i].incarnation = live[i]->incarnation;
-    shares[i].address = live[i]->address;
+    shares[i].place = live[i]->place;
     if (live[i]->free_bytes != kUnlimitedBytes) live[i]->free_bytes -= shares[i].bytes;
   }
   return shares;

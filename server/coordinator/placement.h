@@ -40,10 +40,17 @@ struct WorkerRoom {
   uint64_t free_bytes = kUnlimitedBytes;
 };
 
-struct ServerRoom {
-  std::string id;
+// A server as members know it, and where its tables are reached.
+struct ServerPlace {
+  std::string server_id;
   uint64_t incarnation = 0;
   std::string address;
+  // Of its process.
+  uint64_t process_nonce = 0;
+};
+
+struct ServerRoom {
+  ServerPlace place;
   uint64_t bytes = kUnlimitedBytes;
   uint64_t free_bytes = kUnlimitedBytes;
 };
@@ -81,9 +88,7 @@ struct SlotPlace {
 };
 
 struct ServerShare {
-  std::string id;
-  uint64_t incarnation = 0;
-  std::string address;
+  ServerPlace place;
   uint64_t bytes = 0;
   std::vector<uint32_t> partitions;
 };

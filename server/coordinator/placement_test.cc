@@ -22,9 +22,7 @@ WorkerRoom Worker(const std::string& id, uint32_t slots, uint32_t free,
 }
 
 ServerRoom Server(const std::string& id, uint64_t free_bytes = kUnlimitedBytes) {
-  return {.id = id,
-          .incarnation = 2,
-          .address = id + ":1",
+  return {.place = {.server_id = id, .incarnation = 2, .address = id + ":1"},
           .bytes = free_bytes,
           .free_bytes = free_bytes};
 }
@@ -43,7 +41,7 @@ TEST(PlacementTest, SpreadsSlotsAndDealsPartitionsEvenly) {
   ASSERT_EQ(got.servers.size(), 2);
   EXPECT_THAT(got.servers[0].partitions, ElementsAre(0, 2, 4));
   EXPECT_THAT(got.servers[1].partitions, ElementsAre(1, 3));
-  EXPECT_EQ(got.servers[1].address, "s1:1");
+  EXPECT_EQ(got.servers[1].place.address, "s1:1");
   EXPECT_EQ(room.workers[0].free_slots, 2);
   EXPECT_EQ(room.workers[1].free_slots, 2);
 }
@@ -81,15 +79,15 @@ TEST(PlacementTest, TakesNoMoreServersThanPartitionsAndTheEmptiestFirst) {
   ClusterRoom room{{Worker("w0", 1, 1)}, {Server("s0", 10), Server("s1", 30), Server("s2", 20)}};
   const Assignment got = *Place({.slots = 1, .partitions = 2}, room);
   ASSERT_EQ(got.servers.size(), 2);
-  EXPECT_EQ(got.servers[0].id, "s1");
-  EXPECT_EQ(got.servers[1].id, "s2");
+  EXPECT_EQ(got.servers[0].place.server_id, "s1");
+  EXPECT_EQ(got.servers[1].place.server_id, "s2");
 }
 
 TEST(PlacementTest, LeavesOutServersThatStillHoldOldTables) {
   ClusterRoom room{{Worker("w0", 2, 2)}, {Server("s0"), Server("s1")}};
   const Assignment got = *Place({.slots = 1, .partitions = 2, .excluded_servers = {"s0"}}, room);
   ASSERT_EQ(got.servers.size(), 1);
-  EXPECT_EQ(got.servers[0].id, "s1");
+  EXPECT_EQ(got.servers[0].place.server_id, "s1");
 }
 
 TEST(PlacementTest, FitsEmptyIgnoresWhatRunsAndWhatIsAbsent) {

@@ -21,8 +21,7 @@ Losses FindLosses(const v1::JobRecord& record, const Membership& members) {
     if (members.Holds(server.server_id(), server.incarnation())) continue;
     const Member* member = members.Find(server.server_id());
     if (member != nullptr && member->live && member->kind() == v1::SERVER) {
-      losses.returned.push_back(
-          {server.server_id(), member->record.incarnation(), member->record.address()});
+      losses.returned.push_back(PlaceOf(member->record));
     } else {
       losses.missing.push_back(server.server_id());
     }

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "proto/job_record.pb.h"
 #include "server/coordinator/membership.h"
+#include "server/coordinator/placement.h"
 
 namespace muster {
 
@@ -16,7 +17,8 @@ namespace muster {
 //   lost                        what happens
 //   a worker, or a task         the slot's next incarnation runs on any free slot, in the same
 //                               generation
-//   … that joins again         all-reduce with min_workers: whatever is wrong with it, the others go
+//   … that joins again         all-reduce with min_workers: whatever is wrong with it, the others
+//   go
 //                               on; another task is tried, later each time
 //   … of the last replica       all-reduce, or hybrid and any of them: as a server, CHECKPOINT (see
 //                               round_record.h)
@@ -38,16 +40,11 @@ inline constexpr uint32_t kMaxRollBacks = 8;
 inline constexpr uint32_t kMaxSlotFailures = 5;
 
 struct Losses {
-  struct Returned {
-    std::string server_id;
-    uint64_t incarnation = 0;
-    std::string address;
-  };
   // Slots whose daemon is gone or was replaced.
   std::vector<uint32_t> slots;
   // Servers that are gone, and those that are back as another incarnation.
   std::vector<std::string> missing;
-  std::vector<Returned> returned;
+  std::vector<ServerPlace> returned;
 
   bool any_server() const { return !missing.empty() || !returned.empty(); }
 };

@@ -33,7 +33,7 @@ void GiveSlot(const SlotPlace& place, v1::JobRecord& record, uint32_t slot) {
 
 std::string Names(const std::vector<ServerShare>& servers) {
   return absl::StrJoin(servers, ", ", [](std::string* out, const ServerShare& server) {
-    absl::StrAppend(out, server.id);
+    absl::StrAppend(out, server.place.server_id);
   });
 }
 
@@ -260,7 +260,7 @@ absl::Status Scheduler::StorePlacement(Job& job, const Assignment& assignment) {
   }
   // Servers of an earlier generation that have no part in this one drop what they hold.
   absl::flat_hash_set<std::string> chosen;
-  for (const ServerShare& server : assignment.servers) chosen.insert(server.id);
+  for (const ServerShare& server : assignment.servers) chosen.insert(server.place.server_id);
   for (const std::string& former : job.record.former_servers()) {
     if (!chosen.contains(former)) change.drops[former] = job.record.generation() - 1;
   }

@@ -6,6 +6,22 @@
 #include "absl/strings/str_join.h"
 
 namespace muster {
+namespace {
+
+void SetHolder(const ServerPlace& server, v1::Replica& replica) {
+  replica.set_server_id(server.server_id);
+  replica.set_address(server.address);
+  replica.set_process_nonce(server.process_nonce);
+}
+
+}  // namespace
+
+ServerPlace PlaceOf(const v1::DaemonRecord& server) {
+  return {.server_id = server.id(),
+          .incarnation = server.incarnation(),
+          .address = server.address(),
+          .process_nonce = server.process_nonce()};
+}
 
 void DealShards(const std::vector<ServerShare>& servers, v1::JobRecord& record) {
   size_t partitions = 0;
@@ -18,31 +34,29 @@ void DealShards(const std::vector<ServerShare>& servers, v1::JobRecord& record) 
   for (size_t p = 0; p < partitions; ++p) record.add_partitions()->set_partition(p);
   for (const ServerShare& server : servers) {
     v1::ServerRecord* stored = record.add_servers();
-    stored->set_server_id(server.id);
-    stored->set_incarnation(server.incarnation);
+    stored->set_server_id(server.place.server_id);
+    stored->set_incarnation(server.place.incarnation);
     stored->set_reserved_bytes(server.bytes);
     for (uint32_t p : server.partitions) {
       v1::Replica* replica = record.mutable_partitions(p)->add_replicas();
-      replica->set_server_id(server.id);
-      replica->set_address(server.address);
+      SetHolder(server.place, *replica);
       replica->set_role(v1::Replica::PRIMARY);
       replica->set_term(term);
     }
   }
 }
 
-void MoveShards(absl::string_view server_id, uint64_t incarnation, absl::string_view address,
-                v1::JobRecord& record) {
+void MoveShards(const ServerPlace& server, v1::JobRecord& record) {
   const uint64_t term = record.term() + 1;
   record.set_term(term);
   record.set_shard_map_version(record.shard_map_version() + 1);
-  for (v1::ServerRecord& server : *record.mutable_servers()) {
-    if (server.server_id() == server_id) server.set_incarnation(incarnation);
+  for (v1::ServerRecord& stored : *record.mutable_servers()) {
+    if (stored.server_id() == server.server_id) stored.set_incarnation(server.incarnation);
   }
   for (v1::PartitionPlacement& partition : *record.mutable_partitions()) {
     for (v1::Replica& replica : *partition.mutable_replicas()) {
-      if (replica.server_id() != server_id) continue;
-      replica.set_address(std::string(address));
+      if (replica.server_id() != server.server_id) continue;
+      SetHolder(server, replica);
       replica.set_term(term);
     }
   }
@@ -64,7 +78,7 @@ std::string OwnerOf(uint32_t partition, const v1::JobRecord& record) {
   return "";
 }
 
-void MovePartition(uint32_t partition, const NewOwner& owner, uint64_t bytes,
+void MovePartition(uint32_t partition, const ServerPlace& owner, uint64_t bytes,
                    v1::JobRecord& record) {
   const std::string from = OwnerOf(partition, record);
   const uint64_t term = record.term() + 1;
@@ -73,8 +87,7 @@ void MovePartition(uint32_t partition, const NewOwner& owner, uint64_t bytes,
   for (v1::PartitionPlacement& placement : *record.mutable_partitions()) {
     if (placement.partition() != partition) continue;
     v1::Replica& replica = *placement.mutable_replicas(0);
-    replica.set_server_id(owner.server_id);
-    replica.set_address(owner.address);
+    SetHolder(owner, replica);
     replica.set_term(term);
   }
   bool known = false;

@@ -13,8 +13,8 @@ class ShardMapTest : public ::testing::Test {
   ShardMapTest() {
     record_.set_job_id("j1");
     record_.set_generation(1);
-    DealShards({{.id = "s0", .incarnation = 1, .address = "a:1", .bytes = 20, .partitions = {0, 2}},
-                {.id = "s1", .incarnation = 2, .address = "b:1", .bytes = 10, .partitions = {1}}},
+    DealShards({{.place = {"s0", 1, "a:1", 11}, .bytes = 20, .partitions = {0, 2}},
+                {.place = {"s1", 2, "b:1", 12}, .bytes = 10, .partitions = {1}}},
                record_);
   }
 
@@ -43,25 +43,27 @@ TEST_F(ShardMapTest, DealsEveryPartitionToOneServer) {
 }
 
 TEST_F(ShardMapTest, AReturnedServerKeepsItsPartitionsUnderAHigherTerm) {
-  MoveShards("s0", 7, "c:9", record_);
+  MoveShards({"s0", 7, "c:9", 17}, record_);
   EXPECT_EQ(record_.shard_map_version(), 2);
   EXPECT_EQ(Primary(0).address(), "c:9");
+  EXPECT_EQ(Primary(0).process_nonce(), 17) << "who has the old map is refused by the new process";
   EXPECT_EQ(Primary(0).term(), 2);
   EXPECT_EQ(Primary(2).term(), 2);
   EXPECT_EQ(Primary(1).address(), "b:1");
+  EXPECT_EQ(Primary(1).process_nonce(), 12);
   EXPECT_EQ(Primary(1).term(), 1);
   EXPECT_EQ(record_.servers(0).incarnation(), 7);
   EXPECT_EQ(record_.servers(1).incarnation(), 2);
 }
 
 TEST_F(ShardMapTest, VersionAndTermsGrowAcrossPlacements) {
-  MoveShards("s1", 7, "c:9", record_);
+  MoveShards({"s1", 7, "c:9", 17}, record_);
   ClearShards(record_);
   EXPECT_EQ(record_.partitions_size(), 0);
   EXPECT_THAT(record_.former_servers(), ElementsAre("s0", "s1"));
   ClearShards(record_);
   EXPECT_THAT(record_.former_servers(), ElementsAre("s0", "s1"));
-  DealShards({{.id = "s2", .incarnation = 3, .address = "d:1", .partitions = {0, 1, 2}}}, record_);
+  DealShards({{.place = {"s2", 3, "d:1", 13}, .partitions = {0, 1, 2}}}, record_);
   EXPECT_EQ(record_.shard_map_version(), 3);
   EXPECT_EQ(Primary(1).term(), 3);
 }

@@ -332,14 +332,17 @@ absl::Status OpenJob::Restore(MemoryShare& memory, PartitionTables& tables) {
 absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(
     uint32_t partition, std::shared_ptr<Executor> strand) {
   const v1::OpenTablesRequest& request = tables_->request();
-  // What is stored was continued before.
-  if (tables_->durable() && request.expect_state()) {
+  // What is stored was continued before; what is in memory alone is not opened twice.
+  if (request.expect_state()) {
     return WithLostState(
         absl::FailedPreconditionError(absl::StrCat(
             "generation ", request.generation(), " of job ", request.job_id(),
-            " has run before, but the log and values of partition ", partition,
-            " are not on this server: its data folder was lost or replaced, and with it every "
-            "push since the last checkpoint; go back to a checkpoint under a new generation")),
+            " has run before, but ",
+            tables_->durable() ? "the log and values of partition " : "the values of partition ",
+            partition, " are not on this server: ",
+            tables_->durable() ? "its data folder was lost or replaced" : "they were dropped",
+            ", and with them every push since the last checkpoint; go back to a checkpoint under "
+            "a new generation")),
         LostState::kServerState);
   }
   std::unique_ptr<PartitionJournal> journal;

@@ -308,6 +308,7 @@ absl::StatusOr<std::unique_ptr<v1::PartitionState>> PartitionMoves::Mark(const P
     tables.clear_partitions();
     tables.clear_slot();
     tables.clear_incarnation();
+    tables.clear_process_nonce();
     tables.set_expect_state(true);
     state->set_leaving_tables(tables.SerializeAsString());
     state->set_sparse_tables(job->tables().tables().sparse.size());

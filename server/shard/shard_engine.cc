@@ -140,6 +140,21 @@ absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& ta
   return reply;
 }
 
+// Whether the shard map that the caller goes by names this process. What an earlier one held in
+// memory is gone, and another server at its address never had it: neither may look like the start
+// of the job. The coordinator decides what becomes of the job, as soon as it knows of this process.
+absl::Status CheckProcess(const v1::OpenTablesRequest& request, const ShardEngine::Options& own) {
+  if (request.process_nonce() == 0 || own.process_nonce == 0 ||
+      request.process_nonce() == own.process_nonce) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      absl::StrCat(own.server_name, " is process ", absl::Hex(own.process_nonce), ", but version ",
+                   request.shard_map_version(), " of the shard map of job ", request.job_id(),
+                   " names process ", absl::Hex(request.process_nonce()),
+                   ": it was started since then; ask the coordinator for the map again"));
+}
+
 absl::Status GenerationFenced(const std::string& job_id, uint64_t asked, uint64_t current) {
   return absl::AbortedError(absl::StrCat("job ", job_id, " has generation ", current,
                                          " here, the request has ", asked,
@@ -242,6 +257,7 @@ ShardEngine::Impl::Entry& ShardEngine::Impl::AwaitEntry(const std::string& job_i
 
 absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
     const v1::OpenTablesRequest& request) {
+  MUSTER_RETURN_IF_ERROR(CheckProcess(request, options_));
   MUSTER_ASSIGN_OR_RETURN(const std::shared_ptr<const JobTables> tables,
                           JobTables::Create(request));
   const std::string& job_id = tables->job_id();

@@ -53,6 +53,9 @@ class ShardEngine final : public PartitionHost {
     RootCheck root_check = RootCheck::kWritable;
     // What to call the server in errors that others read.
     std::string server_name = "this server";
+    // Of this process, as it registers with the coordinator; requests that name another one are
+    // refused. 0: all are taken.
+    uint64_t process_nonce = 0;
     // Bound on the tables' memory of all jobs together.
     uint64_t memory_budget_bytes = uint64_t{1} << 40;
     // Threads of the shared pool; at least 1.

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/synchronization/blocking_counter.h"
+#include "common/base/lost_state.h"
 #include "server/shard/test_engine.h"
 
 namespace muster {
@@ -17,6 +18,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 using ShardEngineTest = TestEngine;
+
+v1::DropTablesRequest DropRequest(const std::string& job_id) {
+  v1::DropTablesRequest request;
+  request.set_job_id(job_id);
+  return request;
+}
 
 TEST_F(ShardEngineTest, NamesWhatIsNotOpen) {
   EXPECT_EQ(Code(TestDensePull(0, 0, 0, 1)), absl::StatusCode::kNotFound);
@@ -55,6 +62,47 @@ TEST_F(ShardEngineTest, FencesGenerations) {
   EXPECT_EQ(Code(pull), absl::StatusCode::kAborted);
   request.set_generation(3);
   EXPECT_TRUE(absl::IsAborted(engine_->OpenTables(request).status()));
+}
+
+TEST_F(ShardEngineTest, AnotherProcessThanTheMapNamesRefusesWhateverTheDurability) {
+  for (v1::OpenTablesRequest request : {TestOpenRequest(1), TestDurableRequest()}) {
+    request.set_process_nonce(0x1a);
+    ShardEngine::Options options = Options();
+    options.process_nonce = 0x1a;
+    Start(options);
+    Open(request);
+    Step(0, 1);
+
+    // Started again, before the coordinator knows: it is not taken for a server that never had
+    // the job, nor does it go on by itself.
+    options.process_nonce = 0x2b;
+    Start(options);
+    const absl::Status refused = engine_->OpenTables(request).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(refused.message(), testing::HasSubstr("is process 2b, but version 0 of the shard "
+                                                      "map of job job names process 1a"));
+    EXPECT_EQ(Code(TestClose(0, 1, 1)), absl::StatusCode::kNotFound);
+    // Clients without a map name none.
+    request.clear_process_nonce();
+    EXPECT_TRUE(engine_->OpenTables(request).ok());
+    EXPECT_EQ(engine_->DropTables(DropRequest(request.job_id())), absl::OkStatus());
+  }
+}
+
+TEST_F(ShardEngineTest, WhatWasDroppedIsNotStartedAfreshWhereItIsExpected) {
+  v1::OpenTablesRequest request = TestOpenRequest(1);
+  Open(request);
+  Step(0, 1);
+  EXPECT_EQ(engine_->DropTables(DropRequest(request.job_id())), absl::OkStatus());
+  request.set_expect_state(true);
+  const absl::Status lost = engine_->OpenTables(request).status();
+  EXPECT_EQ(lost.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(LostStateOf(lost), LostState::kServerState) << lost;
+  // Nor does the refusal leave something that the next one would take for it.
+  EXPECT_EQ(LostStateOf(engine_->OpenTables(request).status()), LostState::kServerState);
+  request.set_generation(request.generation() + 1);
+  request.set_expect_state(false);
+  Open(request);
 }
 
 TEST_F(ShardEngineTest, JoiningTellsTheClosedClocks) {

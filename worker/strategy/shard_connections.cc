@@ -34,12 +34,14 @@ absl::Status ShardConnections::TakeMap(const v1::ShardMap& map) {
   const uint32_t partitions = tables_->schema().partitions();
   std::vector<std::string> addresses(partitions);
   std::vector<uint64_t> terms(partitions);
+  std::map<std::string, uint64_t> process_nonces;
   for (const v1::PartitionPlacement& placement : map.partitions()) {
     if (placement.partition() >= partitions) continue;
     for (const v1::Replica& replica : placement.replicas()) {
       if (replica.role() != v1::Replica::PRIMARY) continue;
       addresses[placement.partition()] = replica.address();
       terms[placement.partition()] = replica.term();
+      process_nonces[replica.address()] = replica.process_nonce();
     }
   }
   for (uint32_t partition = 0; partition < partitions; ++partition) {
@@ -52,6 +54,7 @@ absl::Status ShardConnections::TakeMap(const v1::ShardMap& map) {
   map_version_ = map.version();
   addresses_ = std::move(addresses);
   terms_ = std::move(terms);
+  process_nonces_ = std::move(process_nonces);
   closed_.resize(partitions, 0);
   return absl::OkStatus();
 }
@@ -78,6 +81,7 @@ std::vector<ShardConnections::Opening> ShardConnections::Prepare() {
     if (connection.opened == partitions) continue;
     Opening& opening = openings.emplace_back();
     opening.address = address;
+    opening.process_nonce = process_nonces_.at(address);
     opening.partitions = partitions;
   }
   return openings;
@@ -117,6 +121,7 @@ absl::Status ShardConnections::Open(ParameterClient& client, uint64_t acknowledg
                                     Opening& opening) const {
   v1::OpenTablesRequest request = *tables_;
   request.set_shard_map_version(map_version_);
+  request.set_process_nonce(opening.process_nonce);
   // A server that acknowledged a clock has held this generation before.
   if (acknowledged > 0) request.set_expect_state(true);
   for (auto [partition, term] : opening.partitions) {
@@ -138,14 +143,13 @@ absl::Status ShardConnections::Open(ParameterClient& client, uint64_t acknowledg
                                               " on partition ", partition));
     }
     if (it->second < acknowledged) {
-      const absl::Status lost = absl::AbortedError(
-          absl::StrCat("partition ", partition, " holds ", it->second, " closed clocks of slot ",
-                       options_.slot, " where ", acknowledged,
-                       " were acknowledged: the server lost its state, and the job has to go back "
-                       "to its last checkpoint"));
-      // Otherwise the coordinator sees by itself that the server was restarted.
-      const bool durable = tables_->update().durability() == v1::UpdateSpec::EVERY_PUSH;
-      return durable ? WithLostState(lost, LostState::kServerState) : lost;
+      return WithLostState(
+          absl::AbortedError(absl::StrCat(
+              "partition ", partition, " holds ", it->second, " closed clocks of slot ",
+              options_.slot, " where ", acknowledged,
+              " were acknowledged: the server lost its state, and the job has to go back to its "
+              "last checkpoint")),
+          LostState::kServerState);
     }
   }
   return absl::OkStatus();

@@ -96,6 +96,8 @@ class ShardConnections {
   // Opening the tables on one server.
   struct Opening {
     std::string address;
+    // Of the server that the map names there.
+    uint64_t process_nonce = 0;
     Terms partitions;
     // Result: clocks this slot has closed, by partition.
     std::map<uint32_t, uint64_t> closed;
@@ -116,6 +118,8 @@ class ShardConnections {
   // By partition: where its primary is, and its term.
   std::vector<std::string> addresses_;
   std::vector<uint64_t> terms_;
+  // By address: the process that the map names there.
+  std::map<std::string, uint64_t> process_nonces_;
   std::vector<uint64_t> closed_;
   std::map<std::string, Connection> connections_;
   uint64_t next_number_ = 1;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/lost_state.h"
 #include "common/rpc/rpc_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -126,6 +127,7 @@ class ShardRouterTest : public ::testing::Test {
       replica->set_address(address);
       replica->set_role(v1::Replica::PRIMARY);
       replica->set_term(version);
+      replica->set_process_nonce(100 * version + address[0]);
     }
     return map;
   }
@@ -183,6 +185,7 @@ TEST_F(ShardRouterTest, OpensEachServersPartitionsAndStartsAtTheLeastClock) {
     ASSERT_EQ(request.partitions_size(), 1);
     EXPECT_EQ(request.partitions(0).term(), 1);
     EXPECT_FALSE(request.expect_state());
+    EXPECT_EQ(request.process_nonce(), 100 + (request.partitions(0).partition() == 0 ? 'a' : 'b'));
     partitions.push_back(request.partitions(0).partition());
   }
   EXPECT_THAT(partitions, UnorderedElementsAre(0, 1));
@@ -216,6 +219,21 @@ TEST_F(ShardRouterTest, WaitsForServersThatAreNotThereYet) {
   world_.opens["b"] = {absl::UnavailableError("starting"), absl::UnavailableError("starting"),
                        uint64_t{3}};
   EXPECT_EQ(MakeRouter()->Open().value(), 3);
+}
+
+TEST_F(ShardRouterTest, AServerThatWasStartedAgainIsOpenedAsSoonAsTheMapNamesItsNewProcess) {
+  auto router = MakeRouter();
+  ASSERT_TRUE(router->Open().ok());
+  world_.opened.clear();
+  world_.opens["a"] = {absl::UnavailableError("another process"), uint64_t{3}};
+  world_.newest = Map(2, "a", "b");
+  world_.answers = {absl::UnavailableError("gone")};
+  auto pull = router->Send(0, Pull(3), Payload(), ShardRouter::Order::kFree);
+  ASSERT_EQ(router->Wait(pull), absl::OkStatus());
+  ASSERT_FALSE(world_.opened.empty());
+  for (const auto& request : world_.opened) {
+    EXPECT_EQ(request.process_nonce(), 200 + (request.partitions(0).partition() == 0 ? 'a' : 'b'));
+  }
 }
 
 TEST_F(ShardRouterTest, GivesUpAfterItsPatience) {
@@ -320,6 +338,7 @@ TEST_F(ShardRouterTest, AServerThatLostAcknowledgedClocksEndsTheTask) {
   absl::Status status = router->Wait(pull);
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_THAT(status.message(), HasSubstr("partition 0 holds 1 closed clocks of slot 1 where 3"));
+  EXPECT_EQ(LostStateOf(status), LostState::kServerState) << "the job goes back, whatever it keeps";
 }
 
 TEST_F(ShardRouterTest, FencingIsFinal) {
