@@ -21,7 +21,8 @@ bool SameTask(const v1::TaskReport& report, const v1::TaskOrder& order) {
 
 }  // namespace
 
-SimulatedCluster::SimulatedCluster(CoordinatorOptions options) : options_(std::move(options)) {
+SimulatedCluster::SimulatedCluster(CoordinatorOptions options, CheckpointKeeper* lent)
+    : options_(std::move(options)), lent_(lent) {
   RestartCoordinator();
 }
 
@@ -33,7 +34,8 @@ void SimulatedCluster::RestartCoordinator() {
     coordinator_->Shutdown();
   }
   coordinator_.reset();
-  auto created = Coordinator::Create(store, keeper, clock, logic_, disk_, options_);
+  CheckpointKeeper& used = lent_ != nullptr ? *lent_ : keeper;
+  auto created = Coordinator::Create(store, used, clock, logic_, disk_, options_);
   ASSERT_TRUE(created.ok()) << created.status();
   coordinator_ = *std::move(created);
 }
@@ -84,6 +86,7 @@ SimulatedCluster::Daemon& SimulatedCluster::AddServer(const std::string& id,
 }
 
 void SimulatedCluster::Register(Daemon& daemon) {
+  if (IsCut(daemon.id)) return;
   v1::RegisterDaemonRequest request;
   request.set_protocol_version(kProtocolVersion);
   request.set_kind(daemon.kind);
@@ -121,7 +124,7 @@ void SimulatedCluster::RestartDaemon(const std::string& id) {
 
 void SimulatedCluster::Beat(const std::string& id) {
   const auto it = daemons_.find(id);
-  if (it == daemons_.end()) return;
+  if (it == daemons_.end() || IsCut(id)) return;
   Daemon& daemon = it->second;
   v1::HeartbeatRequest request;
   request.set_id(daemon.id);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -85,7 +86,8 @@ class SimulatedCluster {
     bool multiplies_bf16 = false;
   };
 
-  explicit SimulatedCluster(CoordinatorOptions options = {});
+  // Checkpoints are kept by `keeper` below, or by the one that is lent.
+  explicit SimulatedCluster(CoordinatorOptions options = {}, CheckpointKeeper* lent = nullptr);
 
   // Forgets everything but the store.
   void RestartCoordinator();
@@ -105,6 +107,10 @@ class SimulatedCluster {
   void Kill(const std::string& id);
   // A new process of the same id and address.
   void RestartDaemon(const std::string& id);
+  // Between a daemon and the coordinator; from now on, also for its later processes.
+  void CutLink(const std::string& id) { cut_.insert(id); }
+  void HealLink(const std::string& id) { cut_.erase(id); }
+  bool IsCut(const std::string& id) const { return cut_.count(id) > 0; }
   // A heartbeat; takes the orders that come back, registering again first if need be.
   void Beat(const std::string& id);
   void BeatAll();
@@ -175,6 +181,8 @@ class SimulatedCluster {
   Daemon* HolderOf(const v1::TaskOrder& order);
 
   const CoordinatorOptions options_;
+  CheckpointKeeper* const lent_;
+  std::set<std::string> cut_;
   ManualExecutor logic_;
   ManualExecutor disk_;
   std::unique_ptr<Coordinator> coordinator_;
