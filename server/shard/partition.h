@@ -127,6 +127,10 @@ class Partition {
   // Whether everything is refused from now on, by Close or after an error.
   bool failed() const { return !closed_.ok(); }
 
+  // The move by which the partition came here; 0: none. Callers serve it only under later terms: as
+  // long as the coordinator has not noted the move, no shard map has one. Const once recovered.
+  uint64_t adopted_term() const { return adopted_term_; }
+
   // Clocks that each slot has closed.
   std::vector<uint64_t> closed_clocks() const;
   const PartitionTables& tables() const { return *tables_; }
@@ -247,6 +251,7 @@ class Partition {
   // repeat.
   std::string norms_;
   std::string last_norms_;
+  uint64_t adopted_term_ = 0;
   // The last two cuts, the later first. A slot that is taken over in mid-close is one cut behind
   // where a cut follows at the next clock, and asks for the earlier one again.
   std::deque<CutRecord> cuts_;

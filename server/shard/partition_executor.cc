@@ -46,6 +46,7 @@ PartitionExecutor::PartitionExecutor(std::unique_ptr<Partition> partition, Execu
     : executor_(executor),
       queue_bytes_(queue_bytes),
       partition_(std::move(partition)),
+      adopted_term_(partition_->adopted_term()),
       stats_(partition_->stats()),
       closed_clocks_(partition_->closed_clocks()) {}
 

@@ -35,6 +35,9 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // queue is full.
   void Execute(ExchangeCall call);
 
+  // As Partition::adopted_term.
+  uint64_t adopted_term() const { return adopted_term_; }
+
   // As Partition::EnterTask, between batches; waits for the one that runs, not for what is queued
   // behind it. Never to be called from an operation's `done`.
   absl::StatusOr<std::vector<uint64_t>> EnterTask(uint32_t slot, uint64_t incarnation);
@@ -77,6 +80,7 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   const size_t queue_bytes_;
   // Belongs to who has set scheduled_; when it is idle and closed_ is set, to Close.
   std::unique_ptr<Partition> partition_;
+  const uint64_t adopted_term_;
 
   mutable absl::Mutex mutex_;
   std::vector<ExchangeCall> queue_ ABSL_GUARDED_BY(mutex_);

@@ -62,8 +62,10 @@ class OpenJobs {
 //     <-------------------- RELEASED
 //   forgets the move
 //
-// The coordinator's note is what decides. Until it says MOVED the old owner has the partition: a
-// new owner's copy, whole or not, is opened for nobody, as no shard map names it. From the mark
+// The coordinator's note is what decides. Until it says MOVED the old owner has the partition. A
+// new owner's copy is recovered as soon as it is whole, but serves only requests that name a later
+// term than the move's: the note draws that term, so no shard map has it before, and a task that
+// has slept since the server had the partition once before has an earlier one. From the mark
 // `leaving` on the old owner executes nothing, also after a crash, before the coordinator's orders
 // say how the move ended: HAND_OVER gone without RELEASE means that it was given up, and the
 // partition recovers from its own log. A new owner that crashes starts copying anew, or finds its
@@ -127,7 +129,7 @@ class PartitionMoves final : public PartitionMover {
   // Writes a part of the copy with the job's turn, unless the claim has gone: with a drop of the
   // generation, or with the opening of a later one.
   absl::Status WhileClaimed(const PartitionMove& move, absl::FunctionRef<absl::Status()> write);
-  // Opens what was adopted; `tables`: what the job was opened with at the old owner, or null.
+  // Recovers what was adopted; `tables`: what the job was opened with at the old owner, or null.
   absl::Status OpenAdopted(const PartitionMove& move, const v1::OpenTablesRequest* tables);
 
   MovedPartition Stored(const PartitionMove& move) const;

@@ -24,11 +24,23 @@ struct Note {
   size_t from = 0;
   size_t to = 0;
   enum { kCopying, kMoved, kGivenUp } state = kCopying;
+  // The new owner has said that the copy is.
+  bool whole = false;
+};
+
+// The one partition of a shard map: where it is, and under which term.
+struct Place {
+  size_t server = 0;
+  uint64_t term = 1;
+
+  bool operator==(const Place& other) const { return server == other.server && term == other.term; }
 };
 
 // Three servers; a job whose one partition moves between them again and again while both of its
-// slots train, and every server may crash at any point. A plain, never disturbed server does the
-// same work once; in the end both hold the same bits.
+// slots train, and every server may crash at any point. A slot knows the shard map of its last
+// refusal, however often the partition has moved since, there and back included; the coordinator
+// notes a move long after the copy is whole, or gives it up. A plain, never disturbed server does
+// the same work once; in the end both hold the same bits.
 class MovingHistory {
  public:
   explicit MovingHistory(uint64_t seed) : random_(seed) {
@@ -59,17 +71,19 @@ class MovingHistory {
     }
     // Ends what is under way.
     while (move_.has_value() && !HasFailure()) Advance();
-    Owner();
+    Open(map_);
     const v1::ExchangeRequest dense = TestDensePull(0, clocks, 0, 2);
-    EXPECT_EQ(Execute(dense, {}).floats(), reference_.Call(dense).floats());
+    EXPECT_EQ(Execute(map_, dense, {}).floats(), reference_.Call(dense).floats());
     const v1::ExchangeRequest rows = TestSparsePull(0, clocks, 6);
-    EXPECT_EQ(Execute(rows, KeysAndRows({0, 1, 2, 3, 4, 5}, {})).floats(),
+    EXPECT_EQ(Execute(map_, rows, KeysAndRows({0, 1, 2, 3, 4, 5}, {})).floats(),
               reference_.Call(rows, KeysAndRows({0, 1, 2, 3, 4, 5}, {})).floats());
   }
 
   int moved() const { return moved_; }
   int given_up() const { return given_up_; }
+  int given_up_whole() const { return given_up_whole_; }
   int crashes() const { return crashes_; }
+  int old_maps_refused() const { return old_maps_refused_; }
 
  private:
   static bool HasFailure() { return testing::Test::HasFailure(); }
@@ -84,30 +98,47 @@ class MovingHistory {
   // Does an operation until it is done, as a task would, while the rest goes on.
   void Work(const v1::ExchangeRequest& request, const Payload& payload) {
     const TestAnswer expected = reference_.Call(request, payload);
+    // The task is stopped for a while.
+    if (Below(8) == 0) {
+      for (uint64_t i = Below(40); i > 0 && !HasFailure(); --i) Advance();
+    }
+    Place& known = known_[request.slot()];
     for (int attempt = 0; attempt < 1000 && !HasFailure(); ++attempt) {
       if (Below(3) == 0) Advance();
-      const TestAnswer answer = Execute(request, payload);
+      const TestAnswer answer = Execute(known, request, payload);
       if (answer.arrived() && answer.code() == absl::StatusCode::kOk) {
-        // A stray call to those who do not own it must change nothing.
-        const size_t other = Below(3);
-        if (other != owner_) {
-          const TestAnswer stray = servers_[other]->Call(request, payload);
-          ASSERT_TRUE(!stray.arrived() || stray.code() != absl::StatusCode::kOk ||
-                      (move_.has_value() && other == move_->to));
-        }
+        CheckStray(request, payload);
         return;
       }
-      Owner();
+      if (Below(2) == 0) known = map_;
+      Open(known);
     }
     FAIL() << "no success with " << request.ShortDebugString();
   }
 
-  TestAnswer Execute(const v1::ExchangeRequest& request, const Payload& payload) {
-    return servers_[owner_]->Call(request, payload);
+  // A call by a map of before changes nothing, wherever it goes.
+  void CheckStray(const v1::ExchangeRequest& request, const Payload& payload) {
+    const Place old = past_[Below(past_.size())];
+    if (old == map_) return;
+    if (Below(2) == 0) Open(old);
+    const TestAnswer stray = Execute(old, request, payload);
+    ASSERT_TRUE(!stray.arrived() || stray.code() != absl::StatusCode::kOk)
+        << "server " << old.server << " served term " << old.term << "; the map says server "
+        << map_.server << " under term " << map_.term;
+    old_maps_refused_ += stray.arrived();
   }
 
-  // What tasks do when they are refused: open the tables where the shard map says.
-  void Owner() { servers_[owner_]->Open(request_, true); }
+  TestAnswer Execute(const Place& place, v1::ExchangeRequest request, const Payload& payload) {
+    request.set_term(place.term);
+    return servers_[place.server]->Call(std::move(request), payload);
+  }
+
+  // What tasks do when they are refused: open the tables where their shard map says.
+  void Open(const Place& place) {
+    v1::OpenTablesRequest request = request_;
+    request.mutable_partitions(0)->set_term(place.term);
+    servers_[place.server]->Open(std::move(request), true);
+  }
 
   void Crash(size_t server) {
     ++crashes_;
@@ -133,10 +164,10 @@ class MovingHistory {
   void Advance() {
     if (!move_.has_value()) {
       move_.emplace();
-      move_->from = owner_;
-      move_->to = (owner_ + 1 + Below(2)) % 3;
+      move_->from = map_.server;
+      move_->to = (map_.server + 1 + Below(2)) % 3;
       move_->move = TestMove(++term_);
-      Order(owner_);
+      Order(move_->from);
       return;
     }
     static const char* const kPoints[] = {"move_standing", "move_marked",  "move_deleted",
@@ -151,9 +182,14 @@ class MovingHistory {
         if (Below(6) == 0) {
           move_->state = Note::kGivenUp;
           ++given_up_;
-        } else if (Move(from, to, move_->move).ok() && Below(4) > 0) {
+          given_up_whole_ += move_->whole;
+        } else if (Move(from, to, move_->move).ok()) {
+          move_->whole = true;
+          // What the new owner reports may be lost, or its note may, with the coordinator.
+          if (Below(2) == 0) break;
           move_->state = Note::kMoved;
-          owner_ = move_->to;
+          map_ = {move_->to, ++term_};
+          past_.push_back(map_);
           ++moved_;
         }
         break;
@@ -190,16 +226,22 @@ class MovingHistory {
   TestServer reference_{reference_storage_};
   std::vector<std::unique_ptr<TestServer>> servers_;
   v1::OpenTablesRequest request_;
-  size_t owner_ = 0;
+  // The coordinator's, all that it ever had, and what each slot knows.
+  Place map_;
+  std::vector<Place> past_ = {map_};
+  Place known_[2];
+  // The last one drawn, for a map or for a move.
   uint64_t term_ = 1;
   std::optional<Note> move_;
   int moved_ = 0;
   int given_up_ = 0;
+  int given_up_whole_ = 0;
   int crashes_ = 0;
+  int old_maps_refused_ = 0;
 };
 
 TEST(PartitionMoveHistoryTest, RandomMovesAndCrashesLeaveTheSameBits) {
-  int moved = 0, given_up = 0, crashes = 0;
+  int moved = 0, given_up = 0, given_up_whole = 0, crashes = 0, old_maps_refused = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     MovingHistory history(seed);
@@ -207,11 +249,15 @@ TEST(PartitionMoveHistoryTest, RandomMovesAndCrashesLeaveTheSameBits) {
     if (testing::Test::HasFailure()) return;
     moved += history.moved();
     given_up += history.given_up();
+    given_up_whole += history.given_up_whole();
     crashes += history.crashes();
+    old_maps_refused += history.old_maps_refused();
   }
   EXPECT_GT(moved, 100);
   EXPECT_GT(given_up, 50);
+  EXPECT_GT(given_up_whole, 20);
   EXPECT_GT(crashes, 200);
+  EXPECT_GT(old_maps_refused, 500);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -79,6 +80,8 @@ TEST_F(PartitionMoveTest, ThePartitionGoesOnAtTheNewOwnerWhereItWas) {
 
   v1::OpenTablesRequest request = TestDurableRequest();
   request.set_expect_state(true);
+  request.mutable_partitions(0)->set_term(8);
+  to_.SetTerm(8);
   const auto opened = to_.engine().OpenTables(request);
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_THAT(opened->partitions(0).closed(), ElementsAre(2));
@@ -112,8 +115,67 @@ TEST_F(PartitionMoveTest, AMoveThatIsGivenUpLeavesThePartitionWhereItWas) {
   ASSERT_TRUE(from_.mover().Permit({again}, {}).ok());
   ASSERT_TRUE(Move(from_, to_, again).ok());
   EXPECT_TRUE(to_.mover().Release(move).ok()) << "an old order";
+  to_.SetTerm(10);
   ASSERT_EQ(to_.Open(TestDurableRequest()), absl::StatusCode::kOk);
   ExpectValues(to_, 2, -1, -1.5);
+}
+
+TEST_F(PartitionMoveTest, ACopyServesNobodyBeforeTheMoveIsNoted) {
+  ASSERT_EQ(from_.Open(TestDurableRequest(), false), absl::StatusCode::kOk);
+  Step(from_, 0, 1);
+  const PartitionMove there = TestMove(7);
+  ASSERT_TRUE(from_.mover().Permit({there}, {}).ok());
+  ASSERT_TRUE(Move(from_, to_, there).ok());
+  ASSERT_TRUE(from_.mover().Permit({}, {there}).ok());
+  ASSERT_TRUE(from_.mover().Release(there).ok());
+  to_.SetTerm(8);
+  Step(to_, 1, 1);
+  const PartitionMove back = TestMove(9);
+  ASSERT_TRUE(to_.mover().Permit({back}, {}).ok());
+  ASSERT_TRUE(Move(to_, from_, back).ok());
+  for (const bool after_a_crash : {false, true}) {
+    if (after_a_crash) from_.Kill(1);
+    // One who has slept since the server had the partition first; the term of the move itself; one
+    // who knows no terms.
+    for (const uint64_t term : {1, 9, 0}) {
+      SCOPED_TRACE(absl::StrCat("term ", term, ", after a crash: ", after_a_crash));
+      from_.SetTerm(term);
+      EXPECT_EQ(from_.Open(TestDurableRequest()), absl::StatusCode::kFailedPrecondition);
+      EXPECT_EQ(PullCode(from_, 2), absl::StatusCode::kFailedPrecondition);
+      const TestAnswer push =
+          from_.Call(TestDensePush(0, 2, 0, 2), Floats(std::vector<float>(8, 1)));
+      ASSERT_TRUE(push.arrived());
+      EXPECT_EQ(push.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(push.reply().message(),
+                  AllOf(HasSubstr("by the move of term 9"),
+                        HasSubstr(absl::StrCat("the request has term ", term)),
+                        HasSubstr("refresh the shard map")));
+    }
+  }
+  // The move is given up, and nothing is missing where the partition goes on.
+  ASSERT_TRUE(to_.mover().Permit({}, {}).ok());
+  ASSERT_TRUE(from_.mover().Release(back).ok());
+  Step(to_, 2, 1);
+  ExpectValues(to_, 3, -2, -2.5);
+}
+
+TEST_F(PartitionMoveTest, TheTermOfTheMoveOutlivesBases) {
+  TestServer to(storage_, 2000);
+  ASSERT_EQ(from_.Open(TestDurableRequest(), false), absl::StatusCode::kOk);
+  const PartitionMove move = TestMove(7);
+  ASSERT_TRUE(from_.mover().Permit({move}, {}).ok());
+  ASSERT_TRUE(Move(from_, to, move).ok());
+  to.SetTerm(8);
+  int bases = 0;
+  to.SetAtPoint([&](absl::string_view point) { bases += point == "base"; });
+  for (uint64_t clock = 0; clock < 40; ++clock) Step(to, clock, 1);
+  ASSERT_GT(bases, 0);
+  to.Kill(1);
+  ASSERT_EQ(to.Open(TestDurableRequest()), absl::StatusCode::kOk);
+  ExpectValues(to, 40, -39, -39.5);
+  to.SetTerm(1);
+  EXPECT_EQ(to.Open(TestDurableRequest()), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(PullCode(to, 40), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(PartitionMoveTest, WhoStandsStillWaitsForOrdersAfterACrash) {
@@ -129,6 +191,7 @@ TEST_F(PartitionMoveTest, WhoStandsStillWaitsForOrdersAfterACrash) {
   // Another copy can still be made.
   TestServer other(storage_);
   ASSERT_TRUE(Move(from_, other, move).ok());
+  other.SetTerm(8);
   ASSERT_EQ(other.Open(TestDurableRequest()), absl::StatusCode::kOk);
   ExpectValues(other, 1, 0, -0.5);
   ASSERT_TRUE(from_.mover().Permit({}, {}).ok());
@@ -227,6 +290,7 @@ TEST_F(PartitionMoveTest, WorkGoesOnWhileMostIsSent) {
     });
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_GT(worked, 0);
+    to.SetTerm(8);
     ASSERT_EQ(to.Open(TestDurableRequest()), absl::StatusCode::kOk);
     ExpectValues(to, clock, 1 - static_cast<float>(clock), 0.5f - static_cast<float>(clock));
   }
@@ -296,6 +360,7 @@ class MoveOfANewGenerationTest : public PartitionMoveTest {
   // After a crash, as the new owner's own.
   void ExpectStepAtNewOwner(uint64_t generation, float dense, float row) {
     to_.Kill(2);
+    to_.SetTerm(8);
     next_.set_generation(generation);
     ASSERT_EQ(to_.Open(next_), absl::StatusCode::kOk);
     EXPECT_THAT(to_.Call(InGeneration(generation, TestDensePull(0, 1, 0, 2))).floats(),

@@ -48,7 +48,8 @@ class PartitionMover {
   // Sends a partition, the old owner's part. See the rpc HandOver for the errors.
   virtual absl::Status HandOver(const PartitionMove& move, ChunkSink send) = 0;
 
-  // Takes a partition over, the new owner's part: OK once it is here whole, durable and open.
+  // Takes a partition over, the new owner's part: OK once it is here whole, durable and recovered,
+  // for requests under later terms than the move's.
   // `fetch` hands all that HandOver sends to its argument; it is not called when the partition is
   // here already. RESOURCE_EXHAUSTED: there is no room. ABORTED: a later generation is here.
   // Others, and fetch's: try again.

@@ -35,6 +35,7 @@ v1::PartitionState Partition::State() const {
     StoreCut(record, *state.add_cuts());
   }
   state.set_clip_norms(last_norms_);
+  state.set_adopted_term(adopted_term_);
   return state;
 }
 
@@ -112,6 +113,7 @@ absl::Status Partition::Recover(const v1::PartitionState& state) {
     cuts_.push_back(LoadCut(cut));
   }
   last_norms_ = state.clip_norms();
+  adopted_term_ = state.adopted_term();
   MUSTER_ASSIGN_OR_RETURN(const uint64_t loaded_lsn, journal_->ReadBase(state.lsn(), *tables_));
   updater_.SetLoadedLsn(loaded_lsn);
   std::optional<ReplayMeter::Partition> replay;

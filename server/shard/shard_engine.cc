@@ -105,6 +105,16 @@ absl::StatusOr<std::vector<uint64_t>> Enter(const v1::OpenTablesRequest& request
   return partition.EnterTask(request.slot(), request.incarnation());
 }
 
+// Whether the partition is served under this term of a shard map.
+absl::Status CheckTerm(const PartitionExecutor& partition, const std::string& job_id,
+                       uint32_t index, uint64_t term) {
+  const uint64_t adopted = partition.adopted_term();
+  if (adopted == 0 || term > adopted) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "partition ", index, " of job ", job_id, " came here by the move of term ", adopted,
+      " and is served under later terms, the request has term ", term, "; refresh the shard map"));
+}
+
 absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& tables) {
   if (job.tables().fingerprint() != tables.fingerprint()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -126,6 +136,8 @@ absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& ta
           absl::StrCat("partition ", term.partition(), " of job ", tables.job_id(),
                        " is not on this server; refresh the shard map"));
     }
+    MUSTER_RETURN_IF_ERROR(
+        CheckTerm(*found.partition, tables.job_id(), term.partition(), term.term()));
     v1::PartitionClocks& clocks = *reply.add_partitions();
     clocks.set_partition(term.partition());
     const absl::StatusOr<std::vector<uint64_t>> closed = Enter(tables.request(), *found.partition);
@@ -468,7 +480,14 @@ void ShardEngine::Impl::Execute(ExchangeCall call) {
   std::shared_ptr<OpenJob> job;
   if (absl::Status status = CheckExchange(request, job); !status.ok()) return Refuse(call, status);
   const OpenJob::Found found = job->Find(request.partition());
-  if (found.partition != nullptr) return found.partition->Execute(std::move(call));
+  if (found.partition != nullptr) {
+    if (absl::Status status =
+            CheckTerm(*found.partition, request.job_id(), request.partition(), request.term());
+        !status.ok()) {
+      return Refuse(call, status);
+    }
+    return found.partition->Execute(std::move(call));
+  }
   if (found.absence == OpenJob::Absence::kStandsStill) {
     return Refuse(call, StandsStillError(request.job_id(), request.partition()), kRetryAfterMs);
   }

@@ -61,14 +61,21 @@ class TestServer {
   void SetAtPoint(std::function<void(absl::string_view)> act) { at_point_ = std::move(act); }
   FlakyStore& store() { return *store_; }
 
+  // The term under which callers know it, unless they name another.
+  void SetTerm(uint64_t term) { term_ = term; }
+
   absl::StatusCode Open(v1::OpenTablesRequest request, bool expect_state = true) {
     request.set_expect_state(expect_state);
+    for (v1::PartitionTerm& partition : *request.mutable_partitions()) {
+      if (partition.term() == 0) partition.set_term(term_);
+    }
     return engine_->OpenTables(request).status().code();
   }
 
-  TestAnswer Call(const v1::ExchangeRequest& request, Payload payload = {}) {
+  TestAnswer Call(v1::ExchangeRequest request, Payload payload = {}) {
+    if (request.term() == 0) request.set_term(term_);
     TestAnswer answer;
-    engine_->Execute(MakeTestCall(request, std::move(payload), answer));
+    engine_->Execute(MakeTestCall(std::move(request), std::move(payload), answer));
     executor_.RunAll();
     return answer;
   }
@@ -80,6 +87,7 @@ class TestServer {
  private:
   MemoryStorage& storage_;
   const uint64_t log_bytes_;
+  uint64_t term_ = 1;
   const std::shared_ptr<FlakyStore> store_ = std::make_shared<FlakyStore>();
   FakeLogFileSystem files_;
   TestExecutor executor_;

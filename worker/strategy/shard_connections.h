@@ -55,6 +55,7 @@ class ShardConnections {
   uint64_t map_version() const { return map_version_; }
   uint32_t partitions() const { return addresses_.size(); }
   const std::string& address(uint32_t partition) const { return addresses_[partition]; }
+  uint64_t term(uint32_t partition) const { return terms_[partition]; }
 
   // One attempt at having an unbroken connection to every server, with the tables open on each;
   // servers restore side by side. `acknowledged` clocks of this slot must be closed on each

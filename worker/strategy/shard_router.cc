@@ -89,6 +89,7 @@ ShardRouter::Handle ShardRouter::Send(uint32_t partition, v1::ExchangeRequest re
 void ShardRouter::Transmit(Operation& operation) {
   ++operation.sent_;
   operation.state_ = Operation::State::kInFlight;
+  operation.request_->set_term(connections_.term(operation.request_->partition()));
   operation.connection_ =
       connections_.Call(*operation.request_, operation.payload_, operation.landing_,
                         [mailbox = mailbox_, id = operation.id_](
@@ -202,9 +203,12 @@ absl::Status ShardRouter::Judge(Operation& operation) {
   if (absl::IsFailedPrecondition(refusal)) {
     // A close is refused when a push before it was; both are repeated, in order.
     if (operation.order_ == Order::kLane && IsBehindAnother(operation)) return absl::OkStatus();
-    // An answer of the server that had the partition before, which another operation's has shown to
-    // have moved.
-    if (connections_.WasReplaced(partition, operation.connection_)) return absl::OkStatus();
+    // An answer of the server that had the partition before, or to a term of before, which another
+    // operation's has shown to have moved.
+    if (connections_.WasReplaced(partition, operation.connection_) ||
+        operation.request_->term() != connections_.term(partition)) {
+      return absl::OkStatus();
+    }
     if (!operation.rerouted_) {
       const uint64_t version = connections_.map_version();
       absl::StatusOr<v1::ShardMap> map = dependencies_.newest_shard_map();
@@ -281,7 +285,7 @@ absl::Status ShardRouter::Reconnect() {
               absl::Status attempt = connections_.Connect(closed_, opened);
               SendAgain(opened);
               if (attempt.ok() || IsConnectionTrouble(attempt)) return attempt;
-              if (absl::IsFailedPrecondition(attempt) && HasNewerMap(final)) {
+              if (absl::IsFailedPrecondition(attempt) && MayHaveNewerMap(final)) {
                 return absl::UnavailableError(attempt.message());
               }
               if (final.ok()) final = attempt;
@@ -290,10 +294,10 @@ absl::Status ShardRouter::Reconnect() {
   return final.ok() ? status : final;
 }
 
-bool ShardRouter::HasNewerMap(absl::Status& final) {
+bool ShardRouter::MayHaveNewerMap(absl::Status& final) {
   absl::StatusOr<v1::ShardMap> map = dependencies_.newest_shard_map();
   if (absl::IsAborted(map.status()) || absl::IsNotFound(map.status())) final = map.status();
-  return map.ok() && map->version() > connections_.map_version();
+  return map.ok() ? map->version() > connections_.map_version() : final.ok();
 }
 
 void ShardRouter::SendAgain(const std::vector<uint32_t>& partitions) {

@@ -125,7 +125,8 @@ class ShardRouter {
   // fewer has lost state that it had acknowledged, which is an error.
   void set_closed(uint64_t clocks) { closed_ = clocks; }
 
-  // Sends one operation; the router fills in job, generation, slot and incarnation. Does not block.
+  // Sends one operation; the router fills in job, generation, term, slot and incarnation. Does not
+  // block.
   // An answer whose payload is as long as `landing` is received there: nobody else may use it until
   // the operation is done (or the router gone), even if the handle is dropped.
   Handle Send(uint32_t partition, v1::ExchangeRequest request, Payload payload, Order order,
@@ -161,8 +162,9 @@ class ShardRouter {
   absl::Status Repeat();
   // Makes every connection whole again, or as a newer map says.
   absl::Status Reconnect();
-  // Whether partitions have moved since the map in use; sets `final` when the task must end.
-  bool HasNewerMap(absl::Status& final);
+  // Whether partitions have moved since the map in use, or may have, as the coordinator is away;
+  // sets `final` when the task must end.
+  bool MayHaveNewerMap(absl::Status& final);
 
   std::string Describe(const Operation& operation) const;
   // Puts what lanes of these partitions had answered back among what is to be sent.

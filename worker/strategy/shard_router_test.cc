@@ -27,6 +27,8 @@ struct World {
   std::deque<absl::Status> answers;
   // "address operation clock" of every exchange that arrived.
   std::vector<std::string> arrived;
+  // Their terms.
+  std::vector<uint64_t> terms;
   std::vector<v1::OpenTablesRequest> opened;
   v1::ShardMap newest;
   absl::Status newest_status;
@@ -68,6 +70,7 @@ class FakeServerClient final : public ParameterClient {
     world_.arrived.push_back(absl::StrCat(address_, " ", name, " ", request.clock(), " p",
                                           request.partition(), " s", request.slot(), " i",
                                           request.incarnation()));
+    world_.terms.push_back(request.term());
     absl::Status answer;
     if (!world_.answers.empty()) {
       answer = world_.answers.front();
@@ -326,6 +329,26 @@ TEST_F(ShardRouterTest, AnOutdatedMapIsRefreshedOnce) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(),
               HasSubstr("dense pull at clock 9 on partition 0 (server b): past the bound"));
+}
+
+TEST_F(ShardRouterTest, APartitionThatIsBackAtItsServerIsAskedUnderItsNewTerm) {
+  auto router = MakeRouter();
+  ASSERT_TRUE(router->Open().ok());
+  world_.newest = Map(3, "a", "b");
+  world_.answers = {absl::FailedPreconditionError("served under later terms"),
+                    absl::FailedPreconditionError("served under later terms")};
+  // Both were on their way when the first refusal came.
+  auto first = router->Send(0, Pull(3), Payload(), ShardRouter::Order::kFree);
+  auto second = router->Send(0, Pull(3), Payload(), ShardRouter::Order::kFree);
+  ASSERT_EQ(router->Wait(first), absl::OkStatus());
+  ASSERT_EQ(router->Wait(second), absl::OkStatus());
+  EXPECT_THAT(world_.terms, ElementsAre(1, 1, 3, 3));
+}
+
+TEST_F(ShardRouterTest, ARefusalToOpenByAnOldMapIsNotFinalWhileTheCoordinatorIsAway) {
+  world_.opens["b"] = {absl::FailedPreconditionError("not on this server"), uint64_t{3}};
+  world_.newest_status = absl::UnavailableError("no coordinator");
+  EXPECT_EQ(MakeRouter()->Open().value(), 3);
 }
 
 TEST_F(ShardRouterTest, AServerThatLostAcknowledgedClocksEndsTheTask) {
