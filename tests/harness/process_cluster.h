@@ -64,14 +64,12 @@ class ProcessCluster {
 
   // Submits a job; the status carries the coordinator's refusal.
   absl::StatusOr<std::string> Submit(const v1::JobSpec& spec);
-  // Waits until a job's status satisfies `condition`, and returns it. DeadlineExceeded: names the
-  // last status.
+  // Waits until a job's status satisfies `condition`, and returns it. DeadlineExceeded: the job
+  // ended without, or the test's own time is over; names the last status.
   absl::StatusOr<v1::JobStatus> Await(const std::string& job_id,
-                                      const std::function<bool(const v1::JobStatus&)>& condition,
-                                      absl::Duration patience = absl::Seconds(60));
+                                      const std::function<bool(const v1::JobStatus&)>& condition);
   // Waits until a job ended.
-  absl::StatusOr<v1::JobStatus> AwaitEnd(const std::string& job_id,
-                                         absl::Duration patience = absl::Seconds(120));
+  absl::StatusOr<v1::JobStatus> AwaitEnd(const std::string& job_id);
   // The weights of a job's last checkpoint.
   absl::StatusOr<ExportedTensors> Export(const std::string& job_id);
   // The job's log so far, and the daemons' logs, for a failure message.

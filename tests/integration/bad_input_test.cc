@@ -49,7 +49,7 @@ class BadInputTest : public ::testing::Test {
     const auto id = cluster_->Submit(spec);
     EXPECT_TRUE(id.ok()) << id.status();
     if (!id.ok()) return "";
-    const auto status = cluster_->AwaitEnd(*id, absl::Seconds(60));
+    const auto status = cluster_->AwaitEnd(*id);
     EXPECT_TRUE(status.ok()) << status.status();
     if (!status.ok()) return "";
     EXPECT_EQ(status->state(), v1::FAILED) << cluster_->Diagnose(*id);

@@ -33,7 +33,7 @@ class LearningTest : public ::testing::Test {
     const auto job_id = cluster_->Submit(spec);
     EXPECT_TRUE(job_id.ok()) << job_id.status();
     if (!job_id.ok()) return {};
-    const auto status = cluster_->AwaitEnd(*job_id, absl::Minutes(4));
+    const auto status = cluster_->AwaitEnd(*job_id);
     EXPECT_TRUE(status.ok()) << status.status();
     if (!status.ok()) return {};
     EXPECT_EQ(status->state(), v1::SUCCEEDED) << status->message() << "\n"
@@ -176,7 +176,7 @@ TEST(ClickLogTest, ModelsComeWithinAHundredthOfTheBestAuc) {
         )pb"));
     const auto id = (*cluster)->Submit(spec);
     ASSERT_TRUE(id.ok()) << id.status();
-    const auto job = (*cluster)->AwaitEnd(*id, absl::Minutes(2));
+    const auto job = (*cluster)->AwaitEnd(*id);
     ASSERT_TRUE(job.ok()) << job.status();
     ASSERT_EQ(job->state(), v1::SUCCEEDED) << (*cluster)->Diagnose(*id);
     ASSERT_GE(job->evaluations_size(), 1);

@@ -3,7 +3,6 @@
 #include <iostream>
 #include <string>
 
-#include "absl/time/time.h"
 #include "client/job_file.h"
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
@@ -36,7 +35,7 @@ TEST(ShakespeareTest, TheExampleLearns) {
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   const auto id = (*cluster)->Submit(spec);
   ASSERT_TRUE(id.ok()) << id.status();
-  const auto job = (*cluster)->AwaitEnd(*id, absl::Minutes(12));
+  const auto job = (*cluster)->AwaitEnd(*id);
   ASSERT_TRUE(job.ok()) << job.status();
   ASSERT_EQ(job->state(), v1::SUCCEEDED) << job->message() << "\n" << (*cluster)->Diagnose(*id);
   for (const v1::EvaluationResult& evaluation : job->evaluations()) {

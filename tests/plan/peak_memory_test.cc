@@ -79,7 +79,7 @@ class PeakMemoryTest : public ::testing::Test {
     const auto id = cluster_->Submit(spec);
     EXPECT_TRUE(id.ok()) << id.status();
     if (!id.ok()) return peaks;
-    const auto job = cluster_->AwaitEnd(*id, absl::Minutes(4));
+    const auto job = cluster_->AwaitEnd(*id);
     const bool succeeded = job.ok() && job->state() == v1::SUCCEEDED;
     EXPECT_TRUE(succeeded) << job.status() << cluster_->Diagnose(*id);
     if (!succeeded) return peaks;

@@ -1,0 +1,60 @@
+#include "tests/harness/endless_job.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+namespace {
+
+// More than any test waits for.
+constexpr uint64_t kEndless = 1'000'000;
+
+}  // namespace
+
+v1::JobSpec Endless(v1::JobSpec spec, uint64_t checkpoint_steps) {
+  spec.mutable_stop()->set_steps(kEndless);
+  spec.mutable_checkpoint()->set_every_steps(checkpoint_steps);
+  return spec;
+}
+
+absl::StatusOr<v1::JobStatus> AwaitRunning(ProcessCluster& cluster, const std::string& job_id) {
+  return cluster.Await(job_id, [](const v1::JobStatus& status) {
+    return status.checkpoint_clock() > 0 && status.progress().step() > 0;
+  });
+}
+
+absl::StatusOr<v1::JobStatus> AwaitCheckpointSince(ProcessCluster& cluster,
+                                                   const std::string& job_id) {
+  v1::JobStatus now;
+  MUSTER_RETURN_IF_ERROR(cluster.jobs().Get(job_id, now));
+  // The next one may have been cut before now; the one after it is cut when that is committed.
+  return cluster.Await(job_id, [&](const v1::JobStatus& status) {
+    return status.checkpoint_clock() >
+           now.checkpoint_clock() + 2 * now.spec().checkpoint().every_steps();
+  });
+}
+
+absl::StatusOr<Weights> EndAndTrainUndisturbed(ProcessCluster& cluster, const std::string& job_id) {
+  v1::JobStatus status;
+  MUSTER_RETURN_IF_ERROR(cluster.jobs().Cancel(job_id, "the test has seen enough", status));
+  MUSTER_ASSIGN_OR_RETURN(status, cluster.AwaitEnd(job_id));
+  Weights weights;
+  weights.clock = status.checkpoint_clock();
+  MUSTER_ASSIGN_OR_RETURN(weights.disturbed, cluster.Export(job_id));
+  v1::JobSpec spec = status.spec();
+  spec.mutable_stop()->set_steps(weights.clock);
+  // Neither durability nor checkpoints are a matter of the weights.
+  spec.mutable_update()->set_durability(v1::UpdateSpec::CHECKPOINT);
+  spec.clear_checkpoint();
+  MUSTER_ASSIGN_OR_RETURN(const std::string undisturbed, cluster.Submit(spec));
+  MUSTER_ASSIGN_OR_RETURN(status, cluster.AwaitEnd(undisturbed));
+  if (status.state() != v1::SUCCEEDED) {
+    return absl::InternalError(absl::StrCat("the undisturbed job failed: ", status.message()));
+  }
+  MUSTER_ASSIGN_OR_RETURN(weights.undisturbed, cluster.Export(undisturbed));
+  return weights;
+}
+
+}  // namespace muster
