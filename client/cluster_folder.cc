@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 
 namespace muster {
@@ -75,9 +76,9 @@ bool ClusterFolder::IsRunning() const {
 }
 
 absl::Status ClusterFolder::AwaitStop(absl::Duration patience) const {
-  const absl::Time until = absl::Now() + patience;
+  const absl::Duration until = RealClock().Monotonic() + patience;
   while (IsRunning()) {
-    if (absl::Now() > until) {
+    if (RealClock().Monotonic() > until) {
       return absl::DeadlineExceededError(absl::StrCat(
           "the cluster in ", path_, " still runs after ", absl::FormatDuration(patience)));
     }

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "client/job_client.h"
 #include "client/spawn.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/daemon/tls_flags.h"
 #include "common/rpc/rpc_credentials.h"
@@ -70,8 +71,8 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
   MUSTER_ASSIGN_OR_RETURN(
       const pid_t pid,
       Spawn({.command = std::move(command), .output_file = log, .detached = true}));
-  const absl::Time until = absl::Now() + kStartPatience;
-  while (absl::Now() < until) {
+  const absl::Duration until = RealClock().Monotonic() + kStartPatience;
+  while (RealClock().Monotonic() < until) {
     if (waitpid(pid, nullptr, WNOHANG) == pid) {
       return absl::InternalError(absl::StrCat("the cluster did not start; the reason is in ", log));
     }

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "client/progress.h"
+#include "common/base/clock.h"
 #include "proto/status.pb.h"
 
 namespace muster {
@@ -49,9 +49,9 @@ void ProgressDisplay::Show(const v1::JobStatus& status) {
     std::printf("\r%s", line.c_str());
   } else {
     const bool due = status.state() != shown_state_ || HasEnded(status) ||
-                     absl::Now() - shown_at_ >= kPlainInterval;
+                     RealClock().Monotonic() - shown_at_ >= kPlainInterval;
     if (!due) return;
-    shown_at_ = absl::Now();
+    shown_at_ = RealClock().Monotonic();
     shown_state_ = status.state();
     print_(status);
   }

@@ -29,7 +29,8 @@ class ProgressDisplay {
   const bool terminal_;
   const std::function<void(const v1::JobStatus&)> print_;
   size_t shown_width_ = 0;
-  absl::Time shown_at_ = absl::InfinitePast();
+  // On the monotonic clock.
+  absl::Duration shown_at_ = -absl::InfiniteDuration();
   int shown_state_ = 0;
 };
 

@@ -78,7 +78,7 @@ absl::StatusOr<std::string> Supervisor::StartCoordinator() {
   };
   coordinator.command = command(absl::StrCat("127.0.0.1:", options_.port));
   coordinator.backoff = kFirstBackoff;
-  coordinator.started = absl::Now();
+  coordinator.started = clock_.Monotonic();
   const std::string log = folder_.LogOf("coordinator");
   std::error_code no_log_yet;
   const auto size = std::filesystem::file_size(log, no_log_yet);
@@ -86,14 +86,14 @@ absl::StatusOr<std::string> Supervisor::StartCoordinator() {
   MUSTER_ASSIGN_OR_RETURN(coordinator.pid,
                           Spawn({.command = coordinator.command, .output_file = log}));
   std::string address;
-  const absl::Time until = absl::Now() + kStartPatience;
+  const absl::Duration until = clock_.Monotonic() + kStartPatience;
   while (address.empty()) {
     int status = 0;
     if (waitpid(coordinator.pid, &status, WNOHANG) == coordinator.pid) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the coordinator did not start: ", DescribeExit(status), "; its log is ", log));
     }
-    if (absl::Now() > until) {
+    if (clock_.Monotonic() > until) {
       kill(coordinator.pid, SIGKILL);
       waitpid(coordinator.pid, &status, 0);
       return absl::DeadlineExceededError(absl::StrCat("the coordinator did not start within ",
@@ -135,10 +135,10 @@ absl::Status Supervisor::AddDaemons(const std::string& coordinator_address) {
 
 absl::Status Supervisor::StartDue() {
   for (Daemon& daemon : daemons_) {
-    if (daemon.pid != 0 || absl::Now() < daemon.start_at) continue;
+    if (daemon.pid != 0 || clock_.Monotonic() < daemon.start_at) continue;
     MUSTER_ASSIGN_OR_RETURN(
         daemon.pid, Spawn({.command = daemon.command, .output_file = folder_.LogOf(daemon.name)}));
-    daemon.started = absl::Now();
+    daemon.started = clock_.Monotonic();
     Say(absl::StrCat("started ", daemon.name, ", pid ", daemon.pid));
   }
   return absl::OkStatus();
@@ -148,11 +148,11 @@ void Supervisor::Reap() {
   for (Daemon& daemon : daemons_) {
     int status = 0;
     if (daemon.pid == 0 || waitpid(daemon.pid, &status, WNOHANG) != daemon.pid) continue;
-    if (absl::Now() - daemon.started > kHealthyAfter) daemon.backoff = kFirstBackoff;
+    if (clock_.Monotonic() - daemon.started > kHealthyAfter) daemon.backoff = kFirstBackoff;
     Say(absl::StrCat(daemon.name, " (pid ", daemon.pid, ") ", DescribeExit(status),
                      "; starts again in ", absl::FormatDuration(daemon.backoff)));
     daemon.pid = 0;
-    daemon.start_at = absl::Now() + daemon.backoff;
+    daemon.start_at = clock_.Monotonic() + daemon.backoff;
     daemon.backoff = std::min(daemon.backoff * 2, kLongestBackoff);
   }
 }
@@ -166,10 +166,10 @@ void Supervisor::StopAll() {
       }
     };
     for_each([](Daemon& daemon) { kill(daemon.pid, SIGTERM); });
-    const absl::Time until = absl::Now() + kStopPatience;
-    for_each([until](Daemon& daemon) {
+    const absl::Duration until = clock_.Monotonic() + kStopPatience;
+    for_each([this, until](Daemon& daemon) {
       while (waitpid(daemon.pid, nullptr, WNOHANG) == 0) {
-        if (absl::Now() > until) {
+        if (clock_.Monotonic() > until) {
           Say(absl::StrCat(daemon.name, " (pid ", daemon.pid, ") ignores SIGTERM; killed"));
           kill(daemon.pid, SIGKILL);
           waitpid(daemon.pid, nullptr, 0);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cluster_folder.h"
+#include "common/base/clock.h"
 #include "common/rpc/tls_files.h"
 
 namespace muster {
@@ -45,11 +46,11 @@ class Supervisor {
     std::string name;
     std::vector<std::string> command;
     pid_t pid = 0;
-    // When to start it again (absl::InfinitePast(): now), and how long to wait after the next
-    // death.
-    absl::Time start_at = absl::InfinitePast();
+    // On the monotonic clock: when to start it again, and when that was done last.
+    absl::Duration start_at;
+    absl::Duration started;
+    // How long to wait after the next death.
     absl::Duration backoff;
-    absl::Time started;
   };
 
   // With what every daemon is given.
@@ -62,6 +63,7 @@ class Supervisor {
 
   const Options options_;
   const ClusterFolder folder_;
+  const RealClock clock_;
   // The coordinator first, then servers, then workers.
   std::vector<Daemon> daemons_;
 };

@@ -300,7 +300,7 @@ int Run(const Flags& flags) {
   moves.SetReportSoon(nullptr);
   if (membership != nullptr) membership->Leave(kLeaveTimeout);
   service->Shutdown();
-  server->Shutdown(std::chrono::system_clock::now() + kDrainTimeout);
+  server->Shutdown(gpr_time_from_seconds(kDrainTimeout.count(), GPR_TIMESPAN));
   return refused ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

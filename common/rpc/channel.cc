@@ -1,9 +1,9 @@
 #include "common/rpc/channel.h"
 
-#include <chrono>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "grpc/support/time.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
@@ -79,7 +79,8 @@ void ConfigureServer(grpc::ServerBuilder& builder) {
 }
 
 void SetDeadline(grpc::ClientContext& context, absl::Duration timeout) {
-  context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout));
+  // A span, which gRPC adds to its monotonic clock: the time of day may be set meanwhile.
+  context.set_deadline(gpr_time_from_micros(absl::ToInt64Microseconds(timeout), GPR_TIMESPAN));
 }
 
 std::string WithPort(absl::string_view address, int port) {

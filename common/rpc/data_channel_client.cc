@@ -8,7 +8,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/channel_lane.h"
 #include "common/rpc/exchange_connection.h"
@@ -16,6 +15,7 @@
 #include "common/rpc/parameter_stub.h"
 #include "common/rpc/rpc_status.h"
 #include "common/transport/channel_connector.h"
+#include "common/transport/deadline.h"
 #include "common/transport/frame.h"
 #include "proto/parameter_service.grpc.pb.h"
 
@@ -116,9 +116,9 @@ class DataChannelClient final : public ParameterClient {
       } else if (target->unix_name.empty()) {
         reason = "the server offers no shared memory";
       } else {
-        auto channel =
-            ConnectSharedChannel(*target, options_.shared_memory_bytes, loop, io_->pool(),
-                                 absl::Now() + options_.open_timeout, options_.registered_memory);
+        auto channel = ConnectSharedChannel(*target, options_.shared_memory_bytes, loop,
+                                            io_->pool(), Deadline::After(options_.open_timeout),
+                                            options_.registered_memory);
         if (channel.ok()) return Opened(*std::move(channel), loop, reason);
         reason = absl::StrCat("shared memory: ", std::string(channel.status().message()));
       }
@@ -127,8 +127,8 @@ class DataChannelClient final : public ParameterClient {
                         "; TCP: the server's data channel is plain, and this client's certificates "
                         "say that nothing may be; use the same release on both sides");
       } else if (options_.tcp == DataChannelClientOptions::Tcp::kUsed && !aborted_.load()) {
-        auto channel =
-            ConnectSocketChannel(*target, loop, io_->pool(), absl::Now() + options_.open_timeout);
+        auto channel = ConnectSocketChannel(*target, loop, io_->pool(),
+                                            Deadline::After(options_.open_timeout));
         if (channel.ok()) return Opened(*std::move(channel), loop, reason);
         absl::StrAppend(&reason, target->security == ChannelSecurity::kTls ? "; TLS: " : "; TCP: ",
                         std::string(channel.status().message()));

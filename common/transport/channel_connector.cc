@@ -31,7 +31,7 @@ struct Greeting {
 
 // Says hello and hears the challenge.
 absl::StatusOr<Greeting> Greet(int socket, const ChannelAddress& address, ChannelHello hello,
-                               absl::Time deadline) {
+                               Deadline deadline) {
   hello.version = address.version;
   hello.nonce = address.nonce;
   const std::string sent = hello.Serialize();
@@ -47,7 +47,7 @@ absl::StatusOr<Greeting> Greet(int socket, const ChannelAddress& address, Channe
 absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSocketChannel(const ChannelAddress& address,
                                                                    IoLoop& loop,
                                                                    std::shared_ptr<BufferPool> pool,
-                                                                   absl::Time deadline) {
+                                                                   Deadline deadline) {
   MUSTER_ASSIGN_OR_RETURN(Descriptor socket, ConnectTcp(address.host, address.port, deadline));
   const bool tls = address.security == ChannelSecurity::kTls;
   MUSTER_ASSIGN_OR_RETURN(
@@ -72,7 +72,7 @@ absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSocketChannel(const Channel
 
 absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(
     const ChannelAddress& address, size_t arena_bytes, IoLoop& loop,
-    std::shared_ptr<BufferPool> pool, absl::Time deadline,
+    std::shared_ptr<BufferPool> pool, Deadline deadline,
     std::shared_ptr<const RegisteredMemory> registered) {
   SharedLink link;
   link.direction = SharedSegment::Direction::kToServer;

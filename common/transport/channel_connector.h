@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "common/base/buffer_pool.h"
 #include "common/transport/channel_handshake.h"
+#include "common/transport/deadline.h"
 #include "common/transport/frame_channel.h"
 #include "common/transport/io_loop.h"
 #include "common/transport/registered_memory.h"
@@ -22,14 +22,14 @@ namespace muster {
 absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSocketChannel(const ChannelAddress& address,
                                                                    IoLoop& loop,
                                                                    std::shared_ptr<BufferPool> pool,
-                                                                   absl::Time deadline);
+                                                                   Deadline deadline);
 
 // Through shared memory. That the two processes are on one machine and of one user is proved by
 // doing it: the memory is handed over on the server's unix socket. The server reaches `registered`,
 // unless that is null, until the channel and all that came by it are gone.
 absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(
     const ChannelAddress& address, size_t arena_bytes, IoLoop& loop,
-    std::shared_ptr<BufferPool> pool, absl::Time deadline,
+    std::shared_ptr<BufferPool> pool, Deadline deadline,
     std::shared_ptr<const RegisteredMemory> registered = nullptr);
 
 }  // namespace muster

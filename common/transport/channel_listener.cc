@@ -13,8 +13,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/transport/blocking_frames.h"
+#include "common/transport/deadline.h"
 #include "common/transport/frame.h"
 #include "common/transport/keyed_hash.h"
 #include "common/transport/registered_memory.h"
@@ -35,7 +37,7 @@ constexpr int kTickMs = 500;
 constexpr absl::Duration kAnswerPatience = absl::Milliseconds(100);
 
 absl::Status Answer(int socket, const std::string& answer) {
-  return SendFrame(socket, answer, absl::Now() + kAnswerPatience);
+  return SendFrame(socket, answer, Deadline::After(kAnswerPatience));
 }
 
 }  // namespace
@@ -94,7 +96,7 @@ void ChannelListener::Serve() {
       descriptors.push_back({guest.descriptor(), guest.awaited_events, 0});
     }
     poll(descriptors.data(), descriptors.size(), guests_.empty() ? -1 : kTickMs);
-    const absl::Time latest = absl::Now() - options_.patience;
+    const absl::Duration latest = RealClock().Monotonic() - options_.patience;
     size_t i = 3;
     for (auto guest = guests_.begin(); guest != guests_.end(); ++i) {
       const auto next = std::next(guest);
@@ -119,7 +121,7 @@ void ChannelListener::Accept(int listener, bool is_unix) {
   Guest& guest = guests_.emplace_back();
   guest.socket = std::move(socket);
   guest.is_unix = is_unix;
-  guest.arrived = absl::Now();
+  guest.arrived = RealClock().Monotonic();
 }
 
 bool ChannelListener::Hear(Guest& guest) {
@@ -239,7 +241,7 @@ absl::Status ChannelListener::AdmitSharedMemory(Guest& guest) {
   link.own_bell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!link.own_bell.valid()) return SystemError("eventfd");
   MUSTER_RETURN_IF_ERROR(SendDescriptors(guest.socket.get(), EncodeAnswer(absl::OkStatus()),
-                                         {link.own_bell.get()}, absl::Now() + kAnswerPatience));
+                                         {link.own_bell.get()}, Deadline::After(kAnswerPatience)));
   link.socket = std::move(guest.socket);
   sinks_.shared_memory(std::move(link));
   return absl::OkStatus();

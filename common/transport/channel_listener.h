@@ -68,7 +68,8 @@ class ChannelListener {
   struct Guest {
     Descriptor socket;
     bool is_unix = false;
-    absl::Time arrived;
+    // On the monotonic clock.
+    absl::Duration arrived;
     // What has come of the message that is awaited, behind its length.
     std::string bytes;
     std::vector<Descriptor> descriptors;

@@ -227,7 +227,7 @@ int Run(const Flags& flags) {
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
   page.reset();
   (*loop)->Shutdown();
-  server->Shutdown(std::chrono::system_clock::now() + kDrainTimeout);
+  server->Shutdown(gpr_time_from_seconds(kDrainTimeout.count(), GPR_TIMESPAN));
   return EXIT_SUCCESS;
 }
 

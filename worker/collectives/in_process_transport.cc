@@ -10,7 +10,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace muster {
 namespace {
@@ -252,12 +252,13 @@ class InProcessTransport final : public Transport {
     for (int spin = 0; spin < kSpins; ++spin) {
       if (self_.bell.load() != ticket) return;
     }
-    const absl::Time until = absl::Now() + timeout;
+    const absl::Duration until = RealClock().Monotonic() + timeout;
     absl::MutexLock lock(&self_.mutex);
     self_.asleep.store(true);
     while (self_.stopped.load() || (self_.bell.load() == ticket && self_.health.ok())) {
-      const absl::Time limit = self_.stopped.load() ? absl::InfiniteFuture() : until;
-      if (self_.awake.WaitWithDeadline(&self_.mutex, limit)) break;
+      const absl::Duration limit =
+          self_.stopped.load() ? absl::InfiniteDuration() : until - RealClock().Monotonic();
+      if (self_.awake.WaitWithTimeout(&self_.mutex, limit)) break;
     }
     self_.asleep.store(false);
   }

@@ -6,7 +6,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "worker/collectives/nccl/device_status.h"
 #include "worker/collectives/nccl/nccl_handle.h"
@@ -187,7 +187,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
   MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<NcclGroup> group, NcclGroup::Create(std::move(parts)));
   if (rounds != nullptr) {
     const DeviceScope scope(options.device);
-    const absl::Time until = absl::Now() + options.timeout;
+    const absl::Duration until = RealClock().Monotonic() + options.timeout;
     absl::Status connected = group->handle().IssueWhile(
         absl::StrCat("connecting group '", options.name, "'"),
         [&](ncclComm_t& comm) {
@@ -196,7 +196,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
         },
         [&] {
           MUSTER_RETURN_IF_ERROR(rounds->status());
-          if (absl::Now() < until) return absl::OkStatus();
+          if (RealClock().Monotonic() < until) return absl::OkStatus();
           return absl::DeadlineExceededError(absl::StrCat("group '", options.name,
                                                           "': NCCL did not connect within ",
                                                           absl::FormatDuration(options.timeout)));
@@ -228,7 +228,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int colour
                           group_->rounds().Split(colour, key, options_.timeout));
   const bool connects = host != nullptr && host->size() > 1;
   const int order = host == nullptr ? 0 : host->rank();
-  const absl::Time until = absl::Now() + options_.timeout;
+  const absl::Duration until = RealClock().Monotonic() + options_.timeout;
   absl::Status split;
   // Every rank takes part, also one that joins no group or a group of one.
   const auto connect = [&](ncclComm_t& child, ncclConfig_t* config) {
@@ -238,7 +238,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int colour
           return ncclCommSplit(comm, connects ? colour : NCCL_SPLIT_NOCOLOR, order, place, config);
         },
         [&] {
-          if (absl::Now() < until) return group_->rounds().status();
+          if (RealClock().Monotonic() < until) return group_->rounds().status();
           return absl::DeadlineExceededError(absl::StrCat("group '", options_.name,
                                                           "': NCCL did not split within ",
                                                           absl::FormatDuration(options_.timeout)));

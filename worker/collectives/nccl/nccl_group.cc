@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "common/device/device_fault.h"
 #include "worker/collectives/check_call.h"
@@ -42,10 +42,10 @@ std::shared_ptr<Work> EndedWork(const absl::Status& status) {
 }
 
 absl::Status NcclWork::Wait(absl::Duration timeout) {
-  const absl::Time until = absl::Now() + timeout;
+  const absl::Duration until = RealClock().Monotonic() + timeout;
   while (!ended_.load(std::memory_order_acquire)) {
     if (auto group = group_.lock()) (void)group->Poll();
-    const absl::Duration left = until - absl::Now();
+    const absl::Duration left = until - RealClock().Monotonic();
     if (left <= absl::ZeroDuration() && !ended_.load(std::memory_order_acquire)) {
       return absl::DeadlineExceededError(
           absl::StrCat(description_, " has not ended within ", absl::FormatDuration(timeout)));
@@ -185,7 +185,7 @@ std::shared_ptr<Work> NcclGroup::Start(const CollectiveCall& call) {
   }
   const LedgerEntry entry = EntryOf(call, rank(), size());
   auto work = std::make_shared<NcclWork>(weak_from_this(), sequence_ + 1,
-                                         absl::Now() + call.timeout, Describe(entry));
+                                         RealClock().Monotonic() + call.timeout, Describe(entry));
   if (size() > 1) {
     auto ticket = rounds().Enter(entry);
     if (!ticket.ok()) return EndedWork(ticket.status());
@@ -256,7 +256,7 @@ void NcclGroup::Suggest(const absl::Status& reason) {
     absl::MutexLock lock(&mutex_);
     if (!suggested_.ok() || !closed_.ok()) return;
     suggested_ = reason;
-    suggested_at_ = absl::Now();
+    suggested_at_ = RealClock().Monotonic();
   }
   Propose(reason);
 }
@@ -271,7 +271,7 @@ absl::Status NcclGroup::ForPeers(const absl::Status& reason) const {
       absl::StrCat("rank ", rank(), " has lost its device: ", reason.message()));
 }
 
-absl::Status NcclGroup::LateLocked(absl::Time now) const {
+absl::Status NcclGroup::LateLocked(absl::Duration now) const {
   for (const auto& call : calls_) {
     if (call->deadline_ > now) continue;
     std::string states;
@@ -290,7 +290,7 @@ absl::Status NcclGroup::LateLocked(absl::Time now) const {
 }
 
 absl::Status NcclGroup::Poll() {
-  const absl::Time now = absl::Now();
+  const absl::Duration now = RealClock().Monotonic();
   const ncclResult_t nccl_error = handle_.AsyncError();
   std::vector<std::shared_ptr<NcclWork>> done;
   absl::Status suggestion;
@@ -349,8 +349,8 @@ void NcclGroup::Close(const absl::Status& reason) {
 }
 
 void NcclGroup::AwaitDevice(absl::Duration grace) {
-  const absl::Time until = absl::Now() + grace;
-  while (cudaStreamQuery(stream_) == cudaErrorNotReady && absl::Now() < until) {
+  const absl::Duration until = RealClock().Monotonic() + grace;
+  while (cudaStreamQuery(stream_) == cudaErrorNotReady && RealClock().Monotonic() < until) {
     absl::SleepFor(kLook);
   }
 }
@@ -382,12 +382,13 @@ void NcclGroup::Leave() {
   }
   rounds().Leave(kLeave);
   const DeviceScope scope(device());
-  const absl::Time until = absl::Now() + kFinalize;
+  const absl::Duration until = RealClock().Monotonic() + kFinalize;
   const absl::Status flushed = handle_.IssueWhile(
       "finalize",
       [](ncclComm_t& comm) { return comm == nullptr ? ncclSuccess : ncclCommFinalize(comm); },
       [until] {
-        return absl::Now() < until ? absl::OkStatus() : absl::DeadlineExceededError("not flushed");
+        return RealClock().Monotonic() < until ? absl::OkStatus()
+                                               : absl::DeadlineExceededError("not flushed");
       });
   if (!flushed.ok()) {
     AbortTogether({&handle_});

@@ -31,7 +31,7 @@ class NcclGroup;
 // One call under way. Waiting callers look at the device themselves.
 class NcclWork final : public Work {
  public:
-  NcclWork(std::weak_ptr<NcclGroup> group, uint64_t sequence, absl::Time deadline,
+  NcclWork(std::weak_ptr<NcclGroup> group, uint64_t sequence, absl::Duration deadline,
            std::string description)
       : group_(std::move(group)),
         sequence_(sequence),
@@ -48,7 +48,8 @@ class NcclWork final : public Work {
 
   const std::weak_ptr<NcclGroup> group_;
   const uint64_t sequence_;
-  const absl::Time deadline_;
+  // On the monotonic clock.
+  const absl::Duration deadline_;
   const std::string description_;
   CallLedger::Ticket ticket_;
   // Recorded on the group's stream behind the call, once `queued_` (guarded by the group).
@@ -119,7 +120,7 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   // What ends the group on the other ranks.
   absl::Status ForPeers(const absl::Status& reason) const;
   absl::Status CheckDeviceMemory(const CollectiveCall& call) const;
-  absl::Status LateLocked(absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status LateLocked(absl::Duration now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Parts parts_;
   NcclHandle handle_;
@@ -140,9 +141,9 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   // After EndCalls.
   bool calls_ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status suggested_ ABSL_GUARDED_BY(mutex_);
-  absl::Time suggested_at_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration suggested_at_ ABSL_GUARDED_BY(mutex_);
   // When NCCL first reported an error in the background.
-  absl::Time nccl_error_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  absl::Duration nccl_error_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
 };
 
 // Work that has ended already.
