@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -16,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_error.h"
-#include "common/files/sync_folder.h"
 
 namespace muster {
 namespace {
@@ -31,27 +29,10 @@ std::string ParentOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Makes the folder and those above it, durably.
-absl::Status MakeFolders(const std::string& path) {
-  struct stat status;
-  if (::stat(path.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) return absl::OkStatus();
-    return FileError("create the folder", path, ENOTDIR);
-  }
-  if (errno != ENOENT) return FileError("inspect", path, errno);
-  const std::string parent = ParentOf(path);
-  MUSTER_RETURN_IF_ERROR(MakeFolders(parent));
-  // Another process may be making the same one.
-  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
-    return FileError("create the folder", path, errno);
-  }
-  return SyncFolder(parent);
-}
-
 class LocalWriter final : public StorageWriter {
  public:
-  LocalWriter(int fd, std::string temporary, std::string path)
-      : fd_(fd), temporary_(std::move(temporary)), path_(std::move(path)) {}
+  LocalWriter(FolderEntries& entries, int fd, std::string temporary, std::string path)
+      : entries_(entries), fd_(fd), temporary_(std::move(temporary)), path_(std::move(path)) {}
 
   ~LocalWriter() override {
     if (fd_ >= 0) Abandon();
@@ -72,12 +53,13 @@ class LocalWriter final : public StorageWriter {
     if (fd_ < 0) return Closed();
     int error = ::fsync(fd_) == 0 ? 0 : errno;
     if (error == 0 && ::close(std::exchange(fd_, -1)) != 0) error = errno;
-    if (error == 0 && std::rename(temporary_.c_str(), path_.c_str()) != 0) error = errno;
-    if (error != 0) {
+    absl::Status status = error == 0 ? absl::OkStatus() : FileError("complete", path_, error);
+    if (status.ok()) status = entries_.Rename(temporary_, path_);
+    if (!status.ok()) {
       Abandon();
-      return FileError("complete", path_, error);
+      return status;
     }
-    return SyncFolder(ParentOf(path_));
+    return entries_.Sync(ParentOf(path_));
   }
 
  private:
@@ -90,6 +72,7 @@ class LocalWriter final : public StorageWriter {
     ::unlink(temporary_.c_str());
   }
 
+  FolderEntries& entries_;
   int fd_;
   const std::string temporary_;
   const std::string path_;
@@ -133,7 +116,7 @@ absl::StatusOr<std::unique_ptr<StorageWriter>> LocalStorage::Create(absl::string
   MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
   if (IsRoot(path)) return FileError("write", path, EISDIR);
   const std::string folder = ParentOf(path);
-  MUSTER_RETURN_IF_ERROR(MakeFolders(folder));
+  MUSTER_RETURN_IF_ERROR(MakeFolders(folder, entries_));
   struct stat status;
   if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
     return FileError("write", path, EISDIR);
@@ -144,10 +127,10 @@ absl::StatusOr<std::unique_ptr<StorageWriter>> LocalStorage::Create(absl::string
   do {
     temporary = JoinUri(folder, absl::StrCat(kTemporaryPrefix, ::getpid(), "-", files.fetch_add(1),
                                              "-", path.substr(path.find_last_of('/') + 1)));
-    fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (fd < 0 && errno == EEXIST);
   if (fd < 0) return FileError("create", temporary, errno);
-  return std::make_unique<LocalWriter>(fd, std::move(temporary), path);
+  return std::make_unique<LocalWriter>(entries_, fd, std::move(temporary), path);
 }
 
 absl::StatusOr<std::unique_ptr<StorageReader>> LocalStorage::Open(absl::string_view uri) const {
@@ -193,7 +176,12 @@ absl::Status LocalStorage::DeleteRecursively(absl::string_view uri) {
   std::error_code error;
   const uintmax_t deleted = std::filesystem::remove_all(path, error);
   if (error) return FileError("delete", path, error.value());
-  return deleted > 0 ? SyncFolder(ParentOf(path)) : absl::OkStatus();
+  return deleted > 0 ? entries_.Sync(ParentOf(path)) : absl::OkStatus();
+}
+
+absl::Status LocalStorage::SyncFolder(absl::string_view uri) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
+  return SyncFolders(path, entries_);
 }
 
 }  // namespace muster

@@ -9,18 +9,27 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/checkpoint/storage.h"
+#include "common/files/folder_entries.h"
 
 namespace muster {
 
 // Files of this machine, or of a file system that is mounted on it. A file is written under a
-// temporary name, flushed, renamed, and its folder flushed. Stateless, so thread-safe.
+// temporary name, flushed, renamed, and its folder flushed. Files and folders are as open to others
+// as the process's umask lets them be (common/daemon/file_access.h). Stateless, so thread-safe.
 class LocalStorage final : public CheckpointStorage {
  public:
+  // `entries` outlives it.
+  explicit LocalStorage(FolderEntries& entries = FolderEntries::Posix()) : entries_(entries) {}
+
   absl::StatusOr<std::unique_ptr<StorageWriter>> Create(absl::string_view uri) override;
   absl::StatusOr<std::unique_ptr<StorageReader>> Open(absl::string_view uri) const override;
   absl::StatusOr<std::vector<std::string>> List(absl::string_view uri) const override;
   absl::StatusOr<bool> Exists(absl::string_view uri) const override;
   absl::Status DeleteRecursively(absl::string_view uri) override;
+  absl::Status SyncFolder(absl::string_view uri) override;
+
+ private:
+  FolderEntries& entries_;
 };
 
 }  // namespace muster

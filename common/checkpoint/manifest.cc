@@ -135,6 +135,8 @@ absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
   AppendU64(message.size(), bytes);
   bytes += message;
   AppendU64(Fingerprint(message), bytes);
+  // What writers did is durable; what one that crashed had made of the folder may not be.
+  MUSTER_RETURN_IF_ERROR(storage.SyncFolder(folder));
   return WriteFile(storage, JoinUri(folder, kManifestName), bytes);
 }
 

@@ -11,8 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
+#include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/memory_storage.h"
 #include "common/checkpoint/storage.h"
+#include "common/files/fake_folder_entries.h"
+#include "common/files/temp_folder.h"
 #include "proto/checkpoint.pb.h"
 
 namespace muster {
@@ -91,6 +94,7 @@ class FailingStorage final : public CheckpointStorage {
     check_();
     return status;
   }
+  absl::Status SyncFolder(absl::string_view uri) override { return inner_.SyncFolder(uri); }
 
  private:
   CheckpointStorage& inner_;
@@ -107,6 +111,34 @@ TEST(ManifestTest, ReadsWhatWasWritten) {
   EXPECT_EQ(manifest->job_id(), "job-1");
   EXPECT_EQ(manifest->files(1).bytes(), 101u);
   EXPECT_TRUE(VerifyCheckpoint(storage, "/root/job-1/7").ok());
+}
+
+// A process that takes a checkpoint ends between any two changes of names, others take it again,
+// and the power goes after the commit.
+TEST(ManifestTest, ACommittedCheckpointOutlivesCrashes) {
+  bool ended = true;
+  for (int operations = 0; ended; ++operations) {
+    TempFolder temp;
+    const std::string folder = CheckpointFolder(temp.path() + "/new/root", "job-1", 7);
+    FakeFolderEntries entries;
+    LocalStorage storage(entries);
+    const auto write_files = [&]() -> absl::Status {
+      for (uint32_t i = 0; i < 2; ++i) {
+        const absl::Status status =
+            WriteFile(storage, JoinUri(folder, PartitionFileName(i, 1)), Contents(7, i));
+        if (!status.ok()) return status;
+      }
+      return absl::OkStatus();
+    };
+    entries.EndProcessAfter(operations);
+    write_files().IgnoreError();
+    ended = entries.StartProcess();
+    ASSERT_TRUE(write_files().ok());
+    ASSERT_TRUE(WriteManifest(storage, folder, Manifest(7, 2)).ok());
+    entries.LosePower();
+    EXPECT_TRUE(VerifyCheckpoint(storage, folder).ok()) << operations;
+    ASSERT_LT(operations, 100);
+  }
 }
 
 TEST(ManifestTest, IsRefusedBeforeItsFilesAreThere) {

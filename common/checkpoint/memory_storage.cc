@@ -137,4 +137,6 @@ absl::Status MemoryStorage::DeleteRecursively(absl::string_view uri) {
   return absl::OkStatus();
 }
 
+absl::Status MemoryStorage::SyncFolder(absl::string_view uri) { return List(uri).status(); }
+
 }  // namespace muster

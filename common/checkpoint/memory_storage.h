@@ -26,6 +26,7 @@ class MemoryStorage final : public CheckpointStorage {
   absl::StatusOr<std::vector<std::string>> List(absl::string_view uri) const override;
   absl::StatusOr<bool> Exists(absl::string_view uri) const override;
   absl::Status DeleteRecursively(absl::string_view uri) override;
+  absl::Status SyncFolder(absl::string_view uri) override;
 
  private:
   class Writer;

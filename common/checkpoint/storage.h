@@ -63,6 +63,11 @@ class CheckpointStorage {
   // Deletes a file, or a folder with all in it, durably. OK when there is none. InvalidArgument:
   // the root of the storage.
   virtual absl::Status DeleteRecursively(absl::string_view uri) = 0;
+
+  // Makes durable which files a folder holds, and that the folder itself is there, whoever made
+  // them: a process that crashed may have left either undone. NotFound when there is no such
+  // folder.
+  virtual absl::Status SyncFolder(absl::string_view uri) = 0;
 };
 
 // Writes a whole file.

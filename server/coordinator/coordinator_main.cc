@@ -165,9 +165,7 @@ int Run(const Flags& flags) {
   if (flags.end_with_parent) EndWithParent();
   const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) return Fail(credentials.status());
-  // Jobs have a folder of their own, so that nothing else in the data folder is mistaken for
-  // theirs.
-  auto store = RocksDbJobStore::Open(flags.data_dir + "/jobs");
+  auto store = RocksDbJobStore::Open(flags.data_dir);
   if (!store.ok()) return Fail(store.status());
   LocalStorage storage;
   auto root = CheckpointRoot(flags, storage);

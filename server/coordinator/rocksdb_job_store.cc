@@ -1,7 +1,5 @@
 #include "server/coordinator/rocksdb_job_store.h"
 
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -10,6 +8,8 @@
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/write_batch.h"
+#include "server/data_folder/data_folder.h"
+#include "server/data_folder/open_database.h"
 
 namespace muster {
 namespace {
@@ -40,22 +40,6 @@ std::string AfterPrefix(std::string prefix) {
   return prefix;
 }
 
-// True for a directory that is absent or empty.
-absl::StatusOr<bool> IsFresh(const std::string& directory) {
-  std::error_code error;
-  if (!std::filesystem::exists(directory, error)) return true;
-  if (!std::filesystem::is_directory(directory, error)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(directory, " is no directory; name one for the coordinator's data"));
-  }
-  const bool empty = std::filesystem::is_empty(directory, error);
-  if (error) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot read the directory ", directory, ": ", error.message()));
-  }
-  return empty;
-}
-
 absl::Status CheckMarker(const std::string& marker, const std::string& directory) {
   int version = 0;
   if (!absl::SimpleAtoi(marker, &version) || version < 1) {
@@ -72,34 +56,24 @@ absl::Status CheckMarker(const std::string& marker, const std::string& directory
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RocksDbJobStore>> RocksDbJobStore::Open(
-    const std::string& directory) {
-  MUSTER_ASSIGN_OR_RETURN(const bool fresh, IsFresh(directory));
-  const absl::Status not_ours = absl::FailedPreconditionError(
-      absl::StrCat(directory,
-                   " holds something that is not a coordinator's data; it is left as it "
-                   "is: name another directory"));
-  if (!fresh && !std::filesystem::exists(std::filesystem::path(directory) / "CURRENT")) {
-    return not_ours;
-  }
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot make the directory ", directory, ": ", error.message()));
-  }
+absl::StatusOr<std::unique_ptr<RocksDbJobStore>> RocksDbJobStore::Open(const std::string& data_dir,
+                                                                       FolderEntries& entries) {
+  MUSTER_RETURN_IF_ERROR(
+      ClaimDataFolder(data_dir, DataOwner::kCoordinator, /*server_id=*/"", entries).status());
+  // Jobs have a folder of their own, so that nothing else in the data folder is mistaken for
+  // theirs.
+  MUSTER_ASSIGN_OR_RETURN(const std::string directory,
+                          MakeDataSubfolder(data_dir, "jobs", entries));
   rocksdb::Options options;
-  options.create_if_missing = fresh;
+  options.create_if_missing = true;
   // A coordinator's records are few and small.
   options.write_buffer_size = 8 << 20;
   options.max_total_wal_size = 32 << 20;
   options.max_open_files = 128;
   options.keep_log_file_num = 3;
   options.info_log_level = rocksdb::WARN_LEVEL;
-  rocksdb::DB* opened = nullptr;
-  MUSTER_RETURN_IF_ERROR(FromRocksDb(rocksdb::DB::Open(options, directory, &opened),
-                                     "cannot open the coordinator's data", directory));
-  std::unique_ptr<rocksdb::DB> db(opened);
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<rocksdb::DB> db,
+                          OpenDatabase(options, directory, "the coordinator's data"));
 
   std::string marker;
   const rocksdb::Status read = db->Get(rocksdb::ReadOptions(), Slice(kMarkerKey), &marker);
@@ -107,7 +81,12 @@ absl::StatusOr<std::unique_ptr<RocksDbJobStore>> RocksDbJobStore::Open(
     // A first start that was cut short leaves a store without any key; anyone else's has some.
     std::unique_ptr<rocksdb::Iterator> any(db->NewIterator(rocksdb::ReadOptions()));
     any->SeekToFirst();
-    if (any->Valid()) return not_ours;
+    if (any->Valid()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(directory,
+                       " holds a database that is not a coordinator's; name another "
+                       "data directory"));
+    }
     rocksdb::WriteOptions synced;
     synced.sync = true;
     MUSTER_RETURN_IF_ERROR(

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/files/folder_entries.h"
 #include "server/coordinator/job_store.h"
 
 namespace rocksdb {
@@ -13,15 +14,17 @@ class DB;
 
 namespace muster {
 
-// A JobStore in a RocksDB directory. Keys are one byte of table number, then the table's key, under
-// the byte-wise comparator. A record of its own says that the directory is a coordinator's, and of
-// which format.
+// A JobStore in RocksDB, in the folder "jobs" of the coordinator's data folder. Keys are one byte
+// of table number, then the table's key, under the byte-wise comparator. A record of its own says
+// that the database is a coordinator's, and of which format.
 class RocksDbJobStore final : public JobStore {
  public:
-  // Opens the directory, or makes a store in it if it is empty or absent. The directory is never
-  // cleared. FAILED_PRECONDITION: it holds something else, or a newer format (names both versions).
-  // UNAVAILABLE: another process has it open, or the disk fails. DATA_LOSS: it is damaged.
-  static absl::StatusOr<std::unique_ptr<RocksDbJobStore>> Open(const std::string& directory);
+  // Opens the store in the data folder, or makes one if the folder is empty or absent.
+  // FAILED_PRECONDITION: it holds something else, which is left as it is, or a newer format (names
+  // both versions). UNAVAILABLE: another process has it open, or the disk fails. DATA_LOSS: it is
+  // damaged; names the file as far as that can be told.
+  static absl::StatusOr<std::unique_ptr<RocksDbJobStore>> Open(
+      const std::string& data_dir, FolderEntries& entries = FolderEntries::Posix());
 
   ~RocksDbJobStore() override;
 

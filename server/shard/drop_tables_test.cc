@@ -136,6 +136,7 @@ class ObservedStorage final : public CheckpointStorage {
   absl::Status DeleteRecursively(absl::string_view uri) override {
     return files_.DeleteRecursively(uri);
   }
+  absl::Status SyncFolder(absl::string_view uri) override { return files_.SyncFolder(uri); }
 
   std::function<void()> opening;
 

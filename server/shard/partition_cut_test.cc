@@ -215,6 +215,7 @@ class FailingStorage final : public CheckpointStorage {
   absl::Status DeleteRecursively(absl::string_view uri) override {
     return inner_.DeleteRecursively(uri);
   }
+  absl::Status SyncFolder(absl::string_view uri) override { return inner_.SyncFolder(uri); }
 
   absl::Status error;
 

@@ -559,6 +559,9 @@ absl::StatusOr<std::unique_ptr<ShardEngine>> ShardEngine::Create(Options options
     LogFileSystem& files =
         options.log_file_system != nullptr ? *options.log_file_system : LogFileSystem::Posix();
     MUSTER_RETURN_IF_ERROR(files.CreateDirectory(options.log_dir));
+    // Also if an earlier process made it and crashed.
+    MUSTER_RETURN_IF_ERROR(
+        files.SyncDirectory(options.log_dir.substr(0, options.log_dir.rfind('/'))));
     MUSTER_RETURN_IF_ERROR(DropStrays(*options.store, options.log_dir, files));
   }
   return std::unique_ptr<ShardEngine>(new ShardEngine(std::make_unique<Impl>(std::move(options))));

@@ -26,6 +26,19 @@ TEST_F(ShardEngineDurabilityTest, OneSyncServesAWholeBatch) {
   EXPECT_EQ(files_.syncs(), before + 1);
 }
 
+TEST_F(ShardEngineDurabilityTest, TheFolderOfLogsOutlivesCrashes) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    FakeLogFileSystem files;
+    ShardEngine::Options options = Options();
+    options.log_file_system = &files;
+    // A process that ended at once.
+    ASSERT_TRUE(files.CreateDirectory("/logs").ok());
+    ASSERT_TRUE(ShardEngine::Create(options).ok());
+    files.Crash(seed);
+    EXPECT_TRUE(files.Exists("/logs")) << seed;
+  }
+}
+
 TEST_F(ShardEngineDurabilityTest, EveryPushContinuesInPlaceAfterACrash) {
   v1::OpenTablesRequest request = TestDurableRequest();
   Open(request);

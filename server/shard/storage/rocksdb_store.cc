@@ -3,22 +3,19 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
-#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
-#include <cstdarg>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "server/shard/storage/store_directory.h"
+#include "server/data_folder/data_folder.h"
+#include "server/data_folder/open_database.h"
 #include "server/shard/storage/store_keys.h"
 
 namespace muster {
@@ -70,8 +67,6 @@ rocksdb::Options DatabaseOptions(const RocksDbStore::Options& options) {
   database.max_background_jobs = 2;
   database.keep_log_file_num = 4;
   database.max_log_file_size = 4 << 20;
-  // A torn last record of its log is the ordinary end after a crash; damage before it is not.
-  database.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   return database;
 }
 
@@ -94,12 +89,6 @@ struct Range {
   const std::string end;
   const rocksdb::Slice end_slice;
   rocksdb::ReadOptions options;
-};
-
-class SilentLogger final : public rocksdb::Logger {
- public:
-  using rocksdb::Logger::Logv;
-  void Logv(const char*, va_list) override {}
 };
 
 class RocksDbSnapshot final : public StoreSnapshot {
@@ -132,43 +121,6 @@ class RocksDbSnapshot final : public StoreSnapshot {
   const std::string what_;
 };
 
-// What there is in the database's folder of one kind.
-std::vector<std::string> FilesEndingIn(const std::string& path, absl::string_view suffix) {
-  std::vector<std::string> names;
-  if (!rocksdb::Env::Default()->GetChildren(path, &names).ok()) names.clear();
-  names.erase(
-      std::remove_if(names.begin(), names.end(),
-                     [&](const std::string& name) { return !absl::EndsWith(name, suffix); }),
-      names.end());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-// Of a database that does not open: the files that are damaged, as far as that can be told, since
-// RocksDB's errors do not always say. Writes nothing.
-std::string DamagedFiles(const RocksDbStore::Options& options, const std::string& path) {
-  std::string manifest;
-  const std::string current = path + "/CURRENT";
-  rocksdb::Env* const env = rocksdb::Env::Default();
-  if (!rocksdb::ReadFileToString(env, current, &manifest).ok()) return "";
-  absl::string_view name = absl::StripTrailingAsciiWhitespace(manifest);
-  if (!absl::StartsWith(name, "MANIFEST-") ||
-      !env->FileExists(absl::StrCat(path, "/", name)).ok()) {
-    return absl::StrCat("; damaged: ", current);
-  }
-  rocksdb::Options lenient = DatabaseOptions(options);
-  lenient.wal_recovery_mode = rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
-  lenient.info_log = std::make_shared<SilentLogger>();
-  rocksdb::DB* opened = nullptr;
-  if (rocksdb::DB::OpenForReadOnly(lenient, path, &opened).ok()) {
-    delete opened;
-    // All but the records of its log is in order.
-    return absl::StrCat("; damaged, or one of them: ", path, "/",
-                        absl::StrJoin(FilesEndingIn(path, ".log"), absl::StrCat(", ", path, "/")));
-  }
-  return absl::StrCat("; damaged: ", path, "/", name, ", or a file that it names");
-}
-
 }  // namespace
 
 RocksDbStore::RocksDbStore(std::unique_ptr<rocksdb::DB> db, std::string server_id)
@@ -178,23 +130,11 @@ RocksDbStore::~RocksDbStore() = default;
 
 absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Create(const Options& options) {
   MUSTER_ASSIGN_OR_RETURN(std::string server_id,
-                          ClaimDataDirectory(options.data_dir, options.server_id));
-  const std::string path = absl::StrCat(options.data_dir, "/store");
-  rocksdb::DB* db = nullptr;
-  const rocksdb::Status status = rocksdb::DB::Open(DatabaseOptions(options), path, &db);
-  if (!status.ok()) {
-    if (status.IsIOError() && absl::StrContains(status.ToString(), "lock")) {
-      return absl::UnavailableError(absl::StrCat(
-          "the parameter store ", path, " is in use by another process: ", status.ToString(),
-          "; stop that server, or give this one its own directory"));
-    }
-    return absl::Status(
-        FromRocksDb(status, "").code(),
-        absl::StrCat(FromRocksDb(status, absl::StrCat("open the parameter store ", path)).message(),
-                     DamagedFiles(options, path)));
-  }
-  return std::unique_ptr<RocksDbStore>(
-      new RocksDbStore(std::unique_ptr<rocksdb::DB>(db), std::move(server_id)));
+                          ClaimDataFolder(options.data_dir, DataOwner::kServer, options.server_id));
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, MakeDataSubfolder(options.data_dir, "store"));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<rocksdb::DB> db,
+                          OpenDatabase(DatabaseOptions(options), path, "the parameter store"));
+  return std::unique_ptr<RocksDbStore>(new RocksDbStore(std::move(db), std::move(server_id)));
 }
 
 absl::Status RocksDbStore::Resume() {

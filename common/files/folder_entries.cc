@@ -1,0 +1,72 @@
+#include "common/files/folder_entries.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "common/base/status_macros.h"
+#include "common/files/file_error.h"
+#include "common/files/sync_folder.h"
+
+namespace muster {
+namespace {
+
+std::string ParentOf(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+class PosixFolderEntries final : public FolderEntries {
+ public:
+  absl::Status Make(const std::string& path) override {
+    // Another process may be making the same one.
+    if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return absl::OkStatus();
+    return FileError("create the folder", path, errno);
+  }
+
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    if (std::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+    return FileError("complete", to, errno);
+  }
+
+  absl::Status Sync(const std::string& folder) override { return SyncFolder(folder); }
+};
+
+}  // namespace
+
+FolderEntries& FolderEntries::Posix() {
+  static PosixFolderEntries* const entries = new PosixFolderEntries();
+  return *entries;
+}
+
+absl::Status MakeFolders(const std::string& path, FolderEntries& entries) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return absl::OkStatus();
+    return FileError("create the folder", path, ENOTDIR);
+  }
+  if (errno != ENOENT) return FileError("inspect", path, errno);
+  const std::string parent = ParentOf(path);
+  MUSTER_RETURN_IF_ERROR(MakeFolders(parent, entries));
+  MUSTER_RETURN_IF_ERROR(entries.Make(path));
+  return entries.Sync(parent);
+}
+
+absl::Status SyncFolders(const std::string& path, FolderEntries& entries) {
+  MUSTER_RETURN_IF_ERROR(entries.Sync(path));
+  struct stat status;
+  if (::stat(path.c_str(), &status) != 0) return FileError("inspect", path, errno);
+  const dev_t file_system = status.st_dev;
+  for (std::string folder = path; folder != "/";) {
+    folder = ParentOf(folder);
+    if (::stat(folder.c_str(), &status) != 0) return FileError("inspect", folder, errno);
+    if (status.st_dev != file_system) break;
+    const absl::Status synced = entries.Sync(folder);
+    // One that this user may not read is none that a process of ours has made.
+    if (!synced.ok() && !absl::IsPermissionDenied(synced)) return synced;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

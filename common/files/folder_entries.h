@@ -1,0 +1,37 @@
+#ifndef MUSTER_COMMON_FILES_FOLDER_ENTRIES_H_
+#define MUSTER_COMMON_FILES_FOLDER_ENTRIES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace muster {
+
+// Changes of the names that folders hold, so that tests can crash between them. A change is durable
+// after Sync of the folder that holds the name. Thread-safe; calls block. Errors as FileError.
+class FolderEntries {
+ public:
+  virtual ~FolderEntries() = default;
+
+  // The machine's file system: stateless, lives as long as the process.
+  static FolderEntries& Posix();
+
+  // Makes one folder, as open to others as the process's umask lets it be. OK where it exists.
+  virtual absl::Status Make(const std::string& path) = 0;
+  // Replaces `to` where it exists.
+  virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  virtual absl::Status Sync(const std::string& folder) = 0;
+};
+
+// Makes the folder and those above it as far as they are missing; the ones it makes are durable.
+// REQUIRES for both: the path is absolute and normal, without a slash at its end.
+absl::Status MakeFolders(const std::string& path, FolderEntries& entries);
+
+// Makes durable which names a folder holds, and that the folder itself and those above it are where
+// they are, as far up as their file system goes: a process that crashed may have made any of them
+// and synced none.
+absl::Status SyncFolders(const std::string& path, FolderEntries& entries);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_FILES_FOLDER_ENTRIES_H_
