@@ -16,6 +16,10 @@ bool HasEnded(const v1::JobStatus& status) {
          status.state() == v1::CANCELLED;
 }
 
+std::string MetricValue(const v1::EvaluationResult& result) {
+  return result.no_value().empty() ? absl::StrFormat("%.4f", result.value()) : "none";
+}
+
 std::string ProgressLine(const v1::JobStatus& status, int bar_width) {
   std::string line = absl::StrFormat("%-10s", StateName(status));
   if (status.state() == v1::PENDING) {
@@ -39,7 +43,7 @@ std::string ProgressLine(const v1::JobStatus& status, int bar_width) {
   }
   if (status.evaluations_size() > 0) {
     const v1::EvaluationResult& last = *status.evaluations().rbegin();
-    absl::StrAppend(&line, absl::StrFormat("  %s %.4f", last.metric(), last.value()));
+    absl::StrAppend(&line, "  ", last.metric(), " ", MetricValue(last));
   }
   if (progress.examples_per_second() > 0) {
     absl::StrAppend(&line, "  ", FormatNumber(progress.examples_per_second()), " examples/s");

@@ -6,12 +6,16 @@
 namespace muster {
 
 namespace v1 {
+class EvaluationResult;
 class JobStatus;
 }  // namespace v1
 
 // One line on where a job stands: state, a bar `bar_width` wide (0: none), step, loss, last metric,
 // examples/s, time left. No newline.
 std::string ProgressLine(const v1::JobStatus& status, int bar_width);
+
+// The value of an evaluation's metric; "none" where it has none.
+std::string MetricValue(const v1::EvaluationResult& result);
 
 // The name of a job state as users read it ("RUNNING").
 std::string StateName(const v1::JobStatus& status);

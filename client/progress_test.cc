@@ -34,6 +34,16 @@ TEST(ProgressTest, AJobThatSucceededSaysOfWhichStepItsLossIs) {
   EXPECT_EQ(ProgressLine(status, 0), "SUCCEEDED  step 0/200") << "an evaluation trains nothing";
 }
 
+TEST(ProgressTest, AMetricWithoutAValueShowsNone) {
+  v1::JobStatus status;
+  status.set_state(v1::RUNNING);
+  status.mutable_progress()->set_step(50);
+  v1::EvaluationResult& evaluation = *status.add_evaluations();
+  evaluation.set_metric("auc");
+  evaluation.set_no_value("all are of one class");
+  EXPECT_EQ(ProgressLine(status, 0), "RUNNING    step 50  auc none");
+}
+
 TEST(ProgressTest, PendingJobSaysForWhatItWaits) {
   v1::JobStatus status;
   status.set_state(v1::PENDING);

@@ -55,11 +55,13 @@ nlohmann::ordered_json ToJson(const MeasuredRun& run) {
       {"metric", run.metric},
       {"curve", nlohmann::ordered_json::array()}};
   for (const CurvePoint& point : run.curve) {
+    nlohmann::ordered_json metric;
+    if (point.metric.has_value()) metric = *point.metric;
     json["curve"].push_back({{"step", point.step},
                              {"examples", point.examples},
                              {"seconds", point.seconds},
                              {"loss", point.loss},
-                             {"metric", point.metric}});
+                             {"metric", metric}});
   }
   return json;
 }

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -51,6 +52,7 @@ using Value = std::pair<std::string, double>;
 // What else is known of a language model: its perplexity, which is how many equally likely tokens
 // its loss is worth, and its bits per byte, where these were measured.
 std::vector<Value> LanguageValues(const v1::EvaluationResult& measured) {
+  if (!measured.no_value().empty()) return {};
   std::vector<Value> values = {{kPerplexity, std::exp(measured.loss())}};
   if (measured.metric() == kBitsPerByte) values.emplace_back(kBitsPerByte, measured.value());
   return values;
@@ -59,7 +61,7 @@ std::vector<Value> LanguageValues(const v1::EvaluationResult& measured) {
 // The result under the metric that was asked for.
 v1::EvaluationResult Asked(const v1::EvaluationResult& measured, const std::string& metric) {
   v1::EvaluationResult result = measured;
-  if (measured.metric() != kBitsPerByte) return result;
+  if (measured.metric() != kBitsPerByte || !measured.no_value().empty()) return result;
   if (metric != kLoss && metric != kPerplexity) return result;
   result.set_metric(metric);
   result.set_value(metric == kLoss ? measured.loss() : std::exp(measured.loss()));
@@ -68,15 +70,26 @@ v1::EvaluationResult Asked(const v1::EvaluationResult& measured, const std::stri
 
 // `checkpoint` is the one that was measured, with its clock if that is known.
 void Print(const Session& session, const CheckpointName& checkpoint, v1::EvaluationResult result,
-           const std::vector<Value>& values) {
+           std::vector<Value> values) {
+  const bool has_value = result.no_value().empty();
   if (session.output == Session::Output::kJson) {
     // An evaluation trains nothing.
     std::vector<std::string> left_out = {"training_seconds"};
     result.set_clock(checkpoint.clock.value_or(0));
     if (!checkpoint.clock.has_value()) left_out.push_back("clock");
+    if (has_value) {
+      left_out.push_back("no_value");
+    } else {
+      // JSON's null.
+      values.emplace_back("value", std::numeric_limits<double>::quiet_NaN());
+    }
     return session.PrintJson(result, values, left_out);
   }
-  std::printf("%s %.4f", result.metric().c_str(), result.value());
+  if (has_value) {
+    std::printf("%s %.4f", result.metric().c_str(), result.value());
+  } else {
+    std::printf("%s has no value (%s)", result.metric().c_str(), result.no_value().c_str());
+  }
   if (result.metric() != kLoss) std::printf(", loss %.4f", result.loss());
   for (const auto& [name, value] : values) {
     if (name != result.metric()) std::printf(", %s %.4f", name.c_str(), value);

@@ -103,8 +103,7 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
     std::vector<std::vector<std::string>> rows = {{"CLOCK", "METRIC", "VALUE", "LOSS", "EXAMPLES"}};
     for (const v1::EvaluationResult& evaluation : job.evaluations()) {
       rows.push_back({absl::StrCat(evaluation.clock()), evaluation.metric(),
-                      absl::StrFormat("%.4f", evaluation.value()),
-                      absl::StrFormat("%.4f", evaluation.loss()),
+                      MetricValue(evaluation), absl::StrFormat("%.4f", evaluation.loss()),
                       absl::StrCat(evaluation.examples())});
     }
     std::printf("\n%s", FormatTable(rows).c_str());

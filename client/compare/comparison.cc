@@ -88,7 +88,7 @@ Spread RoadResult::LastLoss() const {
 Spread RoadResult::LastMetric() const {
   std::vector<double> values;
   for (const MeasuredRun& run : runs) {
-    values.push_back(run.curve.empty() ? 0 : run.curve.back().metric);
+    values.push_back(run.curve.empty() ? 0 : run.curve.back().metric.value_or(0));
   }
   return SpreadOf(std::move(values));
 }
@@ -122,8 +122,12 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
       [&](const RoadResult& road) { return evaluated ? Show(road.LastLoss(), loss) : "-"; });
   const std::string metric = comparison.roads.empty() ? "" : comparison.roads[0].runs[0].metric;
   if (evaluated && !metric.empty() && metric != "loss") {
-    add(absl::StrCat("held-out ", metric),
-        [&](const RoadResult& road) { return Show(road.LastMetric(), loss); });
+    add(absl::StrCat("held-out ", metric), [&](const RoadResult& road) {
+      const bool has_value =
+          std::all_of(road.runs.begin(), road.runs.end(),
+                      [](const MeasuredRun& run) { return run.curve.back().metric.has_value(); });
+      return has_value ? Show(road.LastMetric(), loss) : "-";
+    });
   }
   add("steps", [](const RoadResult& road) { return Whole(road.runs[0].steps); });
   add("  left out as warm-up", [](const RoadResult& road) {

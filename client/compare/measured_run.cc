@@ -178,7 +178,8 @@ MeasuredRun Figures(const v1::JobStatus& warm, const v1::JobStatus& end) {
                          .examples = evaluation.clock() * end.spec().batch_size(),
                          .seconds = evaluation.training_seconds(),
                          .loss = evaluation.loss(),
-                         .metric = evaluation.value()});
+                         .metric = std::nullopt});
+    if (evaluation.no_value().empty()) run.curve.back().metric = evaluation.value();
   }
   return run;
 }

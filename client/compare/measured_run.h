@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ struct CurvePoint {
   uint64_t examples = 0;
   double seconds = 0;
   double loss = 0;
-  double metric = 0;
+  // Absent: the metric has no value there.
+  std::optional<double> metric;
 };
 
 // One job, run from its start to its end on a cluster of its own. Times and bytes of a step leave

@@ -41,8 +41,9 @@ std::vector<LineSeries> Curves(const Comparison& comparison, bool over_seconds, 
   for (size_t i = 0; i < comparison.roads.size(); ++i) {
     LineSeries line{.name = comparison.roads[i].road, .colour = static_cast<int>(i)};
     for (const CurvePoint& point : comparison.roads[i].runs[0].curve) {
+      if (!loss && !point.metric.has_value()) continue;
       line.points.emplace_back(over_seconds ? point.seconds : static_cast<double>(point.examples),
-                               loss ? point.loss : point.metric);
+                               loss ? point.loss : *point.metric);
     }
     series.push_back(std::move(line));
   }

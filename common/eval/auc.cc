@@ -46,10 +46,10 @@ class RankSum {
 
   absl::StatusOr<double> Area() const {
     if (positives_ == 0 || negatives_ == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("AUC is undefined for ", positives_, " positive and ", negatives_,
-                       " negative examples: it needs both classes; evaluate on more examples, or "
-                       "use the metric loss."));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "AUC is undefined for ", positives_, " positive and ", negatives_,
+          " negative examples: it needs both classes; evaluate on data that has both (a file that "
+          "is sorted by label has one at its end), or use the metric loss"));
     }
     return static_cast<double>(twice_ordered_pairs_) /
            (2.0 * static_cast<double>(positives_) * static_cast<double>(negatives_));

@@ -18,8 +18,8 @@ namespace muster {
 // The exact area. Sorts a copy of the scores: 8 bytes of memory and O(log n) time per example. The
 // result depends on the set of (score, label) only, never on their order. The score of example i is
 // scores[i], its label labels[i]. InvalidArgument: the lengths differ, a label is neither 0 nor 1,
-// a score is NaN, or the area is undefined as all examples are of one class (the message says
-// which).
+// or a score is NaN. FailedPrecondition: all examples are of one class, so there is no area (the
+// message says which).
 absl::StatusOr<double> ExactAuc(absl::Span<const float> scores, absl::Span<const uint8_t> labels);
 
 // How many examples of each class fell into which bin of equal width over the probabilities [0, 1].
@@ -40,7 +40,7 @@ absl::Status AddToBins(absl::Span<const float> scores, absl::Span<const uint8_t>
 
 // The area as bins show it: examples of one bin count as ties, so it differs from the exact area by
 // at most half of the share of (positive, negative) pairs that fall into one bin. InvalidArgument:
-// the lengths differ, or there are no examples of one class.
+// the lengths differ. FailedPrecondition: all examples are of one class.
 absl::StatusOr<double> BinnedAuc(absl::Span<const uint64_t> positive,
                                  absl::Span<const uint64_t> negative);
 

@@ -74,10 +74,14 @@ TEST(ExactAucTest, OrderOfExamplesDoesNotMatter) {
   EXPECT_GT(areas[0], 0.7);
 }
 
-TEST(ExactAucTest, RefusesWhatHasNoArea) {
-  EXPECT_THAT(ExactAuc({0.1f, 0.2f}, {1, 1}).status().message(),
-              HasSubstr("2 positive and 0 negative"));
+TEST(ExactAucTest, OneClassHasNoArea) {
+  const absl::Status one = ExactAuc({0.1f, 0.2f}, {1, 1}).status();
+  EXPECT_EQ(one.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(one.message(), HasSubstr("2 positive and 0 negative"));
   EXPECT_THAT(ExactAuc({}, {}).status().message(), HasSubstr("0 positive and 0 negative"));
+}
+
+TEST(ExactAucTest, RefusesWhatIsNoScoreOrLabel) {
   EXPECT_THAT(ExactAuc({0.1f}, {1, 0}).status().message(), HasSubstr("1 scores and 2 labels"));
   EXPECT_THAT(ExactAuc({0.1f, 0.3f}, {1, 2}).status().message(), HasSubstr("example 1 is 2"));
   EXPECT_THAT(ExactAuc({0.1f, NAN}, {1, 0}).status().message(), HasSubstr("example 1 is NaN"));

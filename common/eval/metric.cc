@@ -18,8 +18,8 @@ absl::StatusOr<double> MetricFromSums(absl::string_view metric, const Evaluation
                      "loss, perplexity, accuracy and bits_per_byte do."));
   }
   if (sums.labels == 0 || (metric == "bits_per_byte" && !(sums.text_bytes > 0))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Metric \"", metric, "\" over 0 examples is undefined; hold out more data."));
+    return absl::FailedPreconditionError(
+        absl::StrCat("Metric \"", metric, "\" over 0 examples is undefined; hold out more data"));
   }
   const double labels = static_cast<double>(sums.labels);
   if (metric == "accuracy") return static_cast<double>(sums.correct) / labels;

@@ -27,7 +27,7 @@ bool HigherIsBetter(absl::string_view metric);
 // The value of a metric that follows from sums: loss (mean over the labels, in nats), perplexity
 // (its exponential), accuracy (share of the labels, in [0, 1]) or bits_per_byte (loss in bits over
 // the bytes of text). InvalidArgument: another metric (auc and binned_auc come from scores, see
-// auc.h), no labels, or for bits_per_byte no bytes.
+// auc.h). FailedPrecondition: there are no labels, or for bits_per_byte no bytes.
 absl::StatusOr<double> MetricFromSums(absl::string_view metric, const EvaluationSums& sums);
 
 }  // namespace muster

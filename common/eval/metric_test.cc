@@ -33,7 +33,7 @@ TEST(MetricFromSumsTest, RefusesOtherMetricsByName) {
 TEST(MetricFromSumsTest, RefusesNoExamples) {
   EXPECT_THAT(MetricFromSums("loss", {}).status().message(), HasSubstr("0 examples"));
   EXPECT_THAT(MetricFromSums("bits_per_byte", {.examples = 1, .labels = 1}).status().code(),
-              absl::StatusCode::kInvalidArgument);
+              absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(HigherIsBetterTest, ByMetric) {

@@ -47,8 +47,9 @@ void AddProgress(const JobTable& jobs, std::vector<MetricPoint>& points) {
     AddGauge("muster_job_examples_per_second", "Trained on by all workers together.", labels,
              progress.examples_per_second(), points);
     std::map<std::string, double> last;
-    for (const v1::EvaluationResult& each : record.evaluations())
-      last[each.metric()] = each.value();
+    for (const v1::EvaluationResult& each : record.evaluations()) {
+      if (each.no_value().empty()) last[each.metric()] = each.value();
+    }
     for (const auto& [metric, value] : last) {
       AddGauge("muster_job_evaluation", "Last value of a metric on held-out data.",
                absl::StrCat(labels, ",", MetricLabel("metric", metric)), value, points);

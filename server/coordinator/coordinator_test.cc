@@ -398,6 +398,49 @@ TEST_F(CoordinatorTest, StopsAtTheTarget) {
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
 }
 
+TEST_F(CoordinatorTest, AMetricWithoutAValueIsAnEventAndNoFailure) {
+  StartDaemons();
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_stop()->set_target(0);
+  const std::string job = *cluster_.Submit(spec);
+  cluster_.MeetAll(job);
+  const auto evaluate = [&](uint64_t clock, char first_label) {
+    Answer<v1::ReportEvaluationReply> answer;
+    for (const v1::TaskOrder& order : cluster_.Orders(job)) {
+      v1::ReportEvaluationRequest request;
+      *request.mutable_task() = SimulatedCluster::Identity(order);
+      request.set_clock(clock);
+      request.set_metric("auc");
+      request.set_examples(2);
+      request.set_loss_sum(3);
+      const float scores[] = {0.25, 0.75};
+      request.set_scores(scores, sizeof(scores));
+      request.set_labels(std::string{first_label, 1});
+      answer = Answer<v1::ReportEvaluationReply>();
+      cluster_.coordinator().tasks().ReportEvaluation(request, answer.call());
+      cluster_.Run();
+    }
+    return answer;
+  };
+  const auto none = evaluate(5, 1);
+  ASSERT_TRUE(none.status().ok()) << none.status();
+  EXPECT_FALSE(none.get()->stop()) << "reaches no target";
+  EXPECT_FALSE(none.get()->result().has_value());
+  EXPECT_DOUBLE_EQ(none.get()->result().loss(), 1.5);
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+  EXPECT_TRUE(cluster_.HasEvent(job,
+                                "step 5: loss 1.5 over 4 examples; auc has no value: AUC is "
+                                "undefined for 4 positive and 0 negative examples"));
+  EXPECT_EQ(cluster_.coordinator().jobs().Metrics().text().find("muster_job_evaluation{"),
+            std::string::npos)
+      << "a gap, not a 0";
+  EXPECT_TRUE(cluster_.Checkpoint(*cluster_.Order(job, 0), 10).status().ok());
+  EXPECT_TRUE(evaluate(10, 1).status().ok());
+  cluster_.EndAll(job);
+  EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED) << cluster_.Status(job).message();
+  EXPECT_EQ(cluster_.Status(job).evaluations_size(), 2);
+}
+
 TEST_F(CoordinatorTest, DeletesEndedJobsWithAllTheyLeft) {
   StartDaemons();
   const std::string job = *cluster_.Submit(SmallJob());

@@ -108,17 +108,20 @@ absl::StatusOr<v1::EvaluationResult> EvaluationGatherer::Result() const {
   } else {
     value = MetricFromSums(metric, sums);
   }
-  if (!value.ok()) {
-    return absl::Status(value.status().code(), absl::StrCat("evaluation at clock ", clock(), ": ",
-                                                            value.status().message()));
-  }
-  MUSTER_ASSIGN_OR_RETURN(const double loss, MetricFromSums("loss", sums));
   v1::EvaluationResult result;
   result.set_clock(clock());
   result.set_metric(metric);
-  result.set_value(*value);
-  result.set_loss(loss);
   result.set_examples(sums.examples);
+  if (value.ok()) {
+    result.set_value(*value);
+  } else if (absl::IsFailedPrecondition(value.status())) {
+    result.set_no_value(std::string(value.status().message()));
+  } else {
+    return absl::Status(value.status().code(), absl::StrCat("evaluation at clock ", clock(), ": ",
+                                                            value.status().message()));
+  }
+  const absl::StatusOr<double> loss = MetricFromSums("loss", sums);
+  if (loss.ok()) result.set_loss(*loss);
   return result;
 }
 

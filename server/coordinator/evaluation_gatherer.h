@@ -34,8 +34,8 @@ class EvaluationGatherer {
   // `reporting` slots take part, all of them unless some are away.
   bool complete(size_t reporting) const { return shares_.size() >= reporting; }
 
-  // REQUIRES: any(). INVALID_ARGUMENT, which ends the job: the metric is undefined on these
-  // examples.
+  // A metric that is undefined on these examples has no value in the result, which says why.
+  // REQUIRES: any(). INVALID_ARGUMENT, which ends the job: what slots sent makes no result.
   absl::StatusOr<v1::EvaluationResult> Result() const;
 
   // After a result was taken.

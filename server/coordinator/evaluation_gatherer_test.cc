@@ -111,10 +111,31 @@ TEST(EvaluationGathererTest, LabelsMustMatchScores) {
   EXPECT_THAT(std::string(gatherer.Result().status().message()), HasSubstr("1 bytes of labels"));
 }
 
-TEST(EvaluationGathererTest, NoExamplesIsAnErrorNotANumber) {
+TEST(EvaluationGathererTest, NoExamplesGiveNoValue) {
   EvaluationGatherer gatherer;
   ASSERT_TRUE(gatherer.Add(Share(0, "accuracy", 0, 0, 0)).ok());
-  EXPECT_FALSE(gatherer.Result().ok());
+  const absl::StatusOr<v1::EvaluationResult> result = gatherer.Result();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->has_value());
+  EXPECT_THAT(result->no_value(), HasSubstr("0 examples"));
+}
+
+TEST(EvaluationGathererTest, AucOfOneClassHasNoValueAndALoss) {
+  EvaluationGatherer exact;
+  ASSERT_TRUE(exact.Add(Scores(0, {0.9f, 0.2f}, {1, 1})).ok());
+  EvaluationGatherer binned;
+  v1::ReportEvaluationRequest bins = Share(0, "binned_auc", 1, 1, 2);
+  for (uint64_t n : {0, 2}) bins.add_positive_bins(n);
+  for (uint64_t n : {0, 0}) bins.add_negative_bins(n);
+  ASSERT_TRUE(binned.Add(bins).ok());
+  for (const EvaluationGatherer* gatherer : {&exact, &binned}) {
+    const absl::StatusOr<v1::EvaluationResult> result = gatherer->Result();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_FALSE(result->has_value());
+    EXPECT_THAT(result->no_value(), HasSubstr("2 positive and 0 negative"));
+    EXPECT_DOUBLE_EQ(result->loss(), 0.5);
+    EXPECT_EQ(result->examples(), 2);
+  }
 }
 
 }  // namespace

@@ -20,9 +20,21 @@ constexpr int kMaxEvaluations = 1000;
 constexpr absl::Duration kMaxShardMapWait = absl::Minutes(1);
 
 bool ReachesTarget(const v1::JobSpec& spec, const v1::EvaluationResult& result) {
-  if (!spec.stop().has_target()) return false;
+  if (!spec.stop().has_target() || !result.no_value().empty()) return false;
   return HigherIsBetter(result.metric()) ? result.value() >= spec.stop().target()
                                          : result.value() <= spec.stop().target();
+}
+
+// For people.
+std::string Describe(const v1::EvaluationResult& result) {
+  const std::string loss =
+      absl::StrCat("loss ", result.loss(), " over ", result.examples(), " examples");
+  if (result.no_value().empty()) {
+    return absl::StrCat("step ", result.clock(), ": ", result.metric(), " ", result.value(), ", ",
+                        loss);
+  }
+  return absl::StrCat("step ", result.clock(), ": ", loss, "; ", result.metric(),
+                      " has no value: ", result.no_value());
 }
 
 const v1::EvaluationResult* FindResult(const v1::JobRecord& record, uint64_t clock) {
@@ -185,9 +197,7 @@ absl::Status TaskRequests::TakeShare(Job& job, const v1::ReportEvaluationRequest
   while (change.record.evaluations_size() > kMaxEvaluations) {
     change.record.mutable_evaluations()->DeleteSubrange(0, 1);
   }
-  std::string event =
-      absl::StrCat("step ", result->clock(), ": ", result->metric(), " ", result->value(),
-                   ", loss ", result->loss(), " over ", result->examples(), " examples");
+  std::string event = Describe(*result);
   if (ReachesTarget(job.record.spec(), *result)) {
     change.record.set_stop_clock(result->clock());
     absl::StrAppend(&event, "; the target is reached");

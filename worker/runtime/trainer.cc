@@ -96,8 +96,8 @@ absl::Status Trainer::Train() {
         MicroBatchReader::Range{.start_clock = clock, .end_clock = job_.total_steps}, clock_);
   }
   while (true) {
-    MUSTER_ASSIGN_OR_RETURN(Next next, Synchronize(clock));
-    if (next == Next::kStop || clock >= job_.total_steps) break;
+    MUSTER_ASSIGN_OR_RETURN(const Next next, Synchronize(clock));
+    if (next == Next::kStop) break;
     MUSTER_RETURN_IF_ERROR(FromCoordinator(CheckRound()));
     MUSTER_RETURN_IF_ERROR(TrainStep(clock, *reader));
     ++clock;
@@ -144,16 +144,25 @@ absl::Status Trainer::CheckRound() const {
 absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
   // A job that only evaluates has nothing to keep.
   const bool keeps = job_.total_steps > 0 && options_.restored_clock != clock;
-  Next next = Next::kTrain;
-  // First, since it says whether this is the end, whose checkpoint is waited for.
+  const auto keep = [&](CheckpointTaker::Place place) {
+    return keeps ? FromCheckpoints(checkpoints_.Take(clock, place)) : absl::OkStatus();
+  };
+  // What was trained is committed before the last evaluation, which may fail, so that the weights
+  // outlive it.
+  const bool end = clock >= job_.total_steps;
+  if (end) MUSTER_RETURN_IF_ERROR(keep(CheckpointTaker::Place::kLast));
+  Next next = end ? Next::kStop : Next::kTrain;
   if (evaluator_->any() && IsDue(clock, evaluate_every_, job_.total_steps)) {
-    MUSTER_ASSIGN_OR_RETURN(next, Evaluate(clock));
+    MUSTER_ASSIGN_OR_RETURN(const Next wanted, Evaluate(clock));
+    if (wanted == Next::kStop) next = Next::kStop;
   }
-  // What reached the target is the result, so it is kept.
-  const bool last = next == Next::kStop || clock >= job_.total_steps;
-  if (keeps && (last || IsDue(clock, checkpoint_every_, job_.total_steps))) {
-    MUSTER_RETURN_IF_ERROR(FromCheckpoints(checkpoints_.Take(
-        clock, last ? CheckpointTaker::Place::kLast : CheckpointTaker::Place::kMoreFollow)));
+  if (end) return next;
+  // After the evaluation, which may say that this is the end after all: what reached the target is
+  // the result, and waited for.
+  if (next == Next::kStop) {
+    MUSTER_RETURN_IF_ERROR(keep(CheckpointTaker::Place::kLast));
+  } else if (IsDue(clock, checkpoint_every_, job_.total_steps)) {
+    MUSTER_RETURN_IF_ERROR(keep(CheckpointTaker::Place::kMoreFollow));
   }
   return next;
 }
@@ -176,9 +185,11 @@ absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
       coordinator_.ReportEvaluation(std::move(request));
   MUSTER_RETURN_IF_ERROR(FromCoordinator(reply.status()));
   if (options_.rank == 0) {
-    options_.log(absl::StrFormat("step %d: held-out %s %.6g, loss %.6g over %d examples", clock,
-                                 reply->result().metric(), reply->result().value(),
-                                 reply->result().loss(), reply->result().examples()));
+    const v1::EvaluationResult& result = reply->result();
+    const std::string value =
+        result.no_value().empty() ? absl::StrFormat("%.6g", result.value()) : "has no value here";
+    options_.log(absl::StrFormat("step %d: held-out %s %s, loss %.6g over %d examples", clock,
+                                 result.metric(), value, result.loss(), result.examples()));
   }
   // What this moved and waited for belongs to no training step.
   const uint64_t staleness_sum = reported_.staleness_sum;

@@ -366,6 +366,21 @@ TEST_F(TrainerTest, ReachingTheTargetStopsAndKeepsTheResult) {
   EXPECT_THAT(strategy_->cuts(), ElementsAre(20));
 }
 
+TEST_F(TrainerTest, TheWeightsAreCommittedBeforeTheLastEvaluation) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_evaluation()->set_every_steps(20);
+  std::vector<size_t> committed;
+  coordinator_.OnEvaluation(
+      [&](const v1::ReportEvaluationRequest& share) -> absl::StatusOr<v1::ReportEvaluationReply> {
+        committed.push_back(committed_.size());
+        if (share.clock() == 40) return absl::InvalidArgumentError("the metric cannot be computed");
+        return v1::ReportEvaluationReply();
+      });
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(committed, ElementsAre(0, 1));
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(40));
+}
+
 TEST_F(TrainerTest, AJobThatOnlyEvaluatesKeepsNothing) {
   v1::JobSpec spec = MlpSpec();
   spec.mutable_data()->set_holdout(1);
