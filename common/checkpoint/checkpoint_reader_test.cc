@@ -39,7 +39,7 @@ class CheckpointReaderTest : public ::testing::TestWithParam<uint32_t> {
   void Damage(const std::string& uri, size_t offset) {
     std::string bytes = ReadFile(storage_, uri).value();
     bytes.at(offset) ^= 1;
-    ASSERT_TRUE(WriteFile(storage_, uri, bytes).ok());
+    ASSERT_TRUE(ReplaceFile(storage_, uri, bytes).ok());
   }
 
   MemoryStorage storage_;
@@ -172,7 +172,7 @@ TEST_P(CheckpointReaderTest, TruncatedAndMissingFilesAreDataLoss) {
   const std::string bytes = ReadFile(storage_, FileUri(0)).value();
   for (const size_t length :
        {size_t{0}, size_t{7}, size_t{8}, bytes.size() / 2, bytes.size() - 1}) {
-    ASSERT_TRUE(WriteFile(storage_, FileUri(0), bytes.substr(0, length)).ok());
+    ASSERT_TRUE(ReplaceFile(storage_, FileUri(0), bytes.substr(0, length)).ok());
     const absl::Status status = CheckpointReader::Open(storage_, kFolder).status();
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr(FileUri(0)));

@@ -272,10 +272,10 @@ TEST_F(DamagedChainTest, EveryFlippedBitOfEveryFileIsFound) {
     for (size_t bit = 0; bit < 8 * sound.size(); ++bit) {
       std::string bytes = sound;
       bytes[bit / 8] ^= 1 << (bit % 8);
-      ASSERT_TRUE(WriteFile(storage_, uri, bytes).ok());
+      ASSERT_TRUE(ReplaceFile(storage_, uri, bytes).ok());
       ASSERT_NO_FATAL_FAILURE(ExpectFound(uri, absl::StrCat("bit ", bit)));
     }
-    ASSERT_TRUE(WriteFile(storage_, uri, sound).ok());
+    ASSERT_TRUE(ReplaceFile(storage_, uri, sound).ok());
   }
 }
 
@@ -283,14 +283,14 @@ TEST_F(DamagedChainTest, EveryTruncationOfEveryFileIsFound) {
   for (const std::string& uri : files_) {
     const std::string sound = ReadFile(storage_, uri).value();
     for (size_t length = 0; length < sound.size(); ++length) {
-      ASSERT_TRUE(WriteFile(storage_, uri, sound.substr(0, length)).ok());
+      ASSERT_TRUE(ReplaceFile(storage_, uri, sound.substr(0, length)).ok());
       ASSERT_NO_FATAL_FAILURE(ExpectFound(uri, absl::StrCat(length, " bytes")));
     }
-    ASSERT_TRUE(WriteFile(storage_, uri, sound + "x").ok());
+    ASSERT_TRUE(ReplaceFile(storage_, uri, sound + "x").ok());
     ASSERT_NO_FATAL_FAILURE(ExpectFound(uri, "a byte more"));
     ASSERT_TRUE(storage_.DeleteRecursively(uri).ok());
     ASSERT_NO_FATAL_FAILURE(ExpectFound(uri.substr(0, uri.rfind('/')), "missing"));
-    ASSERT_TRUE(WriteFile(storage_, uri, sound).ok());
+    ASSERT_TRUE(ReplaceFile(storage_, uri, sound).ok());
   }
 }
 

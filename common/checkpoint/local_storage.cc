@@ -29,6 +29,11 @@ std::string ParentOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+absl::Status Taken(const std::string& path) {
+  return absl::AlreadyExistsError(absl::StrCat(
+      "cannot write ", path, ": there is such a file, and files of checkpoints are not replaced"));
+}
+
 class LocalWriter final : public StorageWriter {
  public:
   LocalWriter(FolderEntries& entries, int fd, std::string temporary, std::string path)
@@ -54,12 +59,15 @@ class LocalWriter final : public StorageWriter {
     int error = ::fsync(fd_) == 0 ? 0 : errno;
     if (error == 0 && ::close(std::exchange(fd_, -1)) != 0) error = errno;
     absl::Status status = error == 0 ? absl::OkStatus() : FileError("complete", path_, error);
-    if (status.ok()) status = entries_.Rename(temporary_, path_);
+    if (status.ok()) status = entries_.Publish(temporary_, path_);
     if (!status.ok()) {
       Abandon();
       return status;
     }
-    return entries_.Sync(ParentOf(path_));
+    status = entries_.Sync(ParentOf(path_));
+    // A repeat must not meet what nobody was told of.
+    if (!status.ok()) entries_.Remove(path_).IgnoreError();
+    return status;
   }
 
  private:
@@ -118,8 +126,8 @@ absl::StatusOr<std::unique_ptr<StorageWriter>> LocalStorage::Create(absl::string
   const std::string folder = ParentOf(path);
   MUSTER_RETURN_IF_ERROR(MakeFolders(folder, entries_));
   struct stat status;
-  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-    return FileError("write", path, EISDIR);
+  if (::stat(path.c_str(), &status) == 0) {
+    return S_ISDIR(status.st_mode) ? FileError("write", path, EISDIR) : Taken(path);
   }
   // O_EXCL: on a file system shared by machines, process ids may be equal.
   int fd = -1;

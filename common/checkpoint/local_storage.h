@@ -14,8 +14,9 @@
 namespace muster {
 
 // Files of this machine, or of a file system that is mounted on it. A file is written under a
-// temporary name, flushed, renamed, and its folder flushed. Files and folders are as open to others
-// as the process's umask lets them be (common/daemon/file_access.h). Stateless, so thread-safe.
+// temporary name, flushed, published (see publish_file.h in common/files), and its folder flushed.
+// Files and folders are as open to others as the process's umask lets them be
+// (common/daemon/file_access.h). Stateless, so thread-safe.
 class LocalStorage final : public CheckpointStorage {
  public:
   // `entries` outlives it.

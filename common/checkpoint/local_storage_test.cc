@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/checkpoint/storage.h"
+#include "common/files/publish_file.h"
 
 namespace muster {
 namespace {
@@ -49,9 +51,8 @@ TEST_F(LocalStorageTest, DeletingALinkLeavesWhatItPointsTo) {
   EXPECT_TRUE(std::filesystem::exists(absl::StrCat(root_, "/kept/file")));
 }
 
-TEST_F(LocalStorageTest, NoRoomIsResourceExhaustedWithARemedyAndKeepsTheOldFile) {
+TEST_F(LocalStorageTest, NoRoomIsResourceExhaustedWithARemedyAndLeavesNothing) {
   const std::string uri = absl::StrCat(root_, "/file");
-  ASSERT_TRUE(WriteFile(storage_, uri, "old").ok());
   // A limit on the size of files stands for a full disk: write fails the same way.
   struct rlimit before;
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -65,8 +66,32 @@ TEST_F(LocalStorageTest, NoRoomIsResourceExhaustedWithARemedyAndKeepsTheOldFile)
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr(uri));
   EXPECT_THAT(status.message(), HasSubstr("raise the limit"));
-  EXPECT_EQ(ReadFile(storage_, uri).value(), "old");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(root_), {}), 1);
+  EXPECT_TRUE(std::filesystem::is_empty(root_));
+}
+
+TEST_F(LocalStorageTest, PublishingNeverReplacesWhateverTheFileSystemCan) {
+  int files = 0;
+  for (const auto publish : {&PublishFile, &PublishFileByLink}) {
+    const std::string from = absl::StrCat(root_, "/from-", ++files);
+    const std::string to = absl::StrCat(root_, "/to-", files);
+    std::ofstream(from) << "first";
+    EXPECT_EQ(publish(from, to), 0);
+    EXPECT_FALSE(std::filesystem::exists(from));
+    std::ofstream(from) << "second";
+    EXPECT_EQ(publish(from, to), EEXIST);
+    EXPECT_EQ(ReadFile(storage_, to).value(), "first");
+    EXPECT_EQ(ReadFile(storage_, from).value(), "second");
+    // Not in place of a link that leads nowhere, either.
+    std::filesystem::create_symlink("nowhere", to + "-link");
+    EXPECT_EQ(publish(from, to + "-link"), EEXIST);
+    EXPECT_EQ(publish(from, absl::StrCat(root_, "/none/to")), ENOENT);
+  }
+  // A link that was made already, though its maker was not told.
+  const std::string from = absl::StrCat(root_, "/from"), to = absl::StrCat(root_, "/to");
+  std::ofstream(from) << "x";
+  std::filesystem::create_hard_link(from, to);
+  EXPECT_EQ(PublishFileByLink(from, to), 0);
+  EXPECT_FALSE(std::filesystem::exists(from));
 }
 
 TEST_F(LocalStorageTest, JoinUriPutsOneSlash) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <map>
+#include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -17,6 +19,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "stored integers are little-endian");
 
 constexpr absl::string_view kManifestName = "MANIFEST";
+// In the name of a partition's file, before the number.
+constexpr absl::string_view kGeneration = "-generation-";
 constexpr absl::string_view kRemedy =
     "; the checkpoint is of no use, restore from an earlier one or a backup";
 constexpr size_t kReadBytes = 1 << 20;
@@ -31,10 +35,10 @@ void AppendU64(uint64_t value, std::string& out) {
   out.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-// Clocks of the folders below a job's folder, ascending.
-absl::StatusOr<std::vector<CheckpointInfo>> ListFolders(const CheckpointStorage& storage,
-                                                        absl::string_view job_folder) {
-  std::vector<CheckpointInfo> folders;
+// Checkpoints below a job's folder, complete or not, by clock.
+absl::StatusOr<std::map<uint64_t, std::string>> ListFolders(const CheckpointStorage& storage,
+                                                            absl::string_view job_folder) {
+  std::map<uint64_t, std::string> folders;
   absl::StatusOr<std::vector<std::string>> names = storage.List(job_folder);
   if (absl::IsNotFound(names.status())) return folders;
   MUSTER_RETURN_IF_ERROR(names.status());
@@ -42,12 +46,45 @@ absl::StatusOr<std::vector<CheckpointInfo>> ListFolders(const CheckpointStorage&
     uint64_t clock = 0;
     // A name must read back the same, so that no clock has two folders.
     if (absl::SimpleAtoi(name, &clock) && absl::StrCat(clock) == name) {
-      folders.push_back({clock, JoinUri(job_folder, name)});
+      folders.emplace(clock, JoinUri(job_folder, name));
     }
   }
-  std::sort(folders.begin(), folders.end(),
-            [](const CheckpointInfo& a, const CheckpointInfo& b) { return a.clock < b.clock; });
   return folders;
+}
+
+// Whether a file's name says that it is of a later generation.
+bool IsLater(absl::string_view name, uint64_t generation) {
+  const size_t at = name.find(kGeneration);
+  if (at == absl::string_view::npos) return false;
+  const absl::string_view rest = name.substr(at + kGeneration.size());
+  uint64_t of_file = 0;
+  return absl::SimpleAtoi(rest.substr(0, rest.find('-')), &of_file) && of_file > generation;
+}
+
+// Deletes the folder of a cut that was not committed, unless a later generation is at it.
+absl::Status DeleteFolder(CheckpointStorage& storage, const std::string& folder,
+                          uint64_t generation) {
+  const absl::StatusOr<std::vector<std::string>> names = storage.List(folder);
+  if (names.ok() && std::any_of(names->begin(), names->end(), [&](const std::string& name) {
+        return IsLater(name, generation);
+      })) {
+    return absl::OkStatus();
+  }
+  return DeleteCheckpoint(storage, folder);
+}
+
+// Deletes the files in a checkpoint's folder that it does not consist of.
+absl::Status DeleteUnnamed(CheckpointStorage& storage, const std::string& folder,
+                           uint64_t generation) {
+  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest, ReadManifest(storage, folder));
+  std::set<std::string> named = {std::string(kManifestName)};
+  for (const v1::CheckpointFile& file : manifest.files()) named.insert(file.path());
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> names, storage.List(folder));
+  for (const std::string& name : names) {
+    if (named.contains(name) || IsLater(name, generation)) continue;
+    MUSTER_RETURN_IF_ERROR(storage.DeleteRecursively(JoinUri(folder, name)));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckFiles(const v1::CheckpointManifest& manifest) {
@@ -93,7 +130,14 @@ std::string CheckpointBeside(absl::string_view folder, uint64_t clock) {
 }
 
 std::string PartitionFileName(uint32_t partition, uint64_t generation) {
-  return absl::StrCat("partition-", partition, "-generation-", generation);
+  return absl::StrCat("partition-", partition, kGeneration, generation);
+}
+
+std::string NewPartitionFileName(uint32_t partition, uint64_t generation) {
+  std::random_device random;
+  const uint64_t attempt = uint64_t{random()} << 32 | random();
+  return absl::StrCat(PartitionFileName(partition, generation), "-",
+                      absl::Hex(attempt, absl::kZeroPad16));
 }
 
 absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
@@ -267,36 +311,29 @@ absl::Status VerifyCheckpoint(const CheckpointStorage& storage, absl::string_vie
   return audit.damage.empty() ? absl::OkStatus() : audit.damage.front();
 }
 
-absl::StatusOr<std::vector<CheckpointInfo>> ListCheckpoints(const CheckpointStorage& storage,
-                                                            absl::string_view job_folder) {
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> folders,
-                          ListFolders(storage, job_folder));
-  std::vector<CheckpointInfo> complete;
-  for (const CheckpointInfo& info : folders) {
-    MUSTER_ASSIGN_OR_RETURN(const bool exists, storage.Exists(JoinUri(info.folder, kManifestName)));
-    if (exists) complete.push_back(info);
+absl::Status DeleteLeftovers(CheckpointStorage& storage, absl::string_view job_folder,
+                             const LeftoverLimits& limits) {
+  using Folders = std::map<uint64_t, std::string>;
+  MUSTER_ASSIGN_OR_RETURN(const Folders folders, ListFolders(storage, job_folder));
+  const std::string* newest = nullptr;
+  for (const auto& [clock, folder] : folders) {
+    if (clock > limits.reached) break;
+    if (limits.kept.contains(clock)) {
+      newest = &folder;
+    } else {
+      MUSTER_RETURN_IF_ERROR(DeleteFolder(storage, folder, limits.generation));
+    }
   }
-  return complete;
+  if (newest == nullptr) return absl::OkStatus();
+  return DeleteUnnamed(storage, *newest, limits.generation);
 }
 
-absl::Status DeleteIncompleteCheckpoints(CheckpointStorage& storage, absl::string_view job_folder) {
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> complete,
-                          ListCheckpoints(storage, job_folder));
-  if (complete.empty()) return absl::OkStatus();
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> folders,
-                          ListFolders(storage, job_folder));
-  for (const CheckpointInfo& info : folders) {
-    if (info.clock >= complete.back().clock) break;
-    const bool is_complete =
-        std::any_of(complete.begin(), complete.end(),
-                    [&info](const CheckpointInfo& other) { return other.clock == info.clock; });
-    if (!is_complete) MUSTER_RETURN_IF_ERROR(storage.DeleteRecursively(info.folder));
-  }
-  return absl::OkStatus();
+absl::Status DeleteManifest(CheckpointStorage& storage, absl::string_view folder) {
+  return storage.DeleteRecursively(JoinUri(folder, kManifestName));
 }
 
 absl::Status DeleteCheckpoint(CheckpointStorage& storage, absl::string_view folder) {
-  MUSTER_RETURN_IF_ERROR(storage.DeleteRecursively(JoinUri(folder, kManifestName)));
+  MUSTER_RETURN_IF_ERROR(DeleteManifest(storage, folder));
   return storage.DeleteRecursively(folder);
 }
 

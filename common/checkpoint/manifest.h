@@ -2,6 +2,7 @@
 #define MUSTER_COMMON_CHECKPOINT_MANIFEST_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,10 @@ class CheckpointManifest;
 }  // namespace v1
 
 // A checkpoint is the folder ROOT/JOB/CLOCK with one file per partition and the file MANIFEST,
-// which is written last: a folder with a MANIFEST is a complete checkpoint, one without is none.
-// Where two hold a job's parameters, servers its rows and workers its dense tensors, the servers'
-// files, one per partition, are followed by the workers'.
+// which is written last: a folder with a MANIFEST is a complete checkpoint, one without is none. No
+// file is ever replaced: each attempt to write one has a name of its own, and files that no
+// MANIFEST names are leftovers. Where two hold a job's parameters, servers its rows and workers its
+// dense tensors, the servers' files, one per partition, are followed by the workers'.
 //
 // A checkpoint is full, or a delta that goes on from another one of the same job, its base: it is
 // complete together with that one, and so on down to a full one.
@@ -34,17 +36,20 @@ inline constexpr uint32_t kCheckpointFormatVersion = 2;
 std::string CheckpointJobFolder(absl::string_view root, absl::string_view job_id);
 // ROOT/JOB/CLOCK.
 std::string CheckpointFolder(absl::string_view root, absl::string_view job_id, uint64_t clock);
-// Name of a partition's file within the checkpoint's folder. The generation is in it, so that a
-// generation that repeats a clock never touches files that a manifest may name already.
+// What the name of a partition's file within the checkpoint's folder begins with.
 std::string PartitionFileName(uint32_t partition, uint64_t generation);
+// … and a whole name, another one each time: so whoever writes a cut of the same clock once more (a
+// later generation, round or incarnation) never meets files that a manifest may name already.
+std::string NewPartitionFileName(uint32_t partition, uint64_t generation);
 
 // Folder of the checkpoint at `clock` beside the one in `folder`.
 std::string CheckpointBeside(absl::string_view folder, uint64_t clock);
 
 // Completes the checkpoint in `folder`: checks that every file is there in the stated size, then
 // writes the MANIFEST. The format version and, for a delta, the base's checksum are set here.
-// FailedPrecondition: a file is missing or of another size, or the base is. InvalidArgument: fewer
-// files than partitions, or not in order of their numbers, or a base that is no earlier one.
+// AlreadyExists: there is a MANIFEST, which stays as it is. FailedPrecondition: a file is missing
+// or of another size, or the base is. InvalidArgument: fewer files than partitions, or not in order
+// of their numbers, or a base that is no earlier one.
 absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
                            const v1::CheckpointManifest& manifest);
 
@@ -81,19 +86,24 @@ absl::StatusOr<CheckpointAudit> AuditCheckpoint(const CheckpointStorage& storage
 // The same; the first damage is the error.
 absl::Status VerifyCheckpoint(const CheckpointStorage& storage, absl::string_view folder);
 
-struct CheckpointInfo {
-  uint64_t clock = 0;
-  std::string folder;
+// What of a job's checkpoints stays when leftovers are deleted.
+struct LeftoverLimits {
+  // Clocks of the checkpoints that count; any other folder is what a cut left behind.
+  std::set<uint64_t> kept;
+  // No cut at this clock or before it is under way any more, but for later generations' …
+  uint64_t reached = 0;
+  // … than this one, whose files stay.
+  uint64_t generation = 0;
 };
 
-// The complete checkpoints in a job's folder, oldest clock first; empty when the folder does not
-// exist.
-absl::StatusOr<std::vector<CheckpointInfo>> ListCheckpoints(const CheckpointStorage& storage,
-                                                            absl::string_view job_folder);
+// Deletes what cuts left behind that were not committed (their job went back, or lost the task that
+// would have committed them): whole folders, and in that of the newest checkpoint kept, files that
+// its MANIFEST does not name. Repeating it is safe.
+absl::Status DeleteLeftovers(CheckpointStorage& storage, absl::string_view job_folder,
+                             const LeftoverLimits& limits);
 
-// Deletes incomplete checkpoints older than the newest complete one: what cuts left behind whose
-// job went back, or lost the task that would have committed them. Repeating it is safe.
-absl::Status DeleteIncompleteCheckpoints(CheckpointStorage& storage, absl::string_view job_folder);
+// Makes a complete checkpoint an incomplete one; its files stay. OK when there is none.
+absl::Status DeleteManifest(CheckpointStorage& storage, absl::string_view folder);
 
 // Deletes one checkpoint, its MANIFEST before the files that it names: a crash in between leaves an
 // incomplete one. OK when there is none.

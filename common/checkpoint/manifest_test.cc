@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 constexpr char kJobFolder[] = "/root/job-1";
 
@@ -51,7 +53,7 @@ void WriteFiles(CheckpointStorage& storage, uint64_t clock, uint32_t partitions)
   const std::string folder = CheckpointFolder("/root", "job-1", clock);
   for (uint32_t i = 0; i < partitions; ++i) {
     ASSERT_TRUE(
-        WriteFile(storage, JoinUri(folder, PartitionFileName(i, 1)), Contents(clock, i)).ok());
+        ReplaceFile(storage, JoinUri(folder, PartitionFileName(i, 1)), Contents(clock, i)).ok());
   }
 }
 
@@ -63,9 +65,10 @@ void WriteCheckpoint(CheckpointStorage& storage, uint64_t clock) {
 
 std::vector<uint64_t> Clocks(const CheckpointStorage& storage) {
   std::vector<uint64_t> clocks;
-  const auto checkpoints = ListCheckpoints(storage, kJobFolder);
-  EXPECT_TRUE(checkpoints.ok()) << checkpoints.status();
-  for (const CheckpointInfo& info : *checkpoints) clocks.push_back(info.clock);
+  for (uint64_t clock = 0; clock <= 100; ++clock) {
+    const std::string folder = CheckpointFolder("/root", "job-1", clock);
+    if (ReadManifest(storage, folder).ok()) clocks.push_back(clock);
+  }
   return clocks;
 }
 
@@ -149,7 +152,7 @@ TEST(ManifestTest, IsRefusedBeforeItsFilesAreThere) {
   EXPECT_THAT(status.message(), HasSubstr("/root/job-1/7/partition-1-generation-1"));
   EXPECT_THAT(Clocks(storage), IsEmpty());
 
-  ASSERT_TRUE(WriteFile(storage, "/root/job-1/7/partition-1-generation-1", "short").ok());
+  ASSERT_TRUE(ReplaceFile(storage, "/root/job-1/7/partition-1-generation-1", "short").ok());
   status = WriteManifest(storage, "/root/job-1/7", Manifest(7, 2));
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("has 5 bytes"));
@@ -178,13 +181,13 @@ TEST(ManifestTest, EveryDamagedByteIsDataLossThatNamesTheFile) {
   for (size_t i = 0; i < sound.size(); ++i) {
     std::string damaged = sound;
     damaged[i] ^= 0x10;
-    ASSERT_TRUE(WriteFile(storage, uri, damaged).ok());
+    ASSERT_TRUE(ReplaceFile(storage, uri, damaged).ok());
     const absl::Status status = ReadManifest(storage, "/root/job-1/7").status();
     ASSERT_TRUE(absl::IsDataLoss(status)) << i << ": " << status;
     ASSERT_THAT(status.message(), HasSubstr(uri));
   }
   for (size_t length = 0; length < sound.size(); ++length) {
-    ASSERT_TRUE(WriteFile(storage, uri, sound.substr(0, length)).ok());
+    ASSERT_TRUE(ReplaceFile(storage, uri, sound.substr(0, length)).ok());
     ASSERT_TRUE(absl::IsDataLoss(ReadManifest(storage, "/root/job-1/7").status())) << length;
   }
 }
@@ -211,11 +214,11 @@ TEST(ManifestTest, VerifyNamesTheDamagedFile) {
   const std::string uri = "/root/job-1/7/partition-1-generation-1";
   std::string damaged = Contents(7, 1);
   damaged[50] ^= 1;
-  ASSERT_TRUE(WriteFile(storage, uri, damaged).ok());
+  ASSERT_TRUE(ReplaceFile(storage, uri, damaged).ok());
   absl::Status status = VerifyCheckpoint(storage, "/root/job-1/7");
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr(uri));
-  ASSERT_TRUE(WriteFile(storage, uri, Contents(7, 1).substr(1)).ok());
+  ASSERT_TRUE(ReplaceFile(storage, uri, Contents(7, 1).substr(1)).ok());
   status = VerifyCheckpoint(storage, "/root/job-1/7");
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("has 100 bytes, the manifest says 101"));
@@ -225,34 +228,82 @@ TEST(ManifestTest, VerifyNamesTheDamagedFile) {
   EXPECT_THAT(status.message(), HasSubstr("missing"));
 }
 
-TEST(ListCheckpointsTest, CompleteOnesInOrderOfClock) {
+TEST(DeleteLeftoversTest, KeepsWhatCountsAndWhatMayBeUnderWay) {
   MemoryStorage storage;
-  EXPECT_THAT(Clocks(storage), IsEmpty());
-  for (const uint64_t clock : {100, 20, 3}) WriteCheckpoint(storage, clock);
-  WriteFiles(storage, 50, 2);
-  ASSERT_TRUE(WriteFile(storage, "/root/job-1/notes/MANIFEST", "x").ok());
-  ASSERT_TRUE(WriteFile(storage, "/root/job-1/007/MANIFEST", "x").ok());
-  EXPECT_THAT(Clocks(storage), ElementsAre(3, 20, 100));
-  EXPECT_EQ(ListCheckpoints(storage, kJobFolder)->back().folder, "/root/job-1/100");
-}
-
-TEST(DeleteIncompleteCheckpointsTest, KeepsWhatIsCompleteAndWhatIsBeingWritten) {
-  MemoryStorage storage;
-  for (const uint64_t clock : {10, 20, 40}) WriteCheckpoint(storage, clock);
+  for (const uint64_t clock : {10, 20, 30, 40, 50}) WriteCheckpoint(storage, clock);
   WriteFiles(storage, 25, 2);
   WriteFiles(storage, 45, 1);
-  ASSERT_TRUE(WriteFile(storage, "/root/job-1/notes", "x").ok());
-  ASSERT_TRUE(DeleteIncompleteCheckpoints(storage, kJobFolder).ok());
-  EXPECT_THAT(storage.List(kJobFolder).value(), ElementsAre("10", "20", "40", "45", "notes"));
-  EXPECT_TRUE(VerifyCheckpoint(storage, "/root/job-1/20").ok());
+  const auto put = [&storage](const std::string& name) {
+    ASSERT_TRUE(WriteFile(storage, JoinUri(kJobFolder, name), "x").ok());
+  };
+  // Other attempts at clocks that are committed, and what is no checkpoint.
+  for (const char* name : {"20/another", "40/another", "notes", "007/MANIFEST"}) put(name);
+  // 30 was completed, but whoever keeps the record died before it was noted.
+  const LeftoverLimits limits = {.kept = {10, 20, 40}, .reached = 40, .generation = 1};
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    ASSERT_EQ(DeleteLeftovers(storage, kJobFolder, limits), absl::OkStatus());
+    EXPECT_THAT(storage.List(kJobFolder).value(),
+                ElementsAre("007", "10", "20", "40", "45", "50", "notes"));
+    EXPECT_TRUE(*storage.Exists(JoinUri(kJobFolder, "20/another")))
+        << "it goes with the checkpoint";
+    EXPECT_FALSE(*storage.Exists(JoinUri(kJobFolder, "40/another")));
+  }
+  for (const uint64_t clock : {10, 20, 40}) {
+    EXPECT_TRUE(VerifyCheckpoint(storage, CheckpointFolder("/root", "job-1", clock)).ok());
+  }
+  // The job has ended.
+  ASSERT_EQ(
+      DeleteLeftovers(storage, kJobFolder, {.kept = {40}, .reached = UINT64_MAX, .generation = 1}),
+      absl::OkStatus());
+  EXPECT_THAT(storage.List(kJobFolder).value(), ElementsAre("007", "40", "notes"));
+  EXPECT_TRUE(DeleteLeftovers(storage, "/root/unknown", limits).ok());
 }
 
-TEST(DeleteIncompleteCheckpointsTest, NothingCompleteKeepsAll) {
+TEST(DeleteLeftoversTest, LeavesWhatALaterGenerationWrites) {
   MemoryStorage storage;
-  WriteFiles(storage, 25, 2);
-  ASSERT_TRUE(DeleteIncompleteCheckpoints(storage, kJobFolder).ok());
-  EXPECT_THAT(storage.List(kJobFolder).value(), ElementsAre("25"));
-  EXPECT_TRUE(DeleteIncompleteCheckpoints(storage, "/root/unknown").ok());
+  WriteCheckpoint(storage, 20);
+  for (const char* clock : {"15/", "20/"}) {
+    const std::string folder = JoinUri(kJobFolder, clock);
+    for (const uint64_t generation : {1, 2}) {
+      const std::string name = NewPartitionFileName(0, generation);
+      ASSERT_TRUE(WriteFile(storage, JoinUri(folder, name), "x").ok());
+    }
+  }
+  // Of generation 1, as it went back at the same moment.
+  ASSERT_EQ(DeleteLeftovers(storage, kJobFolder, {.kept = {20}, .reached = 20, .generation = 1}),
+            absl::OkStatus());
+  EXPECT_EQ(storage.List("/root/job-1/15")->size(), 2);
+  EXPECT_EQ(storage.List("/root/job-1/20")->size(), 4) << "less the other attempt";
+  ASSERT_EQ(DeleteLeftovers(storage, kJobFolder, {.kept = {20}, .reached = 20, .generation = 2}),
+            absl::OkStatus());
+  EXPECT_THAT(storage.List(kJobFolder).value(), ElementsAre("20"));
+  EXPECT_EQ(storage.List("/root/job-1/20")->size(), 3);
+}
+
+TEST(DeleteLeftoversTest, AManifestThatCannotBeReadKeepsItsFolder) {
+  MemoryStorage storage;
+  WriteCheckpoint(storage, 10);
+  ASSERT_TRUE(ReplaceFile(storage, "/root/job-1/10/MANIFEST", "damaged").ok());
+  EXPECT_TRUE(
+      absl::IsDataLoss(DeleteLeftovers(storage, kJobFolder, {.kept = {10}, .reached = 10})));
+  EXPECT_EQ(storage.List("/root/job-1/10")->size(), 3);
+}
+
+TEST(ManifestTest, IsNeverReplaced) {
+  MemoryStorage storage;
+  WriteCheckpoint(storage, 7);
+  v1::CheckpointManifest again = Manifest(7, 2);
+  again.set_generation(2);
+  const absl::Status status = WriteManifest(storage, "/root/job-1/7", again);
+  EXPECT_TRUE(absl::IsAlreadyExists(status)) << status;
+  EXPECT_NE(ReadManifest(storage, "/root/job-1/7")->generation(), 2);
+}
+
+TEST(ManifestTest, EveryAttemptAtAFileHasItsOwnName) {
+  std::set<std::string> names;
+  for (int i = 0; i < 100; ++i) names.insert(NewPartitionFileName(3, 2));
+  EXPECT_EQ(names.size(), 100);
+  EXPECT_THAT(*names.begin(), StartsWith(PartitionFileName(3, 2) + "-"));
 }
 
 // Whenever it stops, what is listed is whole; and the next try finishes.
@@ -315,6 +366,7 @@ TEST_F(DeltaManifestTest, AnotherCheckpointOfTheBasesClockIsNotItsBase) {
   ASSERT_TRUE(WriteDelta(20, 10).ok());
   v1::CheckpointManifest again = Manifest(10, 2);
   again.set_generation(2);
+  ASSERT_TRUE(DeleteManifest(storage_, "/root/job-1/10").ok());
   ASSERT_TRUE(WriteManifest(storage_, "/root/job-1/10", again).ok());
   const absl::Status status = VerifyCheckpoint(storage_, "/root/job-1/20");
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
@@ -324,7 +376,7 @@ TEST_F(DeltaManifestTest, AnotherCheckpointOfTheBasesClockIsNotItsBase) {
 TEST_F(DeltaManifestTest, NamesEveryDamagedFileOfTheChain) {
   WriteCheckpoint(storage_, 10);
   ASSERT_TRUE(WriteDelta(20, 10).ok());
-  ASSERT_TRUE(WriteFile(storage_, "/root/job-1/20/partition-0-generation-1", "short").ok());
+  ASSERT_TRUE(ReplaceFile(storage_, "/root/job-1/20/partition-0-generation-1", "short").ok());
   ASSERT_TRUE(storage_.DeleteRecursively("/root/job-1/10/partition-1-generation-1").ok());
   const auto audit = AuditCheckpoint(storage_, "/root/job-1/20");
   ASSERT_TRUE(audit.ok()) << audit.status();

@@ -15,6 +15,10 @@ absl::Status Missing(absl::string_view path) {
   return absl::NotFoundError(absl::StrCat("there is no ", path));
 }
 
+absl::Status Taken(absl::string_view path) {
+  return absl::AlreadyExistsError(absl::StrCat("cannot write ", path, ": there is such a file"));
+}
+
 // What all paths in a folder begin with.
 std::string FolderPrefix(const std::string& path) { return path == "/" ? path : path + "/"; }
 
@@ -56,8 +60,9 @@ class MemoryStorage::Writer final : public StorageWriter {
   absl::Status Commit() override {
     if (bytes_ == nullptr) return Closed();
     absl::MutexLock lock(&files_->mutex);
-    files_->by_path[path_] = std::move(bytes_);
-    return absl::OkStatus();
+    const bool added = files_->by_path.emplace(path_, std::move(bytes_)).second;
+    bytes_ = nullptr;
+    return added ? absl::OkStatus() : Taken(path_);
   }
 
  private:
@@ -80,6 +85,7 @@ absl::StatusOr<std::unique_ptr<StorageWriter>> MemoryStorage::Create(absl::strin
   if (path == "/" || (inside != files_->by_path.end() && absl::StartsWith(inside->first, prefix))) {
     return absl::UnavailableError(absl::StrCat("cannot write ", path, ": Is a directory"));
   }
+  if (files_->by_path.count(path) > 0) return Taken(path);
   for (const auto& [file, bytes] : files_->by_path) {
     if (absl::StartsWith(path, FolderPrefix(file))) {
       return absl::NotFoundError(
@@ -138,5 +144,11 @@ absl::Status MemoryStorage::DeleteRecursively(absl::string_view uri) {
 }
 
 absl::Status MemoryStorage::SyncFolder(absl::string_view uri) { return List(uri).status(); }
+
+absl::Status ReplaceFile(CheckpointStorage& storage, absl::string_view uri,
+                         absl::string_view bytes) {
+  MUSTER_RETURN_IF_ERROR(storage.DeleteRecursively(uri));
+  return WriteFile(storage, uri, bytes);
+}
 
 }  // namespace muster

@@ -40,6 +40,10 @@ class MemoryStorage final : public CheckpointStorage {
   const std::shared_ptr<Files> files_;
 };
 
+// Puts other bytes in a file's place, as damage would.
+absl::Status ReplaceFile(CheckpointStorage& storage, absl::string_view uri,
+                         absl::string_view bytes);
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_CHECKPOINT_MEMORY_STORAGE_H_

@@ -121,7 +121,7 @@ TEST_P(PartitionFileVersionTest, ReadsWhatWasWritten) {
   if (GetParam() == 2) {
     WriteTwoRows(storage);
   } else {
-    ASSERT_TRUE(WriteFile(storage, kUri, Version1File()).ok());
+    ASSERT_TRUE(ReplaceFile(storage, kUri, Version1File()).ok());
   }
   const auto reader = PartitionFileReader::Open(storage, kUri);
   ASSERT_TRUE(reader.ok()) << reader.status();
@@ -310,12 +310,12 @@ TEST_P(PartitionFileVersionTest, EveryTruncationIsDataLossThatNamesTheFile) {
   WriteTwoRows(storage);
   const std::string sound = GetParam() == 1 ? Version1File() : ReadFile(storage, kUri).value();
   for (size_t length = 0; length < sound.size(); ++length) {
-    ASSERT_TRUE(WriteFile(storage, kUri, sound.substr(0, length)).ok());
+    ASSERT_TRUE(ReplaceFile(storage, kUri, sound.substr(0, length)).ok());
     const absl::Status status = PartitionFileReader::Open(storage, kUri).status();
     ASSERT_TRUE(absl::IsDataLoss(status)) << length << ": " << status;
     ASSERT_THAT(status.message(), HasSubstr(kUri));
   }
-  ASSERT_TRUE(WriteFile(storage, kUri, sound + "x").ok());
+  ASSERT_TRUE(ReplaceFile(storage, kUri, sound + "x").ok());
   EXPECT_TRUE(absl::IsDataLoss(PartitionFileReader::Open(storage, kUri).status()));
 }
 
@@ -341,7 +341,7 @@ TEST(PartitionFileTest, AbsurdNumbersInTheHeaderAreDataLoss) {
   groups.mutable_dense()->Clear();
   groups.mutable_sparse(0)->set_rows(1);
   for (const v1::PartitionFileHeader& header : {many, backwards, groups}) {
-    ASSERT_TRUE(WriteFile(storage, kUri, Version2File(header, 2)).ok());
+    ASSERT_TRUE(ReplaceFile(storage, kUri, Version2File(header, 2)).ok());
     const absl::Status status = PartitionFileReader::Open(storage, kUri).status();
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   }
@@ -349,7 +349,7 @@ TEST(PartitionFileTest, AbsurdNumbersInTheHeaderAreDataLoss) {
 
 TEST(PartitionFileTest, ANewerFormatIsRefusedByName) {
   MemoryStorage storage;
-  ASSERT_TRUE(WriteFile(storage, kUri, Version2File(Header(), 3)).ok());
+  ASSERT_TRUE(ReplaceFile(storage, kUri, Version2File(Header(), 3)).ok());
   const absl::Status status = PartitionFileReader::Open(storage, kUri).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("format version 3"));

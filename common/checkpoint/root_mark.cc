@@ -31,7 +31,10 @@ absl::Status Check(CheckpointStorage& storage, absl::string_view root_uri, RootC
 absl::Status MarkCheckpointRoot(CheckpointStorage& storage, absl::string_view root_uri) {
   const std::string uri = JoinUri(root_uri, kMark);
   MUSTER_ASSIGN_OR_RETURN(const bool marked, storage.Exists(uri));
-  return marked ? absl::OkStatus() : WriteFile(storage, uri, kContents);
+  if (marked) return absl::OkStatus();
+  const absl::Status written = WriteFile(storage, uri, kContents);
+  // Somebody else has been faster.
+  return absl::IsAlreadyExists(written) ? absl::OkStatus() : written;
 }
 
 absl::Status CheckCheckpointRoot(CheckpointStorage& storage, absl::string_view root_uri,

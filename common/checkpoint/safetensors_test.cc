@@ -136,6 +136,7 @@ TEST(SafetensorsMetadataTest, NamesTheTokenizerThatIsKnown) {
   v1::CheckpointManifest manifest = ReadManifest(storage, kFolder).value();
   manifest.mutable_schema()->mutable_tokenizer()->set_fingerprint(0xab);
   manifest.mutable_schema()->mutable_tokenizer()->set_name("t.json");
+  ASSERT_TRUE(DeleteManifest(storage, kFolder).ok());
   ASSERT_TRUE(WriteManifest(storage, kFolder, manifest).ok());
   const Parsed parsed(*Export(storage));
   EXPECT_EQ(parsed.header["__metadata__"]["tokenizer_name"], "t.json");
@@ -161,6 +162,7 @@ TEST(SafetensorsErrorsTest, TwoTensorsOfOneNameAreRefused) {
   v1::CheckpointManifest manifest = ReadManifest(storage, kFolder).value();
   v1::TensorSchema& tensor = *manifest.mutable_schema()->add_tensors();
   tensor.set_name("e.keys");
+  ASSERT_TRUE(DeleteManifest(storage, kFolder).ok());
   ASSERT_TRUE(WriteManifest(storage, kFolder, manifest).ok());
   const absl::Status status = Export(storage).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
@@ -173,7 +175,7 @@ TEST(SafetensorsErrorsTest, ADamagedFileIsDataLoss) {
   const std::string uri = JoinUri(kFolder, PartitionFileName(1, 2));
   std::string bytes = ReadFile(storage, uri).value();
   bytes.back() ^= 1;
-  ASSERT_TRUE(WriteFile(storage, uri, bytes).ok());
+  ASSERT_TRUE(ReplaceFile(storage, uri, bytes).ok());
   const absl::Status status = Export(storage).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr(uri));

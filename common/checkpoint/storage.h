@@ -15,7 +15,7 @@
 namespace muster {
 
 // A file that is being written. Nobody sees it before Commit; destruction without Commit leaves no
-// trace (and what was there under its name stays). Not thread-safe.
+// trace. Not thread-safe.
 class StorageWriter {
  public:
   virtual ~StorageWriter() = default;
@@ -23,7 +23,8 @@ class StorageWriter {
   // ResourceExhausted: no space. FailedPrecondition: after Commit.
   virtual absl::Status Append(absl::Span<const std::byte> bytes) = 0;
 
-  // Puts the file, whole and durable, in its place; replaces one of the same name. Call once.
+  // Puts the file, whole and durable, in its place. AlreadyExists: one of the same name has come
+  // since Create, and stays as it is. No error leaves anything under the name. Call once.
   virtual absl::Status Commit() = 0;
 };
 
@@ -48,7 +49,8 @@ class CheckpointStorage {
  public:
   virtual ~CheckpointStorage() = default;
 
-  // Starts a file; its folders are made as needed.
+  // Starts a file; its folders are made as needed. AlreadyExists: there is one of this name. A file
+  // is never replaced: who wants to write another one deletes it first.
   virtual absl::StatusOr<std::unique_ptr<StorageWriter>> Create(absl::string_view uri) = 0;
 
   virtual absl::StatusOr<std::unique_ptr<StorageReader>> Open(absl::string_view uri) const = 0;

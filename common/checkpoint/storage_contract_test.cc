@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -50,8 +51,8 @@ class StorageContractTest : public ::testing::TestWithParam<Implementation> {
 TEST_P(StorageContractTest, ReadsWhatWasWritten) {
   ASSERT_TRUE(WriteFile(*storage_, Uri("a/b/file"), "hello").ok());
   EXPECT_EQ(ReadFile(*storage_, Uri("a/b/file")).value(), "hello");
-  ASSERT_TRUE(WriteFile(*storage_, Uri("a/b/file"), "").ok());
-  EXPECT_EQ(ReadFile(*storage_, Uri("a/b/file")).value(), "");
+  ASSERT_TRUE(WriteFile(*storage_, Uri("a/b/empty"), "").ok());
+  EXPECT_EQ(ReadFile(*storage_, Uri("a/b/empty")).value(), "");
 }
 
 TEST_P(StorageContractTest, WritesAsAStream) {
@@ -78,14 +79,32 @@ TEST_P(StorageContractTest, AFileIsInvisibleBeforeCommit) {
   EXPECT_THAT(storage_->List(Uri("folder")).value(), ElementsAre("file", "other"));
 }
 
-TEST_P(StorageContractTest, AnAbandonedWriteLeavesWhatWasThere) {
-  ASSERT_TRUE(WriteFile(*storage_, Uri("file"), "old").ok());
+TEST_P(StorageContractTest, AnAbandonedWriteLeavesNothing) {
   {
     auto file = storage_->Create(Uri("file"));
     ASSERT_TRUE((*file)->Append(Bytes("new")).ok());
   }
-  EXPECT_EQ(ReadFile(*storage_, Uri("file")).value(), "old");
+  EXPECT_FALSE(storage_->Exists(Uri("file")).value());
+  ASSERT_TRUE(WriteFile(*storage_, Uri("file"), "another").ok());
   EXPECT_THAT(storage_->List(root_).value(), ElementsAre("file"));
+}
+
+TEST_P(StorageContractTest, AFileIsNeverReplaced) {
+  const auto slow = storage_->Create(Uri("file"));
+  ASSERT_TRUE((*slow)->Append(Bytes("slow")).ok());
+  ASSERT_TRUE(WriteFile(*storage_, Uri("file"), "first").ok());
+  const absl::Status late = (*slow)->Commit();
+  EXPECT_TRUE(absl::IsAlreadyExists(late)) << late;
+  EXPECT_THAT(late.message(), HasSubstr(Uri("file")));
+  const absl::Status again = storage_->Create(Uri("file")).status();
+  EXPECT_TRUE(absl::IsAlreadyExists(again)) << again;
+  EXPECT_THAT(again.message(), HasSubstr(Uri("file")));
+  EXPECT_EQ(ReadFile(*storage_, Uri("file")).value(), "first");
+  EXPECT_THAT(storage_->List(root_).value(), ElementsAre("file"));
+  // Who wants another one deletes it first.
+  ASSERT_TRUE(storage_->DeleteRecursively(Uri("file")).ok());
+  ASSERT_TRUE(WriteFile(*storage_, Uri("file"), "second").ok());
+  EXPECT_EQ(ReadFile(*storage_, Uri("file")).value(), "second");
 }
 
 TEST_P(StorageContractTest, NothingCanFollowCommit) {
@@ -98,7 +117,7 @@ TEST_P(StorageContractTest, NothingCanFollowCommit) {
 TEST_P(StorageContractTest, AnOpenReaderKeepsItsContents) {
   ASSERT_TRUE(WriteFile(*storage_, Uri("file"), "old contents").ok());
   const auto reader = storage_->Open(Uri("file"));
-  ASSERT_TRUE(WriteFile(*storage_, Uri("file"), "new").ok());
+  ASSERT_TRUE(ReplaceFile(*storage_, Uri("file"), "new").ok());
   EXPECT_EQ((*reader)->size(), 12u);
   std::string read(12, ' ');
   ASSERT_TRUE((*reader)->Read(0, {reinterpret_cast<std::byte*>(read.data()), 12}).ok());
@@ -200,25 +219,28 @@ TEST_P(StorageContractTest, ProbeNamesTheFolderThatItWasGiven) {
   EXPECT_THAT(status.message(), HasSubstr("'relative/path'"));
 }
 
-TEST_P(StorageContractTest, WritersOfOneFileDoNotMix) {
+TEST_P(StorageContractTest, OfManyWritersOfOneFileOneWins) {
   constexpr int kThreads = 4;
+  constexpr int kFiles = 20;
+  std::atomic<int> written = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([this, i] {
-      for (int round = 0; round < 20; ++round) {
-        const auto file = storage_->Create(Uri("shared/file"));
-        ASSERT_TRUE(file.ok()) << file.status();
-        for (int part = 0; part < 10; ++part) {
-          ASSERT_TRUE((*file)->Append(Bytes(std::string(100, static_cast<char>('a' + i)))).ok());
-        }
-        ASSERT_TRUE((*file)->Commit().ok());
-        const std::string read = ReadFile(*storage_, Uri("shared/file")).value();
+    threads.emplace_back([this, i, &written] {
+      for (int round = 0; round < kFiles; ++round) {
+        const std::string uri = Uri(absl::StrCat("shared/", round));
+        const std::string mine(1000, static_cast<char>('a' + i));
+        const absl::Status status = WriteFile(*storage_, uri, mine);
+        EXPECT_TRUE(status.ok() || absl::IsAlreadyExists(status)) << status;
+        const std::string read = ReadFile(*storage_, uri).value();
         EXPECT_EQ(read, std::string(1000, read[0]));
+        EXPECT_TRUE(!status.ok() || read == mine);
+        written += status.ok();
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_THAT(storage_->List(Uri("shared")).value(), ElementsAre("file"));
+  EXPECT_EQ(written, kFiles);
+  EXPECT_EQ(storage_->List(Uri("shared"))->size(), kFiles);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -30,11 +30,16 @@ absl::Status FakeFolderEntries::Make(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status FakeFolderEntries::Rename(const std::string& from, const std::string& to) {
+absl::Status FakeFolderEntries::Publish(const std::string& from, const std::string& to) {
   MUSTER_RETURN_IF_ERROR(Count());
-  MUSTER_RETURN_IF_ERROR(Posix().Rename(from, to));
+  MUSTER_RETURN_IF_ERROR(Posix().Publish(from, to));
   unsynced_[FolderOf(to)].push_back({.path = to, .from = from});
   return absl::OkStatus();
+}
+
+absl::Status FakeFolderEntries::Remove(const std::string& path) {
+  MUSTER_RETURN_IF_ERROR(Count());
+  return Posix().Remove(path);
 }
 
 absl::Status FakeFolderEntries::Sync(const std::string& folder) {

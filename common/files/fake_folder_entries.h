@@ -15,7 +15,8 @@ namespace muster {
 class FakeFolderEntries final : public FolderEntries {
  public:
   absl::Status Make(const std::string& path) override;
-  absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status Publish(const std::string& from, const std::string& to) override;
+  absl::Status Remove(const std::string& path) override;
   absl::Status Sync(const std::string& folder) override;
 
   // The process ends before operation `operations` from now (0: the next one): it and all after it

@@ -1,12 +1,14 @@
 #include "common/files/folder_entries.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_error.h"
+#include "common/files/publish_file.h"
 #include "common/files/sync_folder.h"
 
 namespace muster {
@@ -25,9 +27,19 @@ class PosixFolderEntries final : public FolderEntries {
     return FileError("create the folder", path, errno);
   }
 
-  absl::Status Rename(const std::string& from, const std::string& to) override {
-    if (std::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
-    return FileError("complete", to, errno);
+  absl::Status Publish(const std::string& from, const std::string& to) override {
+    const int error = PublishFile(from, to);
+    if (error == 0) return absl::OkStatus();
+    if (error == EEXIST) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("cannot write ", to, ": there is such a file, and it is not replaced"));
+    }
+    return FileError("complete", to, error);
+  }
+
+  absl::Status Remove(const std::string& path) override {
+    if (::unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+    return FileError("delete", path, errno);
   }
 
   absl::Status Sync(const std::string& folder) override { return SyncFolder(folder); }

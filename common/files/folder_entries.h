@@ -18,8 +18,11 @@ class FolderEntries {
 
   // Makes one folder, as open to others as the process's umask lets it be. OK where it exists.
   virtual absl::Status Make(const std::string& path) = 0;
-  // Replaces `to` where it exists.
-  virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  // Gives a file another name, in the same file system. ALREADY_EXISTS: the name is taken; nothing
+  // is ever replaced.
+  virtual absl::Status Publish(const std::string& from, const std::string& to) = 0;
+  // Takes a file's name away. OK where there is none.
+  virtual absl::Status Remove(const std::string& path) = 0;
   virtual absl::Status Sync(const std::string& folder) = 0;
 };
 

@@ -58,7 +58,7 @@ absl::Status WriteImportedCheckpoint(CheckpointStorage& storage, absl::string_vi
   }
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<PartitionFileWriter> writer,
-      PartitionFileWriter::Create(storage, folder, PartitionFileName(0, 0), header));
+      PartitionFileWriter::Create(storage, folder, NewPartitionFileName(0, 0), header));
   std::vector<float> values;
   for (const MusterTensor& tensor : weights.tensors()) {
     MUSTER_RETURN_IF_ERROR(weights.Read(tensor.name, values));

@@ -159,7 +159,7 @@ absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
       const std::unique_ptr<PartitionFileWriter> writer,
       PartitionFileWriter::Create(
           storage, CheckpointFolder(checkpoint_root, content.job_id, content.clock),
-          PartitionFileName(content.partition, content.generation), PartitionHeader(content)));
+          NewPartitionFileName(content.partition, content.generation), PartitionHeader(content)));
   MUSTER_RETURN_IF_ERROR(AppendDensePieces(content, *writer));
   for (size_t i = 0; i < content.sparse.size(); ++i) {
     MUSTER_RETURN_IF_ERROR(AppendTable(static_cast<int>(i), content.sparse[i], *writer));

@@ -1,6 +1,7 @@
 #include "server/coordinator/checkpoint_desk.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -36,6 +37,15 @@ const v1::CheckpointRecord* FindAt(uint64_t clock, const v1::JobRecord& record) 
   return nullptr;
 }
 
+// Whether both are about the same files.
+bool SameCut(const v1::CommitCheckpointRequest& a, const v1::CommitCheckpointRequest& b) {
+  return a.task().generation() == b.task().generation() && a.clock() == b.clock() &&
+         std::equal(a.files().begin(), a.files().end(), b.files().begin(), b.files().end(),
+                    [](const v1::CutFile& one, const v1::CutFile& other) {
+                      return one.path() == other.path() && one.checksum() == other.checksum();
+                    });
+}
+
 // Adds a checkpoint in order of clocks, in place of a damaged one.
 void Insert(uint64_t clock, const CompletedCheckpoint& completed, v1::JobRecord& record) {
   auto& checkpoints = *record.mutable_checkpoints();
@@ -57,19 +67,26 @@ void Insert(uint64_t clock, const CompletedCheckpoint& completed, v1::JobRecord&
 
 CheckpointDesk::CheckpointDesk(JobTable& jobs, CheckpointKeeper& keeper, SerialExecutor& logic,
                                SerialExecutor& disk, const Clock& clock,
-                               CoordinatorMetrics& metrics)
-    : jobs_(jobs), keeper_(keeper), logic_(logic), disk_(disk), clock_(clock), metrics_(metrics) {}
+                               CoordinatorMetrics& metrics, absl::Duration lease)
+    : jobs_(jobs),
+      keeper_(keeper),
+      logic_(logic),
+      disk_(disk),
+      clock_(clock),
+      metrics_(metrics),
+      lease_(lease) {}
 
 void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request,
                             Call<v1::CommitCheckpointReply> call) {
+  const uint64_t last = LastSoundClock(job.record, 0);
   // One that is damaged is taken anew on the way there again.
-  for (const v1::CheckpointRecord& checkpoint : job.record.checkpoints()) {
-    if (checkpoint.clock() == request.clock() && IsSound(job.record, checkpoint)) {
-      call.done(v1::CommitCheckpointReply());
-      return;
-    }
+  if (const v1::CheckpointRecord* known = FindAt(request.clock(), job.record);
+      known != nullptr && IsSound(job.record, *known)) {
+    call.done(v1::CommitCheckpointReply());
+    // Another cut of that clock may have come too late.
+    return RemoveLeftovers(job, last);
   }
-  if (const uint64_t last = LastSoundClock(job.record, 0); request.clock() < last) {
+  if (request.clock() < last) {
     call.done(absl::InvalidArgumentError(absl::StrCat("checkpoint of job ", job.id(), " at clock ",
                                                       request.clock(),
                                                       " comes after that at clock ", last)));
@@ -82,10 +99,20 @@ void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request
                                                       total)));
     return;
   }
-  job.ParkCommit(request.task().slot(), std::move(call));
-  const std::pair<uint64_t, uint64_t> which(request.task().generation(), request.clock());
-  if (job.committing == which) return;
-  job.committing = which;
+  for (const v1::CutFile& file : request.files()) {
+    if (!job.given_up_files.contains(file.path())) continue;
+    // A task that took its slot over may repeat what the one before gave up.
+    call.done(absl::FailedPreconditionError(
+        absl::StrCat("checkpoint of job ", job.id(), " at clock ", request.clock(), " names ",
+                     file.path(), ", which was given up before; take the next one whole")));
+    return;
+  }
+  job.ParkCommit(request, std::move(call));
+  if (!job.committing.has_value()) Complete(job, request);
+}
+
+void CheckpointDesk::Complete(Job& job, const v1::CommitCheckpointRequest& request) {
+  job.committing = request;
   disk_.Post([this, request] {
     auto completed = keeper_.Complete(request, clock_.Wall());
     logic_.Post([this, request, completed = std::move(completed)]() mutable {
@@ -97,25 +124,82 @@ void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request
 void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
                                absl::StatusOr<CompletedCheckpoint> completed) {
   Job* job = jobs_.Find(request.task().job_id());
-  // Whoever waited has been told when the job ended or went on to another generation.
-  const std::pair<uint64_t, uint64_t> which(request.task().generation(), request.clock());
-  if (job == nullptr || job->committing != which) return;
+  if (job == nullptr) return;
   job->committing.reset();
-  if (!IsActive(job->record.state()) || job->record.generation() != which.first) return;
-  std::vector<std::string> dropped;
-  const absl::Status status =
-      completed.ok() ? Record(*job, request.clock(), *completed, dropped) : completed.status();
-  for (auto& [slot, parked] : std::exchange(job->commit_calls, {})) {
-    if (status.ok()) {
-      parked.done(v1::CommitCheckpointReply());
-    } else {
-      parked.done(status);
+  const uint64_t generation = job->record.generation();
+  // Whoever waited has been told when the job ended or went on to another generation.
+  if (IsActive(job->record.state()) && generation == request.task().generation()) {
+    std::vector<std::string> dropped;
+    const absl::Status status =
+        completed.ok() ? Record(*job, request.clock(), *completed, dropped) : completed.status();
+    for (auto it = job->commit_calls.begin(); it != job->commit_calls.end();) {
+      if (!SameCut(job->commit_requests[it->first], request)) {
+        ++it;
+        continue;
+      }
+      if (status.ok()) {
+        it->second.done(v1::CommitCheckpointReply());
+      } else {
+        it->second.done(status);
+      }
+      it = job->commit_calls.erase(it);
     }
+    // What cannot be removed now goes with the job.
+    disk_.Post([this, dropped] {
+      for (const std::string& uri : dropped) keeper_.RemoveCheckpoint(uri).IgnoreError();
+    });
+    if (status.ok()) RemoveLeftovers(*job, request.clock());
   }
-  // What cannot be removed now goes with the job.
-  disk_.Post([this, dropped, recorded = status.ok(), job_id = job->id(), clock = request.clock()] {
-    for (const std::string& uri : dropped) keeper_.RemoveCheckpoint(uri).IgnoreError();
-    if (recorded) keeper_.RemoveIncomplete(job_id, clock).IgnoreError();
+  // Those who wait for another one, which may be of a clock that is committed now.
+  for (auto& [slot, parked] : std::exchange(job->commit_calls, {})) {
+    Commit(*job, v1::CommitCheckpointRequest(job->commit_requests[slot]), std::move(parked));
+  }
+}
+
+void CheckpointDesk::CutFailed(Job& job, const v1::CommitCheckpointRequest& request,
+                               Call<v1::CommitCheckpointReply> call) {
+  if (request.tried_again()) {
+    job.checkpoint_waits_for =
+        absl::StrCat("its last checkpoint, at step ", request.clock(),
+                     ", which cannot be written and is tried again: ", request.failure());
+    ++job.status_version;
+    return call.done(v1::CommitCheckpointReply());
+  }
+  // Files of a clock that is committed may be those of its checkpoint.
+  if (FindAt(request.clock(), job.record) != nullptr) {
+    return call.done(v1::CommitCheckpointReply());
+  }
+  std::vector<std::string> files;
+  for (const v1::CutFile& file : request.files()) {
+    if (!file.path().empty()) files.push_back(file.path());
+  }
+  job.given_up_files = {files.begin(), files.end()};
+  disk_.Post([this, job_id = job.id(), clock = request.clock(), files = std::move(files),
+              call = std::move(call)] {
+    // What cannot be removed now goes with later leftovers.
+    keeper_.RemoveFiles(job_id, clock, files).IgnoreError();
+    call.done(v1::CommitCheckpointReply());
+  });
+}
+
+void CheckpointDesk::SweepEnded() {
+  const absl::Duration now = clock_.Monotonic();
+  for (const auto& [number, job] : jobs_.jobs()) {
+    if (job->swept || job->removing || !IsFinal(job->record.state())) continue;
+    if (!job->seen_ended.has_value()) job->seen_ended = now;
+    if (now - *job->seen_ended < lease_) continue;
+    job->swept = true;
+    RemoveLeftovers(*job, std::numeric_limits<uint64_t>::max());
+  }
+}
+
+void CheckpointDesk::RemoveLeftovers(const Job& job, uint64_t reached) {
+  LeftoverLimits limits{.kept = {}, .reached = reached, .generation = job.record.generation()};
+  for (const v1::CheckpointRecord& checkpoint : job.record.checkpoints()) {
+    limits.kept.insert(checkpoint.clock());
+  }
+  disk_.Post([this, job_id = job.id(), limits = std::move(limits)] {
+    keeper_.RemoveLeftovers(job_id, limits).IgnoreError();
   });
 }
 
@@ -159,6 +243,7 @@ absl::Status CheckpointDesk::Record(Job& job, uint64_t clock, const CompletedChe
                        : absl::StrCat("checkpoint at clock ", clock),
                    given_up));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  job.checkpoint_waits_for.clear();
   dropped = std::move(superseded);
   metrics_.checkpoints.Add();
   return absl::OkStatus();

@@ -1,5 +1,6 @@
 // Which checkpoints of a job there are, and where jobs start from them.
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/job/test_jobs.h"
@@ -11,6 +12,7 @@
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
@@ -21,6 +23,28 @@ class CheckpointDeskTest : public ::testing::Test {
   CheckpointDeskTest() {
     for (const char* server : {"s0", "s1"}) cluster_.AddServer(server);
     for (const char* worker : {"w0", "w1"}) cluster_.AddWorker(worker);
+  }
+
+  // Of slot 0's present task.
+  v1::CommitCheckpointRequest Request(const std::string& job, uint64_t clock,
+                                      const std::vector<std::string>& files) {
+    v1::CommitCheckpointRequest request;
+    *request.mutable_task() = cluster_.Identity(*cluster_.Order(job, 0));
+    request.set_clock(clock);
+    for (const std::string& file : files) request.add_files()->set_path(file);
+    return request;
+  }
+  Answer<v1::CommitCheckpointReply> Send(const v1::CommitCheckpointRequest& request) {
+    Answer<v1::CommitCheckpointReply> answer;
+    cluster_.coordinator().tasks().CommitCheckpoint(request, answer.call());
+    return answer;
+  }
+  std::vector<std::string> CompletedFiles() const {
+    std::vector<std::string> files;
+    for (const auto& request : cluster_.keeper.completed_requests) {
+      files.push_back(request.files(0).path());
+    }
+    return files;
   }
 
   SimulatedCluster cluster_;
@@ -58,6 +82,108 @@ TEST_F(CheckpointDeskTest, ARepeatTakesThePlaceOfTheParkedCall) {
   cluster_.Run();
   EXPECT_EQ(second.status(), absl::OkStatus());
   EXPECT_EQ(cluster_.Status(job).checkpoint_clock(), 4);
+}
+
+// The task that sent the first is gone; its successor has cut the same clock once more.
+TEST_F(CheckpointDeskTest, AClockThatIsCommittedKeepsItsFiles) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  Send(Request(job, 4, {"first"}));
+  const auto second = Send(Request(job, 4, {"second"}));
+  EXPECT_FALSE(second.came()) << "the first is under way";
+  cluster_.Run();
+  EXPECT_EQ(second.status(), absl::OkStatus());
+  EXPECT_THAT(CompletedFiles(), ElementsAre("first"));
+  const auto third = Send(Request(job, 4, {"third"}));
+  cluster_.Run();
+  EXPECT_EQ(third.status(), absl::OkStatus());
+  EXPECT_THAT(CompletedFiles(), ElementsAre("first"));
+}
+
+TEST_F(CheckpointDeskTest, AnotherCutIsCompletedWhereTheFirstCannotBe) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  cluster_.keeper.next_error = absl::DataLossError("a file is not whole");
+  Send(Request(job, 4, {"first"}));
+  const auto second = Send(Request(job, 4, {"second"}));
+  cluster_.Run();
+  EXPECT_EQ(second.status(), absl::OkStatus());
+  EXPECT_THAT(CompletedFiles(), ElementsAre("second"));
+  EXPECT_EQ(cluster_.Status(job).checkpoint_clock(), 4);
+}
+
+TEST_F(CheckpointDeskTest, WhatCutsLeftBehindGoesAfterTheNextCommitAndAfterTheEnd) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  const v1::TaskOrder order = *cluster_.Order(job, 0);
+  auto& leftovers = cluster_.keeper.leftovers[job];
+  ASSERT_TRUE(cluster_.Checkpoint(order, 2).status().ok());
+  ASSERT_TRUE(cluster_.Checkpoint(order, 4).status().ok());
+  ASSERT_EQ(leftovers.size(), 2);
+  EXPECT_THAT(leftovers.back().kept, ElementsAre(2, 4));
+  EXPECT_EQ(leftovers.back().reached, 4);
+  EXPECT_EQ(leftovers.back().generation, 1);
+  // One that failed says nothing about what else is under way.
+  cluster_.keeper.next_error = absl::DataLossError("a file is not whole");
+  EXPECT_FALSE(cluster_.Checkpoint(order, 6).status().ok());
+  EXPECT_EQ(leftovers.size(), 2);
+  cluster_.Finish(job);
+  const size_t before = leftovers.size();
+  EXPECT_LT(leftovers.back().reached, 11);
+  // Servers may be writing for a lease.
+  cluster_.Pass(absl::Seconds(30));
+  ASSERT_EQ(leftovers.size(), before + 1);
+  EXPECT_GT(leftovers.back().reached, uint64_t{1} << 60);
+  EXPECT_THAT(leftovers.back().kept, testing::Contains(10));
+}
+
+TEST_F(CheckpointDeskTest, TasksThatMeetLearnWhichClockIsCommitted) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  const v1::TaskOrder order = *cluster_.Order(job, 0);
+  EXPECT_FALSE(cluster_.Rendezvous(order).get()->has_checkpoint_clock());
+  ASSERT_TRUE(cluster_.Checkpoint(order, 4).status().ok());
+  EXPECT_EQ(cluster_.Rendezvous(order).get()->checkpoint_clock(), 4);
+}
+
+TEST_F(CheckpointDeskTest, ACutThatIsGivenUpLeavesNoFiles) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  v1::CommitCheckpointRequest failed = Request(job, 4, {"f0", "", "f2"});
+  failed.set_failure("partition 1 has no file: no space left");
+  const auto answer = Send(failed);
+  EXPECT_FALSE(answer.came()) << "before the files are removed";
+  cluster_.Run();
+  EXPECT_EQ(answer.status(), absl::OkStatus());
+  const std::string folder = "/checkpoints/" + job + "/4/";
+  EXPECT_THAT(cluster_.keeper.removed_files, ElementsAre(folder + "f0", folder + "f2"));
+  EXPECT_EQ(cluster_.Status(job).waiting_for(), "");
+  // Whoever took the slot over finds some of them known to their servers.
+  const absl::Status again = Send(Request(job, 4, {"f0", "f1", "f2"})).status();
+  EXPECT_EQ(again.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(again.message()), HasSubstr("f0, which was given up before"));
+  // Those of a checkpoint stay, whatever is said of them.
+  ASSERT_TRUE(cluster_.Checkpoint(*cluster_.Order(job, 0), 6).status().ok());
+  failed.set_clock(6);
+  const auto committed = Send(failed);
+  cluster_.Run();
+  EXPECT_EQ(committed.status(), absl::OkStatus());
+  EXPECT_EQ(cluster_.keeper.removed_files.size(), 2);
+}
+
+TEST_F(CheckpointDeskTest, StatusSaysWhatTheLastCheckpointWaitsFor) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  v1::CommitCheckpointRequest failed = Request(job, 10, {"f0"});
+  failed.set_failure("cannot write /c/j1/10/f1: No space left on device");
+  failed.set_tried_again(true);
+  EXPECT_EQ(Send(failed).status(), absl::OkStatus());
+  cluster_.Run();
+  EXPECT_THAT(cluster_.keeper.removed_files, IsEmpty()) << "they may be part of it";
+  EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("its last checkpoint, at step 10"));
+  EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("No space left on device"));
+  ASSERT_TRUE(cluster_.Checkpoint(*cluster_.Order(job, 0), 10).status().ok());
+  EXPECT_EQ(cluster_.Status(job).waiting_for(), "");
 }
 
 TEST_F(CheckpointDeskTest, WhatCouldNotBeRecordedCostsNoEarlierCheckpoint) {

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/checkpoint/manifest.h"
 
 namespace muster {
 
@@ -33,17 +35,22 @@ class CheckpointKeeper {
   // Under which a job's checkpoints lie: what tasks and servers are given.
   virtual const std::string& root() const = 0;
 
-  // Makes the files of a cut a complete checkpoint. DATA_LOSS: a file is not there or not whole.
-  // FAILED_PRECONDITION: the checkpoint that they go on from is gone; take the next one whole.
-  // INVALID_ARGUMENT: the request does not describe one file per partition.
+  // Makes the files of a cut a complete checkpoint. A manifest that is there is of one that does
+  // not count (damaged, or never recorded) and goes first. DATA_LOSS: a file is not there or not
+  // whole. FAILED_PRECONDITION: the manifest cannot be written now, or the checkpoint that they go
+  // on from is gone; take the next one whole. INVALID_ARGUMENT: the request does not describe one
+  // file per partition. REQUIRES: the job has no sound checkpoint at this clock; one call at a time
+  // for a job.
   virtual absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
                                                        absl::Time created) = 0;
 
   // Removes one checkpoint, or all of a job. OK if there is none.
   virtual absl::Status RemoveCheckpoint(absl::string_view folder) = 0;
-  // Removes files of a job's cuts that were never completed, before the checkpoint at `clock`. Does
-  // nothing if there is a complete one after it: the job has gone back, and may be writing there.
-  virtual absl::Status RemoveIncomplete(absl::string_view job_id, uint64_t clock) = 0;
+  // Removes what a job's cuts left behind that were not committed.
+  virtual absl::Status RemoveLeftovers(absl::string_view job_id, const LeftoverLimits& limits) = 0;
+  // Removes files of a cut that was given up, by their names in the clock's folder.
+  virtual absl::Status RemoveFiles(absl::string_view job_id, uint64_t clock,
+                                   const std::vector<std::string>& files) = 0;
   virtual absl::Status RemoveJob(absl::string_view job_id) = 0;
 
   // What a checkpoint's manifest says, without reading its files. NOT_FOUND, DATA_LOSS,

@@ -35,7 +35,7 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keep
       lifecycle_(*table_, members_, clock, metrics_),
       scheduler_(*table_, members_, lifecycle_, clock, metrics_, options_.elastic_wait),
       moves_(*table_, members_, lifecycle_, clock),
-      checkpoints_(*table_, keeper, logic, disk, clock, metrics_),
+      checkpoints_(*table_, keeper, logic, disk, clock, metrics_, options_.lease),
       checkpoint_requests_(*table_, checkpoints_, keeper, disk),
       rounds_(*table_, lifecycle_, clock, options_.elastic_wait),
       stalls_(*table_, lifecycle_, clock, options_.lease, options_.stall_timeout),
@@ -76,6 +76,7 @@ absl::Status Coordinator::Tick() {
   for (const auto& [number, job] : table_->jobs()) status.Update(lifecycle_.Reconcile(*job));
   status.Update(stalls_.Look());
   job_requests_.Retire();
+  checkpoints_.SweepEnded();
   status.Update(SaveProgress());
   status.Update(Settle());
   return status;

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,7 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
     const std::string folder =
         absl::StrCat(root_, "/", request.task().job_id(), "/", request.clock());
     folders.insert(folder);
+    completed_requests.push_back(request);
     CompletedCheckpoint completed{.folder = folder, .base_clock = std::nullopt};
     const auto base = bases.find(request.clock());
     if (base != bases.end()) completed.base_clock = base->second;
@@ -36,7 +38,18 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
     return absl::OkStatus();
   }
 
-  absl::Status RemoveIncomplete(absl::string_view, uint64_t) override { return absl::OkStatus(); }
+  absl::Status RemoveLeftovers(absl::string_view job_id, const LeftoverLimits& limits) override {
+    leftovers[std::string(job_id)].push_back(limits);
+    return absl::OkStatus();
+  }
+
+  absl::Status RemoveFiles(absl::string_view job_id, uint64_t clock,
+                           const std::vector<std::string>& files) override {
+    for (const std::string& file : files) {
+      removed_files.push_back(absl::StrCat(root_, "/", job_id, "/", clock, "/", file));
+    }
+    return absl::OkStatus();
+  }
 
   absl::Status RemoveJob(absl::string_view job_id) override {
     if (!next_error.ok()) return std::exchange(next_error, absl::OkStatus());
@@ -70,8 +83,12 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
   }
 
   std::set<std::string> folders;
+  std::vector<v1::CommitCheckpointRequest> completed_requests;
   // Of those that are deltas, by clock: the clock that they go on from.
   std::map<uint64_t, uint64_t> bases;
+  // By job: within which limits leftovers were removed, call by call.
+  std::map<std::string, std::vector<LeftoverLimits>> leftovers;
+  std::vector<std::string> removed_files;
   // What a verification finds damaged.
   std::set<std::string> damaged;
   // Of the next call that can fail.

@@ -92,7 +92,10 @@ void Job::ParkEvaluation(uint32_t slot, Call<v1::ReportEvaluationReply> call) {
   Park(evaluation_calls, slot, std::move(call));
 }
 
-void Job::ParkCommit(uint32_t slot, Call<v1::CommitCheckpointReply> call) {
+void Job::ParkCommit(const v1::CommitCheckpointRequest& request,
+                     Call<v1::CommitCheckpointReply> call) {
+  const uint32_t slot = request.task().slot();
+  commit_requests[slot] = request;
   Park(commit_calls, slot, std::move(call));
 }
 

@@ -72,7 +72,7 @@ struct Job {
   // A later call of the same task takes the place of the one that is parked.
   void ParkRendezvous(uint32_t slot, Call<v1::RendezvousReply> call);
   void ParkEvaluation(uint32_t slot, Call<v1::ReportEvaluationReply> call);
-  void ParkCommit(uint32_t slot, Call<v1::CommitCheckpointReply> call);
+  void ParkCommit(const v1::CommitCheckpointRequest& request, Call<v1::CommitCheckpointReply> call);
   // By all-reduce: the round ended before all its tasks had reported.
   void EndEvaluation();
 
@@ -90,10 +90,15 @@ struct Job {
 
   // Why it does not go on, if so.
   std::string waiting_for;
+  // Why its last checkpoint is not written yet, if so.
+  std::string checkpoint_waits_for;
   // Servers whose return it waits for.
   std::set<std::string> missing_servers;
   // What servers have replayed of its logs, by server.
   std::map<std::string, v1::ReplayStatus> replays;
+  // When it was seen to have ended, and whether what its cuts left behind has been removed since.
+  std::optional<absl::Duration> seen_ended;
+  bool swept = false;
   // Its checkpoints are being removed, and it goes with them.
   bool removing = false;
   // Grows with whatever its status shows.
@@ -106,9 +111,13 @@ struct Job {
   std::map<uint32_t, Call<v1::RendezvousReply>> rendezvous_calls;
   std::map<uint32_t, Call<v1::ReportEvaluationReply>> evaluation_calls;
   std::vector<ShardMapCall> shard_map_calls;
-  // Generation and clock of the checkpoint whose manifest is being written, and who waits for it.
-  std::optional<std::pair<uint64_t, uint64_t>> committing;
+  // The checkpoint whose manifest is being written; there is one at a time.
+  std::optional<v1::CommitCheckpointRequest> committing;
+  // Who waits for a commit, and for which.
   std::map<uint32_t, Call<v1::CommitCheckpointReply>> commit_calls;
+  std::map<uint32_t, v1::CommitCheckpointRequest> commit_requests;
+  // Files of the last cut that was given up, which are removed.
+  std::set<std::string> given_up_files;
 };
 
 }  // namespace muster

@@ -160,6 +160,7 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
   const uint64_t clock = change.record.start_clock();
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.rollbacks.Add();
+  job.checkpoint_waits_for.clear();
   job.missing_servers.clear();
   job.progress.RollBack(clock);
   job.progress_unsaved = true;
@@ -440,6 +441,7 @@ absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::strin
   change.record.clear_former_servers();
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   job.waiting_for.clear();
+  job.checkpoint_waits_for.clear();
   job.missing_servers.clear();
   // Scores that were gathered when the job ended can take much memory.
   job.evaluation.Clear();

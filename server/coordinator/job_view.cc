@@ -79,7 +79,7 @@ v1::JobStatus StatusOf(const Job& job) {
   *status.mutable_spec() = record.spec();
   status.set_state(record.state());
   status.set_message(Message(job));
-  status.set_waiting_for(job.waiting_for);
+  status.set_waiting_for(job.waiting_for.empty() ? job.checkpoint_waits_for : job.waiting_for);
   status.set_generation(record.generation());
   status.set_shard_map_version(record.shard_map_version());
   const uint64_t total =

@@ -130,7 +130,7 @@ void RoundDesk::Open(Job& job) {
   if (!opened.ok()) return AnswerParked(job, opened);
   // They were told if there is no round to be.
   if (job.rendezvous_calls.empty()) return;
-  v1::RendezvousReply reply;
+  v1::RendezvousReply reply = MeetingReply(job.record);
   reply.set_round(job.record.round().number());
   reply.mutable_peers()->Assign(round->peers.begin(), round->peers.end());
   if (round->source.has_value()) reply.set_source_slot(round->source->slot);

@@ -64,6 +64,13 @@ bool AllDone(const v1::JobRecord& record) {
                      [](const v1::SlotRecord& slot) { return slot.done(); });
 }
 
+v1::RendezvousReply MeetingReply(const v1::JobRecord& record) {
+  v1::RendezvousReply reply;
+  if (const v1::CheckpointRecord* last = LastSound(record))
+    reply.set_checkpoint_clock(last->clock());
+  return reply;
+}
+
 absl::optional<uint32_t> BrokeAtItsEnd(const v1::JobRecord& record, const Rendezvous& next) {
   if (!AnyDone(record)) return absl::nullopt;
   for (const v1::RoundMember& member : record.round().members()) {

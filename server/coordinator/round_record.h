@@ -6,6 +6,7 @@
 
 #include "absl/types/optional.h"
 #include "proto/job_record.pb.h"
+#include "proto/task_service.pb.h"
 #include "server/coordinator/rendezvous.h"
 
 namespace muster {
@@ -33,6 +34,9 @@ uint32_t ReportingSlots(const v1::JobRecord& record);
 bool AnyDone(const v1::JobRecord& record);
 // All slots that train have ended well.
 bool AllDone(const v1::JobRecord& record);
+
+// What every task that meets is told, on either road.
+v1::RendezvousReply MeetingReply(const v1::JobRecord& record);
 
 // The slot that broke the round after some of it had ended well: these come to no other round, for
 // which the rest would wait. REQUIRES: as RoundLasts.

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
@@ -17,6 +19,23 @@
 #include "proto/task_service.pb.h"
 
 namespace muster {
+namespace {
+
+// Servers may name files by their full place.
+absl::string_view NameIn(const std::string& folder, absl::string_view path) {
+  return absl::StripPrefix(path, absl::StrCat(folder, "/"));
+}
+
+// Names come from tasks: none leads out of the checkpoint's folder, or to its manifest.
+absl::Status CheckPlainName(absl::string_view file) {
+  if (absl::StartsWith(file, "partition-") && file.find('/') == absl::string_view::npos) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", absl::CHexEscape(file), "\" is no name of a partition's file"));
+}
+
+}  // namespace
 
 StorageCheckpointKeeper::StorageCheckpointKeeper(CheckpointStorage& storage, std::string root)
     : storage_(storage), root_(std::move(root)) {}
@@ -42,8 +61,7 @@ absl::StatusOr<CompletedCheckpoint> StorageCheckpointKeeper::Complete(
   for (const v1::CutFile& file : files) {
     v1::CheckpointFile* stored = manifest.add_files();
     stored->set_partition(file.partition());
-    // Servers may name files by their full place.
-    stored->set_path(std::string(absl::StripPrefix(file.path(), absl::StrCat(folder, "/"))));
+    stored->set_path(std::string(NameIn(folder, file.path())));
     stored->set_bytes(file.bytes());
     stored->set_checksum(file.checksum());
   }
@@ -60,10 +78,19 @@ absl::StatusOr<CompletedCheckpoint> StorageCheckpointKeeper::Complete(
                        ", which cannot be read: ", there.message(), "; take the next one whole"));
     }
   }
+  // Of a checkpoint that does not count; there is never one in place of another.
+  if (written.ok()) written = DeleteManifest(storage_, folder);
   if (written.ok()) written = WriteManifest(storage_, folder, manifest);
   if (absl::IsFailedPrecondition(written) || absl::IsDataLoss(written)) {
     return absl::DataLossError(absl::StrCat("checkpoint of job ", task.job_id(), " at clock ",
                                             request.clock(), ": ", written.message()));
+  }
+  // No room, a file system that is read-only for now, a disk that does not answer.
+  if (absl::IsResourceExhausted(written) || absl::IsPermissionDenied(written) ||
+      absl::IsUnavailable(written)) {
+    return absl::FailedPreconditionError(absl::StrCat("checkpoint of job ", task.job_id(),
+                                                      " at clock ", request.clock(),
+                                                      " cannot be completed: ", written.message()));
   }
   MUSTER_RETURN_IF_ERROR(written);
   CompletedCheckpoint completed{.folder = folder, .base_clock = std::nullopt};
@@ -75,12 +102,20 @@ absl::Status StorageCheckpointKeeper::RemoveCheckpoint(absl::string_view folder)
   return DeleteCheckpoint(storage_, folder);
 }
 
-absl::Status StorageCheckpointKeeper::RemoveIncomplete(absl::string_view job_id, uint64_t clock) {
-  const std::string folder = CheckpointJobFolder(root_, job_id);
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointInfo> complete,
-                          ListCheckpoints(storage_, folder));
-  if (complete.empty() || complete.back().clock != clock) return absl::OkStatus();
-  return DeleteIncompleteCheckpoints(storage_, folder);
+absl::Status StorageCheckpointKeeper::RemoveLeftovers(absl::string_view job_id,
+                                                      const LeftoverLimits& limits) {
+  return DeleteLeftovers(storage_, CheckpointJobFolder(root_, job_id), limits);
+}
+
+absl::Status StorageCheckpointKeeper::RemoveFiles(absl::string_view job_id, uint64_t clock,
+                                                  const std::vector<std::string>& files) {
+  const std::string folder = CheckpointFolder(root_, job_id, clock);
+  for (const std::string& file : files) {
+    const absl::string_view name = NameIn(folder, file);
+    MUSTER_RETURN_IF_ERROR(CheckPlainName(name));
+    MUSTER_RETURN_IF_ERROR(storage_.DeleteRecursively(JoinUri(folder, name)));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status StorageCheckpointKeeper::RemoveJob(absl::string_view job_id) {

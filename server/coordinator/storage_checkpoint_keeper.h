@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_COORDINATOR_STORAGE_CHECKPOINT_KEEPER_H_
 
 #include <string>
+#include <vector>
 
 #include "common/checkpoint/storage.h"
 #include "server/coordinator/checkpoint_keeper.h"
@@ -18,7 +19,9 @@ class StorageCheckpointKeeper final : public CheckpointKeeper {
   absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
                                                absl::Time created) override;
   absl::Status RemoveCheckpoint(absl::string_view folder) override;
-  absl::Status RemoveIncomplete(absl::string_view job_id, uint64_t clock) override;
+  absl::Status RemoveLeftovers(absl::string_view job_id, const LeftoverLimits& limits) override;
+  absl::Status RemoveFiles(absl::string_view job_id, uint64_t clock,
+                           const std::vector<std::string>& files) override;
   absl::Status RemoveJob(absl::string_view job_id) override;
   absl::StatusOr<v1::CheckpointStatus> Describe(absl::string_view folder) const override;
   absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const override;

@@ -1,8 +1,12 @@
 #include "server/coordinator/storage_checkpoint_keeper.h"
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <optional>
 #include <string>
 
+#include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/memory_storage.h"
 #include "common/checkpoint/partition_file.h"
@@ -76,7 +80,7 @@ TEST_F(StorageCheckpointKeeperTest, WritesTheManifest) {
 }
 
 TEST_F(StorageCheckpointKeeperTest, AMissingOrTruncatedFileIsDataLoss) {
-  ASSERT_TRUE(WriteFile(storage_, "/root/j1/10/p1", "sec").ok());
+  ASSERT_TRUE(ReplaceFile(storage_, "/root/j1/10/p1", "sec").ok());
   const absl::Status truncated = keeper_.Complete(request_, absl::UnixEpoch()).status();
   EXPECT_EQ(truncated.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(truncated.message()), HasSubstr("job j1 at clock 10"));
@@ -116,7 +120,7 @@ TEST_F(StorageCheckpointKeeperTest, DescribesAndVerifies) {
   EXPECT_EQ(intact.damage_size(), 0);
   std::string bytes = *ReadFile(storage_, "/root/j1/10/p0");
   bytes[0] ^= 1;
-  ASSERT_TRUE(WriteFile(storage_, "/root/j1/10/p0", bytes).ok());
+  ASSERT_TRUE(ReplaceFile(storage_, "/root/j1/10/p0", bytes).ok());
   ASSERT_TRUE(storage_.DeleteRecursively("/root/j1/10/p1").ok());
   const v1::VerifyCheckpointReply damaged = *keeper_.Verify(folder);
   ASSERT_EQ(damaged.damage_size(), 2);
@@ -126,17 +130,73 @@ TEST_F(StorageCheckpointKeeperTest, DescribesAndVerifies) {
   EXPECT_EQ(keeper_.Describe("/root/j1/9").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(StorageCheckpointKeeperTest, WhatWasGivenUpGoesUnlessTheJobMayBeThere) {
+TEST_F(StorageCheckpointKeeperTest, LeftoversGo) {
   ASSERT_TRUE(keeper_.Complete(request_, absl::UnixEpoch()).ok());
-  ASSERT_TRUE(WriteFile(storage_, "/root/j1/7/p0", "given up").ok());
-  ASSERT_TRUE(WriteFile(storage_, "/root/j1/15/p0", "being written").ok());
-  // Someone commits what is before the last one: the job has gone back.
-  ASSERT_TRUE(keeper_.RemoveIncomplete("j1", 8).ok());
-  EXPECT_TRUE(*storage_.Exists("/root/j1/7/p0"));
-  ASSERT_TRUE(keeper_.RemoveIncomplete("j1", 10).ok());
-  EXPECT_FALSE(*storage_.Exists("/root/j1/7/p0"));
-  EXPECT_TRUE(*storage_.Exists("/root/j1/10/MANIFEST"));
-  EXPECT_TRUE(*storage_.Exists("/root/j1/15/p0"));
+  for (const char* name : {"7/p0", "10/another", "15/p0"}) {
+    ASSERT_TRUE(WriteFile(storage_, JoinUri("/root/j1", name), "left").ok());
+  }
+  ASSERT_TRUE(keeper_.RemoveLeftovers("j1", {.kept = {10}, .reached = 10, .generation = 3}).ok());
+  EXPECT_FALSE(*storage_.Exists("/root/j1/7"));
+  EXPECT_FALSE(*storage_.Exists("/root/j1/10/another"));
+  EXPECT_TRUE(*storage_.Exists("/root/j1/15/p0")) << "it may be under way";
+  EXPECT_TRUE(VerifyCheckpoint(storage_, "/root/j1/10").ok());
+}
+
+// Of a coordinator that died before it could record it, or of a checkpoint that is damaged.
+TEST_F(StorageCheckpointKeeperTest, AManifestThatDoesNotCountGoesBeforeTheNext) {
+  ASSERT_TRUE(keeper_.Complete(request_, absl::FromUnixMillis(1)).ok());
+  ASSERT_TRUE(keeper_.Complete(request_, absl::FromUnixMillis(2)).ok());
+  EXPECT_EQ(ReadManifest(storage_, "/root/j1/10")->created_unix_ms(), 2);
+  // Not before it is known that the next can be.
+  request_.mutable_files(0)->set_path("p9");
+  EXPECT_EQ(keeper_.Complete(request_, absl::UnixEpoch()).status().code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReadManifest(storage_, "/root/j1/10")->created_unix_ms(), 2);
+}
+
+TEST_F(StorageCheckpointKeeperTest, FilesOfACutThatIsGivenUpAreRemovedByName) {
+  for (const char* name :
+       {"partition-0-generation-3-a", "partition-1-generation-3-b", "MANIFEST"}) {
+    ASSERT_TRUE(WriteFile(storage_, JoinUri("/root/j1/20", name), "x").ok());
+  }
+  EXPECT_TRUE(keeper_
+                  .RemoveFiles("j1", 20,
+                               {"partition-0-generation-3-a",
+                                "/root/j1/20/partition-1-generation-3-b", "partition-9-gone"})
+                  .ok());
+  EXPECT_EQ(storage_.List("/root/j1/20")->size(), 1);
+  for (const char* name : {"MANIFEST", "", ".", "..", "../10/p0", "partition-0/../../10", "/etc"}) {
+    EXPECT_EQ(keeper_.RemoveFiles("j1", 20, {name}).code(), absl::StatusCode::kInvalidArgument)
+        << name;
+  }
+  EXPECT_TRUE(*storage_.Exists("/root/j1/20/MANIFEST"));
+}
+
+// A limit on the size of files stands for a full disk.
+TEST_F(StorageCheckpointKeeperTest, AManifestThatCannotBeWrittenGivesTheCheckpointUp) {
+  LocalStorage disk;
+  const std::string root = JoinUri(::testing::TempDir(), "keeper_without_room");
+  ASSERT_TRUE(disk.DeleteRecursively(root).ok());
+  for (const v1::CutFile& file : request_.files()) {
+    const std::string name = file.path().substr(file.path().rfind('/') + 1);
+    const std::string bytes = *ReadFile(storage_, JoinUri("/root/j1/10", name));
+    ASSERT_TRUE(WriteFile(disk, JoinUri(root, JoinUri("j1/10", name)), bytes).ok());
+  }
+  request_.mutable_files(0)->set_path("p1");
+  StorageCheckpointKeeper keeper(disk, root);
+  struct rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit limited = before;
+  limited.rlim_cur = 10;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
+  const absl::Status full = keeper.Complete(request_, absl::UnixEpoch()).status();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(full.code(), absl::StatusCode::kFailedPrecondition) << full;
+  EXPECT_THAT(std::string(full.message()), HasSubstr("job j1 at clock 10 cannot be completed"));
+  EXPECT_TRUE(keeper.Complete(request_, absl::UnixEpoch()).ok());
+  ASSERT_TRUE(disk.DeleteRecursively(root).ok());
 }
 
 TEST_F(StorageCheckpointKeeperTest, ADeltaNamesWhatItGoesOnFrom) {
@@ -158,7 +218,7 @@ TEST_F(StorageCheckpointKeeperTest, ExportingADamagedCheckpointFails) {
   const std::string folder = keeper_.Complete(request_, absl::UnixEpoch())->folder;
   std::string bytes = *ReadFile(storage_, "/root/j1/10/p0");
   bytes.back() ^= 1;
-  ASSERT_TRUE(WriteFile(storage_, "/root/j1/10/p0", bytes).ok());
+  ASSERT_TRUE(ReplaceFile(storage_, "/root/j1/10/p0", bytes).ok());
   EXPECT_EQ(keeper_.Export(folder, [](absl::string_view) { return absl::OkStatus(); }).code(),
             absl::StatusCode::kDataLoss);
 }

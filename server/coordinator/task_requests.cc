@@ -111,7 +111,7 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
       return call.done(same);
     }
     const absl::Status heard = lifecycle_.Heard(job, slot, 0);
-    return heard.ok() ? call.done(v1::RendezvousReply()) : call.done(heard);
+    return heard.ok() ? call.done(MeetingReply(job.record)) : call.done(heard);
   }
   if (absl::Status status = job.rendezvous.Arrive(request); !status.ok()) {
     job.ParkRendezvous(slot, std::move(call));
@@ -128,7 +128,7 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
   const absl::Status stored = lifecycle_.Met(job, *met);
   for (auto& [other, parked] : std::exchange(job.rendezvous_calls, {})) {
     if (stored.ok()) {
-      parked.done(v1::RendezvousReply());
+      parked.done(MeetingReply(job.record));
     } else {
       parked.done(stored);
     }
@@ -217,6 +217,7 @@ void TaskRequests::CommitCheckpoint(const v1::CommitCheckpointRequest& request,
         absl::StrCat("slot ", request.task().slot(), " of job ", request.task().job_id(),
                      " sent a checkpoint; slot ", speaks, " commits them")));
   }
+  if (!request.failure().empty()) return checkpoints_.CutFailed(**found, request, std::move(call));
   checkpoints_.Commit(**found, request, std::move(call));
 }
 

@@ -111,7 +111,7 @@ absl::Status Admission::CheckOperation(AdmittedCall& call) {
         return absl::FailedPreconditionError(
             "the tables were opened without a checkpoint_root; open them with one");
       }
-      MUSTER_RETURN_IF_ERROR(CheckCut(call.call.payload));
+      MUSTER_RETURN_IF_ERROR(CheckCut(call));
       return CheckReachable(request, request.clock());
     case Operation::kClip:
       return CheckClip(call);
@@ -130,8 +130,10 @@ absl::Status Admission::CheckBlocks(uint32_t first, uint32_t count) const {
   return absl::OkStatus();
 }
 
-absl::Status Admission::CheckCut(const Payload& payload) const {
-  MUSTER_ASSIGN_OR_RETURN(const CutOrder order, ReadCutOrder(payload));
+absl::Status Admission::CheckCut(AdmittedCall& call) const {
+  const Payload& payload = call.call.payload;
+  MUSTER_ASSIGN_OR_RETURN(call.cut, ReadCutOrder(payload));
+  const CutOrder& order = call.cut;
   if (order.loss_scale.has_value() && order.step == CutOrder::Step::kWrite) {
     return absl::InvalidArgumentError(
         "a loss scale comes with the order to write a cut; it belongs to its take");

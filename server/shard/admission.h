@@ -60,7 +60,7 @@ class Admission {
   absl::Status CheckSparsePull(AdmittedCall& call);
   absl::Status CheckClip(AdmittedCall& call);
 
-  absl::Status CheckCut(const Payload& payload) const;
+  absl::Status CheckCut(AdmittedCall& call) const;
   absl::Status CheckBlocks(uint32_t first, uint32_t count) const;
   absl::Status CheckSparseTable(uint32_t table) const;
   // Whether all keys belong to this partition.

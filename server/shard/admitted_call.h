@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/partition/cut_order.h"
 #include "server/shard/partition_host.h"
 #include "server/shard/sparse_chunk.h"
 
@@ -23,6 +24,8 @@ struct AdmittedCall {
   std::vector<uint32_t> new_blocks;
   // Of a sparse push or pull; the call's own payload is empty then.
   SparseChunk chunk;
+  // Of a cut: its order, copied once, since a client may write to the payload of its own call.
+  CutOrder cut;
   // Of its record in the log; 0 when it has none.
   uint64_t lsn = 0;
 

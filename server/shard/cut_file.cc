@@ -107,10 +107,10 @@ absl::Status CutFile::Open(CheckpointStorage& storage) {
   std::sort(content_.loss_scales.begin(), content_.loss_scales.end(),
             [](const auto& a, const auto& b) { return a.slot < b.slot; });
   MUSTER_ASSIGN_OR_RETURN(
-      writer_,
-      PartitionFileWriter::Create(
-          storage, CheckpointFolder(checkpoint_root_, content_.job_id, content_.clock),
-          PartitionFileName(content_.partition, content_.generation), PartitionHeader(content_)));
+      writer_, PartitionFileWriter::Create(
+                   storage, CheckpointFolder(checkpoint_root_, content_.job_id, content_.clock),
+                   NewPartitionFileName(content_.partition, content_.generation),
+                   PartitionHeader(content_)));
   MUSTER_RETURN_IF_ERROR(AppendDensePieces(content_, *writer_));
   // Training need not copy them any more.
   content_.blocks.clear();

@@ -16,11 +16,6 @@ namespace {
 // Cuts whose repeats are answered.
 constexpr size_t kCutsKnown = 2;
 
-bool AsksForFile(const AdmittedCall& call) {
-  const absl::StatusOr<CutOrder> order = ReadCutOrder(call.call.payload);
-  return order.ok() && order->step == CutOrder::Step::kWrite;
-}
-
 // Whether the next cut may have better luck.
 bool MayPass(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
@@ -66,17 +61,16 @@ void Partition::AnswerCut(const AdmittedCall& call, const CutRecord& cut) const 
 }
 
 void Partition::ServeCut(AdmittedCall call) {
-  const absl::StatusOr<CutOrder> order = ReadCutOrder(call.call.payload);
-  if (!order.ok()) return RefuseCut(call, order.status());
+  const CutOrder order = call.cut;
   const v1::ExchangeRequest& request = *call.call.request;
   if (const CutRecord* known = FindCut(request.clock())) return AnswerCut(call, *known);
   if (cut_writer_->clock() != request.clock()) {
     // What the slots owe came with their takes, and does not come again.
-    if (order->step == CutOrder::Step::kWrite) return AnswerGone(call);
+    if (order.step == CutOrder::Step::kWrite) return AnswerGone(call);
     const absl::Status possible = CheckCutCanBeTaken(request);
     // Who has taken the cut everywhere goes on; that its view was lost since shows at the write.
     if (!possible.ok()) {
-      return order->step == CutOrder::Step::kWhole ? RefuseCut(call, possible) : AnswerGone(call);
+      return order.step == CutOrder::Step::kWhole ? RefuseCut(call, possible) : AnswerGone(call);
     }
     // One cut at a time: training waits here for files that take longer than the clocks between.
     if (cut_writer_->writing()) {
@@ -88,12 +82,12 @@ void Partition::ServeCut(AdmittedCall call) {
     }
     if (options_.crash_point->Pass("cut_taken")) return;
   }
-  if (order->loss_scale.has_value() && !cut_writer_->writing()) {
-    cut_writer_->AddLossScale({request.slot(), *order->loss_scale});
+  if (order.loss_scale.has_value() && !cut_writer_->writing()) {
+    cut_writer_->AddLossScale({request.slot(), *order.loss_scale});
   }
   // The transport may want its memory back, and its peer may write to it.
-  if (const size_t bytes = call.call.payload.size(); bytes > order->bytes()) {
-    const Payload residual = call.call.payload.Slice(order->bytes(), bytes - order->bytes());
+  if (const size_t bytes = call.call.payload.size(); bytes > order.bytes()) {
+    const Payload residual = call.call.payload.Slice(order.bytes(), bytes - order.bytes());
     call.call.payload = call.call.payload.Slice(0, 0);
     if (!cut_writer_->writing()) {
       const std::shared_ptr<float> values = options_.pool->Take(residual.size() / sizeof(float));
@@ -103,14 +97,14 @@ void Partition::ServeCut(AdmittedCall call) {
   }
   const bool complete = cut_writer_->writing() || !LacksSlotState();
   // Who writes has been answered its take: an earlier life of the server had the state of all.
-  if (order->step == CutOrder::Step::kWrite && !complete && cut_calls_.empty()) {
+  if (order.step == CutOrder::Step::kWrite && !complete && cut_calls_.empty()) {
     DropIncompleteCut();
     return AnswerGone(call);
   }
-  (order->step == CutOrder::Step::kTake ? take_calls_ : cut_calls_).push_back(std::move(call));
+  (order.step == CutOrder::Step::kTake ? take_calls_ : cut_calls_).push_back(std::move(call));
   if (!complete) return;
   for (const AdmittedCall& take : std::exchange(take_calls_, {})) AnswerOk(take);
-  if (!cut_calls_.empty() && !cut_writer_->writing()) StartCut(order->base);
+  if (!cut_calls_.empty() && !cut_writer_->writing()) StartCut(order.base);
 }
 
 void Partition::GiveUpIncompleteCut() {
@@ -172,7 +166,7 @@ void Partition::CutWritten(uint64_t clock, const absl::StatusOr<PartitionFileInf
       Refuse(call, closed_);
     } else if (status.ok()) {
       AnswerCut(call, cuts_.front());
-    } else if (AsksForFile(call) && MayPass(status)) {
+    } else if (call.cut.step == CutOrder::Step::kWrite && MayPass(status)) {
       AnswerGone(call);
     } else {
       RefuseCut(call, status);

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -173,6 +175,38 @@ TEST_F(PartitionCutTest, AFileHoldsTheLossScalesOfAllSlots) {
   EXPECT_EQ(last.scale(), 64);
   EXPECT_EQ(last.steps(), 3u);
   EXPECT_EQ((*reader)->header().loss_scales(0).scale(), 128);
+}
+
+// The memory of a call belongs to its client, which may write to it while the call waits.
+TEST_F(PartitionCutTest, TheOrderIsThatWhichWasChecked) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.set_slots(2);
+  Open(request);
+  CloseWithout(0, 0);
+  const Payload order = EncodeCutOrder({.step = CutOrder::Step::kTake, .base = {}});
+  const auto memory = std::make_shared<std::vector<std::byte>>(order.size());
+  order.CopyTo(memory->data());
+  const TestAnswer take = Call(TestCut(0, 1), Payload({absl::MakeConstSpan(*memory)}, memory));
+  EXPECT_FALSE(take.arrived()) << "slot 1 has not closed the clock";
+  // Neither a step that there is, nor the loss scale that it says.
+  std::fill(memory->begin(), memory->end(), std::byte{0xff});
+  CloseWithout(1, 0);
+  EXPECT_EQ(Path(take), "");
+  EXPECT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 1)), "");
+}
+
+TEST_F(PartitionCutTest, EveryAttemptAtAFileHasItsOwnName) {
+  Open(TestOpenRequest(1));
+  Step(0, 1);
+  const std::string first = Path(Cut(CutOrder::Step::kWhole, 0, 1));
+  // A server that forgot all, in the same generation: whether it may is for others to say.
+  Start();
+  Open(TestOpenRequest(1));
+  Step(0, 1);
+  const std::string second = Path(Cut(CutOrder::Step::kWhole, 0, 1));
+  EXPECT_NE(second, first);
+  const std::string folder = CheckpointFolder(TestOpenRequest(1).checkpoint_root(), "job", 1);
+  EXPECT_EQ(storage_.List(folder)->size(), 2);
 }
 
 TEST_F(PartitionCutTest, AFileThatTheLogDoesNotKnowIsNotAnswered) {

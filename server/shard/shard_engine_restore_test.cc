@@ -198,10 +198,10 @@ TEST_P(RestoreTest, ADamagedCheckpointIsDataLoss) {
   Open(job);
   TrainStep(job, 0);
   const std::string folder = Checkpoint(job, 1);
-  const std::string path = JoinUri(folder, PartitionFileName(0, 1));
+  const std::string path = JoinUri(folder, ReadManifest(storage_, folder)->files(0).path());
   std::string bytes = *ReadFile(storage_, path);
   bytes.back() ^= 1;
-  ASSERT_TRUE(WriteFile(storage_, path, bytes).ok());
+  ASSERT_TRUE(ReplaceFile(storage_, path, bytes).ok());
   v1::OpenTablesRequest resumed = Request(GetParam().second);
   resumed.set_generation(2);
   resumed.set_restore_uri(folder);

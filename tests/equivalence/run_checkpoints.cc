@@ -21,6 +21,8 @@ void RunCheckpoints::Commit(const std::string& job_id, uint64_t generation,
     stored->set_checksum(file.checksum());
   }
   const std::string folder = CheckpointFolder(root(), job_id, request.clock());
+  // A later run takes the same checkpoints again.
+  EXPECT_EQ(DeleteManifest(storage_, folder), absl::OkStatus());
   EXPECT_EQ(WriteManifest(storage_, folder, manifest), absl::OkStatus());
   absl::MutexLock lock(&mutex_);
   folders_[request.clock()] = folder;

@@ -89,7 +89,7 @@ absl::Status Train(const v1::JobSpec& spec, uint32_t slot, uint64_t from, const 
   RealClock clock;
   TrainerOptions options;
   options.slot = slot;
-  if (from > 0) options.restored_clock = from;
+  if (from > 0) options.checkpoint_clock = from;
   options.log = std::move(log);
   PoisoningStrategy poisoning(strategy);
   LayerStepEngine engine(spec, *job.model, poisoning, {.slot = slot, .log = options.log});

@@ -176,7 +176,7 @@ absl::Status AllReduceTask::Enter(const v1::RendezvousReply& round, int rank) {
 }
 
 AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, int rank) {
-  TrainerOptions options = TrainerOptionsFor(order_, dependencies_);
+  TrainerOptions options = TrainerOptionsFor(order_, round, dependencies_);
   options.world_size = static_cast<uint32_t>(round.peers_size());
   options.rank = static_cast<uint32_t>(rank);
   options.round = round_;

@@ -149,6 +149,7 @@ void FakeMeeting::OpenRoundIfAllAreThereLocked() {
   reply_.Clear();
   reply_.set_round(round.number);
   reply_.set_secret(absl::StrCat("secret of round ", round.number));
+  if (!checkpoints_.empty()) reply_.set_checkpoint_clock(checkpoints_.back().clock());
   for (const auto& [slot, request] : arrived_) {
     round.slots.push_back(slot);
     v1::CollectivePeer* peer = reply_.add_peers();

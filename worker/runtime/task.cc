@@ -54,7 +54,8 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::TaskOrder& orde
 
 absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
                           const TaskDependencies& dependencies) {
-  MUSTER_RETURN_IF_ERROR(dependencies.coordinator->Rendezvous(MeetingRequest(job)).status());
+  MUSTER_ASSIGN_OR_RETURN(const v1::RendezvousReply meeting,
+                          dependencies.coordinator->Rendezvous(MeetingRequest(job)));
   ParameterServerStrategy::Options options;
   options.checkpoints = dependencies.storage;
   options.pull_f32 = OnDevice(order.spec());
@@ -66,7 +67,7 @@ absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
                           MakeEngine(order, job, *strategy, dependencies));
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<Trainer> trainer,
-      Trainer::Create(order.spec(), TrainerOptionsFor(order, dependencies), job,
+      Trainer::Create(order.spec(), TrainerOptionsFor(order, meeting, dependencies), job,
                       {*strategy, *engine}, *dependencies.coordinator, *dependencies.clock));
   return trainer->Run();
 }

@@ -1,5 +1,7 @@
 #include "worker/runtime/task_parts.h"
 
+#include <algorithm>
+
 #include "common/partition/schema.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
@@ -34,12 +36,17 @@ absl::Duration StallTimeoutOf(const v1::TaskOrder& order) {
                                       : absl::Minutes(10);
 }
 
-TrainerOptions TrainerOptionsFor(const v1::TaskOrder& order, const TaskDependencies& dependencies) {
+TrainerOptions TrainerOptionsFor(const v1::TaskOrder& order, const v1::RendezvousReply& meeting,
+                                 const TaskDependencies& dependencies) {
   TrainerOptions options;
   options.slot = order.slot();
   // Weights of another job are not a checkpoint of this one.
   if (!order.restore_uri().empty() && !order.restore_weights_only()) {
-    options.restored_clock = order.start_clock();
+    options.checkpoint_clock = order.start_clock();
+  }
+  if (meeting.has_checkpoint_clock()) {
+    options.checkpoint_clock =
+        std::max<uint64_t>(options.checkpoint_clock.value_or(0), meeting.checkpoint_clock());
   }
   options.log = dependencies.log;
   return options;

@@ -10,6 +10,7 @@
 namespace muster {
 
 namespace v1 {
+class RendezvousReply;
 class RendezvousRequest;
 class TaskOrder;
 }  // namespace v1
@@ -25,7 +26,9 @@ ShardRouterDependencies RoutingOf(const TaskDependencies& dependencies);
 // How long the task waits in a collective call for others that do not come.
 absl::Duration StallTimeoutOf(const v1::TaskOrder& order);
 
-TrainerOptions TrainerOptionsFor(const v1::TaskOrder& order, const TaskDependencies& dependencies);
+// `meeting` is the answer to the slot's last Rendezvous.
+TrainerOptions TrainerOptionsFor(const v1::TaskOrder& order, const v1::RendezvousReply& meeting,
+                                 const TaskDependencies& dependencies);
 
 }  // namespace muster
 

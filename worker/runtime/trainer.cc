@@ -142,8 +142,9 @@ absl::Status Trainer::CheckRound() const {
 }
 
 absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
-  // A job that only evaluates has nothing to keep.
-  const bool keeps = job_.total_steps > 0 && options_.restored_clock != clock;
+  // A job that only evaluates has nothing to keep. A committed checkpoint is not taken again, be it
+  // restored from or met by a later round or incarnation.
+  const bool keeps = job_.total_steps > 0 && !(options_.checkpoint_clock >= clock);
   const auto keep = [&](CheckpointTaker::Place place) {
     return keeps ? FromCheckpoints(checkpoints_.Take(clock, place)) : absl::OkStatus();
   };

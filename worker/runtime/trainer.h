@@ -37,8 +37,8 @@ struct TrainerOptions {
   // wants them to meet anew. 0: there is none.
   uint64_t round = 0;
   ProgressReporterOptions reporting;
-  // Clock whose checkpoint this generation was restored from: none is written there again.
-  absl::optional<uint64_t> restored_clock;
+  // The clock of the last checkpoint that there is: no cut is taken there, or before.
+  absl::optional<uint64_t> checkpoint_clock;
   // One line for the job's log.
   std::function<void(absl::string_view)> log = [](absl::string_view) {};
 };

@@ -348,9 +348,17 @@ TEST_F(TrainerTest, ASlotTakenOverRepeatsWhatIsDueAtItsClock) {
 TEST_F(TrainerTest, ARestoredCheckpointIsNotWrittenAgain) {
   v1::JobSpec spec = MlpSpec();
   spec.mutable_checkpoint()->set_every_steps(10);
-  options_.restored_clock = 20;
+  options_.checkpoint_clock = 20;
   ASSERT_EQ(Run(spec, 20), absl::OkStatus());
   EXPECT_THAT(strategy_->cuts(), ElementsAre(30, 40));
+}
+
+TEST_F(TrainerTest, NothingIsWrittenUpToTheLastCheckpointThatThereIs) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_checkpoint()->set_every_steps(10);
+  options_.checkpoint_clock = 40;
+  ASSERT_EQ(Run(spec, 20), absl::OkStatus());
+  EXPECT_THAT(strategy_->cuts(), IsEmpty());
 }
 
 TEST_F(TrainerTest, ReachingTheTargetStopsAndKeepsTheResult) {

@@ -8,6 +8,7 @@
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/memory_storage.h"
+#include "common/checkpoint/partition_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
@@ -374,6 +375,7 @@ TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
     for (int step = 0; step < 3; ++step) ASSERT_EQ(Step(*strategy), absl::OkStatus());
     EXPECT_EQ(strategy->Cut(2).status().code(), absl::StatusCode::kFailedPrecondition);
     const StrategyCounters before = strategy->counters();
+    strategy->set_loss_scale({.scale = 64, .steps = static_cast<uint32_t>(rank)});
     const std::vector<CutPiece> pieces = strategy->Cut(3).value();
     ASSERT_EQ(pieces.size(), 3);
     // Nobody goes on before rank 0, who has the cut committed.
@@ -397,6 +399,14 @@ TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
   });
   ASSERT_EQ(WriteManifest(storage_, "/root/job/3", manifest), absl::OkStatus());
   ASSERT_EQ(VerifyCheckpoint(storage_, "/root/job/3"), absl::OkStatus());
+  // What slots have of their own is in one of the files, of which rank 0 wrote two.
+  int with_scales = 0;
+  for (const v1::CheckpointFile& file : manifest.files()) {
+    const auto reader =
+        PartitionFileReader::Open(storage_, JoinUri("/root/job/3", file.path())).value();
+    with_scales += reader->header().loss_scales_size() > 0;
+  }
+  EXPECT_EQ(with_scales, 1);
 
   order_.set_restore_uri("/root/job/3");
   order_.set_start_clock(3);

@@ -78,13 +78,13 @@ absl::Status KeptReplica::Restore() {
 absl::StatusOr<std::vector<CutPiece>> KeptReplica::WriteOwnFiles(
     const Communicator& communicator, uint32_t first_number,
     std::vector<SlotLossScale> scales) const {
-  ReplicaFile file;
-  file.checkpoint_root = order_->checkpoint_root();
-  file.job_id = order_->job_id();
-  file.generation = order_->generation();
   const uint32_t partitions = replica_->layout().partitions();
   std::vector<CutPiece> pieces;
   for (uint32_t p = communicator.rank(); p < partitions; p += communicator.size()) {
+    ReplicaFile file;
+    file.checkpoint_root = order_->checkpoint_root();
+    file.job_id = order_->job_id();
+    file.generation = order_->generation();
     file.partition = p;
     file.number = first_number + p;
     if (p == 0) file.loss_scales = std::move(scales);
