@@ -83,8 +83,16 @@ absl::Status JobClient::Get(const std::string& job_id, v1::JobStatus& status) {
 }
 
 absl::Status JobClient::List(v1::ListJobsReply& reply) {
-  const v1::ListJobsRequest request;
-  return Reach([&] { return connection_->Call(&v1::JobService::Stub::ListJobs, request, reply); });
+  reply.Clear();
+  v1::ListJobsRequest request;
+  do {
+    v1::ListJobsReply page;
+    MUSTER_RETURN_IF_ERROR(
+        Reach([&] { return connection_->Call(&v1::JobService::Stub::ListJobs, request, page); }));
+    for (v1::JobStatus& job : *page.mutable_jobs()) *reply.add_jobs() = std::move(job);
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return absl::OkStatus();
 }
 
 absl::Status JobClient::Events(const std::string& job_id, v1::ListEventsReply& reply) {

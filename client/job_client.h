@@ -39,6 +39,7 @@ class JobClient {
 
   absl::Status Submit(const v1::JobSpec& spec, std::string& job_id);
   absl::Status Get(const std::string& job_id, v1::JobStatus& status);
+  // All jobs, from as many calls as they take.
   absl::Status List(v1::ListJobsReply& reply);
   absl::Status Events(const std::string& job_id, v1::ListEventsReply& reply);
   absl::Status Collectives(const std::string& job_id, v1::ListCollectivesReply& reply);

@@ -37,6 +37,16 @@ class OneJob final : public v1::JobService::Service {
 
   bool there = true;
   bool loses_answer = false;
+  // Three pages, the second one empty.
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
+                        v1::ListJobsReply* reply) override {
+    const std::string& token = request->page_token();
+    if (token != "b") reply->add_jobs()->set_job_id(token.empty() ? "j1" : "j2");
+    if (token.empty()) reply->set_next_page_token("b");
+    if (token == "b") reply->set_next_page_token("c");
+    return grpc::Status::OK;
+  }
+
   int deletions = 0;
 
  private:
@@ -61,6 +71,15 @@ class JobClientTest : public ::testing::Test {
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<JobClient> client_;
 };
+
+TEST_F(JobClientTest, ListsAllPages) {
+  v1::ListJobsReply reply;
+  reply.add_jobs()->set_job_id("of an earlier list");
+  ASSERT_EQ(client_->List(reply), absl::OkStatus());
+  ASSERT_EQ(reply.jobs_size(), 2);
+  EXPECT_EQ(reply.jobs(0).job_id(), "j1");
+  EXPECT_EQ(reply.jobs(1).job_id(), "j2");
+}
 
 TEST_F(JobClientTest, DeletesAJobOnce) {
   EXPECT_EQ(client_->Delete("j1"), absl::OkStatus());

@@ -1,40 +1,27 @@
 #include "server/coordinator/cluster_service.h"
 
+#include <utility>
+
 #include "proto/cluster_service.grpc.pb.h"
-#include "server/coordinator/parked_reactor.h"
+#include "server/coordinator/rpc_edge.h"
 
 namespace muster {
 namespace {
 
-using Context = grpc::CallbackServerContext;
-using Reactor = grpc::ServerUnaryReactor;
-
-class ClusterService final : public v1::ClusterService::CallbackService {
+class ClusterService final : public EdgeService<v1::ClusterService> {
  public:
-  explicit ClusterService(CoordinatorLoop& loop) : loop_(loop) {}
-
- private:
-  Reactor* RegisterDaemon(Context*, const v1::RegisterDaemonRequest* request,
-                          v1::RegisterDaemonReply* reply) override {
-    return RunAtOnce<v1::RegisterDaemonReply>(
-        loop_, reply, [request](Coordinator& c) { return c.daemons().Register(*request); });
+  explicit ClusterService(CoordinatorLoop& loop) : EdgeService(loop) {
+    AtOnce<v1::RegisterDaemonRequest, v1::RegisterDaemonReply>(
+        "RegisterDaemon",
+        [](Coordinator& c, const auto& request) { return c.daemons().Register(request); });
+    Park<v1::HeartbeatRequest, v1::HeartbeatReply>(
+        "Heartbeat", [](Coordinator& c, const auto& request, auto call) {
+          c.daemons().Heartbeat(request, std::move(call));
+        });
+    AtOnce<v1::AppendLogsRequest, v1::AppendLogsReply>(
+        "AppendLogs",
+        [](Coordinator& c, const auto& request) { return c.daemons().AppendLogs(request); });
   }
-
-  Reactor* Heartbeat(Context*, const v1::HeartbeatRequest* request,
-                     v1::HeartbeatReply* reply) override {
-    return RunParked<v1::HeartbeatReply>(loop_, reply,
-                                         [request](Coordinator& c, Call<v1::HeartbeatReply> call) {
-                                           c.daemons().Heartbeat(*request, std::move(call));
-                                         });
-  }
-
-  Reactor* AppendLogs(Context*, const v1::AppendLogsRequest* request,
-                      v1::AppendLogsReply* reply) override {
-    return RunAtOnce<v1::AppendLogsReply>(
-        loop_, reply, [request](Coordinator& c) { return c.daemons().AppendLogs(*request); });
-  }
-
-  CoordinatorLoop& loop_;
 };
 
 }  // namespace

@@ -15,18 +15,18 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(5);
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
     JobStore& store, CheckpointKeeper& keeper, const Clock& clock, SerialExecutor& logic,
-    SerialExecutor& disk, CoordinatorOptions options) {
+    SerialExecutor& disk, SerialExecutor& planning, CoordinatorOptions options) {
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<JobTable> table,
       JobTable::Load(store, clock,
                      {.max_log_bytes = options.max_log_bytes, .identity = options.identity}));
   return std::unique_ptr<Coordinator>(
-      new Coordinator(std::move(table), keeper, clock, logic, disk, std::move(options)));
+      new Coordinator(std::move(table), keeper, clock, logic, disk, planning, std::move(options)));
 }
 
 Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keeper,
                          const Clock& clock, SerialExecutor& logic, SerialExecutor& disk,
-                         CoordinatorOptions options)
+                         SerialExecutor& planning, CoordinatorOptions options)
     : options_(std::move(options)),
       clock_(clock),
       last_tick_(clock.Monotonic()),
@@ -42,7 +42,8 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keep
       daemon_requests_(*table_, members_, lifecycle_, moves_, clock, metrics_,
                        {options_.advertised_address, keeper.root(), options_.stall_timeout}),
       task_requests_(*table_, lifecycle_, checkpoints_, rounds_, clock),
-      job_requests_(*table_, members_, lifecycle_, checkpoints_, clock, metrics_, options_) {
+      job_requests_(*table_, members_, lifecycle_, checkpoints_, logic, planning, clock, metrics_,
+                    options_) {
   for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {
     members_.Restore(daemon, clock.Monotonic());
   }

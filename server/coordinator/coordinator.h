@@ -30,19 +30,20 @@ namespace muster {
 //
 // Execution: everything runs on one logic thread, the executor `logic`; callers on others post
 // there. Nothing blocks on that thread but writes to the store, which are short; work on
-// checkpoints runs on `disk`. Replies are handed to callbacks, which must not call back. Time is
-// the injected clock's, and moves on with Tick.
+// checkpoints runs on `disk`, and what grows with a submitted job's specification on `planning`.
+// Replies are handed to callbacks, which must not call back. Time is the injected clock's, and
+// moves on with Tick.
 //
 // Order and durability: a request changes the store first, then memory, then whoever it concerns is
 // answered. So a restart finds all that anyone was told. After it, daemons keep their leases for
 // one full term, tasks go on undisturbed and say again what is not stored.
 class Coordinator {
  public:
-  // Reads the store. All references outlive the coordinator, and so do both executors' queues: run
+  // Reads the store. All references outlive the coordinator, and so do the executors' queues: run
   // them empty before it goes. Errors are the store's.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Create(
       JobStore& store, CheckpointKeeper& keeper, const Clock& clock, SerialExecutor& logic,
-      SerialExecutor& disk, CoordinatorOptions options);
+      SerialExecutor& disk, SerialExecutor& planning, CoordinatorOptions options);
 
   // The three services' calls. After one or more of them call Settle.
   JobRequests& jobs() { return job_requests_; }
@@ -69,7 +70,8 @@ class Coordinator {
 
  private:
   Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keeper, const Clock& clock,
-              SerialExecutor& logic, SerialExecutor& disk, CoordinatorOptions options);
+              SerialExecutor& logic, SerialExecutor& disk, SerialExecutor& planning,
+              CoordinatorOptions options);
 
   absl::Status SaveProgress();
 

@@ -27,9 +27,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorLoop>> CoordinatorLoop::Create(JobStor
                                                                          Trouble trouble) {
   std::unique_ptr<CoordinatorLoop> loop(new CoordinatorLoop(keeper, std::move(trouble)));
   // The logic thread sees this through the queue's lock: it runs nothing before the first post.
-  MUSTER_ASSIGN_OR_RETURN(
-      loop->coordinator_,
-      Coordinator::Create(store, keeper, clock, *loop->logic_, *loop->disk_, std::move(options)));
+  MUSTER_ASSIGN_OR_RETURN(loop->coordinator_,
+                          Coordinator::Create(store, keeper, clock, *loop->logic_, *loop->disk_,
+                                              *loop->planning_, std::move(options)));
   loop->ticker_ = std::thread([loop = loop.get()] { loop->RunTicks(); });
   return loop;
 }
@@ -39,17 +39,20 @@ CoordinatorLoop::CoordinatorLoop(CheckpointKeeper& keeper, Trouble trouble)
       trouble_(std::move(trouble)),
       logic_(std::make_unique<ThreadExecutor>()),
       disk_(std::make_unique<ThreadExecutor>()),
-      exports_(std::make_unique<ThreadExecutor>()) {}
+      exports_(std::make_unique<ThreadExecutor>()),
+      planning_(std::make_unique<ThreadExecutor>()) {}
 
 CoordinatorLoop::~CoordinatorLoop() {
   if (coordinator_ != nullptr) Shutdown();
-  // What is under way goes on from exports to the logic, or from the disk to the logic and back to
-  // the disk; none may go before the others' last post to it.
+  // What is under way goes on from exports to the logic, from the logic to planning and back, or
+  // from the disk to the logic and back to the disk; none may go before the others' last post to
+  // it.
   for (SerialExecutor* executor :
-       {exports_.get(), logic_.get(), disk_.get(), logic_.get(), disk_.get()}) {
+       {exports_.get(), logic_.get(), planning_.get(), disk_.get(), logic_.get(), disk_.get()}) {
     Flush(*executor);
   }
   exports_.reset();
+  planning_.reset();
   disk_.reset();
   logic_.reset();
 }

@@ -19,7 +19,7 @@
 namespace muster {
 
 // The coordinator's threads: one for its logic, one that ticks, one for checkpoints, one for
-// exports. Thread-safe.
+// exports, one that checks and plans submitted jobs. Thread-safe.
 class CoordinatorLoop {
  public:
   // Told of what the store or a tick failed at, once per change of the message; called on the logic
@@ -62,10 +62,11 @@ class CoordinatorLoop {
   bool shut_down_ = false;
   absl::Status last_trouble_;
 
-  // In the order in which they may go: exports and disk work post to the logic thread.
+  // Exports, planning and disk work post to the logic thread.
   std::unique_ptr<ThreadExecutor> logic_;
   std::unique_ptr<ThreadExecutor> disk_;
   std::unique_ptr<ThreadExecutor> exports_;
+  std::unique_ptr<ThreadExecutor> planning_;
   std::thread ticker_;
 };
 

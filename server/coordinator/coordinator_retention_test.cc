@@ -51,7 +51,7 @@ class CoordinatorRetentionTest : public ::testing::Test {
   }
 
   std::vector<std::string> Left() {
-    const v1::ListJobsReply reply = cluster_->coordinator().jobs().List();
+    const v1::ListJobsReply reply = *cluster_->coordinator().jobs().List({});
     std::vector<std::string> ids;
     for (const v1::JobStatus& job : reply.jobs()) ids.push_back(job.job_id());
     return ids;

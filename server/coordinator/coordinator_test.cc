@@ -2,6 +2,7 @@
 #include "server/coordinator/coordinator.h"
 
 #include <string>
+#include <vector>
 
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
@@ -161,8 +162,32 @@ TEST_F(CoordinatorTest, SubmitRefusesBadJobsAndServesOthers) {
   EXPECT_TRUE(cluster_.Submit(SmallJob()).ok());
   v1::SubmitJobRequest request;
   *request.mutable_spec() = SmallJob();
-  EXPECT_THAT(std::string(cluster_.coordinator().jobs().Submit(request).status().message()),
-              HasSubstr("request_id is empty"));
+  Answer<v1::SubmitJobReply> nameless;
+  cluster_.coordinator().jobs().Submit(request, nameless.call());
+  EXPECT_THAT(std::string(nameless.status().message()), HasSubstr("request_id is empty"));
+}
+
+TEST_F(CoordinatorTest, OthersAreServedWhileASubmittedJobIsPlanned) {
+  StartDaemons();
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = SmallJob();
+  request.set_request_id("r");
+  JobRequests& jobs = cluster_.coordinator().jobs();
+  // Nothing of the executor that plans runs before Run.
+  std::vector<Answer<v1::SubmitJobReply>> answers(64);
+  for (auto& answer : answers) jobs.Submit(request, answer.call());
+  EXPECT_FALSE(answers[0].came());
+  EXPECT_EQ(jobs.List({})->jobs_size(), 0);
+  Answer<v1::SubmitJobReply> too_many;
+  jobs.Submit(request, too_many.call());
+  EXPECT_EQ(too_many.status().code(), absl::StatusCode::kUnavailable);
+  cluster_.Run();
+  for (auto& answer : answers) {
+    ASSERT_TRUE(answer.status().ok()) << answer.status();
+    EXPECT_EQ(answer.get()->job_id(), answers[0].get()->job_id()) << "the same request";
+  }
+  EXPECT_EQ(jobs.List({})->jobs_size(), 1);
+  EXPECT_TRUE(cluster_.Submit(SmallJob()).ok()) << "there is room again";
 }
 
 TEST_F(CoordinatorTest, WaitsForTheClusterAndSaysForWhat) {

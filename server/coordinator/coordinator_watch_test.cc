@@ -176,8 +176,10 @@ TEST_F(CoordinatorWatchTest, HeartbeatsWaitForOrders) {
   v1::SubmitJobRequest submit;
   *submit.mutable_spec() = SmallJob();
   submit.set_request_id("r");
-  ASSERT_TRUE(cluster_.coordinator().jobs().Submit(submit).ok());
+  Answer<v1::SubmitJobReply> submitted;
+  cluster_.coordinator().jobs().Submit(submit, submitted.call());
   cluster_.Run();
+  ASSERT_TRUE(submitted.status().ok());
   ASSERT_TRUE(changed.status().ok());
   EXPECT_EQ(changed.get()->tasks_size(), 1);
 

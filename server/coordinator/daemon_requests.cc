@@ -7,12 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/request_limits.h"
 
 namespace muster {
 namespace {
 
-// Text of one append that is taken; the rest of a longer one is dropped.
-constexpr size_t kMaxAppendBytes = 1 << 20;
+// Of a task's last error that is kept.
+constexpr size_t kKeptMessageBytes = 8 << 10;
 constexpr int kDropAcknowledgements = 2;
 
 }  // namespace
@@ -148,16 +149,16 @@ absl::Status DaemonRequests::TakeReport(const std::string& daemon_id, uint64_t d
       holder.worker_id() != daemon_id || holder.worker_incarnation() != daemon_incarnation) {
     return absl::OkStatus();
   }
+  const std::string message = Shortened(report.message(), kKeptMessageBytes);
   switch (report.state()) {
     case v1::TaskReport::RUNNING:
       if (!job->tasks[report.slot()].running) ++job->status_version;
       job->tasks[report.slot()].running = true;
       return absl::OkStatus();
     case v1::TaskReport::ENDED:
-      return lifecycle_.TaskEnded(*job, report.slot(), report.code(), report.message(),
-                                  report.loss());
+      return lifecycle_.TaskEnded(*job, report.slot(), report.code(), message, report.loss());
     case v1::TaskReport::DIED:
-      return lifecycle_.TaskDied(*job, report.slot(), report.message());
+      return lifecycle_.TaskDied(*job, report.slot(), message);
     default:
       return absl::OkStatus();
   }
@@ -169,8 +170,7 @@ absl::StatusOr<v1::AppendLogsReply> DaemonRequests::AppendLogs(
   if (job == nullptr || job->removing) {
     return absl::NotFoundError(absl::StrCat("job ", request.job_id(), " is gone; drop its log"));
   }
-  const absl::string_view text = absl::string_view(request.text()).substr(0, kMaxAppendBytes);
-  MUSTER_RETURN_IF_ERROR(jobs_.AppendLog(*job, text));
+  MUSTER_RETURN_IF_ERROR(jobs_.AppendLog(*job, request.text()));
   return v1::AppendLogsReply();
 }
 

@@ -5,21 +5,18 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/job/job_road.h"
-#include "common/job/job_validator.h"
-#include "common/plan/data_size.h"
-#include "common/plan/layout_validator.h"
 #include "common/plan/memory_plan.h"
-#include "common/plan/model_size.h"
-#include "common/plan/remedies.h"
 #include "server/coordinator/cluster_room.h"
 #include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/job_view.h"
+#include "server/coordinator/out_of_memory.h"
 #include "server/coordinator/placement.h"
 #include "server/coordinator/recovery.h"
 
@@ -31,59 +28,11 @@ constexpr uint64_t kMaxLogChunkBytes = 256 << 10;
 // For tasks to tell of their collective calls.
 constexpr absl::Duration kCollectivesWait = absl::Seconds(2);
 constexpr absl::Duration kRetireAgainAfter = absl::Minutes(1);
-
-std::vector<MemoryPart> OwnParts(const MemoryPlan& plan) {
-  std::vector<MemoryPart> parts;
-  for (const MemoryPart& part : plan.worker) {
-    if (!part.mapped) parts.push_back(part);
-  }
-  return parts;
-}
-
-// The first of those with the most bytes; null: there are no workers.
-const WorkerRoom* WorkerWithMost(const ClusterRoom& room, uint64_t WorkerRoom::*bytes) {
-  const auto most = std::max_element(
-      room.workers.begin(), room.workers.end(),
-      [bytes](const WorkerRoom& a, const WorkerRoom& b) { return a.*bytes < b.*bytes; });
-  return most == room.workers.end() ? nullptr : &*most;
-}
-
-// Of workers to come nothing is known.
-WorkerProcessors ProcessorsOf(const ClusterRoom& room) {
-  const bool multiply_bf16 =
-      std::all_of(room.workers.begin(), room.workers.end(),
-                  [](const WorkerRoom& worker) { return worker.multiplies_bf16; });
-  return {.multiply_bf16 = multiply_bf16 && !room.workers.empty()};
-}
-
-// A worker whose daemon has too little memory for one task, however little else runs, is of no use.
-absl::Status CheckWorkersMemory(const v1::JobSpec& spec, const DataSize& data,
-                                const MemoryPlan& plan, const ClusterRoom& whole) {
-  const WorkerRoom* const most = WorkerWithMost(whole, &WorkerRoom::bytes);
-  if (most == nullptr || plan.worker_own_bytes() <= most->bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "each of the job's workers needs ", FormatBytes(plan.worker_own_bytes()), ", and worker ",
-      most->id, " offers the most, ", FormatBytes(most->bytes), ":\n",
-      MemoryTable(OwnParts(plan), "  "),
-      DescribeRemedies(
-          FindRemedies(spec, data, ProcessorsOf(whole), MemoryOf::kWorker, most->bytes)),
-      "; `muster plan` shows what other settings need, and --memory gives a worker daemon more"));
-}
-
-// Nor is a device that could not hold one task. Where there is none at all FitsEmpty says so.
-absl::Status CheckDevicesMemory(const v1::JobSpec& spec, const DataSize& data,
-                                const MemoryPlan& plan, const ClusterRoom& whole) {
-  const WorkerRoom* const most = WorkerWithMost(whole, &WorkerRoom::device_bytes);
-  if (most == nullptr || most->devices == 0) return absl::OkStatus();
-  if (plan.device_bytes() <= most->device_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "each of the job's workers needs ", FormatBytes(plan.device_bytes()),
-      " of its device, and worker ", most->id, " offers the most, ",
-      FormatBytes(most->device_bytes), " on each of its own:\n", MemoryTable(plan.device, "  "),
-      DescribeRemedies(
-          FindRemedies(spec, data, ProcessorsOf(whole), MemoryOf::kDevice, most->device_bytes)),
-      "; `muster plan` shows what other settings need"));
-}
+// Specifications that wait to be checked, each of at most 256 KiB.
+constexpr size_t kMaxInPlanning = 64;
+// Of one answer to ListJobs.
+constexpr uint32_t kMaxPageJobs = 500;
+constexpr size_t kMaxPageBytes = 4 << 20;
 
 // Whether the job fits when nothing else runs.
 absl::Status CheckWholeCluster(const Demand& demand, const MemoryPlan& plan,
@@ -101,12 +50,10 @@ absl::Status CheckWholeCluster(const Demand& demand, const MemoryPlan& plan,
       "ask for less, or start more daemons first"));
 }
 
-// What memory was reserved by and may be wrong, for people.
-std::string Assumed(const v1::JobSpec& spec) {
-  const std::string clause = VocabularyAssumption(spec, SizeOfData(spec.data()));
-  if (clause.empty()) return "";
-  return absl::StrCat("; model.transformer.vocabulary is left out, so memory is reserved as if ",
-                      clause);
+v1::SubmitJobReply ReplyFor(const Job& job) {
+  v1::SubmitJobReply reply;
+  reply.set_job_id(job.id());
+  return reply;
 }
 
 absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
@@ -114,12 +61,15 @@ absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
 }  // namespace
 
 JobRequests::JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
-                         CheckpointDesk& checkpoints, const Clock& clock,
-                         CoordinatorMetrics& metrics, const CoordinatorOptions& options)
+                         CheckpointDesk& checkpoints, SerialExecutor& logic,
+                         SerialExecutor& planning, const Clock& clock, CoordinatorMetrics& metrics,
+                         const CoordinatorOptions& options)
     : jobs_(jobs),
       members_(members),
       lifecycle_(lifecycle),
       checkpoints_(checkpoints),
+      logic_(logic),
+      planning_(planning),
       clock_(clock),
       metrics_(metrics),
       options_(options) {}
@@ -133,30 +83,59 @@ absl::StatusOr<Job*> JobRequests::Find(const std::string& job_id) const {
   return job;
 }
 
-absl::StatusOr<v1::SubmitJobReply> JobRequests::Submit(const v1::SubmitJobRequest& request) {
-  if (request.request_id().empty()) {
+absl::StatusOr<const Job*> JobRequests::FindRequest(const std::string& request_id,
+                                                    uint64_t fingerprint) const {
+  const Job* job = jobs_.FindRequest(request_id);
+  if (job != nullptr && job->record.request_fingerprint() != fingerprint) {
     return absl::InvalidArgumentError(
-        "request_id is empty; send a random string, the same one when the call is repeated");
+        absl::StrCat("request_id \"", request_id, "\" was used for job ", job->id(),
+                     " with another specification; send a new one for a new job"));
+  }
+  return job;
+}
+
+void JobRequests::Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJobReply> call) {
+  if (request.request_id().empty()) {
+    return call.done(absl::InvalidArgumentError(
+        "request_id is empty; send a random string, the same one when the call is repeated"));
   }
   // The specification has no maps, so equal ones have equal bytes.
   const uint64_t fingerprint = Fingerprint(request.spec().SerializeAsString());
-  v1::SubmitJobReply reply;
-  if (const Job* job = jobs_.FindRequest(request.request_id())) {
-    if (job->record.request_fingerprint() != fingerprint) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("request_id \"", request.request_id(), "\" was used for job ", job->id(),
-                       " with another specification; send a new one for a new job"));
-    }
-    reply.set_job_id(job->id());
-    return reply;
+  const absl::StatusOr<const Job*> known = FindRequest(request.request_id(), fingerprint);
+  if (!known.ok()) return call.done(known.status());
+  if (*known != nullptr) return call.done(ReplyFor(**known));
+  if (in_planning_ == kMaxInPlanning) {
+    return call.done(absl::UnavailableError(
+        absl::StrCat(in_planning_, " submitted jobs are being checked; try again soon")));
   }
-  MUSTER_ASSIGN_OR_RETURN(v1::JobRecord record, MakeRecord(request, fingerprint));
+  ++in_planning_;
+  planning_.Post([this, request, fingerprint, whole = WholeRoomOf(members_),
+                  call = std::move(call)]() mutable {
+    absl::StatusOr<PlannedJob> planned =
+        AnswerOutOfMemory([&] { return PlanJob(request.spec(), whole); });
+    logic_.Post([this, request_id = request.request_id(), fingerprint, planned = std::move(planned),
+                 call = std::move(call)] {
+      --in_planning_;
+      call.done(Accept(request_id, fingerprint, planned));
+    });
+  });
+}
+
+absl::StatusOr<v1::SubmitJobReply> JobRequests::Accept(const std::string& request_id,
+                                                       uint64_t fingerprint,
+                                                       const absl::StatusOr<PlannedJob>& planned) {
+  MUSTER_RETURN_IF_ERROR(planned.status());
+  // The same call may have come twice while the first one was planned.
+  MUSTER_ASSIGN_OR_RETURN(const Job* known, FindRequest(request_id, fingerprint));
+  if (known != nullptr) return ReplyFor(*known);
+  MUSTER_ASSIGN_OR_RETURN(v1::JobRecord record, MakeRecord(*planned));
+  record.set_request_id(request_id);
+  record.set_request_fingerprint(fingerprint);
   const std::string event = absl::StrCat("submitted", record.spec().owner().empty() ? "" : " by ",
-                                         record.spec().owner(), Assumed(record.spec()));
+                                         record.spec().owner(), planned->assumed);
   MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs_.Create(std::move(record), event));
   metrics_.submitted.Add();
-  reply.set_job_id(job->id());
-  return reply;
+  return ReplyFor(*job);
 }
 
 absl::StatusOr<JobRequests::Source> JobRequests::FindSource(absl::string_view field,
@@ -210,14 +189,9 @@ absl::Status JobRequests::Resume(v1::JobRecord& record) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest& request,
-                                                      uint64_t fingerprint) const {
-  MUSTER_RETURN_IF_ERROR(ValidateJob(request.spec()));
+absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const PlannedJob& planned) const {
   v1::JobRecord record;
-  record.set_request_id(request.request_id());
-  record.set_request_fingerprint(fingerprint);
-  *record.mutable_spec() = request.spec();
-  FillDefaults(*record.mutable_spec());
+  *record.mutable_spec() = planned.spec;
   record.set_state(v1::PENDING);
   record.set_generation(1);
   record.set_submitted_unix_ms(jobs_.NowUnixMs());
@@ -230,17 +204,12 @@ absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const v1::SubmitJobRequest
     StartFromLast(record);
   }
   if (!record.spec().resume_from().empty()) MUSTER_RETURN_IF_ERROR(Resume(record));
-  const DataSize data = SizeOfData(record.spec().data());
-  MUSTER_RETURN_IF_ERROR(ValidateLayout(record.spec(), SizeOfModel(record.spec(), data)));
-  const ClusterRoom whole = WholeRoomOf(members_);
-  const MemoryPlan plan = PlanMemory(record.spec(), data, ProcessorsOf(whole));
+  const MemoryPlan& plan = planned.plan;
   record.set_predicted_server_bytes(plan.server_bytes());
   record.set_predicted_worker_bytes(plan.worker_own_bytes() * record.spec().workers());
   record.set_predicted_device_bytes(plan.device_bytes());
 
-  MUSTER_RETURN_IF_ERROR(CheckWorkersMemory(record.spec(), data, plan, whole));
-  MUSTER_RETURN_IF_ERROR(CheckDevicesMemory(record.spec(), data, plan, whole));
-  MUSTER_RETURN_IF_ERROR(CheckWholeCluster(DemandOf(record, jobs_), plan, whole));
+  MUSTER_RETURN_IF_ERROR(CheckWholeCluster(DemandOf(record, jobs_), plan, WholeRoomOf(members_)));
   size_t unfinished = 0;
   for (const auto& [number, job] : jobs_.jobs()) unfinished += !IsFinal(job->record.state());
   if (unfinished >= options_.max_unfinished_jobs) {
@@ -256,9 +225,29 @@ absl::StatusOr<v1::JobStatus> JobRequests::Get(const std::string& job_id) const 
   return StatusOf(*job);
 }
 
-v1::ListJobsReply JobRequests::List() const {
+absl::StatusOr<v1::ListJobsReply> JobRequests::List(const v1::ListJobsRequest& request) const {
+  // The number of the page's first job, or of one before it.
+  uint64_t first = 0;
+  if (!request.page_token().empty() && !absl::SimpleAtoi(request.page_token(), &first)) {
+    return absl::InvalidArgumentError(absl::StrCat("page_token is \"", request.page_token(),
+                                                   "\"; send next_page_token of the page before"));
+  }
+  const int page_size =
+      request.page_size() > 0 ? std::min(request.page_size(), kMaxPageJobs) : kMaxPageJobs;
   v1::ListJobsReply reply;
-  for (const auto& [number, job] : jobs_.jobs()) *reply.add_jobs() = StatusOf(*job);
+  size_t bytes = 0;
+  for (auto it = jobs_.jobs().lower_bound(first); it != jobs_.jobs().end(); ++it) {
+    v1::JobStatus status = StatusOf(*it->second);
+    bytes += status.ByteSizeLong();
+    // One that is larger than a page has a page of its own.
+    const bool full =
+        reply.jobs_size() == page_size || (reply.jobs_size() > 0 && bytes > kMaxPageBytes);
+    if (full) {
+      reply.set_next_page_token(absl::StrCat(it->first));
+      break;
+    }
+    *reply.add_jobs() = std::move(status);
+  }
   return reply;
 }
 

@@ -16,6 +16,8 @@
 #include "server/coordinator/job_lifecycle.h"
 #include "server/coordinator/job_table.h"
 #include "server/coordinator/membership.h"
+#include "server/coordinator/plan_job.h"
+#include "server/coordinator/serial_executor.h"
 
 namespace muster {
 
@@ -25,12 +27,14 @@ class JobRequests {
  public:
   // All references outlive it.
   JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
-              CheckpointDesk& checkpoints, const Clock& clock, CoordinatorMetrics& metrics,
-              const CoordinatorOptions& options);
+              CheckpointDesk& checkpoints, SerialExecutor& logic, SerialExecutor& planning,
+              const Clock& clock, CoordinatorMetrics& metrics, const CoordinatorOptions& options);
 
-  absl::StatusOr<v1::SubmitJobReply> Submit(const v1::SubmitJobRequest& request);
+  // Answered once the job has been checked and planned on the executor `planning`, one after
+  // another; meanwhile others are served.
+  void Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJobReply> call);
   absl::StatusOr<v1::JobStatus> Get(const std::string& job_id) const;
-  v1::ListJobsReply List() const;
+  absl::StatusOr<v1::ListJobsReply> List(const v1::ListJobsRequest& request) const;
   absl::StatusOr<v1::ListEventsReply> Events(const std::string& job_id) const;
   // Asks the job's tasks for their collective calls; answered when all have told, or 2 s later.
   void ListCollectives(const std::string& job_id, Call<v1::ListCollectivesReply> call);
@@ -98,8 +102,13 @@ class JobRequests {
   // Lets a new job's record go on from the checkpoint that its `resume_from` names.
   // InvalidArgument: its optimizer is another one, or nothing is left to train.
   absl::Status Resume(v1::JobRecord& record) const;
-  absl::StatusOr<v1::JobRecord> MakeRecord(const v1::SubmitJobRequest& request,
-                                           uint64_t fingerprint) const;
+  // The job of an earlier call with this request_id; null: there is none. InvalidArgument: it had
+  // another specification.
+  absl::StatusOr<const Job*> FindRequest(const std::string& request_id, uint64_t fingerprint) const;
+  // Stores a job that was planned, or says why not.
+  absl::StatusOr<v1::SubmitJobReply> Accept(const std::string& request_id, uint64_t fingerprint,
+                                            const absl::StatusOr<PlannedJob>& planned);
+  absl::StatusOr<v1::JobRecord> MakeRecord(const PlannedJob& planned) const;
   // Retires all but the `kept` of these ended jobs that ended last.
   void RetireBeyond(size_t kept, std::vector<Job*> ended, const std::string& why);
   // Each true: the call was answered.
@@ -111,12 +120,16 @@ class JobRequests {
   const Membership& members_;
   JobLifecycle& lifecycle_;
   CheckpointDesk& checkpoints_;
+  SerialExecutor& logic_;
+  SerialExecutor& planning_;
   const Clock& clock_;
   CoordinatorMetrics& metrics_;
   const CoordinatorOptions& options_;
   std::vector<Watcher> watchers_;
   std::vector<LogReader> log_readers_;
   std::vector<CollectivesReader> collectives_readers_;
+  // Jobs that `planning_` has.
+  size_t in_planning_ = 0;
   // After a failure: when the next job may be retired.
   absl::Duration retire_after_;
 };

@@ -1,141 +1,98 @@
 #include "server/coordinator/job_service.h"
 
+#include <string>
+#include <utility>
+
 #include "proto/job_service.grpc.pb.h"
 #include "server/coordinator/job_streams.h"
-#include "server/coordinator/parked_reactor.h"
+#include "server/coordinator/rpc_edge.h"
 
 namespace muster {
 namespace {
 
-using Context = grpc::CallbackServerContext;
-using Reactor = grpc::ServerUnaryReactor;
-
-class JobService final : public v1::JobService::CallbackService {
+class JobService final : public EdgeService<v1::JobService> {
  public:
-  explicit JobService(CoordinatorLoop& loop) : loop_(loop) {}
+  explicit JobService(CoordinatorLoop& loop) : EdgeService(loop) {
+    Park<v1::SubmitJobRequest, v1::SubmitJobReply>(
+        "SubmitJob", [](Coordinator& c, const auto& request, auto call) {
+          c.jobs().Submit(request, std::move(call));
+        });
+    AtOnce<v1::GetJobRequest, v1::JobStatus>("GetJob", [](Coordinator& c, const auto& request) {
+      return c.jobs().Get(request.job_id());
+    });
+    AtOnce<v1::ListJobsRequest, v1::ListJobsReply>(
+        "ListJobs", [](Coordinator& c, const auto& request) { return c.jobs().List(request); });
+    AtOnce<v1::GetJobRequest, v1::ListEventsReply>(
+        "ListEvents",
+        [](Coordinator& c, const auto& request) { return c.jobs().Events(request.job_id()); });
+    Park<v1::GetJobRequest, v1::ListCollectivesReply>(
+        "ListCollectives", [](Coordinator& c, const auto& request, auto call) {
+          c.jobs().ListCollectives(request.job_id(), std::move(call));
+        });
+    AtOnce<v1::CancelJobRequest, v1::JobStatus>(
+        "CancelJob", [](Coordinator& c, const auto& request) { return c.jobs().Cancel(request); });
+    Park<v1::GetJobRequest, v1::DeleteJobReply>(
+        "DeleteJob", [](Coordinator& c, const auto& request, auto call) {
+          c.jobs().Delete(request.job_id(), std::move(call));
+        });
+    Stream<v1::GetJobRequest>("WatchJob", StartWatch);
+    Stream<v1::ReadLogsRequest>("ReadLogs", StartLogs);
+    ServeCheckpoints();
+    ServeCluster();
+  }
 
  private:
-  Reactor* SubmitJob(Context*, const v1::SubmitJobRequest* request,
-                     v1::SubmitJobReply* reply) override {
-    return RunAtOnce<v1::SubmitJobReply>(
-        loop_, reply, [request](Coordinator& c) { return c.jobs().Submit(*request); });
-  }
-
-  Reactor* GetJob(Context*, const v1::GetJobRequest* request, v1::JobStatus* reply) override {
-    return RunAtOnce<v1::JobStatus>(
-        loop_, reply, [request](Coordinator& c) { return c.jobs().Get(request->job_id()); });
-  }
-
-  Reactor* ListJobs(Context*, const v1::ListJobsRequest*, v1::ListJobsReply* reply) override {
-    return RunAtOnce<v1::ListJobsReply>(loop_, reply,
-                                        [](Coordinator& c) { return c.jobs().List(); });
-  }
-
-  grpc::ServerWriteReactor<v1::JobStatus>* WatchJob(Context*,
-                                                    const v1::GetJobRequest* request) override {
-    return StartWatch(loop_, request->job_id());
-  }
-
-  grpc::ServerWriteReactor<v1::LogChunk>* ReadLogs(Context*,
-                                                   const v1::ReadLogsRequest* request) override {
-    return StartLogs(loop_, *request);
-  }
-
-  Reactor* ListEvents(Context*, const v1::GetJobRequest* request,
-                      v1::ListEventsReply* reply) override {
-    return RunAtOnce<v1::ListEventsReply>(
-        loop_, reply, [request](Coordinator& c) { return c.jobs().Events(request->job_id()); });
-  }
-
-  Reactor* ListCollectives(Context*, const v1::GetJobRequest* request,
-                           v1::ListCollectivesReply* reply) override {
-    return RunParked<v1::ListCollectivesReply>(
-        loop_, reply, [request](Coordinator& c, Call<v1::ListCollectivesReply> call) {
-          c.jobs().ListCollectives(request->job_id(), std::move(call));
+  void ServeCheckpoints() {
+    Stream<v1::CheckpointRequest>("ExportJob", StartExport);
+    Park<v1::GetJobRequest, v1::ListCheckpointsReply>(
+        "ListCheckpoints", [](Coordinator& c, const auto& request, auto call) {
+          c.checkpoints().List(request.job_id(), std::move(call));
         });
-  }
-
-  Reactor* CancelJob(Context*, const v1::CancelJobRequest* request, v1::JobStatus* reply) override {
-    return RunAtOnce<v1::JobStatus>(
-        loop_, reply, [request](Coordinator& c) { return c.jobs().Cancel(*request); });
-  }
-
-  Reactor* DeleteJob(Context*, const v1::GetJobRequest* request,
-                     v1::DeleteJobReply* reply) override {
-    return RunParked<v1::DeleteJobReply>(loop_, reply,
-                                         [request](Coordinator& c, Call<v1::DeleteJobReply> call) {
-                                           c.jobs().Delete(request->job_id(), std::move(call));
-                                         });
-  }
-
-  grpc::ServerWriteReactor<v1::ExportChunk>* ExportJob(
-      Context* context, const v1::CheckpointRequest* request) override {
-    return StartExport(loop_, *request, context);
-  }
-
-  Reactor* ListCheckpoints(Context*, const v1::GetJobRequest* request,
-                           v1::ListCheckpointsReply* reply) override {
-    return RunParked<v1::ListCheckpointsReply>(
-        loop_, reply, [request](Coordinator& c, Call<v1::ListCheckpointsReply> call) {
-          c.checkpoints().List(request->job_id(), std::move(call));
-        });
-  }
-
-  Reactor* VerifyCheckpoint(Context*, const v1::CheckpointRequest* request,
-                            v1::VerifyCheckpointReply* reply) override {
-    return RunParked<v1::VerifyCheckpointReply>(
-        loop_, reply,
-        [this, job = request->job_id(), request](Coordinator& c,
-                                                 Call<v1::VerifyCheckpointReply> call) {
-          const absl::StatusOr<std::string> folder = c.checkpoints().Folder(*request);
+    Park<v1::CheckpointRequest, v1::VerifyCheckpointReply>(
+        "VerifyCheckpoint", [this](Coordinator& c, const auto& request, auto call) {
+          const absl::StatusOr<std::string> folder = c.checkpoints().Folder(request);
           if (!folder.ok()) return call.done(folder.status());
-          loop_.PostExport([this, job, folder = *folder, call](const CheckpointKeeper& keeper) {
-            absl::StatusOr<v1::VerifyCheckpointReply> found = keeper.Verify(folder);
-            loop_.Post([job, folder, found = std::move(found), call](Coordinator& c) {
-              call.done(c.checkpoints().Verified(job, folder, found));
-            });
-          });
+          Verify(request.job_id(), *folder, std::move(call));
+        });
+    Park<v1::DeleteCheckpointRequest, v1::DeleteCheckpointReply>(
+        "DeleteCheckpoint", [](Coordinator& c, const auto& request, auto call) {
+          c.checkpoints().Delete(request, std::move(call));
         });
   }
 
-  Reactor* DeleteCheckpoint(Context*, const v1::DeleteCheckpointRequest* request,
-                            v1::DeleteCheckpointReply* reply) override {
-    return RunParked<v1::DeleteCheckpointReply>(
-        loop_, reply, [request](Coordinator& c, Call<v1::DeleteCheckpointReply> call) {
-          c.checkpoints().Delete(*request, std::move(call));
+  void ServeCluster() {
+    AtOnce<v1::GetClusterRequest, v1::GetClusterReply>(
+        "GetCluster", [](Coordinator& c, const auto&) {
+          v1::GetClusterReply cluster = c.jobs().Cluster();
+          for (v1::DrainStatus& drain : c.moves().Drains()) {
+            *cluster.add_drains() = std::move(drain);
+          }
+          return cluster;
         });
-  }
-
-  Reactor* GetCluster(Context*, const v1::GetClusterRequest*, v1::GetClusterReply* reply) override {
-    return RunAtOnce<v1::GetClusterReply>(loop_, reply, [](Coordinator& c) {
-      v1::GetClusterReply cluster = c.jobs().Cluster();
-      for (v1::DrainStatus& drain : c.moves().Drains()) *cluster.add_drains() = std::move(drain);
-      return cluster;
-    });
-  }
-
-  Reactor* DrainServer(Context*, const v1::DrainServerRequest* request,
-                       v1::DrainServerReply* reply) override {
-    return RunAtOnce<v1::DrainServerReply>(
-        loop_, reply, [request](Coordinator& c) { return c.moves().Drain(*request); });
-  }
-
-  Reactor* RebalanceJob(Context*, const v1::GetJobRequest* request, v1::JobStatus* reply) override {
-    return RunAtOnce<v1::JobStatus>(
-        loop_, reply, [request](Coordinator& c) -> absl::StatusOr<v1::JobStatus> {
-          if (absl::Status status = c.moves().Rebalance(request->job_id()); !status.ok()) {
+    AtOnce<v1::DrainServerRequest, v1::DrainServerReply>(
+        "DrainServer",
+        [](Coordinator& c, const auto& request) { return c.moves().Drain(request); });
+    AtOnce<v1::GetJobRequest, v1::JobStatus>(
+        "RebalanceJob", [](Coordinator& c, const auto& request) -> absl::StatusOr<v1::JobStatus> {
+          if (absl::Status status = c.moves().Rebalance(request.job_id()); !status.ok()) {
             return status;
           }
-          return c.jobs().Get(request->job_id());
+          return c.jobs().Get(request.job_id());
         });
+    AtOnce<v1::GetMetricsRequest, v1::GetMetricsReply>(
+        "GetMetrics", [](Coordinator& c, const auto&) { return c.jobs().Metrics(); });
   }
 
-  Reactor* GetMetrics(Context*, const v1::GetMetricsRequest*, v1::GetMetricsReply* reply) override {
-    return RunAtOnce<v1::GetMetricsReply>(loop_, reply,
-                                          [](Coordinator& c) { return c.jobs().Metrics(); });
+  void Verify(const std::string& job, const std::string& folder,
+              Call<v1::VerifyCheckpointReply> call) {
+    loop_.PostExport([this, job, folder, call = std::move(call)](const CheckpointKeeper& keeper) {
+      absl::StatusOr<v1::VerifyCheckpointReply> found =
+          AnswerOutOfMemory([&] { return keeper.Verify(folder); });
+      loop_.Post([job, folder, found = std::move(found), call](Coordinator& c) {
+        call.done(c.checkpoints().Verified(job, folder, found));
+      });
+    });
   }
-
-  CoordinatorLoop& loop_;
 };
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "common/rpc/rpc_status.h"
-#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "server/coordinator/out_of_memory.h"
 
 namespace muster {
 namespace {
@@ -23,7 +23,7 @@ constexpr absl::Duration kExportPatience = absl::Seconds(30);
 // A stream of updates, each asked for by a parked call once the one before is sent. Derived classes
 // say what to ask.
 template <typename Message, typename Update>
-class UpdateStream : public grpc::ServerWriteReactor<Message> {
+class UpdateStream : public RawStream {
  protected:
   // Asks for the next update, on the logic thread.
   virtual void Ask(Coordinator& coordinator, Call<Update> call) = 0;
@@ -41,15 +41,19 @@ class UpdateStream : public grpc::ServerWriteReactor<Message> {
 
  private:
   void Send(absl::StatusOr<Update> update) {
-    if (!update.ok()) return this->Finish(ToGrpc(update.status()));
-    last_ = update->last;
-    message_ = Take(*update);
-    this->StartWrite(&message_);
+    absl::Status status = update.status();
+    if (status.ok()) {
+      last_ = update->last;
+      message_.Clear();
+      status = WriteReply(Take(*update), message_);
+    }
+    if (!status.ok()) return Finish(AtEdge(status));
+    StartWrite(&message_);
   }
 
   void OnWriteDone(bool sent) override {
-    if (!sent) return this->Finish(ToGrpc(absl::CancelledError("the caller is gone")));
-    if (last_) return this->Finish(grpc::Status::OK);
+    if (!sent) return Finish(AtEdge(absl::CancelledError("the caller is gone")));
+    if (last_) return Finish(grpc::Status::OK);
     Next();
   }
 
@@ -59,7 +63,7 @@ class UpdateStream : public grpc::ServerWriteReactor<Message> {
   CoordinatorLoop& loop_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
   // Of one update at a time: written before the write starts, read after it is done.
-  Message message_;
+  grpc::ByteBuffer message_;
   bool last_ = false;
 };
 
@@ -104,17 +108,18 @@ class LogStream final : public UpdateStream<v1::LogChunk, JobRequests::LogUpdate
   v1::ReadLogsRequest request_;
 };
 
-class ExportStream final : public grpc::ServerWriteReactor<v1::ExportChunk> {
+class ExportStream final : public RawStream {
  public:
   ExportStream(CoordinatorLoop& loop, const v1::CheckpointRequest& request,
                grpc::CallbackServerContext* context)
       : context_(context) {
     loop.Post([this, &loop, request](Coordinator& coordinator) {
       const absl::StatusOr<std::string> folder = coordinator.checkpoints().Folder(request);
-      if (!folder.ok()) return Finish(ToGrpc(folder.status()));
+      if (!folder.ok()) return Finish(AtEdge(folder.status()));
       loop.PostExport([this, folder = *folder](const CheckpointKeeper& keeper) {
-        Finish(ToGrpc(
-            keeper.Export(folder, [this](absl::string_view bytes) { return Write(bytes); })));
+        Finish(AtEdge(AnswerOutOfMemory([&] {
+          return keeper.Export(folder, [this](absl::string_view bytes) { return Write(bytes); });
+        })));
       });
     });
   }
@@ -125,7 +130,10 @@ class ExportStream final : public grpc::ServerWriteReactor<v1::ExportChunk> {
     while (!bytes.empty()) {
       const absl::string_view piece = bytes.substr(0, kExportChunkBytes);
       bytes.remove_prefix(piece.size());
-      chunk_.set_data(std::string(piece));
+      v1::ExportChunk chunk;
+      chunk.set_data(std::string(piece));
+      chunk_.Clear();
+      if (absl::Status status = WriteReply(chunk, chunk_); !status.ok()) return status;
       {
         absl::MutexLock lock(&mutex_);
         writing_ = true;
@@ -157,7 +165,7 @@ class ExportStream final : public grpc::ServerWriteReactor<v1::ExportChunk> {
   void OnDone() override { delete this; }
 
   grpc::CallbackServerContext* const context_;
-  v1::ExportChunk chunk_;
+  grpc::ByteBuffer chunk_;
   absl::Mutex mutex_;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
@@ -165,18 +173,18 @@ class ExportStream final : public grpc::ServerWriteReactor<v1::ExportChunk> {
 
 }  // namespace
 
-grpc::ServerWriteReactor<v1::JobStatus>* StartWatch(CoordinatorLoop& loop, std::string job_id) {
-  return new WatchStream(loop, std::move(job_id));
+RawStream* StartWatch(CoordinatorLoop& loop, const v1::GetJobRequest& request,
+                      grpc::CallbackServerContext*) {
+  return new WatchStream(loop, request.job_id());
 }
 
-grpc::ServerWriteReactor<v1::LogChunk>* StartLogs(CoordinatorLoop& loop,
-                                                  const v1::ReadLogsRequest& request) {
+RawStream* StartLogs(CoordinatorLoop& loop, const v1::ReadLogsRequest& request,
+                     grpc::CallbackServerContext*) {
   return new LogStream(loop, request);
 }
 
-grpc::ServerWriteReactor<v1::ExportChunk>* StartExport(CoordinatorLoop& loop,
-                                                       const v1::CheckpointRequest& request,
-                                                       grpc::CallbackServerContext* context) {
+RawStream* StartExport(CoordinatorLoop& loop, const v1::CheckpointRequest& request,
+                       grpc::CallbackServerContext* context) {
   return new ExportStream(loop, request, context);
 }
 

@@ -1,27 +1,26 @@
 #ifndef MUSTER_SERVER_COORDINATOR_JOB_STREAMS_H_
 #define MUSTER_SERVER_COORDINATOR_JOB_STREAMS_H_
 
-#include <string>
-
-#include "grpcpp/support/server_callback.h"
+#include "grpcpp/server_context.h"
 #include "proto/job_service.pb.h"
 #include "server/coordinator/coordinator_loop.h"
+#include "server/coordinator/rpc_edge.h"
 
 namespace muster {
 
 // JobService's streams. Each sends what there is, then parks a call for what comes next; at most
 // one message is in flight. They delete themselves when gRPC is done with them.
 
-grpc::ServerWriteReactor<v1::JobStatus>* StartWatch(CoordinatorLoop& loop, std::string job_id);
+RawStream* StartWatch(CoordinatorLoop& loop, const v1::GetJobRequest& request,
+                      grpc::CallbackServerContext* context);
 
-grpc::ServerWriteReactor<v1::LogChunk>* StartLogs(CoordinatorLoop& loop,
-                                                  const v1::ReadLogsRequest& request);
+RawStream* StartLogs(CoordinatorLoop& loop, const v1::ReadLogsRequest& request,
+                     grpc::CallbackServerContext* context);
 
 // Reads the checkpoint on the export thread, no faster than the client takes it; one that takes
 // nothing for half a minute is given up, so that it does not hold up others.
-grpc::ServerWriteReactor<v1::ExportChunk>* StartExport(CoordinatorLoop& loop,
-                                                       const v1::CheckpointRequest& request,
-                                                       grpc::CallbackServerContext* context);
+RawStream* StartExport(CoordinatorLoop& loop, const v1::CheckpointRequest& request,
+                       grpc::CallbackServerContext* context);
 
 }  // namespace muster
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/request_limits.h"
 
 namespace muster {
 namespace {
@@ -56,7 +57,11 @@ absl::Status JobTable::LoadAll() {
   }
   MUSTER_RETURN_IF_ERROR(
       store_.Scan(StoreTable::kDaemons, "", [&](absl::string_view key, absl::string_view value) {
-        return Parse(value, absl::StrCat("daemon ", key), stored_daemons_.emplace_back());
+        v1::DaemonRecord daemon;
+        MUSTER_RETURN_IF_ERROR(Parse(value, absl::StrCat("daemon ", key), daemon));
+        // A release without limits took it; the daemon would be refused today, and is gone.
+        if (CheckLimits(daemon).ok()) stored_daemons_.push_back(std::move(daemon));
+        return absl::OkStatus();
       }));
   MUSTER_RETURN_IF_ERROR(
       store_.Scan(StoreTable::kDrops, "", [&](absl::string_view key, absl::string_view value) {
@@ -82,6 +87,8 @@ absl::Status JobTable::LoadJobs() {
       store_.Scan(StoreTable::kJobs, "", [&](absl::string_view key, absl::string_view value) {
         v1::JobRecord record;
         MUSTER_RETURN_IF_ERROR(Parse(value, absl::StrCat("job ", key), record));
+        ShortenStrings(record);
+        ShortenStrings(*record.mutable_spec());
         Insert(std::make_unique<Job>(std::move(record), options_.max_log_bytes));
         return absl::OkStatus();
       }));
@@ -93,6 +100,7 @@ absl::Status JobTable::LoadJobs() {
           return absl::DataLossError(
               absl::StrCat("a stored event of job ", job->id(), " is unreadable"));
         }
+        ShortenStrings(job->events.back());
         job->next_event = StoreKeyNumber(key) + 1;
         return absl::OkStatus();
       }));
@@ -118,6 +126,7 @@ std::vector<v1::JobEvent> JobTable::AddEvents(const Job& job, const std::vector<
     v1::JobEvent& event = events.emplace_back();
     event.set_unix_ms(NowUnixMs());
     event.set_text(text);
+    ShortenStrings(event);
     const uint64_t number = job.next_event + events.size() - 1;
     batch.Put(StoreTable::kEvents, StoreKey(job.id(), number), event.SerializeAsString());
     if (number >= options_.max_events) {

@@ -63,5 +63,28 @@ TEST_F(JobTableTest, DropsOfEarlierReleasesStandForAnyGeneration) {
   EXPECT_EQ(JobTable::Load(store_, clock_, {}).status().code(), absl::StatusCode::kDataLoss);
 }
 
+TEST_F(JobTableTest, NamesThatNoReleaseTakesTodayAreShortenedWhenTheyAreRead) {
+  v1::JobRecord record;
+  record.set_state(v1::PENDING);
+  record.mutable_spec()->set_workers(1);
+  record.mutable_spec()->set_name(std::string(30 << 20, 'n'));
+  const std::string id = (*table_->Create(record, "submitted"))->id();
+  v1::DaemonRecord daemon;
+  daemon.set_id(std::string(33 << 20, 'd'));
+  ASSERT_TRUE(table_->PutDaemon(daemon).ok());
+  daemon.set_id("w0");
+  ASSERT_TRUE(table_->PutDaemon(daemon).ok());
+  Load();
+  EXPECT_EQ(table_->Find(id)->record.spec().name(), std::string(253, 'n') + "…");
+  ASSERT_EQ(table_->stored_daemons().size(), 1u);
+  EXPECT_EQ(table_->stored_daemons()[0].id(), "w0");
+}
+
+TEST_F(JobTableTest, EventsAreNoLongerThanOneMessageHoldsAThousandOf) {
+  Job& job = AddJob();
+  ASSERT_TRUE(table_->AddEvent(job, std::string(100'000, 'e')).ok());
+  EXPECT_EQ(job.events.back().text().size(), size_t{16} << 10);
+}
+
 }  // namespace
 }  // namespace muster

@@ -9,6 +9,10 @@
 namespace muster {
 namespace {
 
+// Known at once, those that left or died within the hour included: what GetCluster answers fits one
+// message, and names drawn at random do not fill the coordinator's memory.
+constexpr size_t kMaxDaemons = 4096;
+
 absl::Status CheckRequest(const v1::RegisterDaemonRequest& request) {
   // The version comes first: an older or newer daemon may well send other fields.
   if (request.protocol_version() != kProtocolVersion) {
@@ -69,6 +73,11 @@ absl::StatusOr<Membership::Admission> Membership::Admit(const v1::RegisterDaemon
   admission.record.set_multiplies_bf16(request.multiplies_bf16());
 
   const Member* member = Find(request.id());
+  if (member == nullptr && members_.size() >= kMaxDaemons) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("daemon ", request.id(), " is one too many: the coordinator knows ",
+                     members_.size(), ", counting those that ended within the hour"));
+  }
   if (member == nullptr || !member->live) return admission;
   if (member->record.process_nonce() == request.process_nonce()) {
     admission.renewed = true;

@@ -274,6 +274,89 @@ TEST_F(ServicesTest, ErrorsArriveWithCodeAndMessage) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_F(ServicesTest, WhatIsTooLargeIsRefusedByNameAndOthersAreServed) {
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = SmallJob();
+  request.set_request_id("r");
+  v1::SubmitJobReply reply;
+  // Not even read: 60 MB of names.
+  const std::string name(600, 'c');
+  for (int i = 0; i < 100'000; ++i) {
+    request.mutable_spec()->mutable_data()->mutable_csv()->add_categorical(name);
+  }
+  const grpc::Status large = jobs_->SubmitJob(Context().get(), request, &reply);
+  EXPECT_EQ(large.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(large.error_message(), HasSubstr("the SubmitJobRequest has 60"));
+  EXPECT_THAT(large.error_message(), HasSubstr("at most 262144 may be"));
+
+  *request.mutable_spec() = SmallJob();
+  request.mutable_spec()->set_name(std::string(100'000, 'n'));
+  EXPECT_THAT(jobs_->SubmitJob(Context().get(), request, &reply).error_message(),
+              HasSubstr("spec.name has 100000 bytes"));
+  v1::CancelJobRequest cancel;
+  cancel.set_job_id("j1");
+  cancel.set_reason(std::string(2000, 'r'));
+  v1::JobStatus status;
+  EXPECT_THAT(jobs_->CancelJob(Context().get(), cancel, &status).error_message(),
+              HasSubstr("reason has 2000 bytes"));
+  v1::RegisterDaemonRequest daemon;
+  daemon.set_id(std::string(5000, 'd'));
+  v1::RegisterDaemonReply registered;
+  EXPECT_THAT(cluster_->RegisterDaemon(Context().get(), daemon, &registered).error_message(),
+              HasSubstr("id has 5000 bytes"));
+  v1::GetJobRequest by_id;
+  by_id.set_job_id(std::string(1000, 'j'));
+  auto context = Context();
+  EXPECT_THAT(jobs_->WatchJob(context.get(), by_id)->Finish().error_message(),
+              HasSubstr("job_id has 1000 bytes"));
+
+  Register(v1::SERVER, "s0");
+  const uint64_t worker = Register(v1::WORKER, "w0");
+  const std::string job = Submit();
+  Beat("w0", worker);
+  EXPECT_EQ(State(job), v1::PLACING);
+}
+
+// An error is delivered however long the text is that it quotes.
+TEST_F(ServicesTest, LongErrorsAreCut) {
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = SmallJob();
+  request.mutable_spec()->mutable_optimizer()->set_name("sgd");
+  request.mutable_spec()->set_initial_weights(std::string(4000, 'w'));
+  request.set_request_id("r");
+  v1::SubmitJobReply reply;
+  const grpc::Status status = jobs_->SubmitJob(Context().get(), request, &reply);
+  EXPECT_THAT(status.error_message(), HasSubstr("initial_weights is \"www"));
+  EXPECT_LE(status.error_message().size(), 4096u);
+}
+
+TEST_F(ServicesTest, ListsJobsInPages) {
+  Register(v1::SERVER, "s0");
+  Register(v1::WORKER, "w0");
+  std::vector<std::string> jobs;
+  for (const char* id : {"a", "b", "c"}) {
+    v1::SubmitJobRequest request;
+    *request.mutable_spec() = SmallJob();
+    request.set_request_id(id);
+    v1::SubmitJobReply reply;
+    ASSERT_TRUE(jobs_->SubmitJob(Context().get(), request, &reply).ok());
+    jobs.push_back(reply.job_id());
+  }
+  v1::ListJobsRequest request;
+  request.set_page_size(2);
+  v1::ListJobsReply first, second;
+  ASSERT_TRUE(jobs_->ListJobs(Context().get(), request, &first).ok());
+  ASSERT_EQ(first.jobs_size(), 2);
+  request.set_page_token(first.next_page_token());
+  ASSERT_TRUE(jobs_->ListJobs(Context().get(), request, &second).ok());
+  ASSERT_EQ(second.jobs_size(), 1);
+  EXPECT_EQ(second.jobs(0).job_id(), jobs[2]);
+  EXPECT_EQ(second.next_page_token(), "");
+  request.set_page_token("second");
+  EXPECT_EQ(jobs_->ListJobs(Context().get(), request, &second).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(ServicesTest, ShutdownEndsParkedCallsAndStreams) {
   const uint64_t worker = Register(v1::WORKER, "w0");
   const std::string job = Submit();

@@ -29,20 +29,22 @@ SimulatedCluster::SimulatedCluster(CoordinatorOptions options, CheckpointKeeper*
 void SimulatedCluster::RestartCoordinator() {
   if (coordinator_ != nullptr) {
     logic_.RunAll();
+    planning_.RunAll();
     disk_.RunAll();
     logic_.RunAll();
     coordinator_->Shutdown();
   }
   coordinator_.reset();
   CheckpointKeeper& used = lent_ != nullptr ? *lent_ : keeper;
-  auto created = Coordinator::Create(store, used, clock, logic_, disk_, options_);
+  auto created = Coordinator::Create(store, used, clock, logic_, disk_, planning_, options_);
   ASSERT_TRUE(created.ok()) << created.status();
   coordinator_ = *std::move(created);
 }
 
 void SimulatedCluster::Run() {
   coordinator_->Settle().IgnoreError();
-  while (!logic_.idle() || !disk_.idle()) {
+  while (!logic_.idle() || !disk_.idle() || !planning_.idle()) {
+    planning_.RunAll();
     disk_.RunAll();
     logic_.RunAll();
     coordinator_->Settle().IgnoreError();
@@ -182,11 +184,12 @@ absl::StatusOr<std::string> SimulatedCluster::Submit(const v1::JobSpec& spec,
   *request.mutable_spec() = spec;
   request.set_request_id(request_id.empty() ? absl::StrCat("request-", next_request_++)
                                             : request_id);
-  const auto reply = coordinator_->jobs().Submit(request);
+  Answer<v1::SubmitJobReply> reply;
+  coordinator_->jobs().Submit(request, reply.call());
   Run();
   BeatAll();
-  if (!reply.ok()) return reply.status();
-  return reply->job_id();
+  if (!reply.status().ok()) return reply.status();
+  return reply.get()->job_id();
 }
 
 v1::JobStatus SimulatedCluster::Status(const std::string& job_id) {

@@ -185,6 +185,7 @@ class SimulatedCluster {
   std::set<std::string> cut_;
   ManualExecutor logic_;
   ManualExecutor disk_;
+  ManualExecutor planning_;
   std::unique_ptr<Coordinator> coordinator_;
   std::map<std::string, Daemon> daemons_;
   std::map<std::string, uint64_t> memory_;

@@ -1,0 +1,148 @@
+#ifndef MUSTER_SERVER_COORDINATOR_RPC_EDGE_H_
+#define MUSTER_SERVER_COORDINATOR_RPC_EDGE_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "grpcpp/impl/codegen/server_callback_handlers.h"
+#include "grpcpp/impl/service_type.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/coordinator/call.h"
+#include "server/coordinator/coordinator_loop.h"
+#include "server/coordinator/out_of_memory.h"
+
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
+namespace muster {
+
+// Where rpcs enter the coordinator. A request arrives as bytes; it is read only if it has no more
+// of them than its type may, and goes on only if all its fields are within their limits
+// (request_limits.h). Memory that is not to be had for a request or an answer is RESOURCE_EXHAUSTED
+// for its caller.
+
+// INVALID_ARGUMENT: it is too large, or no such message.
+absl::Status ReadRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request);
+absl::Status WriteReply(const google::protobuf::Message& reply, grpc::ByteBuffer& bytes);
+// An error whose message is longer than gRPC would deliver is cut.
+grpc::Status AtEdge(const absl::Status& status);
+
+// A unary rpc that is answered whenever its Call is. Deletes itself when gRPC is done with it.
+template <typename Request, typename Reply>
+class UnaryCall final : public grpc::ServerUnaryReactor {
+ public:
+  explicit UnaryCall(grpc::ByteBuffer* reply) : reply_(reply) {}
+
+  Request& request() { return request_; }
+
+  // To be taken once.
+  Call<Reply> TakeCall() {
+    return {.done =
+                [this](absl::StatusOr<Reply> reply) {
+                  absl::Status status = reply.status();
+                  if (status.ok()) status = WriteReply(*reply, *reply_);
+                  Finish(AtEdge(status));
+                },
+            .cancelled = cancelled_};
+  }
+
+ private:
+  void OnCancel() override { cancelled_->store(true, std::memory_order_release); }
+  void OnDone() override { delete this; }
+
+  Request request_;
+  grpc::ByteBuffer* const reply_;
+  // Outlives the reactor where a call is parked for longer than gRPC waits.
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+// A stream of messages to the client, as gRPC takes it.
+using RawStream = grpc::ServerWriteReactor<grpc::ByteBuffer>;
+
+// The stream of a request that was refused.
+class RefusedStream final : public RawStream {
+ public:
+  explicit RefusedStream(const absl::Status& status) { Finish(AtEdge(status)); }
+
+ private:
+  void OnDone() override { delete this; }
+};
+
+// Position of a service's method. REQUIRES: the service has it.
+int MethodIndex(absl::string_view service, absl::string_view method);
+
+// A service whose derived class's constructor says, method by method, what serves it. `Api` is the
+// class that gRPC generated. Handlers never block.
+template <typename Api>
+class EdgeService : public Api::Service {
+ protected:
+  explicit EdgeService(CoordinatorLoop& loop) : loop_(loop) {}
+
+  // A method that the coordinator may park. The request lives until the call is answered.
+  template <typename Request, typename Reply>
+  void Park(const char* method,
+            std::function<void(Coordinator&, const Request&, Call<Reply>)> work) {
+    const auto shared = std::make_shared<const decltype(work)>(std::move(work));
+    const auto start = [this, shared](grpc::CallbackServerContext*, const grpc::ByteBuffer* bytes,
+                                      grpc::ByteBuffer* reply) -> grpc::ServerUnaryReactor* {
+      auto* call = new UnaryCall<Request, Reply>(reply);
+      if (absl::Status status = ReadRequest(*bytes, call->request()); !status.ok()) {
+        call->Finish(AtEdge(status));
+        return call;
+      }
+      loop_.Post([call, shared](Coordinator& coordinator) {
+        (*shared)(coordinator, call->request(), call->TakeCall());
+      });
+      return call;
+    };
+    this->MarkMethodRawCallback(
+        MethodIndex(Api::service_full_name(), method),
+        new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(start));
+  }
+
+  // A method that the coordinator answers at once.
+  template <typename Request, typename Reply>
+  void AtOnce(const char* method,
+              std::function<absl::StatusOr<Reply>(Coordinator&, const Request&)> work) {
+    Park<Request, Reply>(method,
+                         [work = std::move(work)](Coordinator& coordinator, const Request& request,
+                                                  Call<Reply> call) {
+                           call.done(AnswerOutOfMemory([&] { return work(coordinator, request); }));
+                         });
+  }
+
+  // A method with a stream of answers.
+  template <typename Request>
+  void Stream(
+      const char* method,
+      std::function<RawStream*(CoordinatorLoop&, const Request&, grpc::CallbackServerContext*)>
+          start_stream) {
+    const auto start = [this, start_stream = std::move(start_stream)](
+                           grpc::CallbackServerContext* context,
+                           const grpc::ByteBuffer* bytes) -> RawStream* {
+      Request request;
+      if (absl::Status status = ReadRequest(*bytes, request); !status.ok()) {
+        return new RefusedStream(status);
+      }
+      return start_stream(loop_, request, context);
+    };
+    this->MarkMethodRawCallback(
+        MethodIndex(Api::service_full_name(), method),
+        new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+            start));
+  }
+
+  CoordinatorLoop& loop_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_RPC_EDGE_H_
