@@ -1,20 +1,16 @@
 // muster-server: the parameter-server daemon. Holds partitions of jobs' tables and serves their
 // tasks.
 
-#include <unistd.h>
-
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
@@ -23,17 +19,16 @@
 #include "common/checkpoint/root_mark.h"
 #include "common/daemon/daemon.h"
 #include "common/daemon/parse_flags.h"
+#include "common/daemon/rpc_server.h"
+#include "common/daemon/self_check.h"
 #include "common/daemon/tls_flags.h"
 #include "common/rpc/announce_address.h"
-#include "common/rpc/channel.h"
 #include "common/rpc/membership.h"
 #include "common/rpc/memory_tuning.h"
 #include "common/rpc/retry.h"
 #include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
 #include "common/transport/shared_segment.h"
-#include "grpcpp/server.h"
-#include "grpcpp/server_builder.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/status.pb.h"
@@ -53,7 +48,7 @@ constexpr char kProgram[] = "muster-server";
 // Parts of the 5 seconds that a daemon has to stop.
 constexpr absl::Duration kStopTimeout = absl::Seconds(4);
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
-constexpr std::chrono::seconds kDrainTimeout(1);
+constexpr absl::Duration kDrainTimeout = absl::Seconds(1);
 // Per partition. High enough that the bounds on streams, which hold clients back instead of
 // refusing, come first.
 constexpr size_t kQueueBytes = size_t{1} << 30;
@@ -253,16 +248,10 @@ int Run(const Flags& flags) {
   std::unique_ptr<ParameterService> service =
       ParameterService::Create(host, {.mover = &opened->engine->mover()}, data_channels->get());
 
-  grpc::ServerBuilder builder;
-  ConfigureServer(builder);
-  int port = 0;
-  builder.AddListeningPort(flags.listen, credentials->server(), &port);
-  builder.RegisterService(&service->service());
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr) {
-    return Fail(CannotListen(flags.listen));
-  }
-  const std::string listening = WithPort(flags.listen, port);
+  auto server = RpcServer::Start(flags.listen, *credentials, {&service->service()});
+  if (!server.ok()) return Fail(server.status());
+  const std::string& listening = (*server)->address();
+  const std::string advertised = AdvertisedAddress(flags.advertise, listening);
   if (absl::Status status = AnnounceAddress(kProgram, listening, flags.address_file);
       !status.ok()) {
     return Fail(status);
@@ -276,32 +265,35 @@ int Run(const Flags& flags) {
                    [](absl::string_view line) { Log(std::string(line)); });
   std::unique_ptr<ClusterClient> cluster;
   std::unique_ptr<MembershipLoop> membership;
-  std::atomic<bool> refused = false;
+  // The cluster does not want this process, or nobody can reach it.
+  std::atomic<bool> failed = false;
   if (!flags.coordinator.empty()) {
     MembershipOptions options;
     options.daemon = {.kind = DaemonIdentity::Kind::kServer,
                       .id = opened->server_id,
                       .process_nonce = process_nonce,
-                      .address = AdvertisedAddress(flags.advertise, listening),
+                      .address = advertised,
                       .memory_bytes = opened->options.memory_budget_bytes};
     cluster = MakeGrpcClusterClient(flags.coordinator, *credentials);
     membership = std::make_unique<MembershipLoop>(
         *cluster, std::move(options), clock, waiter,
-        Callbacks(opened->server_id, *opened->engine, *service, drops, moves, shutdown, refused));
+        Callbacks(opened->server_id, *opened->engine, *service, drops, moves, shutdown, failed));
     moves.SetReportSoon([&membership] { membership->ReportSoon(); });
   }
+  SelfCheck self_check({.address = listening, .advertised = advertised}, *credentials,
+                       [&](const absl::Status& status) {
+                         failed = true;
+                         shutdown.Trigger(std::string(status.message()));
+                       });
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
   // A restore or a cut cannot be interrupted. A server that is killed loses nothing that it has
   // acknowledged.
-  std::thread([code = refused ? EXIT_FAILURE : EXIT_SUCCESS] {
-    absl::SleepFor(kStopTimeout);
-    _exit(code);
-  }).detach();
+  ExitWithin(kStopTimeout, failed ? EXIT_FAILURE : EXIT_SUCCESS);
   moves.SetReportSoon(nullptr);
   if (membership != nullptr) membership->Leave(kLeaveTimeout);
   service->Shutdown();
-  server->Shutdown(gpr_time_from_seconds(kDrainTimeout.count(), GPR_TIMESPAN));
-  return refused ? EXIT_FAILURE : EXIT_SUCCESS;
+  (*server)->Shutdown(kDrainTimeout);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 }  // namespace
@@ -310,6 +302,7 @@ int Run(const Flags& flags) {
 int main(int argc, char** argv) {
   muster::KeepMessageMemory();
   muster::SkipDeadlockDetection();
+  muster::RaiseDescriptorLimit();
   muster::IgnoreBrokenPipes();
   CLI::App app(
       "Parameter server of a Muster cluster: holds the tables of training jobs, applies the "

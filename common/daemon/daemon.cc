@@ -2,10 +2,12 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <random>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -50,9 +52,18 @@ void EndWithParent() {
 
 void IgnoreBrokenPipes() { signal(SIGPIPE, SIG_IGN); }
 
-absl::Status CannotListen(absl::string_view listen) {
-  return absl::UnavailableError(absl::StrCat("cannot listen on ", listen,
-                                             ": the port may be in use or the host not be ours"));
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void ExitWithin(absl::Duration time, int code) {
+  std::thread([time, code] {
+    absl::SleepFor(time);
+    _exit(code);
+  }).detach();
 }
 
 }  // namespace muster

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace muster {
 
@@ -35,8 +35,12 @@ void EndWithParent();
 // Makes writing to a pipe or socket that nobody reads any more an error, not this process's death.
 void IgnoreBrokenPipes();
 
-// Why gRPC gave no server for this address.
-absl::Status CannotListen(absl::string_view listen);
+// Lets this process open as many files and connections as the system allows it to: the limit that
+// it is given to begin with is often much lower. Before anything is opened.
+void RaiseDescriptorLimit();
+
+// Ends the process with `code` after this time, whatever it hangs in by then.
+void ExitWithin(absl::Duration time, int code);
 
 }  // namespace muster
 

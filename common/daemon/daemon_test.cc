@@ -1,5 +1,6 @@
 #include "common/daemon/daemon.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -33,6 +34,26 @@ TEST(IgnoreBrokenPipesTest, MakesThemErrors) {
   EXPECT_EQ(write(ends[1], "x", 1), -1);
   EXPECT_EQ(errno, EPIPE);
   close(ends[1]);
+}
+
+TEST(RaiseDescriptorLimitTest, TakesAllThatTheSystemAllows) {
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlim_t most = limit.rlim_max;
+  limit.rlim_cur = 64;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  RaiseDescriptorLimit();
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(limit.rlim_cur, most);
+}
+
+TEST(ExitWithinTest, EndsWhatHangs) {
+  const auto hang = [] {
+    ExitWithin(absl::Milliseconds(1), 7);
+    while (true) pause();
+  };
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(hang(), testing::ExitedWithCode(7), "");
 }
 
 TEST(DefaultMemoryTest, IsMostButNotAll) {

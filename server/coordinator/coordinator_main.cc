@@ -1,6 +1,7 @@
 // muster-coordinator: keeps the jobs of a cluster, decides who runs them, and recovers them when
 // something is lost.
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -21,14 +22,13 @@
 #include "common/checkpoint/root_mark.h"
 #include "common/daemon/daemon.h"
 #include "common/daemon/parse_flags.h"
+#include "common/daemon/rpc_server.h"
+#include "common/daemon/self_check.h"
 #include "common/daemon/tls_flags.h"
 #include "common/rpc/announce_address.h"
-#include "common/rpc/channel.h"
 #include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
 #include "grpcpp/impl/service_type.h"
-#include "grpcpp/server.h"
-#include "grpcpp/server_builder.h"
 #include "server/coordinator/cluster_service.h"
 #include "server/coordinator/coordinator_loop.h"
 #include "server/coordinator/job_service.h"
@@ -41,8 +41,9 @@ namespace muster {
 namespace {
 
 constexpr char kProgram[] = "muster-coordinator";
-// Part of the 5 seconds that a daemon has to stop.
-constexpr std::chrono::seconds kDrainTimeout(2);
+// Parts of the 5 seconds that a daemon has to stop.
+constexpr absl::Duration kStopTimeout = absl::Seconds(4);
+constexpr absl::Duration kDrainTimeout = absl::Seconds(2);
 constexpr std::chrono::seconds kMetricsTimeout(1);
 
 struct Flags {
@@ -184,10 +185,6 @@ int Run(const Flags& flags) {
   options.max_log_bytes = flags.log_bytes;
   options.identity = std::random_device()();
 
-  grpc::ServerBuilder builder;
-  ConfigureServer(builder);
-  int port = 0;
-  builder.AddListeningPort(flags.listen, credentials->server(), &port);
   auto loop = CoordinatorLoop::Create(**store, keeper, clock, options, [](const absl::Status& s) {
     Log(absl::StrCat("cannot go on, tried again soon: ", s.message()));
   });
@@ -201,16 +198,15 @@ int Run(const Flags& flags) {
   const auto jobs = MakeJobService(**loop);
   const auto cluster = MakeClusterService(**loop);
   const auto tasks = MakeTaskService(**loop);
-  for (grpc::Service* service : {jobs.get(), cluster.get(), tasks.get()}) {
-    builder.RegisterService(service);
-  }
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr) {
+  auto server =
+      RpcServer::Start(flags.listen, *credentials, {jobs.get(), cluster.get(), tasks.get()});
+  if (!server.ok()) {
     address.set_value("");
-    return Fail(CannotListen(flags.listen));
+    return Fail(server.status());
   }
-  const std::string listening = WithPort(flags.listen, port);
-  address.set_value(AdvertisedAddress(flags.advertise, listening));
+  const std::string& listening = (*server)->address();
+  const std::string advertised = AdvertisedAddress(flags.advertise, listening);
+  address.set_value(advertised);
   if (absl::Status status = AnnounceAddress(kProgram, listening, flags.address_file);
       !status.ok()) {
     return Fail(status);
@@ -222,11 +218,18 @@ int Run(const Flags& flags) {
     page = *std::move(made);
     Log(absl::StrCat("metrics on http://", page->address(), "/metrics"));
   }
+  std::atomic<bool> deaf = false;
+  SelfCheck self_check({.address = listening, .advertised = advertised}, *credentials,
+                       [&](const absl::Status& status) {
+                         deaf = true;
+                         shutdown.Trigger(std::string(status.message()));
+                       });
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
+  if (deaf) ExitWithin(kStopTimeout, EXIT_FAILURE);
   page.reset();
   (*loop)->Shutdown();
-  server->Shutdown(gpr_time_from_seconds(kDrainTimeout.count(), GPR_TIMESPAN));
-  return EXIT_SUCCESS;
+  (*server)->Shutdown(kDrainTimeout);
+  return deaf ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 }  // namespace
@@ -234,6 +237,7 @@ int Run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   muster::SkipDeadlockDetection();
+  muster::RaiseDescriptorLimit();
   CLI::App app(
       "Coordinator of a Muster cluster: keeps its jobs, places them on workers and servers, and "
       "recovers them. Stops cleanly on SIGTERM; running tasks go on and find it again. Answers "

@@ -10,7 +10,10 @@
 namespace muster {
 
 // GET /metrics over HTTP, as Prometheus asks: neither encrypted nor guarded, so for a network where
-// whoever reaches it may read names of jobs and daemons. Nothing else is served.
+// whoever reaches it may read names of jobs and daemons. Nothing else is served: no body is read,
+// no request above 8 KiB, none that takes more than two seconds, and no ranges. However many
+// connect, eight are served at a time, and a further one takes the place of the oldest that
+// dawdles.
 class MetricsPage {
  public:
   // The page's text, in Prometheus' format; an error becomes status 503. Called on the page's

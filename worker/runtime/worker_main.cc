@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -24,15 +23,14 @@
 #include "common/base/usable_resources.h"
 #include "common/daemon/daemon.h"
 #include "common/daemon/parse_flags.h"
+#include "common/daemon/rpc_server.h"
+#include "common/daemon/self_check.h"
 #include "common/daemon/tls_flags.h"
 #include "common/rpc/announce_address.h"
-#include "common/rpc/channel.h"
 #include "common/rpc/memory_tuning.h"
 #include "common/rpc/retry.h"
 #include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
-#include "grpcpp/server.h"
-#include "grpcpp/server_builder.h"
 #include "worker/runtime/collective_flags.h"
 #include "worker/runtime/list_devices.h"
 #include "worker/runtime/log_shipper.h"
@@ -45,6 +43,7 @@ namespace {
 
 constexpr char kProgram[] = "muster-worker";
 // Parts of the 5 seconds that a daemon has to stop.
+constexpr absl::Duration kStopTimeout = absl::Seconds(4);
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
 constexpr absl::Duration kLogTimeout = absl::Seconds(1);
 // A driver can take long to wake its GPUs.
@@ -186,15 +185,9 @@ int Run(const Flags& flags) {
   }
   const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) return Fail(credentials.status());
-  grpc::ServerBuilder builder;
-  ConfigureServer(builder);
-  int port = 0;
-  builder.AddListeningPort(flags.listen, credentials->server(), &port);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr) {
-    return Fail(CannotListen(flags.listen));
-  }
-  const std::string listening = WithPort(flags.listen, port);
+  auto server = RpcServer::Start(flags.listen, *credentials, {});
+  if (!server.ok()) return Fail(server.status());
+  const std::string& listening = (*server)->address();
   if (absl::Status status = AnnounceAddress(kProgram, listening, flags.address_file);
       !status.ok()) {
     return Fail(status);
@@ -202,7 +195,8 @@ int Run(const Flags& flags) {
 
   RealClock clock;
   RealWaiter waiter;
-  std::atomic<bool> refused = false;
+  // The cluster does not want this process, or nobody can reach it.
+  std::atomic<bool> failed = false;
   const std::unique_ptr<LogSink> sink = MakeGrpcLogSink(flags.coordinator, *credentials);
   LogShipper logs(*sink, {});
   const std::unique_ptr<ClusterClient> cluster =
@@ -212,7 +206,7 @@ int Run(const Flags& flags) {
   options.identity.devices = *std::move(devices);
   options.log = Log;
   options.refused = [&](const absl::Status& status) {
-    refused = true;
+    failed = true;
     shutdown.Trigger(std::string(status.message()));
   };
   CollectiveFlags collectives = flags.collectives;
@@ -228,11 +222,17 @@ int Run(const Flags& flags) {
                                          logs),
                       std::move(options), clock, waiter);
 
+  SelfCheck self_check({.address = listening, .advertised = AdvertisedAddress("", listening)},
+                       *credentials, [&](const absl::Status& status) {
+                         failed = true;
+                         shutdown.Trigger(std::string(status.message()));
+                       });
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
+  if (failed) ExitWithin(kStopTimeout, EXIT_FAILURE);
   daemon.Stop(kLeaveTimeout);
   logs.Flush(kLogTimeout);
-  server->Shutdown(std::chrono::system_clock::now());
-  return refused ? EXIT_FAILURE : EXIT_SUCCESS;
+  (*server)->Shutdown(absl::ZeroDuration());
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 }  // namespace
@@ -245,6 +245,7 @@ int main(int argc, char** argv) {
   if (argc >= 2 && std::strcmp(argv[1], muster::kTaskFlag) == 0) {
     return muster::RunTaskProgram(argc - 1, argv + 1, muster::kProgram, nullptr);
   }
+  muster::RaiseDescriptorLimit();
   CLI::App app(
       "Worker of a Muster cluster: offers slots, and runs the tasks of training jobs in them, each "
       "in a process of its own. Stops cleanly on SIGTERM. Answers gRPC's health and reflection "

@@ -1,0 +1,48 @@
+#ifndef MUSTER_COMMON_DAEMON_RPC_SERVER_H_
+#define MUSTER_COMMON_DAEMON_RPC_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/daemon/connection_gate.h"
+#include "common/rpc/rpc_credentials.h"
+
+namespace grpc {
+class Server;
+class Service;
+}  // namespace grpc
+
+namespace muster {
+
+// A daemon's rpc port: its services, gRPC's health and reflection services, and a bound on its
+// connections, so that no number of them keeps it from answering.
+class RpcServer {
+ public:
+  // Serves on `listen`, HOST:PORT, port 0 taking a free one. The services outlive the server.
+  // Unavailable, InvalidArgument: cannot listen there.
+  static absl::StatusOr<std::unique_ptr<RpcServer>> Start(
+      const std::string& listen, const RpcCredentials& credentials,
+      const std::vector<grpc::Service*>& services);
+  ~RpcServer();
+
+  // HOST:PORT listened on.
+  const std::string& address() const { return address_; }
+
+  // Takes no more connections and calls; those under way are cancelled after `patience`. Returns
+  // when all are over.
+  void Shutdown(absl::Duration patience);
+
+ private:
+  RpcServer() = default;
+
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ConnectionGate> gate_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_DAEMON_RPC_SERVER_H_

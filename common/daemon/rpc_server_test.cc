@@ -1,0 +1,186 @@
+#include "common/daemon/rpc_server.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "common/daemon/self_check.h"
+#include "common/rpc/certificates_for_testing.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/rpc_credentials.h"
+#include "common/transport/descriptor.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/impl/codegen/client_unary_call.h"
+#include "grpcpp/support/byte_buffer.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+grpc::Status Ask(grpc::Channel& channel) {
+  grpc::ClientContext context;
+  SetDeadline(context, absl::Seconds(60));
+  const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check",
+                                         grpc::internal::RpcMethod::NORMAL_RPC);
+  grpc::Slice empty;
+  const grpc::ByteBuffer request(&empty, 1);
+  grpc::ByteBuffer reply;
+  return grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
+      &channel, method, &context, request, &reply);
+}
+
+// A connection over which nothing is said.
+Descriptor Knock(int port) {
+  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    ADD_FAILURE() << "connect: " << strerror(errno);
+  }
+  return socket;
+}
+
+bool Ended(const Descriptor& socket) {
+  pollfd asked = {.fd = socket.get(), .events = POLLIN};
+  return poll(&asked, 1, 0) == 1;
+}
+
+int PortOf(const std::string& address) {
+  int port = 0;
+  EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+  return port;
+}
+
+// A server in a process of its own that may have few descriptors. Starts before anything of gRPC
+// runs in this process.
+class ServerProcess {
+ public:
+  explicit ServerProcess(rlim_t descriptors) {
+    int ready[2], stop[2];
+    if (pipe(ready) != 0 || pipe(stop) != 0) std::abort();
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(stop[1]);
+      const rlimit limit = {.rlim_cur = descriptors, .rlim_max = descriptors};
+      setrlimit(RLIMIT_NOFILE, &limit);
+      const auto server = RpcServer::Start("127.0.0.1:0", RpcCredentials::PlainText(), {});
+      if (!server.ok()) _exit(1);
+      const int port = PortOf((*server)->address());
+      if (write(ready[1], &port, sizeof(port)) != sizeof(port)) _exit(1);
+      char end = 0;
+      _exit(read(stop[0], &end, 1) == 0 ? 0 : 1);
+    }
+    close(ready[1]);
+    close(stop[0]);
+    stop_ = Descriptor(stop[1]);
+    EXPECT_EQ(read(ready[0], &port_, sizeof(port_)), static_cast<ssize_t>(sizeof(port_)));
+    close(ready[0]);
+  }
+  ~ServerProcess() {
+    stop_.Close();
+    int status = 0;
+    EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
+    EXPECT_EQ(status, 0);
+  }
+  int port() const { return port_; }
+
+ private:
+  pid_t pid_ = 0;
+  Descriptor stop_;
+  int port_ = 0;
+};
+
+// First of the file: it forks.
+TEST(RpcServerTest, IdleConnectionsBeyondTheDescriptorLimitKeepNobodyOut) {
+  constexpr rlim_t kDescriptors = 120;
+  const ServerProcess process(kDescriptors);
+  const std::string address = absl::StrCat("127.0.0.1:", process.port());
+  const auto before = MakeChannel(address, RpcCredentials::PlainText());
+  ASSERT_TRUE(Ask(*before).ok());
+  for (int wave = 0; wave < 3; ++wave) {
+    std::vector<Descriptor> idle;
+    for (rlim_t i = 0; i < 2 * kDescriptors; ++i) idle.push_back(Knock(process.port()));
+    const auto stranger =
+        MakeChannel(address, RpcCredentials::PlainText(), ConnectionSharing::kOwn);
+    const grpc::Status answer = Ask(*stranger);
+    EXPECT_TRUE(answer.ok()) << answer.error_message();
+    EXPECT_EQ(before->GetState(false), GRPC_CHANNEL_READY) << "a caller keeps its connection";
+    rlim_t open = 0;
+    for (const Descriptor& connection : idle) open += !Ended(connection);
+    EXPECT_LE(open, kDescriptors / 3);
+  }
+}
+
+TEST(RpcServerTest, ListensWhereItIsToldTo) {
+  for (const std::string address : {"127.0.0.1:0", "localhost:0", "0.0.0.0:0", "[::]:0"}) {
+    const auto server = RpcServer::Start(address, RpcCredentials::PlainText(), {});
+    ASSERT_TRUE(server.ok()) << server.status();
+    const int port = PortOf((*server)->address());
+    EXPECT_EQ((*server)->address(), WithPort(address, port));
+    const auto channel = MakeChannel(absl::StrCat("127.0.0.1:", port), RpcCredentials::PlainText());
+    EXPECT_TRUE(Ask(*channel).ok()) << address;
+    const auto second = RpcServer::Start((*server)->address(), RpcCredentials::PlainText(), {});
+    EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable) << address;
+    EXPECT_THAT(std::string(second.status().message()),
+                HasSubstr(absl::StrCat("cannot listen on ", (*server)->address())));
+  }
+  for (const std::string address : {"7070", ":7070", "localhost:99999", "nosuchhost.invalid:0"}) {
+    EXPECT_EQ(RpcServer::Start(address, RpcCredentials::PlainText(), {}).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << address;
+  }
+}
+
+TEST(RpcServerTest, ServesUnderTls) {
+  CertificatesForTesting cluster(testing::TempDir(), "cluster");
+  const auto server_side = RpcCredentials::Of(cluster.Issue("server"), TlsUse::kCallsAndServes);
+  const auto caller = RpcCredentials::Of(cluster.Issue("worker"), TlsUse::kCallsAndServes);
+  ASSERT_TRUE(server_side.ok() && caller.ok());
+  const auto server = RpcServer::Start("127.0.0.1:0", *server_side, {});
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_TRUE(Ask(*MakeChannel((*server)->address(), *caller)).ok());
+}
+
+TEST(SelfCheckTest, TellsOnceTheOwnPortDoesNotAnswerAnyMore) {
+  auto server = RpcServer::Start("127.0.0.1:0", RpcCredentials::PlainText(), {});
+  ASSERT_TRUE(server.ok()) << server.status();
+  absl::Notification deaf;
+  absl::Status why;
+  SelfCheck check({.address = (*server)->address(),
+                   .advertised = (*server)->address(),
+                   .interval = absl::Milliseconds(1),
+                   .timeout = absl::Seconds(5),
+                   .failures = 2},
+                  RpcCredentials::PlainText(), [&](const absl::Status& status) {
+                    why = status;
+                    deaf.Notify();
+                  });
+  EXPECT_FALSE(deaf.WaitForNotificationWithTimeout(absl::Milliseconds(200)));
+  server->reset();
+  deaf.WaitForNotification();
+  EXPECT_THAT(std::string(why.message()), HasSubstr("does not answer on its own port"));
+}
+
+}  // namespace
+}  // namespace muster

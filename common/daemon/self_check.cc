@@ -1,0 +1,99 @@
+#include "common/daemon/self_check.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/daemon/daemon.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/rpc_status.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/impl/codegen/client_unary_call.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/channel_arguments.h"
+
+namespace muster {
+namespace {
+
+constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
+
+// Where a process reaches itself, if it listens on `listening`.
+std::string FromWithin(const std::string& listening) {
+  if (!IsOnAllAddresses(listening)) return listening;
+  return absl::StrCat("127.0.0.1", listening.substr(listening.rfind(':')));
+}
+
+// The server was reached, whatever it thinks of the call.
+bool WasHeard(const absl::Status& status) {
+  return !absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status);
+}
+
+}  // namespace
+
+SelfCheck::SelfCheck(SelfCheckOptions options, const RpcCredentials& credentials,
+                     std::function<void(const absl::Status&)> deaf)
+    : options_(std::move(options)),
+      credentials_(credentials),
+      deaf_(std::move(deaf)),
+      thread_([this] { Run(); }) {}
+
+SelfCheck::~SelfCheck() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    if (call_ != nullptr) call_->TryCancel();
+  }
+  thread_.join();
+}
+
+void SelfCheck::Run() {
+  bool worked = false;
+  int failed = 0;
+  while (true) {
+    const absl::Status status = CallOnce();
+    worked |= WasHeard(status);
+    failed = WasHeard(status) ? 0 : failed + 1;
+    if (worked && failed >= options_.failures) {
+      return deaf_(absl::UnavailableError(absl::StrCat(
+          "this process does not answer on its own port: ", failed, " calls to ", options_.address,
+          " failed in a row, the last one with: ", status.message())));
+    }
+    absl::MutexLock lock(&mutex_);
+    if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), options_.interval)) return;
+  }
+}
+
+absl::Status SelfCheck::CallOnce() {
+  grpc::ChannelArguments arguments;
+  // A connection that is there already proves nothing.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (credentials_.encrypted()) {
+    const std::string& name = options_.advertised;
+    arguments.SetSslTargetNameOverride(name.substr(0, name.rfind(':')));
+  }
+  const std::shared_ptr<grpc::Channel> channel =
+      grpc::CreateCustomChannel(FromWithin(options_.address), credentials_.client(), arguments);
+  grpc::ClientContext context;
+  SetDeadline(context, options_.timeout);
+  const grpc::internal::RpcMethod method(kHealthCheck, grpc::internal::RpcMethod::NORMAL_RPC);
+  grpc::Slice empty;
+  const grpc::ByteBuffer request(&empty, 1);
+  grpc::ByteBuffer reply;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return absl::CancelledError("the daemon stops");
+    call_ = &context;
+  }
+  const absl::Status status =
+      FromGrpc(grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
+          channel.get(), method, &context, request, &reply));
+  absl::MutexLock lock(&mutex_);
+  call_ = nullptr;
+  return status;
+}
+
+}  // namespace muster
