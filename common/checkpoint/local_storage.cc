@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_error.h"
+#include "common/files/open_regular_file.h"
 
 namespace muster {
 namespace {
@@ -143,15 +144,11 @@ absl::StatusOr<std::unique_ptr<StorageWriter>> LocalStorage::Create(absl::string
 
 absl::StatusOr<std::unique_ptr<StorageReader>> LocalStorage::Open(absl::string_view uri) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return FileError("open", path, errno);
-  struct stat status;
-  const int error = ::fstat(fd, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
-  if (error != 0) {
-    ::close(fd);
-    return FileError("read", path, error);
-  }
-  return std::make_unique<LocalReader>(fd, status.st_size, path);
+  const absl::StatusOr<OpenedFile> file = OpenRegularFile(path);
+  // Nothing else is ever written here: what is under the name has come in the file's place.
+  if (absl::IsInvalidArgument(file.status())) return absl::DataLossError(file.status().message());
+  MUSTER_RETURN_IF_ERROR(file.status());
+  return std::make_unique<LocalReader>(file->descriptor, file->size, path);
 }
 
 absl::StatusOr<std::vector<std::string>> LocalStorage::List(absl::string_view uri) const {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <csignal>
@@ -92,6 +93,17 @@ TEST_F(LocalStorageTest, PublishingNeverReplacesWhateverTheFileSystemCan) {
   std::filesystem::create_hard_link(from, to);
   EXPECT_EQ(PublishFileByLink(from, to), 0);
   EXPECT_FALSE(std::filesystem::exists(from));
+}
+
+// Who names a checkpoint may have put a pipe there: opening it would wait for a writer.
+TEST_F(LocalStorageTest, WhatIsNoRegularFileIsDamageAndNotWaitedFor) {
+  const std::string pipe = absl::StrCat(root_, "/MANIFEST");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, root_, std::string("/dev/zero")}) {
+    const absl::Status status = storage_.Open(path).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  }
 }
 
 TEST_F(LocalStorageTest, JoinUriPutsOneSlash) {

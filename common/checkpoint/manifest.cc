@@ -24,6 +24,8 @@ constexpr absl::string_view kGeneration = "-generation-";
 constexpr absl::string_view kRemedy =
     "; the checkpoint is of no use, restore from an earlier one or a backup";
 constexpr size_t kReadBytes = 1 << 20;
+// Length and checksum around the message.
+constexpr uint64_t kManifestFrame = 2 * sizeof(uint64_t);
 
 uint64_t ReadU64(absl::string_view bytes) {
   uint64_t value;
@@ -85,6 +87,20 @@ absl::Status DeleteUnnamed(CheckpointStorage& storage, const std::string& folder
     MUSTER_RETURN_IF_ERROR(storage.DeleteRecursively(JoinUri(folder, name)));
   }
   return absl::OkStatus();
+}
+
+// The MANIFEST's bytes. DataLoss: more than a manifest can have.
+absl::StatusOr<std::string> ReadManifestFile(const CheckpointStorage& storage,
+                                             absl::string_view uri) {
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<StorageReader> file, storage.Open(uri));
+  if (file->size() > kManifestFrame + kMostCheckpointMessageBytes) {
+    return absl::DataLossError(absl::StrCat("the manifest ", uri, " has ", file->size(),
+                                            " bytes, at most ", kMostCheckpointMessageBytes, " + ",
+                                            kManifestFrame, " are possible", kRemedy));
+  }
+  std::string bytes(file->size(), '\0');
+  MUSTER_RETURN_IF_ERROR(file->Read(0, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
+  return bytes;
 }
 
 absl::Status CheckFiles(const v1::CheckpointManifest& manifest) {
@@ -175,6 +191,12 @@ absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
     stored.set_base_checksum(checksum);
   }
   const std::string message = stored.SerializeAsString();
+  if (message.size() > kMostCheckpointMessageBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the manifest of the checkpoint ", folder, " would have ", message.size(),
+                     " bytes, at most ", kMostCheckpointMessageBytes,
+                     " can be read; name fewer tensors or take fewer partitions"));
+  }
   std::string bytes;
   AppendU64(message.size(), bytes);
   bytes += message;
@@ -187,16 +209,17 @@ absl::Status WriteManifest(CheckpointStorage& storage, absl::string_view folder,
 absl::StatusOr<v1::CheckpointManifest> ReadManifest(const CheckpointStorage& storage,
                                                     absl::string_view folder, uint64_t* checksum) {
   const std::string uri = JoinUri(folder, kManifestName);
-  absl::StatusOr<std::string> bytes = ReadFile(storage, uri);
+  absl::StatusOr<std::string> bytes = ReadManifestFile(storage, uri);
   if (absl::IsNotFound(bytes.status())) {
     return absl::NotFoundError(absl::StrCat("there is no complete checkpoint in ", folder, ": ",
                                             bytes.status().message()));
   }
   MUSTER_RETURN_IF_ERROR(bytes.status());
-  const uint64_t length = bytes->size() >= 16 ? ReadU64(*bytes) : 0;
-  if (bytes->size() < 16 || length != bytes->size() - 16) {
+  const uint64_t length = bytes->size() >= kManifestFrame ? ReadU64(*bytes) : 0;
+  if (bytes->size() < kManifestFrame || length != bytes->size() - kManifestFrame) {
     return absl::DataLossError(absl::StrCat("the manifest ", uri, " has ", bytes->size(),
-                                            " bytes, expected ", length, " + 16", kRemedy));
+                                            " bytes, expected ", length, " + ", kManifestFrame,
+                                            kRemedy));
   }
   const absl::string_view message = absl::string_view(*bytes).substr(8, length);
   const uint64_t expected = ReadU64(absl::string_view(*bytes).substr(8 + length));

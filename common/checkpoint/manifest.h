@@ -32,6 +32,12 @@ class CheckpointManifest;
 
 inline constexpr uint32_t kCheckpointFormatVersion = 2;
 
+// Most bytes of the message in a MANIFEST, or in the header of a partition's file. A file may say
+// any length, and a sparse one have it without a byte on the disk; a message in memory can take
+// forty times its stored size. A manifest has about 100 bytes a tensor and a partition, a header 70
+// a block of 1 MiB: these are for tables of a terabyte in one partition.
+inline constexpr uint64_t kMostCheckpointMessageBytes = uint64_t{64} << 20;
+
 // ROOT/JOB, the folder of all checkpoints of a job.
 std::string CheckpointJobFolder(absl::string_view root, absl::string_view job_id);
 // ROOT/JOB/CLOCK.

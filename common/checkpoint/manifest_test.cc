@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <set>
@@ -189,6 +191,51 @@ TEST(ManifestTest, EveryDamagedByteIsDataLossThatNamesTheFile) {
   for (size_t length = 0; length < sound.size(); ++length) {
     ASSERT_TRUE(ReplaceFile(storage, uri, sound.substr(0, length)).ok());
     ASSERT_TRUE(absl::IsDataLoss(ReadManifest(storage, "/root/job-1/7").status())) << length;
+  }
+}
+
+// A storage with one file that says it has any number of bytes, as a sparse file does.
+class HugeFileStorage final : public CheckpointStorage {
+ public:
+  explicit HugeFileStorage(uint64_t bytes) : bytes_(bytes) {}
+
+  absl::StatusOr<std::unique_ptr<StorageReader>> Open(absl::string_view) const override {
+    return std::make_unique<Zeros>(bytes_);
+  }
+  absl::StatusOr<std::unique_ptr<StorageWriter>> Create(absl::string_view) override {
+    return absl::UnimplementedError("only read");
+  }
+  absl::StatusOr<std::vector<std::string>> List(absl::string_view) const override {
+    return absl::UnimplementedError("only read");
+  }
+  absl::StatusOr<bool> Exists(absl::string_view) const override { return true; }
+  absl::Status DeleteRecursively(absl::string_view) override {
+    return absl::UnimplementedError("only read");
+  }
+
+ private:
+  class Zeros final : public StorageReader {
+   public:
+    explicit Zeros(uint64_t bytes) : bytes_(bytes) {}
+    uint64_t size() const override { return bytes_; }
+    absl::Status Read(uint64_t, absl::Span<std::byte> out) const override {
+      EXPECT_LE(out.size(), kMostCheckpointMessageBytes + 16);
+      std::fill(out.begin(), out.end(), std::byte{0});
+      return absl::OkStatus();
+    }
+
+   private:
+    const uint64_t bytes_;
+  };
+
+  const uint64_t bytes_;
+};
+
+TEST(ManifestTest, NoFileIsReadThatIsLargerThanAManifestCanBe) {
+  for (const uint64_t bytes : {kMostCheckpointMessageBytes + 17, uint64_t{1} << 40}) {
+    const absl::Status status = ReadManifest(HugeFileStorage(bytes), kJobFolder).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("at most 67108864 + 16"));
   }
 }
 

@@ -11,7 +11,8 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kChunkBytes = 4 << 20;
-constexpr uint64_t kMaxHeaderBytes = 1 << 30;
+// Of a row with its optimizer slots: several times what a table's width allows.
+constexpr uint32_t kMostRowFloats = 1 << 20;
 
 absl::Status Damaged(absl::string_view uri, absl::string_view what) {
   return absl::DataLossError(
@@ -42,7 +43,7 @@ struct Head {
 // Version 1: the header comes first.
 absl::StatusOr<Head> ReadLeadingHeader(absl::string_view uri, const StorageReader& file,
                                        uint64_t length) {
-  if (length > std::min(kMaxHeaderBytes, file.size() - sizeof(length))) {
+  if (length > std::min(kMostCheckpointMessageBytes, file.size() - sizeof(length))) {
     return Damaged(uri, absl::StrCat("its header says it is ", length, " bytes long, the file has ",
                                      file.size()));
   }
@@ -63,7 +64,7 @@ absl::StatusOr<Head> ReadTrailingHeader(absl::string_view uri, const StorageRead
     return Damaged(uri, absl::StrCat("it has ", file.size(), " bytes, expected at least ", kFrame));
   }
   MUSTER_ASSIGN_OR_RETURN(const uint64_t length, ReadU64(file, file.size() - sizeof(uint64_t)));
-  if (length > std::min(kMaxHeaderBytes, file.size() - kFrame)) {
+  if (length > std::min(kMostCheckpointMessageBytes, file.size() - kFrame)) {
     return Damaged(uri, absl::StrCat("its header says it is ", length, " bytes long, the file has ",
                                      file.size()));
   }
@@ -89,6 +90,10 @@ absl::Status CheckPieces(absl::string_view uri, const v1::PartitionFileHeader& h
                                      piece.begin(), " and ends at ", piece.end()));
   }
   for (const v1::SparsePiece& piece : header.sparse()) {
+    if (piece.width() > kMostRowFloats) {
+      return Damaged(uri, absl::StrCat("table ", piece.table(), " has rows of ", piece.width(),
+                                       " values, at most ", kMostRowFloats, " are possible"));
+    }
     uint64_t rows = 0;
     for (const uint64_t group : piece.group_rows()) rows += group;
     if (header.format_version() == 1 || rows == piece.rows()) continue;

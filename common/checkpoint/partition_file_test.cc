@@ -347,6 +347,17 @@ TEST(PartitionFileTest, AbsurdNumbersInTheHeaderAreDataLoss) {
   }
 }
 
+// A sparse file has as many bytes as its header says, and rows are read into memory whole.
+TEST(PartitionFileTest, RowsWiderThanAnyTableAreDataLoss) {
+  MemoryStorage storage;
+  v1::PartitionFileHeader wide = Header();
+  wide.mutable_sparse(0)->set_width((1 << 20) + 1);
+  ASSERT_TRUE(WriteFile(storage, kUri, Version2File(wide, 2)).ok());
+  const absl::Status status = PartitionFileReader::Open(storage, kUri).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("rows of 1048577 values"));
+}
+
 TEST(PartitionFileTest, ANewerFormatIsRefusedByName) {
   MemoryStorage storage;
   ASSERT_TRUE(ReplaceFile(storage, kUri, Version2File(Header(), 3)).ok());

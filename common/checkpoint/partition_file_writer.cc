@@ -138,6 +138,11 @@ absl::StatusOr<PartitionFileInfo> PartitionFileWriter::Finish() {
         "the first of tensor ", header_->dense(dense_).tensor()));
   }
   const std::string message = header_->SerializeAsString();
+  if (message.size() > kMostCheckpointMessageBytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the header of ", uri_, " has ", message.size(), " bytes, at most ",
+                     kMostCheckpointMessageBytes, " can be read; take more partitions"));
+  }
   const uint64_t tail[] = {Fingerprint(message), message.size()};
   MUSTER_RETURN_IF_ERROR(Write(message.data(), message.size()));
   MUSTER_RETURN_IF_ERROR(Write(tail, sizeof(tail)));

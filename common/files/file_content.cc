@@ -1,9 +1,7 @@
 #include "common/files/file_content.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -13,16 +11,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/files/open_regular_file.h"
 
 namespace muster {
 namespace {
 
 absl::Status SystemError(absl::string_view what, const std::string& path, int error) {
-  if (error == ENOENT || error == ENOTDIR) {
-    return absl::NotFoundError(absl::StrCat(
-        "Data path '", path, "' does not exist on this machine; correct the path, or put the data ",
-        "in the same place on every machine that runs a worker"));
-  }
   return absl::ErrnoToStatus(error, absl::StrCat(what, " data file '", path, "'"));
 }
 
@@ -33,18 +27,16 @@ absl::StatusOr<FileContent> FileContent::Open(const std::string& path,
   if (path.empty()) {
     return absl::InvalidArgumentError("The data's path is empty; name a file");
   }
-  // Not to wait for a writer, should this be a pipe.
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return SystemError("Opening", path, errno);
-  const auto closer = absl::MakeCleanup([file] { close(file); });
-  struct stat status;
-  if (fstat(file, &status) != 0) return SystemError("Inspecting", path, errno);
-  if (!S_ISREG(status.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat("Data path '", path, "' is ",
-                                                   S_ISDIR(status.st_mode) ? "a folder" : "special",
-                                                   "; this reader takes a regular file"));
+  const absl::StatusOr<OpenedFile> opened = OpenRegularFile(path);
+  if (absl::IsNotFound(opened.status())) {
+    return absl::NotFoundError(absl::StrCat(
+        "Data path '", path, "' does not exist on this machine; correct the path, or put the data ",
+        "in the same place on every machine that runs a worker"));
   }
-  const size_t size = static_cast<size_t>(status.st_size);
+  MUSTER_RETURN_IF_ERROR(opened.status());
+  const int file = opened->descriptor;
+  const auto closer = absl::MakeCleanup([file] { close(file); });
+  const size_t size = opened->size;
   FileContent content;
   if (size > 0 && size >= options.map_from_bytes) {
     void* const map = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
@@ -53,13 +45,11 @@ absl::StatusOr<FileContent> FileContent::Open(const std::string& path,
     content.map_bytes_ = size;
     return content;
   }
-  // What is read counts, not the size: a file may grow or shrink meanwhile.
-  constexpr size_t kLeastRead = 4096;
+  // A file may have become shorter since; what it has grown by is not read, since it might not end.
   size_t filled = 0;
-  content.copy_.resize(size + 1);
-  while (true) {
-    if (filled == content.copy_.size()) content.copy_.resize(filled * 2 + kLeastRead);
-    const ssize_t got = read(file, content.copy_.data() + filled, content.copy_.size() - filled);
+  content.copy_.resize(size);
+  while (filled < size) {
+    const ssize_t got = read(file, content.copy_.data() + filled, size - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return SystemError("Reading", path, errno);
     if (got == 0) break;

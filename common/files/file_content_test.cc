@@ -38,12 +38,6 @@ TEST(FileContentTest, ACopyOutlivesChangesOfTheFile) {
   EXPECT_EQ(content->bytes(), "before");
 }
 
-TEST(FileContentTest, ReadsFilesThatShowNoSize) {
-  const auto content = FileContent::Open("/proc/self/status");
-  ASSERT_TRUE(content.ok()) << content.status();
-  EXPECT_THAT(std::string(content->bytes()), HasSubstr("Name:"));
-}
-
 TEST(FileContentTest, AMissingPathIsNotFoundByName) {
   const TempFolder folder;
   const std::string file = folder.Write("file", "x");

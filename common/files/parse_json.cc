@@ -8,9 +8,17 @@
 namespace muster {
 namespace {
 
-// Of the deepest value, as brackets outside of strings say; right for all that is JSON.
-size_t DepthOf(absl::string_view text) {
-  size_t depth = 0, deepest = 0;
+// As brackets and commas outside of strings say; right for all that is JSON.
+struct Extent {
+  // Of the deepest value.
+  size_t depth = 0;
+  // At most: an empty array counts for two.
+  size_t values = 1;
+};
+
+Extent ExtentOf(absl::string_view text) {
+  Extent extent;
+  size_t depth = 0;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -20,21 +28,30 @@ size_t DepthOf(absl::string_view text) {
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
+      extent.depth = std::max(extent.depth, ++depth);
+      ++extent.values;
     } else if ((c == ']' || c == '}') && depth > 0) {
       --depth;
+    } else if (c == ',') {
+      ++extent.values;
     }
   }
-  return deepest;
+  return extent;
 }
 
 }  // namespace
 
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, const std::string& origin,
                                          absl::string_view expected) {
-  if (const size_t depth = DepthOf(text); depth > kMostJsonDepth) {
-    return absl::InvalidArgumentError(absl::StrCat(origin, " has values ", depth,
+  const Extent extent = ExtentOf(text);
+  if (extent.depth > kMostJsonDepth) {
+    return absl::InvalidArgumentError(absl::StrCat(origin, " has values ", extent.depth,
                                                    " levels deep, at most ", kMostJsonDepth,
+                                                   " can be; expected ", expected));
+  }
+  if (extent.values > kMostJsonValues) {
+    return absl::InvalidArgumentError(absl::StrCat(origin, " has ", extent.values,
+                                                   " values, at most ", kMostJsonValues,
                                                    " can be; expected ", expected));
   }
   nlohmann::json json =

@@ -38,7 +38,15 @@ TEST(ParseJsonTest, RefusesWhatIsTooDeepToWalkOver) {
   EXPECT_FALSE(ParseJson(std::string(3000000, '{'), "f", "x").ok());
 }
 
-TEST(ParseJsonTest, BracketsInStringsAreText) {
+TEST(ParseJsonTest, RefusesMoreValuesThanMemoryIsMeantFor) {
+  std::string text = "[1";
+  for (size_t i = 2; i < kMostJsonValues; ++i) text += ",1";
+  EXPECT_TRUE(ParseJson(text + "]", "f", "x").ok());
+  EXPECT_THAT(ParseJson(text + ",1]", "f", "x").status().message(),
+              HasSubstr("f has 4194305 values, at most 4194304"));
+}
+
+TEST(ParseJsonTest, BracketsAndCommasInStringsAreText) {
   const std::string text = "[\"" + std::string(1000, '[') + "\\\"" + std::string(1000, '{') + "\"]";
   const auto json = ParseJson(text, "f", "x");
   ASSERT_TRUE(json.ok()) << json.status();

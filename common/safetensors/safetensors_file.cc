@@ -11,11 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/files/parse_json.h"
 
 namespace muster {
 namespace {
 
 using Json = nlohmann::json;
+
+// As the format's own library has it.
+constexpr uint64_t kMostHeaderBytes = 100'000'000;
 
 // 0: unknown.
 int64_t ElementBytes(absl::string_view dtype) {
@@ -127,9 +131,14 @@ absl::Status SafetensorsFile::Parse() {
   if (header_bytes > bytes.size() - sizeof(header_bytes)) {
     return no_file("its header reaches past the end");
   }
+  if (header_bytes > kMostHeaderBytes) {
+    return no_file(absl::StrCat("its header has ", header_bytes, " bytes, at most ",
+                                kMostHeaderBytes, " can be"));
+  }
   const absl::string_view text = bytes.substr(sizeof(header_bytes), header_bytes);
   const absl::string_view data = bytes.substr(sizeof(header_bytes) + header_bytes);
-  const Json header = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  MUSTER_ASSIGN_OR_RETURN(const Json header, ParseJson(text, absl::StrCat("the header of ", path_),
+                                                       "that of a safetensors file"));
   if (!header.is_object()) return no_file("its header is no JSON object");
   for (const auto& item : header.items()) {
     if (item.key() == "__metadata__") {

@@ -97,11 +97,24 @@ TEST_F(SafetensorsFileTest, HalfPrecisionBecomesF32) {
               HasSubstr("tensor i has type I64"));
 }
 
+// As a sparse file can have without a byte on the disk.
+TEST_F(SafetensorsFileTest, AHeaderLongerThanTheFormatAllowsIsNotRead) {
+  const uint64_t length = 100'000'001;
+  const std::string path =
+      folder_.Write("long", std::string(reinterpret_cast<const char*>(&length), sizeof(length)));
+  std::filesystem::resize_file(path, sizeof(length) + length);
+  EXPECT_THAT(std::string(SafetensorsFile::Open(path).status().message()),
+              HasSubstr("at most 100000000 can be"));
+}
+
 TEST_F(SafetensorsFileTest, DamageIsNamed) {
   EXPECT_THAT(Error("abc"), HasSubstr("shorter than its first field"));
   EXPECT_THAT(Error(std::string(8, '\x7f')), HasSubstr("reaches past the end"));
   EXPECT_THAT(Error(FileOf("[1]", "")), HasSubstr("no JSON object"));
-  EXPECT_THAT(Error(FileOf("{", "")), HasSubstr("no JSON object"));
+  EXPECT_THAT(Error(FileOf("{", "")), HasSubstr("the header of"));
+  EXPECT_THAT(Error(FileOf("{", "")), HasSubstr("is not JSON"));
+  // Millions of values in one another took minutes, and the stack.
+  EXPECT_THAT(Error(FileOf(std::string(20 << 20, '['), "")), HasSubstr("20971520 levels deep"));
   const auto tensor = [](const std::string& dtype, const std::string& shape,
                          const std::string& place) {
     return FileOf(absl::StrCat("{\"t\":{\"dtype\":\"", dtype, "\",\"shape\":", shape,

@@ -1,5 +1,6 @@
 #include "common/tokenizer/bpe_json.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -22,8 +23,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Far above any vocabulary there is; a wrong id must not make a table of gigabytes.
+// Far above any vocabulary there is. Ids index a table, so a wrong one must not make it one of
+// gigabytes: files leave out few ids, for tokens that they do not have.
 constexpr int64_t kMostTokens = 1 << 24;
+constexpr int64_t kMostUnusedIds = 1 << 16;
 
 std::string Dump(const Json& value) {
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -108,11 +111,18 @@ absl::Status CheckModel(const Json& model, const std::string& origin) {
   return absl::OkStatus();
 }
 
+// The first id that is too large for a file with so many entries that name one.
+int64_t IdLimit(const Json& vocab, const Json& added) {
+  const auto entries = static_cast<int64_t>(vocab.size() + added.size());
+  return std::min(kMostTokens, entries + kMostUnusedIds);
+}
+
 absl::StatusOr<int32_t> ParseId(const Json& value, const std::string& origin,
-                                absl::string_view field) {
-  if (!value.is_number_integer() || value < Json(0) || value >= Json(kMostTokens)) {
+                                absl::string_view field, int64_t limit) {
+  if (!value.is_number_integer() || value < Json(0) || value >= Json(limit)) {
     return Refuse(origin, field, value,
-                  absl::StrCat("expected a whole number from 0 to ", kMostTokens - 1));
+                  absl::StrCat("expected a whole number from 0 to ", limit - 1,
+                               ", the largest that a file of so many tokens may use"));
   }
   return value.get<int32_t>();
 }
@@ -130,12 +140,13 @@ absl::Status Place(int32_t id, std::string bytes, const std::string& origin,
   return absl::OkStatus();
 }
 
-absl::Status ParseAdded(const Json& added, const std::string& origin, BpeVocabulary& vocabulary) {
+absl::Status ParseAdded(const Json& added, const std::string& origin, int64_t limit,
+                        BpeVocabulary& vocabulary) {
   if (added.is_null()) return absl::OkStatus();
   if (!added.is_array()) return Refuse(origin, "added_tokens", added, "expected a list");
   for (const Json& each : added) {
     MUSTER_ASSIGN_OR_RETURN(const int32_t id,
-                            ParseId(Member(each, "id"), origin, "an added token's id"));
+                            ParseId(Member(each, "id"), origin, "an added token's id", limit));
     const Json& content = Member(each, "content");
     if (!content.is_string() || content.get_ref<const std::string&>().empty()) {
       return Refuse(origin, "an added token's content", content, "expected a text");
@@ -155,7 +166,7 @@ absl::Status ParseAdded(const Json& added, const std::string& origin, BpeVocabul
 // Ids of tokens as the file writes them.
 using WrittenIds = absl::flat_hash_map<std::string, int32_t>;
 
-absl::StatusOr<WrittenIds> ParseVocab(const Json& vocab, const std::string& origin,
+absl::StatusOr<WrittenIds> ParseVocab(const Json& vocab, const std::string& origin, int64_t limit,
                                       BpeVocabulary& vocabulary) {
   if (!vocab.is_object()) {
     return Refuse(origin, "the vocabulary", vocab, "expected an object of tokens and their ids");
@@ -165,8 +176,8 @@ absl::StatusOr<WrittenIds> ParseVocab(const Json& vocab, const std::string& orig
   WrittenIds ids;
   for (const auto& item : vocab.items()) {
     MUSTER_ASSIGN_OR_RETURN(
-        const int32_t id,
-        ParseId(item.value(), origin, absl::StrCat("the id of token ", Dump(Json(item.key())))));
+        const int32_t id, ParseId(item.value(), origin,
+                                  absl::StrCat("the id of token ", Dump(Json(item.key()))), limit));
     ids[item.key()] = id;
     // An added token stands there as it is.
     if (const auto same = added.find(id); same != added.end() && same->second == item.key()) {
@@ -296,9 +307,11 @@ absl::StatusOr<BpeVocabulary> ParseBpeJson(absl::string_view text, const std::st
   MUSTER_RETURN_IF_ERROR(CheckModel(model, origin));
   MUSTER_RETURN_IF_ERROR(CheckSurroundings(json, origin));
   BpeVocabulary vocabulary;
-  MUSTER_RETURN_IF_ERROR(ParseAdded(Member(json, "added_tokens"), origin, vocabulary));
-  MUSTER_ASSIGN_OR_RETURN(const WrittenIds ids,
-                          ParseVocab(Member(model, "vocab"), origin, vocabulary));
+  const Json& added = Member(json, "added_tokens");
+  const Json& vocab = Member(model, "vocab");
+  const int64_t limit = IdLimit(vocab, added);
+  MUSTER_RETURN_IF_ERROR(ParseAdded(added, origin, limit, vocabulary));
+  MUSTER_ASSIGN_OR_RETURN(const WrittenIds ids, ParseVocab(vocab, origin, limit, vocabulary));
   MUSTER_RETURN_IF_ERROR(ParseMerges(Member(model, "merges"), origin, ids, vocabulary));
   return vocabulary;
 }
@@ -308,13 +321,14 @@ absl::StatusOr<BpeVocabulary> ParseGpt2Files(absl::string_view vocab, absl::stri
   const std::string origin = absl::StrCat(folder, "/vocab.json");
   MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(vocab, origin));
   BpeVocabulary vocabulary;
+  const int64_t limit = IdLimit(json, Json());
   constexpr char kEndOfText[] = "<|endoftext|>";
   if (const Json& id = Member(json, kEndOfText); !id.is_null()) {
-    MUSTER_ASSIGN_OR_RETURN(const int32_t end, ParseId(id, origin, kEndOfText));
+    MUSTER_ASSIGN_OR_RETURN(const int32_t end, ParseId(id, origin, kEndOfText, limit));
     vocabulary.added.push_back({end, kEndOfText});
     MUSTER_RETURN_IF_ERROR(Place(end, kEndOfText, origin, vocabulary));
   }
-  MUSTER_ASSIGN_OR_RETURN(const WrittenIds ids, ParseVocab(json, origin, vocabulary));
+  MUSTER_ASSIGN_OR_RETURN(const WrittenIds ids, ParseVocab(json, origin, limit, vocabulary));
   int64_t line = 0;
   for (absl::string_view text : absl::StrSplit(merges, '\n')) {
     ++line;

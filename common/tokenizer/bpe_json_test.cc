@@ -182,6 +182,9 @@ TEST(BpeJsonTest, DamageIsNamed) {
   Json json = good;
   json["model"]["vocab"]["a"] = -3;
   EXPECT_THAT(ErrorOf(json), HasSubstr("the id of token \"a\" is -3"));
+  // One id must not make a table of half a gigabyte.
+  json["model"]["vocab"]["a"] = 16777215;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("the id of token \"a\" is 16777215; expected a whole"));
   json["model"]["vocab"]["a"] = 1.5;
   EXPECT_THAT(ErrorOf(json), HasSubstr("1.5"));
   json = good;

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <system_error>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -17,6 +15,7 @@
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_error.h"
+#include "common/files/open_regular_file.h"
 #include "common/files/sync_folder.h"
 #include "common/tokenizer/parse_tokenizer.h"
 
@@ -70,13 +69,12 @@ bool IsTokenFile(absl::string_view bytes) {
 }
 
 bool IsTokenFileAt(const std::string& path) {
-  std::error_code error;
-  // Anything else might make the reader wait.
-  if (!std::filesystem::is_regular_file(path, error)) return false;
+  const absl::StatusOr<OpenedFile> file = OpenRegularFile(path);
+  if (!file.ok()) return false;
   char start[sizeof(kMagic)] = {};
-  std::ifstream file(path, std::ios::binary);
-  file.read(start, sizeof(start));
-  return IsTokenFile({start, static_cast<size_t>(file.gcount())});
+  const ssize_t got = pread(file->descriptor, start, sizeof(start), 0);
+  close(file->descriptor);
+  return got > 0 && IsTokenFile({start, static_cast<size_t>(got)});
 }
 
 absl::StatusOr<std::unique_ptr<TokenFileWriter>> TokenFileWriter::Create(

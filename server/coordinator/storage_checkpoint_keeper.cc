@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/delta_base.h"
@@ -124,7 +125,9 @@ absl::Status StorageCheckpointKeeper::RemoveJob(absl::string_view job_id) {
 
 absl::StatusOr<v1::CheckpointStatus> StorageCheckpointKeeper::Describe(
     absl::string_view folder) const {
-  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest, ReadManifest(storage_, folder));
+  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
+                          CatchOutOfMemory(absl::StrCat("the manifest of ", folder),
+                                           [&] { return ReadManifest(storage_, folder); }));
   v1::CheckpointStatus status;
   status.set_clock(manifest.clock());
   status.set_uri(std::string(folder));
@@ -139,7 +142,9 @@ absl::StatusOr<v1::CheckpointStatus> StorageCheckpointKeeper::Describe(
 
 absl::StatusOr<v1::VerifyCheckpointReply> StorageCheckpointKeeper::Verify(
     absl::string_view folder) const {
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointAudit audit, AuditCheckpoint(storage_, folder));
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointAudit audit,
+                          CatchOutOfMemory(absl::StrCat("reading the checkpoint ", folder),
+                                           [&] { return AuditCheckpoint(storage_, folder); }));
   v1::VerifyCheckpointReply reply;
   reply.set_clock(audit.clock);
   reply.set_files(audit.files);
@@ -152,10 +157,12 @@ absl::StatusOr<v1::VerifyCheckpointReply> StorageCheckpointKeeper::Verify(
 
 absl::Status StorageCheckpointKeeper::Export(
     absl::string_view folder, absl::FunctionRef<absl::Status(absl::string_view)> sink) const {
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
-                          CheckpointReader::Open(storage_, folder));
-  return ExportSafetensors(*reader, [&](absl::Span<const std::byte> bytes) {
-    return sink({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return CatchOutOfMemory(absl::StrCat("exporting the checkpoint ", folder), [&]() -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
+                            CheckpointReader::Open(storage_, folder));
+    return ExportSafetensors(*reader, [&](absl::Span<const std::byte> bytes) {
+      return sink({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    });
   });
 }
 

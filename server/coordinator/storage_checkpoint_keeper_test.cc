@@ -3,8 +3,11 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/manifest.h"
@@ -212,6 +215,35 @@ TEST_F(StorageCheckpointKeeperTest, ADeltaNamesWhatItGoesOnFrom) {
   EXPECT_EQ(completed->base_clock, 10u);
   EXPECT_EQ(keeper_.Describe(completed->folder)->base_clock(), 10u);
   EXPECT_EQ(keeper_.Verify(completed->folder)->files(), 6) << "its base's, too";
+}
+
+// A storage whose files are too much for this process.
+class HungryStorage final : public CheckpointStorage {
+ public:
+  absl::StatusOr<std::unique_ptr<StorageReader>> Open(absl::string_view) const override {
+    throw std::bad_alloc();
+  }
+  absl::StatusOr<std::unique_ptr<StorageWriter>> Create(absl::string_view) override {
+    return absl::UnimplementedError("only read");
+  }
+  absl::StatusOr<std::vector<std::string>> List(absl::string_view) const override {
+    return absl::UnimplementedError("only read");
+  }
+  absl::StatusOr<bool> Exists(absl::string_view) const override { return true; }
+  absl::Status DeleteRecursively(absl::string_view) override {
+    return absl::UnimplementedError("only read");
+  }
+};
+
+TEST(StorageCheckpointKeeperMemoryTest, ACheckpointTooLargeForMemoryIsAnsweredByName) {
+  HungryStorage storage;
+  const StorageCheckpointKeeper keeper(storage, "/root");
+  for (const absl::Status& status :
+       {keeper.Describe("/root/j1/10").status(), keeper.Verify("/root/j1/10").status(),
+        keeper.Export("/root/j1/10", [](absl::string_view) { return absl::OkStatus(); })}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("/root/j1/10"));
+  }
 }
 
 TEST_F(StorageCheckpointKeeperTest, ExportingADamagedCheckpointFails) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/catch_out_of_memory.h"
 #include "server/shard/refusal.h"
 
 namespace muster {
@@ -33,7 +34,8 @@ absl::StatusOr<std::shared_ptr<PartitionExecutor>> PartitionExecutor::Create(Mak
                                                                              Executor& executor,
                                                                              size_t queue_bytes) {
   const auto strand = std::make_shared<Strand>();
-  absl::StatusOr<std::unique_ptr<Partition>> partition = make(strand);
+  absl::StatusOr<std::unique_ptr<Partition>> partition =
+      CatchOutOfMemory("a partition that is being opened", [&] { return make(strand); });
   if (!partition.ok()) return partition.status();
   std::shared_ptr<PartitionExecutor> made(
       new PartitionExecutor(*std::move(partition), executor, queue_bytes));

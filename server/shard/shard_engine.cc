@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "proto/parameter_service.pb.h"
@@ -300,7 +301,10 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
     replaced.reset();
   }
   replays_.Forget(job_id, tables->generation() - 1);
-  absl::StatusOr<std::shared_ptr<OpenJob>> opened = OpenJob::Open(tables, resources_);
+  // Whatever happens in there, the entry is given back.
+  absl::StatusOr<std::shared_ptr<OpenJob>> opened =
+      CatchOutOfMemory(absl::StrCat("opening the tables of job ", job_id),
+                       [&] { return OpenJob::Open(tables, resources_); });
   if (opened.ok()) TellReplayed(*tables);
   {
     absl::MutexLock lock(&entries_mutex_);

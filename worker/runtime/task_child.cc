@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/clock.h"
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
@@ -100,7 +101,7 @@ absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& col
   if (make_devices != nullptr) devices = make_devices(static_cast<int>(order.device()));
   dependencies.devices = devices.get();
   dependencies.log = Log;
-  return RunTask(order, dependencies);
+  return CatchOutOfMemory("the task", [&] { return RunTask(order, dependencies); });
 }
 
 v1::TaskReport::Loss ReportedLoss(const absl::Status& status) {

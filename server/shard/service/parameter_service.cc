@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/rpc/rpc_status.h"
 #include "grpcpp/server_context.h"
 #include "proto/parameter_service.grpc.pb.h"
@@ -137,8 +138,9 @@ class GrpcParameterService final : public ParameterService, private ServiceBase 
   template <typename WorkFunction>
   grpc::ServerUnaryReactor* RunBlocking(grpc::CallbackServerContext* context, WorkFunction work) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    const bool taken =
-        pool_.Run([reactor, work = std::move(work)] { reactor->Finish(ToGrpc(work())); });
+    const bool taken = pool_.Run([reactor, work = std::move(work)] {
+      reactor->Finish(ToGrpc(CatchOutOfMemory("the call", work)));
+    });
     if (!taken) {
       reactor->Finish(ToGrpc(absl::UnavailableError(
           "too many tables are being opened or dropped on this server; try again in a second")));

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -231,6 +232,41 @@ TEST_F(ParameterServiceTest, GarbageEndsItsStreamOnly) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("cut short"));
   EXPECT_TRUE(StartExchange(*client_, Push(), Floats(kFloats, 1))->Take(kTimeout).ok());
+}
+
+// A host that a request makes ask for more memory than there is.
+class HungryHost final : public PartitionHost {
+ public:
+  absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest&) override {
+    throw std::bad_alloc();
+  }
+  absl::Status DropTables(const v1::DropTablesRequest&) override {
+    return absl::InternalError(std::string(std::vector<char>().max_size() + 1, 'x'));
+  }
+  void Execute(ExchangeCall) override {}
+  v1::GetServerStatsReply Stats() const override { return {}; }
+};
+
+TEST(ParameterServiceMemoryTest, ACallThatFindsNoMemoryIsAnsweredAndTheServerGoesOn) {
+  HungryHost host;
+  const auto service = ParameterService::Create(host);
+  grpc::ServerBuilder builder;
+  ConfigureServer(builder);
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", RpcCredentials::PlainText().server(), &port);
+  builder.RegisterService(&service->service());
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const auto client =
+      MakeGrpcParameterClient(WithPort("127.0.0.1:0", port), RpcCredentials::PlainText());
+  for (int i = 0; i < 2; ++i) {
+    for (const absl::Status& status :
+         {client->OpenTables({}, kTimeout).status(), client->DropTables({}, kTimeout)}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("memory"));
+    }
+  }
+  service->Shutdown();
+  server->Shutdown();
 }
 
 TEST_F(ParameterServiceTest, ClientsThatVanishMidwayLeaveNothingBehind) {

@@ -1,0 +1,79 @@
+#include "common/files/open_regular_file.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "common/files/file_error.h"
+
+namespace muster {
+namespace {
+
+// What a path names that is no regular file; null: it is one.
+const char* KindOfOther(const struct stat& status) {
+  switch (status.st_mode & S_IFMT) {
+    case S_IFREG:
+      return nullptr;
+    case S_IFDIR:
+      return "a folder";
+    case S_IFIFO:
+      return "a named pipe";
+    case S_IFSOCK:
+      return "a socket";
+    default:
+      return "a device";
+  }
+}
+
+// Whether the kernel makes up a file's bytes while they are read: reading it may wait, or change
+// the machine.
+bool IsOfKernel(const struct statfs& system) {
+  switch (static_cast<unsigned long>(system.f_type)) {
+    case PROC_SUPER_MAGIC:
+    case SYSFS_MAGIC:
+    case DEBUGFS_MAGIC:
+    case TRACEFS_MAGIC:
+    case SECURITYFS_MAGIC:
+    case CGROUP_SUPER_MAGIC:
+    case CGROUP2_SUPER_MAGIC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What is wrong with what was opened.
+absl::Status Check(int descriptor, const std::string& path, struct stat& status) {
+  struct statfs system;
+  if (fstat(descriptor, &status) != 0 || fstatfs(descriptor, &system) != 0) {
+    return FileError("inspect", path, errno);
+  }
+  const char* other = KindOfOther(status);
+  if (other == nullptr && IsOfKernel(system)) other = "a file of the kernel's own";
+  if (other == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, " is ", other, "; expected a regular file"));
+}
+
+}  // namespace
+
+absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path) {
+  if (path.empty()) {
+    return absl::InvalidArgumentError("the path of a file is empty; name a regular file");
+  }
+  // O_NONBLOCK: a pipe would be waited for until somebody writes to it.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (descriptor < 0) return FileError("open", path, errno);
+  struct stat status;
+  if (absl::Status wrong = Check(descriptor, path, status); !wrong.ok()) {
+    ::close(descriptor);
+    return wrong;
+  }
+  return OpenedFile{.descriptor = descriptor, .size = static_cast<uint64_t>(status.st_size)};
+}
+
+}  // namespace muster
