@@ -13,6 +13,12 @@ Clocks::Clocks(std::vector<Slot> slots, uint64_t completed)
   Recount();
 }
 
+uint64_t Clocks::PredictedBytes(uint32_t slots) {
+  // An empty deque has a block of 512 bytes and a list of eight.
+  constexpr uint64_t kEmptyDeque = 640;
+  return uint64_t{slots} * (sizeof(Slot) + kEmptyDeque);
+}
+
 void Clocks::Recount() {
   slowest_ = fastest_ = slots_.front().closed;
   for (const Slot& slot : slots_) {

@@ -29,6 +29,9 @@ class Clocks {
   // As stored.
   Clocks(std::vector<Slot> slots, uint64_t completed);
 
+  // Bytes that the clocks of so many slots take before the first one is closed.
+  static uint64_t PredictedBytes(uint32_t slots);
+
   uint32_t slots() const { return slots_.size(); }
   const Slot& slot(uint32_t slot) const { return slots_[slot]; }
 

@@ -18,6 +18,14 @@ Ledger::Ledger(uint32_t slots, uint32_t dense_blocks, uint32_t sparse_tables, ui
   slowest_ = start;
 }
 
+uint64_t Ledger::PredictedBytes(uint32_t slots, uint32_t dense_blocks, uint32_t sparse_tables) {
+  // What malloc adds to each of a slot's two arrays, at most.
+  constexpr uint64_t kAllocation = 32;
+  const uint64_t block_bytes = (uint64_t{dense_blocks} / 64 + 1) * sizeof(uint64_t);
+  const uint64_t chunk_bytes = uint64_t{sparse_tables} * sizeof(absl::flat_hash_set<uint32_t>);
+  return slots * (sizeof(Slot) + block_bytes + chunk_bytes + 2 * kAllocation);
+}
+
 void Ledger::Recount() {
   slowest_ = slots_.front().closed;
   for (const Slot& slot : slots_) slowest_ = std::min(slowest_, slot.closed);

@@ -31,6 +31,9 @@ class Ledger {
   // All slots have closed `start` clocks. `sparse_tables` is their number.
   Ledger(uint32_t slots, uint32_t dense_blocks, uint32_t sparse_tables, uint64_t start);
 
+  // Bytes that such a ledger takes before the first push: what each slot has a place for.
+  static uint64_t PredictedBytes(uint32_t slots, uint32_t dense_blocks, uint32_t sparse_tables);
+
   uint64_t closed(uint32_t slot) const { return slots_[slot].closed; }
   // Clocks closed by the slot that has closed fewest.
   uint64_t slowest() const { return slowest_; }

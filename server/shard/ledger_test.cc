@@ -2,13 +2,53 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
 
 #include "proto/partition_state.pb.h"
+#include "server/shard/clocks.h"
+
+namespace {
+
+// Bytes that this program has asked for, as malloc rounds them.
+std::atomic<uint64_t> allocated_bytes{0};
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  allocated_bytes += malloc_usable_size(memory) + sizeof(size_t);
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace muster {
 namespace {
 
 using ::testing::HasSubstr;
+
+// The server's memory budget knows of them by these numbers alone.
+TEST(LedgerTest, PredictsWhatItAndTheClocksTake) {
+  for (const uint32_t blocks : {0u, 1u, 64u, 1000u}) {
+    for (const uint32_t tables : {0u, 1u, 100u}) {
+      uint64_t before = allocated_bytes;
+      const Ledger ledger(50, blocks, tables, 0);
+      const uint64_t taken = allocated_bytes - before;
+      EXPECT_LE(taken, Ledger::PredictedBytes(50, blocks, tables)) << blocks << " " << tables;
+      EXPECT_GE(3 * taken, Ledger::PredictedBytes(50, blocks, tables)) << blocks << " " << tables;
+    }
+  }
+  uint64_t before = allocated_bytes;
+  const Clocks clocks(50, 0);
+  // Its slots are made once, and copied.
+  EXPECT_LE(allocated_bytes - before, 2 * Clocks::PredictedBytes(50));
+  EXPECT_GE(allocated_bytes - before, Clocks::PredictedBytes(50) / 2);
+}
 
 TEST(LedgerTest, FencesLowerIncarnations) {
   Ledger ledger(2, 0, 0, 0);

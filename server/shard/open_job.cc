@@ -34,6 +34,13 @@ std::string LogPrefix(const std::string& job_id) {
   return name + ".";
 }
 
+// Says how much of a budget is left.
+std::string Available(const MemoryBudget& budget) {
+  const uint64_t used = std::min(budget.used(), budget.limit());
+  return absl::StrCat(budget.limit() - used, " of the server's ", budget.limit(),
+                      " bytes are available");
+}
+
 LogFileSystem& Files(const ShardResources& resources) {
   return resources.log.file_system != nullptr ? *resources.log.file_system : LogFileSystem::Posix();
 }
@@ -75,7 +82,7 @@ std::string LogName(const std::string& job_id, uint32_t partition) {
 }
 
 OpenJob::OpenJob(std::shared_ptr<const JobTables> tables, const ShardResources& resources)
-    : tables_(std::move(tables)), resources_(resources), dense_memory_(*resources.budget) {}
+    : tables_(std::move(tables)), resources_(resources), memory_(*resources.budget) {}
 
 OpenJob::~OpenJob() = default;
 
@@ -111,8 +118,8 @@ void OpenJob::TakeOut(uint32_t partition, Absence absence) {
   if (taken == nullptr) return;
   taken->Close(absence == Absence::kFailed ? FailedError(tables_->job_id(), partition)
                                            : StandsStillError(tables_->job_id(), partition));
-  const uint64_t bytes = tables_->PredictedDenseBytes(partition);
-  dense_memory_.Set(dense_memory_.bytes() - std::min(dense_memory_.bytes(), bytes));
+  const uint64_t bytes = Partition::PredictedBytes(*tables_, partition);
+  memory_.Set(memory_.bytes() - std::min(memory_.bytes(), bytes));
 }
 
 absl::Status OpenJob::Reopen(uint32_t partition) {
@@ -123,12 +130,11 @@ absl::Status OpenJob::Reopen(uint32_t partition) {
 }
 
 absl::Status OpenJob::AddPartition(uint32_t partition) {
-  const uint64_t bytes = tables_->PredictedDenseBytes(partition);
-  if (!dense_memory_.TryGrow(bytes)) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("partition ", partition, " of job ", tables_->job_id(), " needs ", bytes,
-                     " bytes for its dense blocks; ", resources_.budget->used(),
-                     " of the server's ", resources_.budget->limit(), " bytes are in use"));
+  const uint64_t bytes = Partition::PredictedBytes(*tables_, partition);
+  if (!memory_.TryGrow(bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat("partition ", partition, " of job ",
+                                                     tables_->job_id(), " needs ", bytes,
+                                                     " bytes; ", Available(*resources_.budget)));
   }
   absl::StatusOr<std::shared_ptr<PartitionExecutor>> added = PartitionExecutor::Create(
       [&](std::shared_ptr<Executor> strand) -> absl::StatusOr<std::unique_ptr<Partition>> {
@@ -143,7 +149,7 @@ absl::Status OpenJob::AddPartition(uint32_t partition) {
       },
       *resources_.executor, resources_.queue_bytes);
   if (!added.ok()) {
-    dense_memory_.Set(dense_memory_.bytes() - bytes);
+    memory_.Set(memory_.bytes() - bytes);
     return NamingThisServer(DataLossIs(added.status(), LostState::kServerState));
   }
   absl::MutexLock lock(&mutex_);
@@ -154,7 +160,7 @@ absl::Status OpenJob::AddPartition(uint32_t partition) {
 
 void OpenJob::Close(const absl::Status& status) {
   for (auto& [index, partition] : partitions()) partition->Close(status);
-  dense_memory_.Set(0);
+  memory_.Set(0);
 }
 
 absl::StatusOr<std::shared_ptr<OpenJob>> OpenJob::Open(std::shared_ptr<const JobTables> tables,
@@ -204,14 +210,14 @@ absl::Status OpenJob::NamingThisServer(const absl::Status& status) const {
 absl::Status OpenJob::TakeMemory() {
   uint64_t bytes = 0;
   for (const v1::PartitionTerm& term : tables_->request().partitions()) {
-    bytes += tables_->PredictedDenseBytes(term.partition());
+    bytes += Partition::PredictedBytes(*tables_, term.partition());
   }
-  const uint64_t used = resources_.budget->used();
-  if (dense_memory_.TryGrow(bytes)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "job ", tables_->job_id(), " needs ", bytes, " bytes for the dense blocks of ",
-      tables_->request().partitions_size(), " partitions; ", used, " of the server's ",
-      resources_.budget->limit(), " bytes are in use; add servers or raise the budget"));
+  if (memory_.TryGrow(bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("job ", tables_->job_id(), " needs ", bytes, " bytes for the dense blocks, ",
+                   tables_->tables().sparse.size(), " sparse tables and ", tables_->slots(),
+                   " slots of ", tables_->request().partitions_size(), " partitions; ",
+                   Available(*resources_.budget), "; add servers or raise the budget"));
 }
 
 absl::Status OpenJob::DropOlderGenerations() {

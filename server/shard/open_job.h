@@ -112,7 +112,7 @@ class OpenJob {
   absl::Status CheckRoot() const;
   // Of an error that says what was lost, one that says on which server.
   absl::Status NamingThisServer(const absl::Status& status) const;
-  // Takes the dense tables' memory from the budget.
+  // Takes what the partitions have before any row from the budget.
   absl::Status TakeMemory();
   // Drops what is stored of older generations. ABORTED: something newer is.
   absl::Status DropOlderGenerations();
@@ -137,7 +137,8 @@ class OpenJob {
 
   const std::shared_ptr<const JobTables> tables_;
   const ShardResources& resources_;
-  MemoryShare dense_memory_;
+  // For what the partitions have before any row.
+  MemoryShare memory_;
   mutable absl::Mutex mutex_;
   Partitions partitions_ ABSL_GUARDED_BY(mutex_);
   // Others are not here.

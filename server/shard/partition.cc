@@ -30,6 +30,18 @@ constexpr size_t kMostUnsyncedBytes = size_t{32} << 20;
 
 }  // namespace
 
+uint64_t Partition::PredictedBytes(const JobTables& job, uint32_t partition) {
+  // The partition's other objects: queues, cuts, its executor.
+  constexpr uint64_t kOwn = 4096;
+  // What an empty table has on the heap, its names among it.
+  constexpr uint64_t kTableHeap = 512;
+  const uint32_t blocks = job.layout().partition_blocks(partition).size();
+  const uint32_t tables = job.tables().sparse.size();
+  return kOwn + job.PredictedDenseBytes(partition) + blocks * sizeof(DenseTable::Block) +
+         tables * (sizeof(TieredTable) + sizeof(SparseSum) + sizeof(PreviousRows) + kTableHeap) +
+         Ledger::PredictedBytes(job.slots(), blocks, tables) + Clocks::PredictedBytes(job.slots());
+}
+
 Partition::Partition(std::unique_ptr<PartitionTables> tables, uint64_t start,
                      std::unique_ptr<PartitionJournal> journal, Options options)
     : options_(std::move(options)),

@@ -95,6 +95,10 @@ class Partition {
     uint64_t log_bytes = 0;
   };
 
+  // Bytes that a partition takes before it has rows: the dense table, and for each slot and each
+  // sparse table what is kept of it.
+  static uint64_t PredictedBytes(const JobTables& job, uint32_t partition);
+
   // All slots have closed `start` clocks; the tables are as they were then. Without a journal
   // nothing is logged.
   Partition(std::unique_ptr<PartitionTables> tables, uint64_t start,

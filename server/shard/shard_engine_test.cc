@@ -6,8 +6,11 @@
 #include <array>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "common/base/lost_state.h"
+#include "server/shard/job_tables.h"
+#include "server/shard/partition.h"
 #include "server/shard/test_engine.h"
 
 namespace muster {
@@ -156,19 +159,48 @@ TEST_F(ShardEngineTest, CountsWhatItServedForJobsThatAreGoneToo) {
 
 TEST_F(ShardEngineTest, RefusesTablesBeyondTheBudget) {
   ShardEngine::Options options = Options();
-  // 8 elements, weights and sums: 64 bytes.
-  options.memory_budget_bytes = 100;
+  const uint64_t bytes = Partition::PredictedBytes(**JobTables::Create(TestOpenRequest(1)), 0);
+  options.memory_budget_bytes = 2 * bytes - 1;
   Start(options);
   Open(TestOpenRequest(1));
   v1::OpenTablesRequest other = TestOpenRequest(1);
   other.set_job_id("other");
   const absl::Status refused = engine_->OpenTables(other).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(refused.message(), HasSubstr("needs 64 bytes"));
+  EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("needs ", bytes, " bytes")));
+  EXPECT_THAT(refused.message(),
+              HasSubstr(absl::StrCat(" of the server's ", 2 * bytes - 1, " bytes are available")));
   v1::DropTablesRequest drop;
   drop.set_job_id("job");
   ASSERT_TRUE(engine_->DropTables(drop).ok());
   Open(other);
+}
+
+// A request of some hundred bytes asks for gigabytes: each partition keeps something for each slot,
+// and each slot for each sparse table.
+TEST_F(ShardEngineTest, SlotsAndSparseTablesAreInTheBudgetBeforeTheyAreMade) {
+  ShardEngine::Options options = Options();
+  options.memory_budget_bytes = 64 << 20;
+  Start(options);
+  v1::OpenTablesRequest slots = TestOpenRequest(1 << 16);
+  slots.mutable_schema()->set_partitions(4);
+  slots.clear_partitions();
+  for (uint32_t i = 0; i < 4; ++i) slots.add_partitions()->set_partition(i);
+  v1::OpenTablesRequest tables = TestOpenRequest(1 << 12);
+  for (int i = 0; i < 1000; ++i) {
+    v1::SparseTableSchema& table = *tables.mutable_schema()->add_sparse();
+    table = tables.schema().sparse(0);
+    table.set_name(absl::StrCat("t", i));
+  }
+  for (const v1::OpenTablesRequest& request : {slots, tables}) {
+    const absl::Status refused = engine_->OpenTables(request).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_THAT(refused.message(), HasSubstr("67108864 of the server's 67108864 bytes"));
+  }
+  // The next generation, of honest sizes, finds room.
+  v1::OpenTablesRequest honest = TestOpenRequest(2);
+  honest.set_generation(2);
+  Open(honest);
 }
 
 TEST_F(ShardEngineTest, AFullQueueAsksToComeBack) {
