@@ -1,6 +1,7 @@
 // muster-server: the parameter-server daemon. Holds partitions of jobs' tables and serves their
 // tasks.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -35,6 +36,7 @@
 #include "server/server_metrics.h"
 #include "server/shard/service/blocking_pool.h"
 #include "server/shard/service/data_channel_server.h"
+#include "server/shard/service/message_budget.h"
 #include "server/shard/service/move_orders.h"
 #include "server/shard/service/parameter_service.h"
 #include "server/shard/service/partition_source.h"
@@ -213,8 +215,10 @@ absl::StatusOr<Engine> OpenEngine(const Flags& flags, uint64_t process_nonce,
 }
 
 absl::StatusOr<std::unique_ptr<DataChannelServer>> OpenDataChannels(
-    const Flags& flags, const RpcCredentials& credentials, PartitionHost& host) {
+    const Flags& flags, const RpcCredentials& credentials, std::shared_ptr<MessageBudgets> budgets,
+    PartitionHost& host) {
   DataChannelServerOptions options;
+  options.budgets = std::move(budgets);
   options.listener.host = flags.data_host;
   if (flags.data_host.empty()) {
     std::string listen = flags.listen.substr(0, flags.listen.rfind(':'));
@@ -233,6 +237,13 @@ absl::StatusOr<std::unique_ptr<DataChannelServer>> OpenDataChannels(
   return DataChannelServer::Create(host, options);
 }
 
+// What messages under way may take beside the tables: room for the windows of a dozen clients at
+// least.
+int64_t MessageBytes(uint64_t memory_bytes) {
+  constexpr uint64_t kLeast = uint64_t{512} << 20;
+  return static_cast<int64_t>(std::max(kLeast, memory_bytes / 8));
+}
+
 int Run(const Flags& flags) {
   ShutdownSignal shutdown;
   if (flags.end_with_parent) EndWithParent();
@@ -243,12 +254,16 @@ int Run(const Flags& flags) {
   auto opened = OpenEngine(flags, process_nonce, checkpoints);
   if (!opened.ok()) return Fail(opened.status());
   PartitionHost& host = *opened->engine;
-  auto data_channels = OpenDataChannels(flags, *credentials, host);
+  const int64_t message_bytes = MessageBytes(opened->options.memory_budget_bytes);
+  const auto budgets = std::make_shared<MessageBudgets>(message_bytes);
+  auto data_channels = OpenDataChannels(flags, *credentials, budgets, host);
   if (!data_channels.ok()) return Fail(data_channels.status());
-  std::unique_ptr<ParameterService> service =
-      ParameterService::Create(host, {.mover = &opened->engine->mover()}, data_channels->get());
+  std::unique_ptr<ParameterService> service = ParameterService::Create(
+      host, {.budgets = budgets, .mover = &opened->engine->mover()}, data_channels->get());
 
-  auto server = RpcServer::Start(flags.listen, *credentials, {&service->service()});
+  // For what gRPC itself has received and not handed over.
+  auto server = RpcServer::Start(flags.listen, *credentials, {&service->service()},
+                                 {.received_bytes = static_cast<size_t>(message_bytes)});
   if (!server.ok()) return Fail(server.status());
   const std::string& listening = (*server)->address();
   const std::string advertised = AdvertisedAddress(flags.advertise, listening);

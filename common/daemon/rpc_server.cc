@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel.h"
 #include "grpc/support/time.h"
+#include "grpcpp/resource_quota.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 
@@ -35,7 +36,7 @@ size_t MaxConnections() {
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
     const std::string& listen, const RpcCredentials& credentials,
-    const std::vector<grpc::Service*>& services) {
+    const std::vector<grpc::Service*>& services, const RpcServerOptions& options) {
   auto gate = ConnectionGate::Listen(
       listen, {.max_connections = MaxConnections(),
                .caller_bytes = credentials.encrypted() ? kTlsCallerBytes : kPlainCallerBytes});
@@ -49,6 +50,11 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  if (options.received_bytes > 0) {
+    grpc::ResourceQuota quota("received");
+    quota.Resize(options.received_bytes);
+    builder.SetResourceQuota(quota);
+  }
   for (grpc::Service* service : services) builder.RegisterService(service);
   using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =

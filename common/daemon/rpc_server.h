@@ -1,6 +1,7 @@
 #ifndef MUSTER_COMMON_DAEMON_RPC_SERVER_H_
 #define MUSTER_COMMON_DAEMON_RPC_SERVER_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,11 @@ class Service;
 
 namespace muster {
 
+struct RpcServerOptions {
+  // Of what gRPC has received and not handed over to the services, about; 0: any number.
+  size_t received_bytes = 0;
+};
+
 // A daemon's rpc port: its services, gRPC's health and reflection services, and a bound on its
 // connections, so that no number of them keeps it from answering.
 class RpcServer {
@@ -25,7 +31,7 @@ class RpcServer {
   // Unavailable, InvalidArgument: cannot listen there.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(
       const std::string& listen, const RpcCredentials& credentials,
-      const std::vector<grpc::Service*>& services);
+      const std::vector<grpc::Service*>& services, const RpcServerOptions& options = {});
   ~RpcServer();
 
   // HOST:PORT listened on.

@@ -286,6 +286,11 @@ absl::Status SocketChannel::Receive(size_t* received) {
 absl::Status SocketChannel::ParseReceived() {
   while (true) {
     if (in_payload_) {
+      // Not before the handler lets it be read: many messages may wait for that.
+      if (place_ == nullptr) {
+        buffer_ = pool_->Take((frame_.payload_bytes + sizeof(float) - 1) / sizeof(float));
+        place_ = reinterpret_cast<std::byte*>(buffer_.get());
+      }
       const size_t length = std::min<size_t>(frame_.payload_bytes - filled_, end_ - begin_);
       if (length > 0) {
         std::memcpy(place_ + filled_, staging_.data() + begin_, length);
@@ -323,10 +328,6 @@ absl::Status SocketChannel::ParseReceived() {
 
 void SocketChannel::BeginPayload() {
   place_ = handler_->PlaceFor(header_, frame_.payload_bytes);
-  if (place_ == nullptr) {
-    buffer_ = pool_->Take((frame_.payload_bytes + sizeof(float) - 1) / sizeof(float));
-    place_ = reinterpret_cast<std::byte*>(buffer_.get());
-  }
   filled_ = 0;
   in_payload_ = true;
 }

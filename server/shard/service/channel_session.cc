@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/stream_copy.h"
 #include "common/transport/frame.h"
@@ -10,6 +11,9 @@
 
 namespace muster {
 namespace {
+
+// In which a long message comes by any connection that is of use.
+constexpr std::chrono::seconds kMostIncomingTime(60);
 
 absl::Status Malformed(const absl::Status& why) {
   return absl::InvalidArgumentError(
@@ -45,7 +49,59 @@ void ChannelSession::Close(absl::Status status) {
   if (!closed_) channel_->Close(std::move(status));
 }
 
+void ChannelSession::CloseIfStalled(std::chrono::steady_clock::time_point now) {
+  int64_t bytes = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (waits_for_room_ || now - incoming_since_ < kMostIncomingTime) return;
+    bytes = incoming_bytes_;
+  }
+  if (bytes == 0) return;
+  Close(absl::ResourceExhaustedError(absl::StrCat(
+      "a message of ", bytes, " bytes has been coming for more than ", kMostIncomingTime.count(),
+      " s, and others wait for its memory; send it again")));
+}
+
+std::byte* ChannelSession::PlaceFor(absl::string_view, size_t bytes) {
+  // What comes through shared memory lies in the client's.
+  if (payload_memory_ == ExchangeCall::PayloadMemory::kShared ||
+      static_cast<int64_t>(bytes) <= MessageBudget::kShortBytes) {
+    return nullptr;
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    incoming_bytes_ = static_cast<int64_t>(bytes);
+    waits_for_room_ = true;
+  }
+  TakeRoom();
+  return nullptr;
+}
+
+void ChannelSession::TakeRoom() {
+  for (int tries = 0; tries < 2; ++tries) {
+    // Room may have come before this was known to wait.
+    if (tries == 1) {
+      options_.budgets->passing.Await([weak = weak_from_this()] {
+        if (const auto session = weak.lock()) session->TakeRoom();
+      });
+    }
+    absl::MutexLock lock(&mutex_);
+    if (closed_ || !waits_for_room_) return;
+    waits_for_room_ = !options_.budgets->passing.TryTake(incoming_bytes_, PassingLocked());
+    incoming_since_ = std::chrono::steady_clock::now();
+    SetReadingLocked();
+    if (!waits_for_room_) return;
+  }
+}
+
 void ChannelSession::OnMessage(absl::string_view header, Payload payload) {
+  int64_t arrived = 0;
+  if (static_cast<int64_t>(payload.size()) > MessageBudget::kShortBytes) {
+    absl::MutexLock lock(&mutex_);
+    arrived = std::exchange(incoming_bytes_, 0);
+  }
+  // What it is from now on is counted below.
+  const auto give_back = absl::MakeCleanup([&] { options_.budgets->passing.Return(arrived); });
   auto request = std::make_shared<v1::ExchangeRequest>();
   if (!request->ParseFromArray(header.data(), static_cast<int>(header.size()))) {
     // What follows a message that cannot be read cannot be trusted to be in step.
@@ -89,17 +145,30 @@ void ChannelSession::OnMessage(absl::string_view header, Payload payload) {
   counters_->Count(bytes);
   const bool is_push = request->has_dense_push() || request->has_sparse_push();
   (is_push ? pending->push_bytes : pending->parked_bytes) = bytes;
-  int64_t parked;
+  pending->budget = is_push ? &options_.budgets->passing : &options_.budgets->parked;
+  // Other memory is the client's.
+  if (payload_memory == ExchangeCall::PayloadMemory::kPrivate) {
+    pending->budget_bytes = static_cast<int64_t>(payload.size());
+  }
+  absl::Status refused;
   {
     absl::MutexLock lock(&mutex_);
-    parked = parked_bytes_;
+    if (is_push) {
+      pending->budget->Take(pending->budget_bytes);
+    } else {
+      refused = CheckParked(parked_bytes_, bytes, options_.limits);
+      if (refused.ok() && !pending->budget->TryTake(pending->budget_bytes, parked_bytes_)) {
+        refused = NoRoomToWait(bytes, *pending->budget);
+      }
+      // It is counted until it is answered all the same.
+      if (!refused.ok()) pending->budget->Take(pending->budget_bytes);
+    }
     push_bytes_ += pending->push_bytes;
     parked_bytes_ += pending->parked_bytes;
     SetReadingLocked();
   }
-  if (absl::Status status = CheckParked(parked, pending->parked_bytes, options_.limits);
-      !status.ok() && !is_push) {
-    v1::ExchangeReply reply = ErrorReply(status);
+  if (!refused.ok()) {
+    v1::ExchangeReply reply = ErrorReply(refused);
     reply.set_retry_after_ms(kParkedRetryAfterMs);
     Answer(*pending, std::move(reply), {});
     return;
@@ -164,20 +233,35 @@ void ChannelSession::Answer(const Pending& request, v1::ExchangeReply reply, Pay
     payload = {};
   }
   std::string header = reply.SerializeAsString();
+  bool closed;
   {
     absl::MutexLock lock(&mutex_);
-    if (closed_) return;
+    closed = closed_;
     push_bytes_ -= request.push_bytes;
     parked_bytes_ -= request.parked_bytes;
-    reply_bytes_ += static_cast<int64_t>(header.size() + payload.size());
+    auto bytes = static_cast<int64_t>(header.size() + payload.size());
+    if (!closed && !options_.budgets->passing.TryTake(bytes, PassingLocked())) {
+      reply = NoRoomReply(bytes, options_.budgets->passing);
+      reply.set_request_id(request.request_id);
+      header = reply.SerializeAsString();
+      bytes = static_cast<int64_t>(header.size());
+      payload = {};
+      options_.budgets->passing.Take(bytes);
+    }
+    if (!closed) reply_bytes_ += bytes;
     SetReadingLocked();
   }
-  channel_->Send(std::move(header), std::move(payload));
+  request.budget->Return(request.budget_bytes);
+  if (!closed) channel_->Send(std::move(header), std::move(payload));
 }
 
 void ChannelSession::SetReadingLocked() {
+  // One that holds something is called again when it holds less.
+  const int64_t held = PassingLocked();
   const bool reading =
-      push_bytes_ < options_.limits.push_bytes && reply_bytes_ < options_.limits.reply_bytes;
+      push_bytes_ < options_.limits.push_bytes && reply_bytes_ < options_.limits.reply_bytes &&
+      !waits_for_room_ &&
+      (held <= MessageBudget::kShortBytes || held <= options_.budgets->passing.left());
   if (closed_ || reading == reading_) return;
   reading_ = reading;
   channel_->SetReading(reading);
@@ -185,18 +269,26 @@ void ChannelSession::SetReadingLocked() {
 
 void ChannelSession::OnSent(size_t bytes) {
   counters_->bytes_sent.fetch_add(bytes, std::memory_order_relaxed);
-  absl::MutexLock lock(&mutex_);
-  reply_bytes_ -= static_cast<int64_t>(bytes);
-  SetReadingLocked();
+  {
+    absl::MutexLock lock(&mutex_);
+    // What was still to be sent was given back at the channel's end.
+    if (closed_) return;
+    reply_bytes_ -= static_cast<int64_t>(bytes);
+    SetReadingLocked();
+  }
+  options_.budgets->passing.Return(static_cast<int64_t>(bytes));
 }
 
 void ChannelSession::OnClosed(const absl::Status&) {
   cancelled_->store(true);
   counters_->connections.fetch_sub(1);
+  int64_t bytes = 0;
   {
     absl::MutexLock lock(&mutex_);
     closed_ = true;
+    bytes = reply_bytes_ + (waits_for_room_ ? 0 : incoming_bytes_);
   }
+  options_.budgets->passing.Return(bytes);
   if (options_.ended) options_.ended();
 }
 

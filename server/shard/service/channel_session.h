@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_SHARD_SERVICE_CHANNEL_SESSION_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,6 +16,7 @@
 #include "common/transport/frame_channel.h"
 #include "server/shard/partition_host.h"
 #include "server/shard/service/exchange_limits.h"
+#include "server/shard/service/message_budget.h"
 
 namespace muster {
 
@@ -30,6 +32,8 @@ class ChannelSession final : public FrameChannel::Handler,
  public:
   struct Options {
     ExchangeLimits limits;
+    // Of all connections of the process. Required.
+    std::shared_ptr<MessageBudgets> budgets;
     // Called once the channel has ended, on its loop's thread.
     std::function<void()> ended;
   };
@@ -43,7 +47,12 @@ class ChannelSession final : public FrameChannel::Handler,
   // Ends the channel with `status`; what is outstanding is cancelled. Idempotent.
   void Close(absl::Status status);
 
-  std::byte* PlaceFor(absl::string_view, size_t) override { return nullptr; }
+  // Ends the channel if a long message has been coming for longer than a minute, at `now`: what
+  // others wait for is not held by one that does not come.
+  void CloseIfStalled(std::chrono::steady_clock::time_point now) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Finds room for the message, and leaves it unread until there is some.
+  std::byte* PlaceFor(absl::string_view header, size_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnMessage(absl::string_view header, Payload payload) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSent(size_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnClosed(const absl::Status& reason) override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -57,6 +66,9 @@ class ChannelSession final : public FrameChannel::Handler,
     uint64_t request_id = 0;
     int64_t push_bytes = 0;
     int64_t parked_bytes = 0;
+    // What it takes of one of the process's budgets.
+    MessageBudget* budget = nullptr;
+    int64_t budget_bytes = 0;
     // No bytes: behind the reply.
     uint64_t answer_offset = 0;
     uint64_t answer_bytes = 0;
@@ -73,6 +85,12 @@ class ChannelSession final : public FrameChannel::Handler,
   std::shared_ptr<std::byte> AnswerMemory(Pending& request, size_t bytes);
   // Brings the answer to the place that the request has named; whether it has.
   bool Land(const Pending& request, const Payload& payload);
+  // Bytes of what goes from here by itself.
+  int64_t PassingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return push_bytes_ + reply_bytes_;
+  }
+  // Takes room for the message that is coming, or has this called again when there may be some.
+  void TakeRoom() ABSL_LOCKS_EXCLUDED(mutex_);
   // Lets the channel read or not, as the bounds have it.
   void SetReadingLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -91,6 +109,11 @@ class ChannelSession final : public FrameChannel::Handler,
   int64_t push_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t parked_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t reply_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Of the long message that is coming: 0, none is. Whether it waits for room, or has it since
+  // then.
+  int64_t incoming_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool waits_for_room_ ABSL_GUARDED_BY(mutex_) = false;
+  std::chrono::steady_clock::time_point incoming_since_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

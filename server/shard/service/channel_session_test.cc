@@ -3,6 +3,9 @@
 
 #include "server/shard/service/channel_session.h"
 
+#include <sys/socket.h>
+
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <thread>
@@ -16,9 +19,12 @@
 #include "common/transport/channel_connector.h"
 #include "common/transport/channel_io.h"
 #include "common/transport/channel_pair_for_testing.h"
+#include "common/transport/frame.h"
+#include "common/transport/knock_for_testing.h"
 #include "common/transport/registered_memory.h"
 #include "gtest/gtest.h"
 #include "proto/parameter_service.pb.h"
+#include "server/shard/service/message_budget.h"
 
 namespace muster {
 namespace {
@@ -64,7 +70,9 @@ class ChannelSessionTest : public ::testing::Test {
     client_->Start(from_server_);
     server_ = listener_.AwaitChannel();
     session_ = ChannelSession::Start(server_, host_, std::make_shared<ExchangeCounters>(),
-                                     {.limits = {}, .ended = [this] { ended_.Notify(); }});
+                                     {.limits = {},
+                                      .budgets = std::make_shared<MessageBudgets>(1 << 30),
+                                      .ended = [this] { ended_.Notify(); }});
   }
   ~ChannelSessionTest() override {
     client_->Close(absl::CancelledError("the test ends"));
@@ -162,6 +170,157 @@ TEST_F(ChannelSessionTest, AnAnswerMadeInPlaceWhileTheClientEndsHoldsNothingUp) 
   while (*server_->WriteRegistered(0, 4) != nullptr) std::this_thread::yield();
   Answer(call, std::move(room), kBytes);
   EXPECT_EQ(from_server_->AwaitClosed(), absl::CancelledError("done"));
+}
+
+// Channels over TCP whose server has room for few messages.
+class ChannelRoomTest : public ::testing::Test {
+ protected:
+  static constexpr int64_t kRoom = 32 << 20;
+
+  struct Client {
+    std::shared_ptr<FrameChannel> channel;
+    std::shared_ptr<RecordingHandler> received = std::make_shared<RecordingHandler>();
+  };
+
+  ~ChannelRoomTest() override {
+    for (const Client& client : clients_) client.channel->Close(absl::CancelledError("the end"));
+    for (const auto& ended : ended_) ended->WaitForNotification();
+  }
+
+  // The session of the client that has just connected.
+  std::shared_ptr<ChannelSession> Serve() {
+    const auto ended = std::make_shared<absl::Notification>();
+    ended_.push_back(ended);
+    return ChannelSession::Start(
+        listener_.AwaitChannel(), host_, std::make_shared<ExchangeCounters>(),
+        {.limits = {.reply_bytes = int64_t{1} << 40}, .budgets = budgets_, .ended = [ended] {
+           ended->Notify();
+         }});
+  }
+
+  Client Connect() {
+    auto channel = ConnectSocketChannel(listener_.address(), io_->NextLoop(), io_->pool(),
+                                        absl::Now() + absl::Seconds(30));
+    EXPECT_TRUE(channel.ok()) << channel.status();
+    clients_.push_back({*std::move(channel)});
+    clients_.back().channel->Start(clients_.back().received);
+    Serve();
+    return clients_.back();
+  }
+
+  static void Push(const Client& client, size_t bytes) {
+    v1::ExchangeRequest request;
+    request.mutable_dense_push();
+    client.channel->Send(request.SerializeAsString(),
+                         Payload::Of(std::vector<float>(bytes / sizeof(float))));
+  }
+
+  void AwaitUsed(int64_t bytes) {
+    while (budgets_->passing.used() != bytes) std::this_thread::yield();
+  }
+
+  const std::shared_ptr<ChannelIo> io_ = *ChannelIo::Create({.threads = 1});
+  ListenerForTesting listener_;
+  CallKeeper host_;
+  const std::shared_ptr<MessageBudgets> budgets_ = std::make_shared<MessageBudgets>(2 * kRoom);
+  std::vector<Client> clients_;
+  std::vector<std::shared_ptr<absl::Notification>> ended_;
+};
+
+// Twenty whole messages at once took their sum.
+TEST_F(ChannelRoomTest, AMessageIsLeftUnreadUntilThereIsRoom) {
+  constexpr size_t kBytes = 20 << 20;
+  Push(Connect(), kBytes);
+  const ExchangeCall first = host_.Take();
+  EXPECT_EQ(budgets_->passing.used(), kBytes);
+  Push(Connect(), kBytes);
+  while (!budgets_->passing.has_waiters()) std::this_thread::yield();
+  EXPECT_EQ(budgets_->passing.used(), kBytes);
+  first.done({}, {});
+  const ExchangeCall second = host_.Take();
+  EXPECT_EQ(second.payload.size(), kBytes);
+  second.done({}, {});
+  AwaitUsed(0);
+}
+
+TEST_F(ChannelRoomTest, AnswersThatNobodyReadsTakeABoundedPartAndOthersGetTheirs) {
+  constexpr size_t kBytes = 2 << 20;
+  constexpr int kPulls = 40;
+  const auto answer = std::make_shared<std::vector<std::byte>>(kBytes);
+  const auto pull = [](const Client& client) {
+    v1::ExchangeRequest request;
+    request.mutable_sparse_pull();
+    client.channel->Send(request.SerializeAsString(), {});
+  };
+  const auto answer_one = [&](const ExchangeCall& call) {
+    call.done({}, Payload({{answer->data(), kBytes}}, answer));
+  };
+  const Client greedy = Connect();
+  greedy.channel->SetReading(false);
+  for (int i = 0; i < kPulls; ++i) pull(greedy);
+  std::vector<ExchangeCall> calls;
+  while (calls.size() < kPulls) calls.push_back(host_.Take());
+  for (const ExchangeCall& call : calls) {
+    answer_one(call);
+    EXPECT_LE(budgets_->passing.used(), kRoom / 2 + kPulls * 1024);
+  }
+  const Client honest = Connect();
+  pull(honest);
+  answer_one(host_.Take());
+  EXPECT_EQ(honest.received->AwaitMessages(1)[0].payload.size(), kBytes);
+  greedy.channel->SetReading(true);
+  int refused = 0;
+  for (const RecordingHandler::Message& message : greedy.received->AwaitMessages(kPulls)) {
+    v1::ExchangeReply reply;
+    ASSERT_TRUE(reply.ParseFromString(message.header));
+    if (message.payload.size() == kBytes) continue;
+    EXPECT_EQ(reply.code(), static_cast<int>(absl::StatusCode::kResourceExhausted));
+    EXPECT_GT(reply.retry_after_ms(), 0u);
+    ++refused;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, kPulls);
+  AwaitUsed(0);
+}
+
+// Operations that wait may wait for pushes, which must find room all the same.
+TEST_F(ChannelRoomTest, OperationsThatWaitLeaveRoomToPushes) {
+  constexpr size_t kBytes = 20 << 20;
+  const auto pull = [&](const Client& client) {
+    v1::ExchangeRequest request;
+    request.mutable_sparse_pull();
+    client.channel->Send(request.SerializeAsString(),
+                         Payload::Of(std::vector<float>(kBytes / sizeof(float))));
+  };
+  pull(Connect());
+  const ExchangeCall parked = host_.Take();
+  const Client refused = Connect();
+  pull(refused);
+  v1::ExchangeReply reply;
+  ASSERT_TRUE(reply.ParseFromString(refused.received->AwaitMessages(1)[0].header));
+  EXPECT_EQ(reply.code(), static_cast<int>(absl::StatusCode::kResourceExhausted));
+  EXPECT_GT(reply.retry_after_ms(), 0u);
+  Push(Connect(), kBytes);
+  const ExchangeCall push = host_.Take();
+  push.done({}, {});
+  parked.done({}, {});
+  AwaitUsed(0);
+  EXPECT_EQ(budgets_->parked.used(), 0);
+}
+
+TEST_F(ChannelRoomTest, AMessageThatDoesNotComeGivesItsRoomUp) {
+  const auto client = KnockAt(listener_.address(), ChannelHello::Kind::kStream);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const std::shared_ptr<ChannelSession> session = Serve();
+  std::byte frame[kFrameBytes];
+  EncodeFrame({.kind = FrameKind::kMessage, .payload_bytes = 1 << 20}, frame);
+  ASSERT_EQ(send(client->socket.get(), frame, sizeof(frame), MSG_NOSIGNAL), kFrameBytes);
+  AwaitUsed(1 << 20);
+  const auto now = std::chrono::steady_clock::now();
+  session->CloseIfStalled(now);
+  EXPECT_EQ(budgets_->passing.used(), 1 << 20);
+  session->CloseIfStalled(now + std::chrono::seconds(61));
+  AwaitUsed(0);
 }
 
 }  // namespace

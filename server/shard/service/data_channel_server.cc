@@ -1,9 +1,11 @@
 #include "server/shard/service/data_channel_server.h"
 
+#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/transport/frame.h"
 #include "common/transport/shared_channel.h"
@@ -11,6 +13,11 @@
 #include "proto/parameter_service.pb.h"
 
 namespace muster {
+namespace {
+
+constexpr absl::Duration kWatchPeriod = absl::Seconds(5);
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<DataChannelServer>> DataChannelServer::Create(
     PartitionHost& host, DataChannelServerOptions options) {
@@ -31,6 +38,7 @@ absl::StatusOr<std::unique_ptr<DataChannelServer>> DataChannelServer::Create(
   };
   MUSTER_ASSIGN_OR_RETURN(server->listener_,
                           ChannelListener::Create(server->options_.listener, std::move(sinks)));
+  server->watch_ = std::thread([server = server.get()] { server->WatchStalled(); });
   return server;
 }
 
@@ -41,6 +49,25 @@ DataChannelServer::DataChannelServer(PartitionHost& host, DataChannelServerOptio
 DataChannelServer::~DataChannelServer() {
   Shutdown(absl::UnavailableError("the server is shutting down"));
   listener_.reset();
+  if (watch_.joinable()) watch_.join();
+}
+
+void DataChannelServer::WatchStalled() {
+  const auto shut_down = [this]()
+                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !shut_down_.ok(); };
+  while (true) {
+    std::vector<std::shared_ptr<ChannelSession>> sessions;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (mutex_.AwaitWithTimeout(absl::Condition(&shut_down), kWatchPeriod)) return;
+      if (!options_.budgets->passing.has_waiters()) continue;
+      for (const auto& [id, session] : sessions_) {
+        if (session != nullptr) sessions.push_back(session);
+      }
+    }
+    const auto now = std::chrono::steady_clock::now();
+    for (const std::shared_ptr<ChannelSession>& session : sessions) session->CloseIfStalled(now);
+  }
 }
 
 absl::StatusOr<v1::OpenChannelReply> DataChannelServer::OpenChannel(
@@ -89,6 +116,7 @@ void DataChannelServer::Serve(std::shared_ptr<FrameChannel> channel,
   if (!refused.ok()) channel->SetReading(false);
   ChannelSession::Options options;
   options.limits = options_.limits;
+  options.budgets = options_.budgets;
   options.ended = [this, id] {
     std::shared_ptr<ChannelSession> session;
     absl::MutexLock lock(&mutex_);

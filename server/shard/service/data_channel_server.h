@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -15,6 +16,7 @@
 #include "server/shard/partition_host.h"
 #include "server/shard/service/channel_session.h"
 #include "server/shard/service/exchange_limits.h"
+#include "server/shard/service/message_budget.h"
 
 namespace muster {
 
@@ -28,6 +30,8 @@ struct DataChannelServerOptions {
   ChannelListenerOptions listener;
   ChannelIoOptions io;
   ExchangeLimits limits;
+  // Of all ways to the server.
+  std::shared_ptr<MessageBudgets> budgets = std::make_shared<MessageBudgets>(int64_t{1} << 30);
   // More are turned away with ResourceExhausted, so that their clients take another way; under TLS
   // some only after their handshake, as channels that end at once.
   size_t max_connections = 4096;
@@ -65,6 +69,9 @@ class DataChannelServer {
   void Serve(std::shared_ptr<FrameChannel> channel, std::shared_ptr<ExchangeCounters> counters)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Ends channels whose messages do not come while others wait for their memory, until shut down.
+  void WatchStalled() ABSL_LOCKS_EXCLUDED(mutex_);
+
   PartitionHost& host_;
   const DataChannelServerOptions options_;
   const std::shared_ptr<ExchangeCounters> stream_ = std::make_shared<ExchangeCounters>();
@@ -79,6 +86,7 @@ class DataChannelServer {
   // In this order: the listener goes first, then the loops.
   const std::shared_ptr<ChannelIo> io_;
   std::unique_ptr<ChannelListener> listener_;
+  std::thread watch_;
 };
 
 }  // namespace muster

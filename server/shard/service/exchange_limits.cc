@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel.h"
 #include "proto/parameter_service.pb.h"
+#include "server/shard/service/message_budget.h"
 
 namespace muster {
 
@@ -31,6 +32,22 @@ absl::Status CheckParked(int64_t parked_bytes, int64_t bytes, const ExchangeLimi
                    " bytes of this connection wait for their clock, the limit "
                    "is ",
                    limits.parked_bytes, "; wait for answers first"));
+}
+
+absl::Status NoRoomToWait(int64_t bytes, const MessageBudget& budget) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the operation has ", bytes, " bytes; those that wait for their clock have left ",
+      std::max<int64_t>(0, budget.left()), " of the server's ", budget.limit(),
+      " for them, of which a connection gets a part: try again"));
+}
+
+v1::ExchangeReply NoRoomReply(int64_t bytes, const MessageBudget& budget) {
+  v1::ExchangeReply reply = ErrorReply(absl::ResourceExhaustedError(absl::StrCat(
+      "the answer needs ", bytes, " bytes; messages under way have left ",
+      std::max<int64_t>(0, budget.left()), " of the server's ", budget.limit(),
+      " for them, of which a connection gets a part: receive answers, then ask again")));
+  reply.set_retry_after_ms(kParkedRetryAfterMs);
+  return reply;
 }
 
 absl::Status CheckAnswerBytes(uint64_t bytes) {

@@ -13,6 +13,8 @@ class ChannelStats;
 class ExchangeReply;
 }  // namespace v1
 
+class MessageBudget;
+
 // Bounds on what one connection may hold of the server's memory; a single message always fits.
 struct ExchangeLimits {
   // Pushes being applied, and replies waiting to be sent: beyond either, the connection is not
@@ -46,6 +48,12 @@ v1::ExchangeReply ErrorReply(const absl::Status& status);
 absl::Status CheckParked(int64_t parked_bytes, int64_t bytes, const ExchangeLimits& limits);
 // How long a client that was refused so is to wait.
 inline constexpr uint32_t kParkedRetryAfterMs = 100;
+
+// To an operation of `bytes` that may wait, where others of all connections leave no room.
+absl::Status NoRoomToWait(int64_t bytes, const MessageBudget& budget);
+
+// To a pull whose answer of `bytes` has no room in the process's budget: to be asked for again.
+v1::ExchangeReply NoRoomReply(int64_t bytes, const MessageBudget& budget);
 
 // To a pull whose answer would be over the limit of a message; OK: it is not.
 absl::Status CheckAnswerBytes(uint64_t bytes);

@@ -7,9 +7,12 @@
 #include "proto/parameter_service.pb.h"
 
 namespace muster {
+
 std::shared_ptr<ExchangeStream> ExchangeStream::Start(PartitionHost& host, ExchangeLimits limits,
+                                                      std::shared_ptr<MessageBudgets> budgets,
                                                       ExchangeCounters& counters) {
-  std::shared_ptr<ExchangeStream> stream(new ExchangeStream(host, limits, counters));
+  std::shared_ptr<ExchangeStream> stream(
+      new ExchangeStream(host, limits, std::move(budgets), counters));
   counters.connections.fetch_add(1);
   Actions actions;
   {
@@ -24,14 +27,18 @@ std::shared_ptr<ExchangeStream> ExchangeStream::Start(PartitionHost& host, Excha
 void ExchangeStream::Close(absl::Status status) {
   cancelled_->store(true);
   Actions actions;
+  int64_t dropped = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) return;
     closed_ = true;
     close_status_ = std::move(status);
     replies_.clear();
+    dropped = reply_bytes_ - writing_bytes_;
+    reply_bytes_ = writing_bytes_;
     actions = NextLocked();
   }
+  budgets_->passing.Return(dropped);
   Perform(std::move(actions));
 }
 
@@ -44,7 +51,10 @@ ExchangeStream::Actions ExchangeStream::NextLocked() {
     replies_.pop_front();
     writing_ = actions.write = true;
   }
-  if (!closed_ && !reading_ && !starting_read_ && !half_closed_ &&
+  // One that holds something is asked again when it holds less.
+  const int64_t held = PassingLocked();
+  const bool has_room = held <= MessageBudget::kShortBytes || held <= budgets_->passing.left();
+  if (!closed_ && !reading_ && !starting_read_ && !half_closed_ && has_room &&
       push_bytes_ < limits_.push_bytes && reply_bytes_ < limits_.reply_bytes) {
     reading_ = starting_read_ = actions.read = true;
   }
@@ -102,16 +112,25 @@ void ExchangeStream::Dispatch(std::shared_ptr<v1::ExchangeRequest> request, Payl
   const int64_t push_bytes = is_push ? bytes : 0;
   const int64_t parked_bytes = is_push ? 0 : bytes;
   counters_.Count(bytes);
-  int64_t parked;
+  absl::Status refused;
   {
     absl::MutexLock lock(&mutex_);
-    parked = parked_bytes_;
+    if (is_push) {
+      budgets_->passing.Take(bytes);
+    } else {
+      refused = CheckParked(parked_bytes_, bytes, limits_);
+      if (refused.ok() && !budgets_->parked.TryTake(bytes, parked_bytes_)) {
+        refused = NoRoomToWait(bytes, budgets_->parked);
+      }
+      // It is counted until it is answered all the same.
+      if (!refused.ok()) budgets_->parked.Take(bytes);
+    }
     ++calls_;
     push_bytes_ += push_bytes;
     parked_bytes_ += parked_bytes;
   }
-  if (absl::Status status = CheckParked(parked, parked_bytes, limits_); !status.ok() && !is_push) {
-    v1::ExchangeReply reply = ErrorReply(status);
+  if (!refused.ok()) {
+    v1::ExchangeReply reply = ErrorReply(refused);
     reply.set_retry_after_ms(kParkedRetryAfterMs);
     Answer(id, push_bytes, parked_bytes, std::move(reply), {});
     return;
@@ -142,27 +161,37 @@ void ExchangeStream::Answer(uint64_t request_id, int64_t push_bytes, int64_t par
     --calls_;
     push_bytes_ -= push_bytes;
     parked_bytes_ -= parked_bytes;
+    if (!closed_ && !budgets_->passing.TryTake(encoded.bytes, PassingLocked())) {
+      reply = NoRoomReply(encoded.bytes, budgets_->passing);
+      reply.set_request_id(request_id);
+      encoded = {EncodeExchange(reply, {}), static_cast<int64_t>(EncodedBytes(reply, {}))};
+      budgets_->passing.Take(encoded.bytes);
+    }
     if (!closed_) {
       reply_bytes_ += encoded.bytes;
       replies_.push_back(std::move(encoded));
     }
     actions = NextLocked();
   }
+  budgets_->passing.Return(push_bytes);
+  budgets_->parked.Return(parked_bytes);
   Perform(std::move(actions));
 }
 
 void ExchangeStream::OnWriteDone(bool ok) {
   if (!ok) Close(absl::UnavailableError("the client went away"));
   Actions actions;
+  int64_t written = 0;
   {
     absl::MutexLock lock(&mutex_);
     writing_ = false;
     writing_message_.Clear();
     counters_.bytes_sent.fetch_add(writing_bytes_, std::memory_order_relaxed);
     reply_bytes_ -= writing_bytes_;
-    writing_bytes_ = 0;
+    written = std::exchange(writing_bytes_, 0);
     actions = NextLocked();
   }
+  budgets_->passing.Return(written);
   Perform(std::move(actions));
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -15,6 +16,7 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/shard/partition_host.h"
 #include "server/shard/service/exchange_limits.h"
+#include "server/shard/service/message_budget.h"
 
 namespace muster {
 
@@ -24,8 +26,10 @@ namespace muster {
 class ExchangeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                              public std::enable_shared_from_this<ExchangeStream> {
  public:
-  // `host` and `counters` outlive the stream's last call.
+  // `host` and `counters` outlive the stream's last call. `budgets` are of all connections of the
+  // process.
   static std::shared_ptr<ExchangeStream> Start(PartitionHost& host, ExchangeLimits limits,
+                                               std::shared_ptr<MessageBudgets> budgets,
                                                ExchangeCounters& counters);
 
   // Ends the stream with `status`; what is outstanding is cancelled. Idempotent.
@@ -37,8 +41,9 @@ class ExchangeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
     int64_t bytes;
   };
 
-  ExchangeStream(PartitionHost& host, ExchangeLimits limits, ExchangeCounters& counters)
-      : host_(host), limits_(limits), counters_(counters) {}
+  ExchangeStream(PartitionHost& host, ExchangeLimits limits,
+                 std::shared_ptr<MessageBudgets> budgets, ExchangeCounters& counters)
+      : host_(host), limits_(limits), budgets_(std::move(budgets)), counters_(counters) {}
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -57,11 +62,16 @@ class ExchangeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
     bool finish = false;
     absl::Status status;
   };
+  // Bytes of what goes from here by itself.
+  int64_t PassingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return push_bytes_ + reply_bytes_;
+  }
   Actions NextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Perform(Actions actions) ABSL_LOCKS_EXCLUDED(mutex_);
 
   PartitionHost& host_;
   const ExchangeLimits limits_;
+  const std::shared_ptr<MessageBudgets> budgets_;
   ExchangeCounters& counters_;
   // Shared with the calls in the host.
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);

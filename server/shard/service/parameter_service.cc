@@ -43,6 +43,7 @@ class GrpcParameterService final : public ParameterService, private ServiceBase 
       : host_(host),
         data_channels_(data_channels),
         limits_{options.push_bytes, options.reply_bytes, options.parked_bytes},
+        budgets_(std::move(options.budgets)),
         mover_(options.mover),
         pool_(options.blocking_threads, options.blocking_queue),
         hand_overs_(kHandOverThreads, kHandOverQueue) {}
@@ -119,7 +120,7 @@ class GrpcParameterService final : public ParameterService, private ServiceBase 
       grpc::CallbackServerContext*) override {
     // Lives until gRPC is done with it, which cannot be before it has been returned.
     std::shared_ptr<ExchangeStream> stream =
-        ExchangeStream::Start(host_, limits_, streams_counters_);
+        ExchangeStream::Start(host_, limits_, budgets_, streams_counters_);
     bool refused;
     {
       absl::MutexLock lock(&mutex_);
@@ -151,6 +152,7 @@ class GrpcParameterService final : public ParameterService, private ServiceBase 
   PartitionHost& host_;
   DataChannelServer* const data_channels_;
   const ExchangeLimits limits_;
+  const std::shared_ptr<MessageBudgets> budgets_;
   ExchangeCounters streams_counters_;
   absl::Mutex mutex_;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
@@ -166,7 +168,7 @@ class GrpcParameterService final : public ParameterService, private ServiceBase 
 std::unique_ptr<ParameterService> ParameterService::Create(PartitionHost& host,
                                                            ParameterServiceOptions options,
                                                            DataChannelServer* data_channels) {
-  return std::make_unique<GrpcParameterService>(host, options, data_channels);
+  return std::make_unique<GrpcParameterService>(host, std::move(options), data_channels);
 }
 
 }  // namespace muster

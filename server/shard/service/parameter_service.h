@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "server/shard/partition_host.h"
+#include "server/shard/service/message_budget.h"
 
 namespace grpc {
 class Service;
@@ -19,6 +20,8 @@ struct ParameterServiceOptions {
   int64_t push_bytes = 16 << 20;
   int64_t reply_bytes = 32 << 20;
   int64_t parked_bytes = 64 << 20;
+  // Of all ways to the server.
+  std::shared_ptr<MessageBudgets> budgets = std::make_shared<MessageBudgets>(int64_t{1} << 30);
   // OpenTables and DropTables that run at a time, and that may wait beside; more are answered
   // UNAVAILABLE.
   int blocking_threads = 2;
