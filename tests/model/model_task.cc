@@ -1,5 +1,6 @@
 #include "tests/model/model_task.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -140,12 +141,13 @@ bool ModelTask::Meet() {
   }
   if (!meeting_->came()) return false;
   const absl::Status status = meeting_->status();
-  meeting_.reset();
   if (status.ok()) {
+    checkpoint_clock_ = std::max(order_.start_clock(), meeting_->get()->checkpoint_clock());
     state_ = State::kConnect;
   } else if (!IsConnectionTrouble(status)) {
     End(status);
   }
+  meeting_.reset();
   return true;
 }
 
@@ -183,7 +185,7 @@ bool ModelTask::Connect() {
 }
 
 bool ModelTask::CutIsDue() const {
-  if (cut_done_ || clock_ <= order_.start_clock()) return false;
+  if (cut_done_ || clock_ <= checkpoint_clock_) return false;
   return clock_ % kModelCheckpointEvery == 0 || clock_ == kModelSteps;
 }
 

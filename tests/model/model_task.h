@@ -63,6 +63,8 @@ class ModelTask {
   State resume_ = State::kConnect;
   bool first_map_ = true;
   bool opened_ = false;
+  // Of the last checkpoint that there was when the tasks met: it is not taken again.
+  uint64_t checkpoint_clock_ = 0;
   // Closed everywhere, and acknowledged.
   uint64_t clock_ = 0;
   bool cut_done_ = false;
