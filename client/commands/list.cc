@@ -39,7 +39,7 @@ void AddList(CLI::App& app, Session& session) {
       }
       std::printf("%s", FormatTable(rows).c_str());
       for (const v1::JobStatus& job : reply.jobs()) {
-        if (job.state() != v1::PENDING || job.waiting_for().empty()) continue;
+        if (job.waiting_for().empty()) continue;
         std::printf("%s waits: %s\n", job.job_id().c_str(), job.waiting_for().c_str());
       }
       return absl::OkStatus();

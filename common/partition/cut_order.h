@@ -16,7 +16,9 @@ namespace muster {
 // scale, u32 steps. An empty payload is kWhole without a base. What else a cut carries follows.
 struct CutOrder {
   enum class Step : uint32_t {
-    // Both below in one: takes the cut, writes it, and is answered when its file is durable.
+    // Both below in one: takes the cut, writes it, and is answered when its file is durable;
+    // without
+    // a path, and with a message that says why, if it could not be written for now.
     kWhole = 0,
     // From every slot, before any push of that clock: answered, without a path, once all slots have
     // closed the clock and the partition holds a view of that moment. Training goes on from there.
@@ -25,8 +27,7 @@ struct CutOrder {
     // From one slot, after its kTake was answered everywhere: has the view written, and is answered
     // when the file is durable; without a path, and with a message that says why, if the view, or
     // what a slot sent for it, is gone with an earlier life of the server, was never taken, or
-    // could not be written for a reason that may pass (no room, a disk that does not answer). Other
-    // errors of the storage refuse it: the next file could not be written either.
+    // could not be written for now (MayBeWrittenLater).
     kWrite = 2,
   };
 

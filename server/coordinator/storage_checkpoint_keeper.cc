@@ -15,6 +15,7 @@
 #include "common/checkpoint/delta_base.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
+#include "common/checkpoint/write_failure.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/task_service.pb.h"
@@ -86,9 +87,7 @@ absl::StatusOr<CompletedCheckpoint> StorageCheckpointKeeper::Complete(
     return absl::DataLossError(absl::StrCat("checkpoint of job ", task.job_id(), " at clock ",
                                             request.clock(), ": ", written.message()));
   }
-  // No room, a file system that is read-only for now, a disk that does not answer.
-  if (absl::IsResourceExhausted(written) || absl::IsPermissionDenied(written) ||
-      absl::IsUnavailable(written)) {
+  if (MayBeWrittenLater(written)) {
     return absl::FailedPreconditionError(absl::StrCat("checkpoint of job ", task.job_id(),
                                                       " at clock ", request.clock(),
                                                       " cannot be completed: ", written.message()));

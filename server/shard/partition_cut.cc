@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/checkpoint/write_failure.h"
 #include "common/partition/cut_order.h"
 #include "common/partition/wire_dtype.h"
 #include "proto/parameter_service.pb.h"
@@ -15,11 +16,6 @@ namespace {
 
 // Cuts whose repeats are answered.
 constexpr size_t kCutsKnown = 2;
-
-// Whether the next cut may have better luck.
-bool MayPass(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
-}
 
 }  // namespace
 
@@ -166,7 +162,10 @@ void Partition::CutWritten(uint64_t clock, const absl::StatusOr<PartitionFileInf
       Refuse(call, closed_);
     } else if (status.ok()) {
       AnswerCut(call, cuts_.front());
-    } else if (call.cut.step == CutOrder::Step::kWrite && MayPass(status)) {
+    } else if (MayBeWrittenLater(status) &&
+               (!file.ok() || call.cut.step == CutOrder::Step::kWrite)) {
+      // Who asked decides whether to wait for it. A whole cut that the log lacks is tried again as
+      // any other call.
       AnswerGone(call);
     } else {
       RefuseCut(call, status);

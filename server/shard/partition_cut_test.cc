@@ -257,7 +257,7 @@ class FailingStorage final : public CheckpointStorage {
   CheckpointStorage& inner_;
 };
 
-TEST_F(PartitionCutTest, AFileForWhichThereIsNoRoomIsGivenUpAndOthersEndTheJob) {
+TEST_F(PartitionCutTest, AFileThatCannotBeWrittenNowIsGivenUpAndLostDataEndTheJob) {
   FailingStorage storage(storage_);
   ShardEngine::Options options = Options();
   options.checkpoint_storage = &storage;
@@ -272,18 +272,26 @@ TEST_F(PartitionCutTest, AFileForWhichThereIsNoRoomIsGivenUpAndOthersEndTheJob) 
   Step(1, 1);
   Path(Cut(CutOrder::Step::kTake, 0, 2));
   storage.error = absl::PermissionDeniedError("let this process's user write there");
-  EXPECT_EQ(Cut(CutOrder::Step::kWrite, 0, 2).code(), absl::StatusCode::kPermissionDenied);
-  storage.error = absl::OkStatus();
+  const TestAnswer read_only = Cut(CutOrder::Step::kWrite, 0, 2);
+  EXPECT_EQ(Path(read_only), "");
+  EXPECT_THAT(read_only.reply().message(), HasSubstr("user write there"));
   Step(2, 1);
   Path(Cut(CutOrder::Step::kTake, 0, 3));
-  EXPECT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 3)), "");
-  // The last cut is waited for, and refused until there is room.
-  storage.error = absl::ResourceExhaustedError("no space left");
-  EXPECT_EQ(Cut(CutOrder::Step::kWhole, 0, 3).code(), absl::StatusCode::kOk) << "it is known";
-  Step(3, 1);
-  EXPECT_EQ(Cut(CutOrder::Step::kWhole, 0, 4).code(), absl::StatusCode::kResourceExhausted);
+  storage.error = absl::DataLossError("what was written is not there");
+  EXPECT_EQ(Cut(CutOrder::Step::kWrite, 0, 3).code(), absl::StatusCode::kDataLoss);
   storage.error = absl::OkStatus();
-  EXPECT_NE(Path(Cut(CutOrder::Step::kWhole, 0, 4)), "");
+  Step(3, 1);
+  Path(Cut(CutOrder::Step::kTake, 0, 4));
+  EXPECT_NE(Path(Cut(CutOrder::Step::kWrite, 0, 4)), "");
+  storage.error = absl::ResourceExhaustedError("no space left");
+  EXPECT_NE(Path(Cut(CutOrder::Step::kWhole, 0, 4)), "") << "it is known";
+  // Who waits for the last one asks until there is room.
+  Step(4, 1);
+  const TestAnswer last = Cut(CutOrder::Step::kWhole, 0, 5);
+  EXPECT_EQ(Path(last), "");
+  EXPECT_THAT(last.reply().message(), HasSubstr("no space left"));
+  storage.error = absl::OkStatus();
+  EXPECT_NE(Path(Cut(CutOrder::Step::kWhole, 0, 5)), "");
   // Before anything else uses the engine.
   Start();
 }

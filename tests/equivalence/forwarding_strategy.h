@@ -45,7 +45,7 @@ class ForwardingStrategy : public Strategy {
   absl::Status EndStep() override {
     return Call([&] { return inner_.EndStep(); });
   }
-  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override { return inner_.Cut(clock); }
+  absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return inner_.Cut(clock); }
   BackgroundCuts* background_cuts() override { return inner_.background_cuts(); }
   void set_loss_scale(const LossScale& scale) override { inner_.set_loss_scale(scale); }
   absl::optional<LossScale> loss_scale() const override { return inner_.loss_scale(); }

@@ -135,16 +135,16 @@ absl::StatusOr<DeviceStepResult> DeviceReplica::EndStep() {
   return result;
 }
 
-absl::StatusOr<std::vector<CutPiece>> DeviceReplica::Cut(uint64_t clock) {
+absl::StatusOr<CutFiles> DeviceReplica::Cut(uint64_t clock) {
   if (trainer_ == nullptr || clock != clock_) {
     return absl::FailedPreconditionError(
         absl::StrCat("a cut at clock ", clock, " was asked for, but the replica is at ", clock_));
   }
   MUSTER_RETURN_IF_ERROR(Download());
-  return kept_->Cut(*host_, /*first_number=*/0);
+  return kept_->Cut(*host_, /*first_number=*/0, /*failure=*/"");
 }
 
-absl::Status DeviceReplica::CutCommitted() { return kept_->CutCommitted(*host_); }
+absl::StatusOr<CutEnd> DeviceReplica::EndCut(CutEnd mine) { return kept_->EndCut(*host_, mine); }
 
 StrategyCounters DeviceReplica::counters() const {
   StrategyCounters counters = counters_;

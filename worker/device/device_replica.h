@@ -65,8 +65,8 @@ class DeviceReplica final : public ParameterKeeper, public ReplicaGroup {
 
   // FailedPrecondition: no group was joined.
   absl::StatusOr<uint64_t> Start() override;
-  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override;
-  absl::Status CutCommitted() override;
+  absl::StatusOr<CutFiles> Cut(uint64_t clock) override;
+  absl::StatusOr<CutEnd> EndCut(CutEnd mine) override;
   // One for all ranks: gradients are added as they are scaled.
   void set_loss_scale(const LossScale& scale) override { kept_->set_loss_scale(scale); }
   absl::optional<LossScale> loss_scale() const override { return kept_->loss_scale(); }

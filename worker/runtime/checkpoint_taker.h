@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "worker/runtime/background_commit.h"
 #include "worker/runtime/coordinator_client.h"
@@ -27,8 +29,10 @@ namespace muster {
 //
 // Every `full_every`th checkpoint is full; the others are deltas on the last one that this task has
 // committed. So a task that took its slot over begins with a full one, as does a generation. A
-// checkpoint whose views were lost, or whose base is not kept any more, is given up and logged; the
-// next one is full.
+// checkpoint that cannot be written or committed now, whose views were lost, or whose base is not
+// kept any more, is given up and logged; the coordinator removes what was written of it, and the
+// next one is full. The last one is tried again until it is there; the coordinator is told what
+// for.
 //
 // What is under way when the taker goes is given up without a wait. Used by the trainer's thread.
 class CheckpointTaker {
@@ -42,6 +46,8 @@ class CheckpointTaker {
     std::string schema;
     // One line for the job's log.
     std::function<void(absl::string_view)> log = [](absl::string_view) {};
+    // Blocks for a while. False: the task is to end.
+    std::function<bool(absl::Duration)> wait;
   };
   enum class Place { kMoreFollow, kLast };
 
@@ -62,11 +68,16 @@ class CheckpointTaker {
   const absl::Status& coordinator_status() const { return coordinator_status_; }
 
  private:
-  absl::Status TakeWhole(uint64_t clock);
+  absl::Status TakeWhole(uint64_t clock, Place place);
+  // One attempt, up to what the coordinator answered of it. Not empty: why it failed.
+  absl::StatusOr<std::string> TryWhole(uint64_t clock, Place place);
   absl::optional<uint64_t> BaseOfNext() const;
   // The files of the cut at under_way_ are there.
   absl::Status FilesWritten();
-  absl::Status Committed(const absl::Status& status);
+  // The coordinator has answered commit_.
+  absl::Status Answered(const absl::Status& status);
+  // The next one is full.
+  void LogGivenUp(uint64_t clock, absl::string_view why);
   void GiveUp(absl::string_view why);
 
   const Options options_;
@@ -77,7 +88,10 @@ class CheckpointTaker {
   // The clock of the checkpoint under way, and its base.
   absl::optional<uint64_t> under_way_;
   absl::optional<uint64_t> under_way_base_;
-  // Its commit, after its files are written.
+  // Its files, once they are written, or as far as they were.
+  std::vector<CutPiece> files_;
+  bool given_up_ = false;
+  // Its commit, after its files are written; or that it is given up.
   std::unique_ptr<BackgroundCommit> commit_;
   // The last checkpoint that was committed here, and the deltas since the last full one.
   absl::optional<uint64_t> last_;

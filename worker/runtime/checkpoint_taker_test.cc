@@ -29,9 +29,18 @@ class CutsOnly final : public ParameterKeeper, public BackgroundCuts {
   absl::optional<LossScale> loss_scale() const override { return absl::nullopt; }
   StrategyCounters counters() const override { return StrategyCounters(); }
 
-  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override {
+  absl::StatusOr<CutFiles> Cut(uint64_t clock) override {
     calls.push_back(absl::StrCat("cut ", clock));
-    return std::vector<CutPiece>{{0, "whole", 10, 11}};
+    CutFiles whole{.pieces = {{0, "whole", 10, 11}}, .failure = ""};
+    if (!whole_failures.empty()) {
+      whole.failure = whole_failures.front();
+      whole_failures.erase(whole_failures.begin());
+    }
+    return whole;
+  }
+  absl::StatusOr<CutEnd> EndCut(CutEnd mine) override {
+    ends.push_back(mine);
+    return others_end.value_or(mine);
   }
   BackgroundCuts* background_cuts() override { return in_background ? this : nullptr; }
 
@@ -43,15 +52,23 @@ class CutsOnly final : public ParameterKeeper, public BackgroundCuts {
     calls.push_back(absl::StrCat("write ", clock, base ? absl::StrCat(" on ", *base) : ""));
   }
   bool Written() const override { return written; }
-  absl::StatusOr<Files> AwaitFiles() override {
+  absl::StatusOr<CutFiles> AwaitFiles() override {
     calls.push_back("files");
-    return std::exchange(files, Files{.pieces = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}});
+    return std::exchange(files, Both());
+  }
+  static CutFiles Both() {
+    return {.pieces = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}, .failure = ""};
   }
 
   bool in_background = true;
   bool written = false;
   // The next answer of AwaitFiles.
-  absl::StatusOr<Files> files = Files{.pieces = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}};
+  absl::StatusOr<CutFiles> files = Both();
+  // Of the next whole cuts.
+  std::vector<std::string> whole_failures;
+  // What rank 0 said, to another.
+  absl::optional<CutEnd> others_end;
+  std::vector<CutEnd> ends;
   std::vector<std::string> calls;
 };
 
@@ -81,8 +98,9 @@ class SlowCoordinator final : public CoordinatorClient {
       return absl::CancelledError();
     }
     if (hold != nullptr) hold->WaitForNotification();
+    const bool failure = !request.failure().empty();
     const absl::Status sent = inner_.CommitCheckpoint(std::move(request), stop);
-    return answer.ok() ? sent : answer;
+    return answer.ok() || failure ? sent : answer;
   }
   absl::StatusOr<v1::ShardMap> GetShardMap(uint64_t min_version, absl::Duration wait) override {
     return inner_.GetShardMap(min_version, wait);
@@ -90,8 +108,17 @@ class SlowCoordinator final : public CoordinatorClient {
 
   std::vector<uint64_t> Committed() const {
     std::vector<uint64_t> clocks;
-    for (const auto& request : inner_.checkpoints()) clocks.push_back(request.clock());
+    for (const auto& request : inner_.checkpoints()) {
+      if (request.failure().empty()) clocks.push_back(request.clock());
+    }
     return clocks;
+  }
+  std::vector<v1::CommitCheckpointRequest> Failures() const {
+    std::vector<v1::CommitCheckpointRequest> failures;
+    for (const auto& request : inner_.checkpoints()) {
+      if (!request.failure().empty()) failures.push_back(request);
+    }
+    return failures;
   }
   const FakeCoordinatorClient& inner() const { return inner_; }
 
@@ -110,7 +137,12 @@ class CheckpointTakerTest : public ::testing::Test {
     return CheckpointTaker({.commits = commits,
                             .full_every = full_every,
                             .schema = "schema",
-                            .log = [this](absl::string_view line) { log_.emplace_back(line); }},
+                            .log = [this](absl::string_view line) { log_.emplace_back(line); },
+                            .wait =
+                                [this](absl::Duration) {
+                                  ++waits_;
+                                  return !stopped_;
+                                }},
                            cuts_, coordinator_);
   }
   // From Take to its commit.
@@ -123,6 +155,8 @@ class CheckpointTakerTest : public ::testing::Test {
   CutsOnly cuts_;
   SlowCoordinator coordinator_;
   std::vector<std::string> log_;
+  int waits_ = 0;
+  bool stopped_ = false;
 };
 
 TEST_F(CheckpointTakerTest, TrainingGoesOnWhileFilesAndCommitAreUnderWay) {
@@ -197,7 +231,8 @@ TEST_F(CheckpointTakerTest, EverySoManythIsFullAndSoIsTheLast) {
 TEST_F(CheckpointTakerTest, ALostViewIsGivenUpAndTheNextIsFull) {
   CheckpointTaker taker = Make(true, 10);
   TakeAll(taker, 10);
-  cuts_.files = BackgroundCuts::Files{.pieces = {}, .given_up = "partition 1 has no file: gone"};
+  cuts_.files = CutFiles{.pieces = {{0, "f0", 10, 11}, {1, "", 0, 0}},
+                         .failure = "partition 1 has no file: gone"};
   TakeAll(taker, 20);
   TakeAll(taker, 30);
   TakeAll(taker, 40);
@@ -206,6 +241,60 @@ TEST_F(CheckpointTakerTest, ALostViewIsGivenUpAndTheNextIsFull) {
             "take 40, write 40 on 30, files");
   EXPECT_THAT(coordinator_.Committed(), ElementsAre(10, 30, 40));
   EXPECT_THAT(log_, ElementsAre(HasSubstr("the checkpoint at step 20 is given up: partition 1")));
+  // What was written of it goes before the next is taken.
+  const auto failures = coordinator_.Failures();
+  ASSERT_EQ(failures.size(), 1);
+  EXPECT_EQ(failures[0].clock(), 20);
+  EXPECT_EQ(failures[0].failure(), "partition 1 has no file: gone");
+  EXPECT_FALSE(failures[0].tried_again());
+  EXPECT_EQ(failures[0].files(0).path(), "f0");
+}
+
+TEST_F(CheckpointTakerTest, AWholeCutThatCannotBeWrittenIsGivenUp) {
+  cuts_.in_background = false;
+  CheckpointTaker taker = Make();
+  cuts_.whole_failures = {"rank 1 could not write its part of a cut: no space left"};
+  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  EXPECT_THAT(coordinator_.Committed(), IsEmpty());
+  EXPECT_EQ(coordinator_.Failures().size(), 1);
+  // So is one whose manifest cannot be written.
+  coordinator_.answer = absl::FailedPreconditionError("cannot write MANIFEST: no space left");
+  ASSERT_EQ(taker.Take(20, Place::kMoreFollow), absl::OkStatus());
+  EXPECT_EQ(coordinator_.Failures().size(), 2);
+  EXPECT_EQ(taker.coordinator_status(), absl::OkStatus());
+  coordinator_.answer = absl::OkStatus();
+  ASSERT_EQ(taker.Take(30, Place::kMoreFollow), absl::OkStatus());
+  EXPECT_THAT(cuts_.ends, ElementsAre(CutEnd::kGivenUp, CutEnd::kGivenUp, CutEnd::kCommitted));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("step 10 is given up: rank 1"),
+                                HasSubstr("step 20 is given up: cannot write MANIFEST")));
+  EXPECT_EQ(waits_, 0);
+}
+
+TEST_F(CheckpointTakerTest, TheLastOneIsTriedUntilItIsThere) {
+  CheckpointTaker taker = Make();
+  cuts_.whole_failures = {"no space left", "no space left"};
+  ASSERT_EQ(taker.Take(40, Place::kLast), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), ElementsAre("cut 40", "cut 40", "cut 40"));
+  EXPECT_EQ(waits_, 2);
+  EXPECT_THAT(coordinator_.Committed(), ElementsAre(40));
+  const auto failures = coordinator_.Failures();
+  ASSERT_EQ(failures.size(), 2);
+  EXPECT_TRUE(failures[0].tried_again());
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("the last checkpoint, at step 40, is tried again"),
+                                HasSubstr("step 40 is written now")));
+  stopped_ = true;
+  cuts_.whole_failures = {"no space left"};
+  EXPECT_EQ(taker.Take(50, Place::kLast).code(), absl::StatusCode::kCancelled);
+}
+
+// Whoever does not commit hears of it from rank 0.
+TEST_F(CheckpointTakerTest, AllTryAgainWhenTheCommitFails) {
+  CheckpointTaker taker = Make(/*commits=*/false);
+  cuts_.others_end = CutEnd::kGivenUp;
+  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus()) << "replicas go on";
+  stopped_ = true;
+  EXPECT_EQ(taker.Take(40, Place::kLast).code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(coordinator_.Failures(), IsEmpty());
 }
 
 TEST_F(CheckpointTakerTest, ABaseThatIsNotKeptMakesTheNextOneFull) {

@@ -49,6 +49,9 @@ TrainerOptions TrainerOptionsFor(const v1::TaskOrder& order, const v1::Rendezvou
         std::max<uint64_t>(options.checkpoint_clock.value_or(0), meeting.checkpoint_clock());
   }
   options.log = dependencies.log;
+  options.wait = [waiter = dependencies.waiter](absl::Duration duration) {
+    return waiter->Wait(duration);
+  };
   return options;
 }
 

@@ -68,7 +68,8 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
       checkpoints_({.commits = options_.rank == 0,
                     .full_every = spec.checkpoint().full_every(),
                     .schema = job.schema->SerializeAsString(),
-                    .log = options_.log},
+                    .log = options_.log,
+                    .wait = options_.wait},
                    parts.keeper, coordinator),
       reporter_(coordinator, options.reporting) {}
 

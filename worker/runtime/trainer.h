@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/base/clock.h"
@@ -41,6 +42,11 @@ struct TrainerOptions {
   absl::optional<uint64_t> checkpoint_clock;
   // One line for the job's log.
   std::function<void(absl::string_view)> log = [](absl::string_view) {};
+  // Blocks for a while. False: the task is to end.
+  std::function<bool(absl::Duration)> wait = [](absl::Duration duration) {
+    absl::SleepFor(duration);
+    return true;
+  };
 };
 
 // How a slot computes, and where its parameters are. Both outlive the trainer.

@@ -76,15 +76,15 @@ class CountingStrategy final : public Strategy {
   }
   absl::Status PushRows(MicroBatch& batch) override { return inner_.PushRows(batch); }
   absl::Status EndStep() override { return inner_.EndStep(); }
-  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override {
+  absl::StatusOr<CutFiles> Cut(uint64_t clock) override {
     cuts_.push_back(clock);
-    return std::vector<CutPiece>{{0, "f0", 10, 11}, {1, "f1", 20, 21}};
+    return CutFiles{.pieces = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}, .failure = ""};
   }
-  absl::Status CutCommitted() override {
+  absl::StatusOr<CutEnd> EndCut(CutEnd mine) override {
     if (committed_) committed_();
-    return absl::OkStatus();
+    return mine;
   }
-  // Called at every CutCommitted.
+  // Called at every EndCut.
   void OnCommitted(std::function<void()> committed) { committed_ = std::move(committed); }
   void set_loss_scale(const LossScale& scale) override { inner_.set_loss_scale(scale); }
   absl::optional<LossScale> loss_scale() const override { return inner_.loss_scale(); }

@@ -2,8 +2,6 @@
 #define MUSTER_WORKER_STRATEGY_BACKGROUND_CUTS_H_
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,19 +17,11 @@ namespace muster {
 //   Written()     … between steps, until it says so
 //   AwaitFiles()
 //
-// One cut at a time is written. A cut whose view was lost on the way (its server was restarted, its
-// file did not fit on the disk, the slot's task was another one) is given up; the next one does not
-// depend on it. A folder that cannot be written to at all is an error, which ends the task. Used by
-// the strategy's thread; errors are those of its hooks.
+// One cut at a time is written. A cut that could not be written, or whose view was lost on the way
+// (its server was restarted, the slot's task was another one), is given up; the next one does not
+// depend on it. Used by the strategy's thread; errors are those of its hooks.
 class BackgroundCuts {
  public:
-  struct Files {
-    // In order of partition.
-    std::vector<CutPiece> pieces;
-    // Not empty: there is no such cut, and why.
-    std::string given_up;
-  };
-
   virtual ~BackgroundCuts() = default;
 
   // Returns once all slots have closed the clock and every partition holds a view of that moment.
@@ -45,7 +35,7 @@ class BackgroundCuts {
   virtual bool Written() const = 0;
 
   // Waits until all files are durable.
-  virtual absl::StatusOr<Files> AwaitFiles() = 0;
+  virtual absl::StatusOr<CutFiles> AwaitFiles() = 0;
 };
 
 }  // namespace muster

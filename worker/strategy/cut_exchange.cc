@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/checkpoint/write_failure.h"
 #include "proto/task_service.pb.h"
 
 namespace muster {
@@ -49,9 +50,8 @@ absl::Status Decode(absl::string_view bytes, int rank, std::vector<CutPiece>& pi
 
 }  // namespace
 
-absl::StatusOr<std::vector<CutPiece>> ExchangeCut(
-    Communicator& communicator, absl::Duration timeout,
-    const absl::StatusOr<std::vector<CutPiece>>& mine) {
+absl::StatusOr<CutFiles> ExchangeCut(Communicator& communicator, absl::Duration timeout,
+                                     const absl::StatusOr<std::vector<CutPiece>>& mine) {
   const std::string bytes = Encode(mine);
   const int64_t length = static_cast<int64_t>(bytes.size());
   std::vector<int64_t> lengths(communicator.size());
@@ -74,15 +74,19 @@ absl::StatusOr<std::vector<CutPiece>> ExchangeCut(
   gather.label = "files of cuts";
   MUSTER_RETURN_IF_ERROR(communicator.Run(gather));
 
-  std::vector<CutPiece> pieces;
+  CutFiles files;
   absl::string_view rest = all;
   for (int rank = 0; rank < communicator.size(); ++rank) {
-    MUSTER_RETURN_IF_ERROR(Decode(rest.substr(0, counts[rank]), rank, pieces));
+    const absl::Status status = Decode(rest.substr(0, counts[rank]), rank, files.pieces);
+    if (MayBeWrittenLater(status)) {
+      return CutFiles{.pieces = {}, .failure = std::string(status.message())};
+    }
+    MUSTER_RETURN_IF_ERROR(status);
     rest.remove_prefix(counts[rank]);
   }
-  std::sort(pieces.begin(), pieces.end(),
+  std::sort(files.pieces.begin(), files.pieces.end(),
             [](const CutPiece& a, const CutPiece& b) { return a.partition < b.partition; });
-  return pieces;
+  return files;
 }
 
 absl::StatusOr<std::vector<SlotLossScale>> GatherLossScales(Communicator& communicator,

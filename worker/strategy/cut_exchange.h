@@ -13,11 +13,10 @@ namespace muster {
 
 // A collective call: the pieces of a cut that each rank wrote, or why it could not, become known to
 // all. Returns all ranks' pieces in order of partition, on every rank; or the error of the first
-// rank that had one, naming the rank, on every rank; or the communicator's. Each call within it may
-// take `timeout`.
-absl::StatusOr<std::vector<CutPiece>> ExchangeCut(
-    Communicator& communicator, absl::Duration timeout,
-    const absl::StatusOr<std::vector<CutPiece>>& mine);
+// rank that had one, naming the rank, on every rank: as a failure without pieces where the cut may
+// be written later; or the communicator's. Each call within it may take `timeout`.
+absl::StatusOr<CutFiles> ExchangeCut(Communicator& communicator, absl::Duration timeout,
+                                     const absl::StatusOr<std::vector<CutPiece>>& mine);
 
 // A collective call: all ranks' loss scales become known to all, in order of rank. Errors are the
 // communicator's.

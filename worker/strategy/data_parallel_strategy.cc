@@ -241,23 +241,25 @@ absl::Status DataParallelStrategy::EndStep() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<CutPiece>> DataParallelStrategy::Cut(uint64_t clock) {
+absl::StatusOr<CutFiles> DataParallelStrategy::Cut(uint64_t clock) {
   if (reducer_ == nullptr || clock != own().clock()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "a cut at clock ", clock, " was asked for, but the replica is at ", own().clock()));
   }
-  std::vector<CutPiece> pieces;
+  CutFiles servers;
   if (servers_ != nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(pieces, servers_->Cut(clock));
+    MUSTER_ASSIGN_OR_RETURN(servers, servers_->Cut(clock));
   }
   const uint32_t first_number = servers_ == nullptr ? 0 : own().layout().partitions();
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<CutPiece> workers,
-                          kept_->Cut(*communicator_, first_number));
-  pieces.insert(pieces.end(), workers.begin(), workers.end());
-  return pieces;
+  MUSTER_ASSIGN_OR_RETURN(CutFiles files,
+                          kept_->Cut(*communicator_, first_number, servers.failure));
+  files.pieces.insert(files.pieces.begin(), servers.pieces.begin(), servers.pieces.end());
+  return files;
 }
 
-absl::Status DataParallelStrategy::CutCommitted() { return kept_->CutCommitted(*communicator_); }
+absl::StatusOr<CutEnd> DataParallelStrategy::EndCut(CutEnd mine) {
+  return kept_->EndCut(*communicator_, mine);
+}
 
 StrategyCounters DataParallelStrategy::counters() const {
   StrategyCounters counters = counters_;

@@ -106,9 +106,9 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   // Rank r writes the files of partitions p with p mod W = r; all ranks return all pieces. In a
   // hybrid job the servers' files come first, and the workers', which hold the dense tensors, after
   // them: as many again.
-  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override;
+  absl::StatusOr<CutFiles> Cut(uint64_t clock) override;
   // A barrier.
-  absl::Status CutCommitted() override;
+  absl::StatusOr<CutEnd> EndCut(CutEnd mine) override;
   void set_loss_scale(const LossScale& scale) override { kept_->set_loss_scale(scale); }
   absl::optional<LossScale> loss_scale() const override { return kept_->loss_scale(); }
   ParameterSpans parameters() const override { return kept_->replica().parameters(); }

@@ -63,9 +63,10 @@ class DataParallelStrategyTest : public ::testing::Test {
     update->set_bucket_bytes(200);
   }
 
-  std::unique_ptr<DataParallelStrategy> Make(uint64_t seed = 0) {
+  std::unique_ptr<DataParallelStrategy> Make(uint64_t seed = 0) { return MakeOn(storage_, seed); }
+  std::unique_ptr<DataParallelStrategy> MakeOn(CheckpointStorage& storage, uint64_t seed = 0) {
     DataParallelDependencies dependencies;
-    dependencies.storage = &storage_;
+    dependencies.storage = &storage;
     dependencies.clock = &clock_;
     return DataParallelStrategy::Create(order_, Schema(seed), {}, std::move(dependencies)).value();
   }
@@ -376,11 +377,11 @@ TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
     EXPECT_EQ(strategy->Cut(2).status().code(), absl::StatusCode::kFailedPrecondition);
     const StrategyCounters before = strategy->counters();
     strategy->set_loss_scale({.scale = 64, .steps = static_cast<uint32_t>(rank)});
-    const std::vector<CutPiece> pieces = strategy->Cut(3).value();
+    const std::vector<CutPiece> pieces = strategy->Cut(3).value().pieces;
     ASSERT_EQ(pieces.size(), 3);
     // Nobody goes on before rank 0, who has the cut committed.
     if (rank == 0) committed = true;
-    ASSERT_EQ(strategy->CutCommitted(), absl::OkStatus());
+    ASSERT_EQ(strategy->EndCut(CutEnd::kCommitted).value(), CutEnd::kCommitted);
     EXPECT_TRUE(committed);
     // Training goes on, and what a cut moved is no step's.
     ASSERT_EQ(Step(*strategy), absl::OkStatus());
@@ -413,6 +414,33 @@ TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
   const std::vector<float> resumed = Undisturbed(2, 6);
   order_.clear_restore_uri();
   EXPECT_EQ(resumed, Undisturbed(2, 6));
+}
+
+// What one rank cannot write fails the cut for all, who agree on it, and train on.
+TEST_F(DataParallelStrategyTest, ACutThatOneRankCannotWriteIsGivenUpByAll) {
+  MemoryStorage blocked;
+  // In the place of a folder.
+  ASSERT_EQ(WriteFile(blocked, "/root/job", "x"), absl::OkStatus());
+  TestRanks ranks(3);
+  ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+    const int rank = communicator->rank();
+    auto strategy = rank == 1 ? MakeOn(blocked) : Make();
+    ASSERT_EQ(strategy->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
+    ASSERT_EQ(Step(*strategy), absl::OkStatus());
+    const CutFiles files = strategy->Cut(1).value();
+    EXPECT_TRUE(files.pieces.empty());
+    EXPECT_THAT(files.failure, testing::HasSubstr("rank 1 could not write its part of a cut"));
+    EXPECT_EQ(strategy->EndCut(CutEnd::kGivenUp).value(), CutEnd::kGivenUp);
+    // What rank 0 could not have committed is given up by all, too.
+    const CutEnd mine = rank == 0 ? CutEnd::kGivenUp : CutEnd::kCommitted;
+    ASSERT_EQ(Step(*strategy), absl::OkStatus());
+    EXPECT_FALSE(storage_.Exists("/root/job/1").value()) << "what others wrote goes";
+    if (rank == 1) ASSERT_EQ(blocked.DeleteRecursively("/root/job"), absl::OkStatus());
+    EXPECT_EQ(strategy->Cut(2).value().pieces.size(), 3);
+    EXPECT_EQ(strategy->EndCut(mine).value(), CutEnd::kGivenUp);
+    EXPECT_EQ(Step(*strategy), absl::OkStatus());
+  });
+  EXPECT_FALSE(storage_.Exists("/root/job/2").value());
 }
 
 TEST_F(DataParallelStrategyTest, ACheckpointThatIsNotThereEndsTheJoin) {

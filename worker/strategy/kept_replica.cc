@@ -5,6 +5,7 @@
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/manifest.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/strategy/cut_exchange.h"
@@ -75,11 +76,9 @@ absl::Status KeptReplica::Restore() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<CutPiece>> KeptReplica::WriteOwnFiles(
-    const Communicator& communicator, uint32_t first_number,
-    std::vector<SlotLossScale> scales) const {
+absl::Status KeptReplica::WriteOwnFiles(const Communicator& communicator, uint32_t first_number,
+                                        std::vector<SlotLossScale> scales) {
   const uint32_t partitions = replica_->layout().partitions();
-  std::vector<CutPiece> pieces;
   for (uint32_t p = communicator.rank(); p < partitions; p += communicator.size()) {
     ReplicaFile file;
     file.checkpoint_root = order_->checkpoint_root();
@@ -89,25 +88,50 @@ absl::StatusOr<std::vector<CutPiece>> KeptReplica::WriteOwnFiles(
     file.number = first_number + p;
     if (p == 0) file.loss_scales = std::move(scales);
     MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo info, replica_->Save(file, *options_.storage));
-    pieces.push_back({file.number, info.path, info.bytes, info.checksum});
+    written_.push_back({file.number, info.path, info.bytes, info.checksum});
   }
-  return pieces;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<CutPiece>> KeptReplica::Cut(Communicator& communicator,
-                                                       uint32_t first_number) const {
+void KeptReplica::DeleteWritten() {
+  const std::string folder =
+      CheckpointFolder(order_->checkpoint_root(), order_->job_id(), replica_->clock());
+  for (const CutPiece& piece : std::exchange(written_, {})) {
+    // What stays is a leftover, which the coordinator finds later.
+    options_.storage->DeleteRecursively(JoinUri(folder, piece.path)).IgnoreError();
+  }
+}
+
+absl::StatusOr<CutFiles> KeptReplica::Cut(Communicator& communicator, uint32_t first_number,
+                                          absl::string_view failure) {
   std::vector<SlotLossScale> scales;
   if (loss_scale_.has_value()) {
     MUSTER_ASSIGN_OR_RETURN(
         scales, GatherLossScales(communicator, options_.timeout, {order_->slot(), *loss_scale_}));
   }
-  return ExchangeCut(communicator, options_.timeout,
-                     WriteOwnFiles(communicator, first_number, std::move(scales)));
+  written_.clear();
+  const absl::Status status = failure.empty()
+                                  ? WriteOwnFiles(communicator, first_number, std::move(scales))
+                                  : absl::UnavailableError(failure);
+  if (!status.ok()) return ExchangeCut(communicator, options_.timeout, status);
+  return ExchangeCut(communicator, options_.timeout, written_);
 }
 
-absl::Status KeptReplica::CutCommitted(Communicator& communicator) const {
-  return communicator.Run(
-      {.kind = Collective::kBarrier, .timeout = options_.timeout, .label = "commit of the cut"});
+absl::StatusOr<CutEnd> KeptReplica::EndCut(Communicator& communicator, CutEnd mine) {
+  double committed = communicator.rank() > 0 || mine == CutEnd::kCommitted ? 1 : 0;
+  CollectiveCall least;
+  least.kind = Collective::kAllReduce;
+  least.reduction = Reduction::kMin;
+  least.dtype = DType::kF64;
+  least.in = least.out = &committed;
+  least.count = 1;
+  least.timeout = options_.timeout;
+  least.label = "commit of the cut";
+  // After an error of the communicator nobody knows whether rank 0 has the cut committed.
+  MUSTER_RETURN_IF_ERROR(communicator.Run(least));
+  if (committed > 0) return CutEnd::kCommitted;
+  DeleteWritten();
+  return CutEnd::kGivenUp;
 }
 
 }  // namespace muster

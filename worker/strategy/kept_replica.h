@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/base/loss_scale.h"
@@ -60,26 +61,31 @@ class KeptReplica {
   absl::Status Fill(Communicator& communicator, absl::optional<int> source);
 
   // A collective call: rank r writes the files of partitions p with p mod W = r, numbered from
-  // `first_number`; all ranks return all pieces.
-  absl::StatusOr<std::vector<CutPiece>> Cut(Communicator& communicator,
-                                            uint32_t first_number) const;
+  // `first_number`; all ranks return all pieces. A rank that cannot, or says that the cut has
+  // failed elsewhere (`failure` is not empty), fails it for all.
+  absl::StatusOr<CutFiles> Cut(Communicator& communicator, uint32_t first_number,
+                               absl::string_view failure);
 
-  // A barrier: no rank goes on before the cut is committed.
-  absl::Status CutCommitted(Communicator& communicator) const;
+  // A collective call, after each Cut: all ranks return rank 0's end of it, and none goes on before
+  // that. Each deletes its files of one that is given up.
+  absl::StatusOr<CutEnd> EndCut(Communicator& communicator, CutEnd mine);
 
  private:
   KeptReplica(const v1::TaskOrder& order, const Options& options, std::unique_ptr<Replica> replica);
 
   absl::Status Restore();
-  absl::StatusOr<std::vector<CutPiece>> WriteOwnFiles(const Communicator& communicator,
-                                                      uint32_t first_number,
-                                                      std::vector<SlotLossScale> scales) const;
+  // Adds what it writes to written_.
+  absl::Status WriteOwnFiles(const Communicator& communicator, uint32_t first_number,
+                             std::vector<SlotLossScale> scales);
+  void DeleteWritten();
 
   const std::unique_ptr<const v1::TaskOrder> order_;
   const Options options_;
   const std::unique_ptr<Replica> replica_;
   ReplicaContent content_ = ReplicaContent::kNothing;
   absl::optional<LossScale> loss_scale_;
+  // This rank's files of the last cut, at the replica's clock.
+  std::vector<CutPiece> written_;
 };
 
 }  // namespace muster

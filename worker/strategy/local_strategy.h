@@ -39,9 +39,7 @@ class LocalStrategy final : public Strategy {
   absl::Status PushRows(MicroBatch& micro_batch) override;
   absl::Status EndStep() override;
   // Nothing outlives this process, so a cut has no files.
-  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override {
-    return std::vector<CutPiece>();
-  }
+  absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return CutFiles(); }
   void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
   absl::optional<LossScale> loss_scale() const override { return loss_scale_; }
   ParameterSpans parameters() const override { return replica_->parameters(); }

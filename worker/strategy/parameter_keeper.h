@@ -44,6 +44,17 @@ struct CutPiece {
   uint64_t checksum = 0;
 };
 
+// The files of a cut.
+struct CutFiles {
+  // In order of partition. Of a cut that could not be written: those that were, the others without
+  // a path.
+  std::vector<CutPiece> pieces;
+  // Not empty: it could not be written now, and why. The next cut does not depend on it.
+  std::string failure;
+};
+
+enum class CutEnd { kCommitted, kGivenUp };
+
 // Where a job's parameters are from step to step, wherever steps are computed: what training goes
 // on from, and consistent cuts of it. Used by one thread, the trainer's.
 class ParameterKeeper {
@@ -55,17 +66,18 @@ class ParameterKeeper {
   virtual absl::StatusOr<uint64_t> Start() = 0;
 
   // Takes the consistent cut at `clock`, which this slot has closed: waits for all slots, and for
-  // the files. In order of partition. Called after EndStep of clock - 1, and before the gradients
-  // of a step at `clock`.
-  virtual absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) = 0;
+  // the files. Called after EndStep of clock - 1, and before the gradients of a step at `clock`;
+  // once more, after EndCut, where it could not be written. Replicas agree on whether it was.
+  virtual absl::StatusOr<CutFiles> Cut(uint64_t clock) = 0;
 
   // Cuts that nobody waits for; null: this strategy has whole ones alone. Lives as long as it does.
   virtual BackgroundCuts* background_cuts() { return nullptr; }
 
-  // The cut is kept: slot 0 calls this once the coordinator has committed it, the others after Cut.
-  // Where slots live without each other's state this is nothing; where replicas are all there is of
-  // it, no slot goes on (or ends) before the commit, which takes as long as the coordinator does.
-  virtual absl::Status CutCommitted() { return absl::OkStatus(); }
+  // After each Cut: slot 0 says whether the coordinator has committed it, the others what they know
+  // of its files. Where slots live without each other's state this is the answer; where replicas
+  // are all there is of it, all get slot 0's, and none goes on (or ends) before the commit, which
+  // takes as long as the coordinator does.
+  virtual absl::StatusOr<CutEnd> EndCut(CutEnd mine) { return mine; }
 
   // What the slot's loss scale is from here on, where it is found while training: cuts hold it. Set
   // before the first cut, and then by all slots.

@@ -537,14 +537,22 @@ std::vector<ParameterServerStrategy::Handle> ParameterServerStrategy::SendCut(
   return operations;
 }
 
-absl::StatusOr<std::vector<CutPiece>> ParameterServerStrategy::Cut(uint64_t clock) {
-  const std::vector<Handle> operations = SendCut(clock, CutOrder());
-  std::vector<CutPiece> pieces;
+absl::StatusOr<CutFiles> ParameterServerStrategy::AwaitCut(const std::vector<Handle>& operations) {
+  CutFiles files;
   for (const Handle& operation : operations) {
     MUSTER_RETURN_IF_ERROR(router_.Wait(operation));
-    pieces.push_back(PieceOf(pieces.size(), *operation->result().reply));
+    const v1::ExchangeReply& reply = *operation->result().reply;
+    const size_t partition = files.pieces.size();
+    if (reply.checkpoint_path().empty() && files.failure.empty()) {
+      files.failure = absl::StrCat("partition ", partition, " has no file: ", reply.message());
+    }
+    files.pieces.push_back(PieceOf(partition, reply));
   }
-  return pieces;
+  return files;
+}
+
+absl::StatusOr<CutFiles> ParameterServerStrategy::Cut(uint64_t clock) {
+  return AwaitCut(SendCut(clock, CutOrder()));
 }
 
 absl::Status ParameterServerStrategy::Take(uint64_t clock) {
@@ -564,18 +572,8 @@ bool ParameterServerStrategy::Written() const {
                      [](const Handle& write) { return write->done(); });
 }
 
-absl::StatusOr<BackgroundCuts::Files> ParameterServerStrategy::AwaitFiles() {
-  Files files;
-  for (const Handle& write : std::exchange(writes_, {})) {
-    MUSTER_RETURN_IF_ERROR(router_.Wait(write));
-    const v1::ExchangeReply& reply = *write->result().reply;
-    const size_t partition = files.pieces.size();
-    if (reply.checkpoint_path().empty() && files.given_up.empty()) {
-      files.given_up = absl::StrCat("partition ", partition, " has no file: ", reply.message());
-    }
-    files.pieces.push_back(PieceOf(partition, reply));
-  }
-  return files;
+absl::StatusOr<CutFiles> ParameterServerStrategy::AwaitFiles() {
+  return AwaitCut(std::exchange(writes_, {}));
 }
 
 }  // namespace muster

@@ -114,7 +114,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(MicroBatch& micro_batch) override;
   absl::Status EndStep() override;
-  absl::StatusOr<std::vector<CutPiece>> Cut(uint64_t clock) override;
+  absl::StatusOr<CutFiles> Cut(uint64_t clock) override;
   BackgroundCuts* background_cuts() override { return this; }
   void set_loss_scale(const LossScale& scale) override { loss_scale_ = scale; }
   absl::optional<LossScale> loss_scale() const override { return loss_scale_; }
@@ -147,10 +147,12 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   absl::Status Take(uint64_t clock) override;
   void Write(uint64_t clock, absl::optional<uint64_t> base) override;
   bool Written() const override;
-  absl::StatusOr<Files> AwaitFiles() override;
+  absl::StatusOr<CutFiles> AwaitFiles() override;
 
   // Sends one order to all partitions; operations in order of partition.
   std::vector<Handle> SendCut(uint64_t clock, const CutOrder& order);
+  // What all partitions answered.
+  absl::StatusOr<CutFiles> AwaitCut(const std::vector<Handle>& operations);
   // Slot 0: combines the norms of `clock` and has the optimizers run.
   absl::Status ExchangeNorms(uint64_t clock);
   // Reads what the slot owed, and its loss scale, at the checkpoint that it goes on from, having
