@@ -59,7 +59,7 @@ ClusterFolder::Lock::~Lock() {
 
 absl::StatusOr<std::unique_ptr<ClusterFolder::Lock>> ClusterFolder::TakeLock() const {
   const std::string path = (fs::path(path_) / "lock").string();
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) {
     return absl::FailedPreconditionError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
   }

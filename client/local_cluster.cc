@@ -15,6 +15,7 @@
 #include "client/spawn.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/daemon/file_access.h"
 #include "common/daemon/tls_flags.h"
 #include "common/rpc/rpc_credentials.h"
 #include "proto/job_service.pb.h"
@@ -53,6 +54,8 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
   }
   MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
                           RpcCredentials::Of(options.tls, TlsUse::kCallsAndServes));
+  // What a cluster keeps, its logs among it, is its user's alone.
+  LimitFileAccess(FileAccess::kUser);
   MUSTER_RETURN_IF_ERROR(folder.Prepare());
   MUSTER_RETURN_IF_ERROR(folder.TakeLock().status());
   MUSTER_ASSIGN_OR_RETURN(const std::string self, FindProgram("muster"));

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -193,6 +194,32 @@ class MusterServerTest : public ::testing::Test {
   pid_t pid_ = 0;
   FILE* output_ = nullptr;
 };
+
+TEST_F(MusterServerTest, WhatItKeepsIsItsUsersAlone) {
+  for (const bool group : {false, true}) {
+    const std::string data = absl::StrCat(folder_, "/data", group);
+    std::vector<std::string> arguments = {"--standalone", "--listen=127.0.0.1:0",
+                                          "--data-dir=" + data};
+    if (group) arguments.push_back("--group-files");
+    const mode_t before = umask(0);
+    Start(arguments);
+    umask(before);
+    Address();
+    kill(pid_, SIGTERM);
+    EXPECT_EQ(Exit(), 0);
+    int files = 0;
+    const auto check = [&](const std::filesystem::directory_entry& entry) {
+      const mode_t mode = static_cast<mode_t>(entry.status().permissions());
+      EXPECT_EQ(mode & (group ? 0007 : 0077), 0u) << entry.path();
+      if (entry.is_directory()) EXPECT_EQ(mode, group ? 0770u : 0700u) << entry.path();
+      ++files;
+    };
+    check(std::filesystem::directory_entry(data));
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(data)) check(entry);
+    // Two folders, the mark, and what RocksDB makes.
+    EXPECT_GT(files, 5);
+  }
+}
 
 TEST_F(MusterServerTest, JoinsReportsAndLeaves) {
   Start({"--id=s7", "--listen=127.0.0.1:0", "--memory=64MiB", "--data-dir=" + folder_ + "/data",

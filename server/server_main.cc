@@ -19,6 +19,7 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/root_mark.h"
 #include "common/daemon/daemon.h"
+#include "common/daemon/file_access.h"
 #include "common/daemon/parse_flags.h"
 #include "common/daemon/rpc_server.h"
 #include "common/daemon/self_check.h"
@@ -70,6 +71,7 @@ struct Flags {
   uint16_t data_port = 0;
   std::string data_advertise;
   size_t shared_memory_bytes = kDefaultArenaBytes;
+  FileAccess file_access = FileAccess::kUser;
   TlsFiles tls;
 };
 
@@ -125,6 +127,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "File to write the address listened on to, for whoever starts the server.");
   app.add_flag("--end-with-parent", flags.end_with_parent,
                "Stop, as on SIGTERM, when the process that started this one ends in any way.");
+  AddFileAccessFlag(app, flags.file_access);
   AddTlsFlags(app, flags.tls);
 }
 
@@ -236,6 +239,7 @@ absl::StatusOr<std::unique_ptr<DataChannelServer>> OpenDataChannels(
   options.listener.max_arena_bytes = flags.shared_memory_bytes;
   return DataChannelServer::Create(host, options);
 }
+  LimitFileAccess(flags.file_access);
 
 // What messages under way may take beside the tables: room for the windows of a dozen clients at
 // least.

@@ -5,6 +5,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -84,6 +85,7 @@ TlsFiles CertificatesForTesting::Issue(const std::string& process, Validity vali
   files.key = WriteFile(path + ".key", [&](std::FILE* file) {
     return PEM_write_PrivateKey(file, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
   });
+  if (chmod(files.key.c_str(), S_IRUSR | S_IWUSR) != 0) std::abort();
   return files;
 }
 

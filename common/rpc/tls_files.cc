@@ -6,6 +6,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <fstream>
@@ -15,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 
 namespace muster {
@@ -50,6 +52,22 @@ absl::StatusOr<std::string> ReadPem(const char* what, const std::string& path) {
                                                    "; name a file that this user may read"));
   }
   return text;
+}
+
+// Whoever reads the key can pass for this process, and whoever writes it decides whom this process
+// passes for. A file of root's may be readable by its group, as those of Kubernetes' secrets are.
+absl::Status CheckKeyAccess(const std::string& path) {
+  struct stat file;
+  if (::stat(path.c_str(), &file) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("TLS: the key in ", path, " is gone"));
+  }
+  const mode_t refused = S_IRWXO | S_IWGRP | (file.st_uid == 0 ? 0 : S_IRGRP);
+  if ((file.st_mode & refused) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "TLS: the key in %s may be %s by other users: its mode is %04o; run chmod 600 %s, and make a "
+      "new key if others have been on this machine",
+      path, (file.st_mode & (S_IWGRP | S_IWOTH)) != 0 ? "replaced" : "read", file.st_mode & 07777,
+      path));
 }
 
 MemoryBio BioOf(const std::string& text) {
@@ -153,6 +171,7 @@ absl::StatusOr<TlsIdentity> ReadTlsFiles(const TlsFiles& files, TlsUse use) {
     return absl::InvalidArgumentError(absl::StrCat(
         "TLS: the key in ", files.key, " is not that of the certificate in ", files.certificate));
   }
+  MUSTER_RETURN_IF_ERROR(CheckKeyAccess(files.key));
   MUSTER_RETURN_IF_ERROR(CheckTime(chain[0].get(), files.certificate));
   MUSTER_RETURN_IF_ERROR(CheckOrigin(chain, authorities, files, X509_PURPOSE_SSL_CLIENT));
   if (use == TlsUse::kCallsAndServes) {

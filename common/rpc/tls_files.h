@@ -40,7 +40,8 @@ struct TlsIdentity {
 // a mistake shows here and not as a connection that somebody else refuses. InvalidArgument: one is
 // not named, cannot be read, or has no PEM of its kind; or the key is of another certificate.
 // FailedPrecondition: the certificate has expired, is not valid yet, does not come from the
-// authority, or is not for this use. REQUIRES: !files.None().
+// authority, or is not for this use; or other users may read or write the key. REQUIRES:
+// !files.None().
 absl::StatusOr<TlsIdentity> ReadTlsFiles(const TlsFiles& files, TlsUse use);
 
 }  // namespace muster

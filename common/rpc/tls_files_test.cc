@@ -1,5 +1,8 @@
 #include "common/rpc/tls_files.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <fstream>
 #include <string>
 
@@ -66,6 +69,24 @@ TEST_F(TlsFilesTest, OneWithSomethingElseIsNamed) {
   mixed.key = files.certificate;
   EXPECT_THAT(Message(mixed, absl::StatusCode::kInvalidArgument),
               HasSubstr("no private key in PEM"));
+}
+
+TEST_F(TlsFilesTest, AKeyThatOthersMayReadOrWriteIsRefused) {
+  const TlsFiles files = cluster_.Issue("server");
+  for (const mode_t mode : {0604, 0602, 0620, 0666}) {
+    ASSERT_EQ(chmod(files.key.c_str(), mode), 0);
+    const std::string message = Message(files, absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(message, HasSubstr("chmod 600 " + files.key));
+    EXPECT_THAT(message, HasSubstr(mode == 0604 ? "may be read by" : "may be replaced by"));
+  }
+  // As in a secret of Kubernetes: root's, for the pod's group.
+  ASSERT_EQ(chmod(files.key.c_str(), 0440), 0);
+  const absl::Status group = ReadTlsFiles(files, TlsUse::kCalls).status();
+  EXPECT_EQ(group.ok(), geteuid() == 0) << group;
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(files.key.c_str(), 7000, 7000), 0);
+    EXPECT_THAT(Message(files, absl::StatusCode::kFailedPrecondition), HasSubstr("0440"));
+  }
 }
 
 TEST_F(TlsFilesTest, AnothersKeyIsRefused) {

@@ -21,6 +21,7 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/root_mark.h"
 #include "common/daemon/daemon.h"
+#include "common/daemon/file_access.h"
 #include "common/daemon/parse_flags.h"
 #include "common/daemon/rpc_server.h"
 #include "common/daemon/self_check.h"
@@ -61,6 +62,7 @@ struct Flags {
   size_t keep_jobs_without_checkpoint = 100;
   size_t max_jobs = 1000;
   uint64_t log_bytes = 4 << 20;
+  FileAccess file_access = FileAccess::kUser;
   TlsFiles tls;
 };
 
@@ -129,6 +131,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "File to write the address listened on to, for whoever starts the coordinator.");
   app.add_flag("--end-with-parent", flags.end_with_parent,
                "Stop, as on SIGTERM, when the process that started this one ends in any way.");
+  AddFileAccessFlag(app, flags.file_access);
   AddTlsFlags(app, flags.tls);
 }
 
@@ -162,6 +165,7 @@ absl::StatusOr<std::string> MetricsOf(CoordinatorLoop& loop) {
 }
 
 int Run(const Flags& flags) {
+  LimitFileAccess(flags.file_access);
   ShutdownSignal shutdown;
   if (flags.end_with_parent) EndWithParent();
   const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);

@@ -2,6 +2,7 @@
 // leaves behind.
 
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -248,7 +249,9 @@ TEST(CommandLineTest, ComparedBytesAreThosePredictedForAnyNumberOfWorkers) {
 TEST(CommandLineTest, AJobsWholeLife) {
   const std::string folder = ClusterFolderForTest();
   const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
+  const mode_t umask_before = umask(0);
   Result result = Muster("up --servers 2 --workers 2 --data-dir " + folder);
+  umask(umask_before);
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_EQ(Muster("up --data-dir " + folder).exit_code, 1);
 
@@ -315,6 +318,10 @@ TEST(CommandLineTest, AJobsWholeLife) {
 
   EXPECT_EQ(Muster("down --data-dir " + folder).exit_code, 0);
   EXPECT_EQ(ProcessesWith(folder), 0);
+  // The coordinator's and the servers' data, logs and checkpoints are for their user alone.
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    EXPECT_EQ(static_cast<mode_t>(entry.status().permissions()) & 0077, 0u) << entry.path();
+  }
   EXPECT_EQ(Muster("list").exit_code, 4);
   // What was done is still known after a restart.
   ASSERT_EQ(Muster("up --data-dir " + folder).exit_code, 0);

@@ -22,6 +22,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/usable_resources.h"
 #include "common/daemon/daemon.h"
+#include "common/daemon/file_access.h"
 #include "common/daemon/parse_flags.h"
 #include "common/daemon/rpc_server.h"
 #include "common/daemon/self_check.h"
@@ -58,6 +59,7 @@ struct Flags {
   std::string address_file;
   bool end_with_parent = false;
   CollectiveFlags collectives;
+  FileAccess file_access = FileAccess::kUser;
   TlsFiles tls;
   std::string devices = "auto";
   std::string device_program;
@@ -99,6 +101,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_flag("--end-with-parent", flags.end_with_parent,
                "Stop, as on SIGTERM, when the process that started this one ends in any way.");
   AddCollectiveFlags(app, flags.collectives);
+  AddFileAccessFlag(app, flags.file_access);
   AddTlsFlags(app, flags.tls);
   app.add_option("--devices", flags.devices,
                  "GPUs that tasks may train on, one task on each: a number, the first so many are "
@@ -173,6 +176,7 @@ DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
 }
 
 int Run(const Flags& flags) {
+  LimitFileAccess(flags.file_access);
   ShutdownSignal shutdown;
   // Before devices are listed, which can take long.
   if (flags.end_with_parent) EndWithParent();

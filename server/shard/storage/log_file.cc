@@ -143,7 +143,7 @@ class PosixLogFileSystem final : public LogFileSystem {
 
   absl::StatusOr<std::unique_ptr<LogFile>> Open(const std::string& path, Mode mode) override {
     const int flags = O_RDWR | O_CLOEXEC | (mode == Mode::kCreate ? O_CREAT | O_TRUNC : 0);
-    const int fd = ::open(path.c_str(), flags, 0644);
+    const int fd = ::open(path.c_str(), flags, 0666);
     if (fd < 0) return FileError(mode == Mode::kCreate ? "create" : "open", path, errno);
     const int direct_fd = open_direct_(fd, path);
     // All files of a log are of one kind: what holds copies of payloads goes on doing so.
@@ -166,7 +166,7 @@ class PosixLogFileSystem final : public LogFileSystem {
   }
 
   absl::Status CreateDirectory(const std::string& directory) override {
-    if (::mkdir(directory.c_str(), 0755) == 0 || errno == EEXIST) return absl::OkStatus();
+    if (::mkdir(directory.c_str(), 0777) == 0 || errno == EEXIST) return absl::OkStatus();
     return FileError("create", directory, errno);
   }
 
