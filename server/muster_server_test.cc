@@ -277,6 +277,11 @@ TEST_F(MusterServerTest, DropsTheJobsItIsToldTo) {
     return first == 0 && second > 0;
   };
   coordinator_.AwaitHeartbeat(only_job_2);
+  // It says that the orders are carried out, and what it still holds.
+  coordinator_.AwaitHeartbeat([](const v1::HeartbeatRequest& heartbeat) {
+    return heartbeat.drops_size() == 2 && heartbeat.drops(0).generation() == 2 &&
+           heartbeat.held_jobs_size() == 1 && heartbeat.held_jobs(0) == "job-2";
+  });
   const auto stats = client->Stats(kPatience);
   ASSERT_EQ(stats->tables_size(), 1);
   EXPECT_EQ(stats->tables(0).job_id(), "job-2");

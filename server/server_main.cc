@@ -35,8 +35,8 @@
 #include "proto/parameter_service.pb.h"
 #include "proto/status.pb.h"
 #include "server/server_metrics.h"
-#include "server/shard/service/blocking_pool.h"
 #include "server/shard/service/data_channel_server.h"
+#include "server/shard/service/drop_orders.h"
 #include "server/shard/service/message_budget.h"
 #include "server/shard/service/move_orders.h"
 #include "server/shard/service/parameter_service.h"
@@ -131,38 +131,36 @@ void AddFlags(CLI::App& app, Flags& flags) {
   AddTlsFlags(app, flags.tls);
 }
 
-// Drops what the coordinator names, on a thread that may block.
-void DropJobs(const v1::HeartbeatReply& orders, PartitionHost& host, BlockingPool& pool) {
-  for (const v1::DropOrder& drop : orders.drops()) {
-    const std::string& job = drop.job_id();
-    const bool taken = pool.Run([job, generation = drop.generation(), &host] {
-      v1::DropTablesRequest request;
-      request.set_job_id(job);
-      request.set_generation(generation);
-      if (absl::Status status = host.DropTables(request); !status.ok()) {
-        Log(absl::StrCat("tables of job ", job, " were not dropped: ", status.message()));
-      }
-    });
-    if (!taken) Log(absl::StrCat("tables of job ", job, " stay until the next orders"));
-  }
+// What orders to drop tables come to.
+DropOrders::Server Droppable(ShardEngine& engine) {
+  DropOrders::Server server;
+  server.drop = [&engine](const std::string& job_id, uint64_t generation) {
+    v1::DropTablesRequest request;
+    request.set_job_id(job_id);
+    request.set_generation(generation);
+    return engine.DropTables(request);
+  };
+  server.held_jobs = [&engine] { return engine.HeldJobs(); };
+  server.log = [](absl::string_view line) { Log(std::string(line)); };
+  return server;
 }
 
 // A refusal ends the daemon, and sets `refused`.
 MembershipCallbacks Callbacks(const std::string& id, ShardEngine& host,
-                              const ParameterService& service, BlockingPool& pool,
-                              MoveOrders& moves, ShutdownSignal& shutdown,
-                              std::atomic<bool>& refused) {
+                              const ParameterService& service, DropOrders& drops, MoveOrders& moves,
+                              ShutdownSignal& shutdown, std::atomic<bool>& refused) {
   MembershipCallbacks callbacks;
-  callbacks.report = [id, &host, &service, &moves](v1::HeartbeatRequest& request) {
+  callbacks.report = [id, &host, &service, &drops, &moves](v1::HeartbeatRequest& request) {
     for (v1::ReplayStatus& replay : host.Replays()) {
       replay.set_server_id(id);
       *request.add_replays() = std::move(replay);
     }
     AddServerMetrics(id, service.Stats(), request);
+    drops.Report(request);
     moves.Report(request);
   };
   callbacks.orders = [&](const v1::HeartbeatReply& orders) {
-    DropJobs(orders, host, pool);
+    drops.TakeOrders(orders);
     moves.TakeOrders(orders);
   };
   callbacks.registered = [](uint64_t incarnation) {
@@ -239,7 +237,6 @@ absl::StatusOr<std::unique_ptr<DataChannelServer>> OpenDataChannels(
   options.listener.max_arena_bytes = flags.shared_memory_bytes;
   return DataChannelServer::Create(host, options);
 }
-  LimitFileAccess(flags.file_access);
 
 // What messages under way may take beside the tables: room for the windows of a dozen clients at
 // least.
@@ -249,6 +246,7 @@ int64_t MessageBytes(uint64_t memory_bytes) {
 }
 
 int Run(const Flags& flags) {
+  LimitFileAccess(flags.file_access);
   ShutdownSignal shutdown;
   if (flags.end_with_parent) EndWithParent();
   const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
@@ -278,7 +276,7 @@ int Run(const Flags& flags) {
 
   RealClock clock;
   RealWaiter waiter;
-  BlockingPool drops(1, 1000);
+  DropOrders drops(Droppable(*opened->engine));
   const std::unique_ptr<PartitionSource> partition_source = MakeGrpcPartitionSource(*credentials);
   MoveOrders moves(opened->engine->mover(), *partition_source,
                    [](absl::string_view line) { Log(std::string(line)); });
@@ -297,6 +295,7 @@ int Run(const Flags& flags) {
     membership = std::make_unique<MembershipLoop>(
         *cluster, std::move(options), clock, waiter,
         Callbacks(opened->server_id, *opened->engine, *service, drops, moves, shutdown, failed));
+    drops.SetReportSoon([&membership] { membership->ReportSoon(); });
     moves.SetReportSoon([&membership] { membership->ReportSoon(); });
   }
   SelfCheck self_check({.address = listening, .advertised = advertised}, *credentials,
@@ -308,6 +307,7 @@ int Run(const Flags& flags) {
   // A restore or a cut cannot be interrupted. A server that is killed loses nothing that it has
   // acknowledged.
   ExitWithin(kStopTimeout, failed ? EXIT_FAILURE : EXIT_SUCCESS);
+  drops.SetReportSoon(nullptr);
   moves.SetReportSoon(nullptr);
   if (membership != nullptr) membership->Leave(kLeaveTimeout);
   service->Shutdown();

@@ -40,7 +40,8 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keep
       rounds_(*table_, lifecycle_, clock, options_.elastic_wait),
       stalls_(*table_, lifecycle_, clock, options_.lease, options_.stall_timeout),
       daemon_requests_(*table_, members_, lifecycle_, moves_, clock, metrics_,
-                       {options_.advertised_address, keeper.root(), options_.stall_timeout}),
+                       {options_.advertised_address, keeper.root(), options_.stall_timeout},
+                       options_.log),
       task_requests_(*table_, lifecycle_, checkpoints_, rounds_, clock),
       job_requests_(*table_, members_, lifecycle_, checkpoints_, logic, planning, clock, metrics_,
                     options_) {
@@ -73,6 +74,7 @@ absl::Status Coordinator::Tick() {
     stalls_.Excuse(since_last);
   }
   absl::Status status = daemon_requests_.ExpireLeases(options_.forget_daemons_after).status();
+  status.Update(daemon_requests_.EndDropsOfLostServers(options_.forget_drops_after));
   // What was lost is found again here if it could not be stored when it was noticed.
   for (const auto& [number, job] : table_->jobs()) status.Update(lifecycle_.Reconcile(*job));
   status.Update(stalls_.Look());

@@ -28,7 +28,8 @@ struct CoordinatorOptions {
   size_t ended_without_checkpoint_kept = 100;
   // The same of ended jobs that have some, which are deleted with them. Absent: all are kept.
   std::optional<size_t> ended_with_checkpoints_kept;
-  // Told of each job that is retired; may be empty. Called on the logic thread.
+  // Told of each job that is retired and of orders that end by themselves; may be empty. Called on
+  // the logic thread.
   std::function<void(absl::string_view)> log;
   // Jobs that may wait or run at once; more are refused.
   size_t max_unfinished_jobs = 1000;
@@ -36,6 +37,8 @@ struct CoordinatorOptions {
   uint64_t max_log_bytes = 4 << 20;
   // Daemons that are gone are shown for this long.
   absl::Duration forget_daemons_after = absl::Hours(1);
+  // Orders to drop tables end for servers that are gone for so long.
+  absl::Duration forget_drops_after = absl::Hours(24);
   // Random, for a new store: part of its jobs' ids.
   uint32_t identity = 0;
 };

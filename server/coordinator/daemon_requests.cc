@@ -14,20 +14,20 @@ namespace {
 
 // Of a task's last error that is kept.
 constexpr size_t kKeptMessageBytes = 8 << 10;
-constexpr int kDropAcknowledgements = 2;
 
 }  // namespace
 
 DaemonRequests::DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle,
                                MoveDesk& moves, const Clock& clock, CoordinatorMetrics& metrics,
-                               OrderContext context)
+                               OrderContext context, std::function<void(absl::string_view)> log)
     : jobs_(jobs),
       members_(members),
       lifecycle_(lifecycle),
       moves_(moves),
       clock_(clock),
       metrics_(metrics),
-      context_(std::move(context)) {}
+      context_(std::move(context)),
+      log_(std::move(log)) {}
 
 void DaemonRequests::SetAddress(std::string address) {
   context_.coordinator_address = std::move(address);
@@ -57,7 +57,6 @@ absl::Status DaemonRequests::IncarnationEnded(const std::string& id) {
         absl::StrCat("daemon ", id, " was replaced or lost its lease; register again")));
   }
   metrics_.Forget(id);
-  told_to_drop_.erase(id);
   absl::Status status;
   for (const auto& [number, job] : jobs_.jobs()) {
     job->replays.erase(id);
@@ -76,7 +75,7 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
   metrics_.heartbeats.Add();
   metrics_.SetSamples(request.id(), {request.metrics().begin(), request.metrics().end()});
   TakeReplays(request);
-  absl::Status status = AcknowledgeDrops(request);
+  absl::Status status = TakeDrops(request);
   for (const v1::TaskReport& report : request.tasks()) {
     status.Update(TakeReport(request.id(), request.incarnation(), report));
   }
@@ -124,17 +123,44 @@ void DaemonRequests::TakeReplays(const v1::HeartbeatRequest& request) {
   }
 }
 
-absl::Status DaemonRequests::AcknowledgeDrops(const v1::HeartbeatRequest& request) {
-  const auto it = told_to_drop_.find(request.id());
-  if (it == told_to_drop_.end() || it->second.orders_version != request.seen_orders_version()) {
-    return absl::OkStatus();
+absl::Status DaemonRequests::TakeDrops(const v1::HeartbeatRequest& request) {
+  Drops dropped;
+  for (const v1::DropOrder& drop : request.drops()) dropped[drop.job_id()] = drop.generation();
+  MUSTER_RETURN_IF_ERROR(jobs_.ClearDrops(request.id(), dropped));
+  for (const std::string& job_id : request.held_jobs()) {
+    if (jobs_.DropsOf(request.id()).contains(job_id)) continue;
+    const Job* job = jobs_.Find(job_id);
+    if (job != nullptr ? IsActive(job->record.state()) : !jobs_.IsForgotten(job_id)) continue;
+    MUSTER_RETURN_IF_ERROR(
+        jobs_.NoteDrop(request.id(), job_id, job == nullptr ? 0 : job->record.generation()));
   }
-  // A server that knows its orders may still be carrying them out; by its next heartbeat, a poll
-  // later, it has.
-  if (++it->second.acknowledged < kDropAcknowledgements) return absl::OkStatus();
-  MUSTER_RETURN_IF_ERROR(jobs_.ClearDrops(request.id(), it->second.jobs));
-  told_to_drop_.erase(it);
   return absl::OkStatus();
+}
+
+absl::Status DaemonRequests::EndDropsOfLostServers(absl::Duration forget_after) {
+  const absl::Duration now = clock_.Monotonic();
+  absl::Status status;
+  // A copy: what is cleared goes from the table's.
+  const std::map<std::string, Drops, std::less<>> drops = jobs_.drops();
+  for (auto it = drops_wait_since_.begin(); it != drops_wait_since_.end();) {
+    const Member* member = members_.Find(it->first);
+    const bool waits = drops.contains(it->first) && (member == nullptr || !member->live);
+    it = waits ? std::next(it) : drops_wait_since_.erase(it);
+  }
+  for (const auto& [server, jobs] : drops) {
+    const Member* member = members_.Find(server);
+    if (member != nullptr && member->live) continue;
+    if (now - drops_wait_since_.emplace(server, now).first->second < forget_after) continue;
+    const absl::Status cleared = jobs_.ClearDrops(server, jobs);
+    if (cleared.ok() && log_ != nullptr) {
+      log_(absl::StrCat("server ", server, " has been gone for ",
+                        absl::FormatDuration(forget_after),
+                        ", and its orders to drop the tables of ", jobs.size(),
+                        " jobs end; what it holds is dropped if it comes back"));
+    }
+    status.Update(cleared);
+  }
+  return status;
 }
 
 absl::Status DaemonRequests::TakeReport(const std::string& daemon_id, uint64_t daemon_incarnation,
@@ -211,13 +237,6 @@ void DaemonRequests::AnswerChanged() {
       if (orders.orders_version() == parked.seen_version && now < parked.deadline) {
         ++it;
         continue;
-      }
-      ToldToDrop& told = told_to_drop_[it->first];
-      if (told.orders_version != orders.orders_version()) {
-        told = {.orders_version = orders.orders_version()};
-        for (const v1::DropOrder& drop : orders.drops()) {
-          told.jobs[drop.job_id()] = drop.generation();
-        }
       }
       parked.call.done(orders);
     }

@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_COORDINATOR_DAEMON_REQUESTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -24,9 +25,10 @@ namespace muster {
 // Logic thread only. After each call the owner runs the scheduler and then AnswerChanged.
 class DaemonRequests {
  public:
-  // All references outlive it.
+  // All references outlive it. `log` takes one line, on the logic thread; it may be null.
   DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle, MoveDesk& moves,
-                 const Clock& clock, CoordinatorMetrics& metrics, OrderContext context);
+                 const Clock& clock, CoordinatorMetrics& metrics, OrderContext context,
+                 std::function<void(absl::string_view)> log);
 
   // Where tasks reach the coordinator, once it listens. Orders before that say what the options
   // said.
@@ -39,6 +41,10 @@ class DaemonRequests {
 
   // Ends leases that ran out. True: some did.
   absl::StatusOr<bool> ExpireLeases(absl::Duration forget_after);
+
+  // Ends orders to drop tables for servers that have been gone for so long, while this coordinator
+  // ran. Should such a server come back, it reports what it holds.
+  absl::Status EndDropsOfLostServers(absl::Duration forget_after);
 
   // Answers the heartbeats whose orders changed, whose time is up, or whose caller is gone.
   void AnswerChanged();
@@ -62,7 +68,9 @@ class DaemonRequests {
                           const v1::TaskReport& report);
   // Notes with jobs what the server has replayed of their logs.
   void TakeReplays(const v1::HeartbeatRequest& request);
-  absl::Status AcknowledgeDrops(const v1::HeartbeatRequest& request);
+  // Ends the orders that the server has carried out, and orders what it holds of jobs that are
+  // over.
+  absl::Status TakeDrops(const v1::HeartbeatRequest& request);
   // Lets go of what the daemon's earlier incarnation was told, and recovers what it held.
   absl::Status IncarnationEnded(const std::string& id);
   const v1::HeartbeatReply& OrdersFor(const Member& member);
@@ -76,14 +84,9 @@ class DaemonRequests {
   OrderContext context_;
   std::map<std::string, Parked> parked_;
   std::map<std::string, Orders> orders_;
-  // What each server was told to drop last.
-  struct ToldToDrop {
-    uint64_t orders_version = 0;
-    Drops jobs;
-    // Heartbeats since that knew these orders.
-    int acknowledged = 0;
-  };
-  std::map<std::string, ToldToDrop> told_to_drop_;
+  const std::function<void(absl::string_view)> log_;
+  // Since when servers that are gone have orders to drop tables, as far as this coordinator knows.
+  std::map<std::string, absl::Duration> drops_wait_since_;
 };
 
 }  // namespace muster

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -142,14 +143,18 @@ void JobTable::ShowEvents(Job& job, const std::vector<v1::JobEvent>& events) {
   while (job.events.size() > options_.max_events) job.events.pop_front();
 }
 
+std::string JobTable::IdOf(uint64_t number) const {
+  return absl::StrCat("j", number, "-",
+                      absl::Hex(store_record_.identity() & 0xffff, absl::kZeroPad4));
+}
+
 absl::StatusOr<Job*> JobTable::Create(v1::JobRecord record, const std::string& event) {
   v1::StoreRecord next = store_record_;
   const uint64_t number = next.next_job_number();
   next.set_next_job_number(number + 1);
   record.set_format_version(kFormatVersion);
   record.set_number(number);
-  record.set_job_id(absl::StrCat("j", number, "-",
-                                 absl::Hex(store_record_.identity() & 0xffff, absl::kZeroPad4)));
+  record.set_job_id(IdOf(number));
   auto job = std::make_unique<Job>(std::move(record), options_.max_log_bytes);
   JobStoreBatch batch;
   batch.Put(StoreTable::kStore, "", next.SerializeAsString());
@@ -235,6 +240,15 @@ Job* JobTable::Find(absl::string_view job_id) const {
   return it == by_id_.end() ? nullptr : it->second;
 }
 
+bool JobTable::IsForgotten(absl::string_view job_id) const {
+  // Of ids that another store gave, or a later state of this one, nothing is known here.
+  uint64_t number = 0;
+  return absl::StartsWith(job_id, "j") &&
+         absl::SimpleAtoi(job_id.substr(1, job_id.find('-') - 1), &number) &&
+         number < store_record_.next_job_number() && job_id == IdOf(number) &&
+         Find(job_id) == nullptr;
+}
+
 Job* JobTable::FindRequest(absl::string_view request_id) const {
   const auto it = by_request_.find(request_id);
   return it == by_request_.end() ? nullptr : it->second;
@@ -282,6 +296,16 @@ const Drops& JobTable::DropsOf(absl::string_view server_id) const {
   static const Drops& none = *new Drops();
   const auto it = drops_.find(server_id);
   return it == drops_.end() ? none : it->second;
+}
+
+absl::Status JobTable::NoteDrop(const std::string& server_id, const std::string& job_id,
+                                uint64_t generation) {
+  JobStoreBatch batch;
+  batch.Put(StoreTable::kDrops, StoreKey(server_id, job_id), absl::StrCat(generation));
+  MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
+  drops_[server_id][job_id] = generation;
+  ++version_;
+  return absl::OkStatus();
 }
 
 absl::Status JobTable::ClearDrops(absl::string_view server_id, const Drops& jobs) {

@@ -28,8 +28,8 @@ struct JobTableOptions {
   uint32_t identity = 0;
 };
 
-// Generations by id: those up to this one are to be dropped. 0, which earlier releases stored,
-// stands for whichever is there.
+// Generations by id: those up to this one are to be dropped. 0 stands for whichever is there: of
+// jobs that are forgotten, and in what earlier releases stored.
 using Drops = std::map<std::string, uint64_t>;
 
 // What is to become of a job's record, and what goes with it.
@@ -66,6 +66,8 @@ class JobTable {
   // Null: no such job.
   Job* Find(absl::string_view job_id) const;
   Job* FindRequest(absl::string_view request_id) const;
+  // Whether this store has given the id to a job and forgotten it since.
+  bool IsForgotten(absl::string_view job_id) const;
   // In order of submission.
   const std::map<uint64_t, std::unique_ptr<Job>>& jobs() const { return jobs_; }
 
@@ -80,6 +82,9 @@ class JobTable {
   const Drops& DropsOf(absl::string_view server_id) const;
   // By server.
   const std::map<std::string, Drops, std::less<>>& drops() const { return drops_; }
+  // The server holds something of the job, which has ended or is forgotten, and is to drop it.
+  absl::Status NoteDrop(const std::string& server_id, const std::string& job_id,
+                        uint64_t generation);
   // The server has dropped these. What was added since, of a later generation, stays.
   absl::Status ClearDrops(absl::string_view server_id, const Drops& jobs);
 
@@ -96,6 +101,7 @@ class JobTable {
  private:
   JobTable(JobStore& store, const Clock& clock, JobTableOptions options);
 
+  std::string IdOf(uint64_t number) const;
   absl::Status LoadAll();
   absl::Status LoadJobs();
   std::vector<v1::JobEvent> AddEvents(const Job& job, const std::vector<std::string>& texts,

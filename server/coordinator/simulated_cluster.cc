@@ -134,6 +134,12 @@ void SimulatedCluster::Beat(const std::string& id) {
   request.set_seen_orders_version(daemon.seen_version);
   for (const v1::TaskReport& report : daemon.reports) *request.add_tasks() = report;
   for (const v1::MoveReport& report : daemon.moves) *request.add_moves() = report;
+  for (const v1::DropOrder& drop : daemon.orders.drops()) {
+    if (daemon.cannot_drop) continue;
+    *request.add_drops() = drop;
+    daemon.held_jobs.erase(drop.job_id());
+  }
+  for (const std::string& job_id : daemon.held_jobs) request.add_held_jobs(job_id);
   Answer<v1::HeartbeatReply> answer;
   coordinator_->daemons().Heartbeat(request, answer.call());
   Run();

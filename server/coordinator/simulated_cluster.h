@@ -78,6 +78,10 @@ class SimulatedCluster {
     v1::HeartbeatReply orders;
     std::vector<v1::TaskReport> reports;
     std::vector<std::string> dropped;
+    // Orders to drop tables fail.
+    bool cannot_drop = false;
+    // What it has left of jobs from before.
+    std::set<std::string> held_jobs;
     // What it reports of moves, as long as it stands.
     std::vector<v1::MoveReport> moves;
     uint32_t slots = 0;

@@ -35,6 +35,7 @@ class ShardEngine::Impl final : private OpenJobs {
 
   absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request);
   absl::Status DropTables(const v1::DropTablesRequest& request);
+  absl::StatusOr<std::vector<std::string>> HeldJobs() const;
   void Execute(ExchangeCall call);
   v1::GetServerStatsReply Stats() const;
   std::vector<v1::ReplayStatus> Replays() const { return replays_.Replays(); }
@@ -394,6 +395,19 @@ absl::Status ShardEngine::Impl::DropTables(const v1::DropTablesRequest& request)
               InUse::kClose);
 }
 
+absl::StatusOr<std::vector<std::string>> ShardEngine::Impl::HeldJobs() const {
+  std::set<std::string> held;
+  if (options_.store != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> stored, options_.store->Jobs());
+    held.insert(stored.begin(), stored.end());
+  }
+  absl::ReaderMutexLock lock(&entries_mutex_);
+  for (const auto& [job_id, entry] : entries_) {
+    if (entry->job != nullptr) held.insert(job_id);
+  }
+  return std::vector<std::string>(held.begin(), held.end());
+}
+
 void ShardEngine::Impl::DropLeft() {
   std::map<std::string, uint64_t> left;
   {
@@ -582,6 +596,8 @@ absl::Status ShardEngine::DropTables(const v1::DropTablesRequest& request) {
 void ShardEngine::Execute(ExchangeCall call) { impl_->Execute(std::move(call)); }
 
 v1::GetServerStatsReply ShardEngine::Stats() const { return impl_->Stats(); }
+
+absl::StatusOr<std::vector<std::string>> ShardEngine::HeldJobs() const { return impl_->HeldJobs(); }
 
 std::vector<v1::ReplayStatus> ShardEngine::Replays() const { return impl_->Replays(); }
 

@@ -103,6 +103,9 @@ class ShardEngine final : public PartitionHost {
   void Execute(ExchangeCall call) override;
   v1::GetServerStatsReply Stats() const override;
 
+  // Jobs of which there is something here, open or in the store. Blocks.
+  absl::StatusOr<std::vector<std::string>> HeldJobs() const;
+
   // What was replayed from logs since the engine was made, by job; without server_id.
   std::vector<v1::ReplayStatus> Replays() const;
 
