@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/text/dump_json.h"
 #include "common/tokenizer/tokenizer_identity.h"
 #include "proto/checkpoint.pb.h"
 
@@ -83,7 +84,7 @@ absl::StatusOr<std::string> Header(const CheckpointReader& checkpoint) {
   MUSTER_RETURN_IF_ERROR(status);
   // Names come from protobuf strings, which are UTF-8; "replace" only keeps the library from
   // throwing.
-  std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = DumpJson(header);
   text.append((8 - text.size() % 8) % 8, ' ');
   return text;
 }

@@ -30,6 +30,11 @@ absl::Status FileError(absl::string_view operation, absl::string_view path, int 
     case EROFS:
       return absl::PermissionDeniedError(
           absl::StrCat(what, "; let this process's user write there"));
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENXIO:
+      return absl::FailedPreconditionError(absl::StrCat(what, "; name another file"));
     default:
       return absl::UnavailableError(what);
   }

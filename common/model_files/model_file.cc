@@ -8,6 +8,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/text/dump_json.h"
 #include "google/protobuf/text_format.h"
 #include "proto/job.pb.h"
 
@@ -110,7 +111,7 @@ absl::Status MetadataInserter::Write(absl::string_view bytes) {
   }
   MUSTER_ASSIGN_OR_RETURN(const Metadata added, make_(present));
   for (const auto& [name, value] : added) metadata[name] = value;
-  std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string text = DumpJson(json);
   text.append((8 - text.size() % 8) % 8, ' ');
   const uint64_t new_length = text.size();
   MUSTER_RETURN_IF_ERROR(sink_({reinterpret_cast<const char*>(&new_length), sizeof(new_length)}));

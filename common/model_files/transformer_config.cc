@@ -8,6 +8,7 @@
 #include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
 #include "common/files/parse_json.h"
+#include "common/text/dump_json.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -75,7 +76,7 @@ class Fields {
   // A field whose other values mean another computation.
   void Expect(const char* name, const Json& expected) {
     if (!Get(name).is_null() && Get(name) != expected) {
-      Refuse(name, absl::StrCat("only ", expected.dump(), " is understood"));
+      Refuse(name, absl::StrCat("only ", DumpJson(expected), " is understood"));
     }
   }
 
@@ -95,9 +96,8 @@ class Fields {
 
   void Refuse(const char* name, absl::string_view expected) {
     if (!status_.ok()) return;
-    status_ = absl::InvalidArgumentError(absl::StrCat(
-        origin_, ": ", name, " is ", Get(name).dump(-1, ' ', false, Json::error_handler_t::replace),
-        "; ", expected));
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat(origin_, ": ", name, " is ", DumpJson(Get(name)), "; ", expected));
   }
 
  private:
@@ -217,7 +217,7 @@ std::string WriteTransformerConfig(HuggingFaceFamily family, const Spec& spec,
   const Json end = end_of_text.has_value() ? Json(*end_of_text) : Json(nullptr);
   json["bos_token_id"] = end;
   json["eos_token_id"] = end;
-  return json.dump(2) + "\n";
+  return DumpJson(json, 2) + "\n";
 }
 
 absl::Status ParseTransformerConfig(absl::string_view text, const std::string& origin, Spec& spec) {

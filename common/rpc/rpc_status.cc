@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/lost_state.h"
+#include "common/text/utf8.h"
 #include "grpcpp/support/status.h"
 
 namespace muster {
@@ -79,7 +80,7 @@ absl::Status FromGrpc(const grpc::Status& status) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), ToUtf8(status.message()),
                       DetailsOf(LostStateOf(status)));
 }
 

@@ -26,6 +26,11 @@ TEST(RpcStatusTest, OkStaysOk) {
   EXPECT_TRUE(Annotate(absl::OkStatus(), "push").ok());
 }
 
+TEST(RpcStatusTest, AMessageBecomesUtf8) {
+  const grpc::Status status = ToGrpc(absl::NotFoundError("no file gr\xf6sse.txt"));
+  EXPECT_EQ(status.error_message(), "no file gr\\xf6sse.txt");
+}
+
 TEST(RpcStatusTest, ALossGoesAlong) {
   for (const LostState lost : {LostState::kNone, LostState::kServerState, LostState::kCheckpoint}) {
     const absl::Status status = WithLostState(absl::DataLossError("p0 is damaged"), lost);

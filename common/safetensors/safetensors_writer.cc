@@ -6,6 +6,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "common/text/dump_json.h"
 
 namespace muster {
 
@@ -25,7 +26,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
                            {"shape", tensor.shape},
                            {"data_offsets", {begin * sizeof(float), elements * sizeof(float)}}};
   }
-  std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = DumpJson(header);
   // Readers map the file, and tensors are to be aligned then.
   text.append((8 - text.size() % 8) % 8, ' ');
   auto writer = absl::WrapUnique(new SafetensorsWriter(path, elements));

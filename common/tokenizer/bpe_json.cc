@@ -15,6 +15,8 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/files/parse_json.h"
+#include "common/text/dump_json.h"
+#include "common/text/utf8.h"
 #include "common/tokenizer/bpe_tokenizer.h"
 #include "common/tokenizer/byte_level.h"
 
@@ -28,10 +30,13 @@ using Json = nlohmann::json;
 constexpr int64_t kMostTokens = 1 << 24;
 constexpr int64_t kMostUnusedIds = 1 << 16;
 
+// Bytes of a value as an error shows it.
+constexpr size_t kMostShown = 80;
+
 std::string Dump(const Json& value) {
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() > 80) text = absl::StrCat(text.substr(0, 80), "…");
-  return text;
+  const std::string text = DumpJson(value);
+  const absl::string_view shown = CutUtf8(text, kMostShown);
+  return absl::StrCat(shown, shown.size() < text.size() ? "…" : "");
 }
 
 absl::Status Refuse(const std::string& origin, absl::string_view field, const Json& value,
@@ -294,7 +299,7 @@ std::string WriteBpeJson(const BpeVocabulary& vocabulary) {
                      {"post_processor", nullptr},
                      {"decoder", byte_level},
                      {"model", model}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+  return DumpJson(json, 1);
 }
 
 absl::StatusOr<BpeVocabulary> ParseBpeJson(absl::string_view text, const std::string& origin) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/text/utf8.h"
 #include "common/tokenizer/bpe_tokenizer.h"
 #include "common/tokenizer/bpe_trainer.h"
 #include "common/tokenizer/byte_level.h"
@@ -130,6 +131,18 @@ TEST(BpeJsonTest, ReadsMergesAsPairsAndAddedTokensOutsideTheVocabulary) {
   const auto read = ParseBpeJson(json.dump(), "t.json");
   ASSERT_TRUE(read.ok()) << read.status();
   ExpectSame(*read, vocabulary);
+}
+
+TEST(BpeJsonTest, AnErrorQuotesWholeCharacters) {
+  for (int length = 0; length < 6; ++length) {
+    Json json = Json::parse(WriteBpeJson(Trained()));
+    std::string long_text(length, 'x');
+    for (int i = 0; i < 60; ++i) long_text += "\xe2\x82\xac";
+    json["normalizer"] = {{"type", long_text}};
+    const std::string error = ErrorOf(json);
+    EXPECT_THAT(error, HasSubstr("…; "));
+    EXPECT_TRUE(IsUtf8(error)) << error;
+  }
 }
 
 TEST(BpeJsonTest, OtherKindsAreRefusedByName) {

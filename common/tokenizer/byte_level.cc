@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/tokenizer/unicode.h"
+#include "common/text/utf8.h"
 
 namespace muster {
 namespace {

@@ -1,6 +1,7 @@
 #include "common/tokenizer/pre_tokenizer.h"
 
 #include "absl/strings/match.h"
+#include "common/text/utf8.h"
 #include "common/tokenizer/unicode.h"
 
 namespace muster {

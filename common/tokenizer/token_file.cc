@@ -16,6 +16,7 @@
 #include "common/base/status_macros.h"
 #include "common/files/file_error.h"
 #include "common/files/open_regular_file.h"
+#include "common/files/output_file.h"
 #include "common/files/sync_folder.h"
 #include "common/tokenizer/parse_tokenizer.h"
 
@@ -78,7 +79,8 @@ bool IsTokenFileAt(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<TokenFileWriter>> TokenFileWriter::Create(
-    const std::string& path, const Tokenizer& tokenizer) {
+    const std::string& out, const Tokenizer& tokenizer) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, OutputFile(out));
   const std::string partial = path + ".partial";
   const int file = open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return FileError("create", partial, errno);

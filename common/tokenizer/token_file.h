@@ -47,7 +47,7 @@ struct TokenFileSummary {
 class TokenFileWriter {
  public:
   // The tokenizer must outlive the writer.
-  static absl::StatusOr<std::unique_ptr<TokenFileWriter>> Create(const std::string& path,
+  static absl::StatusOr<std::unique_ptr<TokenFileWriter>> Create(const std::string& out,
                                                                  const Tokenizer& tokenizer);
   ~TokenFileWriter();
 
