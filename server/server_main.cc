@@ -24,6 +24,7 @@
 #include "common/daemon/rpc_server.h"
 #include "common/daemon/self_check.h"
 #include "common/daemon/tls_flags.h"
+#include "common/daemon/utf8_flag.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/membership.h"
 #include "common/rpc/memory_tuning.h"
@@ -85,23 +86,27 @@ int Fail(const absl::Status& status) {
 void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--id", flags.id,
                  "Name of this server in the cluster, unique and the same at every start. Default: "
-                 "the one kept in the data folder, or a new one.");
+                 "the one kept in the data folder, or a new one.")
+      ->check(Utf8Flag());
   app.add_option("--listen", flags.listen,
                  "HOST:PORT to listen on; port 0 takes a free one. The address is printed on "
                  "standard output once the server listens.")
       ->capture_default_str();
   app.add_option("--advertise", flags.advertise,
                  "HOST:PORT under which tasks reach this server. Default: the address listened on, "
-                 "with the machine's name in place of 0.0.0.0 or [::].");
-  CLI::Option* coordinator = app.add_option(
-      "--coordinator", flags.coordinator,
-      "HOST:PORT of muster-coordinator. Without it the server runs standalone: any client may "
-      "open tables, and nobody drops them but clients.");
+                 "with the machine's name in place of 0.0.0.0 or [::].")
+      ->check(Utf8Flag());
+  CLI::Option* coordinator = app.add_option("--coordinator", flags.coordinator,
+                                            "HOST:PORT of muster-coordinator. Without it the "
+                                            "server runs standalone: any client may "
+                                            "open tables, and nobody drops them but clients.")
+                                 ->check(Utf8Flag());
   app.add_flag("--standalone", flags.standalone, "Says that no coordinator is meant.")
       ->excludes(coordinator);
   app.add_option("--data-dir", flags.data_dir,
                  "Folder for this server's logs and state; made if need be, and used by one server "
-                 "only. Without it, jobs with durability EVERY_PUSH are refused.");
+                 "only. Without it, jobs with durability EVERY_PUSH are refused.")
+      ->check(Utf8Flag());
   app.add_option("--memory", flags.memory_bytes,
                  "Bytes that tables may take, such as 4GiB. Default: 3/4 of the memory that the "
                  "machine, or the server's container, has.")
@@ -322,7 +327,7 @@ int main(int argc, char** argv) {
   muster::KeepMessageMemory();
   muster::SkipDeadlockDetection();
   muster::RaiseDescriptorLimit();
-  muster::IgnoreBrokenPipes();
+  muster::IgnoreFileSignals();
   CLI::App app(
       "Parameter server of a Muster cluster: holds the tables of training jobs, applies the "
       "gradients that tasks push, and serves the parameters that they pull. Stops cleanly on "

@@ -16,13 +16,14 @@
 #include "absl/time/time.h"
 #include "common/base/usable_resources.h"
 #include "common/rpc/channel.h"
+#include "common/text/printable.h"
 
 namespace muster {
 
 void DaemonLog(absl::string_view program, absl::string_view line) {
   absl::FPrintF(stderr, "%s %s: %s\n",
                 absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()), program,
-                line);
+                PrintableLine(line));
 }
 
 uint64_t RandomBits() {
@@ -50,7 +51,12 @@ void EndWithParent() {
   if (getppid() == 1) raise(SIGTERM);
 }
 
-void IgnoreBrokenPipes() { signal(SIGPIPE, SIG_IGN); }
+void IgnoreFileSizeSignal() { signal(SIGXFSZ, SIG_IGN); }
+
+void IgnoreFileSignals() {
+  signal(SIGPIPE, SIG_IGN);
+  IgnoreFileSizeSignal();
+}
 
 void RaiseDescriptorLimit() {
   rlimit limit = {};

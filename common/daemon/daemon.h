@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// Writes one line to standard error: time, program, text.
+// Writes one line to standard error: time, program, and the text as a terminal may see it.
 void DaemonLog(absl::string_view program, absl::string_view line);
 
 // 64 bits that nobody else has: for process nonces and ids, never for what training depends on.
@@ -32,8 +32,13 @@ std::string AdvertisedAddress(absl::string_view advertise, const std::string& li
 // whose parent has one thread: the system watches the thread that started this process.
 void EndWithParent();
 
-// Makes writing to a pipe or socket that nobody reads any more an error, not this process's death.
-void IgnoreBrokenPipes();
+// Makes writing to a file that would grow past the limit on the size of files (RLIMIT_FSIZE) an
+// error, EFBIG, not this process's death.
+void IgnoreFileSizeSignal();
+
+// The same, and for writing to a pipe or socket that nobody reads any more, EPIPE. For the start of
+// every daemon's main; `muster` itself ends with the program that reads its output.
+void IgnoreFileSignals();
 
 // Lets this process open as many files and connections as the system allows it to: the limit that
 // it is given to begin with is often much lower. Before anything is opened.

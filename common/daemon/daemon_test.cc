@@ -1,9 +1,11 @@
 #include "common/daemon/daemon.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 
 #include "common/base/usable_resources.h"
 #include "gtest/gtest.h"
@@ -26,8 +28,8 @@ TEST(AdvertisedAddressTest, IsWhatTheUserSays) {
 
 TEST(RandomBitsTest, Differ) { EXPECT_NE(RandomBits(), RandomBits()); }
 
-TEST(IgnoreBrokenPipesTest, MakesThemErrors) {
-  IgnoreBrokenPipes();
+TEST(IgnoreFileSignalsTest, ABrokenPipeIsAnError) {
+  IgnoreFileSignals();
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);
@@ -54,6 +56,27 @@ TEST(ExitWithinTest, EndsWhatHangs) {
   };
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(hang(), testing::ExitedWithCode(7), "");
+}
+
+TEST(IgnoreFileSignalsTest, AFileThatMayNotGrowIsAnError) {
+  IgnoreFileSignals();
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit limit = before;
+  limit.rlim_cur = 4096;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const int file = memfd_create("limited", MFD_CLOEXEC);
+  EXPECT_EQ(ftruncate(file, 8192), -1);
+  EXPECT_EQ(errno, EFBIG);
+  close(file);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
+TEST(DaemonLogTest, ShowsNothingThatSteersATerminal) {
+  testing::internal::CaptureStderr();
+  DaemonLog("program", "file \x1b[2J\ngr\xf6sse");
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_NE(line.find("program: file \\x1b[2J\\ngr\\xf6sse\n"), std::string::npos) << line;
 }
 
 TEST(DefaultMemoryTest, IsMostButNotAll) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "common/daemon/utf8_flag.h"
 
 namespace muster {
 namespace {
@@ -50,6 +51,14 @@ TEST_F(ParseFlagsTest, WhatIsWrongIsNamedAndExitsWith2) {
   EXPECT_EQ(Parse({"--port=seven"}), 2);
   EXPECT_THAT(error_, HasSubstr("seven"));
   EXPECT_EQ(out_, "");
+}
+
+TEST_F(ParseFlagsTest, AFlagThatHasToBeUtf8IsRefusedByName) {
+  std::string folder;
+  app_.add_option("--data-dir", folder)->check(Utf8Flag());
+  EXPECT_EQ(Parse({"--data-dir", "/tmp/gr\xc3\xb6sse"}), std::nullopt);
+  EXPECT_EQ(Parse({"--data-dir", "/tmp/gr\xf6sse"}), 2);
+  EXPECT_THAT(error_, HasSubstr("--data-dir: /tmp/gr\\xf6sse is not UTF-8"));
 }
 
 }  // namespace

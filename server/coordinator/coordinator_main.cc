@@ -26,6 +26,7 @@
 #include "common/daemon/rpc_server.h"
 #include "common/daemon/self_check.h"
 #include "common/daemon/tls_flags.h"
+#include "common/daemon/utf8_flag.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
@@ -80,15 +81,18 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--advertise", flags.advertise,
                  "HOST:PORT under which tasks reach the coordinator. Default: the address listened "
-                 "on, with the machine's name in place of 0.0.0.0 or [::].");
+                 "on, with the machine's name in place of 0.0.0.0 or [::].")
+      ->check(Utf8Flag());
   app.add_option("--data-dir", flags.data_dir,
                  "Folder for jobs, events and logs; made if need be. One of another program, or of "
                  "a newer release, is refused.")
+      ->check(Utf8Flag())
       ->required();
   app.add_option("--checkpoint-root", flags.checkpoint_root,
                  "URI under which all checkpoints are kept, the same for all daemons: "
                  "file:///PATH or an absolute path, on a file system that all of them share. "
-                 "Default: the folder checkpoints in the data folder.");
+                 "Default: the folder checkpoints in the data folder.")
+      ->check(Utf8Flag());
   app.add_option("--lease-ms", flags.lease_ms,
                  "Milliseconds that a daemon may be silent before its work goes to others. Short "
                  "leases notice deaths soon, long ones forgive pauses.")
@@ -147,6 +151,7 @@ absl::StatusOr<std::string> CheckpointRoot(const Flags& flags, CheckpointStorage
           absl::StrCat("cannot tell where ", flags.data_dir, " lies: ", error.message()));
     }
   }
+  MUSTER_RETURN_IF_ERROR(CheckIsUtf8(root));
   MUSTER_RETURN_IF_ERROR(ProbeStorage(storage, root));
   MUSTER_RETURN_IF_ERROR(MarkCheckpointRoot(storage, root));
   return root;
@@ -242,6 +247,7 @@ int Run(const Flags& flags) {
 int main(int argc, char** argv) {
   muster::SkipDeadlockDetection();
   muster::RaiseDescriptorLimit();
+  muster::IgnoreFileSignals();
   CLI::App app(
       "Coordinator of a Muster cluster: keeps its jobs, places them on workers and servers, and "
       "recovers them. Stops cleanly on SIGTERM; running tasks go on and find it again. Answers "

@@ -8,6 +8,7 @@
 #include "common/base/mutex_tuning.h"
 #include "common/daemon/daemon.h"
 #include "common/rpc/memory_tuning.h"
+#include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/runtime/device_lines.h"
 #include "worker/runtime/find_devices.h"
@@ -25,7 +26,8 @@ int ReportDevices() {
   report.set_state(v1::TaskReport::ENDED);
   const absl::StatusOr<FoundDevices> found = FindDevices();
   report.set_code(static_cast<int>(found.status().code()));
-  report.set_message(found.ok() ? FormatDevices(*found) : std::string(found.status().message()));
+  report.set_message(
+      ToUtf8(found.ok() ? FormatDevices(*found) : std::string(found.status().message())));
   return WriteFrame(kControlDescriptor, report.SerializeAsString()).ok() ? 0 : 1;
 }
 
@@ -34,7 +36,7 @@ int ReportDevices() {
 int RunDeviceProgram(int argc, char** argv, const DeviceProgram& program) {
   KeepMessageMemory();
   SkipDeadlockDetection();
-  IgnoreBrokenPipes();
+  IgnoreFileSignals();
   if (argc == 2 && std::strcmp(argv[1], kListDevicesFlag) == 0) return ReportDevices();
   if (argc >= 2 && std::strcmp(argv[1], kTaskFlag) == 0) {
     return RunTaskProgram(argc - 1, argv + 1, program.name, [&program](int device) {

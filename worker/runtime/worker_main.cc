@@ -27,6 +27,7 @@
 #include "common/daemon/rpc_server.h"
 #include "common/daemon/self_check.h"
 #include "common/daemon/tls_flags.h"
+#include "common/daemon/utf8_flag.h"
 #include "common/rpc/announce_address.h"
 #include "common/rpc/memory_tuning.h"
 #include "common/rpc/retry.h"
@@ -82,12 +83,14 @@ std::string HostOf(const std::string& address) {
 void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--id", flags.id,
                  "Name of this worker in the cluster, unique and the same at every start. Default: "
-                 "the machine's name with the port.");
+                 "the machine's name with the port.")
+      ->check(Utf8Flag());
   app.add_option("--listen", flags.listen,
                  "HOST:PORT to listen on for health and reflection; port 0 takes a free one. The "
                  "address is printed on standard output once the worker listens.")
       ->capture_default_str();
   app.add_option("--coordinator", flags.coordinator, "HOST:PORT of muster-coordinator.")
+      ->check(Utf8Flag())
       ->required();
   app.add_option("--slots", flags.slots,
                  "Tasks that may run here at once. Default: one per processor.")
@@ -245,7 +248,7 @@ int Run(const Flags& flags) {
 int main(int argc, char** argv) {
   muster::KeepMessageMemory();
   muster::SkipDeadlockDetection();
-  muster::IgnoreBrokenPipes();
+  muster::IgnoreFileSignals();
   if (argc >= 2 && std::strcmp(argv[1], muster::kTaskFlag) == 0) {
     return muster::RunTaskProgram(argc - 1, argv + 1, muster::kProgram, nullptr);
   }
