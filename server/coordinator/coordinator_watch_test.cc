@@ -213,5 +213,53 @@ TEST_F(CoordinatorWatchTest, ShutdownAnswersAllParkedCalls) {
   EXPECT_TRUE(watch.came());
 }
 
+TEST_F(CoordinatorWatchTest, AServerThatATaskCannotReachIsNamedInStatusAndEvents) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  const std::string why = "open tables on server s0 at no-such-host:7: DNS resolution failed";
+  const v1::TaskOrder first = *cluster_.Order(job, 0);
+  const v1::TaskOrder second = *cluster_.Order(job, 1);
+  EXPECT_EQ(cluster_.TellWait(first, why), absl::OkStatus());
+  EXPECT_EQ(cluster_.Status(job).waiting_for(), "slot 0: " + why);
+  EXPECT_EQ(cluster_.TellWait(second, why), absl::OkStatus());
+  EXPECT_EQ(cluster_.Status(job).waiting_for(), "slot 0, 1: " + why);
+  EXPECT_TRUE(cluster_.HasEvent(job, "slot 1 waits: " + why));
+  // One event a wait, however often it is told and whatever the last attempt's error says.
+  EXPECT_EQ(cluster_.TellWait(first, "now another reason"), absl::OkStatus());
+  EXPECT_FALSE(cluster_.HasEvent(job, "now another reason"));
+  EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("slot 0: now another reason"));
+  // It ends with the task, or when the task says so.
+  cluster_.Die(first);
+  EXPECT_THAT(cluster_.Status(job).waiting_for(), Not(HasSubstr("now another reason")));
+  EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("slot 1: " + why));
+  EXPECT_EQ(cluster_.TellWait(second, ""), absl::OkStatus());
+  EXPECT_THAT(cluster_.Status(job).waiting_for(), Not(HasSubstr(why)));
+}
+
+TEST_F(CoordinatorWatchTest, AReportOfAWaitIsNoProgress) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  cluster_.ProgressAll(job, 3);
+  cluster_.AddWorker("w2");
+  cluster_.Die(*cluster_.Order(job, 0));
+  EXPECT_EQ(cluster_.State(job), v1::RECOVERING);
+  // The new task lives, but the job is not whole before it has reached its servers.
+  EXPECT_EQ(cluster_.TellWait(*cluster_.Order(job, 0), "no route to s0"), absl::OkStatus());
+  EXPECT_EQ(cluster_.State(job), v1::RECOVERING);
+  EXPECT_EQ(cluster_.Status(job).progress().step(), 3);
+}
+
+// What a task ends with reaches status and events whatever bytes it has, and at once where trying
+// again cures nothing.
+TEST_F(CoordinatorWatchTest, AnErrorThatIsNotUtf8EndsTheJobWithAllThatCanBeSaid) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  cluster_.End(*cluster_.Order(job, 0), static_cast<int>(absl::StatusCode::kInvalidArgument),
+               "gr\xf6sse.txt: no such file");
+  EXPECT_EQ(cluster_.State(job), v1::FAILED);
+  EXPECT_THAT(cluster_.Status(job).message(), HasSubstr("gr\\xf6sse.txt: no such file"));
+  EXPECT_TRUE(cluster_.HasEvent(job, "gr\\xf6sse.txt: no such file"));
+}
+
 }  // namespace
 }  // namespace muster

@@ -46,6 +46,9 @@ struct TaskView {
     bool late = false;
   };
   std::optional<Awaited> awaited;
+  // What the task of this incarnation says it cannot reach; empty: nothing.
+  uint64_t waiting_incarnation = 0;
+  std::string waits_for;
 };
 
 // A job in the coordinator's memory. The record is the durable part and changes through JobTable

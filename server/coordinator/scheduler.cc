@@ -1,6 +1,7 @@
 #include "server/coordinator/scheduler.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -37,8 +38,26 @@ std::string Names(const std::vector<ServerShare>& servers) {
   });
 }
 
+// What tasks say they cannot reach, each reason once.
+std::string TasksWaitFor(const Job& job) {
+  std::map<absl::string_view, std::vector<uint32_t>> slots;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    const TaskView& task = job.tasks[slot];
+    const v1::SlotRecord& holder = job.record.slots(slot);
+    if (task.waits_for.empty() || holder.done() ||
+        task.waiting_incarnation != holder.incarnation()) {
+      continue;
+    }
+    slots[task.waits_for].push_back(slot);
+  }
+  return absl::StrJoin(slots, "; ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, "slot ", absl::StrJoin(entry.second, ", "), ": ", entry.first);
+  });
+}
+
 // What a job with all its slots and servers still waits for.
 std::string WaitsForTasks(const Job& job, absl::Duration now, absl::Duration lease) {
+  if (const std::string told = TasksWaitFor(job); !told.empty()) return told;
   if (job.record.state() == v1::RUNNING) {
     const std::vector<uint32_t> awaited = AwaitedFor(lease, now, job);
     return awaited.empty()

@@ -297,6 +297,15 @@ absl::Status SimulatedCluster::Progress(const v1::TaskOrder& order, uint64_t clo
   return reply.status();
 }
 
+absl::Status SimulatedCluster::TellWait(const v1::TaskOrder& order, const std::string& waits_for) {
+  v1::ReportProgressRequest request;
+  *request.mutable_task() = Identity(order);
+  request.set_waits_for(waits_for);
+  const absl::Status status = coordinator_->tasks().ReportProgress(request).status();
+  Run();
+  return status;
+}
+
 Answer<v1::ReportEvaluationReply> SimulatedCluster::Evaluate(const v1::TaskOrder& order,
                                                              uint64_t clock, uint64_t correct) {
   v1::ReportEvaluationRequest request;

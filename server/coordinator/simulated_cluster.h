@@ -152,6 +152,7 @@ class SimulatedCluster {
   Answer<v1::RendezvousReply> Rendezvous(const v1::TaskOrder& order, uint64_t total_steps = 10,
                                          uint64_t data_fingerprint = 7);
   absl::Status Progress(const v1::TaskOrder& order, uint64_t clock);
+  absl::Status TellWait(const v1::TaskOrder& order, const std::string& waits_for);
   Answer<v1::ReportEvaluationReply> Evaluate(const v1::TaskOrder& order, uint64_t clock,
                                              uint64_t correct = 5);
   Answer<v1::CommitCheckpointReply> Checkpoint(const v1::TaskOrder& order, uint64_t clock);

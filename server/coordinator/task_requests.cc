@@ -8,12 +8,16 @@
 #include "common/base/status_macros.h"
 #include "common/eval/metric.h"
 #include "common/job/job_road.h"
+#include "common/text/utf8.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/round_record.h"
 #include "server/coordinator/shard_map.h"
 
 namespace muster {
 namespace {
+
+// Of what a task says it waits for.
+constexpr size_t kMostWaitBytes = 1000;
 
 // Results kept per job; a slot that repeats clocks needs the last few.
 constexpr int kMaxEvaluations = 1000;
@@ -135,9 +139,26 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
   }
 }
 
+absl::Status TaskRequests::NoteWait(Job& job, const v1::ReportProgressRequest& request) {
+  const uint32_t slot = request.task().slot();
+  TaskView& task = job.tasks[slot];
+  const bool told =
+      task.waiting_incarnation == request.task().incarnation() && !task.waits_for.empty();
+  task.waiting_incarnation = request.task().incarnation();
+  task.waits_for = std::string(CutUtf8(request.waits_for(), kMostWaitBytes));
+  ++job.status_version;
+  // One event for the whole wait: its reason may vary from attempt to attempt.
+  if (told || task.waits_for.empty()) return absl::OkStatus();
+  return jobs_.AddEvent(job, absl::StrCat("slot ", slot, " waits: ", task.waits_for));
+}
+
 absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
     const v1::ReportProgressRequest& request) {
   MUSTER_ASSIGN_OR_RETURN(Job * job, Authenticate(request.task()));
+  if (request.has_waits_for()) {
+    MUSTER_RETURN_IF_ERROR(NoteWait(*job, request));
+    return v1::ReportProgressReply();
+  }
   job->progress.Add(request, clock_.Monotonic());
   job->progress_unsaved = true;
   ++job->status_version;

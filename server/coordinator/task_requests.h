@@ -46,6 +46,8 @@ class TaskRequests {
   absl::StatusOr<Job*> Authenticate(const v1::TaskIdentity& task) const;
   // … or was when the job ended.
   absl::StatusOr<Job*> AuthenticateLast(const v1::TaskIdentity& task) const;
+  // What the task says it cannot reach.
+  absl::Status NoteWait(Job& job, const v1::ReportProgressRequest& request);
   absl::Status TakeShare(Job& job, const v1::ReportEvaluationRequest& request);
 
   JobTable& jobs_;

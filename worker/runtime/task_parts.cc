@@ -1,13 +1,22 @@
 #include "worker/runtime/task_parts.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "common/partition/schema.h"
+#include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
 
 namespace muster {
+namespace {
+
+// Of what a task waits for, as its job's status shows it.
+constexpr size_t kMostWaitBytes = 1000;
+
+}  // namespace
 
 v1::RendezvousRequest MeetingRequest(const PreparedJob& job) {
   v1::RendezvousRequest request;
@@ -26,6 +35,12 @@ ShardRouterDependencies RoutingOf(const TaskDependencies& dependencies) {
     return coordinator->GetShardMap(0, absl::ZeroDuration());
   };
   routing.log = dependencies.log;
+  routing.tell_wait = [coordinator = dependencies.coordinator](absl::string_view text) {
+    v1::ReportProgressRequest request;
+    request.set_waits_for(std::string(CutUtf8(ToUtf8(text), kMostWaitBytes)));
+    // It is only looked at; the log has it, too.
+    coordinator->ReportProgress(std::move(request)).IgnoreError();
+  };
   routing.clock = dependencies.clock;
   routing.waiter = dependencies.waiter;
   return routing;

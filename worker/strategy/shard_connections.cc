@@ -35,11 +35,16 @@ absl::Status ShardConnections::TakeMap(const v1::ShardMap& map) {
   std::vector<std::string> addresses(partitions);
   std::vector<uint64_t> terms(partitions);
   std::map<std::string, uint64_t> process_nonces;
+  std::map<std::string, std::string> names;
   for (const v1::PartitionPlacement& placement : map.partitions()) {
     if (placement.partition() >= partitions) continue;
     for (const v1::Replica& replica : placement.replicas()) {
       if (replica.role() != v1::Replica::PRIMARY) continue;
       addresses[placement.partition()] = replica.address();
+      names[replica.address()] =
+          replica.server_id().empty()
+              ? replica.address()
+              : absl::StrCat("server ", replica.server_id(), " at ", replica.address());
       terms[placement.partition()] = replica.term();
       process_nonces[replica.address()] = replica.process_nonce();
     }
@@ -55,6 +60,7 @@ absl::Status ShardConnections::TakeMap(const v1::ShardMap& map) {
   addresses_ = std::move(addresses);
   terms_ = std::move(terms);
   process_nonces_ = std::move(process_nonces);
+  names_ = std::move(names);
   closed_.resize(partitions, 0);
   return absl::OkStatus();
 }
@@ -111,7 +117,8 @@ absl::Status ShardConnections::Connect(uint64_t acknowledged, std::vector<uint32
     connection.broken = true;
     if (first_error.ok() ||
         (IsConnectionTrouble(first_error) && !IsConnectionTrouble(opening.status))) {
-      first_error = Annotate(opening.status, absl::StrCat("open tables on ", opening.address));
+      first_error =
+          Annotate(opening.status, absl::StrCat("open tables on ", names_.at(opening.address)));
     }
   }
   return first_error;

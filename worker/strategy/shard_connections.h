@@ -121,6 +121,8 @@ class ShardConnections {
   std::vector<uint64_t> terms_;
   // By address: the process that the map names there.
   std::map<std::string, uint64_t> process_nonces_;
+  // By address, as errors name it: with the server's id, where the map has it.
+  std::map<std::string, std::string> names_;
   std::vector<uint64_t> closed_;
   std::map<std::string, Connection> connections_;
   uint64_t next_number_ = 1;

@@ -39,6 +39,36 @@ absl::string_view OperationName(const v1::ExchangeRequest& request) {
   return "empty operation";
 }
 
+// Servers that a task cannot reach, from the first attempt on, and who is told of them.
+class Trouble {
+ public:
+  Trouble(const ShardRouterDependencies& dependencies, const ShardRouterOptions& options)
+      : dependencies_(dependencies),
+        options_(options),
+        tell_at_(dependencies.clock->Monotonic() + options.tell_after) {}
+
+  // An attempt failed.
+  void Goes(const absl::Status& attempt) {
+    const absl::Duration now = dependencies_.clock->Monotonic();
+    if (now < tell_at_) return;
+    tell_at_ = now + options_.log_waits;
+    told_ = true;
+    dependencies_.log(absl::StrCat(attempt.message(), "; trying again"));
+    dependencies_.tell_wait(attempt.message());
+  }
+
+  // All servers are reached.
+  void Ends() {
+    if (told_) dependencies_.tell_wait("");
+  }
+
+ private:
+  const ShardRouterDependencies& dependencies_;
+  const ShardRouterOptions& options_;
+  absl::Duration tell_at_;
+  bool told_ = false;
+};
+
 }  // namespace
 
 ShardRouter::ShardRouter(const v1::OpenTablesRequest& tables, const v1::ShardMap& map,
@@ -265,6 +295,7 @@ absl::Status ShardRouter::Repeat() {
 
 absl::Status ShardRouter::Reconnect() {
   absl::Status final = absl::OkStatus();
+  Trouble trouble(dependencies_, options_);
   // The map that the task came with is new enough to begin with.
   bool refresh = opened_;
   RetryOptions retry;
@@ -284,14 +315,20 @@ absl::Status ShardRouter::Reconnect() {
               std::vector<uint32_t> opened;
               absl::Status attempt = connections_.Connect(closed_, opened);
               SendAgain(opened);
-              if (attempt.ok() || IsConnectionTrouble(attempt)) return attempt;
+              if (attempt.ok()) return attempt;
+              if (IsConnectionTrouble(attempt)) {
+                trouble.Goes(attempt);
+                return attempt;
+              }
               if (absl::IsFailedPrecondition(attempt) && MayHaveNewerMap(final)) {
                 return absl::UnavailableError(attempt.message());
               }
               if (final.ok()) final = attempt;
               return absl::OkStatus();
             });
-  return final.ok() ? status : final;
+  if (!final.ok()) return final;
+  if (status.ok()) trouble.Ends();
+  return status;
 }
 
 bool ShardRouter::MayHaveNewerMap(absl::Status& final) {

@@ -39,6 +39,8 @@ struct ShardRouterDependencies {
   std::function<absl::StatusOr<v1::ShardMap>()> newest_shard_map;
   // One line for the job's log.
   std::function<void(absl::string_view)> log;
+  // For the job's status: which server the task cannot reach, and why; empty: none any more.
+  std::function<void(absl::string_view)> tell_wait = [](absl::string_view) {};
   // Both outlive the router.
   const Clock* clock = nullptr;
   Waiter* waiter = nullptr;
@@ -54,6 +56,9 @@ struct ShardRouterOptions {
   absl::Duration open_timeout = absl::Minutes(5);
   // A wait longer than this is logged, and again each time it passes once more.
   absl::Duration log_waits = absl::Seconds(30);
+  // Servers that cannot be reached for this long are told of: some seconds more than a restart of a
+  // server takes to be noticed by its tasks.
+  absl::Duration tell_after = absl::Seconds(3);
 };
 
 // One task's connections to the servers of its job: sends operations to the partition's server and

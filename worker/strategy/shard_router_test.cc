@@ -33,6 +33,7 @@ struct World {
   v1::ShardMap newest;
   absl::Status newest_status;
   std::vector<std::string> log;
+  std::vector<std::string> waits;
 };
 
 class FakeServerClient final : public ParameterClient {
@@ -145,6 +146,7 @@ class ShardRouterTest : public ::testing::Test {
       return world_.newest;
     };
     dependencies.log = [this](absl::string_view line) { world_.log.emplace_back(line); };
+    dependencies.tell_wait = [this](absl::string_view text) { world_.waits.emplace_back(text); };
     dependencies.clock = &clock_;
     dependencies.waiter = &waiter_;
     return std::make_unique<ShardRouter>(tables_, map_, options_, std::move(dependencies));
@@ -237,6 +239,30 @@ TEST_F(ShardRouterTest, AServerThatWasStartedAgainIsOpenedAsSoonAsTheMapNamesIts
   for (const auto& request : world_.opened) {
     EXPECT_EQ(request.process_nonce(), 200 + (request.partitions(0).partition() == 0 ? 'a' : 'b'));
   }
+}
+
+TEST_F(ShardRouterTest, AServerThatCannotBeReachedIsToldOfWithinSeconds) {
+  v1::Replica& replica = *map_.mutable_partitions(1)->mutable_replicas(0);
+  replica.set_server_id("s1");
+  replica.set_address("no-such-host:7");
+  world_.newest = map_;
+  world_.opens["no-such-host:7"] = std::deque<absl::StatusOr<uint64_t>>(
+      8, absl::UnavailableError("DNS resolution failed for no-such-host:7"));
+  world_.opens["no-such-host:7"].push_back(uint64_t{3});
+  EXPECT_EQ(MakeRouter()->Open().value(), 3);
+  const auto why = HasSubstr(
+      "open tables on server s1 at no-such-host:7: DNS resolution failed for no-such-host:7");
+  // Once, and that it is over.
+  EXPECT_THAT(world_.waits, ElementsAre(why, ""));
+  EXPECT_THAT(world_.log, ElementsAre(why));
+}
+
+TEST_F(ShardRouterTest, AShortRestartIsNotToldOf) {
+  world_.opens["b"] = {absl::UnavailableError("starting"), absl::UnavailableError("starting"),
+                       uint64_t{3}};
+  EXPECT_EQ(MakeRouter()->Open().value(), 3);
+  EXPECT_THAT(world_.waits, IsEmpty());
+  EXPECT_THAT(world_.log, IsEmpty());
 }
 
 TEST_F(ShardRouterTest, GivesUpAfterItsPatience) {
