@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/text/utf8.h"
 #include "server/coordinator/find_checkpoint.h"
 
 namespace muster {
@@ -20,7 +21,7 @@ v1::CheckpointStatus Describe(const CheckpointKeeper& keeper,
   if (read.ok()) {
     status = *std::move(read);
   } else {
-    status.set_damage(std::string(read.status().message()));
+    status.set_damage(ToUtf8(read.status().message()));
   }
   // What a job could not start from, though its manifest may be as it was.
   if (!checkpoint.damage().empty()) status.set_damage(checkpoint.damage());

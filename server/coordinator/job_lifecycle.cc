@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
+#include "common/text/utf8.h"
 #include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/round_record.h"
@@ -155,7 +156,7 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
                                       JobChange change) {
   RollBack(change.record);
   change.record.set_state(v1::RECOVERING);
-  change.record.set_last_rollback(absl::StrCat(why, "; ", StartOf(change.record)));
+  change.record.set_last_rollback(ToUtf8(absl::StrCat(why, "; ", StartOf(change.record))));
   change.events.push_back(change.record.last_rollback());
   const uint64_t clock = change.record.start_clock();
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
@@ -429,7 +430,7 @@ absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::strin
                                   const std::string& event) {
   JobChange change{.record = job.record};
   change.record.set_state(state);
-  change.record.set_message(message);
+  change.record.set_message(ToUtf8(message));
   change.record.set_finished_unix_ms(jobs_.NowUnixMs());
   change.events.push_back(event);
   for (const std::string& former : job.record.former_servers()) {

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/text/utf8.h"
+
 namespace muster {
 
 JobLog::Change JobLog::Append(absl::string_view text) {
-  const uint64_t cut = text.size() > max_bytes_ ? text.size() - max_bytes_ : 0;
+  absl::string_view kept = text;
+  if (kept.size() > max_bytes_) kept = SkipToCharacter(kept.substr(kept.size() - max_bytes_));
   Change change;
-  change.added = {end_ + cut, std::string(text.substr(cut))};
+  change.added = {end_ + text.size() - kept.size(), std::string(kept)};
   end_ += text.size();
   bytes_ += change.added.text.size();
   chunks_.push_back(change.added);
@@ -21,6 +24,12 @@ JobLog::Change JobLog::Append(absl::string_view text) {
 }
 
 void JobLog::Restore(Chunk chunk) {
+  // Offsets count bytes, so each byte has one in its place.
+  for (absl::string_view rest = chunk.text; !rest.empty();) {
+    const CodePoint first = FirstCodePoint(rest);
+    if (first.value == kInvalidCodePoint) chunk.text[chunk.text.size() - rest.size()] = '?';
+    rest.remove_prefix(first.bytes);
+  }
   end_ = chunk.offset + chunk.text.size();
   bytes_ += chunk.text.size();
   chunks_.push_back(std::move(chunk));
@@ -44,6 +53,9 @@ JobLog::Chunk JobLog::Read(uint64_t offset, uint64_t max_bytes) const {
     const uint64_t skip = out.offset + out.text.size() - it->offset;
     out.text.append(it->text, skip, max_bytes - out.text.size());
   }
+  const absl::string_view whole = SkipToCharacter(out.text);
+  out.offset += out.text.size() - whole.size();
+  out.text = std::string(CutUtf8(whole, whole.size() - UnfinishedBytes(whole)));
   return out;
 }
 

@@ -12,7 +12,8 @@ namespace muster {
 
 // The last bytes of a job's log. A byte's offset counts from the job's first one and never changes,
 // so readers can go on where they stopped and see what was dropped in between. Text is dropped by
-// whole appends, oldest first. Not thread-safe.
+// whole appends, oldest first. Appended text is UTF-8, and what is kept and read of it never begins
+// or ends within a character. Not thread-safe.
 class JobLog {
  public:
   struct Chunk {
@@ -32,11 +33,11 @@ class JobLog {
   // REQUIRES: text is not empty.
   Change Append(absl::string_view text);
 
-  // After a restart, in order of offset.
+  // After a restart, in order of offset. What is not UTF-8 of it becomes a question mark a byte.
   void Restore(Chunk chunk);
 
-  // Text from `offset` on, at most `max_bytes`; where it begins shows what was dropped. Empty at
-  // the end.
+  // Text from `offset` on, at most `max_bytes` (at least 4, so that a character has room); where it
+  // begins shows what was dropped. Empty at the end.
   Chunk Read(uint64_t offset, uint64_t max_bytes) const;
 
   uint64_t end() const { return end_; }

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/text/utf8.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/request_limits.h"
 
@@ -126,7 +127,7 @@ std::vector<v1::JobEvent> JobTable::AddEvents(const Job& job, const std::vector<
   for (const std::string& text : texts) {
     v1::JobEvent& event = events.emplace_back();
     event.set_unix_ms(NowUnixMs());
-    event.set_text(text);
+    event.set_text(ToUtf8(text));
     ShortenStrings(event);
     const uint64_t number = job.next_event + events.size() - 1;
     batch.Put(StoreTable::kEvents, StoreKey(job.id(), number), event.SerializeAsString());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/status/status.h"
+#include "common/text/utf8.h"
 #include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/shard_map.h"
 
@@ -55,7 +56,7 @@ void StartFromLast(v1::JobRecord& record) {
 bool NoteDamage(const std::string& damage, v1::JobRecord& record) {
   for (v1::CheckpointRecord& checkpoint : *record.mutable_checkpoints()) {
     if (checkpoint.uri() != record.restore_uri()) continue;
-    checkpoint.set_damage(damage);
+    checkpoint.set_damage(ToUtf8(damage));
     return true;
   }
   return false;

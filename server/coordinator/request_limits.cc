@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "common/text/utf8.h"
 #include "server/coordinator/evaluation_gatherer.h"
 
 namespace muster {
@@ -174,10 +175,7 @@ absl::Status CheckLimits(const Message& request) { return CheckMessage(request, 
 std::string Shortened(absl::string_view text, size_t most) {
   constexpr absl::string_view kCut = "…";
   if (text.size() <= most) return std::string(text);
-  size_t end = most - kCut.size();
-  // Not within a character.
-  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
-  return absl::StrCat(text.substr(0, end), kCut);
+  return absl::StrCat(CutUtf8(text, most - kCut.size()), kCut);
 }
 
 void ShortenStrings(Message& message) {

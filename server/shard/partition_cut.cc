@@ -7,6 +7,7 @@
 #include "common/checkpoint/write_failure.h"
 #include "common/partition/cut_order.h"
 #include "common/partition/wire_dtype.h"
+#include "common/text/utf8.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/partition_state.pb.h"
 #include "server/shard/partition.h"
@@ -155,7 +156,7 @@ void Partition::CutWritten(uint64_t clock, const absl::StatusOr<PartitionFileInf
   }
   if (!status.ok()) {
     failed_cut_clock_ = clock;
-    cut_failure_ = std::string(status.message());
+    cut_failure_ = ToUtf8(status.message());
   }
   for (const AdmittedCall& call : std::exchange(cut_calls_, {})) {
     if (!closed_.ok()) {

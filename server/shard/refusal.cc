@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/text/utf8.h"
 #include "proto/parameter_service.pb.h"
 
 namespace muster {
@@ -11,7 +12,7 @@ v1::ExchangeReply Refusal(const v1::ExchangeRequest& request, const absl::Status
   v1::ExchangeReply reply;
   reply.set_request_id(request.request_id());
   reply.set_code(static_cast<int>(status.code()));
-  reply.set_message(std::string(status.message()));
+  reply.set_message(ToUtf8(status.message()));
   reply.set_retry_after_ms(retry_after_ms);
   return reply;
 }

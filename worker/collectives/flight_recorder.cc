@@ -5,25 +5,14 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "common/text/utf8.h"
 
 namespace muster {
-namespace {
-
-// The length of the longest prefix of at most `most` bytes that ends between characters of UTF-8.
-size_t CutLength(absl::string_view text, size_t most) {
-  if (text.size() <= most) return text.size();
-  size_t length = most;
-  while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80) --length;
-  return length;
-}
-
-}  // namespace
-
 FlightRecorder::FlightRecorder(std::string group) : group_(std::move(group)), entries_(kCalls) {}
 
 void FlightRecorder::Begin(uint64_t sequence, const CollectiveCall& call) {
   const int64_t now = absl::GetCurrentTimeNanos();
-  const size_t label_bytes = CutLength(call.label, kLabelBytes - 1);
+  const absl::string_view label = CutUtf8(call.label, kLabelBytes - 1);
   absl::MutexLock lock(&mutex_);
   Entry& entry = entries_[sequence % kCalls];
   entry.sequence = sequence;
@@ -32,8 +21,8 @@ void FlightRecorder::Begin(uint64_t sequence, const CollectiveCall& call) {
   entry.reduction = call.reduction;
   entry.count = call.count;
   // Not memcpy: an empty label may have no address.
-  call.label.copy(entry.label, label_bytes);
-  entry.label[label_bytes] = '\0';
+  label.copy(entry.label, label.size());
+  entry.label[label.size()] = '\0';
   entry.started_ns = now;
   entry.duration_ns = -1;
   entry.status = absl::OkStatus();

@@ -28,6 +28,8 @@
 #include "common/model_files/model_file.h"
 #include "common/model_files/model_folder.h"
 #include "common/model_files/weights.h"
+#include "common/text/dump_json.h"
+#include "common/text/printable.h"
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/parse_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
@@ -145,8 +147,7 @@ absl::Status PrintObject(LoadedTransformer& transformer, const Tokenizer& tokeni
   object["tokens"] = made.tokens;
   object["seed"] = flags.options.seed;
   // A character of which not all bytes were made is no text.
-  return Print(absl::StrCat(
-      object.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace), "\n"));
+  return Print(absl::StrCat(PrintableJson(DumpJson(object, 1)), "\n"));
 }
 
 absl::Status Run(const Flags& flags) {
@@ -165,10 +166,15 @@ absl::Status Run(const Flags& flags) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<LoadedTransformer> transformer,
                           LoadedTransformer::Create(*model.weights));
   if (flags.json) return PrintObject(*transformer, *model.tokenizer, flags);
-  MUSTER_RETURN_IF_ERROR(Print(flags.prompt));
+  // A model may have learned escape codes: a file gets all that it makes, a terminal does not.
+  PrintableStream shown;
+  const auto print = [&shown, terminal = isatty(STDOUT_FILENO) == 1](absl::string_view text) {
+    return terminal ? Print(shown.Add(text)) : Print(text);
+  };
+  MUSTER_RETURN_IF_ERROR(print(flags.prompt));
   MUSTER_RETURN_IF_ERROR(
-      Generate(*transformer, *model.tokenizer, flags.prompt, flags.options, Print).status());
-  return Print("\n");
+      Generate(*transformer, *model.tokenizer, flags.prompt, flags.options, print).status());
+  return Print(shown.Finish() + "\n");
 }
 
 int ExitCodeFor(const absl::Status& status) {
@@ -199,7 +205,7 @@ int main(int argc, char** argv) {
   if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   const absl::Status status = muster::Run(flags);
   if (!status.ok()) {
-    std::fprintf(stderr, "muster: %s\n", std::string(status.message()).c_str());
+    std::fprintf(stderr, "muster: %s\n", muster::PrintableText(status.message()).c_str());
   }
   return muster::ExitCodeFor(status);
 }

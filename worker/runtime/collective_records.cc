@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "common/tensor/dtype.h"
+#include "common/text/utf8.h"
 #include "proto/task_service.pb.h"
 #include "worker/collectives/collective_call.h"
 
@@ -22,7 +23,7 @@ void AddCollectiveRecords(const FlightRecorder& recorder, v1::ReportCollectivesR
     record->set_started_unix_us(absl::ToUnixMicros(call.started));
     record->set_duration_us(
         call.duration == absl::InfiniteDuration() ? -1 : absl::ToInt64Microseconds(call.duration));
-    if (!call.status.ok()) record->set_error(call.status.ToString());
+    if (!call.status.ok()) record->set_error(ToUtf8(call.status.ToString()));
   }
 }
 

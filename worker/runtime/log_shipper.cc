@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/rpc_status.h"
+#include "common/text/utf8.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "proto/cluster_service.grpc.pb.h"
@@ -35,37 +36,6 @@ class GrpcLogSink final : public LogSink {
   const std::unique_ptr<v1::ClusterService::Stub> stub_;
 };
 
-// Program output may hold any bytes, a proto string only UTF-8.
-std::string ValidUtf8(absl::string_view text) {
-  std::string valid;
-  valid.reserve(text.size());
-  for (size_t i = 0; i < text.size();) {
-    const unsigned char lead = text[i];
-    size_t length = lead < 0x80         ? 1
-                    : lead >> 5 == 0x6  ? 2
-                    : lead >> 4 == 0xe  ? 3
-                    : lead >> 3 == 0x1e ? 4
-                                        : 0;
-    bool good = length > 0 && i + length <= text.size();
-    for (size_t k = 1; good && k < length; ++k) good = (text[i + k] & 0xc0) == 0x80;
-    if (good && length > 1) {
-      // No overlong forms, surrogates or code points past the last: parsers refuse them.
-      const unsigned char second = text[i + 1];
-      good = lead >= 0xc2 && lead <= 0xf4 && !(lead == 0xe0 && second < 0xa0) &&
-             !(lead == 0xed && second > 0x9f) && !(lead == 0xf0 && second < 0x90) &&
-             !(lead == 0xf4 && second > 0x8f);
-    }
-    if (good) {
-      valid.append(text.data() + i, length);
-      i += length;
-    } else {
-      valid += '?';
-      ++i;
-    }
-  }
-  return valid;
-}
-
 }  // namespace
 
 std::unique_ptr<LogSink> MakeGrpcLogSink(const std::string& address,
@@ -85,7 +55,7 @@ LogShipper::~LogShipper() {
 }
 
 void LogShipper::Add(const std::string& job_id, uint32_t slot, absl::string_view text) {
-  std::string valid = ValidUtf8(text);
+  std::string valid = ToUtf8(text);
   absl::MutexLock lock(&mutex_);
   bytes_ += valid.size();
   // The first chunk may be on its way.

@@ -51,6 +51,7 @@ class LogShipper {
   // Ends; what is not sent is dropped.
   ~LogShipper();
 
+  // `text` may hold any bytes, and ends with a whole character (ToUtf8 of common/text/utf8.h).
   void Add(const std::string& job_id, uint32_t slot, absl::string_view text);
 
   // Waits until everything added so far is sent or dropped, at most `timeout`; false: some is left.

@@ -108,12 +108,12 @@ TEST(LogShipperTest, OverflowDropsTheOldestAndSaysHowMuch) {
   EXPECT_LE(sink.all().size(), 1400);
 }
 
-TEST(LogShipperTest, BytesThatAreNoTextAreReplaced) {
+TEST(LogShipperTest, BytesThatAreNoTextAreWrittenOut) {
   FakeSink sink;
   LogShipper shipper(sink, Fast());
   shipper.Add("j", 0, "a\xff\xc3\xa9\xe2\x82z\n");
   ASSERT_TRUE(shipper.Flush(absl::Seconds(30)));
-  EXPECT_EQ(sink.all(), "a?\xc3\xa9??z\n");
+  EXPECT_EQ(sink.all(), "a\\xff\xc3\xa9\\xe2\\x82z\n");
 }
 
 }  // namespace

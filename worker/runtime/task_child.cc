@@ -18,6 +18,7 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/rpc/data_channel_client.h"
 #include "common/rpc/retry.h"
+#include "common/text/utf8.h"
 #include "common/transport/channel_io.h"
 #include "common/transport/registered_memory.h"
 #include "proto/cluster_service.pb.h"
@@ -32,6 +33,8 @@ namespace muster {
 namespace {
 
 constexpr int kOrphaned = 3;
+// Of an error, as the job's status shows it; the log has all of it.
+constexpr size_t kMostMessageBytes = 16 << 10;
 
 // Nothing a task holds is worth keeping without its daemon: servers have every contribution that
 // was acknowledged.
@@ -143,7 +146,7 @@ int RunTaskChild(int control_socket, const HostEndpointOptions& collectives,
   if (!status.ok()) Log(absl::StrCat("the task ends: ", status.ToString()));
   report.set_state(v1::TaskReport::ENDED);
   report.set_code(static_cast<int>(status.code()));
-  report.set_message(std::string(status.message()));
+  report.set_message(std::string(CutUtf8(ToUtf8(status.message()), kMostMessageBytes)));
   report.set_loss(ReportedLoss(status));
   std::fflush(nullptr);
   return WriteFrame(control_socket, report.SerializeAsString()).ok() ? 0 : kOrphaned;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/runtime/framed_message.h"
 
@@ -170,6 +171,7 @@ void TaskProcess::Watch() {
 
 std::string TaskProcess::Drain() {
   std::string result;
+  std::string output;
   std::vector<char> buffer(1 << 16);
   pollfd descriptors[2] = {{output_, POLLIN, 0}, {control_, POLLIN, 0}};
   int open = 2;
@@ -183,12 +185,17 @@ std::string TaskProcess::Drain() {
         descriptor.fd = -1;  // Left out by poll from here on.
         --open;
       } else if (descriptor.fd == output_) {
-        options_.output(absl::string_view(buffer.data(), got));
+        // What is cut within a character waits for the rest of it.
+        output.append(buffer.data(), got);
+        const size_t unfinished = UnfinishedBytes(output);
+        options_.output(absl::string_view(output).substr(0, output.size() - unfinished));
+        output.erase(0, output.size() - unfinished);
       } else {
         result.append(buffer.data(), got);
       }
     }
   }
+  if (!output.empty()) options_.output(output);
   return result;
 }
 

@@ -2,7 +2,9 @@
 #include "worker/runtime/task_process.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,9 +12,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "common/text/utf8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
@@ -57,6 +62,16 @@ int RunChild(const std::string& behaviour) {
     std::printf("term blocked %d\n", sigismember(&blocked, SIGTERM));
     return 0;
   }
+  if (behaviour == "slow text") {
+    // Each byte of a character on its own, and one that never is completed.
+    for (const char byte : std::string("a\xe2\x82\xac\xf0\x9f\x98\x80z\xe2\x82")) {
+      if (write(STDOUT_FILENO, &byte, 1) != 1) return 92;
+      // Until the reader has it: the pipe is empty.
+      int unread = 1;
+      while (unread > 0 && ioctl(STDOUT_FILENO, FIONREAD, &unread) == 0) sched_yield();
+    }
+    return 0;
+  }
   if (behaviour == "crash") std::abort();
   if (behaviour == "wait") {
     // Until the control socket closes.
@@ -77,7 +92,10 @@ class TaskProcessTest : public ::testing::Test {
     TaskProcessOptions options;
     options.arguments = {kChild, behaviour};
     options.environment = {"OMP_NUM_THREADS=3"};
-    options.output = [this](absl::string_view text) { absl::StrAppend(&output_, text); };
+    options.output = [this](absl::string_view text) {
+      absl::StrAppend(&output_, text);
+      pieces_.emplace_back(text);
+    };
     options.ended = [this](const v1::TaskReport& report) {
       report_ = report;
       ended_.Notify();
@@ -87,6 +105,7 @@ class TaskProcessTest : public ::testing::Test {
 
   // Written by the process's thread, read after ended_.
   std::string output_;
+  std::vector<std::string> pieces_;
   v1::TaskReport report_;
   absl::Notification ended_;
 };
@@ -100,6 +119,17 @@ TEST_F(TaskProcessTest, ReturnsTheResultAndTheOutput) {
   EXPECT_EQ(report_.message(), "batch_size is 0");
   EXPECT_THAT(output_, HasSubstr("output of slot 5\n"));
   EXPECT_THAT(output_, HasSubstr("and an error\n"));
+}
+
+TEST_F(TaskProcessTest, OutputComesInWholeCharacters) {
+  auto process = Start("slow text");
+  ended_.WaitForNotification();
+  EXPECT_EQ(output_, "a\xe2\x82\xac\xf0\x9f\x98\x80z\xe2\x82");
+  // All but the last, which the end leaves as it is.
+  ASSERT_FALSE(pieces_.empty());
+  EXPECT_EQ(pieces_.back(), "\xe2\x82");
+  pieces_.pop_back();
+  for (const std::string& piece : pieces_) EXPECT_TRUE(IsUtf8(piece)) << piece;
 }
 
 TEST_F(TaskProcessTest, InheritsNothingButItsOwnDescriptors) {

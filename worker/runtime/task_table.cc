@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
 
 namespace muster {
@@ -107,7 +108,7 @@ void TaskTable::Start(const v1::TaskOrder& order) {
     }
   }
   v1::TaskReport report = ReportOf(order, v1::TaskReport::DIED);
-  report.set_message(std::string(task.status().message()));
+  report.set_message(ToUtf8(task.status().message()));
   Ended(key, report);
 }
 

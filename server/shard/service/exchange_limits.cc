@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel.h"
+#include "common/text/utf8.h"
 #include "proto/parameter_service.pb.h"
 #include "server/shard/service/message_budget.h"
 
@@ -21,7 +22,7 @@ void ExchangeCounters::Save(const char* kind, v1::ChannelStats& stats) const {
 v1::ExchangeReply ErrorReply(const absl::Status& status) {
   v1::ExchangeReply reply;
   reply.set_code(static_cast<int>(status.code()));
-  reply.set_message(std::string(status.message()));
+  reply.set_message(ToUtf8(status.message()));
   return reply;
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
 
@@ -90,7 +91,7 @@ void MoveOrders::Report(v1::HeartbeatRequest& request) const {
     report.set_partition(move.partition);
     report.set_term(move.term);
     report.set_state(static_cast<v1::MoveReport::State>(result.state));
-    report.set_message(result.message);
+    report.set_message(ToUtf8(result.message));
   }
 }
 
