@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/text/dump_json.h"
 
 namespace muster {
 namespace {
@@ -101,7 +102,7 @@ absl::Status ClusterFolder::Write(const LocalCluster& cluster) const {
   const fs::path partial = fs::path(path_) / "cluster.json.partial";
   {
     std::ofstream file(partial);
-    file << json.dump(2) << "\n";
+    file << DumpJson(json, 2) << "\n";
     if (!file.flush()) return absl::InternalError(absl::StrCat("cannot write ", partial.string()));
   }
   std::error_code error;

@@ -2,6 +2,7 @@
 #define MUSTER_CLIENT_EXIT_CODE_H_
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace muster {
 
@@ -18,21 +19,11 @@ enum ExitCode : int {
   kUnreachable = 4,
 };
 
+// Unavailable, and told from what else is: files, ports and programs of this machine.
+absl::Status NoCoordinatorError(absl::string_view message);
+
 // The exit code that tells about a failed command.
-inline ExitCode ExitCodeFor(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return kSuccess;
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kNotFound:
-      return kUsage;
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-      return kUnreachable;
-    default:
-      return kFailure;
-  }
-}
+ExitCode ExitCodeFor(const absl::Status& status);
 
 }  // namespace muster
 

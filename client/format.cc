@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "common/text/printable.h"
+#include "common/text/utf8.h"
 
 namespace muster {
 namespace {
@@ -15,6 +17,13 @@ namespace {
 bool LooksNumeric(const std::string& cell) {
   return !cell.empty() && (absl::ascii_isdigit(cell[0]) ||
                            (cell.size() > 1 && cell[0] == '-' && absl::ascii_isdigit(cell[1])));
+}
+
+// Characters.
+size_t Width(absl::string_view cell) {
+  size_t width = 0;
+  for (; !cell.empty(); cell.remove_prefix(FirstCodePoint(cell).bytes)) ++width;
+  return width;
 }
 
 std::string WithThousands(uint64_t value) {
@@ -54,11 +63,15 @@ std::string FormatNumber(double value) {
   return sign + std::string(absl::StripSuffix(text, "."));
 }
 
-std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
+std::string FormatTable(const std::vector<std::vector<std::string>>& cells) {
+  std::vector<std::vector<std::string>> rows = cells;
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = PrintableLine(cell);
+  }
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
   }
   std::vector<bool> right(widths.size(), rows.size() > 1);
   for (size_t r = 1; r < rows.size(); ++r) {
@@ -70,7 +83,7 @@ std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
   for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - row[i].size(), ' ');
+      const std::string padding(widths[i] - Width(row[i]), ' ');
       absl::StrAppend(&line, i == 0 ? "" : "  ", right[i] ? padding : "", row[i],
                       right[i] ? "" : padding);
     }

@@ -16,7 +16,8 @@ std::string FormatSeconds(double seconds);
 std::string FormatNumber(double value);
 
 // Rows of cells in aligned columns, two spaces apart; the first row is the header. Cells that look
-// like numbers are set to the right. Ends with a newline.
+// like numbers are set to the right. What must not reach a terminal is written out (PrintableLine).
+// Ends with a newline.
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace muster

@@ -2,8 +2,11 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "client/exit_code.h"
 #include "client/progress.h"
 #include "common/base/clock.h"
 #include "common/base/philox.h"
@@ -12,6 +15,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/retry.h"
 #include "common/rpc/rpc_status.h"
+#include "common/text/message_utf8.h"
 #include "proto/job_service.grpc.pb.h"
 
 namespace muster {
@@ -32,14 +36,42 @@ struct JobClient::Connection {
   absl::Status Call(grpc::Status (v1::JobService::Stub::*method)(grpc::ClientContext*,
                                                                  const Request&, Reply*),
                     const Request& request, Reply& reply, absl::Duration timeout = kCallTimeout) {
+    MUSTER_RETURN_IF_ERROR(CheckUtf8(request));
     grpc::ClientContext context;
     SetDeadline(context, timeout);
-    return FromGrpc(((*stub).*method)(&context, request, &reply));
+    const absl::Status status = FromGrpc(((*stub).*method)(&context, request, &reply));
+    return absl::IsDeadlineExceeded(status) ? NoCoordinatorError(status.message()) : status;
   }
 
   std::unique_ptr<v1::JobService::Stub> stub;
   RealClock clock;
   RealWaiter waiter;
+
+  absl::Mutex mutex;
+  // The call of the Watch under way.
+  grpc::ClientContext* watch ABSL_GUARDED_BY(mutex) = nullptr;
+  bool watch_stopped ABSL_GUARDED_BY(mutex) = false;
+};
+
+// One call of Watch, as StopWatching finds it.
+class JobClient::Watching {
+ public:
+  Watching(grpc::ClientContext& context, Connection& connection) : connection_(connection) {
+    absl::MutexLock lock(&connection_.mutex);
+    connection_.watch = &context;
+    stopped_ = connection_.watch_stopped;
+  }
+  ~Watching() {
+    absl::MutexLock lock(&connection_.mutex);
+    connection_.watch = nullptr;
+  }
+
+  // There is to be none.
+  bool stopped() const { return stopped_; }
+
+ private:
+  Connection& connection_;
+  bool stopped_ = false;
 };
 
 JobClient::JobClient(std::string coordinator_address, const RpcCredentials& credentials)
@@ -58,7 +90,7 @@ absl::Status JobClient::Reach(const std::function<absl::Status()>& attempt) {
               return absl::IsUnavailable(failure) ? failure : absl::OkStatus();
             });
   if (!status.ok()) {
-    return absl::UnavailableError(
+    return NoCoordinatorError(
         absl::StrCat("no coordinator answers at ", address_, " (", status.message(),
                      "); start one with `muster up`, or name another with --coordinator"));
   }
@@ -66,6 +98,8 @@ absl::Status JobClient::Reach(const std::function<absl::Status()>& attempt) {
 }
 
 absl::Status JobClient::Submit(const v1::JobSpec& spec, std::string& job_id) {
+  // On its own, so that an error names its fields as the job's file does.
+  MUSTER_RETURN_IF_ERROR(CheckUtf8(spec));
   v1::SubmitJobRequest request;
   *request.mutable_spec() = spec;
   request.set_request_id(absl::StrCat(absl::Hex(RandomBits(), absl::kZeroPad16)));
@@ -185,10 +219,13 @@ absl::Status JobClient::Watch(const std::string& job_id,
                               v1::JobStatus& status) {
   v1::GetJobRequest request;
   request.set_job_id(job_id);
+  MUSTER_RETURN_IF_ERROR(CheckUtf8(request));
   while (!HasEnded(status)) {
     // A stream that broke after it had begun to answer starts again with patience anew.
     const absl::Status watched = Reach([&]() -> absl::Status {
       grpc::ClientContext context;
+      const Watching watching(context, *connection_);
+      if (watching.stopped()) return absl::CancelledError("nobody watches the job any more");
       const auto stream = connection_->stub->WatchJob(&context, request);
       bool answered = false;
       while (stream->Read(&status)) {
@@ -203,11 +240,18 @@ absl::Status JobClient::Watch(const std::string& job_id,
   return absl::OkStatus();
 }
 
+void JobClient::StopWatching() {
+  absl::MutexLock lock(&connection_->mutex);
+  connection_->watch_stopped = true;
+  if (connection_->watch != nullptr) connection_->watch->TryCancel();
+}
+
 absl::Status JobClient::Logs(const std::string& job_id, Follow follow,
                              const std::function<void(absl::string_view)>& text) {
   v1::ReadLogsRequest request;
   request.set_job_id(job_id);
   request.set_follow(follow == Follow::kUntilEnd);
+  MUSTER_RETURN_IF_ERROR(CheckUtf8(request));
   bool interrupted = true;
   const auto read = [&]() -> absl::Status {
     grpc::ClientContext context;
@@ -236,6 +280,7 @@ absl::Status JobClient::Logs(const std::string& job_id, Follow follow,
 
 absl::Status JobClient::Export(const v1::CheckpointRequest& request,
                                const std::function<absl::Status(absl::string_view)>& data) {
+  MUSTER_RETURN_IF_ERROR(CheckUtf8(request));
   grpc::ClientContext context;
   const auto stream = connection_->stub->ExportJob(&context, request);
   v1::ExportChunk chunk;
@@ -245,7 +290,8 @@ absl::Status JobClient::Export(const v1::CheckpointRequest& request,
       return written;
     }
   }
-  return FromGrpc(stream->Finish());
+  const absl::Status finished = FromGrpc(stream->Finish());
+  return absl::IsUnavailable(finished) ? NoCoordinatorError(finished.message()) : finished;
 }
 
 }  // namespace muster

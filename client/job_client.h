@@ -30,7 +30,8 @@ class VerifyCheckpointReply;
 
 // The coordinator's JobService, as commands use it. Every call blocks until it is answered, and
 // repeats itself for a few seconds while the coordinator cannot be reached (it may be restarting),
-// as all of them are safe to repeat. Errors are those of the rpcs, UNAVAILABLE naming the address.
+// as all of them are safe to repeat. Errors are those of the rpcs; NoCoordinatorError
+// (client/exit_code.h) names the address; InvalidArgument: a string of the request is not UTF-8.
 // Not thread-safe.
 class JobClient {
  public:
@@ -62,6 +63,8 @@ class JobClient {
   absl::Status Watch(const std::string& job_id,
                      const std::function<void(const v1::JobStatus&)>& changed,
                      v1::JobStatus& status);
+  // Ends the Watch under way, and later ones, with Cancelled. From any thread.
+  void StopWatching();
 
   enum class Follow { kNo, kUntilEnd };
   // Calls `text` with the job's log from its start on.
@@ -74,6 +77,7 @@ class JobClient {
 
  private:
   struct Connection;
+  class Watching;
 
   // Repeats `attempt` while the coordinator is unreachable and patience lasts.
   absl::Status Reach(const std::function<absl::Status()>& attempt);

@@ -17,7 +17,9 @@
 #include "common/base/status_macros.h"
 #include "common/daemon/file_access.h"
 #include "common/daemon/tls_flags.h"
+#include "common/daemon/utf8_flag.h"
 #include "common/rpc/rpc_credentials.h"
+#include "common/rpc/rpc_status.h"
 #include "proto/job_service.pb.h"
 
 namespace muster {
@@ -54,6 +56,7 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
   }
   MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
                           RpcCredentials::Of(options.tls, TlsUse::kCallsAndServes));
+  MUSTER_RETURN_IF_ERROR(Annotate(CheckIsUtf8(folder.path()), "the cluster's folder (--data-dir)"));
   // What a cluster keeps, its logs among it, is its user's alone.
   LimitFileAccess(FileAccess::kUser);
   MUSTER_RETURN_IF_ERROR(folder.Prepare());

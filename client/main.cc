@@ -1,7 +1,6 @@
 // `muster`: starts clusters on this machine, submits jobs and shows what becomes of them.
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,6 +10,8 @@
 #include "client/commands/commands.h"
 #include "client/exit_code.h"
 #include "client/session.h"
+#include "client/terminal.h"
+#include "common/daemon/daemon.h"
 #include "common/daemon/tls_flags.h"
 
 namespace muster {
@@ -25,9 +26,7 @@ void AddHelp(CLI::App& app, Session& session) {
   command->callback([&app, &session, names] {
     if (names->empty()) {
       // app.help() would be that of the command which was named: this one's.
-      std::printf(
-          "%s",
-          app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal).c_str());
+      Print("%s", app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal));
       return;
     }
     const CLI::App* shown = &app;
@@ -40,14 +39,14 @@ void AddHelp(CLI::App& app, Session& session) {
       if (found.empty()) {
         // Without the program's own name.
         const std::string above = path.substr(app.get_name().size());
-        std::fprintf(stderr, "muster: no command is called%s %s; `muster help%s` lists them\n",
-                     above.c_str(), name.c_str(), above.c_str());
+        PrintError("muster: no command is called%s %s; `muster help%s` lists them\n", above, name,
+                   above);
         session.exit_code = kUsage;
         return;
       }
       shown = found[0];
     }
-    std::printf("%s", shown->help(path).c_str());
+    Print("%s", shown->help(path));
   });
 }
 
@@ -84,14 +83,14 @@ int Main(int argc, char** argv) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     if (app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
-      std::fprintf(stderr, "muster: no command is called %s; `muster help` lists them\n", argv[1]);
+      PrintError("muster: no command is called %s; `muster help` lists them\n", argv[1]);
     } else {
       app.exit(error);
     }
     return kUsage;
   }
   if (app.get_subcommands().empty()) {
-    std::fprintf(stderr, "%s", app.help().c_str());
+    PrintError("%s", app.help());
     return kUsage;
   }
   return session.exit_code;
@@ -100,4 +99,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace muster
 
-int main(int argc, char** argv) { return muster::Main(argc, argv); }
+int main(int argc, char** argv) {
+  muster::IgnoreFileSizeSignal();
+  return muster::Main(argc, argv);
+}

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/format.h"
+#include "common/text/printable.h"
 #include "proto/status.pb.h"
 
 namespace muster {
@@ -23,8 +24,9 @@ std::string MetricValue(const v1::EvaluationResult& result) {
 std::string ProgressLine(const v1::JobStatus& status, int bar_width) {
   std::string line = absl::StrFormat("%-10s", StateName(status));
   if (status.state() == v1::PENDING) {
-    return absl::StrCat(
-        line, " ", status.waiting_for().empty() ? "waiting to be placed" : status.waiting_for());
+    return absl::StrCat(line, " ",
+                        status.waiting_for().empty() ? "waiting to be placed"
+                                                     : PrintableLine(status.waiting_for()));
   }
   const v1::JobProgress& progress = status.progress();
   const uint64_t total = progress.total_steps();
@@ -43,7 +45,7 @@ std::string ProgressLine(const v1::JobStatus& status, int bar_width) {
   }
   if (status.evaluations_size() > 0) {
     const v1::EvaluationResult& last = *status.evaluations().rbegin();
-    absl::StrAppend(&line, "  ", last.metric(), " ", MetricValue(last));
+    absl::StrAppend(&line, "  ", PrintableLine(last.metric()), " ", MetricValue(last));
   }
   if (progress.examples_per_second() > 0) {
     absl::StrAppend(&line, "  ", FormatNumber(progress.examples_per_second()), " examples/s");

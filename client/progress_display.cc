@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "client/progress.h"
+#include "client/terminal.h"
 #include "common/base/clock.h"
+#include "common/text/utf8.h"
 #include "proto/status.pb.h"
 
 namespace muster {
@@ -25,9 +27,7 @@ size_t Columns() {
   return known ? size.ws_col : 80;
 }
 
-void PrintLine(const v1::JobStatus& status) {
-  std::printf("%s\n", ProgressLine(status, 0).c_str());
-}
+void PrintLine(const v1::JobStatus& status) { Print("%s\n", ProgressLine(status, 0)); }
 
 }  // namespace
 
@@ -42,8 +42,8 @@ void ProgressDisplay::Show(const v1::JobStatus& status) {
     const size_t columns = Columns();
     std::string line = ProgressLine(status, kBarWidth);
     if (line.size() >= columns) line = ProgressLine(status, 0);
-    const size_t width = std::min(line.size(), columns - 1);
-    line.resize(width);
+    line = std::string(CutUtf8(line, columns - 1));
+    const size_t width = line.size();
     line.resize(std::min(std::max(width, shown_width_), columns - 1), ' ');
     shown_width_ = width;
     std::printf("\r%s", line.c_str());

@@ -1,13 +1,15 @@
 #include "client/session.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "client/progress_display.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/rpc_credentials.h"
+#include "common/text/dump_json.h"
+#include "common/text/printable.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/status.pb.h"
 
@@ -16,7 +18,7 @@ namespace muster {
 void Session::Run(const std::function<absl::Status()>& body) {
   const absl::Status status = body();
   if (status.ok()) return;
-  std::fprintf(stderr, "muster: %s\n", std::string(status.message()).c_str());
+  PrintError("muster: %s\n", std::string(status.message()));
   exit_code = ExitCodeFor(status);
 }
 
@@ -30,7 +32,7 @@ absl::Status Session::RefuseCertificates() const {
 absl::StatusOr<ClusterFolder> Session::Folder() const {
   const std::string folder = data_dir.empty() ? CurrentClusterFolder() : data_dir;
   if (folder.empty()) {
-    return absl::UnavailableError(
+    return NoCoordinatorError(
         "no cluster is known here; start one with `muster up`, or name one with --coordinator "
         "HOST:PORT");
   }
@@ -47,7 +49,7 @@ absl::StatusOr<JobClient*> Session::Jobs() {
       MUSTER_ASSIGN_OR_RETURN(const ClusterFolder folder, Folder());
       absl::StatusOr<LocalCluster> cluster = folder.Read();
       // Whatever the folder says is wrong, to the user of a job command the cluster is unreachable.
-      if (!cluster.ok()) return absl::UnavailableError(cluster.status().message());
+      if (!cluster.ok()) return NoCoordinatorError(cluster.status().message());
       address = cluster->coordinator_address;
       if (files.None()) files = cluster->tls;
     }
@@ -61,13 +63,12 @@ absl::StatusOr<JobClient*> Session::Jobs() {
 void Session::PrintResult(const std::string& text,
                           const std::vector<std::pair<std::string, std::string>>& fields) const {
   if (output == Output::kText) {
-    std::printf("%s\n", text.c_str());
+    Print("%s\n", text);
   } else {
     nlohmann::ordered_json json;
     for (const auto& [name, value] : fields) json[name] = value;
-    std::printf("%s\n", json.dump(1).c_str());
+    PrintJsonText(DumpJson(json, 1));
   }
-  std::fflush(stdout);
 }
 
 void Session::PrintJson(const google::protobuf::Message& message) const { PrintJson(message, {}); }
@@ -84,10 +85,9 @@ void Session::PrintJson(const google::protobuf::Message& message,
     auto object = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
     for (const std::string& name : left_out) object.erase(name);
     for (const auto& [name, value] : fields) object[name] = value;
-    json = object.dump();
+    json = DumpJson(object);
   }
-  std::printf("%s\n", json.c_str());
-  std::fflush(stdout);
+  PrintJsonText(json);
 }
 
 absl::Status Session::WatchToEnd(const std::string& job_id) {
@@ -107,9 +107,9 @@ absl::Status Session::WatchToEnd(const std::string& job_id, v1::JobStatus& last)
   MUSTER_RETURN_IF_ERROR(watched);
   if (last.state() != v1::SUCCEEDED) {
     exit_code = kJobFailed;
-    std::fprintf(stderr, "muster: job %s %s%s%s\n", job_id.c_str(),
-                 last.state() == v1::FAILED ? "failed" : "was cancelled",
-                 last.message().empty() ? "" : ": ", last.message().c_str());
+    PrintError("muster: job %s %s%s%s\n", job_id,
+               last.state() == v1::FAILED ? "failed" : "was cancelled",
+               last.message().empty() ? "" : ": ", PrintableLine(last.message()));
   }
   return absl::OkStatus();
 }

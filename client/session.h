@@ -52,10 +52,11 @@ class Session {
   // given, which it would not use.
   absl::Status RefuseCertificates() const;
 
-  // The cluster's folder: --data-dir, or that of the last `up`. NotFound: neither is there.
+  // The cluster's folder: --data-dir, or that of the last `up`. NoCoordinatorError: neither is
+  // there.
   absl::StatusOr<ClusterFolder> Folder() const;
 
-  // The cluster's JobService. Unavailable: no cluster is known, or it does not run.
+  // The cluster's JobService. NoCoordinatorError: no cluster is known, or it does not run.
   absl::StatusOr<JobClient*> Jobs();
 
   // Prints what a command did: the text, or with --output json the fields as one object.

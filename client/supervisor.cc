@@ -19,6 +19,7 @@
 #include "client/spawn.h"
 #include "common/base/status_macros.h"
 #include "common/daemon/tls_flags.h"
+#include "common/text/printable.h"
 
 namespace muster {
 namespace {
@@ -36,7 +37,8 @@ constexpr char kEndWithParent[] = "--end-with-parent";
 
 void Say(const std::string& line) {
   absl::PrintF("%s supervisor: %s\n",
-               absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()), line);
+               absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()),
+               PrintableLine(line));
   std::fflush(stdout);
 }
 

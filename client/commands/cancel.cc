@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -7,6 +6,7 @@
 #include "client/commands/job_argument.h"
 #include "client/progress.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
 #include "proto/status.pb.h"
 
@@ -22,8 +22,8 @@ void AddCancel(CLI::App& app, Session& session) {
         if (session.output == Session::Output::kJson) {
           session.PrintJson(job);
         } else {
-          std::printf("%s %s at step %llu\n", job_id.c_str(), StateName(job).c_str(),
-                      static_cast<unsigned long long>(job.progress().step()));
+          Print("%s %s at step %llu\n", job_id, StateName(job),
+                static_cast<unsigned long long>(job.progress().step()));
         }
         return absl::OkStatus();
       });

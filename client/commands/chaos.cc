@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -10,7 +9,9 @@
 #include "client/chaos/run_chaos.h"
 #include "client/commands/commands.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/text/dump_json.h"
 
 namespace muster {
 namespace {
@@ -20,16 +21,15 @@ void PrintRound(const Session& session, const ChaosRound& round,
   const std::string what =
       outcome.ok() ? outcome->what : absl::StrCat("FAILED: ", outcome.status().message());
   if (session.output == Session::Output::kText) {
-    std::printf("round %d, %s: %s\n", round.number, ChaosName(round.kind).c_str(), what.c_str());
+    Print("round %d, %s: %s\n", round.number, ChaosName(round.kind), what);
   } else {
     const nlohmann::json line = {{"round", round.number},
                                  {"kind", ChaosName(round.kind)},
                                  {"seed", round.seed},
                                  {"ok", outcome.ok()},
                                  {"what", what}};
-    std::printf("%s\n", line.dump().c_str());
+    PrintJsonText(DumpJson(line));
   }
-  std::fflush(stdout);
 }
 
 absl::Status Run(Session& session, ChaosOptions options) {
@@ -54,14 +54,14 @@ absl::Status Run(Session& session, ChaosOptions options) {
   };
   MUSTER_ASSIGN_OR_RETURN(const ChaosSummary summary, RunChaos(options));
   if (session.output == Session::Output::kText) {
-    std::printf("%s\n", summary.Describe().c_str());
+    Print("%s\n", summary.Describe());
   } else {
     const nlohmann::json line = {
         {"rounds", summary.rounds},   {"failed", summary.failed},
         {"kills", summary.kills},     {"lost_volumes", summary.lost_volumes},
         {"damages", summary.damages}, {"found", summary.found},
         {"named", summary.named}};
-    std::printf("%s\n", line.dump().c_str());
+    PrintJsonText(DumpJson(line));
   }
   if (summary.failed > 0) {
     session.exit_code = kFailure;

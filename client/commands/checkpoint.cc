@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,8 +10,10 @@
 #include "client/commands/job_argument.h"
 #include "client/format.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
+#include "common/text/printable.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/status.pb.h"
@@ -42,7 +43,7 @@ absl::Status List(Session& session, JobClient& jobs, const std::string& job_id) 
                                              absl::FromUnixMillis(checkpoint.created_unix_ms()))),
          checkpoint.uri()});
   }
-  std::printf("%s", FormatTable(rows).c_str());
+  Print("%s", FormatTable(rows));
   return absl::OkStatus();
 }
 
@@ -54,12 +55,11 @@ absl::Status Verify(Session& session, JobClient& jobs, const CheckpointName& nam
     session.PrintJson(reply);
     return absl::OkStatus();
   }
-  for (const std::string& damage : reply.damage()) std::printf("%s\n", damage.c_str());
+  for (const std::string& damage : reply.damage()) Print("%s\n", PrintableLine(damage));
   const std::string found =
       reply.damage().empty() ? "intact" : absl::StrCat(reply.damage_size(), " damaged");
-  std::printf("%s@%llu: %u files, %s: %s\n", name.job_id.c_str(),
-              static_cast<unsigned long long>(reply.clock()), reply.files(),
-              FormatBytes(static_cast<double>(reply.bytes())).c_str(), found.c_str());
+  Print("%s@%llu: %u files, %s: %s\n", name.job_id, reply.clock(), reply.files(),
+        FormatBytes(static_cast<double>(reply.bytes())), found);
   return absl::OkStatus();
 }
 
@@ -79,11 +79,10 @@ absl::Status Delete(Session& session, JobClient& jobs, const CheckpointName& nam
   if (session.output == Session::Output::kJson) {
     session.PrintJson(reply);
   } else if (reply.clocks().empty()) {
-    std::printf("%s has no checkpoint at clock %llu; nothing to delete\n", name.job_id.c_str(),
-                static_cast<unsigned long long>(*name.clock));
+    Print("%s has no checkpoint at clock %llu; nothing to delete\n", name.job_id, *name.clock);
   } else {
-    std::printf("deleted of %s: the checkpoint%s at %s\n", name.job_id.c_str(),
-                reply.clocks_size() > 1 ? "s" : "", absl::StrJoin(reply.clocks(), ", ").c_str());
+    Print("deleted of %s: the checkpoint%s at %s\n", name.job_id,
+          reply.clocks_size() > 1 ? "s" : "", absl::StrJoin(reply.clocks(), ", "));
   }
   return absl::OkStatus();
 }
@@ -113,8 +112,7 @@ absl::Status Restore(Session& session, JobClient& jobs, const CheckpointName& na
   if (session.output == Session::Output::kJson) {
     session.PrintJson(reply);
   } else {
-    std::printf("%s\n", reply.job_id().c_str());
-    std::fflush(stdout);
+    Print("%s\n", reply.job_id());
   }
   return arguments.watch ? session.WatchToEnd(reply.job_id()) : absl::OkStatus();
 }

@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <map>
 #include <string>
 #include <vector>
@@ -8,7 +7,9 @@
 #include "client/commands/commands.h"
 #include "client/format.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/text/printable.h"
 #include "proto/job_service.pb.h"
 
 namespace muster {
@@ -57,10 +58,10 @@ void AddCluster(CLI::App& app, Session& session) {
                                      FormatBytes(daemon.memory_bytes())),
                         StateOf(daemon.id(), drains)});
       }
-      std::printf("%s", FormatTable(rows).c_str());
+      Print("%s", FormatTable(rows));
       for (const v1::DrainStatus& drain : reply.drains()) {
         for (const std::string& reason : drain.waiting_for()) {
-          std::printf("%s: %s\n", drain.server_id().c_str(), reason.c_str());
+          Print("%s: %s\n", PrintableLine(drain.server_id()), PrintableLine(reason));
         }
       }
       return absl::OkStatus();

@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include "client/compare/process_usage.h"
 #include "client/compare/report.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 
@@ -29,7 +29,8 @@ absl::Status WriteReport(const Comparison& comparison, const std::string& path) 
   std::ofstream file(path, std::ios::trunc);
   file << ComparisonReport(comparison);
   file.close();
-  if (!file) return absl::UnavailableError(absl::StrCat("cannot write the report to ", path));
+  if (!file)
+    return absl::FailedPreconditionError(absl::StrCat("cannot write the report to ", path));
   return absl::OkStatus();
 }
 
@@ -52,7 +53,7 @@ absl::Status RunCompare(const Session& session, const Arguments& arguments) {
   if (arguments.report.empty()) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(WriteReport(comparison, arguments.report));
   if (session.output == Session::Output::kText) {
-    std::printf("report: %s\n", arguments.report.c_str());
+    Print("report: %s\n", arguments.report);
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,5 @@
 #include "client/commands/comparison_output.h"
 
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -9,7 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "client/format.h"
 #include "client/progress_display.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/text/dump_json.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -92,8 +93,7 @@ absl::StatusOr<Comparison> CompareAndPrint(const Session& session, const v1::Job
   std::unique_ptr<ProgressDisplay> display;
   if (text) {
     options.starting = [&](const Road& road, int repeat) {
-      std::printf("\n%s, run %d of %d\n", road.name.c_str(), repeat + 1, options.repeats);
-      std::fflush(stdout);
+      Print("\n%s, run %d of %d\n", road.name, repeat + 1, options.repeats);
       display = std::make_unique<ProgressDisplay>();
     };
     options.changed = [&](const v1::JobStatus& status) { display->Show(status); };
@@ -101,20 +101,19 @@ absl::StatusOr<Comparison> CompareAndPrint(const Session& session, const v1::Job
   }
   MUSTER_ASSIGN_OR_RETURN(Comparison comparison, RunComparison(job, options));
   if (!text) {
-    std::printf("%s\n", ToJson(comparison).dump(1).c_str());
+    PrintJsonText(DumpJson(ToJson(comparison), 1));
     return comparison;
   }
   const std::vector<std::vector<std::string>> table = ComparisonTable(comparison);
-  std::printf(
-      "\n%s: %d workers, %d servers (none for all-reduce), batch %d, %d processors for all\n",
-      comparison.job.c_str(), comparison.workers, comparison.servers, comparison.batch_size,
-      comparison.processors);
-  std::printf("%s", FormatTable(table).c_str());
+  Print("\n%s: %d workers, %d servers (none for all-reduce), batch %d, %d processors for all\n",
+        comparison.job, comparison.workers, comparison.servers, comparison.batch_size,
+        comparison.processors);
+  Print("%s", FormatTable(table));
   for (const std::string& reason : comparison.left_out) {
-    std::printf("left out: %s\n", reason.c_str());
+    Print("left out: %s\n", reason);
   }
   for (const std::string& line : TrafficMismatches(comparison)) {
-    std::printf("NOT AS PREDICTED: %s\n", line.c_str());
+    Print("NOT AS PREDICTED: %s\n", line);
   }
   return comparison;
 }

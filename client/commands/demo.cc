@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -8,6 +7,7 @@
 #include "client/commands/commands.h"
 #include "client/commands/comparison_output.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 
@@ -46,11 +46,11 @@ absl::Status RunDemo(const Session& session, const std::string& data) {
   }
   const ComparisonOptions options;
   if (session.output == Session::Output::kText) {
-    std::printf(
+    Print(
         "training an n-gram language model on %s four ways, %d times each in alternating order, "
         "each time on a\ncoordinator, 2 servers and 2 workers started for it on this machine (no "
         "servers for all-reduce)\n",
-        data.c_str(), options.repeats);
+        data, options.repeats);
   }
   return CompareAndPrint(session, DemoJob(data), options).status();
 }

@@ -1,11 +1,12 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "client/commands/commands.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/text/printable.h"
 #include "proto/job_service.pb.h"
 
 namespace muster {
@@ -21,14 +22,14 @@ absl::Status Run(Session& session, const v1::DrainServerRequest& request) {
   }
   const char* server = request.server_id().c_str();
   if (request.undo()) {
-    std::printf("%s takes part again; what has moved stays where it is\n", server);
+    Print("%s takes part again; what has moved stays where it is\n", server);
   } else if (reply.drain().partitions() == 0) {
-    std::printf("%s is drained: it holds nothing\n", server);
+    Print("%s is drained: it holds nothing\n", server);
   } else {
-    std::printf("%s gives away %u partitions; `muster cluster` shows how far it is\n", server,
-                reply.drain().partitions());
+    Print("%s gives away %u partitions; `muster cluster` shows how far it is\n", server,
+          reply.drain().partitions());
     for (const std::string& reason : reply.drain().waiting_for()) {
-      std::printf("  %s\n", reason.c_str());
+      Print("  %s\n", PrintableLine(reason));
     }
   }
   return absl::OkStatus();

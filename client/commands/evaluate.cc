@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <memory>
 #include <string>
@@ -10,10 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_argument.h"
+#include "client/interrupt.h"
 #include "client/job_file.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
+#include "common/text/printable.h"
 #include "proto/status.pb.h"
 
 namespace muster {
@@ -69,8 +71,8 @@ v1::EvaluationResult Asked(const v1::EvaluationResult& measured, const std::stri
 }
 
 // `checkpoint` is the one that was measured, with its clock if that is known.
-void Print(const Session& session, const CheckpointName& checkpoint, v1::EvaluationResult result,
-           std::vector<Value> values) {
+void PrintMeasured(const Session& session, const CheckpointName& checkpoint,
+                    v1::EvaluationResult result, std::vector<Value> values) {
   const bool has_value = result.no_value().empty();
   if (session.output == Session::Output::kJson) {
     // An evaluation trains nothing.
@@ -86,60 +88,102 @@ void Print(const Session& session, const CheckpointName& checkpoint, v1::Evaluat
     return session.PrintJson(result, values, left_out);
   }
   if (has_value) {
-    std::printf("%s %.4f", result.metric().c_str(), result.value());
+    Print("%s %.4f", result.metric(), result.value());
   } else {
-    std::printf("%s has no value (%s)", result.metric().c_str(), result.no_value().c_str());
+    Print("%s has no value (%s)", result.metric(), PrintableLine(result.no_value()));
   }
-  if (result.metric() != kLoss) std::printf(", loss %.4f", result.loss());
+  if (result.metric() != kLoss) Print(", loss %.4f", result.loss());
   for (const auto& [name, value] : values) {
-    if (name != result.metric()) std::printf(", %s %.4f", name.c_str(), value);
+    if (name != result.metric()) Print(", %s %.4f", name, value);
   }
-  std::printf(", over %llu examples", static_cast<unsigned long long>(result.examples()));
+  Print(", over %llu examples", result.examples());
   if (checkpoint.clock.has_value()) {
-    std::printf(", at clock %llu", static_cast<unsigned long long>(*checkpoint.clock));
+    Print(", at clock %llu", *checkpoint.clock);
   }
-  std::printf("\n");
+  Print("\n");
+}
+
+struct Arguments {
+  std::string checkpoint;
+  std::string data;
+  std::string metric;
+};
+
+// Says on standard error what the evaluation waits for, each time that this is another thing.
+class Waits {
+ public:
+  void Show(const v1::JobStatus& job) {
+    // All jobs wait for their tasks' start for a moment.
+    const std::string& reason = job.state() == v1::PLACING ? "" : job.waiting_for();
+    if (!reason.empty() && reason != shown_) {
+      PrintError("muster: the evaluation %s waits: %s\n", job.job_id(), PrintableLine(reason));
+    }
+    shown_ = reason;
+  }
+
+ private:
+  std::string shown_;
+};
+
+// The evaluation's end. Cancelled: its user did not wait for it, and it is cancelled.
+absl::Status Await(JobClient& jobs, const std::string& id, Interrupt& interrupt,
+                   v1::JobStatus& last) {
+  Waits waits;
+  const absl::Status watched = jobs.Watch(
+      id, [&waits](const v1::JobStatus& status) { waits.Show(status); }, last);
+  if (watched.ok() || !interrupt.happened()) return watched;
+  MUSTER_RETURN_IF_ERROR(jobs.Cancel(id, "its user interrupted `muster evaluate`", last));
+  return absl::CancelledError("");
+}
+
+absl::Status Evaluate(Session& session, const Arguments& arguments) {
+  // Before anything starts threads.
+  Interrupt interrupt;
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointName asked, ParseCheckpointName(arguments.checkpoint));
+  MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+  interrupt.Call([jobs] { jobs->StopWatching(); });
+  v1::JobStatus job;
+  MUSTER_RETURN_IF_ERROR(jobs->Get(asked.job_id, job));
+  CheckpointName checkpoint = asked;
+  // Named, so that it stays the one that is told of if the job goes on meanwhile.
+  if (!asked.clock.has_value() && !job.checkpoint_uri().empty()) {
+    checkpoint.clock = job.checkpoint_clock();
+  }
+  v1::JobSpec spec;
+  MUSTER_RETURN_IF_ERROR(MakeEvaluation(job, checkpoint, arguments.data, arguments.metric, spec));
+  std::string evaluation_id;
+  MUSTER_RETURN_IF_ERROR(jobs->Submit(spec, evaluation_id));
+  v1::JobStatus last;
+  if (const absl::Status ended = Await(*jobs, evaluation_id, interrupt, last);
+      absl::IsCancelled(ended)) {
+    session.exit_code = kJobFailed;
+    PrintError("muster: the evaluation %s is cancelled\n", evaluation_id);
+    return absl::OkStatus();
+  } else if (!ended.ok()) {
+    return ended;
+  }
+  if (last.state() != v1::SUCCEEDED || last.evaluations_size() == 0) {
+    session.exit_code = kJobFailed;
+    PrintError("muster: the evaluation %s failed: %s\n", evaluation_id,
+               PrintableLine(last.message()));
+    return absl::OkStatus();
+  }
+  const v1::EvaluationResult& measured = *last.evaluations().rbegin();
+  PrintMeasured(session, checkpoint, Asked(measured, arguments.metric),
+                spec.model().has_transformer() ? LanguageValues(measured) : std::vector<Value>());
+  // The coordinator may have forgotten it by itself.
+  const absl::Status deleted = jobs->Delete(evaluation_id);
+  return absl::IsNotFound(deleted) ? absl::OkStatus() : deleted;
 }
 
 }  // namespace
 
 void AddEvaluate(CLI::App& app, Session& session) {
-  struct Arguments {
-    std::string data;
-    std::string metric;
-  };
   auto arguments = std::make_shared<Arguments>();
-  auto* command = AddCheckpointCommand(
-      app, session, "evaluate", "Measure a job's checkpoint on data", kCheckpointArgument,
-      [arguments](Session& session, JobClient& jobs, const CheckpointName& asked) -> absl::Status {
-        v1::JobStatus job;
-        MUSTER_RETURN_IF_ERROR(jobs.Get(asked.job_id, job));
-        CheckpointName checkpoint = asked;
-        // Named, so that it stays the one that is told of if the job goes on meanwhile.
-        if (!asked.clock.has_value() && !job.checkpoint_uri().empty()) {
-          checkpoint.clock = job.checkpoint_clock();
-        }
-        v1::JobSpec spec;
-        MUSTER_RETURN_IF_ERROR(
-            MakeEvaluation(job, checkpoint, arguments->data, arguments->metric, spec));
-        std::string evaluation_id;
-        MUSTER_RETURN_IF_ERROR(jobs.Submit(spec, evaluation_id));
-        v1::JobStatus last;
-        MUSTER_RETURN_IF_ERROR(jobs.Watch(
-            evaluation_id, [](const v1::JobStatus&) {}, last));
-        if (last.state() != v1::SUCCEEDED || last.evaluations_size() == 0) {
-          session.exit_code = kJobFailed;
-          std::fprintf(stderr, "muster: the evaluation %s failed: %s\n", evaluation_id.c_str(),
-                       last.message().c_str());
-          return absl::OkStatus();
-        }
-        const v1::EvaluationResult& measured = *last.evaluations().rbegin();
-        Print(session, checkpoint, Asked(measured, arguments->metric),
-              spec.model().has_transformer() ? LanguageValues(measured) : std::vector<Value>());
-        // The coordinator may have forgotten it by itself.
-        const absl::Status deleted = jobs.Delete(evaluation_id);
-        return absl::IsNotFound(deleted) ? absl::OkStatus() : deleted;
-      });
+  auto* command = app.add_subcommand("evaluate", "Measure a job's checkpoint on data");
+  command->add_option("checkpoint", arguments->checkpoint, kCheckpointArgument)->required();
+  command->callback(
+      [&session, arguments] { session.Run([&] { return Evaluate(session, *arguments); }); });
   command->add_option(
       "--data", arguments->data,
       "File or folder of the job's kind of data; without it, what the job held out");

@@ -1,33 +1,33 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "absl/time/time.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_argument.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/text/printable.h"
 #include "proto/job_service.pb.h"
 
 namespace muster {
 
 void AddEvents(CLI::App& app, Session& session) {
-  AddJobCommand(
-      app, session, "events", "Print what happened to a job, in order",
-      [](Session& session, JobClient& jobs, const std::string& job_id) -> absl::Status {
-        v1::ListEventsReply reply;
-        MUSTER_RETURN_IF_ERROR(jobs.Events(job_id, reply));
-        if (session.output == Session::Output::kJson) {
-          session.PrintJson(reply);
-          return absl::OkStatus();
-        }
-        for (const v1::JobEvent& event : reply.events()) {
-          const absl::Time time = absl::FromUnixMillis(event.unix_ms());
-          std::printf("%s  %s\n",
-                      absl::FormatTime("%Y-%m-%d %H:%M:%E3S", time, absl::LocalTimeZone()).c_str(),
-                      event.text().c_str());
-        }
-        return absl::OkStatus();
-      })
+  AddJobCommand(app, session, "events", "Print what happened to a job, in order",
+                [](Session& session, JobClient& jobs, const std::string& job_id) -> absl::Status {
+                  v1::ListEventsReply reply;
+                  MUSTER_RETURN_IF_ERROR(jobs.Events(job_id, reply));
+                  if (session.output == Session::Output::kJson) {
+                    session.PrintJson(reply);
+                    return absl::OkStatus();
+                  }
+                  for (const v1::JobEvent& event : reply.events()) {
+                    const absl::Time time = absl::FromUnixMillis(event.unix_ms());
+                    Print("%s  %s\n",
+                          absl::FormatTime("%Y-%m-%d %H:%M:%E3S", time, absl::LocalTimeZone()),
+                          PrintableLine(event.text()));
+                  }
+                  return absl::OkStatus();
+                })
       ->footer("Example: muster events JOB");
 }
 

@@ -11,9 +11,11 @@
 #include "client/commands/job_argument.h"
 #include "client/format.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "client/transformer_job.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
+#include "common/files/output_file.h"
 #include "common/model_files/model_file.h"
 #include "common/model_files/model_folder.h"
 #include "common/tokenizer/bpe_json.h"
@@ -45,9 +47,7 @@ absl::StatusOr<uint64_t> WriteWeights(JobClient& jobs, const CheckpointName& che
         absl::StrCat("cannot write ", path, "; choose another --out"));
   }
   uint64_t bytes = 0;
-  const auto note = [](const std::string& text) {
-    std::fprintf(stderr, "muster: exported %s\n", text.c_str());
-  };
+  const auto note = [](const std::string& text) { PrintError("muster: exported %s\n", text); };
   MUSTER_RETURN_IF_ERROR(ExportJob(
       jobs, RequestFor(checkpoint), tokenizer, note, [&](absl::string_view data) -> absl::Status {
         bytes += data.size();
@@ -66,7 +66,7 @@ absl::StatusOr<uint64_t> WriteWeights(JobClient& jobs, const CheckpointName& che
 
 absl::Status ExportFile(const Session& session, JobClient& jobs, const CheckpointName& checkpoint,
                         const Arguments& arguments) {
-  const std::string& out = arguments.out;
+  MUSTER_ASSIGN_OR_RETURN(const std::string out, OutputFile(arguments.out));
   const std::string partial = out + ".partial";
   const auto remove = absl::MakeCleanup([&partial] { std::remove(partial.c_str()); });
   MUSTER_ASSIGN_OR_RETURN(const uint64_t bytes,
@@ -75,8 +75,8 @@ absl::Status ExportFile(const Session& session, JobClient& jobs, const Checkpoin
     return absl::InternalError(absl::StrCat("cannot rename ", partial, " to ", out));
   }
   session.PrintResult(
-      absl::StrCat(out, ": ", FormatBytes(static_cast<double>(bytes))),
-      {{"job_id", checkpoint.job_id}, {"file", out}, {"bytes", absl::StrCat(bytes)}});
+      absl::StrCat(arguments.out, ": ", FormatBytes(static_cast<double>(bytes))),
+      {{"job_id", checkpoint.job_id}, {"file", arguments.out}, {"bytes", absl::StrCat(bytes)}});
   return absl::OkStatus();
 }
 

@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "client/commands/commands.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
@@ -83,7 +83,7 @@ absl::Status Import(const Session& session, const std::string& folder, const std
       tokenizer = "tokenizer.json";
     } else if (absl::IsInvalidArgument(opened.status())) {
       // The weights are of use without it, to whoever has made tokens otherwise.
-      absl::FPrintF(stderr, "muster: its tokenizer is left out: %s\n", opened.status().message());
+      PrintError("muster: its tokenizer is left out: %s\n", opened.status().message());
     } else {
       return opened.status();
     }

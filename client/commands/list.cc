@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -10,7 +9,9 @@
 #include "client/format.h"
 #include "client/progress.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/text/printable.h"
 #include "proto/job_service.pb.h"
 
 namespace muster {
@@ -37,10 +38,10 @@ void AddList(CLI::App& app, Session& session) {
                         FormatSeconds(absl::ToDoubleSeconds(
                             absl::Now() - absl::FromUnixMillis(job.submitted_unix_ms())))});
       }
-      std::printf("%s", FormatTable(rows).c_str());
+      Print("%s", FormatTable(rows));
       for (const v1::JobStatus& job : reply.jobs()) {
         if (job.waiting_for().empty()) continue;
-        std::printf("%s waits: %s\n", job.job_id().c_str(), job.waiting_for().c_str());
+        Print("%s waits: %s\n", PrintableLine(job.job_id()), PrintableLine(job.waiting_for()));
       }
       return absl::OkStatus();
     });

@@ -5,6 +5,7 @@
 #include "client/commands/commands.h"
 #include "client/commands/job_argument.h"
 #include "client/session.h"
+#include "client/terminal.h"
 
 namespace muster {
 
@@ -19,8 +20,7 @@ void AddLogs(CLI::App& app, Session& session) {
                              session.PrintResult("", {{"text", std::string(text)}});
                              return;
                            }
-                           std::fwrite(text.data(), 1, text.size(), stdout);
-                           std::fflush(stdout);
+                           WriteText(stdout, text);
                          });
       });
   command->add_flag("--follow,-f", *follow, "Go on until the job ends");

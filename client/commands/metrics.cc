@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <string>
 
 #include "client/commands/commands.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
 #include "proto/job_service.pb.h"
 
@@ -21,7 +21,7 @@ void AddMetrics(CLI::App& app, Session& session) {
       if (session.output == Session::Output::kJson) {
         session.PrintJson(reply);
       } else {
-        std::printf("%s", reply.text().c_str());
+        Print("%s", reply.text());
       }
       return absl::OkStatus();
     });

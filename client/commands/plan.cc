@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 
 #include "client/commands/commands.h"
@@ -8,6 +7,7 @@
 #include "client/plan/job_plan.h"
 #include "client/plan/plan_output.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/multiplies_bfloat16.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
@@ -36,8 +36,11 @@ void AddPlan(CLI::App& app, Session& session) {
       MUSTER_RETURN_IF_ERROR(job->Read(spec));
       MUSTER_ASSIGN_OR_RETURN(const JobPlan plan, PlanJob(spec, ReadDataHead(spec),
                                                           {.multiply_bf16 = MultipliesBFloat16()}));
-      const bool json = session.output == Session::Output::kJson;
-      std::printf("%s%s", (json ? PlanJson(plan) : PlanText(plan)).c_str(), json ? "\n" : "");
+      if (session.output == Session::Output::kJson) {
+        PrintJsonText(PlanJson(plan));
+      } else {
+        WriteText(stdout, PlanText(plan));
+      }
       return absl::OkStatus();
     });
   });

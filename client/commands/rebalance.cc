@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <string>
 
 #include "client/commands/commands.h"
 #include "client/commands/job_argument.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
 #include "proto/status.pb.h"
 
@@ -20,9 +20,8 @@ void AddRebalance(CLI::App& app, Session& session) {
         if (session.output == Session::Output::kJson) {
           session.PrintJson(job);
         } else {
-          std::printf(
-              "partitions of %s move one by one; `muster events %s` shows how far they are\n",
-              job_id.c_str(), job_id.c_str());
+          Print("partitions of %s move one by one; `muster events %s` shows how far they are\n",
+                job_id, job_id);
         }
         return absl::OkStatus();
       });

@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,7 +13,9 @@
 #include "client/progress.h"
 #include "client/row_counts.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/text/printable.h"
 #include "proto/job_service.pb.h"
 #include "proto/status.pb.h"
 
@@ -22,7 +23,7 @@ namespace muster {
 namespace {
 
 void PrintField(const char* name, const std::string& value) {
-  if (!value.empty()) std::printf("%-12s %s\n", name, value.c_str());
+  if (!value.empty()) Print("%-12s %s\n", name, PrintableLine(value));
 }
 
 std::string Servers(const v1::JobStatus& job) {
@@ -97,7 +98,7 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
       rows.push_back({absl::StrCat(task.slot()), task.worker_id(), task.state(),
                       absl::StrCat(task.step()), absl::StrCat(task.incarnation())});
     }
-    std::printf("\n%s", FormatTable(rows).c_str());
+    Print("\n%s", FormatTable(rows));
   }
   if (job.evaluations_size() > 0) {
     std::vector<std::vector<std::string>> rows = {{"CLOCK", "METRIC", "VALUE", "LOSS", "EXAMPLES"}};
@@ -106,7 +107,7 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
                       MetricValue(evaluation), absl::StrFormat("%.4f", evaluation.loss()),
                       absl::StrCat(evaluation.examples())});
     }
-    std::printf("\n%s", FormatTable(rows).c_str());
+    Print("\n%s", FormatTable(rows));
   }
 }
 
@@ -121,16 +122,15 @@ std::string CallName(const v1::CollectiveRecord& call) {
 
 void PrintCollectives(const v1::ListCollectivesReply& reply) {
   if (reply.slots_size() == 0) {
-    std::printf(
+    Print(
         "no slot has told of collective calls: running all-reduce jobs do when asked, and when one "
         "fails\n");
     return;
   }
   for (const v1::SlotCollectives& slot : reply.slots()) {
-    std::printf("slot %u, as told at %s\n", slot.slot(),
-                absl::FormatTime("%H:%M:%E3S UTC", absl::FromUnixMillis(slot.unix_ms()),
-                                 absl::UTCTimeZone())
-                    .c_str());
+    Print("slot %u, as told at %s\n", slot.slot(),
+          absl::FormatTime("%H:%M:%E3S UTC", absl::FromUnixMillis(slot.unix_ms()),
+                           absl::UTCTimeZone()));
     std::vector<std::vector<std::string>> rows = {
         {"GROUP", "CALL", "WHAT", "LABEL", "STARTED", "TOOK", "ERROR"}};
     for (const v1::CollectiveRecord& call : slot.calls()) {
@@ -141,7 +141,7 @@ void PrintCollectives(const v1::ListCollectivesReply& reply) {
            call.duration_us() < 0 ? "under way" : absl::StrCat(call.duration_us(), " us"),
            call.error()});
     }
-    std::printf("%s\n", FormatTable(rows).c_str());
+    Print("%s\n", FormatTable(rows));
   }
 }
 

@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -8,6 +7,7 @@
 #include "client/commands/job_file_argument.h"
 #include "client/initial_weights.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
@@ -31,10 +31,10 @@ void WarnWithoutServers(JobClient& jobs, const std::string& job_id) {
   for (const v1::DaemonStatus& daemon : cluster.daemons()) {
     if (daemon.kind() == v1::SERVER && daemon.live()) return;
   }
-  std::fprintf(stderr,
-               "muster: job %s waits for a server; the cluster has none: start one with "
-               "muster-server, or the cluster with `muster up --servers 1`\n",
-               job_id.c_str());
+  PrintError(
+      "muster: job %s waits for a server; the cluster has none: start one with "
+      "muster-server, or the cluster with `muster up --servers 1`\n",
+      job_id);
 }
 
 }  // namespace
@@ -80,8 +80,7 @@ void AddSubmit(CLI::App& app, Session& session) {
       if (session.output == Session::Output::kJson) {
         session.PrintJson(reply);
       } else {
-        std::printf("%s\n", reply.job_id().c_str());
-        std::fflush(stdout);
+        Print("%s\n", reply.job_id());
       }
       WarnWithoutServers(*jobs, reply.job_id());
       return arguments->watch ? session.WatchToEnd(reply.job_id()) : absl::OkStatus();

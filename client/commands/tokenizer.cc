@@ -13,6 +13,7 @@
 #include "client/session.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
+#include "common/files/output_file.h"
 #include "common/tokenizer/bpe_json.h"
 #include "common/tokenizer/bpe_tokenizer.h"
 #include "common/tokenizer/bpe_trainer.h"
@@ -40,6 +41,7 @@ absl::Status WriteWhole(const std::string& path, const std::string& text) {
 
 absl::Status Train(const Session& session, const Arguments& arguments) {
   MUSTER_RETURN_IF_ERROR(CheckOutputIsNoText(arguments.data, arguments.out));
+  MUSTER_ASSIGN_OR_RETURN(const std::string out, OutputFile(arguments.out));
   BpeTrainer trainer;
   uint64_t bytes = 0;
   MUSTER_RETURN_IF_ERROR(ForEachText(arguments.data, [&](FileContent file) {
@@ -48,7 +50,7 @@ absl::Status Train(const Session& session, const Arguments& arguments) {
     return absl::OkStatus();
   }));
   MUSTER_ASSIGN_OR_RETURN(const BpeVocabulary vocabulary, trainer.Train(arguments.vocabulary));
-  MUSTER_RETURN_IF_ERROR(WriteWhole(arguments.out, WriteBpeJson(vocabulary)));
+  MUSTER_RETURN_IF_ERROR(WriteWhole(out, WriteBpeJson(vocabulary)));
   const auto tokens = static_cast<int64_t>(vocabulary.tokens.size());
   std::string text = absl::StrCat(arguments.out, ": ", tokens, " tokens, learned from ",
                                   FormatBytes(static_cast<double>(bytes)));

@@ -7,6 +7,7 @@
 #include "client/commands/commands.h"
 #include "client/local_cluster.h"
 #include "client/session.h"
+#include "client/terminal.h"
 #include "common/base/status_macros.h"
 
 namespace muster {
@@ -29,7 +30,13 @@ void AddUp(CLI::App& app, Session& session) {
       options->tls = session.tls;
       const ClusterFolder folder(std::filesystem::absolute(session.data_dir).string());
       MUSTER_ASSIGN_OR_RETURN(const LocalCluster cluster, StartLocalCluster(folder, *options));
-      MUSTER_RETURN_IF_ERROR(SetCurrentClusterFolder(folder.path()));
+      // The cluster runs, whatever its user may write.
+      if (const absl::Status noted = SetCurrentClusterFolder(folder.path()); !noted.ok()) {
+        PrintError(
+            "muster: %s, so this cluster is not the one that commands take by default: name it by "
+            "--data-dir %s\n",
+            noted.message(), folder.path());
+      }
       session.PrintResult(absl::StrCat(cluster.servers, " servers and ", cluster.workers,
                                        " workers run, coordinator ", cluster.coordinator_address,
                                        "\ndata and logs: ", folder.path()),

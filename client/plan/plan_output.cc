@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "client/format.h"
 #include "common/job/job_road.h"
+#include "common/text/dump_json.h"
 
 namespace muster {
 namespace {
@@ -212,7 +213,7 @@ std::string PlanJson(const JobPlan& plan) {
     json["traffic_per_step_and_worker"].back()["over"] =
         OnDevices(plan) ? "devices" : "shared_memory";
   }
-  return json.dump(2, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+  return DumpJson(json, 2);
 }
 
 }  // namespace muster

@@ -10,11 +10,11 @@
 
 namespace muster {
 
-CommandResult Muster(const std::string& arguments) {
+CommandResult Muster(const std::string& arguments, const std::string& environment) {
   static const std::string home = ::testing::TempDir() + "/home";
   const std::string command =
-      absl::StrCat("HOME=", home, " ", std::filesystem::absolute("client/muster").string(), " ",
-                   arguments, " 2>&1");
+      absl::StrCat("HOME=", home, " ", environment, " ",
+                   std::filesystem::absolute("client/muster").string(), " ", arguments, " 2>&1");
   CommandResult result;
   FILE* pipe = popen(command.c_str(), "r");
   char buffer[4096];

@@ -11,8 +11,9 @@ struct CommandResult {
   std::string output;
 };
 
-// Runs `muster` as a user would type it, with a home folder of the test's own.
-CommandResult Muster(const std::string& arguments);
+// Runs `muster` as a user would type it, with a home folder of the test's own. `environment`:
+// further assignments, which come later and so win.
+CommandResult Muster(const std::string& arguments, const std::string& environment = "");
 
 }  // namespace muster
 

@@ -15,6 +15,7 @@ namespace muster {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class BadInputTest : public ::testing::Test {
  protected:
@@ -106,6 +107,35 @@ TEST_F(BadInputTest, MissingPath) {
   spec.mutable_data()->mutable_csv()->set_label("y");
   spec.mutable_data()->mutable_csv()->add_numeric("x");
   EXPECT_THAT(Failure(spec), HasSubstr("/no/such/file.csv"));
+}
+
+TEST_F(BadInputTest, AnErrorReachesStatusWhateverBytesItHas) {
+  v1::JobSpec spec = SmallJob();
+  spec.clear_model();
+  spec.mutable_model()->mutable_transformer()->set_layers(1);
+  spec.mutable_model()->mutable_transformer()->set_width(16);
+  spec.mutable_model()->mutable_transformer()->set_heads(2);
+  spec.mutable_model()->mutable_transformer()->set_context(16);
+  v1::SequenceData& data = *spec.mutable_data()->mutable_sequences();
+  data.set_path(WriteFile("text.txt", std::string(5000, 'x')));
+  // What is quoted of it is cut where a character of three bytes is.
+  std::string normalizer;
+  for (int i = 0; i < 60; ++i) normalizer += "\xe2\x82\xac";
+  data.set_tokenizer(
+      WriteFile("tokenizer.json",
+                "{\"model\": {\"type\": \"BPE\"}, \"normalizer\": \"" + normalizer + "\"}"));
+  std::string message = Failure(spec);
+  EXPECT_THAT(message, HasSubstr("tokenizer.json: normalizer is"));
+  EXPECT_THAT(message, Not(HasSubstr("without progress"))) << "tried again";
+
+  const std::string folder = ::testing::TempDir() + "/texts";
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_symlink("nowhere", folder + "/gr\xf6sse.txt");
+  data.set_path(folder);
+  data.set_tokenizer("bytes");
+  message = Failure(spec);
+  EXPECT_THAT(message, HasSubstr("gr\\xf6sse.txt"));
+  EXPECT_THAT(message, Not(HasSubstr("without progress"))) << "tried again";
 }
 
 TEST_F(BadInputTest, EmptyFile) {

@@ -76,6 +76,36 @@ TEST(CommandLineTest, CommandsWithPlainClustersOfTheirOwnTakeNoCertificates) {
   }
 }
 
+TEST(CommandLineTest, WhatIsNotUtf8IsRefusedByNameOrWritten) {
+  const std::string folder = ::testing::TempDir() + "/gr\xf6sse";
+  // What a cluster's daemons tell one another.
+  Result result = Muster("up --output json --data-dir " + folder);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("--data-dir"));
+  EXPECT_THAT(result.output, HasSubstr("gr\\xf6sse is not UTF-8"));
+  EXPECT_FALSE(std::filesystem::exists(folder));
+  // What is only a file's name, once in text and once in JSON.
+  const std::string text = ::testing::TempDir() + "/text.txt";
+  std::ofstream(text) << "some text";
+  for (const std::string output : {"text", "json"}) {
+    result = Muster(absl::StrCat("--output ", output, " data tokenize --data ", text,
+                                 " --tokenizer bytes --out ", folder));
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+  }
+  EXPECT_EQ(nlohmann::json::parse(result.output)["tokens"], "9");
+}
+
+TEST(CommandLineTest, AClusterRunsThoughItsUsersHomeCannotBeWritten) {
+  const std::string folder = ::testing::TempDir() + "/homeless";
+  const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
+  const Result result =
+      Muster("up --servers 0 --workers 1 --data-dir " + folder, "HOME=/proc/1/nowhere");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("cannot write /proc/1/nowhere/.muster/current"));
+  EXPECT_THAT(result.output, HasSubstr("name it by --data-dir " + folder));
+  EXPECT_EQ(Muster("cluster --data-dir " + folder).exit_code, 0);
+}
+
 TEST(CommandLineTest, AnUnreachableClusterIsSaidSo) {
   Result result = Muster("list");
   EXPECT_EQ(result.exit_code, 4);

@@ -1,0 +1,286 @@
+// The commands that show what a coordinator says, against one whose every text is hostile.
+#include "client/commands/commands.h"
+
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "client/exit_code.h"
+#include "client/session.h"
+#include "common/text/printable.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+#include "gtest/gtest.h"
+#include "proto/job_service.grpc.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Valid UTF-8, as all that a message can carry, and everything that must not reach a terminal: an
+// escape code, C0, DEL, C1, bidirectional controls, a line of its own.
+constexpr char kHostile[] =
+    "evil\x1b[2J\x07\x7f\xc2\x9b"
+    "31m\xe2\x80\xae"
+    "cod\xe2\x81\xa6.exe\r\nmuster: all is well";
+
+// Puts the text into every string of a message, and one element into every list.
+void Fill(google::protobuf::Message& message, int depth = 0) {
+  using google::protobuf::FieldDescriptor;
+  const auto& reflection = *message.GetReflection();
+  const auto& descriptor = *message.GetDescriptor();
+  for (int i = 0; i < descriptor.field_count(); ++i) {
+    const FieldDescriptor* field = descriptor.field(i);
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      if (depth == 4 || field->is_map()) continue;
+      Fill(field->is_repeated() ? *reflection.AddMessage(&message, field)
+                                : *reflection.MutableMessage(&message, field),
+           depth + 1);
+    } else if (field->type() == FieldDescriptor::TYPE_STRING) {
+      if (field->is_repeated()) {
+        reflection.AddString(&message, field, kHostile);
+      } else {
+        reflection.SetString(&message, field, kHostile);
+      }
+    }
+  }
+}
+
+class HostileCoordinator final : public v1::JobService::Service {
+ public:
+  grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest*,
+                         v1::SubmitJobReply* reply) override {
+    reply->set_job_id("e1");
+    return grpc::Status::OK;
+  }
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*,
+                      v1::JobStatus* reply) override {
+    return Filled(*reply);
+  }
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
+                        v1::ListJobsReply* reply) override {
+    Fill(*reply);
+    // One that waits.
+    reply->mutable_jobs(0)->set_state(v1::PENDING);
+    return grpc::Status::OK;
+  }
+  grpc::Status WatchJob(grpc::ServerContext* context, const v1::GetJobRequest*,
+                        grpc::ServerWriter<v1::JobStatus>* writer) override {
+    v1::JobStatus status;
+    Fill(status);
+    status.set_job_id("e1");
+    status.set_state(v1::PENDING);
+    writer->Write(status);
+    if (watched != nullptr) {
+      watched();
+      while (!context->IsCancelled()) usleep(1000);
+      return grpc::Status::CANCELLED;
+    }
+    status.set_state(v1::FAILED);
+    writer->Write(status);
+    return grpc::Status::OK;
+  }
+  grpc::Status ReadLogs(grpc::ServerContext*, const v1::ReadLogsRequest*,
+                        grpc::ServerWriter<v1::LogChunk>* writer) override {
+    v1::LogChunk chunk;
+    chunk.set_text(absl::StrCat("epoch 1\t0.5\n", kHostile, "\n"));
+    writer->Write(chunk);
+    return grpc::Status::OK;
+  }
+  grpc::Status ListEvents(grpc::ServerContext*, const v1::GetJobRequest*,
+                          v1::ListEventsReply* reply) override {
+    return Filled(*reply);
+  }
+  grpc::Status ListCollectives(grpc::ServerContext*, const v1::GetJobRequest*,
+                               v1::ListCollectivesReply* reply) override {
+    return Filled(*reply);
+  }
+  grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request,
+                         v1::JobStatus* reply) override {
+    cancelled.push_back(request->job_id());
+    return Filled(*reply);
+  }
+  grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::GetJobRequest*,
+                               v1::ListCheckpointsReply* reply) override {
+    return Filled(*reply);
+  }
+  grpc::Status VerifyCheckpoint(grpc::ServerContext*, const v1::CheckpointRequest*,
+                                v1::VerifyCheckpointReply* reply) override {
+    return Filled(*reply);
+  }
+  grpc::Status DeleteCheckpoint(grpc::ServerContext*, const v1::DeleteCheckpointRequest*,
+                                v1::DeleteCheckpointReply*) override {
+    return {grpc::StatusCode::FAILED_PRECONDITION, kHostile};
+  }
+  grpc::Status DrainServer(grpc::ServerContext*, const v1::DrainServerRequest*,
+                           v1::DrainServerReply* reply) override {
+    Fill(*reply);
+    reply->mutable_drain()->set_partitions(2);
+    return grpc::Status::OK;
+  }
+  grpc::Status GetCluster(grpc::ServerContext*, const v1::GetClusterRequest*,
+                          v1::GetClusterReply* reply) override {
+    return Filled(*reply);
+  }
+  grpc::Status GetMetrics(grpc::ServerContext*, const v1::GetMetricsRequest*,
+                          v1::GetMetricsReply* reply) override {
+    return Filled(*reply);
+  }
+
+  // Called when somebody watches a job, which then goes on until nobody does.
+  std::function<void()> watched;
+  std::vector<std::string> cancelled;
+
+ private:
+  static grpc::Status Filled(google::protobuf::Message& reply) {
+    Fill(reply);
+    return grpc::Status::OK;
+  }
+};
+
+struct Shown {
+  int exit_code = 0;
+  std::string out;
+  std::string error;
+};
+
+class CommandsTest : public ::testing::Test {
+ protected:
+  CommandsTest() {
+    // As `muster evaluate` needs it: threads that gRPC starts are not the ones that a signal ends.
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&coordinator_);
+    server_ = builder.BuildAndStart();
+    address_ = absl::StrCat("127.0.0.1:", port);
+  }
+
+  Shown Run(const std::vector<std::string>& words) {
+    CLI::App app("", "muster");
+    Session session;
+    session.coordinator_address = address_;
+    const std::map<std::string, Session::Output> outputs = {{"json", Session::Output::kJson}};
+    app.fallthrough();
+    app.add_option("--output", session.output)->transform(CLI::CheckedTransformer(outputs));
+    for (auto add : {AddList, AddStatus, AddWatch, AddLogs, AddEvents, AddCancel, AddCheckpoint,
+                     AddEvaluate, AddCluster, AddDrain, AddMetrics, AddData}) {
+      add(app, session);
+    }
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    Shown shown;
+    shown.exit_code = session.exit_code;
+    shown.out = testing::internal::GetCapturedStdout();
+    shown.error = testing::internal::GetCapturedStderr();
+    return shown;
+  }
+
+  HostileCoordinator coordinator_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+TEST_F(CommandsTest, NothingThatACoordinatorSaysSteersTheTerminal) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"list"},
+      {"status", "j1"},
+      {"status", "j1", "--collectives"},
+      {"watch", "j1"},
+      {"logs", "j1"},
+      {"events", "j1"},
+      {"cancel", "j1"},
+      {"checkpoint", "list", "j1"},
+      {"checkpoint", "verify", "j1"},
+      {"checkpoint", "delete", "j1@4"},
+      {"evaluate", "j1"},
+      {"cluster"},
+      {"drain", "s1"},
+      {"metrics"},
+  };
+  for (std::vector<std::string> words : commands) {
+    for (const char* output : {"", "json"}) {
+      if (*output != '\0') words.insert(words.end(), {"--output", output});
+      SCOPED_TRACE(absl::StrCat(words[0], " ", output));
+      const Shown shown = Run(words);
+      EXPECT_EQ(shown.out, PrintableText(shown.out));
+      EXPECT_EQ(shown.error, PrintableText(shown.error));
+      // A cancelled job's line has nothing but its id and numbers.
+      if (words[0] == "cancel" && *output == '\0') continue;
+      EXPECT_THAT(shown.out + shown.error, HasSubstr("evil")) << "the test shows nothing of it";
+    }
+  }
+}
+
+TEST_F(CommandsTest, AValueMakesNoLinesOfItsOwn) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"list"},
+                                             {"status", "j1"},
+                                             {"events", "j1"},
+                                             {"watch", "j1"},
+                                             {"cluster"},
+                                             {"checkpoint", "verify", "j1"},
+                                             {"drain", "s1"},
+                                             {"evaluate", "j1"}}) {
+    const Shown shown = Run(words);
+    EXPECT_FALSE(absl::StrContains(shown.out + shown.error, "\nmuster: all is well")) << words[0];
+  }
+}
+
+TEST_F(CommandsTest, WhatIsNotUtf8IsRefusedByName) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"status", "j\xf6"},
+                                             {"watch", "j\xf6"},
+                                             {"logs", "j\xf6"},
+                                             {"cancel", "j1", "--reason", "j\xf6"},
+                                             {"drain", "j\xf6"},
+                                             {"evaluate", "j\xf6"}}) {
+    const Shown shown = Run(words);
+    EXPECT_EQ(shown.exit_code, kUsage) << words[0];
+    EXPECT_THAT(shown.error, HasSubstr("is not UTF-8: j\\xf6")) << words[0];
+  }
+  EXPECT_TRUE(coordinator_.cancelled.empty());
+}
+
+TEST_F(CommandsTest, AnEvaluationSaysWhatItWaitsForAndCtrlCCancelsIt) {
+  coordinator_.watched = [] { kill(getpid(), SIGINT); };
+  const Shown shown = Run({"evaluate", "j1"});
+  EXPECT_EQ(shown.exit_code, kJobFailed);
+  EXPECT_THAT(shown.error, HasSubstr("the evaluation e1 waits: evil"));
+  EXPECT_THAT(shown.error, HasSubstr("the evaluation e1 is cancelled"));
+  EXPECT_EQ(coordinator_.cancelled, std::vector<std::string>{"e1"});
+  EXPECT_EQ(shown.out, "");
+}
+
+TEST_F(CommandsTest, OnlyACoordinatorThatDoesNotAnswerExitsWith4) {
+  // A file that cannot be written is no cluster that cannot be reached.
+  const std::string folder = testing::TempDir();
+  const Shown local = Run(
+      {"data", "tokenize", "--data", "/proc/self/status", "--tokenizer", "bytes", "--out", folder});
+  EXPECT_EQ(local.exit_code, kUsage) << local.error;
+  EXPECT_THAT(local.error, HasSubstr(folder));
+  EXPECT_EQ(ExitCodeFor(absl::UnavailableError("a port is in use")), kFailure);
+  EXPECT_EQ(ExitCodeFor(absl::DeadlineExceededError("it still runs")), kFailure);
+  server_->Shutdown();
+  EXPECT_EQ(Run({"list"}).exit_code, kUnreachable);
+}
+
+}  // namespace
+}  // namespace muster
