@@ -138,7 +138,7 @@ TEST_F(RecoveryScenarioTest, FailuresWithoutProgressEndTheJob) {
 
 TEST_F(RecoveryScenarioTest, ProgressBetweenFailuresForgivesThem) {
   const std::string job = Running(SmallJob());
-  for (uint32_t failure = 1; failure <= 3 * kMaxSlotFailures; ++failure) {
+  for (uint32_t failure = 1; failure <= kMaxSlotFailures + 1; ++failure) {
     cluster_.Die(Order(job, 0));
     cluster_.Pass(absl::Seconds(20));
     ASSERT_EQ(cluster_.Progress(Order(job, 0), 3 + failure), absl::OkStatus());

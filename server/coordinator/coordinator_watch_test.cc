@@ -1,4 +1,5 @@
 // What the coordinator shows of jobs and daemons to those who watch, and whom it makes wait.
+#include <cmath>
 #include <string>
 
 #include "common/job/test_jobs.h"
@@ -259,6 +260,60 @@ TEST_F(CoordinatorWatchTest, AnErrorThatIsNotUtf8EndsTheJobWithAllThatCanBeSaid)
   EXPECT_EQ(cluster_.State(job), v1::FAILED);
   EXPECT_THAT(cluster_.Status(job).message(), HasSubstr("gr\\xf6sse.txt: no such file"));
   EXPECT_TRUE(cluster_.HasEvent(job, "gr\\xf6sse.txt: no such file"));
+}
+
+TEST_F(CoordinatorWatchTest, ReportsThatCannotBeAreRefusedAndLeaveNoTrace) {
+  constexpr uint64_t kMost = ~uint64_t{0};
+  const std::string job = *cluster_.Submit(SmallJob());
+  cluster_.MeetAll(job);
+  const v1::TaskOrder order = *cluster_.Order(job, 0);
+  ASSERT_TRUE(cluster_.Progress(order, 4).ok());
+  const std::string before = cluster_.Status(job).progress().SerializeAsString();
+  const auto report = [&](auto change) {
+    v1::ReportProgressRequest request;
+    *request.mutable_task() = SimulatedCluster::Identity(order);
+    request.set_clock(5);
+    request.set_steps(1);
+    request.set_examples(4);
+    change(request);
+    const absl::Status status = cluster_.coordinator().tasks().ReportProgress(request).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  using Report = v1::ReportProgressRequest;
+  EXPECT_THAT(report([](Report& r) { r.set_clock(kMost); }), HasSubstr("clock is 18446744073709"));
+  EXPECT_THAT(report([](Report& r) { r.set_clock(11); }),
+              HasSubstr("clock is 11; the job's last step is 10"));
+  EXPECT_THAT(report([](Report& r) { r.set_steps(11); }), HasSubstr("steps is 11"));
+  EXPECT_THAT(report([](Report& r) { r.set_examples(kMost); }), HasSubstr("examples is 1844674"));
+  EXPECT_THAT(report([](Report& r) { r.set_examples(1 << 20); }), HasSubstr("most of 1 steps"));
+  EXPECT_THAT(report([](Report& r) { r.set_loss_sum(std::nan("")); }),
+              HasSubstr("loss_sum is nan"));
+  EXPECT_THAT(report([](Report& r) { r.set_waiting_seconds(HUGE_VAL); }),
+              HasSubstr("waiting_seconds is inf"));
+  EXPECT_THAT(report([](Report& r) { r.set_bytes_pushed(kMost); }), HasSubstr("bytes_pushed is"));
+  EXPECT_EQ(cluster_.Status(job).progress().SerializeAsString(), before);
+
+  v1::ReportEvaluationRequest evaluation;
+  *evaluation.mutable_task() = SimulatedCluster::Identity(order);
+  const auto evaluate = [&](auto change) {
+    v1::ReportEvaluationRequest request = evaluation;
+    request.set_clock(4);
+    request.set_examples(10);
+    change(request);
+    Answer<v1::ReportEvaluationReply> answer;
+    cluster_.coordinator().tasks().ReportEvaluation(request, answer.call());
+    EXPECT_EQ(answer.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(answer.status().message());
+  };
+  using Share = v1::ReportEvaluationRequest;
+  EXPECT_THAT(evaluate([](Share& r) { r.set_clock(kMost); }), HasSubstr("clock is"));
+  EXPECT_THAT(evaluate([](Share& r) { r.set_loss_sum(std::nan("")); }), HasSubstr("loss_sum is"));
+  EXPECT_THAT(evaluate([](Share& r) { r.set_correct(11); }), HasSubstr("labels is 10"));
+  EXPECT_THAT(evaluate([](Share& r) { r.set_examples(21); }), HasSubstr("hold out is 20"));
+  EXPECT_THAT(evaluate([](Share& r) { r.add_positive_bins(kMost); }),
+              HasSubstr("positive_bins is"));
+  EXPECT_EQ(cluster_.State(job), v1::RUNNING);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/report_checks.h"
 #include "server/coordinator/request_limits.h"
 
 namespace muster {
@@ -66,6 +67,11 @@ absl::Status DaemonRequests::IncarnationEnded(const std::string& id) {
 }
 
 void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::HeartbeatReply> call) {
+  for (const v1::ReplayStatus& replay : request.replays()) {
+    if (absl::Status status = CheckNumbers(replay); !status.ok()) {
+      return call.done(status);
+    }
+  }
   const absl::Duration now = clock_.Monotonic();
   if (absl::Status status = members_.Renew(request.id(), request.incarnation(), now);
       !status.ok()) {

@@ -10,6 +10,7 @@
 #include "common/job/job_road.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/report_checks.h"
 #include "server/coordinator/round_record.h"
 #include "server/coordinator/shard_map.h"
 
@@ -106,6 +107,9 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
   const absl::StatusOr<Job*> found = Authenticate(request.task());
   if (!found.ok()) return call.done(found.status());
   Job& job = **found;
+  if (absl::Status status = CheckReport(job.record, request); !status.ok()) {
+    return call.done(status);
+  }
   const uint32_t slot = request.task().slot();
   if (TrainsByAllReduce(job.record.spec())) return rounds_.Arrive(job, request, std::move(call));
   if (job.record.has_met()) {
@@ -159,6 +163,7 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
     MUSTER_RETURN_IF_ERROR(NoteWait(*job, request));
     return v1::ReportProgressReply();
   }
+  MUSTER_RETURN_IF_ERROR(CheckReport(job->record, request));
   job->progress.Add(request, clock_.Monotonic());
   job->progress_unsaved = true;
   ++job->status_version;
@@ -176,6 +181,9 @@ void TaskRequests::ReportEvaluation(const v1::ReportEvaluationRequest& request,
   const absl::StatusOr<Job*> found = Authenticate(request.task());
   if (!found.ok()) return call.done(found.status());
   Job& job = **found;
+  if (absl::Status status = CheckReport(job.record, request); !status.ok()) {
+    return call.done(status);
+  }
   if (const v1::EvaluationResult* known = FindResult(job.record, request.clock())) {
     return call.done(ReplyOf(job.record, *known));
   }
