@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job_data/job_tokenizer.h"
 #include "common/model_files/model_file.h"
 #include "common/tokenizer/open_tokenizer.h"
-#include "common/tokenizer/token_file.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_identity.h"
 #include "proto/job.pb.h"
@@ -17,16 +17,6 @@
 #include "proto/status.pb.h"
 
 namespace muster {
-absl::StatusOr<std::unique_ptr<const Tokenizer>> JobTokenizer(const v1::DataSpec& data) {
-  const v1::SequenceData& sequences = data.sequences();
-  if (!sequences.tokenizer().empty()) return OpenTokenizer(sequences.tokenizer());
-  if (IsTokenFileAt(sequences.path())) return OpenTokenizer(sequences.path());
-  // What is not here might be a token file.
-  std::error_code error;
-  if (std::filesystem::exists(sequences.path(), error)) return OpenTokenizer("bytes");
-  return absl::NotFoundError(
-      absl::StrCat("the data ", sequences.path(), " is not on this machine"));
-}
 
 absl::Status ExportJob(JobClient& jobs, const v1::CheckpointRequest& checkpoint,
                        const std::string& tokenizer,

@@ -21,10 +21,6 @@ class JobSpec;
 
 class Tokenizer;
 
-// The tokenizer of a job's sequences, read from where the job says, on this machine. NotFound: it
-// is not here. InvalidArgument: it is damaged or of a newer format.
-absl::StatusOr<std::unique_ptr<const Tokenizer>> JobTokenizer(const v1::DataSpec& data);
-
 // Calls `sink` with the weights of a job's checkpoint as a safetensors file, some at a time.
 // That of a transformer says what it is and how its tokens are made, so that it can be used without
 // the job. `tokenizer` names where its tokenizer is (empty: where the job says; if it is not there

@@ -20,6 +20,7 @@
 #include "client/transformer_job.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
+#include "common/job_data/job_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"

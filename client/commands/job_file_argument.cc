@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 
 #include "client/job_file.h"
-#include "client/plan/data_head.h"
 #include "common/base/status_macros.h"
+#include "common/job_data/data_head.h"
 #include "proto/job.pb.h"
 
 namespace muster {

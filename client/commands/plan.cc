@@ -3,13 +3,13 @@
 
 #include "client/commands/commands.h"
 #include "client/commands/job_file_argument.h"
-#include "client/plan/data_head.h"
 #include "client/plan/job_plan.h"
 #include "client/plan/plan_output.h"
 #include "client/session.h"
 #include "client/terminal.h"
 #include "common/base/multiplies_bfloat16.h"
 #include "common/base/status_macros.h"
+#include "common/job_data/data_head.h"
 #include "proto/job.pb.h"
 
 namespace muster {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -12,10 +13,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "client/plan/data_head.h"
 #include "common/base/multiplies_bfloat16.h"
 #include "common/base/philox.h"
+#include "common/job_data/data_head.h"
 #include "common/plan/memory_plan.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
@@ -202,6 +204,27 @@ TEST_F(PeakMemoryTest, OfAnNgramModelByAllReduce) {
                      kAllReduce),
         /*steps=*/200);
   }
+}
+
+// Whose data are not what their beginning looks like.
+TEST_F(PeakMemoryTest, ATaskThatTakesMoreThanItsPlanEndsAndSaysSo) {
+  const std::string path = ::testing::TempDir() + "/grows.svm";
+  {
+    std::ofstream file(path);
+    file << '#' << std::string(64 << 10, ' ') << '\n';
+    for (int i = 0; i < (10 << 20); ++i) file << "0\n1\n";
+  }
+  const auto id = cluster_->Submit(
+      SpecOf(absl::StrCat("model { logistic_regression { classes: 2 } } batch_size: 8 workers: 1 ",
+                          "data { libsvm { path: '", path, "' } }", kServers),
+             kFirst));
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto job = cluster_->AwaitEnd(*id, absl::Minutes(4));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->state(), v1::FAILED);
+  EXPECT_THAT(job->message(),
+              ::testing::ContainsRegex("has taken .* MiB of memory; its plan is at most"));
+  std::remove(path.c_str());
 }
 
 TEST_F(PeakMemoryTest, OfDeepFm) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/base/usable_resources.h"
 #include "common/files/file_content.h"
 #include "worker/data/gzip.h"
 
@@ -86,6 +87,25 @@ absl::Status CheckSize(const std::string& path, const Header& header, size_t act
                          " bytes; fetch the file again"));
 }
 
+// Before anything is unpacked: whether the packed bytes can stand for what the header says, and
+// whether this machine has memory for it.
+absl::Status CheckClaim(const std::string& path, const Header& header, size_t packed) {
+  // Deflate makes at most 258 bytes of 2 bits.
+  constexpr uint64_t kMostOfAByte = 1032;
+  if (header.total_bytes / kMostOfAByte > packed) {
+    return Malformed(
+        path, absl::StrCat("is truncated: dimensions ", absl::StrJoin(header.dimensions, " x "),
+                           " expect ", header.total_bytes, " bytes, for which ", packed,
+                           " packed ones are too few; fetch the file again"));
+  }
+  const uint64_t most = FindUsableResources().memory_bytes / 2;
+  if (most == 0 || header.total_bytes <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("IDX file '", path, "' has dimensions ", absl::StrJoin(header.dimensions, " x "),
+                   ", ", header.total_bytes, " bytes in memory; half of this machine's are ", most,
+                   ": split it, or train where there is more"));
+}
+
 // With the path before it; DataLoss becomes InvalidArgument, as it is the input that is at fault.
 absl::Status GzipError(const std::string& path, absl::string_view expected,
                        const absl::Status& status) {
@@ -107,6 +127,7 @@ absl::StatusOr<IdxArray> ReadIdxFile(const std::string& path) {
       Gunzip(bytes, kMagicBytes + kMostDimensions * kDimensionBytes);
   if (!start.ok()) return GzipError(path, "", start.status());
   MUSTER_ASSIGN_OR_RETURN(Header header, ParseHeader(path, *start));
+  MUSTER_RETURN_IF_ERROR(CheckClaim(path, header, bytes.size()));
   absl::StatusOr<std::string> content = Gunzip(bytes, header.total_bytes + 1);
   if (!content.ok()) {
     return GzipError(path, absl::StrCat(" of the expected ", header.total_bytes, " bytes"),

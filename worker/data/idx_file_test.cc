@@ -72,7 +72,7 @@ TEST_F(IdxFileTest, RefusesDimensionsThatCannotBe) {
   ExpectError(IdxFile({0, 28, 28}, ""), "is empty: its dimensions are 0");
   ExpectError(IdxFile({0xffffffff, 0xffffffff, 0xffffffff}, "a"), "beyond 2^62");
   // Far more than there is: an error, and no memory taken for it.
-  ExpectError(Gzip(IdxFile({0xffffffff, 0x10000}, "a")), "truncated");
+  ExpectError(Gzip(IdxFile({0xffffffff, 0x10000}, "a")), "truncated", "packed ones are too few");
 }
 
 TEST_F(IdxFileTest, RefusesEmptyAndMissingFiles) {

@@ -16,6 +16,10 @@ struct ProcessUsage {
 
 ProcessUsage ReadProcessUsage();
 
+// The memory that is resident now and is no file's: its own, and what it shares with others. 0
+// where the system does not tell.
+uint64_t ReadAnonymousBytes();
+
 }  // namespace muster
 
 #endif  // MUSTER_WORKER_RUNTIME_PROCESS_USAGE_H_

@@ -1,5 +1,8 @@
 #include "worker/runtime/process_usage.h"
 
+#include <sys/mman.h>
+
+#include <cstring>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -17,6 +20,24 @@ TEST(ProcessUsageTest, PeakCoversMemoryThatWasTouchedAndStays) {
 #if !defined(__SANITIZE_THREAD__)  // Which keeps four bytes for each.
   EXPECT_LT(after, before + 4 * kBytes);
 #endif
+}
+
+TEST(ProcessUsageTest, AnonymousMemoryIsWhatIsThereNow) {
+  constexpr size_t kBytes = 64 << 20;
+  const uint64_t before = ReadAnonymousBytes();
+  EXPECT_GT(before, 0u);
+  {
+    const std::vector<char> touched(kBytes, 1);
+    EXPECT_GE(ReadAnonymousBytes(), before + kBytes / 2);
+  }
+  // Shared memory counts as well.
+  void* const shared =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  const uint64_t untouched = ReadAnonymousBytes();
+  memset(shared, 1, kBytes);
+  EXPECT_GE(ReadAnonymousBytes(), untouched + kBytes / 2);
+  munmap(shared, kBytes);
 }
 
 TEST(ProcessUsageTest, ProcessorTimeGrowsWithWork) {

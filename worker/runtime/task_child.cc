@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/types/optional.h"
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/clock.h"
 #include "common/base/lost_state.h"
@@ -27,6 +29,8 @@
 #include "worker/runtime/device_training.h"
 #include "worker/runtime/framed_message.h"
 #include "worker/runtime/grpc_coordinator_client.h"
+#include "worker/runtime/plan_watch.h"
+#include "worker/runtime/process_usage.h"
 #include "worker/runtime/task.h"
 
 namespace muster {
@@ -35,6 +39,13 @@ namespace {
 constexpr int kOrphaned = 3;
 // Of an error, as the job's status shows it; the log has all of it.
 constexpr size_t kMostMessageBytes = 16 << 10;
+
+// Sanitizers take memory of their own, which is in no plan.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
 
 // Nothing a task holds is worth keeping without its daemon: servers have every contribution that
 // was acknowledged.
@@ -128,28 +139,53 @@ absl::StatusOr<v1::TaskOrder> ReadOrder(int socket) {
   return order;
 }
 
+// Sends the daemon one result, the first there is.
+class ResultSender {
+ public:
+  explicit ResultSender(int socket) : socket_(socket) {}
+
+  // The exit status; nothing where another thread has sent a result, which ends the process.
+  absl::optional<int> Send(const absl::StatusOr<v1::TaskOrder>& order, const absl::Status& status) {
+    if (sent_.exchange(true)) return absl::nullopt;
+    if (!status.ok()) Log(absl::StrCat("the task ends: ", status.ToString()));
+    v1::TaskReport report;
+    if (order.ok()) {
+      report.set_job_id(order->job_id());
+      report.set_generation(order->generation());
+      report.set_slot(order->slot());
+      report.set_incarnation(order->incarnation());
+    }
+    report.set_state(v1::TaskReport::ENDED);
+    report.set_code(static_cast<int>(status.code()));
+    report.set_message(std::string(CutUtf8(ToUtf8(status.message()), kMostMessageBytes)));
+    report.set_loss(ReportedLoss(status));
+    std::fflush(nullptr);
+    return WriteFrame(socket_, report.SerializeAsString()).ok() ? 0 : kOrphaned;
+  }
+
+ private:
+  const int socket_;
+  std::atomic<bool> sent_{false};
+};
+
 }  // namespace
 
 int RunTaskChild(int control_socket, const HostEndpointOptions& collectives,
                  const RpcCredentials& credentials, const MakeDeviceTraining& make_devices) {
   absl::StatusOr<v1::TaskOrder> order = ReadOrder(control_socket);
-  absl::Status status = order.status();
-  v1::TaskReport report;
-  if (order.ok()) {
-    std::thread(EndWithSocket, control_socket).detach();
-    status = RunOrder(*order, collectives, credentials, make_devices);
-    report.set_job_id(order->job_id());
-    report.set_generation(order->generation());
-    report.set_slot(order->slot());
-    report.set_incarnation(order->incarnation());
-  }
-  if (!status.ok()) Log(absl::StrCat("the task ends: ", status.ToString()));
-  report.set_state(v1::TaskReport::ENDED);
-  report.set_code(static_cast<int>(status.code()));
-  report.set_message(std::string(CutUtf8(ToUtf8(status.message()), kMostMessageBytes)));
-  report.set_loss(ReportedLoss(status));
-  std::fflush(nullptr);
-  return WriteFrame(control_socket, report.SerializeAsString()).ok() ? 0 : kOrphaned;
+  ResultSender result(control_socket);
+  if (!order.ok()) return *result.Send(order, order.status());
+  std::thread(EndWithSocket, control_socket).detach();
+  const PlanWatch watch(
+      {.allowance = [&order] { return kSanitized ? TaskAllowance() : AllowanceOf(order->spec()); },
+       .taken_bytes = ReadAnonymousBytes,
+       .exceeded =
+           [&](const absl::Status& status) {
+             if (const auto exit_status = result.Send(order, status)) _exit(*exit_status);
+           }});
+  const absl::Status status = RunOrder(*order, collectives, credentials, make_devices);
+  if (const auto exit_status = result.Send(order, status)) return *exit_status;
+  while (true) pause();
 }
 
 }  // namespace muster

@@ -1,5 +1,5 @@
-#ifndef MUSTER_CLIENT_PLAN_DATA_HEAD_H_
-#define MUSTER_CLIENT_PLAN_DATA_HEAD_H_
+#ifndef MUSTER_COMMON_JOB_DATA_DATA_HEAD_H_
+#define MUSTER_COMMON_JOB_DATA_DATA_HEAD_H_
 
 #include "common/plan/data_size.h"
 
@@ -13,7 +13,12 @@ class JobSpec;
 // they are on this machine: the tokenizer's vocabulary, pixels and number of images, examples of a
 // text file by the length of its first lines, how a text's first MiB repeats the strings that the
 // model looks up. What cannot be read stays an assumption, with the reason.
-DataSize ReadDataHead(const v1::JobSpec& spec);
+//
+// A task looks at its own data so, whose memory is not to be taken for that: kCheap takes a
+// transformer's vocabulary from the specification, where that has it, and counts no strings: at
+// the most, all of a text's differ.
+enum class DataLook { kThorough, kCheap };
+DataSize ReadDataHead(const v1::JobSpec& spec, DataLook look = DataLook::kThorough);
 
 // Writes the number of the data's tokens into a transformer's specification that leaves it to them,
 // where their tokenizer is on this machine: what tasks would find there. The coordinator, which
@@ -22,4 +27,4 @@ void FillVocabulary(v1::JobSpec& spec);
 
 }  // namespace muster
 
-#endif  // MUSTER_CLIENT_PLAN_DATA_HEAD_H_
+#endif  // MUSTER_COMMON_JOB_DATA_DATA_HEAD_H_

@@ -1,4 +1,4 @@
-#include "client/plan/data_head.h"
+#include "common/job_data/data_head.h"
 
 #include <zlib.h>
 
@@ -42,6 +42,37 @@ TEST(DataHeadTest, KnowsATextsBytes) {
   EXPECT_EQ(Head(data).bytes, 1000u);
   EXPECT_EQ(Head(data).vocabulary, 256u);
   EXPECT_THAT(Head(data).assumptions, IsEmpty());
+}
+
+TEST(DataHeadTest, CopiesOfAFoldersFilesCountAndMappedFilesDoNot) {
+  const std::string folder = ::testing::TempDir() + "/corpus";
+  std::filesystem::create_directory(folder);
+  // Without a byte on the disk.
+  for (const char* name : {"corpus/a", "corpus/b"}) {
+    std::filesystem::resize_file(Write(name, "x"), uint64_t{40} << 20);
+  }
+  std::filesystem::resize_file(Write("corpus/mapped", "x"), uint64_t{64} << 20);
+  v1::DataSpec data;
+  data.mutable_text()->set_path(folder);
+  EXPECT_EQ(Head(data).bytes, uint64_t{80} << 20);
+  EXPECT_EQ(Head(data).examples, uint64_t{144} << 20);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(DataHeadTest, ACheapLookReadsNothingAndTakesTheMost) {
+  v1::JobSpec spec;
+  spec.mutable_data()->mutable_text()->set_path(Write("cheap", "aaaa"));
+  spec.mutable_model()->mutable_ngram()->set_orders(2);
+  EXPECT_THAT(ReadDataHead(spec, DataLook::kCheap).repeats,
+              ElementsAre(ElementsAre(Pair(1, 4)), ElementsAre(Pair(1, 4))));
+  EXPECT_EQ(ReadDataHead(spec, DataLook::kCheap).bytes, 4u);
+
+  v1::JobSpec sequences;
+  sequences.mutable_data()->mutable_sequences()->set_path(Write("cheap", "aaaa"));
+  sequences.mutable_data()->mutable_sequences()->set_tokenizer("/no/such/tokenizer.json");
+  sequences.mutable_model()->mutable_transformer()->set_vocabulary(1000);
+  EXPECT_EQ(ReadDataHead(sequences, DataLook::kCheap).vocabulary, 1000u);
+  EXPECT_EQ(ReadDataHead(sequences, DataLook::kCheap).bytes, 4u);
 }
 
 TEST(DataHeadTest, CountsHowATextRepeatsItself) {

@@ -1,11 +1,12 @@
-#include "client/plan/data_head.h"
+#include "common/job_data/data_head.h"
 
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,7 +16,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "client/transformer_job.h"
+#include "common/files/open_regular_file.h"
+#include "common/job_data/job_tokenizer.h"
 #include "common/tokenizer/token_file.h"
 #include "common/tokenizer/tokenizer.h"
 #include "proto/job.pb.h"
@@ -30,18 +32,19 @@ constexpr size_t kCountedBytes = 1 << 20;
 // Larger files are mapped (common/files/file_content.h): their pages are the system's.
 constexpr uint64_t kMappedFrom = uint64_t{64} << 20;
 
-// Bytes of a file, or of the files in a folder; 0: there is none.
-uint64_t BytesAt(const std::string& path) {
+// Bytes of a file, or of the files in a folder; of those alone that have fewer than `below`. 0:
+// there is none.
+uint64_t BytesAt(const std::string& path, uint64_t below = std::numeric_limits<uint64_t>::max()) {
   std::error_code error;
   if (std::filesystem::is_regular_file(path, error)) {
     const auto bytes = std::filesystem::file_size(path, error);
-    return error ? 0 : bytes;
+    return error || bytes >= below ? 0 : bytes;
   }
   uint64_t sum = 0;
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
     if (!entry.is_regular_file(error)) continue;
     const auto bytes = entry.file_size(error);
-    if (!error) sum += bytes;
+    if (!error && bytes < below) sum += bytes;
   }
   return sum;
 }
@@ -50,15 +53,36 @@ void NotHere(const std::string& path, DataSize& size) {
   size.assumptions.push_back(absl::StrCat(path, " cannot be read on this machine"));
 }
 
-void ReadSequences(const v1::DataSpec& data, DataSize& size) {
-  const absl::StatusOr<std::unique_ptr<const Tokenizer>> tokenizer = JobTokenizer(data);
-  const std::string& path = data.sequences().path();
-  if (!tokenizer.ok()) return NotHere(path, size);
+void ReadSequences(const v1::JobSpec& spec, DataLook look, DataSize& size) {
+  const std::string& path = spec.data().sequences().path();
+  const uint32_t given = spec.model().transformer().vocabulary();
+  if (look == DataLook::kCheap && given > 0) {
+    size.vocabulary = given;
+  } else {
+    const absl::StatusOr<std::unique_ptr<const Tokenizer>> tokenizer = JobTokenizer(spec.data());
+    if (!tokenizer.ok()) return NotHere(path, size);
+    size.vocabulary = (*tokenizer)->vocabulary();
+  }
   size.vocabulary_assumption.clear();
-  size.vocabulary = (*tokenizer)->vocabulary();
   size.bytes = BytesAt(path);
   if (size.bytes == 0) return NotHere(path, size);
   if (size.bytes >= kMappedFrom && IsTokenFileAt(path)) size.bytes = 0;
+}
+
+// Empty where it cannot be read.
+std::string BeginningOfFile(const std::string& path, size_t bytes) {
+  const absl::StatusOr<OpenedFile> file = OpenRegularFile(path);
+  if (!file.ok()) return "";
+  std::string head(std::min<uint64_t>(bytes, file->size), '\0');
+  size_t filled = 0;
+  while (filled < head.size()) {
+    const ssize_t got = pread(file->descriptor, head.data() + filled, head.size() - filled, filled);
+    if (got <= 0) break;
+    filled += static_cast<size_t>(got);
+  }
+  close(file->descriptor);
+  head.resize(filled);
+  return head;
 }
 
 // Of a file, or of the files in a folder by their names.
@@ -72,11 +96,7 @@ std::string Beginning(const std::string& path, size_t bytes) {
   if (files.empty()) files.push_back(path);
   std::string head;
   for (const std::string& each : files) {
-    const size_t old = head.size();
-    head.resize(bytes);
-    std::ifstream file(each, std::ios::binary);
-    file.read(head.data() + old, static_cast<std::streamsize>(bytes - old));
-    head.resize(old + file.gcount());
+    head += BeginningOfFile(each, bytes - head.size());
     if (head.size() == bytes) break;
   }
   return head;
@@ -94,22 +114,29 @@ std::vector<std::map<uint64_t, uint64_t>> CountRepeats(absl::string_view text, s
   return repeats;
 }
 
-void ReadText(const std::string& path, uint32_t orders, DataSize& size) {
+void ReadText(const std::string& path, uint32_t orders, DataLook look, DataSize& size) {
   size.bytes = BytesAt(path);
   size.examples = size.bytes;
   if (size.bytes == 0) return NotHere(path, size);
+  if (look == DataLook::kCheap) {
+    size.repeats.assign(orders, {{1, size.bytes}});
+    size.bytes = BytesAt(path, kMappedFrom);
+    return;
+  }
   const size_t counted = orders == 0 ? 0 : std::min(kCountedBytes, 4 * kCountedBytes / orders);
   if (size.bytes > counted && orders > 0) {
     size.assumptions.push_back(
         absl::StrCat("all text repeats itself as its first ", counted >> 10, " KiB do"));
   }
   size.repeats = CountRepeats(Beginning(path, counted), orders);
-  if (size.bytes >= kMappedFrom) size.bytes = 0;
+  size.bytes = BytesAt(path, kMappedFrom);
 }
 
 // Big-endian numbers of an IDX file's header, packed or not.
 void ReadImages(const std::string& path, DataSize& size) {
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
+  const absl::StatusOr<OpenedFile> opened = OpenRegularFile(path);
+  if (!opened.ok()) return NotHere(path, size);
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzdopen(opened->descriptor, "rb"), gzclose);
   std::array<unsigned char, 16> head = {};
   if (file == nullptr || gzread(file.get(), head.data(), head.size()) != head.size() ||
       head[3] != 3) {
@@ -131,10 +158,7 @@ struct Lines {
 };
 
 absl::StatusOr<Lines> FirstLines(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string head(kHeadBytes, '\0');
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(file.gcount());
+  std::string head = BeginningOfFile(path, kHeadBytes);
   const size_t end = head.rfind('\n');
   if (end == std::string::npos) return absl::NotFoundError(path);
   head.resize(end + 1);
@@ -165,15 +189,15 @@ void ReadCsv(const v1::CsvData& csv, DataSize& size) {
 
 }  // namespace
 
-DataSize ReadDataHead(const v1::JobSpec& spec) {
+DataSize ReadDataHead(const v1::JobSpec& spec, DataLook look) {
   const v1::DataSpec& data = spec.data();
   DataSize size = SizeOfData(data);
   switch (data.reader_case()) {
     case v1::DataSpec::kSequences:
-      ReadSequences(data, size);
+      ReadSequences(spec, look, size);
       break;
     case v1::DataSpec::kText:
-      ReadText(data.text().path(), spec.model().ngram().orders(), size);
+      ReadText(data.text().path(), spec.model().ngram().orders(), look, size);
       break;
     case v1::DataSpec::kIdx:
       ReadImages(data.idx().images(), size);

@@ -1,0 +1,24 @@
+#include "common/job_data/job_tokenizer.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "common/tokenizer/open_tokenizer.h"
+#include "common/tokenizer/token_file.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+
+absl::StatusOr<std::unique_ptr<const Tokenizer>> JobTokenizer(const v1::DataSpec& data) {
+  const v1::SequenceData& sequences = data.sequences();
+  if (!sequences.tokenizer().empty()) return OpenTokenizer(sequences.tokenizer());
+  if (IsTokenFileAt(sequences.path())) return OpenTokenizer(sequences.path());
+  // What is not here might be a token file.
+  std::error_code error;
+  if (std::filesystem::exists(sequences.path(), error)) return OpenTokenizer("bytes");
+  return absl::NotFoundError(
+      absl::StrCat("the data ", sequences.path(), " is not on this machine"));
+}
+
+}  // namespace muster
