@@ -336,6 +336,16 @@ TEST_F(MusterServerTest, AdvertisesWhatItIsToldTo) {
             "server-0.muster" + address.substr(address.find(':')));
 }
 
+// Whoever reaches it could have it open any file of its user's.
+TEST_F(MusterServerTest, ListensToOtherMachinesOnlyWithFoldersThatBoundJobs) {
+  Start({"--standalone", "--listen=0.0.0.0:0"});
+  EXPECT_EQ(Exit(), 1);
+  Start({"--standalone", "--listen=0.0.0.0:0", "--data-root=" + ::testing::TempDir()});
+  EXPECT_FALSE(Address().empty());
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(Exit(), 0);
+}
+
 TEST_F(MusterServerTest, WrongUsageAndATakenPortAreErrors) {
   Start({"--threads=0"});
   EXPECT_NE(Exit(), 0);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,7 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/root_mark.h"
 #include "common/daemon/daemon.h"
+#include "common/daemon/data_roots.h"
 #include "common/daemon/file_access.h"
 #include "common/daemon/parse_flags.h"
 #include "common/daemon/rpc_server.h"
@@ -64,6 +66,7 @@ struct Flags {
   std::string coordinator;
   bool standalone = false;
   std::string data_dir;
+  std::vector<std::string> data_roots;
   uint64_t memory_bytes = 0;
   int threads = 0;
   std::string address_file;
@@ -107,6 +110,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Folder for this server's logs and state; made if need be, and used by one server "
                  "only. Without it, jobs with durability EVERY_PUSH are refused.")
       ->check(Utf8Flag());
+  AddDataRootFlag(app, flags.data_roots);
   app.add_option("--memory", flags.memory_bytes,
                  "Bytes that tables may take, such as 4GiB. Default: 3/4 of the memory that the "
                  "machine, or the server's container, has.")
@@ -256,7 +260,9 @@ int Run(const Flags& flags) {
   if (flags.end_with_parent) EndWithParent();
   const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) return Fail(credentials.status());
-  LocalStorage checkpoints;
+  auto roots = RootsOfDaemon(flags.listen, flags.data_roots);
+  if (!roots.ok()) return Fail(roots.status());
+  LocalStorage checkpoints(*std::move(roots));
   const uint64_t process_nonce = RandomBits();
   auto opened = OpenEngine(flags, process_nonce, checkpoints);
   if (!opened.ok()) return Fail(opened.status());

@@ -120,9 +120,18 @@ class LocalReader final : public StorageReader {
 
 }  // namespace
 
+LocalStorage::LocalStorage(std::shared_ptr<const FileRoots> roots, FolderEntries& entries)
+    : roots_(std::move(roots)), entries_(entries) {}
+
+absl::StatusOr<std::string> LocalStorage::PathOf(absl::string_view uri) const {
+  MUSTER_ASSIGN_OR_RETURN(std::string path, LocalPath(uri));
+  if (roots_ != nullptr) MUSTER_RETURN_IF_ERROR(roots_->Check(path));
+  return path;
+}
+
 absl::StatusOr<std::unique_ptr<StorageWriter>> LocalStorage::Create(absl::string_view uri) {
   static std::atomic<uint64_t> files = 0;
-  MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
   if (IsRoot(path)) return FileError("write", path, EISDIR);
   const std::string folder = ParentOf(path);
   MUSTER_RETURN_IF_ERROR(MakeFolders(folder, entries_));
@@ -143,8 +152,8 @@ absl::StatusOr<std::unique_ptr<StorageWriter>> LocalStorage::Create(absl::string
 }
 
 absl::StatusOr<std::unique_ptr<StorageReader>> LocalStorage::Open(absl::string_view uri) const {
-  MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
-  const absl::StatusOr<OpenedFile> file = OpenRegularFile(path);
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
+  const absl::StatusOr<OpenedFile> file = OpenRegularFileWithin(roots_.get(), path);
   // Nothing else is ever written here: what is under the name has come in the file's place.
   if (absl::IsInvalidArgument(file.status())) return absl::DataLossError(file.status().message());
   MUSTER_RETURN_IF_ERROR(file.status());
@@ -152,7 +161,7 @@ absl::StatusOr<std::unique_ptr<StorageReader>> LocalStorage::Open(absl::string_v
 }
 
 absl::StatusOr<std::vector<std::string>> LocalStorage::List(absl::string_view uri) const {
-  MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
   std::vector<std::string> names;
   std::error_code error;
   std::filesystem::directory_iterator entry(path, error);
@@ -166,7 +175,7 @@ absl::StatusOr<std::vector<std::string>> LocalStorage::List(absl::string_view ur
 }
 
 absl::StatusOr<bool> LocalStorage::Exists(absl::string_view uri) const {
-  MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
   struct stat status;
   if (::stat(path.c_str(), &status) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
@@ -174,7 +183,7 @@ absl::StatusOr<bool> LocalStorage::Exists(absl::string_view uri) const {
 }
 
 absl::Status LocalStorage::DeleteRecursively(absl::string_view uri) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
   if (IsRoot(path)) {
     return absl::InvalidArgumentError("the root of the file system is not deleted");
   }
@@ -185,7 +194,7 @@ absl::Status LocalStorage::DeleteRecursively(absl::string_view uri) {
 }
 
 absl::Status LocalStorage::SyncFolder(absl::string_view uri) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string path, LocalPath(uri));
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
   return SyncFolders(path, entries_);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/checkpoint/storage.h"
+#include "common/files/file_roots.h"
 #include "common/files/folder_entries.h"
 
 namespace muster {
@@ -16,11 +17,13 @@ namespace muster {
 // Files of this machine, or of a file system that is mounted on it. A file is written under a
 // temporary name, flushed, published (see publish_file.h in common/files), and its folder flushed.
 // Files and folders are as open to others as the process's umask lets them be
-// (common/daemon/file_access.h). Stateless, so thread-safe.
+// (common/daemon/file_access.h). Immutable, so thread-safe.
 class LocalStorage final : public CheckpointStorage {
  public:
+  // All URIs are to lie within `roots`; those that do not are PermissionDenied. Null: anywhere.
   // `entries` outlives it.
-  explicit LocalStorage(FolderEntries& entries = FolderEntries::Posix()) : entries_(entries) {}
+  explicit LocalStorage(std::shared_ptr<const FileRoots> roots = nullptr,
+                        FolderEntries& entries = FolderEntries::Posix());
 
   absl::StatusOr<std::unique_ptr<StorageWriter>> Create(absl::string_view uri) override;
   absl::StatusOr<std::unique_ptr<StorageReader>> Open(absl::string_view uri) const override;
@@ -30,6 +33,10 @@ class LocalStorage final : public CheckpointStorage {
   absl::Status SyncFolder(absl::string_view uri) override;
 
  private:
+  // LocalPath within the roots.
+  absl::StatusOr<std::string> PathOf(absl::string_view uri) const;
+
+  const std::shared_ptr<const FileRoots> roots_;
   FolderEntries& entries_;
 };
 

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/checkpoint/storage.h"
+#include "common/files/file_roots.h"
 #include "common/files/publish_file.h"
 
 namespace muster {
@@ -104,6 +105,30 @@ TEST_F(LocalStorageTest, WhatIsNoRegularFileIsDamageAndNotWaitedFor) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(path));
   }
+}
+
+TEST_F(LocalStorageTest, NothingOutsideOfItsRootsIsReadWrittenListedOrDeleted) {
+  const std::string inside = absl::StrCat(root_, "/inside");
+  const std::string outside = absl::StrCat(root_, "/outside");
+  ASSERT_TRUE(WriteFile(storage_, absl::StrCat(inside, "/file"), "x").ok());
+  ASSERT_TRUE(WriteFile(storage_, absl::StrCat(outside, "/file"), "x").ok());
+  std::filesystem::create_directory_symlink(outside, absl::StrCat(inside, "/link"));
+  LocalStorage confined(*FileRoots::Create({inside}));
+  for (const std::string& folder : {outside, absl::StrCat(inside, "/link")}) {
+    const std::string file = absl::StrCat(folder, "/file");
+    for (const absl::Status& status :
+         {confined.Open(file).status(), WriteFile(confined, file, "y"),
+          WriteFile(confined, absl::StrCat(folder, "/new/file"), "y"),
+          confined.List(folder).status(), confined.Exists(file).status(),
+          confined.DeleteRecursively(file), ProbeStorage(confined, folder)}) {
+      EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+    }
+  }
+  EXPECT_EQ(ReadFile(storage_, absl::StrCat(outside, "/file")).value(), "x");
+  EXPECT_THAT(storage_.List(outside).value(), ElementsAre("file"));
+  ASSERT_TRUE(WriteFile(confined, absl::StrCat(inside, "/new/file"), "y").ok());
+  EXPECT_EQ(ReadFile(confined, absl::StrCat(inside, "/new/file")).value(), "y");
+  EXPECT_TRUE(confined.DeleteRecursively(absl::StrCat(inside, "/new")).ok());
 }
 
 TEST_F(LocalStorageTest, JoinUriPutsOneSlash) {

@@ -126,7 +126,7 @@ TEST(ManifestTest, ACommittedCheckpointOutlivesCrashes) {
     TempFolder temp;
     const std::string folder = CheckpointFolder(temp.path() + "/new/root", "job-1", 7);
     FakeFolderEntries entries;
-    LocalStorage storage(entries);
+    LocalStorage storage(nullptr, entries);
     const auto write_files = [&]() -> absl::Status {
       for (uint32_t i = 0; i < 2; ++i) {
         const absl::Status status =

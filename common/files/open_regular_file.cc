@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/files/file_error.h"
 
 namespace muster {
@@ -62,12 +63,22 @@ absl::Status Check(int descriptor, const std::string& path, struct stat& status)
 }  // namespace
 
 absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path) {
+  return OpenRegularFileWithin(DataRoots().get(), path);
+}
+
+absl::StatusOr<OpenedFile> OpenRegularFileWithin(const FileRoots* roots, const std::string& path) {
   if (path.empty()) {
     return absl::InvalidArgumentError("the path of a file is empty; name a regular file");
   }
   // O_NONBLOCK: a pipe would be waited for until somebody writes to it.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (descriptor < 0) return FileError("open", path, errno);
+  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  int descriptor = -1;
+  if (roots == nullptr) {
+    descriptor = ::open(path.c_str(), flags);
+    if (descriptor < 0) return FileError("open", path, errno);
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(descriptor, roots->Open(path, flags));
+  }
   struct stat status;
   if (absl::Status wrong = Check(descriptor, path, status); !wrong.ok()) {
     ::close(descriptor);

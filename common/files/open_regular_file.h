@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/files/file_roots.h"
 
 namespace muster {
 
@@ -22,7 +23,12 @@ struct OpenedFile {
 // InvalidArgument: the path is empty, or there is a folder, a pipe, a device or one of the kernel's
 // own files (/proc/kmsg, say), which have no content that stays. NotFound, PermissionDenied,
 // ResourceExhausted, Unavailable: as FileError. Every message names the path.
+//
+// Within the roots that the process is confined to, if it is (see ConfineData): PermissionDenied
+// for all else.
 absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path);
+// Within these; null: anywhere.
+absl::StatusOr<OpenedFile> OpenRegularFileWithin(const FileRoots* roots, const std::string& path);
 
 }  // namespace muster
 

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/files/file_roots.h"
 
 namespace muster {
 namespace {
@@ -55,6 +56,7 @@ absl::StatusOr<bool> IsContentOf(const std::vector<std::string>& paths, absl::st
 absl::Status ForEachTextFile(
     const std::string& path,
     absl::FunctionRef<absl::Status(const std::string& file_path, FileContent file)> take) {
+  MUSTER_RETURN_IF_ERROR(CheckWithinDataRoots(path));
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     MUSTER_ASSIGN_OR_RETURN(FileContent file, OpenNonEmpty(path));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
+#include "common/files/file_roots.h"
 #include "common/tokenizer/bpe_json.h"
 #include "common/tokenizer/byte_tokenizer.h"
 #include "common/tokenizer/parse_tokenizer.h"
@@ -31,6 +32,7 @@ absl::StatusOr<FileContent> Open(const fs::path& path) {
 
 absl::StatusOr<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& name) {
   if (name.empty() || name == "bytes") return std::make_unique<const ByteTokenizer>();
+  MUSTER_RETURN_IF_ERROR(CheckWithinDataRoots(name));
   std::error_code error;
   fs::path path = name;
   if (fs::is_directory(path, error)) {

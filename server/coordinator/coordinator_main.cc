@@ -21,6 +21,7 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/root_mark.h"
 #include "common/daemon/daemon.h"
+#include "common/daemon/data_roots.h"
 #include "common/daemon/file_access.h"
 #include "common/daemon/parse_flags.h"
 #include "common/daemon/rpc_server.h"
@@ -53,6 +54,7 @@ struct Flags {
   std::string advertise;
   std::string data_dir;
   std::string checkpoint_root;
+  std::vector<std::string> data_roots;
   std::string metrics_listen;
   std::string address_file;
   bool end_with_parent = false;
@@ -93,6 +95,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "file:///PATH or an absolute path, on a file system that all of them share. "
                  "Default: the folder checkpoints in the data folder.")
       ->check(Utf8Flag());
+  AddDataRootFlag(app, flags.data_roots);
   app.add_option("--lease-ms", flags.lease_ms,
                  "Milliseconds that a daemon may be silent before its work goes to others. Short "
                  "leases notice deaths soon, long ones forgive pauses.")
@@ -157,6 +160,18 @@ absl::StatusOr<std::string> CheckpointRoot(const Flags& flags, CheckpointStorage
   return root;
 }
 
+// What jobs may name: the root of checkpoints, and --data-root. Null: anything.
+absl::StatusOr<std::shared_ptr<const FileRoots>> RootsOf(const Flags& flags,
+                                                         const std::string& checkpoint_root) {
+  if (flags.data_roots.empty() && IsLoopback(flags.listen)) {
+    return std::shared_ptr<const FileRoots>();
+  }
+  std::vector<std::string> folders = flags.data_roots;
+  MUSTER_ASSIGN_OR_RETURN(std::string own, LocalPath(checkpoint_root));
+  folders.push_back(std::move(own));
+  return FileRoots::Create(folders);
+}
+
 // Of the cluster, as `muster metrics` prints them.
 absl::StatusOr<std::string> MetricsOf(CoordinatorLoop& loop) {
   auto text = std::make_shared<std::promise<std::string>>();
@@ -177,9 +192,12 @@ int Run(const Flags& flags) {
   if (!credentials.ok()) return Fail(credentials.status());
   auto store = RocksDbJobStore::Open(flags.data_dir);
   if (!store.ok()) return Fail(store.status());
-  LocalStorage storage;
-  auto root = CheckpointRoot(flags, storage);
+  LocalStorage whole_machine;
+  auto root = CheckpointRoot(flags, whole_machine);
   if (!root.ok()) return Fail(root.status());
+  auto roots = RootsOf(flags, *root);
+  if (!roots.ok()) return Fail(roots.status());
+  LocalStorage storage(*std::move(roots));
   StorageCheckpointKeeper keeper(storage, *root);
 
   RealClock clock;

@@ -110,7 +110,7 @@ absl::StatusOr<std::string> ClaimDataFolder(const std::string& folder, DataOwner
     }
   }
   MUSTER_ASSIGN_OR_RETURN(const std::string absolute, Absolute(folder));
-  LocalStorage storage(entries);
+  LocalStorage storage(nullptr, entries);
   absl::StatusOr<std::vector<std::string>> names = storage.List(absolute);
   if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
   // A path through a file is "not found" too; Create would fail on it, but say less.

@@ -96,7 +96,7 @@ def test_pods_that_are_killed_come_back_to_their_job(cluster):
 def test_a_worker_on_all_addresses_is_known_by_its_hosts_name(cluster):
     # As in its pod, whose name is its host's; the other pods here listen on one address each.
     coordinator = f"--coordinator={cluster.hosts['muster-coordinator']}:7000"
-    command = [PROGRAMS["muster-worker"], "--id=other", "--listen=0.0.0.0:0", coordinator, *cluster.tls]
+    command = [PROGRAMS["muster-worker"], "--id=other", "--listen=0.0.0.0:0", "--data-root=/tmp", coordinator, *cluster.tls]
     worker = subprocess.Popen(command, env={}, cwd="/", stdout=sys.stderr, stderr=sys.stderr)
     try:
         cluster.wait_until(lambda: "other" in live_daemons(cluster))

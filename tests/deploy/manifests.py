@@ -55,8 +55,14 @@ def selects(selector, labels):
     return all(labels.get(key) == value for key, value in selector.items())
 
 
+def values_of(stateful_set, flag):
+    """All values of a flag that may be repeated."""
+    pairs = [each.split("=", 1) for each in container(stateful_set)["args"]]
+    return [value for name, value in pairs if name == flag]
+
+
 def arguments(stateful_set):
-    """{flag: value} of a container's arguments, all of which are --flag=value."""
+    """{flag: value} of a container's arguments, all of which are --flag=value; of a repeated flag the last."""
     return dict(each.split("=", 1) for each in container(stateful_set)["args"])
 
 

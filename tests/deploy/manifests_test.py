@@ -115,6 +115,17 @@ def test_folders_that_it_writes_to_are_volumes(stateful_set):
         assert folder is None or any(folder.startswith(path + "/") for path in written), flag
 
 
+@each_stateful_set
+def test_jobs_name_files_in_shared_volumes_alone(stateful_set):
+    roots = manifests.values_of(stateful_set, "--data-root")
+    shared = {m["mountPath"] for m in manifests.container(stateful_set)["volumeMounts"]
+              if m["name"] in ("checkpoints", "data")}
+    assert "/checkpoints" in roots
+    assert set(roots) <= shared
+    # The data are for workers.
+    assert ("/data" in roots) == (manifests.name_of(stateful_set) == "muster-worker")
+
+
 def test_all_see_the_checkpoints_at_one_path():
     (coordinator,) = [each for each in STATEFUL_SETS if manifests.name_of(each) == "muster-coordinator"]
     root = manifests.arguments(coordinator)["--checkpoint-root"]

@@ -96,8 +96,8 @@ def with_addresses(text, hosts):
 
 
 def with_folders(text, folders):
-    """With the folder here in place of the path in the pod that a flag's value is below, if any."""
-    return re.sub(r"(?<==)(/[^/]+)(?=/)", lambda match: str(folders.get(match[1], match[1])), text)
+    """With the folder here in place of the path in the pod that a flag's value is, or is below, if any."""
+    return re.sub(r"(?<==)(/[^/]+)(?=/|$)", lambda match: str(folders.get(match[1], match[1])), text)
 
 
 CERTIFICATE_FILES = {"authority": "ca.crt", "certificate": "tls.crt", "key": "tls.key"}

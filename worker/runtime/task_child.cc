@@ -18,6 +18,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/usable_resources.h"
 #include "common/checkpoint/local_storage.h"
+#include "common/files/file_roots.h"
 #include "common/rpc/data_channel_client.h"
 #include "common/rpc/retry.h"
 #include "common/text/utf8.h"
@@ -68,7 +69,7 @@ absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& col
                       const RpcCredentials& credentials, const MakeDeviceTraining& make_devices) {
   RealClock clock;
   RealWaiter waiter;
-  LocalStorage storage;
+  LocalStorage storage(DataRoots());
   v1::TaskIdentity identity;
   identity.set_job_id(order.job_id());
   identity.set_generation(order.generation());

@@ -22,6 +22,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/usable_resources.h"
 #include "common/daemon/daemon.h"
+#include "common/daemon/data_roots.h"
 #include "common/daemon/file_access.h"
 #include "common/daemon/parse_flags.h"
 #include "common/daemon/rpc_server.h"
@@ -61,6 +62,7 @@ struct Flags {
   bool end_with_parent = false;
   CollectiveFlags collectives;
   FileAccess file_access = FileAccess::kUser;
+  std::vector<std::string> data_roots;
   TlsFiles tls;
   std::string devices = "auto";
   std::string device_program;
@@ -103,6 +105,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "File to write the address listened on to, for whoever starts the worker.");
   app.add_flag("--end-with-parent", flags.end_with_parent,
                "Stop, as on SIGTERM, when the process that started this one ends in any way.");
+  AddDataRootFlag(app, flags.data_roots);
   AddCollectiveFlags(app, flags.collectives);
   AddFileAccessFlag(app, flags.file_access);
   AddTlsFlags(app, flags.tls);
@@ -183,6 +186,10 @@ int Run(const Flags& flags) {
   ShutdownSignal shutdown;
   // Before devices are listed, which can take long.
   if (flags.end_with_parent) EndWithParent();
+  // Tasks open them again; here a wrong one shows.
+  if (const auto roots = RootsOfDaemon(flags.listen, flags.data_roots); !roots.ok()) {
+    return Fail(roots.status());
+  }
   const std::string device_program = DeviceProgram(flags);
   absl::StatusOr<std::vector<OfferedDevice>> devices = OfferedDevices(flags, device_program);
   if (!devices.ok()) return Fail(devices.status());
@@ -221,6 +228,9 @@ int Run(const Flags& flags) {
     collectives.host = HostOf(listening);
   }
   std::vector<std::string> arguments = Arguments(collectives);
+  for (std::string& argument : DataRootArguments(flags.data_roots)) {
+    arguments.push_back(std::move(argument));
+  }
   for (std::string& argument : TlsArguments(flags.tls)) arguments.push_back(std::move(argument));
   WorkerDaemon daemon(*cluster,
                       ProcessTaskStarter({.coordinator_address = flags.coordinator,
