@@ -77,7 +77,7 @@ absl::Status FinishConnect(int socket, Deadline deadline) {
 
 }  // namespace
 
-absl::StatusOr<TcpListener> ListenTcp(const std::string& host) {
+absl::StatusOr<TcpListener> ListenTcp(const std::string& host, PortRange ports) {
   MUSTER_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, 0));
   if (IsWildcard(addresses->ai_addr)) {
     return absl::InvalidArgumentError(
@@ -85,7 +85,15 @@ absl::StatusOr<TcpListener> ListenTcp(const std::string& host) {
                      "' stands for all addresses, so that others could not be told where to call; "
                      "give one address of this machine that they can reach"));
   }
-  return ListenTcpAt(host, 0);
+  if (ports.first == 0) return ListenTcpAt(host, 0);
+  absl::Status failure;
+  for (int port = ports.first; port <= ports.last; ++port) {
+    absl::StatusOr<TcpListener> listener = ListenTcpAt(host, static_cast<uint16_t>(port));
+    if (listener.ok()) return listener;
+    failure = listener.status();
+  }
+  return absl::UnavailableError(absl::StrCat("no port from ", ports.first, " to ", ports.last,
+                                             " can be listened on: ", failure.message()));
 }
 
 absl::StatusOr<TcpListener> ListenTcpAt(const std::string& host, uint16_t port) {

@@ -16,8 +16,15 @@ struct TcpListener {
   uint16_t port = 0;
 };
 
-// Any free port. InvalidArgument: `host` is unknown or a wildcard. Unavailable: it cannot be used.
-absl::StatusOr<TcpListener> ListenTcp(const std::string& host);
+// Ports that a listener may take, the first free one of them; first = 0: any free port.
+struct PortRange {
+  uint16_t first = 0;
+  uint16_t last = 0;
+};
+
+// InvalidArgument: `host` is unknown or a wildcard. Unavailable: it cannot be used, or none of
+// `ports` is free.
+absl::StatusOr<TcpListener> ListenTcp(const std::string& host, PortRange ports = {});
 // The same where nobody is told the host: all addresses of the machine are fine too. Port 0 takes a
 // free one.
 absl::StatusOr<TcpListener> ListenTcpAt(const std::string& host, uint16_t port);

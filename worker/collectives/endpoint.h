@@ -46,6 +46,11 @@ inline constexpr int kMaxDataConnections = 16;
 struct HostEndpointOptions {
   // Address to listen on for TCP, as IP or name, without a port.
   std::string host = "127.0.0.1";
+  // Ports to listen on, the first free one of them; first_port = 0: any free port.
+  uint16_t first_port = 0;
+  uint16_t last_port = 0;
+  // What others are told to call in place of `host`, at the same port; empty: `host`.
+  std::string advertised_host;
   // Whether ranks on one machine use shared memory; without it, TCP everywhere.
   bool shared_memory = true;
   // Whether TCP connections are encrypted (TLS 1.3 with a key made from the group's secret).

@@ -15,6 +15,9 @@ namespace muster {
 struct CollectiveFlags {
   // Empty: DefaultCollectivesHost.
   std::string host;
+  // FIRST-LAST; empty: any free port.
+  std::string ports;
+  std::string advertised_host;
   std::string transport = "shared_memory";
   bool tls = false;
   int connections = 1;

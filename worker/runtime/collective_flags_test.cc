@@ -28,12 +28,19 @@ TEST(CollectiveFlagsTest, TheProcessOfATaskIsGivenTheSame) {
     CLI::App app;
     CollectiveFlags read;
     AddCollectiveFlags(app, read);
-    std::vector<std::string> arguments =
-        Arguments({.host = "10.0.0.7", .transport = "tcp", .tls = tls, .connections = 4});
+    std::vector<std::string> arguments = Arguments({.host = "10.0.0.7",
+                                                    .ports = "7100-7103",
+                                                    .advertised_host = "192.0.2.7",
+                                                    .transport = "tcp",
+                                                    .tls = tls,
+                                                    .connections = 4});
     std::reverse(arguments.begin(), arguments.end());  // As parse takes them.
     app.parse(arguments);
     const HostEndpointOptions options = EndpointOptions(read, RpcCredentials::PlainText());
     EXPECT_EQ(options.host, "10.0.0.7");
+    EXPECT_EQ(options.first_port, 7100);
+    EXPECT_EQ(options.last_port, 7103);
+    EXPECT_EQ(options.advertised_host, "192.0.2.7");
     EXPECT_FALSE(options.shared_memory);
     EXPECT_EQ(options.tls, tls);
     EXPECT_EQ(options.connections, 4);
@@ -49,6 +56,16 @@ TEST(CollectiveFlagsTest, ANumberOfConnectionsThatMakesNoSenseIsRefused) {
     AddCollectiveFlags(app, flags);
     std::vector<std::string> arguments = {absl::StrCat("--collectives-connections=", number)};
     EXPECT_THROW(app.parse(arguments), CLI::ParseError) << number;
+  }
+}
+
+TEST(CollectiveFlagsTest, PortsThatMakeNoSenseAreRefused) {
+  for (const char* const ports : {"7100", "7103-7100", "0-7", "7100-65536", "7100-", "a-b"}) {
+    CLI::App app;
+    CollectiveFlags flags;
+    AddCollectiveFlags(app, flags);
+    std::vector<std::string> arguments = {absl::StrCat("--collectives-ports=", ports)};
+    EXPECT_THROW(app.parse(arguments), CLI::ParseError) << ports;
   }
 }
 

@@ -134,6 +134,8 @@ absl::StatusOr<std::unique_ptr<MeetingPoint>> MeetingPoint::Create(
   }
   PeerListenerOptions listening;
   listening.host = options.host;
+  listening.ports = {.first = options.first_port, .last = options.last_port};
+  listening.advertised_host = options.advertised_host;
   listening.unix_socket = options.shared_memory;
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<PeerListener> listener, PeerListener::Create(listening));
   return std::unique_ptr<MeetingPoint>(new MeetingPoint(options, std::move(listener)));

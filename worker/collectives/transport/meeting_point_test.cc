@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/transport/blocking_frames.h"
 #include "common/transport/deadline.h"
@@ -333,6 +334,23 @@ TEST(MeetingPointOptionsTest, WildcardsAndUnknownHostsAreRefused) {
     EXPECT_EQ(MeetingPoint::Create(options).status().code(), absl::StatusCode::kInvalidArgument)
         << host;
   }
+}
+
+TEST(MeetingPointOptionsTest, APortOfThoseGivenIsListenedOnAndTheAdvertisedHostTold) {
+  const TcpListener taken = ListenTcp("127.0.0.1").value();
+  HostEndpointOptions options;
+  options.first_port = options.last_port = taken.port;
+  options.advertised_host = "192.0.2.7";
+  const absl::Status full = MeetingPoint::Create(options).status();
+  EXPECT_EQ(full.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(full.message(), absl::StrCat("from ", taken.port))) << full;
+  options.first_port = static_cast<uint16_t>(taken.port - 1000);
+  options.last_port = taken.port;
+  const auto point = MeetingPoint::Create(options).value();
+  const auto address = EndpointAddress::Parse(point->address()).value();
+  EXPECT_GE(address.port, options.first_port);
+  EXPECT_LT(address.port, options.last_port);
+  EXPECT_EQ(address.host, "192.0.2.7");
 }
 
 TEST(MeetingPointOptionsTest, AGroupMustMakeSense) {

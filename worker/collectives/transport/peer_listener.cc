@@ -16,7 +16,6 @@
 #include "common/base/status_macros.h"
 #include "common/transport/keyed_hash.h"
 #include "common/transport/socket_stream.h"
-#include "common/transport/sockets.h"
 #include "common/transport/system_error.h"
 
 namespace muster {
@@ -39,9 +38,9 @@ absl::Status Over() {
 
 absl::StatusOr<std::unique_ptr<PeerListener>> PeerListener::Create(
     const PeerListenerOptions& options) {
-  MUSTER_ASSIGN_OR_RETURN(TcpListener tcp, ListenTcp(options.host));
+  MUSTER_ASSIGN_OR_RETURN(TcpListener tcp, ListenTcp(options.host, options.ports));
   EndpointAddress address;
-  address.host = options.host;
+  address.host = options.advertised_host.empty() ? options.host : options.advertised_host;
   address.port = tcp.port;
   address.nonce = RandomBytes(16);
   address.pid = static_cast<uint32_t>(getpid());

@@ -14,14 +14,18 @@
 #include "absl/time/time.h"
 #include "common/transport/deadline.h"
 #include "common/transport/descriptor.h"
+#include "common/transport/sockets.h"
 #include "worker/collectives/transport/endpoint_address.h"
 #include "worker/collectives/transport/handshake.h"
 
 namespace muster {
 
 struct PeerListenerOptions {
-  // IP or name to listen on for TCP, under which others reach it.
+  // IP or name to listen on for TCP.
   std::string host;
+  PortRange ports;
+  // Under which others reach it; empty: `host`.
+  std::string advertised_host;
   // Whether to listen on a unix socket as well.
   bool unix_socket = true;
 };
