@@ -73,6 +73,7 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
                                       absl::StrCat("--port=", options.port),
                                       absl::StrCat("--owner=", owner)};
   for (const std::string& flag : options.worker_flags) command.push_back("--worker-flag=" + flag);
+  for (const std::string& flag : options.daemon_flags) command.push_back("--daemon-flag=" + flag);
   for (const std::string& argument : TlsArguments(options.tls)) command.push_back(argument);
   MUSTER_ASSIGN_OR_RETURN(
       const pid_t pid,

@@ -20,6 +20,8 @@ struct LocalClusterOptions {
   int port = 0;
   // Handed on to every worker.
   std::vector<std::string> worker_flags = {};
+  // See Supervisor::Options.
+  std::vector<std::string> daemon_flags = {};
   // Of every daemon; the certificate names 127.0.0.1.
   TlsFiles tls = {};
   enum class Life {

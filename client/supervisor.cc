@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "client/spawn.h"
 #include "common/base/status_macros.h"
@@ -65,9 +66,18 @@ std::string DescribeExit(int status) {
 Supervisor::Supervisor(Options options)
     : options_(std::move(options)), folder_(options_.data_dir) {}
 
-std::vector<std::string> Supervisor::Command(std::vector<std::string> command) const {
+std::vector<std::string> Supervisor::Command(const std::string& name,
+                                             std::vector<std::string> command) const {
   command.push_back(kEndWithParent);
   for (std::string& argument : TlsArguments(options_.tls)) command.push_back(std::move(argument));
+  for (absl::string_view flag : options_.daemon_flags) {
+    if (!absl::ConsumePrefix(&flag, absl::StrCat(name, ":"))) continue;
+    const absl::string_view until_value = flag.substr(0, flag.find('=') + 1);
+    std::erase_if(command, [until_value](const std::string& given) {
+      return !until_value.empty() && absl::StartsWith(given, until_value);
+    });
+    command.emplace_back(flag);
+  }
   return command;
 }
 
@@ -75,7 +85,8 @@ absl::StatusOr<std::string> Supervisor::StartCoordinator() {
   MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram("muster-coordinator"));
   Daemon coordinator{.name = "coordinator"};
   const auto command = [&](const std::string& listen) {
-    return Command({program, "--listen=" + listen, "--data-dir=" + folder_.DataOf("coordinator"),
+    return Command(coordinator.name,
+                   {program, "--listen=" + listen, "--data-dir=" + folder_.DataOf("coordinator"),
                     "--checkpoint-root=" + folder_.CheckpointRoot()});
   };
   coordinator.command = command(absl::StrCat("127.0.0.1:", options_.port));
@@ -117,18 +128,19 @@ absl::Status Supervisor::AddDaemons(const std::string& coordinator_address) {
   for (int i = 0; i < options_.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
     daemons_.push_back({.name = name,
-                        .command = Command({server, "--id=" + name, "--listen=127.0.0.1:0",
-                                            "--coordinator=" + coordinator_address,
-                                            "--data-dir=" + folder_.DataOf(name)}),
+                        .command = Command(name, {server, "--id=" + name, "--listen=127.0.0.1:0",
+                                                  "--coordinator=" + coordinator_address,
+                                                  "--data-dir=" + folder_.DataOf(name)}),
                         .backoff = kFirstBackoff});
   }
   for (int i = 0; i < options_.workers; ++i) {
     const std::string name = absl::StrCat("worker-", i);
-    std::vector<std::string> command = Command({worker, "--id=" + name, "--listen=127.0.0.1:0",
-                                                "--coordinator=" + coordinator_address,
-                                                absl::StrCat("--slots=", options_.slots_per_worker),
-                                                // The machine's devices are offered once.
-                                                i == 0 ? "--devices=auto" : "--devices=0"});
+    std::vector<std::string> command =
+        Command(name, {worker, "--id=" + name, "--listen=127.0.0.1:0",
+                       "--coordinator=" + coordinator_address,
+                       absl::StrCat("--slots=", options_.slots_per_worker),
+                       // The machine's devices are offered once.
+                       i == 0 ? "--devices=auto" : "--devices=0"});
     command.insert(command.end(), options_.worker_flags.begin(), options_.worker_flags.end());
     daemons_.push_back({.name = name, .command = std::move(command), .backoff = kFirstBackoff});
   }

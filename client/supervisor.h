@@ -29,6 +29,9 @@ class Supervisor {
     int port = 0;
     // Handed on to every worker.
     std::vector<std::string> worker_flags;
+    // Flags of one daemon each, as NAME:--FLAG=VALUE, such as "server-0:--memory=1GiB"; one takes
+    // the place of the same flag that the daemon would be given.
+    std::vector<std::string> daemon_flags;
     // The parent process, whose end ends the cluster and removes its folder; 0: it runs on.
     pid_t owner = 0;
     // Of every daemon.
@@ -53,8 +56,8 @@ class Supervisor {
     absl::Duration backoff;
   };
 
-  // With what every daemon is given.
-  std::vector<std::string> Command(std::vector<std::string> command) const;
+  // With what every daemon is given, and this one.
+  std::vector<std::string> Command(const std::string& name, std::vector<std::string> command) const;
   absl::StatusOr<std::string> StartCoordinator();
   absl::Status AddDaemons(const std::string& coordinator_address);
   absl::Status StartDue();

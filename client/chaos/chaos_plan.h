@@ -25,6 +25,22 @@ enum class ChaosKind {
   // All servers of such a job under CHECKPOINT are killed, and a file of its newest checkpoint is
   // damaged. The job must say so, go back to the one before, and end with those weights.
   kDamagedCheckpoint,
+  // The link between two processes of a cluster is cut, or loses all that goes in one direction, or
+  // is slow, and whole again after a while, several times, while a deterministic job trains under
+  // EVERY_PUSH, under CHECKPOINT or by all-reduce. All committed checkpoints must stay as they
+  // were, and all weights be those of an undisturbed run, bit for bit.
+  kCutLink,
+  kHalfOpenLink,
+  kSlowLink,
+  // The same with any of these faults, and one of the link's two ends is killed as it begins.
+  kLinksAndKills,
+  // Under CHECKPOINT a server is killed and starts again at once, when its link to the coordinator
+  // is down for less than its lease while tasks reach it: what it had is lost, and nobody has said
+  // so. The job must go back to a committed checkpoint, and no committed file change.
+  kCutLinkRewritesCheckpoints,
+  // An all-reduce job in f16, with a checkpoint at every step, loses a task right after a commit,
+  // again and again. The clock must not be cut over the files that were committed.
+  kF16RewritesCheckpoint,
 };
 
 struct ChaosRound {
@@ -34,12 +50,14 @@ struct ChaosRound {
   uint64_t seed = 0;
 };
 
-// Such as "killed server".
+// All of them, in the order above.
+const std::vector<ChaosKind>& AllChaosKinds();
+// Such as "killed-server".
 std::string ChaosName(ChaosKind kind);
 
-// The rounds of a run, numbered from 1: a pure function, so that a run can be repeated. Kinds take
-// turns, in an order that the seed gives.
-std::vector<ChaosRound> PlanChaos(int rounds, uint64_t seed);
+// The rounds of a run, numbered from 1: a pure function, so that a run can be repeated. Kinds, one
+// or more, take turns, in an order that the seed gives.
+std::vector<ChaosRound> PlanChaos(int rounds, uint64_t seed, std::vector<ChaosKind> kinds);
 
 }  // namespace muster
 

@@ -9,7 +9,8 @@ namespace muster {
 namespace {
 
 TEST(ChaosPlanTest, SameSeedSamePlan) {
-  const auto first = PlanChaos(20, 7), second = PlanChaos(20, 7), other = PlanChaos(20, 8);
+  const auto first = PlanChaos(20, 7, AllChaosKinds()), second = PlanChaos(20, 7, AllChaosKinds()),
+             other = PlanChaos(20, 8, AllChaosKinds());
   bool differs = false;
   for (size_t i = 0; i < first.size(); ++i) {
     EXPECT_EQ(first[i].kind, second[i].kind);
@@ -22,23 +23,37 @@ TEST(ChaosPlanTest, SameSeedSamePlan) {
 TEST(ChaosPlanTest, EveryKindHasItsTurn) {
   std::map<ChaosKind, int> count;
   std::set<uint64_t> seeds;
-  for (const ChaosRound& round : PlanChaos(51, 3)) {
+  for (const ChaosRound& round : PlanChaos(111, 3, AllChaosKinds())) {
     ++count[round.kind];
     seeds.insert(round.seed);
   }
-  EXPECT_EQ(seeds.size(), 51u);
-  for (ChaosKind kind :
-       {ChaosKind::kKilledServer, ChaosKind::kDamagedFile, ChaosKind::kKilledCluster,
-        ChaosKind::kLostVolume, ChaosKind::kDamagedCheckpoint}) {
+  EXPECT_EQ(seeds.size(), 111u);
+  EXPECT_EQ(count.size(), AllChaosKinds().size());
+  for (const ChaosKind kind : AllChaosKinds()) {
     EXPECT_GE(count[kind], 10) << ChaosName(kind);
     EXPECT_LE(count[kind], 11) << ChaosName(kind);
   }
 }
 
+TEST(ChaosPlanTest, NoKindButThoseAskedFor) {
+  const std::vector<ChaosKind> kinds = {ChaosKind::kCutLink, ChaosKind::kLostVolume};
+  std::map<ChaosKind, int> count;
+  for (const ChaosRound& round : PlanChaos(10, 3, kinds)) ++count[round.kind];
+  EXPECT_EQ(count.size(), 2u);
+  EXPECT_EQ(count[ChaosKind::kCutLink], 5);
+}
+
+TEST(ChaosPlanTest, NamesTellKindsApart) {
+  std::set<std::string> names;
+  for (const ChaosKind kind : AllChaosKinds()) names.insert(ChaosName(kind));
+  EXPECT_EQ(names.size(), AllChaosKinds().size());
+  EXPECT_EQ(names.count("cut-link-rewrites-checkpoints"), 1u);
+}
+
 TEST(ChaosPlanTest, OneRoundIsOneRound) {
-  ASSERT_EQ(PlanChaos(1, 1).size(), 1u);
-  EXPECT_EQ(PlanChaos(1, 1)[0].number, 1);
-  EXPECT_TRUE(PlanChaos(0, 1).empty());
+  ASSERT_EQ(PlanChaos(1, 1, AllChaosKinds()).size(), 1u);
+  EXPECT_EQ(PlanChaos(1, 1, AllChaosKinds())[0].number, 1);
+  EXPECT_TRUE(PlanChaos(0, 1, AllChaosKinds()).empty());
 }
 
 }  // namespace

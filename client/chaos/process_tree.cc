@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 namespace muster {
@@ -21,8 +22,8 @@ std::string Contents(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::vector<RunningProcess> ChildrenOf(pid_t parent) {
-  std::vector<RunningProcess> children;
+std::map<pid_t, std::vector<pid_t>> ProcessTree() {
+  std::map<pid_t, std::vector<pid_t>> tree;
   std::error_code error;
   for (std::filesystem::directory_iterator it("/proc", error), end; !error && it != end;
        it.increment(error)) {
@@ -34,14 +35,15 @@ std::vector<RunningProcess> ChildrenOf(pid_t parent) {
     if (name_end == std::string::npos) continue;
     std::istringstream rest(stat.substr(name_end + 1));
     std::string state;
-    pid_t its_parent = 0;
-    if (!(rest >> state >> its_parent) || its_parent != parent || state == "Z") continue;
-    const std::string command = Contents(it->path() / "cmdline");
-    children.push_back({pid, absl::StrSplit(command, '\0', absl::SkipEmpty())});
+    pid_t parent = 0;
+    if (rest >> state >> parent && state != "Z") tree[parent].push_back(pid);
   }
-  std::sort(children.begin(), children.end(),
-            [](const RunningProcess& a, const RunningProcess& b) { return a.pid < b.pid; });
-  return children;
+  for (auto& [parent, children] : tree) std::sort(children.begin(), children.end());
+  return tree;
+}
+
+std::vector<std::string> CommandOf(pid_t pid) {
+  return absl::StrSplit(Contents(absl::StrCat("/proc/", pid, "/cmdline")), '\0', absl::SkipEmpty());
 }
 
 }  // namespace muster

@@ -3,20 +3,18 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
 namespace muster {
 
-struct RunningProcess {
-  pid_t pid = 0;
-  // Its words, the program's first.
-  std::vector<std::string> command;
-};
+// Of every process that has children, as of now, these in order of pid. Those that have ended are
+// left out. Source: /proc.
+std::map<pid_t, std::vector<pid_t>> ProcessTree();
 
-// Processes whose parent is `parent`, as of now, in order of pid. Those that have ended are left
-// out. Source: /proc.
-std::vector<RunningProcess> ChildrenOf(pid_t parent);
+// The words of a process's command line, the program's first; none: it has ended.
+std::vector<std::string> CommandOf(pid_t pid);
 
 }  // namespace muster
 

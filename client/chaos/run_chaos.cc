@@ -3,15 +3,25 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "client/chaos/cluster_rounds.h"
+#include "client/chaos/link_rounds.h"
+#include "client/format.h"
 #include "client/spawn.h"
 #include "common/base/status_macros.h"
 
 namespace muster {
 namespace {
 
+// Recoveries wait for it.
+constexpr absl::Duration kLease = absl::Seconds(3);
+// Time for tasks to come back, and to train, before a server that is away counts as lost.
+constexpr absl::Duration kLongLease = absl::Seconds(10);
+
 absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOptions& options,
-                                      const std::string& server, ClusterRounds& cluster) {
+                                      const std::string& server, ClusterRounds& cluster,
+                                      LinkRounds& links, LinkRounds& patient_links) {
   switch (round.kind) {
     case ChaosKind::kKilledCluster:
       return cluster.RunKilled(round.seed, options.kills);
@@ -19,6 +29,15 @@ absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOption
       return cluster.RunLostVolume(round.seed);
     case ChaosKind::kDamagedCheckpoint:
       return cluster.RunDamagedCheckpoint(round.seed);
+    case ChaosKind::kCutLink:
+    case ChaosKind::kHalfOpenLink:
+    case ChaosKind::kSlowLink:
+    case ChaosKind::kLinksAndKills:
+      return links.Run(round.kind, round.seed, options.faults);
+    case ChaosKind::kCutLinkRewritesCheckpoints:
+      return patient_links.RunCutLinkRewritesCheckpoints(round.seed);
+    case ChaosKind::kF16RewritesCheckpoint:
+      return links.RunF16RewritesCheckpoint(round.seed);
     case ChaosKind::kKilledServer:
     case ChaosKind::kDamagedFile:
       break;
@@ -39,30 +58,57 @@ absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOption
 
 }  // namespace
 
+int ChaosSummary::rounds() const {
+  int rounds = 0;
+  for (const auto& [name, kind] : kinds) rounds += kind.rounds;
+  return rounds;
+}
+
+int ChaosSummary::failed() const {
+  size_t failed = 0;
+  for (const auto& [name, kind] : kinds) failed += kind.failed.size();
+  return static_cast<int>(failed);
+}
+
 std::string ChaosSummary::Describe() const {
-  std::string text =
-      absl::StrCat(rounds, rounds == 1 ? " round, " : " rounds, ", kills, " kills, ", lost_volumes,
-                   " lost volumes, ", damages, " damaged files (", found, " found, ", named,
-                   " of them named; the others were not needed): ");
-  if (failed == 0) return text + "nothing was lost";
-  return absl::StrCat(text, failed, failed == 1 ? " round" : " rounds", " FAILED");
+  std::vector<std::vector<std::string>> table = {{"kind", "rounds", "recovered", "lost"}};
+  for (const auto& [name, kind] : kinds) {
+    table.push_back({ChaosName(name), absl::StrCat(kind.rounds),
+                     absl::StrCat(kind.rounds - static_cast<int>(kind.failed.size())),
+                     kind.failed.empty()
+                         ? "nothing"
+                         : absl::StrCat("see round ", absl::StrJoin(kind.failed, ", "))});
+  }
+  std::string text = absl::StrCat(
+      FormatTable(table), rounds(), rounds() == 1 ? " round, " : " rounds, ", sum.kills, " kills, ",
+      sum.lost_volumes, " lost volumes, ", sum.damages, " damaged files (", sum.found, " found, ",
+      sum.named, " of them named; the others were not needed), ", sum.link_faults, " link faults, ",
+      sum.checkpoints, " checkpoints compared: ");
+  if (failed() == 0) return text + "nothing was lost";
+  return absl::StrCat(text, failed(), failed() == 1 ? " round" : " rounds", " FAILED");
 }
 
 absl::StatusOr<ChaosSummary> RunChaos(const ChaosOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(const std::string server, FindProgram("muster-server"));
   ChaosSummary summary;
   ClusterRounds cluster(options.folder + "/cluster");
-  for (const ChaosRound& round : PlanChaos(options.rounds, options.seed)) {
-    const absl::StatusOr<ChaosOutcome> outcome = RunRound(round, options, server, cluster);
-    ++summary.rounds;
+  LinkRounds links(options.folder + "/links", kLease);
+  LinkRounds patient_links(options.folder + "/patient-links", kLongLease);
+  for (const ChaosRound& round : PlanChaos(options.rounds, options.seed, options.kinds)) {
+    const absl::StatusOr<ChaosOutcome> outcome =
+        RunRound(round, options, server, cluster, links, patient_links);
+    ChaosSummary::Kind& kind = summary.kinds[round.kind];
+    ++kind.rounds;
     if (outcome.ok()) {
-      summary.kills += outcome->kills;
-      summary.lost_volumes += outcome->lost_volumes;
-      summary.damages += outcome->damages;
-      summary.found += outcome->found;
-      summary.named += outcome->named;
+      summary.sum.kills += outcome->kills;
+      summary.sum.link_faults += outcome->link_faults;
+      summary.sum.checkpoints += outcome->checkpoints;
+      summary.sum.lost_volumes += outcome->lost_volumes;
+      summary.sum.damages += outcome->damages;
+      summary.sum.found += outcome->found;
+      summary.sum.named += outcome->named;
     } else {
-      ++summary.failed;
+      kind.failed.push_back(round.number);
     }
     options.ended(round, outcome);
   }

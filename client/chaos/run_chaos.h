@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/chaos/chaos_plan.h"
@@ -14,9 +16,13 @@ namespace muster {
 struct ChaosOptions {
   int rounds = 20;
   uint64_t seed = 1;
+  // Which take turns.
+  std::vector<ChaosKind> kinds = AllChaosKinds();
   // Per round of killed servers or killed clusters.
   int kills = 3;
-  // Gets a folder per round, and the cluster's; each goes when its round went well.
+  // Of links, per round of these.
+  int faults = 3;
+  // Gets a folder per round, and the clusters'; each goes when its round went well.
   std::string folder;
   // Called after each round.
   std::function<void(const ChaosRound& round, const absl::StatusOr<ChaosOutcome>& outcome)> ended =
@@ -24,16 +30,20 @@ struct ChaosOptions {
 };
 
 struct ChaosSummary {
-  int rounds = 0;
-  int failed = 0;
-  int kills = 0;
-  int lost_volumes = 0;
-  int damages = 0;
-  int found = 0;
-  int named = 0;
+  struct Kind {
+    int rounds = 0;
+    // Numbers of the rounds that failed, in order.
+    std::vector<int> failed;
+  };
+  // Those that had a round.
+  std::map<ChaosKind, Kind> kinds;
+  // Of the rounds that went well.
+  ChaosOutcome sum;
 
-  // Such as "20 rounds, 41 kills, 4 lost volumes, 7 damaged files (5 found, 5 of them named; …):
-  // nothing was lost".
+  int rounds() const;
+  int failed() const;
+  // A table of kinds, and a line such as "20 rounds, 41 kills, 4 lost volumes, 7 damaged files (5
+  // found, 5 of them named; …), 12 link faults, 310 checkpoints compared: nothing was lost".
   std::string Describe() const;
 };
 

@@ -13,6 +13,9 @@ namespace muster {
 struct ChaosOutcome {
   std::string what;
   int kills = 0;
+  int link_faults = 0;
+  // Committed checkpoints that were compared with what they were when they were committed.
+  int checkpoints = 0;
   // Data folders that were taken away.
   int lost_volumes = 0;
   // Damage done to files; of it, what was found, and what was found with the file's name.

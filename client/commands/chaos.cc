@@ -1,11 +1,14 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/chaos/run_chaos.h"
 #include "client/commands/commands.h"
 #include "client/session.h"
@@ -56,14 +59,26 @@ absl::Status Run(Session& session, ChaosOptions options) {
   if (session.output == Session::Output::kText) {
     Print("%s\n", summary.Describe());
   } else {
-    const nlohmann::json line = {
-        {"rounds", summary.rounds},   {"failed", summary.failed},
-        {"kills", summary.kills},     {"lost_volumes", summary.lost_volumes},
-        {"damages", summary.damages}, {"found", summary.found},
-        {"named", summary.named}};
+    nlohmann::json kinds = nlohmann::json::array();
+    for (const auto& [name, kind] : summary.kinds) {
+      kinds.push_back({{"kind", ChaosName(name)},
+                       {"rounds", kind.rounds},
+                       {"recovered", kind.rounds - static_cast<int>(kind.failed.size())},
+                       {"failed_rounds", kind.failed}});
+    }
+    const nlohmann::json line = {{"rounds", summary.rounds()},
+                                 {"failed", summary.failed()},
+                                 {"kills", summary.sum.kills},
+                                 {"link_faults", summary.sum.link_faults},
+                                 {"checkpoints", summary.sum.checkpoints},
+                                 {"lost_volumes", summary.sum.lost_volumes},
+                                 {"damages", summary.sum.damages},
+                                 {"found", summary.sum.found},
+                                 {"named", summary.sum.named},
+                                 {"kinds", kinds}};
     PrintJsonText(DumpJson(line));
   }
-  if (summary.failed > 0) {
+  if (summary.failed() > 0) {
     session.exit_code = kFailure;
   } else if (made_here) {
     std::filesystem::remove_all(options.folder, error);
@@ -76,8 +91,8 @@ absl::Status Run(Session& session, ChaosOptions options) {
 void AddChaos(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand(
       "chaos",
-      "Kill Muster's processes and damage its files, round after round, on this machine, and check "
-      "that nothing was lost");
+      "Kill Muster's processes, damage its files and cut its links, round after round, on this "
+      "machine, and check that nothing was lost");
   auto options = std::make_shared<ChaosOptions>();
   command->add_option("--rounds", options->rounds, "How many rounds")
       ->check(CLI::PositiveNumber)
@@ -87,10 +102,30 @@ void AddChaos(CLI::App& app, Session& session) {
   command->add_option("--kills", options->kills, "Kills per round of killed processes")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_option("--faults", options->faults, "Link faults per round of these")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  std::vector<std::string> names;
+  for (const ChaosKind kind : AllChaosKinds()) names.push_back(ChaosName(kind));
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--kinds",
+          [options](const std::vector<std::string>& chosen) {
+            options->kinds.clear();
+            for (const ChaosKind kind : AllChaosKinds()) {
+              if (std::count(chosen.begin(), chosen.end(), ChaosName(kind)) > 0) {
+                options->kinds.push_back(kind);
+              }
+            }
+          },
+          absl::StrCat("Kinds of rounds, which take turns: ", absl::StrJoin(names, ", "),
+                       ". Default: all"))
+      ->delimiter(',')
+      ->check(CLI::IsMember(names).description(""));
   command->add_option("--folder", options->folder,
                       "Empty folder to work in; default: a temporary one. A failed round's files "
                       "stay there.");
-  command->footer("Example: muster chaos --rounds 20 --seed 7");
+  command->footer("Example: muster chaos --rounds 20 --seed 7 --kinds cut-link,links-and-kills");
   command->callback([&session, options] { session.Run([&] { return Run(session, *options); }); });
 }
 

@@ -8,9 +8,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "client/chaos/integer_pusher.h"
 #include "client/chaos/integer_pushers.h"
 #include "client/chaos/standalone_server.h"
@@ -31,25 +33,58 @@ std::string EmptyFolder(const std::string& name) {
   return folder;
 }
 
-TEST(ChaosTest, NothingIsLostInARoundOfEachKind) {
+// What `muster chaos` prints with --output json: a line per round and one for all. Expects that no
+// round failed.
+std::vector<nlohmann::json> RunChaos(const std::string& arguments) {
   const std::string command =
-      absl::StrCat("HOME=", ::testing::TempDir(), " ", Program("client/muster"),
-                   " chaos --rounds 5 --seed 5 --output json 2>&1");
+      absl::StrCat("HOME=", ::testing::TempDir(), " ", Program("client/muster"), " chaos ",
+                   arguments, " --output json 2>&1");
   FILE* pipe = popen(command.c_str(), "r");
-  ASSERT_NE(pipe, nullptr);
+  if (pipe == nullptr) ADD_FAILURE() << "cannot run " << command;
   std::string output;
   char buffer[4096];
   while (const size_t n = fread(buffer, 1, sizeof(buffer), pipe)) output.append(buffer, n);
   EXPECT_EQ(WEXITSTATUS(pclose(pipe)), 0) << output;
-  const std::vector<std::string> lines = absl::StrSplit(output, '\n', absl::SkipEmpty());
-  ASSERT_EQ(lines.size(), 6u) << output;
-  const auto summary = nlohmann::json::parse(lines.back(), nullptr, false);
-  ASSERT_TRUE(summary.is_object()) << output;
+  std::vector<nlohmann::json> lines;
+  for (const absl::string_view line : absl::StrSplit(output, '\n', absl::SkipEmpty())) {
+    lines.push_back(nlohmann::json::parse(line, nullptr, false));
+    EXPECT_TRUE(lines.back().is_object()) << output;
+  }
+  return lines;
+}
+
+TEST(ChaosTest, NothingIsLostToKillsAndDamage) {
+  const std::vector<nlohmann::json> lines = RunChaos(
+      "--rounds 5 --seed 5 "
+      "--kinds killed-server,damaged-file,killed-cluster,lost-volume,damaged-checkpoint");
+  ASSERT_EQ(lines.size(), 6u);
+  const nlohmann::json& summary = lines.back();
   EXPECT_EQ(summary["rounds"], 5);
-  EXPECT_EQ(summary["failed"], 0) << output;
-  EXPECT_GT(summary["kills"], 6) << output;
-  EXPECT_EQ(summary["damages"], 2) << output;
-  EXPECT_EQ(summary["lost_volumes"], 1) << output;
+  EXPECT_EQ(summary["failed"], 0);
+  EXPECT_GT(summary["kills"], 6);
+  EXPECT_EQ(summary["damages"], 2);
+  EXPECT_EQ(summary["lost_volumes"], 1);
+  EXPECT_EQ(summary["kinds"].size(), 5u);
+}
+
+TEST(ChaosTest, NothingIsLostWhenLinksGoWrong) {
+  const std::vector<nlohmann::json> lines =
+      RunChaos("--rounds 3 --seed 7 --kinds cut-link,half-open-link,links-and-kills");
+  ASSERT_EQ(lines.size(), 4u);
+  const nlohmann::json& summary = lines.back();
+  EXPECT_EQ(summary["rounds"], 3);
+  EXPECT_EQ(summary["failed"], 0);
+  EXPECT_GE(summary["link_faults"], 3);
+  EXPECT_GT(summary["checkpoints"], 50);
+  for (const nlohmann::json& kind : summary["kinds"]) EXPECT_EQ(kind["recovered"], 1) << kind;
+}
+
+TEST(ChaosTest, CommittedCheckpointsAreNotWrittenAgain) {
+  const std::vector<nlohmann::json> lines =
+      RunChaos("--rounds 2 --seed 1 --kinds cut-link-rewrites-checkpoints,f16-rewrites-checkpoint");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines.back()["failed"], 0);
+  EXPECT_EQ(lines.back()["kills"], 9);
 }
 
 class PushersTest : public ::testing::Test {

@@ -1,0 +1,87 @@
+#include "client/chaos/chaos_cluster.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/progress.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/rpc_credentials.h"
+#include "proto/job.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/status.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(20);
+// Of a job of some seconds; recoveries wait for a lease each.
+constexpr absl::Duration kPatience = absl::Minutes(5);
+
+}  // namespace
+
+ChaosCluster::~ChaosCluster() {
+  if (running()) StopLocalCluster(folder_).IgnoreError();
+}
+
+absl::Status ChaosCluster::Start(LocalClusterOptions options) {
+  options.life = LocalClusterOptions::Life::kOfThisProcess;
+  MUSTER_ASSIGN_OR_RETURN(const LocalCluster cluster, StartLocalCluster(folder_, options));
+  supervisor_ = cluster.supervisor_pid;
+  jobs_ = std::make_unique<JobClient>(cluster.coordinator_address, RpcCredentials::PlainText());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ChaosCluster::Submit(const v1::JobSpec& job) {
+  std::string id;
+  MUSTER_RETURN_IF_ERROR(jobs_->Submit(job, id));
+  return id;
+}
+
+absl::Status ChaosCluster::Await(
+    const std::string& job_id,
+    const std::function<absl::StatusOr<bool>(const v1::JobStatus&)>& turn,
+    const std::function<std::string()>& describe) {
+  const absl::Time until = absl::Now() + kPatience;
+  v1::JobStatus status;
+  while (true) {
+    MUSTER_RETURN_IF_ERROR(jobs_->Get(job_id, status));
+    if (HasEnded(status)) break;
+    MUSTER_ASSIGN_OR_RETURN(const bool go_on, turn(status));
+    if (!go_on) return absl::OkStatus();
+    if (absl::Now() > until) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("job ", job_id, " hangs: ", ProgressLine(status, 0), " ", status.message(),
+                       "; ", describe(), "; logs are in ", folder_.path()));
+    }
+    absl::SleepFor(kPoll);
+  }
+  if (status.state() == v1::SUCCEEDED) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " ended as ", StateName(status),
+                                                    ": ", status.message(), "; ", describe(),
+                                                    "; logs are in ", folder_.path()));
+}
+
+absl::StatusOr<ExportedWeights> ChaosCluster::Weights(const std::string& job_id,
+                                                      std::optional<uint64_t> clock) {
+  std::string file;
+  v1::CheckpointRequest request;
+  request.set_job_id(job_id);
+  if (clock) request.set_clock(*clock);
+  MUSTER_RETURN_IF_ERROR(jobs_->Export(request, [&file](absl::string_view data) {
+    file.append(data.data(), data.size());
+    return absl::OkStatus();
+  }));
+  return ParseWeights(file);
+}
+
+absl::StatusOr<std::string> ChaosCluster::FindEvent(const std::string& job_id,
+                                                    absl::string_view text) {
+  v1::ListEventsReply reply;
+  MUSTER_RETURN_IF_ERROR(jobs_->Events(job_id, reply));
+  for (const v1::JobEvent& event : reply.events()) {
+    if (absl::StrContains(event.text(), text)) return event.text();
+  }
+  return std::string();
+}
+
+}  // namespace muster
