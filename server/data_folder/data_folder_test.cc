@@ -47,6 +47,18 @@ TEST(DataFolderTest, RefusesANewerFormat) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("format version 2"));
 }
 
+TEST(DataFolderTest, ASubfolderThatACrashedProcessMadeLasts) {
+  TempFolder temp;
+  FakeFolderEntries entries;
+  entries.EndProcessAfter(1);
+  EXPECT_FALSE(MakeDataSubfolder(temp.path(), "logs", entries).ok());
+  ASSERT_TRUE(entries.StartProcess());
+  const auto path = MakeDataSubfolder(temp.path(), "logs", entries);
+  ASSERT_TRUE(path.ok()) << path.status();
+  entries.LosePower();
+  EXPECT_TRUE(fs::exists(*path));
+}
+
 // A process ends between any two changes of names, another one goes on, and the power goes.
 TEST(DataFolderTest, FoldersOutliveCrashes) {
   for (const DataOwner owner : {DataOwner::kServer, DataOwner::kCoordinator}) {
