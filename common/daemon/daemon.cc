@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <thread>
@@ -19,6 +20,12 @@
 #include "common/text/printable.h"
 
 namespace muster {
+namespace {
+
+// Programs that go through all descriptors that they might have are slow with more.
+constexpr rlim_t kMostDescriptors = 1 << 20;
+
+}  // namespace
 
 void DaemonLog(absl::string_view program, absl::string_view line) {
   absl::FPrintF(stderr, "%s %s: %s\n",
@@ -61,7 +68,7 @@ void IgnoreFileSignals() {
 void RaiseDescriptorLimit() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kMostDescriptors));
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 

@@ -40,8 +40,8 @@ void IgnoreFileSizeSignal();
 // every daemon's main; `muster` itself ends with the program that reads its output.
 void IgnoreFileSignals();
 
-// Lets this process open as many files and connections as the system allows it to: the limit that
-// it is given to begin with is often much lower. Before anything is opened.
+// Lets this process open as many files and connections as the system allows it to, up to 2^20: the
+// limit that it is given to begin with is often much lower. Before anything is opened.
 void RaiseDescriptorLimit();
 
 // Ends the process with `code` after this time, whatever it hangs in by then.

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/out_of_memory.h"
 
 namespace muster {
 
@@ -114,7 +115,7 @@ void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request
 void CheckpointDesk::Complete(Job& job, const v1::CommitCheckpointRequest& request) {
   job.committing = request;
   disk_.Post([this, request] {
-    auto completed = keeper_.Complete(request, clock_.Wall());
+    auto completed = AnswerOutOfMemory([&] { return keeper_.Complete(request, clock_.Wall()); });
     logic_.Post([this, request, completed = std::move(completed)]() mutable {
       Completed(request, std::move(completed));
     });

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/find_checkpoint.h"
+#include "server/coordinator/out_of_memory.h"
 
 namespace muster {
 namespace {
@@ -68,7 +69,10 @@ void CheckpointRequests::List(const std::string& job_id, Call<v1::ListCheckpoint
   disk_.Post([this, checkpoints, call = std::move(call)] {
     v1::ListCheckpointsReply reply;
     for (const v1::CheckpointRecord& checkpoint : checkpoints) {
-      *reply.add_checkpoints() = Describe(keeper_, checkpoint);
+      const absl::StatusOr<v1::CheckpointStatus> described = AnswerOutOfMemory(
+          [&]() -> absl::StatusOr<v1::CheckpointStatus> { return Describe(keeper_, checkpoint); });
+      if (!described.ok()) return call.done(described.status());
+      *reply.add_checkpoints() = *described;
     }
     call.done(std::move(reply));
   });

@@ -1,7 +1,9 @@
 #ifndef MUSTER_SERVER_COORDINATOR_FAKE_CHECKPOINT_KEEPER_H_
 #define MUSTER_SERVER_COORDINATOR_FAKE_CHECKPOINT_KEEPER_H_
 
+#include <atomic>
 #include <map>
+#include <new>
 #include <set>
 #include <string>
 #include <utility>
@@ -22,6 +24,7 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
 
   absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
                                                absl::Time) override {
+    if (out_of_memory) throw std::bad_alloc();
     if (!next_error.ok()) return std::exchange(next_error, absl::OkStatus());
     const std::string folder =
         absl::StrCat(root_, "/", request.task().job_id(), "/", request.clock());
@@ -60,6 +63,7 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
   }
 
   absl::StatusOr<v1::CheckpointStatus> Describe(absl::string_view folder) const override {
+    if (out_of_memory) throw std::bad_alloc();
     if (!folders.contains(std::string(folder))) return absl::NotFoundError("no such folder");
     v1::CheckpointStatus status;
     status.set_files(2);
@@ -68,6 +72,7 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
   }
 
   absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const override {
+    if (out_of_memory) throw std::bad_alloc();
     if (!folders.contains(std::string(folder))) return absl::NotFoundError("no such folder");
     v1::VerifyCheckpointReply reply;
     reply.set_files(3);
@@ -79,6 +84,7 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
 
   absl::Status Export(absl::string_view folder,
                       absl::FunctionRef<absl::Status(absl::string_view)> sink) const override {
+    if (out_of_memory) throw std::bad_alloc();
     return sink(absl::StrCat("weights of ", folder));
   }
 
@@ -91,6 +97,8 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
   std::vector<std::string> removed_files;
   // What a verification finds damaged.
   std::set<std::string> damaged;
+  // Whoever reads a checkpoint, or completes one, finds no memory for it. From any thread.
+  std::atomic<bool> out_of_memory{false};
   // Of the next call that can fail.
   absl::Status next_error;
 

@@ -239,6 +239,17 @@ TEST_F(ServicesTest, AJobRunsOverTheWire) {
   EXPECT_TRUE(jobs_->VerifyCheckpoint(Context().get(), last, &damaged).ok());
   ASSERT_EQ(damaged.damage_size(), 1);
   EXPECT_THAT(damaged.damage(0), HasSubstr("/10/p0"));
+  // A checkpoint that there is no memory for costs its caller the answer, and nobody else anything.
+  keeper_.out_of_memory = true;
+  v1::VerifyCheckpointReply none;
+  EXPECT_EQ(jobs_->VerifyCheckpoint(Context().get(), last, &none).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(jobs_->ListCheckpoints(Context().get(), by_id, &listed).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  auto exporting = Context();
+  EXPECT_EQ(jobs_->ExportJob(exporting.get(), last)->Finish().error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  keeper_.out_of_memory = false;
   v1::DeleteCheckpointRequest remove;
   remove.set_job_id(job);
   remove.set_clock(10);
