@@ -9,8 +9,8 @@
 // Every wait of Abseil goes through one function, a weak symbol so that programs can bring their
 // own. This is Muster's: it translates the end to the monotonic clock when a thread begins to wait,
 // and keeps to that when the thread is woken in between and goes on waiting for the same end. It is
-// part of every program (linked into the executable, whose definitions the dynamic linker finds
-// first), and empty with an Abseil that does not need it.
+// part of every daemon, task and client through common/daemon (linked into the executable, whose
+// definitions the dynamic linker finds first), and empty with an Abseil that does not need it.
 //
 // What is left is the moment between Abseil's look at the wall clock and the translation.
 #include "absl/base/config.h"

@@ -1,5 +1,6 @@
 #include "common/daemon/daemon.h"
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -8,7 +9,9 @@
 #include <cerrno>
 #include <string>
 
+#include "absl/synchronization/internal/per_thread_sem.h"
 #include "common/base/usable_resources.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -28,6 +31,15 @@ TEST(AdvertisedAddressTest, IsWhatTheUserSays) {
 }
 
 TEST(RandomBitsTest, Differ) { EXPECT_NE(RandomBits(), RandomBits()); }
+
+TEST(SteadyWaitsTest, ArePartOfEveryProgramThatDependsOnThis) {
+  Dl_info home = {};
+  ASSERT_NE(
+      dladdr(reinterpret_cast<void*>(&ABSL_INTERNAL_C_SYMBOL(AbslInternalPerThreadSemWait)), &home),
+      0);
+  EXPECT_THAT(home.dli_fname, testing::EndsWith("daemon_test"))
+      << "Abseil's own waits hang on the time of day; see common/base/steady_waits.cc";
+}
 
 TEST(IgnoreFileSignalsTest, ABrokenPipeIsAnError) {
   IgnoreFileSignals();
