@@ -518,6 +518,8 @@ TEST_F(RecoveryScenarioTest, WhatAServerHoldsOfAForgottenJobIsDropped) {
   const std::string job = Running(SmallJob());
   cluster_.Finish(job);
   const std::string other = Running(SmallJob());
+  const std::string waiting = *cluster_.Submit(SmallJob());
+  ASSERT_EQ(cluster_.State(waiting), v1::PENDING);
   cluster_.Pass(absl::Seconds(2));
   ASSERT_THAT(cluster_.coordinator().table().drops(), IsEmpty());
   Answer<v1::DeleteJobReply> deleted;
@@ -525,13 +527,13 @@ TEST_F(RecoveryScenarioTest, WhatAServerHoldsOfAForgottenJobIsDropped) {
   cluster_.Run();
   ASSERT_TRUE(deleted.status().ok()) << deleted.status();
   cluster_.daemon("s0").dropped.clear();
-  // Neither a job that runs, nor one that this store will give out yet.
+  // Neither a job that is not over, nor one that this store has yet to give out.
   const std::string later = absl::StrCat("j99", job.substr(job.find('-')));
-  cluster_.daemon("s0").held_jobs = {job, other, later};
+  cluster_.daemon("s0").held_jobs = {job, other, waiting, later};
   cluster_.BeatAll();
   cluster_.BeatAll();
   EXPECT_THAT(cluster_.daemon("s0").dropped, ElementsAre(job));
-  EXPECT_THAT(cluster_.daemon("s0").held_jobs, ElementsAre(other, later));
+  EXPECT_THAT(cluster_.daemon("s0").held_jobs, ElementsAre(other, waiting, later));
 }
 
 // The steps of a job's life; the coordinator is restarted after each in turn.

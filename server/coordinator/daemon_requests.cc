@@ -136,7 +136,7 @@ absl::Status DaemonRequests::TakeDrops(const v1::HeartbeatRequest& request) {
   for (const std::string& job_id : request.held_jobs()) {
     if (jobs_.DropsOf(request.id()).contains(job_id)) continue;
     const Job* job = jobs_.Find(job_id);
-    if (job != nullptr ? IsActive(job->record.state()) : !jobs_.IsForgotten(job_id)) continue;
+    if (job != nullptr ? !IsFinal(job->record.state()) : !jobs_.IsForgotten(job_id)) continue;
     MUSTER_RETURN_IF_ERROR(
         jobs_.NoteDrop(request.id(), job_id, job == nullptr ? 0 : job->record.generation()));
   }
