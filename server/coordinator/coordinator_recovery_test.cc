@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -19,7 +18,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 
 constexpr absl::Duration kLease = absl::Seconds(5);
 
@@ -472,68 +470,6 @@ TEST_F(RecoveryScenarioTest, DropsNameTheLastGenerationToGo) {
   cluster_.daemon("s1").cannot_drop = false;
   cluster_.Pass(absl::Seconds(2));
   EXPECT_THAT(drops_of("s1"), IsEmpty());
-}
-
-TEST_F(RecoveryScenarioTest, ADropOrderStandsUntilTheServerSaysThatItIsDone) {
-  const std::string job = Running(SmallJob());
-  cluster_.daemon("s0").cannot_drop = true;
-  cluster_.Finish(job);
-  cluster_.Pass(absl::Minutes(1));
-  EXPECT_EQ(cluster_.daemon("s0").orders.drops_size(), 1);
-  EXPECT_THAT(cluster_.coordinator().table().DropsOf("s0"), Not(IsEmpty()));
-  EXPECT_THAT(cluster_.coordinator().table().DropsOf("s1"), IsEmpty());
-  cluster_.daemon("s0").cannot_drop = false;
-  cluster_.Pass(absl::Seconds(2));
-  EXPECT_THAT(cluster_.coordinator().table().drops(), IsEmpty());
-  EXPECT_EQ(cluster_.daemon("s0").orders.drops_size(), 0);
-}
-
-TEST_F(RecoveryScenarioTest, DropOrdersEndForServersThatNeverReturn) {
-  const std::string job = Running(SmallJob());
-  cluster_.Kill("s0");
-  cluster_.Finish(job);
-  ASSERT_EQ(cluster_.State(job), v1::SUCCEEDED);
-  cluster_.Pass(kLease + absl::Seconds(1));
-  const auto pass = [&](absl::Duration time) {
-    // In leaps, for which the coordinator excuses those that are there.
-    for (; time > absl::ZeroDuration(); time -= absl::Minutes(10)) {
-      cluster_.clock.Advance(absl::Minutes(10));
-      cluster_.coordinator().Tick().IgnoreError();
-      cluster_.BeatAll();
-    }
-  };
-  pass(absl::Hours(23));
-  EXPECT_THAT(cluster_.coordinator().table().drops(), Not(IsEmpty()));
-  pass(absl::Hours(2));
-  EXPECT_THAT(cluster_.coordinator().table().drops(), IsEmpty());
-  // It comes back after all, and says what it holds, of this job and of others.
-  cluster_.AddServer("s0").held_jobs = {job, "bench", "j1-ffff"};
-  cluster_.BeatAll();
-  EXPECT_THAT(cluster_.daemon("s0").dropped, ElementsAre(job));
-  cluster_.BeatAll();
-  EXPECT_THAT(cluster_.coordinator().table().drops(), IsEmpty());
-}
-
-TEST_F(RecoveryScenarioTest, WhatAServerHoldsOfAForgottenJobIsDropped) {
-  const std::string job = Running(SmallJob());
-  cluster_.Finish(job);
-  const std::string other = Running(SmallJob());
-  const std::string waiting = *cluster_.Submit(SmallJob());
-  ASSERT_EQ(cluster_.State(waiting), v1::PENDING);
-  cluster_.Pass(absl::Seconds(2));
-  ASSERT_THAT(cluster_.coordinator().table().drops(), IsEmpty());
-  Answer<v1::DeleteJobReply> deleted;
-  cluster_.coordinator().jobs().Delete(job, deleted.call());
-  cluster_.Run();
-  ASSERT_TRUE(deleted.status().ok()) << deleted.status();
-  cluster_.daemon("s0").dropped.clear();
-  // Neither a job that is not over, nor one that this store has yet to give out.
-  const std::string later = absl::StrCat("j99", job.substr(job.find('-')));
-  cluster_.daemon("s0").held_jobs = {job, other, waiting, later};
-  cluster_.BeatAll();
-  cluster_.BeatAll();
-  EXPECT_THAT(cluster_.daemon("s0").dropped, ElementsAre(job));
-  EXPECT_THAT(cluster_.daemon("s0").held_jobs, ElementsAre(other, waiting, later));
 }
 
 // The steps of a job's life; the coordinator is restarted after each in turn.

@@ -1,8 +1,10 @@
-// Which ended jobs the coordinator keeps, and what goes with those that it does not.
+// Which ended jobs the coordinator keeps, what goes with those that it does not, and how long it
+// orders servers to drop what they hold of them.
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,6 +18,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class CoordinatorRetentionTest : public ::testing::Test {
  protected:
@@ -153,6 +156,90 @@ TEST_F(CoordinatorRetentionTest, WhatCannotBeRetiredIsSaidAndTriedAgainLater) {
   EXPECT_EQ(Left().size(), 1);
   cluster.Pass(absl::Seconds(31));
   EXPECT_THAT(Left(), IsEmpty());
+}
+
+class DropOrdersTest : public ::testing::Test {
+ protected:
+  DropOrdersTest() {
+    CoordinatorOptions options;
+    options.log = [this](absl::string_view line) { log_.emplace_back(line); };
+    cluster_ = std::make_unique<SimulatedCluster>(options);
+    for (const char* id : {"s0", "s1"}) cluster_->AddServer(id);
+    for (const char* id : {"w0", "w1"}) cluster_->AddWorker(id);
+  }
+
+  std::string Running() {
+    const std::string job = *cluster_->Submit(SmallJob());
+    cluster_->MeetAll(job);
+    EXPECT_EQ(cluster_->State(job), v1::RUNNING);
+    return job;
+  }
+
+  std::vector<std::string> log_;
+  std::unique_ptr<SimulatedCluster> cluster_;
+};
+
+TEST_F(DropOrdersTest, ADropOrderStandsUntilTheServerSaysThatItIsDone) {
+  const std::string job = Running();
+  cluster_->daemon("s0").cannot_drop = true;
+  cluster_->Finish(job);
+  cluster_->Pass(absl::Minutes(1));
+  EXPECT_EQ(cluster_->daemon("s0").orders.drops_size(), 1);
+  EXPECT_THAT(cluster_->coordinator().table().DropsOf("s0"), Not(IsEmpty()));
+  EXPECT_THAT(cluster_->coordinator().table().DropsOf("s1"), IsEmpty());
+  cluster_->daemon("s0").cannot_drop = false;
+  cluster_->Pass(absl::Seconds(2));
+  EXPECT_THAT(cluster_->coordinator().table().drops(), IsEmpty());
+  EXPECT_EQ(cluster_->daemon("s0").orders.drops_size(), 0);
+}
+
+TEST_F(DropOrdersTest, DropOrdersEndForServersThatNeverReturn) {
+  const std::string job = Running();
+  cluster_->Kill("s0");
+  cluster_->Finish(job);
+  ASSERT_EQ(cluster_->State(job), v1::SUCCEEDED);
+  cluster_->Pass(absl::Seconds(6));
+  const auto pass = [&](absl::Duration time) {
+    // In leaps, for which the coordinator excuses those that are there.
+    for (; time > absl::ZeroDuration(); time -= absl::Minutes(10)) {
+      cluster_->clock.Advance(absl::Minutes(10));
+      cluster_->coordinator().Tick().IgnoreError();
+      cluster_->BeatAll();
+    }
+  };
+  pass(absl::Hours(23));
+  EXPECT_THAT(cluster_->coordinator().table().drops(), Not(IsEmpty()));
+  pass(absl::Hours(2));
+  EXPECT_THAT(cluster_->coordinator().table().drops(), IsEmpty());
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("server s0 has been gone for 24h")));
+  // It comes back after all, and says what it holds, of this job and of others.
+  cluster_->AddServer("s0").held_jobs = {job, "bench", "j1-ffff"};
+  cluster_->BeatAll();
+  EXPECT_THAT(cluster_->daemon("s0").dropped, ElementsAre(job));
+  cluster_->BeatAll();
+  EXPECT_THAT(cluster_->coordinator().table().drops(), IsEmpty());
+}
+
+TEST_F(DropOrdersTest, WhatAServerHoldsOfAForgottenJobIsDropped) {
+  const std::string job = Running();
+  cluster_->Finish(job);
+  const std::string other = Running();
+  const std::string waiting = *cluster_->Submit(SmallJob());
+  ASSERT_EQ(cluster_->State(waiting), v1::PENDING);
+  cluster_->Pass(absl::Seconds(2));
+  ASSERT_THAT(cluster_->coordinator().table().drops(), IsEmpty());
+  Answer<v1::DeleteJobReply> deleted;
+  cluster_->coordinator().jobs().Delete(job, deleted.call());
+  cluster_->Run();
+  ASSERT_TRUE(deleted.status().ok()) << deleted.status();
+  cluster_->daemon("s0").dropped.clear();
+  // Neither a job that is not over, nor one that this store has yet to give out.
+  const std::string later = absl::StrCat("j99", job.substr(job.find('-')));
+  cluster_->daemon("s0").held_jobs = {job, other, waiting, later};
+  cluster_->BeatAll();
+  cluster_->BeatAll();
+  EXPECT_THAT(cluster_->daemon("s0").dropped, ElementsAre(job));
+  EXPECT_THAT(cluster_->daemon("s0").held_jobs, ElementsAre(other, waiting, later));
 }
 
 }  // namespace
