@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -180,7 +181,7 @@ class CommandsTest : public ::testing::Test {
     app.fallthrough();
     app.add_option("--output", session.output)->transform(CLI::CheckedTransformer(outputs));
     for (auto add : {AddList, AddStatus, AddWatch, AddLogs, AddEvents, AddCancel, AddCheckpoint,
-                     AddEvaluate, AddCluster, AddDrain, AddMetrics, AddData}) {
+                     AddEvaluate, AddCluster, AddDrain, AddMetrics, AddData, AddSubmit}) {
       add(app, session);
     }
     testing::internal::CaptureStdout();
@@ -257,6 +258,17 @@ TEST_F(CommandsTest, WhatIsNotUtf8IsRefusedByName) {
     EXPECT_THAT(shown.error, HasSubstr("is not UTF-8: j\\xf6")) << words[0];
   }
   EXPECT_TRUE(coordinator_.cancelled.empty());
+}
+
+TEST_F(CommandsTest, AJobFileThatIsNotUtf8IsRefusedByField) {
+  const std::string file = testing::TempDir() + "/job.textproto";
+  std::ofstream(file) << "name: \"text\" data { text { path: \"gr\xf6sse.txt\" } }";
+  // Whether a cluster runs makes no difference.
+  server_->Shutdown();
+  const Shown shown = Run({"submit", file});
+  EXPECT_EQ(shown.exit_code, kUsage);
+  EXPECT_THAT(shown.error, HasSubstr("data.text.path is not UTF-8: "));
+  EXPECT_THAT(shown.error, HasSubstr("gr\\xf6sse.txt"));
 }
 
 TEST_F(CommandsTest, AnEvaluationSaysWhatItWaitsForAndCtrlCCancelsIt) {

@@ -5,6 +5,7 @@
 #include "client/job_file.h"
 #include "common/base/status_macros.h"
 #include "common/job_data/data_head.h"
+#include "common/text/message_utf8.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -18,6 +19,8 @@ void JobFileArgument::AddTo(CLI::App& command) {
 absl::Status JobFileArgument::Read(v1::JobSpec& spec) const {
   MUSTER_RETURN_IF_ERROR(ReadJobFile(file, spec));
   if (!data.empty()) MUSTER_RETURN_IF_ERROR(ReplaceDataPath(data, spec));
+  // Before a cluster is looked for, or files of such a name.
+  MUSTER_RETURN_IF_ERROR(CheckUtf8(spec));
   FillVocabulary(spec);
   return absl::OkStatus();
 }

@@ -24,8 +24,8 @@ struct JobFileArgument {
   // Adds both to a command; this must outlive it.
   void AddTo(CLI::App& command);
 
-  // With what the data tell of the model (FillVocabulary). Errors as ReadJobFile and
-  // ReplaceDataPath.
+  // With what the data tell of the model (FillVocabulary). Errors as ReadJobFile,
+  // ReplaceDataPath and CheckUtf8.
   absl::Status Read(v1::JobSpec& spec) const;
 };
 

@@ -1,11 +1,15 @@
 // Wrong jobs and data: each gives one clear error, and the cluster goes on serving others.
 
+#include <signal.h>
+
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
@@ -136,6 +140,20 @@ TEST_F(BadInputTest, AnErrorReachesStatusWhateverBytesItHas) {
   message = Failure(spec);
   EXPECT_THAT(message, HasSubstr("gr\\xf6sse.txt"));
   EXPECT_THAT(message, Not(HasSubstr("without progress"))) << "tried again";
+}
+
+// A log that nobody reads any more, a file that may not grow: errors, not a daemon's end.
+TEST_F(BadInputTest, NoDaemonEndsByTheSignalsOfFiles) {
+  for (const std::string daemon : {"coordinator", "server-0", "worker-0"}) {
+    std::ifstream file(absl::StrCat("/proc/", cluster_->pid(daemon), "/status"));
+    std::string word;
+    while (file >> word && word != "SigIgn:") continue;
+    uint64_t ignored = 0;
+    file >> std::hex >> ignored;
+    for (const int signal : {SIGPIPE, SIGXFSZ}) {
+      EXPECT_NE(ignored >> (signal - 1) & 1, 0) << daemon << " and signal " << signal;
+    }
+  }
 }
 
 TEST_F(BadInputTest, EmptyFile) {
