@@ -19,6 +19,7 @@
 #include "server/coordinator/out_of_memory.h"
 #include "server/coordinator/placement.h"
 #include "server/coordinator/recovery.h"
+#include "server/coordinator/training_data.h"
 
 namespace muster {
 namespace {
@@ -54,6 +55,13 @@ v1::SubmitJobReply ReplyFor(const Job& job) {
   v1::SubmitJobReply reply;
   reply.set_job_id(job.id());
   return reply;
+}
+
+// What a job that goes on from another one does not have to find, for people.
+std::string FreeData(const v1::JobRecord& record) {
+  const std::string& source = record.spec().resume_from();
+  if (source.empty() || record.has_expected_data()) return "";
+  return absl::StrCat("; its data need not be those of ", source);
 }
 
 absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
@@ -132,7 +140,7 @@ absl::StatusOr<v1::SubmitJobReply> JobRequests::Accept(const std::string& reques
   record.set_request_id(request_id);
   record.set_request_fingerprint(fingerprint);
   const std::string event = absl::StrCat("submitted", record.spec().owner().empty() ? "" : " by ",
-                                         record.spec().owner(), planned->assumed);
+                                         record.spec().owner(), FreeData(record), planned->assumed);
   MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs_.Create(std::move(record), event));
   metrics_.submitted.Add();
   return ReplyFor(*job);
@@ -154,11 +162,18 @@ absl::StatusOr<JobRequests::Source> JobRequests::FindSource(absl::string_view fi
   return Source{job, *found};
 }
 
-absl::StatusOr<std::string> JobRequests::InitialWeightsUri(const std::string& source) const {
+absl::Status JobRequests::TakeInitialWeights(v1::JobRecord& record) const {
+  const std::string& source = record.spec().initial_weights();
   // No id of a job looks like this; whether a checkpoint is there, the client and the servers see.
-  if (absl::StartsWith(source, "/") || absl::StartsWith(source, "file://")) return source;
-  MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("initial_weights", source));
-  return found.checkpoint->uri();
+  if (absl::StartsWith(source, "/") || absl::StartsWith(source, "file://")) {
+    record.set_initial_uri(source);
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("initial_weights", source));
+    record.set_initial_uri(found.checkpoint->uri());
+    if (OnlyEvaluates(record.spec())) ExpectDataOf(found.job->record, record);
+  }
+  StartFromLast(record);
+  return absl::OkStatus();
 }
 
 absl::Status JobRequests::Resume(v1::JobRecord& record) const {
@@ -182,6 +197,8 @@ absl::Status JobRequests::Resume(v1::JobRecord& record) const {
   record.set_initial_uri(checkpoint.uri());
   record.set_initial_resumes(true);
   record.set_initial_clock(checkpoint.clock());
+  record.set_initial_examples(ExamplesSeen(found.job->record, checkpoint.clock()));
+  ExpectDataOf(found.job->record, record);
   StartFromLast(record);
   for (int slot = 0; slot < record.slots_size(); ++slot) {
     record.mutable_progress()->add_clocks(checkpoint.clock());
@@ -198,10 +215,8 @@ absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const PlannedJob& planned)
   for (uint32_t slot = 0; slot < record.spec().workers(); ++slot) {
     record.add_slots()->set_incarnation(1);
   }
-  if (const std::string& source = record.spec().initial_weights(); !source.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string uri, InitialWeightsUri(source));
-    record.set_initial_uri(uri);
-    StartFromLast(record);
+  if (!record.spec().initial_weights().empty()) {
+    MUSTER_RETURN_IF_ERROR(TakeInitialWeights(record));
   }
   if (!record.spec().resume_from().empty()) MUSTER_RETURN_IF_ERROR(Resume(record));
   const MemoryPlan& plan = planned.plan;

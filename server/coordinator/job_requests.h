@@ -96,9 +96,9 @@ class JobRequests {
   // What a field of a specification names as JOB or JOB@CLOCK. InvalidArgument: it is neither.
   // NotFound: there is no such job, or checkpoint. FailedPrecondition: the job has no checkpoint.
   absl::StatusOr<Source> FindSource(absl::string_view field, const std::string& text) const;
-  // The checkpoint that `initial_weights` names: as FindSource, or the absolute path or URI of a
-  // folder.
-  absl::StatusOr<std::string> InitialWeightsUri(const std::string& source) const;
+  // Lets a new job's record begin with the weights that its `initial_weights` names: as FindSource,
+  // or the absolute path or URI of a folder.
+  absl::Status TakeInitialWeights(v1::JobRecord& record) const;
   // Lets a new job's record go on from the checkpoint that its `resume_from` names.
   // InvalidArgument: its optimizer is another one, or nothing is left to train.
   absl::Status Resume(v1::JobRecord& record) const;

@@ -3,6 +3,7 @@
 #include "common/base/fingerprint.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/shard_map.h"
+#include "server/coordinator/training_data.h"
 
 namespace muster {
 namespace {
@@ -20,6 +21,8 @@ void AddOrder(const v1::JobRecord& record, uint32_t slot, const OrderContext& co
   order.set_restore_uri(record.restore_uri());
   order.set_restore_weights_only(record.restore_weights_only());
   order.set_start_clock(record.start_clock());
+  order.set_data_clock(record.initial_clock());
+  order.set_data_examples(ExamplesSeen(record, record.initial_clock()));
   order.set_checkpoint_root(context.checkpoint_root);
   order.set_expect_state(record.slots(slot).expect_state());
   order.set_stall_timeout_ms(

@@ -6,6 +6,7 @@
 #include "common/text/utf8.h"
 #include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/shard_map.h"
+#include "server/coordinator/training_data.h"
 
 namespace muster {
 
@@ -76,6 +77,7 @@ void RollBack(v1::JobRecord& record) {
   // What was on its way is dropped with all else; the next placement spreads it anew.
   record.clear_moves();
   record.clear_rebalance();
+  if (const auto data = DataOf(record)) *record.mutable_expected_data() = *data;
   record.clear_met();
   record.clear_round();
   record.clear_has_run();

@@ -10,6 +10,7 @@
 #include "common/job/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/round_record.h"
+#include "server/coordinator/training_data.h"
 
 namespace muster {
 namespace {
@@ -47,7 +48,7 @@ void RoundDesk::Arrive(Job& job, const v1::RendezvousRequest& request,
   }
   job.ParkRendezvous(slot, std::move(call));
   absl::Status same = job.rendezvous.Arrive(request);
-  if (same.ok() && job.record.has_met()) same = CompareWithMet(request, job.record.met());
+  if (same.ok()) same = CompareWithJob(request, job.record);
   if (!same.ok()) {
     if (!CanDoWithout(job.record, slot)) return Fail(job, same);
     job.rendezvous.Forget(slot);

@@ -38,7 +38,7 @@ class RoundDesk {
 
   // The present task of a slot comes to meet the others. Parked until the next round opens.
   // INVALID_ARGUMENT: it names a round that there was not. FAILED_PRECONDITION, which ends the job:
-  // see Rendezvous.
+  // see Rendezvous and CompareWithJob.
   void Arrive(Job& job, const v1::RendezvousRequest& request, Call<v1::RendezvousReply> call);
 
   // The round that tasks are to leave, or 0.

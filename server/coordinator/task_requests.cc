@@ -13,6 +13,7 @@
 #include "server/coordinator/report_checks.h"
 #include "server/coordinator/round_record.h"
 #include "server/coordinator/shard_map.h"
+#include "server/coordinator/training_data.h"
 
 namespace muster {
 namespace {
@@ -112,12 +113,11 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
   }
   const uint32_t slot = request.task().slot();
   if (TrainsByAllReduce(job.record.spec())) return rounds_.Arrive(job, request, std::move(call));
+  if (absl::Status same = CompareWithJob(request, job.record); !same.ok()) {
+    lifecycle_.Fail(job, std::string(same.message())).IgnoreError();
+    return call.done(same);
+  }
   if (job.record.has_met()) {
-    absl::Status same = CompareWithMet(request, job.record.met());
-    if (!same.ok()) {
-      lifecycle_.Fail(job, std::string(same.message())).IgnoreError();
-      return call.done(same);
-    }
     const absl::Status heard = lifecycle_.Heard(job, slot, 0);
     return heard.ok() ? call.done(MeetingReply(job.record)) : call.done(heard);
   }

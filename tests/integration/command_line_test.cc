@@ -276,6 +276,65 @@ TEST(CommandLineTest, ComparedBytesAreThosePredictedForAnyNumberOfWorkers) {
   }
 }
 
+// On the running cluster: a file that is sorted by label, whose end has one class only. A job goes
+// on with smaller batches. Then the file grows, and is not what the job was trained on any more.
+void TrainOnASortedFile() {
+  const std::string path = ::testing::TempDir() + "/sorted.csv";
+  std::ofstream file(path);
+  file << "x,y\n";
+  for (int i = 0; i < 100; ++i) file << i % 7 << "," << (i < 50 ? 0 : 1) << "\n";
+  file.close();
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_model()->mutable_logistic_regression();
+  v1::CsvData& csv = *spec.mutable_data()->mutable_csv();
+  csv.set_path(path);
+  csv.set_label("y");
+  csv.add_numeric("x");
+  spec.mutable_data()->set_holdout(0.2);
+  spec.mutable_stop()->set_steps(20);
+  spec.mutable_evaluation()->set_metric("auc");
+  spec.mutable_evaluation()->set_every_steps(10);
+  Result result = Muster(absl::StrCat("submit ", WriteJob("sorted.textproto", spec), " --watch"));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("auc none"));
+  const std::string id = result.output.substr(0, result.output.find('\n'));
+  EXPECT_THAT(Muster("events " + id).output,
+              HasSubstr("auc has no value: AUC is undefined for 20"));
+  result = Muster("evaluate --metric auc " + id);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("auc has no value (AUC is undefined for 20 positive and 0"));
+  EXPECT_THAT(result.output, HasSubstr(", loss "));
+  result = Muster("evaluate --metric auc --output json " + id);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  const auto measured = nlohmann::json::parse(result.output, nullptr, false);
+  ASSERT_TRUE(measured.is_object()) << result.output;
+  ASSERT_TRUE(measured.contains("value")) << result.output;
+  EXPECT_TRUE(measured["value"].is_null());
+  EXPECT_THAT(measured["no_value"].get<std::string>(), HasSubstr("20 positive"));
+
+  // 20 steps of 32 were 8 passes over 80 examples; the ninth takes 10 steps of 8.
+  ASSERT_EQ(spec.batch_size(), 32);
+  spec.set_resume_from(id);
+  spec.set_batch_size(8);
+  spec.mutable_stop()->clear_steps();
+  spec.mutable_stop()->set_epochs(9);
+  result = Muster(absl::StrCat("submit ", WriteJob("smaller.textproto", spec), " --watch"));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("step 30/30"));
+
+  std::ofstream(path, std::ios::app) << "3,0\n3,1\n3,0\n3,1\n3,0\n";
+  for (const std::string& command :
+       {"evaluate " + id, absl::StrCat("checkpoint restore ", id, " --steps 40 --watch")}) {
+    result = Muster(command);
+    EXPECT_EQ(result.exit_code, 3) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("it had 80 training and 20 held-out examples, slot "));
+    EXPECT_THAT(result.output, HasSubstr(" has 84 training and 21 held-out examples"));
+  }
+  result = Muster(absl::StrCat("evaluate ", id, " --data ", path));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("over 105 examples"));
+}
+
 TEST(CommandLineTest, AJobsWholeLife) {
   const std::string folder = ClusterFolderForTest();
   const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
@@ -309,6 +368,7 @@ TEST(CommandLineTest, AJobsWholeLife) {
   const std::string out = ::testing::TempDir() + "/weights.safetensors";
   EXPECT_EQ(Muster(absl::StrCat("export ", id, " --out ", out)).exit_code, 0);
   EXPECT_GT(std::filesystem::file_size(out), 4u * (20 * 32 + 32 + 32 * 4 + 4));
+  TrainOnASortedFile();
 
   v1::JobSpec diverging = SmallJob();
   diverging.mutable_optimizer()->set_learning_rate(1e30f);

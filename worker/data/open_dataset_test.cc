@@ -84,6 +84,35 @@ TEST_F(OpenDatasetTest, OpensSyntheticClassification) {
   EXPECT_EQ((*dataset)->info().dense_features, 2);
 }
 
+// Jobs go on from checkpoints of an earlier release only where the data have the fingerprint that
+// they had.
+TEST_F(OpenDatasetTest, FingerprintsStayAsTheyAre) {
+  folder_.Write("text", "hello");
+  folder_.Write("images", IdxFile({2, 3}, "abcdef"));
+  folder_.Write("labels", IdxFile({2}, std::string("\x00\x01", 2)));
+  folder_.Write("a.libsvm", "1 0:1\n0 1:1\n");
+  folder_.Write("a.csv", "y,n,c\n0,1,a\n1,2,b\n");
+  const struct {
+    const char* spec;
+    uint64_t fingerprint;
+  } cases[] = {
+      {"text { path: '@/text' }", 10760762337991515389u},
+      {"sequences { path: '@/text' }", 12175657328522167608u},
+      {"idx { images: '@/images' labels: '@/labels' }", 3387589289212268412u},
+      {"libsvm { path: '@/a.libsvm' zero_based: true }", 13300765732322642945u},
+      {"csv { path: '@/a.csv' label: 'y' numeric: 'n' categorical: 'c' }", 837035064605205857u},
+      {"synthetic_clicks { examples: 10 fields: 2 cardinality: 5 numeric: 1 seed: 3 }",
+       13511074908552738245u},
+      {"synthetic_classification { examples: 10 features: 2 classes: 5 seed: 3 }",
+       15494689485732846567u},
+  };
+  for (const auto& [spec, fingerprint] : cases) {
+    const auto dataset = Open(spec, {.context = 3});
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_EQ((*dataset)->fingerprint(), fingerprint) << spec;
+  }
+}
+
 TEST_F(OpenDatasetTest, ASpecificationWithoutReaderIsAnsweredWithThoseThereAre) {
   const auto dataset = Open("holdout: 0.1");
   EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument);

@@ -45,12 +45,16 @@ absl::StatusOr<std::unique_ptr<const Sampler>> Sampler::Create(const SamplerOpti
   return absl::WrapUnique<const Sampler>(new Sampler(options));
 }
 
+int64_t Sampler::BatchBegin(int64_t clock) const {
+  return options_.begin.examples + (clock - options_.begin.clock) * options_.batch_size;
+}
+
 int64_t Sampler::ShareBegin(int64_t slot) const {
   return slot * options_.batch_size / options_.slots;
 }
 
 void Sampler::Examples(int64_t clock, int64_t slot, std::vector<int64_t>& examples) const {
-  const int64_t first = clock * options_.batch_size;
+  const int64_t first = BatchBegin(clock);
   ExamplesAt(first + ShareBegin(slot), first + ShareBegin(slot + 1), examples);
 }
 
@@ -63,7 +67,7 @@ int64_t Sampler::MicroBatches(int64_t slot) const {
 
 void Sampler::MicroBatchExamples(int64_t clock, int64_t slot, int64_t micro_batch,
                                  std::vector<int64_t>& examples) const {
-  const int64_t first = clock * options_.batch_size;
+  const int64_t first = BatchBegin(clock);
   ExamplesAt(first + MicroBatchBegin(slot, micro_batch),
              first + MicroBatchBegin(slot, micro_batch + 1), examples);
 }

@@ -61,6 +61,29 @@ TEST(SamplerTest, TheJoinedBatchIsTheSameForAnyNumberOfSlots) {
   }
 }
 
+TEST(SamplerTest, AnotherBatchSizeGoesOnWhereTheFirstOneWas) {
+  const std::vector<int64_t> whole = Stream(Options(1, 1, 40), 100);
+  const std::vector<int64_t> first = Stream(Options(2, 4, 40), 5);
+  ASSERT_TRUE(std::equal(first.begin(), first.end(), whole.begin()));
+  for (const int64_t batch_size : {2, 3, 4, 8, 20, 40}) {
+    SamplerOptions options = Options(2, batch_size, 40);
+    options.begin = {.clock = 5, .examples = 20};
+    const auto sampler = Sampler::Create(options).value();
+    std::vector<int64_t> rest, joined, part;
+    for (int64_t clock = 5; clock < 7; ++clock) {
+      const std::vector<int64_t> batch = JoinedBatch(*sampler, clock);
+      rest.insert(rest.end(), batch.begin(), batch.end());
+      for (int64_t slot = 0; slot < 2; ++slot) {
+        sampler->MicroBatchExamples(clock, slot, 0, part);
+        joined.insert(joined.end(), part.begin(), part.end());
+      }
+    }
+    ASSERT_EQ(rest.size(), 2 * batch_size);
+    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.begin() + 20)) << batch_size;
+    EXPECT_EQ(joined, rest);
+  }
+}
+
 TEST(SamplerTest, SharesDifferByAtMostOneExample) {
   const auto sampler = Sampler::Create(Options(5, 24, 100)).value();
   std::vector<int64_t> share;

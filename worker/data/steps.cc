@@ -16,7 +16,7 @@ constexpr double kMostPositions = 0x1p62;
 }  // namespace
 
 absl::StatusOr<int64_t> TotalSteps(const v1::StopSpec& stop, int64_t training_examples,
-                                   int64_t batch_size) {
+                                   int64_t batch_size, const DataPosition& begin) {
   if (!(stop.epochs() >= 0) || std::isinf(stop.epochs())) {
     return absl::InvalidArgumentError(
         absl::StrCat("stop.epochs is ", stop.epochs(), "; it must be a number, and at least 0"));
@@ -50,10 +50,13 @@ absl::StatusOr<int64_t> TotalSteps(const v1::StopSpec& stop, int64_t training_ex
                      " training examples; lower it to at most that, or train on more data"));
   }
   const double examples = static_cast<double>(training_examples);
-  // Steps before rounding up, forgiving what a fraction such as 0.1 lacks in binary.
-  const double steps = by_steps ? static_cast<double>(stop.steps())
-                                : std::ceil(stop.epochs() * examples / batch_size * (1 - 1e-12));
-  if (steps * static_cast<double>(batch_size) >= kMostPositions) {
+  const double first = static_cast<double>(begin.clock);
+  const double seen = static_cast<double>(begin.examples);
+  // What is left to see, forgiving what a fraction such as 0.1 lacks in binary.
+  const double left = std::max(0.0, stop.epochs() * examples * (1 - 1e-12) - seen);
+  const double steps =
+      by_steps ? static_cast<double>(stop.steps()) : first + std::ceil(left / batch_size);
+  if (seen + std::max(0.0, steps - first) * static_cast<double>(batch_size) >= kMostPositions) {
     return absl::InvalidArgumentError(
         absl::StrCat(by_steps ? "stop.steps" : "stop.epochs", " asks for ", steps, " steps of ",
                      batch_size, " examples, beyond 2^62 examples in all; lower it"));

@@ -47,6 +47,21 @@ TEST(TotalStepsTest, CountsAStepBegunWhole) {
   EXPECT_EQ(TotalSteps(Epochs(1.1), 1'000'000, 100).value(), 11'000);
 }
 
+TEST(TotalStepsTest, EpochsCountWhatAJobBeforeHasSeen) {
+  const DataPosition half = {.clock = 5, .examples = 20};
+  EXPECT_EQ(TotalSteps(Epochs(1), 40, 8, half).value(), 8);
+  EXPECT_EQ(TotalSteps(Epochs(1), 40, 20, half).value(), 6);
+  EXPECT_EQ(TotalSteps(Epochs(1), 40, 2, half).value(), 15);
+  // As it would have gone on.
+  EXPECT_EQ(TotalSteps(Epochs(1), 40, 4, half).value(), 10);
+  EXPECT_EQ(TotalSteps(Epochs(1.1), 1'000'000, 100, {.clock = 7, .examples = 1'099'900}).value(),
+            8);
+  EXPECT_EQ(TotalSteps(Epochs(0.5), 40, 8, half).value(), 5) << "nothing is left";
+  EXPECT_EQ(TotalSteps(Steps(6), 40, 8, half).value(), 6) << "steps are clocks";
+  ExpectError(TotalSteps(Steps(6), 40, 8, {.clock = 5, .examples = int64_t{1} << 62}), "stop.steps",
+              "2^62");
+}
+
 TEST(TotalStepsTest, AnEvaluationOnlyJobHasNone) {
   v1::StopSpec only_evaluates;
   only_evaluates.set_evaluate_only(true);

@@ -48,7 +48,7 @@ class SyntheticClicks : public Dataset {
   double TrueProbability(int64_t index) const;
 
   // The area under the ROC curve of the true probabilities on these examples: what the best
-  // possible model reaches on them but for chance. InvalidArgument: all are of one class.
+  // possible model reaches on them but for chance. FailedPrecondition: all are of one class.
   absl::StatusOr<double> BestAuc(absl::Span<const int64_t> indices) const;
 
  private:

@@ -130,7 +130,7 @@ TEST(SyntheticClicksTest, BestAucIsTheAreaOfTheTrueProbabilities) {
 
 TEST(SyntheticClicksTest, BestAucNeedsBothClasses) {
   const auto dataset = SyntheticClicks::Create(kOptions).value();
-  EXPECT_EQ(dataset->BestAuc({3}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(dataset->BestAuc({3}).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(SyntheticClicksTest, WorksWithFieldsOrNumbersAlone) {

@@ -18,8 +18,9 @@ PreparedJob::PreparedJob() = default;
 PreparedJob::PreparedJob(PreparedJob&&) = default;
 PreparedJob::~PreparedJob() = default;
 
-absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec) {
+absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPosition& begin) {
   PreparedJob job;
+  job.begin = begin;
   DatasetOptions options;
   options.context = RequiredContext(spec.model());
   MUSTER_ASSIGN_OR_RETURN(job.dataset, OpenDataset(spec.data(), options));
@@ -27,7 +28,7 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec) {
   MUSTER_ASSIGN_OR_RETURN(job.split, SplitExamples(info.examples, spec.data().holdout()));
   MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), spec.compute(), info));
   MUSTER_ASSIGN_OR_RETURN(job.total_steps,
-                          TotalSteps(spec.stop(), job.split.training, spec.batch_size()));
+                          TotalSteps(spec.stop(), job.split.training, spec.batch_size(), begin));
   MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));
   v1::TablesSchema schema = MakeTablesSchema(job.model->description(), spec, job.total_steps);
   if (info.tokenizer.has_value()) {

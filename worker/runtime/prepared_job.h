@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "worker/data/data_position.h"
 #include "worker/data/dataset.h"
 #include "worker/data/split.h"
 #include "worker/nn/model.h"
@@ -24,8 +25,10 @@ struct PreparedJob {
 
   std::unique_ptr<const Dataset> dataset;
   Split split;
+  // Where its batches begin.
+  DataPosition begin;
   std::unique_ptr<const Model> model;
-  // Steps of the whole job; 0 for one that only evaluates.
+  // The last clock of the job; 0 for one that only evaluates.
   uint64_t total_steps = 0;
   std::unique_ptr<const v1::TablesSchema> schema;
 };
@@ -33,7 +36,7 @@ struct PreparedJob {
 // Opens the data (reading all of it once) and makes the model. Errors name the field or file, its
 // value and what would be right: those of OpenDataset, SplitExamples, CreateModel, TotalSteps and
 // ValidateSchema.
-absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec);
+absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPosition& begin = {});
 
 }  // namespace muster
 

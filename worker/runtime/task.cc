@@ -78,7 +78,9 @@ absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& depende
   MUSTER_RETURN_IF_ERROR(CheckRoads(order.spec().update()));
   MUSTER_RETURN_IF_ERROR(CheckDevice(order.spec(), dependencies));
   SetComputeThreads(std::max<int>(1, order.spec().threads_per_worker()));
-  MUSTER_ASSIGN_OR_RETURN(const PreparedJob job, PrepareJob(order.spec()));
+  const DataPosition begin = {.clock = static_cast<int64_t>(order.data_clock()),
+                              .examples = static_cast<int64_t>(order.data_examples())};
+  MUSTER_ASSIGN_OR_RETURN(const PreparedJob job, PrepareJob(order.spec(), begin));
   dependencies.log(absl::StrCat("slot ", order.slot(), ": ", job.split.training,
                                 " examples to train on, ", job.split.held_out, " held out, ",
                                 job.total_steps, " steps"));
