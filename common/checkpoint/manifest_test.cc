@@ -212,6 +212,9 @@ class HugeFileStorage final : public CheckpointStorage {
   absl::Status DeleteRecursively(absl::string_view) override {
     return absl::UnimplementedError("only read");
   }
+  absl::Status SyncFolder(absl::string_view) override {
+    return absl::UnimplementedError("only read");
+  }
 
  private:
   class Zeros final : public StorageReader {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_state_machine.h"
-#include "server/coordinator/out_of_memory.h"
 
 namespace muster {
 
@@ -115,7 +115,8 @@ void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request
 void CheckpointDesk::Complete(Job& job, const v1::CommitCheckpointRequest& request) {
   job.committing = request;
   disk_.Post([this, request] {
-    auto completed = AnswerOutOfMemory([&] { return keeper_.Complete(request, clock_.Wall()); });
+    auto completed =
+        CatchOutOfMemory("the call", [&] { return keeper_.Complete(request, clock_.Wall()); });
     logic_.Post([this, request, completed = std::move(completed)]() mutable {
       Completed(request, std::move(completed));
     });

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/find_checkpoint.h"
-#include "server/coordinator/out_of_memory.h"
 
 namespace muster {
 namespace {
@@ -69,7 +69,8 @@ void CheckpointRequests::List(const std::string& job_id, Call<v1::ListCheckpoint
   disk_.Post([this, checkpoints, call = std::move(call)] {
     v1::ListCheckpointsReply reply;
     for (const v1::CheckpointRecord& checkpoint : checkpoints) {
-      const absl::StatusOr<v1::CheckpointStatus> described = AnswerOutOfMemory(
+      const absl::StatusOr<v1::CheckpointStatus> described = CatchOutOfMemory(
+          "the call",
           [&]() -> absl::StatusOr<v1::CheckpointStatus> { return Describe(keeper_, checkpoint); });
       if (!described.ok()) return call.done(described.status());
       *reply.add_checkpoints() = *described;

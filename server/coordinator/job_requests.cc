@@ -7,16 +7,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/job/job_road.h"
+#include "common/job/job_validator.h"
 #include "common/plan/memory_plan.h"
 #include "server/coordinator/cluster_room.h"
 #include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/job_view.h"
-#include "server/coordinator/out_of_memory.h"
 #include "server/coordinator/placement.h"
 #include "server/coordinator/recovery.h"
 #include "server/coordinator/training_data.h"
@@ -120,7 +121,7 @@ void JobRequests::Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJob
   planning_.Post([this, request, fingerprint, whole = WholeRoomOf(members_),
                   call = std::move(call)]() mutable {
     absl::StatusOr<PlannedJob> planned =
-        AnswerOutOfMemory([&] { return PlanJob(request.spec(), whole); });
+        CatchOutOfMemory("the call", [&] { return PlanJob(request.spec(), whole); });
     logic_.Post([this, request_id = request.request_id(), fingerprint, planned = std::move(planned),
                  call = std::move(call)] {
       --in_planning_;

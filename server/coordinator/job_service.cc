@@ -87,7 +87,7 @@ class JobService final : public EdgeService<v1::JobService> {
               Call<v1::VerifyCheckpointReply> call) {
     loop_.PostExport([this, job, folder, call = std::move(call)](const CheckpointKeeper& keeper) {
       absl::StatusOr<v1::VerifyCheckpointReply> found =
-          AnswerOutOfMemory([&] { return keeper.Verify(folder); });
+          CatchOutOfMemory("the call", [&] { return keeper.Verify(folder); });
       loop_.Post([job, folder, found = std::move(found), call](Coordinator& c) {
         call.done(c.checkpoints().Verified(job, folder, found));
       });

@@ -11,8 +11,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/base/catch_out_of_memory.h"
 #include "grpcpp/support/byte_buffer.h"
-#include "server/coordinator/out_of_memory.h"
 
 namespace muster {
 namespace {
@@ -117,7 +117,7 @@ class ExportStream final : public RawStream {
       const absl::StatusOr<std::string> folder = coordinator.checkpoints().Folder(request);
       if (!folder.ok()) return Finish(AtEdge(folder.status()));
       loop.PostExport([this, folder = *folder](const CheckpointKeeper& keeper) {
-        Finish(AtEdge(AnswerOutOfMemory([&] {
+        Finish(AtEdge(CatchOutOfMemory("the call", [&] {
           return keeper.Export(folder, [this](absl::string_view bytes) { return Write(bytes); });
         })));
       });

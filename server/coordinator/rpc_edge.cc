@@ -22,7 +22,7 @@ constexpr size_t kErrorBytes = 4096;
 }  // namespace
 
 absl::Status ReadRequest(const grpc::ByteBuffer& bytes, Message& request) {
-  return AnswerOutOfMemory([&]() -> absl::Status {
+  return CatchOutOfMemory("the call", [&]() -> absl::Status {
     const std::string& type = request.GetDescriptor()->name();
     const size_t most = MaxRequestBytes(*request.GetDescriptor());
     if (bytes.Length() > most) {
@@ -39,7 +39,7 @@ absl::Status ReadRequest(const grpc::ByteBuffer& bytes, Message& request) {
 }
 
 absl::Status WriteReply(const Message& reply, grpc::ByteBuffer& bytes) {
-  return AnswerOutOfMemory([&] {
+  return CatchOutOfMemory("the call", [&] {
     bool own_buffer = false;
     return FromGrpc(grpc::SerializationTraits<Message>::Serialize(reply, &bytes, &own_buffer));
   });

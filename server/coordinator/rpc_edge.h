@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/catch_out_of_memory.h"
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/server_context.h"
@@ -16,7 +17,6 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/coordinator/call.h"
 #include "server/coordinator/coordinator_loop.h"
-#include "server/coordinator/out_of_memory.h"
 
 namespace google::protobuf {
 class Message;
@@ -112,11 +112,11 @@ class EdgeService : public Api::Service {
   template <typename Request, typename Reply>
   void AtOnce(const char* method,
               std::function<absl::StatusOr<Reply>(Coordinator&, const Request&)> work) {
-    Park<Request, Reply>(method,
-                         [work = std::move(work)](Coordinator& coordinator, const Request& request,
-                                                  Call<Reply> call) {
-                           call.done(AnswerOutOfMemory([&] { return work(coordinator, request); }));
-                         });
+    Park<Request, Reply>(
+        method, [work = std::move(work)](Coordinator& coordinator, const Request& request,
+                                         Call<Reply> call) {
+          call.done(CatchOutOfMemory("the call", [&] { return work(coordinator, request); }));
+        });
   }
 
   // A method with a stream of answers.

@@ -233,6 +233,9 @@ class HungryStorage final : public CheckpointStorage {
   absl::Status DeleteRecursively(absl::string_view) override {
     return absl::UnimplementedError("only read");
   }
+  absl::Status SyncFolder(absl::string_view) override {
+    return absl::UnimplementedError("only read");
+  }
 };
 
 TEST(StorageCheckpointKeeperMemoryTest, ACheckpointTooLargeForMemoryIsAnsweredByName) {
