@@ -29,6 +29,7 @@ TEST(InitialWeightsTest, JobsAndUrisStayAsTheyAre) {
 TEST(InitialWeightsTest, FoldersOfCheckpointsBecomeAbsolute) {
   const TempFolder folder;
   LocalStorage storage;
+  std::filesystem::create_directory(folder.path() + "/w");
   ASSERT_TRUE(WriteManifest(storage, folder.path() + "/w", v1::CheckpointManifest()).ok());
   for (const char* name : {"w/", "./w", "x/../w/"}) {
     const auto resolved = ResolveInitialWeights(name, folder.path());

@@ -127,18 +127,19 @@ TEST(ManifestTest, ACommittedCheckpointOutlivesCrashes) {
     const std::string folder = CheckpointFolder(temp.path() + "/new/root", "job-1", 7);
     FakeFolderEntries entries;
     LocalStorage storage(nullptr, entries);
-    const auto write_files = [&]() -> absl::Status {
+    // Each attempt has names of its own.
+    const auto write_files = [&](absl::string_view attempt) -> absl::Status {
       for (uint32_t i = 0; i < 2; ++i) {
-        const absl::Status status =
-            WriteFile(storage, JoinUri(folder, PartitionFileName(i, 1)), Contents(7, i));
+        const std::string name = absl::StrCat(PartitionFileName(i, 1), attempt);
+        const absl::Status status = WriteFile(storage, JoinUri(folder, name), Contents(7, i));
         if (!status.ok()) return status;
       }
       return absl::OkStatus();
     };
     entries.EndProcessAfter(operations);
-    write_files().IgnoreError();
+    write_files("-lost").IgnoreError();
     ended = entries.StartProcess();
-    ASSERT_TRUE(write_files().ok());
+    ASSERT_TRUE(write_files("").ok());
     ASSERT_TRUE(WriteManifest(storage, folder, Manifest(7, 2)).ok());
     entries.LosePower();
     EXPECT_TRUE(VerifyCheckpoint(storage, folder).ok()) << operations;

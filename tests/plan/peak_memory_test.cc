@@ -219,7 +219,7 @@ TEST_F(PeakMemoryTest, ATaskThatTakesMoreThanItsPlanEndsAndSaysSo) {
                           "data { libsvm { path: '", path, "' } }", kServers),
              kFirst));
   ASSERT_TRUE(id.ok()) << id.status();
-  const auto job = cluster_->AwaitEnd(*id, absl::Minutes(4));
+  const auto job = cluster_->AwaitEnd(*id);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->state(), v1::FAILED);
   EXPECT_THAT(job->message(),
