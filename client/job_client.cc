@@ -124,6 +124,9 @@ absl::Status JobClient::List(v1::ListJobsReply& reply) {
     MUSTER_RETURN_IF_ERROR(
         Reach([&] { return connection_->Call(&v1::JobService::Stub::ListJobs, request, page); }));
     for (v1::JobStatus& job : *page.mutable_jobs()) *reply.add_jobs() = std::move(job);
+    if (!page.next_page_token().empty() && page.next_page_token() == request.page_token()) {
+      return absl::InternalError("the coordinator's list of jobs has no end: a page names itself");
+    }
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return absl::OkStatus();

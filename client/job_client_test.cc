@@ -37,13 +37,15 @@ class OneJob final : public v1::JobService::Service {
 
   bool there = true;
   bool loses_answer = false;
+  // The second page names itself.
+  bool endless = false;
   // Three pages, the second one empty.
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
                         v1::ListJobsReply* reply) override {
     const std::string& token = request->page_token();
     if (token != "b") reply->add_jobs()->set_job_id(token.empty() ? "j1" : "j2");
     if (token.empty()) reply->set_next_page_token("b");
-    if (token == "b") reply->set_next_page_token("c");
+    if (token == "b") reply->set_next_page_token(endless ? "b" : "c");
     return grpc::Status::OK;
   }
 
@@ -79,6 +81,12 @@ TEST_F(JobClientTest, ListsAllPages) {
   ASSERT_EQ(reply.jobs_size(), 2);
   EXPECT_EQ(reply.jobs(0).job_id(), "j1");
   EXPECT_EQ(reply.jobs(1).job_id(), "j2");
+}
+
+TEST_F(JobClientTest, APageThatNamesItselfIsAnError) {
+  service_.endless = true;
+  v1::ListJobsReply reply;
+  EXPECT_EQ(client_->List(reply).code(), absl::StatusCode::kInternal);
 }
 
 TEST_F(JobClientTest, DeletesAJobOnce) {

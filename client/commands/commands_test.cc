@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -74,6 +75,7 @@ class HostileCoordinator final : public v1::JobService::Service {
     Fill(*reply);
     // One that waits.
     reply->mutable_jobs(0)->set_state(v1::PENDING);
+    reply->clear_next_page_token();
     return grpc::Status::OK;
   }
   grpc::Status WatchJob(grpc::ServerContext* context, const v1::GetJobRequest*,
@@ -272,7 +274,12 @@ TEST_F(CommandsTest, AJobFileThatIsNotUtf8IsRefusedByField) {
 }
 
 TEST_F(CommandsTest, AnEvaluationSaysWhatItWaitsForAndCtrlCCancelsIt) {
-  coordinator_.watched = [] { kill(getpid(), SIGINT); };
+  coordinator_.watched = [] {
+    // Once it has said so: standard error is a file here.
+    struct stat error = {};
+    while (fstat(STDERR_FILENO, &error) == 0 && error.st_size == 0) usleep(1000);
+    kill(getpid(), SIGINT);
+  };
   const Shown shown = Run({"evaluate", "j1"});
   EXPECT_EQ(shown.exit_code, kJobFailed);
   EXPECT_THAT(shown.error, HasSubstr("the evaluation e1 waits: evil"));
