@@ -43,9 +43,14 @@ absl::Status CheckCheckpointRoot(CheckpointStorage& storage, absl::string_view r
   if (status.ok() || absl::IsUnavailable(status)) return status;
   // A full volume, or too many open files, may pass.
   if (absl::IsResourceExhausted(status)) return absl::UnavailableError(status.message());
-  return absl::FailedPreconditionError(absl::StrCat(
-      "checkpoints cannot be kept under ", root_uri, ": ", status.message(),
-      "; mount one volume there that the coordinator and all servers share and may write to"));
+  const absl::StatusCode code = absl::IsPermissionDenied(status)
+                                    ? absl::StatusCode::kPermissionDenied
+                                    : absl::StatusCode::kFailedPrecondition;
+  return absl::Status(
+      code,
+      absl::StrCat(
+          "checkpoints cannot be kept under ", root_uri, ": ", status.message(),
+          "; mount one volume there that the coordinator and all servers share and may write to"));
 }
 
 }  // namespace muster

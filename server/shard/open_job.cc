@@ -195,8 +195,15 @@ absl::Status OpenJob::CheckRoot() const {
   const absl::Status status =
       CheckCheckpointRoot(*resources_.checkpoint_storage, root, resources_.root_check);
   if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat("job ", tables_->job_id(), " does not start on ",
-                                                  resources_.server_name, ": ", status.message()));
+  absl::StatusCode code = status.code();
+  if (code == absl::StatusCode::kPermissionDenied) {
+    // Under a job that has run, the root has become read-only, which ends no job; nor does it while
+    // the job goes on.
+    const bool has_run = tables_->generation() > 1 || tables_->request().expect_state();
+    code = has_run ? absl::StatusCode::kUnavailable : absl::StatusCode::kFailedPrecondition;
+  }
+  return absl::Status(code, absl::StrCat("job ", tables_->job_id(), " does not start on ",
+                                         resources_.server_name, ": ", status.message()));
 }
 
 absl::Status OpenJob::NamingThisServer(const absl::Status& status) const {

@@ -296,6 +296,23 @@ TEST_F(PartitionCutTest, AFileThatCannotBeWrittenNowIsGivenUpAndLostDataEndTheJo
   Start();
 }
 
+// A new job is refused where nothing can be written; one that has run waits until it can be again.
+TEST_F(PartitionCutTest, ARootThatBecomesReadOnlyEndsNoJob) {
+  FailingStorage storage(storage_);
+  ShardEngine::Options options = Options();
+  options.checkpoint_storage = &storage;
+  Start(options);
+  storage.error = absl::PermissionDeniedError("a read-only file system");
+  v1::OpenTablesRequest request = TestOpenRequest(1);
+  EXPECT_EQ(engine_->OpenTables(request).status().code(), absl::StatusCode::kFailedPrecondition);
+  request.set_generation(2);
+  EXPECT_EQ(engine_->OpenTables(request).status().code(), absl::StatusCode::kUnavailable);
+  storage.error = absl::OkStatus();
+  Open(request);
+  // Before anything else uses the engine.
+  Start();
+}
+
 // Rows that have expired, but that the sweep has not come by yet, must not come back from the base.
 TEST_F(PartitionCutTest, ADeltaStrikesOutWhatHasExpired) {
   v1::OpenTablesRequest request = TestDurableRequest();

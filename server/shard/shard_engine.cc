@@ -22,6 +22,7 @@
 #include "server/shard/refusal.h"
 #include "server/shard/replay_meter.h"
 #include "server/shard/served_bytes.h"
+#include "server/shard/shard_map_checks.h"
 #include "server/shard/storage/mutation_log.h"
 #include "server/shard/storage/parameter_store.h"
 #include "server/shard/thread_pool.h"
@@ -107,16 +108,6 @@ absl::StatusOr<std::vector<uint64_t>> Enter(const v1::OpenTablesRequest& request
   return partition.EnterTask(request.slot(), request.incarnation());
 }
 
-// Whether the partition is served under this term of a shard map.
-absl::Status CheckTerm(const PartitionExecutor& partition, const std::string& job_id,
-                       uint32_t index, uint64_t term) {
-  const uint64_t adopted = partition.adopted_term();
-  if (adopted == 0 || term > adopted) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "partition ", index, " of job ", job_id, " came here by the move of term ", adopted,
-      " and is served under later terms, the request has term ", term, "; refresh the shard map"));
-}
-
 absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& tables) {
   if (job.tables().fingerprint() != tables.fingerprint()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -139,7 +130,7 @@ absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& ta
                        " is not on this server; refresh the shard map"));
     }
     MUSTER_RETURN_IF_ERROR(
-        CheckTerm(*found.partition, tables.job_id(), term.partition(), term.term()));
+        CheckTerm(found.partition->adopted_term(), tables.job_id(), term.partition(), term.term()));
     v1::PartitionClocks& clocks = *reply.add_partitions();
     clocks.set_partition(term.partition());
     const absl::StatusOr<std::vector<uint64_t>> closed = Enter(tables.request(), *found.partition);
@@ -152,21 +143,6 @@ absl::StatusOr<v1::OpenTablesReply> Join(const OpenJob& job, const JobTables& ta
     clocks.mutable_closed()->Assign(closed->begin(), closed->end());
   }
   return reply;
-}
-
-// Whether the shard map that the caller goes by names this process. What an earlier one held in
-// memory is gone, and another server at its address never had it: neither may look like the start
-// of the job. The coordinator decides what becomes of the job, as soon as it knows of this process.
-absl::Status CheckProcess(const v1::OpenTablesRequest& request, const ShardEngine::Options& own) {
-  if (request.process_nonce() == 0 || own.process_nonce == 0 ||
-      request.process_nonce() == own.process_nonce) {
-    return absl::OkStatus();
-  }
-  return absl::UnavailableError(
-      absl::StrCat(own.server_name, " is process ", absl::Hex(own.process_nonce), ", but version ",
-                   request.shard_map_version(), " of the shard map of job ", request.job_id(),
-                   " names process ", absl::Hex(request.process_nonce()),
-                   ": it was started since then; ask the coordinator for the map again"));
 }
 
 absl::Status GenerationFenced(const std::string& job_id, uint64_t asked, uint64_t current) {
@@ -271,7 +247,7 @@ ShardEngine::Impl::Entry& ShardEngine::Impl::AwaitEntry(const std::string& job_i
 
 absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
     const v1::OpenTablesRequest& request) {
-  MUSTER_RETURN_IF_ERROR(CheckProcess(request, options_));
+  MUSTER_RETURN_IF_ERROR(CheckProcess(request, options_.process_nonce, options_.server_name));
   MUSTER_ASSIGN_OR_RETURN(const std::shared_ptr<const JobTables> tables,
                           JobTables::Create(request));
   const std::string& job_id = tables->job_id();
@@ -499,8 +475,8 @@ void ShardEngine::Impl::Execute(ExchangeCall call) {
   if (absl::Status status = CheckExchange(request, job); !status.ok()) return Refuse(call, status);
   const OpenJob::Found found = job->Find(request.partition());
   if (found.partition != nullptr) {
-    if (absl::Status status =
-            CheckTerm(*found.partition, request.job_id(), request.partition(), request.term());
+    if (absl::Status status = CheckTerm(found.partition->adopted_term(), request.job_id(),
+                                        request.partition(), request.term());
         !status.ok()) {
       return Refuse(call, status);
     }
