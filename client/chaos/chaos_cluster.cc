@@ -31,6 +31,15 @@ absl::Status ChaosCluster::Start(LocalClusterOptions options) {
   return absl::OkStatus();
 }
 
+absl::Status ChaosCluster::AwaitCoordinator() {
+  const absl::Time until = absl::Now() + kPatience;
+  v1::ListJobsReply reply;
+  while (true) {
+    const absl::Status status = jobs_->List(reply);
+    if (!absl::IsUnavailable(status) || absl::Now() > until) return status;
+  }
+}
+
 absl::StatusOr<std::string> ChaosCluster::Submit(const v1::JobSpec& job) {
   std::string id;
   MUSTER_RETURN_IF_ERROR(jobs_->Submit(job, id));
@@ -44,7 +53,10 @@ absl::Status ChaosCluster::Await(
   const absl::Time until = absl::Now() + kPatience;
   v1::JobStatus status;
   while (true) {
-    MUSTER_RETURN_IF_ERROR(jobs_->Get(job_id, status));
+    const absl::Status got = jobs_->Get(job_id, status);
+    // It is started again.
+    if (absl::IsUnavailable(got) && absl::Now() < until) continue;
+    MUSTER_RETURN_IF_ERROR(got);
     if (HasEnded(status)) break;
     MUSTER_ASSIGN_OR_RETURN(const bool go_on, turn(status));
     if (!go_on) return absl::OkStatus();

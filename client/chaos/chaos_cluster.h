@@ -40,6 +40,8 @@ class ChaosCluster {
   // REQUIRES of what follows: it runs.
   pid_t supervisor() const { return supervisor_; }
   JobClient& jobs() { return *jobs_; }
+  // Waits until the coordinator answers, which it does not while it is started again.
+  absl::Status AwaitCoordinator();
   absl::StatusOr<std::string> Submit(const v1::JobSpec& job);
 
   // Calls `turn` with each status, some 50 times a second, until the job ended or `turn` returns

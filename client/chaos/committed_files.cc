@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -120,7 +121,13 @@ void CommittedFiles::Retire(const std::vector<CommittedCheckpoint>& listed) {
       continue;
     }
     checkpoint.retired = true;
-    const auto newer = static_cast<size_t>(std::distance(std::next(known), known_.end()));
+    // One that is listed and was retired before it could be noted counts, too.
+    std::set<uint64_t> later;
+    for (auto one = std::next(known); one != known_.end(); ++one) later.insert(one->first);
+    for (const CommittedCheckpoint& one : listed) {
+      if (one.clock > clock) later.insert(one.clock);
+    }
+    const size_t newer = later.size();
     if (newer < keep_ && !checkpoint.faulty) {
       checkpoint.faulty = true;
       Fault(clock, absl::StrCat("it is gone, when ", newer, " newer ones had been committed and ",

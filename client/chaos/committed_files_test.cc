@@ -107,6 +107,20 @@ TEST_F(CommittedFilesTest, WhatGoesWhileItIsLookedAtMayBeRetired) {
   EXPECT_TRUE(LookAndCheck().ok()) << LookAndCheck();
 }
 
+// It was newer than what it retired, though nobody saw it whole.
+TEST_F(CommittedFilesTest, WhatGoesWhileItIsLookedAtHasRetiredOthers) {
+  Commit(10);
+  Look();
+  Commit(20);
+  Commit(30);
+  Delete(10);
+  ASSERT_TRUE(DeleteCheckpoint(storage_, Folder(20)).ok());
+  Look();
+  Delete(20);
+  Commit(40);
+  EXPECT_EQ(LookAndCheck(), absl::OkStatus());
+}
+
 TEST_F(CommittedFilesTest, AFileThatIsWrittenAgainShows) {
   Commit(10);
   Look();

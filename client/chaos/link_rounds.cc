@@ -51,7 +51,7 @@ v1::JobSpec Job(ChaosRoad road, uint32_t keep) {
 }  // namespace
 
 absl::Status LinkRounds::StartCluster() {
-  if (cluster_.running()) return absl::OkStatus();
+  if (cluster_.running()) return cluster_.AwaitCoordinator();
   MUSTER_ASSIGN_OR_RETURN(links_, ClusterLinks::Create(kServers, kWorkers));
   LocalClusterOptions options;
   options.servers = kServers;
