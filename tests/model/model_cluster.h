@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/checkpoint/memory_storage.h"
 #include "proto/cluster_service.pb.h"
@@ -54,11 +55,11 @@ struct Fault {
 };
 std::string Describe(const Fault& fault);
 
-// A cluster of two servers and two workers on one thread: the coordinator's logic on a fake clock,
-// the servers' engines, the connections of tasks, and checkpoint storage are those of the programs;
-// daemons and tasks are models that do as the programs do, message by message. One synchronous job
-// of two slots trains; its gradients depend on all weights that a task has pulled, so partitions of
-// different histories give other weights than a run without faults has.
+// A cluster of two servers and two workers, one thing at a time: the coordinator's logic on a fake
+// clock, the servers' engines, the connections of tasks, and checkpoint storage are those of the
+// programs; daemons and tasks are models that do as the programs do, message by message. One
+// synchronous job of two slots trains; its gradients depend on all weights that a task has pulled,
+// so partitions of different histories give other weights than a run without faults has.
 //
 // Faults happen at messages: those that a task sends to servers or the coordinator, counted from 0.
 class ModelCluster {
@@ -97,6 +98,8 @@ class ModelCluster {
   ShardEngine* engine(int server) { return servers_[server].engine.get(); }
   uint64_t process(int server) const { return servers_[server].process; }
   TestExecutor& executor() { return executor_; }
+  // Held by whoever opens tables, the only calls that threads of a task make.
+  absl::Mutex& opening() { return opening_; }
 
  private:
   struct Server {
@@ -137,6 +140,7 @@ class ModelCluster {
   // By folder: the files of a checkpoint when it was first seen committed.
   std::map<std::string, std::map<std::string, std::string>> committed_;
   std::string wrong_;
+  absl::Mutex opening_;
 };
 
 // Of the job: weights at each clock of a run without faults.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "common/base/lost_state.h"
 #include "common/partition/cut_order.h"
 #include "common/partition/schema.h"
@@ -42,6 +43,8 @@ class ModelClient final : public ParameterClient {
 
   absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request,
                                                  absl::Duration) override {
+    // Connections open their servers' tables side by side.
+    absl::MutexLock lock(&cluster_.opening());
     const ModelCluster::Fate fate = Send();
     if (fate == ModelCluster::Fate::kRequestLost || !Reaches()) return Lost();
     v1::OpenTablesRequest sent = request;
