@@ -72,7 +72,7 @@ v1::EvaluationResult Asked(const v1::EvaluationResult& measured, const std::stri
 
 // `checkpoint` is the one that was measured, with its clock if that is known.
 void PrintMeasured(const Session& session, const CheckpointName& checkpoint,
-                    v1::EvaluationResult result, std::vector<Value> values) {
+                   v1::EvaluationResult result, std::vector<Value> values) {
   const bool has_value = result.no_value().empty();
   if (session.output == Session::Output::kJson) {
     // An evaluation trains nothing.

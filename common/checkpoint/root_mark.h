@@ -23,9 +23,9 @@ enum class RootCheck {
   kMarked,
 };
 
-// FAILED_PRECONDITION: it cannot; says what is wrong and what to do. PERMISSION_DENIED: the same, and
-// what is wrong is that nothing may be written there. UNAVAILABLE: the storage does not answer, or
-// is full; try again.
+// FAILED_PRECONDITION: it cannot; says what is wrong and what to do. PERMISSION_DENIED: the same,
+// and what is wrong is that nothing may be written there. UNAVAILABLE: the storage does not answer,
+// or is full; try again.
 absl::Status CheckCheckpointRoot(CheckpointStorage& storage, absl::string_view root_uri,
                                  RootCheck check);
 
