@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/transport/resolve_host.h"
 #include "common/transport/system_error.h"
 
 namespace muster {
@@ -32,24 +33,6 @@ constexpr int kPauseMs = 20;
 constexpr unsigned kUserTimeoutMs = 10000;
 // Silence in which a call under way would have answered a ping, which is sent every 10 s.
 constexpr uint32_t kSilentMs = 15000;
-
-struct AddressesDeleter {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
-using Addresses = std::unique_ptr<addrinfo, AddressesDeleter>;
-
-absl::StatusOr<Addresses> Resolve(const std::string& host, uint16_t port) {
-  addrinfo hints = {};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV | AI_PASSIVE;
-  addrinfo* list = nullptr;
-  const int error = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &list);
-  if (error != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("host '", host, "': ", gai_strerror(error)));
-  }
-  return Addresses(list);
-}
 
 int PortOf(int socket) {
   sockaddr_storage bound = {};
@@ -122,7 +105,7 @@ absl::Status ConnectionGate::ListenOn(const std::string& host, uint16_t port) {
     }
     // A system without IPv6.
   }
-  MUSTER_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port));
+  MUSTER_ASSIGN_OR_RETURN(const Addresses addresses, ResolveHost(host, port));
   absl::Status failure;
   for (const addrinfo* found = addresses.get(); found != nullptr; found = found->ai_next) {
     // A host's further addresses get the port of its first one.

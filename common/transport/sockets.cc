@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/transport/blocking_frames.h"
+#include "common/transport/resolve_host.h"
 #include "common/transport/socket_stream.h"
 #include "common/transport/system_error.h"
 
@@ -25,24 +26,6 @@ namespace muster {
 namespace {
 
 constexpr int kBacklog = 1024;
-
-struct AddressesDeleter {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
-using Addresses = std::unique_ptr<addrinfo, AddressesDeleter>;
-
-absl::StatusOr<Addresses> Resolve(const std::string& host, uint16_t port) {
-  addrinfo hints = {};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* list = nullptr;
-  const int error = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &list);
-  if (error != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("host '", host, "': ", gai_strerror(error)));
-  }
-  return Addresses(list);
-}
 
 bool IsWildcard(const sockaddr* address) {
   if (address->sa_family == AF_INET) {
@@ -78,7 +61,7 @@ absl::Status FinishConnect(int socket, Deadline deadline) {
 }  // namespace
 
 absl::StatusOr<TcpListener> ListenTcp(const std::string& host, PortRange ports) {
-  MUSTER_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, 0));
+  MUSTER_ASSIGN_OR_RETURN(const Addresses addresses, ResolveHost(host, 0));
   if (IsWildcard(addresses->ai_addr)) {
     return absl::InvalidArgumentError(
         absl::StrCat("host '", host,
@@ -97,7 +80,7 @@ absl::StatusOr<TcpListener> ListenTcp(const std::string& host, PortRange ports) 
 }
 
 absl::StatusOr<TcpListener> ListenTcpAt(const std::string& host, uint16_t port) {
-  MUSTER_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port));
+  MUSTER_ASSIGN_OR_RETURN(const Addresses addresses, ResolveHost(host, port));
   const addrinfo& address = *addresses;
   TcpListener listener;
   listener.socket =
@@ -135,7 +118,7 @@ absl::StatusOr<Descriptor> ListenUnix(const std::string& abstract_name) {
 
 absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, uint16_t port, Deadline deadline) {
   const std::string target = absl::StrCat("connect to ", host, ":", port);
-  absl::StatusOr<Addresses> addresses = Resolve(host, port);
+  absl::StatusOr<Addresses> addresses = ResolveHost(host, port);
   if (!addresses.ok()) {
     return absl::UnavailableError(absl::StrCat(target, ": ", addresses.status().message()));
   }
