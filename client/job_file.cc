@@ -81,6 +81,17 @@ absl::Status KeepTokenizer(const std::string& new_path, v1::SequenceData& data) 
   return absl::OkStatus();
 }
 
+// Relative paths begin at the job file's folder.
+void ResolvePaths(const std::filesystem::path& folder, v1::DataSpec& data) {
+  for (std::string* path : DataPaths(data)) {
+    if (!path->empty()) *path = (folder / *path).lexically_normal().string();
+  }
+  if (data.has_sequences() && IsPath(data.sequences().tokenizer())) {
+    std::string* const tokenizer = data.mutable_sequences()->mutable_tokenizer();
+    *tokenizer = (folder / *tokenizer).lexically_normal().string();
+  }
+}
+
 }  // namespace
 
 absl::Status ParseJob(const std::string& text, const std::string& origin, v1::JobSpec& spec) {
@@ -109,13 +120,8 @@ absl::Status ReadJobFile(const std::string& path, v1::JobSpec& spec) {
   text << file.rdbuf();
   MUSTER_RETURN_IF_ERROR(ParseJob(text.str(), path, spec));
   const auto folder = std::filesystem::absolute(path).parent_path();
-  for (std::string* data_path : DataPaths(*spec.mutable_data())) {
-    if (!data_path->empty()) *data_path = (folder / *data_path).lexically_normal().string();
-  }
-  if (spec.data().has_sequences() && IsPath(spec.data().sequences().tokenizer())) {
-    std::string* const tokenizer = spec.mutable_data()->mutable_sequences()->mutable_tokenizer();
-    *tokenizer = (folder / *tokenizer).lexically_normal().string();
-  }
+  ResolvePaths(folder, *spec.mutable_data());
+  if (spec.has_validation()) ResolvePaths(folder, *spec.mutable_validation());
   return absl::OkStatus();
 }
 

@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "client/spawn.h"
 #include "common/base/status_macros.h"
+#include "common/base/usable_resources.h"
 #include "common/daemon/tls_flags.h"
 #include "common/text/printable.h"
 
@@ -133,12 +134,15 @@ absl::Status Supervisor::AddDaemons(const std::string& coordinator_address) {
                                                   "--data-dir=" + folder_.DataOf(name)}),
                         .backoff = kFirstBackoff});
   }
+  // The workers share one machine.
+  const int processors = std::max(1, UsableProcessors() / std::max(1, options_.workers));
   for (int i = 0; i < options_.workers; ++i) {
     const std::string name = absl::StrCat("worker-", i);
     std::vector<std::string> command =
         Command(name, {worker, "--id=" + name, "--listen=127.0.0.1:0",
                        "--coordinator=" + coordinator_address,
                        absl::StrCat("--slots=", options_.slots_per_worker),
+                       absl::StrCat("--processors=", processors),
                        // The machine's devices are offered once.
                        i == 0 ? "--devices=auto" : "--devices=0"});
     command.insert(command.end(), options_.worker_flags.begin(), options_.worker_flags.end());

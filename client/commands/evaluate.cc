@@ -45,6 +45,7 @@ absl::Status MakeEvaluation(const v1::JobStatus& job, const CheckpointName& chec
   spec.mutable_evaluation()->set_metric(Measured(spec, metric));
   spec.clear_checkpoint();
   if (data.empty()) return absl::OkStatus();
+  spec.clear_validation();
   spec.mutable_data()->set_holdout(1);
   return ReplaceDataPath(data, spec);
 }

@@ -9,6 +9,7 @@
 #include "client/terminal.h"
 #include "common/base/multiplies_bfloat16.h"
 #include "common/base/status_macros.h"
+#include "common/base/usable_resources.h"
 #include "common/job_data/data_head.h"
 #include "proto/job.pb.h"
 
@@ -34,8 +35,10 @@ void AddPlan(CLI::App& app, Session& session) {
     session.Run([&session, &job]() -> absl::Status {
       v1::JobSpec spec;
       MUSTER_RETURN_IF_ERROR(job->Read(spec));
-      MUSTER_ASSIGN_OR_RETURN(const JobPlan plan, PlanJob(spec, ReadDataHead(spec),
-                                                          {.multiply_bf16 = MultipliesBFloat16()}));
+      MUSTER_ASSIGN_OR_RETURN(const JobPlan plan,
+                              PlanJob(spec, ReadDataHead(spec),
+                                      {.multiply_bf16 = MultipliesBFloat16(),
+                                       .threads = static_cast<uint32_t>(UsableProcessors())}));
       if (session.output == Session::Output::kJson) {
         PrintJsonText(PlanJson(plan));
       } else {

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/job/device_validator.h"
@@ -23,6 +25,8 @@ namespace {
 constexpr uint32_t kMaxWorkers = 4096;
 constexpr uint32_t kMaxPartitions = 4096;
 constexpr uint32_t kMaxThreads = 1024;
+// The coordinator keeps the last 1,000 evaluations of a job (server/coordinator/task_requests.cc).
+constexpr uint32_t kMostPatience = 999;
 // A block travels in one message, whose limit is 64 MiB.
 constexpr uint64_t kMaxBlockBytes = 32 << 20;
 constexpr uint32_t kDefaultCheckpointsKept = 2;
@@ -36,8 +40,31 @@ absl::Status Invalid(absl::string_view field, absl::AlphaNum value, absl::string
   return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
 }
 
+void FillWorkers(v1::JobSpec& spec) {
+  if (spec.workers() == 0) spec.set_workers(1);
+}
+
 bool IsBsp(const v1::UpdateSpec& update) {
   return update.staleness_bound() == 0 && !update.unlimited_staleness();
+}
+
+// Examples that are evaluated and not trained on: a reader of the same kind, or a share.
+absl::Status ValidateValidation(const v1::JobSpec& spec) {
+  if (!spec.has_validation()) return absl::OkStatus();
+  if (spec.data().holdout() > 0) {
+    return Invalid("data.holdout", spec.data().holdout(),
+                   "but the job has validation data, which it is evaluated on; leave one of the "
+                   "two out");
+  }
+  if (spec.validation().holdout() > 0) {
+    return Invalid("validation.holdout", spec.validation().holdout(),
+                   "all of these examples are evaluated; leave it out");
+  }
+  if (spec.validation().reader_case() != spec.data().reader_case()) {
+    return absl::InvalidArgumentError(
+        "validation has another reader than data, or none; give it the same one");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ValidateData(const v1::JobSpec& spec) {
@@ -45,15 +72,15 @@ absl::Status ValidateData(const v1::JobSpec& spec) {
   if (!(holdout >= 0 && holdout <= 1)) {
     return Invalid("data.holdout", holdout, "it is a share of the examples, in [0, 1]");
   }
-  if (holdout > 0) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(ValidateValidation(spec));
+  if (Evaluates(spec)) return absl::OkStatus();
+  constexpr absl::string_view kNothing =
+      "but there is nothing to evaluate on; hold out a share (data.holdout), or name other data "
+      "(validation)";
   if (spec.evaluation().every_steps() > 0) {
-    return Invalid("evaluation.every_steps", spec.evaluation().every_steps(),
-                   "but data.holdout is 0, so there is nothing to evaluate on; hold out a share");
+    return Invalid("evaluation.every_steps", spec.evaluation().every_steps(), kNothing);
   }
-  if (spec.stop().has_target()) {
-    return Invalid("stop.target", spec.stop().target(),
-                   "but data.holdout is 0, so there is nothing to evaluate on; hold out a share");
-  }
+  if (spec.stop().has_target()) return Invalid("stop.target", spec.stop().target(), kNothing);
   return absl::OkStatus();
 }
 
@@ -261,9 +288,8 @@ absl::Status ValidateParallelism(const v1::JobSpec& spec) {
 }
 
 absl::Status ValidateSize(const v1::JobSpec& spec) {
-  if (spec.workers() == 0 || spec.workers() > kMaxWorkers) {
-    return Invalid("workers", spec.workers(),
-                   absl::StrCat("it must be at least 1 and at most ", kMaxWorkers));
+  if (spec.workers() > kMaxWorkers) {
+    return Invalid("workers", spec.workers(), absl::StrCat("it must be at most ", kMaxWorkers));
   }
   if (spec.batch_size() < spec.workers()) {
     return Invalid(
@@ -274,7 +300,8 @@ absl::Status ValidateSize(const v1::JobSpec& spec) {
   }
   if (spec.threads_per_worker() > kMaxThreads) {
     return Invalid("threads_per_worker", spec.threads_per_worker(),
-                   absl::StrCat("it must be at most ", kMaxThreads, " (0 stands for 1)"));
+                   absl::StrCat("it must be at most ", kMaxThreads,
+                                " (0: the worker's processors divided by its slots)"));
   }
   if (const uint32_t share = spec.batch_size() / spec.workers(); spec.micro_batches() > share) {
     return Invalid("micro_batches", spec.micro_batches(),
@@ -290,48 +317,77 @@ absl::Status ValidateSize(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// What ends a job before its last step.
+absl::Status ValidateEarlyStop(const v1::JobSpec& spec) {
+  const v1::StopSpec& stop = spec.stop();
+  if (stop.has_target() && !std::isfinite(stop.target())) {
+    return Invalid("stop.target", stop.target(), "give a value that the metric can reach");
+  }
+  if (!(stop.hours() >= 0) || std::isinf(stop.hours())) {
+    return Invalid("stop.hours", stop.hours(),
+                   "give a positive number of hours, or 0 for no limit");
+  }
+  if (stop.patience() > kMostPatience) {
+    return Invalid("stop.patience", stop.patience(),
+                   absl::StrCat("it counts evaluations, and may be at most ", kMostPatience));
+  }
+  if (spec.evaluation().every_steps() > 0) return absl::OkStatus();
+  constexpr absl::string_view kNever =
+      "but evaluation.every_steps is 0, so there is no evaluation to stop at; set it";
+  if (stop.hours() > 0) return Invalid("stop.hours", stop.hours(), kNever);
+  if (stop.patience() > 0) return Invalid("stop.patience", stop.patience(), kNever);
+  return absl::OkStatus();
+}
+
 absl::Status ValidateStop(const v1::JobSpec& spec) {
   const v1::StopSpec& stop = spec.stop();
   if (!(stop.epochs() >= 0) || std::isinf(stop.epochs())) {
     return Invalid("stop.epochs", stop.epochs(), "give a positive number of passes over the data");
   }
-  if (stop.steps() > 0 && stop.epochs() > 0) {
-    return absl::InvalidArgumentError(absl::StrCat("stop.steps is ", stop.steps(),
-                                                   " and stop.epochs is ", stop.epochs(),
-                                                   "; set exactly one of the two"));
+  std::vector<std::string> set;
+  if (stop.steps() > 0) set.push_back(absl::StrCat("stop.steps is ", stop.steps()));
+  if (stop.epochs() > 0) set.push_back(absl::StrCat("stop.epochs is ", stop.epochs()));
+  if (stop.tokens() > 0) set.push_back(absl::StrCat("stop.tokens is ", stop.tokens()));
+  const bool trains = !set.empty();
+  if (stop.evaluate_only()) set.push_back("stop.evaluate_only is set");
+  if (set.empty()) {
+    return absl::InvalidArgumentError(
+        "stop says no end; set exactly one of stop.steps, stop.epochs, stop.tokens and "
+        "stop.evaluate_only (which trains nothing)");
+  }
+  if (set.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(absl::StrJoin(set, " and "), "; set exactly one of them"));
   }
   if (stop.steps() > kMostExamples / spec.batch_size()) {
     return Invalid("stop.steps", stop.steps(),
                    absl::StrCat("with batch_size ", spec.batch_size(), " it may be at most ",
                                 kMostExamples / spec.batch_size()));
   }
-  const bool trains = stop.steps() > 0 || stop.epochs() > 0;
-  if (trains && stop.evaluate_only()) {
-    return absl::InvalidArgumentError(
-        "stop.evaluate_only is set beside stop.steps or stop.epochs; set exactly one of the three");
+  if (stop.tokens() > 0 && !spec.data().has_sequences()) {
+    return Invalid("stop.tokens", stop.tokens(),
+                   "but only sequence data are counted in tokens; give stop.steps or stop.epochs");
+  }
+  if (stop.tokens() > kMostExamples) {
+    return Invalid("stop.tokens", stop.tokens(), absl::StrCat("it may be at most ", kMostExamples));
   }
   if (trains && spec.data().holdout() == 1) {
     return Invalid("data.holdout", 1,
                    "that leaves nothing to train on; hold out less, or set stop.evaluate_only "
-                   "instead of stop.steps and stop.epochs");
+                   "alone");
   }
-  if (!trains && !stop.evaluate_only()) {
-    return absl::InvalidArgumentError(
-        "stop.steps and stop.epochs are both 0; set exactly one of the two (or stop.evaluate_only, "
-        "to train nothing)");
+  if (stop.evaluate_only() && !Evaluates(spec)) {
+    return Invalid("data.holdout", 0,
+                   "stop.evaluate_only needs a share to evaluate on, or validation data");
   }
-  if (stop.evaluate_only() && spec.data().holdout() == 0) {
-    return Invalid("data.holdout", 0, "stop.evaluate_only needs a share to evaluate on");
-  }
-  if (stop.has_target() && !std::isfinite(stop.target())) {
-    return Invalid("stop.target", stop.target(), "give a value that the metric can reach");
-  }
-  return absl::OkStatus();
+  return ValidateEarlyStop(spec);
 }
 
 }  // namespace
 
-absl::Status ValidateJob(const v1::JobSpec& spec) {
+absl::Status ValidateJob(const v1::JobSpec& given) {
+  v1::JobSpec spec = given;
+  FillWorkers(spec);
   MUSTER_RETURN_IF_ERROR(ValidateNames(spec));
   MUSTER_RETURN_IF_ERROR(ValidateModelAndData(spec));
   MUSTER_RETURN_IF_ERROR(ValidateData(spec));
@@ -367,7 +423,10 @@ void FillDefaults(v1::JobSpec& spec) {
   const DenseLayout::Options layout = LayoutOptions(update);
   update.set_partitions(layout.partitions);
   update.set_block_bytes(layout.block_bytes);
-  if (spec.threads_per_worker() == 0) spec.set_threads_per_worker(1);
+  FillWorkers(spec);
+  // How many threads share a product can change its last bits, and a replacement may run on another
+  // worker.
+  if (spec.threads_per_worker() == 0 && update.deterministic()) spec.set_threads_per_worker(1);
   if (spec.micro_batches() == 0) spec.set_micro_batches(1);
   spec.mutable_parallelism()->set_data(spec.workers());
   if (spec.checkpoint().keep() == 0) spec.mutable_checkpoint()->set_keep(kDefaultCheckpointsKept);
@@ -382,5 +441,9 @@ std::string PolicyName(const v1::JobSpec& spec) {
 }
 
 bool OnlyEvaluates(const v1::JobSpec& spec) { return spec.stop().evaluate_only(); }
+
+bool Evaluates(const v1::JobSpec& spec) {
+  return spec.data().holdout() > 0 || spec.has_validation();
+}
 
 }  // namespace muster

@@ -317,6 +317,11 @@ absl::string_view ReaderName(const DataSpec& data) {
 absl::Status ValidateModelAndData(const v1::JobSpec& spec) {
   MUSTER_RETURN_IF_ERROR(ValidateModel(spec.model()));
   MUSTER_RETURN_IF_ERROR(ValidateReader(spec.data()));
+  if (spec.has_validation()) {
+    if (const absl::Status reader = ValidateReader(spec.validation()); !reader.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("validation: ", reader.message()));
+    }
+  }
   MUSTER_RETURN_IF_ERROR(ValidateCompute(spec));
   const Fit fit = FitOf(spec.model());
   if (std::find(fit.readers.begin(), fit.readers.end(), spec.data().reader_case()) ==

@@ -187,6 +187,16 @@ void ReadCsv(const v1::CsvData& csv, DataSize& size) {
   size.rows = std::min(size.rows, size.examples * size.fields);
 }
 
+// Validation data are held beside the training data.
+void AddValidation(const v1::JobSpec& spec, DataLook look, DataSize& size) {
+  v1::JobSpec evaluation = spec;
+  evaluation.mutable_data()->Swap(evaluation.mutable_validation());
+  evaluation.clear_validation();
+  const DataSize validation = ReadDataHead(evaluation, look);
+  size.bytes += validation.bytes;
+  size.validation_examples = validation.examples;
+}
+
 }  // namespace
 
 DataSize ReadDataHead(const v1::JobSpec& spec, DataLook look) {
@@ -211,6 +221,7 @@ DataSize ReadDataHead(const v1::JobSpec& spec, DataLook look) {
     default:
       break;
   }
+  if (spec.has_validation()) AddValidation(spec, look, size);
   return size;
 }
 

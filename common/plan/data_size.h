@@ -16,6 +16,8 @@ class DataSpec;
 struct DataSize {
   // 0: not known.
   uint64_t examples = 0;
+  // Of the validation data; 0: not known, or there are none.
+  uint64_t validation_examples = 0;
   uint64_t dense_features = 0;
   bool sparse = false;
   // Categorical fields; 0 with other sparse features.

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
+#include "common/job/job_validator.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
@@ -148,15 +149,17 @@ class Planner {
 
   // As many as the evaluator takes at once (worker/runtime/evaluator.cc), or all that a worker has.
   uint64_t EvaluatedExamples() const {
-    const double holdout = spec_.data().holdout();
-    if (!(holdout > 0)) return 0;
+    if (!Evaluates(spec_)) return 0;
     const uint64_t labels = model_.transformer.has_value() ? model_.transformer->T : 1;
     const uint64_t at_once = kEvaluationLabels / std::max<uint64_t>(1, labels);
     uint64_t each = std::max<uint64_t>(1, at_once);
     const auto share = [this](uint64_t examples) { return examples / W_ + (examples % W_ != 0); };
-    if (data_.examples > 0) {
-      const double held_out = std::round(holdout * static_cast<double>(data_.examples));
-      each = std::min(each, share(static_cast<uint64_t>(held_out)));
+    const uint64_t held_out =
+        spec_.has_validation() ? data_.validation_examples
+                               : static_cast<uint64_t>(std::round(
+                                     spec_.data().holdout() * static_cast<double>(data_.examples)));
+    if (spec_.has_validation() ? held_out > 0 : data_.examples > 0) {
+      each = std::min(each, share(held_out));
     }
     const uint64_t most = spec_.evaluation().max_examples();
     if (most > 0) each = std::min(each, share(most));
@@ -265,10 +268,12 @@ class Planner {
     AddWorker("activations kept", training.kept);
     AddWorker("activations of one block", training.total() - training.kept - training.logits);
     AddWorker("logits", training.logits);
-    AddWorker("kernels' scratch",
-              PlanTransformerScratch(
-                  model_, trains_ ? examples_ : std::max<uint64_t>(1, evaluated_), spec_.compute(),
-                  processors_.multiply_bf16, std::max(1u, spec_.threads_per_worker())));
+    AddWorker(
+        "kernels' scratch",
+        PlanTransformerScratch(model_, trains_ ? examples_ : std::max<uint64_t>(1, evaluated_),
+                               spec_.compute(), processors_.multiply_bf16,
+                               spec_.threads_per_worker() > 0 ? spec_.threads_per_worker()
+                                                              : std::max(1u, processors_.threads)));
     if (evaluated_ == 0) return;
     uint64_t evaluation =
         PlanActivations(size, evaluated_, spec_.compute(), ActivationsOf::kEvaluation).total();

@@ -27,6 +27,8 @@ struct WorkerProcessors {
   // Whether all of them multiply bf16 themselves (common/base/multiplies_bfloat16.h), and need no
   // scratch for it. Where that is not known, what is planned is the most.
   bool multiply_bf16 = false;
+  // The most that a task of a job without threads_per_worker computes with.
+  uint32_t threads = 1;
 };
 
 // What a job takes of each of its workers and of its servers together. Pure arithmetic over the

@@ -35,6 +35,7 @@ class GrpcClusterClient final : public ClusterClient {
       offered.set_memory_bytes(device.memory_bytes);
     }
     request.set_multiplies_bf16(daemon.multiplies_bf16);
+    request.set_processors(daemon.processors);
     v1::RegisterDaemonReply reply;
     absl::Status status = Interruptible("registration", timeout, [&](grpc::ClientContext& context) {
       return stub_->RegisterDaemon(&context, request, &reply);

@@ -40,6 +40,8 @@ struct DaemonIdentity {
   std::vector<OfferedDevice> devices;
   // Of a worker's machine (common/base/multiplies_bfloat16.h).
   bool multiplies_bf16 = false;
+  // A worker's, which its tasks share; 0: not told.
+  uint32_t processors = 0;
 };
 
 // The coordinator, as far as membership needs it: ClusterService without gRPC, so that tests can be

@@ -5,6 +5,7 @@
 #include "common/job/job_road.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/shard_map.h"
+#include "server/coordinator/task_threads.h"
 
 namespace muster {
 namespace {
@@ -37,6 +38,7 @@ void AddMember(const Member& member, const Reserved& reserved, ClusterRoom& room
                             .free_devices = devices - std::min(devices, reserved.devices),
                             .device_bytes = SmallestDevice(record),
                             .multiplies_bf16 = record.multiplies_bf16(),
+                            .task_threads = DefaultThreads(record),
                             .bytes = bytes,
                             .free_bytes = Left(bytes, reserved.bytes)});
   } else {

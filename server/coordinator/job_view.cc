@@ -115,6 +115,7 @@ std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& 
     daemon.set_slots(member.record.slots());
     daemon.set_memory_bytes(member.record.memory_bytes());
     *daemon.mutable_devices() = member.record.devices();
+    daemon.set_processors(member.record.processors());
     if (const auto it = reserved.find(id); it != reserved.end()) {
       daemon.set_slots_used(it->second.slots);
       daemon.set_devices_used(it->second.devices);

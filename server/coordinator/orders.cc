@@ -3,16 +3,18 @@
 #include "common/base/fingerprint.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/shard_map.h"
+#include "server/coordinator/task_threads.h"
 #include "server/coordinator/training_data.h"
 
 namespace muster {
 namespace {
 
-void AddOrder(const v1::JobRecord& record, uint32_t slot, const OrderContext& context,
-              v1::HeartbeatReply& reply) {
+void AddOrder(const Member& member, const v1::JobRecord& record, uint32_t slot,
+              const OrderContext& context, v1::HeartbeatReply& reply) {
   v1::TaskOrder& order = *reply.add_tasks();
   order.set_job_id(record.job_id());
   *order.mutable_spec() = record.spec();
+  order.mutable_spec()->set_threads_per_worker(TaskThreads(record.spec(), member.record));
   order.set_generation(record.generation());
   order.set_slot(slot);
   order.set_incarnation(record.slots(slot).incarnation());
@@ -35,7 +37,7 @@ void AddTasks(const Member& member, const v1::JobRecord& record, const OrderCont
     const v1::SlotRecord& holder = record.slots(slot);
     if (!holder.done() && holder.worker_id() == member.record.id() &&
         holder.worker_incarnation() == member.record.incarnation()) {
-      AddOrder(record, slot, context, reply);
+      AddOrder(member, record, slot, context, reply);
     }
   }
 }

@@ -36,6 +36,8 @@ struct WorkerRoom {
   // Of its smallest device, so that a task fits whichever it gets; 0 without devices.
   uint64_t device_bytes = 0;
   bool multiplies_bf16 = false;
+  // Of a task whose job names no number.
+  uint32_t task_threads = 1;
   uint64_t bytes = kUnlimitedBytes;
   uint64_t free_bytes = kUnlimitedBytes;
 };

@@ -37,7 +37,9 @@ WorkerProcessors ProcessorsOf(const ClusterRoom& room) {
   const bool multiply_bf16 =
       std::all_of(room.workers.begin(), room.workers.end(),
                   [](const WorkerRoom& worker) { return worker.multiplies_bf16; });
-  return {.multiply_bf16 = multiply_bf16 && !room.workers.empty()};
+  uint32_t threads = 1;
+  for (const WorkerRoom& worker : room.workers) threads = std::max(threads, worker.task_threads);
+  return {.multiply_bf16 = multiply_bf16 && !room.workers.empty(), .threads = threads};
 }
 
 // A worker whose daemon has too little memory for one task, however little else runs, is of no use.

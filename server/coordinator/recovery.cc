@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/status/status.h"
+#include "common/job/job_validator.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/shard_map.h"
@@ -104,7 +105,7 @@ uint64_t FinalClock(const v1::JobRecord& record) {
 bool IsComplete(const v1::JobRecord& record) {
   const uint64_t last = FinalClock(record);
   if (last == 0 || LastSoundClock(record, 0) < last) return false;
-  if (record.spec().data().holdout() == 0) return true;
+  if (!Evaluates(record.spec())) return true;
   // Data may be too small for the share that is held out to hold an example.
   if (record.has_met() && record.met().held_out_examples() == 0) return true;
   return !record.evaluations().empty() && record.evaluations().rbegin()->clock() >= last;

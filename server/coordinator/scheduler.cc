@@ -15,6 +15,7 @@
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/shard_map.h"
 #include "server/coordinator/stall_watch.h"
+#include "server/coordinator/task_threads.h"
 
 namespace muster {
 namespace {
@@ -30,6 +31,19 @@ void GiveSlot(const SlotPlace& place, v1::JobRecord& record, uint32_t slot) {
   holder.set_worker_id(place.worker_id);
   holder.set_worker_incarnation(place.incarnation);
   holder.set_expect_state(record.has_run());
+}
+
+// Such as "1 thread" or "8 to 16 threads".
+std::string ThreadsOf(const v1::JobSpec& spec, const std::vector<SlotPlace>& slots,
+                      const Membership& members) {
+  uint32_t least = UINT32_MAX, most = 0;
+  for (const SlotPlace& slot : slots) {
+    const uint32_t threads = TaskThreads(spec, members.Find(slot.worker_id)->record);
+    least = std::min(least, threads);
+    most = std::max(most, threads);
+  }
+  if (least < most) return absl::StrCat(least, " to ", most, " threads");
+  return absl::StrCat(most, most == 1 ? " thread" : " threads");
 }
 
 std::string Names(const std::vector<ServerShare>& servers) {
@@ -291,7 +305,9 @@ absl::Status Scheduler::StorePlacement(Job& job, const Assignment& assignment) {
           : absl::StrCat("partitions on ", Names(assignment.servers), "; generation ",
                          job.record.generation(), ", shard map version ",
                          change.record.shard_map_version());
-  change.events.push_back(absl::StrCat("placed: ", assignment.slots.size(), " slots, ", where));
+  change.events.push_back(absl::StrCat("placed: ", assignment.slots.size(), " slots with ",
+                                       ThreadsOf(job.record.spec(), assignment.slots, members_),
+                                       " each, ", where));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.placed.Add();
   SetWaiting(job, WaitsForTasks(job, clock_.Monotonic(), members_.lease()));

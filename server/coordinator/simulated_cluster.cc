@@ -96,6 +96,7 @@ void SimulatedCluster::Register(Daemon& daemon) {
   request.set_process_nonce(daemon.nonce);
   request.set_address(daemon.address);
   request.set_slots(daemon.slots);
+  request.set_processors(kProcessorsOfASlot * daemon.slots);
   for (const uint64_t memory_bytes : daemon.devices) {
     v1::Device& device = *request.add_devices();
     device.set_name("a device");

@@ -67,6 +67,8 @@ class Answer {
 // The coordinator can be restarted at any time; the rest goes on, as it would.
 class SimulatedCluster {
  public:
+  static constexpr uint32_t kProcessorsOfASlot = 2;
+
   struct Daemon {
     v1::DaemonKind kind = v1::WORKER;
     std::string id;

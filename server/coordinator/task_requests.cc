@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/eval/metric.h"
 #include "common/job/job_road.h"
 #include "common/text/utf8.h"
+#include "server/coordinator/early_stop.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/report_checks.h"
 #include "server/coordinator/round_record.h"
@@ -24,12 +24,6 @@ constexpr size_t kMostWaitBytes = 1000;
 // Results kept per job; a slot that repeats clocks needs the last few.
 constexpr int kMaxEvaluations = 1000;
 constexpr absl::Duration kMaxShardMapWait = absl::Minutes(1);
-
-bool ReachesTarget(const v1::JobSpec& spec, const v1::EvaluationResult& result) {
-  if (!spec.stop().has_target() || !result.no_value().empty()) return false;
-  return HigherIsBetter(result.metric()) ? result.value() >= spec.stop().target()
-                                         : result.value() <= spec.stop().target();
-}
 
 // For people.
 std::string Describe(const v1::EvaluationResult& result) {
@@ -227,9 +221,9 @@ absl::Status TaskRequests::TakeShare(Job& job, const v1::ReportEvaluationRequest
     change.record.mutable_evaluations()->DeleteSubrange(0, 1);
   }
   std::string event = Describe(*result);
-  if (ReachesTarget(job.record.spec(), *result)) {
+  if (const std::string why = StopsAfter(change.record); !why.empty()) {
     change.record.set_stop_clock(result->clock());
-    absl::StrAppend(&event, "; the target is reached");
+    absl::StrAppend(&event, "; ", why);
   }
   change.events.push_back(std::move(event));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));

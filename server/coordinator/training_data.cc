@@ -76,7 +76,10 @@ absl::Status CompareWithJob(const v1::RendezvousRequest& request, const v1::JobR
 
 void ExpectDataOf(const v1::JobRecord& source, v1::JobRecord& record) {
   // The specification has no maps, so equal ones have equal bytes.
-  if (source.spec().data().SerializeAsString() != record.spec().data().SerializeAsString()) return;
+  const auto named = [](const v1::JobSpec& spec) {
+    return spec.data().SerializeAsString() + spec.validation().SerializeAsString();
+  };
+  if (named(source.spec()) != named(record.spec())) return;
   if (const std::optional<v1::DataRecord> data = DataOf(source)) {
     *record.mutable_expected_data() = *data;
   }

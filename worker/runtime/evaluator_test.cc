@@ -47,8 +47,9 @@ class EvaluatorTest : public ::testing::Test {
                                                        int slots) {
     PreparedJob job = PrepareJob(spec).value();
     auto strategy = LocalStrategy::Create(*job.schema).value();
-    absl::StatusOr<std::unique_ptr<Evaluator>> evaluator = Evaluator::Create(
-        spec.evaluation(), job.split, slot, slots, *job.dataset, job.model->description());
+    absl::StatusOr<std::unique_ptr<Evaluator>> evaluator =
+        Evaluator::Create(spec.evaluation(), job.evaluated, slot, slots, job.evaluation_data(),
+                          job.model->description());
     if (!evaluator.ok()) return evaluator.status();
     v1::ReportEvaluationRequest report;
     // The clock is only told; parameters are those at the start.
@@ -59,6 +60,39 @@ class EvaluatorTest : public ::testing::Test {
     return report;
   }
 };
+
+TEST_F(EvaluatorTest, ValidationDataAreEvaluatedInPlaceOfAHoldout) {
+  v1::JobSpec spec = ClicksSpec(100);
+  spec.mutable_evaluation()->set_metric("loss");
+  const uint64_t without = PrepareJob(spec).value().data_fingerprint();
+  *spec.mutable_validation() = spec.data();
+  spec.mutable_data()->set_holdout(0);
+  spec.mutable_validation()->clear_holdout();
+  spec.mutable_validation()->mutable_synthetic_clicks()->set_examples(30);
+  EXPECT_EQ(Evaluate(spec, 0, 1).value().examples(), 30);
+  EXPECT_NE(PrepareJob(spec).value().data_fingerprint(), without);
+  EXPECT_EQ(Evaluate(spec, 1, 4).value().examples(), 8);
+
+  spec.mutable_validation()->mutable_synthetic_clicks()->set_fields(4);
+  const absl::Status other = PrepareJob(spec).status();
+  EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(other.message()), HasSubstr("validation data have 4 fields"));
+}
+
+TEST_F(EvaluatorTest, ARandomShareIsDrawnByTheSeed) {
+  v1::JobSpec spec = ClicksSpec(2000);
+  spec.mutable_data()->set_holdout(0.5);
+  spec.mutable_data()->set_shuffle_holdout(true);
+  const auto drawn = [&](uint64_t seed) {
+    spec.set_seed(seed);
+    const v1::ReportEvaluationRequest report = Evaluate(spec, 0, 1).value();
+    EXPECT_EQ(report.examples(), 1000);
+    return report.correct();
+  };
+  spec.mutable_evaluation()->set_metric("accuracy");
+  EXPECT_EQ(drawn(1), drawn(1));
+  EXPECT_TRUE(drawn(1) != drawn(2) || drawn(1) != drawn(3)) << "the shares are the same";
+}
 
 TEST_F(EvaluatorTest, SharesOfAllSlotsAddUpToTheWhole) {
   // More than one pass of 1024 examples each.

@@ -37,7 +37,9 @@ TaskAllowance AllowanceOf(const v1::JobSpec& spec) {
     data.rows = std::max(data.rows, data.examples * data.keys);
   }
   if (spec.data().has_idx()) {
-    data.bytes = std::min(data.bytes, kMostUnpacked * FileBytes(spec.data().idx().images()));
+    data.bytes =
+        std::min(data.bytes, kMostUnpacked * (FileBytes(spec.data().idx().images()) +
+                                              FileBytes(spec.validation().idx().images())));
   }
   const MemoryPlan plan = PlanMemory(spec, data, {.multiply_bf16 = MultipliesBFloat16()});
   TaskAllowance allowance;

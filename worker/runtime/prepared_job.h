@@ -23,8 +23,18 @@ struct PreparedJob {
   PreparedJob(PreparedJob&&);
   ~PreparedJob();
 
+  // What is evaluated: the examples of evaluation_data() that come after the first
+  // `evaluated.training`.
+  const Dataset& evaluation_data() const { return validation ? *validation : *dataset; }
+
+  // Of the content of all data.
+  uint64_t data_fingerprint() const;
+
   std::unique_ptr<const Dataset> dataset;
+  // Null: what is evaluated is held out of `dataset`.
+  std::unique_ptr<const Dataset> validation;
   Split split;
+  Split evaluated;
   // Where its batches begin.
   DataPosition begin;
   std::unique_ptr<const Model> model;
@@ -35,7 +45,7 @@ struct PreparedJob {
 
 // Opens the data (reading all of it once) and makes the model. Errors name the field or file, its
 // value and what would be right: those of OpenDataset, SplitExamples, CreateModel, TotalSteps and
-// ValidateSchema.
+// ValidateSchema, and InvalidArgument where the validation data do not fit the training data.
 absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPosition& begin = {});
 
 }  // namespace muster

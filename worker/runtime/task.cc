@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/task_service.pb.h"
+#include "worker/data/one_class.h"
 #include "worker/runtime/all_reduce_task.h"
 #include "worker/runtime/device_training.h"
 #include "worker/runtime/layer_step_engine.h"
@@ -82,8 +84,13 @@ absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& depende
                               .examples = static_cast<int64_t>(order.data_examples())};
   MUSTER_ASSIGN_OR_RETURN(const PreparedJob job, PrepareJob(order.spec(), begin));
   dependencies.log(absl::StrCat("slot ", order.slot(), ": ", job.split.training,
-                                " examples to train on, ", job.split.held_out, " held out, ",
+                                " examples to train on, ", job.evaluated.held_out,
+                                job.validation == nullptr ? " held out, " : " to evaluate on, ",
                                 job.total_steps, " steps"));
+  if (order.slot() == 0 && job.validation == nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string warning, WarnOfOneClass(*job.dataset, job.split));
+    if (!warning.empty()) dependencies.log(absl::StrCat("warning: ", warning));
+  }
   if (order.spec().update().dense() != v1::UpdateSpec::ALL_REDUCE) {
     return RunOnServers(order, job, dependencies);
   }

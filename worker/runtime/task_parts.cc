@@ -20,9 +20,9 @@ constexpr size_t kMostWaitBytes = 1000;
 
 v1::RendezvousRequest MeetingRequest(const PreparedJob& job) {
   v1::RendezvousRequest request;
-  request.set_data_fingerprint(job.dataset->fingerprint());
+  request.set_data_fingerprint(job.data_fingerprint());
   request.set_training_examples(job.split.training);
-  request.set_held_out_examples(job.split.held_out);
+  request.set_held_out_examples(job.evaluated.held_out);
   request.set_total_steps(job.total_steps);
   request.set_schema_fingerprint(SchemaFingerprint(*job.schema));
   return request;

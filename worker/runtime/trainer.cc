@@ -47,8 +47,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   }
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<Evaluator> evaluator,
-      Evaluator::Create(spec.evaluation(), job.split, options.rank, options.world_size,
-                        *job.dataset, job.model->description()));
+      Evaluator::Create(spec.evaluation(), job.evaluated, options.rank, options.world_size,
+                        job.evaluation_data(), job.model->description()));
   return std::unique_ptr<Trainer>(new Trainer(spec, options, job, std::move(sampler),
                                               std::move(evaluator), parts, coordinator, clock));
 }

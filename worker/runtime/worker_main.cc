@@ -57,6 +57,7 @@ struct Flags {
   std::string listen = "0.0.0.0:7072";
   std::string coordinator;
   uint32_t slots = 0;
+  uint32_t processors = 0;
   uint64_t memory_bytes = 0;
   std::string address_file;
   bool end_with_parent = false;
@@ -95,7 +96,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(Utf8Flag())
       ->required();
   app.add_option("--slots", flags.slots,
-                 "Tasks that may run here at once. Default: one per processor.")
+                 "Tasks that may run here at once. Default: one for each of --processors.")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--processors", flags.processors,
+                 "Processors that the tasks here share: a job without threads_per_worker computes "
+                 "with so many threads, divided by the slots. Default: all that this worker may "
+                 "use.")
       ->check(CLI::PositiveNumber);
   app.add_option("--memory", flags.memory_bytes,
                  "Bytes that tasks may take together, such as 4GiB. Default: 3/4 of the memory "
@@ -175,7 +181,8 @@ DaemonIdentity Identity(const Flags& flags, const std::string& listening) {
       flags.id.empty() ? absl::StrCat(host, listening.substr(listening.rfind(':'))) : flags.id;
   identity.process_nonce = RandomBits();
   identity.address = AdvertisedAddress("", listening);
-  identity.slots = flags.slots > 0 ? flags.slots : UsableProcessors();
+  identity.processors = flags.processors > 0 ? flags.processors : UsableProcessors();
+  identity.slots = flags.slots > 0 ? flags.slots : identity.processors;
   identity.memory_bytes = flags.memory_bytes > 0 ? flags.memory_bytes : DefaultMemoryBytes();
   identity.multiplies_bf16 = MultipliesBFloat16();
   return identity;

@@ -1,0 +1,18 @@
+#include "server/coordinator/task_threads.h"
+
+#include <algorithm>
+
+#include "proto/job.pb.h"
+#include "proto/job_record.pb.h"
+
+namespace muster {
+
+uint32_t DefaultThreads(const v1::DaemonRecord& worker) {
+  return std::max(1u, worker.processors() / std::max(1u, worker.slots()));
+}
+
+uint32_t TaskThreads(const v1::JobSpec& spec, const v1::DaemonRecord& worker) {
+  return spec.threads_per_worker() > 0 ? spec.threads_per_worker() : DefaultThreads(worker);
+}
+
+}  // namespace muster
