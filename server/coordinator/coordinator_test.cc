@@ -134,7 +134,7 @@ TEST_F(CoordinatorTest, AJobEndsWhenItsPatienceDoes) {
   spec.mutable_evaluation()->set_every_steps(2);
   spec.mutable_stop()->set_patience(1);
   const std::string job = *cluster_.Submit(spec);
-  cluster_.RendezvousAll(job);
+  for (uint32_t slot = 0; slot < 2; ++slot) cluster_.Rendezvous(*cluster_.Order(job, slot));
   cluster_.EvaluateAll(job, 2);
   EXPECT_THAT(cluster_.Status(job).message(), Not(HasSubstr("patience")));
   cluster_.EvaluateAll(job, 4);
@@ -189,7 +189,7 @@ TEST_F(CoordinatorTest, SubmitIsIdempotentByRequestId) {
 TEST_F(CoordinatorTest, SubmitRefusesBadJobsAndServesOthers) {
   StartDaemons();
   v1::JobSpec bad = SmallJob();
-  bad.set_workers(0);
+  bad.set_workers(5000);
   EXPECT_EQ(cluster_.Submit(bad).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(cluster_.Submit(SmallJob()).ok());
   v1::SubmitJobRequest request;

@@ -82,7 +82,7 @@ TEST_F(BadInputTest, SpecificationErrorsNameFieldValueAndRemedy) {
   });
   EXPECT_THAT(message, HasSubstr("staleness_bound"));
   EXPECT_THAT(message, HasSubstr("-1"));
-  EXPECT_THAT(Refusal([](auto& job) { job.set_workers(0); }), HasSubstr("workers"));
+  EXPECT_THAT(Refusal([](auto& job) { job.set_workers(5000); }), HasSubstr("workers"));
   EXPECT_THAT(Refusal([](auto& job) { job.set_batch_size(1); }), HasSubstr("batch_size"));
   EXPECT_THAT(Refusal([](auto& job) { job.clear_model(); }), HasSubstr("model"));
   EXPECT_THAT(Refusal([](auto& job) { job.clear_data(); }), HasSubstr("data"));
