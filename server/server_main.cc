@@ -154,29 +154,44 @@ DropOrders::Server Droppable(ShardEngine& engine) {
   return server;
 }
 
-// A refusal ends the daemon, and sets `refused`.
-MembershipCallbacks Callbacks(const std::string& id, ShardEngine& host,
+// The engine and the id of the server, which its data folder keeps.
+struct Engine {
+  std::string server_id;
+  ShardEngine::Options options;
+  // Null: nothing is kept.
+  std::shared_ptr<const RocksDbStore> store;
+  std::unique_ptr<ShardEngine> engine;
+
+  bool healthy() const { return store == nullptr || store->healthy(); }
+};
+
+// A server with a lease and a store that takes writes is ready. A refusal ends the daemon, and sets
+// `refused`.
+MembershipCallbacks Callbacks(const Engine& engine, RpcServer& server,
                               const ParameterService& service, DropOrders& drops, MoveOrders& moves,
                               ShutdownSignal& shutdown, std::atomic<bool>& refused) {
   MembershipCallbacks callbacks;
-  callbacks.report = [id, &host, &service, &drops, &moves](v1::HeartbeatRequest& request) {
-    for (v1::ReplayStatus& replay : host.Replays()) {
-      replay.set_server_id(id);
+  callbacks.report = [&](v1::HeartbeatRequest& request) {
+    for (v1::ReplayStatus& replay : engine.engine->Replays()) {
+      replay.set_server_id(engine.server_id);
       *request.add_replays() = std::move(replay);
     }
-    AddServerMetrics(id, service.Stats(), request);
+    AddServerMetrics(engine.server_id, service.Stats(), request);
     drops.Report(request);
     moves.Report(request);
+    server.SetReady(engine.healthy());
   };
   callbacks.orders = [&](const v1::HeartbeatReply& orders) {
     drops.TakeOrders(orders);
     moves.TakeOrders(orders);
   };
-  callbacks.registered = [](uint64_t incarnation) {
+  callbacks.registered = [&](uint64_t incarnation) {
     Log(absl::StrCat("joined the cluster as incarnation ", incarnation));
+    server.SetReady(engine.healthy());
   };
-  callbacks.lease_lost = [](const absl::Status& status) {
+  callbacks.lease_lost = [&](const absl::Status& status) {
     Log(absl::StrCat("no longer a member, joining again: ", status.message()));
+    server.SetReady(false);
   };
   callbacks.trouble = [](const absl::Status& status) { Log(std::string(status.message())); };
   callbacks.refused = [&](const absl::Status& status) {
@@ -185,13 +200,6 @@ MembershipCallbacks Callbacks(const std::string& id, ShardEngine& host,
   };
   return callbacks;
 }
-
-// The engine and the id of the server, which its data folder keeps.
-struct Engine {
-  std::string server_id;
-  ShardEngine::Options options;
-  std::unique_ptr<ShardEngine> engine;
-};
 
 absl::StatusOr<Engine> OpenEngine(const Flags& flags, uint64_t process_nonce,
                                   CheckpointStorage& checkpoints) {
@@ -203,6 +211,7 @@ absl::StatusOr<Engine> OpenEngine(const Flags& flags, uint64_t process_nonce,
         std::shared_ptr<RocksDbStore> store,
         RocksDbStore::Create({.data_dir = flags.data_dir, .server_id = flags.id}));
     result.server_id = store->server_id();
+    result.store = store;
     options.store = std::move(store);
     options.log_dir = flags.data_dir + "/logs";
   }
@@ -275,8 +284,9 @@ int Run(const Flags& flags) {
       host, {.budgets = budgets, .mover = &opened->engine->mover()}, data_channels->get());
 
   // For what gRPC itself has received and not handed over.
-  auto server = RpcServer::Start(flags.listen, *credentials, {&service->service()},
-                                 {.received_bytes = static_cast<size_t>(message_bytes)});
+  auto server = RpcServer::Start(
+      flags.listen, *credentials, {&service->service()},
+      {.ready = flags.coordinator.empty(), .received_bytes = static_cast<size_t>(message_bytes)});
   if (!server.ok()) return Fail(server.status());
   const std::string& listening = (*server)->address();
   const std::string advertised = AdvertisedAddress(flags.advertise, listening);
@@ -305,7 +315,7 @@ int Run(const Flags& flags) {
     cluster = MakeGrpcClusterClient(flags.coordinator, *credentials);
     membership = std::make_unique<MembershipLoop>(
         *cluster, std::move(options), clock, waiter,
-        Callbacks(opened->server_id, *opened->engine, *service, drops, moves, shutdown, failed));
+        Callbacks(*opened, **server, *service, drops, moves, shutdown, failed));
     drops.SetReportSoon([&membership] { membership->ReportSoon(); });
     moves.SetReportSoon([&membership] { membership->ReportSoon(); });
   }

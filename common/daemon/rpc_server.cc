@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel.h"
 #include "grpc/support/time.h"
+#include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -63,6 +64,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
   if (server->server_ == nullptr) {
     return absl::UnavailableError(absl::StrCat("cannot serve on ", listen));
   }
+  server->server_->GetHealthCheckService()->SetServingStatus(kLiveness, true);
+  server->SetReady(options.ready);
   server->gate_->Open([acceptor](int listener, int connection) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
     parameters.listener_fd = listener;
@@ -70,6 +73,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
     acceptor->HandleNewConnection(&parameters);
   });
   return server;
+}
+
+void RpcServer::SetReady(bool ready) {
+  server_->GetHealthCheckService()->SetServingStatus("", ready);
 }
 
 RpcServer::~RpcServer() { Shutdown(absl::ZeroDuration()); }

@@ -18,7 +18,13 @@ class Service;
 
 namespace muster {
 
+// The name under which gRPC's health service tells that the process answers at all. Its answer for
+// the empty name tells more: whether the daemon can do its work.
+inline constexpr char kLiveness[] = "live";
+
 struct RpcServerOptions {
+  // Whether the daemon can do its work as soon as it answers; otherwise SetReady says when.
+  bool ready = true;
   // Of what gRPC has received and not handed over to the services, about; 0: any number.
   size_t received_bytes = 0;
 };
@@ -36,6 +42,10 @@ class RpcServer {
 
   // HOST:PORT listened on.
   const std::string& address() const { return address_; }
+
+  // Whether the daemon can do its work: what its readiness probe learns (the health service's
+  // answer for the empty name, SERVING or NOT_SERVING). Thread-safe.
+  void SetReady(bool ready);
 
   // Takes no more connections and calls; those under way are cancelled after `patience`. Returns
   // when all are over.

@@ -48,6 +48,26 @@ grpc::Status Ask(grpc::Channel& channel) {
       &channel, method, &context, request, &reply);
 }
 
+// What gRPC's health service says of a service: 1 SERVING, 2 NOT_SERVING; 0: it is not asked about
+// or the call fails.
+int Health(grpc::Channel& channel, const std::string& service) {
+  grpc::ClientContext context;
+  SetDeadline(context, absl::Seconds(60));
+  const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check",
+                                         grpc::internal::RpcMethod::NORMAL_RPC);
+  // HealthCheckRequest { service }, HealthCheckResponse { status }.
+  grpc::Slice slice(service.empty()
+                        ? std::string()
+                        : absl::StrCat("\x0a", std::string(1, service.size()), service));
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer reply;
+  const grpc::Status status = grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
+      &channel, method, &context, request, &reply);
+  grpc::Slice answer;
+  if (!status.ok() || !reply.TrySingleSlice(&answer).ok() || answer.size() != 2) return 0;
+  return answer.begin()[1];
+}
+
 // A connection over which nothing is said.
 Descriptor Knock(int port) {
   Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -150,6 +170,20 @@ TEST(RpcServerTest, ListensWhereItIsToldTo) {
               absl::StatusCode::kInvalidArgument)
         << address;
   }
+}
+
+TEST(RpcServerTest, TellsReadinessApartFromLiveness) {
+  const auto server =
+      RpcServer::Start("127.0.0.1:0", RpcCredentials::PlainText(), {}, {.ready = false});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto channel = MakeChannel((*server)->address(), RpcCredentials::PlainText());
+  EXPECT_EQ(Health(*channel, ""), 2);
+  EXPECT_EQ(Health(*channel, kLiveness), 1);
+  (*server)->SetReady(true);
+  EXPECT_EQ(Health(*channel, ""), 1);
+  (*server)->SetReady(false);
+  EXPECT_EQ(Health(*channel, ""), 2);
+  EXPECT_EQ(Health(*channel, kLiveness), 1);
 }
 
 TEST(RpcServerTest, ServesUnderTls) {

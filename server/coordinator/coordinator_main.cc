@@ -20,6 +20,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/root_mark.h"
+#include "common/daemon/answer_watch.h"
 #include "common/daemon/daemon.h"
 #include "common/daemon/data_roots.h"
 #include "common/daemon/file_access.h"
@@ -225,8 +226,8 @@ int Run(const Flags& flags) {
   const auto jobs = MakeJobService(**loop);
   const auto cluster = MakeClusterService(**loop);
   const auto tasks = MakeTaskService(**loop);
-  auto server =
-      RpcServer::Start(flags.listen, *credentials, {jobs.get(), cluster.get(), tasks.get()});
+  auto server = RpcServer::Start(flags.listen, *credentials,
+                                 {jobs.get(), cluster.get(), tasks.get()}, {.ready = false});
   if (!server.ok()) {
     address.set_value("");
     return Fail(server.status());
@@ -245,6 +246,15 @@ int Run(const Flags& flags) {
     page = *std::move(made);
     Log(absl::StrCat("metrics on http://", page->address(), "/metrics"));
   }
+  const AnswerWatch readiness(
+      {},
+      [&](std::function<void()> answer) {
+        (*loop)->Post([answer = std::move(answer)](Coordinator&) { answer(); });
+      },
+      [&](bool answers) {
+        if (!answers) Log("not ready: the thread that does its work does not answer");
+        (*server)->SetReady(answers);
+      });
   std::atomic<bool> deaf = false;
   SelfCheck self_check({.address = listening, .advertised = advertised}, *credentials,
                        [&](const absl::Status& status) {

@@ -1,4 +1,4 @@
-"""What deploy/kubernetes says, read as Kubernetes would."""
+"""What deploy/kubernetes/base says, read as Kubernetes would."""
 
 import copy
 import pathlib
@@ -6,7 +6,8 @@ import pathlib
 import jsonpatch
 import yaml
 
-FOLDER = pathlib.Path("deploy/kubernetes")
+ROOT = pathlib.Path("deploy/kubernetes")
+FOLDER = ROOT / "base"
 
 
 def documents(path):
@@ -30,10 +31,10 @@ def stateful_sets(tls=False):
     found = resources("StatefulSet")
     if not tls:
         return found
-    (component,) = documents(FOLDER / "tls" / "kustomization.yaml")
+    (component,) = documents(ROOT / "components/tls/kustomization.yaml")
     (patch,) = component["patches"]
     assert patch["target"] == {"kind": "StatefulSet"}
-    (operations,) = documents(FOLDER / "tls" / patch["path"])
+    (operations,) = documents(ROOT / "components/tls" / patch["path"])
     return [jsonpatch.apply_patch(each, copy.deepcopy(operations)) for each in found]
 
 

@@ -85,6 +85,56 @@ def test_addresses_in_arguments_are_names_of_services(stateful_set):
 
 
 @each_stateful_set
+def test_its_name_is_that_of_a_headless_service(stateful_set):
+    (service,) = [
+        each for each in manifests.resources("Service")
+        if manifests.name_of(each) == stateful_set["spec"]["serviceName"]
+    ]
+    assert service["spec"]["clusterIP"] == "None"
+
+
+@each_stateful_set
+def test_liveness_is_asked_apart_from_readiness(stateful_set):
+    container = manifests.container(stateful_set)
+    if "--tls-key" in manifests.arguments(stateful_set):
+        return  # Probes that have no certificate only connect.
+    assert container["startupProbe"]["grpc"]["service"] == "live"
+    assert container["livenessProbe"]["grpc"]["service"] == "live"
+    assert "service" not in container["readinessProbe"]["grpc"]
+
+
+@each_stateful_set
+def test_a_pod_has_no_token_and_no_variables_of_services(stateful_set):
+    spec = manifests.pod_template(stateful_set)["spec"]
+    (account,) = manifests.resources("ServiceAccount")
+    assert spec["serviceAccountName"] == manifests.name_of(account)
+    assert account["automountServiceAccountToken"] is False
+    assert spec["automountServiceAccountToken"] is False
+    # Kubernetes would set MUSTER_COORDINATOR_PORT beside our MUSTER_COORDINATOR.
+    assert spec["enableServiceLinks"] is False
+    assert spec["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
+
+
+@each_stateful_set
+def test_its_image_can_be_nobody_elses(stateful_set):
+    image = manifests.container(stateful_set)["image"]
+    name, tag = image.rsplit(":", 1)
+    assert name.startswith("localhost/"), "without a host the name leads to a public registry"
+    assert tag != "latest"
+
+
+def test_servers_and_workers_are_taken_away_one_at_a_time():
+    budgets = manifests.resources("PodDisruptionBudget")
+    guarded = {
+        manifests.name_of(each)
+        for each in STATEFUL_SETS for budget in budgets
+        if manifests.selects(budget["spec"]["selector"]["matchLabels"], manifests.pod_template(each)["metadata"]["labels"])
+    }
+    assert guarded == {"muster-server", "muster-worker"}
+    assert [each["spec"]["maxUnavailable"] for each in budgets] == [1, 1]
+
+
+@each_stateful_set
 def test_variables_in_arguments_are_set(stateful_set):
     container = manifests.container(stateful_set)
     known = {each["name"] for each in container.get("env", [])}
@@ -156,6 +206,10 @@ def test_nobody_but_musters_pods_and_clients_gets_in():
         (rule,) = policies["muster"]["ingress"]
         (peer,) = rule["from"]
         assert manifests.selects(peer["podSelector"]["matchLabels"], labels)
+    assert policies["muster"]["policyTypes"] == ["Ingress", "Egress"]
+    own, names = policies["muster"]["egress"]
+    assert own["to"] == policies["muster"]["ingress"][0]["from"]
+    assert {each["port"] for each in names["ports"]} == {53}
     clients = policies["muster-clients"]["podSelector"]["matchLabels"]
     open_to_clients = [
         manifests.name_of(each) for each in STATEFUL_SETS

@@ -37,6 +37,8 @@ struct WorkerDaemonOptions {
   std::function<void(absl::string_view)> log;
   // The coordinator will never take this daemon: it has to end.
   std::function<void(const absl::Status&)> refused;
+  // Called when it becomes a member of the cluster (true), and when its lease is lost (false).
+  std::function<void(bool)> member;
 };
 
 // A member of the cluster that offers slots: runs what the coordinator orders, reports what became

@@ -206,7 +206,7 @@ int Run(const Flags& flags) {
   }
   const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) return Fail(credentials.status());
-  auto server = RpcServer::Start(flags.listen, *credentials, {});
+  auto server = RpcServer::Start(flags.listen, *credentials, {}, {.ready = false});
   if (!server.ok()) return Fail(server.status());
   const std::string& listening = (*server)->address();
   if (absl::Status status = AnnounceAddress(kProgram, listening, flags.address_file);
@@ -226,6 +226,7 @@ int Run(const Flags& flags) {
   options.identity = Identity(flags, listening);
   options.identity.devices = *std::move(devices);
   options.log = Log;
+  options.member = [&server = **server](bool member) { server.SetReady(member); };
   options.refused = [&](const absl::Status& status) {
     failed = true;
     shutdown.Trigger(std::string(status.message()));

@@ -60,6 +60,9 @@ class RocksDbStore final : public ParameterStore {
   absl::StatusOr<std::vector<std::string>> Jobs() const override;
   absl::Status DropJob(const std::string& job) override;
 
+  // Whether the last write succeeded. Thread-safe.
+  bool healthy() const { return !failed_.load(std::memory_order_relaxed); }
+
   // Identity recorded in the data directory.
   const std::string& server_id() const { return server_id_; }
 
