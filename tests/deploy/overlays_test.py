@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 
 import manifests
 import pytest
@@ -30,18 +31,22 @@ needs_types = pytest.mark.skipif(
 
 
 @functools.cache
-def kustomize(folder, tmp_path=None):
-    """All resources. With tmp_path: of a kustomization there that adds the component for certificates."""
-    path = manifests.ROOT / folder
-    if tmp_path is not None:
-        # kustomize wants relative paths.
-        kubernetes = tmp_path / "kubernetes"
-        shutil.copytree(manifests.ROOT, kubernetes)
-        path = kubernetes / "with_tls"
-        path.mkdir()
-        (path / "kustomization.yaml").write_text(
+def kubernetes_folder():
+    """A copy of deploy/kubernetes, since kustomize follows no links, with a kustomization for each folder that adds certificates."""
+    copied = pathlib.Path(tempfile.mkdtemp()) / "kubernetes"
+    shutil.copytree(manifests.ROOT, copied)
+    for folder in FOLDERS:
+        with_tls = copied / ("tls_" + folder.replace("/", "_"))
+        with_tls.mkdir()
+        (with_tls / "kustomization.yaml").write_text(
             yaml.safe_dump({"resources": ["../" + folder], "components": ["../components/tls"]}))
-    made = subprocess.run(["kubectl", "kustomize", str(path)], capture_output=True, text=True)
+    return copied
+
+
+@functools.cache
+def kustomize(folder):
+    """All resources."""
+    made = subprocess.run(["kubectl", "kustomize", str(kubernetes_folder() / folder)], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     return [each for each in yaml.safe_load_all(made.stdout) if each is not None]
 
@@ -89,8 +94,8 @@ def test_gpu_gives_each_worker_one():
 
 @needs_kubectl
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_certificates_can_be_added(folder, tmp_path):
-    for each in of_kind(kustomize(folder, tmp_path), "StatefulSet").values():
+def test_certificates_can_be_added(folder):
+    for each in of_kind(kustomize("tls_" + folder.replace("/", "_")), "StatefulSet").values():
         assert "--tls-key" in manifests.arguments(each)
         assert "tcpSocket" in manifests.container(each)["livenessProbe"]
 

@@ -38,11 +38,14 @@ class Pod:
         self.process = None
 
     def hosts(self):
-        """Names that lead to it alone."""
+        """Names that lead to it alone: its own, and those of the services that select nothing else."""
         spec = self.stateful_set["spec"]
-        service = spec["serviceName"]
-        own = f"{self.name}.{service}.{NAMESPACE}.svc"
-        return [own, service] if spec["replicas"] == 1 else [own]
+        own = f"{self.name}.{spec['serviceName']}.{NAMESPACE}.svc"
+        if spec["replicas"] > 1:
+            return [own]
+        labels = manifests.pod_template(self.stateful_set)["metadata"]["labels"]
+        services = manifests.resources("Service")
+        return [own] + [manifests.name_of(each) for each in services if manifests.selects(each["spec"]["selector"], labels)]
 
     def folders(self, root):
         """{path in the pod: folder here}, made if need be. A claim or a secret is one folder for all pods."""
