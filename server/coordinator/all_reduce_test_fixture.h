@@ -16,6 +16,8 @@ class AllReduceTest : public ::testing::Test {
  protected:
   static constexpr absl::Duration kLease = absl::Seconds(5);
   static constexpr absl::Duration kElasticWait = absl::Seconds(10);
+  // The longest between two rounds.
+  static constexpr absl::Duration kLongestPause = absl::Seconds(5);
 
   void AddWorkers(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) cluster_.AddWorker("w" + std::to_string(i));
@@ -35,6 +37,12 @@ class AllReduceTest : public ::testing::Test {
     cluster_.ProgressAll(job, 3);
     EXPECT_EQ(cluster_.State(job), v1::RUNNING) << cluster_.Status(job).waiting_for();
     return job;
+  }
+
+  // All meet again, however often they have without a step.
+  void MeetAfterPause(const std::string& job) {
+    cluster_.MeetAll(job);
+    cluster_.Pass(kLongestPause);
   }
 
   v1::TaskOrder Order(const std::string& job, uint32_t slot) { return *cluster_.Order(job, slot); }

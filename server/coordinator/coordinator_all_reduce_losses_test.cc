@@ -116,12 +116,14 @@ TEST_F(AllReduceTest, FailuresOfANewcomerAreForgivenOnceItJoins) {
   for (uint32_t failure = 1; failure <= kMaxSlotFailures; ++failure) {
     auto joins = cluster_.Rendezvous(AwaitOrder(job, 1));
     cluster_.Rendezvous(Order(job, 0));
+    cluster_.Pass(kLongestPause);
     ASSERT_TRUE(joins.status().ok()) << joins.status();
     cluster_.End(Order(job, 1), unavailable, "connection reset");
     ASSERT_EQ(cluster_.State(job), v1::RECOVERING) << cluster_.Status(job).message();
   }
   cluster_.Rendezvous(AwaitOrder(job, 1));
   cluster_.Rendezvous(Order(job, 0));
+  cluster_.Pass(kLongestPause);
   cluster_.End(Order(job, 1), unavailable, "connection reset");
   EXPECT_EQ(cluster_.State(job), v1::FAILED) << "joining again forgives nothing";
 }

@@ -1,17 +1,22 @@
 // Jobs that train by all-reduce: how their tasks meet, and what they are told.
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/all_reduce_test_fixture.h"
+#include "server/coordinator/round_failures.h"
 
 namespace muster {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -235,18 +240,111 @@ TEST_F(AllReduceTest, AFirstRoundThatBrokeJustBeginsAgain) {
 TEST_F(AllReduceTest, MeetingsWithoutAStepComeToAnEnd) {
   AddWorkers(2);
   const std::string job = Running(AllReduceJob());
+  const std::string worker = Worker(job, 1);
   for (int meeting = 0; meeting < 20; ++meeting) {
     ASSERT_EQ(cluster_.State(job), v1::RUNNING) << meeting;
-    cluster_.MeetAll(job);
+    MeetAfterPause(job);
   }
   cluster_.ProgressAll(job, 4);
-  for (int meeting = 0; meeting < 20; ++meeting) cluster_.MeetAll(job);
+  for (int meeting = 0; meeting < 20; ++meeting) MeetAfterPause(job);
   ASSERT_EQ(cluster_.State(job), v1::RUNNING) << "a step in between forgives";
-  cluster_.MeetAll(job);
+  cluster_.rank(Order(job, 1)).failure = "slot 0 has left";
+  MeetAfterPause(job);
   EXPECT_EQ(cluster_.State(job), v1::FAILED);
   EXPECT_THAT(cluster_.Status(job).message(),
               AllOf(HasSubstr("met 20 times without making the step after clock 4"),
+                    HasSubstr("slot 1 on worker " + worker + ": slot 0 has left"),
                     HasSubstr("--collectives")));
+}
+
+// Their network is cut, while both reach the coordinator.
+TEST_F(AllReduceTest, TasksThatCannotReachOneAnotherAreNamed) {
+  AddWorkers(2);
+  const std::string job = Running(AllReduceJob());
+  cluster_.rank(Order(job, 0)).failure = "slot 1 (pid 9): connect to 10.7.0.2:7001: no answer";
+  cluster_.rank(Order(job, 1)).failure = "slot 0 (pid 8): it has not called 10.7.0.2:7001";
+  cluster_.MeetAll(job);
+  const std::string ended =
+      absl::StrCat("slot 0 on worker ", Worker(job, 0),
+                   ": slot 1 (pid 9): connect to 10.7.0.2:7001: no answer; slot 1 on worker ",
+                   Worker(job, 1), ": slot 0 (pid 8): it has not called 10.7.0.2:7001");
+  EXPECT_TRUE(cluster_.HasEvent(
+      job, absl::StrCat("all 2 slots met again in round 2, from slot 0's replica at clock 3; the "
+                        "last one ended: ",
+                        ended)));
+  EXPECT_EQ(cluster_.Status(job).waiting_for(),
+            absl::StrCat("progress from clock 3; the last round ended: ", ended));
+  EXPECT_THAT(cluster_.Status(job).message(), HasSubstr(ended));
+  cluster_.ProgressAll(job, 4);
+  EXPECT_EQ(cluster_.Status(job).waiting_for(), "") << "it goes on";
+  // A worker that comes back, say: nothing failed.
+  cluster_.MeetAll(job);
+  EXPECT_EQ(cluster_.Status(job).waiting_for(), "");
+}
+
+TEST_F(AllReduceTest, RoundsWithoutAStepBeginLaterAndLater) {
+  AddWorkers(2);
+  const std::string job = Running(AllReduceJob());
+  const auto pause = [&] {
+    auto first = cluster_.Rendezvous(Order(job, 0));
+    EXPECT_FALSE(first.came());
+    cluster_.rank(Order(job, 1)).failure = "cut";
+    auto last = cluster_.Rendezvous(Order(job, 1));
+    absl::Duration waited;
+    for (; !last.came() && waited < absl::Minutes(1); waited += absl::Milliseconds(50)) {
+      EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("the last round ended: slot 1"));
+      cluster_.Pass(absl::Milliseconds(50));
+    }
+    EXPECT_TRUE(first.came());
+    return absl::ToInt64Milliseconds(waited);
+  };
+  const auto pauses = [&](int meetings) {
+    std::vector<int64_t> all;
+    while (meetings-- > 0) all.push_back(pause());
+    return all;
+  };
+  EXPECT_THAT(pauses(12),
+              ElementsAre(0, 0, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000, 5000));
+  cluster_.ProgressAll(job, 4);
+  EXPECT_THAT(pauses(4), ElementsAre(0, 0, 100, 200));
+}
+
+TEST_F(AllReduceTest, APauseBeginsAnewWhenATaskIsLostInIt) {
+  AddWorkers(3);
+  const std::string job = Running(AllReduceJob());
+  for (int meeting = 0; meeting < 6; ++meeting) MeetAfterPause(job);
+  auto parked = cluster_.Rendezvous(Order(job, 0));
+  cluster_.Rendezvous(Order(job, 1));
+  cluster_.Pass(absl::Milliseconds(1550));
+  EXPECT_FALSE(parked.came());
+  cluster_.Die(Order(job, 1));
+  cluster_.Pass(absl::Milliseconds(100));
+  EXPECT_FALSE(parked.came()) << "one is missing";
+  cluster_.Rendezvous(AwaitOrder(job, 1));
+  EXPECT_FALSE(parked.came());
+  cluster_.Pass(absl::Milliseconds(1600));
+  EXPECT_TRUE(parked.status().ok()) << parked.status();
+}
+
+// Of many that failed, those with a reason of their own come first, and the text stays short.
+TEST(DescribeFailuresTest, TheFewestSayMost) {
+  v1::JobRecord record;
+  std::map<uint32_t, std::string> failures;
+  for (uint32_t slot = 0; slot < 100; ++slot) {
+    record.add_slots()->set_worker_id(absl::StrCat("w", slot));
+    failures[slot] = "slot 3 has left";
+  }
+  failures[3] = "cannot reach slot 70";
+  failures[70] = "slot 3 has not called";
+  EXPECT_EQ(DescribeFailures(failures, record),
+            "slot 3 on worker w3: cannot reach slot 70; slot 70 on worker w70: slot 3 has not "
+            "called; slot 0 on worker w0, slot 1 on worker w1, slot 2 on worker w2, slot 4 on "
+            "worker w4 and 94 more slots: slot 3 has left");
+  for (uint32_t slot = 0; slot < 100; ++slot) failures[slot] = std::string(4000, 'a' + slot % 20);
+  const std::string cut = DescribeFailures(failures, record);
+  EXPECT_LT(cut.size(), 3000u);
+  EXPECT_THAT(cut, AllOf(HasSubstr("…"), HasSubstr("; and other reasons of 80 more slots")));
+  EXPECT_EQ(DescribeFailures({}, record), "");
 }
 
 TEST_F(AllReduceTest, CollectivesAreAskedForAndShown) {

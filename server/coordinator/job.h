@@ -85,6 +85,11 @@ struct Job {
   Rendezvous rendezvous;
   // By all-reduce: what the tasks of the present round were told, if this process told them.
   std::optional<v1::RendezvousReply> open_round;
+  // By all-reduce: why the last round ended, for people, as its tasks said when they met again;
+  // empty: no call of theirs failed.
+  std::string round_failures;
+  // By all-reduce: since when all whom the next round waits for are there, if they are.
+  std::optional<absl::Duration> all_there_since;
   CollectiveBoard collectives;
   EvaluationGatherer evaluation;
   JobLog log;

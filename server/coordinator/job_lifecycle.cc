@@ -12,6 +12,7 @@
 #include "common/text/utf8.h"
 #include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/round_failures.h"
 #include "server/coordinator/round_record.h"
 #include "server/coordinator/shard_map.h"
 
@@ -162,6 +163,7 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.rollbacks.Add();
   job.checkpoint_waits_for.clear();
+  job.round_failures.clear();
   job.missing_servers.clear();
   job.progress.RollBack(clock);
   job.progress_unsaved = true;
@@ -217,12 +219,13 @@ absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
                                      const Rendezvous::Round& round) {
   JobChange change{.record = job.record};
   v1::RoundRecord& record = *change.record.mutable_round();
-  const uint64_t clock = round.source.has_value() ? round.source->clock : job.record.start_clock();
-  const bool stuck = record.number() > 0 && clock <= record.clock();
-  record.set_meetings(stuck ? record.meetings() + 1 : 1);
+  const uint64_t clock = BeginningOf(round, job.record);
+  const std::string ended =
+      job.round_failures.empty() ? "" : absl::StrCat("; the last one ended: ", job.round_failures);
+  record.set_meetings(CountMeetings(round, job.record));
   if (record.meetings() > kMaxMeetings) {
     return Fail(job, absl::StrCat("the workers met ", kMaxMeetings,
-                                  " times without making the step after clock ", clock,
+                                  " times without making the step after clock ", clock, ended,
                                   "; see what their collective calls ended with: muster status ",
                                   job.id(), " --collectives"));
   }
@@ -242,10 +245,11 @@ absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
   const std::string from = round.source.has_value() ? absl::StrCat("from slot ", round.source->slot,
                                                                    "'s replica at clock ", clock)
                                                     : absl::StrCat("from clock ", clock);
-  change.events.push_back(job.record.has_met()
-                              ? absl::StrCat(who, " again in round ", record.number(), ", ", from)
-                              : absl::StrCat(who, " in generation ", job.record.generation(), ": ",
-                                             Describe(met), ", ", PolicyName(job.record.spec())));
+  change.events.push_back(
+      job.record.has_met()
+          ? absl::StrCat(who, " again in round ", record.number(), ", ", from, ended)
+          : absl::StrCat(who, " in generation ", job.record.generation(), ": ", Describe(met), ", ",
+                         PolicyName(job.record.spec())));
   SetMet(met, jobs_.NowUnixMs(), change.record);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   for (const v1::CollectivePeer& peer : round.peers) job.tasks[peer.slot()].heard = true;
@@ -253,8 +257,9 @@ absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
 }
 
 absl::Status JobLifecycle::RoundBroke(Job& job, uint32_t slot) {
-  const std::string why =
-      absl::StrCat("slot ", slot, " left round ", job.record.round().number(), ", which broke");
+  const std::string failures = DescribeFailures(job.rendezvous.Failures(), job.record);
+  const std::string why = absl::StrCat("slot ", slot, " left round ", job.record.round().number(),
+                                       ", which broke", failures.empty() ? "" : ": ", failures);
   if (IsComplete(job.record)) {
     return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", why));
   }
@@ -443,6 +448,7 @@ absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::strin
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   job.waiting_for.clear();
   job.checkpoint_waits_for.clear();
+  job.round_failures.clear();
   job.missing_servers.clear();
   // Scores that were gathered when the job ended can take much memory.
   job.evaluation.Clear();

@@ -33,7 +33,8 @@ class JobLifecycle {
   // All slots of the generation came together.
   absl::Status Met(Job& job, const v1::RendezvousRecord& met);
 
-  // By all-reduce: those of `round`, who agreed on `met`, train together from now on.
+  // By all-reduce: those of `round`, who agreed on `met`, train together from now on. The event
+  // says why the last round ended (job.round_failures).
   absl::Status OpenRound(Job& job, const v1::RendezvousRecord& met, const Rendezvous::Round& round);
   // By all-reduce: the slot's task, of the present round, came to meet again, though that cannot
   // be: others have ended, or the servers hold what no replica does. The job goes back.

@@ -53,8 +53,10 @@ absl::Status Compare(absl::string_view a_name, const v1::RendezvousRecord& a,
 
 absl::Status Rendezvous::Arrive(const v1::RendezvousRequest& request) {
   const uint32_t slot = request.task().slot();
-  Arrival arrival{
-      .agreed = RecordOf(request), .endpoint = request.endpoint(), .late = request.late()};
+  Arrival arrival{.agreed = RecordOf(request),
+                  .endpoint = request.endpoint(),
+                  .late = request.late(),
+                  .failure = request.failure()};
   if (request.has_replica_clock()) arrival.replica_clock = request.replica_clock();
   for (const auto& [other, brought] : arrived_) {
     if (other == slot) continue;
@@ -110,6 +112,14 @@ std::vector<uint32_t> Rendezvous::Missing() const {
     if (!arrived_.contains(slot)) missing.push_back(slot);
   }
   return missing;
+}
+
+std::map<uint32_t, std::string> Rendezvous::Failures() const {
+  std::map<uint32_t, std::string> failures;
+  for (const auto& [slot, arrival] : arrived_) {
+    if (!arrival.failure.empty()) failures[slot] = arrival.failure;
+  }
+  return failures;
 }
 
 absl::Status CompareWithMet(const v1::RendezvousRequest& request, const v1::RendezvousRecord& met) {

@@ -44,6 +44,9 @@ class Rendezvous {
   // In order.
   std::vector<uint32_t> Missing() const;
 
+  // Why the last round ended, by slot: what each that is there and whose calls failed says.
+  std::map<uint32_t, std::string> Failures() const;
+
   // How those who are there would train together by all-reduce.
   struct Round {
     // By rank.
@@ -66,6 +69,7 @@ class Rendezvous {
     std::string endpoint;
     std::optional<uint64_t> replica_clock;
     bool late = false;
+    std::string failure;
   };
 
   const uint32_t slots_;

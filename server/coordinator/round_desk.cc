@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
 #include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/round_failures.h"
 #include "server/coordinator/round_record.h"
 #include "server/coordinator/training_data.h"
 
@@ -16,6 +17,16 @@ namespace muster {
 namespace {
 
 constexpr size_t kSecretBytes = 32;
+
+// Before a round that is the third in a row without a step, the fourth, and so on. The second is
+// what a lost task costs, and begins at once.
+constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
+constexpr absl::Duration kLongestPause = absl::Seconds(5);
+
+absl::Duration PauseBefore(uint32_t meetings) {
+  if (meetings <= 2) return absl::ZeroDuration();
+  return std::min(kFirstPause * (1 << std::min(meetings - 3, 10u)), kLongestPause);
+}
 
 // From the system's own source, as it keeps strangers out of a round.
 std::string NewSecret() {
@@ -106,6 +117,14 @@ void RoundDesk::OpenRounds() {
   for (const auto& [number, job] : jobs_.jobs()) OpenIfDue(*job);
 }
 
+bool RoundDesk::AllAreThere(const Job& job) const {
+  if (!job.rendezvous.any()) return false;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    if (!job.rendezvous.Has(slot) && !GivenUp(job, slot)) return false;
+  }
+  return job.rendezvous.size() >= job.record.spec().min_workers();
+}
+
 void RoundDesk::OpenIfDue(Job& job) {
   if (!IsActive(job.record.state()) || !TrainsByAllReduce(job.record.spec())) return;
   job.DropGoneCalls();
@@ -114,27 +133,37 @@ void RoundDesk::OpenIfDue(Job& job) {
     if (!status.ok()) AnswerParked(job, status);
     return;
   }
-  if (!job.rendezvous.any()) return;
-  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
-    if (!job.rendezvous.Has(slot) && !GivenUp(job, slot)) return;
+  if (AllAreThere(job)) {
+    OpenAfterPause(job);
+  } else {
+    job.all_there_since.reset();
   }
-  if (job.rendezvous.size() < job.record.spec().min_workers()) return;
-  Open(job);
 }
 
-void RoundDesk::Open(Job& job) {
+void RoundDesk::OpenAfterPause(Job& job) {
   const absl::StatusOr<Rendezvous::Round> round = job.rendezvous.PlanRound();
   if (!round.ok()) return Fail(job, round.status());
-  const absl::Status opened = !round->source.has_value() && HasAdvanced(job.record)
+  const absl::Duration now = clock_.Monotonic();
+  if (!job.all_there_since.has_value()) {
+    job.all_there_since = now;
+    job.round_failures = DescribeFailures(job.rendezvous.Failures(), job.record);
+  }
+  if (now - *job.all_there_since < PauseBefore(CountMeetings(*round, job.record))) return;
+  job.all_there_since.reset();
+  Open(job, *round);
+}
+
+void RoundDesk::Open(Job& job, const Rendezvous::Round& round) {
+  const absl::Status opened = !round.source.has_value() && HasAdvanced(job.record)
                                   ? lifecycle_.ReplicasLost(job)
-                                  : lifecycle_.OpenRound(job, job.rendezvous.Agreed(), *round);
+                                  : lifecycle_.OpenRound(job, job.rendezvous.Agreed(), round);
   if (!opened.ok()) return AnswerParked(job, opened);
   // They were told if there is no round to be.
   if (job.rendezvous_calls.empty()) return;
   v1::RendezvousReply reply = MeetingReply(job.record);
   reply.set_round(job.record.round().number());
-  reply.mutable_peers()->Assign(round->peers.begin(), round->peers.end());
-  if (round->source.has_value()) reply.set_source_slot(round->source->slot);
+  reply.mutable_peers()->Assign(round.peers.begin(), round.peers.end());
+  if (round.source.has_value()) reply.set_source_slot(round.source->slot);
   reply.set_secret(NewSecret());
   job.open_round = reply;
   AnswerParked(job, reply);

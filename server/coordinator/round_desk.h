@@ -24,6 +24,10 @@ namespace muster {
 // process lives; after a restart it waits for the next round, to which the others come as soon as
 // they notice that it is missing.
 //
+// Rounds that follow one another without a step, since a network between workers is cut, say, begin
+// later and later: all are there, and are answered after a pause. Their event and the job's status
+// say what the tasks said of the round before. A step that is finished ends this.
+//
 // A job with min_workers does not wait longer than `elastic_wait` for slots that no worker is free
 // for. When their tasks come after all, the others are told so (MeetAfter), and leave the round
 // between two steps to meet again.
@@ -50,8 +54,12 @@ class RoundDesk {
  private:
   // Nobody waits for this slot any more.
   bool GivenUp(const Job& job, uint32_t slot) const;
+  // All whom the next round waits for, and enough for one.
+  bool AllAreThere(const Job& job) const;
   void OpenIfDue(Job& job);
-  void Open(Job& job);
+  // REQUIRES: AllAreThere(job).
+  void OpenAfterPause(Job& job);
+  void Open(Job& job, const Rendezvous::Round& round);
   void AnswerParked(Job& job, const absl::StatusOr<v1::RendezvousReply>& reply);
   void Fail(Job& job, const absl::Status& why);
 

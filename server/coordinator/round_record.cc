@@ -64,6 +64,16 @@ bool AllDone(const v1::JobRecord& record) {
                      [](const v1::SlotRecord& slot) { return slot.done(); });
 }
 
+uint64_t BeginningOf(const Rendezvous::Round& next, const v1::JobRecord& record) {
+  return next.source.has_value() ? next.source->clock : record.start_clock();
+}
+
+uint32_t CountMeetings(const Rendezvous::Round& next, const v1::JobRecord& record) {
+  const v1::RoundRecord& last = record.round();
+  const bool stuck = last.number() > 0 && BeginningOf(next, record) <= last.clock();
+  return stuck ? last.meetings() + 1 : 1;
+}
+
 v1::RendezvousReply MeetingReply(const v1::JobRecord& record) {
   v1::RendezvousReply reply;
   if (const v1::CheckpointRecord* last = LastSound(record))

@@ -35,6 +35,12 @@ bool AnyDone(const v1::JobRecord& record);
 // All slots that train have ended well.
 bool AllDone(const v1::JobRecord& record);
 
+// The clock of the replicas that a round which is about to open begins with.
+uint64_t BeginningOf(const Rendezvous::Round& next, const v1::JobRecord& record);
+// How many rounds in a row, that one included, begin no further on: 1 if the last one has made a
+// step.
+uint32_t CountMeetings(const Rendezvous::Round& next, const v1::JobRecord& record);
+
 // What every task that meets is told, on either road.
 v1::RendezvousReply MeetingReply(const v1::JobRecord& record);
 

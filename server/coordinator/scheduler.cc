@@ -69,10 +69,19 @@ std::string TasksWaitFor(const Job& job) {
   });
 }
 
+// Why the last round of a job that trains by all-reduce ended, until a step has been made since.
+std::string WaitsForStep(const Job& job) {
+  const uint64_t clock = job.record.round().clock();
+  if (job.round_failures.empty() || job.progress.step() > clock) return "";
+  return absl::StrCat("progress from clock ", clock,
+                      "; the last round ended: ", job.round_failures);
+}
+
 // What a job with all its slots and servers still waits for.
 std::string WaitsForTasks(const Job& job, absl::Duration now, absl::Duration lease) {
   if (const std::string told = TasksWaitFor(job); !told.empty()) return told;
   if (job.record.state() == v1::RUNNING) {
+    if (const std::string ended = WaitsForStep(job); !ended.empty()) return ended;
     const std::vector<uint32_t> awaited = AwaitedFor(lease, now, job);
     return awaited.empty()
                ? ""

@@ -247,6 +247,7 @@ Answer<v1::RendezvousReply> SimulatedCluster::Rendezvous(const v1::TaskOrder& or
   request.set_round(known.round);
   if (known.clock.has_value()) request.set_replica_clock(*known.clock);
   request.set_late(known.late);
+  request.set_failure(known.failure);
   Answer<v1::RendezvousReply> answer;
   const Call<v1::RendezvousReply> inner = answer.call();
   Call<v1::RendezvousReply> call{

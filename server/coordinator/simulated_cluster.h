@@ -138,6 +138,8 @@ class SimulatedCluster {
     std::optional<uint64_t> clock;
     // Its last call was not over in time.
     bool late = false;
+    // Why its last round ended.
+    std::string failure;
   };
   Rank& rank(const v1::TaskOrder& order) { return ranks_[EndpointOf(order)]; }
   static std::string EndpointOf(const v1::TaskOrder& order);

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
-#include "common/base/philox.h"
 #include "common/base/status_macros.h"
+#include "common/text/utf8.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -24,6 +24,8 @@ constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 constexpr int kMaxFruitlessRounds = 10;
 // Between reports while no step ends, so that a stuck task can still be asked for its calls.
 constexpr absl::Duration kPoll = absl::Seconds(1);
+// Of why a round ended, as the coordinator is told.
+constexpr size_t kMostFailureBytes = 2048;
 
 // A failure of a collective call that may be no more once all have met again.
 bool IsLoss(const absl::Status& status) {
@@ -99,14 +101,12 @@ AllReduceTask::AllReduceTask(const v1::TaskOrder& order, const PreparedJob& job,
               order.spec().update().sparse() == v1::UpdateSpec::PARAMETER_SERVER) {}
 
 absl::Status AllReduceTask::Run() {
-  Backoff backoff({}, Philox(order_.slot(), "meeting", order_.job_id()));
   int fruitless = 0;
   while (true) {
     const absl::optional<uint64_t> before = parts_.group->replica_clock();
     MUSTER_ASSIGN_OR_RETURN(const v1::RendezvousReply round, Meet());
     const Outcome outcome = RunRound(round);
     if (outcome.end == End::kFinal) return outcome.status;
-    late_ = absl::IsDeadlineExceeded(outcome.status);
     const absl::optional<uint64_t> after = parts_.group->replica_clock();
     dependencies_.log(absl::StrCat(
         "slot ", order_.slot(), " meets the others again: round ", round_, " ended",
@@ -114,7 +114,6 @@ absl::Status AllReduceTask::Run() {
         ": ", outcome.status.message()));
     if (after > before) {
       fruitless = 0;
-      backoff.Reset();
       continue;
     }
     if (++fruitless == kMaxFruitlessRounds) {
@@ -124,7 +123,6 @@ absl::Status AllReduceTask::Run() {
                        "them. The last one ended: ",
                        outcome.status.ToString()));
     }
-    if (!dependencies_.waiter->Wait(backoff.Next())) return outcome.status;
   }
 }
 
@@ -134,6 +132,7 @@ absl::StatusOr<v1::RendezvousReply> AllReduceTask::Meet() {
   request.set_bucket_plan_fingerprint(parts_.group->bucket_plan_fingerprint());
   request.set_round(round_);
   request.set_late(late_);
+  request.set_failure(failure_);
   if (const absl::optional<uint64_t> clock = parts_.group->replica_clock()) {
     request.set_replica_clock(*clock);
   }
@@ -144,6 +143,8 @@ absl::StatusOr<v1::RendezvousReply> AllReduceTask::Meet() {
 }
 
 AllReduceTask::Outcome AllReduceTask::RunRound(const v1::RendezvousReply& round) {
+  late_ = false;
+  failure_.clear();
   const int rank = RankOf(order_.slot(), round);
   if (rank < 0) {
     return {End::kFinal,
@@ -198,6 +199,8 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
 }
 
 AllReduceTask::Outcome AllReduceTask::AfterFailure(absl::Status status) {
+  late_ = absl::IsDeadlineExceeded(status);
+  failure_ = std::string(CutUtf8(ToUtf8(status.message()), kMostFailureBytes));
   if (const Communicator* communicator = parts_.group->communicator()) {
     v1::ReportCollectivesRequest request;
     AddCollectiveRecords(communicator->recorder(), request);

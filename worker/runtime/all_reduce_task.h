@@ -24,8 +24,9 @@ class TaskOrder;
 
 // One slot of a job whose dense parameters are trained by all-reduce. Its tasks meet through the
 // coordinator, form a group, take the replica of the most advanced one over and train. When a
-// collective call fails, because another task was lost or is stuck, each tells of its last calls
-// and meets again: the next round goes on in this process, from the replica, with whoever is there.
+// collective call fails, because another task was lost, is stuck or cannot be reached, each tells
+// of its last calls and meets again, and says why: the next round goes on in this process, from the
+// replica, with whoever is there. The coordinator lets rounds without a step begin later and later.
 //
 //   Meet → Connect → Join → Trainer::Run ─┬─ the end of the job
 //    ▲                                    ├─ data, model, mismatch, fence: the task ends
@@ -83,6 +84,8 @@ class AllReduceTask {
   uint64_t round_ = 0;
   // It ended because a call was not over in time.
   bool late_ = false;
+  // Why it ended, for people; empty: no call failed.
+  std::string failure_;
 };
 
 }  // namespace muster

@@ -20,6 +20,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
 
 constexpr int kSteps = 40;
 
@@ -150,6 +152,10 @@ TEST_P(LostTaskTest, TheOthersGoOnInPlaceToTheSameBits) {
              absl::StrContains(line, "slot 1");
   }
   EXPECT_TRUE(named) << ::testing::PrintToString(job.log());
+  // So do they where they meet. Who is new, and who was never told why, says nothing.
+  EXPECT_THAT(rounds[0].failures, IsEmpty());
+  EXPECT_THAT(rounds[1].failures,
+              ElementsAre(Pair(0, HasSubstr("slot 1")), Pair(2, HasSubstr("slot 1"))));
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, LostTaskTest,

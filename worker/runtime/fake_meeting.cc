@@ -155,6 +155,7 @@ void FakeMeeting::OpenRoundIfAllAreThereLocked() {
     v1::CollectivePeer* peer = reply_.add_peers();
     peer->set_slot(slot);
     peer->set_endpoint(request.endpoint());
+    if (!request.failure().empty()) round.failures[slot] = request.failure();
     if (!request.has_replica_clock()) continue;
     if (round.source_slot.has_value() && request.replica_clock() <= round.clock) continue;
     round.source_slot = slot;

@@ -45,6 +45,8 @@ class FakeMeeting {
     absl::optional<uint32_t> source_slot;
     // Of the source.
     uint64_t clock = 0;
+    // Why the round before ended, by the slots that said so.
+    std::map<uint32_t, std::string> failures;
   };
   std::vector<Round> rounds() const;
   // By clock.

@@ -1,7 +1,6 @@
 #ifndef MUSTER_WORKER_RUNTIME_JOB_IN_THREADS_FOR_TESTING_H_
 #define MUSTER_WORKER_RUNTIME_JOB_IN_THREADS_FOR_TESTING_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -25,18 +24,11 @@ namespace muster {
 
 class DeviceTraining;
 
-// Does not wait, so that rounds follow one another at once; remembers how often it was asked.
-class CountingWaiter final : public Waiter {
+// Does not wait.
+class ImmediateWaiter final : public Waiter {
  public:
-  bool Wait(absl::Duration) override {
-    ++waits_;
-    return true;
-  }
+  bool Wait(absl::Duration) override { return true; }
   void Stop() override {}
-  int waits() const { return waits_; }
-
- private:
-  std::atomic<int> waits_{0};
 };
 
 // The tasks of a job, each in a thread, with a coordinator and endpoints in memory.
@@ -86,7 +78,7 @@ class JobInThreads {
   const v1::JobSpec spec_;
   std::map<uint32_t, v1::JobSpec> specs_;
   RealClock clock_;
-  CountingWaiter waiter_;
+  ImmediateWaiter waiter_;
   MemoryStorage storage_;
   CallHook hook_;
   DeviceTraining* devices_ = nullptr;

@@ -15,7 +15,10 @@
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
 
 v1::JobSpec DenseSpec() {
   v1::JobSpec spec;
@@ -59,7 +62,7 @@ class UnreachableTest : public ::testing::Test {
   FakeMeeting meeting_{2};
   std::unique_ptr<CoordinatorClient> coordinator_;
   RealClock clock_;
-  CountingWaiter waiter_;
+  ImmediateWaiter waiter_;
   MemoryStorage storage_;
   TaskDependencies dependencies_;
   v1::TaskOrder order_;
@@ -72,7 +75,10 @@ TEST_F(UnreachableTest, RoundsWithoutAStepComeToAnEnd) {
   EXPECT_THAT(end.message(), HasSubstr("no step was finished in 10 rounds"));
   EXPECT_THAT(end.message(), HasSubstr("slot 1 could not be reached"));
   EXPECT_EQ(meeting_.rounds().size(), 10);
-  EXPECT_EQ(waiter_.waits(), 9);
+  // The coordinator is told each time.
+  EXPECT_THAT(meeting_.rounds().front().failures, IsEmpty());
+  EXPECT_THAT(meeting_.rounds().back().failures,
+              ElementsAre(Pair(0, "slot 1 could not be reached")));
 }
 
 TEST_F(UnreachableTest, AHybridJobDoesNotMeetTwice) {

@@ -85,6 +85,32 @@ TEST_P(MeetingPointTest, ARankThatDoesNotComeIsTheOneNamed) {
   }
 }
 
+// As of a pair whose network is cut. What is called takes connections, for the kernel does that,
+// and says nothing.
+TEST_P(MeetingPointTest, BothSidesNameTheAddressThatWasCalled) {
+  const auto points = Points(GetParam(), 2);
+  const TcpListener listener = ListenTcp("127.0.0.1").value();
+  EndpointAddress deaf = EndpointAddress::Parse(points[1]->address()).value();
+  deaf.port = listener.port;
+  deaf.unix_name.clear();
+  std::vector<Met> met(2);
+  InParallel(2, [&](int rank) {
+    CollectiveEndpoint::Group group = GroupOf(points, rank, 1);
+    if (rank == 0) group.addresses[1] = deaf.Serialize();
+    met[rank] = points[rank]->Meet(group, absl::Milliseconds(300));
+  });
+  const EndpointAddress called = EndpointAddress::Parse(points[1]->address()).value();
+  EXPECT_EQ(met[0].status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(met[0].status().message(),
+                                absl::StrCat("rank 1 (pid ", deaf.pid, "): called at 127.0.0.1:",
+                                             deaf.port, ": no answer in time")))
+      << met[0].status();
+  EXPECT_EQ(met[1].status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(met[1].status().message(),
+                                absl::StrCat("it has not called ", called.host, ":", called.port)))
+      << met[1].status();
+}
+
 TEST_P(MeetingPointTest, OneThatCallsEarlyWaits) {
   const auto points = Points(GetParam(), 2);
   Met early;

@@ -138,14 +138,25 @@ absl::StatusOr<PeerLink> CallUnix(const MeetingGroup& group, int peer, const Doo
   return OfferMemory(std::move(socket), key, bell, deadline);
 }
 
-absl::StatusOr<std::unique_ptr<ByteStream>> CallTcp(const MeetingGroup& group, int peer,
-                                                    Purpose purpose, Deadline deadline) {
-  const EndpointAddress& address = group.addresses[peer];
-  MUSTER_ASSIGN_OR_RETURN(Descriptor socket, ConnectTcp(address.host, address.port, deadline));
+absl::StatusOr<std::unique_ptr<ByteStream>> Greet(const MeetingGroup& group, int peer,
+                                                  Purpose purpose, Descriptor socket,
+                                                  Deadline deadline) {
   MUSTER_ASSIGN_OR_RETURN(
       const std::string key,
       Call(socket.get(), MakeHello(group, group.rank, peer, purpose), group.secret, deadline));
   return MakeStream(group, purpose.kind, std::move(socket), TlsRole::kClient, key, deadline);
+}
+
+absl::StatusOr<std::unique_ptr<ByteStream>> CallTcp(const MeetingGroup& group, int peer,
+                                                    Purpose purpose, Deadline deadline) {
+  const EndpointAddress& address = group.addresses[peer];
+  MUSTER_ASSIGN_OR_RETURN(Descriptor socket, ConnectTcp(address.host, address.port, deadline));
+  absl::StatusOr<std::unique_ptr<ByteStream>> stream =
+      Greet(group, peer, purpose, std::move(socket), deadline);
+  if (stream.ok()) return stream;
+  return absl::Status(
+      stream.status().code(),
+      absl::StrCat("called at ", address.host, ":", address.port, ": ", stream.status().message()));
 }
 
 absl::StatusOr<PeerLink> CallPeer(const MeetingGroup& group, int peer, const Doorbell& bell,

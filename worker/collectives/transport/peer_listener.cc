@@ -100,7 +100,8 @@ absl::StatusOr<PeerListener::Caller> PeerListener::Take(const Hello& expected, D
   }
   if (!arrived()) {
     MUSTER_RETURN_IF_ERROR(deadline.interrupted());
-    return absl::UnavailableError("it has not called");
+    return absl::UnavailableError(
+        absl::StrCat("it has not called ", address_.host, ":", address_.port));
   }
   Caller caller = std::move(found->caller);
   waiting_.erase(found);
