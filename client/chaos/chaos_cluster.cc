@@ -1,5 +1,7 @@
 #include "client/chaos/chaos_cluster.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -94,6 +96,14 @@ absl::StatusOr<std::string> ChaosCluster::FindEvent(const std::string& job_id,
     if (absl::StrContains(event.text(), text)) return event.text();
   }
   return std::string();
+}
+
+absl::StatusOr<int> ChaosCluster::CountEvents(const std::string& job_id, absl::string_view text) {
+  v1::ListEventsReply reply;
+  MUSTER_RETURN_IF_ERROR(jobs_->Events(job_id, reply));
+  return std::count_if(
+      reply.events().begin(), reply.events().end(),
+      [text](const v1::JobEvent& event) { return absl::StrContains(event.text(), text); });
 }
 
 }  // namespace muster

@@ -56,6 +56,8 @@ class ChaosCluster {
                                           std::optional<uint64_t> clock = std::nullopt);
   // The first of the job's events that has this text; empty: none has.
   absl::StatusOr<std::string> FindEvent(const std::string& job_id, absl::string_view text);
+  // How many of the job's events have this text.
+  absl::StatusOr<int> CountEvents(const std::string& job_id, absl::string_view text);
 
  private:
   const ClusterFolder folder_;

@@ -26,6 +26,8 @@ std::string ChaosName(ChaosKind kind) {
       return "slow-link";
     case ChaosKind::kLinksAndKills:
       return "links-and-kills";
+    case ChaosKind::kLinksAndMoves:
+      return "links-and-moves";
     case ChaosKind::kCutLinkRewritesCheckpoints:
       return "cut-link-rewrites-checkpoints";
     case ChaosKind::kF16RewritesCheckpoint:
@@ -35,13 +37,18 @@ std::string ChaosName(ChaosKind kind) {
 }
 
 const std::vector<ChaosKind>& AllChaosKinds() {
-  static const auto& kinds = *new std::vector<ChaosKind>{
-      ChaosKind::kKilledServer,         ChaosKind::kDamagedFile,
-      ChaosKind::kKilledCluster,        ChaosKind::kLostVolume,
-      ChaosKind::kDamagedCheckpoint,    ChaosKind::kCutLink,
-      ChaosKind::kHalfOpenLink,         ChaosKind::kSlowLink,
-      ChaosKind::kLinksAndKills,        ChaosKind::kCutLinkRewritesCheckpoints,
-      ChaosKind::kF16RewritesCheckpoint};
+  static const auto& kinds = *new std::vector<ChaosKind>{ChaosKind::kKilledServer,
+                                                         ChaosKind::kDamagedFile,
+                                                         ChaosKind::kKilledCluster,
+                                                         ChaosKind::kLostVolume,
+                                                         ChaosKind::kDamagedCheckpoint,
+                                                         ChaosKind::kCutLink,
+                                                         ChaosKind::kHalfOpenLink,
+                                                         ChaosKind::kSlowLink,
+                                                         ChaosKind::kLinksAndKills,
+                                                         ChaosKind::kLinksAndMoves,
+                                                         ChaosKind::kCutLinkRewritesCheckpoints,
+                                                         ChaosKind::kF16RewritesCheckpoint};
   return kinds;
 }
 

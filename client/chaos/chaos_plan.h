@@ -34,6 +34,10 @@ enum class ChaosKind {
   kSlowLink,
   // The same with any of these faults, and one of the link's two ends is killed as it begins.
   kLinksAndKills,
+  // Under EVERY_PUSH a server is drained, then the other one, and so on, while the link between the
+  // two has any of these faults, and now and then one of them is killed as it begins: partitions
+  // are on their way meanwhile. Otherwise as above.
+  kLinksAndMoves,
   // Under CHECKPOINT a server is killed and starts again at once, when its link to the coordinator
   // is down for less than its lease while tasks reach it: what it had is lost, and nobody has said
   // so. The job must go back to a committed checkpoint, and no committed file change.

@@ -135,7 +135,10 @@ std::string ClusterLinks::client_address() const {
 
 std::vector<Link> ClusterLinks::links() const {
   std::vector<Link> links;
-  for (int i = 0; i < servers_; ++i) links.push_back({Server(i), kCoordinator});
+  for (int i = 0; i < servers_; ++i) {
+    links.push_back({Server(i), kCoordinator});
+    for (int j = i + 1; j < servers_; ++j) links.push_back({Server(i), Server(j)});
+  }
   for (int i = 0; i < workers_; ++i) links.push_back({Worker(i), kCoordinator});
   for (int i = 0; i < workers_; ++i) {
     for (int j = 0; j < servers_; ++j) links.push_back({Worker(i), Server(j)});

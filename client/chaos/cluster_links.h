@@ -46,7 +46,8 @@ class ClusterLinks {
   // The coordinator's address for a client, whose link is {"client", "coordinator"}.
   std::string client_address() const;
 
-  // The others: servers and workers to the coordinator, workers to servers, workers to workers.
+  // The others: servers and workers to the coordinator, workers to servers, workers to workers, and
+  // servers to servers, between which partitions move.
   std::vector<Link> links() const;
 
   // From now on; returns when it is so.

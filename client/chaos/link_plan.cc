@@ -17,6 +17,8 @@ constexpr double kLongest = 1.5;
 constexpr double kLongestPause = 0.3;
 constexpr absl::Duration kLeastLatency = absl::Milliseconds(2);
 constexpr absl::Duration kMostLatency = absl::Milliseconds(60);
+// Some partitions have moved by then.
+constexpr absl::Duration kLongestLead = absl::Milliseconds(100);
 constexpr double kFewestBytes = 2e5;
 constexpr double kMostBytes = 5e6;
 
@@ -44,9 +46,14 @@ std::string FaultName(const Link& link, const LinkFault& fault) {
 }  // namespace
 
 std::string PlannedFault::Describe() const {
-  return absl::StrCat(FaultName(link, fault), " for ",
-                      absl::FormatDuration(absl::Trunc(lasts, absl::Milliseconds(10))),
-                      killed.empty() ? "" : absl::StrCat(", ", killed, " killed"));
+  return absl::StrCat(
+      FaultName(link, fault), " for ",
+      absl::FormatDuration(absl::Trunc(lasts, absl::Milliseconds(10))),
+      killed.empty() ? "" : absl::StrCat(", ", killed, " killed"),
+      drained.empty() ? ""
+                      : absl::StrCat(", ", drained, " drained ",
+                                     absl::FormatDuration(absl::Trunc(lead, absl::Milliseconds(1))),
+                                     " before"));
 }
 
 std::vector<PlannedFault> PlanLinkFaults(ChaosKind kind, uint64_t seed, int count,
@@ -68,11 +75,18 @@ std::vector<PlannedFault> PlanLinkFaults(ChaosKind kind, uint64_t seed, int coun
     planned.link = links[below(links.size(), 1)];
     planned.lasts = lease * between(kShortest, kLongest, 2);
     ChaosKind what = kind;
-    if (kind == ChaosKind::kLinksAndKills) {
+    const bool moves = kind == ChaosKind::kLinksAndMoves;
+    if (moves || kind == ChaosKind::kLinksAndKills) {
       constexpr std::array<ChaosKind, 3> kAny = {ChaosKind::kCutLink, ChaosKind::kHalfOpenLink,
                                                  ChaosKind::kSlowLink};
       what = kAny[below(kAny.size(), 3)];
       planned.killed = below(2, 4) == 0 ? planned.link.caller : planned.link.called;
+    }
+    if (moves) {
+      if (below(3, 8) > 0) planned.killed.clear();
+      planned.drained = i % 2 == 0 ? planned.link.caller : planned.link.called;
+      planned.lead = kLongestLead * between(0, 1, 9);
+      if (i > 0) planned.pause += plan.back().lasts;
     }
     if (what == ChaosKind::kCutLink) planned.fault.kind = cuts[below(cuts.size(), 5)];
     if (what == ChaosKind::kHalfOpenLink) planned.fault.kind = halves[below(halves.size(), 5)];

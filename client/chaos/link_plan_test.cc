@@ -1,5 +1,6 @@
 #include "client/chaos/link_plan.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -52,6 +53,28 @@ TEST(LinkPlanTest, TheKilledAreEndsOfTheLink) {
     killed.insert(planned.killed);
   }
   EXPECT_EQ(killed.size(), 3u);
+}
+
+TEST(LinkPlanTest, PartitionsMoveToAndFroOverAFaultyLink) {
+  const Link link = {"server-0", "server-1"};
+  std::set<LinkFault::Kind> kinds;
+  std::set<std::string> killed;
+  std::string drained_last = link.called;
+  absl::Duration lasted, longest_lead;
+  for (const PlannedFault& planned :
+       PlanLinkFaults(ChaosKind::kLinksAndMoves, 1, 200, {link}, kLease)) {
+    kinds.insert(planned.fault.kind);
+    killed.insert(planned.killed);
+    EXPECT_NE(planned.drained, drained_last);
+    EXPECT_TRUE(planned.drained == link.caller || planned.drained == link.called);
+    EXPECT_GE(planned.pause, lasted) << "the link is whole again";
+    longest_lead = std::max(longest_lead, planned.lead);
+    drained_last = planned.drained;
+    lasted = planned.lasts;
+  }
+  EXPECT_EQ(kinds.size(), 5u);
+  EXPECT_EQ(killed, (std::set<std::string>{"", link.caller, link.called}));
+  EXPECT_GT(longest_lead, absl::Milliseconds(50));
 }
 
 TEST(LinkPlanTest, ASeedIsAPlan) {

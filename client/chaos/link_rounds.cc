@@ -77,15 +77,38 @@ absl::StatusOr<LinkRounds::Undisturbed*> LinkRounds::TrainUndisturbed(ChaosRoad 
   return &found->second;
 }
 
-std::vector<Link> LinkRounds::LinksOf(ChaosRoad road) const {
+std::vector<Link> LinkRounds::LinksOf(ChaosKind kind, ChaosRoad road) const {
+  const auto is_server = [](const std::string& name) { return name.rfind("server-", 0) == 0; };
+  const auto is_worker = [](const std::string& name) { return name.rfind("worker-", 0) == 0; };
   std::vector<Link> links = links_->links();
-  std::erase_if(links, [road](const Link& link) {
-    const bool of_server =
-        link.caller.rfind("server-", 0) == 0 || link.called.rfind("server-", 0) == 0;
-    const bool of_workers = link.called.rfind("worker-", 0) == 0;
-    return road == ChaosRoad::kAllReduce ? of_server : of_workers;
+  std::erase_if(links, [&](const Link& link) {
+    const bool of_moves = is_server(link.caller) && is_server(link.called);
+    if (of_moves || kind == ChaosKind::kLinksAndMoves) {
+      return of_moves != (kind == ChaosKind::kLinksAndMoves);
+    }
+    return road == ChaosRoad::kAllReduce ? is_server(link.caller) || is_server(link.called)
+                                         : is_worker(link.called);
   });
   return links;
+}
+
+absl::Status LinkRounds::EndDrains() {
+  for (int i = 0; i < kServers; ++i) {
+    v1::DrainServerRequest request;
+    request.set_server_id(absl::StrCat("server-", i));
+    request.set_undo(true);
+    v1::DrainServerReply reply;
+    MUSTER_RETURN_IF_ERROR(cluster_.jobs().DrainServer(request, reply));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LinkRounds::Drain(const std::string& server) {
+  MUSTER_RETURN_IF_ERROR(EndDrains());
+  v1::DrainServerRequest request;
+  request.set_server_id(server);
+  v1::DrainServerReply reply;
+  return cluster_.jobs().DrainServer(request, reply);
 }
 
 absl::StatusOr<std::vector<CommittedCheckpoint>> LinkRounds::Listed(const std::string& job_id) {
@@ -200,7 +223,8 @@ absl::StatusOr<ChaosOutcome> LinkRounds::Run(ChaosKind kind, uint64_t seed, int 
   const Philox random(seed, "chaos", "link round");
   constexpr std::array<ChaosRoad, 3> kRoads = {ChaosRoad::kEveryPush, ChaosRoad::kCheckpoint,
                                                ChaosRoad::kAllReduce};
-  const ChaosRoad road = kRoads[random.Below(kRoads.size(), 0)];
+  const bool moves = kind == ChaosKind::kLinksAndMoves;
+  const ChaosRoad road = moves ? ChaosRoad::kEveryPush : kRoads[random.Below(kRoads.size(), 0)];
   const uint32_t keep = random.Below(2, 1) == 0 ? 2 : kKeepAll;
   MUSTER_RETURN_IF_ERROR(TrainUndisturbed(road).status());
   const bool over_faulty_link = random.Below(3, 2) == 0;
@@ -210,7 +234,8 @@ absl::StatusOr<ChaosOutcome> LinkRounds::Run(ChaosKind kind, uint64_t seed, int 
   ChaosOutcome outcome;
   outcome.what =
       absl::StrCat(RoadName(road), over_faulty_link ? ", submitted over a link that was cut" : "");
-  const std::vector<PlannedFault> plan = PlanLinkFaults(kind, seed, faults, LinksOf(road), lease_);
+  const std::vector<PlannedFault> plan =
+      PlanLinkFaults(kind, seed, faults, LinksOf(kind, road), lease_);
   std::vector<absl::Time> ends(plan.size(), absl::InfiniteFuture());
   size_t begun = 0;
   absl::Time next = absl::InfiniteFuture();
@@ -229,9 +254,13 @@ absl::StatusOr<ChaosOutcome> LinkRounds::Run(ChaosKind kind, uint64_t seed, int 
     }
     if (now < next) return true;
     const PlannedFault& planned = plan[begun];
+    if (!planned.drained.empty()) {
+      MUSTER_RETURN_IF_ERROR(Drain(planned.drained));
+      absl::SleepFor(planned.lead);
+    }
     links_->SetFault(planned.link, planned.fault);
     if (!planned.killed.empty()) Kill(planned.killed, random.Uint64(begun, 4), outcome);
-    ends[begun++] = now + planned.lasts;
+    ends[begun++] = absl::Now() + planned.lasts;
     next = absl::InfiniteFuture();
     ++outcome.link_faults;
     absl::StrAppend(&outcome.what, ", ", planned.Describe());
@@ -239,6 +268,11 @@ absl::StatusOr<ChaosOutcome> LinkRounds::Run(ChaosKind kind, uint64_t seed, int 
   };
   const absl::Status ended = cluster_.Await(id, turn, [&outcome] { return outcome.what; });
   for (const PlannedFault& planned : plan) links_->SetFault(planned.link, {});
+  if (moves) {
+    MUSTER_RETURN_IF_ERROR(EndDrains());
+    MUSTER_ASSIGN_OR_RETURN(const int moved, cluster_.CountEvents(id, " moved from "));
+    absl::StrAppend(&outcome.what, "; partitions moved: ", moved);
+  }
   MUSTER_RETURN_IF_ERROR(CheckFiles(id, ended, committed, outcome));
   MUSTER_RETURN_IF_ERROR(CheckWeights(id, road, committed, outcome));
   MUSTER_RETURN_IF_ERROR(cluster_.jobs().Delete(id));

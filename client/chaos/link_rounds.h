@@ -50,8 +50,11 @@ class LinkRounds {
 
   absl::Status StartCluster();
   absl::StatusOr<Undisturbed*> TrainUndisturbed(ChaosRoad road);
-  // Links that a job of this kind uses.
-  std::vector<Link> LinksOf(ChaosRoad road) const;
+  // Links that a job of this road uses, in a round of this kind.
+  std::vector<Link> LinksOf(ChaosKind kind, ChaosRoad road) const;
+  // Partitions move away from this server, to the others.
+  absl::Status Drain(const std::string& server);
+  absl::Status EndDrains();
   // What the coordinator lists of a job.
   absl::StatusOr<std::vector<CommittedCheckpoint>> Listed(const std::string& job_id);
   // Looks whenever the job has one more checkpoint than at the last look.

@@ -33,6 +33,7 @@ absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOption
     case ChaosKind::kHalfOpenLink:
     case ChaosKind::kSlowLink:
     case ChaosKind::kLinksAndKills:
+    case ChaosKind::kLinksAndMoves:
       return links.Run(round.kind, round.seed, options.faults);
     case ChaosKind::kCutLinkRewritesCheckpoints:
       return patient_links.RunCutLinkRewritesCheckpoints(round.seed);
