@@ -10,7 +10,8 @@
 #include "proto/job_service.pb.h"
 #include "server/coordinator/coordinator.h"
 #include "server/shard/test_exchange.h"
-#include "tests/model/model_task.h"
+#include "tests/model/model_rank.h"
+#include "tests/model/model_server_task.h"
 
 namespace muster {
 namespace {
@@ -30,10 +31,11 @@ std::string ServerId(int server) { return absl::StrCat("s", server); }
 std::string WorkerId(int worker) { return absl::StrCat("w", worker); }
 
 v1::JobSpec ModelJob(const ModelCluster::Options& options) {
-  v1::JobSpec spec = SmallJob();
+  const bool on_servers = options.road == ModelCluster::Options::Road::kServers;
+  v1::JobSpec spec = on_servers ? SmallJob() : AllReduceJob();
   spec.mutable_data()->clear_holdout();
   spec.mutable_update()->set_partitions(kPartitions);
-  spec.mutable_update()->set_durability(options.durability);
+  if (on_servers) spec.mutable_update()->set_durability(options.durability);
   spec.mutable_update()->set_deterministic(options.deterministic);
   spec.set_workers(kSlots);
   spec.mutable_stop()->set_steps(kModelSteps);
@@ -211,6 +213,12 @@ ModelCluster::Fate ModelCluster::Send(const std::string& worker, int server) {
   return fate_;
 }
 
+std::shared_ptr<ModelGroup> ModelCluster::GroupOf(const std::string& name) {
+  std::shared_ptr<ModelGroup>& group = groups_[name];
+  if (group == nullptr) group = std::make_shared<ModelGroup>();
+  return group;
+}
+
 void ModelCluster::PassTime(absl::Duration time) {
   cluster_->Pass(time);
   while (!due_.empty() && due_.begin()->first <= cluster_->clock.Monotonic()) {
@@ -237,8 +245,13 @@ void ModelCluster::TakeOrders() {
       const std::string name =
           absl::StrCat(id, "#", daemon.nonce, "#", SimulatedCluster::EndpointOf(order));
       auto node = tasks_.extract(name);
-      tasks[name] =
-          node.empty() ? std::make_unique<ModelTask>(*this, id, order) : std::move(node.mapped());
+      if (!node.empty()) {
+        tasks[name] = std::move(node.mapped());
+      } else if (options_.road == Options::Road::kServers) {
+        tasks[name] = std::make_unique<ModelServerTask>(*this, id, order);
+      } else {
+        tasks[name] = std::make_unique<ModelRank>(*this, id, order);
+      }
     }
   }
   tasks_ = std::move(tasks);

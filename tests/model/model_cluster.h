@@ -25,7 +25,17 @@
 
 namespace muster {
 
-class ModelTask;
+// Ranks of one round, as ranks know each other; see model_rank.h.
+struct ModelGroup;
+
+// One task of a ModelCluster.
+class ModelTask {
+ public:
+  virtual ~ModelTask() = default;
+
+  // Does one thing, or finds that it has to wait; whether it did something.
+  virtual bool Advance() = 0;
+};
 
 // What is done to the cluster.
 struct Fault {
@@ -39,7 +49,7 @@ struct Fault {
     // The link between a daemon and the coordinator is down for `lasts`; a worker's tasks use it.
     kCutServer,
     kCutWorker,
-    // Tasks of one worker do not reach one server for `lasts`.
+    // Tasks of one worker do not reach one server for `lasts`; by all-reduce, not one another.
     kCutData,
     kKillTask,
     kRestartWorker,
@@ -58,19 +68,26 @@ std::string Describe(const Fault& fault);
 // A cluster of two servers and two workers, one thing at a time: the coordinator's logic on a fake
 // clock, the servers' engines, the connections of tasks, and checkpoint storage are those of the
 // programs; daemons and tasks are models that do as the programs do, message by message. One
-// synchronous job of two slots trains; its gradients depend on all weights that a task has pulled,
-// so partitions of different histories give other weights than a run without faults has.
+// synchronous job of two slots trains, on servers or by all-reduce; its gradients depend on all
+// weights that a task has pulled, so partitions of different histories give other weights than a
+// run without faults has.
 //
-// Faults happen at messages: those that a task sends to servers or the coordinator, counted from 0.
+// Faults happen at messages: those that a task sends to servers, other ranks or the coordinator,
+// counted from 0.
 class ModelCluster {
  public:
   struct Options {
+    enum class Road { kServers, kAllReduce };
+    Road road = Road::kServers;
+    // On servers.
     v1::UpdateSpec::Durability durability = v1::UpdateSpec::CHECKPOINT;
     uint64_t seed = 1;
     // Faults by the number of the message at which they happen.
     std::multimap<uint64_t, Fault> faults;
     // kNaive: tasks name no process, expect no state, and tell nobody of lost state, so that a
-    // server that was started again passes for a new one: something for the checks to find.
+    // server that was started again passes for a new one. By all-reduce they do not ask which
+    // checkpoint was committed last, and a file takes the place of another one of its clock and
+    // partition. Something for the checks to find.
     enum class Tasks { kCareful, kNaive };
     Tasks tasks = Tasks::kCareful;
     // Of the job: a task that takes a slot over pulls what the one before had pulled.
@@ -93,11 +110,16 @@ class ModelCluster {
   enum class Fate { kArrives, kRequestLost, kAnswerLost };
   // A message of a task on `worker`; `server`: its number, or -1 for the coordinator.
   Fate Send(const std::string& worker, int server);
+  // … to the other ranks of its round.
+  Fate SendToRanks(const std::string& worker) { return Send(worker, worker[1] - '0'); }
   SimulatedCluster& cluster() { return *cluster_; }
   // Null: the process is down.
   ShardEngine* engine(int server) { return servers_[server].engine.get(); }
   uint64_t process(int server) const { return servers_[server].process; }
   TestExecutor& executor() { return executor_; }
+  MemoryStorage& storage() { return storage_; }
+  // The same for all who name it so.
+  std::shared_ptr<ModelGroup> GroupOf(const std::string& name);
   // Held by whoever opens tables, the only calls that threads of a task make.
   absl::Mutex& opening() { return opening_; }
 
@@ -131,6 +153,7 @@ class ModelCluster {
   TestExecutor executor_;
   std::unique_ptr<SimulatedCluster> cluster_;
   std::vector<Server> servers_{2};
+  std::map<std::string, std::shared_ptr<ModelGroup>> groups_;
   std::map<std::string, std::unique_ptr<ModelTask>> tasks_;
   std::set<std::pair<std::string, int>> cut_data_;
   std::multimap<absl::Duration, std::function<void()>> due_;

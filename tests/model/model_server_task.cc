@@ -1,4 +1,4 @@
-#include "tests/model/model_task.h"
+#include "tests/model/model_server_task.h"
 
 #include <algorithm>
 #include <utility>
@@ -109,7 +109,7 @@ class ModelClient final : public ParameterClient {
 
 }  // namespace
 
-ModelTask::ModelTask(ModelCluster& cluster, std::string worker, v1::TaskOrder order)
+ModelServerTask::ModelServerTask(ModelCluster& cluster, std::string worker, v1::TaskOrder order)
     : cluster_(cluster),
       worker_(std::move(worker)),
       order_(std::move(order)),
@@ -118,7 +118,7 @@ ModelTask::ModelTask(ModelCluster& cluster, std::string worker, v1::TaskOrder or
                      return std::make_unique<ModelClient>(cluster_, worker_, address);
                    }) {}
 
-bool ModelTask::Advance() {
+bool ModelServerTask::Advance() {
   switch (state_) {
     case State::kMeet:
       return Meet();
@@ -136,7 +136,7 @@ bool ModelTask::Advance() {
   return false;
 }
 
-bool ModelTask::Meet() {
+bool ModelServerTask::Meet() {
   if (!meeting_.has_value()) {
     if (cluster_.Send(worker_, -1) == ModelCluster::Fate::kRequestLost) return false;
     meeting_ = cluster_.cluster().Rendezvous(order_, kModelSteps);
@@ -154,7 +154,7 @@ bool ModelTask::Meet() {
   return true;
 }
 
-bool ModelTask::Connect() {
+bool ModelServerTask::Connect() {
   operations_.clear();
   if (std::exchange(first_map_, false)) {
     if (absl::Status status = connections_.TakeMap(order_.shard_map()); !status.ok()) End(status);
@@ -187,12 +187,12 @@ bool ModelTask::Connect() {
   return true;
 }
 
-bool ModelTask::CutIsDue() const {
+bool ModelServerTask::CutIsDue() const {
   if (cut_done_ || clock_ <= checkpoint_clock_) return false;
   return clock_ % kModelCheckpointEvery == 0 || clock_ == kModelSteps;
 }
 
-v1::ExchangeRequest ModelTask::Request(uint32_t partition) const {
+v1::ExchangeRequest ModelServerTask::Request(uint32_t partition) const {
   v1::ExchangeRequest request;
   request.set_job_id(order_.job_id());
   request.set_generation(order_.generation());
@@ -203,7 +203,7 @@ v1::ExchangeRequest ModelTask::Request(uint32_t partition) const {
   return request;
 }
 
-void ModelTask::StartOperations() {
+void ModelServerTask::StartOperations() {
   const DenseLayout layout = LayoutFromSchema(ModelTables().schema());
   const std::vector<float> gradient = state_ == State::kPush
                                           ? ModelGradient(order_.slot(), clock_, weights_)
@@ -233,7 +233,7 @@ void ModelTask::StartOperations() {
   }
 }
 
-bool ModelTask::Exchange() {
+bool ModelServerTask::Exchange() {
   if (operations_.empty()) StartOperations();
   bool all = true;
   for (Operation& operation : operations_) {
@@ -266,7 +266,7 @@ bool ModelTask::Exchange() {
   return all;
 }
 
-void ModelTask::Finished() {
+void ModelServerTask::Finished() {
   if (state_ == State::kCut) {
     commit_.Clear();
     *commit_.mutable_task() = SimulatedCluster::Identity(order_);
@@ -299,7 +299,7 @@ void ModelTask::Finished() {
   operations_.clear();
 }
 
-void ModelTask::StepClosed() {
+void ModelServerTask::StepClosed() {
   ++clock_;
   cut_done_ = false;
   state_ = CutIsDue() ? State::kCut : State::kPull;
@@ -308,7 +308,7 @@ void ModelTask::StepClosed() {
   if (absl::IsAborted(status) || absl::IsNotFound(status)) End(status);
 }
 
-bool ModelTask::Commit() {
+bool ModelServerTask::Commit() {
   if (order_.slot() == 0 && !committing_.has_value()) {
     if (cluster_.Send(worker_, -1) == ModelCluster::Fate::kRequestLost) return false;
     committing_.emplace();
@@ -336,7 +336,7 @@ bool ModelTask::Commit() {
   return true;
 }
 
-void ModelTask::Judge(const absl::Status& status) {
+void ModelServerTask::Judge(const absl::Status& status) {
   if (absl::IsResourceExhausted(status)) {
     operations_.clear();
   } else if (absl::IsNotFound(status)) {
@@ -346,7 +346,7 @@ void ModelTask::Judge(const absl::Status& status) {
   }
 }
 
-void ModelTask::End(const absl::Status& status) {
+void ModelServerTask::End(const absl::Status& status) {
   state_ = State::kEnded;
   operations_.clear();
   const bool naive = cluster_.options().tasks == ModelCluster::Options::Tasks::kNaive;

@@ -1,5 +1,5 @@
-#ifndef MUSTER_TESTS_MODEL_MODEL_TASK_H_
-#define MUSTER_TESTS_MODEL_MODEL_TASK_H_
+#ifndef MUSTER_TESTS_MODEL_MODEL_SERVER_TASK_H_
+#define MUSTER_TESTS_MODEL_MODEL_SERVER_TASK_H_
 
 #include <cstdint>
 #include <memory>
@@ -18,15 +18,13 @@
 
 namespace muster {
 
-// One task of a ModelCluster: meets, opens the tables by the connections that real tasks have, and
-// trains; whatever is not answered it repeats, as the router of real tasks does.
-class ModelTask {
+// A task that trains on servers: meets, opens the tables by the connections that real tasks have,
+// and trains; whatever is not answered it repeats, as the router of real tasks does.
+class ModelServerTask final : public ModelTask {
  public:
-  ModelTask(ModelCluster& cluster, std::string worker, v1::TaskOrder order);
+  ModelServerTask(ModelCluster& cluster, std::string worker, v1::TaskOrder order);
 
-  // Does one thing, or finds that it has to wait; whether it did something.
-  bool Advance();
-  const v1::TaskOrder& order() const { return order_; }
+  bool Advance() override;
 
  private:
   enum class State { kMeet, kConnect, kCut, kCommit, kPull, kPush, kEnded };
@@ -77,4 +75,4 @@ class ModelTask {
 
 }  // namespace muster
 
-#endif  // MUSTER_TESTS_MODEL_MODEL_TASK_H_
+#endif  // MUSTER_TESTS_MODEL_MODEL_SERVER_TASK_H_
