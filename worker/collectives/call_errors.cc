@@ -125,8 +125,9 @@ absl::Status CallErrors::Gone(absl::Span<const RankState> states) const {
   for (int i = 0; i < states.size(); ++i) {
     const RankState::Life life = states[i].life;
     if (life != RankState::Life::kDied && life != RankState::Life::kLeft) continue;
-    gone.push_back(absl::StrCat(rank(i), life == RankState::Life::kDied ? " has died" : " has left",
-                                " (", LastCall(states[i].call), ")"));
+    gone.push_back(absl::StrCat(
+        rank(i), life == RankState::Life::kDied ? " has died or is out of reach" : " has left",
+        " (", LastCall(states[i].call), ")"));
   }
   if (gone.empty()) return absl::OkStatus();
   return absl::UnavailableError(

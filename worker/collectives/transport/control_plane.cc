@@ -282,8 +282,8 @@ void ControlPlane::Lost(int peer) {
     if (closing_.has_value()) return;
   }
   if (left) return;
-  health_.Fail(
-      absl::UnavailableError(absl::StrCat(peers_[peer].name, " has died; ", LastCallText(call))));
+  health_.Fail(absl::UnavailableError(
+      absl::StrCat(peers_[peer].name, " has died or is out of reach; ", LastCallText(call))));
 }
 
 void ControlPlane::Queue(int peer, ControlKind kind, std::string body, Descriptor descriptor) {
