@@ -11,6 +11,7 @@
 #include "client/exit_code.h"
 #include "client/session.h"
 #include "client/terminal.h"
+#include "common/base/version.h"
 #include "common/daemon/daemon.h"
 #include "common/daemon/tls_flags.h"
 
@@ -66,15 +67,18 @@ int Main(int argc, char** argv) {
   app.add_option("--output", session.output, "text (for people) or json (for programs)")
       ->transform(CLI::CheckedTransformer(outputs))
       ->option_text("text|json");
+  app.set_version_flag("--version", VersionLine("muster"),
+                       "Print release, commit and build, and exit");
   app.footer(
       "Exit codes: 0 success, 1 failure, 2 wrong command line, job file or id, 3 the job failed or "
       "was cancelled,\n"
       "4 no coordinator answers. `muster help COMMAND` shows an example of each command.");
   for (auto add :
-       {AddUp,     AddDown,      AddDemo,    AddPlan,     AddSubmit, AddList,       AddStatus,
-        AddWatch,  AddLogs,      AddEvents,  AddCancel,   AddDelete, AddCheckpoint, AddEvaluate,
-        AddExport, AddTokenizer, AddData,    AddGenerate, AddImport, AddCompare,    AddCluster,
-        AddDrain,  AddRebalance, AddMetrics, AddBench,    AddChaos,  AddSupervise,  AddHelp}) {
+       {AddUp,         AddDown,     AddDemo,      AddPlan,      AddSubmit,    AddList,
+        AddStatus,     AddWatch,    AddLogs,      AddEvents,    AddCancel,    AddDelete,
+        AddCheckpoint, AddEvaluate, AddExport,    AddTokenizer, AddData,      AddGenerate,
+        AddImport,     AddCompare,  AddCluster,   AddDrain,     AddRebalance, AddMetrics,
+        AddBench,      AddChaos,    AddSupervise, AddVersion,   AddHelp}) {
     add(app, session);
   }
   try {

@@ -46,6 +46,7 @@ void AddMetrics(CLI::App& app, Session& session);
 void AddCompare(CLI::App& app, Session& session);
 void AddBench(CLI::App& app, Session& session);
 void AddChaos(CLI::App& app, Session& session);
+void AddVersion(CLI::App& app, Session& session);
 
 }  // namespace muster
 

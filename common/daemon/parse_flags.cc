@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "CLI/CLI.hpp"
+#include "common/base/version.h"
 
 namespace muster {
 namespace {
@@ -12,6 +13,8 @@ constexpr int kUsageError = 2;
 }  // namespace
 
 std::optional<int> ParseFlags(CLI::App& app, int argc, const char* const* argv) {
+  app.set_version_flag("--version", VersionLine(app.get_name()),
+                       "Print release, commit and build, and exit.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& end) {

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "common/base/version.h"
 #include "common/daemon/utf8_flag.h"
 
 namespace muster {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 class ParseFlagsTest : public testing::Test {
  protected:
@@ -43,6 +45,14 @@ TEST_F(ParseFlagsTest, GoesOnWithFlagsThatAreRight) {
 TEST_F(ParseFlagsTest, HelpIsASuccess) {
   EXPECT_EQ(Parse({"--help"}), 0);
   EXPECT_THAT(out_, HasSubstr("--port"));
+}
+
+TEST_F(ParseFlagsTest, EveryProgramPrintsReleaseCommitAndBuild) {
+  app_.name("muster-program");
+  EXPECT_EQ(Parse({"--version"}), 0);
+  EXPECT_THAT(out_, MatchesRegex("muster-program [0-9.]+ \\(commit [^;]+; [^;]+\\)\n"));
+  EXPECT_EQ(out_, VersionLine("muster-program") + "\n");
+  EXPECT_EQ(error_, "");
 }
 
 TEST_F(ParseFlagsTest, WhatIsWrongIsNamedAndExitsWith2) {

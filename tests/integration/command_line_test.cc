@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "common/base/version.h"
 #include "common/rpc/certificates_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -129,11 +130,23 @@ TEST(CommandLineTest, TheEnvironmentNamesTheCoordinatorUnlessTheCommandDoes) {
   EXPECT_THAT(result.output, HasSubstr("/none"));
 }
 
+TEST(CommandLineTest, TheVersionIsReleaseCommitAndBuild) {
+  Result result = Muster("version");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.output, VersionLine("muster") + "\n");
+  EXPECT_EQ(Muster("--version").output, result.output);
+  const auto json = nlohmann::json::parse(Muster("version --output json").output);
+  EXPECT_EQ(json.at("release"), kRelease);
+  EXPECT_EQ(json.at("commit"), Commit());
+  EXPECT_EQ(json.at("build"), BuildType());
+}
+
 TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
   for (const char* command :
-       {"up",     "down",    "demo",    "submit",   "list",   "status",     "watch",    "logs",
-        "events", "cancel",  "delete",  "evaluate", "export", "import",     "generate", "tokenizer",
-        "data",   "compare", "cluster", "metrics",  "bench",  "checkpoint", "plan"}) {
+       {"up",      "down",    "demo",     "submit",     "list",   "status",
+        "watch",   "logs",    "events",   "cancel",     "delete", "evaluate",
+        "export",  "import",  "generate", "tokenizer",  "data",   "compare",
+        "cluster", "metrics", "bench",    "checkpoint", "plan",   "version"}) {
     const Result result = Muster(absl::StrCat("help ", command));
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.output, HasSubstr("Example: muster")) << command;
