@@ -104,10 +104,15 @@ absl::StatusOr<Comparison> CompareAndPrint(const Session& session, const v1::Job
     PrintJsonText(DumpJson(ToJson(comparison), 1));
     return comparison;
   }
-  const std::vector<std::vector<std::string>> table = ComparisonTable(comparison);
-  Print("\n%s: %d workers, %d servers (none for all-reduce), batch %d, %d processors for all\n",
+  const std::vector<std::vector<std::string>> table =
+      ComparisonTable(comparison, TableStyle::kTerminal);
+  Print("\n%s: %d workers, %d servers (none for all-reduce),\nbatch %d, %d processors for all",
         comparison.job, comparison.workers, comparison.servers, comparison.batch_size,
         comparison.processors);
+  if (options.repeats > 1) {
+    Print("; medians of %d runs, ± the farthest run", options.repeats);
+  }
+  Print("\n\n");
   Print("%s", FormatTable(table));
   for (const std::string& reason : comparison.left_out) {
     Print("left out: %s\n", reason);

@@ -37,20 +37,36 @@ v1::JobSpec DemoJob(const std::string& data) {
   return job;
 }
 
-absl::Status RunDemo(const Session& session, const std::string& data) {
+struct Arguments {
+  std::string data = kLicences;
+  bool quick = false;
+};
+
+absl::Status RunDemo(const Session& session, const Arguments& arguments) {
   MUSTER_RETURN_IF_ERROR(session.RefuseCertificates());
+  const std::string data = std::filesystem::absolute(arguments.data).string();
   std::error_code error;
   if (!std::filesystem::exists(data, error)) {
     return absl::NotFoundError(
         absl::StrCat("there is no ", data, "; name a file or folder with --data"));
   }
-  const ComparisonOptions options;
+  ComparisonOptions options;
+  if (arguments.quick) {
+    options.repeats = 1;
+    options.only_road = Road::Kind::kBsp;
+  }
   if (session.output == Session::Output::kText) {
-    Print(
-        "training an n-gram language model on %s four ways, %d times each in alternating order, "
-        "each time on a\ncoordinator, 2 servers and 2 workers started for it on this machine (no "
-        "servers for all-reduce)\n",
-        data, options.repeats);
+    Print("Training an n-gram language model on %s\n", data);
+    if (arguments.quick) {
+      Print(
+          "once, on a coordinator, 2 parameter servers and 2 workers started for it\n"
+          "on this machine.\n");
+    } else {
+      Print(
+          "four ways, %d times each in alternating order. Each time a coordinator,\n"
+          "2 parameter servers (none for all-reduce) and 2 workers start on this machine.\n",
+          options.repeats);
+    }
   }
   return CompareAndPrint(session, DemoJob(data), options).status();
 }
@@ -61,12 +77,14 @@ void AddDemo(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand(
       "demo",
       "Train a language model four ways (BSP, SSP, ASP, all-reduce) on clusters made for it");
-  auto data = std::make_shared<std::string>(kLicences);
-  command->add_option("--data", *data, "File or folder of text to train on")->capture_default_str();
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("--data", arguments->data, "File or folder of text to train on")
+      ->capture_default_str();
+  command->add_flag("--quick", arguments->quick,
+                    "Train once, on parameter servers in step (BSP): some seconds");
   command->footer("Example: muster demo --data /usr/share/doc");
-  command->callback([&session, data] {
-    session.Run([&] { return RunDemo(session, std::filesystem::absolute(*data).string()); });
-  });
+  command->callback(
+      [&session, arguments] { session.Run([&] { return RunDemo(session, *arguments); }); });
 }
 
 }  // namespace muster

@@ -19,23 +19,39 @@ std::string Milliseconds(double seconds) { return absl::StrFormat("%.3f ms", sec
 std::string Seconds(double seconds) { return absl::StrFormat("%.1f s", seconds); }
 std::string Whole(double value) { return FormatNumber(std::round(value)); }
 
+using Format = std::function<std::string(double)>;
+
+// How far the values lie from their median at most, in percent of it.
+std::string Distance(const Spread& spread) {
+  const double farthest = std::max(spread.max - spread.median, spread.median - spread.min);
+  return absl::StrFormat(" ±%.0f%%", std::ceil(farthest / std::fabs(spread.median) * 100));
+}
+
 // The median, and how far the repeats went where that shows.
-std::string Show(const Spread& spread, const std::function<std::string(double)>& format) {
+std::string Show(const Spread& spread, const Format& format, TableStyle style) {
   const std::string median = format(spread.median);
   const std::string low = format(spread.min), high = format(spread.max);
   if (low == high) return median;
-  return absl::StrCat(median, " (", low, " to ", high, ")");
+  if (style == TableStyle::kReport) return absl::StrCat(median, " (", low, " to ", high, ")");
+  if (spread.median == 0) return absl::StrCat(low, " to ", high);
+  return median + Distance(spread);
 }
 
 std::string Bytes(double value) { return absl::StrCat(FormatNumber(value), " B"); }
 
-std::string ShowServers(const std::map<std::string, double>& sent) {
+Format BytesFormat(TableStyle style) {
+  return style == TableStyle::kReport ? Format(Bytes) : Format(FormatBytes);
+}
+
+std::string ShowServers(const std::map<std::string, double>& sent, TableStyle style) {
   if (sent.empty()) return "-";
   std::string text;
+  double sum = 0;
   for (const auto& [server, bytes] : sent) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", server, " ", Bytes(bytes));
+    sum += bytes;
   }
-  return text;
+  return style == TableStyle::kReport ? text : FormatBytes(sum);
 }
 
 // Which workers' traffic of a run.
@@ -48,18 +64,23 @@ const std::vector<WorkerTraffic>& Predicted(const MeasuredRun& run) {
 }
 
 // Over the workers of all repeats.
-std::string ShowWorkers(const RoadResult& road, WorkersOf workers,
-                        double WorkerTraffic::*direction) {
+std::string ShowWorkers(const RoadResult& road, WorkersOf workers, double WorkerTraffic::*direction,
+                        TableStyle style) {
   std::vector<double> values;
   for (const MeasuredRun& run : road.runs) {
     for (const WorkerTraffic& worker : workers(run)) values.push_back(worker.*direction);
   }
-  return values.empty() ? "-" : Show(SpreadOf(std::move(values)), Bytes);
+  return values.empty() ? "-" : Show(SpreadOf(std::move(values)), BytesFormat(style), style);
 }
 
-// What follows a prediction.
-std::string Verdict(const RoadResult& road, const std::function<bool(const MeasuredRun&)>& match) {
-  return std::all_of(road.runs.begin(), road.runs.end(), match) ? "" : kNotAsPredicted;
+// The cell of a prediction: what is predicted, and a mark where a run did not match it; in a
+// terminal only whether all runs did.
+std::string Verdict(const RoadResult& road, const std::string& predicted,
+                    const std::function<bool(const MeasuredRun&)>& match, TableStyle style) {
+  const bool matched = std::all_of(road.runs.begin(), road.runs.end(), match);
+  if (style == TableStyle::kReport) return matched ? predicted : predicted + kNotAsPredicted;
+  if (!matched) return "NO";
+  return predicted == "-" ? "-" : "to the byte";
 }
 
 }  // namespace
@@ -100,7 +121,8 @@ std::vector<int> OrderOfRoads(int roads, int repeat) {
   return order;
 }
 
-std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparison) {
+std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparison,
+                                                      TableStyle style) {
   std::vector<std::vector<std::string>> rows = {{""}};
   for (const RoadResult& road : comparison.roads) rows[0].push_back(road.road);
   const auto add = [&](const std::string& name,
@@ -110,7 +132,7 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
   };
   const auto add_figure = [&](const std::string& name, double MeasuredRun::*figure,
                               const std::function<std::string(double)>& format) {
-    add(name, [&](const RoadResult& road) { return Show(road.Of(figure), format); });
+    add(name, [&](const RoadResult& road) { return Show(road.Of(figure), format, style); });
   };
   const auto loss = [](double value) { return absl::StrFormat("%.4f", value); };
   const bool evaluated =
@@ -119,21 +141,21 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
                             [](const MeasuredRun& run) { return run.curve.empty(); });
       });
   add("held-out loss",
-      [&](const RoadResult& road) { return evaluated ? Show(road.LastLoss(), loss) : "-"; });
+      [&](const RoadResult& road) { return evaluated ? Show(road.LastLoss(), loss, style) : "-"; });
   const std::string metric = comparison.roads.empty() ? "" : comparison.roads[0].runs[0].metric;
   if (evaluated && !metric.empty() && metric != "loss") {
     add(absl::StrCat("held-out ", metric), [&](const RoadResult& road) {
       const bool has_value =
           std::all_of(road.runs.begin(), road.runs.end(),
                       [](const MeasuredRun& run) { return run.curve.back().metric.has_value(); });
-      return has_value ? Show(road.LastMetric(), loss) : "-";
+      return has_value ? Show(road.LastMetric(), loss, style) : "-";
     });
   }
   add("steps", [](const RoadResult& road) { return Whole(road.runs[0].steps); });
-  add("  left out as warm-up", [](const RoadResult& road) {
+  add("  left out as warm-up", [&](const RoadResult& road) {
     std::vector<double> steps;
     for (const MeasuredRun& run : road.runs) steps.push_back(run.warmup_steps);
-    return Show(SpreadOf(std::move(steps)), Whole);
+    return Show(SpreadOf(std::move(steps)), Whole, style);
   });
   add_figure("seconds", &MeasuredRun::training_seconds, Seconds);
   add_figure("mean staleness", &MeasuredRun::mean_staleness,
@@ -144,25 +166,27 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
   add_figure("step: compute", &MeasuredRun::compute_seconds, Milliseconds);
   add_figure("step: exposed communication", &MeasuredRun::communication_seconds, Milliseconds);
   add_figure("step: waiting for data", &MeasuredRun::waiting_seconds, Milliseconds);
+  const std::string predicted = style == TableStyle::kReport ? "  predicted" : "  as predicted";
   const auto add_traffic = [&](const std::string& name, const std::string& dense,
                                double WorkerTraffic::*direction) {
     const auto add_row = [&](const std::string& row, WorkersOf workers) {
-      add(row, [&](const RoadResult& road) { return ShowWorkers(road, workers, direction); });
+      add(row,
+          [&](const RoadResult& road) { return ShowWorkers(road, workers, direction, style); });
     };
     add_row(name, All);
     add_row(dense, Dense);
-    add("  predicted", [&](const RoadResult& road) {
+    add(predicted, [&](const RoadResult& road) {
       const auto match = [&](const MeasuredRun& run) { return WorkersMatch(run, direction); };
-      return absl::StrCat(ShowWorkers(road, Predicted, direction), Verdict(road, match));
+      return Verdict(road, ShowWorkers(road, Predicted, direction, style), match, style);
     });
   };
   add_traffic("a worker sends per step", "  of it dense gradients", &WorkerTraffic::sent);
   add_traffic("a worker receives per step", "  of it dense parameters", &WorkerTraffic::received);
   add("servers send per step, dense",
-      [](const RoadResult& road) { return ShowServers(road.runs[0].server_sent); });
-  add("  predicted", [](const RoadResult& road) {
-    return absl::StrCat(ShowServers(road.runs[0].predicted.server_sent),
-                        Verdict(road, ServersMatch));
+      [&](const RoadResult& road) { return ShowServers(road.runs[0].server_sent, style); });
+  add(predicted, [&](const RoadResult& road) {
+    return Verdict(road, ShowServers(road.runs[0].predicted.server_sent, style), ServersMatch,
+                   style);
   });
   add_figure("CPU time of the workers", &MeasuredRun::worker_cpu_seconds, Seconds);
   add_figure("CPU time of the servers", &MeasuredRun::server_cpu_seconds, Seconds);

@@ -48,13 +48,22 @@ struct Comparison {
 // drifts on a machine falls on all alike.
 std::vector<int> OrderOfRoads(int roads, int repeat);
 
-// How a cell of the table ends whose prediction a run did not meet to the byte.
+// How a cell of the report's table ends whose prediction a run did not meet to the byte.
 inline constexpr char kNotAsPredicted[] = ", NOT AS PREDICTED";
 
-// The table that `muster compare` prints: one column per road. A worker's bytes are the median over
-// all workers of all repeats, with the least and the most where they differ; servers' are those of
-// the first repeat.
-std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparison);
+// Who reads a table.
+enum class TableStyle {
+  // At most 100 columns for four roads: medians with how far runs lie from them ("110 ±10%"), bytes
+  // in KiB and so on, and whether traffic is as predicted.
+  kTerminal,
+  // Medians with the least and the most, bytes and predictions to the byte, each server.
+  kReport,
+};
+
+// The table of `muster compare` and its report: one column per road. A worker's bytes are the
+// median over all workers of all repeats, servers' are those of the first repeat.
+std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparison,
+                                                      TableStyle style);
 
 // Every process that moved other dense parameters than predicted, a line for each: "all-reduce, run
 // 2: slot 1 sends …".

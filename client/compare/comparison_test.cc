@@ -6,6 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "client/format.h"
 #include "proto/job.pb.h"
 #include "proto/status.pb.h"
 
@@ -142,7 +146,7 @@ TEST(ComparisonTest, TheTableHasAColumnPerRoadAndShowsTheSpread) {
     }
     comparison.roads.push_back(result);
   }
-  const auto table = ComparisonTable(comparison);
+  const auto table = ComparisonTable(comparison, TableStyle::kReport);
   EXPECT_THAT(table[0], ElementsAre("", "BSP", "all-reduce"));
   EXPECT_THAT(table[1], ElementsAre("held-out loss", "0.5000", "0.5000"));
   EXPECT_THAT(table[2], ElementsAre("held-out accuracy", "0.9000", "0.9000"));
@@ -160,7 +164,7 @@ TEST(ComparisonTest, TheTableHasAColumnPerRoadAndShowsTheSpread) {
   // One process in one repeat is enough.
   comparison.roads[1].runs[2].dense[1].sent = 8080;
   comparison.roads[0].runs[1].server_sent["s0"] = 4040;
-  const auto marked = ComparisonTable(comparison);
+  const auto marked = ComparisonTable(comparison, TableStyle::kReport);
   EXPECT_THAT(marked, Contains(ElementsAre("  predicted", "4,040 B", "4,040 B, NOT AS PREDICTED")));
   EXPECT_THAT(marked, Contains(ElementsAre("  predicted", "s0 8,080 B, NOT AS PREDICTED", "-")));
   EXPECT_THAT(
@@ -170,6 +174,41 @@ TEST(ComparisonTest, TheTableHasAColumnPerRoadAndShowsTheSpread) {
                   "4,040 B"));
 }
 
+TEST(ComparisonTest, InATerminalFourRoadsTakeAtMost100Columns) {
+  Comparison comparison;
+  for (const char* road : {"BSP", "SSP 16", "ASP", "all-reduce"}) {
+    RoadResult result{.road = road};
+    for (double factor : {0.5, 1.0, 1.25}) {
+      MeasuredRun run;
+      run.metric = "bits_per_byte";
+      run.curve.push_back({.loss = 10.5 * factor, .metric = 10.5 * factor});
+      run.steps = 1'000'000;
+      run.training_seconds = 100'000 * factor;
+      run.max_staleness = factor > 1 ? 16 : 0;
+      run.steps_per_second = 50'000 * factor;
+      run.examples_per_second = 60'000'000 * factor;
+      run.compute_seconds = run.communication_seconds = run.waiting_seconds = 0.99 * factor;
+      run.workers = run.dense = run.predicted.workers = {{1e12 * factor, 1e12 * factor}};
+      run.server_sent = run.predicted.server_sent = {{"server-1", 5e11}, {"server-2", 5e11}};
+      run.worker_cpu_seconds = run.server_cpu_seconds = 100'000 * factor;
+      result.runs.push_back(run);
+    }
+    comparison.roads.push_back(result);
+  }
+  comparison.roads[1].runs[2].dense[0].sent = 7;
+  const auto table = ComparisonTable(comparison, TableStyle::kTerminal);
+  for (absl::string_view line : absl::StrSplit(FormatTable(table), '\n')) {
+    // Of several bytes, and one column.
+    EXPECT_LE(absl::StrReplaceAll(line, {{"±", "+"}}).size(), 100u) << line;
+  }
+  EXPECT_THAT(table, Contains(Contains("60,000,000 ±50%")));
+  EXPECT_THAT(table, Contains(Contains("0 to 16")));
+  EXPECT_THAT(table, Contains(ElementsAre("servers send per step, dense", "931.3 GiB", "931.3 GiB",
+                                          "931.3 GiB", "931.3 GiB")));
+  EXPECT_THAT(table, Contains(ElementsAre("  as predicted", "to the byte", "NO", "to the byte",
+                                          "to the byte")));
+}
+
 TEST(ComparisonTest, RowsThatBelongTogetherStandTogether) {
   Comparison comparison;
   MeasuredRun run;
@@ -177,7 +216,7 @@ TEST(ComparisonTest, RowsThatBelongTogetherStandTogether) {
   run.curve.push_back({.loss = 0.5, .metric = 0.9});
   comparison.roads.push_back({.road = "BSP", .runs = {run}});
   std::vector<std::string> names;
-  for (const auto& row : ComparisonTable(comparison)) names.push_back(row[0]);
+  for (const auto& row : ComparisonTable(comparison, TableStyle::kReport)) names.push_back(row[0]);
   EXPECT_THAT(
       names, ElementsAre("", "held-out loss", "held-out accuracy", "steps", "  left out as warm-up",
                          "seconds", "mean staleness", "largest staleness", "steps/s", "examples/s",

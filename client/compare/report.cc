@@ -21,7 +21,7 @@ constexpr char kStyle[] =
 std::string Table(const Comparison& comparison) {
   std::string html = "<table>\n";
   bool head = true;
-  for (const std::vector<std::string>& row : ComparisonTable(comparison)) {
+  for (const std::vector<std::string>& row : ComparisonTable(comparison, TableStyle::kReport)) {
     const std::string tag = head ? "th" : "td";
     absl::StrAppend(&html, "<tr>");
     for (const std::string& cell : row) {

@@ -1,5 +1,6 @@
 #include "client/compare/run_comparison.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +23,13 @@ absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const Compariso
   comparison.servers = options.servers;
   comparison.processors = AvailableProcessors();
   comparison.batch_size = static_cast<int>(job.batch_size());
-  const ComparableRoads roads = RoadsOf(job, options.staleness_bound);
+  ComparableRoads roads = RoadsOf(job, options.staleness_bound);
+  if (options.only_road.has_value()) {
+    const auto is_other = [&](const Road& road) { return road.kind != *options.only_road; };
+    roads.roads.erase(std::remove_if(roads.roads.begin(), roads.roads.end(), is_other),
+                      roads.roads.end());
+    roads.left_out.clear();
+  }
   comparison.left_out = roads.left_out;
   for (const Road& road : roads.roads) comparison.roads.push_back({.road = road.name, .runs = {}});
   for (int repeat = 0; repeat < options.repeats; ++repeat) {

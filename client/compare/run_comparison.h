@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/compare/comparison.h"
+#include "client/compare/roads.h"
 
 namespace muster {
 
@@ -21,6 +23,8 @@ struct ComparisonOptions {
   int servers = 2;
   int repeats = 3;
   int staleness_bound = 4;
+  // Leaves all other roads out, without a word.
+  std::optional<Road::Kind> only_road;
   // Steps at the start of each run that speeds leave out.
   uint64_t warmup_steps = 20;
   // Of the clusters.
