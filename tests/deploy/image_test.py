@@ -1,10 +1,9 @@
 """The image has the programs that pods run, and the libraries that these are linked with."""
 
 import pathlib
-import re
-import subprocess
 
 import manifests
+import shared_libraries
 
 LINES = pathlib.Path("deploy/image/Dockerfile").read_text().replace("\\\n", " ").splitlines()
 # In Debian's own image.
@@ -21,23 +20,6 @@ def installed_packages():
     return set(line.split("--no-install-recommends")[1].split("&&")[0].split())
 
 
-def needed_libraries(programs):
-    said = subprocess.run(["readelf", "-d", *programs], check=True, capture_output=True, text=True).stdout
-    return set(re.findall(r"\(NEEDED\).*\[(.*)\]", said))
-
-
-def packages_of(libraries):
-    cache = subprocess.run(["/sbin/ldconfig", "-p"], check=True, capture_output=True, text=True).stdout
-    paths = dict(re.findall(r"^\s*(\S+) \(.*x86-64.*\) => (\S+)$", cache, re.MULTILINE))
-    # Packages name what they own by its path before or after /lib was merged into /usr/lib; the others are not found.
-    names = [name for each in libraries for name in (paths[each].removeprefix("/usr"), "/usr" + paths[each])]
-    owned = subprocess.run(["dpkg", "-S", *names], capture_output=True, text=True).stdout
-    owners = re.findall(r"^([^:]+):\S* (\S+)$", owned, re.MULTILINE)
-    found = {pathlib.Path(path).name: package for package, path in owners}
-    assert set(found) == set(libraries)
-    return set(found.values())
-
-
 def test_it_has_the_programs_that_pods_run():
     commands = {manifests.container(each)["command"][0] for each in manifests.stateful_sets()}
     # The client, for those who look in, and what it generates with.
@@ -45,7 +27,7 @@ def test_it_has_the_programs_that_pods_run():
 
 
 def test_it_has_the_libraries_of_the_programs_and_no_others():
-    packages = packages_of(needed_libraries(copied_programs()))
+    packages = shared_libraries.packages_of(shared_libraries.needed_libraries(copied_programs()))
     assert installed_packages() | BASE == packages | BASE
 
 

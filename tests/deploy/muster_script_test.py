@@ -1,0 +1,184 @@
+"""./muster on a machine where nothing is installed or built, with stand-ins for apt-get, Bazel and the client."""
+
+import fcntl
+import os
+import pathlib
+import pty
+import struct
+import subprocess
+import termios
+
+import pytest
+
+COMMAND = "(cd /somewhere && \\\n  exec env - \\\n    PATH=/bin \\\n  /usr/bin/gcc -c a.cc)\n"
+
+
+def started(action):
+    return f"SUBCOMMAND: # //a [action '{action}', configuration: 1, execution platform: 2]\n{COMMAND}"
+
+
+BUILD_OUTPUT = "".join([
+    "Starting local Bazel server and connecting to it...\n",
+    "Loading: 0 packages loaded\n",
+    "Analyzing: 5 targets (1 packages loaded, 0 targets configured)\n",
+    "[0 / 4] [Prepa] stable-status.txt\n",
+    started("Compiling client/main.cc"),
+    "client/main.cc:7: warning: odd\n    7 | int main\n",
+    started("Compiling common/a.cc"),
+    "[2 / 9] Compiling common/a.cc; 2s local\n",
+    started("Linking client/muster"),
+    "INFO: Build completed successfully, 9 total actions\n",
+])
+FAKES = {
+    "dpkg-query": """
+        [ -e "$FAKES/installed" ] && echo -n install ok installed""",
+    "sudo": '"$@"',
+    "nproc": "echo 2",
+    "apt-get": """
+        echo "$*" >> "$FAKES/apt-get.log"
+        case " $* " in
+          *" -s "*) printf 'Inst a\\nConf a\\nInst b\\nConf b\\n' ;;
+          *" install "*)
+            [ ! -e "$FAKES/no_network" ] || { echo 'E: Unable to fetch' >&2; exit 100; }
+            echo 'dlstatus:1:50.0:Retrieving file 1 of 2 (3s remaining)'
+            printf 'Unpacking a (1.0) ...\\nUnpacking b (1.0) ...\\nSetting up a (1.0) ...\\nSetting up b (1.0) ...\\n'
+            touch "$FAKES/installed"
+            ;;
+        esac""",
+    "bazel": """
+        echo "$*" >> "$FAKES/bazel.log"
+        if [ "$1" = aquery ]; then
+          printf 'action 1\\n  Mnemonic: CppCompile\\naction 2\\n  Mnemonic: CppCompile\\n'
+          exit
+        fi
+        cat "$FAKES/output" >&2
+        [ ! -e "$FAKES/broken" ] || exit 1
+        mkdir -p bazel-bin/client
+        printf '#!/bin/sh\\necho "client: $*"\\nexit 3\\n' > bazel-bin/client/muster
+        chmod +x bazel-bin/client/muster""",
+}
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder with the script, and one of stand-ins."""
+    tools, fakes = tmp_path / "tools", tmp_path / "fakes"
+    tools.mkdir()
+    fakes.mkdir()
+    for name in ("muster", "tools/progress.sh"):
+        (tmp_path / name).write_bytes(pathlib.Path(name).read_bytes())
+    (tmp_path / "muster").chmod(0o755)
+    for name, body in FAKES.items():
+        (fakes / name).write_text(f"#!/bin/bash\n{body}\n")
+        (fakes / name).chmod(0o755)
+    (fakes / "output").write_text(BUILD_OUTPUT)
+    return tmp_path
+
+
+def environment(checkout):
+    fakes = checkout / "fakes"
+    return {"PATH": f"{fakes}:/usr/bin:/bin", "FAKES": str(fakes), "HOME": str(checkout), "CUDA_HOME": "/nonexistent"}
+
+
+def muster(checkout, *arguments):
+    return subprocess.run([checkout / "muster", *arguments], env=environment(checkout), capture_output=True, text=True)
+
+
+def bash(script, text=""):
+    done = subprocess.run(["bash", "-c", f"set -euo pipefail; . tools/progress.sh; {script}"], input=text,
+                          capture_output=True, text=True, check=True)  # yapf: disable
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_a_fresh_machine_is_told_what_happens_from_the_first_moment(checkout):
+    done = muster(checkout, "demo", "--quick")
+    assert (done.returncode, done.stdout) == (3, "client: demo --quick\n")
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("muster: installing ") and "bazel-bootstrap" in lines[0]
+    assert "muster: fetching 2 packages: file 1 of 2 (3s remaining)" in lines
+    assert "muster: building the programs for the first time; about 7 min on 2 processors, seconds from then on" in lines
+    # Elsewhere than in a terminal only a line now and then.
+    assert len([each for each in lines if "compiling" in each]) <= 1
+
+
+def test_what_the_compiler_says_is_passed_on_and_nothing_else(checkout):
+    stderr = muster(checkout, "demo").stderr
+    assert "client/main.cc:7: warning: odd\n    7 | int main\n" in stderr
+    for noise in ("SUBCOMMAND", "gcc", "PATH=", "INFO", "Analyzing", "[0 / 4]"):
+        assert noise not in stderr
+
+
+def test_what_is_built_takes_no_words_and_no_second_count(checkout):
+    muster(checkout, "demo")
+    (checkout / "fakes/output").write_text("Loading: 0 packages loaded\n[0 / 4] checking cached actions\n")
+    (checkout / "fakes/bazel.log").unlink()
+    done = muster(checkout, "list")
+    assert (done.stdout, done.stderr) == ("client: list\n", "")
+    assert "aquery" not in (checkout / "fakes/bazel.log").read_text()
+
+
+def test_the_count_has_the_builds_own_flags_and_targets(checkout):
+    muster(checkout, "package")
+    count, build = (checkout / "fakes/bazel.log").read_text().splitlines()[:2]
+    assert "--stamp" in count.split() and "--stamp" in build.split()
+    assert "//client:muster" in build.split()
+    assert "deps(set(//client:muster " in count
+
+
+def test_packages_that_cannot_be_installed_are_an_error(checkout):
+    (checkout / "fakes/no_network").touch()
+    done = muster(checkout, "demo")
+    assert done.returncode == 1
+    assert "E: Unable to fetch" in done.stderr
+    assert "muster: could not install them; Muster builds on Debian 12, as root or with sudo" in done.stderr
+
+
+def test_a_build_that_fails_is_an_error(checkout):
+    (checkout / "fakes/broken").touch()
+    done = muster(checkout, "demo")
+    assert done.returncode == 1
+    assert done.stderr.endswith("muster: the build failed\n")
+
+
+def test_progress_counts_files_and_estimates():
+    # Every line that is shown takes ten seconds.
+    clock = 'EPOCHSECONDS=0; show_progress() { echo "$1"; EPOCHSECONDS=$((EPOCHSECONDS + 10)); };'
+    actions = [started(f"Compiling {name}.cc") for name in "abcd"]
+    shown, _ = bash(f"unset EPOCHSECONDS; {clock} follow_build 0 4", "".join(actions))
+    # A line is shown with each of a command's lines.
+    first = [line for i, line in enumerate(shown) if line not in shown[:i]]
+    assert first == [
+        "compiling file 1 of 4: a.cc",
+        "compiling file 2 of 4, about 50 s left: b.cc",
+        "compiling file 3 of 4, about 33 s left: c.cc",
+        "compiling file 4 of 4: d.cc",
+    ]
+    shown, _ = bash(f"unset EPOCHSECONDS; {clock} follow_build 15 ''", "Loading:\n" + actions[0])
+    assert shown == []
+
+
+def test_progress_tells_how_many_tests_ran():
+    shown, _ = bash('show_progress() { echo "$1"; }; follow_build 0 ""', "[7 / 9] 3 / 5 tests; Testing //a; 2s local\n")
+    assert shown == ["ran 3 of 5 test programs"]
+
+
+def test_elsewhere_than_in_a_terminal_a_line_comes_every_15_seconds():
+    _, stderr = bash("unset EPOCHSECONDS; for EPOCHSECONDS in 5 6 19 20 34 36; do show_progress $EPOCHSECONDS; done")
+    assert stderr == "muster: 5\nmuster: 20\nmuster: 36\n"
+
+
+def test_in_a_terminal_one_line_that_fits_is_written_again():
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    script = ". tools/progress.sh; unset EPOCHSECONDS; EPOCHSECONDS=1; show_progress one; EPOCHSECONDS=2;" \
+        f"show_progress {'x' * 200}; show_progress too_soon; clear_progress"
+    subprocess.run(["bash", "-c", script], stderr=follower, check=True)
+    os.close(follower)
+    text = b""
+    try:
+        while True:
+            text += os.read(leader, 1 << 16)
+    except OSError:
+        # All of it is read, and nobody writes any more.
+        os.close(leader)
+    assert text.decode() == f"\rmuster: one\x1b[K\rmuster: {'x' * 71}\x1b[K\r\x1b[K"

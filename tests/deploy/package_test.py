@@ -1,0 +1,108 @@
+"""What ./muster package and ./muster install make of the built programs: contents, control fields, dependencies."""
+
+import pathlib
+import re
+import shutil
+import stat
+import subprocess
+import tarfile
+
+import pytest
+
+import shared_libraries
+
+PACKAGES = "tools/package.py"
+PROGRAMS = {"muster", "muster-coordinator", "muster-generate", "muster-server", "muster-worker"}
+TEXTS = {"README.md", "CHANGELOG.md", "docs/operations.md", "examples/text.textproto", "proto/job.proto"}
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def prefix_files(folder):
+    return {str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file()}
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """The .deb unpacked, its control fields, and the tarball's path."""
+    out = tmp_path_factory.mktemp("packed")
+    # Programs are what the build made, texts are those of the tree that holds the script.
+    run("/usr/bin/python3", PACKAGES, "package", "--built", ".", "--out", out)
+    (deb,), (tarball,) = out.glob("*.deb"), out.glob("*.tar.gz")
+    run("dpkg-deb", "-x", deb, out / "root")
+    control = dict(line.split(": ", 1) for line in run("dpkg-deb", "-f", deb).splitlines() if not line.startswith(" "))
+    return out / "root", control, tarball
+
+
+def test_the_control_fields_say_what_it_is(packed):
+    root, control, tarball = packed
+    release = re.search(r'kRelease\[\] = "(.*)"', pathlib.Path("common/base/version.h").read_text()).group(1)
+    assert control["Package"] == "muster"
+    assert control["Version"] == release
+    assert control["Architecture"] == run("dpkg", "--print-architecture").strip()
+    assert release in tarball.name
+    assert int(control["Installed-Size"]) * 1024 >= sum(each.stat().st_size for each in root.rglob("usr/bin/*"))
+
+
+def test_it_has_programs_texts_and_a_licence_of_all_that_is_linked(packed):
+    root, control, _ = packed
+    assert {each.name for each in (root / "usr/bin").iterdir()} == PROGRAMS
+    share = root / "usr/share/muster"
+    assert TEXTS <= prefix_files(share)
+    linked = shared_libraries.packages_of(shared_libraries.needed_libraries((root / "usr/bin").iterdir()))
+    licences = {each.name for each in (share / "licences").iterdir() if each.stat().st_size > 0}
+    # Libraries of which only headers are used are compiled into the programs.
+    assert licences >= linked | {"libcli11-dev", "nlohmann-json3-dev"}
+    assert (root / "usr/share/doc/muster/copyright").exists()
+
+
+def test_every_library_that_a_program_needs_is_of_a_package_it_depends_on(packed):
+    root, control, _ = packed
+    depends = {each.split()[0] for each in control["Depends"].split(", ")}
+    needed = shared_libraries.needed_libraries((root / "usr/bin").iterdir())
+    assert shared_libraries.packages_of(needed) <= depends
+    assert not [each for each in depends if each.endswith("-dev")]
+    listed = (root / "usr/share/muster/packages.txt").read_text().split()
+    assert set(listed) == depends
+
+
+def test_the_tarball_has_the_same_files_under_one_folder_and_nobodys_names(packed):
+    root, control, tarball = packed
+    with tarfile.open(tarball) as tar:
+        entries = tar.getmembers()
+    top = f"muster-{control['Version']}/"
+    assert {each.name.removeprefix(top) for each in entries if each.isfile()} == {
+        each.removeprefix("usr/") for each in prefix_files(root) if not each.startswith("usr/share/doc/")
+    }
+    assert {(each.uname, each.gname) for each in entries} == {("root", "root")}
+    assert all(each.mode == 0o755 for each in entries if each.name.startswith(f"{top}bin/"))
+
+
+def test_installed_programs_run_and_are_replaced_while_they_do(tmp_path):
+    prefix = tmp_path / "local"
+    (prefix / "bin").mkdir(parents=True)
+    shutil.copy("/bin/sleep", prefix / "bin/muster")
+    running = subprocess.Popen([prefix / "bin/muster", "1000"])
+    try:
+        run("/usr/bin/python3", PACKAGES, "install", "--built", ".", "--prefix", prefix)
+    finally:
+        running.kill()
+        running.wait()
+    said = run(prefix / "bin/muster", "version")
+    assert said == run("client/muster", "version")
+    for program in PROGRAMS:
+        assert run(prefix / "bin" / program, "--version").startswith(f"{program} ")
+        assert stat.S_IMODE((prefix / "bin" / program).stat().st_mode) == 0o755
+    assert TEXTS <= prefix_files(prefix / "share/muster")
+    assert not [each for each in prefix_files(prefix) if each.endswith(".new")]
+
+
+def test_a_folder_without_programs_is_an_error_that_names_what_is_missing(tmp_path):
+    said = subprocess.run(["/usr/bin/python3", PACKAGES, "install", "--built", tmp_path, "--prefix", tmp_path / "local"],
+                          capture_output=True, text=True)  # yapf: disable
+    assert said.returncode == 1
+    assert f"{tmp_path}/client/muster" in said.stderr
+    assert "Traceback" not in said.stderr
+    assert not (tmp_path / "local").exists()
