@@ -63,7 +63,7 @@ follow_build() {
   local quiet=$1 files=$2 began=$EPOCHSECONDS now line command= compiled=0 text=
   # The rate is that since `from`, which follows a minute or two behind: files that a cache has come first, and say
   # nothing of the others.
-  local from=$began from_compiled=0 next=$began next_compiled=0 left=
+  local from= from_compiled=0 next=0 next_compiled=0 left=
   trap '' INT
   while IFS= read -r line || [ -n "$line" ]; do
     now=$EPOCHSECONDS
@@ -75,21 +75,24 @@ follow_build() {
       if [[ $line =~ \[action\ \'Compiling\ ([^\']*)\' ]]; then
         compiled=$((compiled + 1))
         [ -z "$files" ] || [ "$files" -ge "$compiled" ] || files=$compiled
-        if [ $((now - next)) -ge 60 ]; then
+        if [ -z "$from" ]; then
+          from=$now from_compiled=$compiled next=$now next_compiled=$compiled
+        elif [ $((now - next)) -ge 60 ]; then
           from=$next from_compiled=$next_compiled
           next=$now next_compiled=$compiled
         fi
         left=
-        if [ -n "$files" ] && [ "$files" -gt "$compiled" ] && [ $((now - from)) -ge 10 ]; then
+        if [ -n "$files" ] && [ "$files" -gt "$compiled" ] && [ $((now - from)) -ge 10 ] &&
+          [ "$compiled" -gt "$from_compiled" ]; then
           left=", about $(show_duration $(((files - compiled) * (now - from) / (compiled - from_compiled)))) left"
         fi
-        text="compiling ${files:+file $compiled of $files$left: }${BASH_REMATCH[1]}"
+        text="compiling ${files:+file $compiled of $files$left: }${BASH_REMATCH[1]##*/}"
       elif [[ $line =~ \[action\ \'Linking\ ([^\']*)\' ]]; then
-        text="linking ${BASH_REMATCH[1]}"
+        text="linking ${BASH_REMATCH[1]##*/}"
       fi
     elif [[ $line =~ ^\[[0-9,]+\ /\ [0-9,]+\](\ ([0-9,]+)\ /\ ([0-9,]+)\ tests)? ]]; then
       [ "${BASH_REMATCH[2]:-0}" = 0 ] || text="ran ${BASH_REMATCH[2]} of ${BASH_REMATCH[3]} test programs"
-    elif [[ $line =~ ^(Loading|Analyzing)(:|$) ]]; then
+    elif [[ $line =~ ^(Loading|Analyzing)(:|$) || $line =~ ^\ *(currently\ loading:|Fetching\ ) ]]; then
       text="reading what there is to build"
     elif [[ $line =~ ^(Extracting\ Bazel|Starting\ local\ Bazel|\.\.\.\ still\ trying) ]]; then
       text="starting Bazel"
