@@ -43,13 +43,14 @@ follow_packages() {
         rest=${line#dlstatus:*:*:}
         show_progress "fetching $total packages: ${rest#Retrieving }"
         ;;
-      "Unpacking "*)
+      pmstatus:*:*:"Unpacking "*)
         unpacked=$((unpacked + 1))
-        show_progress "unpacked $unpacked of $total packages"
+        rest=${line##*Unpacking }
+        show_progress "unpacked $unpacked of $total packages: ${rest%% *}"
         ;;
-      "Setting up "*)
+      pmstatus:*:*:"Installed "*)
         done=$((done + 1))
-        rest=${line#Setting up }
+        rest=${line##*Installed }
         show_progress "installed $done of $total packages: ${rest%% *}"
         ;;
     esac
@@ -68,8 +69,8 @@ follow_build() {
   while IFS= read -r line || [ -n "$line" ]; do
     now=$EPOCHSECONDS
     if [ -n "$command" ]; then
-      # The last line of a command is the first that does not go on.
-      [[ $line == *\\ ]] || command=
+      # A command is in brackets, and of many lines.
+      [[ $line != *")" ]] || command=
     elif [[ $line == "SUBCOMMAND: "* ]]; then
       command=yes
       if [[ $line =~ \[action\ \'Compiling\ ([^\']*)\' ]]; then

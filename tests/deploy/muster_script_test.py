@@ -27,6 +27,8 @@ BUILD_OUTPUT = "".join([
     "client/main.cc:7: warning: odd\n    7 | int main\n",
     started("Compiling common/a.cc"),
     "[2 / 9] Compiling common/a.cc; 2s local\n",
+    "SUBCOMMAND: # //a [action 'Executing genrule //a', configuration: 1]\n"
+    "(cd /somewhere && \\\n  /bin/bash -c 'cat > stamped.cc <<END\n#include <string>\nEND')\n",
     started("Linking client/muster"),
     "INFO: Build completed successfully, 9 total actions\n",
 ])
@@ -42,7 +44,7 @@ FAKES = {
           *" install "*)
             [ ! -e "$FAKES/no_network" ] || { echo 'E: Unable to fetch' >&2; exit 100; }
             echo 'dlstatus:1:50.0:Retrieving file 1 of 2 (3s remaining)'
-            printf 'Unpacking a (1.0) ...\\nUnpacking b (1.0) ...\\nSetting up a (1.0) ...\\nSetting up b (1.0) ...\\n'
+            printf 'pmstatus:%s (amd64)\\n' 'a:0:Preparing a' 'a:9:Unpacking a' 'a:99:Installed a'
             touch "$FAKES/installed"
             ;;
         esac""",
@@ -106,7 +108,7 @@ def test_a_fresh_machine_is_told_what_happens_from_the_first_moment(checkout):
 def test_what_the_compiler_says_is_passed_on_and_nothing_else(checkout):
     stderr = muster(checkout, "demo").stderr
     assert "client/main.cc:7: warning: odd\n    7 | int main\n" in stderr
-    for noise in ("SUBCOMMAND", "gcc", "PATH=", "INFO", "Analyzing", "currently", "[0 / 4]"):
+    for noise in ("SUBCOMMAND", "gcc", "END", "#include", "PATH=", "INFO", "Analyzing", "currently", "[0 / 4]"):
         assert noise not in stderr
 
 
@@ -157,6 +159,20 @@ def test_progress_counts_files_and_estimates():
     ]
     shown, _ = bash(f"unset EPOCHSECONDS; {clock} follow_build 15 ''", "Loading:\n" + actions[0])
     assert shown == []
+
+
+def test_progress_counts_packages():
+    lines = "dlstatus:1:50.0:Retrieving file 1 of 2 (3s remaining)\nGet:1 http://debian a\n" + "".join(
+        f"pmstatus:{name}:7.5:{what} {name} (amd64)\n" for what in ("Preparing", "Unpacking", "Configuring", "Installed")
+        for name in ("a", "b"))
+    shown, _ = bash('show_progress() { echo "$1"; }; follow_packages 2', lines)
+    assert shown == [
+        "fetching 2 packages: file 1 of 2 (3s remaining)",
+        "unpacked 1 of 2 packages: a",
+        "unpacked 2 of 2 packages: b",
+        "installed 1 of 2 packages: a",
+        "installed 2 of 2 packages: b",
+    ]
 
 
 def test_progress_tells_how_many_tests_ran():
