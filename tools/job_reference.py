@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Makes docs/jobs.md, the reference of a job file's fields, out of the comments of proto/job.proto.
 
 Usage: tools/job_reference.py                  writes docs/jobs.md
