@@ -11,7 +11,9 @@
 #include "common/base/status_macros.h"
 #include "common/text/dump_json.h"
 #include "common/tokenizer/tokenizer_identity.h"
+#include "google/protobuf/util/json_util.h"
 #include "proto/checkpoint.pb.h"
+#include "proto/data_preparation.pb.h"
 
 namespace muster {
 namespace {
@@ -50,6 +52,19 @@ absl::StatusOr<std::string> Header(const CheckpointReader& checkpoint) {
   if (manifest.schema().has_tokenizer()) {
     const v1::TokenizerRecord& tokenizer = manifest.schema().tokenizer();
     AddToMetadata({tokenizer.fingerprint(), tokenizer.name()}, metadata);
+  }
+  if (!manifest.data_preparation().empty()) {
+    v1::DataPreparation preparation;
+    google::protobuf::util::JsonPrintOptions options;
+    options.preserve_proto_field_names = true;
+    options.always_print_primitive_fields = true;
+    if (!preparation.ParseFromString(manifest.data_preparation()) ||
+        !google::protobuf::util::MessageToJsonString(preparation, &metadata["data_preparation"],
+                                                     options)
+             .ok()) {
+      return absl::DataLossError(absl::StrCat("the checkpoint of job ", manifest.job_id(),
+                                              " does not tell how its data were prepared"));
+    }
   }
   Json header;
   header["__metadata__"] = metadata;

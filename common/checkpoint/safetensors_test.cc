@@ -13,6 +13,7 @@
 #include "common/checkpoint/memory_storage.h"
 #include "common/checkpoint/test_checkpoint.h"
 #include "proto/checkpoint.pb.h"
+#include "proto/data_preparation.pb.h"
 
 namespace muster {
 namespace {
@@ -141,6 +142,31 @@ TEST(SafetensorsMetadataTest, NamesTheTokenizerThatIsKnown) {
   const Parsed parsed(*Export(storage));
   EXPECT_EQ(parsed.header["__metadata__"]["tokenizer_name"], "t.json");
   EXPECT_EQ(parsed.header["__metadata__"]["tokenizer_fingerprint"], "00000000000000ab");
+}
+
+TEST(SafetensorsMetadataTest, TellsHowDataWerePrepared) {
+  MemoryStorage storage;
+  ASSERT_TRUE(WriteTestCheckpoint(storage, kFolder, 1).ok());
+  v1::CheckpointManifest manifest = ReadManifest(storage, kFolder).value();
+  v1::DataPreparation preparation;
+  v1::NumericColumn& column = *preparation.mutable_csv()->add_numeric();
+  column.set_name("age");
+  column.set_mean(0.1);
+  column.set_deviation(2);
+  preparation.mutable_csv()->add_classes("no");
+  preparation.mutable_csv()->add_classes("yes");
+  const auto export_with = [&](const std::string& bytes) {
+    manifest.set_data_preparation(bytes);
+    EXPECT_TRUE(DeleteManifest(storage, kFolder).ok());
+    EXPECT_TRUE(WriteManifest(storage, kFolder, manifest).ok());
+    return Export(storage);
+  };
+  const Parsed parsed(*export_with(preparation.SerializeAsString()));
+  const auto told =
+      nlohmann::json::parse(parsed.header["__metadata__"]["data_preparation"].get<std::string>());
+  EXPECT_EQ(told, nlohmann::json::parse(R"({"csv":{"classes":["no","yes"],"numeric":[)"
+                                        R"({"name":"age","mean":0.1,"deviation":2}]}})"));
+  EXPECT_EQ(export_with("\xff").status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST(SafetensorsErrorsTest, TheSinksErrorEndsTheExport) {

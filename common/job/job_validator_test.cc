@@ -106,6 +106,24 @@ INSTANTIATE_TEST_SUITE_P(
                  csv.add_numeric("y");
                },
                HasSubstr("\"y\" twice")},
+        BadJob{"SeparatorOfTwoCharacters",
+               [](v1::JobSpec& s) {
+                 v1::CsvData& csv = *s.mutable_data()->mutable_csv();
+                 csv.set_path("p");
+                 csv.set_label("y");
+                 csv.add_numeric("x");
+                 csv.set_separator("\\t");
+               },
+               AllOf(HasSubstr("data.csv.separator is \"\\\\t\""), HasSubstr("one character"))},
+        BadJob{"NamesWithoutAHeader",
+               [](v1::JobSpec& s) {
+                 v1::CsvData& csv = *s.mutable_data()->mutable_csv();
+                 csv.set_path("p");
+                 csv.set_label("1");
+                 csv.add_numeric("age");
+                 csv.set_no_header(true);
+               },
+               AllOf(HasSubstr("column \"age\""), HasSubstr("columns go by their numbers"))},
         BadJob{"DataOfAnotherKind",
                [](v1::JobSpec& s) { s.mutable_data()->mutable_text()->set_path("p"); },
                AllOf(HasSubstr("data is text"), HasSubstr("synthetic_classification"))},

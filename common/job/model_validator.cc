@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/model_limits.h"
@@ -213,17 +216,45 @@ absl::Status ValidateModel(const ModelSpec& model) {
                  "name one of logistic_regression, mlp, ngram, deep_fm, transformer");
 }
 
+absl::Status ValidateSeparator(const std::string& separator) {
+  if (separator.empty()) return absl::OkStatus();
+  const char first = separator.front();
+  if (separator.size() == 1 && first != '"' && first != '\n' && first != '\r' && first != '\0' &&
+      !absl::ascii_isalnum(first)) {
+    return absl::OkStatus();
+  }
+  return Invalid("data.csv.separator", absl::StrCat("\"", absl::CHexEscape(separator), "\""),
+                 "it is the one character between a line's fields, such as \";\", \"|\" or a tab "
+                 "(\"\\t\" in a job file); left out it is a comma");
+}
+
+// Columns without a header go by their numbers.
+absl::Status CheckColumnNumber(const std::string& column) {
+  uint32_t number = 0;
+  if (absl::SimpleAtoi(column, &number) && number > 0 && column == absl::StrCat(number)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.csv names the column \"", column,
+                   "\", but data.csv.no_header is set, so columns go by their numbers: \"1\", "
+                   "\"2\", and so on; name those, or leave no_header out"));
+}
+
 absl::Status ValidateCsv(const v1::CsvData& csv) {
   MUSTER_RETURN_IF_ERROR(Path("data.csv.path", csv.path()));
   if (csv.label().empty()) {
     return Invalid("data.csv.label", "empty", "name the column that is to be predicted");
   }
+  MUSTER_RETURN_IF_ERROR(ValidateSeparator(csv.separator()));
   std::vector<std::string> columns(csv.numeric().begin(), csv.numeric().end());
   columns.insert(columns.end(), csv.categorical().begin(), csv.categorical().end());
   if (columns.empty()) {
     return Invalid("data.csv", "without columns", "name columns in numeric, categorical or both");
   }
   columns.push_back(csv.label());
+  for (const std::string& column : columns) {
+    if (csv.no_header()) MUSTER_RETURN_IF_ERROR(CheckColumnNumber(column));
+  }
   std::sort(columns.begin(), columns.end());
   const auto twice = std::adjacent_find(columns.begin(), columns.end());
   if (twice == columns.end()) return absl::OkStatus();

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/files/open_regular_file.h"
+#include "common/job_data/csv_head.h"
 #include "common/job_data/job_tokenizer.h"
 #include "common/tokenizer/token_file.h"
 #include "common/tokenizer/tokenizer.h"
@@ -179,11 +180,11 @@ void ReadLibsvm(const std::string& path, DataSize& size) {
 }
 
 void ReadCsv(const v1::CsvData& csv, DataSize& size) {
-  const absl::StatusOr<Lines> lines = FirstLines(csv.path());
-  if (!lines.ok()) return NotHere(csv.path(), size);
+  const CsvHead head = ReadCsvHead(csv);
+  if (head.examples == 0) return NotHere(csv.path(), size);
   size.assumptions.push_back("all lines are like the first 64 KiB of them");
-  size.examples = static_cast<uint64_t>(static_cast<double>(BytesAt(csv.path())) / lines->bytes);
-  size.bytes = size.examples * (4 * size.dense_features + 8 * size.fields + 4);
+  size.examples = head.examples;
+  size.bytes = head.kept_bytes;
   size.rows = std::min(size.rows, size.examples * size.fields);
 }
 

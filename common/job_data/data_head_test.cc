@@ -186,6 +186,39 @@ TEST(DataHeadTest, CountsLinesByTheFirstOnes) {
   EXPECT_NEAR(size.bytes, 20000 * 36, 100);
 }
 
+TEST(DataHeadTest, CountsLinesOfPackedFilesAndOfPatterns) {
+  std::string csv = "label,x,c\n";
+  for (int i = 0; i < 20000; ++i) absl::StrAppend(&csv, i % 2, ",1,", i * 7919 % 10007, "\n");
+  v1::DataSpec data;
+  data.mutable_csv()->set_path(Write("part-1.csv", csv));
+  Write("part-2.csv", csv);
+  data.mutable_csv()->add_numeric("x");
+  data.mutable_csv()->add_categorical("c");
+  EXPECT_NEAR(Head(data).examples, 20000, 200);
+  data.mutable_csv()->set_path(::testing::TempDir() + "/part-[12].csv");
+  EXPECT_NEAR(Head(data).examples, 40000, 400);
+
+  const std::string packed = ::testing::TempDir() + "/packed.csv.gz";
+  const gzFile file = gzopen(packed.c_str(), "wb");
+  ASSERT_EQ(gzwrite(file, csv.data(), csv.size()), static_cast<int>(csv.size()));
+  ASSERT_EQ(gzclose(file), Z_OK);
+  data.mutable_csv()->set_path(packed);
+  EXPECT_NEAR(Head(data).examples, 20000, 4000);
+  EXPECT_EQ(Head(data).bytes, Head(data).examples * 16);
+}
+
+TEST(DataHeadTest, OfLargeCsvFilesOnlyPlacesAreKept) {
+  v1::DataSpec data;
+  data.mutable_csv()->set_path(Write("large.csv", "label,x\n" + std::string(7, '1') + "\n"));
+  data.mutable_csv()->add_numeric("x");
+  EXPECT_EQ(Head(data).bytes, Head(data).examples * 8);
+  // Without a byte on the disk.
+  std::filesystem::resize_file(data.csv().path(), uint64_t{2} << 30);
+  EXPECT_GT(Head(data).examples, uint64_t{1} << 20);
+  EXPECT_EQ(Head(data).bytes, Head(data).examples * 12);
+  std::filesystem::remove(data.csv().path());
+}
+
 TEST(DataHeadTest, SaysWhatIsNotHere) {
   v1::DataSpec data;
   data.mutable_idx()->set_images("/no/such/images");

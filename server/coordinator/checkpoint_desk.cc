@@ -133,7 +133,7 @@ void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
   if (IsActive(job->record.state()) && generation == request.task().generation()) {
     std::vector<std::string> dropped;
     const absl::Status status =
-        completed.ok() ? Record(*job, request.clock(), *completed, dropped) : completed.status();
+        completed.ok() ? Record(*job, request, *completed, dropped) : completed.status();
     for (auto it = job->commit_calls.begin(); it != job->commit_calls.end();) {
       if (!SameCut(job->commit_requests[it->first], request)) {
         ++it;
@@ -205,9 +205,11 @@ void CheckpointDesk::RemoveLeftovers(const Job& job, uint64_t reached) {
   });
 }
 
-absl::Status CheckpointDesk::Record(Job& job, uint64_t clock, const CompletedCheckpoint& completed,
+absl::Status CheckpointDesk::Record(Job& job, const v1::CommitCheckpointRequest& request,
+                                    const CompletedCheckpoint& completed,
                                     std::vector<std::string>& dropped) {
-  JobChange change{.record = job.record};
+  const uint64_t clock = request.clock();
+  JobChange change{.record = job.record, .data_preparation = request.data_preparation()};
   const std::string given_up = GivenUpBefore(clock, job.record);
   Insert(clock, completed, change.record);
   auto& checkpoints = *change.record.mutable_checkpoints();

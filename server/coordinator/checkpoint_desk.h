@@ -62,8 +62,8 @@ class CheckpointDesk {
   void Completed(const v1::CommitCheckpointRequest& request,
                  absl::StatusOr<CompletedCheckpoint> completed);
   // `dropped` gets the folders of those that are not kept any more, newest first.
-  absl::Status Record(Job& job, uint64_t clock, const CompletedCheckpoint& completed,
-                      std::vector<std::string>& dropped);
+  absl::Status Record(Job& job, const v1::CommitCheckpointRequest& request,
+                      const CompletedCheckpoint& completed, std::vector<std::string>& dropped);
   // Another job that may have to read the checkpoint yet; null: none.
   const Job* NeededBy(const Job& job, const std::string& uri) const;
 

@@ -327,6 +327,59 @@ TEST_F(CheckpointDeskTest, GoesOnFromAnotherJobsCheckpoint) {
   EXPECT_EQ(cluster_.Status(job).checkpoint_uri(), "/checkpoints/" + job + "/10");
 }
 
+// What was learned of the training data goes with the weights to whoever starts from them.
+TEST_F(CheckpointDeskTest, ThePreparationOfTheDataGoesWithTheWeights) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_checkpoint()->set_keep(3);
+  const std::string source = *cluster_.Submit(spec);
+  cluster_.MeetAll(source);
+  const v1::TaskOrder learning = *cluster_.Order(source, 0);
+  EXPECT_EQ(learning.data_preparation(), "");
+  EXPECT_TRUE(cluster_.Checkpoint(learning, 4, "learned").status().ok());
+  // The generation that learned it goes on as it is.
+  EXPECT_EQ(cluster_.Order(source, 1)->data_preparation(), "");
+  // The next one goes back to the checkpoint, also after the coordinator's own restart.
+  cluster_.RestartCoordinator();
+  cluster_.BeatAll();
+  cluster_.RestartDaemon("s0");
+  EXPECT_EQ(cluster_.Order(source, 1)->restore_uri(), "/checkpoints/" + source + "/4");
+  EXPECT_EQ(cluster_.Order(source, 1)->data_preparation(), "learned");
+  cluster_.Finish(source);
+
+  spec.set_initial_weights(source + "@4");
+  const std::string fine_tuned = *cluster_.Submit(spec);
+  EXPECT_EQ(cluster_.Order(fine_tuned, 0)->data_preparation(), "learned");
+  cluster_.Finish(fine_tuned);
+  spec = SmallJob();
+  spec.set_resume_from(source + "@4");
+  const std::string resumed = *cluster_.Submit(spec);
+  EXPECT_EQ(cluster_.Order(resumed, 0)->data_preparation(), "learned");
+  cluster_.Finish(resumed);
+  spec = SmallJob();
+  spec.set_initial_weights(fine_tuned);
+  spec.clear_stop();
+  spec.mutable_stop()->set_evaluate_only(true);
+  const std::string evaluation = *cluster_.Submit(spec);
+  EXPECT_EQ(cluster_.Order(evaluation, 0)->data_preparation(), "learned");
+}
+
+TEST_F(CheckpointDeskTest, AFoldersManifestTellsThePreparation) {
+  v1::JobSpec spec = SmallJob();
+  v1::CsvData& csv = *spec.mutable_data()->mutable_csv();
+  csv.set_path("/data/a.csv");
+  csv.set_label("y");
+  csv.add_numeric("x");
+  spec.set_initial_weights("/exported/weights");
+  const absl::Status absent = cluster_.Submit(spec).status();
+  EXPECT_EQ(absent.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(absent.message()),
+              HasSubstr("initial_weights is \"/exported/weights\", whose manifest says"));
+  cluster_.keeper.preparations["/exported/weights"] = "kept";
+  const auto job = cluster_.Submit(spec);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(cluster_.Order(*job, 0)->data_preparation(), "kept");
+}
+
 TEST_F(CheckpointDeskTest, AJobThatGoesOnFromBeyondItsEndFails) {
   const std::string source = *cluster_.Submit(SmallJob());
   cluster_.Finish(source);

@@ -57,6 +57,10 @@ class CheckpointKeeper {
   // FAILED_PRECONDITION: it is gone, damaged, or of a newer format.
   virtual absl::StatusOr<v1::CheckpointStatus> Describe(absl::string_view folder) const = 0;
 
+  // How the data of a checkpoint's weights were prepared: CheckpointManifest.data_preparation.
+  // Errors as Describe, and PERMISSION_DENIED: the folder lies outside of what jobs may name.
+  virtual absl::StatusOr<std::string> DataPreparation(absl::string_view folder) const = 0;
+
   // Reads all files of a checkpoint, and of those that it goes on from, and says which of them are
   // damaged. NOT_FOUND: there is none.
   virtual absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const = 0;

@@ -43,8 +43,8 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keep
                        {options_.advertised_address, keeper.root(), options_.stall_timeout},
                        options_.log),
       task_requests_(*table_, lifecycle_, checkpoints_, rounds_, clock),
-      job_requests_(*table_, members_, lifecycle_, checkpoints_, logic, planning, clock, metrics_,
-                    options_) {
+      job_requests_(*table_, members_, lifecycle_, checkpoints_, keeper, logic, planning, clock,
+                    metrics_, options_) {
   for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {
     members_.Restore(daemon, clock.Monotonic());
   }

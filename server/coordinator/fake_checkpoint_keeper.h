@@ -71,6 +71,12 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
     return status;
   }
 
+  absl::StatusOr<std::string> DataPreparation(absl::string_view folder) const override {
+    const auto found = preparations.find(std::string(folder));
+    if (found == preparations.end()) return absl::NotFoundError("no such folder");
+    return found->second;
+  }
+
   absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const override {
     if (out_of_memory) throw std::bad_alloc();
     if (!folders.contains(std::string(folder))) return absl::NotFoundError("no such folder");
@@ -95,6 +101,8 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
   // By job: within which limits leftovers were removed, call by call.
   std::map<std::string, std::vector<LeftoverLimits>> leftovers;
   std::vector<std::string> removed_files;
+  // By folder that a job may name.
+  std::map<std::string, std::string> preparations;
   // What a verification finds damaged.
   std::set<std::string> damaged;
   // Whoever reads a checkpoint, or completes one, finds no memory for it. From any thread.

@@ -80,6 +80,10 @@ struct Job {
   void EndEvaluation();
 
   v1::JobRecord record;
+  // Serialised v1::DataPreparation of the weights that the job was submitted to start from, then of
+  // its own checkpoints, which have that one if there was one. Beside the record, which is written
+  // often. Empty: not known, or the data need none.
+  std::string data_preparation;
   std::vector<TaskView> tasks;
   ProgressTracker progress;
   Rendezvous rendezvous;

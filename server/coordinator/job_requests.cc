@@ -65,18 +65,39 @@ std::string FreeData(const v1::JobRecord& record) {
   return absl::StrCat("; its data need not be those of ", source);
 }
 
+// Whether `initial_weights` names a folder: no id of a job looks like this.
+bool IsFolder(absl::string_view initial_weights) {
+  return absl::StartsWith(initial_weights, "/") || absl::StartsWith(initial_weights, "file://");
+}
+
+// How the data of the weights in a folder were prepared, for jobs whose reader has a use for that.
+// Empty for all others: their folder need not be one that the coordinator can read.
+absl::StatusOr<std::string> PreparationInFolder(const v1::JobSpec& spec,
+                                                const CheckpointKeeper& keeper) {
+  if (!spec.data().has_csv() || !IsFolder(spec.initial_weights())) return "";
+  absl::StatusOr<std::string> preparation = keeper.DataPreparation(spec.initial_weights());
+  if (preparation.ok()) return preparation;
+  return absl::Status(
+      preparation.status().code(),
+      absl::StrCat("initial_weights is \"", spec.initial_weights(),
+                   "\", whose manifest says how data.csv is to be prepared, but the coordinator "
+                   "cannot read it: ",
+                   preparation.status().message()));
+}
+
 absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
 
 }  // namespace
 
 JobRequests::JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
-                         CheckpointDesk& checkpoints, SerialExecutor& logic,
-                         SerialExecutor& planning, const Clock& clock, CoordinatorMetrics& metrics,
-                         const CoordinatorOptions& options)
+                         CheckpointDesk& checkpoints, const CheckpointKeeper& keeper,
+                         SerialExecutor& logic, SerialExecutor& planning, const Clock& clock,
+                         CoordinatorMetrics& metrics, const CoordinatorOptions& options)
     : jobs_(jobs),
       members_(members),
       lifecycle_(lifecycle),
       checkpoints_(checkpoints),
+      keeper_(keeper),
       logic_(logic),
       planning_(planning),
       clock_(clock),
@@ -121,7 +142,11 @@ void JobRequests::Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJob
   planning_.Post([this, request, fingerprint, whole = WholeRoomOf(members_),
                   call = std::move(call)]() mutable {
     absl::StatusOr<PlannedJob> planned =
-        CatchOutOfMemory("the call", [&] { return PlanJob(request.spec(), whole); });
+        CatchOutOfMemory("the call", [&]() -> absl::StatusOr<PlannedJob> {
+          MUSTER_ASSIGN_OR_RETURN(PlannedJob job, PlanJob(request.spec(), whole));
+          MUSTER_ASSIGN_OR_RETURN(job.data_preparation, PreparationInFolder(job.spec, keeper_));
+          return job;
+        });
     logic_.Post([this, request_id = request.request_id(), fingerprint, planned = std::move(planned),
                  call = std::move(call)] {
       --in_planning_;
@@ -137,12 +162,14 @@ absl::StatusOr<v1::SubmitJobReply> JobRequests::Accept(const std::string& reques
   // The same call may have come twice while the first one was planned.
   MUSTER_ASSIGN_OR_RETURN(const Job* known, FindRequest(request_id, fingerprint));
   if (known != nullptr) return ReplyFor(*known);
-  MUSTER_ASSIGN_OR_RETURN(v1::JobRecord record, MakeRecord(*planned));
+  MUSTER_ASSIGN_OR_RETURN(NewJob made, MakeJob(*planned));
+  v1::JobRecord& record = made.record;
   record.set_request_id(request_id);
   record.set_request_fingerprint(fingerprint);
   const std::string event = absl::StrCat("submitted", record.spec().owner().empty() ? "" : " by ",
                                          record.spec().owner(), FreeData(record), planned->assumed);
-  MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs_.Create(std::move(record), event));
+  MUSTER_ASSIGN_OR_RETURN(const Job* job,
+                          jobs_.Create(std::move(record), event, std::move(made.data_preparation)));
   metrics_.submitted.Add();
   return ReplyFor(*job);
 }
@@ -163,21 +190,24 @@ absl::StatusOr<JobRequests::Source> JobRequests::FindSource(absl::string_view fi
   return Source{job, *found};
 }
 
-absl::Status JobRequests::TakeInitialWeights(v1::JobRecord& record) const {
+absl::Status JobRequests::TakeInitialWeights(NewJob& job) const {
+  v1::JobRecord& record = job.record;
   const std::string& source = record.spec().initial_weights();
-  // No id of a job looks like this; whether a checkpoint is there, the client and the servers see.
-  if (absl::StartsWith(source, "/") || absl::StartsWith(source, "file://")) {
+  // Whether a checkpoint is there, the client and the servers see.
+  if (IsFolder(source)) {
     record.set_initial_uri(source);
   } else {
     MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("initial_weights", source));
     record.set_initial_uri(found.checkpoint->uri());
+    job.data_preparation = found.job->data_preparation;
     if (OnlyEvaluates(record.spec())) ExpectDataOf(found.job->record, record);
   }
   StartFromLast(record);
   return absl::OkStatus();
 }
 
-absl::Status JobRequests::Resume(v1::JobRecord& record) const {
+absl::Status JobRequests::Resume(NewJob& job) const {
+  v1::JobRecord& record = job.record;
   const v1::JobSpec& spec = record.spec();
   MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("resume_from", spec.resume_from()));
   const v1::CheckpointRecord& checkpoint = *found.checkpoint;
@@ -196,6 +226,7 @@ absl::Status JobRequests::Resume(v1::JobRecord& record) const {
                      "beginning), or go on from an earlier checkpoint"));
   }
   record.set_initial_uri(checkpoint.uri());
+  job.data_preparation = found.job->data_preparation;
   record.set_initial_resumes(true);
   record.set_initial_clock(checkpoint.clock());
   record.set_initial_examples(ExamplesSeen(found.job->record, checkpoint.clock()));
@@ -207,8 +238,10 @@ absl::Status JobRequests::Resume(v1::JobRecord& record) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const PlannedJob& planned) const {
-  v1::JobRecord record;
+absl::StatusOr<JobRequests::NewJob> JobRequests::MakeJob(const PlannedJob& planned) const {
+  NewJob job;
+  job.data_preparation = planned.data_preparation;
+  v1::JobRecord& record = job.record;
   *record.mutable_spec() = planned.spec;
   record.set_state(v1::PENDING);
   record.set_generation(1);
@@ -217,9 +250,9 @@ absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const PlannedJob& planned)
     record.add_slots()->set_incarnation(1);
   }
   if (!record.spec().initial_weights().empty()) {
-    MUSTER_RETURN_IF_ERROR(TakeInitialWeights(record));
+    MUSTER_RETURN_IF_ERROR(TakeInitialWeights(job));
   }
-  if (!record.spec().resume_from().empty()) MUSTER_RETURN_IF_ERROR(Resume(record));
+  if (!record.spec().resume_from().empty()) MUSTER_RETURN_IF_ERROR(Resume(job));
   const MemoryPlan& plan = planned.plan;
   record.set_predicted_server_bytes(plan.server_bytes());
   record.set_predicted_worker_bytes(plan.worker_own_bytes() * record.spec().workers());
@@ -227,13 +260,15 @@ absl::StatusOr<v1::JobRecord> JobRequests::MakeRecord(const PlannedJob& planned)
 
   MUSTER_RETURN_IF_ERROR(CheckWholeCluster(DemandOf(record, jobs_), plan, WholeRoomOf(members_)));
   size_t unfinished = 0;
-  for (const auto& [number, job] : jobs_.jobs()) unfinished += !IsFinal(job->record.state());
+  for (const auto& [number, other] : jobs_.jobs()) {
+    unfinished += !IsFinal(other->record.state());
+  }
   if (unfinished >= options_.max_unfinished_jobs) {
     return absl::ResourceExhaustedError(
         absl::StrCat(unfinished, " jobs wait or run already, at most ",
                      options_.max_unfinished_jobs, " may; submit again when some have ended"));
   }
-  return record;
+  return job;
 }
 
 absl::StatusOr<v1::JobStatus> JobRequests::Get(const std::string& job_id) const {

@@ -11,6 +11,7 @@
 #include "proto/job_service.pb.h"
 #include "server/coordinator/call.h"
 #include "server/coordinator/checkpoint_desk.h"
+#include "server/coordinator/checkpoint_keeper.h"
 #include "server/coordinator/coordinator_metrics.h"
 #include "server/coordinator/coordinator_options.h"
 #include "server/coordinator/job_lifecycle.h"
@@ -27,8 +28,9 @@ class JobRequests {
  public:
   // All references outlive it.
   JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
-              CheckpointDesk& checkpoints, SerialExecutor& logic, SerialExecutor& planning,
-              const Clock& clock, CoordinatorMetrics& metrics, const CoordinatorOptions& options);
+              CheckpointDesk& checkpoints, const CheckpointKeeper& keeper, SerialExecutor& logic,
+              SerialExecutor& planning, const Clock& clock, CoordinatorMetrics& metrics,
+              const CoordinatorOptions& options);
 
   // Answered once the job has been checked and planned on the executor `planning`, one after
   // another; meanwhile others are served.
@@ -96,19 +98,24 @@ class JobRequests {
   // What a field of a specification names as JOB or JOB@CLOCK. InvalidArgument: it is neither.
   // NotFound: there is no such job, or checkpoint. FailedPrecondition: the job has no checkpoint.
   absl::StatusOr<Source> FindSource(absl::string_view field, const std::string& text) const;
-  // Lets a new job's record begin with the weights that its `initial_weights` names: as FindSource,
-  // or the absolute path or URI of a folder.
-  absl::Status TakeInitialWeights(v1::JobRecord& record) const;
-  // Lets a new job's record go on from the checkpoint that its `resume_from` names.
-  // InvalidArgument: its optimizer is another one, or nothing is left to train.
-  absl::Status Resume(v1::JobRecord& record) const;
+  struct NewJob {
+    v1::JobRecord record;
+    // Job::data_preparation.
+    std::string data_preparation;
+  };
+  // Lets a new job begin with the weights that its `initial_weights` names: as FindSource, or the
+  // absolute path or URI of a folder.
+  absl::Status TakeInitialWeights(NewJob& job) const;
+  // Lets a new job go on from the checkpoint that its `resume_from` names. InvalidArgument: its
+  // optimizer is another one, or nothing is left to train.
+  absl::Status Resume(NewJob& job) const;
   // The job of an earlier call with this request_id; null: there is none. InvalidArgument: it had
   // another specification.
   absl::StatusOr<const Job*> FindRequest(const std::string& request_id, uint64_t fingerprint) const;
   // Stores a job that was planned, or says why not.
   absl::StatusOr<v1::SubmitJobReply> Accept(const std::string& request_id, uint64_t fingerprint,
                                             const absl::StatusOr<PlannedJob>& planned);
-  absl::StatusOr<v1::JobRecord> MakeRecord(const PlannedJob& planned) const;
+  absl::StatusOr<NewJob> MakeJob(const PlannedJob& planned) const;
   // Retires all but the `kept` of these ended jobs that ended last.
   void RetireBeyond(size_t kept, std::vector<Job*> ended, const std::string& why);
   // Each true: the call was answered.
@@ -120,6 +127,8 @@ class JobRequests {
   const Membership& members_;
   JobLifecycle& lifecycle_;
   CheckpointDesk& checkpoints_;
+  // Used by `planning_`.
+  const CheckpointKeeper& keeper_;
   SerialExecutor& logic_;
   SerialExecutor& planning_;
   const Clock& clock_;

@@ -30,6 +30,8 @@ enum class StoreTable : char {
   kDrops = 6,
   // Servers that are being drained, or are: empty values by server id.
   kDrains = 7,
+  // How the data of a job's weights are prepared, by job id: see Job::data_preparation.
+  kDataPreparations = 8,
 };
 
 // Keys of two parts, ordered by the first and then the second (numbers by value).

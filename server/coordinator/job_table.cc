@@ -106,6 +106,13 @@ absl::Status JobTable::LoadJobs() {
         job->next_event = StoreKeyNumber(key) + 1;
         return absl::OkStatus();
       }));
+  MUSTER_RETURN_IF_ERROR(store_.Scan(StoreTable::kDataPreparations, "",
+                                     [&](absl::string_view key, absl::string_view value) {
+                                       Job* job = Find(key);
+                                       if (job != nullptr)
+                                         job->data_preparation.assign(value.data(), value.size());
+                                       return absl::OkStatus();
+                                     }));
   return store_.Scan(StoreTable::kLogs, "", [&](absl::string_view key, absl::string_view value) {
     Job* job = Find(SplitStoreKey(key).first);
     if (job != nullptr) job->log.Restore({StoreKeyNumber(key), std::string(value)});
@@ -149,7 +156,8 @@ std::string JobTable::IdOf(uint64_t number) const {
                       absl::Hex(store_record_.identity() & 0xffff, absl::kZeroPad4));
 }
 
-absl::StatusOr<Job*> JobTable::Create(v1::JobRecord record, const std::string& event) {
+absl::StatusOr<Job*> JobTable::Create(v1::JobRecord record, const std::string& event,
+                                      std::string data_preparation) {
   v1::StoreRecord next = store_record_;
   const uint64_t number = next.next_job_number();
   next.set_next_job_number(number + 1);
@@ -160,6 +168,10 @@ absl::StatusOr<Job*> JobTable::Create(v1::JobRecord record, const std::string& e
   JobStoreBatch batch;
   batch.Put(StoreTable::kStore, "", next.SerializeAsString());
   batch.Put(StoreTable::kJobs, job->id(), job->record.SerializeAsString());
+  if (!data_preparation.empty()) {
+    batch.Put(StoreTable::kDataPreparations, job->id(), data_preparation);
+  }
+  job->data_preparation = std::move(data_preparation);
   const std::vector<v1::JobEvent> events = AddEvents(*job, {event}, batch);
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   store_record_ = next;
@@ -180,9 +192,15 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
   for (const auto& [server, generation] : change.drops) {
     batch.Put(StoreTable::kDrops, StoreKey(server, job.id()), absl::StrCat(generation));
   }
+  const bool prepared_otherwise =
+      !change.data_preparation.empty() && change.data_preparation != job.data_preparation;
+  if (prepared_otherwise) {
+    batch.Put(StoreTable::kDataPreparations, job.id(), change.data_preparation);
+  }
   const std::vector<v1::JobEvent> events = AddEvents(job, change.events, batch);
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   job.record = std::move(change.record);
+  if (prepared_otherwise) job.data_preparation = std::move(change.data_preparation);
   // A job's later drops are of later generations.
   for (const auto& [server, generation] : change.drops) drops_[server][job.id()] = generation;
   ShowEvents(job, events);
@@ -199,6 +217,7 @@ absl::Status JobTable::Remove(Job& job) {
   batch.Delete(StoreTable::kJobs, id);
   batch.DeletePrefix(StoreTable::kEvents, StoreKeyPrefix(id));
   batch.DeletePrefix(StoreTable::kLogs, StoreKeyPrefix(id));
+  batch.Delete(StoreTable::kDataPreparations, id);
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   by_id_.erase(id);
   by_request_.erase(job.record.request_id());

@@ -40,6 +40,8 @@ struct JobChange {
   // Servers that are to drop the job's tables, and up to which generation; taken together with
   // those noted before.
   Drops drops;
+  // Job::data_preparation from here on; empty: as it is.
+  std::string data_preparation;
 };
 
 // All jobs, and all else that must survive a restart. Every change is in the store before it can be
@@ -52,7 +54,8 @@ class JobTable {
                                                         JobTableOptions options);
 
   // Adds a job; its id and number are given here.
-  absl::StatusOr<Job*> Create(v1::JobRecord record, const std::string& event);
+  absl::StatusOr<Job*> Create(v1::JobRecord record, const std::string& event,
+                              std::string data_preparation = "");
   // FAILED_PRECONDITION: the state machine does not allow the step. Otherwise the store's errors.
   absl::Status Commit(Job& job, JobChange change);
   // Forgets a job with its events and log. The reference is dangling afterwards.

@@ -63,6 +63,34 @@ TEST_F(JobTableTest, DropsOfEarlierReleasesStandForAnyGeneration) {
   EXPECT_EQ(JobTable::Load(store_, clock_, {}).status().code(), absl::StatusCode::kDataLoss);
 }
 
+TEST_F(JobTableTest, TellsHowAJobsDataArePreparedAfterARestart) {
+  v1::JobRecord record;
+  record.set_state(v1::PENDING);
+  record.mutable_spec()->set_workers(1);
+  const std::string given = (*table_->Create(record, "submitted", "given"))->id();
+  Job& job = AddJob();
+  const std::string learned = job.id();
+  JobChange change{.record = job.record};
+  change.data_preparation = "learned";
+  ASSERT_TRUE(table_->Commit(job, std::move(change)).ok());
+  // What says nothing of it leaves it as it is.
+  ASSERT_TRUE(table_->Commit(job, {.record = job.record}).ok());
+  EXPECT_EQ(job.data_preparation, "learned");
+  Load();
+  EXPECT_EQ(table_->Find(given)->data_preparation, "given");
+  EXPECT_EQ(table_->Find(learned)->data_preparation, "learned");
+  ASSERT_TRUE(table_->Remove(*table_->Find(given)).ok());
+  int left = 0;
+  ASSERT_TRUE(store_
+                  .Scan(StoreTable::kDataPreparations, "",
+                        [&](absl::string_view, absl::string_view) {
+                          ++left;
+                          return absl::OkStatus();
+                        })
+                  .ok());
+  EXPECT_EQ(left, 1);
+}
+
 TEST_F(JobTableTest, NamesThatNoReleaseTakesTodayAreShortenedWhenTheyAreRead) {
   v1::JobRecord record;
   record.set_state(v1::PENDING);

@@ -9,8 +9,9 @@
 namespace muster {
 namespace {
 
-void AddOrder(const Member& member, const v1::JobRecord& record, uint32_t slot,
-              const OrderContext& context, v1::HeartbeatReply& reply) {
+void AddOrder(const Member& member, const Job& job, uint32_t slot, const OrderContext& context,
+              v1::HeartbeatReply& reply) {
+  const v1::JobRecord& record = job.record;
   v1::TaskOrder& order = *reply.add_tasks();
   order.set_job_id(record.job_id());
   *order.mutable_spec() = record.spec();
@@ -22,6 +23,8 @@ void AddOrder(const Member& member, const v1::JobRecord& record, uint32_t slot,
   order.set_coordinator_address(context.coordinator_address);
   order.set_restore_uri(record.restore_uri());
   order.set_restore_weights_only(record.restore_weights_only());
+  // Only then, so that an order stays what it is while its generation runs.
+  if (!record.restore_uri().empty()) order.set_data_preparation(job.data_preparation);
   order.set_start_clock(record.start_clock());
   order.set_data_clock(record.initial_clock());
   order.set_data_examples(ExamplesSeen(record, record.initial_clock()));
@@ -31,13 +34,14 @@ void AddOrder(const Member& member, const v1::JobRecord& record, uint32_t slot,
       static_cast<uint32_t>(absl::ToInt64Milliseconds(context.stall_timeout)));
 }
 
-void AddTasks(const Member& member, const v1::JobRecord& record, const OrderContext& context,
+void AddTasks(const Member& member, const Job& job, const OrderContext& context,
               v1::HeartbeatReply& reply) {
+  const v1::JobRecord& record = job.record;
   for (int slot = 0; slot < record.slots_size(); ++slot) {
     const v1::SlotRecord& holder = record.slots(slot);
     if (!holder.done() && holder.worker_id() == member.record.id() &&
         holder.worker_incarnation() == member.record.incarnation()) {
-      AddOrder(member, record, slot, context, reply);
+      AddOrder(member, job, slot, context, reply);
     }
   }
 }
@@ -73,7 +77,7 @@ v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs,
   v1::HeartbeatReply reply;
   if (member.kind() == v1::WORKER) {
     for (const auto& [number, job] : jobs.jobs()) {
-      if (IsActive(job->record.state())) AddTasks(member, job->record, context, reply);
+      if (IsActive(job->record.state())) AddTasks(member, *job, context, reply);
     }
   } else {
     for (const auto& [job, generation] : jobs.DropsOf(member.record.id())) {

@@ -16,6 +16,8 @@ struct PlannedJob {
   MemoryPlan plan;
   // What memory is reserved by and may be wrong, for people; may be empty.
   std::string assumed;
+  // Of the weights in a folder that the job starts from: CheckpointManifest.data_preparation.
+  std::string data_preparation;
 };
 
 // Checks a specification, and plans its memory for the daemons of `whole`. Takes as long as the

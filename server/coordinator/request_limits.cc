@@ -77,6 +77,8 @@ constexpr Limit kFields[] = {
     {"ReportEvaluationRequest.negative_bins", 1 << 20},
     {"CommitCheckpointRequest.files", 1 << 18},
     {"CommitCheckpointRequest.schema", 24 << 20},
+    // Each task's order repeats it. 4,096 columns and as many classes have less.
+    {"CommitCheckpointRequest.data_preparation", 640 << 10},
 };
 
 using Limits = absl::flat_hash_map<std::string, size_t>;

@@ -332,11 +332,12 @@ v1::TaskIdentity SimulatedCluster::Identity(const v1::TaskOrder& order) {
   return task;
 }
 
-Answer<v1::CommitCheckpointReply> SimulatedCluster::Checkpoint(const v1::TaskOrder& order,
-                                                               uint64_t clock) {
+Answer<v1::CommitCheckpointReply> SimulatedCluster::Checkpoint(
+    const v1::TaskOrder& order, uint64_t clock, const std::string& data_preparation) {
   v1::CommitCheckpointRequest request;
   *request.mutable_task() = Identity(order);
   request.set_clock(clock);
+  request.set_data_preparation(data_preparation);
   Answer<v1::CommitCheckpointReply> answer;
   coordinator_->tasks().CommitCheckpoint(request, answer.call());
   Run();

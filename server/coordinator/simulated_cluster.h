@@ -159,7 +159,8 @@ class SimulatedCluster {
   absl::Status TellWait(const v1::TaskOrder& order, const std::string& waits_for);
   Answer<v1::ReportEvaluationReply> Evaluate(const v1::TaskOrder& order, uint64_t clock,
                                              uint64_t correct = 5);
-  Answer<v1::CommitCheckpointReply> Checkpoint(const v1::TaskOrder& order, uint64_t clock);
+  Answer<v1::CommitCheckpointReply> Checkpoint(const v1::TaskOrder& order, uint64_t clock,
+                                               const std::string& data_preparation = "");
   Answer<v1::ListCollectivesReply> ListCollectives(const std::string& job_id);
   absl::Status TellCollectives(const v1::TaskOrder& order, const std::vector<std::string>& labels);
   Answer<v1::ShardMap> GetShardMap(const v1::TaskOrder& order, uint64_t min_version,

@@ -56,6 +56,7 @@ absl::StatusOr<CompletedCheckpoint> StorageCheckpointKeeper::Complete(
                                                    " at clock ", request.clock(),
                                                    ": schema is no serialised TablesSchema"));
   }
+  manifest.set_data_preparation(request.data_preparation());
   std::vector<v1::CutFile> files(request.files().begin(), request.files().end());
   std::sort(files.begin(), files.end(), [](const v1::CutFile& a, const v1::CutFile& b) {
     return a.partition() < b.partition();
@@ -137,6 +138,14 @@ absl::StatusOr<v1::CheckpointStatus> StorageCheckpointKeeper::Describe(
   }
   status.set_created_unix_ms(manifest.created_unix_ms());
   return status;
+}
+
+absl::StatusOr<std::string> StorageCheckpointKeeper::DataPreparation(
+    absl::string_view folder) const {
+  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
+                          CatchOutOfMemory(absl::StrCat("the manifest of ", folder),
+                                           [&] { return ReadManifest(storage_, folder); }));
+  return manifest.data_preparation();
 }
 
 absl::StatusOr<v1::VerifyCheckpointReply> StorageCheckpointKeeper::Verify(

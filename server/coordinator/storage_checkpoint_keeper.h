@@ -24,6 +24,7 @@ class StorageCheckpointKeeper final : public CheckpointKeeper {
                            const std::vector<std::string>& files) override;
   absl::Status RemoveJob(absl::string_view job_id) override;
   absl::StatusOr<v1::CheckpointStatus> Describe(absl::string_view folder) const override;
+  absl::StatusOr<std::string> DataPreparation(absl::string_view folder) const override;
   absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const override;
   absl::Status Export(absl::string_view folder,
                       absl::FunctionRef<absl::Status(absl::string_view)> sink) const override;

@@ -66,6 +66,7 @@ class StorageCheckpointKeeperTest : public ::testing::Test {
 };
 
 TEST_F(StorageCheckpointKeeperTest, WritesTheManifest) {
+  request_.set_data_preparation("preparation");
   const auto completed = keeper_.Complete(request_, absl::FromUnixMillis(1234));
   ASSERT_TRUE(completed.ok()) << completed.status();
   const std::string folder = completed->folder;
@@ -76,6 +77,9 @@ TEST_F(StorageCheckpointKeeperTest, WritesTheManifest) {
   EXPECT_EQ(manifest.generation(), 3);
   EXPECT_EQ(manifest.clock(), 10);
   EXPECT_EQ(manifest.created_unix_ms(), 1234);
+  EXPECT_EQ(manifest.data_preparation(), "preparation");
+  EXPECT_EQ(keeper_.DataPreparation(folder).value(), "preparation");
+  EXPECT_EQ(keeper_.DataPreparation("/root/j1/11").status().code(), absl::StatusCode::kNotFound);
   ASSERT_EQ(manifest.files_size(), 2);
   EXPECT_EQ(manifest.files(0).path(), "p0");
   EXPECT_EQ(manifest.files(1).path(), "p1");

@@ -1,6 +1,7 @@
 // Jobs of every kind train end to end on a cluster of real processes.
 
 #include <cmath>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -17,7 +18,35 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class TrainingTest : public SharedClusterTest {};
+class TrainingTest : public SharedClusterTest {
+ protected:
+  // What `muster evaluate JOB --data PATH` asks for.
+  double AccuracyOn(const std::string& path, const v1::JobStatus& job) {
+    v1::JobSpec spec = job.spec();
+    spec.set_initial_weights(job.job_id());
+    spec.clear_stop();
+    spec.mutable_stop()->set_evaluate_only(true);
+    spec.clear_checkpoint();
+    spec.mutable_data()->set_holdout(1);
+    spec.mutable_data()->mutable_csv()->set_path(path);
+    const v1::JobStatus evaluation = Train(spec);
+    EXPECT_EQ(evaluation.evaluations_size(), 1);
+    if (evaluation.evaluations_size() != 1) return -1;
+    return evaluation.evaluations(0).value();
+  }
+};
+
+// A file of one class or both, told apart by a column whose values lie around 20 or 80, without a
+// header; all values shifted.
+std::string WriteRows(const std::string& name, bool ham, bool spam, int shift) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/", name);
+  std::ofstream file(path);
+  for (int i = 0; i < 200; ++i) {
+    if (i % 2 == 0 && ham) file << 20 + i % 7 + shift << ";ham\n";
+    if (i % 2 == 1 && spam) file << 80 + i % 7 + shift << ";spam\n";
+  }
+  return path;
+}
 
 TEST_F(TrainingTest, SmallClassifierLearnsAndReportsEverything) {
   const v1::JobStatus job = Train(SmallJob());
@@ -62,6 +91,40 @@ TEST_F(TrainingTest, AsynchronousJobTrains) {
   const v1::JobStatus job = Train(spec);
   ASSERT_GE(job.evaluations_size(), 1);
   EXPECT_GT(job.evaluations().rbegin()->value(), 0.9);
+}
+
+// What is learned of the data goes with the weights. By its own mean each file would have as many
+// values above it as below.
+TEST_F(TrainingTest, RowsOfTheTrainingFilesMeanTheSameInAnyFile) {
+  WriteRows("rows-1.csv", true, false, 0);
+  WriteRows("rows-2.csv", false, true, 0);
+  const std::string only_spam = WriteRows("only_spam.csv", false, true, 0);
+  const std::string shifted = WriteRows("shifted.csv", true, true, 1000);
+  for (const v1::UpdateSpec::Road road :
+       {v1::UpdateSpec::PARAMETER_SERVER, v1::UpdateSpec::ALL_REDUCE}) {
+    v1::JobSpec spec = SmallJob();
+    spec.mutable_model()->mutable_logistic_regression();
+    v1::CsvData& csv = *spec.mutable_data()->mutable_csv();
+    csv.set_path(::testing::TempDir() + "/rows-*.csv");
+    csv.set_no_header(true);
+    csv.set_separator(";");
+    csv.set_label("2");
+    csv.add_numeric("1");
+    spec.mutable_data()->set_holdout(0);
+    spec.mutable_update()->set_dense(road);
+    spec.mutable_update()->set_sparse(road);
+    spec.clear_evaluation();
+    const v1::JobStatus job = Train(spec);
+    EXPECT_EQ(AccuracyOn(only_spam, job), 1);
+    EXPECT_EQ(AccuracyOn(shifted, job), 0.5);
+    // A job that starts from the weights keeps their scale, and hands it on.
+    spec.set_initial_weights(job.job_id());
+    csv.set_path(shifted);
+    spec.mutable_optimizer()->set_learning_rate(1e-9f);
+    const v1::JobStatus tuned = Train(spec);
+    EXPECT_EQ(AccuracyOn(only_spam, tuned), 1);
+    EXPECT_EQ(AccuracyOn(shifted, tuned), 0.5);
+  }
 }
 
 TEST_F(TrainingTest, SparseClickModelsNearTheBestAuc) {

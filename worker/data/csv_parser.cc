@@ -1,7 +1,6 @@
 #include "worker/data/csv_parser.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,20 +10,26 @@
 
 namespace muster {
 
-CsvParser::CsvParser(absl::string_view text, std::string path)
-    : rest_(text), path_(std::move(path)) {
-  absl::ConsumePrefix(&rest_, "\xef\xbb\xbf");
+absl::string_view WithoutByteOrderMark(absl::string_view text) {
+  return absl::StripPrefix(text, "\xef\xbb\xbf");
 }
+
+CsvParser::CsvParser(absl::string_view text, const std::string& path, char separator)
+    : text_(text), path_(path), separator_(separator), rest_(text) {}
 
 absl::StatusOr<bool> CsvParser::Next(std::vector<std::string>& fields) {
   while (TakeLineEnd()) {
   }
   if (rest_.empty()) return false;
   record_line_ = line_;
+  record_offset_ = text_.size() - rest_.size();
   for (size_t field = 0;; ++field) {
     if (fields.size() <= field) fields.emplace_back();
-    MUSTER_RETURN_IF_ERROR(TakeField(fields[field]));
-    if (absl::ConsumePrefix(&rest_, ",")) continue;
+    MUSTER_RETURN_IF_ERROR(TakeField(field + 1, fields[field]));
+    if (!rest_.empty() && rest_.front() == separator_) {
+      rest_.remove_prefix(1);
+      continue;
+    }
     fields.resize(field + 1);
     TakeLineEnd();
     return true;
@@ -37,13 +42,16 @@ bool CsvParser::TakeLineEnd() {
   return true;
 }
 
-absl::Status CsvParser::TakeField(std::string& field) {
-  if (absl::ConsumePrefix(&rest_, "\"")) return TakeQuotedField(field);
-  const absl::string_view text = rest_.substr(0, rest_.find_first_of(",\"\n"));
-  rest_.remove_prefix(text.size());
+absl::Status CsvParser::TakeField(size_t number, std::string& field) {
+  if (absl::ConsumePrefix(&rest_, "\"")) return TakeQuotedField(number, field);
+  const auto ends = [this](char c) { return c == separator_ || c == '"' || c == '\n'; };
+  const size_t length = std::find_if(rest_.begin(), rest_.end(), ends) - rest_.begin();
+  const absl::string_view text = rest_.substr(0, length);
+  rest_.remove_prefix(length);
   if (!rest_.empty() && rest_.front() == '"') {
     return LineError(path_, line_,
-                     absl::StrCat("a quote stands inside the field that begins ", Quote(text),
+                     absl::StrCat("a quote stands inside field ", number, ", after ", length,
+                                  length == 1 ? " character" : " characters",
                                   "; put the whole field in quotes and double those inside"));
   }
   // A carriage return belongs to the line end, and only there.
@@ -53,15 +61,16 @@ absl::Status CsvParser::TakeField(std::string& field) {
   return absl::OkStatus();
 }
 
-absl::Status CsvParser::TakeQuotedField(std::string& field) {
+absl::Status CsvParser::TakeQuotedField(size_t number, std::string& field) {
   const int64_t first_line = line_;
   field.clear();
   while (true) {
     const size_t quote = rest_.find('"');
     if (quote == absl::string_view::npos) {
       return LineError(path_, first_line,
-                       "a quote is opened here and never closed; close it, or double it if it is "
-                       "part of the text");
+                       absl::StrCat("a quote is opened in field ", number,
+                                    " and never closed; close it, or double it if it is part of "
+                                    "the text"));
     }
     const absl::string_view text = rest_.substr(0, quote);
     line_ += std::count(text.begin(), text.end(), '\n');
@@ -70,12 +79,12 @@ absl::Status CsvParser::TakeQuotedField(std::string& field) {
     if (!absl::ConsumePrefix(&rest_, "\"")) break;
     field.push_back('"');
   }
-  if (!rest_.empty() && rest_.front() != ',' && rest_.front() != '\n' &&
+  if (!rest_.empty() && rest_.front() != separator_ && rest_.front() != '\n' &&
       !absl::StartsWith(rest_, "\r\n")) {
-    return LineError(
-        path_, line_,
-        absl::StrCat("text follows the closing quote of ", Quote(field),
-                     "; end the field there, or double the quote if it is part of it"));
+    return LineError(path_, line_,
+                     absl::StrCat("text follows the closing quote of field ", number,
+                                  "; end the field there, or double the quote if it is part of "
+                                  "it"));
   }
   return absl::OkStatus();
 }

@@ -12,34 +12,41 @@
 
 namespace muster {
 
-// Cuts CSV text into records and fields as RFC 4180 has it: fields between commas, records ended by
-// LF or CRLF (the last one's may be missing), a field in double quotes may hold commas, line ends
-// and, doubled, quotes. Lines without any byte are skipped, as is a byte-order mark at the start.
-// Not thread-safe.
+// The text without a byte-order mark (UTF-8's) at its beginning.
+absl::string_view WithoutByteOrderMark(absl::string_view text);
+
+// Cuts CSV text into records and fields as RFC 4180 has it: fields between separators, records
+// ended by LF or CRLF (the last one's may be missing), a field in double quotes may hold
+// separators, line ends and, doubled, quotes. Lines without any byte are skipped. Not thread-safe.
 class CsvParser {
  public:
-  // `text` must outlive this object; `path` is for messages.
-  CsvParser(absl::string_view text, std::string path);
+  // `text` and `path` must outlive this object; `path` is for messages. REQUIRES: the separator is
+  // no quote and no part of a line end.
+  CsvParser(absl::string_view text, const std::string& path, char separator = ',');
 
   // Replaces `fields` by those of the next record; false at the end of the text. InvalidArgument,
-  // naming file and line: a quote is never closed, or stands inside a field without quotes, or text
-  // follows a closing quote.
+  // naming file, line and field: a quote is never closed, or stands inside a field without quotes,
+  // or text follows a closing quote.
   absl::StatusOr<bool> Next(std::vector<std::string>& fields);
 
-  // The line that the last record began on, from 1.
+  // The line that the last record began on, from 1, and its first byte, from 0.
   int64_t line() const { return record_line_; }
+  size_t offset() const { return record_offset_; }
 
  private:
-  absl::Status TakeField(std::string& field);
-  absl::Status TakeQuotedField(std::string& field);
+  absl::Status TakeField(size_t number, std::string& field);
+  absl::Status TakeQuotedField(size_t number, std::string& field);
   // Whether a line end was there; it is taken.
   bool TakeLineEnd();
 
+  const absl::string_view text_;
+  const std::string& path_;
+  const char separator_;
   absl::string_view rest_;
-  const std::string path_;
   // The line that `rest_` begins on.
   int64_t line_ = 1;
   int64_t record_line_ = 1;
+  size_t record_offset_ = 0;
 };
 
 }  // namespace muster

@@ -16,8 +16,9 @@ using ::testing::HasSubstr;
 using Records = std::vector<std::vector<std::string>>;
 
 // All records, or the error.
-absl::StatusOr<Records> Parse(absl::string_view text) {
-  CsvParser parser(text, "f.csv");
+absl::StatusOr<Records> Parse(absl::string_view text, char separator = ',') {
+  const std::string path = "f.csv";
+  CsvParser parser(text, path, separator);
   Records records;
   std::vector<std::string> fields = {"left", "over", "from", "before"};
   while (true) {
@@ -38,9 +39,19 @@ TEST(CsvParserTest, CutsFieldsAndRecords) {
   EXPECT_THAT(Parse("").value(), ElementsAre());
 }
 
-TEST(CsvParserTest, SkipsBlankLinesAndAByteOrderMark) {
-  EXPECT_THAT(Parse("\xef\xbb\xbf\n\r\na\n\n\nb\n\n").value(),
-              ElementsAre(ElementsAre("a"), ElementsAre("b")));
+TEST(CsvParserTest, SkipsBlankLines) {
+  EXPECT_THAT(Parse("\n\r\na\n\n\nb\n\n").value(), ElementsAre(ElementsAre("a"), ElementsAre("b")));
+}
+
+TEST(CsvParserTest, AByteOrderMarkIsNoText) {
+  EXPECT_EQ(WithoutByteOrderMark("\xef\xbb\xbfy"), "y");
+  EXPECT_EQ(WithoutByteOrderMark("\xef\xbb"), "\xef\xbb");
+}
+
+TEST(CsvParserTest, CutsAtTheSeparatorAskedForAlone) {
+  EXPECT_THAT(Parse("a;1,5;\"b;c\"\n", ';').value(), ElementsAre(ElementsAre("a", "1,5", "b;c")));
+  EXPECT_THAT(Parse("\t x\t\"\"\r\n", '\t').value(), ElementsAre(ElementsAre("", " x", "")));
+  EXPECT_THAT(Parse("a|\"b\"|c", '|').value(), ElementsAre(ElementsAre("a", "b", "c")));
 }
 
 TEST(CsvParserTest, QuotedFieldsHoldCommasLineEndsAndQuotes) {
@@ -49,12 +60,18 @@ TEST(CsvParserTest, QuotedFieldsHoldCommasLineEndsAndQuotes) {
   EXPECT_THAT(Parse("\"\"\"\"").value(), ElementsAre(ElementsAre("\"")));
 }
 
-TEST(CsvParserTest, TellsTheLineThatARecordBeginsOn) {
-  CsvParser parser("a\n\"x\ny\"\n\nb\n", "f.csv");
+TEST(CsvParserTest, TellsTheLineAndByteThatARecordBeginsOn) {
+  const std::string path = "f.csv";
+  CsvParser parser("a\n\"x\ny\"\n\nb\n", path);
   std::vector<std::string> fields;
   std::vector<int64_t> lines;
-  while (parser.Next(fields).value()) lines.push_back(parser.line());
+  std::vector<size_t> offsets;
+  while (parser.Next(fields).value()) {
+    lines.push_back(parser.line());
+    offsets.push_back(parser.offset());
+  }
   EXPECT_THAT(lines, ElementsAre(1, 2, 5));
+  EXPECT_THAT(offsets, ElementsAre(0, 2, 9));
 }
 
 TEST(CsvParserTest, NamesTheLineOfABadQuote) {
@@ -65,11 +82,11 @@ TEST(CsvParserTest, NamesTheLineOfABadQuote) {
   const auto inside = Parse("a,b\n1,5\" disk\n");
   EXPECT_EQ(inside.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(inside.status().message()),
-              AllOf(HasSubstr("f.csv:2: "), HasSubstr("begins '5'")));
+              AllOf(HasSubstr("f.csv:2: "), HasSubstr("inside field 2, after 1 character;")));
   const auto after = Parse("a,b\n\"1\" ,2\n");
   EXPECT_EQ(after.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(after.status().message()),
-              AllOf(HasSubstr("f.csv:2: "), HasSubstr("closing quote of '1'")));
+              AllOf(HasSubstr("f.csv:2: "), HasSubstr("closing quote of field 1;")));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,6 +32,9 @@ struct DatasetInfo {
   std::vector<int32_t> label_bytes;
   // Of language in tokens.
   std::optional<TokenizerIdentity> tokenizer;
+  // Serialised v1::DataPreparation: how values of the data became numbers. Empty: they are numbers
+  // already.
+  std::string preparation;
 };
 
 // Random access to examples over an index built once, at creation. Thread-safe.

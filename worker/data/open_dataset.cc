@@ -1,20 +1,56 @@
 #include "worker/data/open_dataset.h"
 
-#include <vector>
+#include <string>
 
+#include "absl/strings/str_cat.h"
+#include "proto/data_preparation.pb.h"
 #include "proto/job.pb.h"
 #include "worker/data/csv_dataset.h"
 #include "worker/data/idx_dataset.h"
 #include "worker/data/libsvm_dataset.h"
 #include "worker/data/sequence_dataset.h"
+#include "worker/data/shuffled_dataset.h"
 #include "worker/data/synthetic_classification.h"
 #include "worker/data/synthetic_clicks.h"
 #include "worker/data/text_dataset.h"
 
 namespace muster {
+namespace {
 
-absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& spec,
-                                                           const DatasetOptions& options) {
+// Whether a random share of the examples is held out.
+bool IsShuffled(const v1::DataSpec& spec) {
+  return spec.shuffle_holdout() && spec.holdout() > 0 && spec.holdout() < 1;
+}
+
+absl::StatusOr<std::unique_ptr<const Dataset>> OpenCsv(const v1::DataSpec& spec,
+                                                       const DatasetOptions& given) {
+  const v1::CsvData& csv = spec.csv();
+  if (csv.separator().size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("data.csv.separator has ",
+                                                   csv.separator().size(),
+                                                   " bytes; it is one character, such as \";\""));
+  }
+  CsvColumns columns;
+  columns.label = csv.label();
+  columns.numeric.assign(csv.numeric().begin(), csv.numeric().end());
+  columns.categorical.assign(csv.categorical().begin(), csv.categorical().end());
+  if (!csv.separator().empty()) columns.separator = csv.separator().front();
+  if (csv.no_header()) columns.header = CsvColumns::Header::kNone;
+  CsvOptions options;
+  options.holdout = spec.holdout();
+  if (IsShuffled(spec)) options.shuffle_seed = given.seed;
+  v1::DataPreparation kept;
+  if (!kept.ParseFromString(given.preparation)) {
+    return absl::InvalidArgumentError(
+        "the preparation of data that the weights came with is damaged; take another checkpoint");
+  }
+  if (kept.has_csv()) options.preparation = &kept.csv();
+  return CsvDataset::Create(csv.path(), columns, options);
+}
+
+// The examples in the order of the data.
+absl::StatusOr<std::unique_ptr<const Dataset>> OpenReader(const v1::DataSpec& spec,
+                                                          const DatasetOptions& options) {
   switch (spec.reader_case()) {
     case v1::DataSpec::kText:
       return TextDataset::Create(spec.text().path(), options.context);
@@ -25,13 +61,8 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& s
       if (spec.libsvm().zero_based()) libsvm.first_index = LibsvmOptions::FirstIndex::kZero;
       return LibsvmDataset::Create(spec.libsvm().path(), libsvm);
     }
-    case v1::DataSpec::kCsv: {
-      CsvColumns columns;
-      columns.label = spec.csv().label();
-      columns.numeric.assign(spec.csv().numeric().begin(), spec.csv().numeric().end());
-      columns.categorical.assign(spec.csv().categorical().begin(), spec.csv().categorical().end());
-      return CsvDataset::Create(spec.csv().path(), columns);
-    }
+    case v1::DataSpec::kCsv:
+      return OpenCsv(spec, options);
     case v1::DataSpec::kSyntheticClicks: {
       SyntheticClicksOptions clicks;
       clicks.examples = spec.synthetic_clicks().examples();
@@ -61,8 +92,16 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& s
   }
   return absl::InvalidArgumentError(
       "data names no reader; set one of data.text, data.sequences, data.idx, data.libsvm, "
-      "data.csv, "
-      "data.synthetic_clicks and data.synthetic_classification");
+      "data.csv, data.synthetic_clicks and data.synthetic_classification");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& spec,
+                                                           const DatasetOptions& options) {
+  auto dataset = OpenReader(spec, options);
+  if (!dataset.ok() || !IsShuffled(spec)) return dataset;
+  return std::make_unique<ShuffledDataset>(*std::move(dataset), options.seed);
 }
 
 }  // namespace muster

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "worker/data/dataset.h"
@@ -17,6 +18,12 @@ struct DatasetOptions {
   // Bytes of context that text examples carry, and tokens of a sequence: what the model looks back
   // on. Other readers ignore it.
   int64_t context = 0;
+  // Serialised v1::DataPreparation that the weights came with; a reader that needs one takes it in
+  // place of learning its own. Empty: it learns, from the examples that are not held out.
+  std::string preparation;
+  // Draws the order of the examples where DataSpec.shuffle_holdout is set: their end, which is held
+  // out, is then a random share.
+  uint64_t seed = 0;
 };
 
 // Opens the data that a specification names, builds its index and takes its fingerprint; reads
@@ -25,7 +32,8 @@ struct DatasetOptions {
 //
 // NotFound: a path is missing (named). InvalidArgument: a file is malformed (the message names
 // file, line or offset, value and remedy) or empty, or the specification names no reader or a field
-// out of range. PermissionDenied and DataLoss: the system could not read a file.
+// out of range, or the preparation is none, or of other columns. PermissionDenied and DataLoss: the
+// system could not read a file.
 absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& spec,
                                                            const DatasetOptions& options);
 

@@ -8,11 +8,13 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
+#include "worker/data/batch.h"
 #include "worker/data/temp_files_for_testing.h"
 
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class OpenDatasetTest : public testing::Test {
@@ -65,6 +67,30 @@ TEST_F(OpenDatasetTest, OpensCsv) {
   EXPECT_EQ((*dataset)->info().examples, 2);
   EXPECT_EQ((*dataset)->info().dense_features, 1);
   EXPECT_EQ((*dataset)->info().fields, 1);
+}
+
+TEST_F(OpenDatasetTest, CsvTakesTheOptionsOfItsSpecification) {
+  folder_.Write("a.csv", "no;5;a\nyes;7;b\nyes;100;a\n");
+  const auto dataset = Open(
+      "csv { path: '@/?.csv' no_header: true separator: ';' label: '1' numeric: '2' } "
+      "holdout: 0.3");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  Batch batch;
+  ASSERT_TRUE((*dataset)->Read({0, 1, 2}, batch).ok());
+  EXPECT_THAT(batch.labels, ElementsAre(0, 1, 1));
+  // The held-out example is as far from the mean of the others as it is.
+  EXPECT_THAT(batch.dense, ElementsAre(-1, 1, 94));
+  // What was learned is what a later reading of other data takes.
+  folder_.Write("b.csv", "yes;8;a\n");
+  const auto later =
+      Open("csv { path: '@/b.csv' no_header: true separator: ';' label: '1' numeric: '2' }",
+           {.preparation = (*dataset)->info().preparation});
+  ASSERT_TRUE(later.ok()) << later.status();
+  ASSERT_TRUE((*later)->Read({0}, batch).ok());
+  EXPECT_THAT(batch.labels, ElementsAre(1));
+  EXPECT_THAT(batch.dense, ElementsAre(2));
+  EXPECT_EQ(Open("csv { path: '@/b.csv' separator: '::' label: 'y' numeric: 'n' }").status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(OpenDatasetTest, OpensSyntheticClicks) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "worker/data/batch.h"
+#include "worker/data/csv_dataset.h"
 #include "worker/data/dataset.h"
 #include "worker/data/open_dataset.h"
 #include "worker/data/temp_files_for_testing.h"
@@ -84,19 +86,21 @@ void ExpectConsistent(const Dataset& dataset) {
   }
 }
 
-// Opens damaged forms of a valid file; `spec` reads `file` of `folder`.
+using Opener = std::function<absl::StatusOr<std::unique_ptr<const Dataset>>()>;
+
+// Opens damaged forms of a valid file, `file` of `folder`.
 void Fuzz(const TempFolder& folder, const std::string& file, absl::string_view valid,
-          const v1::DataSpec& spec) {
+          const Opener& open) {
   constexpr uint64_t kRounds = 3000;
   folder.Write(file, valid);
-  ASSERT_TRUE(OpenDataset(spec, {}).ok()) << OpenDataset(spec, {}).status();
+  ASSERT_TRUE(open().ok()) << open().status();
   int refused = 0;
   for (uint64_t round = 0; round < kRounds; ++round) {
     SCOPED_TRACE(testing::Message() << file << ", round " << round);
     // Removed, not cut: some file systems flush a file that is written anew in place.
     std::filesystem::remove(folder.path() + "/" + file);
     const std::string path = folder.Write(file, Mutate(valid, file, round));
-    const auto dataset = OpenDataset(spec, {});
+    const auto dataset = open();
     if (dataset.ok()) {
       ASSERT_NO_FATAL_FAILURE(ExpectConsistent(**dataset));
     } else {
@@ -107,6 +111,11 @@ void Fuzz(const TempFolder& folder, const std::string& file, absl::string_view v
   }
   // Else the damage done would be too little to show anything.
   EXPECT_GT(refused, static_cast<int>(kRounds / 10)) << file;
+}
+
+void Fuzz(const TempFolder& folder, const std::string& file, absl::string_view valid,
+          const v1::DataSpec& spec) {
+  Fuzz(folder, file, valid, [&spec] { return OpenDataset(spec, {}); });
 }
 
 TEST(ReaderFuzzTest, Csv) {
@@ -121,6 +130,71 @@ TEST(ReaderFuzzTest, Csv) {
        "y,n,m,c,unused\n0,1.5,-2e3,red,x\n1,,7,\"blue, \"\"dark\"\"\",\n0,3,,\"two\nlines\",y\r\n"
        "1,0.001,9,,\"\"\n2,-4,11,green,z\n",
        spec);
+}
+
+constexpr char kWithoutHeader[] =
+    "one;1.5;-2e3;red\ntwo;;7;\"blue; \"\"dark\"\"\"\none;3;;\"two\nlines\"\r\n"
+    "two;0.001;9;\ntwo;-4;11;green\n";
+
+v1::DataSpec WithoutHeader(const std::string& path) {
+  v1::DataSpec spec;
+  spec.mutable_csv()->set_path(path);
+  spec.mutable_csv()->set_no_header(true);
+  spec.mutable_csv()->set_separator(";");
+  spec.mutable_csv()->set_label("1");
+  spec.mutable_csv()->add_numeric("2");
+  spec.mutable_csv()->add_numeric("3");
+  spec.mutable_csv()->add_categorical("4");
+  return spec;
+}
+
+TEST(ReaderFuzzTest, CsvWithoutHeaderOfTextLabels) {
+  const TempFolder folder;
+  Fuzz(folder, "a.csv", kWithoutHeader, WithoutHeader(folder.path() + "/a.csv"));
+}
+
+TEST(ReaderFuzzTest, PackedCsv) {
+  const TempFolder folder;
+  Fuzz(folder, "a.csv.gz", Gzip(kWithoutHeader), WithoutHeader(folder.path() + "/a.csv.gz"));
+}
+
+TEST(ReaderFuzzTest, CsvOfSeveralFiles) {
+  const TempFolder folder;
+  v1::DataSpec spec;
+  spec.mutable_csv()->set_path(folder.path() + "/{a,b}*");
+  spec.mutable_csv()->set_label("y");
+  spec.mutable_csv()->add_numeric("n");
+  folder.Write("a.csv", "y,n\n1,1\n2,2\n");
+  Fuzz(folder, "b.csv", "y,n\n1,3\n2,\"5\"\n1,\n", spec);
+}
+
+TEST(ReaderFuzzTest, CsvThatIsReadFromTheDisk) {
+  const TempFolder folder;
+  const CsvColumns columns = {.label = "y", .numeric = {"n"}, .categorical = {"c"}};
+  Fuzz(folder, "a.csv", "y,n,c\n0,1.5,red\n1,,\"blue, \"\"dark\"\"\"\n\n0,3,\"two\nlines\"\r\n",
+       [&] {
+         return CsvDataset::Create(folder.path() + "/a.csv", columns, {.keep_below_bytes = 1});
+       });
+}
+
+// A preparation comes with weights, which may be anybody's.
+TEST(ReaderFuzzTest, CsvPreparation) {
+  const TempFolder folder;
+  const v1::DataSpec spec = WithoutHeader(folder.Write("a.csv", kWithoutHeader));
+  const std::string valid = OpenDataset(spec, {}).value()->info().preparation;
+  ASSERT_FALSE(valid.empty());
+  int refused = 0;
+  for (uint64_t round = 0; round < 3000; ++round) {
+    SCOPED_TRACE(testing::Message() << "round " << round);
+    const auto dataset = OpenDataset(spec, {.preparation = Mutate(valid, "preparation", round)});
+    if (dataset.ok()) {
+      ASSERT_NO_FATAL_FAILURE(ExpectConsistent(**dataset));
+    } else {
+      ++refused;
+      ASSERT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument) << dataset.status();
+    }
+  }
+  EXPECT_GT(refused, 300);
 }
 
 TEST(ReaderFuzzTest, Libsvm) {

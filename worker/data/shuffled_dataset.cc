@@ -1,22 +1,14 @@
 #include "worker/data/shuffled_dataset.h"
 
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "common/base/fingerprint.h"
 
 namespace muster {
-namespace {
-
-// Epochs of training count from 0, so no epoch has this order.
-constexpr uint64_t kHoldoutEpoch = std::numeric_limits<uint64_t>::max();
-
-}  // namespace
-
 ShuffledDataset::ShuffledDataset(std::unique_ptr<const Dataset> dataset, uint64_t seed)
     : dataset_(std::move(dataset)),
-      order_(seed, kHoldoutEpoch, dataset_->info().examples),
+      order_(seed, dataset_->info().examples),
       fingerprint_(MixBits(dataset_->fingerprint() ^ MixBits(seed + 1))) {}
 
 absl::Status ShuffledDataset::Read(absl::Span<const int64_t> indices, Batch& batch) const {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "worker/data/dataset.h"
-#include "worker/data/permutation.h"
+#include "worker/data/example_order.h"
 
 namespace muster {
 
@@ -23,7 +23,7 @@ class ShuffledDataset final : public Dataset {
 
  private:
   const std::unique_ptr<const Dataset> dataset_;
-  const Permutation order_;
+  const ExampleOrder order_;
   const uint64_t fingerprint_;
 };
 

@@ -11,8 +11,7 @@
 namespace muster {
 namespace {
 
-v1::CommitCheckpointRequest RequestFor(uint64_t clock, const std::vector<CutPiece>& pieces,
-                                       const std::string& schema) {
+v1::CommitCheckpointRequest RequestFor(uint64_t clock, const std::vector<CutPiece>& pieces) {
   v1::CommitCheckpointRequest request;
   request.set_clock(clock);
   for (const CutPiece& piece : pieces) {
@@ -22,14 +21,13 @@ v1::CommitCheckpointRequest RequestFor(uint64_t clock, const std::vector<CutPiec
     file->set_bytes(piece.bytes);
     file->set_checksum(piece.checksum);
   }
-  request.set_schema(schema);
   return request;
 }
 
 // That there is no such checkpoint.
 v1::CommitCheckpointRequest FailureOf(uint64_t clock, const std::vector<CutPiece>& written,
                                       absl::string_view why, CheckpointTaker::Place place) {
-  v1::CommitCheckpointRequest request = RequestFor(clock, written, "");
+  v1::CommitCheckpointRequest request = RequestFor(clock, written);
   request.set_failure(std::string(why));
   request.set_tried_again(place == CheckpointTaker::Place::kLast);
   return request;
@@ -56,6 +54,14 @@ absl::Status CheckpointTaker::Take(uint64_t clock, Place place) {
   under_way_base_ = BaseOfNext();
   cuts_->Write(clock, under_way_base_);
   return absl::OkStatus();
+}
+
+v1::CommitCheckpointRequest CheckpointTaker::CommitOf(uint64_t clock,
+                                                      const std::vector<CutPiece>& pieces) const {
+  v1::CommitCheckpointRequest request = RequestFor(clock, pieces);
+  request.set_schema(options_.schema);
+  request.set_data_preparation(options_.data_preparation);
+  return request;
 }
 
 absl::Status CheckpointTaker::TakeWhole(uint64_t clock, Place place) {
@@ -93,8 +99,7 @@ absl::StatusOr<std::string> CheckpointTaker::TryWhole(uint64_t clock, Place plac
   if (!options_.commits) return files.failure;
   std::string failure = files.failure;
   if (failure.empty()) {
-    const absl::Status status =
-        coordinator_.CommitCheckpoint(RequestFor(clock, files.pieces, options_.schema), {});
+    const absl::Status status = coordinator_.CommitCheckpoint(CommitOf(clock, files.pieces), {});
     if (status.ok()) return "";
     if (!absl::IsFailedPrecondition(status)) {
       coordinator_status_ = status;
@@ -133,8 +138,7 @@ absl::Status CheckpointTaker::FilesWritten() {
     GiveUp(files.failure);
     return absl::OkStatus();
   }
-  commit_ = std::make_unique<BackgroundCommit>(coordinator_,
-                                               RequestFor(*under_way_, files_, options_.schema));
+  commit_ = std::make_unique<BackgroundCommit>(coordinator_, CommitOf(*under_way_, files_));
   return absl::OkStatus();
 }
 

@@ -44,6 +44,8 @@ class CheckpointTaker {
     uint32_t full_every = 0;
     // The tables', serialised.
     std::string schema;
+    // DatasetInfo::preparation.
+    std::string data_preparation;
     // One line for the job's log.
     std::function<void(absl::string_view)> log = [](absl::string_view) {};
     // Blocks for a while. False: the task is to end.
@@ -68,6 +70,7 @@ class CheckpointTaker {
   const absl::Status& coordinator_status() const { return coordinator_status_; }
 
  private:
+  v1::CommitCheckpointRequest CommitOf(uint64_t clock, const std::vector<CutPiece>& pieces) const;
   absl::Status TakeWhole(uint64_t clock, Place place);
   // One attempt, up to what the coordinator answered of it. Not empty: why it failed.
   absl::StatusOr<std::string> TryWhole(uint64_t clock, Place place);

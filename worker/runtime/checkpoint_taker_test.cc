@@ -137,6 +137,7 @@ class CheckpointTakerTest : public ::testing::Test {
     return CheckpointTaker({.commits = commits,
                             .full_every = full_every,
                             .schema = "schema",
+                            .data_preparation = "preparation",
                             .log = [this](absl::string_view line) { log_.emplace_back(line); },
                             .wait =
                                 [this](absl::Duration) {
@@ -184,6 +185,7 @@ TEST_F(CheckpointTakerTest, TrainingGoesOnWhileFilesAndCommitAreUnderWay) {
   EXPECT_EQ(request.files(1).bytes(), 20);
   EXPECT_EQ(request.files(1).checksum(), 21);
   EXPECT_EQ(request.schema(), "schema");
+  EXPECT_EQ(request.data_preparation(), "preparation");
   // Nothing is left to do.
   ASSERT_EQ(taker.GoOn(), absl::OkStatus());
   ASSERT_EQ(taker.Finish(), absl::OkStatus());

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/multiplies_bfloat16.h"
+#include "common/job_data/csv_head.h"
 #include "common/job_data/data_head.h"
 #include "common/plan/data_size.h"
 #include "common/plan/memory_plan.h"
@@ -45,8 +46,10 @@ TaskAllowance AllowanceOf(const v1::JobSpec& spec) {
   TaskAllowance allowance;
   allowance.planned_bytes = plan.worker_own_bytes();
   const uint64_t mapped = plan.worker_bytes() - plan.worker_own_bytes();
-  // An array that grows is there twice while it does, and its file beside it.
-  const uint64_t reading = 2 * data.bytes;
+  // An array that grows is there twice while it does, and its file beside it; so is what a packed
+  // file unpacks to.
+  uint64_t reading = 2 * data.bytes;
+  if (spec.data().has_csv()) reading += 2 * ReadCsvHead(spec.data().csv()).unpacked_bytes;
   allowance.most_bytes =
       allowance.planned_bytes + allowance.planned_bytes / 4 + kSlackBytes + mapped + reading;
   return allowance;

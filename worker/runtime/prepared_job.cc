@@ -10,7 +10,6 @@
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/data/open_dataset.h"
-#include "worker/data/shuffled_dataset.h"
 #include "worker/data/steps.h"
 #include "worker/models/create_model.h"
 #include "worker/strategy/tables_schema.h"
@@ -45,17 +44,17 @@ absl::Status CheckFit(const DatasetInfo& training, const DatasetInfo& validation
 }
 
 // What is trained on and what is evaluated.
-absl::Status OpenData(const v1::JobSpec& spec, PreparedJob& job) {
+absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation, PreparedJob& job) {
   DatasetOptions options;
   options.context = RequiredContext(spec.model());
+  options.preparation = preparation;
+  options.seed = spec.seed();
   MUSTER_ASSIGN_OR_RETURN(job.dataset, OpenDataset(spec.data(), options));
   const DatasetInfo& info = job.dataset->info();
   MUSTER_ASSIGN_OR_RETURN(job.split, SplitExamples(info.examples, spec.data().holdout()));
   job.evaluated = job.split;
-  if (spec.data().shuffle_holdout() && job.split.training > 0 && job.split.held_out > 0) {
-    job.dataset = std::make_unique<ShuffledDataset>(std::move(job.dataset), spec.seed());
-  }
   if (!spec.has_validation()) return absl::OkStatus();
+  options.preparation = info.preparation;
   MUSTER_ASSIGN_OR_RETURN(job.validation, OpenDataset(spec.validation(), options));
   MUSTER_RETURN_IF_ERROR(CheckFit(info, job.validation->info()));
   // Labels that the model has no class for.
@@ -77,10 +76,11 @@ uint64_t PreparedJob::data_fingerprint() const {
                                : MixBits(training ^ MixBits(validation->fingerprint() + 1));
 }
 
-absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPosition& begin) {
+absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPosition& begin,
+                                       const std::string& preparation) {
   PreparedJob job;
   job.begin = begin;
-  MUSTER_RETURN_IF_ERROR(OpenData(spec, job));
+  MUSTER_RETURN_IF_ERROR(OpenData(spec, preparation, job));
   const DatasetInfo& info = job.dataset->info();
   MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), spec.compute(), info));
   MUSTER_ASSIGN_OR_RETURN(

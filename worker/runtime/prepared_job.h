@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "worker/data/data_position.h"
@@ -43,10 +44,12 @@ struct PreparedJob {
   std::unique_ptr<const v1::TablesSchema> schema;
 };
 
-// Opens the data (reading all of it once) and makes the model. Errors name the field or file, its
-// value and what would be right: those of OpenDataset, SplitExamples, CreateModel, TotalSteps and
-// ValidateSchema, and InvalidArgument where the validation data do not fit the training data.
-absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPosition& begin = {});
+// Opens the data (reading all of it once) and makes the model. `preparation` is that of
+// DatasetOptions. Errors name the field or file, its value and what would be right: those of
+// OpenDataset, SplitExamples, CreateModel, TotalSteps and ValidateSchema, and
+// InvalidArgument where the validation data do not fit the training data.
+absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPosition& begin = {},
+                                       const std::string& preparation = "");
 
 }  // namespace muster
 

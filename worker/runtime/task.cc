@@ -74,6 +74,20 @@ absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
   return trainer->Run();
 }
 
+// Says where the data's preparation is not the one that the weights were trained with.
+void LogPreparation(const v1::TaskOrder& order, const PreparedJob& job,
+                    const TaskDependencies& dependencies) {
+  const bool needed = !job.dataset->info().preparation.empty();
+  const bool given = !order.data_preparation().empty();
+  if (order.restore_uri().empty() || needed == given) return;
+  dependencies.log(
+      needed ? "the checkpoint that the task starts from does not say how its data were prepared "
+               "(an earlier release wrote it, or other data): means, deviations and classes are "
+               "learned from this job's training examples"
+             : "the checkpoint that the task starts from says how its data were prepared (means, "
+               "deviations, classes), which this job's reader has no use for");
+}
+
 }  // namespace
 
 absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& dependencies) {
@@ -82,7 +96,8 @@ absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& depende
   SetComputeThreads(std::max<int>(1, order.spec().threads_per_worker()));
   const DataPosition begin = {.clock = static_cast<int64_t>(order.data_clock()),
                               .examples = static_cast<int64_t>(order.data_examples())};
-  MUSTER_ASSIGN_OR_RETURN(const PreparedJob job, PrepareJob(order.spec(), begin));
+  MUSTER_ASSIGN_OR_RETURN(const PreparedJob job,
+                          PrepareJob(order.spec(), begin, order.data_preparation()));
   dependencies.log(absl::StrCat("slot ", order.slot(), ": ", job.split.training,
                                 " examples to train on, ", job.evaluated.held_out,
                                 job.validation == nullptr ? " held out, " : " to evaluate on, ",
@@ -91,6 +106,7 @@ absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& depende
     MUSTER_ASSIGN_OR_RETURN(const std::string warning, WarnOfOneClass(*job.dataset, job.split));
     if (!warning.empty()) dependencies.log(absl::StrCat("warning: ", warning));
   }
+  LogPreparation(order, job, dependencies);
   if (order.spec().update().dense() != v1::UpdateSpec::ALL_REDUCE) {
     return RunOnServers(order, job, dependencies);
   }

@@ -69,6 +69,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
       checkpoints_({.commits = options_.rank == 0,
                     .full_every = spec.checkpoint().full_every(),
                     .schema = job.schema->SerializeAsString(),
+                    .data_preparation = job.dataset->info().preparation,
                     .log = options_.log,
                     .wait = options_.wait},
                    parts.keeper, coordinator),

@@ -1,0 +1,93 @@
+#include "common/job_data/csv_head.h"
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/files/open_regular_file.h"
+#include "common/files/path_pattern.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kHeadBytes = 64 << 10;
+// Of an example in a large file: where its record begins, and its label.
+constexpr uint64_t kPlaceBytes = 12;
+
+// The first whole lines of a file.
+struct Lines {
+  double count = 0;
+  // Of them, unpacked, and in the file.
+  double bytes = 0;
+  double bytes_in_file = 0;
+  bool packed = false;
+};
+
+// No lines: it cannot be read.
+Lines FirstLines(const std::string& path) {
+  const absl::StatusOr<OpenedFile> opened = OpenRegularFile(path);
+  if (!opened.ok()) return {};
+  // Reads files that are not packed as they are.
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzdopen(opened->descriptor, "rb"), gzclose);
+  if (file == nullptr) {
+    close(opened->descriptor);
+    return {};
+  }
+  std::string head(kHeadBytes, '\0');
+  const int read = gzread(file.get(), head.data(), head.size());
+  if (read <= 0) return {};
+  head.resize(read);
+  Lines lines;
+  lines.packed = gzdirect(file.get()) == 0;
+  const double in_file = static_cast<double>(
+      std::min<uint64_t>(opened->size, std::max<z_off_t>(1, gzoffset(file.get()))));
+  const double ratio = lines.packed ? in_file / read : 1;
+  const size_t end = head.rfind('\n');
+  if (end == std::string::npos) return {};
+  head.resize(end + 1);
+  lines.count = static_cast<double>(std::count(head.begin(), head.end(), '\n'));
+  lines.bytes = static_cast<double>(head.size());
+  lines.bytes_in_file = lines.bytes * ratio;
+  return lines;
+}
+
+}  // namespace
+
+CsvHead ReadCsvHead(const v1::CsvData& csv) {
+  const absl::StatusOr<std::vector<std::string>> paths = FilesOfPattern(csv.path());
+  if (!paths.ok()) return {};
+  uint64_t bytes = 0;
+  uint64_t largest = 0;
+  for (const std::string& path : *paths) {
+    std::error_code error;
+    const uint64_t of_file = std::filesystem::file_size(path, error);
+    if (error) return {};
+    bytes += of_file;
+    largest = std::max(largest, of_file);
+  }
+  const Lines lines = FirstLines(paths->front());
+  if (lines.count == 0) return {};
+  const double packing = lines.bytes / lines.bytes_in_file;
+  CsvHead head;
+  head.examples =
+      static_cast<uint64_t>(static_cast<double>(bytes) / lines.bytes_in_file * lines.count);
+  if (lines.packed) head.unpacked_bytes = static_cast<uint64_t>(packing * largest);
+  if (bytes < kCsvKeptBelowBytes) {
+    head.kept_bytes =
+        head.examples * (4 * csv.numeric_size() + 8 * csv.categorical_size() + sizeof(int32_t));
+  } else {
+    head.kept_bytes = head.examples * kPlaceBytes;
+    if (lines.packed) head.kept_bytes += static_cast<uint64_t>(packing * bytes);
+  }
+  return head;
+}
+
+}  // namespace muster
