@@ -9,9 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "client/commands/commands.h"
+#include "client/commands/force_flag.h"
 #include "client/session.h"
 #include "client/spawn.h"
 #include "common/base/status_macros.h"
+#include "common/files/output_file.h"
 
 namespace muster {
 
@@ -20,6 +22,7 @@ void AddBench(CLI::App& app, Session& session) {
     std::string name;
     bool quick = false;
     std::string json;
+    Replace replace = Replace::kNever;
     std::vector<std::string> own;
   };
   auto* command =
@@ -34,6 +37,7 @@ void AddBench(CLI::App& app, Session& session) {
           {"parameter-server", "sparse", "store", "optimizers", "collectives", "train"}));
   command->add_flag("--quick", arguments->quick, "Fewer and shorter runs, in under 45 s");
   command->add_option("--json", arguments->json, "Also write the records to this file");
+  AddForceFlag(*command, arguments->replace);
   command->add_option("options", arguments->own, "Options of the benchmark's own, after --");
   command->footer(
       "Benchmarks have options of their own:\n"
@@ -46,6 +50,9 @@ void AddBench(CLI::App& app, Session& session) {
   command->callback([&session, arguments] {
     session.Run([&]() -> absl::Status {
       MUSTER_RETURN_IF_ERROR(session.RefuseCertificates());
+      if (!arguments->json.empty()) {
+        MUSTER_RETURN_IF_ERROR(CheckOutputFile(arguments->json, arguments->replace));
+      }
       const std::string binary =
           absl::StrCat(absl::StrReplaceAll(arguments->name, {{"-", "_"}}), "_bench");
       MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram(binary));

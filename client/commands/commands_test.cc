@@ -4,9 +4,11 @@
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -183,7 +185,8 @@ class CommandsTest : public ::testing::Test {
     app.fallthrough();
     app.add_option("--output", session.output)->transform(CLI::CheckedTransformer(outputs));
     for (auto add : {AddList, AddStatus, AddWatch, AddLogs, AddEvents, AddCancel, AddCheckpoint,
-                     AddEvaluate, AddCluster, AddDrain, AddMetrics, AddData, AddSubmit}) {
+                     AddEvaluate, AddCluster, AddDrain, AddMetrics, AddData, AddSubmit,
+                     AddTokenizer, AddImport, AddCompare, AddBench}) {
       add(app, session);
     }
     testing::internal::CaptureStdout();
@@ -286,6 +289,58 @@ TEST_F(CommandsTest, AnEvaluationSaysWhatItWaitsForAndCtrlCCancelsIt) {
   EXPECT_THAT(shown.error, HasSubstr("the evaluation e1 is cancelled"));
   EXPECT_EQ(coordinator_.cancelled, std::vector<std::string>{"e1"});
   EXPECT_EQ(shown.out, "");
+}
+
+// As root too, to whom the system would allow it: a device that a file was renamed over is gone for
+// the whole machine.
+TEST_F(CommandsTest, NoCommandReplacesWhatItDidNotMake) {
+  const std::string folder = testing::TempDir() + "/replaces";
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
+  const std::string text = testing::TempDir() + "/replaces.txt";
+  std::ofstream(text) << "the text of the test, the text";
+  const std::string job = testing::TempDir() + "/replaces.textproto";
+  std::ofstream(job) << "name: \"none\"";
+  ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
+  const bool device = mknod((folder + "/null").c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0;
+  std::ofstream(folder + "/old") << "old";
+  std::filesystem::create_symlink("old", folder + "/link");
+  const std::vector<std::vector<std::string>> commands = {
+      {"data", "tokenize", "--data", text, "--tokenizer", "bytes", "--out"},
+      {"tokenizer", "train", "--data", text, "--vocabulary", "258", "--out"},
+      {"compare", job, "--report"},
+      {"bench", "store", "--json"}};
+  for (const std::vector<std::string>& command : commands) {
+    for (const char* name : {"pipe", "null", "old", "link"}) {
+      if (name == std::string("null") && !device) continue;
+      std::vector<std::string> words = command;
+      words.push_back(absl::StrCat(folder, "/", name));
+      const Shown shown = Run(words);
+      EXPECT_EQ(shown.exit_code, kUsage) << command[0] << " " << name << ": " << shown.error;
+      EXPECT_THAT(shown.error, HasSubstr(absl::StrCat(folder, "/", name, " is "))) << command[0];
+    }
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(folder + "/pipe"));
+  EXPECT_TRUE(!device || std::filesystem::is_character_file(folder + "/null"));
+  std::string old;
+  std::getline(std::ifstream(folder + "/old"), old);
+  EXPECT_EQ(old, "old");
+  const Shown forced = Run({"data", "tokenize", "--data", text, "--tokenizer", "bytes", "--force",
+                            "--out", folder + "/link"});
+  EXPECT_EQ(forced.exit_code, 0) << forced.error;
+  EXPECT_TRUE(std::filesystem::is_symlink(folder + "/link"));
+  EXPECT_GT(std::filesystem::file_size(folder + "/old"), 100u);
+}
+
+TEST_F(CommandsTest, AnImportReplacesNoFile) {
+  const std::string folder = testing::TempDir() + "/imported";
+  for (const char* name : {"job.textproto", "tokenizer.json"}) {
+    ASSERT_TRUE(std::filesystem::create_directory(folder));
+    std::ofstream(absl::StrCat(folder, "/", name)) << "mine";
+    const Shown shown = Run({"import", "/no/such/model", "--out", folder});
+    EXPECT_EQ(shown.exit_code, kUsage);
+    EXPECT_THAT(shown.error, HasSubstr(absl::StrCat("/", name, " is there already")));
+    std::filesystem::remove_all(folder);
+  }
 }
 
 TEST_F(CommandsTest, OnlyACoordinatorThatDoesNotAnswerExitsWith4) {

@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <memory>
 #include <string>
 
@@ -7,12 +6,14 @@
 #include "client/commands/collective_flags.h"
 #include "client/commands/commands.h"
 #include "client/commands/comparison_output.h"
+#include "client/commands/force_flag.h"
 #include "client/commands/job_file_argument.h"
 #include "client/compare/process_usage.h"
 #include "client/compare/report.h"
 #include "client/session.h"
 #include "client/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/files/output_file.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -21,27 +22,17 @@ namespace {
 struct Arguments {
   JobFileArgument job;
   std::string report;
+  Replace replace = Replace::kNever;
   int processors = 0;
   ComparisonOptions options;
 };
-
-absl::Status WriteReport(const Comparison& comparison, const std::string& path) {
-  std::ofstream file(path, std::ios::trunc);
-  file << ComparisonReport(comparison);
-  file.close();
-  if (!file)
-    return absl::FailedPreconditionError(absl::StrCat("cannot write the report to ", path));
-  return absl::OkStatus();
-}
 
 absl::Status RunCompare(const Session& session, const Arguments& arguments) {
   MUSTER_RETURN_IF_ERROR(session.RefuseCertificates());
   v1::JobSpec job;
   MUSTER_RETURN_IF_ERROR(arguments.job.Read(job));
-  // Hours of runs must not end with a report that cannot be written.
-  if (!arguments.report.empty() && !std::ofstream(arguments.report, std::ios::app)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot write to ", arguments.report, "; name another file with --report"));
+  if (!arguments.report.empty()) {
+    MUSTER_RETURN_IF_ERROR(CheckOutputFile(arguments.report, arguments.replace));
   }
   if (arguments.processors != 0 && !LimitProcessors(arguments.processors)) {
     return absl::InvalidArgumentError(absl::StrCat("--processors is ", arguments.processors,
@@ -51,7 +42,8 @@ absl::Status RunCompare(const Session& session, const Arguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const Comparison comparison,
                           CompareAndPrint(session, job, arguments.options));
   if (arguments.report.empty()) return absl::OkStatus();
-  MUSTER_RETURN_IF_ERROR(WriteReport(comparison, arguments.report));
+  MUSTER_RETURN_IF_ERROR(
+      WriteOutputFile(arguments.report, arguments.replace, ComparisonReport(comparison)));
   if (session.output == Session::Output::kText) {
     Print("report: %s\n", arguments.report);
   }
@@ -70,6 +62,7 @@ void AddCompare(CLI::App& app, Session& session) {
   arguments->job.AddTo(*command);
   command->add_option("--report", arguments->report,
                       "Also write one self-contained HTML page with curves and bars to this file");
+  AddForceFlag(*command, arguments->replace);
   command->add_option("--repeats", options.repeats, "Runs of each road, in alternating order")
       ->capture_default_str();
   command->add_option("--servers", options.servers, "Servers on the parameter-server roads")

@@ -7,11 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/commands/commands.h"
+#include "client/commands/force_flag.h"
 #include "client/commands/text_output.h"
 #include "client/format.h"
 #include "client/session.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
+#include "common/files/output_file.h"
 #include "common/tokenizer/for_each_text.h"
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/token_file.h"
@@ -24,6 +26,7 @@ struct Arguments {
   std::string data;
   std::string tokenizer;
   std::string out;
+  Replace replace = Replace::kNever;
 };
 
 absl::Status Tokenize(const Session& session, const Arguments& arguments) {
@@ -35,7 +38,7 @@ absl::Status Tokenize(const Session& session, const Arguments& arguments) {
   }
   MUSTER_RETURN_IF_ERROR(CheckOutputIsNoText(arguments.data, arguments.out));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<TokenFileWriter> writer,
-                          TokenFileWriter::Create(arguments.out, *tokenizer));
+                          TokenFileWriter::Create(arguments.out, *tokenizer, arguments.replace));
   int documents = 0;
   MUSTER_RETURN_IF_ERROR(ForEachText(arguments.data, [&](FileContent file) {
     ++documents;
@@ -70,6 +73,7 @@ void AddData(CLI::App& app, Session& session) {
                    "bytes, a tokenizer.json, or a folder with vocab.json and merges.txt")
       ->required();
   tokenize->add_option("--out", arguments->out, "The token file to write")->required();
+  AddForceFlag(*tokenize, arguments->replace);
   const std::string example =
       "Example: muster data tokenize --data corpus --tokenizer tokenizer.json --out corpus.tokens";
   command->footer(example);

@@ -1,13 +1,11 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "client/commands/commands.h"
+#include "client/commands/force_flag.h"
 #include "client/commands/job_argument.h"
 #include "client/format.h"
 #include "client/session.h"
@@ -36,44 +34,29 @@ struct Arguments {
   std::string out;
   std::string format = kSafetensors;
   std::string tokenizer;
+  Replace replace = Replace::kNever;
 };
 
-// Writes the job's weights to a file; their bytes.
+// Writes the job's weights to the file; their bytes.
 absl::StatusOr<uint64_t> WriteWeights(JobClient& jobs, const CheckpointName& checkpoint,
-                                      const std::string& path, const std::string& tokenizer) {
-  std::ofstream file(path, std::ios::binary);
-  if (!file) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot write ", path, "; choose another --out"));
-  }
+                                      OutputFile& file, const std::string& tokenizer) {
   uint64_t bytes = 0;
   const auto note = [](const std::string& text) { PrintError("muster: exported %s\n", text); };
-  MUSTER_RETURN_IF_ERROR(ExportJob(
-      jobs, RequestFor(checkpoint), tokenizer, note, [&](absl::string_view data) -> absl::Status {
+  MUSTER_RETURN_IF_ERROR(
+      ExportJob(jobs, RequestFor(checkpoint), tokenizer, note, [&](absl::string_view data) {
         bytes += data.size();
-        if (file.write(data.data(), static_cast<std::streamsize>(data.size()))) {
-          return absl::OkStatus();
-        }
-        return absl::ResourceExhaustedError(
-            absl::StrCat("cannot write ", path, " past ", bytes, " bytes"));
+        return file.Write(data);
       }));
-  file.close();
-  if (!file) {
-    return absl::ResourceExhaustedError(absl::StrCat("cannot write all of ", path));
-  }
   return bytes;
 }
 
 absl::Status ExportFile(const Session& session, JobClient& jobs, const CheckpointName& checkpoint,
                         const Arguments& arguments) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string out, OutputFile(arguments.out));
-  const std::string partial = out + ".partial";
-  const auto remove = absl::MakeCleanup([&partial] { std::remove(partial.c_str()); });
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file,
+                          OutputFile::Create(arguments.out, arguments.replace));
   MUSTER_ASSIGN_OR_RETURN(const uint64_t bytes,
-                          WriteWeights(jobs, checkpoint, partial, arguments.tokenizer));
-  if (std::rename(partial.c_str(), out.c_str()) != 0) {
-    return absl::InternalError(absl::StrCat("cannot rename ", partial, " to ", out));
-  }
+                          WriteWeights(jobs, checkpoint, *file, arguments.tokenizer));
+  MUSTER_RETURN_IF_ERROR(file->Publish());
   session.PrintResult(
       absl::StrCat(arguments.out, ": ", FormatBytes(static_cast<double>(bytes))),
       {{"job_id", checkpoint.job_id}, {"file", arguments.out}, {"bytes", absl::StrCat(bytes)}});
@@ -90,24 +73,32 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const Checkpo
   v1::TransformerSpec spec = job.spec().model().transformer();
   FillTransformerDefaults(1, spec);
   MUSTER_RETURN_IF_ERROR(FamilyOf(spec).status());
-  std::string partial = arguments.out;
-  while (partial.size() > 1 && partial.back() == '/') partial.pop_back();
-  partial += ".partial";
-  const auto remove = absl::MakeCleanup([&partial] { std::remove(partial.c_str()); });
-  MUSTER_RETURN_IF_ERROR(WriteWeights(jobs, checkpoint, partial, arguments.tokenizer).status());
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFile> model, ModelFile::Open(partial));
-  ModelFolderContents contents{*model, "", std::nullopt};
+  MUSTER_RETURN_IF_ERROR(CheckModelFolder(arguments.out, arguments.replace));
+  std::string beside = arguments.out;
+  while (beside.size() > 1 && beside.back() == '/') beside.pop_back();
+  // Never published: the folder is made of it.
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file,
+                          OutputFile::Create(beside + ".weights", Replace::kFiles));
+  MUSTER_RETURN_IF_ERROR(WriteWeights(jobs, checkpoint, *file, arguments.tokenizer).status());
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFile> model,
+                          ModelFile::Open(file->partial()));
+  ModelFolderContents contents{*model};
   if (const std::optional<std::string>& json = model->tokenizer_json(); json.has_value()) {
     // Readers of such folders know bytes as a vocabulary without merges.
     contents.tokenizer_json = json->empty() ? WriteBpeJson(BytesAsVocabulary()) : *json;
     MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Tokenizer> tokenizer,
-                            ParseTokenizer(*json, partial));
+                            ParseTokenizer(*json, file->partial()));
     contents.end_of_text = tokenizer->end_of_text();
+    if (contents.end_of_text.has_value()) {
+      contents.end_of_text_name = std::string(tokenizer->BytesOf(*contents.end_of_text));
+    }
   }
-  MUSTER_RETURN_IF_ERROR(WriteModelFolder(arguments.out, contents));
-  session.PrintResult(absl::StrCat(arguments.out, ": config.json, model.safetensors",
-                                   contents.tokenizer_json.empty() ? "" : ", tokenizer.json"),
-                      {{"job_id", job_id}, {"folder", arguments.out}});
+  MUSTER_RETURN_IF_ERROR(WriteModelFolder(arguments.out, contents, arguments.replace));
+  session.PrintResult(
+      absl::StrCat(
+          arguments.out, ": config.json, model.safetensors",
+          contents.tokenizer_json.empty() ? "" : ", tokenizer.json, tokenizer_config.json"),
+      {{"job_id", job_id}, {"folder", arguments.out}});
   return absl::OkStatus();
 }
 
@@ -125,11 +116,12 @@ void AddExport(CLI::App& app, Session& session) {
       });
   command->add_option("--out", arguments->out, "The file (for huggingface: the folder) to write")
       ->required();
+  AddForceFlag(*command, arguments->replace);
   command
       ->add_option("--format", arguments->format,
                    "safetensors: one file under Muster's names. huggingface: config.json, "
-                   "model.safetensors and tokenizer.json of a transformer of GPT-2's or Llama's "
-                   "shape")
+                   "model.safetensors and the tokenizer's files of a transformer of GPT-2's or "
+                   "Llama's shape")
       ->check(CLI::IsMember({kSafetensors, kHuggingFace}));
   command->add_option("--tokenizer", arguments->tokenizer,
                       "Of a transformer: where its tokenizer is, if not where the job says");

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
+#include "common/files/output_file.h"
 #include "common/model_files/import_checkpoint.h"
 #include "common/model_files/model_folder.h"
 #include "common/model_files/padded_weights.h"
@@ -30,13 +30,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::Status WriteText(const fs::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (file) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("cannot write ", path.string(), "; choose another --out"));
+constexpr char kJobFile[] = "job.textproto";
+constexpr char kTokenizerFile[] = "tokenizer.json";
+
+// A folder of weights that jobs may start from is never changed.
+absl::Status CheckFolderIsFree(const fs::path& folder) {
+  std::error_code error;
+  for (const char* name : {kJobFile, kTokenizerFile}) {
+    if (!fs::exists(fs::symlink_status(folder / name, error))) continue;
+    return absl::InvalidArgumentError(absl::StrCat((folder / name).string(),
+                                                   " is there already, and an import replaces no "
+                                                   "file; choose another folder with --out"));
+  }
+  return absl::OkStatus();
 }
 
 // A job that goes on training these weights: what to put in is in capitals.
@@ -67,6 +73,7 @@ std::string JobText(const v1::TransformerSpec& spec, const std::string& tokenize
 
 absl::Status Import(const Session& session, const std::string& folder, const std::string& out,
                     uint32_t pad_vocabulary_to) {
+  MUSTER_RETURN_IF_ERROR(CheckFolderIsFree(out));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFolder> model,
                           ModelFolder::Open(folder));
   const std::string absolute = fs::absolute(out).lexically_normal().string();
@@ -79,8 +86,8 @@ absl::Status Import(const Session& session, const std::string& folder, const std
     const absl::StatusOr<std::unique_ptr<const Tokenizer>> opened = OpenTokenizer(folder);
     if (opened.ok()) {
       tokenizer_json = (*opened)->json();
-      identity = {(*opened)->fingerprint(), absolute + "/tokenizer.json"};
-      tokenizer = "tokenizer.json";
+      identity = {(*opened)->fingerprint(), absl::StrCat(absolute, "/", kTokenizerFile)};
+      tokenizer = kTokenizerFile;
     } else if (absl::IsInvalidArgument(opened.status())) {
       // The weights are of use without it, to whoever has made tokens otherwise.
       PrintError("muster: its tokenizer is left out: %s\n", opened.status().message());
@@ -93,10 +100,12 @@ absl::Status Import(const Session& session, const std::string& folder, const std
   const Weights& weights = pad_vocabulary_to > 1 ? static_cast<const Weights&>(padded) : *model;
   MUSTER_RETURN_IF_ERROR(WriteImportedCheckpoint(storage, absolute, weights, identity));
   if (!tokenizer_json.empty()) {
-    MUSTER_RETURN_IF_ERROR(WriteText(fs::path(out) / "tokenizer.json", tokenizer_json));
+    MUSTER_RETURN_IF_ERROR(WriteOutputFile((fs::path(out) / kTokenizerFile).string(),
+                                           Replace::kNever, tokenizer_json));
   }
-  const fs::path job = fs::path(out) / "job.textproto";
-  MUSTER_RETURN_IF_ERROR(WriteText(job, JobText(weights.spec(), tokenizer)));
+  const fs::path job = fs::path(out) / kJobFile;
+  MUSTER_RETURN_IF_ERROR(
+      WriteOutputFile(job.string(), Replace::kNever, JobText(weights.spec(), tokenizer)));
   session.PrintResult(
       absl::StrCat(out, ": weights to start from, and ", job.string(),
                    ", a job that does; jobs of the same model take them by `submit --from ",

@@ -4,6 +4,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/files/output_file.h"
 
 namespace muster {
 
@@ -16,7 +18,9 @@ absl::Status CheckOutputIsNoText(const std::string& data, const std::string& out
     return absl::InvalidArgumentError(
         absl::StrCat("--out ", out, " is the text that is to be read; choose another --out"));
   }
-  if (fs::equivalent(data, fs::absolute(out, error).parent_path(), error)) {
+  // Through links: where it is going to lie.
+  MUSTER_ASSIGN_OR_RETURN(const std::string target, OutputTarget(out, Replace::kFiles));
+  if (fs::equivalent(data, fs::absolute(target, error).parent_path(), error)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--out ", out, " lies in ", data,
                      ", all of whose files are read as text; choose another folder for it"));

@@ -9,7 +9,7 @@ namespace muster {
 
 // Of a command that reads text at `data`, a file or a folder, and writes a file `out`.
 // InvalidArgument: that would replace the text, or lie among the texts of the folder and be read as
-// one of them.
+// one of them, or is no name that a file can have (OutputTarget).
 absl::Status CheckOutputIsNoText(const std::string& data, const std::string& out);
 
 }  // namespace muster

@@ -1,13 +1,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/commands/commands.h"
+#include "client/commands/force_flag.h"
 #include "client/commands/text_output.h"
 #include "client/format.h"
 #include "client/session.h"
@@ -26,22 +25,12 @@ struct Arguments {
   std::string data;
   std::string out;
   int64_t vocabulary = 0;
+  Replace replace = Replace::kNever;
 };
-
-absl::Status WriteWhole(const std::string& path, const std::string& text) {
-  const std::string partial = path + ".partial";
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (file && std::rename(partial.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  std::remove(partial.c_str());
-  return absl::FailedPreconditionError(
-      absl::StrCat("cannot write ", path, "; choose another --out"));
-}
 
 absl::Status Train(const Session& session, const Arguments& arguments) {
   MUSTER_RETURN_IF_ERROR(CheckOutputIsNoText(arguments.data, arguments.out));
-  MUSTER_ASSIGN_OR_RETURN(const std::string out, OutputFile(arguments.out));
+  MUSTER_RETURN_IF_ERROR(CheckOutputFile(arguments.out, arguments.replace));
   BpeTrainer trainer;
   uint64_t bytes = 0;
   MUSTER_RETURN_IF_ERROR(ForEachText(arguments.data, [&](FileContent file) {
@@ -50,7 +39,8 @@ absl::Status Train(const Session& session, const Arguments& arguments) {
     return absl::OkStatus();
   }));
   MUSTER_ASSIGN_OR_RETURN(const BpeVocabulary vocabulary, trainer.Train(arguments.vocabulary));
-  MUSTER_RETURN_IF_ERROR(WriteWhole(out, WriteBpeJson(vocabulary)));
+  MUSTER_RETURN_IF_ERROR(
+      WriteOutputFile(arguments.out, arguments.replace, WriteBpeJson(vocabulary)));
   const auto tokens = static_cast<int64_t>(vocabulary.tokens.size());
   std::string text = absl::StrCat(arguments.out, ": ", tokens, " tokens, learned from ",
                                   FormatBytes(static_cast<double>(bytes)));
@@ -77,6 +67,7 @@ void AddTokenizer(CLI::App& app, Session& session) {
       ->required()
       ->check(CLI::Range(BpeTrainer::kLeastVocabulary, BpeTrainer::kMostVocabulary));
   train->add_option("--out", arguments->out, "The tokenizer.json to write")->required();
+  AddForceFlag(*train, arguments->replace);
   const std::string example =
       "Example: muster tokenizer train --data corpus --vocabulary 8192 --out tokenizer.json";
   command->footer(example);

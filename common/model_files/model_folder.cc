@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
@@ -19,6 +18,7 @@
 #include "common/files/parse_json.h"
 #include "common/model_files/transformer_config.h"
 #include "common/safetensors/safetensors_writer.h"
+#include "common/text/dump_json.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -28,6 +28,10 @@ namespace fs = std::filesystem;
 
 constexpr char kWeights[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr char kConfig[] = "config.json";
+constexpr char kTokenizer[] = "tokenizer.json";
+constexpr char kTokenizerConfig[] = "tokenizer_config.json";
+constexpr char kHead[] = "lm_head.weight";
 
 bool Exists(const fs::path& path) {
   std::error_code error;
@@ -45,8 +49,12 @@ std::string WithoutPrefix(const std::string& name) {
   return std::string(absl::StripPrefix(name, "transformer."));
 }
 
-absl::StatusOr<std::vector<std::string>> FilesOf(const fs::path& folder) {
-  if (Exists(folder / kWeights)) return std::vector<std::string>{kWeights};
+// The files of weights, each with the tensors that the index says are in it; none of a single file,
+// which has no index.
+using TensorsByFile = std::map<std::string, std::optional<std::set<std::string>>>;
+
+absl::StatusOr<TensorsByFile> FilesOf(const fs::path& folder) {
+  if (Exists(folder / kWeights)) return TensorsByFile{{kWeights, std::nullopt}};
   if (!Exists(folder / kIndex)) {
     return absl::NotFoundError(
         absl::StrCat(folder.string(), " has no ", kWeights,
@@ -63,7 +71,7 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const fs::path& folder) {
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has no object weight_map"));
   }
-  std::set<std::string> names;
+  TensorsByFile files;
   for (const auto& entry : index["weight_map"].items()) {
     const std::string name = entry.value().is_string() ? entry.value().get<std::string>() : "";
     if (name.empty() || fs::path(name).filename() != name) {
@@ -71,21 +79,28 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const fs::path& folder) {
                                                      "' for ", entry.key(),
                                                      "; expected a file of the same folder"));
     }
-    names.insert(name);
+    std::optional<std::set<std::string>>& tensors = files[name];
+    if (!tensors.has_value()) tensors.emplace();
+    tensors->insert(entry.key());
   }
-  return std::vector<std::string>(names.begin(), names.end());
+  return files;
 }
 
 std::string Shape(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-absl::Status WriteText(const fs::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (file) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("cannot write ", path.string()));
+// Says that tokenizer.json is all there is to the tokenizer: without this file readers take the
+// class of the model's family, which adds tokens and cuts words in its own way.
+std::string TokenizerConfig(const ModelFolderContents& contents) {
+  nlohmann::json json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                         {"model_max_length", contents.weights.spec().context()},
+                         {"clean_up_tokenization_spaces", false}};
+  if (contents.end_of_text.has_value()) {
+    json["bos_token"] = contents.end_of_text_name;
+    json["eos_token"] = contents.end_of_text_name;
+  }
+  return DumpJson(json, 2) + "\n";
 }
 
 std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, int64_t cols) {
@@ -187,21 +202,39 @@ ModelFolder::~ModelFolder() = default;
 
 absl::Status ModelFolder::OpenFiles() {
   const fs::path folder = folder_;
-  const std::string config = (folder / "config.json").string();
+  const std::string config = (folder / kConfig).string();
   if (!Exists(config)) {
     return absl::NotFoundError(absl::StrCat(
         folder_, " has no config.json; name a folder with config.json and model.safetensors"));
   }
   MUSTER_ASSIGN_OR_RETURN(const FileContent text, FileContent::Open(config));
   MUSTER_RETURN_IF_ERROR(ParseTransformerConfig(text.bytes(), config, *spec_));
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> names, FilesOf(folder));
-  for (const std::string& name : names) {
+  MUSTER_ASSIGN_OR_RETURN(const TensorsByFile files, FilesOf(folder));
+  for (const auto& [name, indexed] : files) {
     MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const SafetensorsFile> file,
                             SafetensorsFile::Open((folder / name).string()));
-    for (const auto& [tensor_name, tensor] : file->tensors()) {
-      if (!IsBuffer(tensor_name)) found_[WithoutPrefix(tensor_name)] = &tensor;
-    }
+    MUSTER_RETURN_IF_ERROR(AddTensors(*file, indexed.has_value() ? &*indexed : nullptr));
     files_.push_back(std::move(file));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelFolder::AddTensors(const SafetensorsFile& file,
+                                     const std::set<std::string>* indexed) {
+  if (indexed != nullptr) {
+    for (const std::string& name : *indexed) {
+      if (file.tensors().count(name) > 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(folder_, "/", kIndex, " says that the tensor ",
+                                                     name, " is in ", file.path(),
+                                                     ", which has none of that name"));
+    }
+  }
+  for (const auto& [name, tensor] : file.tensors()) {
+    if (IsBuffer(name) || (indexed != nullptr && indexed->count(name) == 0)) continue;
+    if (found_.emplace(WithoutPrefix(name), &tensor).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder_, " has the tensor ", WithoutPrefix(name),
+                     " twice, once with the prefix \"transformer.\"; expected one"));
   }
   return absl::OkStatus();
 }
@@ -214,9 +247,13 @@ const SafetensorsTensor* ModelFolder::Find(const std::string& name) const {
 absl::Status ModelFolder::Match() {
   // A head of its own that the file leaves out is the embedding: some writers do not say so in the
   // configuration.
-  if (spec_->separate_head() && Find("lm_head.weight") == nullptr) spec_->set_separate_head(false);
+  if (spec_->separate_head() && Find(kHead) == nullptr) spec_->set_separate_head(false);
   MUSTER_ASSIGN_OR_RETURN(const HuggingFaceFamily family, FamilyOf(*spec_));
   layout_ = HuggingFaceTensors(family, *spec_);
+  // Of two names for one tensor, writers may keep the head's.
+  if (!spec_->separate_head() && Find(kHead) != nullptr) {
+    found_.emplace(WithoutPrefix(EmbeddingName(family)), Find(kHead));
+  }
   std::set<std::string> expected;
   for (const HuggingFaceTensor& tensor : layout_) {
     expected.insert(WithoutPrefix(tensor.name));
@@ -233,7 +270,7 @@ absl::Status ModelFolder::Match() {
   }
   for (const auto& [name, tensor] : found_) {
     // A tied head may be written out all the same.
-    if (expected.count(name) > 0 || name == "lm_head.weight") continue;
+    if (expected.count(name) > 0 || name == kHead) continue;
     return absl::InvalidArgumentError(absl::StrCat(folder_, " has the tensor ", name, " of shape ",
                                                    Shape(tensor->shape),
                                                    ", which Muster's model has no place for"));
@@ -255,12 +292,22 @@ absl::Status ModelFolder::Read(const std::string& tensor, std::vector<float>& va
   return absl::OkStatus();
 }
 
-absl::Status WriteModelFolder(const std::string& folder, const ModelFolderContents& contents) {
+absl::Status CheckModelFolder(const std::string& folder, Replace replace) {
+  // An index is not written, but says that the folder is another model's.
+  for (const char* name : {kConfig, kWeights, kIndex, kTokenizer, kTokenizerConfig}) {
+    MUSTER_RETURN_IF_ERROR(OutputTarget((fs::path(folder) / name).string(), replace).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteModelFolder(const std::string& folder, const ModelFolderContents& contents,
+                              Replace replace) {
   const Weights& weights = contents.weights;
   MUSTER_ASSIGN_OR_RETURN(const HuggingFaceFamily family, FamilyOf(weights.spec()));
   MUSTER_RETURN_IF_ERROR(CheckSizes(weights.spec()));
   const std::vector<HuggingFaceTensor> layout = HuggingFaceTensors(family, weights.spec());
   MUSTER_RETURN_IF_ERROR(CheckShapes(weights, layout));
+  MUSTER_RETURN_IF_ERROR(CheckModelFolder(folder, replace));
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
@@ -271,7 +318,7 @@ absl::Status WriteModelFolder(const std::string& folder, const ModelFolderConten
   for (const HuggingFaceTensor& tensor : layout) announced.push_back({tensor.name, tensor.shape});
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
                           SafetensorsWriter::Create((fs::path(folder) / kWeights).string(),
-                                                    announced, {{"format", "pt"}}));
+                                                    announced, {{"format", "pt"}}, replace));
   std::string read;
   std::vector<float> values;
   for (const HuggingFaceTensor& tensor : layout) {
@@ -290,12 +337,19 @@ absl::Status WriteModelFolder(const std::string& folder, const ModelFolderConten
     writer->Append(absl::MakeConstSpan(values).subspan(first, elements));
   }
   MUSTER_RETURN_IF_ERROR(writer->Finish());
-  if (!contents.tokenizer_json.empty()) {
-    MUSTER_RETURN_IF_ERROR(WriteText(fs::path(folder) / "tokenizer.json", contents.tokenizer_json));
+  const auto write = [&](const char* name, const std::string& text) {
+    return WriteOutputFile((fs::path(folder) / name).string(), replace, text);
+  };
+  if (contents.tokenizer_json.empty()) {
+    // Of weights that were replaced.
+    for (const char* name : {kTokenizer, kTokenizerConfig})
+      fs::remove(fs::path(folder) / name, error);
+  } else {
+    MUSTER_RETURN_IF_ERROR(write(kTokenizer, contents.tokenizer_json));
+    MUSTER_RETURN_IF_ERROR(write(kTokenizerConfig, TokenizerConfig(contents)));
   }
   // Last, so that a folder with a configuration is complete.
-  return WriteText(fs::path(folder) / "config.json",
-                   WriteTransformerConfig(family, weights.spec(), contents.end_of_text));
+  return write(kConfig, WriteTransformerConfig(family, weights.spec(), contents.end_of_text));
 }
 
 }  // namespace muster

@@ -4,11 +4,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/files/output_file.h"
 #include "common/model_files/transformer_layout.h"
 #include "common/model_files/weights.h"
 #include "common/safetensors/safetensors_file.h"
@@ -20,9 +22,11 @@ namespace muster {
 // vocab.json and merges.txt. Immutable, so thread-safe.
 class ModelFolder final : public Weights {
  public:
-  // NotFound: the folder or a file of it is missing. InvalidArgument: a file is damaged, the model
-  // is of a kind that Muster does not compute (names the field), a tensor is missing, of another
-  // shape than config.json says, or of no known use.
+  // Of several files, the index says which holds a tensor; others of that name are not read. Where
+  // the head is the embedding, either name will do. NotFound: the folder or a file of it is
+  // missing. InvalidArgument: a file is damaged, the model is of a kind that Muster does not
+  // compute (names the field), a tensor is missing, of another shape than config.json says, or of
+  // no known use.
   static absl::StatusOr<std::unique_ptr<const ModelFolder>> Open(const std::string& folder);
   ~ModelFolder() override;
 
@@ -34,6 +38,8 @@ class ModelFolder final : public Weights {
   explicit ModelFolder(std::string folder);
 
   absl::Status OpenFiles();
+  // Notes the tensors of a file: all, or those that the index says are in it.
+  absl::Status AddTensors(const SafetensorsFile& file, const std::set<std::string>* indexed);
   // Finds each tensor of the layout, and refuses what is left over.
   absl::Status Match();
   const SafetensorsTensor* Find(const std::string& name) const;
@@ -49,17 +55,24 @@ class ModelFolder final : public Weights {
 
 struct ModelFolderContents {
   const Weights& weights;
-  // Empty for bytes, which have no file.
-  std::string tokenizer_json;
-  std::optional<int32_t> end_of_text;
+  // Empty where none is known.
+  std::string tokenizer_json = "";
+  // The tokenizer's token that ends a document, and its text.
+  std::optional<int32_t> end_of_text = std::nullopt;
+  std::string end_of_text_name = "";
 };
 
-// Writes such a folder, which is made if need be: config.json, model.safetensors in f32, and
-// tokenizer.json. InvalidArgument: the transformer is of neither known family or of impossible
+// Refuses now what WriteModelFolder would refuse later of the names of its files.
+absl::Status CheckModelFolder(const std::string& folder, Replace replace);
+
+// Writes such a folder, which is made if need be: config.json, model.safetensors in f32, and for a
+// tokenizer tokenizer.json and tokenizer_config.json, without which readers would take the family's
+// own tokenizer. InvalidArgument: the transformer is of neither known family or of impossible
 // sizes, or a tensor is missing or of another shape than it has; names it, and nothing is written,
-// unless it is only found when the tensor is read. FailedPrecondition,
-// ResourceExhausted: a file cannot be written.
-absl::Status WriteModelFolder(const std::string& folder, const ModelFolderContents& contents);
+// unless it is only found when the tensor is read. Or an error of OutputFile
+// (common/files/output_file.h): a file is there already, or cannot be written.
+absl::Status WriteModelFolder(const std::string& folder, const ModelFolderContents& contents,
+                              Replace replace = Replace::kNever);
 
 }  // namespace muster
 

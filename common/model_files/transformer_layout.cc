@@ -12,6 +12,8 @@ namespace {
 using Spec = v1::TransformerSpec;
 
 constexpr uint32_t kFeedForwardMultiple = 64;
+constexpr char kGpt2Embedding[] = "transformer.wte.weight";
+constexpr char kLlamaEmbedding[] = "model.embed_tokens.weight";
 
 // Collects tensors; the last parts of Muster's are numbered as they come.
 class Layout {
@@ -50,7 +52,7 @@ std::vector<HuggingFaceTensor> Gpt2Tensors(const Spec& spec) {
     layout.AddTransposed(name + ".weight", {in, out}, muster + ".weight");
     bias(name, out, muster);
   };
-  layout.Add("transformer.wte.weight", {V, C}, "embedding.weight");
+  layout.Add(kGpt2Embedding, {V, C}, "embedding.weight");
   layout.Add("transformer.wpe.weight", {spec.context(), C}, "positions.weight");
   for (uint32_t l = 0; l < spec.layers(); ++l) {
     const std::string name = absl::StrCat("transformer.h.", l, ".");
@@ -73,7 +75,7 @@ std::vector<HuggingFaceTensor> LlamaTensors(const Spec& spec) {
   const int64_t V = spec.vocabulary();
   const int64_t kv = C / spec.heads() * spec.kv_heads();
   Layout layout;
-  layout.Add("model.embed_tokens.weight", {V, C}, "embedding.weight");
+  layout.Add(kLlamaEmbedding, {V, C}, "embedding.weight");
   for (uint32_t l = 0; l < spec.layers(); ++l) {
     const std::string name = absl::StrCat("model.layers.", l, ".");
     const std::string muster = absl::StrCat("block", l, ".");
@@ -138,6 +140,10 @@ absl::StatusOr<HuggingFaceFamily> FamilyOf(const Spec& spec) {
 
 std::vector<HuggingFaceTensor> HuggingFaceTensors(HuggingFaceFamily family, const Spec& spec) {
   return family == HuggingFaceFamily::kGpt2 ? Gpt2Tensors(spec) : LlamaTensors(spec);
+}
+
+const char* EmbeddingName(HuggingFaceFamily family) {
+  return family == HuggingFaceFamily::kGpt2 ? kGpt2Embedding : kLlamaEmbedding;
 }
 
 std::vector<MusterTensor> MusterTensors(const std::vector<HuggingFaceTensor>& tensors) {

@@ -52,6 +52,9 @@ absl::StatusOr<HuggingFaceFamily> FamilyOf(const v1::TransformerSpec& spec);
 std::vector<HuggingFaceTensor> HuggingFaceTensors(HuggingFaceFamily family,
                                                   const v1::TransformerSpec& spec);
 
+// The name of the embedding's tensor among them.
+const char* EmbeddingName(HuggingFaceFamily family);
+
 // Muster's tensors that these make up, in order of first mention.
 std::vector<MusterTensor> MusterTensors(const std::vector<HuggingFaceTensor>& tensors);
 

@@ -2,7 +2,6 @@
 #define MUSTER_COMMON_SAFETENSORS_SAFETENSORS_WRITER_H_
 
 #include <cstdint>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,12 +10,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/files/output_file.h"
 
 namespace muster {
 
 // Writes a safetensors file of F32 tensors as a stream. It appears under its name when it is
-// complete: until then it is PATH.partial, which is removed if this object goes without Finish. Not
-// thread-safe.
+// complete (common/files/output_file.h). Not thread-safe.
 class SafetensorsWriter {
  public:
   struct Tensor {
@@ -24,32 +23,28 @@ class SafetensorsWriter {
     std::vector<int64_t> shape;
   };
 
-  // `tensors` says what will come, in this order, under names of their own. FailedPrecondition: the
-  // file cannot be written.
+  // `tensors` says what will come, in this order, under names of their own. Errors are
+  // OutputFile's.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       const std::string& path, const std::vector<Tensor>& tensors,
-      const std::map<std::string, std::string>& metadata);
-  ~SafetensorsWriter();
-
-  SafetensorsWriter(const SafetensorsWriter&) = delete;
-  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+      const std::map<std::string, std::string>& metadata, Replace replace = Replace::kNever);
 
   // The next elements of the tensors, row-major; any number at a time.
   void Append(absl::Span<const float> values);
 
-  // ResourceExhausted: not all could be written. FailedPrecondition: other than the announced
-  // number of elements came, or the file could not get its name.
+  // FailedPrecondition: other than the announced number of elements came. Or an error of
+  // OutputFile.
   absl::Status Finish();
 
  private:
-  SafetensorsWriter(std::string path, uint64_t elements);
+  SafetensorsWriter(std::string path, std::unique_ptr<OutputFile> file, uint64_t elements);
 
   const std::string path_;
-  const std::string partial_;
-  std::ofstream file_;
+  const std::unique_ptr<OutputFile> file_;
+  // Of the first write that failed.
+  absl::Status status_;
   // Elements that are still to come.
   int64_t left_;
-  bool finished_ = false;
 };
 
 }  // namespace muster

@@ -1,23 +1,17 @@
 #include "common/tokenizer/token_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
-#include "common/files/file_error.h"
 #include "common/files/open_regular_file.h"
 #include "common/files/output_file.h"
-#include "common/files/sync_folder.h"
 #include "common/tokenizer/parse_tokenizer.h"
 
 namespace muster {
@@ -51,18 +45,6 @@ uint64_t Padding(uint64_t bytes, uint64_t alignment) {
   return (alignment - bytes % alignment) % alignment;
 }
 
-absl::Status WriteAll(int file, absl::string_view bytes, int64_t offset, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = offset < 0 ? write(file, bytes.data(), bytes.size())
-                                       : pwrite(file, bytes.data(), bytes.size(), offset);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FileError("write", path, errno);
-    if (offset >= 0) offset += written;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 bool IsTokenFile(absl::string_view bytes) {
@@ -78,13 +60,11 @@ bool IsTokenFileAt(const std::string& path) {
   return got > 0 && IsTokenFile({start, static_cast<size_t>(got)});
 }
 
-absl::StatusOr<std::unique_ptr<TokenFileWriter>> TokenFileWriter::Create(
-    const std::string& out, const Tokenizer& tokenizer) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string path, OutputFile(out));
-  const std::string partial = path + ".partial";
-  const int file = open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) return FileError("create", partial, errno);
-  auto writer = absl::WrapUnique(new TokenFileWriter(path, tokenizer, file));
+absl::StatusOr<std::unique_ptr<TokenFileWriter>> TokenFileWriter::Create(const std::string& out,
+                                                                         const Tokenizer& tokenizer,
+                                                                         Replace replace) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<OutputFile> file, OutputFile::Create(out, replace));
+  auto writer = absl::WrapUnique(new TokenFileWriter(out, tokenizer, std::move(file)));
   // The header is known at the end only.
   MUSTER_RETURN_IF_ERROR(writer->WriteBytes(std::string(sizeof(Header), '\0')));
   const std::string& json = tokenizer.json();
@@ -94,20 +74,15 @@ absl::StatusOr<std::unique_ptr<TokenFileWriter>> TokenFileWriter::Create(
   return writer;
 }
 
-TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer, int file)
-    : path_(std::move(path)), tokenizer_(tokenizer), file_(file) {}
-
-TokenFileWriter::~TokenFileWriter() {
-  if (file_ < 0) return;
-  close(file_);
-  unlink((path_ + ".partial").c_str());
-}
+TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer,
+                                 std::unique_ptr<OutputFile> file)
+    : path_(std::move(path)), tokenizer_(tokenizer), file_(std::move(file)) {}
 
 absl::Status TokenFileWriter::WriteBytes(absl::string_view bytes) {
   pending_.append(bytes.data(), bytes.size());
   if (pending_.size() < kWriteBytes) return absl::OkStatus();
   const std::string full = std::exchange(pending_, std::string());
-  return WriteAll(file_, full, -1, path_);
+  return file_->Write(full);
 }
 
 absl::Status TokenFileWriter::WriteTokens(absl::Span<const int32_t> tokens) {
@@ -150,17 +125,10 @@ absl::StatusOr<TokenFileSummary> TokenFileWriter::Finish() {
   header.checksum = ChecksumOf(header);
   MUSTER_RETURN_IF_ERROR(WriteBytes(
       {reinterpret_cast<const char*>(checksums.data()), checksums.size() * sizeof(uint64_t)}));
-  MUSTER_RETURN_IF_ERROR(WriteAll(file_, pending_, -1, path_));
+  MUSTER_RETURN_IF_ERROR(file_->Write(pending_));
   MUSTER_RETURN_IF_ERROR(
-      WriteAll(file_, {reinterpret_cast<const char*>(&header), sizeof(header)}, 0, path_));
-  const std::string partial = path_ + ".partial";
-  if (fsync(file_) != 0) return FileError("flush", path_, errno);
-  if (rename(partial.c_str(), path_.c_str()) != 0) {
-    return FileError(absl::StrCat("rename ", partial, " to"), path_, errno);
-  }
-  close(std::exchange(file_, -1));
-  const std::string folder = std::filesystem::path(path_).parent_path().string();
-  MUSTER_RETURN_IF_ERROR(SyncFolder(folder.empty() ? "." : folder));
+      file_->WriteAt(0, {reinterpret_cast<const char*>(&header), sizeof(header)}));
+  MUSTER_RETURN_IF_ERROR(file_->Publish());
   TokenFileSummary summary;
   summary.tokens = header.tokens;
   summary.source_bytes = header.source_bytes;

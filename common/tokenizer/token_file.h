@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/files/file_content.h"
+#include "common/files/output_file.h"
 #include "common/tokenizer/token_array.h"
 #include "common/tokenizer/tokenizer.h"
 
@@ -42,17 +43,13 @@ struct TokenFileSummary {
 };
 
 // Writes a token file as a stream; nothing but a chunk is in memory. It appears under its name when
-// it is complete: until then it is PATH.partial, which is removed if this object goes without
-// Finish. Not thread-safe. Errors name the path: FileError's (common/files/file_error.h).
+// it is complete (common/files/output_file.h, whose errors these are). Not thread-safe.
 class TokenFileWriter {
  public:
   // The tokenizer must outlive the writer.
   static absl::StatusOr<std::unique_ptr<TokenFileWriter>> Create(const std::string& out,
-                                                                 const Tokenizer& tokenizer);
-  ~TokenFileWriter();
-
-  TokenFileWriter(const TokenFileWriter&) = delete;
-  TokenFileWriter& operator=(const TokenFileWriter&) = delete;
+                                                                 const Tokenizer& tokenizer,
+                                                                 Replace replace = Replace::kNever);
 
   // Encodes a document and appends it, with an end-of-text after the document before it.
   absl::Status AddDocument(absl::string_view text);
@@ -61,14 +58,14 @@ class TokenFileWriter {
   absl::StatusOr<TokenFileSummary> Finish();
 
  private:
-  TokenFileWriter(std::string path, const Tokenizer& tokenizer, int file);
+  TokenFileWriter(std::string path, const Tokenizer& tokenizer, std::unique_ptr<OutputFile> file);
 
   absl::Status WriteTokens(absl::Span<const int32_t> tokens);
   absl::Status WriteBytes(absl::string_view bytes);
 
   const std::string path_;
   const Tokenizer& tokenizer_;
-  int file_;
+  const std::unique_ptr<OutputFile> file_;
   bool empty_ = true;
   uint64_t source_bytes_ = 0;
   TokenChunks chunks_;

@@ -48,7 +48,9 @@ extern "C" int fsync(int fd) {
 namespace muster {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 class TokenFileTest : public testing::Test {
@@ -58,7 +60,7 @@ class TokenFileTest : public testing::Test {
   }
 
   std::string Write(const Tokenizer& tokenizer, const std::vector<std::string>& documents) const {
-    auto writer = TokenFileWriter::Create(PathOf("t.tokens"), tokenizer);
+    auto writer = TokenFileWriter::Create(PathOf("t.tokens"), tokenizer, Replace::kFiles);
     EXPECT_TRUE(writer.ok()) << writer.status();
     for (const std::string& document : documents) {
       EXPECT_TRUE((*writer)->AddDocument(document).ok());
@@ -267,7 +269,7 @@ TEST_F(TokenFileTest, ContentAndNameAreDurable) {
   Flushed().clear();
   Write(ByteTokenizer(), {"abc"});
   ASSERT_EQ(Flushed().size(), 2u);
-  EXPECT_TRUE(std::filesystem::path(Flushed()[0].first).filename() == "t.tokens.partial");
+  EXPECT_THAT(Flushed()[0].first, AllOf(HasSubstr("/t.tokens."), EndsWith(".partial")));
   EXPECT_TRUE(std::filesystem::equivalent(Flushed()[1].first, folder_.path()));
   EXPECT_THAT(Flushed()[1].second, ElementsAre("t.tokens"));
   // In the folder that this runs in.
@@ -292,7 +294,8 @@ TEST_F(TokenFileTest, NothingIsLeftOfWhatWasNotFinished) {
     auto writer = TokenFileWriter::Create(PathOf("u.tokens"), tokenizer);
     ASSERT_TRUE(writer.ok());
     ASSERT_TRUE((*writer)->AddDocument("abc").ok());
-    EXPECT_TRUE(std::filesystem::exists(PathOf("u.tokens.partial")));
+    EXPECT_FALSE(std::filesystem::exists(PathOf("u.tokens")));
+    EXPECT_FALSE(std::filesystem::is_empty(folder_.path()));
   }
   {
     auto writer = TokenFileWriter::Create(PathOf("u.tokens"), tokenizer);

@@ -1,10 +1,10 @@
 #include "tests/benchmarks/record.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/output_file.h"
 
 namespace muster {
 
@@ -38,11 +38,7 @@ std::string RecordsJson(const std::vector<BenchRecord>& records) {
 }
 
 absl::Status WriteRecords(const std::string& path, const std::vector<BenchRecord>& records) {
-  std::ofstream file(path);
-  file << RecordsJson(records) << "\n";
-  file.close();
-  if (!file) return absl::UnavailableError(absl::StrCat("cannot write results to ", path));
-  return absl::OkStatus();
+  return WriteOutputFile(path, Replace::kFiles, absl::StrCat(RecordsJson(records), "\n"));
 }
 
 }  // namespace muster

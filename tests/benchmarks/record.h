@@ -35,7 +35,8 @@ double Median(std::vector<double> samples);
 // The records as a JSON array.
 std::string RecordsJson(const std::vector<BenchRecord>& records);
 
-// Writes RecordsJson to a file. UNAVAILABLE: it cannot be written.
+// Writes RecordsJson to a file, in place of one that is there; `muster bench` asks before that.
+// Errors are OutputFile's.
 absl::Status WriteRecords(const std::string& path, const std::vector<BenchRecord>& records);
 
 }  // namespace muster

@@ -39,7 +39,7 @@ TEST(RecordTest, WritesAFileOrSaysWhyNot) {
   std::ifstream file(path);
   EXPECT_EQ(nlohmann::json::parse(file).size(), 2u);
   EXPECT_EQ(WriteRecords(::testing::TempDir() + "/no/folder/x.json", {}).code(),
-            absl::StatusCode::kUnavailable);
+            absl::StatusCode::kNotFound);
 }
 
 }  // namespace

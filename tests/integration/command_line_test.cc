@@ -90,7 +90,7 @@ TEST(CommandLineTest, WhatIsNotUtf8IsRefusedByNameOrWritten) {
   std::ofstream(text) << "some text";
   for (const std::string output : {"text", "json"}) {
     result = Muster(absl::StrCat("--output ", output, " data tokenize --data ", text,
-                                 " --tokenizer bytes --out ", folder));
+                                 " --tokenizer bytes --force --out ", folder));
     EXPECT_EQ(result.exit_code, 0) << result.output;
   }
   EXPECT_EQ(nlohmann::json::parse(result.output)["tokens"], "9");
@@ -479,7 +479,7 @@ TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
   EXPECT_THAT(result.output, HasSubstr("it has those at 50, 100"));
   const auto exported = [](const std::string& name) {
     const std::string out = absl::StrCat(::testing::TempDir(), "/exported");
-    const Result written = Muster(absl::StrCat("export ", name, " --out ", out));
+    const Result written = Muster(absl::StrCat("export ", name, " --force --out ", out));
     EXPECT_EQ(written.exit_code, 0) << written.output;
     std::ifstream file(out, std::ios::binary);
     return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -487,7 +487,9 @@ TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
   const std::string last = exported(id);
   EXPECT_EQ(exported(id + "@100"), last);
   EXPECT_NE(exported(id + "@50"), last);
-  EXPECT_EQ(Muster(absl::StrCat("export ", id, "@7 --out /dev/null")).exit_code, 2);
+  result = Muster(absl::StrCat("export ", id, "@7 --out ", ::testing::TempDir(), "/none"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output, HasSubstr("it has those at 50, 100"));
 
   EXPECT_EQ(Muster("checkpoint restore " + id).exit_code, 2) << "all its steps are made";
   result = Muster(absl::StrCat("checkpoint restore ", id, "@50 --watch"));

@@ -1,6 +1,8 @@
 // What a user does with language models: tokenizers and token files, training, evaluation, text
 // from what was trained, and weights that come and go in Hugging Face's layout.
 
+#include <sys/stat.h>
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -57,6 +59,36 @@ nlohmann::json Json(const CommandResult& result) {
   return nlohmann::json::parse(result.output, nullptr, /*allow_exceptions=*/false);
 }
 
+// What a command that failed left behind.
+int PartialFilesIn(const std::string& folder) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".partial") ++files;
+  }
+  return files;
+}
+
+// Exports to what is there already: a file, a folder with a model, a pipe, a link to a file.
+void ExportReplacesNothing(const std::string& job, const std::string& file,
+                           const std::string& exported) {
+  const std::string pipe = file + ".pipe", link = file + ".link";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_symlink(file, link);
+  const auto written = std::filesystem::last_write_time(file);
+  const std::string folder = " --format huggingface --out " + exported;
+  for (const std::string& out :
+       {" --out " + file, " --out " + link, " --out " + pipe, " --force --out " + pipe, folder}) {
+    const CommandResult result = Muster(absl::StrCat("export ", job, out));
+    EXPECT_EQ(result.exit_code, 2) << out << ": " << result.output;
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_EQ(std::filesystem::last_write_time(file), written);
+  EXPECT_EQ(Muster(absl::StrCat("export ", job, " --force --out ", link)).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_GT(std::filesystem::last_write_time(file), written);
+  EXPECT_EQ(Muster(absl::StrCat("export ", job, " --force", folder)).exit_code, 0);
+}
+
 TEST(LanguageModelToolsTest, TokenizersAndTokenFiles) {
   const std::string folder = FolderFor("tools");
   const std::string text = Write(folder + "/text.txt", Text());
@@ -68,15 +100,20 @@ TEST(LanguageModelToolsTest, TokenizersAndTokenFiles) {
                                              tokenizer, " --out ", tokens, " --output json")));
   EXPECT_EQ(made["source_bytes"], absl::StrCat(Text().size()));
   EXPECT_EQ(made["vocabulary"], "300");
-  EXPECT_THAT(Muster(train + " --vocabulary 5000").output,
+  CommandResult result = Muster(train + " --vocabulary 5000");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr(tokenizer + " is there already"), HasSubstr("--force")));
+  EXPECT_THAT(Muster(train + " --vocabulary 5000 --force").output,
               HasSubstr("no pair stands twice any more"));
 
-  CommandResult result = Muster(train + " --vocabulary 100");
+  result = Muster(train + " --vocabulary 100");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, HasSubstr("257"));
   EXPECT_EQ(Muster("tokenizer").exit_code, 2);
   EXPECT_EQ(Muster("data").exit_code, 2);
-  result = Muster("tokenizer train --data /no/such --vocabulary 300 --out " + tokenizer);
+  result = Muster(
+      absl::StrCat("tokenizer train --data /no/such --vocabulary 300 --out ", folder, "/t.json"));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.output, HasSubstr("/no/such"));
   result =
@@ -251,7 +288,9 @@ TEST_F(LanguageModelTest, FromTextToTextAndThroughHuggingFacesFiles) {
   result = Muster(absl::StrCat("export ", job, " --format huggingface --out ", exported));
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_EQ(Generate(exported, 1), text);
-  EXPECT_FALSE(std::filesystem::exists(exported + ".partial"));
+  EXPECT_TRUE(std::filesystem::exists(exported + "/tokenizer_config.json"));
+  EXPECT_EQ(PartialFilesIn(folder_), 0);
+  ExportReplacesNothing(job, file, exported);
 
   // GPT-2 keeps [in, out] what is [out, in] here.
   const ExportedTensors ours = Tensors(file);
@@ -328,7 +367,7 @@ TEST_F(LanguageModelTest, AnotherTokenizerOfTheSameSizeIsRefused) {
   const std::string file = folder_ + "/weights.safetensors";
   refused(absl::StrCat("export ", job, " --out ", file, with_other));
   EXPECT_FALSE(std::filesystem::exists(file));
-  EXPECT_FALSE(std::filesystem::exists(file + ".partial"));
+  EXPECT_EQ(PartialFilesIn(folder_), 0);
   // Its own, wherever it lies.
   CommandResult result =
       Muster(absl::StrCat("export ", job, " --out ", file, " --tokenizer ", own, ".json"));
@@ -355,7 +394,7 @@ TEST_F(LanguageModelTest, AnotherTokenizerOfTheSameSizeIsRefused) {
   // A file that was replaced since is not taken for what it was.
   std::filesystem::copy_file(other + ".tokens", own + ".tokens",
                              std::filesystem::copy_options::overwrite_existing);
-  result = Muster(absl::StrCat("export ", job, " --out ", file));
+  result = Muster(absl::StrCat("export ", job, " --force --out ", file));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("without a tokenizer"));
   result = Muster(absl::StrCat("generate ", file, " --prompt The"));

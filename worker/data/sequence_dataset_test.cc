@@ -106,7 +106,7 @@ TEST(SequenceDatasetTest, ATextAndItsTokenFileAreTheSameData) {
     const auto tokenizer = OpenTokenizer(tokenizer_name);
     ASSERT_TRUE(tokenizer.ok());
     const std::string path = folder.path() + "/t.tokens";
-    auto writer = TokenFileWriter::Create(path, **tokenizer);
+    auto writer = TokenFileWriter::Create(path, **tokenizer, Replace::kFiles);
     ASSERT_TRUE(writer.ok());
     ASSERT_TRUE((*writer)->AddDocument("some words are here, or there").ok());
     ASSERT_TRUE((*writer)->AddDocument("some words are not").ok());

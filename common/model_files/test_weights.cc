@@ -1,0 +1,62 @@
+#include "common/model_files/test_weights.h"
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+
+#include "gtest/gtest.h"
+
+namespace muster {
+
+using Spec = v1::TransformerSpec;
+
+Spec SmallGpt2() {
+  Spec spec;
+  spec.set_layers(2);
+  spec.set_width(4);
+  spec.set_heads(2);
+  spec.set_context(8);
+  FillTransformerDefaults(11, spec);
+  return spec;
+}
+
+Spec SmallLlama() {
+  Spec spec = SmallGpt2();
+  spec.set_kv_heads(1);
+  spec.set_norm(Spec::RMS_NORM);
+  spec.set_positions(Spec::ROTARY);
+  spec.set_activation(Spec::SWIGLU);
+  spec.set_no_biases(true);
+  spec.set_separate_head(true);
+  return spec;
+}
+
+TestWeights::TestWeights(Spec spec) : spec_(std::move(spec)) {
+  const HuggingFaceFamily family = *FamilyOf(spec_);
+  tensors_ = MusterTensors(HuggingFaceTensors(family, spec_));
+  float value = 1;
+  for (const MusterTensor& tensor : tensors_) {
+    int64_t elements = 1;
+    for (const int64_t extent : tensor.shape) elements *= extent;
+    for (int64_t i = 0; i < elements; ++i) values_[tensor.name].push_back(value++);
+  }
+}
+
+void ExpectSameWeights(const Weights& actual, const Weights& expected) {
+  EXPECT_EQ(actual.spec().DebugString(), expected.spec().DebugString());
+  for (const MusterTensor& tensor : expected.tensors()) {
+    std::vector<float> a, b;
+    ASSERT_TRUE(actual.Read(tensor.name, a).ok()) << tensor.name;
+    ASSERT_TRUE(expected.Read(tensor.name, b).ok());
+    EXPECT_EQ(a, b) << tensor.name;
+  }
+  std::vector<float> none;
+  EXPECT_EQ(actual.Read("none", none).code(), absl::StatusCode::kNotFound);
+}
+
+std::string BytesOfFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+}  // namespace muster
