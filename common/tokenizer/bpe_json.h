@@ -19,12 +19,6 @@ std::string WriteBpeJson(const BpeVocabulary& vocabulary);
 // field, its value and what is understood.
 absl::StatusOr<BpeVocabulary> ParseBpeJson(absl::string_view text, const std::string& origin);
 
-// Reads GPT-2's pair of files: vocab.json, an object of tokens and their ids, and merges.txt, a
-// pair in each line after an optional one that begins with "#version". A token "<|endoftext|>" is
-// an added one. InvalidArgument: as above, naming the file and the line.
-absl::StatusOr<BpeVocabulary> ParseGpt2Files(absl::string_view vocab, absl::string_view merges,
-                                             const std::string& folder);
-
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_TOKENIZER_BPE_JSON_H_

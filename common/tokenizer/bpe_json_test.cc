@@ -9,7 +9,6 @@
 #include "common/text/utf8.h"
 #include "common/tokenizer/bpe_tokenizer.h"
 #include "common/tokenizer/bpe_trainer.h"
-#include "common/tokenizer/byte_level.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -215,23 +214,57 @@ TEST(BpeJsonTest, DamageIsNamed) {
   EXPECT_THAT(ErrorOf(json), HasSubstr("model.merges is 3"));
 }
 
-TEST(BpeJsonTest, ReadsGpt2sPairOfFiles) {
-  const BpeVocabulary vocabulary = Trained();
-  Json vocab;
-  for (size_t id = 0; id + 1 < vocabulary.tokens.size(); ++id) {
-    vocab[ToByteLevel(vocabulary.tokens[id])] = id;
-  }
-  vocab["<|endoftext|>"] = vocabulary.tokens.size() - 1;
-  std::string merges = "#version: 0.2\n";
-  for (const auto& [left, right] : vocabulary.merges) {
-    absl::StrAppend(&merges, ToByteLevel(vocabulary.tokens[left]), " ",
-                    ToByteLevel(vocabulary.tokens[right]), "\n");
-  }
-  const auto read = ParseGpt2Files(vocab.dump(), merges, "gpt2");
+// Other readers leave special tokens out when they decode: indentation that is a token of its own
+// would go.
+TEST(BpeJsonTest, AddedTokensKeepWhatOthersDoWithThem) {
+  Json json = Json::parse(WriteBpeJson(BytesAsVocabulary()));
+  json["added_tokens"] = {
+      {{"id", 256}, {"content", "<|endoftext|>"}, {"normalized", false}, {"special", true}},
+      {{"id", 257}, {"content", "    "}, {"normalized", true}, {"special", false}},
+      {{"id", 258}, {"content", "<|more|>"}}};
+  const auto read = ParseBpeJson(json.dump(), "t.json");
   ASSERT_TRUE(read.ok()) << read.status();
-  ExpectSame(*read, vocabulary);
-  const auto bad = ParseGpt2Files(vocab.dump(), "#version: 0.2\na\n", "gpt2");
-  EXPECT_THAT(std::string(bad.status().message()), HasSubstr("gpt2/merges.txt:2"));
+  const Json written = Json::parse(WriteBpeJson(*read))["added_tokens"];
+  ASSERT_EQ(written.size(), 3u);
+  EXPECT_EQ(written[0]["special"], true);
+  EXPECT_EQ(written[0]["normalized"], false);
+  EXPECT_EQ(written[1]["special"], false);
+  EXPECT_EQ(written[1]["normalized"], true);
+  EXPECT_EQ(written[2]["special"], true) << "where the file does not say";
+  const auto tokenizer = BpeTokenizer::Create(*read);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT(EncodeAll(**tokenizer, ":\n    r"), ElementsAre(':', '\n', 257, 'r'));
+  BpeVocabulary special = *read;
+  special.added[1].special = true;
+  EXPECT_EQ((*tokenizer)->fingerprint(), VocabularyFingerprint(special)) << "it encodes alike";
+}
+
+// A token of words with the same bytes is written in other characters.
+TEST(BpeJsonTest, AnAddedTokenMayHaveTheBytesOfAnotherAndWins) {
+  BpeVocabulary vocabulary = BytesAsVocabulary();
+  vocabulary.tokens.push_back(" a");
+  vocabulary.merges = {{' ', 'a'}};
+  Json json = Json::parse(WriteBpeJson(vocabulary));
+  json["added_tokens"] = {{{"id", 257}, {"content", "\n"}}, {{"id", 258}, {"content", " a"}}};
+  const auto read = ParseBpeJson(json.dump(), "t.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  const auto tokenizer = BpeTokenizer::Create(*read);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT(EncodeAll(**tokenizer, "b\n a\r"), ElementsAre('b', 257, 258, '\r'));
+  EXPECT_EQ(Decode(**tokenizer, {'\n', 256, 257, 258}), "\n a\n a");
+  const Json vocab = Json::parse((*tokenizer)->json())["model"]["vocab"];
+  EXPECT_EQ(vocab["\u010a"], '\n');
+  EXPECT_EQ(vocab["\u0120a"], 256);
+  EXPECT_EQ(vocab["\n"], 257);
+  EXPECT_EQ(vocab[" a"], 258);
+  const auto again = ParseBpeJson((*tokenizer)->json(), "t.json");
+  ASSERT_TRUE(again.ok()) << again.status();
+  ExpectSame(*again, *read);
+  EXPECT_EQ(WriteBpeJson(*again), (*tokenizer)->json());
+  // Of two that are both looked for, none could win.
+  json["added_tokens"].push_back({{"id", 259}, {"content", "\n"}});
+  const auto both = BpeTokenizer::Create(*ParseBpeJson(json.dump(), "t.json"));
+  EXPECT_THAT(std::string(both.status().message()), HasSubstr("tokens 257 and 259 are both"));
 }
 
 // Whatever a file holds, it is read or refused.

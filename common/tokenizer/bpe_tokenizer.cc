@@ -19,7 +19,6 @@ namespace {
 
 constexpr int32_t kNone = -1;
 
-// Names under which vocabularies keep the token that ends a document, most usual first.
 constexpr const char* kEndOfText[] = {"<|endoftext|>", "<|end_of_text|>", "</s>"};
 
 uint64_t PairKey(int32_t left, int32_t right) {
@@ -80,6 +79,23 @@ BpeVocabulary BytesAsVocabulary() {
   return vocabulary;
 }
 
+absl::flat_hash_set<int32_t> AddedIds(const BpeVocabulary& vocabulary) {
+  absl::flat_hash_set<int32_t> ids;
+  for (const BpeVocabulary::AddedToken& token : vocabulary.added) ids.insert(token.id);
+  return ids;
+}
+
+absl::Span<const char* const> EndOfTextNames() { return kEndOfText; }
+
+std::optional<int32_t> FindEndOfText(const BpeVocabulary& vocabulary) {
+  for (const char* name : kEndOfText) {
+    for (const BpeVocabulary::AddedToken& added : vocabulary.added) {
+      if (added.content == name) return added.id;
+    }
+  }
+  return std::nullopt;
+}
+
 uint64_t VocabularyFingerprint(const BpeVocabulary& vocabulary) {
   FingerprintStream stream;
   const auto add_number = [&stream](uint64_t number) { stream.Add(&number, sizeof(number)); };
@@ -138,18 +154,28 @@ absl::StatusOr<std::unique_ptr<const BpeTokenizer>> BpeTokenizer::Create(BpeVoca
 
 BpeTokenizer::BpeTokenizer(BpeVocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
 
+absl::StatusOr<absl::flat_hash_map<absl::string_view, int32_t>> BpeTokenizer::IndexTokens() const {
+  const std::vector<std::string>& tokens = vocabulary_.tokens;
+  const auto twice = [&tokens](int32_t first, int32_t second) {
+    return absl::InvalidArgumentError(absl::StrCat("tokens ", first, " and ", second, " are both ",
+                                                   Shown(tokens[second]),
+                                                   "; a vocabulary has each token once"));
+  };
+  const absl::flat_hash_set<int32_t> added = AddedIds(vocabulary_);
+  absl::flat_hash_map<absl::string_view, int32_t> ids, added_ids;
+  for (int32_t id = 0; id < static_cast<int32_t>(tokens.size()); ++id) {
+    if (tokens[id].empty()) continue;
+    auto& among = added.contains(id) ? added_ids : ids;
+    const auto [other, inserted] = among.emplace(tokens[id], id);
+    if (!inserted) return twice(other->second, id);
+  }
+  ids.insert(added_ids.begin(), added_ids.end());
+  return ids;
+}
+
 absl::Status BpeTokenizer::Index() {
   const std::vector<std::string>& tokens = vocabulary_.tokens;
-  absl::flat_hash_map<absl::string_view, int32_t> ids;
-  for (size_t id = 0; id < tokens.size(); ++id) {
-    if (tokens[id].empty()) continue;
-    const auto [other, added] = ids.emplace(tokens[id], static_cast<int32_t>(id));
-    if (!added) {
-      return absl::InvalidArgumentError(absl::StrCat("tokens ", other->second, " and ", id,
-                                                     " are both ", Shown(tokens[id]),
-                                                     "; a vocabulary has each token once"));
-    }
-  }
+  MUSTER_ASSIGN_OR_RETURN(const auto ids, IndexTokens());
   for (int byte = 0; byte < 256; ++byte) {
     const char character = static_cast<char>(byte);
     const auto found = ids.find(absl::string_view(&character, 1));
@@ -197,11 +223,7 @@ absl::Status BpeTokenizer::Index() {
                        ", so it could not be told from that one; add it under another text"));
     }
   }
-  for (const char* name : kEndOfText) {
-    for (const BpeVocabulary::AddedToken& added : vocabulary_.added) {
-      if (!end_of_text_.has_value() && added.content == name) end_of_text_ = added.id;
-    }
-  }
+  end_of_text_ = FindEndOfText(vocabulary_);
   json_ = WriteBpeJson(vocabulary_);
   fingerprint_ = VocabularyFingerprint(vocabulary_);
   return absl::OkStatus();

@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace muster {
@@ -19,6 +22,10 @@ struct BpeVocabulary {
   struct AddedToken {
     int32_t id = 0;
     std::string content;
+    // What other readers do with it, kept for them: leave a special one out when they decode, and
+    // look for a normalized one in the text as their normalizer leaves it. Encodes alike here.
+    bool special = true;
+    bool normalized = false;
   };
 
   // The bytes of each token, by id; empty where an id has none.
@@ -26,13 +33,22 @@ struct BpeVocabulary {
   // Pairs of tokens that become one, in the order they were learned.
   std::vector<std::pair<int32_t, int32_t>> merges;
   // Tokens that are found in the text as such, before it is cut into words. They are in `tokens`
-  // too.
+  // too, where one may have the bytes of a token of the words: it is the one that encoding gives.
   std::vector<AddedToken> added;
 };
 
 // The 256 bytes under their own numbers and nothing learned: what ByteTokenizer is, for those who
 // read files of vocabularies alone.
 BpeVocabulary BytesAsVocabulary();
+
+// The ids of its added tokens.
+absl::flat_hash_set<int32_t> AddedIds(const BpeVocabulary& vocabulary);
+
+// The names under which vocabularies keep the token that ends a document, most usual first.
+absl::Span<const char* const> EndOfTextNames();
+
+// The added token with the most usual of these names; none if there is no such token.
+std::optional<int32_t> FindEndOfText(const BpeVocabulary& vocabulary);
 
 // Tokenizer::fingerprint() of the vocabulary's tokenizer.
 uint64_t VocabularyFingerprint(const BpeVocabulary& vocabulary);
@@ -46,8 +62,8 @@ uint64_t VocabularyFingerprint(const BpeVocabulary& vocabulary);
 // O(n log n); words met before in one Encode come from a table.
 class BpeTokenizer final : public Tokenizer {
  public:
-  // InvalidArgument: a byte has no token, a merge names no token or makes none, a token's bytes are
-  // another's too, an added token is empty, or its id is another token's.
+  // InvalidArgument: a byte has no token, a merge names no token or makes none, two tokens of words
+  // or two added ones have the same bytes, an added token is empty, or its id is another token's.
   static absl::StatusOr<std::unique_ptr<const BpeTokenizer>> Create(BpeVocabulary vocabulary);
 
   int64_t vocabulary() const override;
@@ -72,6 +88,8 @@ class BpeTokenizer final : public Tokenizer {
 
   // The rest of Create.
   absl::Status Index();
+  // Finds each token's id by its bytes: that of words before an added one's.
+  absl::StatusOr<absl::flat_hash_map<absl::string_view, int32_t>> IndexTokens() const;
   // The pair's merge; none if it was not learned.
   const Merge* Find(int32_t left, int32_t right) const;
   // Replaces `tokens` by those of a word.

@@ -1,15 +1,18 @@
 #include "common/tokenizer/open_tokenizer.h"
 
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
 #include "common/files/file_roots.h"
-#include "common/tokenizer/bpe_json.h"
 #include "common/tokenizer/byte_tokenizer.h"
+#include "common/tokenizer/gpt2_files.h"
 #include "common/tokenizer/parse_tokenizer.h"
 #include "common/tokenizer/token_file.h"
 
@@ -28,6 +31,30 @@ absl::StatusOr<FileContent> Open(const fs::path& path) {
   return FileContent::Open(path.string());
 }
 
+absl::StatusOr<std::unique_ptr<const Tokenizer>> OpenGpt2Folder(const fs::path& folder) {
+  MUSTER_ASSIGN_OR_RETURN(const FileContent vocab, Open(folder / "vocab.json"));
+  MUSTER_ASSIGN_OR_RETURN(const FileContent merges, Open(folder / "merges.txt"));
+  Gpt2Files files = {vocab.bytes(), merges.bytes()};
+  const std::pair<const char*, std::optional<absl::string_view>*> beside[] = {
+      {"added_tokens.json", &files.added_tokens},
+      {"special_tokens_map.json", &files.special_tokens_map},
+      {"tokenizer_config.json", &files.tokenizer_config},
+      {"generation_config.json", &files.generation_config},
+      {"config.json", &files.config}};
+  // What the texts lie in.
+  std::vector<FileContent> contents;
+  contents.reserve(std::size(beside));
+  std::error_code error;
+  for (const auto& [name, text] : beside) {
+    if (!fs::exists(folder / name, error)) continue;
+    MUSTER_ASSIGN_OR_RETURN(FileContent content, Open(folder / name));
+    contents.push_back(std::move(content));
+    *text = contents.back().bytes();
+  }
+  MUSTER_ASSIGN_OR_RETURN(BpeVocabulary vocabulary, ParseGpt2Files(files, folder.string()));
+  return CreateTokenizer(std::move(vocabulary), folder.string());
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& name) {
@@ -36,13 +63,7 @@ absl::StatusOr<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string
   std::error_code error;
   fs::path path = name;
   if (fs::is_directory(path, error)) {
-    if (!fs::exists(path / "tokenizer.json", error)) {
-      MUSTER_ASSIGN_OR_RETURN(const FileContent vocab, Open(path / "vocab.json"));
-      MUSTER_ASSIGN_OR_RETURN(const FileContent merges, Open(path / "merges.txt"));
-      MUSTER_ASSIGN_OR_RETURN(BpeVocabulary vocabulary,
-                              ParseGpt2Files(vocab.bytes(), merges.bytes(), name));
-      return CreateTokenizer(std::move(vocabulary), name);
-    }
+    if (!fs::exists(path / "tokenizer.json", error)) return OpenGpt2Folder(path);
     path /= "tokenizer.json";
   }
   MUSTER_ASSIGN_OR_RETURN(const FileContent content, Open(path));

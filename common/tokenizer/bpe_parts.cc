@@ -1,0 +1,152 @@
+#include "common/tokenizer/bpe_parts.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/text/dump_json.h"
+#include "common/text/utf8.h"
+#include "common/tokenizer/byte_level.h"
+
+namespace muster {
+namespace {
+
+using Json = nlohmann::json;
+
+// Far above any vocabulary there is. Ids index a table, so a wrong one must not make it one of
+// gigabytes: files leave out few ids, for tokens that they do not have.
+constexpr int64_t kMostTokens = 1 << 24;
+constexpr int64_t kMostUnusedIds = 1 << 16;
+
+// Bytes of a value as an error shows it.
+constexpr size_t kMostShown = 80;
+
+std::string Dump(const Json& value) {
+  const std::string text = DumpJson(value);
+  const absl::string_view shown = CutUtf8(text, kMostShown);
+  return absl::StrCat(shown, shown.size() < text.size() ? "…" : "");
+}
+
+absl::StatusOr<int32_t> ParseId(const Json& value, const std::string& origin,
+                                absl::string_view field, int64_t limit) {
+  if (!value.is_number_integer() || value < Json(0) || value >= Json(limit)) {
+    return RefuseField(origin, field, value,
+                       absl::StrCat("expected a whole number from 0 to ", limit - 1,
+                                    ", the largest that a file of so many tokens may use"));
+  }
+  return value.get<int32_t>();
+}
+
+// Puts a token in its place; a second one for the same id must be the same.
+absl::Status Place(int32_t id, std::string bytes, const std::string& origin,
+                   BpeVocabulary& vocabulary) {
+  std::vector<std::string>& tokens = vocabulary.tokens;
+  if (static_cast<size_t>(id) >= tokens.size()) tokens.resize(id + 1);
+  if (!tokens[id].empty() && tokens[id] != bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(origin, ": two tokens have the id ", id, ", expected one"));
+  }
+  tokens[id] = std::move(bytes);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RefuseField(const std::string& origin, absl::string_view field, const Json& value,
+                         absl::string_view expected) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(origin, ": ", field, " is ", Dump(value), "; ", expected));
+}
+
+const Json& MemberOf(const Json& object, const std::string& name) {
+  static const Json null;
+  if (!object.is_object()) return null;
+  const auto found = object.find(name);
+  return found == object.end() ? null : *found;
+}
+
+bool IsOff(const Json& value) {
+  return value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
+         (value.is_string() && value.get_ref<const std::string&>().empty());
+}
+
+int64_t TokenIdLimit(const Json& vocab, const Json& added) {
+  const auto entries = static_cast<int64_t>(vocab.size() + added.size());
+  return std::min(kMostTokens, entries + kMostUnusedIds);
+}
+
+absl::Status ParseAddedTokens(const Json& added, const std::string& origin, int64_t id_limit,
+                              BpeVocabulary& vocabulary) {
+  if (added.is_null()) return absl::OkStatus();
+  if (!added.is_array()) return RefuseField(origin, "added_tokens", added, "expected a list");
+  for (const Json& each : added) {
+    MUSTER_ASSIGN_OR_RETURN(const int32_t id,
+                            ParseId(MemberOf(each, "id"), origin, "an added token's id", id_limit));
+    const Json& content = MemberOf(each, "content");
+    if (!content.is_string() || content.get_ref<const std::string&>().empty()) {
+      return RefuseField(origin, "an added token's content", content, "expected a text");
+    }
+    for (const char* option : {"single_word", "lstrip", "rstrip"}) {
+      if (!IsOff(MemberOf(each, option))) {
+        return RefuseField(origin, absl::StrCat("added token ", Dump(content), "'s ", option),
+                           MemberOf(each, option), "only false is understood");
+      }
+    }
+    // Where a file does not say, it is the usual: a special one.
+    const Json& special = MemberOf(each, "special");
+    vocabulary.added.push_back({id, content.get<std::string>(),
+                                special.is_null() || !IsOff(special),
+                                !IsOff(MemberOf(each, "normalized"))});
+    MUSTER_RETURN_IF_ERROR(Place(id, content.get<std::string>(), origin, vocabulary));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WrittenIds> ParseWrittenTokens(const Json& vocab, const std::string& origin,
+                                              int64_t id_limit, BpeVocabulary& vocabulary) {
+  if (!vocab.is_object()) {
+    return RefuseField(origin, "the vocabulary", vocab,
+                       "expected an object of tokens and their ids");
+  }
+  absl::flat_hash_map<int32_t, std::string> added;
+  for (const BpeVocabulary::AddedToken& each : vocabulary.added) added[each.id] = each.content;
+  WrittenIds ids;
+  for (const auto& item : vocab.items()) {
+    MUSTER_ASSIGN_OR_RETURN(
+        const int32_t id,
+        ParseId(item.value(), origin, absl::StrCat("the id of token ", Dump(Json(item.key()))),
+                id_limit));
+    ids[item.key()] = id;
+    // An added token stands there as it is.
+    if (const auto same = added.find(id); same != added.end() && same->second == item.key()) {
+      continue;
+    }
+    std::optional<std::string> bytes = FromByteLevel(item.key());
+    if (!bytes.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(origin, ": token ", Dump(Json(item.key())),
+                       " is not written in GPT-2's byte characters; only byte-level vocabularies "
+                       "are understood"));
+    }
+    MUSTER_RETURN_IF_ERROR(Place(id, *std::move(bytes), origin, vocabulary));
+  }
+  return ids;
+}
+
+absl::Status AddMerge(const WrittenIds& ids, absl::string_view left, absl::string_view right,
+                      const std::string& place, BpeVocabulary& vocabulary) {
+  const auto first = ids.find(left);
+  const auto second = ids.find(right);
+  if (first == ids.end() || second == ids.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(place, " joins '", left, "' and '", right,
+                                                   "'; '", first == ids.end() ? left : right,
+                                                   "' is no token of the vocabulary"));
+  }
+  vocabulary.merges.emplace_back(first->second, second->second);
+  return absl::OkStatus();
+}
+
+}  // namespace muster
