@@ -1,13 +1,17 @@
 #include "common/model_files/transformer_config.h"
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
 #include "common/files/parse_json.h"
+#include "common/model_files/config_fields.h"
 #include "common/text/dump_json.h"
 #include "proto/job.pb.h"
 
@@ -26,87 +30,90 @@ double Shortest(float value) {
   return number;
 }
 
-// Reads fields one after another; the first that is wrong is remembered.
-class Fields {
- public:
-  Fields(const Json& json, const std::string& origin) : json_(json), origin_(origin) {}
+// What MistralConfig has where the key is left out.
+constexpr uint32_t kMistralWindow = 4096;
+constexpr uint32_t kMistralKvHeads = 8;
 
-  const absl::Status& status() const { return status_; }
+// What can be imported, for errors.
+constexpr char kInstead[] =
+    "what can be imported: GPT-2's shape, and Llama's without biases and scaled angles (Llama 2 "
+    "and 3.0, TinyLlama, SmolLM, Mistral without a sliding window)";
 
-  // The field; null if it is not there.
-  const Json& Get(const char* name) const {
-    static const Json null;
-    const auto found = json_.find(name);
-    return found == json_.end() ? null : *found;
-  }
-
-  uint32_t Count(const char* name, uint64_t most) {
-    const Json& value = Get(name);
-    if (!value.is_number_integer() || value < Json(1) || value > Json(most)) {
-      Refuse(name, absl::StrCat("expected a whole number from 1 to ", most));
-      return 1;
-    }
-    return value.get<uint32_t>();
-  }
-
-  uint32_t Count(const char* name, uint64_t most, uint32_t left_out) {
-    return Get(name).is_null() ? left_out : Count(name, most);
-  }
-
-  float Positive(const char* name, float left_out) {
-    const Json& value = Get(name);
-    if (value.is_null()) return left_out;
-    if (!value.is_number() || !(value.get<double>() > 0)) {
-      Refuse(name, "expected a number above 0");
-      return left_out;
-    }
-    return value.get<float>();
-  }
-
-  float Probability(const char* name, float left_out) {
-    const Json& value = Get(name);
-    if (value.is_null()) return left_out;
-    if (!value.is_number() || !(value.get<double>() >= 0 && value.get<double>() < 1)) {
-      Refuse(name, "expected a number from 0 to below 1");
-      return left_out;
-    }
-    return value.get<float>();
-  }
-
-  // A field whose other values mean another computation.
-  void Expect(const char* name, const Json& expected) {
-    if (!Get(name).is_null() && Get(name) != expected) {
-      Refuse(name, absl::StrCat("only ", DumpJson(expected), " is understood"));
-    }
-  }
-
-  void ExpectNull(const char* name) {
-    if (!Get(name).is_null()) Refuse(name, "only models without it are understood");
-  }
-
-  bool Flag(const char* name, bool left_out) {
-    const Json& value = Get(name);
-    if (value.is_null()) return left_out;
-    if (!value.is_boolean()) {
-      Refuse(name, "expected true or false");
-      return left_out;
-    }
-    return value.get<bool>();
-  }
-
-  void Refuse(const char* name, absl::string_view expected) {
-    if (!status_.ok()) return;
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat(origin_, ": ", name, " is ", DumpJson(Get(name)), "; ", expected));
-  }
-
- private:
-  const Json& json_;
-  const std::string& origin_;
-  absl::Status status_;
+// Why models of other types, which people try first, are none of these.
+constexpr std::pair<const char*, const char*> kOtherTypes[] = {
+    {"bloom", "its positions are slopes of attention (ALiBi)"},
+    {"falcon", "its attention and feed-forward part lie side by side"},
+    {"gemma", "its norms add 1 to their weights, and its embedding is scaled"},
+    {"gemma2", "its norms add 1 to their weights, and its scores are capped"},
+    {"gemma3_text", "its norms add 1 to their weights, and its layers attend within a window"},
+    {"gpt_neo", "every other layer attends within a window"},
+    {"gpt_neox", "its attention and feed-forward part lie side by side"},
+    {"gptj", "its attention and feed-forward part lie side by side"},
+    {"mixtral", "its feed-forward parts are mixtures of experts"},
+    {"mpt", "its positions are slopes of attention (ALiBi)"},
+    {"opt", "its activation is ReLU"},
+    {"phi", "its attention and feed-forward part lie side by side, with biases"},
+    {"qwen2", "its queries, keys and values have biases"},
+    {"qwen3", "its queries and keys are normalized"},
 };
 
-absl::Status ParseGpt2(Fields& fields, Spec& spec) {
+// Keys of any model that change nothing that it computes of tokens: where it comes from, its
+// numeric type, whose tensors say their own, special tokens' ids, how text is drawn from it, other
+// tasks' heads, whose tensors would be refused, and how another program runs it.
+constexpr const char* kHarmless[] = {
+    "_attn_implementation", "_attn_implementation_autoset", "_commit_hash", "_flash_attn_2_enabled",
+    "_from_model_config", "_name_or_path", "_num_labels", "attn_implementation", "dtype",
+    "finetuning_task", "gradient_checkpointing", "id2label", "initializer_range", "label2id",
+    "model_max_length", "name_or_path", "num_labels", "output_attentions", "output_hidden_states",
+    "output_past", "prefix", "problem_type", "return_dict", "task_specific_params",
+    "tf_legacy_loss", "tie_encoder_decoder", "tokenizer_class", "torch_dtype", "torchscript",
+    "transformers.js_config", "transformers_version", "unsloth_fixed", "unsloth_version",
+    "use_bfloat16", "use_cache", "xla_device",
+    // The feed-forward part in pieces gives the same.
+    "chunk_size_feed_forward",
+    // Without cross attention a decoder is what it is.
+    "is_decoder",
+    // Tokens.
+    "bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id", "sep_token_id",
+    // Drawing text.
+    "bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample", "early_stopping",
+    "encoder_no_repeat_ngram_size", "encoder_repetition_penalty", "epsilon_cutoff", "eta_cutoff",
+    "exponential_decay_length_penalty", "force_words_ids", "forced_bos_token_id",
+    "forced_decoder_ids", "forced_eos_token_id", "guidance_scale", "length_penalty", "max_length",
+    "max_new_tokens", "max_time", "min_length", "min_new_tokens", "min_p", "no_repeat_ngram_size",
+    "num_beam_groups", "num_beams", "num_return_sequences", "output_logits", "output_scores",
+    "penalty_alpha", "remove_invalid_values", "renormalize_logits", "repetition_penalty",
+    "return_dict_in_generate", "sequence_bias", "stop_strings", "suppress_tokens", "temperature",
+    "top_k", "top_p", "typical_p"};
+
+// Reads what both families have: keys that are harmless, and those that must be off.
+void ReadCommon(ConfigFields& fields) {
+  fields.Ignore(kHarmless);
+  fields.Expect("is_encoder_decoder", false, kInstead);
+  fields.Expect("add_cross_attention", false, kInstead);
+  fields.Expect("cross_attention_hidden_size", nullptr, kInstead);
+  fields.Expect("pruned_heads", Json::object());
+  fields.Expect("quantization_config", nullptr, "save the model's weights in 16 or 32 bits first");
+  fields.Expect("auto_map", nullptr,
+                "such a model computes by code of its own; one whose code is the family's has no "
+                "need of this key");
+}
+
+// Refuses models that are there for another task, or whose code is their own.
+void ReadArchitectures(ConfigFields& fields, absl::Span<const char* const> known) {
+  const Json& names = fields.Get("architectures");
+  if (names.is_null() || names == Json::array()) return;
+  for (const char* name : known) {
+    if (names.is_array() && std::find(names.begin(), names.end(), Json(name)) != names.end())
+      return;
+  }
+  fields.Refuse("architectures", absl::StrCat("only models that predict the next token are "
+                                              "understood, as ",
+                                              absl::StrJoin(known, " and ")));
+}
+
+void ReadGpt2(ConfigFields& fields, Spec& spec) {
+  ReadArchitectures(fields, {"GPT2LMHeadModel", "GPT2Model"});
   spec.set_layers(fields.Count("n_layer", kMaxTransformerLayers));
   spec.set_width(fields.Count("n_embd", kMaxWidth));
   spec.set_heads(fields.Count("n_head", kMaxWidth));
@@ -121,23 +128,84 @@ absl::Status ParseGpt2(Fields& fields, Spec& spec) {
   spec.set_dropout(fields.Probability("resid_pdrop", 0));
   spec.set_attention_dropout(fields.Probability("attn_pdrop", 0));
   spec.set_separate_head(!fields.Flag("tie_word_embeddings", true));
-  const Json& activation = fields.Get("activation_function");
-  if (!activation.is_null() && activation != Json("gelu_new") &&
-      activation != Json("gelu_pytorch_tanh")) {
-    fields.Refuse("activation_function",
-                  "only \"gelu_new\" and \"gelu_pytorch_tanh\" are understood");
-  }
-  fields.Expect("scale_attn_weights", true);
-  fields.Expect("scale_attn_by_inverse_layer_idx", false);
-  fields.Expect("add_cross_attention", false);
-  return fields.status();
+  // All of them are the tanh form.
+  fields.ExpectOneOf("activation_function",
+                     {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"},
+                     "where it is \"gelu\", the exact form, and a difference of some 5e-4 between "
+                     "the forms does not matter, write \"gelu_new\"");
+  fields.Expect("scale_attn_weights", true, kInstead);
+  fields.Expect("scale_attn_by_inverse_layer_idx", false, kInstead);
+  // Other names of the same.
+  fields.Expect("num_hidden_layers", spec.layers());
+  fields.Expect("hidden_size", spec.width());
+  fields.Expect("num_attention_heads", spec.heads());
+  fields.Expect("max_position_embeddings", spec.context());
+  // Dropout after the embedding matters to training alone, where a job says its own. Attention's
+  // scores are f32 here in any order of scaling. The context is n_positions, and the summary is
+  // another task's.
+  fields.Ignore({"embd_pdrop", "reorder_and_upcast_attn", "n_ctx", "predict_special_tokens",
+                 "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
+                 "summary_type", "summary_use_proj"});
 }
 
-absl::Status ParseLlama(Fields& fields, Spec& spec) {
+// Reads the base of the rotary angles, which newer files keep in an object with how to scale them.
+void ReadRotary(ConfigFields& fields, Spec& spec) {
+  constexpr char kScaled[] =
+      "angles are not scaled here; models without that are understood, as Llama 2 and 3.0, "
+      "TinyLlama and SmolLM";
+  spec.set_rotary_base(fields.Positive("rope_theta", 10000));
+  const Json& scaling = fields.Get("rope_scaling");
+  if (scaling != Json({{"type", "default"}}) && scaling != Json({{"rope_type", "default"}})) {
+    fields.Expect("rope_scaling", nullptr, kScaled);
+  }
+  fields.Expect("partial_rotary_factor", 1, kInstead);
+  // How pairs of elements lie; both families' files have their halves one after the other.
+  fields.Expect("rope_interleaved", false, kInstead);
+  const Json& rotary = fields.Get("rope_parameters");
+  if (rotary.is_null()) return;
+  if (!rotary.is_object()) return fields.Refuse("rope_parameters", "expected an object");
+  for (const auto& item : rotary.items()) {
+    const bool harmless = item.value().is_null() ||
+                          (item.key() == "rope_type" && item.value() == Json("default")) ||
+                          (item.key() == "partial_rotary_factor" && item.value() == Json(1));
+    if (item.key() == "rope_theta" && item.value().is_number() && item.value().get<double>() > 0) {
+      spec.set_rotary_base(item.value().get<float>());
+    } else if (!harmless) {
+      fields.Refuse("rope_parameters",
+                    absl::StrCat("of these, ", item.key(), " is not understood: ", kScaled));
+    }
+  }
+}
+
+// Refuses attention within a window, unless the context is no longer than that.
+void ReadWindow(ConfigFields& fields, uint32_t context, uint32_t left_out) {
+  const bool used = fields.Flag("use_sliding_window", true);
+  fields.Ignore({"max_window_layers"});
+  const Json& types = fields.Get("layer_types");
+  for (const Json& type : types.is_array() ? types : Json::array()) {
+    if (type != Json("full_attention")) fields.Refuse("layer_types", kInstead);
+  }
+  const bool is_there = fields.Has("sliding_window");
+  const Json& said = fields.Get("sliding_window");
+  const Json window = is_there || left_out == 0 ? said : Json(left_out);
+  if (window.is_null() || !used || (window.is_number_integer() && window >= Json(context))) return;
+  fields.Refuse("sliding_window",
+                absl::StrCat(is_there ? "" : absl::StrCat("left out it means ", left_out, "; "),
+                             "attention within a window is not understood; with a "
+                             "max_position_embeddings of no more than the window the two are the "
+                             "same, and so they are where it is null"));
+}
+
+void ReadLlama(ConfigFields& fields, Spec& spec) {
+  const bool mistral = fields.Get("model_type") == Json("mistral");
+  ReadArchitectures(fields,
+                    {"LlamaForCausalLM", "LlamaModel", "MistralForCausalLM", "MistralModel"});
   spec.set_layers(fields.Count("num_hidden_layers", kMaxTransformerLayers));
   spec.set_width(fields.Count("hidden_size", kMaxWidth));
   spec.set_heads(fields.Count("num_attention_heads", kMaxWidth));
-  spec.set_kv_heads(fields.Count("num_key_value_heads", kMaxWidth, spec.heads()));
+  const bool left_out = !fields.Has("num_key_value_heads");
+  spec.set_kv_heads(fields.Count("num_key_value_heads", kMaxWidth,
+                                 mistral && left_out ? kMistralKvHeads : spec.heads()));
   spec.set_feed_forward(fields.Count("intermediate_size", kMaxFeedForward));
   spec.set_vocabulary(fields.Count("vocab_size", kMaxVocabulary));
   spec.set_context(fields.Count("max_position_embeddings", kMaxContext));
@@ -148,27 +216,27 @@ absl::Status ParseLlama(Fields& fields, Spec& spec) {
   spec.set_attention_dropout(fields.Probability("attention_dropout", 0));
   spec.set_norm_epsilon(fields.Positive("rms_norm_eps", 1e-6f));
   spec.set_separate_head(!fields.Flag("tie_word_embeddings", false));
-  spec.set_rotary_base(fields.Positive("rope_theta", 10000));
-  // Newer files keep the base in here.
-  const Json& rotary = fields.Get("rope_parameters");
-  if (rotary.is_object()) {
-    const auto type = rotary.find("rope_type");
-    const auto base = rotary.find("rope_theta");
-    if (type != rotary.end() && *type != Json("default")) {
-      fields.Refuse("rope_parameters", "only the rope_type \"default\" is understood");
-    }
-    if (base != rotary.end() && base->is_number() && base->get<double>() > 0) {
-      spec.set_rotary_base(base->get<float>());
-    }
-  }
-  fields.ExpectNull("rope_scaling");
-  fields.Expect("hidden_act", "silu");
-  fields.Expect("attention_bias", false);
-  fields.Expect("mlp_bias", false);
+  ReadRotary(fields, spec);
+  ReadWindow(fields, spec.context(), mistral ? kMistralWindow : 0);
+  // One function by two names.
+  fields.ExpectOneOf("hidden_act", {"silu", "swish"}, kInstead);
+  fields.Expect("attention_bias", false, kInstead);
+  fields.Expect("mlp_bias", false, kInstead);
   if (fields.status().ok() && spec.width() % spec.heads() == 0) {
-    fields.Expect("head_dim", spec.width() / spec.heads());
+    fields.Expect("head_dim", spec.width() / spec.heads(), "heads share out the width here");
   }
-  return fields.status();
+  // Products in pretraining_tp pieces give the same; the others repeat what is known.
+  fields.Ignore({"is_llama_config", "max_sequence_length", "pretraining_tp"});
+}
+
+void RefuseType(const Json& type, ConfigFields& fields) {
+  for (const auto& [name, reason] : kOtherTypes) {
+    if (type == Json(name))
+      return fields.Refuse("model_type", absl::StrCat(reason, "; ", kInstead));
+  }
+  fields.Refuse("model_type", absl::StrCat("only \"gpt2\", \"llama\" and \"mistral\" are "
+                                           "understood; ",
+                                           kInstead));
 }
 
 }  // namespace
@@ -226,16 +294,20 @@ absl::Status ParseTransformerConfig(absl::string_view text, const std::string& o
     return absl::InvalidArgumentError(absl::StrCat(origin, " is no JSON object"));
   }
   spec.Clear();
-  Fields fields(json, origin);
-  const Json& family = fields.Get("model_type");
-  if (family == Json("gpt2")) {
-    MUSTER_RETURN_IF_ERROR(ParseGpt2(fields, spec));
-  } else if (family == Json("llama")) {
-    MUSTER_RETURN_IF_ERROR(ParseLlama(fields, spec));
-  } else {
-    fields.Refuse("model_type", "only \"gpt2\" and \"llama\" are understood");
+  ConfigFields fields(json, origin);
+  const Json& type = fields.Get("model_type");
+  if (type != Json("gpt2") && type != Json("llama") && type != Json("mistral")) {
+    RefuseType(type, fields);
     return fields.status();
   }
+  ReadCommon(fields);
+  if (type == Json("gpt2")) {
+    ReadGpt2(fields, spec);
+  } else {
+    ReadLlama(fields, spec);
+  }
+  fields.RefuseOthers();
+  MUSTER_RETURN_IF_ERROR(fields.status());
   FillTransformerDefaults(spec.vocabulary(), spec);
   if (spec.width() % spec.heads() != 0 || spec.heads() % spec.kv_heads() != 0) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -16,10 +16,11 @@ namespace muster {
 std::string WriteTransformerConfig(HuggingFaceFamily family, const v1::TransformerSpec& spec,
                                    std::optional<int32_t> end_of_text);
 
-// Reads a config.json; the specification comes out complete. `origin` names it in errors.
-// InvalidArgument: it is no JSON, a field is missing or out of range, or the model is of another
-// family, or computes in a way that Muster does not; the message names field, value and what is
-// understood.
+// Reads a config.json; the specification comes out complete. `origin` names it in errors. Each key
+// is understood, known to change nothing that the model computes, or refused. InvalidArgument: it
+// is no JSON, a key is missing, out of range or unknown, or the model is of another family, or
+// computes in a way that Muster does not; the message names key, value, what is understood and what
+// would work instead.
 absl::Status ParseTransformerConfig(absl::string_view text, const std::string& origin,
                                     v1::TransformerSpec& spec);
 

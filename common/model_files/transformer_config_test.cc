@@ -2,7 +2,10 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -11,6 +14,7 @@ namespace muster {
 namespace {
 
 using Json = nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Spec = v1::TransformerSpec;
 
@@ -109,7 +113,8 @@ TEST(TransformerConfigTest, OtherComputationsAreRefusedByName) {
     return ErrorOf(json);
   };
   EXPECT_THAT(changed(gpt2, "model_type", "bert"),
-              HasSubstr("c/config.json: model_type is \"bert\"; only \"gpt2\" and \"llama\""));
+              HasSubstr("c/config.json: model_type is \"bert\"; only \"gpt2\", \"llama\" and "
+                        "\"mistral\""));
   EXPECT_THAT(changed(gpt2, "activation_function", "relu"),
               HasSubstr("activation_function is \"relu\""));
   EXPECT_THAT(changed(gpt2, "scale_attn_by_inverse_layer_idx", true),
@@ -126,6 +131,178 @@ TEST(TransformerConfigTest, OtherComputationsAreRefusedByName) {
   EXPECT_THAT(changed(llama, "rms_norm_eps", -1), HasSubstr("rms_norm_eps is -1"));
   EXPECT_THAT(changed(llama, "rope_parameters", {{"rope_type", "yarn"}}), HasSubstr("yarn"));
   EXPECT_THAT(ErrorOf(Json::array()), HasSubstr("no JSON object"));
+}
+
+// The keys that files of known models have, with the sizes of a small one.
+TEST(TransformerConfigTest, AllKeysOfPublishedFilesAreKnown) {
+  const char* const files[] = {
+      // GPT-2's, and what a training run saved of it later.
+      R"({"activation_function":"gelu_new","architectures":["GPT2LMHeadModel"],"attn_pdrop":0.1,
+          "bos_token_id":50256,"embd_pdrop":0.1,"eos_token_id":50256,"initializer_range":0.02,
+          "layer_norm_epsilon":1e-05,"model_type":"gpt2","n_ctx":1024,"n_embd":64,"n_head":4,
+          "n_layer":2,"n_positions":1024,"resid_pdrop":0.1,"summary_activation":null,
+          "summary_first_dropout":0.1,"summary_proj_to_labels":true,"summary_type":"cls_index",
+          "summary_use_proj":true,"task_specific_params":{"text-generation":{"do_sample":true,
+          "max_length":50}},"vocab_size":50257})",
+      R"({"_name_or_path":"gpt2","_num_labels":1,"activation_function":"gelu_new",
+          "architectures":["GPT2LMHeadModel"],"attn_pdrop":0.1,"bos_token_id":50256,
+          "embd_pdrop":0.1,"eos_token_id":50256,"gradient_checkpointing":false,
+          "id2label":{"0":"LABEL_0"},"label2id":{"LABEL_0":0},"initializer_range":0.02,
+          "layer_norm_epsilon":1e-05,"model_type":"gpt2","n_ctx":1024,"n_embd":64,"n_head":4,
+          "n_inner":null,"n_layer":2,"n_positions":1024,"pad_token_id":null,
+          "reorder_and_upcast_attn":false,"resid_pdrop":0.1,
+          "scale_attn_by_inverse_layer_idx":false,"scale_attn_weights":true,
+          "summary_activation":null,"summary_first_dropout":0.1,"summary_proj_to_labels":true,
+          "summary_type":"cls_index","summary_use_proj":true,"torch_dtype":"float32",
+          "transformers_version":"4.30.0","use_cache":true,"vocab_size":50257,"hidden_size":64,
+          "num_hidden_layers":2,"is_encoder_decoder":false,"pruned_heads":{},
+          "quantization_config":null})",
+      // TinyLlama's and Llama 2's.
+      R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"bos_token_id":1,
+          "eos_token_id":2,"hidden_act":"silu","hidden_size":64,"initializer_range":0.02,
+          "intermediate_size":128,"max_position_embeddings":2048,"model_type":"llama",
+          "num_attention_heads":4,"num_hidden_layers":2,"num_key_value_heads":2,
+          "pretraining_tp":1,"rms_norm_eps":1e-05,"rope_scaling":null,"rope_theta":10000.0,
+          "tie_word_embeddings":false,"torch_dtype":"bfloat16","transformers_version":"4.35.0",
+          "use_cache":true,"vocab_size":32000,"pad_token_id":0,"max_sequence_length":2048})",
+      // SmolLM's, and as transformers 5 saves it.
+      R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+          "bos_token_id":1,"dtype":"float32","eos_token_id":[2],"head_dim":16,"hidden_act":"silu",
+          "hidden_size":64,"initializer_range":0.02,"intermediate_size":128,
+          "is_llama_config":true,"max_position_embeddings":8192,"mlp_bias":false,
+          "model_type":"llama","num_attention_heads":4,"num_hidden_layers":2,
+          "num_key_value_heads":1,"pad_token_id":2,"pretraining_tp":1,"rms_norm_eps":1e-05,
+          "rope_interleaved":false,"rope_parameters":{"rope_theta":100000,"rope_type":"default"},
+          "tie_word_embeddings":true,"transformers.js_config":{"kv_cache_dtype":{}},
+          "transformers_version":"5.0.0","use_cache":false,"vocab_size":49152})",
+      // Mistral's, of the versions without a window.
+      R"({"architectures":["MistralForCausalLM"],"attention_dropout":0.0,"bos_token_id":1,
+          "eos_token_id":2,"hidden_act":"silu","hidden_size":64,"initializer_range":0.02,
+          "intermediate_size":128,"max_position_embeddings":32768,"model_type":"mistral",
+          "num_attention_heads":4,"num_hidden_layers":2,"num_key_value_heads":1,
+          "rms_norm_eps":1e-05,"rope_theta":1000000.0,"sliding_window":null,
+          "tie_word_embeddings":false,"torch_dtype":"bfloat16","transformers_version":"4.42.0",
+          "use_cache":true,"vocab_size":32768})"};
+  for (const char* file : files) {
+    Spec spec;
+    const absl::Status status = ParseTransformerConfig(file, "x", spec);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(spec.width(), 64u);
+  }
+}
+
+TEST(TransformerConfigTest, WhatIsNotKnownIsRefusedByName) {
+  const Json gpt2 = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kGpt2, Gpt2(), 1));
+  const Json llama = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kLlama, Llama(), 1));
+  for (Json json : {gpt2, llama}) {
+    json["residual_multiplier"] = 0.22;
+    EXPECT_THAT(ErrorOf(json), AllOf(HasSubstr("c/config.json: residual_multiplier is 0.22"),
+                                     HasSubstr("take it out of the file")));
+    json["residual_multiplier"] = nullptr;
+    EXPECT_EQ(ErrorOf(json), "");
+    for (const auto& [key, value] : std::vector<std::pair<std::string, Json>>{
+             {"is_encoder_decoder", true},
+             {"add_cross_attention", true},
+             {"pruned_heads", {{"0", {1}}}},
+             {"quantization_config", {{"bits", 4}}},
+             {"auto_map", {{"AutoModelForCausalLM", "modeling.Mine"}}},
+             {"architectures", {"MyForCausalLM"}},
+             {"architectures", {"LlamaForSequenceClassification"}}}) {
+      Json changed = json;
+      changed[key] = value;
+      EXPECT_THAT(ErrorOf(changed), HasSubstr(absl::StrCat(key, " is ", value.dump(), "; ")));
+    }
+  }
+  // Keys of the one family say nothing in the other.
+  Json json = llama;
+  json["n_inner"] = 7;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("n_inner is 7"));
+  json = gpt2;
+  json["rope_theta"] = 10000;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("rope_theta is 10000"));
+}
+
+TEST(TransformerConfigTest, WhatGpt2MayHaveOtherwise) {
+  const Json gpt2 = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kGpt2, Gpt2(), 1));
+  Json json = gpt2;
+  for (const char* name : {"gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"}) {
+    json["activation_function"] = name;
+    EXPECT_EQ(ErrorOf(json), "");
+  }
+  json["activation_function"] = "gelu";
+  EXPECT_THAT(ErrorOf(json),
+              AllOf(HasSubstr("activation_function is \"gelu\""), HasSubstr("write \"gelu_new\"")));
+  json = gpt2;
+  json["reorder_and_upcast_attn"] = true;
+  EXPECT_EQ(ErrorOf(json), "") << "in f32 it is the same";
+  json["scale_attn_weights"] = false;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("scale_attn_weights is false"));
+  json = gpt2;
+  json["hidden_size"] = 9;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("hidden_size is 9; only 768 is understood"));
+}
+
+TEST(TransformerConfigTest, WhatLlamaMayHaveOtherwise) {
+  const Json llama = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kLlama, Llama(), 1));
+  const auto changed = [&llama](const char* key, const Json& value) {
+    Json json = llama;
+    json[key] = value;
+    return ErrorOf(json);
+  };
+  EXPECT_EQ(changed("hidden_act", "swish"), "");
+  EXPECT_EQ(changed("head_dim", 64), "");
+  EXPECT_EQ(changed("pretraining_tp", 2), "");
+  EXPECT_EQ(changed("partial_rotary_factor", 1.0), "");
+  EXPECT_THAT(changed("partial_rotary_factor", 0.5), HasSubstr("partial_rotary_factor is 0.5"));
+  EXPECT_THAT(changed("rope_interleaved", true), HasSubstr("rope_interleaved is true"));
+  EXPECT_THAT(changed("mlp_bias", true), HasSubstr("mlp_bias is true"));
+  EXPECT_EQ(changed("rope_scaling", {{"rope_type", "default"}}), "");
+  // Llama 3.1's.
+  EXPECT_THAT(changed("rope_scaling", {{"factor", 8.0}, {"rope_type", "llama3"}}),
+              AllOf(HasSubstr("rope_scaling is {\"factor\":8.0,\"rope_type\":\"llama3\"}"),
+                    HasSubstr("Llama 2 and 3.0")));
+  EXPECT_THAT(changed("rope_parameters", {{"rope_theta", 1e4}, {"factor", 2}}),
+              HasSubstr("of these, factor is not understood"));
+  EXPECT_THAT(changed("rope_parameters", 3), HasSubstr("rope_parameters is 3"));
+  EXPECT_EQ(changed("layer_types", {"full_attention", "full_attention"}), "");
+  EXPECT_THAT(changed("layer_types", {"full_attention", "sliding_attention"}),
+              HasSubstr("layer_types is "));
+}
+
+TEST(TransformerConfigTest, AWindowIsRefusedWhereItChangesAnything) {
+  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kLlama, Llama(), 1));
+  json["sliding_window"] = 512;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("sliding_window is 512"));
+  json["use_sliding_window"] = false;
+  EXPECT_EQ(ErrorOf(json), "");
+  json.erase("use_sliding_window");
+  json["sliding_window"] = 1024;
+  EXPECT_EQ(ErrorOf(json), "") << "as long as the context";
+  // Mistral has one unless it says otherwise, and fewer heads of keys and values.
+  json["model_type"] = "mistral";
+  json["max_position_embeddings"] = 32768;
+  json["sliding_window"] = 4096;
+  EXPECT_THAT(ErrorOf(json),
+              AllOf(HasSubstr("sliding_window is 4096"), HasSubstr("max_position_embeddings")));
+  json.erase("sliding_window");
+  EXPECT_THAT(ErrorOf(json), HasSubstr("left out it means 4096"));
+  json["max_position_embeddings"] = 4096;
+  EXPECT_EQ(ErrorOf(json), "");
+  json["num_attention_heads"] = 16;
+  json.erase("num_key_value_heads");
+  Spec spec;
+  ASSERT_TRUE(ParseTransformerConfig(json.dump(), "x", spec).ok());
+  EXPECT_EQ(spec.kv_heads(), 8u);
+}
+
+TEST(TransformerConfigTest, OtherModelsAreRefusedWithWhatWouldWork) {
+  for (const char* type : {"qwen2", "gemma", "gpt_neox", "opt", "bert"}) {
+    EXPECT_THAT(ErrorOf({{"model_type", type}}),
+                AllOf(HasSubstr(absl::StrCat("model_type is \"", type, "\"; ")),
+                      HasSubstr("what can be imported: GPT-2's shape")));
+  }
+  EXPECT_THAT(ErrorOf({{"model_type", "qwen2"}}), HasSubstr("have biases"));
+  EXPECT_THAT(ErrorOf(Json::object()), HasSubstr("model_type is null"));
 }
 
 }  // namespace
