@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Packs Muster's built programs; ./muster builds them and runs this.
 
 Usage: package.py package [--out DIR] [--built DIR]       makes muster-RELEASE-debian12-ARCHITECTURE.tar.gz and a .deb
