@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/text/byte_order_mark.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -92,6 +93,21 @@ TEST(Utf8Test, AnUnfinishedCharacterIsToldFromAWrongOne) {
   EXPECT_EQ(UnfinishedBytes("\x80\x80\x80\x80\x80"), 0);
   // Nothing is held back of what can become no character.
   EXPECT_EQ(CutUtf8("\x80\x80\x80\x80\x80\x80", 5).size(), 5);
+}
+
+TEST(ByteOrderMarkTest, IsSkippedOnceAndTheOneOfUtf16Told) {
+  EXPECT_EQ(SkipByteOrderMark("\xef\xbb\xbfname"), "name");
+  EXPECT_EQ(SkipByteOrderMark("\xef\xbb\xbf\xef\xbb\xbf"), "\xef\xbb\xbf");
+  EXPECT_EQ(SkipByteOrderMark("name\xef\xbb\xbf"), "name\xef\xbb\xbf");
+  EXPECT_EQ(SkipByteOrderMark("\xef\xbb"), "\xef\xbb");
+  for (const absl::string_view text :
+       {absl::string_view("\xff\xfen\0", 4), absl::string_view("\xfe\xff\0n", 4),
+        absl::string_view("n\0", 2), absl::string_view("\0n", 2)}) {
+    EXPECT_TRUE(LooksLikeUtf16(text));
+  }
+  for (const absl::string_view text : {"", "n", "name", "\xef\xbb\xbfname", "\xc3\xbf"}) {
+    EXPECT_FALSE(LooksLikeUtf16(text)) << text;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,17 @@
+#ifndef MUSTER_CLIENT_JOB_TEXT_PARSE_JSON_TEXT_H_
+#define MUSTER_CLIENT_JOB_TEXT_PARSE_JSON_TEXT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/job_text/text_node.h"
+
+namespace muster {
+
+// A JSON object as a tree; what is null is left out, as in protobuf's JSON. InvalidArgument:
+// origin, line, column and what is wrong there.
+absl::StatusOr<TextNode> ParseJsonText(const std::string& text, const std::string& origin);
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_JOB_TEXT_PARSE_JSON_TEXT_H_

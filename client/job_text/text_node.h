@@ -1,0 +1,52 @@
+#ifndef MUSTER_CLIENT_JOB_TEXT_TEXT_NODE_H_
+#define MUSTER_CLIENT_JOB_TEXT_TEXT_NODE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+// Where something stands in a text; both count from 1. Line 0: not in a file.
+struct TextPosition {
+  int line = 0;
+  int column = 0;
+};
+
+struct TextEntry;
+
+// One value of a job's text, whatever notation it is written in.
+struct TextNode {
+  enum class Kind {
+    // A name with nothing after it.
+    kNothing,
+    kValue,
+    kList,
+    kGroup,
+  };
+  Kind kind = Kind::kNothing;
+  TextPosition position;
+  // Of a value: what is written there, without quotes.
+  std::string value;
+  // Whether the value may stand for a text: it is in quotes, or the notation needs none.
+  bool may_be_text = false;
+  std::vector<TextNode> items;
+  // In the file's order.
+  std::vector<TextEntry> entries;
+};
+
+struct TextEntry {
+  std::string name;
+  TextPosition position;
+  TextNode node;
+};
+
+// InvalidArgument: "origin:line:column: message".
+absl::Status TextError(absl::string_view origin, const TextPosition& position,
+                       absl::string_view message);
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_JOB_TEXT_TEXT_NODE_H_
