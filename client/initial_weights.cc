@@ -11,11 +11,13 @@
 
 namespace muster {
 
-absl::StatusOr<std::string> ResolveInitialWeights(const std::string& name,
-                                                  const std::string& base) {
-  namespace fs = std::filesystem;
-  if (!absl::StrContains(name, "/") || absl::StartsWith(name, "file://")) return name;
-  std::string folder = fs::absolute(fs::path(base) / name).lexically_normal().string();
+bool IsWeightsFolder(const std::string& name) {
+  return absl::StrContains(name, "/") && !absl::StartsWith(name, "file://");
+}
+
+absl::StatusOr<std::string> ResolveInitialWeights(const std::string& name) {
+  if (!IsWeightsFolder(name)) return name;
+  std::string folder = std::filesystem::absolute(name).lexically_normal().string();
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
   const LocalStorage storage;
   const absl::Status manifest = ReadManifest(storage, folder).status();

@@ -1,35 +1,93 @@
 #include "client/job_file.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iostream>
+#include <istream>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "client/initial_weights.h"
+#include "client/job_text/fill_message.h"
+#include "client/job_text/parse_json_text.h"
+#include "client/job_text/parse_textproto.h"
+#include "client/job_text/parse_yaml.h"
 #include "common/base/status_macros.h"
+#include "common/files/file_content.h"
+#include "common/model_files/transformer_config.h"
+#include "common/text/byte_order_mark.h"
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/token_file.h"
 #include "common/tokenizer/tokenizer.h"
-#include "google/protobuf/io/tokenizer.h"
-#include "google/protobuf/text_format.h"
-#include "google/protobuf/util/json_util.h"
 #include "proto/job.pb.h"
 
 namespace muster {
 namespace {
 
-class FirstError final : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) text_ = absl::StrCat(line + 1, ":", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
+namespace fs = std::filesystem;
 
- private:
-  std::string text_;
-};
+// Far more than any job takes.
+constexpr size_t kMostJobBytes = size_t{4} << 20;
+
+enum class Notation { kTextproto, kJson, kYaml };
+
+// Whether a `{` comes right after a name, outside of quotes and comments: nothing in YAML or JSON
+// looks so.
+bool HasGroupOfTextproto(absl::string_view text) {
+  // Of the last character that is no blank.
+  bool after_name = false;
+  char quote = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != 0) {
+      if (c == '\\') ++i;
+      if (c == quote || c == '\n') quote = 0;
+      continue;
+    }
+    if (c == '#') {
+      i = std::min(text.find('\n', i), text.size() - 1);
+      continue;
+    }
+    if (c == '{' && after_name) return true;
+    if (c == '"' || c == '\'') quote = c;
+    if (!absl::ascii_isspace(static_cast<unsigned char>(c))) {
+      after_name = absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
+    }
+  }
+  return false;
+}
+
+Notation NotationOf(absl::string_view text, absl::string_view origin) {
+  const std::pair<absl::string_view, Notation> endings[] = {{".yaml", Notation::kYaml},
+                                                            {".yml", Notation::kYaml},
+                                                            {".json", Notation::kJson},
+                                                            {".textproto", Notation::kTextproto},
+                                                            {".pbtxt", Notation::kTextproto}};
+  for (const auto& [ending, notation] : endings) {
+    if (absl::EndsWithIgnoreCase(origin, ending)) return notation;
+  }
+  if (absl::StripLeadingAsciiWhitespace(text)[0] == '{') return Notation::kJson;
+  return HasGroupOfTextproto(text) ? Notation::kTextproto : Notation::kYaml;
+}
+
+absl::StatusOr<TextNode> ParseText(const std::string& text, const std::string& origin) {
+  switch (NotationOf(text, origin)) {
+    case Notation::kJson:
+      return ParseJsonText(text, origin);
+    case Notation::kYaml:
+      return ParseYaml(text, origin);
+    case Notation::kTextproto:
+      break;
+  }
+  return ParseTextproto(text, origin);
+}
 
 // The fields of a data specification that hold paths.
 std::vector<std::string*> DataPaths(v1::DataSpec& data) {
@@ -81,47 +139,123 @@ absl::Status KeepTokenizer(const std::string& new_path, v1::SequenceData& data) 
   return absl::OkStatus();
 }
 
-// Relative paths begin at the job file's folder.
-void ResolvePaths(const std::filesystem::path& folder, v1::DataSpec& data) {
+void MakeAbsolute(const fs::path& folder, std::string& path) {
+  path = (folder / path).lexically_normal().string();
+}
+
+// Relative paths count from `folder`, absolute ones stay.
+void MakeDataPathsAbsolute(const fs::path& folder, v1::DataSpec& data) {
   for (std::string* path : DataPaths(data)) {
-    if (!path->empty()) *path = (folder / *path).lexically_normal().string();
+    if (!path->empty()) MakeAbsolute(folder, *path);
   }
   if (data.has_sequences() && IsPath(data.sequences().tokenizer())) {
-    std::string* const tokenizer = data.mutable_sequences()->mutable_tokenizer();
-    *tokenizer = (folder / *tokenizer).lexically_normal().string();
+    MakeAbsolute(folder, *data.mutable_sequences()->mutable_tokenizer());
   }
+}
+
+void MakePathsAbsolute(const fs::path& folder, v1::JobSpec& spec) {
+  if (spec.has_data()) MakeDataPathsAbsolute(folder, *spec.mutable_data());
+  if (spec.has_validation()) MakeDataPathsAbsolute(folder, *spec.mutable_validation());
+  if (spec.model().has_transformer() && !spec.model().transformer().from().empty()) {
+    MakeAbsolute(folder, *spec.mutable_model()->mutable_transformer()->mutable_from());
+  }
+  if (IsWeightsFolder(spec.initial_weights())) {
+    MakeAbsolute(folder, *spec.mutable_initial_weights());
+  }
+}
+
+absl::StatusOr<std::string> ReadText(std::istream& stream, const std::string& origin) {
+  std::string text(kMostJobBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  if (stream.bad()) {
+    return absl::UnavailableError(absl::StrCat("reading ", origin, " failed before its end"));
+  }
+  if (text.size() <= kMostJobBytes) return text;
+  return absl::InvalidArgumentError(absl::StrCat(origin, " has more than ", kMostJobBytes >> 20,
+                                                 " MiB, far more than a job; is it the file that "
+                                                 "was meant?"));
 }
 
 }  // namespace
 
 absl::Status ParseJob(const std::string& text, const std::string& origin, v1::JobSpec& spec) {
-  const auto stripped = absl::StripLeadingAsciiWhitespace(text);
-  if (stripped.empty()) {
+  if (LooksLikeUtf16(text)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(origin,
+                     " is UTF-16, as some editors and shells of Windows save texts; save it "
+                     "as UTF-8"));
+  }
+  const std::string after_mark(SkipByteOrderMark(text));
+  if (absl::StripLeadingAsciiWhitespace(after_mark).empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(origin, " is empty; `muster help submit` shows a job"));
   }
-  if (stripped[0] == '{') {
-    const auto parsed = google::protobuf::util::JsonStringToMessage(text, &spec);
-    if (parsed.ok()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(origin, ": not a job in JSON: ", std::string(parsed.message())));
-  }
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (parser.ParseFromString(text, &spec)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(origin, ":", error.text()));
+  spec.Clear();
+  MUSTER_ASSIGN_OR_RETURN(const TextNode root, ParseText(after_mark, origin));
+  return FillMessage(root, origin, spec);
 }
 
 absl::Status ReadJobFile(const std::string& path, v1::JobSpec& spec) {
+  if (path == kStandardInput) {
+    const std::string origin = "standard input";
+    MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadText(std::cin, origin));
+    MUSTER_RETURN_IF_ERROR(ParseJob(text, origin, spec));
+    MakePathsAbsolute(fs::current_path(), spec);
+    return absl::OkStatus();
+  }
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is a folder; name a file with a job in it"));
+  }
   std::ifstream file(path);
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read the job file ", path));
-  std::stringstream text;
-  text << file.rdbuf();
-  MUSTER_RETURN_IF_ERROR(ParseJob(text.str(), path, spec));
-  const auto folder = std::filesystem::absolute(path).parent_path();
-  ResolvePaths(folder, *spec.mutable_data());
-  if (spec.has_validation()) ResolvePaths(folder, *spec.mutable_validation());
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadText(file, path));
+  MUSTER_RETURN_IF_ERROR(ParseJob(text, path, spec));
+  MakePathsAbsolute(fs::absolute(path).parent_path(), spec);
+  return absl::OkStatus();
+}
+
+absl::Status SetJobField(const std::string& assignment, v1::JobSpec& spec) {
+  MUSTER_RETURN_IF_ERROR(AssignField(assignment, absl::StrCat("--set ", assignment), spec));
+  // What the file names is absolute already.
+  MakePathsAbsolute(fs::current_path(), spec);
+  return absl::OkStatus();
+}
+
+std::vector<std::string> MissingData(const v1::JobSpec& spec) {
+  std::vector<std::string> missing;
+  v1::JobSpec copy = spec;
+  for (v1::DataSpec* data : {copy.mutable_data(), copy.mutable_validation()}) {
+    for (const std::string* path : DataPaths(*data)) {
+      std::error_code error;
+      // The files of a pattern are found by those who read them.
+      const bool pattern = path->find_first_of("*?[{") != std::string::npos;
+      if (!path->empty() && !pattern && !fs::exists(*path, error)) missing.push_back(*path);
+    }
+  }
+  return missing;
+}
+
+absl::Status ReadModelConfig(v1::JobSpec& spec) {
+  if (!spec.model().has_transformer() || spec.model().transformer().from().empty()) {
+    return absl::OkStatus();
+  }
+  v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
+  const std::string path = transformer.from();
+  const absl::StatusOr<FileContent> content = FileContent::Open(path);
+  if (absl::IsNotFound(content.status())) {
+    return absl::NotFoundError(absl::StrCat("model.transformer.from is \"", path,
+                                            "\", where nothing is; name a config.json"));
+  }
+  MUSTER_RETURN_IF_ERROR(content.status());
+  v1::TransformerSpec whole;
+  MUSTER_RETURN_IF_ERROR(ParseTransformerConfig(content->bytes(), path, whole));
+  // What the job sets comes last, and counts.
+  whole.MergeFrom(transformer);
+  whole.clear_from();
+  transformer.Swap(&whole);
   return absl::OkStatus();
 }
 

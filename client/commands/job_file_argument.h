@@ -2,6 +2,7 @@
 #define MUSTER_CLIENT_COMMANDS_JOB_FILE_ARGUMENT_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -15,17 +16,20 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// A job file on the command line, and the data to take in place of those that it names.
+// A job file on the command line, and what is to be changed in it.
 struct JobFileArgument {
+  // kStandardInput: it is read from there.
   std::string file;
-  // Empty: the file's own.
+  // To take in place of the data that the file names. Empty: the file's own.
   std::string data;
+  // Of single fields, as in "workers=4".
+  std::vector<std::string> assignments;
 
-  // Adds both to a command; this must outlive it.
+  // Adds them to a command; this must outlive it.
   void AddTo(CLI::App& command);
 
-  // With what the data tell of the model (FillVocabulary). Errors as ReadJobFile,
-  // ReplaceDataPath and CheckUtf8.
+  // With what a config.json (ReadModelConfig) and the data (FillVocabulary) tell of the model.
+  // Errors as ReadJobFile, SetJobField, ReplaceDataPath, CheckUtf8 and ReadModelConfig.
   absl::Status Read(v1::JobSpec& spec) const;
 };
 

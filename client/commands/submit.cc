@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -54,26 +53,26 @@ void AddSubmit(CLI::App& app, Session& session) {
       "one), or of a folder that `muster import` wrote (with a slash in its name: ./weights)");
   command->add_flag("--watch", arguments->watch, "Show progress until the job ends");
   command->footer(
-      "Example: muster submit job.textproto --watch, where job.textproto holds\n"
-      "  name: \"digits\" workers: 2 batch_size: 64 seed: 1\n"
-      "  model { mlp { hidden: 256 classes: 10 } }\n"
-      "  data { idx { images: \"images-idx3-ubyte.gz\" labels: \"labels-idx1-ubyte.gz\" } holdout: "
-      "0.2 }\n"
-      "  optimizer { name: \"sgd\" learning_rate: 0.1 }\n"
-      "  update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER staleness_bound: 0 durability: "
-      "CHECKPOINT }\n"
-      "  stop { epochs: 5 }\n"
+      "Example: muster submit job.yaml --watch, where job.yaml holds\n"
+      "  name: digits\n"
+      "  model: {mlp: {hidden: [256], classes: 10}}\n"
+      "  data:\n"
+      "    idx: {images: images-idx3-ubyte.gz, labels: labels-idx1-ubyte.gz}\n"
+      "    holdout: 0.2\n"
+      "  optimizer: {name: sgd, learning_rate: 0.1}\n"
+      "  update: {dense: parameter_server}\n"
+      "  workers: 2\n"
+      "  batch_size: 64\n"
+      "  stop: {epochs: 5}\n"
+      "`muster init` writes a job for data of yours, `muster validate` checks one.\n"
       "proto/job.proto explains every field; examples/ has more jobs.");
   command->callback([&session, arguments] {
     session.Run([&]() -> absl::Status {
       v1::JobSpec spec;
       MUSTER_RETURN_IF_ERROR(arguments->job.Read(spec));
-      const bool from_file = arguments->from.empty();
-      const std::string folder = std::filesystem::path(arguments->job.file).parent_path().string();
-      MUSTER_ASSIGN_OR_RETURN(
-          *spec.mutable_initial_weights(),
-          ResolveInitialWeights(from_file ? spec.initial_weights() : arguments->from,
-                                from_file ? folder : ""));
+      if (!arguments->from.empty()) spec.set_initial_weights(arguments->from);
+      MUSTER_ASSIGN_OR_RETURN(*spec.mutable_initial_weights(),
+                              ResolveInitialWeights(spec.initial_weights()));
       MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
       v1::SubmitJobReply reply;
       MUSTER_RETURN_IF_ERROR(jobs->Submit(spec, *reply.mutable_job_id()));

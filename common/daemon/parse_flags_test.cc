@@ -58,6 +58,7 @@ TEST_F(ParseFlagsTest, EveryProgramPrintsReleaseCommitAndBuild) {
 TEST_F(ParseFlagsTest, WhatIsWrongIsNamedAndExitsWith2) {
   EXPECT_EQ(Parse({"--prot=7"}), 2);
   EXPECT_THAT(error_, HasSubstr("--prot=7"));
+  EXPECT_THAT(error_, HasSubstr("Did you mean --port?"));
   EXPECT_EQ(Parse({"--port=seven"}), 2);
   EXPECT_THAT(error_, HasSubstr("seven"));
   EXPECT_EQ(out_, "");
