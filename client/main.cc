@@ -13,7 +13,9 @@
 #include "client/terminal.h"
 #include "common/base/version.h"
 #include "common/daemon/daemon.h"
+#include "common/daemon/meant_word.h"
 #include "common/daemon/tls_flags.h"
+#include "common/text/nearest_word.h"
 
 namespace muster {
 namespace {
@@ -40,8 +42,8 @@ void AddHelp(CLI::App& app, Session& session) {
       if (found.empty()) {
         // Without the program's own name.
         const std::string above = path.substr(app.get_name().size());
-        PrintError("muster: no command is called%s %s; `muster help%s` lists them\n", above, name,
-                   above);
+        PrintError("muster: no command is called%s %s; `muster help%s` lists them%s\n", above, name,
+                   above, DidYouMean(name, CommandNames(*shown)));
         session.exit_code = kUsage;
         return;
       }
@@ -74,11 +76,12 @@ int Main(int argc, char** argv) {
       "was cancelled,\n"
       "4 no coordinator answers. `muster help COMMAND` shows an example of each command.");
   for (auto add :
-       {AddUp,         AddDown,     AddDemo,      AddPlan,      AddSubmit,    AddList,
-        AddStatus,     AddWatch,    AddLogs,      AddEvents,    AddCancel,    AddDelete,
-        AddCheckpoint, AddEvaluate, AddExport,    AddTokenizer, AddData,      AddGenerate,
-        AddImport,     AddCompare,  AddCluster,   AddDrain,     AddRebalance, AddMetrics,
-        AddBench,      AddChaos,    AddSupervise, AddVersion,   AddHelp}) {
+       {AddUp,        AddDown,     AddDemo,       AddInit,     AddValidate,  AddPlan,
+        AddSubmit,    AddList,     AddStatus,     AddWatch,    AddLogs,      AddEvents,
+        AddCancel,    AddDelete,   AddCheckpoint, AddEvaluate, AddExport,    AddTokenizer,
+        AddData,      AddGenerate, AddImport,     AddCompare,  AddCluster,   AddDrain,
+        AddRebalance, AddMetrics,  AddBench,      AddChaos,    AddSupervise, AddVersion,
+        AddHelp}) {
     add(app, session);
   }
   try {
@@ -87,9 +90,12 @@ int Main(int argc, char** argv) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     if (app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
-      PrintError("muster: no command is called %s; `muster help` lists them\n", argv[1]);
+      PrintError("muster: no command is called %s; `muster help` lists them%s\n", argv[1],
+                 DidYouMean(argv[1], CommandNames(app)));
     } else {
       app.exit(error);
+      const std::string meant = MeantWord(app);
+      if (!meant.empty()) PrintError("Did you mean %s?\n", meant);
     }
     return kUsage;
   }

@@ -19,6 +19,8 @@ void AddSupervise(CLI::App& app, Session& session);
 void AddDemo(CLI::App& app, Session& session);
 
 // Jobs.
+void AddInit(CLI::App& app, Session& session);
+void AddValidate(CLI::App& app, Session& session);
 void AddPlan(CLI::App& app, Session& session);
 void AddSubmit(CLI::App& app, Session& session);
 void AddList(CLI::App& app, Session& session);

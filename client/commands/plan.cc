@@ -3,6 +3,8 @@
 
 #include "client/commands/commands.h"
 #include "client/commands/job_file_argument.h"
+#include "client/job_text/print_yaml.h"
+#include "client/plan/effective_job.h"
 #include "client/plan/job_plan.h"
 #include "client/plan/plan_output.h"
 #include "client/session.h"
@@ -16,33 +18,38 @@
 namespace muster {
 
 void AddPlan(CLI::App& app, Session& session) {
+  struct Arguments {
+    JobFileArgument job;
+    bool effective = false;
+  };
   auto* command = app.add_subcommand(
       "plan", "Show what a job takes before it runs: memory, operations and bytes of a step");
-  auto job = std::make_shared<JobFileArgument>();
-  job->AddTo(*command);
+  auto arguments = std::make_shared<Arguments>();
+  arguments->job.AddTo(*command);
+  command->add_flag("--effective", arguments->effective,
+                    "Print the job instead, as a YAML job file, with the values written in that "
+                    "its left-out fields stand for");
   command->footer(
-      "Example: muster plan job.textproto\n"
-      "Needs no cluster. Of the data only beginnings and lengths of files are looked at, where "
-      "they "
-      "are on this machine.\n"
-      "A worker's memory is the peak of its process, on a CPU; with compute.device CUDA its device "
-      "has a table of its\n"
-      "own. A job that no worker or no device has the memory for is refused at submit with the "
-      "same "
-      "table. --output json\n"
-      "gives bytes and operations as numbers.");
-  command->callback([&session, job] {
-    session.Run([&session, &job]() -> absl::Status {
+      "Example: muster plan job.yaml\n"
+      "Needs no cluster. Of the data only beginnings and lengths of files are looked\n"
+      "at, where they are on this machine. A worker's memory is the peak of its\n"
+      "process, on a CPU; with compute.device CUDA its device has a table of its own.\n"
+      "A job that no worker or no device has the memory for is refused at submit with\n"
+      "the same table. --output json gives bytes and operations as numbers.");
+  command->callback([&session, arguments] {
+    session.Run([&session, &arguments]() -> absl::Status {
       v1::JobSpec spec;
-      MUSTER_RETURN_IF_ERROR(job->Read(spec));
+      MUSTER_RETURN_IF_ERROR(arguments->job.Read(spec));
       MUSTER_ASSIGN_OR_RETURN(const JobPlan plan,
                               PlanJob(spec, ReadDataHead(spec),
                                       {.multiply_bf16 = MultipliesBFloat16(),
                                        .threads = static_cast<uint32_t>(UsableProcessors())}));
-      if (session.output == Session::Output::kJson) {
-        PrintJsonText(PlanJson(plan));
+      const bool json = session.output == Session::Output::kJson;
+      if (arguments->effective) {
+        const v1::JobSpec effective = EffectiveJob(plan);
+        json ? session.PrintJson(effective) : WriteText(stdout, PrintYaml(effective));
       } else {
-        WriteText(stdout, PlanText(plan));
+        json ? PrintJsonText(PlanJson(plan)) : WriteText(stdout, PlanText(plan));
       }
       return absl::OkStatus();
     });

@@ -52,15 +52,6 @@ bool OnDevices(const JobPlan& plan) {
   return plan.spec.compute().device() == v1::ComputeSpec::CUDA;
 }
 
-std::string Heading(const JobPlan& plan) {
-  return absl::StrCat(
-      plan.spec.name().empty() ? "the job" : plan.spec.name(), ": ", ModelName(plan.spec.model()),
-      ", ", FormatNumber(static_cast<double>(plan.model.dense())), " dense parameters",
-      plan.model.sparse.empty() ? "" : absl::StrCat(" and rows of ", plan.model.row_dim()), "; ",
-      Workers(plan), Workers(plan) == 1 ? " worker" : " workers", ", by ",
-      RoadName(plan, TrainsByAllReduce(plan.spec)), "\n\n");
-}
-
 std::string RecomputeTable(const JobPlan& plan) {
   const bool on_devices = OnDevices(plan);
   std::vector<std::vector<std::string>> rows = {
@@ -147,8 +138,17 @@ nlohmann::ordered_json PartsJson(const std::vector<MemoryPart>& parts) {
 
 }  // namespace
 
+std::string PlanSummary(const JobPlan& plan) {
+  return absl::StrCat(
+      plan.spec.name().empty() ? "the job" : plan.spec.name(), ": ", ModelName(plan.spec.model()),
+      ", ", FormatNumber(static_cast<double>(plan.model.dense())), " dense parameters",
+      plan.model.sparse.empty() ? "" : absl::StrCat(" and rows of ", plan.model.row_dim()), "; ",
+      Workers(plan), Workers(plan) == 1 ? " worker" : " workers", ", by ",
+      RoadName(plan, TrainsByAllReduce(plan.spec)));
+}
+
 std::string PlanText(const JobPlan& plan) {
-  std::string text = Heading(plan);
+  std::string text = absl::StrCat(PlanSummary(plan), "\n\n");
   absl::StrAppend(&text, "Memory of each worker\n", MemoryTable(plan.memory.worker, "  "), "\n");
   if (plan.memory.worker_own_bytes() < plan.memory.worker_bytes()) {
     absl::StrAppend(&text, "Each must have ", PlanBytes(plan.memory.worker_own_bytes()),

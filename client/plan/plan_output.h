@@ -7,6 +7,10 @@
 
 namespace muster {
 
+// The job in a line: its name, model, workers and road, as in "digits: mlp, 203,530 dense
+// parameters; 2 workers, by parameter servers".
+std::string PlanSummary(const JobPlan& plan);
+
 // For people: tables.
 std::string PlanText(const JobPlan& plan);
 

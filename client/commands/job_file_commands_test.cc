@@ -1,0 +1,233 @@
+// The commands that read or write job files, and what is said of words that a command line has no
+// use for.
+#include <grpcpp/grpcpp.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/commands.h"
+#include "client/exit_code.h"
+#include "client/job_file.h"
+#include "client/session.h"
+#include "common/daemon/meant_word.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job_service.grpc.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kJob[] = R"(name: digits
+model: {mlp: {hidden: [16], classes: 10}}
+data: {synthetic_classification: {examples: 1000, features: 8, classes: 10}, holdout: 0.2}
+optimizer: {name: sgd, learning_rate: 0.1}
+update: {dense: all-reduce, bucket_bytes: 1MiB}
+workers: 2
+batch_size: 64
+stop: {steps: 10}
+)";
+
+class RecordingCoordinator final : public v1::JobService::Service {
+ public:
+  grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest* request,
+                         v1::SubmitJobReply* reply) override {
+    submitted.push_back(request->spec());
+    reply->set_job_id("j1");
+    return grpc::Status::OK;
+  }
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*,
+                      v1::JobStatus* reply) override {
+    reply->set_state(v1::RUNNING);
+    return grpc::Status::OK;
+  }
+
+  std::vector<v1::JobSpec> submitted;
+};
+
+struct Shown {
+  int exit_code = 0;
+  std::string out;
+  std::string error;
+};
+
+// Options and commands as main puts them together.
+void AddAll(CLI::App& app, Session& session) {
+  app.fallthrough();
+  const std::map<std::string, Session::Output> outputs = {{"json", Session::Output::kJson}};
+  app.add_option("--output", session.output)->transform(CLI::CheckedTransformer(outputs));
+  for (auto add : {AddInit, AddValidate, AddPlan, AddSubmit, AddCompare, AddTokenizer}) {
+    add(app, session);
+  }
+}
+
+class JobFileCommandsTest : public ::testing::Test {
+ protected:
+  JobFileCommandsTest() {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(file_) << kJob;
+  }
+
+  Shown Run(const std::vector<std::string>& words, const std::string& input = "") {
+    CLI::App app("", "muster");
+    Session session;
+    session.coordinator_address = address_;
+    AddAll(app, session);
+    std::istringstream stream(input);
+    std::streambuf* const usual = std::cin.rdbuf(stream.rdbuf());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    Shown shown;
+    shown.exit_code = session.exit_code;
+    shown.out = testing::internal::GetCapturedStdout();
+    shown.error = testing::internal::GetCapturedStderr();
+    std::cin.rdbuf(usual);
+    return shown;
+  }
+
+  const std::string folder_ = testing::TempDir() + "/job_files";
+  const std::string file_ = folder_ + "/job.yaml";
+  std::string address_;
+};
+
+TEST_F(JobFileCommandsTest, ValidateSaysWhatTheJobIsOrWhatIsWrong) {
+  const Shown good = Run({"validate", file_});
+  EXPECT_EQ(good.exit_code, kSuccess) << good.error;
+  EXPECT_EQ(good.out, "OK: digits: mlp, 314 dense parameters; 2 workers, by all-reduce\n");
+  EXPECT_EQ(good.error, "");
+  EXPECT_EQ(Run({"validate", "--set", "workers=4", file_, "--set", "name=other"}).out,
+            "OK: other: mlp, 314 dense parameters; 4 workers, by all-reduce\n");
+  const Shown json = Run({"validate", file_, "--output", "json"});
+  EXPECT_THAT(json.out, HasSubstr("\"result\": \"OK\""));
+  // Of the file, of a field's value, and of what the fields mean together.
+  for (const auto& [assignment, error] : std::vector<std::pair<std::string, std::string>>{
+           {"wokers=1", "did you mean \"workers\"?"},
+           {"batch_size=many", "expected a whole number"},
+           {"batch_size=1", "it must be at least workers, which is 2"},
+           {"optimizer.name=sdg", "it must be one of sgd"},
+           {"initial_weights=./none", "holds no complete checkpoint"}}) {
+    const Shown bad = Run({"validate", file_, "--set", assignment});
+    EXPECT_EQ(bad.exit_code, kUsage) << assignment;
+    EXPECT_THAT(bad.error, HasSubstr(error)) << assignment;
+    EXPECT_EQ(bad.out, "");
+  }
+}
+
+TEST_F(JobFileCommandsTest, ValidateNamesDataThatIsNotHere) {
+  const Shown shown = Run({"validate", "-"},
+                          "model: {ngram: {orders: 2, embedding_dim: 4, hidden: 8}}\n"
+                          "data: {text: {path: /none/text}}\nworkers: 1\nbatch_size: 8\n"
+                          "optimizer: {name: sgd, learning_rate: 0.1}\nstop: {steps: 1}");
+  EXPECT_EQ(shown.exit_code, kSuccess);
+  EXPECT_THAT(shown.out, HasSubstr("OK: the job: ngram"));
+  EXPECT_THAT(shown.error, HasSubstr("the job reads /none/text, which is not on this machine"));
+}
+
+TEST_F(JobFileCommandsTest, SubmitReadsStandardInputAndChangesFields) {
+  RecordingCoordinator coordinator;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&coordinator);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  address_ = absl::StrCat("127.0.0.1:", port);
+  const Shown shown = Run(
+      {"submit", "-", "--set", "optimizer.learning_rate=3e-4", "--set", "model.mlp.hidden=[8, 4]"},
+      kJob);
+  EXPECT_EQ(shown.out, "j1\n") << shown.error;
+  ASSERT_EQ(coordinator.submitted.size(), 1u);
+  const v1::JobSpec& spec = coordinator.submitted[0];
+  EXPECT_EQ(spec.optimizer().learning_rate(), 3e-4f);
+  EXPECT_THAT(spec.model().mlp().hidden(), ::testing::ElementsAre(8, 4));
+  EXPECT_EQ(spec.update().bucket_bytes(), 1 << 20);
+  EXPECT_EQ(spec.update().dense(), v1::UpdateSpec::ALL_REDUCE);
+  const Shown bad = Run({"submit", "-"}, "name: a\nwokers: 3\n");
+  EXPECT_EQ(bad.exit_code, kUsage);
+  EXPECT_EQ(bad.error,
+            "muster: standard input:2:1: a job has no field \"wokers\"; did you mean "
+            "\"workers\"?\n");
+  EXPECT_EQ(coordinator.submitted.size(), 1u);
+}
+
+TEST_F(JobFileCommandsTest, PlanPrintsTheWholeJobWhichIsAJobAgain) {
+  const Shown shown = Run({"plan", "--effective", file_});
+  EXPECT_EQ(shown.exit_code, kSuccess) << shown.error;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("weight_decay: 0\n"), HasSubstr("keep: 2\n"),
+                               HasSubstr("first_bucket_bytes: 1048576\n")));
+  v1::JobSpec read, given;
+  ASSERT_TRUE(ParseJob(shown.out, "effective", read).ok());
+  ASSERT_TRUE(ParseJob(kJob, "given.yaml", given).ok());
+  // What the job says is still there.
+  v1::JobSpec both = read;
+  both.mutable_model()->mutable_mlp()->clear_hidden();
+  both.MergeFrom(given);
+  EXPECT_EQ(both.DebugString(), read.DebugString());
+  EXPECT_EQ(Run({"plan", "--effective", "-"}, shown.out).out, shown.out);
+  const Shown json = Run({"plan", "--effective", file_, "--output", "json"});
+  v1::JobSpec from_json;
+  ASSERT_TRUE(ParseJob(json.out, "a.json", from_json).ok()) << json.out;
+  EXPECT_EQ(from_json.optimizer().learning_rate(), 0.1f);
+  EXPECT_THAT(Run({"plan", file_}).out, HasSubstr("Memory of each worker"));
+}
+
+TEST_F(JobFileCommandsTest, InitWritesAJobThatValidates) {
+  const std::string data = folder_ + "/flowers.csv";
+  std::ofstream(data) << "length,width,species\n1.5,2,a\n2.5,3,b\n3.5,1,c\n1,1,a\n2,2,b\n3,3,c\n"
+                         "1.5,2,a\n2.5,3,b\n3.5,1,c\n1,1,a\n2,2,b\n3,3,c\n";
+  const std::string out = folder_ + "/flowers.yaml";
+  std::filesystem::remove(out);
+  const Shown shown = Run({"init", "--data", data, "--model", "mlp", "--out", out});
+  EXPECT_EQ(shown.exit_code, kSuccess) << shown.error;
+  EXPECT_THAT(shown.out, HasSubstr("flowers.yaml: a job to start from; `muster submit "));
+  EXPECT_THAT(Run({"validate", out}).out, HasSubstr("OK: flowers: mlp, "));
+  // Nothing is overwritten.
+  const Shown again = Run({"init", "--data", data, "--out", out});
+  EXPECT_EQ(again.exit_code, kUsage);
+  EXPECT_THAT(again.error, HasSubstr("exists already, and is left as it is"));
+  EXPECT_THAT(Run({"init", "--data", data, "--out", folder_ + "/a.json"}).error,
+              HasSubstr("let its name end in .yaml"));
+  const std::string printed = Run({"init", "--data", data}).out;
+  EXPECT_THAT(printed, HasSubstr("    # The column to predict, guessed by its name; 3 classes.\n"
+                                 "    label: species\n"));
+  EXPECT_EQ(Run({"validate", "-"}, printed).exit_code, kSuccess);
+}
+
+class MeantWordTest : public ::testing::Test {
+ protected:
+  // What is said of a command line that is refused.
+  static std::string Meant(const std::vector<std::string>& words) {
+    CLI::App app("", "muster");
+    Session session;
+    AddAll(app, session);
+    try {
+      app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+      ADD_FAILURE() << "it was not refused";
+    } catch (const CLI::ParseError&) {
+    }
+    return MeantWord(app);
+  }
+};
+
+TEST_F(MeantWordTest, NamesFlagsAndCommands) {
+  EXPECT_EQ(Meant({"submit", "job.yaml", "--wach"}), "--watch");
+  EXPECT_EQ(Meant({"submit", "job.yaml", "--form=j1"}), "--from");
+  EXPECT_EQ(Meant({"submit", "job.yaml", "--ouptut", "json"}), "--output");
+  EXPECT_EQ(Meant({"tokenizer", "trian"}), "train");
+  EXPECT_EQ(Meant({"sumbit", "job.yaml"}), "submit");
+  EXPECT_EQ(Meant({"submit", "job.yaml", "--zzzzz"}), "");
+  EXPECT_EQ(Meant({"submit"}), "");
+}
+
+}  // namespace
+}  // namespace muster

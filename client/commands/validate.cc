@@ -1,0 +1,56 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands/commands.h"
+#include "client/commands/job_file_argument.h"
+#include "client/initial_weights.h"
+#include "client/job_file.h"
+#include "client/plan/job_plan.h"
+#include "client/plan/plan_output.h"
+#include "client/session.h"
+#include "client/terminal.h"
+#include "common/base/multiplies_bfloat16.h"
+#include "common/base/status_macros.h"
+#include "common/job_data/data_head.h"
+#include "common/text/printable.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+absl::Status Validate(const Session& session, const JobFileArgument& job) {
+  v1::JobSpec spec;
+  MUSTER_RETURN_IF_ERROR(job.Read(spec));
+  MUSTER_RETURN_IF_ERROR(ResolveInitialWeights(spec.initial_weights()).status());
+  MUSTER_ASSIGN_OR_RETURN(const JobPlan plan, PlanJob(spec, ReadDataHead(spec),
+                                                      {.multiply_bf16 = MultipliesBFloat16()}));
+  for (const std::string& path : MissingData(spec)) {
+    PrintError(
+        "muster: the job reads %s, which is not on this machine; it has to be on those of the "
+        "workers\n",
+        PrintableLine(path));
+  }
+  const std::string summary = PlanSummary(plan);
+  session.PrintResult(absl::StrCat("OK: ", PrintableLine(summary)),
+                      {{"result", "OK"}, {"job", summary}});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddValidate(CLI::App& app, Session& session) {
+  auto* command =
+      app.add_subcommand("validate", "Check a job file: all that submit checks, without a cluster");
+  auto job = std::make_shared<JobFileArgument>();
+  job->AddTo(*command);
+  command->footer(
+      "Example: muster validate job.yaml\n"
+      "Says OK and what the job is, or what is wrong with it and where; then the exit\n"
+      "code is 2. Whether a cluster has the memory for the job is checked at submit;\n"
+      "`muster plan` shows what it takes.");
+  command->callback([&session, job] { session.Run([&] { return Validate(session, *job); }); });
+}
+
+}  // namespace muster

@@ -1,0 +1,195 @@
+// What `muster init` finds in data, and the jobs that it makes for them.
+#include <zlib.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/init/csv_guess.h"
+#include "client/init/found_data.h"
+#include "client/init/starter_job.h"
+#include "client/job_text/fill_message.h"
+#include "client/job_text/parse_yaml.h"
+#include "client/job_text/print_yaml.h"
+#include "common/files/temp_folder.h"
+#include "common/job/job_validator.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A table of 30 records.
+std::string Table(const std::string& header, const std::vector<std::string>& records) {
+  std::string text = header.empty() ? "" : absl::StrCat(header, "\n");
+  for (int i = 0; i < 30; ++i) absl::StrAppend(&text, records[i % records.size()], "\n");
+  return text;
+}
+
+TEST(CsvGuessTest, FindsLabelNumbersAndCategories) {
+  const auto guess = GuessCsv(Table("id,sex,age,\"fare, paid\",survived,note",
+                                    {"1,m,22,7.25,0,a", "2,f,38.5,71.3,1,b", "3,f,,7,1,c"}));
+  ASSERT_TRUE(guess.has_value());
+  EXPECT_EQ(guess->separator, ',');
+  EXPECT_TRUE(guess->header);
+  EXPECT_EQ(guess->label, "survived");
+  EXPECT_EQ(guess->label_reason, "by its name");
+  EXPECT_EQ(guess->classes, 2);
+  EXPECT_THAT(guess->numeric, ElementsAre("id", "age", "fare, paid"));
+  EXPECT_THAT(guess->categorical, ElementsAre("sex", "note"));
+  EXPECT_EQ(guess->records, 30);
+}
+
+TEST(CsvGuessTest, LeavesOutColumnsThatNameTheRecords) {
+  std::string text = ",passenger_id,name,x,class\n";
+  for (int i = 0; i < 40; ++i) {
+    absl::StrAppend(&text, i, ",", 1000 + i, ",n", i, ",", i, ".5,", i % 3 == 0 ? "a" : "b", "\n");
+  }
+  const auto guess = GuessCsv(text);
+  ASSERT_TRUE(guess.has_value());
+  EXPECT_THAT(guess->left_out, ElementsAre("", "passenger_id", "name"));
+  EXPECT_THAT(guess->numeric, ElementsAre("x"));
+  EXPECT_EQ(guess->label, "class");
+}
+
+TEST(CsvGuessTest, OtherSeparatorsAndNoHeader) {
+  const auto guess = GuessCsv(Table("", {"5.1;3,5;setosa", "7.0;3,2;versicolor", "6.3;3,3;vi"}));
+  ASSERT_TRUE(guess.has_value());
+  EXPECT_EQ(guess->separator, ';');
+  EXPECT_FALSE(guess->header);
+  EXPECT_EQ(guess->label, "3");
+  EXPECT_EQ(guess->label_reason, "because it comes last");
+  EXPECT_EQ(guess->classes, 3);
+  EXPECT_THAT(guess->numeric, ElementsAre("1"));
+  EXPECT_EQ(GuessCsv(Table("a\tb\ty", {"1\t2\t0", "2\t1\t1"}))->separator, '\t');
+}
+
+TEST(CsvGuessTest, CountsClassesAsReadersDo) {
+  EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,0", "2.5,4"}))->classes, 5);
+  EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,1", "2.5,4"}))->classes, 4);
+  EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,-1", "2.5,1"}))->classes, 2);
+  EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,1", "2.5,1.5"}))->label, "");
+  EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,", "2.5,1"}))->label, "");
+}
+
+TEST(CsvGuessTest, ProseIsNoTable) {
+  EXPECT_FALSE(GuessCsv("One line, and another.\nThe next, with more, of them.\nNone.\n"));
+  EXPECT_FALSE(GuessCsv("a,b\n"));
+  EXPECT_FALSE(GuessCsv(""));
+}
+
+class InitTest : public ::testing::Test {
+ protected:
+  // The job for data, read back from what is written of it; the test fails where there is none.
+  v1::JobSpec Job(const std::string& path, const std::string& model = "") {
+    v1::JobSpec spec;
+    const auto data = LookAtData(path);
+    EXPECT_TRUE(data.ok()) << data.status();
+    if (!data.ok()) return spec;
+    const auto job = MakeStarterJob(*data, model);
+    EXPECT_TRUE(job.ok()) << job.status();
+    if (!job.ok()) return spec;
+    const absl::Status valid = ValidateJob(job->spec);
+    EXPECT_TRUE(valid.ok()) << valid << job->spec.DebugString();
+    const std::string yaml = PrintYaml(job->spec, job->comments);
+    const auto root = ParseYaml(yaml, "job");
+    EXPECT_TRUE(root.ok() && FillMessage(*root, "job", spec).ok()) << yaml;
+    EXPECT_EQ(spec.DebugString(), job->spec.DebugString());
+    // Every comment has its place.
+    EXPECT_EQ(job->comments.count("stop"), 1);
+    for (const auto& [path, comment] : job->comments) EXPECT_THAT(yaml, HasSubstr(comment)) << path;
+    return spec;
+  }
+  std::string Write(const std::string& name, const std::string& content) {
+    temp_.Write(name, content);
+    return absl::StrCat(folder_, "/", name);
+  }
+  std::string Error(const std::string& path, const std::string& model = "") {
+    const auto data = LookAtData(path);
+    if (!data.ok()) return std::string(data.status().message());
+    return std::string(MakeStarterJob(*data, model).status().message());
+  }
+  static std::string Packed(const std::string& path, const std::string& content) {
+    const gzFile file = gzopen(path.c_str(), "wb");
+    gzwrite(file, content.data(), static_cast<unsigned>(content.size()));
+    gzclose(file);
+    return path;
+  }
+
+  const TempFolder temp_;
+  // As the system would print it: the folder for tests may end in a slash.
+  const std::string folder_ = std::filesystem::path(temp_.path()).lexically_normal().string();
+};
+
+TEST_F(InitTest, TextTrainsALanguageModel) {
+  const std::string path = Write("a.txt", std::string(100000, 'x'));
+  const v1::JobSpec spec = Job(path);
+  EXPECT_EQ(spec.name(), "a");
+  EXPECT_EQ(spec.data().sequences().path(), path);
+  EXPECT_EQ(spec.model().transformer().context(), 128);
+  EXPECT_EQ(Job(folder_).data().sequences().path(), folder_);
+  EXPECT_EQ(Job(path, "ngram").data().text().path(), path);
+  // Sequences of a short one are so short that there are some of them.
+  const v1::JobSpec small = Job(Write("b.txt", std::string(200, 'x')));
+  EXPECT_LE(small.model().transformer().context() * (small.batch_size() + 1), 200);
+}
+
+TEST_F(InitTest, TablesTrainWhatTheirColumnsAllow) {
+  const std::string numbers = Write("n.csv", Table("a,b,y", {"1.5,2,0", "2.5,3,1", "1,1,2"}));
+  EXPECT_EQ(Job(numbers).model().mlp().classes(), 3);
+  EXPECT_EQ(Job(numbers, "logistic-regression").model().logistic_regression().classes(), 3);
+  EXPECT_THAT(Error(numbers, "deep_fm"), HasSubstr("is a table (CSV) of 0 columns of categories"));
+  const std::string both = Write("b.csv", Table("c,n,y", {"u,2,0", "v,3,1"}));
+  const v1::JobSpec spec = Job(both);
+  EXPECT_TRUE(spec.model().has_deep_fm());
+  EXPECT_THAT(spec.data().csv().categorical(), ElementsAre("c"));
+  EXPECT_THAT(spec.data().csv().numeric(), ElementsAre("n"));
+  EXPECT_THAT(Job(both, "MLP").data().csv().categorical(), IsEmpty());
+  EXPECT_THAT(Error(both, "ngram"),
+              HasSubstr("which deep_fm and logistic_regression and mlp read"));
+  EXPECT_THAT(Error(both, "deepfm"), HasSubstr("did you mean \"deep_fm\"?"));
+  EXPECT_THAT(Error(Write("r.csv", Table("x,y", {"1.5,2.5", "2.5,3.5"}))),
+              HasSubstr("no column of it looks like classes"));
+  EXPECT_EQ(Job(Packed(folder_ + "/p.csv.gz", Table("a,y", {"1.5,0", "2,1"}))).name(), "p");
+}
+
+TEST_F(InitTest, LibsvmAndImages) {
+  const v1::JobSpec spec =
+      Job(Write("l.libsvm", Table("# made", {"1 1:0.5 7:1", "0 2:1", "2 3:1e-3"})));
+  EXPECT_EQ(spec.model().logistic_regression().classes(), 3);
+  EXPECT_FALSE(spec.data().libsvm().zero_based());
+  EXPECT_TRUE(Job(Write("z", Table("", {"+1 0:1", "-1 4:1"}))).data().libsvm().zero_based());
+  const std::string images("\0\0\x08\x03\0\0\x01\0\0\0\0\x02\0\0\0\x02", 16);
+  const std::string path = Packed(folder_ + "/train-images-idx3-ubyte.gz", images);
+  EXPECT_THAT(Error(path), HasSubstr("their labels have to be beside it"));
+  Packed(folder_ + "/train-labels-idx1-ubyte.gz",
+         std::string("\0\0\x08\x01\0\0\x01\0", 8) + "\x0b");
+  EXPECT_EQ(Job(path).model().mlp().classes(), 12);
+  EXPECT_EQ(Job(folder_).data().idx().images(), path);
+  EXPECT_THAT(Error(folder_ + "/train-labels-idx1-ubyte.gz"), HasSubstr("has IDX labels"));
+}
+
+TEST_F(InitTest, WhatCannotBeReadIsRefusedByName) {
+  EXPECT_THAT(Error(folder_ + "/none"), HasSubstr("there is no "));
+  EXPECT_THAT(Error("/dev/null"), HasSubstr("is neither a file nor a folder"));
+  EXPECT_THAT(Error(Write("empty", "")), HasSubstr("is empty"));
+  EXPECT_THAT(Error(Write("wide", std::string("\xff\xfe"
+                                              "a\0",
+                                              4))),
+              HasSubstr("is UTF-16"));
+  EXPECT_THAT(Error(Write("raw", std::string("ab\0\0\0", 5))), HasSubstr("is no text, nor"));
+  EXPECT_THAT(Error(Packed(folder_ + "/t.gz", "Some text.\n")),
+              HasSubstr("is a text packed by gzip; unpack it first"));
+  const TempFolder nothing;
+  EXPECT_THAT(Error(nothing.path()), HasSubstr("is a folder without text"));
+}
+
+}  // namespace
+}  // namespace muster
