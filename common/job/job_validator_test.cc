@@ -206,6 +206,9 @@ INSTANTIATE_TEST_SUITE_P(
                HasSubstr("model.transformer.dropout is 0.1; but context · width is 34628173824")},
         BadJob{"DropsBelowNothing", [](v1::JobSpec& s) { Transformer(s).set_attention_dropout(-1); },
                HasSubstr("model.transformer.attention_dropout is -1")},
+        BadJob{"ShapeOfAFileThatIsElsewhere",
+               [](v1::JobSpec& s) { Transformer(s).set_from("config.json"); },
+               HasSubstr("model.transformer.from is \"config.json\"; only `muster` reads it")},
         BadJob{"SequencesOfNothing",
                [](v1::JobSpec& s) {
                  Transformer(s);

@@ -62,6 +62,11 @@ absl::Status Divides(absl::string_view whole_field, uint64_t whole, absl::string
 
 // The same as the worker's own check (ResolveTransformer), but for what needs the data.
 absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
+  if (!spec.from().empty()) {
+    return Invalid("model.transformer.from", absl::StrCat("\"", spec.from(), "\""),
+                   "only `muster` reads it, on the machine where a job is submitted; give "
+                   "layers, width and the other fields in its place");
+  }
   MUSTER_RETURN_IF_ERROR(
       Within("model.transformer.layers", spec.layers(), 1, kMaxTransformerLayers));
   MUSTER_RETURN_IF_ERROR(Within("model.transformer.width", spec.width(), 1, kMaxWidth));
