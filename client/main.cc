@@ -13,9 +13,7 @@
 #include "client/terminal.h"
 #include "common/base/version.h"
 #include "common/daemon/daemon.h"
-#include "common/daemon/meant_word.h"
 #include "common/daemon/tls_flags.h"
-#include "common/text/nearest_word.h"
 
 namespace muster {
 namespace {
@@ -42,8 +40,8 @@ void AddHelp(CLI::App& app, Session& session) {
       if (found.empty()) {
         // Without the program's own name.
         const std::string above = path.substr(app.get_name().size());
-        PrintError("muster: no command is called%s %s; `muster help%s` lists them%s\n", above, name,
-                   above, DidYouMean(name, CommandNames(*shown)));
+        PrintError("muster: no command is called%s %s; `muster help%s` lists them\n", above, name,
+                   above);
         session.exit_code = kUsage;
         return;
       }
@@ -90,12 +88,9 @@ int Main(int argc, char** argv) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     if (app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
-      PrintError("muster: no command is called %s; `muster help` lists them%s\n", argv[1],
-                 DidYouMean(argv[1], CommandNames(app)));
+      PrintError("muster: no command is called %s; `muster help` lists them\n", argv[1]);
     } else {
       app.exit(error);
-      const std::string meant = MeantWord(app);
-      if (!meant.empty()) PrintError("Did you mean %s?\n", meant);
     }
     return kUsage;
   }

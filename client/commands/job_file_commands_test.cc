@@ -16,7 +16,6 @@
 #include "client/exit_code.h"
 #include "client/job_file.h"
 #include "client/session.h"
-#include "common/daemon/meant_word.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job_service.grpc.pb.h"
@@ -66,7 +65,7 @@ void AddAll(CLI::App& app, Session& session) {
   app.fallthrough();
   const std::map<std::string, Session::Output> outputs = {{"json", Session::Output::kJson}};
   app.add_option("--output", session.output)->transform(CLI::CheckedTransformer(outputs));
-  for (auto add : {AddInit, AddValidate, AddPlan, AddSubmit, AddCompare, AddTokenizer}) {
+  for (auto add : {AddInit, AddValidate, AddPlan, AddSubmit, AddCompare}) {
     add(app, session);
   }
 }
@@ -201,32 +200,6 @@ TEST_F(JobFileCommandsTest, InitWritesAJobThatValidates) {
   EXPECT_THAT(printed, HasSubstr("    # The column to predict, guessed by its name; 3 classes.\n"
                                  "    label: species\n"));
   EXPECT_EQ(Run({"validate", "-"}, printed).exit_code, kSuccess);
-}
-
-class MeantWordTest : public ::testing::Test {
- protected:
-  // What is said of a command line that is refused.
-  static std::string Meant(const std::vector<std::string>& words) {
-    CLI::App app("", "muster");
-    Session session;
-    AddAll(app, session);
-    try {
-      app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
-      ADD_FAILURE() << "it was not refused";
-    } catch (const CLI::ParseError&) {
-    }
-    return MeantWord(app);
-  }
-};
-
-TEST_F(MeantWordTest, NamesFlagsAndCommands) {
-  EXPECT_EQ(Meant({"submit", "job.yaml", "--wach"}), "--watch");
-  EXPECT_EQ(Meant({"submit", "job.yaml", "--form=j1"}), "--from");
-  EXPECT_EQ(Meant({"submit", "job.yaml", "--ouptut", "json"}), "--output");
-  EXPECT_EQ(Meant({"tokenizer", "trian"}), "train");
-  EXPECT_EQ(Meant({"sumbit", "job.yaml"}), "submit");
-  EXPECT_EQ(Meant({"submit", "job.yaml", "--zzzzz"}), "");
-  EXPECT_EQ(Meant({"submit"}), "");
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "client/job_text/did_you_mean.h"
 #include "common/base/status_macros.h"
-#include "common/text/nearest_word.h"
 
 namespace muster {
 namespace {
@@ -114,11 +114,16 @@ void AddTable(const FoundData& data, const std::string& model, StarterJob& job) 
   csv.set_path(data.path);
   csv.set_label(table.label);
   csv.mutable_numeric()->Assign(table.numeric.begin(), table.numeric.end());
-  std::vector<std::string> left_out = table.left_out;
-  if (model == "mlp") {
-    left_out.insert(left_out.end(), table.categorical.begin(), table.categorical.end());
-  } else {
+  std::vector<std::string> left_out;
+  if (!table.left_out.empty()) {
+    left_out.push_back(
+        absl::StrCat("Left out, as they only tell records apart: ", Listed(table.left_out)));
+  }
+  if (model != "mlp") {
     csv.mutable_categorical()->Assign(table.categorical.begin(), table.categorical.end());
+  } else if (!table.categorical.empty()) {
+    left_out.push_back(
+        absl::StrCat("Left out, as mlp reads numbers alone: ", Listed(table.categorical)));
   }
   csv.set_no_header(!table.header);
   if (table.separator != ',') csv.set_separator(std::string(1, table.separator));
@@ -126,7 +131,7 @@ void AddTable(const FoundData& data, const std::string& model, StarterJob& job) 
       "The column to predict, guessed ", table.label_reason, "; ", table.classes, " classes.");
   if (!left_out.empty()) {
     job.comments[table.numeric.empty() ? "data.csv.categorical" : "data.csv.numeric"] =
-        absl::StrCat("Left out: ", Listed(left_out), ".");
+        absl::StrJoin(left_out, "\n");
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/job_text/fill_message.h"
 #include "client/job_text/parse_json_text.h"
 #include "client/job_text/parse_textproto.h"
@@ -141,6 +142,17 @@ TEST(JobTextTest, WhatPrintYamlWritesIsReadBackToTheSame) {
                             HasSubstr("    # guessed\n    # by its name\n    label: \"y\"\n"),
                             HasSubstr("hidden: [256, 16, 8, 4]\n"), HasSubstr("validation: {}")));
   }
+}
+
+TEST(JobTextTest, PrintYamlBreaksLongLists) {
+  v1::JobSpec expected, spec;
+  for (int i = 0; i < 40; ++i) {
+    expected.mutable_data()->mutable_csv()->add_numeric(absl::StrCat("column ", i, ", ", i * i));
+  }
+  const std::string yaml = PrintYaml(expected);
+  for (const absl::string_view line : absl::StrSplit(yaml, '\n')) EXPECT_LE(line.size(), 80);
+  ASSERT_TRUE(Yaml(yaml, spec).ok()) << yaml << Yaml(yaml, spec);
+  EXPECT_EQ(spec.SerializeAsString(), expected.SerializeAsString());
 }
 
 TEST(JobTextTest, SizesHaveUnitsInAllNotations) {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/text/dump_json.h"
@@ -21,6 +21,8 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+
+constexpr size_t kLineWidth = 80;
 
 // Letters, digits and what paths have, begun by a letter or a slash; and nothing that some reader
 // of YAML takes for something else than a text.
@@ -138,7 +140,7 @@ class YamlPrinter {
       for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
         values.push_back(Value(message, field, i));
       }
-      absl::StrAppend(&out_, " [", absl::StrJoin(values, ", "), "]\n");
+      List(values, indent);
       return;
     }
     if (!field.is_repeated()) {
@@ -150,6 +152,21 @@ class YamlPrinter {
       absl::StrAppend(&out_, indent, "  -");
       Group(reflection.GetRepeatedMessage(message, &field, i), path, indent + "    ");
     }
+  }
+
+  // In brackets, over as many lines as it takes.
+  void List(const std::vector<std::string>& values, const std::string& indent) {
+    out_ += " [";
+    for (size_t i = 0; i < values.size(); ++i) {
+      const std::string value = absl::StrCat(values[i], i + 1 == values.size() ? "]" : ",");
+      const size_t line = out_.size() - (out_.rfind('\n') + 1);
+      if (i > 0 && line + 1 + value.size() > kLineWidth) {
+        absl::StrAppend(&out_, "\n", indent, "  ", value);
+      } else {
+        absl::StrAppend(&out_, i == 0 ? "" : " ", value);
+      }
+    }
+    out_ += values.empty() ? "]\n" : "\n";
   }
 
   void Group(const Message& message, const std::string& path, const std::string& indent) {

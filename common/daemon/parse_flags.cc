@@ -2,16 +2,30 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "common/base/version.h"
-#include "common/daemon/meant_word.h"
+#include "common/text/nearest_name.h"
 
 namespace muster {
 namespace {
 
 constexpr int kUsageError = 2;
+
+// The flag that was meant by the first one that there is none of; nothing where none is near.
+std::optional<std::string> MeantFlag(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  for (const std::string& word : app.remaining()) {
+    if (word.substr(0, 2) == "--") return NearestName(word.substr(0, word.find('=')), flags);
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -23,8 +37,8 @@ std::optional<int> ParseFlags(CLI::App& app, int argc, const char* const* argv) 
   } catch (const CLI::ParseError& end) {
     // The library's own codes are of three figures, one for each kind of error.
     if (app.exit(end) == EXIT_SUCCESS) return EXIT_SUCCESS;
-    const std::string meant = MeantWord(app);
-    if (!meant.empty()) std::cerr << "Did you mean " << meant << "?\n";
+    const std::optional<std::string> meant = MeantFlag(app);
+    if (meant.has_value()) std::cerr << "Did you mean " << *meant << "?\n";
     return kUsageError;
   }
   return std::nullopt;

@@ -1,0 +1,15 @@
+#ifndef MUSTER_CLIENT_JOB_TEXT_DID_YOU_MEAN_H_
+#define MUSTER_CLIENT_JOB_TEXT_DID_YOU_MEAN_H_
+
+#include <string>
+#include <vector>
+
+namespace muster {
+
+// "; did you mean \"batch_size\"?" of a word that is none of the names, for the end of an error;
+// empty where no name is near.
+std::string DidYouMean(const std::string& word, const std::vector<std::string>& names);
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_JOB_TEXT_DID_YOU_MEAN_H_
