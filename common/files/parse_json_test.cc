@@ -21,6 +21,10 @@ TEST(ParseJsonTest, Values) {
   EXPECT_TRUE((*json)["b\""].is_object());
 }
 
+TEST(ParseJsonTest, AByteOrderMarkIsSkipped) {
+  EXPECT_TRUE(ParseJson("\xef\xbb\xbf{\"a\": 1}", "f", "an object").ok());
+}
+
 TEST(ParseJsonTest, RefusesWhatIsNone) {
   for (const char* text : {"", "{", "[1,]", "x", "\"", "\"\\"}) {
     const absl::Status status = ParseJson(text, "file.json", "an object").status();

@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/files/parse_json.h"
+#include "common/text/byte_order_mark.h"
 #include "common/tokenizer/bpe_parts.h"
 
 namespace muster {
@@ -201,7 +202,7 @@ class AddedTokens {
 absl::Status ParseMerges(absl::string_view merges, const std::string& origin, const WrittenIds& ids,
                          BpeVocabulary& vocabulary) {
   int64_t line = 0;
-  for (absl::string_view text : absl::StrSplit(merges, '\n')) {
+  for (absl::string_view text : absl::StrSplit(SkipByteOrderMark(merges), '\n')) {
     ++line;
     text = absl::StripSuffix(text, "\r");
     if (text.empty() || (line == 1 && absl::StartsWith(text, "#version"))) continue;

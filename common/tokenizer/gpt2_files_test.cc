@@ -88,6 +88,11 @@ TEST_F(Gpt2FilesTest, ThePairAloneIsTheVocabulary) {
   ASSERT_TRUE(read.ok()) << read.status();
   ASSERT_EQ(Trained().tokens.size(), kEnd + 1u);
   EXPECT_EQ(read->tokens, Trained().tokens);
+  // As editors of Windows save them.
+  merges_ = "\xef\xbb\xbf" + merges_;
+  const auto marked = Read();
+  ASSERT_TRUE(marked.ok()) << marked.status();
+  EXPECT_EQ(marked->merges, read->merges);
   EXPECT_EQ(read->merges, Trained().merges);
   ASSERT_EQ(read->added.size(), 1u);
   EXPECT_EQ(read->added[0].id, kEnd);

@@ -10,6 +10,7 @@
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
+#include "common/text/byte_order_mark.h"
 #include "worker/data/class_labels.h"
 #include "worker/data/data_error.h"
 #include "worker/data/number.h"
@@ -100,7 +101,7 @@ absl::StatusOr<std::unique_ptr<const LibsvmDataset>> LibsvmDataset::Create(
   MUSTER_ASSIGN_OR_RETURN(const FileContent file, OpenNonEmpty(path));
   auto dataset = absl::WrapUnique(new LibsvmDataset());
   Parser parser(path, options, *dataset);
-  absl::string_view rest = file.bytes();
+  absl::string_view rest = SkipByteOrderMark(file.bytes());
   for (int64_t line = 1; !rest.empty(); ++line) {
     const size_t end = rest.find('\n');
     MUSTER_RETURN_IF_ERROR(parser.ParseLine(rest.substr(0, end), line));

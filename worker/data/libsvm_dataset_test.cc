@@ -33,6 +33,16 @@ class LibsvmDatasetTest : public testing::Test {
   const TempFolder folder_;
 };
 
+TEST_F(LibsvmDatasetTest, AByteOrderMarkIsSkipped) {
+  const auto dataset = LibsvmDataset::Create(folder_.Write("mark.libsvm",
+                                                           "\xef\xbb\xbf"
+                                                           "1 1:1\n0 1:2\n"),
+                                             {});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->info().examples, 2);
+  EXPECT_EQ((*dataset)->info().classes, 2);
+}
+
 TEST_F(LibsvmDatasetTest, ReadsExamplesInCompressedRows) {
   const std::string path = folder_.Write("a.libsvm",
                                          "# made by hand\n"
