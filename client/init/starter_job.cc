@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "client/job_text/did_you_mean.h"
 #include "common/base/status_macros.h"
+#include "common/text/did_you_mean.h"
 
 namespace muster {
 namespace {

@@ -12,10 +12,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "client/job_text/did_you_mean.h"
 #include "client/job_text/parse_yaml.h"
 #include "client/job_text/store_value.h"
 #include "common/base/status_macros.h"
+#include "common/text/did_you_mean.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 

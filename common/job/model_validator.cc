@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
+#include "common/text/did_you_mean.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -368,10 +369,11 @@ absl::Status ValidateModelAndData(const v1::JobSpec& spec) {
   const std::string& metric = spec.evaluation().metric();
   if (!metric.empty() &&
       std::find(fit.metrics.begin(), fit.metrics.end(), metric) == fit.metrics.end()) {
-    return Invalid(
-        "evaluation.metric", absl::StrCat("\"", metric, "\""),
-        absl::StrCat("model ", fit.model, " is measured by one of ",
-                     absl::StrJoin(fit.metrics, ", "), " (empty takes the model's own)"));
+    return Invalid("evaluation.metric", absl::StrCat("\"", metric, "\""),
+                   absl::StrCat("model ", fit.model, " is measured by one of ",
+                                absl::StrJoin(fit.metrics, ", "), " (empty takes the model's own)",
+                                DidYouMean(metric, std::vector<std::string>(fit.metrics.begin(),
+                                                                            fit.metrics.end()))));
   }
   return absl::OkStatus();
 }

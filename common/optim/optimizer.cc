@@ -1,12 +1,17 @@
 #include "common/optim/optimizer.h"
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/optim/adagrad.h"
 #include "common/optim/adam.h"
 #include "common/optim/ftrl.h"
 #include "common/optim/rmsprop.h"
 #include "common/optim/sgd.h"
+#include "common/text/did_you_mean.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -23,10 +28,12 @@ absl::StatusOr<std::unique_ptr<const Optimizer>> CreateOptimizer(const v1::Optim
   if (name == "adam") return CreateAdam(spec);
   if (name == "adamw") return CreateAdamW(spec);
   if (name == "ftrl") return CreateFtrl(spec);
+  const std::vector<std::string> names = {
+      "sgd",     "momentum", "nesterov", "adagrad", "row_wise_adagrad",
+      "rmsprop", "adam",     "adamw",    "ftrl"};
   return absl::InvalidArgumentError(
-      absl::StrCat("optimizer.name is \"", name,
-                   "\": it must be one of sgd, momentum, nesterov, adagrad, row_wise_adagrad, "
-                   "rmsprop, adam, adamw, ftrl"));
+      absl::StrCat("optimizer.name is \"", name, "\": it must be one of ",
+                   absl::StrJoin(names, ", "), DidYouMean(name, names)));
 }
 
 }  // namespace muster

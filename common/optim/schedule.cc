@@ -4,8 +4,11 @@
 #include <cmath>
 #include <numbers>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/text/did_you_mean.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -53,9 +56,11 @@ absl::Status ValidateSchedule(const v1::ScheduleSpec& spec) {
   const bool decays_to_end = name == "linear" || name == "cosine";
   if (!step && !decays_to_end && !name.empty() && name != "constant" &&
       name != "inverse_square_root") {
+    const std::vector<std::string> names = {"constant", "step", "linear", "cosine",
+                                            "inverse_square_root"};
     return absl::InvalidArgumentError(
-        absl::StrCat("schedule.name is \"", name,
-                     "\": it must be one of constant, step, linear, cosine, inverse_square_root"));
+        absl::StrCat("schedule.name is \"", name, "\": it must be one of ",
+                     absl::StrJoin(names, ", "), DidYouMean(name, names)));
   }
   if (!step && spec.period() != 0) return NotUsed(spec, "period", spec.period(), "step");
   if (!step && spec.factor() != 0) return NotUsed(spec, "factor", spec.factor(), "step");

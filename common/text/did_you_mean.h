@@ -1,5 +1,5 @@
-#ifndef MUSTER_CLIENT_JOB_TEXT_DID_YOU_MEAN_H_
-#define MUSTER_CLIENT_JOB_TEXT_DID_YOU_MEAN_H_
+#ifndef MUSTER_COMMON_TEXT_DID_YOU_MEAN_H_
+#define MUSTER_COMMON_TEXT_DID_YOU_MEAN_H_
 
 #include <string>
 #include <vector>
@@ -12,4 +12,4 @@ std::string DidYouMean(const std::string& word, const std::vector<std::string>& 
 
 }  // namespace muster
 
-#endif  // MUSTER_CLIENT_JOB_TEXT_DID_YOU_MEAN_H_
+#endif  // MUSTER_COMMON_TEXT_DID_YOU_MEAN_H_

@@ -1,4 +1,4 @@
-#include "client/job_text/did_you_mean.h"
+#include "common/text/did_you_mean.h"
 
 #include <cstddef>
 #include <optional>
