@@ -14,7 +14,7 @@
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
 #include "common/files/output_file.h"
-#include "common/tokenizer/for_each_text.h"
+#include "common/files/text_files.h"
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/token_file.h"
 #include "common/tokenizer/tokenizer.h"
@@ -40,22 +40,25 @@ absl::Status Tokenize(const Session& session, const Arguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<TokenFileWriter> writer,
                           TokenFileWriter::Create(arguments.out, *tokenizer, arguments.replace));
   int documents = 0;
-  MUSTER_RETURN_IF_ERROR(ForEachText(arguments.data, [&](FileContent file) {
+  MUSTER_RETURN_IF_ERROR(ForEachTextFile(arguments.data, [&](const std::string&, FileContent file) {
     ++documents;
     return writer->AddDocument(file.bytes());
   }));
   MUSTER_ASSIGN_OR_RETURN(const TokenFileSummary summary, writer->Finish());
   const double bytes_per_token =
       static_cast<double>(summary.source_bytes) / static_cast<double>(summary.tokens);
-  session.PrintResult(
+  std::string text =
       absl::StrFormat("%s: %d tokens of %s, %.3f bytes each, from %d %s", arguments.out,
                       summary.tokens, FormatBytes(static_cast<double>(summary.source_bytes)),
-                      bytes_per_token, documents, documents == 1 ? "document" : "documents"),
-      {{"file", arguments.out},
-       {"tokens", absl::StrCat(summary.tokens)},
-       {"source_bytes", absl::StrCat(summary.source_bytes)},
-       {"vocabulary", absl::StrCat(tokenizer->vocabulary())},
-       {"documents", absl::StrCat(documents)}});
+                      bytes_per_token, documents, documents == 1 ? "document" : "documents");
+  const std::string left_out = TellHiddenFiles(arguments.data);
+  if (!left_out.empty()) absl::StrAppend(&text, "\n", left_out);
+  session.PrintResult(text, {{"file", arguments.out},
+                             {"tokens", absl::StrCat(summary.tokens)},
+                             {"source_bytes", absl::StrCat(summary.source_bytes)},
+                             {"vocabulary", absl::StrCat(tokenizer->vocabulary())},
+                             {"documents", absl::StrCat(documents)},
+                             {"left_out", left_out}});
   return absl::OkStatus();
 }
 

@@ -13,10 +13,10 @@
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
 #include "common/files/output_file.h"
+#include "common/files/text_files.h"
 #include "common/tokenizer/bpe_json.h"
 #include "common/tokenizer/bpe_tokenizer.h"
 #include "common/tokenizer/bpe_trainer.h"
-#include "common/tokenizer/for_each_text.h"
 
 namespace muster {
 namespace {
@@ -33,7 +33,7 @@ absl::Status Train(const Session& session, const Arguments& arguments) {
   MUSTER_RETURN_IF_ERROR(CheckOutputFile(arguments.out, arguments.replace));
   BpeTrainer trainer;
   uint64_t bytes = 0;
-  MUSTER_RETURN_IF_ERROR(ForEachText(arguments.data, [&](FileContent file) {
+  MUSTER_RETURN_IF_ERROR(ForEachTextFile(arguments.data, [&](const std::string&, FileContent file) {
     trainer.Add(file.bytes());
     bytes += file.bytes().size();
     return absl::OkStatus();
@@ -47,9 +47,12 @@ absl::Status Train(const Session& session, const Arguments& arguments) {
   if (tokens < arguments.vocabulary) {
     absl::StrAppend(&text, "; no pair stands twice any more, so there are no more");
   }
-  session.PrintResult(
-      text,
-      {{"file", arguments.out}, {"tokens", absl::StrCat(tokens)}, {"bytes", absl::StrCat(bytes)}});
+  const std::string left_out = TellHiddenFiles(arguments.data);
+  if (!left_out.empty()) absl::StrAppend(&text, "\n", left_out);
+  session.PrintResult(text, {{"file", arguments.out},
+                             {"tokens", absl::StrCat(tokens)},
+                             {"bytes", absl::StrCat(bytes)},
+                             {"left_out", left_out}});
   return absl::OkStatus();
 }
 

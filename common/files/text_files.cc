@@ -9,11 +9,14 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/files/check_is_text.h"
 #include "common/files/file_roots.h"
 
 namespace muster {
@@ -21,25 +24,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Paths of the folder's regular files, and of links whose end is missing, in name order.
-absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& folder) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code unreadable;
-    const fs::file_type type = entry->status(unreadable).type();
-    // A link to nowhere is kept, for opening it to fail by name: leaving it out would train on
-    // other data than the folder seems to hold.
-    if (type == fs::file_type::regular || type == fs::file_type::not_found) {
-      paths.push_back(entry->path().string());
-    }
-  }
-  if (error) {
-    return absl::ErrnoToStatus(error.value(), absl::StrCat("Listing data folder '", folder, "'"));
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
+// Of these names so many are told.
+constexpr size_t kNamesTold = 5;
+
+bool IsHidden(absl::string_view name) {
+  return absl::StartsWith(name, ".") || absl::EndsWith(name, "~") || absl::EndsWith(name, ".swp");
 }
 
 // Whether one of these files has the content, too.
@@ -51,7 +40,47 @@ absl::StatusOr<bool> IsContentOf(const std::vector<std::string>& paths, absl::st
   return false;
 }
 
+// The end of an error that a file in a folder gave.
+absl::Status WithinFolder(const std::string& folder, const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), " (every file right inside folder '", folder,
+                                   "' is read as text)"));
+}
+
 }  // namespace
+
+absl::StatusOr<TextFolder> ListTextFolder(const std::string& folder) {
+  TextFolder listed;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code unreadable;
+    const fs::file_type type = entry->status(unreadable).type();
+    if (type != fs::file_type::regular && type != fs::file_type::not_found) continue;
+    const std::string name = entry->path().filename().string();
+    if (IsHidden(name)) {
+      listed.hidden.push_back(name);
+    } else {
+      listed.paths.push_back(entry->path().string());
+    }
+  }
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat("Listing data folder '", folder, "'"));
+  }
+  std::sort(listed.paths.begin(), listed.paths.end());
+  std::sort(listed.hidden.begin(), listed.hidden.end());
+  return listed;
+}
+
+std::string TellHiddenFiles(const std::string& path) {
+  const absl::StatusOr<TextFolder> listed = ListTextFolder(path);
+  if (!listed.ok() || listed->hidden.empty()) return "";
+  const size_t count = listed->hidden.size();
+  const auto names = absl::MakeConstSpan(listed->hidden).subspan(0, kNamesTold);
+  return absl::StrCat("folder '", path, "': left out ", count, " hidden ",
+                      count == 1 ? "file" : "files", ": ", absl::StrJoin(names, ", "),
+                      count > kNamesTold ? absl::StrCat(" and ", count - kNamesTold, " more") : "");
+}
 
 absl::Status ForEachTextFile(
     const std::string& path,
@@ -60,13 +89,16 @@ absl::Status ForEachTextFile(
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     MUSTER_ASSIGN_OR_RETURN(FileContent file, OpenNonEmpty(path));
+    MUSTER_RETURN_IF_ERROR(CheckIsText(path, file.bytes()));
     return take(path, std::move(file));
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> paths, FilesOf(path));
+  MUSTER_ASSIGN_OR_RETURN(const TextFolder listed, ListTextFolder(path));
   absl::flat_hash_map<uint64_t, std::vector<std::string>> taken;
-  for (const std::string& file_path : paths) {
+  for (const std::string& file_path : listed.paths) {
     MUSTER_ASSIGN_OR_RETURN(FileContent file, FileContent::Open(file_path));
     if (file.bytes().empty()) continue;
+    const absl::Status is_text = CheckIsText(file_path, file.bytes());
+    if (!is_text.ok()) return WithinFolder(path, is_text);
     std::vector<std::string>& alike = taken[Fingerprint(file.bytes())];
     MUSTER_ASSIGN_OR_RETURN(const bool repeated, IsContentOf(alike, file.bytes()));
     if (repeated) continue;
@@ -74,9 +106,9 @@ absl::Status ForEachTextFile(
     MUSTER_RETURN_IF_ERROR(take(file_path, std::move(file)));
   }
   if (taken.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Data folder '", path, "' has no regular file with content right inside it ",
-                     "(subfolders are not searched); name the folder that holds the text files"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Data folder '", path, "' has no regular file with content right inside it (hidden files ",
+        "and subfolders are left out); name the folder that holds the text files"));
   }
   return absl::OkStatus();
 }

@@ -2,22 +2,41 @@
 #define MUSTER_COMMON_FILES_TEXT_FILES_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/files/file_content.h"
 
 namespace muster {
 
+// The regular files right inside a folder, symbolic links followed, in the order of their names'
+// bytes.
+struct TextFolder {
+  // Paths of the files whose text is read. A link to nowhere is among them: opening it fails by
+  // name, while leaving it out would train on other data than the folder seems to hold.
+  std::vector<std::string> paths;
+  // Names of the files that are left out: hidden ones, whose names begin with a dot, and the
+  // backups of editors, whose names end in "~" or ".swp".
+  std::vector<std::string> hidden;
+};
+
+// Errors: the system could not list the folder.
+absl::StatusOr<TextFolder> ListTextFolder(const std::string& folder);
+
+// Says which files ForEachTextFile leaves out at a path, for people: "folder '/d': left out 2
+// hidden files: .DS_Store, a.txt~". Empty: none, or the path is no folder that can be listed.
+std::string TellHiddenFiles(const std::string& path);
+
 // Gives `take` the text at a path, with the path of each file: a file, or a folder, which stands
-// for the regular files right inside it, symbolic links followed, in the order of their names'
-// bytes, without empty ones; of files with equal content only the first counts. At least one file,
-// none empty. A file is opened when those before it were taken, so that of a corpus no more need be
-// in memory than `take` keeps.
+// for TextFolder::paths without empty ones; of files with equal content only the first counts. At
+// least one file, none empty, each of them text (common/files/check_is_text.h). A file is opened
+// when those before it were taken, so that of a corpus no more need be in memory than `take` keeps.
 //
 // NotFound: nothing is there, or a link in the folder points to nothing. InvalidArgument: there are
-// no bytes at all, or it is neither file nor folder. PermissionDenied, Internal: the system could
-// not read it. An error of `take` ends it.
+// no bytes at all, it is neither file nor folder, or a file is no text. PermissionDenied, Internal:
+// the system could not read it. An error of `take` ends it.
 absl::Status ForEachTextFile(
     const std::string& path,
     absl::FunctionRef<absl::Status(const std::string& file_path, FileContent file)> take);

@@ -10,6 +10,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -17,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/files/open_regular_file.h"
+#include "common/files/text_files.h"
 #include "common/job_data/csv_head.h"
 #include "common/job_data/job_tokenizer.h"
 #include "common/tokenizer/token_file.h"
@@ -33,18 +36,22 @@ constexpr size_t kCountedBytes = 1 << 20;
 // Larger files are mapped (common/files/file_content.h): their pages are the system's.
 constexpr uint64_t kMappedFrom = uint64_t{64} << 20;
 
+// A file, or the files of a folder that are read.
+std::vector<std::string> FilesAt(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return {path};
+  absl::StatusOr<TextFolder> folder = ListTextFolder(path);
+  return folder.ok() ? std::move(folder->paths) : std::vector<std::string>();
+}
+
 // Bytes of a file, or of the files in a folder; of those alone that have fewer than `below`. 0:
 // there is none.
 uint64_t BytesAt(const std::string& path, uint64_t below = std::numeric_limits<uint64_t>::max()) {
-  std::error_code error;
-  if (std::filesystem::is_regular_file(path, error)) {
-    const auto bytes = std::filesystem::file_size(path, error);
-    return error || bytes >= below ? 0 : bytes;
-  }
   uint64_t sum = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-    if (!entry.is_regular_file(error)) continue;
-    const auto bytes = entry.file_size(error);
+  for (const std::string& file : FilesAt(path)) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(file, error)) continue;
+    const auto bytes = std::filesystem::file_size(file, error);
     if (!error && bytes < below) sum += bytes;
   }
   return sum;
@@ -88,15 +95,8 @@ std::string BeginningOfFile(const std::string& path, size_t bytes) {
 
 // Of a file, or of the files in a folder by their names.
 std::string Beginning(const std::string& path, size_t bytes) {
-  std::error_code error;
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-    if (entry.is_regular_file(error)) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  if (files.empty()) files.push_back(path);
   std::string head;
-  for (const std::string& each : files) {
+  for (const std::string& each : FilesAt(path)) {
     head += BeginningOfFile(each, bytes - head.size());
     if (head.size() == bytes) break;
   }

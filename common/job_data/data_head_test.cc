@@ -92,7 +92,9 @@ TEST(DataHeadTest, CountsHowATextRepeatsItself) {
   Write("folder/2", "abd");
   Write("folder/1", "abcabc");
   spec.mutable_data()->mutable_text()->set_path(folder);
+  Write("folder/.0", "not read");
   EXPECT_EQ(ReadDataHead(spec).repeats[2], (std::map<uint64_t, uint64_t>{{1, 1}, {2, 3}}));
+  EXPECT_EQ(ReadDataHead(spec).examples, 9u);
 
   spec.mutable_data()->mutable_text()->set_path(Write("long", std::string(3 << 20, 'a')));
   EXPECT_EQ(ReadDataHead(spec).repeats[0], (std::map<uint64_t, uint64_t>{{1 << 20, 1}}));

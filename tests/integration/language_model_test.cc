@@ -140,7 +140,33 @@ TEST(LanguageModelToolsTest, TokenizersAndTokenFiles) {
   result = Muster(absl::StrCat("data tokenize --tokenizer bytes --data ", folder, " --out ",
                                FolderFor("tools_out"), "/all.tokens"));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.output, HasSubstr("text.tokens is a token file, which is no text"));
+  EXPECT_THAT(result.output, HasSubstr("text.tokens' is a token file of `muster data tokenize`"));
+}
+
+TEST(LanguageModelToolsTest, HiddenFilesAreLeftOutAndWhatIsNoTextIsRefused) {
+  const std::string folder = FolderFor("mixed");
+  const std::string out = FolderFor("mixed_out");
+  Write(folder + "/text.txt", Text());
+  Write(folder + "/.DS_Store", std::string("\0\0\0\1Bud1", 8));
+  const std::string told = absl::StrCat("folder '", folder, "': left out 1 hidden file: .DS_Store");
+  const std::string tokenize =
+      absl::StrCat("data tokenize --tokenizer bytes --data ", folder, " --out ", out);
+  const std::string train =
+      absl::StrCat("tokenizer train --vocabulary 300 --data ", folder, " --out ", out);
+  const auto tokenized = Json(Muster(tokenize + "/a.tokens --output json"));
+  EXPECT_EQ(tokenized["documents"], "1");
+  EXPECT_EQ(tokenized["source_bytes"], absl::StrCat(Text().size()));
+  EXPECT_EQ(tokenized["left_out"], told);
+  EXPECT_THAT(Muster(tokenize + "/b.tokens").output, HasSubstr("document\n" + told + "\n"));
+  EXPECT_THAT(Muster(train + "/a.json").output, HasSubstr("\n" + told + "\n"));
+  EXPECT_EQ(Json(Muster(train + "/b.json --output json"))["left_out"], told);
+
+  Write(folder + "/more.txt", "\x1f\x8b\b and the rest");
+  for (const std::string& command : {tokenize + "/c.tokens", train + "/c.json"}) {
+    const CommandResult result = Muster(command);
+    EXPECT_EQ(result.exit_code, 2) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("more.txt' is compressed by gzip; unpack it first"));
+  }
 }
 
 TEST(LanguageModelToolsTest, GenerateSaysWhatIsWrongWithAModel) {

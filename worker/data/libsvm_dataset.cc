@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/files/check_is_text.h"
 #include "common/files/file_content.h"
 #include "common/text/byte_order_mark.h"
 #include "worker/data/class_labels.h"
@@ -99,6 +100,7 @@ class LibsvmDataset::Parser {
 absl::StatusOr<std::unique_ptr<const LibsvmDataset>> LibsvmDataset::Create(
     const std::string& path, const LibsvmOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(const FileContent file, OpenNonEmpty(path));
+  MUSTER_RETURN_IF_ERROR(CheckIsText(path, file.bytes()));
   auto dataset = absl::WrapUnique(new LibsvmDataset());
   Parser parser(path, options, *dataset);
   absl::string_view rest = SkipByteOrderMark(file.bytes());

@@ -28,7 +28,7 @@ class LibsvmDataset : public Dataset {
  public:
   // NotFound: the path is missing. InvalidArgument, naming file, line, value and remedy: a label,
   // index or value that is none, indices out of order or below the first, NaN or infinity; or the
-  // file holds no example.
+  // file holds no example, or is no text (common/files/check_is_text.h).
   static absl::StatusOr<std::unique_ptr<const LibsvmDataset>> Create(const std::string& path,
                                                                      const LibsvmOptions& options);
 

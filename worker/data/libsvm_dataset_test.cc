@@ -43,6 +43,14 @@ TEST_F(LibsvmDatasetTest, AByteOrderMarkIsSkipped) {
   EXPECT_EQ((*dataset)->info().classes, 2);
 }
 
+TEST_F(LibsvmDatasetTest, RefusesWhatIsNoText) {
+  const std::string path = folder_.Write("a.libsvm", Gzip("1 1:1\n"));
+  const auto dataset = LibsvmDataset::Create(path, {});
+  EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(dataset.status().message()),
+              HasSubstr("'" + path + "' is compressed by gzip; unpack it first"));
+}
+
 TEST_F(LibsvmDatasetTest, ReadsExamplesInCompressedRows) {
   const std::string path = folder_.Write("a.libsvm",
                                          "# made by hand\n"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
-#include "common/tokenizer/for_each_text.h"
+#include "common/files/text_files.h"
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 
@@ -75,7 +75,7 @@ absl::Status SequenceDataset::OpenTokens(const SequenceOptions& options) {
 absl::Status SequenceDataset::EncodeText(const std::string& path, const Tokenizer& tokenizer) {
   const int token_bytes = TokenBytes(tokenizer.vocabulary());
   const std::optional<int32_t> end = tokenizer.end_of_text();
-  MUSTER_RETURN_IF_ERROR(ForEachText(path, [&](FileContent file) {
+  MUSTER_RETURN_IF_ERROR(ForEachTextFile(path, [&](const std::string&, FileContent file) {
     if (end.has_value() && !packed_.empty()) PackTokens({&*end, 1}, token_bytes, packed_);
     tokenizer.Encode(file.bytes(), [&](absl::Span<const int32_t> tokens) {
       PackTokens(tokens, token_bytes, packed_);

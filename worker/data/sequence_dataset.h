@@ -36,8 +36,9 @@ struct SequenceOptions {
 class SequenceDataset final : public Dataset {
  public:
   // NotFound: the data or the tokenizer is missing. InvalidArgument: there are too few tokens for
-  // one example, a file is damaged, of a newer format or of a kind that is not understood, a
-  // token file came with a tokenizer or lies in a folder of text, or `context` is less than 1.
+  // one example, a file is damaged, of a newer format or of a kind that is not understood, or is no
+  // text (common/files/check_is_text.h), a token file came with a tokenizer or lies in a folder of
+  // text, or `context` is less than 1.
   // DataLoss: a token file is damaged.
   static absl::StatusOr<std::unique_ptr<const SequenceDataset>> Create(
       const SequenceOptions& options);

@@ -137,7 +137,7 @@ TEST(SequenceDatasetTest, ATokenFileAmongTextsIsRefusedByItsName) {
   }
   const absl::Status refused = SequenceDataset::Create({texts.path(), "", 2}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr(path + " is a token file"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("'" + path + "' is a token file"));
 }
 
 TEST(SequenceDatasetTest, TheFingerprintIsThatOfTokensAndTokenizer) {

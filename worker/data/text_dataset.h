@@ -16,16 +16,16 @@
 namespace muster {
 
 // Bytes as examples: example i has byte i as its label and the `context` bytes before it as its
-// tokens, oldest first, -1 before the start of the data. Any bytes are text, the vocabulary is 256.
+// tokens, oldest first, -1 before the start of the data. The vocabulary is 256.
 //
-// A folder stands for the regular files right inside it, symbolic links followed, in the order of
-// their names' bytes; of files with equal content only the first counts. They are read as one
-// text, one after another.
+// A folder stands for the files that ForEachTextFile (common/files/text_files.h) gives of it. They
+// are read as one text, one after another.
 class TextDataset : public Dataset {
  public:
   // `path` is a file or a folder. NotFound: it, or what a link in the folder points to, does not
-  // exist. InvalidArgument: it holds no bytes at all, is neither file nor folder, or `context` is
-  // negative. PermissionDenied, Internal: the system could not read it.
+  // exist. InvalidArgument: it holds no bytes at all, is neither file nor folder, a file is no text
+  // (common/files/check_is_text.h), or `context` is negative. PermissionDenied, Internal: the
+  // system could not read it.
   static absl::StatusOr<std::unique_ptr<const TextDataset>> Create(const std::string& path,
                                                                    int64_t context);
 

@@ -99,6 +99,14 @@ TEST_F(TextDatasetTest, RefusesDataWithoutBytes) {
   }
 }
 
+TEST_F(TextDatasetTest, RefusesWhatIsNoText) {
+  const std::string path = folder_.Write("a.txt", Gzip("text"));
+  const auto dataset = TextDataset::Create(path, 1);
+  EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument) << dataset.status();
+  EXPECT_THAT(std::string(dataset.status().message()),
+              HasSubstr("'" + path + "' is compressed by gzip; unpack it first"));
+}
+
 TEST_F(TextDatasetTest, RefusesANegativeContext) {
   const auto dataset = TextDataset::Create(folder_.Write("text", "abc"), -1);
   EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument);

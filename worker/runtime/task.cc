@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/files/text_files.h"
 #include "common/kernels/matmul.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
@@ -41,6 +42,14 @@ absl::Status CheckDevice(const v1::JobSpec& spec, const TaskDependencies& depend
       "compute.device is CUDA, but this worker's program of tasks was built without CUDA; it "
       "should "
       "not have offered devices");
+}
+
+// Says which files of a folder of texts are not read.
+void LogHiddenFiles(const v1::DataSpec& data, const TaskDependencies& dependencies) {
+  // Empty for the other readers, which read no folders.
+  const std::string& path = data.has_text() ? data.text().path() : data.sequences().path();
+  const std::string hidden = TellHiddenFiles(path);
+  if (!hidden.empty()) dependencies.log(absl::StrCat("data ", hidden));
 }
 
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::TaskOrder& order,
@@ -102,6 +111,10 @@ absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& depende
                                 " examples to train on, ", job.evaluated.held_out,
                                 job.validation == nullptr ? " held out, " : " to evaluate on, ",
                                 job.total_steps, " steps"));
+  if (order.slot() == 0) {
+    LogHiddenFiles(order.spec().data(), dependencies);
+    LogHiddenFiles(order.spec().validation(), dependencies);
+  }
   if (order.slot() == 0 && job.validation == nullptr) {
     MUSTER_ASSIGN_OR_RETURN(const std::string warning, WarnOfOneClass(*job.dataset, job.split));
     if (!warning.empty()) dependencies.log(absl::StrCat("warning: ", warning));

@@ -1,9 +1,12 @@
 #include "worker/runtime/task.h"
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/checkpoint/memory_storage.h"
+#include "common/files/temp_folder.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -15,9 +18,11 @@
 namespace muster {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Pair;
 
 v1::JobSpec DenseSpec() {
@@ -79,6 +84,35 @@ TEST_F(UnreachableTest, RoundsWithoutAStepComeToAnEnd) {
   EXPECT_THAT(meeting_.rounds().front().failures, IsEmpty());
   EXPECT_THAT(meeting_.rounds().back().failures,
               ElementsAre(Pair(0, "slot 1 could not be reached")));
+}
+
+TEST_F(UnreachableTest, TheFirstSlotTellsWhatIsLeftOutOfFolders) {
+  const TempFolder training;
+  training.Write("a.txt", std::string(50, 'a'));
+  training.Write(".DS_Store", std::string(50, '\0'));
+  const TempFolder validation;
+  validation.Write("b.txt", std::string(50, 'b'));
+  validation.Write("b.txt~", std::string(50, 'c'));
+  v1::JobSpec& spec = *order_.mutable_spec();
+  spec = DenseSpec();
+  spec.mutable_model()->mutable_transformer()->set_layers(1);
+  spec.mutable_model()->mutable_transformer()->set_width(4);
+  spec.mutable_model()->mutable_transformer()->set_heads(1);
+  spec.mutable_model()->mutable_transformer()->set_context(4);
+  spec.mutable_data()->mutable_sequences()->set_path(training.path());
+  spec.mutable_validation()->mutable_sequences()->set_path(validation.path());
+  std::vector<std::string> log;
+  dependencies_.log = [&log](absl::string_view line) { log.emplace_back(line); };
+  EXPECT_EQ(RunTask(order_, dependencies_).code(), absl::StatusCode::kUnavailable);
+  const std::string left_out = "': left out 1 hidden file: ";
+  EXPECT_THAT(log, Contains("data folder '" + training.path() + left_out + ".DS_Store"));
+  EXPECT_THAT(log, Contains("data folder '" + validation.path() + left_out + "b.txt~"));
+
+  order_.set_slot(1);
+  log.clear();
+  EXPECT_FALSE(RunTask(order_, dependencies_).ok());
+  EXPECT_THAT(log, Contains(HasSubstr("examples to train on")));
+  EXPECT_THAT(log, Not(Contains(HasSubstr("left out"))));
 }
 
 TEST_F(UnreachableTest, AHybridJobDoesNotMeetTwice) {
