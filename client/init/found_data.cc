@@ -18,6 +18,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/files/check_is_text.h"
+#include "common/files/text_files.h"
 #include "common/text/byte_order_mark.h"
 #include "common/tokenizer/token_file.h"
 
@@ -162,15 +164,7 @@ absl::StatusOr<FoundData> LookAtFile(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has IDX labels; name the file with the images"));
   }
-  if (LooksLikeUtf16(head.text)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is UTF-16; save it as UTF-8"));
-  }
-  if (absl::StrContains(absl::string_view(head.text).substr(0, 4096), '\0')) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path,
-                     " is no text, nor IDX images, nor a token file of `muster data "
-                     "tokenize`; Muster reads these, CSV and libsvm"));
-  }
+  MUSTER_RETURN_IF_ERROR(CheckIsText(path, head.text));
   if (IsLibsvm(head, data)) {
     if (head.packed) return RefusePacked(path, "libsvm data");
     return data;
@@ -195,18 +189,14 @@ absl::StatusOr<FoundData> LookAtFolder(const std::string& path) {
   FoundData data;
   data.path = path;
   std::vector<std::string> images;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    const std::string name = entry.path().filename().string();
+  MUSTER_ASSIGN_OR_RETURN(const TextFolder folder, ListTextFolder(path));
+  for (const std::string& file : folder.paths) {
+    if (absl::StrContains(fs::path(file).filename().string(), "images-idx3")) {
+      images.push_back(file);
+    }
     std::error_code gone;
-    if (!entry.is_regular_file(gone) || name[0] == '.') continue;
-    if (absl::StrContains(name, "images-idx3")) images.push_back(entry.path().string());
-    const uint64_t bytes = entry.file_size(gone);
+    const uint64_t bytes = fs::file_size(file, gone);
     if (!gone) data.examples += bytes;
-  }
-  if (error) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("cannot read the folder ", path, ": ", error.message()));
   }
   if (!images.empty()) {
     // MNIST's test images begin with t10k, those to train on with train.
