@@ -187,8 +187,8 @@ TEST_F(InitTest, WhatCannotBeReadIsRefusedByName) {
   EXPECT_THAT(Error(Write("wide", std::string("\xff\xfe"
                                               "a\0",
                                               4))),
-              HasSubstr("is UTF-16"));
-  EXPECT_THAT(Error(Write("raw", std::string("ab\0\0\0", 5))), HasSubstr("is no text, nor"));
+              HasSubstr("is text in UTF-16"));
+  EXPECT_THAT(Error(Write("raw", std::string("ab\0\0\0", 5))), HasSubstr("Expected plain text"));
   EXPECT_THAT(Error(Packed(folder_ + "/t.gz", "Some text.\n")),
               HasSubstr("is a text packed by gzip; unpack it first"));
   const TempFolder nothing;
