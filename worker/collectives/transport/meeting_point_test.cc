@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -46,25 +47,42 @@ CollectiveEndpoint::Group GroupOf(const std::vector<std::unique_ptr<MeetingPoint
   return group;
 }
 
+// Longer than a test may take: one that waits for it never passes.
+constexpr absl::Duration kForever = absl::Hours(1);
+
+// Calls `attempt` with a new round and twice the time until it returns true. Ranks whose deadline
+// is to pass take no longer than they need on a quiet machine, and have the time they need on a
+// busy one.
+void GiveEverMoreTime(const std::function<bool(uint64_t round, absl::Duration timeout)>& attempt) {
+  absl::Duration timeout = absl::Milliseconds(100);
+  for (uint64_t round = 1; round <= 9; ++round) {
+    if (attempt(round, timeout)) return;
+    timeout *= 2;
+  }
+  ADD_FAILURE() << "not within " << timeout / 2 << " either";
+}
+
 class MeetingPointTest : public testing::TestWithParam<Wiring> {};
 
 TEST_P(MeetingPointTest, AWrongSecretIsUnauthenticatedAndNamesTheRank) {
   const auto points = Points(GetParam(), 2);
   std::vector<Met> met(2);
-  const absl::Duration timeouts[] = {absl::Seconds(30), absl::Seconds(4)};
-  std::vector<absl::Duration> took(2);
-  InParallel(2, [&](int rank) {
-    CollectiveEndpoint::Group group = GroupOf(points, rank, 1);
-    group.names = {"slot 4", "slot 7"};
-    if (rank == 1) group.secret = "of another job";
-    const Deadline start = Deadline::After(absl::ZeroDuration());
-    met[rank] = points[rank]->Meet(group, timeouts[rank]);
-    took[rank] = -start.left();
+  // The called rank's deadline may pass before it is called.
+  GiveEverMoreTime([&](uint64_t round, absl::Duration timeout) {
+    absl::Duration took;
+    InParallel(2, [&](int rank) {
+      CollectiveEndpoint::Group group = GroupOf(points, rank, round);
+      group.names = {"slot 4", "slot 7"};
+      if (rank == 1) group.secret = "of another job";
+      const Deadline start = Deadline::After(absl::ZeroDuration());
+      met[rank] = points[rank]->Meet(group, rank == 0 ? kForever : timeout);
+      if (rank == 1) took = -start.left();
+    });
+    // The caller knows at once. The called rank cannot tell it from somebody who calls in the
+    // rank's name: it waits for the rank until its deadline.
+    EXPECT_GE(took, timeout);
+    return met[1].status().code() != absl::StatusCode::kUnavailable;
   });
-  // The caller knows soon. The called rank cannot tell it from somebody who calls in the rank's
-  // name: it waits for the rank until its deadline.
-  EXPECT_LT(took[0], absl::Seconds(20));
-  EXPECT_GE(took[1], timeouts[1]);
   EXPECT_EQ(met[0].status().code(), absl::StatusCode::kUnauthenticated);
   EXPECT_TRUE(absl::StrContains(met[0].status().message(), "slot 7 (pid ")) << met[0].status();
   EXPECT_EQ(met[1].status().code(), absl::StatusCode::kUnauthenticated);
@@ -73,15 +91,22 @@ TEST_P(MeetingPointTest, AWrongSecretIsUnauthenticatedAndNamesTheRank) {
 
 TEST_P(MeetingPointTest, ARankThatDoesNotComeIsTheOneNamed) {
   const auto points = Points(GetParam(), 3);
-  std::vector<Met> met(3);
-  InParallel(2, [&](int rank) {
-    met[rank] = points[rank]->Meet(GroupOf(points, rank, 1), absl::Milliseconds(500));
+  std::vector<Met> met(2);
+  // The two that come may be too late for each other.
+  const auto names_other = [&](int rank) {
+    return absl::StrContains(met[rank].status().message(), absl::StrCat("rank ", 1 - rank));
+  };
+  GiveEverMoreTime([&](uint64_t round, absl::Duration timeout) {
+    InParallel(2, [&](int rank) {
+      met[rank] = points[rank]->Meet(GroupOf(points, rank, round), timeout);
+    });
+    return !names_other(0) && !names_other(1);
   });
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(met[rank].status().code(), absl::StatusCode::kUnavailable);
     EXPECT_TRUE(absl::StrContains(met[rank].status().message(), "rank 2")) << met[rank].status();
-    EXPECT_FALSE(absl::StrContains(met[rank].status().message(), "rank 0")) << met[rank].status();
-    EXPECT_FALSE(absl::StrContains(met[rank].status().message(), "rank 1")) << met[rank].status();
+    EXPECT_FALSE(absl::StrContains(met[rank].status().message(), absl::StrCat("rank ", rank)))
+        << met[rank].status();
   }
 }
 
@@ -127,13 +152,11 @@ TEST_P(MeetingPointTest, ARoundThatIsOverIsRefused) {
   const auto points = Points(GetParam(), 2);
   std::vector<Met> met(2);
   const auto meet = [&](int rank) {
-    met[rank] = points[rank]->Meet(GroupOf(points, rank, 5), absl::Seconds(30));
+    met[rank] = points[rank]->Meet(GroupOf(points, rank, 5), kForever);
   };
   InParallel(2, meet);
   ASSERT_TRUE(met[0].ok() && met[1].ok());
-  const absl::Time start = absl::Now();
   meet(0);
-  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
   EXPECT_EQ(met[0].status().code(), absl::StatusCode::kAborted) << met[0].status();
   EXPECT_TRUE(absl::StrContains(met[0].status().message(), "met already")) << met[0].status();
 }
@@ -142,7 +165,7 @@ TEST_P(MeetingPointTest, RanksOfDifferentRoundsDoNotMeet) {
   const auto points = Points(GetParam(), 2);
   std::vector<Met> met(2);
   InParallel(2, [&](int rank) {
-    met[rank] = points[rank]->Meet(GroupOf(points, rank, 1 + rank), absl::Milliseconds(300));
+    met[rank] = points[rank]->Meet(GroupOf(points, rank, 1 + rank), absl::Milliseconds(100));
   });
   EXPECT_EQ(met[0].status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(met[1].status().code(), absl::StatusCode::kUnavailable);
@@ -173,13 +196,13 @@ TEST_P(MeetingPointTest, TwoGroupsMeetAtOnce) {
 }
 
 TEST_P(MeetingPointTest, AnotherIdeaOfTheGroupIsAnError) {
-  const auto points = Points(GetParam(), 3);
+  auto points = Points(GetParam(), 3);
+  CollectiveEndpoint::Group groups[] = {GroupOf(points, 0, 1), GroupOf(points, 1, 1)};
+  groups[0].addresses.pop_back();
+  // Nobody waits for one who refuses connections.
+  points[2].reset();
   std::vector<Met> met(2);
-  InParallel(2, [&](int rank) {
-    CollectiveEndpoint::Group group = GroupOf(points, rank, 1);
-    if (rank == 0) group.addresses.pop_back();
-    met[rank] = points[rank]->Meet(group, absl::Seconds(2));
-  });
+  InParallel(2, [&](int rank) { met[rank] = points[rank]->Meet(groups[rank], kForever); });
   EXPECT_EQ(met[0].status().code(), absl::StatusCode::kFailedPrecondition) << met[0].status();
   EXPECT_TRUE(absl::StrContains(met[0].status().message(), "size 2, expected 3"))
       << met[0].status();
@@ -223,7 +246,8 @@ Hello HelloOf(const EndpointAddress& address, Wiring wiring) {
 }
 
 // Who knows the address, the round and the ranks, but not the secret, can say hello in a rank's
-// name. It neither holds the meeting up by saying nothing more, nor takes the rank's place.
+// name. It neither holds the meeting up by saying nothing more, nor takes the rank's place: with
+// the 20 s that one who has proved it gets, five for the same connection would take all the time.
 TEST_P(MeetingPointTest, AnImpostorNeitherStallsNorEndsTheMeeting) {
   const auto points = Points(GetParam(), 2);
   const EndpointAddress address = EndpointAddress::Parse(points[1]->address()).value();
@@ -237,13 +261,11 @@ TEST_P(MeetingPointTest, AnImpostorNeitherStallsNorEndsTheMeeting) {
     ASSERT_TRUE(SendFrame(impostors.back().get(), hello.Serialize(), deadline).ok());
   }
   std::vector<Met> met(2);
-  const absl::Time start = absl::Now();
   InParallel(2, [&](int rank) {
     met[rank] = points[rank]->Meet(GroupOf(points, rank, 1), absl::Seconds(60));
   });
   EXPECT_TRUE(met[0].ok()) << met[0].status();
   EXPECT_TRUE(met[1].ok()) << met[1].status();
-  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
 }
 
 // Who has recorded a rank's hello can prove as much as that does, once.
@@ -283,16 +305,12 @@ TEST_P(MeetingPointTest, AnAbortEndsTheMeetingOfASubgroup) {
       met[rank] = points[rank]->Meet(GroupOf(points, rank, 1), absl::Seconds(30));
     });
     ASSERT_TRUE(met[0].ok() && met[1].ok());
-    const absl::Time start = absl::Now();
     absl::Status status;
-    std::thread meeting([&] {
-      status = (*met[alone])->Subgroup({0, 1}, 7, absl::Seconds(60)).status();
-    });
+    std::thread meeting([&] { status = (*met[alone])->Subgroup({0, 1}, 7, kForever).status(); });
     (*met[1 - alone])->Abort(absl::AbortedError("enough"));
     meeting.join();
     EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
     EXPECT_EQ(status.message(), "enough");
-    EXPECT_LT(absl::Now() - start, absl::Seconds(20));
   }
 }
 
