@@ -59,7 +59,8 @@ absl::Status RunRank(const GpuRank& rank) {
   MUSTER_ASSIGN_OR_RETURN(const GpuGroup group, MeetGpuRanks(rank));
   // A second for the host's communicator to name it, then the abort.
   SetStopLastRank([] { raise(SIGKILL); }, absl::Seconds(1) + NcclWatch::kAbort);
-  SetPauseRank(StandStill);
+  SetStandStill(StandStill);
+  SetAwaitOthers([](absl::Duration time) { absl::SleepFor(time); });
   for (const DeviceContract& contract : DeviceContracts()) {
     if (!Chosen(contract, rank)) continue;
     Say(rank, absl::StrCat(contract.name, ": begins"));

@@ -33,8 +33,11 @@ absl::Span<const DeviceContract> DeviceFailureContracts();
 // an error that names it: the test's choice, before the ranks start.
 void SetStopLastRank(void (*stop)(), absl::Duration named_within);
 
-// How the rank that calls it is made to stand still for so long: the test's choice, likewise.
-void SetPauseRank(void (*pause)(absl::Duration));
+// How the rank that calls it is made to stand still, with all that reports for it, and how it
+// waits, until the other ranks' calls have ended, which happens within the time given: the test's
+// choice, likewise.
+void SetStandStill(void (*stand_still)(absl::Duration));
+void SetAwaitOthers(void (*await_others)(absl::Duration));
 
 }  // namespace muster
 

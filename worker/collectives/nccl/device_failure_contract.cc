@@ -15,8 +15,13 @@ namespace {
 using Leaves = DeviceContract::Leaves;
 
 void (*stop_last_rank)() = nullptr;
-void (*pause_rank)(absl::Duration) = nullptr;
+void (*stand_still)(absl::Duration) = nullptr;
+void (*await_others)(absl::Duration) = nullptr;
 absl::Duration lost_rank_named_within;
+
+// Of calls that are to miss it; and when those have ended for certain.
+constexpr absl::Duration kMissed = absl::Milliseconds(200);
+constexpr absl::Duration kGivenUp = absl::Seconds(4);
 
 absl::Status Wrong(const std::string& what) { return absl::InternalError(what); }
 
@@ -83,19 +88,10 @@ absl::Status MissingCall(Communicator& group) {
   DeviceMemory data(64);
   CollectiveCall call = SmallSum(data);
   call.label = "bucket 9";
-  call.timeout = absl::Seconds(1);
+  call.timeout = kMissed;
   MUSTER_RETURN_IF_ERROR(group.Run(CollectiveCall()));
-  const absl::Time begun = absl::Now();
-  absl::Status status;
-  if (group.rank() == group.size() - 1) {
-    // Comes when the others have given up.
-    absl::SleepFor(absl::Seconds(2));
-    status = group.Run(call);
-  } else {
-    status = group.Run(call);
-    if (absl::Now() - begun > absl::Seconds(5)) return Wrong("the deadline passed long before");
-  }
-  return WantFailure(status, absl::StatusCode::kDeadlineExceeded,
+  if (group.rank() == group.size() - 1) await_others(kGivenUp);
+  return WantFailure(group.Run(call), absl::StatusCode::kDeadlineExceeded,
                      absl::StrCat("rank ", group.size() - 1, ": 1 calls, last barrier"));
 }
 
@@ -115,20 +111,20 @@ absl::Status SlowRank(Communicator& group) {
   return absl::OkStatus();
 }
 
-// The last rank stands still for longer than the others wait, as if by SIGSTOP.
+// The last rank stands still for longer than the others wait.
 absl::Status StoppedRank(Communicator& group) {
   DeviceMemory data(64);
   CollectiveCall call = SmallSum(data);
-  call.timeout = absl::Seconds(1);
+  call.timeout = kMissed;
   MUSTER_RETURN_IF_ERROR(group.Run(CollectiveCall()));
   if (group.rank() == group.size() - 1) {
-    pause_rank(absl::Seconds(4));
+    stand_still(kGivenUp);
     const absl::Status status = group.Run(call);
     return status.ok() ? Wrong("a call of a group that has failed is well") : absl::OkStatus();
   }
   const absl::Time begun = absl::Now();
   const absl::Status status = group.Run(call);
-  if (absl::Now() - begun > absl::Seconds(4)) return Wrong("the deadline passed long before");
+  if (absl::Now() - begun > kGivenUp) return Wrong("the deadline passed long before");
   return WantFailure(status, absl::StatusCode::kDeadlineExceeded,
                      absl::StrCat("rank ", group.size() - 1));
 }
@@ -181,7 +177,9 @@ constexpr DeviceContract kContracts[] = {
 
 absl::Span<const DeviceContract> DeviceFailureContracts() { return kContracts; }
 
-void SetPauseRank(void (*pause)(absl::Duration)) { pause_rank = pause; }
+void SetStandStill(void (*how)(absl::Duration)) { stand_still = how; }
+
+void SetAwaitOthers(void (*how)(absl::Duration)) { await_others = how; }
 
 void SetStopLastRank(void (*stop)(), absl::Duration named_within) {
   stop_last_rank = stop;
