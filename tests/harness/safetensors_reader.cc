@@ -1,11 +1,40 @@
 #include "tests/harness/safetensors_reader.h"
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace muster {
+namespace {
+
+constexpr char kKeys[] = ".keys";
+constexpr char kRows[] = ".rows";
+
+// Puts the rows of a sparse table into ascending order of key.
+void SortRows(std::string& keys, std::string& rows) {
+  const size_t count = keys.size() / sizeof(uint64_t);
+  if (count == 0) return;
+  const size_t row_bytes = rows.size() / count;
+  std::vector<std::pair<uint64_t, size_t>> order(count);
+  for (size_t i = 0; i < count; ++i) {
+    std::memcpy(&order[i].first, keys.data() + i * sizeof(uint64_t), sizeof(uint64_t));
+    order[i].second = i;
+  }
+  std::sort(order.begin(), order.end());
+  std::string sorted_keys, sorted_rows;
+  for (const auto& [key, place] : order) {
+    sorted_keys.append(keys, place * sizeof(uint64_t), sizeof(uint64_t));
+    sorted_rows.append(rows, place * row_bytes, row_bytes);
+  }
+  keys = std::move(sorted_keys);
+  rows = std::move(sorted_rows);
+}
+
+}  // namespace
 
 std::vector<float> ExportedTensor::Floats() const {
   std::vector<float> values(bytes.size() / sizeof(float));
@@ -47,6 +76,11 @@ absl::StatusOr<ExportedTensors> ReadSafetensors(const std::string& file) {
     covered += end - begin;
   }
   if (data + covered != file.size()) return absl::InvalidArgumentError("data has gaps or overlaps");
+  for (auto& [name, keys] : tensors) {
+    if (!absl::EndsWith(name, kKeys)) continue;
+    const auto rows = tensors.find(name.substr(0, name.size() - strlen(kKeys)) + kRows);
+    if (rows != tensors.end()) SortRows(keys.bytes, rows->second.bytes);
+  }
   return tensors;
 }
 

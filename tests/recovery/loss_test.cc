@@ -6,8 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -16,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job_service.pb.h"
+#include "tests/harness/endless_job.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
 
@@ -27,8 +30,11 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr uint64_t kSteps = 1600;
+constexpr uint64_t kCheckpointSteps = 40;
+// Of a job without checkpoints, which must be at it when its loss comes.
+constexpr uint64_t kSteps = 800;
 
+// Trains as long as the test needs it.
 v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
   v1::JobSpec spec = ParseJobOrDie(R"pb(
     name: "unlucky"
@@ -45,8 +51,14 @@ v1::JobSpec Job(v1::UpdateSpec::Durability durability) {
     seed: 11
   )pb");
   spec.mutable_update()->set_durability(durability);
+  return Endless(std::move(spec), kCheckpointSteps);
+}
+
+// With no checkpoint but the last.
+v1::JobSpec JobWithoutCheckpoints(v1::UpdateSpec::Durability durability) {
+  v1::JobSpec spec = Job(durability);
   spec.mutable_stop()->set_steps(kSteps);
-  spec.mutable_checkpoint()->set_every_steps(kSteps / 8);
+  spec.mutable_checkpoint()->set_every_steps(0);
   return spec;
 }
 
@@ -63,15 +75,21 @@ class LossTest : public ::testing::Test {
     EXPECT_TRUE(id.ok()) << id.status();
     return id.ok() ? *id : "";
   }
-  // Waits for a step and for a number of checkpoints.
-  v1::JobStatus AwaitStep(const std::string& id, uint64_t step, uint64_t checkpoint) {
-    const auto status = cluster_->Await(id, [&](const v1::JobStatus& status) {
-      return status.progress().step() >= step && status.checkpoint_clock() >= checkpoint;
-    });
+  v1::JobStatus AwaitThat(const std::string& id,
+                          const std::function<bool(const v1::JobStatus&)>& condition) {
+    const auto status = cluster_->Await(id, condition);
     EXPECT_TRUE(status.ok()) << status.status() << cluster_->Diagnose(id);
-    if (!status.ok()) return {};
-    EXPECT_EQ(status->finished_unix_ms(), 0) << "the job was over before the loss";
-    return *status;
+    return status.ok() ? *status : v1::JobStatus();
+  }
+  v1::JobStatus AwaitCheckpoint(const std::string& id, uint64_t clock) {
+    return AwaitThat(id, [clock](const v1::JobStatus& status) {
+      return status.checkpoint_clock() >= clock && status.progress().step() > 0;
+    });
+  }
+  void AwaitFirstStep(const std::string& id) {
+    const v1::JobStatus status =
+        AwaitThat(id, [](const v1::JobStatus& status) { return status.progress().step() > 0; });
+    EXPECT_EQ(status.finished_unix_ms(), 0) << "the job was over before the loss";
   }
   void KillServers() {
     for (const char* server : {"server-0", "server-1"}) cluster_->Kill(server, SIGKILL);
@@ -86,17 +104,30 @@ class LossTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.status();
     return status.ok() ? *status : v1::JobStatus();
   }
-  // The job succeeds, with the weights of one that nobody disturbs on the same cluster.
-  void ExpectUndisturbedWeights(const std::string& id, const v1::JobSpec& spec) {
+  // An endless job goes on, with the weights of one that nobody disturbs on the same cluster.
+  void ExpectUndisturbedWeights(const std::string& id) {
+    const auto trained = AwaitCheckpointSince(*cluster_, id);
+    ASSERT_TRUE(trained.ok()) << trained.status() << cluster_->Diagnose(id);
+    const auto weights = EndAndTrainUndisturbed(*cluster_, id);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_TRUE(weights->disturbed == weights->undisturbed)
+        << "at clock " << weights->clock << cluster_->Diagnose(id);
+  }
+  // A job without checkpoints succeeds, with the weights of one that nobody disturbs.
+  void ExpectWeightsOfAWholeRun(const std::string& id) {
     const v1::JobStatus status = AwaitEnd(id);
     ASSERT_EQ(status.state(), v1::SUCCEEDED) << status.message() << cluster_->Diagnose(id);
-    const std::string other = Submit(spec);
-    ASSERT_EQ(AwaitEnd(other).state(), v1::SUCCEEDED);
     const auto weights = cluster_->Export(id);
-    const auto expected = cluster_->Export(other);
     ASSERT_TRUE(weights.ok()) << weights.status();
-    ASSERT_TRUE(expected.ok()) << expected.status();
-    EXPECT_TRUE(*weights == *expected) << cluster_->Diagnose(id);
+    // The same for all such jobs, whatever their durability.
+    static const auto& whole = *new absl::StatusOr<ExportedTensors>(TrainWhole());
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    EXPECT_TRUE(*weights == *whole) << cluster_->Diagnose(id);
+  }
+  absl::StatusOr<ExportedTensors> TrainWhole() {
+    const std::string id = Submit(JobWithoutCheckpoints(v1::UpdateSpec::CHECKPOINT));
+    EXPECT_EQ(AwaitEnd(id).state(), v1::SUCCEEDED);
+    return cluster_->Export(id);
   }
   // The first event that contains `text`; empty: there is none.
   std::string EventWith(const std::string& id, const std::string& text) {
@@ -160,48 +191,42 @@ class LossTest : public ::testing::Test {
 constexpr char kLostState[] = "a server lost what it had acknowledged";
 
 TEST_F(LossTest, ALostVolumeTakesTheJobBackToItsLastCheckpoint) {
-  const v1::JobSpec spec = Job(v1::UpdateSpec::EVERY_PUSH);
-  const std::string id = Submit(spec);
-  AwaitStep(id, kSteps / 4, kSteps / 8);
+  const std::string id = Submit(Job(v1::UpdateSpec::EVERY_PUSH));
+  AwaitCheckpoint(id, kCheckpointSteps);
   cluster_->Kill("server-1", SIGKILL);
   fs::remove_all(cluster_->folder() + "/server-1");
   ASSERT_TRUE(cluster_->Restart("server-1").ok());
-  ExpectUndisturbedWeights(id, spec);
+  ExpectUndisturbedWeights(id);
   EXPECT_THAT(EventWith(id, kLostState),
               AllOf(HasSubstr("server-1"), HasSubstr("generation 2 starts again from clock"),
                     Not(HasSubstr("from clock 0,"))));
 }
 
 TEST_F(LossTest, WithoutACheckpointALostVolumeMeansTheBeginning) {
-  v1::JobSpec spec = Job(v1::UpdateSpec::EVERY_PUSH);
-  spec.mutable_checkpoint()->set_every_steps(0);
-  const std::string id = Submit(spec);
-  AwaitStep(id, kSteps / 4, 0);
+  const std::string id = Submit(JobWithoutCheckpoints(v1::UpdateSpec::EVERY_PUSH));
+  AwaitFirstStep(id);
   cluster_->Kill("server-0", SIGKILL);
   fs::remove_all(cluster_->folder() + "/server-0");
   ASSERT_TRUE(cluster_->Restart("server-0").ok());
-  ExpectUndisturbedWeights(id, spec);
+  ExpectWeightsOfAWholeRun(id);
   EXPECT_THAT(EventWith(id, kLostState),
               HasSubstr("starts again from clock 0, with initial values"));
 }
 
 TEST_F(LossTest, DamagedLogsTakeTheJobBackToo) {
-  v1::JobSpec spec = Job(v1::UpdateSpec::EVERY_PUSH);
-  // So that the logs alone have what was acknowledged, and all of it.
-  spec.mutable_checkpoint()->set_every_steps(0);
-  const std::string id = Submit(spec);
-  AwaitStep(id, kSteps / 4, 0);
+  // The logs alone have what was acknowledged, and all of it.
+  const std::string id = Submit(JobWithoutCheckpoints(v1::UpdateSpec::EVERY_PUSH));
+  AwaitFirstStep(id);
   cluster_->Kill("server-1", SIGKILL);
   ASSERT_GT(DamageAll(cluster_->folder() + "/server-1/logs"), 0);
   ASSERT_TRUE(cluster_->Restart("server-1").ok());
-  ExpectUndisturbedWeights(id, spec);
+  ExpectWeightsOfAWholeRun(id);
   EXPECT_THAT(EventWith(id, kLostState), HasSubstr("generation 2 starts again from clock 0"));
 }
 
 TEST_F(LossTest, ADamagedNewestCheckpointGivesWayToTheOneBefore) {
-  const v1::JobSpec spec = Job(v1::UpdateSpec::CHECKPOINT);
-  const std::string id = Submit(spec);
-  AwaitStep(id, kSteps / 4, kSteps / 4);
+  const std::string id = Submit(Job(v1::UpdateSpec::CHECKPOINT));
+  AwaitCheckpoint(id, 2 * kCheckpointSteps);
   KillServersAndTasks();
   v1::ListCheckpointsReply list;
   ASSERT_TRUE(cluster_->jobs().Checkpoints(id, list).ok());
@@ -209,7 +234,7 @@ TEST_F(LossTest, ADamagedNewestCheckpointGivesWayToTheOneBefore) {
   const uint64_t newest = list.checkpoints().rbegin()->clock();
   ASSERT_GT(DamageCheckpoints(id, newest), 0);
   RestartServers();
-  ExpectUndisturbedWeights(id, spec);
+  ExpectUndisturbedWeights(id);
   EXPECT_TRUE(HasEvent(id, absl::StrCat("the checkpoint at clock ", newest, " is damaged")))
       << cluster_->Diagnose(id);
 }
@@ -218,7 +243,7 @@ TEST_F(LossTest, WithoutASoundCheckpointTheJobFailsByName) {
   v1::JobSpec spec = Job(v1::UpdateSpec::CHECKPOINT);
   spec.mutable_checkpoint()->set_full_every(0);
   const std::string id = Submit(spec);
-  AwaitStep(id, kSteps / 4, kSteps / 4);
+  AwaitCheckpoint(id, 2 * kCheckpointSteps);
   KillServersAndTasks();
   ASSERT_GT(DamageCheckpoints(id, 0), 0);
   RestartServers();
@@ -236,27 +261,26 @@ TEST_F(LossTest, WithoutASoundCheckpointTheJobFailsByName) {
 // Deltas that were written while servers were killed restore to the same bits.
 TEST_F(LossTest, AChainOfDeltasOutlivesKills) {
   v1::JobSpec spec = Job(v1::UpdateSpec::EVERY_PUSH);
-  spec.mutable_checkpoint()->set_every_steps(kSteps / 32);
-  // None is full but the first after a kill, and the last.
+  // None is full but the first, and the first after a kill.
   spec.mutable_checkpoint()->set_full_every(64);
   const std::string id = Submit(spec);
-  for (uint64_t part = 1; part <= 3; ++part) {
-    AwaitStep(id, kSteps * part / 16, 0);
-    const std::string server = absl::StrCat("server-", part % 2);
+  AwaitCheckpoint(id, kCheckpointSteps);
+  for (const char* server : {"server-1", "server-0", "server-1"}) {
     cluster_->Kill(server, SIGKILL);
     ASSERT_TRUE(cluster_->Restart(server).ok());
+    const auto trained = AwaitCheckpointSince(*cluster_, id);
+    ASSERT_TRUE(trained.ok()) << trained.status() << cluster_->Diagnose(id);
   }
-  // From when a delta is the newest one on, all are until the end.
-  const auto on_delta = cluster_->Await(id, [&](const v1::JobStatus& status) {
+  // From when a delta is the newest one on, all are.
+  AwaitThat(id, [&](const v1::JobStatus& status) {
     v1::ListCheckpointsReply list;
-    return status.progress().step() > kSteps / 4 && cluster_->jobs().Checkpoints(id, list).ok() &&
-           !list.checkpoints().empty() && list.checkpoints().rbegin()->has_base_clock();
+    return cluster_->jobs().Checkpoints(id, list).ok() && !list.checkpoints().empty() &&
+           list.checkpoints().rbegin()->has_base_clock();
   });
-  ASSERT_TRUE(on_delta.ok()) << on_delta.status() << cluster_->Diagnose(id);
   cluster_->Kill("server-1", SIGKILL);
   fs::remove_all(cluster_->folder() + "/server-1");
   ASSERT_TRUE(cluster_->Restart("server-1").ok());
-  ExpectUndisturbedWeights(id, spec);
+  ExpectUndisturbedWeights(id);
   const std::string back = EventWith(id, kLostState);
   constexpr absl::string_view kFrom = "starts again from clock ";
   ASSERT_THAT(back, HasSubstr(std::string(kFrom)));
