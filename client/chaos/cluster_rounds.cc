@@ -20,7 +20,7 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kSteps = 2000;
+constexpr uint64_t kSteps = 1000;
 constexpr uint64_t kCheckpointEvery = kSteps / 10;
 constexpr int kServers = 2;
 constexpr absl::Duration kLongestPause = absl::Milliseconds(600);

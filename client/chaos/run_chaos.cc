@@ -17,7 +17,7 @@ namespace {
 // Recoveries wait for it.
 constexpr absl::Duration kLease = absl::Seconds(3);
 // Time for tasks to come back, and to train, before a server that is away counts as lost.
-constexpr absl::Duration kLongLease = absl::Seconds(10);
+constexpr absl::Duration kLongLease = absl::Seconds(6);
 
 absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOptions& options,
                                       const std::string& server, ClusterRounds& cluster,

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job_service.pb.h"
+#include "tests/harness/endless_job.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
 #include "tests/harness/safetensors_reader.h"
@@ -23,7 +24,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-constexpr uint64_t kSteps = 16;
+constexpr uint64_t kSteps = 10;
 
 std::string TextFile() {
   const std::string path = ::testing::TempDir() + "/text";
@@ -44,7 +45,7 @@ v1::JobSpec Job() {
         workers: 2
         batch_size: 4
         micro_batches: 2
-        stop { steps: 16 }
+        stop { steps: 10 }
         checkpoint { every_steps: 5 }
         seed: 7
         data { holdout: 0.1
@@ -153,21 +154,18 @@ TEST_F(DeviceTest, CheckpointsGoFromDevicesToProcessorsAndBack) {
 
 TEST_F(DeviceTest, AKilledWorkersTaskIsReplacedOnBothRoads) {
   for (const bool servers : {false, true}) {
-    v1::JobSpec spec = OnDevices(servers ? OnServers(Job()) : Job());
-    // So many that some are left when the kill comes.
-    spec.mutable_stop()->set_steps(120);
-    spec.mutable_checkpoint()->set_every_steps(20);
-    const ExportedTensors undisturbed = Train(spec);
-    const std::string job = Submit(spec);
-    const auto under_way = cluster_->Await(
-        job, [](const v1::JobStatus& status) { return status.progress().step() >= 6; });
-    ASSERT_TRUE(under_way.ok()) << under_way.status();
-    ASSERT_LE(under_way->state(), v1::RECOVERING) << "it ended before the kill";
+    const std::string job =
+        Submit(Endless(OnDevices(servers ? OnServers(Job()) : Job()), /*checkpoint_steps=*/4));
+    const auto running = AwaitRunning(*cluster_, job);
+    ASSERT_TRUE(running.ok()) << running.status();
     cluster_->Kill("worker-1", SIGKILL);
     ASSERT_TRUE(cluster_->Restart("worker-1").ok());
-    AwaitSuccess(job);
+    const auto trained = AwaitCheckpointSince(*cluster_, job);
+    ASSERT_TRUE(trained.ok()) << trained.status();
     EXPECT_THAT(Events(job), Contains(HasSubstr("another task takes its place")));
-    EXPECT_LE(RelativeDistance(Weights(job), undisturbed), 1e-4) << servers;
+    const auto weights = EndAndTrainUndisturbed(*cluster_, job);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_LE(RelativeDistance(weights->disturbed, weights->undisturbed), 1e-4) << servers;
   }
 }
 

@@ -69,7 +69,7 @@ TEST(ChaosTest, NothingIsLostToKillsAndDamage) {
 
 TEST(ChaosTest, NothingIsLostWhenLinksGoWrong) {
   const std::vector<nlohmann::json> lines =
-      RunChaos("--rounds 3 --seed 7 --kinds cut-link,half-open-link,links-and-kills");
+      RunChaos("--rounds 3 --seed 7 --faults 2 --kinds cut-link,half-open-link,links-and-kills");
   ASSERT_EQ(lines.size(), 4u);
   const nlohmann::json& summary = lines.back();
   EXPECT_EQ(summary["rounds"], 3);
