@@ -150,7 +150,7 @@ TEST(HalfWireLearningTest, MnistIsReadAsWell) {
     update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER partitions: 4 block_bytes: 65536 }
     workers: 2
     batch_size: 64
-    stop { epochs: 8 }
+    stop { epochs: 5 }
   )pb");
   spec.mutable_data()->mutable_idx()->set_images(SharedData() + "/t10k-images-idx3-ubyte.gz");
   spec.mutable_data()->mutable_idx()->set_labels(SharedData() + "/t10k-labels-idx1-ubyte.gz");

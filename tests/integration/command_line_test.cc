@@ -7,8 +7,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
@@ -119,15 +123,21 @@ TEST(CommandLineTest, AnUnreachableClusterIsSaidSo) {
 TEST(CommandLineTest, TheEnvironmentNamesTheCoordinatorUnlessTheCommandDoes) {
   setenv("MUSTER_COORDINATOR", "127.0.0.1:1", 1);
   const absl::Cleanup unset = [] { unsetenv("MUSTER_COORDINATOR"); };
-  Result result = Muster("list");
-  EXPECT_EQ(result.exit_code, 4);
-  EXPECT_THAT(result.output, HasSubstr("127.0.0.1:1"));
-  result = Muster("list --coordinator 127.0.0.1:2");
-  EXPECT_EQ(result.exit_code, 4);
-  EXPECT_THAT(result.output, HasSubstr("127.0.0.1:2"));
-  result = Muster("list --data-dir " + ::testing::TempDir() + "/none");
-  EXPECT_EQ(result.exit_code, 4);
-  EXPECT_THAT(result.output, HasSubstr("/none"));
+  const std::pair<std::string, std::string> tried[] = {
+      {"list", "127.0.0.1:1"},
+      {"list --coordinator 127.0.0.1:2", "127.0.0.1:2"},
+      {"list --data-dir " + ::testing::TempDir() + "/none", "/none"}};
+  // At the same time: each tries for a while.
+  std::vector<Result> results(std::size(tried));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < results.size(); ++i) {
+    threads.emplace_back([&, i] { results[i] = Muster(tried[i].first); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < results.size(); ++i) {
+    EXPECT_EQ(results[i].exit_code, 4) << tried[i].first;
+    EXPECT_THAT(results[i].output, HasSubstr(tried[i].second));
+  }
 }
 
 TEST(CommandLineTest, TheVersionIsReleaseCommitAndBuild) {

@@ -1,4 +1,5 @@
-// The example that a first language model is trained with learns what the documents say of it.
+// The example that a first language model is trained with is on the way to what the documents say
+// of it: 2.4 bits per byte at the end of its 800 steps.
 
 #include <iostream>
 #include <string>
@@ -17,7 +18,10 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-constexpr double kBitsPerByte = 2.5;
+// Two seeds came to 3.17 and 3.25 after 100 steps, 3.07 and 3.13 after 125, 2.88 after 200 and 2.49
+// after 600.
+constexpr double kBitsPerByte = 3.2;
+constexpr uint64_t kSteps = 125;
 
 TEST(ShakespeareTest, TheExampleLearns) {
   if (SharedData().empty()) {
@@ -27,9 +31,10 @@ TEST(ShakespeareTest, TheExampleLearns) {
   v1::JobSpec spec;
   ASSERT_EQ(ReadJobFile("examples/shakespeare.textproto", spec), absl::OkStatus());
   ASSERT_EQ(ReplaceDataPath(SharedData() + "/tinyshakespeare.txt", spec), absl::OkStatus());
-  // What is left of its steps after that takes it further, but shows no more.
+  // Its schedule stays that of all its steps; those after that take it further, but show no more.
   spec.mutable_stop()->set_target(kBitsPerByte);
-  spec.mutable_evaluation()->set_every_steps(100);
+  spec.mutable_evaluation()->set_every_steps(25);
+  spec.mutable_evaluation()->set_max_examples(200);
 
   auto cluster = ProcessCluster::Start({});
   ASSERT_TRUE(cluster.ok()) << cluster.status();
@@ -46,6 +51,7 @@ TEST(ShakespeareTest, TheExampleLearns) {
   const v1::EvaluationResult& last = *job->evaluations().rbegin();
   EXPECT_EQ(last.metric(), "bits_per_byte");
   EXPECT_LE(last.value(), kBitsPerByte);
+  EXPECT_LE(last.clock(), kSteps);
 }
 
 }  // namespace
