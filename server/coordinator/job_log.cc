@@ -6,15 +6,28 @@
 #include "common/text/utf8.h"
 
 namespace muster {
+namespace {
+
+// Short appends are joined up to so many bytes, and so large a part of what is kept.
+constexpr uint64_t kJoinedBytes = 4096;
+constexpr uint64_t kJoinedShare = 16;
+
+}  // namespace
 
 JobLog::Change JobLog::Append(absl::string_view text) {
   absl::string_view kept = text;
   if (kept.size() > max_bytes_) kept = SkipToCharacter(kept.substr(kept.size() - max_bytes_));
-  Change change;
-  change.added = {end_ + text.size() - kept.size(), std::string(kept)};
+  const uint64_t offset = end_ + text.size() - kept.size();
+  const uint64_t most = std::min(kJoinedBytes, max_bytes_ / kJoinedShare);
+  const bool joins = !chunks_.empty() && offset == end_ &&
+                     chunks_.back().offset + chunks_.back().text.size() == offset &&
+                     chunks_.back().text.size() + kept.size() <= most;
+  if (!joins) chunks_.push_back({offset, ""});
+  chunks_.back().text.append(kept.data(), kept.size());
   end_ += text.size();
-  bytes_ += change.added.text.size();
-  chunks_.push_back(change.added);
+  bytes_ += kept.size();
+  Change change;
+  change.last = chunks_.back();
   while (bytes_ > max_bytes_ && chunks_.size() > 1) {
     change.dropped.push_back(chunks_.front().offset);
     bytes_ -= chunks_.front().text.size();

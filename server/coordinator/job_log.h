@@ -12,8 +12,9 @@ namespace muster {
 
 // The last bytes of a job's log. A byte's offset counts from the job's first one and never changes,
 // so readers can go on where they stopped and see what was dropped in between. Text is dropped by
-// whole appends, oldest first. Appended text is UTF-8, and what is kept and read of it never begins
-// or ends within a character. Not thread-safe.
+// whole chunks, oldest first. A chunk is one append, or several short ones: text that comes byte by
+// byte costs no more than text that comes at once. Appended text is UTF-8, and what is kept and
+// read of it never begins or ends within a character. Not thread-safe.
 class JobLog {
  public:
   struct Chunk {
@@ -25,8 +26,9 @@ class JobLog {
   explicit JobLog(uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
   struct Change {
-    // As kept, possibly cut.
-    Chunk added;
+    // The last chunk as it is now: the text, possibly cut, behind what it was joined to. Takes the
+    // place of the chunk of that offset, if there was one.
+    Chunk last;
     // Offsets of the chunks that were dropped for it.
     std::vector<uint64_t> dropped;
   };

@@ -1,5 +1,6 @@
 #include "server/coordinator/job_log.h"
 
+#include <map>
 #include <string>
 
 #include "common/text/utf8.h"
@@ -38,8 +39,8 @@ TEST(JobLogTest, DropsTheOldestAndShowsTheGap) {
 TEST(JobLogTest, KeepsTheEndOfALongText) {
   JobLog log(4);
   const JobLog::Change change = log.Append("0123456789");
-  EXPECT_EQ(change.added.offset, 6);
-  EXPECT_EQ(change.added.text, "6789");
+  EXPECT_EQ(change.last.offset, 6);
+  EXPECT_EQ(change.last.text, "6789");
   EXPECT_EQ(log.Read(0, 100).offset, 6);
   EXPECT_EQ(log.end(), 10);
 }
@@ -60,8 +61,34 @@ TEST(JobLogTest, ReadsAcrossAGapInTwoSteps) {
 TEST(JobLogTest, GoesOnAfterARestore) {
   JobLog log(100);
   log.Restore({50, "x"});
-  EXPECT_EQ(log.Append("y").added.offset, 51);
+  log.Append("y");
+  EXPECT_EQ(log.end(), 52);
   EXPECT_EQ(log.Read(0, 100).text, "xy");
+}
+
+TEST(JobLogTest, TextThatComesByteByByteIsKeptInFewChunks) {
+  constexpr uint64_t kMost = 64 << 10;
+  JobLog log(kMost);
+  // What a store holds of it.
+  std::map<uint64_t, std::string> stored;
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) {
+    const char c = static_cast<char>('a' + i % 26);
+    text.push_back(c);
+    const JobLog::Change change = log.Append(std::string(1, c));
+    for (uint64_t offset : change.dropped) stored.erase(offset);
+    stored[change.last.offset] = change.last.text;
+    ASSERT_LE(stored.size(), 17u);
+  }
+  EXPECT_GT(stored.begin()->second.size(), 1000u);
+  const JobLog::Chunk read = log.Read(0, 2 * kMost);
+  EXPECT_GT(read.text.size(), kMost - 4096);
+  EXPECT_EQ(read.text, text.substr(read.offset));
+  JobLog restored(kMost);
+  for (const auto& [offset, chunk] : stored) restored.Restore({offset, chunk});
+  EXPECT_EQ(restored.Read(0, 2 * kMost).text, read.text);
+  // Longer ones stay what they are.
+  EXPECT_EQ(log.Append(std::string(5000, 'x')).last.text, std::string(5000, 'x'));
 }
 
 // "a" and characters of two, three and four bytes, many times.
@@ -100,9 +127,9 @@ TEST(JobLogTest, TheEndThatIsKeptBeginsWithACharacter) {
   for (uint64_t most = 4; most < text.size(); ++most) {
     JobLog log(most);
     const JobLog::Change change = log.Append(text);
-    EXPECT_TRUE(IsUtf8(change.added.text)) << most;
-    EXPECT_EQ(change.added.offset + change.added.text.size(), text.size());
-    EXPECT_EQ(log.Read(0, 100).text, change.added.text);
+    EXPECT_TRUE(IsUtf8(change.last.text)) << most;
+    EXPECT_EQ(change.last.offset + change.last.text.size(), text.size());
+    EXPECT_EQ(log.Read(0, 100).text, change.last.text);
   }
 }
 

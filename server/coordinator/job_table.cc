@@ -233,7 +233,7 @@ absl::Status JobTable::AppendLog(Job& job, absl::string_view text) {
   for (uint64_t offset : change.dropped) {
     batch.Delete(StoreTable::kLogs, StoreKey(job.id(), offset));
   }
-  batch.Put(StoreTable::kLogs, StoreKey(job.id(), change.added.offset), change.added.text);
+  batch.Put(StoreTable::kLogs, StoreKey(job.id(), change.last.offset), change.last.text);
   return store_.Write(batch, JobStore::Durability::kBuffered);
 }
 
