@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
+#include <string>
 #include <thread>
 
-#include "absl/synchronization/notification.h"
+#include "absl/strings/match.h"
+#include "common/checkpoint/manifest.h"
+#include "proto/checkpoint.pb.h"
 #include "server/shard/storage/mutation_log.h"
 #include "server/shard/test_engine.h"
 
@@ -14,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 v1::OpenTablesRequest Generation(uint64_t generation, v1::OpenTablesRequest request) {
@@ -126,7 +131,7 @@ class ObservedStorage final : public CheckpointStorage {
     return files_.Create(uri);
   }
   absl::StatusOr<std::unique_ptr<StorageReader>> Open(absl::string_view uri) const override {
-    if (opening) opening();
+    if (opening) opening(uri);
     return files_.Open(uri);
   }
   absl::StatusOr<std::vector<std::string>> List(absl::string_view uri) const override {
@@ -138,7 +143,7 @@ class ObservedStorage final : public CheckpointStorage {
   }
   absl::Status SyncFolder(absl::string_view uri) override { return files_.SyncFolder(uri); }
 
-  std::function<void()> opening;
+  std::function<void(absl::string_view uri)> opening;
 
  private:
   MemoryStorage files_;
@@ -151,7 +156,9 @@ TEST_F(DropTablesTest, LeavesALaterGenerationThatIsBeingOpenedAlone) {
   Start(options);
   Open(TestDurableRequest());
   int dropped = 0;
-  storage.opening = [&] { dropped += engine_->DropTables(Drop(1)).ok() ? 1 : 0; };
+  storage.opening = [&](absl::string_view) {
+    dropped += engine_->DropTables(Drop(1)).ok() ? 1 : 0;
+  };
   Open(Generation(2, TestDurableRequest()));
   EXPECT_GT(dropped, 0);
   EXPECT_TRUE(IsOpen());
@@ -159,23 +166,144 @@ TEST_F(DropTablesTest, LeavesALaterGenerationThatIsBeingOpenedAlone) {
   EXPECT_EQ(files_.List("/logs")->size(), 1u);
 }
 
-TEST_F(DropTablesTest, WaitsForItsOwnGenerationThatIsBeingOpened) {
+// Of eight partitions, each with a block.
+v1::OpenTablesRequest ManyPartitions() {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.mutable_schema()->set_partitions(8);
+  request.mutable_schema()->mutable_tensors(0)->set_shape(0, 8 * 4);
+  request.clear_partitions();
+  for (uint32_t partition = 0; partition < 8; ++partition) {
+    request.add_partitions()->set_partition(partition);
+  }
+  return request;
+}
+
+class StopOpeningTest : public DropTablesTest {
+ protected:
+  // Has `stop` called on a thread of its own while the log of partition 2 is made, and goes on once
+  // the generation is unwanted: whoever waits for its tables is told so then.
+  void StopAtPartition2(std::function<void()> stop) {
+    files_.set_fault([this, stop](FakeLogFileSystem::Operation operation, const std::string& path) {
+      if (operation != FakeLogFileSystem::Operation::kOpen) return absl::OkStatus();
+      logs_.insert(path.substr(0, path.rfind('/')));
+      if (logs_.size() == 3 && !stopper_.joinable()) {
+        stopper_ = std::thread(stop);
+        waiting_ = engine_->OpenTables(ManyPartitions()).status();
+      }
+      return absl::OkStatus();
+    });
+  }
+
+  // Folders of the logs that were made.
+  std::set<std::string> logs_;
+  std::thread stopper_;
+  // What another task that wants the tables is answered.
+  absl::Status waiting_;
+};
+
+TEST_F(StopOpeningTest, ADropEndsTheMakingOfItsTablesAtTheNextPartition) {
+  ShardEngine::Options options = Options();
+  // For the job once, not twice.
+  options.memory_budget_bytes = 96 << 10;
+  Start(options);
+  StopAtPartition2([this] { EXPECT_TRUE(engine_->DropTables(Drop(1)).ok()); });
+  const absl::Status stopped = engine_->OpenTables(ManyPartitions()).status();
+  ASSERT_TRUE(stopper_.joinable());
+  stopper_.join();
+  EXPECT_TRUE(absl::IsAborted(stopped)) << stopped;
+  EXPECT_TRUE(absl::IsAborted(waiting_)) << waiting_;
+  EXPECT_EQ(logs_.size(), 3u) << "of 8";
+  EXPECT_FALSE(IsOpen());
+  EXPECT_THAT(*store_->Jobs(), IsEmpty());
+  files_.set_fault(nullptr);
+  EXPECT_THAT(*files_.List("/logs"), IsEmpty());
+  // Its memory is there for others.
+  v1::OpenTablesRequest other = ManyPartitions();
+  other.set_job_id("other");
+  Open(other);
+  EXPECT_TRUE(IsOpen());
+  EXPECT_TRUE(absl::IsResourceExhausted(engine_->OpenTables(ManyPartitions()).status()));
+}
+
+TEST_F(StopOpeningTest, ALaterGenerationEndsTheMakingOfAnEarlierOnes) {
+  StopAtPartition2([this] { Open(Generation(2, ManyPartitions())); });
+  const absl::Status stopped = engine_->OpenTables(ManyPartitions()).status();
+  ASSERT_TRUE(stopper_.joinable());
+  stopper_.join();
+  EXPECT_TRUE(absl::IsAborted(stopped)) << stopped;
+  EXPECT_TRUE(absl::IsAborted(waiting_)) << waiting_;
+  EXPECT_TRUE(IsOpen());
+  EXPECT_THAT(*store_->Partitions("job"), SizeIs(8));
+}
+
+TEST_F(StopOpeningTest, ADropOfEarlierGenerationsLeavesItAlone) {
+  int dropped = 0;
+  files_.set_fault([&](FakeLogFileSystem::Operation, const std::string&) {
+    dropped += engine_->DropTables(Drop(1)).ok() ? 1 : 0;
+    return absl::OkStatus();
+  });
+  Open(Generation(2, ManyPartitions()));
+  EXPECT_GT(dropped, 0);
+  EXPECT_THAT(*store_->Partitions("job"), SizeIs(8));
+}
+
+TEST_F(StopOpeningTest, AReplayOfALongLogEndsToo) {
+  Open(TestDurableRequest());
+  constexpr int kSteps = 300;
+  for (uint64_t clock = 0; clock < kSteps; ++clock) Step(clock, 1);
+  Start();
+  // The log is read when the state is.
+  int reads = 0;
+  std::thread dropper;
+  absl::Status waiting;
+  v1::OpenTablesRequest again = TestDurableRequest();
+  again.set_expect_state(true);
+  files_.set_fault([&](FakeLogFileSystem::Operation operation, const std::string&) {
+    if (operation == FakeLogFileSystem::Operation::kRead && reads++ == 0) {
+      dropper = std::thread([this] { EXPECT_TRUE(engine_->DropTables(Drop(1)).ok()); });
+      waiting = engine_->OpenTables(again).status();
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(absl::IsAborted(engine_->OpenTables(again).status()));
+  ASSERT_TRUE(dropper.joinable());
+  dropper.join();
+  EXPECT_TRUE(absl::IsAborted(waiting)) << waiting;
+  EXPECT_THAT(*store_->Jobs(), IsEmpty());
+}
+
+// Also within its one partition.
+TEST_F(StopOpeningTest, ARestoreEndsToo) {
   ObservedStorage storage;
   ShardEngine::Options options = Options();
   options.checkpoint_storage = &storage;
   Start(options);
-  absl::Notification opening;
-  std::thread dropper([&] {
-    opening.WaitForNotification();
-    EXPECT_TRUE(engine_->DropTables(Drop(1)).ok());
-  });
-  storage.opening = [&] {
-    if (!opening.HasBeenNotified()) opening.Notify();
+  const v1::OpenTablesRequest request = TestOpenRequest(1);
+  Open(request);
+  const TestAnswer cut = Do(TestCut(0, 0));
+  v1::CheckpointManifest manifest;
+  manifest.set_job_id("job");
+  manifest.set_generation(1);
+  *manifest.mutable_schema() = request.schema();
+  v1::CheckpointFile& file = *manifest.add_files();
+  file.set_path(cut.reply().checkpoint_path());
+  file.set_bytes(cut.reply().checkpoint_bytes());
+  file.set_checksum(cut.reply().checkpoint_checksum());
+  const std::string folder = CheckpointFolder("/checkpoints", "job", 0);
+  ASSERT_TRUE(WriteManifest(storage, folder, manifest).ok());
+  v1::OpenTablesRequest restored = Generation(2, request);
+  restored.set_restore_uri(folder);
+  storage.opening = [&](absl::string_view uri) {
+    if (!absl::EndsWith(uri, "MANIFEST") || stopper_.joinable()) return;
+    stopper_ = std::thread([this] { EXPECT_TRUE(engine_->DropTables(Drop(2)).ok()); });
+    waiting_ = engine_->OpenTables(restored).status();
   };
-  ASSERT_TRUE(engine_->OpenTables(TestDurableRequest()).ok());
-  dropper.join();
+  const absl::Status stopped = engine_->OpenTables(restored).status();
+  ASSERT_TRUE(stopper_.joinable());
+  stopper_.join();
+  EXPECT_TRUE(absl::IsAborted(stopped)) << stopped;
+  EXPECT_TRUE(absl::IsAborted(waiting_)) << waiting_;
   EXPECT_FALSE(IsOpen());
-  EXPECT_THAT(*store_->Jobs(), IsEmpty());
 }
 
 }  // namespace

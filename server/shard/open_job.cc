@@ -72,6 +72,13 @@ absl::Status FailedError(const std::string& job_id, uint32_t partition) {
                    " has failed; open the job's tables again, which reads it back from its files"));
 }
 
+absl::Status UnwantedError(const std::string& job_id, uint64_t generation) {
+  return absl::AbortedError(
+      absl::StrCat("the tables of job ", job_id, " under generation ", generation,
+                   " were dropped, or replaced by a later generation's, before they were open; "
+                   "rejoin the job before opening its tables"));
+}
+
 std::string LogDirectory(const ShardResources& resources, const std::string& job_id,
                          uint32_t partition) {
   return absl::StrCat(resources.log_dir, "/", LogName(job_id, partition));
@@ -214,6 +221,11 @@ absl::Status OpenJob::NamingThisServer(const absl::Status& status) const {
       lost);
 }
 
+absl::Status OpenJob::CheckWanted() const {
+  if (!resources_.unwanted(tables_->job_id(), tables_->generation())) return absl::OkStatus();
+  return UnwantedError(tables_->job_id(), tables_->generation());
+}
+
 absl::Status OpenJob::TakeMemory() {
   uint64_t bytes = 0;
   for (const v1::PartitionTerm& term : tables_->request().partitions()) {
@@ -335,15 +347,17 @@ absl::Status OpenJob::Restore(MemoryShare& memory, PartitionTables& tables) {
                                                      " was taken at clock ", clock));
     }
   }
-  return DataLossIs(RestorePartition(*checkpoint_,
-                                     request.restore_weights_only() ? RestoreExtent::kWeights
-                                                                    : RestoreExtent::kAll,
-                                     memory, tables),
-                    LostState::kCheckpoint);
+  return DataLossIs(
+      RestorePartition(
+          *checkpoint_,
+          request.restore_weights_only() ? RestoreExtent::kWeights : RestoreExtent::kAll, memory,
+          [this] { return CheckWanted(); }, tables),
+      LostState::kCheckpoint);
 }
 
 absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(
     uint32_t partition, std::shared_ptr<Executor> strand) {
+  MUSTER_RETURN_IF_ERROR(CheckWanted());
   const v1::OpenTablesRequest& request = tables_->request();
   // What is stored was continued before; what is in memory alone is not opened twice.
   if (request.expect_state()) {
@@ -380,6 +394,7 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(
 
 absl::StatusOr<std::unique_ptr<Partition>> OpenJob::Continue(
     uint32_t partition, std::shared_ptr<Executor> strand) const {
+  MUSTER_RETURN_IF_ERROR(CheckWanted());
   const std::string& job_id = tables_->job_id();
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
                           ReadPartitionState(*resources_.store, job_id, partition));
@@ -421,7 +436,7 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::Continue(
   std::unique_ptr<Partition> continued = MakePartition(
       std::make_unique<PartitionTables>(tables_, partition, resources_.pool, resources_.store),
       std::move(journal), std::move(strand));
-  MUSTER_RETURN_IF_ERROR(continued->Recover(*state));
+  MUSTER_RETURN_IF_ERROR(continued->Recover(*state, [this] { return CheckWanted(); }));
   return continued;
 }
 

@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_SHARD_OPEN_JOB_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -50,6 +51,9 @@ struct ShardResources {
   MutationLog::Options log;
   size_t queue_bytes = 0;
   uint64_t log_bytes = 0;
+  // Whether somebody waits to drop this generation of a job, or to open a later one: who opens its
+  // partitions stops. Thread-safe.
+  std::function<bool(const std::string& job_id, uint64_t generation)> unwanted;
   // Threads that bring partitions of one job back from their logs.
   int open_threads = 1;
   ReplayMeter* replays = nullptr;
@@ -62,7 +66,8 @@ class OpenJob {
  public:
   // Opens the partitions that the job's request names: from what is stored of the same generation,
   // otherwise from the request's checkpoint, otherwise from initial values; stored state of older
-  // generations is dropped. Blocks while it reads. Errors as the rpc OpenTables.
+  // generations is dropped. Blocks while it reads, and ends soon with ABORTED once the generation
+  // is unwanted. Errors as the rpc OpenTables.
   static absl::StatusOr<std::shared_ptr<OpenJob>> Open(std::shared_ptr<const JobTables> tables,
                                                        const ShardResources& resources);
 
@@ -112,6 +117,8 @@ class OpenJob {
   absl::Status CheckRoot() const;
   // Of an error that says what was lost, one that says on which server.
   absl::Status NamingThisServer(const absl::Status& status) const;
+  // UnwantedError once the generation is. For who is about to do more than a moment's work.
+  absl::Status CheckWanted() const;
   // Takes what the partitions have before any row from the budget.
   absl::Status TakeMemory();
   // Drops what is stored of older generations. ABORTED: something newer is.
@@ -151,6 +158,8 @@ class OpenJob {
 // What callers of a partition that stands still, or has failed, are answered.
 absl::Status StandsStillError(const std::string& job_id, uint32_t partition);
 absl::Status FailedError(const std::string& job_id, uint32_t partition);
+// What those are answered who open a generation that was dropped, or replaced, meanwhile.
+absl::Status UnwantedError(const std::string& job_id, uint64_t generation);
 
 // The folder of a partition's log, and its name.
 std::string LogDirectory(const ShardResources& resources, const std::string& job_id,

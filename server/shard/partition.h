@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -111,7 +112,8 @@ class Partition {
 
   // Goes back to a stored state and applies the log's mutations since, answering nobody. REQUIRES:
   // a journal; nothing has been executed. DATA_LOSS: state, base and log do not fit together.
-  absl::Status Recover(const v1::PartitionState& state);
+  // `go_on` is asked now and then, and what it refuses with is returned.
+  absl::Status Recover(const v1::PartitionState& state, absl::FunctionRef<absl::Status()> go_on);
 
   // Lets a slot's task in: from now on earlier incarnations are refused, also after a recovery.
   // Returns the clocks that each slot has closed. ABORTED: a later incarnation holds the slot.

@@ -14,9 +14,12 @@
 namespace muster {
 namespace {
 
+// Keys of a checkpoint after which it is asked whether to go on.
+constexpr uint64_t kKeysPerLook = 4096;
+
 absl::Status RestoreTable(const CheckpointReader& checkpoint, PartitionTables& tables,
                           const std::string& name, bool with_slots, MemoryShare& memory,
-                          SparseTable& table) {
+                          absl::FunctionRef<absl::Status()> go_on, SparseTable& table) {
   const uint32_t partitions = tables.job->partitions();
   RestoreRowsOptions options;
   options.with_slots = with_slots;
@@ -25,9 +28,11 @@ absl::Status RestoreTable(const CheckpointReader& checkpoint, PartitionTables& t
   if (checkpoint.manifest().schema().partitions() == partitions) {
     options.partition = tables.partition;
   }
+  uint64_t keys = 0;
   return RestoreRows(
       checkpoint, name, options,
       [&](uint64_t key) -> absl::StatusOr<bool> {
+        if (keys++ % kKeysPerLook == 0) MUSTER_RETURN_IF_ERROR(go_on());
         if (SparsePartition(key, partitions) != tables.partition) return false;
         if (tables.OverCache()) {
           MUSTER_RETURN_IF_ERROR(tables.TrimCache(std::numeric_limits<uint64_t>::max(), 0));
@@ -59,7 +64,8 @@ absl::Status RestoreCounts(const CheckpointReader& checkpoint, const PartitionTa
 }  // namespace
 
 absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent extent,
-                              MemoryShare& memory, PartitionTables& tables) {
+                              MemoryShare& memory, absl::FunctionRef<absl::Status()> go_on,
+                              PartitionTables& tables) {
   const JobTables& job = *tables.job;
   MUSTER_RETURN_IF_ERROR(CheckTokenizer(checkpoint, job.request().schema()));
   const bool with_slots =
@@ -67,6 +73,7 @@ absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent 
   const std::vector<std::string> slot_names =
       with_slots ? job.dense_optimizer().slot_names() : std::vector<std::string>();
   for (uint32_t i = 0; i < tables.dense.size(); ++i) {
+    MUSTER_RETURN_IF_ERROR(go_on());
     DenseTable::Block& block = tables.dense.block(i);
     MUSTER_ASSIGN_OR_RETURN(const uint64_t steps,
                             RestoreBlock(checkpoint, job.tables().tensors, *block.layout,
@@ -75,7 +82,7 @@ absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent 
   }
   for (size_t i = 0; i < tables.sparse.size(); ++i) {
     MUSTER_RETURN_IF_ERROR(RestoreTable(checkpoint, tables, job.tables().sparse[i].name, with_slots,
-                                        memory, tables.sparse[i].memory()));
+                                        memory, go_on, tables.sparse[i].memory()));
     // Of another job's weights, counts are of other pushes.
     if (extent == RestoreExtent::kWeights || !tables.sparse[i].policy().counts()) continue;
     MUSTER_RETURN_IF_ERROR(

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Replayed records after which memory is accounted for again.
+// Replayed records after which memory is accounted for again, and whoever waits is asked.
 constexpr uint64_t kRecordsPerAccount = 256;
 // Batches that go by before a base that found the disk full is tried again.
 constexpr int kMostBaseWaits = 64;
@@ -100,7 +100,8 @@ void Partition::WriteBaseIfLogIsLong() {
   }
 }
 
-absl::Status Partition::Recover(const v1::PartitionState& state) {
+absl::Status Partition::Recover(const v1::PartitionState& state,
+                                absl::FunctionRef<absl::Status()> go_on) {
   MUSTER_RETURN_IF_ERROR(admission_.Restore(state));
   std::vector<Clocks::Slot> slots;
   for (const v1::SlotState& stored : state.slots()) {
@@ -120,18 +121,19 @@ absl::Status Partition::Recover(const v1::PartitionState& state) {
   if (options_.replays != nullptr) {
     replay.emplace(*options_.replays, job().job_id(), job().generation());
   }
-  MUSTER_RETURN_IF_ERROR(journal_->Replay(
-      state.lsn(),
-      [this, &replay](uint64_t lsn, std::shared_ptr<const v1::ExchangeRequest> request,
-                      Payload payload) -> absl::Status {
-        ExchangeCall call;
-        const uint64_t bytes = request->ByteSizeLong() + payload.size();
-        call.request = std::move(request);
-        call.payload = std::move(payload);
-        MUSTER_RETURN_IF_ERROR(ReplayRecord(lsn, std::move(call)));
-        if (replay.has_value()) replay->Add(bytes);
-        return absl::OkStatus();
-      }));
+  MUSTER_RETURN_IF_ERROR(
+      journal_->Replay(state.lsn(),
+                       [&](uint64_t lsn, std::shared_ptr<const v1::ExchangeRequest> request,
+                           Payload payload) -> absl::Status {
+                         if (lsn % kRecordsPerAccount == 0) MUSTER_RETURN_IF_ERROR(go_on());
+                         ExchangeCall call;
+                         const uint64_t bytes = request->ByteSizeLong() + payload.size();
+                         call.request = std::move(request);
+                         call.payload = std::move(payload);
+                         MUSTER_RETURN_IF_ERROR(ReplayRecord(lsn, std::move(call)));
+                         if (replay.has_value()) replay->Add(bytes);
+                         return absl::OkStatus();
+                       }));
   UpdateStats();
   return absl::OkStatus();
 }

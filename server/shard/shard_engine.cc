@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -61,6 +62,12 @@ class ShardEngine::Impl final : private OpenJobs {
     std::shared_ptr<OpenJob> job;
   };
 
+  // Tells those who open a job's generations up to one that they are not wanted any more.
+  class Unwanted;
+  // Whether somebody waits to drop this generation, or to open a later one.
+  bool IsUnwanted(const std::string& job_id, uint64_t generation) const
+      ABSL_SHARED_LOCKS_REQUIRED(entries_mutex_);
+
   // Waits for the right to open or drop the job. REQUIRES: entries_mutex_ is not held by the caller
   // for long: it is released while waiting.
   Entry& AwaitEntry(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(entries_mutex_);
@@ -94,6 +101,32 @@ class ShardEngine::Impl final : private OpenJobs {
   // Jobs of whose generations, up to this one, something may be left on the disk that was to be
   // dropped.
   std::map<std::string, uint64_t> left_ ABSL_GUARDED_BY(entries_mutex_);
+  // By job: generations up to which nobody is to go on opening.
+  std::map<std::string, std::multiset<uint64_t>> unwanted_ ABSL_GUARDED_BY(entries_mutex_);
+};
+
+// As long as it lives, openings of a job's generations up to `last` end soon, and nobody waits for
+// their turn to begin one.
+class ShardEngine::Impl::Unwanted {
+ public:
+  Unwanted(Impl& engine, std::string job_id, uint64_t last)
+      : engine_(engine), job_id_(std::move(job_id)), last_(last) {
+    absl::MutexLock lock(&engine_.entries_mutex_);
+    engine_.unwanted_[job_id_].insert(last_);
+  }
+  ~Unwanted() {
+    absl::MutexLock lock(&engine_.entries_mutex_);
+    const auto found = engine_.unwanted_.find(job_id_);
+    found->second.erase(found->second.find(last_));
+    if (found->second.empty()) engine_.unwanted_.erase(found);
+  }
+  Unwanted(const Unwanted&) = delete;
+  Unwanted& operator=(const Unwanted&) = delete;
+
+ private:
+  Impl& engine_;
+  const std::string job_id_;
+  const uint64_t last_;
 };
 
 namespace {
@@ -210,6 +243,10 @@ ShardEngine::Impl::Impl(Options options)
   resources_.queue_bytes = options_.queue_bytes;
   resources_.log_bytes = options_.log_bytes;
   resources_.open_threads = options_.executor == nullptr ? options_.threads : 1;
+  resources_.unwanted = [this](const std::string& job_id, uint64_t generation) {
+    absl::ReaderMutexLock lock(&entries_mutex_);
+    return IsUnwanted(job_id, generation);
+  };
   resources_.replays = &replays_;
   resources_.served = &served_;
 }
@@ -229,6 +266,11 @@ ShardEngine::Impl::~Impl() {
   // Files that are being written use the store and the storage.
   resources_.files.reset();
   resources_.syncs.reset();
+}
+
+bool ShardEngine::Impl::IsUnwanted(const std::string& job_id, uint64_t generation) const {
+  const auto found = unwanted_.find(job_id);
+  return found != unwanted_.end() && *found->second.rbegin() >= generation;
 }
 
 ShardEngine::Impl::Entry& ShardEngine::Impl::AwaitEntry(const std::string& job_id) {
@@ -251,10 +293,24 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
   MUSTER_ASSIGN_OR_RETURN(const std::shared_ptr<const JobTables> tables,
                           JobTables::Create(request));
   const std::string& job_id = tables->job_id();
+  if (tables->generation() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("generation of job ", job_id, " is 0; the coordinator counts them from 1 on"));
+  }
   DropLeft();
+  const Unwanted earlier(*this, job_id, tables->generation() - 1);
   std::shared_ptr<OpenJob> open, replaced;
   {
     absl::MutexLock lock(&entries_mutex_);
+    const auto may_go = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      const auto found = entries_.find(job_id);
+      return found == entries_.end() || !found->second->busy ||
+             IsUnwanted(job_id, tables->generation());
+    };
+    entries_mutex_.Await(absl::Condition(&may_go));
+    if (IsUnwanted(job_id, tables->generation())) {
+      return UnwantedError(job_id, tables->generation());
+    }
     Entry& entry = AwaitEntry(job_id);
     if (tables->generation() < entry.generation) {
       return GenerationFenced(job_id, tables->generation(), entry.generation);
@@ -402,6 +458,8 @@ void ShardEngine::Impl::NoteLeft(const std::string& job_id, uint64_t last) {
 }
 
 absl::Status ShardEngine::Impl::Drop(const std::string& job_id, uint64_t last, InUse in_use) {
+  std::optional<Unwanted> unwanted;
+  if (in_use == InUse::kClose) unwanted.emplace(*this, job_id, last);
   std::shared_ptr<OpenJob> dropped;
   {
     absl::MutexLock lock(&entries_mutex_);
