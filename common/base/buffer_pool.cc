@@ -9,6 +9,8 @@
 #include <new>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/huge_memory.h"
 
 namespace muster {
@@ -28,6 +30,9 @@ size_t RoundToClass(size_t bytes) {
   const size_t quarter = std::bit_floor(bytes - 1) / 4;
   return (bytes + quarter - 1) / quarter * quarter;
 }
+
+// More than there are: four for each power of two.
+constexpr size_t kMostClasses = 4 * 64;
 
 // How many arrays of this size lie in a slab; 0: none, each is memory of its own.
 size_t ArraysInSlab(size_t bytes) {
@@ -94,7 +99,11 @@ class BufferPool::Slab {
 };
 
 std::shared_ptr<BufferPool> BufferPool::Create(size_t keep_bytes) {
-  return std::shared_ptr<BufferPool>(new BufferPool(keep_bytes));
+  std::shared_ptr<BufferPool> pool(new BufferPool(keep_bytes));
+  absl::MutexLock lock(&pool->mutex_);
+  // It never grows afterwards: a hash table whose growth finds no memory is of no more use.
+  pool->classes_.reserve(kMostClasses);
+  return pool;
 }
 
 BufferPool::~BufferPool() {
@@ -158,14 +167,15 @@ std::shared_ptr<float> BufferPool::Take(size_t floats) {
 }
 
 void BufferPool::Return(Array array, size_t bytes) {
-  {
+  // A list that cannot grow keeps nothing: what is given back must not fail.
+  const auto keep = [&]() -> absl::Status {
     absl::MutexLock lock(&mutex_);
-    if (kept_bytes_ + bytes <= keep_bytes_) {
-      classes_[bytes].free.push_back(std::move(array));
-      kept_bytes_ += bytes;
-      return;
-    }
-  }
+    if (kept_bytes_ + bytes > keep_bytes_) return absl::ResourceExhaustedError("enough is kept");
+    classes_[bytes].free.push_back(array);
+    kept_bytes_ += bytes;
+    return absl::OkStatus();
+  };
+  if (CatchOutOfMemory("the list of free arrays", keep).ok()) return;
   if (array.slab == nullptr) {
     Free(array.data);
     return;
@@ -173,12 +183,17 @@ void BufferPool::Return(Array array, size_t bytes) {
   // It goes with its slab.
   if (array.slab->OneArray()) return;
   ReleasePages(array.data, bytes);
-  absl::MutexLock lock(&mutex_);
-  std::vector<std::weak_ptr<Slab>>& holed = classes_[bytes].holed;
-  if (array.slab->AddHole(array.data)) {
-    std::erase_if(holed, [](const std::weak_ptr<Slab>& slab) { return slab.expired(); });
-    holed.push_back(array.slab);
-  }
+  const auto note = [&]() -> absl::Status {
+    absl::MutexLock lock(&mutex_);
+    std::vector<std::weak_ptr<Slab>>& holed = classes_[bytes].holed;
+    if (array.slab->AddHole(array.data)) {
+      std::erase_if(holed, [](const std::weak_ptr<Slab>& slab) { return slab.expired(); });
+      holed.push_back(array.slab);
+    }
+    return absl::OkStatus();
+  };
+  // A place that is not noted goes with its slab.
+  CatchOutOfMemory("the list of free places", note).IgnoreError();
 }
 
 size_t BufferPool::kept_bytes() const {

@@ -14,6 +14,8 @@ namespace muster {
 // The answer of `work`, which returns a Status or StatusOr. RESOURCE_EXHAUSTED where memory could
 // not be had in it; names `what`. For the edges where requests and files of others come in, so that
 // a size of theirs ends the request and not the process; what `work` had made is gone by then.
+// What outlives `work` must bear that an insertion fails: the standard library's containers do.
+// Abseil's hash tables do not, and are not even to be destroyed afterwards.
 template <typename Work>
 auto CatchOutOfMemory(absl::string_view what, Work&& work) -> decltype(work()) {
   const auto exhausted = [what] {

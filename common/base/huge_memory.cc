@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "common/base/aligned_range.h"
 #include "common/base/round_up.h"
@@ -20,15 +21,17 @@ HugeMemory::HugeMemory(size_t bytes, Pages pages) : bytes_(bytes) {
   if (bytes_ == 0) return;
   if (bytes_ < kPageBytes) {
     data_ = std::aligned_alloc(kLine, RoundUp(bytes_, kLine));
-    if (data_ == nullptr) std::abort();
+    if (data_ == nullptr) throw std::bad_alloc();
     std::memset(data_, 0, bytes_);
     return;
   }
   bytes_ = RoundUp(bytes_, kSmallPage);
   data_ = ReserveAligned(bytes_, kPageBytes);
-  if (data_ == nullptr || mmap(data_, bytes_, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
-    std::abort();
+  if (data_ == nullptr) throw std::bad_alloc();
+  if (mmap(data_, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+      MAP_FAILED) {
+    munmap(data_, bytes_);
+    throw std::bad_alloc();
   }
   // Advice only: without huge pages the memory works all the same.
   if (pages == Pages::kHuge) madvise(data_, bytes_ / kPageBytes * kPageBytes, MADV_HUGEPAGE);

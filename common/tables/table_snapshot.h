@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "common/checkpoint/partition_file.h"
@@ -92,8 +92,9 @@ class TableSnapshot final : public SparseTable::ChangeObserver {
   uint32_t collected_ = 0;
   // Numbers that were copied aside before Collect came to them.
   std::vector<uint32_t> uncollected_;
-  // By number, the place of a row copied aside.
-  absl::flat_hash_map<uint32_t, uint32_t> aside_index_;
+  // By number, the place of a row copied aside. The standard library's, which bears that memory
+  // runs out.
+  std::unordered_map<uint32_t, uint32_t> aside_index_;
   // Bytes of a row, those to the start of the next one, and slabs of rows.
   const size_t row_bytes_;
   const size_t aside_bytes_;

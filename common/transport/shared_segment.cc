@@ -152,10 +152,10 @@ ArenaSender::Room ArenaSender::Take(size_t bytes) {
   Reclaim();
   const Fragment found = FindFree(granules);
   if (found.granules < granules) return {};
-  SetUsed(found, true);
-  taken_granules_ += granules;
   const Room room = {arena_ + found.granule * kGranuleBytes, next_serial_++};
   taken_.emplace(room.place, Taken{found, room.serial});
+  SetUsed(found, true);
+  taken_granules_ += granules;
   return room;
 }
 

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -148,7 +148,8 @@ class ArenaSender {
     uint64_t serial;
   };
   // By where it lies.
-  absl::flat_hash_map<const std::byte*, Taken> taken_ ABSL_GUARDED_BY(mutex_);
+  // The standard library's, which bears that memory runs out.
+  std::unordered_map<const std::byte*, Taken> taken_ ABSL_GUARDED_BY(mutex_);
   size_t taken_granules_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_serial_ ABSL_GUARDED_BY(mutex_) = 1;
 };

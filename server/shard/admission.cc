@@ -71,18 +71,15 @@ bool Admission::IsMutation(const v1::ExchangeRequest& request) {
 
 uint64_t Admission::completed() const { return job_.clips_by_norm() ? scaled_ : ledger_.slowest(); }
 
-AdmittedCall Admission::Check(ExchangeCall call) {
-  AdmittedCall admitted;
-  admitted.call = std::move(call);
-  if (absl::Status status = CheckOperation(admitted); !status.ok()) {
-    const v1::ExchangeRequest& request = *admitted.call.request;
-    admitted.status =
-        absl::Status(status.code(), absl::StrCat(Name(request.operation_case()), " of slot ",
-                                                 request.slot(), " at clock ", request.clock(),
-                                                 " to partition ", tables_.partition, " of job ",
-                                                 job_.job_id(), " refused: ", status.message()));
-  }
-  return admitted;
+void Admission::Check(AdmittedCall& call) {
+  const absl::Status status = CheckOperation(call);
+  if (status.ok()) return;
+  const v1::ExchangeRequest& request = *call.call.request;
+  call.status =
+      absl::Status(status.code(),
+                   absl::StrCat(Name(request.operation_case()), " of slot ", request.slot(),
+                                " at clock ", request.clock(), " to partition ", tables_.partition,
+                                " of job ", job_.job_id(), " refused: ", status.message()));
 }
 
 absl::Status Admission::CheckOperation(AdmittedCall& call) {

@@ -31,10 +31,10 @@ class Admission {
   // Whether the operation changes the partition, so that it is logged.
   static bool IsMutation(const v1::ExchangeRequest& request);
 
-  // Checks an operation. The errors are those of the rpc Exchange; messages name operation,
-  // partition and job. Only notes the slot's incarnation; a mutation that is to be carried out is
-  // noted by Enter.
-  AdmittedCall Check(ExchangeCall call);
+  // Checks an operation, of which only `call` is set, and sets what is found about it. The errors
+  // are those of the rpc Exchange; messages name operation, partition and job. Only notes the
+  // slot's incarnation; a mutation that is to be carried out is noted by Enter.
+  void Check(AdmittedCall& call);
 
   // Notes a slot's incarnation. REQUIRES: the slot exists. Errors as Ledger::Enter.
   absl::Status EnterIncarnation(uint32_t slot, uint64_t incarnation) {

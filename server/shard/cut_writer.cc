@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/catch_out_of_memory.h"
 #include "server/shard/cut_file.h"
 
 namespace muster {
@@ -88,7 +89,7 @@ void CutWriter::OnFiles(std::function<absl::Status(CutFile&)> work, void (CutWri
                crash_point = options_.crash_point, work = std::move(work), step] {
     // Nobody waits for it any more, or nobody may see it.
     if (weak.expired() || crash_point->Pass("cut_file")) return;
-    const absl::Status status = work(*file);
+    const absl::Status status = CatchOutOfMemory("a cut's file", [&] { return work(*file); });
     if (crash_point->crashed()) return;
     strand->Add([weak, status, step] {
       const std::shared_ptr<CutWriter*> self = weak.lock();

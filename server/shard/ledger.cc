@@ -22,7 +22,7 @@ uint64_t Ledger::PredictedBytes(uint32_t slots, uint32_t dense_blocks, uint32_t 
   // What malloc adds to each of a slot's two arrays, at most.
   constexpr uint64_t kAllocation = 32;
   const uint64_t block_bytes = (uint64_t{dense_blocks} / 64 + 1) * sizeof(uint64_t);
-  const uint64_t chunk_bytes = uint64_t{sparse_tables} * sizeof(absl::flat_hash_set<uint32_t>);
+  const uint64_t chunk_bytes = uint64_t{sparse_tables} * sizeof(std::set<uint32_t>);
   return slots * (sizeof(Slot) + block_bytes + chunk_bytes + 2 * kAllocation);
 }
 

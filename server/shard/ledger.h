@@ -2,9 +2,9 @@
 #define MUSTER_SERVER_SHARD_LEDGER_H_
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -80,7 +80,8 @@ class Ledger {
     uint32_t blocks_in = 0;
     std::vector<bool> blocks;
     // By sparse table.
-    std::vector<absl::flat_hash_set<uint32_t>> chunks;
+    // The standard library's sets, which bear that memory runs out.
+    std::vector<std::set<uint32_t>> chunks;
   };
 
   void Recount();

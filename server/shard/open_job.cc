@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_reader.h"
@@ -113,18 +114,21 @@ OpenJob::Partitions OpenJob::partitions() const {
 
 void OpenJob::TakeOut(uint32_t partition, Absence absence) {
   std::shared_ptr<PartitionExecutor> taken;
+  // Whatever needs memory comes first: what is taken out is closed.
+  const absl::Status status = absence == Absence::kFailed
+                                  ? FailedError(tables_->job_id(), partition)
+                                  : StandsStillError(tables_->job_id(), partition);
   {
     absl::MutexLock lock(&mutex_);
-    if (auto node = partitions_.extract(partition); !node.empty()) taken = std::move(node.mapped());
     if (absence == Absence::kNotHere) {
       absent_.erase(partition);
     } else {
       absent_[partition] = absence;
     }
+    if (auto node = partitions_.extract(partition); !node.empty()) taken = std::move(node.mapped());
   }
   if (taken == nullptr) return;
-  taken->Close(absence == Absence::kFailed ? FailedError(tables_->job_id(), partition)
-                                           : StandsStillError(tables_->job_id(), partition));
+  taken->Close(status);
   const uint64_t bytes = Partition::PredictedBytes(*tables_, partition);
   memory_.Set(memory_.bytes() - std::min(memory_.bytes(), bytes));
 }
@@ -189,7 +193,10 @@ absl::StatusOr<std::shared_ptr<OpenJob>> OpenJob::Open(std::shared_ptr<const Job
   if (resources.store != nullptr) MUSTER_RETURN_IF_ERROR(job->DropOlderGenerations());
   MUSTER_RETURN_IF_ERROR(job->CheckRoot());
   MUSTER_RETURN_IF_ERROR(job->TakeMemory());
-  if (absl::Status status = job->OpenAll(); !status.ok()) {
+  const absl::Status status =
+      CatchOutOfMemory(absl::StrCat("opening the tables of job ", job->tables_->job_id()),
+                       [&] { return job->OpenAll(); });
+  if (!status.ok()) {
     job->Close(status);
     return job->NamingThisServer(status);
   }

@@ -5,13 +5,14 @@
 
 namespace muster {
 
-void ParkedCalls::Park(uint64_t clocks, AdmittedCall call) {
+void ParkedCalls::Park(uint64_t clocks, AdmittedCall&& call) {
   if (calls_.size() >= sweep_at_) {
     DropCancelled();
     sweep_at_ = std::max<size_t>(64, 2 * calls_.size());
   }
+  const auto place = calls_.emplace(clocks, AdmittedCall());
   bytes_ += call.bytes();
-  calls_.emplace(clocks, std::move(call));
+  place->second = std::move(call);
 }
 
 void ParkedCalls::DropCancelled() {
@@ -25,17 +26,15 @@ void ParkedCalls::DropCancelled() {
   }
 }
 
-std::vector<AdmittedCall> ParkedCalls::TakeReady(uint64_t clocks) {
-  std::vector<AdmittedCall> ready;
-  while (!calls_.empty() && calls_.begin()->first <= clocks) {
-    bytes_ -= calls_.begin()->second.bytes();
-    ready.push_back(std::move(calls_.begin()->second));
-    calls_.erase(calls_.begin());
-  }
+std::optional<AdmittedCall> ParkedCalls::TakeReady(uint64_t clocks) {
+  if (calls_.empty() || calls_.begin()->first > clocks) return std::nullopt;
+  std::optional<AdmittedCall> ready = std::move(calls_.begin()->second);
+  bytes_ -= ready->bytes();
+  calls_.erase(calls_.begin());
   return ready;
 }
 
-std::vector<AdmittedCall> ParkedCalls::TakeAll() {
+std::optional<AdmittedCall> ParkedCalls::TakeAny() {
   return TakeReady(std::numeric_limits<uint64_t>::max());
 }
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "server/shard/admitted_call.h"
 
@@ -15,13 +15,13 @@ namespace muster {
 // in time. Not thread-safe.
 class ParkedCalls {
  public:
-  // Waits until the count is at least `clocks`.
-  void Park(uint64_t clocks, AdmittedCall call);
+  // Waits until the count is at least `clocks`. Takes the call once there is memory for it.
+  void Park(uint64_t clocks, AdmittedCall&& call);
 
-  // Takes out what a count of `clocks` lets go: lowest need first, among equals in the order they
-  // were parked.
-  std::vector<AdmittedCall> TakeReady(uint64_t clocks);
-  std::vector<AdmittedCall> TakeAll();
+  // Takes out one of those that a count of `clocks` lets go: lowest need first, among equals in the
+  // order they were parked. Nothing: there is none. Needs no memory.
+  std::optional<AdmittedCall> TakeReady(uint64_t clocks);
+  std::optional<AdmittedCall> TakeAny();
 
   // Those whose caller is gone. Each keeps its caller's connection, and the memory that the caller
   // has registered with it.

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/gathered_payload.h"
+#include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/partition/wire_dtype.h"
 #include "proto/parameter_service.pb.h"
@@ -22,8 +24,9 @@ using Operation = v1::ExchangeRequest::OperationCase;
 
 // What a caller that was refused for want of room should wait: a few batches' time.
 constexpr uint32_t kRetryAfterMs = 20;
-// The same for want of disk space, which somebody has to make.
+// The same for want of disk space, which somebody has to make, or of memory.
 constexpr uint32_t kDiskFullRetryMs = 1000;
+constexpr uint32_t kNoMemoryRetryMs = 1000;
 // Of operations that wait for the disk while more are admitted: several syncs' worth at any disk's
 // speed.
 constexpr size_t kMostUnsyncedBytes = size_t{32} << 20;
@@ -65,11 +68,38 @@ Partition::~Partition() = default;
 
 std::vector<uint64_t> Partition::closed_clocks() const {
   std::vector<uint64_t> closed;
-  for (uint32_t slot = 0; slot < clocks_.slots(); ++slot) {
-    closed.push_back(clocks_.slot(slot).closed);
-  }
+  for (uint32_t slot = 0; slot < clocks_.slots(); ++slot) closed.push_back(closed_clocks(slot));
   return closed;
 }
+
+// --- Memory.
+
+void Partition::Guarded(absl::FunctionRef<void()> work) {
+  const absl::Status status = CatchOutOfMemory("what it was asked for", [&] {
+    work();
+    return absl::OkStatus();
+  });
+  if (status.ok()) return;
+  Fail(status.message());
+  RunSynced();
+  // Those that were on their way when memory ran out are counted or not.
+  admitted_bytes_ = 0;
+}
+
+void Partition::Fail(absl::string_view why) {
+  const std::string failed = absl::StrCat("partition ", tables_->partition, " of job ",
+                                          job().job_id(), " has failed, since ", why);
+  if (journal_ != nullptr) {
+    return Close(absl::UnavailableError(absl::StrCat(
+        failed, "; it is read back from its files once the job's tables are opened again")));
+  }
+  Close(WithLostState(
+      absl::DataLossError(absl::StrCat(
+          failed, "; its values are lost, go back to a checkpoint under a new generation")),
+      LostState::kServerState));
+}
+
+void Partition::RunTask(const std::function<void()>& task) { Guarded(task); }
 
 // --- Admission.
 
@@ -80,6 +110,13 @@ absl::Status Partition::LogFailed(const absl::Status& status) const {
 }
 
 absl::StatusOr<std::vector<uint64_t>> Partition::EnterTask(uint32_t slot, uint64_t incarnation) {
+  absl::StatusOr<std::vector<uint64_t>> closed = std::vector<uint64_t>();
+  Guarded([&] { closed = LetTaskIn(slot, incarnation); });
+  if (closed.ok() && !closed_.ok()) return closed_;
+  return closed;
+}
+
+absl::StatusOr<std::vector<uint64_t>> Partition::LetTaskIn(uint32_t slot, uint64_t incarnation) {
   // What was let in of earlier incarnations counts in the clocks that are returned.
   Drain();
   if (options_.crash_point->crashed()) return absl::UnavailableError("crashed");
@@ -97,13 +134,8 @@ absl::StatusOr<std::vector<uint64_t>> Partition::EnterTask(uint32_t slot, uint64
   return closed_clocks();
 }
 
-AdmittedCall Partition::Admit(ExchangeCall call) {
-  if (!closed_.ok()) {
-    AdmittedCall refused;
-    refused.call = std::move(call);
-    refused.status = closed_;
-    return refused;
-  }
+bool Partition::Check(AdmittedCall& admitted) {
+  ExchangeCall& call = admitted.call;
   // What is checked and applied has to be what the log's checksum is of and what it holds. Of dense
   // gradients no check looks at the values, so that a copy which the log makes anyway will do.
   const bool shared =
@@ -114,13 +146,30 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
     if (!log_copies) call.payload = GatherPayload(call.payload, *options_.pool);
     call.payload_memory = ExchangeCall::PayloadMemory::kPrivate;
   }
-  AdmittedCall admitted = admission_.Check(std::move(call));
+  admission_.Check(admitted);
+  return log_copies;
+}
+
+void Partition::Admit(AdmittedCall& admitted) {
+  if (!closed_.ok()) {
+    admitted.status = closed_;
+    return;
+  }
+  // So far nothing has changed, and want of memory is the operation's own.
+  const absl::StatusOr<bool> checked =
+      CatchOutOfMemory("the operation", [&]() -> absl::StatusOr<bool> { return Check(admitted); });
+  if (!checked.ok()) {
+    admitted.status = checked.status();
+    admitted.retry_after_ms = kNoMemoryRetryMs;
+    return;
+  }
+  const bool log_copies = *checked;
   const v1::ExchangeRequest& request = *admitted.call.request;
-  if (!admitted.status.ok() || admitted.already_applied) return admitted;
+  if (!admitted.status.ok() || admitted.already_applied) return;
   if (request.has_sparse_push()) {
     admitted.status = CheckRoomForRows();
     admitted.retry_after_ms = kDiskFullRetryMs;
-    if (!admitted.status.ok()) return admitted;
+    if (!admitted.status.ok()) return;
   }
   if (Admission::IsMutation(request)) {
     Count(&ServedBytes::pushed, admitted.call.payload.size());
@@ -137,7 +186,7 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
           Close(LogFailed(lsn.status()));
           admitted.status = closed_;
         }
-        return admitted;
+        return;
       }
       admitted.lsn = *lsn;
       if (log_copies) admitted.call.payload = std::move(copy);
@@ -146,17 +195,27 @@ AdmittedCall Partition::Admit(ExchangeCall call) {
   }
   // The chunk holds what it needs of it.
   if (admitted.chunk.memory != nullptr) admitted.call.payload = Payload();
-  return admitted;
 }
 
 void Partition::Execute(std::vector<ExchangeCall> calls) {
+  auto next = calls.begin();
+  Guarded([&] { ExecuteFrom(next, calls.end()); });
+  if (options_.crash_point->crashed()) return;
+  // There was not even memory to let them in.
+  for (; next != calls.end(); ++next) muster::Refuse(*next, closed_);
+}
+
+void Partition::ExecuteFrom(std::vector<ExchangeCall>::iterator& next,
+                            std::vector<ExchangeCall>::iterator end) {
   if (options_.crash_point->crashed()) return;
   // A disk that is slower than what comes makes it wait here, and then in the queue.
   if (admitted_bytes_ > kMostUnsyncedBytes && !FinishSync()) return;
   const uint64_t logged = journal_ == nullptr ? 0 : journal_->last_lsn();
-  for (ExchangeCall& call : calls) {
-    admitted_.push_back(Admit(std::move(call)));
-    admitted_bytes_ += admitted_.back().bytes();
+  while (next != end) {
+    AdmittedCall& admitted = admitted_.emplace_back();
+    admitted.call = std::move(*next++);
+    Admit(admitted);
+    admitted_bytes_ += admitted.bytes();
   }
   if (journal_ != nullptr) {
     const uint64_t records = journal_->last_lsn() - logged;
@@ -221,19 +280,22 @@ void Partition::LogSynced(uint64_t lsn) {
 }
 
 void Partition::Drain() {
-  if (options_.crash_point->crashed() || admitted_.empty()) return;
-  if (journal_ != nullptr && !SyncNow()) return;
-  RunSynced();
+  Guarded([this] {
+    if (options_.crash_point->crashed() || admitted_.empty()) return;
+    if (journal_ != nullptr && !SyncNow()) return;
+    RunSynced();
+  });
 }
 
 void Partition::RunSynced() {
   const uint64_t synced = journal_ == nullptr ? 0 : journal_->synced_lsn();
   while (!admitted_.empty() && (admitted_.front().lsn <= synced || !closed_.ok())) {
-    AdmittedCall call = std::move(admitted_.front());
-    admitted_.pop_front();
+    // It stays there until it was run: when memory runs out, it is found there, and refused.
+    AdmittedCall& call = admitted_.front();
     admitted_bytes_ -= call.bytes();
-    Run(std::move(call));
+    Run(call);
     if (options_.crash_point->crashed()) return;
+    admitted_.pop_front();
   }
 }
 
@@ -260,7 +322,7 @@ void Partition::SettleSoon() {
 
 // --- Running.
 
-void Partition::Run(AdmittedCall call) {
+void Partition::Run(AdmittedCall& call) {
   // Also what was admitted in a batch whose sync failed.
   if (!closed_.ok()) return Refuse(call, closed_);
   if (!call.status.ok()) return Refuse(call, call.status, call.retry_after_ms);
@@ -270,7 +332,7 @@ void Partition::Run(AdmittedCall call) {
       if (absl::Status status = Apply(call); !status.ok()) {
         NoteStored(status);
         // It is in the ledger and the log, but not in the tables: only a recovery makes them one.
-        if (closed_.ok()) Close(absl::UnavailableError(status.message()));
+        if (closed_.ok()) Fail(status.message());
         return Refuse(call, closed_);
       }
       if (options_.crash_point->Pass("applied")) return;
@@ -284,12 +346,11 @@ void Partition::Run(AdmittedCall call) {
   switch (request.operation_case()) {
     case Operation::kDensePull:
     case Operation::kSparsePull:
-      return Park(job().policy().Required(request.clock()), std::move(call),
-                  waiting_for_completion_);
+      return Park(job().policy().Required(request.clock()), call, waiting_for_completion_);
     case Operation::kCut:
-      return Park(request.clock(), std::move(call), waiting_for_completion_);
+      return Park(request.clock(), call, waiting_for_completion_);
     default:
-      return Park(request.clock() + 1, std::move(call), waiting_for_closes_);
+      return Park(request.clock() + 1, call, waiting_for_closes_);
   }
 }
 
@@ -372,7 +433,7 @@ const std::string& Partition::ClipNorms() {
 
 // --- Serving.
 
-void Partition::Park(uint64_t clocks, AdmittedCall call, ParkedCalls& parked) {
+void Partition::Park(uint64_t clocks, AdmittedCall& call, ParkedCalls& parked) {
   const uint64_t reached =
       &parked == &waiting_for_completion_ ? clocks_.completed() : clocks_.slowest();
   if (clocks <= reached) return Serve(std::move(call));
@@ -388,15 +449,25 @@ void Partition::Park(uint64_t clocks, AdmittedCall call, ParkedCalls& parked) {
 }
 
 void Partition::ReleaseParked() {
-  for (AdmittedCall& call : waiting_for_completion_.TakeReady(clocks_.completed())) {
-    Serve(std::move(call));
+  while (auto call = waiting_for_completion_.TakeReady(clocks_.completed())) {
+    Serve(*std::move(call));
   }
-  for (AdmittedCall& call : waiting_for_closes_.TakeReady(clocks_.slowest())) {
-    Serve(std::move(call));
+  while (auto call = waiting_for_closes_.TakeReady(clocks_.slowest())) {
+    Serve(*std::move(call));
   }
 }
 
 void Partition::Serve(AdmittedCall call) {
+  const absl::Status status = CatchOutOfMemory("an answer", [&] {
+    ServeKnown(call);
+    return absl::OkStatus();
+  });
+  if (status.ok()) return;
+  Fail(status.message());
+  Refuse(call, closed_);
+}
+
+void Partition::ServeKnown(AdmittedCall& call) {
   if (call.cancelled() || options_.crash_point->crashed()) return;
   if (!closed_.ok()) return Refuse(call, closed_);
   // A later task of the slot may have come while it waited.
@@ -408,13 +479,13 @@ void Partition::Serve(AdmittedCall call) {
   }
   switch (request.operation_case()) {
     case Operation::kDensePull:
-      return ServeDensePull(std::move(call));
+      return ServeDensePull(call);
     case Operation::kSparsePull:
-      return ServeSparsePull(std::move(call));
+      return ServeSparsePull(call);
     case Operation::kCut:
-      return ServeCut(std::move(call));
+      return ServeCut(call);
     default:
-      return ServeClipNorms(std::move(call));
+      return ServeClipNorms(call);
   }
 }
 
@@ -454,20 +525,28 @@ std::shared_ptr<std::byte> Partition::AnswerMemory(const ExchangeCall& call, siz
   return {memory, reinterpret_cast<std::byte*>(memory.get())};
 }
 
-void Partition::ServeDensePull(AdmittedCall call) {
+absl::StatusOr<Payload> Partition::Narrow(const ExchangeCall& call, const Payload& payload,
+                                          DType type) const {
+  return CatchOutOfMemory("the answer", [&]() -> absl::StatusOr<Payload> {
+    return NarrowPayload(payload, type, [&](size_t bytes) { return AnswerMemory(call, bytes); });
+  });
+}
+
+void Partition::ServeDensePull(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const absl::StatusOr<DenseTable::Version> version = VersionFor(request);
   if (!version.ok()) return Refuse(call, version.status());
-  Payload payload = NarrowPayload(tables_->dense.Pull(request.dense_pull().first_block(),
-                                                      request.dense_pull().blocks(), *version),
-                                  *WireDType(request.dense_pull().type()),
-                                  [&](size_t bytes) { return AnswerMemory(call.call, bytes); });
-  Count(&ServedBytes::pulled, payload.size());
-  Count(&ServedBytes::pulled_dense, payload.size());
-  AnswerOk(call, std::move(payload));
+  const Payload values = tables_->dense.Pull(request.dense_pull().first_block(),
+                                             request.dense_pull().blocks(), *version);
+  absl::StatusOr<Payload> payload =
+      Narrow(call.call, values, *WireDType(request.dense_pull().type()));
+  if (!payload.ok()) return Refuse(call, payload.status(), kNoMemoryRetryMs);
+  Count(&ServedBytes::pulled, payload->size());
+  Count(&ServedBytes::pulled_dense, payload->size());
+  AnswerOk(call, *std::move(payload));
 }
 
-void Partition::ServeSparsePull(AdmittedCall call) {
+void Partition::ServeSparsePull(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const absl::StatusOr<DenseTable::Version> version = VersionFor(request);
   if (!version.ok()) return Refuse(call, version.status());
@@ -475,11 +554,14 @@ void Partition::ServeSparsePull(AdmittedCall call) {
   const size_t floats = call.chunk.keys.size() * tables_->sparse[table].dim();
   const DType type = *WireDType(request.sparse_pull().type());
   // What is narrowed is not the answer yet.
-  std::shared_ptr<std::byte> memory;
-  if (type == DType::kF32) memory = AnswerMemory(call.call, floats * sizeof(float));
-  const std::shared_ptr<float> values =
-      memory != nullptr ? std::shared_ptr<float>(memory, reinterpret_cast<float*>(memory.get()))
-                        : options_.pool->Take(floats);
+  const absl::StatusOr<std::shared_ptr<float>> taken =
+      CatchOutOfMemory("the answer", [&]() -> absl::StatusOr<std::shared_ptr<float>> {
+        if (type != DType::kF32) return options_.pool->Take(floats);
+        const std::shared_ptr<std::byte> memory = AnswerMemory(call.call, floats * sizeof(float));
+        return std::shared_ptr<float>(memory, reinterpret_cast<float*>(memory.get()));
+      });
+  if (!taken.ok()) return Refuse(call, taken.status(), kNoMemoryRetryMs);
+  const std::shared_ptr<float>& values = *taken;
   if (absl::Status status = updater_.PullRows(table, call.chunk.keys, *version, clocks_.completed(),
                                               {values.get(), floats});
       !status.ok()) {
@@ -488,14 +570,17 @@ void Partition::ServeSparsePull(AdmittedCall call) {
   }
   const Payload::Piece piece(reinterpret_cast<const std::byte*>(values.get()),
                              floats * sizeof(float));
-  Payload payload = NarrowPayload(Payload({piece}, values), type,
-                                  [&](size_t bytes) { return AnswerMemory(call.call, bytes); });
-  Count(&ServedBytes::pulled, payload.size());
-  AnswerOk(call, std::move(payload));
+  absl::StatusOr<Payload> payload = Narrow(call.call, Payload({piece}, values), type);
+  if (!payload.ok()) {
+    Refuse(call, payload.status(), kNoMemoryRetryMs);
+  } else {
+    Count(&ServedBytes::pulled, payload->size());
+    AnswerOk(call, *std::move(payload));
+  }
   NoteStored(TrimRows());
 }
 
-void Partition::ServeClipNorms(AdmittedCall call) {
+void Partition::ServeClipNorms(AdmittedCall& call) {
   const uint64_t clock = call.call.request->clock();
   if (clock + 1 < clocks_.completed()) {
     return Refuse(call, GoneBy(*call.call.request,
@@ -510,21 +595,24 @@ void Partition::ServeClipNorms(AdmittedCall call) {
 
 // --- Answers.
 
-void Partition::Answer(const AdmittedCall& call, v1::ExchangeReply reply, Payload payload) const {
+void Partition::Answer(AdmittedCall& call, v1::ExchangeReply reply, Payload payload) const {
+  const auto done = std::exchange(call.call.done, nullptr);
+  if (done == nullptr) return;
   reply.set_request_id(call.call.request->request_id());
   reply.set_slowest_clock(clocks_.completed());
   reply.set_fastest_clock(clocks_.fastest());
-  call.call.done(std::move(reply), std::move(payload));
+  done(std::move(reply), std::move(payload));
 }
 
-void Partition::AnswerOk(const AdmittedCall& call, Payload payload) const {
+void Partition::AnswerOk(AdmittedCall& call, Payload payload) const {
   v1::ExchangeReply reply;
   reply.set_already_applied(call.already_applied);
   Answer(call, std::move(reply), std::move(payload));
 }
 
-void Partition::Refuse(const AdmittedCall& call, const absl::Status& status,
+void Partition::Refuse(AdmittedCall& call, const absl::Status& status,
                        uint32_t retry_after_ms) const {
+  if (call.call.done == nullptr) return;
   Answer(call, Refusal(*call.call.request, status, retry_after_ms), Payload());
 }
 
@@ -533,10 +621,10 @@ void Partition::Close(absl::Status status) {
   closed_ = std::move(status);
   if (options_.crash_point->crashed()) return;
   for (ParkedCalls* parked : {&waiting_for_completion_, &waiting_for_closes_}) {
-    for (const AdmittedCall& call : parked->TakeAll()) Refuse(call, closed_);
+    while (auto call = parked->TakeAny()) Refuse(*call, closed_);
   }
   for (std::vector<AdmittedCall>* cuts : {&take_calls_, &cut_calls_, &deferred_cuts_}) {
-    for (const AdmittedCall& call : std::exchange(*cuts, {})) Refuse(call, closed_);
+    for (AdmittedCall& call : std::exchange(*cuts, {})) Refuse(call, closed_);
   }
 }
 

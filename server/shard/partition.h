@@ -61,6 +61,12 @@ class PartitionState;
 // RESOURCE_EXHAUSTED and a time to try again after: pushes that the log has no room for, and pushes
 // of rows that there is no memory for, since others cannot be evicted. Every batch tries again.
 //
+// When the process finds no memory for an operation while it is checked, or for an answer, it is
+// refused with RESOURCE_EXHAUSTED, and nothing has changed. Later, half of it may be done: the
+// partition has failed. With a journal it is made anew from its files; without one its values are
+// lost (DATA_LOSS), and the job goes back to a checkpoint. No operation is answered OK that is not
+// applied whole.
+//
 // One thread at a time calls the methods. Blocks on the disk.
 class Partition {
  public:
@@ -123,6 +129,8 @@ class Partition {
   // Executes operations in order and answers them, now, once their records are on disk, or once
   // their clock is reached.
   void Execute(std::vector<ExchangeCall> calls);
+  // Runs what this partition has given its strand.
+  void RunTask(const std::function<void()>& task);
 
   // Waits for the disk and runs all that was let in before, for those who look at the partition or
   // end it.
@@ -139,6 +147,7 @@ class Partition {
 
   // Clocks that each slot has closed.
   std::vector<uint64_t> closed_clocks() const;
+  uint64_t closed_clocks(uint32_t slot) const { return clocks_.slot(slot).closed; }
   const PartitionTables& tables() const { return *tables_; }
   // Null: nothing is logged.
   PartitionJournal* journal() { return journal_.get(); }
@@ -156,14 +165,26 @@ class Partition {
   // Null: it was not taken, or is not known any more.
   const CutRecord* FindCut(uint64_t clock) const;
 
+  // Does `work`; when memory runs out in it, the partition has failed, and all that was let in is
+  // refused.
+  void Guarded(absl::FunctionRef<void()> work);
+  // Half of something may be done: closes the partition until it is made anew, or given up.
+  void Fail(absl::string_view why);
+  absl::StatusOr<std::vector<uint64_t>> LetTaskIn(uint32_t slot, uint64_t incarnation);
   // What everything is answered with once the log cannot be written any more.
   absl::Status LogFailed(const absl::Status& status) const;
   // Makes a record of the partition's own durable.
   absl::Status LogRecord(const v1::ExchangeRequest& record, const Payload& payload);
   // Makes it durable that a slot's earlier incarnations are fenced.
   absl::Status LogIncarnation(uint32_t slot, uint64_t incarnation);
-  // Checks an operation, logs it if need be, and enters it in the ledger.
-  AdmittedCall Admit(ExchangeCall call);
+  // Execute, from `next` on, which is the first call that was not let in yet.
+  void ExecuteFrom(std::vector<ExchangeCall>::iterator& next,
+                   std::vector<ExchangeCall>::iterator end);
+  // Checks an operation, of which only `call` is set, logs it if need be, and enters it in the
+  // ledger.
+  void Admit(AdmittedCall& admitted);
+  // Checks it alone. Returns whether the log will hold a copy of its payload anyway.
+  bool Check(AdmittedCall& admitted);
   // Whether the next sync is worth a thread of its own, after a batch with so many records.
   bool SyncsBeside(uint64_t records);
   void StartSync();
@@ -180,7 +201,7 @@ class Partition {
   void SettleSoon();
   // Bytes that rows of admitted pushes may take.
   uint64_t AdmittedRowBytes() const;
-  void Run(AdmittedCall call);
+  void Run(AdmittedCall& call);
   // An error is of the disk that rows are on.
   absl::Status Apply(const AdmittedCall& call);
   // Ends the clocks that all slots have closed, unless they wait for their scale.
@@ -189,14 +210,19 @@ class Partition {
   absl::Status EndClock(double scale, uint64_t lsn);
   const std::string& ClipNorms();
 
-  void Park(uint64_t clocks, AdmittedCall call, ParkedCalls& parked);
+  void Park(uint64_t clocks, AdmittedCall& call, ParkedCalls& parked);
   void ReleaseParked();
+  // Answers the call, or lets it wait, also when memory runs out.
   void Serve(AdmittedCall call);
+  void ServeKnown(AdmittedCall& call);
   // To make an answer in, where it is sent from if there is room.
   std::shared_ptr<std::byte> AnswerMemory(const ExchangeCall& call, size_t bytes) const;
-  void ServeDensePull(AdmittedCall call);
-  void ServeSparsePull(AdmittedCall call);
-  void ServeCut(AdmittedCall call);
+  // Values as they are sent. RESOURCE_EXHAUSTED: there is no memory to bring them into that type.
+  absl::StatusOr<Payload> Narrow(const ExchangeCall& call, const Payload& payload,
+                                 DType type) const;
+  void ServeDensePull(AdmittedCall& call);
+  void ServeSparsePull(AdmittedCall& call);
+  void ServeCut(AdmittedCall& call);
   absl::Status CheckCutCanBeTaken(const v1::ExchangeRequest& request) const;
   // Whether the view still waits for what some slots' half-precision pushes have to carry over, or
   // for their loss scales.
@@ -208,10 +234,10 @@ class Partition {
   // being written.
   void DropIncompleteCut();
   void StartCut(absl::optional<uint64_t> base);
-  void RefuseCut(const AdmittedCall& call, const absl::Status& status) const;
-  void AnswerCut(const AdmittedCall& call, const CutRecord& cut) const;
+  void RefuseCut(AdmittedCall& call, const absl::Status& status) const;
+  void AnswerCut(AdmittedCall& call, const CutRecord& cut) const;
   // There is no view of that clock any more.
-  void AnswerGone(const AdmittedCall& call) const;
+  void AnswerGone(AdmittedCall& call) const;
   void CutWritten(uint64_t clock, const absl::StatusOr<PartitionFileInfo>& file);
   void KeepCut(CutRecord cut);
   // Makes it durable that a cut has its file.
@@ -219,17 +245,17 @@ class Partition {
   absl::Status ReplayCut(const ExchangeCall& call);
   static void StoreCut(const CutRecord& cut, v1::CutState& state);
   static CutRecord LoadCut(const v1::CutState& state);
-  void ServeClipNorms(AdmittedCall call);
+  void ServeClipNorms(AdmittedCall& call);
   absl::StatusOr<DenseTable::Version> VersionFor(const v1::ExchangeRequest& request) const;
   // The error for somebody who asks for what is not known any more: ABORTED for a task from before
   // the slot's present one, otherwise FAILED_PRECONDITION.
   absl::Status GoneBy(const v1::ExchangeRequest& request, absl::string_view message) const;
 
-  void Answer(const AdmittedCall& call, v1::ExchangeReply reply, Payload payload) const;
-  void AnswerOk(const AdmittedCall& call, Payload payload = {}) const;
+  // Answers a call that is not answered, or waiting elsewhere, yet; leaves others alone.
+  void Answer(AdmittedCall& call, v1::ExchangeReply reply, Payload payload) const;
+  void AnswerOk(AdmittedCall& call, Payload payload = {}) const;
   // `retry_after_ms` 0: trying again later does not help by itself.
-  void Refuse(const AdmittedCall& call, const absl::Status& status,
-              uint32_t retry_after_ms = 0) const;
+  void Refuse(AdmittedCall& call, const absl::Status& status, uint32_t retry_after_ms = 0) const;
 
   v1::PartitionState State() const;
   absl::Status WriteBase(PartitionJournal::Extent extent);

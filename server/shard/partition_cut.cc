@@ -42,14 +42,14 @@ absl::Status Partition::CheckCutCanBeTaken(const v1::ExchangeRequest& request) c
                                       "before it pushes"));
 }
 
-void Partition::RefuseCut(const AdmittedCall& call, const absl::Status& status) const {
+void Partition::RefuseCut(AdmittedCall& call, const absl::Status& status) const {
   Refuse(call, absl::Status(status.code(),
                             absl::StrCat("cut of partition ", tables_->partition, " of job ",
                                          job().job_id(), " at clock ", call.call.request->clock(),
                                          " failed: ", status.message())));
 }
 
-void Partition::AnswerCut(const AdmittedCall& call, const CutRecord& cut) const {
+void Partition::AnswerCut(AdmittedCall& call, const CutRecord& cut) const {
   v1::ExchangeReply reply;
   reply.set_checkpoint_path(cut.path);
   reply.set_checkpoint_bytes(cut.bytes);
@@ -57,7 +57,7 @@ void Partition::AnswerCut(const AdmittedCall& call, const CutRecord& cut) const 
   Answer(call, std::move(reply), Payload());
 }
 
-void Partition::ServeCut(AdmittedCall call) {
+void Partition::ServeCut(AdmittedCall& call) {
   const CutOrder order = call.cut;
   const v1::ExchangeRequest& request = *call.call.request;
   if (const CutRecord* known = FindCut(request.clock())) return AnswerCut(call, *known);
@@ -100,7 +100,8 @@ void Partition::ServeCut(AdmittedCall call) {
   }
   (order.step == CutOrder::Step::kTake ? take_calls_ : cut_calls_).push_back(std::move(call));
   if (!complete) return;
-  for (const AdmittedCall& take : std::exchange(take_calls_, {})) AnswerOk(take);
+  for (AdmittedCall& take : take_calls_) AnswerOk(take);
+  take_calls_.clear();
   if (!cut_calls_.empty() && !cut_writer_->writing()) StartCut(order.base);
 }
 
@@ -118,7 +119,8 @@ void Partition::DropIncompleteCut() {
     cut_failure_ = "some slots had been answered by an earlier life of the server and went on";
     cut_writer_->Drop();
   }
-  for (const AdmittedCall& take : std::exchange(take_calls_, {})) AnswerGone(take);
+  for (AdmittedCall& take : take_calls_) AnswerGone(take);
+  take_calls_.clear();
 }
 
 bool Partition::LacksSlotState() const {
@@ -136,7 +138,7 @@ void Partition::StartCut(absl::optional<uint64_t> base) {
   });
 }
 
-void Partition::AnswerGone(const AdmittedCall& call) const {
+void Partition::AnswerGone(AdmittedCall& call) const {
   v1::ExchangeReply reply;
   reply.set_message(call.call.request->clock() == failed_cut_clock_
                         ? cut_failure_
@@ -158,7 +160,7 @@ void Partition::CutWritten(uint64_t clock, const absl::StatusOr<PartitionFileInf
     failed_cut_clock_ = clock;
     cut_failure_ = ToUtf8(status.message());
   }
-  for (const AdmittedCall& call : std::exchange(cut_calls_, {})) {
+  for (AdmittedCall& call : cut_calls_) {
     if (!closed_.ok()) {
       Refuse(call, closed_);
     } else if (status.ok()) {
@@ -172,6 +174,7 @@ void Partition::CutWritten(uint64_t clock, const absl::StatusOr<PartitionFileInf
       RefuseCut(call, status);
     }
   }
+  cut_calls_.clear();
   for (AdmittedCall& call : std::exchange(deferred_cuts_, {})) Serve(std::move(call));
 }
 

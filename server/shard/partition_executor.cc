@@ -99,7 +99,7 @@ void PartitionExecutor::RunBatch() {
     running_ = true;
   }
   partition_->Execute(std::move(batch));
-  for (std::function<void()>& task : tasks) std::exchange(task, nullptr)();
+  for (std::function<void()>& task : tasks) partition_->RunTask(std::exchange(task, nullptr));
   absl::MutexLock lock(&mutex_);
   NoteRun();
   EndTurn();
@@ -108,7 +108,9 @@ void PartitionExecutor::RunBatch() {
 void PartitionExecutor::NoteRun() {
   stats_ = partition_->stats();
   failed_ = partition_->failed();
-  closed_clocks_ = partition_->closed_clocks();
+  for (size_t slot = 0; slot < closed_clocks_.size(); ++slot) {
+    closed_clocks_[slot] = partition_->closed_clocks(slot);
+  }
   running_ = false;
   ++batches_;
 }
@@ -154,7 +156,8 @@ absl::Status PartitionExecutor::Visit(absl::FunctionRef<absl::Status(Partition&)
     running_ = true;
   }
   partition_->Drain();
-  const absl::Status status = visit(*partition_);
+  const absl::Status status =
+      CatchOutOfMemory("what is read of a partition", [&] { return visit(*partition_); });
   absl::MutexLock lock(&mutex_);
   NoteRun();
   EndTurn();

@@ -42,9 +42,9 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // behind it. Never to be called from an operation's `done`.
   absl::StatusOr<std::vector<uint64_t>> EnterTask(uint32_t slot, uint64_t incarnation);
 
-  // Calls `visit` between batches, as EnterTask does, when nothing that was let in waits for the
-  // disk any more. The error that the partition is closed with,
-  // or what `visit` returns.
+  // Calls `visit`, which only reads, between batches, as EnterTask does, when nothing that was let
+  // in waits for the disk any more. The error that the partition is closed with, or what `visit`
+  // returns. RESOURCE_EXHAUSTED: it found no memory.
   absl::Status Visit(absl::FunctionRef<absl::Status(Partition&)> visit);
 
   // Executes what is queued, then answers all that is parked, and everything from now on, with

@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/partition_state.pb.h"
@@ -114,7 +115,9 @@ absl::Status PartitionMoves::Permit(const std::vector<PartitionMove>& leaving,
     }
   }
   absl::Status result;
-  for (const PartitionMove& move : standing) result.Update(Resume(move));
+  for (const PartitionMove& move : standing) {
+    result.Update(CatchOutOfMemory("going on with a partition", [&] { return Resume(move); }));
+  }
   absl::MutexLock lock(&mutex_);
   if (result.ok()) settled_ = changes;
   return result;
@@ -158,6 +161,11 @@ absl::Status PartitionMoves::OpenAgain(const PartitionMove& move, const OpenJobs
 }
 
 absl::Status PartitionMoves::HandOver(const PartitionMove& move, ChunkSink send) {
+  return CatchOutOfMemory("handing a partition over",
+                          [&] { return HandOverIfPermitted(move, send); });
+}
+
+absl::Status PartitionMoves::HandOverIfPermitted(const PartitionMove& move, ChunkSink send) {
   if (resources_.store == nullptr) {
     return absl::NotFoundError(
         absl::StrCat(NameOf(move), " is not here: this server runs without --data-dir"));
@@ -167,7 +175,8 @@ absl::Status PartitionMoves::HandOver(const PartitionMove& move, ChunkSink send)
                                                NameOf(move), " under term ", move.term,
                                                " here; try again"));
   }
-  absl::Status status = Send(move, send);
+  absl::Status status =
+      CatchOutOfMemory("handing a partition over", [&] { return Send(move, send); });
   // The orders may have changed while nobody could see that it stands still.
   if (!IsPermitted(move) && !resources_.crash_point->crashed()) status.Update(Resume(move));
   return status;
@@ -268,8 +277,8 @@ absl::StatusOr<std::unique_ptr<v1::PartitionState>> PartitionMoves::StandStill(
     turn.job->TakeOut(move.partition, OpenJob::Absence::kStandsStill);
   }
   if (resources_.crash_point->Pass("move_standing")) return CrashedHere();
-  absl::StatusOr<std::unique_ptr<v1::PartitionState>> state =
-      Mark(move, open ? turn.job.get() : nullptr);
+  absl::StatusOr<std::unique_ptr<v1::PartitionState>> state = CatchOutOfMemory(
+      "a moving partition's mark", [&] { return Mark(move, open ? turn.job.get() : nullptr); });
   if (!state.ok()) {
     absl::Status status = state.status();
     status.Update(OpenAgain(move, turn));
@@ -432,6 +441,11 @@ absl::Status PartitionMoves::OpenAdopted(const PartitionMove& move,
 
 absl::Status PartitionMoves::Adopt(const PartitionMove& move,
                                    absl::FunctionRef<absl::Status(ChunkSink)> fetch) {
+  return CatchOutOfMemory("taking a partition over", [&] { return TakeOver(move, fetch); });
+}
+
+absl::Status PartitionMoves::TakeOver(const PartitionMove& move,
+                                      absl::FunctionRef<absl::Status(ChunkSink)> fetch) {
   if (resources_.store == nullptr) {
     return absl::FailedPreconditionError("this server stores nothing; start it with a data folder");
   }
@@ -454,6 +468,10 @@ absl::Status PartitionMoves::Adopt(const PartitionMove& move,
 }
 
 absl::Status PartitionMoves::Release(const PartitionMove& move) {
+  return CatchOutOfMemory("the release of a partition", [&] { return DeleteReleased(move); });
+}
+
+absl::Status PartitionMoves::DeleteReleased(const PartitionMove& move) {
   if (resources_.store == nullptr) return absl::OkStatus();
   Busy busy(*this, KeyOf(move));
   busy.Wait();

@@ -97,6 +97,12 @@ class PartitionMoves final : public PartitionMover {
   // Whether the orders have it, as a move from here that is under way or over.
   bool IsOrdered(const PartitionMove& move) const;
 
+  // HandOver, Adopt and Release, whose want of memory is their answer.
+  absl::Status HandOverIfPermitted(const PartitionMove& move, ChunkSink send);
+  absl::Status TakeOver(const PartitionMove& move,
+                        absl::FunctionRef<absl::Status(ChunkSink)> fetch);
+  absl::Status DeleteReleased(const PartitionMove& move);
+
   // HandOver, of a move that is permitted.
   absl::Status Send(const PartitionMove& move, ChunkSink send);
   // Sends what there is while the partition works.

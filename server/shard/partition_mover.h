@@ -46,6 +46,7 @@ class PartitionMover {
                               const std::vector<PartitionMove>& released) = 0;
 
   // Sends a partition, the old owner's part. See the rpc HandOver for the errors.
+  // RESOURCE_EXHAUSTED, as of all these calls: it found no memory, and nothing was lost by it.
   virtual absl::Status HandOver(const PartitionMove& move, ChunkSink send) = 0;
 
   // Takes a partition over, the new owner's part: OK once it is here whole, durable and recovered,

@@ -150,11 +150,16 @@ absl::Status Partition::ReplayRecord(uint64_t lsn, ExchangeCall call) {
   if (call.request->has_cut()) return ReplayCut(call);
   // The same door as for the living, so that a log which does not follow its own rules is found
   // out.
-  AdmittedCall admitted = admission_.Check(std::move(call));
+  AdmittedCall admitted;
+  admitted.call = std::move(call);
+  admission_.Check(admitted);
   if (absl::IsResourceExhausted(admitted.status)) {
     // Pushes are accounted for as if all their rows were new; ask again with what they really took.
     UpdateStats();
-    admitted = admission_.Check(std::move(admitted.call));
+    call = std::move(admitted.call);
+    admitted = AdmittedCall();
+    admitted.call = std::move(call);
+    admission_.Check(admitted);
   }
   if (absl::IsResourceExhausted(admitted.status)) return admitted.status;
   if (!admitted.status.ok() || admitted.already_applied) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -97,7 +96,7 @@ class ShardEngine::Impl final : private OpenJobs {
 
   // Held for look-ups alone: shared by all operations, exclusively when a job is opened or dropped.
   mutable absl::Mutex entries_mutex_;
-  absl::flat_hash_map<std::string, std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(entries_mutex_);
+  std::map<std::string, std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(entries_mutex_);
   // Jobs of whose generations, up to this one, something may be left on the disk that was to be
   // dropped.
   std::map<std::string, uint64_t> left_ ABSL_GUARDED_BY(entries_mutex_);
@@ -402,12 +401,9 @@ absl::Status ShardEngine::Impl::OpenMissing(const OpenJob& job, const JobTables&
   }
   for (const v1::PartitionTerm& term : wanted) {
     if (!status.ok() || !is_missing(term)) continue;
-    if (turn.job->Find(term.partition()).failed()) {
-      status = turn.job->Reopen(term.partition());
-      if (status.ok()) TellReplayed(turn.job->tables());
-    } else {
-      status = turn.job->AddPartition(term.partition());
-    }
+    const bool failed = turn.job->Find(term.partition()).failed();
+    status = failed ? turn.job->Reopen(term.partition()) : turn.job->AddPartition(term.partition());
+    if (status.ok() && failed) TellReplayed(turn.job->tables());
   }
   GiveBack(tables.job_id(), std::move(turn));
   return status;
@@ -481,7 +477,10 @@ absl::Status ShardEngine::Impl::Drop(const std::string& job_id, uint64_t last, I
     dropped.reset();
   }
   replays_.Forget(job_id, last);
-  const absl::Status status = DeleteStoredGenerations(job_id, last, resources_);
+  // Whatever happens in there, the entry is given back.
+  const absl::Status status =
+      CatchOutOfMemory(absl::StrCat("dropping the tables of job ", job_id),
+                       [&] { return DeleteStoredGenerations(job_id, last, resources_); });
   absl::MutexLock lock(&entries_mutex_);
   if (!status.ok()) {
     NoteLeft(job_id, last);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/prefetch.h"
 #include "common/base/status_macros.h"
 #include "server/shard/stored_record.h"
@@ -95,7 +96,12 @@ absl::StatusOr<TieredTable::Fetched> TieredTable::Fetch(absl::Span<const uint64_
   Fetched fetched;
   fetched.keys_ = keys;
   fetched.serial_ = ++serial_;
-  numbers_.resize(keys.size());
+  // As many as a client names; nothing has changed yet.
+  MUSTER_RETURN_IF_ERROR(CatchOutOfMemory("a list of rows", [&] {
+    numbers_.resize(keys.size());
+    if (rows_on_disk() > 0) missing_.reserve(keys.size());
+    return absl::OkStatus();
+  }));
   const size_t missing = rows_.Find(keys, absl::MakeSpan(numbers_));
   if (missing > 0) MUSTER_RETURN_IF_ERROR(LoadMissing(keys));
   return fetched;

@@ -110,6 +110,7 @@ class TieredTable {
   const SparseTable& memory() const { return rows_; }
 
   // Brings the rows of distinct keys to memory. The keys must outlive the result.
+  // RESOURCE_EXHAUSTED: there is no memory to list so many; nothing has changed.
   absl::StatusOr<Fetched> Fetch(absl::Span<const uint64_t> keys);
   // One optimizer step on each row at `clock`, while `completed` clocks are; as
   // SparseTable::Update, but for keys that the policy gives no row.

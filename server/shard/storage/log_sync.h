@@ -8,6 +8,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/catch_out_of_memory.h"
+#include "common/base/status_macros.h"
 #include "server/shard/storage/log_file.h"
 #include "server/shard/storage/log_stage.h"
 
@@ -31,8 +33,10 @@ class LogSync {
       if (state_ != State::kNew) return Await();
       state_ = State::kRunning;
     }
-    absl::Status status = stage_ == nullptr ? absl::OkStatus() : stage_->WriteTo(*file_);
-    if (status.ok()) status = file_->Sync();
+    const absl::Status status = CatchOutOfMemory("the write of a log", [this]() -> absl::Status {
+      if (stage_ != nullptr) MUSTER_RETURN_IF_ERROR(stage_->WriteTo(*file_));
+      return file_->Sync();
+    });
     // What is not needed for views of it goes back to its pool.
     stage_.reset();
     absl::MutexLock lock(&mutex_);
