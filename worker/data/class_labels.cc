@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/text/length_of.h"
 #include "worker/data/data_error.h"
 #include "worker/data/number.h"
 
@@ -17,12 +18,13 @@ absl::Status ClassLabels::Add(absl::string_view text, int64_t line) {
   const absl::StatusOr<double> number = ParseNumber(text);
   if (!number.ok()) {
     return LineError(path_, line,
-                     absl::StrCat("label ", Quote(text), " ", number.status().message()));
+                     absl::StrCat("the label, ", LengthOf(text), ", ", number.status().message()));
   }
   if (*number != std::floor(*number) || *number < -1 || *number > kMaxLabel) {
-    return LineError(path_, line,
-                     absl::StrCat("label ", Quote(text), " is no class; labels are -1 and +1, ",
-                                  "0 and 1, or whole numbers from 0 to ", kMaxLabel));
+    return LineError(
+        path_, line,
+        absl::StrCat("the label, ", LengthOf(text), ", is no class; labels are -1 and +1, ",
+                     "0 and 1, or whole numbers from 0 to ", kMaxLabel));
   }
   const int32_t label = static_cast<int32_t>(*number);
   if (label == -1 && line_of_minus_one_ == 0) line_of_minus_one_ = line;

@@ -50,11 +50,12 @@ TEST(ClassLabelsTest, RefusesMinusOneAmongClassesNamingBothLines) {
 }
 
 TEST(ClassLabelsTest, RefusesWhatIsNoClass) {
-  for (const char* text : {"0.5", "-2", "1000001", "x", "nan", ""}) {
+  for (const char* text : {"0.5", "-2", "1000001", "xyzzy", "nan", ""}) {
     const auto result = Collect({"0", text});
     EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(result.status().message()), HasSubstr("f:2: ")) << text;
-    EXPECT_THAT(std::string(result.status().message()), HasSubstr(text)) << text;
+    // The file may be one that who submitted the job must not read.
+    EXPECT_THAT(std::string(result.status().message()), testing::Not(HasSubstr("xyzzy")));
   }
 }
 

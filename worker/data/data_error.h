@@ -9,8 +9,8 @@
 
 namespace muster {
 
-// A value out of a file as it can stand in a message: in single quotes, what cannot be printed
-// escaped, cut after 40 bytes.
+// A name that a job gives, as it can stand in a message: in single quotes, what cannot be printed
+// escaped, cut after 40 bytes. What a file holds is not quoted (common/text/length_of.h).
 std::string Quote(absl::string_view value);
 
 // InvalidArgument "path:line: message", the form that editors and terminals turn into a link.

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -40,15 +39,14 @@ int64_t BigEndian32(absl::string_view bytes) {
 // `start` holds the file's first bytes: all of the header unless the file ends before.
 absl::StatusOr<Header> ParseHeader(const std::string& path, absl::string_view start) {
   if (start.size() < kMagicBytes || start[0] != 0 || start[1] != 0) {
-    return Malformed(path, absl::StrCat("begins with bytes ",
-                                        absl::BytesToHexString(start.substr(0, kMagicBytes)),
-                                        ", where 0000 08 and the number of dimensions should be; ",
-                                        "name a file in IDX format"));
-  }
-  if (const uint8_t type = start[2]; type != kUnsignedByte) {
     return Malformed(path,
-                     absl::StrCat("holds elements of type 0x", absl::Hex(type, absl::kZeroPad2),
-                                  "; only unsigned bytes, 0x08, can be read, convert it"));
+                     "does not begin with the bytes 0000 08 and the number of dimensions; name a "
+                     "file in IDX format");
+  }
+  if (static_cast<uint8_t>(start[2]) != kUnsignedByte) {
+    return Malformed(path,
+                     "holds elements of another type than unsigned bytes, 0x08; only these can be "
+                     "read, convert it");
   }
   const size_t dimensions = static_cast<uint8_t>(start[3]);
   Header header;

@@ -60,11 +60,11 @@ TEST_F(IdxFileTest, RefusesALongerFile) {
 }
 
 TEST_F(IdxFileTest, RefusesOtherFormatsAndTypes) {
-  ExpectError("label,a,b\n", "begins with bytes 6c616265");
-  ExpectError("ab", "begins with bytes 6162");
+  ExpectError("label,a,b\n", "does not begin with the bytes 0000 08");
+  ExpectError("ab", "does not begin with the bytes 0000 08");
   std::string floats = IdxFile({1}, "abcd");
   floats[2] = 0x0d;
-  ExpectError(floats, "type 0x0d", "unsigned bytes");
+  ExpectError(floats, "another type than unsigned bytes");
 }
 
 TEST_F(IdxFileTest, RefusesDimensionsThatCannotBe) {

@@ -12,6 +12,7 @@
 #include "common/files/check_is_text.h"
 #include "common/files/file_content.h"
 #include "common/text/byte_order_mark.h"
+#include "common/text/length_of.h"
 #include "worker/data/class_labels.h"
 #include "worker/data/data_error.h"
 #include "worker/data/number.h"
@@ -46,8 +47,9 @@ class LibsvmDataset::Parser {
     if (label.empty()) return absl::OkStatus();
     MUSTER_RETURN_IF_ERROR(labels_.Add(label, number));
     std::optional<uint64_t> previous;
+    int entry = 0;
     for (absl::string_view word = TakeWord(line); !word.empty(); word = TakeWord(line)) {
-      MUSTER_RETURN_IF_ERROR(ParseEntry(word, number, previous));
+      MUSTER_RETURN_IF_ERROR(ParseEntry(word, number, ++entry, previous));
     }
     dataset_.offsets_.push_back(static_cast<int64_t>(dataset_.keys_.size()));
     return absl::OkStatus();
@@ -56,17 +58,21 @@ class LibsvmDataset::Parser {
   absl::StatusOr<ClassLabels::Result> Finish() { return labels_.Finish(); }
 
  private:
-  absl::Status ParseEntry(absl::string_view word, int64_t line, std::optional<uint64_t>& previous) {
+  // Entry `entry` of the line, counted from 1.
+  absl::Status ParseEntry(absl::string_view word, int64_t line, int entry,
+                          std::optional<uint64_t>& previous) {
     const size_t colon = word.find(':');
     if (colon == absl::string_view::npos) {
       return LineError(path_, line,
-                       absl::StrCat(Quote(word), " is no feature; write each as index:value"));
+                       absl::StrCat("entry ", entry, ", ", LengthOf(word),
+                                    ", is no feature; write each as index:value"));
     }
     const absl::string_view index_text = word.substr(0, colon);
     const absl::StatusOr<uint64_t> index = ParseIndex(index_text);
     if (!index.ok()) {
       return LineError(path_, line,
-                       absl::StrCat("index ", Quote(index_text), " ", index.status().message()));
+                       absl::StrCat("the index of entry ", entry, ", ", LengthOf(index_text), ", ",
+                                    index.status().message()));
     }
     if (*index < first_) {
       return LineError(path_, line,
@@ -75,14 +81,15 @@ class LibsvmDataset::Parser {
     }
     if (previous.has_value() && *index <= *previous) {
       return LineError(path_, line,
-                       absl::StrCat("index ", *index, " comes after ", *previous,
-                                    "; sort the line's indices and give each once"));
+                       absl::StrCat("the index of entry ", entry,
+                                    " is not above the one before it; sort the line's indices and "
+                                    "give each once"));
     }
     const absl::string_view value_text = word.substr(colon + 1);
     const absl::StatusOr<double> value = ParseNumber(value_text);
     if (!value.ok()) {
       return LineError(path_, line,
-                       absl::StrCat("value ", Quote(value_text), " of index ", *index, " ",
+                       absl::StrCat("the value of entry ", entry, ", ", LengthOf(value_text), ", ",
                                     value.status().message()));
     }
     previous = *index;

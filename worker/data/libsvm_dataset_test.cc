@@ -98,27 +98,27 @@ TEST_F(LibsvmDatasetTest, FingerprintIsOfContentAndFirstIndex) {
 
 TEST_F(LibsvmDatasetTest, ABadIndexIsNamedWithItsLineAndARemedy) {
   ExpectError("1 1:1\n0 0:1\n", 2, "index 0", "zero_based");
-  ExpectError("1 -3:1\n", 1, "index '-3'", "whole number");
-  ExpectError("1 qid:7 1:1\n", 1, "index 'qid'");
-  ExpectError("1 1.5:1\n", 1, "index '1.5'");
+  ExpectError("1 -3:1\n", 1, "the index of entry 1, 2 characters, is not a whole number");
+  ExpectError("1 qid:7 1:1\n", 1, "the index of entry 1, 3 characters,");
+  ExpectError("1 1.5:1\n", 1, "the index of entry 1, 3 characters,");
   ExpectError("1 99999999999999999999:1\n", 1, "64 bits");
-  ExpectError("1 1:1\n\n1 7:1 3:1\n", 3, "index 3 comes after 7", "sort");
-  ExpectError("1 3:1 3:2\n", 1, "index 3 comes after 3");
-  ExpectError("1 3\n", 1, "'3' is no feature", "index:value");
+  ExpectError("1 1:1\n\n1 7:1 3:1\n", 3, "the index of entry 2 is not above", "sort");
+  ExpectError("1 3:1 3:2\n", 1, "the index of entry 2 is not above");
+  ExpectError("1 3\n", 1, "entry 1, 1 character, is no feature", "index:value");
 }
 
 TEST_F(LibsvmDatasetTest, ABadValueIsNamedWithItsLine) {
-  ExpectError("1 1:1\n0 2:nan\n", 2, "value 'nan' of index 2", "drop or correct");
-  ExpectError("1 1:inf\n", 1, "value 'inf' of index 1", "infinite");
-  ExpectError("1 1:1e60\n", 1, "value '1e60' of index 1");
-  ExpectError("1 1:\n", 1, "value '' of index 1");
-  ExpectError("1 1:2:3\n", 1, "value '2:3' of index 1");
+  ExpectError("1 1:1\n0 2:nan\n", 2, "the value of entry 1, 3 characters,", "drop or correct");
+  ExpectError("1 1:inf\n", 1, "the value of entry 1, 3 characters,", "infinite");
+  ExpectError("1 1:1e60\n", 1, "the value of entry 1, 4 characters,");
+  ExpectError("1 1:\n", 1, "the value of entry 1, 0 characters,");
+  ExpectError("1 1:2:3\n", 1, "the value of entry 1, 3 characters,");
 }
 
 TEST_F(LibsvmDatasetTest, ABadLabelIsNamedWithItsLine) {
-  ExpectError("1 1:1\nspam 1:1\n", 2, "label 'spam'");
-  ExpectError("0.5 1:1\n", 1, "label '0.5'");
-  ExpectError("NaN 1:1\n", 1, "label 'NaN'");
+  ExpectError("1 1:1\nspam 1:1\n", 2, "the label, 4 characters, is not a number");
+  ExpectError("0.5 1:1\n", 1, "the label, 3 characters, is no class");
+  ExpectError("NaN 1:1\n", 1, "the label, 3 characters, is not");
   ExpectError("-1 1:1\n3 1:1\n", 2, "line 1 has -1");
 }
 
