@@ -25,8 +25,8 @@ class FrameChannel {
     // A message with this header and a payload of `bytes` is coming. Where its payload is to be
     // received: room for that many bytes, which stays, and is nobody else's, until OnMessage is
     // called for it, or OnClosed; the payload's one piece then lies there, without an owner. Null:
-    // in memory of the channel's. Over a socket, SetReading(false) within this call leaves the
-    // payload where it is, and that memory is taken when reading is on again. On the loop's thread.
+    // in memory of the channel's. SetReading(false) within this call leaves the payload where it
+    // is, and that memory is taken when reading is on again. On the loop's thread.
     virtual std::byte* PlaceFor(absl::string_view header, size_t bytes) = 0;
     // On the loop's thread, in order. `header` is valid during the call only. Must not block.
     virtual void OnMessage(absl::string_view header, Payload payload) = 0;

@@ -444,7 +444,10 @@ absl::StatusOr<bool> SharedChannel::ReadMessage() {
     if (!whole) return false;
     if (frame_.kind == FrameKind::kGoodbye) return DecodeGoodbye(header_);
     BeginPayload();
+    // Where the handler wants no more, the payload stays where it is, and takes no memory here.
+    if (!reading_.load(std::memory_order_relaxed)) return false;
   }
+  TakePlace();
   if (stage_ == Stage::kPayload) {
     MUSTER_ASSIGN_OR_RETURN(const bool whole, Take(place_, frame_.payload_bytes, &filled_));
     if (!whole) return false;
@@ -459,11 +462,13 @@ absl::StatusOr<bool> SharedChannel::ReadMessage() {
 void SharedChannel::BeginPayload() {
   filled_ = 0;
   have_ = 0;
-  const bool in_arena = frame_.place == PayloadPlace::kArena;
-  stage_ = in_arena ? Stage::kFragments : Stage::kPayload;
-  if (frame_.payload_bytes == 0) return;
-  place_ = handler_->PlaceFor(header_, frame_.payload_bytes);
-  if (place_ != nullptr) return;
+  stage_ = frame_.place == PayloadPlace::kArena ? Stage::kFragments : Stage::kPayload;
+  if (frame_.payload_bytes > 0) place_ = handler_->PlaceFor(header_, frame_.payload_bytes);
+}
+
+void SharedChannel::TakePlace() {
+  if (frame_.payload_bytes == 0 || place_ != nullptr || loan_ != nullptr) return;
+  const bool in_arena = stage_ == Stage::kFragments;
   const int64_t lent = lent_->load(std::memory_order_relaxed) + ArenaBytes(frame_.payload_bytes);
   const size_t arena = link_.segment->arena_bytes();
   if (in_arena && lent <= static_cast<int64_t>(arena - NotLentBytes(arena))) {

@@ -128,6 +128,8 @@ class SharedChannel final : public FrameChannel,
   // Fills `out` from the ring as it comes; whether it is full. `have` counts.
   absl::StatusOr<bool> Take(std::byte* out, size_t bytes, size_t* have);
   void BeginPayload();
+  // Takes what the payload is received in, unless that has been done.
+  void TakePlace();
   absl::StatusOr<bool> ReadFragments();
   void Deliver();
   void End(absl::Status reason);

@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/stream_copy.h"
 #include "common/transport/frame.h"
 #include "proto/parameter_service.pb.h"
@@ -63,11 +64,7 @@ void ChannelSession::CloseIfStalled(std::chrono::steady_clock::time_point now) {
 }
 
 std::byte* ChannelSession::PlaceFor(absl::string_view, size_t bytes) {
-  // What comes through shared memory lies in the client's.
-  if (payload_memory_ == ExchangeCall::PayloadMemory::kShared ||
-      static_cast<int64_t>(bytes) <= MessageBudget::kShortBytes) {
-    return nullptr;
-  }
+  if (static_cast<int64_t>(bytes) <= MessageBudget::kShortBytes) return nullptr;
   {
     absl::MutexLock lock(&mutex_);
     incoming_bytes_ = static_cast<int64_t>(bytes);
@@ -101,7 +98,7 @@ void ChannelSession::OnMessage(absl::string_view header, Payload payload) {
     arrived = std::exchange(incoming_bytes_, 0);
   }
   // What it is from now on is counted below.
-  const auto give_back = absl::MakeCleanup([&] { options_.budgets->passing.Return(arrived); });
+  auto give_back = absl::MakeCleanup([&] { options_.budgets->passing.Return(arrived); });
   auto request = std::make_shared<v1::ExchangeRequest>();
   if (!request->ParseFromArray(header.data(), static_cast<int>(header.size()))) {
     // What follows a message that cannot be read cannot be trusted to be in step.
@@ -146,27 +143,32 @@ void ChannelSession::OnMessage(absl::string_view header, Payload payload) {
   const bool is_push = request->has_dense_push() || request->has_sparse_push();
   (is_push ? pending->push_bytes : pending->parked_bytes) = bytes;
   pending->budget = is_push ? &options_.budgets->passing : &options_.budgets->parked;
-  // Other memory is the client's.
-  if (payload_memory == ExchangeCall::PayloadMemory::kPrivate) {
-    pending->budget_bytes = static_cast<int64_t>(payload.size());
-  }
+  // Also where the payload lies in the client's memory: what has to stay as it is gets copied (for
+  // the log, of rows' keys, of residuals), and the client may name one range any number of times.
+  pending->budget_bytes = static_cast<int64_t>(payload.size());
   absl::Status refused;
   {
     absl::MutexLock lock(&mutex_);
     if (is_push) {
-      pending->budget->Take(pending->budget_bytes);
+      // What comes behind its header has found room before it was read.
+      if (payload_memory != ExchangeCall::PayloadMemory::kRegistered) {
+        pending->budget->Take(pending->budget_bytes);
+      } else if (!pending->budget->TryTake(pending->budget_bytes, PassingLocked())) {
+        refused = NoRoomToCopy(pending->budget_bytes, *pending->budget);
+      }
     } else {
       refused = CheckParked(parked_bytes_, bytes, options_.limits);
       if (refused.ok() && !pending->budget->TryTake(pending->budget_bytes, parked_bytes_)) {
         refused = NoRoomToWait(bytes, *pending->budget);
       }
-      // It is counted until it is answered all the same.
-      if (!refused.ok()) pending->budget->Take(pending->budget_bytes);
     }
+    // It is counted until it is answered all the same.
+    if (!refused.ok()) pending->budget->Take(pending->budget_bytes);
     push_bytes_ += pending->push_bytes;
     parked_bytes_ += pending->parked_bytes;
     SetReadingLocked();
   }
+  std::move(give_back).Invoke();
   if (!refused.ok()) {
     v1::ExchangeReply reply = ErrorReply(refused);
     reply.set_retry_after_ms(kParkedRetryAfterMs);
@@ -184,7 +186,12 @@ void ChannelSession::OnMessage(absl::string_view header, Payload payload) {
   }
   call.cancelled = cancelled_;
   call.done = [session = shared_from_this(), pending](v1::ExchangeReply reply, Payload payload) {
-    session->Answer(*pending, std::move(reply), std::move(payload));
+    const absl::Status sent = CatchOutOfMemory("an answer", [&] {
+      session->Answer(*pending, std::move(reply), std::move(payload));
+      return absl::OkStatus();
+    });
+    // Its caller would wait for it.
+    if (!sent.ok()) session->Close(sent);
   };
   host_.Execute(std::move(call));
 }
@@ -221,6 +228,14 @@ bool ChannelSession::Land(const Pending& request, const Payload& payload) {
 }
 
 void ChannelSession::Answer(const Pending& request, v1::ExchangeReply reply, Payload payload) {
+  auto give_back = absl::MakeCleanup([&] {
+    {
+      absl::MutexLock lock(&mutex_);
+      push_bytes_ -= request.push_bytes;
+      parked_bytes_ -= request.parked_bytes;
+    }
+    request.budget->Return(request.budget_bytes);
+  });
   reply.set_request_id(request.request_id);
   if (absl::Status status = CheckAnswerBytes(reply.ByteSizeLong() + payload.size()); !status.ok()) {
     reply = ErrorReply(status);
@@ -236,6 +251,7 @@ void ChannelSession::Answer(const Pending& request, v1::ExchangeReply reply, Pay
   bool closed;
   {
     absl::MutexLock lock(&mutex_);
+    std::move(give_back).Cancel();
     closed = closed_;
     push_bytes_ -= request.push_bytes;
     parked_bytes_ -= request.parked_bytes;

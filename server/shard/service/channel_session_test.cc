@@ -62,17 +62,17 @@ class CallKeeper final : public PartitionHost {
 
 class ChannelSessionTest : public ::testing::Test {
  protected:
-  ChannelSessionTest() {
+  explicit ChannelSessionTest(int64_t message_bytes = int64_t{1} << 30)
+      : budgets_(std::make_shared<MessageBudgets>(message_bytes)) {
     auto client = ConnectSharedChannel(listener_.address(), 1 << 20, io_->NextLoop(), io_->pool(),
                                        absl::Now() + absl::Seconds(30), memory_);
     EXPECT_TRUE(client.ok()) << client.status();
     client_ = *std::move(client);
     client_->Start(from_server_);
     server_ = listener_.AwaitChannel();
-    session_ = ChannelSession::Start(server_, host_, std::make_shared<ExchangeCounters>(),
-                                     {.limits = {},
-                                      .budgets = std::make_shared<MessageBudgets>(1 << 30),
-                                      .ended = [this] { ended_.Notify(); }});
+    session_ = ChannelSession::Start(
+        server_, host_, std::make_shared<ExchangeCounters>(),
+        {.limits = {}, .budgets = budgets_, .ended = [this] { ended_.Notify(); }});
   }
   ~ChannelSessionTest() override {
     client_->Close(absl::CancelledError("the test ends"));
@@ -109,6 +109,7 @@ class ChannelSessionTest : public ::testing::Test {
     call.done({}, Payload({piece}, std::move(memory)));
   }
 
+  const std::shared_ptr<MessageBudgets> budgets_;
   const std::shared_ptr<RegisteredMemory> memory_ = *RegisteredMemory::Create(kMemoryBytes);
   std::byte* const start_ = memory_->Take(kMemoryBytes);
   const std::shared_ptr<ChannelIo> io_ = *ChannelIo::Create({.threads = 1});
@@ -170,6 +171,81 @@ TEST_F(ChannelSessionTest, AnAnswerMadeInPlaceWhileTheClientEndsHoldsNothingUp) 
   while (*server_->WriteRegistered(0, 4) != nullptr) std::this_thread::yield();
   Answer(call, std::move(room), kBytes);
   EXPECT_EQ(from_server_->AwaitClosed(), absl::CancelledError("done"));
+}
+
+// A channel through shared memory whose server has room for one push of half of what the client has
+// registered.
+class SharedRoomTest : public ChannelSessionTest {
+ protected:
+  static constexpr size_t kBytes = kMemoryBytes / 2;
+
+  SharedRoomTest() : ChannelSessionTest(3 * kBytes) {}
+
+  void PushRegistered(uint64_t id) {
+    v1::ExchangeRequest request;
+    request.set_request_id(id);
+    request.mutable_dense_push();
+    request.mutable_payload_in()->set_bytes(kBytes);
+    client_->Send(request.SerializeAsString(), {});
+  }
+
+  v1::ExchangeReply AwaitReply(size_t number) {
+    v1::ExchangeReply reply;
+    EXPECT_TRUE(reply.ParseFromString(from_server_->AwaitMessages(number + 1)[number].header));
+    return reply;
+  }
+};
+
+// A client may name the same memory any number of times, by any number of connections, and each may
+// be copied.
+TEST_F(SharedRoomTest, APushInRegisteredMemoryThatHasNoRoomIsRefusedAndTakenLater) {
+  // Of others.
+  budgets_->passing.Take(kBytes);
+  PushRegistered(1);
+  const v1::ExchangeReply refused = AwaitReply(0);
+  EXPECT_EQ(refused.request_id(), 1u);
+  EXPECT_EQ(refused.code(), static_cast<int>(absl::StatusCode::kResourceExhausted));
+  EXPECT_GT(refused.retry_after_ms(), 0u);
+  budgets_->passing.Return(kBytes);
+  PushRegistered(2);
+  const ExchangeCall push = host_.Take();
+  EXPECT_EQ(push.request->request_id(), 2u);
+  EXPECT_EQ(push.payload.size(), kBytes);
+  EXPECT_GE(budgets_->passing.used(), static_cast<int64_t>(kBytes));
+  push.done({}, {});
+  EXPECT_EQ(AwaitReply(1).code(), 0);
+  while (budgets_->passing.used() != 0) std::this_thread::yield();
+}
+
+TEST_F(SharedRoomTest, OperationsThatWaitAreCountedToo) {
+  v1::ExchangeRequest request;
+  request.mutable_cut();
+  request.mutable_payload_in()->set_bytes(kBytes);
+  client_->Send(request.SerializeAsString(), {});
+  const ExchangeCall waiting = host_.Take();
+  EXPECT_EQ(budgets_->parked.used(), kBytes);
+  client_->Send(request.SerializeAsString(), {});
+  EXPECT_EQ(AwaitReply(0).code(), static_cast<int>(absl::StatusCode::kResourceExhausted));
+  waiting.done({}, {});
+}
+
+TEST_F(SharedRoomTest, ALongMessageIsLeftInTheRingUntilThereIsRoom) {
+  // Of others.
+  budgets_->passing.Take(kBytes);
+  v1::ExchangeRequest request;
+  request.mutable_dense_push();
+  client_->Send(request.SerializeAsString(),
+                Payload::Of(std::vector<float>(kBytes / sizeof(float), 2)));
+  while (!budgets_->passing.has_waiters()) std::this_thread::yield();
+  EXPECT_EQ(budgets_->passing.used(), kBytes);
+  budgets_->passing.Return(kBytes);
+  const ExchangeCall second = host_.Take();
+  std::vector<float> values(kBytes / sizeof(float));
+  ASSERT_EQ(second.payload.size(), kBytes);
+  second.payload.CopyTo(values.data());
+  EXPECT_EQ(values, std::vector<float>(kBytes / sizeof(float), 2));
+  second.done({}, {});
+  while (budgets_->passing.used() != 0) std::this_thread::yield();
 }
 
 // Channels over TCP whose server has room for few messages.

@@ -42,6 +42,15 @@ absl::Status NoRoomToWait(int64_t bytes, const MessageBudget& budget) {
       " for them, of which a connection gets a part: try again"));
 }
 
+absl::Status NoRoomToCopy(int64_t bytes, const MessageBudget& budget) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the push has ", bytes,
+                   " bytes, which the server may have to copy; messages under way have "
+                   "left ",
+                   std::max<int64_t>(0, budget.left()), " of its ", budget.limit(),
+                   " for them, of which a connection gets a part: try again"));
+}
+
 v1::ExchangeReply NoRoomReply(int64_t bytes, const MessageBudget& budget) {
   v1::ExchangeReply reply = ErrorReply(absl::ResourceExhaustedError(absl::StrCat(
       "the answer needs ", bytes, " bytes; messages under way have left ",

@@ -52,6 +52,10 @@ inline constexpr uint32_t kParkedRetryAfterMs = 100;
 // To an operation of `bytes` that may wait, where others of all connections leave no room.
 absl::Status NoRoomToWait(int64_t bytes, const MessageBudget& budget);
 
+// To a push of `bytes` in the client's own memory, where messages under way leave no room for a
+// copy.
+absl::Status NoRoomToCopy(int64_t bytes, const MessageBudget& budget);
+
 // To a pull whose answer of `bytes` has no room in the process's budget: to be asked for again.
 v1::ExchangeReply NoRoomReply(int64_t bytes, const MessageBudget& budget);
 

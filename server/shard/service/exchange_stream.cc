@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/rpc/exchange_codec.h"
 #include "common/rpc/rpc_status.h"
 #include "proto/parameter_service.pb.h"
@@ -141,13 +143,28 @@ void ExchangeStream::Dispatch(std::shared_ptr<v1::ExchangeRequest> request, Payl
   call.cancelled = cancelled_;
   call.done = [stream = shared_from_this(), id, push_bytes, parked_bytes](v1::ExchangeReply reply,
                                                                           Payload payload) {
-    stream->Answer(id, push_bytes, parked_bytes, std::move(reply), std::move(payload));
+    const absl::Status sent = CatchOutOfMemory("an answer", [&] {
+      stream->Answer(id, push_bytes, parked_bytes, std::move(reply), std::move(payload));
+      return absl::OkStatus();
+    });
+    // Its caller would wait for it.
+    if (!sent.ok()) stream->Close(sent);
   };
   host_.Execute(std::move(call));
 }
 
 void ExchangeStream::Answer(uint64_t request_id, int64_t push_bytes, int64_t parked_bytes,
                             v1::ExchangeReply reply, Payload payload) {
+  auto give_back = absl::MakeCleanup([&] {
+    {
+      absl::MutexLock lock(&mutex_);
+      --calls_;
+      push_bytes_ -= push_bytes;
+      parked_bytes_ -= parked_bytes;
+    }
+    budgets_->passing.Return(push_bytes);
+    budgets_->parked.Return(parked_bytes);
+  });
   reply.set_request_id(request_id);
   if (absl::Status status = CheckAnswerBytes(EncodedBytes(reply, payload)); !status.ok()) {
     reply = ErrorReply(status);
@@ -158,6 +175,7 @@ void ExchangeStream::Answer(uint64_t request_id, int64_t push_bytes, int64_t par
   Actions actions;
   {
     absl::MutexLock lock(&mutex_);
+    std::move(give_back).Cancel();
     --calls_;
     push_bytes_ -= push_bytes;
     parked_bytes_ -= parked_bytes;
