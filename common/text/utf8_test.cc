@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/text/byte_order_mark.h"
+#include "common/text/length_of.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -108,6 +109,12 @@ TEST(ByteOrderMarkTest, IsSkippedOnceAndTheOneOfUtf16Told) {
   for (const absl::string_view text : {"", "n", "name", "\xef\xbb\xbfname", "\xc3\xbf"}) {
     EXPECT_FALSE(LooksLikeUtf16(text)) << text;
   }
+}
+
+TEST(Utf8Test, ALengthIsInCharacters) {
+  EXPECT_EQ(LengthOf(""), "0 characters");
+  EXPECT_EQ(LengthOf("\xe2\x82\xac"), "1 character");
+  EXPECT_EQ(LengthOf("a\xc3\xa9\xe2\x82\xac\xff\xff"), "5 characters");
 }
 
 }  // namespace
