@@ -270,6 +270,42 @@ TEST_F(CheckpointDeskTest, StartsFromAnotherJobsWeights) {
   EXPECT_EQ(cluster_.Submit(spec).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(CheckpointDeskTest, AJobToStartFromMayBeNamedByItsName) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_checkpoint()->set_keep(3);
+  spec.set_name("source");
+  const std::string first = *cluster_.Submit(spec);
+  cluster_.MeetAll(first);
+  EXPECT_TRUE(cluster_.Checkpoint(*cluster_.Order(first, 0), 4).status().ok());
+  cluster_.Finish(first);
+  const std::string second = *cluster_.Submit(spec);
+  cluster_.Finish(second);
+
+  spec.set_name("next");
+  spec.set_initial_weights("source");
+  const std::string newest = *cluster_.Submit(spec);
+  EXPECT_EQ(cluster_.Order(newest, 0)->restore_uri(), "/checkpoints/" + second + "/10");
+  // What later jobs are called makes no difference to where it started.
+  EXPECT_EQ(cluster_.Status(newest).spec().initial_weights(), second);
+  cluster_.Finish(newest);
+
+  // One that has not ended goes before those that have.
+  spec.set_name("first");
+  spec.set_initial_weights(first + "@4");
+  const std::string third = *cluster_.Submit(spec);
+  cluster_.MeetAll(third);
+  EXPECT_TRUE(cluster_.Checkpoint(*cluster_.Order(third, 0), 4).status().ok());
+  spec.clear_initial_weights();
+  spec.set_resume_from("first@4");
+  const std::string resumed = *cluster_.Submit(spec);
+  EXPECT_EQ(cluster_.Status(resumed).spec().resume_from(), third + "@4");
+
+  spec.set_resume_from("nobody@4");
+  const absl::Status none = cluster_.Submit(spec).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("no job has the id or the name \"nobody\""));
+}
+
 TEST_F(CheckpointDeskTest, GoesOnFromAnotherJobsCheckpoint) {
   v1::JobSpec spec = SmallJob();
   spec.mutable_checkpoint()->set_keep(3);

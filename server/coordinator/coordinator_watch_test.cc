@@ -1,6 +1,9 @@
 // What the coordinator shows of jobs and daemons to those who watch, and whom it makes wait.
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
@@ -88,6 +91,68 @@ TEST_F(CoordinatorWatchTest, LogsAreStreamedAndOutliveTheCoordinator) {
   gone.set_job_id("j0-none");
   EXPECT_EQ(cluster_.coordinator().daemons().AppendLogs(gone).status().code(),
             absl::StatusCode::kNotFound);
+}
+
+TEST_F(CoordinatorWatchTest, PartsOfALogAreReadBySlotTimeAndLines) {
+  const std::string job = *cluster_.Submit(SmallJob());
+  const auto append = [&](uint32_t slot, const std::string& text) {
+    v1::AppendLogsRequest request;
+    request.set_job_id(job);
+    request.set_slot(slot);
+    request.set_text(text);
+    ASSERT_TRUE(cluster_.coordinator().daemons().AppendLogs(request).ok());
+    cluster_.Run();
+  };
+  append(0, "early 0\n");
+  append(1, "early 1\n");
+  cluster_.clock.Advance(absl::Minutes(10));
+  append(0, "late 0\n");
+  append(1, "late 1\n");
+  using Update = JobRequests::LogUpdate;
+  const auto read = [&](auto part) {
+    v1::ReadLogsRequest request;
+    request.set_job_id(job);
+    part(request);
+    Answer<Update> answer;
+    cluster_.coordinator().jobs().NextLog(request, answer.call());
+    EXPECT_TRUE(answer.came() && answer.get()->last);
+    EXPECT_EQ(answer.get()->chunk.next_offset(), 30);
+    return answer.get()->chunk.text();
+  };
+  using Request = v1::ReadLogsRequest;
+  EXPECT_EQ(read([](Request& r) { r.set_slot(0); }), "early 0\nlate 0\n");
+  EXPECT_EQ(read([](Request& r) { r.set_slot(9); }), "");
+  EXPECT_EQ(read([](Request& r) { r.set_tail_lines(3); }), "early 1\nlate 0\nlate 1\n");
+  EXPECT_EQ(read([](Request& r) { r.set_tail_lines(0); }), "");
+  EXPECT_EQ(read([](Request& r) { r.set_since_ms(60'000); }), "late 0\nlate 1\n");
+  EXPECT_EQ(read([](Request& r) { r.set_since_ms(~uint64_t{0}); }).size(), 30);
+  EXPECT_EQ(read([](Request& r) {
+              r.set_slot(1);
+              r.set_tail_lines(1);
+              r.set_since_ms(3'600'000);
+            }),
+            "late 1\n");
+  EXPECT_EQ(read([](Request& r) {
+              r.set_offset(23);
+              r.set_tail_lines(100);
+            }),
+            "late 1\n")
+      << "a reader that goes on gets nothing twice";
+
+  // Whoever follows a slot from its last line on waits past what others write.
+  v1::ReadLogsRequest follow;
+  follow.set_job_id(job);
+  follow.set_follow(true);
+  follow.set_slot(1);
+  follow.set_tail_lines(0);
+  Answer<Update> next;
+  cluster_.coordinator().jobs().NextLog(follow, next.call());
+  append(0, "more 0\n");
+  EXPECT_FALSE(next.came());
+  append(1, "more 1\n");
+  ASSERT_TRUE(next.status().ok());
+  EXPECT_EQ(next.get()->chunk.text(), "more 1\n");
+  EXPECT_EQ(next.get()->chunk.missing_bytes(), 0);
 }
 
 TEST_F(CoordinatorWatchTest, MetricsCountJobsAndDaemons) {
@@ -314,6 +379,99 @@ TEST_F(CoordinatorWatchTest, ReportsThatCannotBeAreRefusedAndLeaveNoTrace) {
   EXPECT_THAT(evaluate([](Share& r) { r.add_positive_bins(kMost); }),
               HasSubstr("positive_bins is"));
   EXPECT_EQ(cluster_.State(job), v1::RUNNING);
+}
+
+// The ids of the jobs that a request lists, from as many pages as it takes.
+std::vector<std::string> Listed(JobRequests& jobs, v1::ListJobsRequest request) {
+  std::vector<std::string> ids;
+  do {
+    const absl::StatusOr<v1::ListJobsReply> page = jobs.List(request);
+    EXPECT_TRUE(page.ok()) << page.status();
+    if (!page.ok()) break;
+    for (const v1::JobStatus& job : page->jobs()) ids.push_back(job.job_id());
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return ids;
+}
+
+// Jobs that wait: there are no daemons.
+class ListJobsTest : public ::testing::Test {
+ protected:
+  SimulatedCluster cluster_;
+};
+
+TEST_F(ListJobsTest, JobsAreListedByStateOwnerAndName) {
+  JobRequests& jobs = cluster_.coordinator().jobs();
+  std::vector<std::string> ids;
+  for (const auto& [name, owner] :
+       std::vector<std::pair<std::string, std::string>>{{"digits", "ada"},
+                                                        {"digits-2", "ada"},
+                                                        {"gr\xc3\xb6\xc3\x9f"
+                                                         "e",
+                                                         "bob"},
+                                                        {"digits", "bob"}}) {
+    v1::JobSpec spec = SmallJob();
+    spec.set_name(name);
+    spec.set_owner(owner);
+    ids.push_back(*cluster_.Submit(spec));
+  }
+  v1::CancelJobRequest cancel;
+  cancel.set_job_id(ids[3]);
+  ASSERT_TRUE(jobs.Cancel(cancel).ok());
+  const auto listed = [&jobs](auto filter) {
+    v1::ListJobsRequest request;
+    filter(request);
+    std::vector<std::string> all = Listed(jobs, request);
+    // However many there are to a page, and in either order.
+    for (uint32_t size : {1u, 2u, 3u}) {
+      request.set_page_size(size);
+      EXPECT_EQ(Listed(jobs, request), all) << size;
+      v1::ListJobsRequest newest = request;
+      newest.set_newest_first(true);
+      std::vector<std::string> reversed = Listed(jobs, newest);
+      std::reverse(reversed.begin(), reversed.end());
+      EXPECT_EQ(reversed, all) << size;
+    }
+    return all;
+  };
+  using Request = v1::ListJobsRequest;
+  using Ids = std::vector<std::string>;
+  EXPECT_EQ(listed([](Request&) {}), ids);
+  EXPECT_EQ(listed([](Request& r) { r.set_owner("ada"); }), (Ids{ids[0], ids[1]}));
+  EXPECT_EQ(listed([](Request& r) { r.set_owner("ad"); }), Ids{});
+  EXPECT_EQ(listed([](Request& r) { r.set_name("digits"); }), (Ids{ids[0], ids[3]}));
+  EXPECT_EQ(listed([](Request& r) { r.set_name("digits*"); }), (Ids{ids[0], ids[1], ids[3]}));
+  EXPECT_EQ(listed([](Request& r) { r.set_name("*i*-?"); }), Ids{ids[1]});
+  EXPECT_EQ(listed([](Request& r) { r.set_name("gr??e"); }), Ids{ids[2]});
+  EXPECT_EQ(listed([](Request& r) { r.set_name("*"); }), ids);
+  EXPECT_EQ(listed([](Request& r) { r.set_name("Digits"); }), Ids{});
+  EXPECT_EQ(listed([](Request& r) { r.add_states(v1::CANCELLED); }), Ids{ids[3]});
+  EXPECT_EQ(listed([](Request& r) {
+              r.add_states(v1::PENDING);
+              r.add_states(v1::RUNNING);
+              r.set_name("digits");
+            }),
+            Ids{ids[0]});
+  EXPECT_EQ(listed([](Request& r) { r.set_job("digits"); }), (Ids{ids[0], ids[3]}));
+  EXPECT_EQ(listed([](Request& r) { r.set_job("digits*"); }), Ids{}) << "no pattern";
+  EXPECT_EQ(listed([&ids](Request& r) { r.set_job(ids[1]); }), Ids{ids[1]});
+
+  // An id stands for its job, whatever others are called.
+  v1::JobSpec spec = SmallJob();
+  spec.set_name(ids[0]);
+  const std::string other = *cluster_.Submit(spec);
+  EXPECT_EQ(listed([&ids](Request& r) { r.set_job(ids[0]); }), Ids{ids[0]});
+  EXPECT_EQ(listed([&ids](Request& r) { r.set_name(ids[0]); }), Ids{other});
+}
+
+TEST_F(ListJobsTest, AHostilePatternOfNamesEnds) {
+  v1::JobSpec spec = SmallJob();
+  spec.set_name(std::string(250, 'a'));
+  cluster_.Submit(spec).value();
+  v1::ListJobsRequest request;
+  for (int i = 0; i < 125; ++i) request.mutable_name()->append("*a");
+  request.mutable_name()->append("b");
+  EXPECT_EQ(Listed(cluster_.coordinator().jobs(), request).size(), 0u);
 }
 
 }  // namespace

@@ -202,7 +202,7 @@ absl::StatusOr<v1::AppendLogsReply> DaemonRequests::AppendLogs(
   if (job == nullptr || job->removing) {
     return absl::NotFoundError(absl::StrCat("job ", request.job_id(), " is gone; drop its log"));
   }
-  MUSTER_RETURN_IF_ERROR(jobs_.AppendLog(*job, request.text()));
+  MUSTER_RETURN_IF_ERROR(jobs_.AppendLog(*job, request.slot(), request.text()));
   return v1::AppendLogsReply();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,17 @@ namespace muster {
 // read of it never begins or ends within a character. Not thread-safe.
 class JobLog {
  public:
+  // Where appended text comes from.
+  struct Origin {
+    // Absent: not noted.
+    std::optional<uint32_t> slot;
+    // When it came; 0: not noted.
+    int64_t unix_ms = 0;
+  };
   struct Chunk {
     uint64_t offset = 0;
     std::string text;
+    Origin origin;
   };
 
   // Keeps at least the last append (cut to its end if it is longer than this).
@@ -33,18 +42,45 @@ class JobLog {
     std::vector<uint64_t> dropped;
   };
   // REQUIRES: text is not empty.
-  Change Append(absl::string_view text);
+  Change Append(absl::string_view text, const Origin& origin);
 
   // After a restart, in order of offset. What is not UTF-8 of it becomes a question mark a byte.
   void Restore(Chunk chunk);
 
-  // Text from `offset` on, at most `max_bytes` (at least 4, so that a character has room); where it
-  // begins shows what was dropped. Empty at the end.
-  Chunk Read(uint64_t offset, uint64_t max_bytes) const;
+  // Text as a reader gets it.
+  struct Piece {
+    // Of the text's first byte.
+    uint64_t offset = 0;
+    std::string text;
+    // Bytes before the text, from where the reader was, that were dropped; with a slot, also those
+    // of which it was not noted.
+    uint64_t missing = 0;
+    // Where the reader goes on.
+    uint64_t next = 0;
+  };
+  // Text from `offset` on, at most `max_bytes` (at least 4, so that a character has room), or only
+  // that of one slot. Nothing is missing within it. Empty at the end.
+  Piece Read(uint64_t offset, uint64_t max_bytes, std::optional<uint32_t> slot = {}) const;
+
+  // What of the log is to be read.
+  struct Part {
+    // Only text of this slot.
+    std::optional<uint32_t> slot;
+    // Only text that came at this time or later.
+    int64_t since_unix_ms = 0;
+    // Only so many lines at the end.
+    std::optional<uint64_t> tail_lines;
+  };
+  // The offset to read a part from: 0 where some of it may have been dropped, so that Read tells.
+  // With text of several slots a line counts where it ends, whoever wrote it.
+  uint64_t StartOf(const Part& part) const;
 
   uint64_t end() const { return end_; }
 
  private:
+  // Whether so many bytes at an offset become part of the last chunk.
+  bool Joins(uint64_t offset, uint64_t bytes, const Origin& origin) const;
+
   const uint64_t max_bytes_;
   std::deque<Chunk> chunks_;
   uint64_t bytes_ = 0;

@@ -1,6 +1,7 @@
 #include "server/coordinator/job_requests.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "server/coordinator/find_checkpoint.h"
 #include "server/coordinator/job_state_machine.h"
 #include "server/coordinator/job_view.h"
+#include "server/coordinator/list_jobs.h"
 #include "server/coordinator/placement.h"
 #include "server/coordinator/recovery.h"
 #include "server/coordinator/training_data.h"
@@ -32,9 +34,6 @@ constexpr absl::Duration kCollectivesWait = absl::Seconds(2);
 constexpr absl::Duration kRetireAgainAfter = absl::Minutes(1);
 // Specifications that wait to be checked, each of at most 256 KiB.
 constexpr size_t kMaxInPlanning = 64;
-// Of one answer to ListJobs.
-constexpr uint32_t kMaxPageJobs = 500;
-constexpr size_t kMaxPageBytes = 4 << 20;
 
 // Whether the job fits when nothing else runs.
 absl::Status CheckWholeCluster(const Demand& demand, const MemoryPlan& plan,
@@ -83,6 +82,10 @@ absl::StatusOr<std::string> PreparationInFolder(const v1::JobSpec& spec,
                    "\", whose manifest says how data.csv is to be prepared, but the coordinator "
                    "cannot read it: ",
                    preparation.status().message()));
+}
+
+std::optional<uint32_t> SlotOf(const v1::ReadLogsRequest& request) {
+  return request.has_slot() ? std::optional<uint32_t>(request.slot()) : std::nullopt;
 }
 
 absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
@@ -177,27 +180,30 @@ absl::StatusOr<v1::SubmitJobReply> JobRequests::Accept(const std::string& reques
 absl::StatusOr<JobRequests::Source> JobRequests::FindSource(absl::string_view field,
                                                             const std::string& text) const {
   MUSTER_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(text));
-  const Job* job = jobs_.Find(name.job_id);
-  if (job == nullptr || job->removing) {
-    return absl::NotFoundError(absl::StrCat(field, " is \"", text, "\", but \"", name.job_id,
-                                            "\" is no job; `muster list` shows all jobs"));
+  const Job* job = FindJobCalled(jobs_, name.job_id);
+  if (job == nullptr) {
+    return absl::NotFoundError(absl::StrCat(field, " is \"", text,
+                                            "\", but no job has the id or the name \"", name.job_id,
+                                            "\"; `muster list` shows all jobs"));
   }
   const absl::StatusOr<const v1::CheckpointRecord*> found = FindCheckpoint(job->record, name.clock);
   if (!found.ok()) {
     return absl::Status(found.status().code(),
                         absl::StrCat(field, " is \"", text, "\", but ", found.status().message()));
   }
-  return Source{job, *found};
+  return Source{job, *found,
+                name.clock.has_value() ? absl::StrCat(job->id(), "@", *name.clock) : job->id()};
 }
 
 absl::Status JobRequests::TakeInitialWeights(NewJob& job) const {
   v1::JobRecord& record = job.record;
-  const std::string& source = record.spec().initial_weights();
+  const std::string source = record.spec().initial_weights();
   // Whether a checkpoint is there, the client and the servers see.
   if (IsFolder(source)) {
     record.set_initial_uri(source);
   } else {
     MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("initial_weights", source));
+    record.mutable_spec()->set_initial_weights(found.by_id);
     record.set_initial_uri(found.checkpoint->uri());
     job.data_preparation = found.job->data_preparation;
     if (OnlyEvaluates(record.spec())) ExpectDataOf(found.job->record, record);
@@ -210,6 +216,7 @@ absl::Status JobRequests::Resume(NewJob& job) const {
   v1::JobRecord& record = job.record;
   const v1::JobSpec& spec = record.spec();
   MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("resume_from", spec.resume_from()));
+  record.mutable_spec()->set_resume_from(found.by_id);
   const v1::CheckpointRecord& checkpoint = *found.checkpoint;
   const std::string& trained_by = found.job->record.spec().optimizer().name();
   if (spec.optimizer().name() != trained_by) {
@@ -277,29 +284,7 @@ absl::StatusOr<v1::JobStatus> JobRequests::Get(const std::string& job_id) const 
 }
 
 absl::StatusOr<v1::ListJobsReply> JobRequests::List(const v1::ListJobsRequest& request) const {
-  // The number of the page's first job, or of one before it.
-  uint64_t first = 0;
-  if (!request.page_token().empty() && !absl::SimpleAtoi(request.page_token(), &first)) {
-    return absl::InvalidArgumentError(absl::StrCat("page_token is \"", request.page_token(),
-                                                   "\"; send next_page_token of the page before"));
-  }
-  const int page_size =
-      request.page_size() > 0 ? std::min(request.page_size(), kMaxPageJobs) : kMaxPageJobs;
-  v1::ListJobsReply reply;
-  size_t bytes = 0;
-  for (auto it = jobs_.jobs().lower_bound(first); it != jobs_.jobs().end(); ++it) {
-    v1::JobStatus status = StatusOf(*it->second);
-    bytes += status.ByteSizeLong();
-    // One that is larger than a page has a page of its own.
-    const bool full =
-        reply.jobs_size() == page_size || (reply.jobs_size() > 0 && bytes > kMaxPageBytes);
-    if (full) {
-      reply.set_next_page_token(absl::StrCat(it->first));
-      break;
-    }
-    *reply.add_jobs() = std::move(status);
-  }
-  return reply;
+  return ListJobs(jobs_, request);
 }
 
 absl::StatusOr<v1::ListEventsReply> JobRequests::Events(const std::string& job_id) const {
@@ -381,7 +366,22 @@ bool JobRequests::Answer(Watcher& watcher) const {
 
 void JobRequests::NextLog(const v1::ReadLogsRequest& request, Call<LogUpdate> call) {
   LogReader reader{.request = request, .call = std::move(call)};
+  if (const Job* job = jobs_.Find(request.job_id()); job != nullptr) BeginAt(*job, reader.request);
   if (!Answer(reader)) log_readers_.push_back(std::move(reader));
+}
+
+void JobRequests::BeginAt(const Job& job, v1::ReadLogsRequest& request) const {
+  if (request.since_ms() == 0 && !request.has_tail_lines()) return;
+  JobLog::Part part{.slot = SlotOf(request)};
+  if (request.has_tail_lines()) part.tail_lines = request.tail_lines();
+  if (request.since_ms() > 0) {
+    // Nothing is older than the epoch.
+    const uint64_t now = std::max<int64_t>(jobs_.NowUnixMs(), 0);
+    part.since_unix_ms = static_cast<int64_t>(now - std::min<uint64_t>(request.since_ms(), now));
+  }
+  request.set_offset(std::max(request.offset(), job.log.StartOf(part)));
+  request.clear_since_ms();
+  request.clear_tail_lines();
 }
 
 bool JobRequests::Answer(LogReader& reader) const {
@@ -394,13 +394,20 @@ bool JobRequests::Answer(LogReader& reader) const {
     reader.call.done(job.status());
     return true;
   }
-  JobLog::Chunk chunk = (*job)->log.Read(reader.request.offset(), kMaxLogChunkBytes);
-  const bool at_end = chunk.offset + chunk.text.size() >= (*job)->log.end();
+  JobLog::Piece piece =
+      (*job)->log.Read(reader.request.offset(), kMaxLogChunkBytes, SlotOf(reader.request));
+  const bool at_end = piece.next >= (*job)->log.end();
   const bool last = at_end && (!reader.request.follow() || IsFinal((*job)->record.state()));
-  if (chunk.text.empty() && !last) return false;
+  if (piece.text.empty() && !last) {
+    // What others wrote need not be looked at again.
+    if (piece.missing == 0) reader.request.set_offset(piece.next);
+    return false;
+  }
   LogUpdate update;
-  update.chunk.set_offset(chunk.offset);
-  update.chunk.set_text(std::move(chunk.text));
+  update.chunk.set_offset(piece.offset);
+  update.chunk.set_text(std::move(piece.text));
+  update.chunk.set_missing_bytes(piece.missing);
+  update.chunk.set_next_offset(piece.next);
   update.last = last;
   reader.call.done(std::move(update));
   return true;

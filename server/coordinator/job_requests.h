@@ -94,8 +94,11 @@ class JobRequests {
   struct Source {
     const Job* job = nullptr;
     const v1::CheckpointRecord* checkpoint = nullptr;
+    // The same with the job's id, which stands for it also when later jobs have its name.
+    std::string by_id;
   };
-  // What a field of a specification names as JOB or JOB@CLOCK. InvalidArgument: it is neither.
+  // What a field of a specification names as JOB or JOB@CLOCK, where JOB is an id or a name
+  // (FindJobCalled). InvalidArgument: it is neither.
   // NotFound: there is no such job, or checkpoint. FailedPrecondition: the job has no checkpoint.
   absl::StatusOr<Source> FindSource(absl::string_view field, const std::string& text) const;
   struct NewJob {
@@ -118,6 +121,8 @@ class JobRequests {
   absl::StatusOr<NewJob> MakeJob(const PlannedJob& planned) const;
   // Retires all but the `kept` of these ended jobs that ended last.
   void RetireBeyond(size_t kept, std::vector<Job*> ended, const std::string& why);
+  // Puts the offset where a reader of the log begins in place of `since_ms` and `tail_lines`.
+  void BeginAt(const Job& job, v1::ReadLogsRequest& request) const;
   // Each true: the call was answered.
   bool Answer(Watcher& watcher) const;
   bool Answer(LogReader& reader) const;

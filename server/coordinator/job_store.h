@@ -32,6 +32,9 @@ enum class StoreTable : char {
   kDrains = 7,
   // How the data of a job's weights are prepared, by job id: see Job::data_preparation.
   kDataPreparations = 8,
+  // Where the log text at (job id, offset) comes from: its slot and when it came, in milliseconds
+  // of Unix time, as decimal digits with a blank between. Text of earlier releases has none.
+  kLogOrigins = 9,
 };
 
 // Keys of two parts, ordered by the first and then the second (numbers by value).

@@ -101,7 +101,10 @@ class LogStream final : public UpdateStream<v1::LogChunk, JobRequests::LogUpdate
   }
 
   v1::LogChunk Take(JobRequests::LogUpdate& update) override {
-    request_.set_offset(update.chunk.offset() + update.chunk.text().size());
+    request_.set_offset(update.chunk.next_offset());
+    // They are of the text that was there at first.
+    request_.clear_since_ms();
+    request_.clear_tail_lines();
     return std::move(update.chunk);
   }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/job_state_machine.h"
@@ -27,6 +28,17 @@ absl::Status Parse(absl::string_view bytes, absl::string_view what, Record& reco
                      "; this program reads up to ", kFormatVersion, ": run a newer release"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<JobLog::Origin> ParseOrigin(absl::string_view key, absl::string_view value) {
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(value, ' ');
+  JobLog::Origin origin;
+  if (!absl::SimpleAtoi(parts.first, &origin.slot.emplace()) ||
+      !absl::SimpleAtoi(parts.second, &origin.unix_ms)) {
+    return absl::DataLossError(absl::StrCat("the stored origin of log text of job ",
+                                            SplitStoreKey(key).first, " is unreadable"));
+  }
+  return origin;
 }
 
 }  // namespace
@@ -113,9 +125,23 @@ absl::Status JobTable::LoadJobs() {
                                          job->data_preparation.assign(value.data(), value.size());
                                        return absl::OkStatus();
                                      }));
+  return LoadLogs();
+}
+
+absl::Status JobTable::LoadLogs() {
+  std::map<std::string, JobLog::Origin> origins;
+  MUSTER_RETURN_IF_ERROR(
+      store_.Scan(StoreTable::kLogOrigins, "", [&](absl::string_view key, absl::string_view value) {
+        MUSTER_ASSIGN_OR_RETURN(origins[std::string(key)], ParseOrigin(key, value));
+        return absl::OkStatus();
+      }));
   return store_.Scan(StoreTable::kLogs, "", [&](absl::string_view key, absl::string_view value) {
     Job* job = Find(SplitStoreKey(key).first);
-    if (job != nullptr) job->log.Restore({StoreKeyNumber(key), std::string(value)});
+    if (job == nullptr) return absl::OkStatus();
+    const auto origin = origins.find(std::string(key));
+    job->log.Restore({.offset = StoreKeyNumber(key),
+                      .text = std::string(value),
+                      .origin = origin == origins.end() ? JobLog::Origin() : origin->second});
     return absl::OkStatus();
   });
 }
@@ -218,6 +244,7 @@ absl::Status JobTable::Remove(Job& job) {
   batch.DeletePrefix(StoreTable::kEvents, StoreKeyPrefix(id));
   batch.DeletePrefix(StoreTable::kLogs, StoreKeyPrefix(id));
   batch.Delete(StoreTable::kDataPreparations, id);
+  batch.DeletePrefix(StoreTable::kLogOrigins, StoreKeyPrefix(id));
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   by_id_.erase(id);
   by_request_.erase(job.record.request_id());
@@ -226,14 +253,18 @@ absl::Status JobTable::Remove(Job& job) {
   return absl::OkStatus();
 }
 
-absl::Status JobTable::AppendLog(Job& job, absl::string_view text) {
+absl::Status JobTable::AppendLog(Job& job, uint32_t slot, absl::string_view text) {
   if (text.empty()) return absl::OkStatus();
-  const JobLog::Change change = job.log.Append(text);
+  const int64_t now = NowUnixMs();
+  const JobLog::Change change = job.log.Append(text, {.slot = slot, .unix_ms = now});
   JobStoreBatch batch;
   for (uint64_t offset : change.dropped) {
     batch.Delete(StoreTable::kLogs, StoreKey(job.id(), offset));
+    batch.Delete(StoreTable::kLogOrigins, StoreKey(job.id(), offset));
   }
-  batch.Put(StoreTable::kLogs, StoreKey(job.id(), change.last.offset), change.last.text);
+  const std::string key = StoreKey(job.id(), change.last.offset);
+  batch.Put(StoreTable::kLogs, key, change.last.text);
+  batch.Put(StoreTable::kLogOrigins, key, absl::StrCat(slot, " ", change.last.origin.unix_ms));
   return store_.Write(batch, JobStore::Durability::kBuffered);
 }
 

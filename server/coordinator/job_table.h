@@ -61,7 +61,8 @@ class JobTable {
   // Forgets a job with its events and log. The reference is dangling afterwards.
   absl::Status Remove(Job& job);
 
-  absl::Status AppendLog(Job& job, absl::string_view text);
+  // Text that a task of this slot wrote.
+  absl::Status AppendLog(Job& job, uint32_t slot, absl::string_view text);
   absl::Status AddEvent(Job& job, const std::string& text);
   // Progress, not synced: losing the last seconds of it costs nothing.
   absl::Status SaveProgress(Job& job);
@@ -107,6 +108,7 @@ class JobTable {
   std::string IdOf(uint64_t number) const;
   absl::Status LoadAll();
   absl::Status LoadJobs();
+  absl::Status LoadLogs();
   std::vector<v1::JobEvent> AddEvents(const Job& job, const std::vector<std::string>& texts,
                                       JobStoreBatch& batch) const;
   void ShowEvents(Job& job, const std::vector<v1::JobEvent>& events);

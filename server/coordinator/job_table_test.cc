@@ -114,5 +114,47 @@ TEST_F(JobTableTest, EventsAreNoLongerThanOneMessageHoldsAThousandOf) {
   EXPECT_EQ(job.events.back().text().size(), size_t{16} << 10);
 }
 
+TEST_F(JobTableTest, WhereLogTextComesFromOutlivesARestartAndGoesWithIt) {
+  Job& job = AddJob();
+  const std::string id = job.id();
+  clock_.Advance(absl::Seconds(1000));
+  const int64_t now = table_->NowUnixMs();
+  ASSERT_TRUE(table_->AppendLog(job, 3, "of three\n").ok());
+  ASSERT_TRUE(table_->AppendLog(job, 1, "of one\n").ok());
+  // As an earlier release left it.
+  JobStoreBatch batch;
+  batch.Delete(StoreTable::kLogOrigins, StoreKey(id, 0));
+  ASSERT_TRUE(store_.Write(batch, JobStore::Durability::kSynced).ok());
+  Load();
+  const JobLog& log = table_->Find(id)->log;
+  EXPECT_EQ(log.Read(0, 100, 1).text, "of one\n");
+  EXPECT_EQ(log.Read(0, 100, 3).text, "");
+  EXPECT_EQ(log.Read(0, 100, 3).missing, 9);
+  EXPECT_EQ(log.Read(0, 100).text, "of three\nof one\n");
+  EXPECT_EQ(log.StartOf({.since_unix_ms = now}), 9) << "the first text has no time";
+
+  const auto origins = [this] {
+    int count = 0;
+    EXPECT_TRUE(store_
+                    .Scan(StoreTable::kLogOrigins, "",
+                          [&count](absl::string_view, absl::string_view) {
+                            ++count;
+                            return absl::OkStatus();
+                          })
+                    .ok());
+    return count;
+  };
+  EXPECT_EQ(origins(), 1);
+  // Text that is dropped takes its origin along.
+  ASSERT_TRUE(table_->AppendLog(*table_->Find(id), 0, std::string(4 << 20, 'x')).ok());
+  EXPECT_EQ(origins(), 1);
+  ASSERT_TRUE(table_->Remove(*table_->Find(id)).ok());
+  EXPECT_EQ(origins(), 0);
+
+  batch.Put(StoreTable::kLogOrigins, StoreKey(id, 0), "three");
+  ASSERT_TRUE(store_.Write(batch, JobStore::Durability::kSynced).ok());
+  EXPECT_EQ(JobTable::Load(store_, clock_, {}).status().code(), absl::StatusCode::kDataLoss);
+}
+
 }  // namespace
 }  // namespace muster
