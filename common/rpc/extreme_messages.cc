@@ -122,6 +122,8 @@ void Extremes::Add(Message& message, const FieldDescriptor& field, uint64_t rari
       return r.AddUInt32(&message, &field, static_cast<uint32_t>(Number()));
     case FieldDescriptor::CPPTYPE_UINT64:
       return r.AddUInt64(&message, &field, Number());
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return r.AddEnumValue(&message, &field, static_cast<int>(Draw(2) == 0 ? Draw(5) : Number()));
     case FieldDescriptor::CPPTYPE_STRING:
       return r.AddString(&message, &field, known.empty() ? "k" : known[Draw(known.size())]);
     case FieldDescriptor::CPPTYPE_MESSAGE:
