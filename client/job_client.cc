@@ -2,6 +2,9 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -16,34 +19,38 @@
 #include "common/rpc/retry.h"
 #include "common/rpc/rpc_status.h"
 #include "common/text/message_utf8.h"
+#include "common/text/printable.h"
 #include "proto/job_service.grpc.pb.h"
 
 namespace muster {
 namespace {
 
-constexpr absl::Duration kCallTimeout = absl::Seconds(20);
 // Some TiB from a disk.
 constexpr absl::Duration kVerifyTimeout = absl::Hours(2);
-constexpr absl::Duration kPatience = absl::Seconds(4);
+constexpr size_t kPageJobs = 500;
+// Jobs of one name that an error lists.
+constexpr size_t kMostNamed = 10;
 
 }  // namespace
 
 struct JobClient::Connection {
-  Connection(const std::string& address, const RpcCredentials& credentials)
-      : stub(v1::JobService::NewStub(MakeChannel(address, credentials))) {}
+  Connection(const std::string& address, const RpcCredentials& credentials, absl::Duration timeout)
+      : stub(v1::JobService::NewStub(MakeChannel(address, credentials))), call_timeout(timeout) {}
 
   template <typename Request, typename Reply>
   absl::Status Call(grpc::Status (v1::JobService::Stub::*method)(grpc::ClientContext*,
                                                                  const Request&, Reply*),
-                    const Request& request, Reply& reply, absl::Duration timeout = kCallTimeout) {
+                    const Request& request, Reply& reply,
+                    std::optional<absl::Duration> timeout = {}) {
     MUSTER_RETURN_IF_ERROR(CheckUtf8(request));
     grpc::ClientContext context;
-    SetDeadline(context, timeout);
+    SetDeadline(context, timeout.value_or(call_timeout));
     const absl::Status status = FromGrpc(((*stub).*method)(&context, request, &reply));
     return absl::IsDeadlineExceeded(status) ? NoCoordinatorError(status.message()) : status;
   }
 
   std::unique_ptr<v1::JobService::Stub> stub;
+  const absl::Duration call_timeout;
   RealClock clock;
   RealWaiter waiter;
 
@@ -74,9 +81,11 @@ class JobClient::Watching {
   bool stopped_ = false;
 };
 
-JobClient::JobClient(std::string coordinator_address, const RpcCredentials& credentials)
+JobClient::JobClient(std::string coordinator_address, const RpcCredentials& credentials,
+                     Patience patience)
     : address_(std::move(coordinator_address)),
-      connection_(std::make_unique<Connection>(address_, credentials)) {}
+      patience_(patience),
+      connection_(std::make_unique<Connection>(address_, credentials, patience.call)) {}
 
 JobClient::~JobClient() = default;
 
@@ -84,7 +93,7 @@ absl::Status JobClient::Reach(const std::function<absl::Status()>& attempt) {
   absl::Status failure;
   // Only "unreachable" is repeated here: other refusals are the user's to read at once.
   const absl::Status status =
-      Retry({.give_up_after = kPatience}, connection_->clock, connection_->waiter,
+      Retry({.give_up_after = patience_.unreachable}, connection_->clock, connection_->waiter,
             Philox(RandomBits()), [&]() -> absl::Status {
               failure = attempt();
               return absl::IsUnavailable(failure) ? failure : absl::OkStatus();
@@ -116,10 +125,11 @@ absl::Status JobClient::Get(const std::string& job_id, v1::JobStatus& status) {
   return Reach([&] { return connection_->Call(&v1::JobService::Stub::GetJob, request, status); });
 }
 
-absl::Status JobClient::List(v1::ListJobsReply& reply) {
+absl::Status JobClient::List(v1::ListJobsRequest request, v1::ListJobsReply& reply, size_t most) {
   reply.Clear();
-  v1::ListJobsRequest request;
   do {
+    request.set_page_size(
+        static_cast<uint32_t>(std::min(kPageJobs, most - static_cast<size_t>(reply.jobs_size()))));
     v1::ListJobsReply page;
     MUSTER_RETURN_IF_ERROR(
         Reach([&] { return connection_->Call(&v1::JobService::Stub::ListJobs, request, page); }));
@@ -128,8 +138,62 @@ absl::Status JobClient::List(v1::ListJobsReply& reply) {
       return absl::InternalError("the coordinator's list of jobs has no end: a page names itself");
     }
     request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
+  } while (!request.page_token().empty() && static_cast<size_t>(reply.jobs_size()) < most);
+  reply.set_next_page_token(request.page_token());
   return absl::OkStatus();
+}
+
+absl::Status JobClient::ListCalled(const std::string& called, Which which, size_t most,
+                                   v1::ListJobsReply& reply) {
+  v1::ListJobsRequest request;
+  request.set_job(called);
+  request.set_newest_first(true);
+  if (which == Which::kUnfinished) {
+    for (const v1::JobState state : {v1::PENDING, v1::PLACING, v1::RUNNING, v1::RECOVERING}) {
+      request.add_states(state);
+    }
+  }
+  MUSTER_RETURN_IF_ERROR(List(std::move(request), reply, most));
+  for (const v1::JobStatus& job : reply.jobs()) {
+    if (job.job_id() == called || job.spec().name() == called) continue;
+    // A coordinator of an earlier release lists any jobs, and takes ids alone.
+    reply.Clear();
+    reply.add_jobs()->set_job_id(called);
+    break;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> JobClient::Find(const std::string& called, Naming naming) {
+  if (called.empty()) {
+    return absl::InvalidArgumentError(
+        "the job is \"\"; name it by its id or its name, as `muster list` shows them");
+  }
+  v1::ListJobsReply found;
+  if (naming != Naming::kOne) {
+    const size_t most = naming == Naming::kNewest ? 1 : kMostNamed;
+    MUSTER_RETURN_IF_ERROR(ListCalled(called, Which::kUnfinished, most, found));
+  }
+  if (found.jobs().empty()) {
+    const size_t most = naming == Naming::kOne ? kMostNamed : 1;
+    MUSTER_RETURN_IF_ERROR(ListCalled(called, Which::kAll, most, found));
+  }
+  if (found.jobs().empty()) {
+    return absl::NotFoundError(absl::StrCat("no job has the id or the name \"", called,
+                                            "\"; `muster list` shows all jobs"));
+  }
+  if (found.jobs_size() == 1) return found.jobs(0).job_id();
+  std::string which;
+  for (const v1::JobStatus& job : found.jobs()) {
+    absl::StrAppend(
+        &which, "\n  ", PrintableLine(job.job_id()), "  ", StateName(job), ", submitted ",
+        absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMillis(job.submitted_unix_ms()),
+                         absl::LocalTimeZone()));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("several jobs are called \"", called, "\"",
+                   found.next_page_token().empty() ? "" : ", the last of them these",
+                   "; name the one that is meant by its id:", which));
 }
 
 absl::Status JobClient::Events(const std::string& job_id, v1::ListEventsReply& reply) {
@@ -249,11 +313,8 @@ void JobClient::StopWatching() {
   if (connection_->watch != nullptr) connection_->watch->TryCancel();
 }
 
-absl::Status JobClient::Logs(const std::string& job_id, Follow follow,
+absl::Status JobClient::Logs(v1::ReadLogsRequest request,
                              const std::function<void(absl::string_view)>& text) {
-  v1::ReadLogsRequest request;
-  request.set_job_id(job_id);
-  request.set_follow(follow == Follow::kUntilEnd);
   MUSTER_RETURN_IF_ERROR(CheckUtf8(request));
   bool interrupted = true;
   const auto read = [&]() -> absl::Status {
@@ -264,12 +325,16 @@ absl::Status JobClient::Logs(const std::string& job_id, Follow follow,
     bool answered = false;
     while (stream->Read(&chunk)) {
       answered = true;
-      if (chunk.offset() > request.offset()) {
-        text(absl::StrCat("[", chunk.offset() - request.offset(),
-                          " bytes of older log were dropped]\n"));
+      if (chunk.missing_bytes() > 0) {
+        text(absl::StrCat("[", chunk.missing_bytes(), " bytes of older log were dropped",
+                          request.has_slot() ? ", of this slot or others" : "", "]\n"));
       }
       text(chunk.text());
-      request.set_offset(chunk.offset() + chunk.text().size());
+      // What comes after this is wanted, however long ago the first call was.
+      request.set_offset(
+          std::max<uint64_t>(chunk.next_offset(), chunk.offset() + chunk.text().size()));
+      request.clear_since_ms();
+      request.clear_tail_lines();
     }
     const absl::Status finished = FromGrpc(stream->Finish());
     // A stream that broke after it had begun to answer goes on with patience anew.

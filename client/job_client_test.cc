@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/rpc_credentials.h"
@@ -49,7 +50,28 @@ class OneJob final : public v1::JobService::Service {
     return grpc::Status::OK;
   }
 
+  // Text of a log of 100 bytes, of which the first 40 were dropped.
+  grpc::Status ReadLogs(grpc::ServerContext*, const v1::ReadLogsRequest* request,
+                        grpc::ServerWriter<v1::LogChunk>* writer) override {
+    log_requests.push_back(*request);
+    v1::LogChunk chunk;
+    if (log_requests.size() == 1) {
+      chunk.set_offset(40);
+      chunk.set_text("one\n");
+      chunk.set_missing_bytes(40);
+      chunk.set_next_offset(60);
+      writer->Write(chunk);
+      return {grpc::StatusCode::UNAVAILABLE, "the connection broke"};
+    }
+    chunk.set_offset(70);
+    chunk.set_text("two\n");
+    chunk.set_next_offset(100);
+    writer->Write(chunk);
+    return grpc::Status::OK;
+  }
+
   int deletions = 0;
+  std::vector<v1::ReadLogsRequest> log_requests;
 
  private:
   static grpc::Status Missing(const v1::GetJobRequest& request) {
@@ -77,7 +99,7 @@ class JobClientTest : public ::testing::Test {
 TEST_F(JobClientTest, ListsAllPages) {
   v1::ListJobsReply reply;
   reply.add_jobs()->set_job_id("of an earlier list");
-  ASSERT_EQ(client_->List(reply), absl::OkStatus());
+  ASSERT_EQ(client_->List({}, reply), absl::OkStatus());
   ASSERT_EQ(reply.jobs_size(), 2);
   EXPECT_EQ(reply.jobs(0).job_id(), "j1");
   EXPECT_EQ(reply.jobs(1).job_id(), "j2");
@@ -86,7 +108,42 @@ TEST_F(JobClientTest, ListsAllPages) {
 TEST_F(JobClientTest, APageThatNamesItselfIsAnError) {
   service_.endless = true;
   v1::ListJobsReply reply;
-  EXPECT_EQ(client_->List(reply).code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(client_->List({}, reply).code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(JobClientTest, StopsListingAtALimit) {
+  v1::ListJobsReply reply;
+  ASSERT_EQ(client_->List({}, reply, 1), absl::OkStatus());
+  ASSERT_EQ(reply.jobs_size(), 1);
+  EXPECT_EQ(reply.jobs(0).job_id(), "j1");
+  EXPECT_EQ(reply.next_page_token(), "b");
+}
+
+// It lists j1 whoever is asked for.
+TEST_F(JobClientTest, ACoordinatorThatKnowsNoNamesIsAskedById) {
+  EXPECT_EQ(client_->Find("j1").value(), "j1");
+  EXPECT_EQ(client_->Find("j2").value(), "j2");
+  EXPECT_EQ(client_->Find("j2", JobClient::Naming::kOne).value(), "j2");
+  EXPECT_EQ(client_->Find("").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(JobClientTest, ALogThatBreaksOffGoesOnWithoutBeingCutAgain) {
+  v1::ReadLogsRequest request;
+  request.set_job_id("j1");
+  request.set_slot(3);
+  request.set_tail_lines(2);
+  request.set_since_ms(1000);
+  std::string text;
+  ASSERT_EQ(
+      client_->Logs(request, [&text](absl::string_view piece) { text += std::string(piece); }),
+      absl::OkStatus());
+  EXPECT_EQ(text, "[40 bytes of older log were dropped, of this slot or others]\none\ntwo\n");
+  ASSERT_EQ(service_.log_requests.size(), 2u);
+  EXPECT_EQ(service_.log_requests[0].tail_lines(), 2);
+  EXPECT_EQ(service_.log_requests[1].offset(), 60);
+  EXPECT_EQ(service_.log_requests[1].slot(), 3);
+  EXPECT_FALSE(service_.log_requests[1].has_tail_lines());
+  EXPECT_EQ(service_.log_requests[1].since_ms(), 0);
 }
 
 TEST_F(JobClientTest, DeletesAJobOnce) {

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/rpc_credentials.h"
 #include "common/text/dump_json.h"
+#include "common/text/error_json.h"
 #include "common/text/printable.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/status.pb.h"
@@ -16,10 +17,17 @@
 namespace muster {
 
 void Session::Run(const std::function<absl::Status()>& body) {
-  const absl::Status status = body();
-  if (status.ok()) return;
-  PrintError("muster: %s\n", std::string(status.message()));
-  exit_code = ExitCodeFor(status);
+  if (const absl::Status status = body(); !status.ok()) Fail(status);
+}
+
+void Session::Fail(const absl::Status& status) {
+  Fail(ExitCodeFor(status), absl::StatusCodeToString(status.code()), std::string(status.message()));
+}
+
+void Session::Fail(ExitCode exit, const std::string& code, const std::string& message) {
+  exit_code = exit;
+  if (output == Output::kText) return PrintError("muster: %s\n", message);
+  PrintError("%s\n", ErrorJson(code, message, exit));
 }
 
 absl::Status Session::RefuseCertificates() const {
@@ -55,7 +63,7 @@ absl::StatusOr<JobClient*> Session::Jobs() {
     }
     MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
                             RpcCredentials::Of(files, TlsUse::kCalls));
-    jobs_ = std::make_unique<JobClient>(address, credentials);
+    jobs_ = std::make_unique<JobClient>(address, credentials, patience);
   }
   return jobs_.get();
 }
@@ -71,18 +79,26 @@ void Session::PrintResult(const std::string& text,
   }
 }
 
-void Session::PrintJson(const google::protobuf::Message& message) const { PrintJson(message, {}); }
+void Session::PrintJson(const google::protobuf::Message& message) { PrintJson(message, {}); }
 
 void Session::PrintJson(const google::protobuf::Message& message,
                         const std::vector<std::pair<std::string, double>>& fields,
-                        const std::vector<std::string>& left_out) const {
+                        const std::vector<std::string>& left_out) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   options.always_print_primitive_fields = true;
   std::string json;
-  if (!google::protobuf::util::MessageToJsonString(message, &json, options).ok()) return;
+  const auto made = google::protobuf::util::MessageToJsonString(message, &json, options);
+  if (!made.ok()) {
+    return Fail(absl::InternalError(
+        absl::StrCat("the result, a ", message.GetTypeName(), ", has no JSON: ", made.ToString())));
+  }
   if (!fields.empty() || !left_out.empty()) {
     auto object = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object()) {
+      return Fail(absl::InternalError(
+          absl::StrCat("the result, a ", message.GetTypeName(), ", has no readable JSON")));
+    }
     for (const std::string& name : left_out) object.erase(name);
     for (const auto& [name, value] : fields) object[name] = value;
     json = DumpJson(object);
@@ -106,10 +122,10 @@ absl::Status Session::WatchToEnd(const std::string& job_id, v1::JobStatus& last)
   display.Finish();
   MUSTER_RETURN_IF_ERROR(watched);
   if (last.state() != v1::SUCCEEDED) {
-    exit_code = kJobFailed;
-    PrintError("muster: job %s %s%s%s\n", job_id,
-               last.state() == v1::FAILED ? "failed" : "was cancelled",
-               last.message().empty() ? "" : ": ", PrintableLine(last.message()));
+    const bool failed = last.state() == v1::FAILED;
+    Fail(kJobFailed, failed ? "JOB_FAILED" : "JOB_CANCELLED",
+         absl::StrCat("job ", job_id, failed ? " failed" : " was cancelled",
+                      last.message().empty() ? "" : ": ", PrintableLine(last.message())));
   }
   return absl::OkStatus();
 }

@@ -45,8 +45,18 @@ class Session {
   // The exit code that the command chose.
   int exit_code = kSuccess;
 
-  // Runs a command's body and turns its status into a message on standard error and the exit code.
+  // How long a command waits for a coordinator.
+  JobClient::Patience patience;
+
+  // Runs a command's body, and tells of its failure.
   void Run(const std::function<absl::Status()>& body);
+
+  // Tells of a failure on standard error, and sets the exit code. With --output json it is one
+  // line, the last one there: {"error":{"code":"NOT_FOUND","message":"…","exit_code":2}}; the code
+  // is that of the status, or JOB_FAILED or JOB_CANCELLED where a job that was waited for did not
+  // succeed.
+  void Fail(const absl::Status& status);
+  void Fail(ExitCode exit, const std::string& code, const std::string& message);
 
   // For a command that starts clusters of its own, or none: InvalidArgument if certificates are
   // given, which it would not use.
@@ -63,12 +73,13 @@ class Session {
   void PrintResult(const std::string& text,
                    const std::vector<std::pair<std::string, std::string>>& fields) const;
 
-  // Prints a message as JSON.
-  void PrintJson(const google::protobuf::Message& message) const;
+  // Prints a message as JSON, on one line. Numbers that are not finite are the strings "NaN",
+  // "Infinity" and "-Infinity", integers of 64 bits strings of digits.
+  void PrintJson(const google::protobuf::Message& message);
   // The same, with more fields after its own, and without those of its own that are left out.
   void PrintJson(const google::protobuf::Message& message,
                  const std::vector<std::pair<std::string, double>>& fields,
-                 const std::vector<std::string>& left_out = {}) const;
+                 const std::vector<std::string>& left_out = {});
 
   // Shows a job's progress until it ends: a bar that redraws itself on a terminal, plain lines
   // elsewhere, one JSON object per line with --output json. Sets the exit code by how the job

@@ -37,7 +37,7 @@ absl::Status ChaosCluster::AwaitCoordinator() {
   const absl::Time until = absl::Now() + kPatience;
   v1::ListJobsReply reply;
   while (true) {
-    const absl::Status status = jobs_->List(reply);
+    const absl::Status status = jobs_->List({}, reply);
     if (!absl::IsUnavailable(status) || absl::Now() > until) return status;
   }
 }

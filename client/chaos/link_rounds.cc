@@ -135,7 +135,7 @@ absl::StatusOr<std::string> LinkRounds::SubmitOverFaultyLink(const v1::JobSpec& 
   const auto heal = absl::MakeCleanup([&] { links_->SetFault(link, {}); });
   JobClient client(links_->client_address(), RpcCredentials::PlainText());
   v1::ListJobsReply before;
-  MUSTER_RETURN_IF_ERROR(client.List(before));
+  MUSTER_RETURN_IF_ERROR(client.List({}, before));
   // Either the answer is lost, or the question.
   const bool arrives = seed % 2 == 0;
   links_->SetFault(link,
@@ -148,14 +148,14 @@ absl::StatusOr<std::string> LinkRounds::SubmitOverFaultyLink(const v1::JobSpec& 
   const absl::Time until = absl::Now() + kAnswerPatience;
   while (arrives && listed.ok() && reply.jobs_size() == before.jobs_size() && absl::Now() < until) {
     absl::SleepFor(kPoll);
-    listed = cluster_.jobs().List(reply);
+    listed = cluster_.jobs().List({}, reply);
   }
   links_->SetFault(link, {.kind = LinkFault::Kind::kCut});
   links_->SetFault(link, {});
   submit.join();
   MUSTER_RETURN_IF_ERROR(listed);
   MUSTER_RETURN_IF_ERROR(submitted);
-  MUSTER_RETURN_IF_ERROR(cluster_.jobs().List(reply));
+  MUSTER_RETURN_IF_ERROR(cluster_.jobs().List({}, reply));
   if (reply.jobs_size() != before.jobs_size() + 1) {
     return absl::DataLossError(
         absl::StrCat("a job was submitted once over a link that was cut meanwhile, and made ",

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "client/commands/choices.h"
 #include "client/commands/commands.h"
 #include "client/commands/force_flag.h"
 #include "client/session.h"
@@ -28,13 +29,10 @@ void AddBench(CLI::App& app, Session& session) {
   auto* command =
       app.add_subcommand("bench", "Measure Muster beside other systems and this machine's limits");
   auto arguments = std::make_shared<Arguments>();
-  command
-      ->add_option(
-          "name", arguments->name,
-          "What to measure: parameter-server, sparse, store, optimizers, collectives or train")
+  command->add_option("name", arguments->name, "What to measure")
       ->required()
-      ->check(CLI::IsMember(
-          {"parameter-server", "sparse", "store", "optimizers", "collectives", "train"}));
+      ->transform(
+          OneOf({"parameter-server", "sparse", "store", "optimizers", "collectives", "train"}));
   command->add_flag("--quick", arguments->quick, "Fewer and shorter runs, in under 45 s");
   command->add_option("--json", arguments->json, "Also write the records to this file");
   AddForceFlag(*command, arguments->replace);

@@ -26,7 +26,8 @@ void AddCancel(CLI::App& app, Session& session) {
                 static_cast<unsigned long long>(job.progress().step()));
         }
         return absl::OkStatus();
-      });
+      },
+      JobClient::Naming::kOneUnfinished);
   command->add_option("--reason", *reason, "Who cancels, and why; kept with the job")
       ->capture_default_str();
   command->footer("Example: muster cancel JOB --reason \"learning rate too high\"");

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/chaos/run_chaos.h"
+#include "client/commands/choices.h"
 #include "client/commands/commands.h"
 #include "client/session.h"
 #include "client/terminal.h"
@@ -121,7 +122,8 @@ void AddChaos(CLI::App& app, Session& session) {
           absl::StrCat("Kinds of rounds, which take turns: ", absl::StrJoin(names, ", "),
                        ". Default: all"))
       ->delimiter(',')
-      ->check(CLI::IsMember(names).description(""));
+      ->transform(OneOf(names))
+      ->option_text("KIND,...");
   command->add_option("--folder", options->folder,
                       "Empty folder to work in; default: a temporary one. A failed round's files "
                       "stay there.");

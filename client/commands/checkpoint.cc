@@ -140,10 +140,12 @@ void AddCheckpoint(CLI::App& app, Session& session) {
 
   auto with_deltas = std::make_shared<bool>(false);
   auto* remove = AddCheckpointCommand(
-      *command, session, "delete", "Remove one checkpoint", "JOB@CLOCK",
+      *command, session, "delete", "Remove one checkpoint",
+      "JOB@CLOCK, where JOB is an id, or a name that no other job has",
       [with_deltas](Session& session, JobClient& jobs, const CheckpointName& name) {
         return Delete(session, jobs, name, *with_deltas);
-      });
+      },
+      JobClient::Naming::kOne);
   remove->add_flag("--with-deltas", *with_deltas, "Later deltas that need it go with it");
   remove->footer("Example: muster checkpoint delete JOB@400");
 

@@ -50,6 +50,10 @@ void AddBench(CLI::App& app, Session& session);
 void AddChaos(CLI::App& app, Session& session);
 void AddVersion(CLI::App& app, Session& session);
 
+// The command line itself. `app` is that of `muster`, and outlives the parsing.
+void AddHelp(CLI::App& app, Session& session);
+void AddCompletion(CLI::App& app, Session& session);
+
 }  // namespace muster
 
 #endif  // MUSTER_CLIENT_COMMANDS_COMMANDS_H_

@@ -1,5 +1,4 @@
 // The commands that show what a coordinator says, against one whose every text is hostile.
-#include "client/commands/commands.h"
 
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
@@ -7,17 +6,21 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "absl/strings/str_join.h"
+#include "client/command_line.h"
 #include "client/exit_code.h"
 #include "client/session.h"
 #include "common/text/printable.h"
@@ -39,7 +42,8 @@ constexpr char kHostile[] =
     "31m\xe2\x80\xae"
     "cod\xe2\x81\xa6.exe\r\nmuster: all is well";
 
-// Puts the text into every string of a message, and one element into every list.
+// Puts the text into every string of a message, numbers that are none into every double, and one
+// element into every list.
 void Fill(google::protobuf::Message& message, int depth = 0) {
   using google::protobuf::FieldDescriptor;
   const auto& reflection = *message.GetReflection();
@@ -51,6 +55,11 @@ void Fill(google::protobuf::Message& message, int depth = 0) {
       Fill(field->is_repeated() ? *reflection.AddMessage(&message, field)
                                 : *reflection.MutableMessage(&message, field),
            depth + 1);
+    } else if (field->type() == FieldDescriptor::TYPE_DOUBLE && !field->is_repeated()) {
+      constexpr double kNone[] = {std::numeric_limits<double>::quiet_NaN(),
+                                  std::numeric_limits<double>::infinity(),
+                                  -std::numeric_limits<double>::infinity()};
+      reflection.SetDouble(&message, field, kNone[i % 3]);
     } else if (field->type() == FieldDescriptor::TYPE_STRING) {
       if (field->is_repeated()) {
         reflection.AddString(&message, field, kHostile);
@@ -72,12 +81,26 @@ class HostileCoordinator final : public v1::JobService::Service {
                       v1::JobStatus* reply) override {
     return Filled(*reply);
   }
-  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
                         v1::ListJobsReply* reply) override {
     Fill(*reply);
     // One that waits.
     reply->mutable_jobs(0)->set_state(v1::PENDING);
     reply->clear_next_page_token();
+    if (!request->job().empty()) {
+      reply->mutable_jobs(0)->set_job_id(request->job());
+      return grpc::Status::OK;
+    }
+    const v1::JobStatus first = reply->jobs(0);
+    while (reply->jobs_size() < jobs) *reply->add_jobs() = first;
+    return grpc::Status::OK;
+  }
+  grpc::Status RebalanceJob(grpc::ServerContext*, const v1::GetJobRequest*,
+                            v1::JobStatus* reply) override {
+    return Filled(*reply);
+  }
+  grpc::Status DeleteJob(grpc::ServerContext*, const v1::GetJobRequest*,
+                         v1::DeleteJobReply*) override {
     return grpc::Status::OK;
   }
   grpc::Status WatchJob(grpc::ServerContext* context, const v1::GetJobRequest*,
@@ -146,6 +169,8 @@ class HostileCoordinator final : public v1::JobService::Service {
   // Called when somebody watches a job, which then goes on until nobody does.
   std::function<void()> watched;
   std::vector<std::string> cancelled;
+  // That ListJobs lists.
+  int jobs = 1;
 
  private:
   static grpc::Status Filled(google::protobuf::Message& reply) {
@@ -178,22 +203,12 @@ class CommandsTest : public ::testing::Test {
   }
 
   Shown Run(const std::vector<std::string>& words) {
-    CLI::App app("", "muster");
     Session session;
     session.coordinator_address = address_;
-    const std::map<std::string, Session::Output> outputs = {{"json", Session::Output::kJson}};
-    app.fallthrough();
-    app.add_option("--output", session.output)->transform(CLI::CheckedTransformer(outputs));
-    for (auto add : {AddList, AddStatus, AddWatch, AddLogs, AddEvents, AddCancel, AddCheckpoint,
-                     AddEvaluate, AddCluster, AddDrain, AddMetrics, AddData, AddSubmit,
-                     AddTokenizer, AddImport, AddCompare, AddBench}) {
-      add(app, session);
-    }
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     Shown shown;
-    shown.exit_code = session.exit_code;
+    shown.exit_code = RunCommandLine(words, session);
     shown.out = testing::internal::GetCapturedStdout();
     shown.error = testing::internal::GetCapturedStderr();
     return shown;
@@ -233,6 +248,100 @@ TEST_F(CommandsTest, NothingThatACoordinatorSaysSteersTheTerminal) {
       EXPECT_THAT(shown.out + shown.error, HasSubstr("evil")) << "the test shows nothing of it";
     }
   }
+}
+
+// The values that a text of JSON holds, one after another.
+std::vector<nlohmann::json> Values(const std::string& text) {
+  std::vector<nlohmann::json> values;
+  std::istringstream in(text);
+  try {
+    while (in >> std::ws && in.peek() != std::istringstream::traits_type::eof()) {
+      in >> values.emplace_back();
+    }
+  } catch (const nlohmann::json::exception& error) {
+    ADD_FAILURE() << error.what() << " in:\n" << text;
+  }
+  return values;
+}
+
+// Every command, with hostile arguments where it does not ask the coordinator.
+TEST_F(CommandsTest, JsonIsWhatEveryCommandPrintsWhateverGoesWrong) {
+  const std::string none = testing::TempDir() + "/none-\xf6\x1b[2J";
+  const std::map<std::string, std::vector<std::string>> arguments = {
+      {"up", {"--data-dir", "/dev/null/\xf6"}},
+      {"down", {"--data-dir", none}},
+      {"demo", {"--data", none}},
+      {"plan", {none}},
+      {"submit", {none}},
+      {"list", {}},
+      {"status", {"j1"}},
+      {"watch", {"j1"}},
+      {"logs", {"j1"}},
+      {"events", {"j1"}},
+      {"cancel", {"j1"}},
+      {"delete", {"j1"}},
+      {"checkpoint list", {"j1"}},
+      {"checkpoint verify", {"j1"}},
+      {"checkpoint delete", {"j1@4"}},
+      {"checkpoint restore", {"j1@4", "--watch"}},
+      {"evaluate", {"j1"}},
+      {"export", {"j1", "--out", none + "/\xf6"}},
+      {"tokenizer train", {"--data", none, "--vocabulary", "300", "--out", none}},
+      {"data tokenize", {"--data", none, "--tokenizer", "bytes", "--out", none + "/\xf6"}},
+      {"generate", {"j\xf6", "--prompt", "\xf6"}},
+      {"import", {none, "--out", none}},
+      {"compare", {none}},
+      {"cluster", {}},
+      {"drain", {"s1"}},
+      {"undrain", {"s1"}},
+      {"rebalance", {"j1"}},
+      {"metrics", {}},
+      {"bench", {"\xf6"}},
+      {"chaos", {"--folder", "/dev/null/\xf6"}},
+      {"help", {"\xf6\x1b[2J"}},
+      {"completion", {"\xf6"}},
+  };
+  for (const std::vector<std::string>& command : AllCommands()) {
+    const std::string name = absl::StrJoin(command, " ");
+    SCOPED_TRACE(name);
+    const auto found = arguments.find(name);
+    if (found == arguments.end()) {
+      ADD_FAILURE() << "a new command: add arguments for it";
+      continue;
+    }
+    std::vector<std::string> words = command;
+    words.insert(words.end(), found->second.begin(), found->second.end());
+    words.insert(words.end(), {"--output", "json"});
+    const Shown shown = Run(words);
+    const std::vector<nlohmann::json> values = Values(shown.out);
+    EXPECT_EQ(shown.out + shown.error, PrintableText(shown.out + shown.error));
+    // Which files are damaged is a result, told where others are.
+    if (shown.exit_code == kSuccess || name == "checkpoint verify") {
+      EXPECT_FALSE(values.empty());
+      continue;
+    }
+    // Its last line tells of the error.
+    const size_t end = shown.error.rfind('\n');
+    ASSERT_NE(end, std::string::npos);
+    const size_t before = end == 0 ? std::string::npos : shown.error.rfind('\n', end - 1);
+    const std::vector<nlohmann::json> told =
+        Values(shown.error.substr(before == std::string::npos ? 0 : before + 1));
+    ASSERT_EQ(told.size(), 1u) << shown.error;
+    ASSERT_TRUE(told[0].contains("error")) << shown.error;
+    EXPECT_EQ(told[0]["error"]["exit_code"], shown.exit_code);
+    EXPECT_TRUE(told[0]["error"]["code"].is_string());
+    EXPECT_TRUE(told[0]["error"]["message"].is_string());
+  }
+}
+
+TEST_F(CommandsTest, JsonOfManyJobsIsWhole) {
+  coordinator_.jobs = 3000;
+  const Shown shown = Run({"list", "--output", "json"});
+  const std::vector<nlohmann::json> values = Values(shown.out);
+  ASSERT_EQ(values.size(), 1u);
+  EXPECT_EQ(values[0]["jobs"].size(), 3000u);
+  // As JSON has no numbers that are not finite.
+  EXPECT_EQ(values[0]["jobs"][0]["progress"]["loss"], "-Infinity");
 }
 
 TEST_F(CommandsTest, AValueMakesNoLinesOfItsOwn) {

@@ -14,7 +14,8 @@ void AddDelete(CLI::App& app, Session& session) {
         MUSTER_RETURN_IF_ERROR(jobs.Delete(job_id));
         session.PrintResult(job_id + " deleted", {{"job_id", job_id}, {"state", "DELETED"}});
         return absl::OkStatus();
-      })
+      },
+      JobClient::Naming::kOne)
       ->footer("Example: muster delete JOB");
 }
 

@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "client/commands/choices.h"
 #include "client/commands/commands.h"
 #include "client/session.h"
 #include "client/terminal.h"
@@ -40,7 +41,9 @@ void Add(CLI::App& app, Session& session, const v1::DrainServerRequest& prototyp
   auto* command = app.add_subcommand(name, description);
   auto request = std::make_shared<v1::DrainServerRequest>(prototype);
   auto server = std::make_shared<std::string>();
-  command->add_option("server", *server, "Id of the server, as `cluster` lists it")->required();
+  command->add_option("server", *server, "Id of the server, as `cluster` lists it")
+      ->required()
+      ->type_name(kServerType);
   command->footer("Example: muster " + name + " server-1");
   command->callback([&session, request, server] {
     request->set_server_id(*server);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/commands/choices.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_argument.h"
 #include "client/interrupt.h"
@@ -72,8 +73,8 @@ v1::EvaluationResult Asked(const v1::EvaluationResult& measured, const std::stri
 }
 
 // `checkpoint` is the one that was measured, with its clock if that is known.
-void PrintMeasured(const Session& session, const CheckpointName& checkpoint,
-                   v1::EvaluationResult result, std::vector<Value> values) {
+void PrintMeasured(Session& session, const CheckpointName& checkpoint, v1::EvaluationResult result,
+                   std::vector<Value> values) {
   const bool has_value = result.no_value().empty();
   if (session.output == Session::Output::kJson) {
     // An evaluation trains nothing.
@@ -140,9 +141,11 @@ absl::Status Await(JobClient& jobs, const std::string& id, Interrupt& interrupt,
 absl::Status Evaluate(Session& session, const Arguments& arguments) {
   // Before anything starts threads.
   Interrupt interrupt;
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointName asked, ParseCheckpointName(arguments.checkpoint));
+  MUSTER_RETURN_IF_ERROR(ParseCheckpointName(arguments.checkpoint).status());
   MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
   interrupt.Call([jobs] { jobs->StopWatching(); });
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointName asked,
+                          FindCheckpoint(*jobs, arguments.checkpoint, JobClient::Naming::kNewest));
   v1::JobStatus job;
   MUSTER_RETURN_IF_ERROR(jobs->Get(asked.job_id, job));
   CheckpointName checkpoint = asked;
@@ -157,16 +160,18 @@ absl::Status Evaluate(Session& session, const Arguments& arguments) {
   v1::JobStatus last;
   if (const absl::Status ended = Await(*jobs, evaluation_id, interrupt, last);
       absl::IsCancelled(ended)) {
-    session.exit_code = kJobFailed;
-    PrintError("muster: the evaluation %s is cancelled\n", evaluation_id);
+    session.Fail(kJobFailed, "JOB_CANCELLED",
+                 absl::StrCat("the evaluation ", evaluation_id, " is cancelled"));
     return absl::OkStatus();
   } else if (!ended.ok()) {
     return ended;
   }
   if (last.state() != v1::SUCCEEDED || last.evaluations_size() == 0) {
-    session.exit_code = kJobFailed;
-    PrintError("muster: the evaluation %s failed: %s\n", evaluation_id,
-               PrintableLine(last.message()));
+    const bool cancelled = last.state() == v1::CANCELLED;
+    session.Fail(
+        kJobFailed, cancelled ? "JOB_CANCELLED" : "JOB_FAILED",
+        absl::StrCat("the evaluation ", evaluation_id,
+                     cancelled ? " was cancelled: " : " failed: ", PrintableLine(last.message())));
     return absl::OkStatus();
   }
   const v1::EvaluationResult& measured = *last.evaluations().rbegin();
@@ -182,16 +187,18 @@ absl::Status Evaluate(Session& session, const Arguments& arguments) {
 void AddEvaluate(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
   auto* command = app.add_subcommand("evaluate", "Measure a job's checkpoint on data");
-  command->add_option("checkpoint", arguments->checkpoint, kCheckpointArgument)->required();
+  command->add_option("checkpoint", arguments->checkpoint, kCheckpointArgument)
+      ->required()
+      ->type_name(kCheckpointType);
   command->callback(
       [&session, arguments] { session.Run([&] { return Evaluate(session, *arguments); }); });
   command->add_option(
       "--data", arguments->data,
       "File or folder of the job's kind of data; without it, what the job held out");
-  command->add_option(
-      "--metric", arguments->metric,
-      "Another metric than the model's own: loss, perplexity, bits_per_byte, accuracy, "
-      "auc or binned_auc, as far as the model has it");
+  command
+      ->add_option("--metric", arguments->metric,
+                   "Another metric than the model's own, as far as the model has it")
+      ->transform(OneOf({kLoss, kPerplexity, kBitsPerByte, "accuracy", "auc", "binned_auc"}));
   command->footer(
       "Example: muster evaluate JOB --data other.csv\n"
       "         muster evaluate JOB@400 --output json");

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/commands/choices.h"
 #include "client/commands/commands.h"
 #include "client/commands/force_flag.h"
 #include "client/commands/job_argument.h"
@@ -122,7 +123,7 @@ void AddExport(CLI::App& app, Session& session) {
                    "safetensors: one file under Muster's names. huggingface: config.json, "
                    "model.safetensors and the tokenizer's files of a transformer of GPT-2's or "
                    "Llama's shape")
-      ->check(CLI::IsMember({kSafetensors, kHuggingFace}));
+      ->transform(OneOf({kSafetensors, kHuggingFace}));
   command->add_option("--tokenizer", arguments->tokenizer,
                       "Of a transformer: where its tokenizer is, if not where the job says");
   command->footer(

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/commands/choices.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_argument.h"
 #include "client/session.h"
@@ -80,9 +81,11 @@ absl::StatusOr<std::string> FindModel(Session& session, const Arguments& argumen
                      "; name a job, a file of `muster export`, or a folder with config.json and "
                      "model.safetensors"));
   }
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointName checkpoint, ParseCheckpointName(arguments.model));
-  const std::string& job_id = checkpoint.job_id;
+  MUSTER_RETURN_IF_ERROR(ParseCheckpointName(arguments.model).status());
   MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointName checkpoint,
+                          FindCheckpoint(*jobs, arguments.model, JobClient::Naming::kNewest));
+  const std::string& job_id = checkpoint.job_id;
   v1::JobStatus job;
   MUSTER_RETURN_IF_ERROR(jobs->Get(job_id, job));
   MUSTER_RETURN_IF_ERROR(RequireTransformer(job.spec(), job_id, "`muster generate`"));
@@ -137,7 +140,8 @@ void AddGenerate(CLI::App& app, Session& session) {
       ->add_option("model", arguments->model,
                    "A job (JOB@CLOCK: one of its checkpoints), a file of `muster export`, or a "
                    "folder with config.json and model.safetensors")
-      ->required();
+      ->required()
+      ->type_name(kCheckpointType);
   command->add_option("--prompt", arguments->prompt, "The text to continue; it is printed first")
       ->required();
   command->add_option("--max-tokens", arguments->max_tokens, "Tokens to add at most")

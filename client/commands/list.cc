@@ -1,10 +1,16 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "client/commands/choices.h"
 #include "client/commands/commands.h"
 #include "client/format.h"
 #include "client/progress.h"
@@ -12,40 +18,123 @@
 #include "client/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/text/printable.h"
+#include "common/text/utf8.h"
 #include "proto/job_service.pb.h"
 
 namespace muster {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> states;
+  std::string owner;
+  std::string name;
+  // 0: all.
+  size_t limit = 0;
+  std::string page;
+};
+
+// On a terminal long names are cut, so that a line fits 80 columns; `status` shows them whole.
+std::string ShownName(const std::string& name) {
+  constexpr size_t kMostCharacters = 28;
+  std::string shown = PrintableLine(name);
+  if (isatty(STDOUT_FILENO) != 1) return shown;
+  size_t end = 0, before_last = 0;
+  for (size_t characters = 0; end < shown.size(); ++characters) {
+    if (characters == kMostCharacters) return shown.substr(0, before_last) + "…";
+    before_last = end;
+    end += FirstCodePoint(absl::string_view(shown).substr(end)).bytes;
+  }
+  return shown;
+}
+
+std::vector<std::string> StateNames() {
+  std::vector<std::string> names;
+  for (int state = v1::JobState_MIN; state <= v1::JobState_MAX; ++state) {
+    if (state == v1::JOB_STATE_UNSPECIFIED || !v1::JobState_IsValid(state)) continue;
+    names.push_back(v1::JobState_Name(static_cast<v1::JobState>(state)));
+  }
+  return names;
+}
+
+void PrintText(const v1::ListJobsReply& reply, const Arguments& arguments) {
+  if (reply.jobs().empty()) {
+    const bool all = arguments.states.empty() && arguments.owner.empty() &&
+                     arguments.name.empty() && arguments.page.empty();
+    return Print("%s\n",
+                 all ? "no jobs yet; `muster submit FILE --watch` runs one" : "no such job");
+  }
+  std::vector<std::vector<std::string>> rows = {{"JOB", "NAME", "STATE", "STEP", "LOSS", "AGE"}};
+  for (const v1::JobStatus& job : reply.jobs()) {
+    const v1::JobProgress& progress = job.progress();
+    rows.push_back({job.job_id(), ShownName(job.spec().name()), StateName(job),
+                    absl::StrCat(progress.step(), "/", progress.total_steps()),
+                    progress.step() == 0 ? "-" : absl::StrFormat("%.4f", progress.loss()),
+                    FormatSeconds(absl::ToDoubleSeconds(
+                        absl::Now() - absl::FromUnixMillis(job.submitted_unix_ms())))});
+  }
+  Print("%s", FormatTable(rows));
+  for (const v1::JobStatus& job : reply.jobs()) {
+    if (job.waiting_for().empty()) continue;
+    Print("%s waits: %s\n", PrintableLine(job.job_id()), PrintableLine(job.waiting_for()));
+  }
+  if (!reply.next_page_token().empty()) {
+    Print("older jobs: the same command with --limit %d --page %s\n", arguments.limit,
+          PrintableLine(reply.next_page_token()));
+  }
+}
+
+absl::Status ListJobs(Session& session, const Arguments& arguments) {
+  v1::ListJobsRequest request;
+  for (const std::string& name : arguments.states) {
+    // The option takes no other names.
+    v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
+    if (v1::JobState_Parse(name, &state)) request.add_states(state);
+  }
+  request.set_owner(arguments.owner);
+  request.set_name(arguments.name);
+  request.set_page_token(arguments.page);
+  request.set_newest_first(arguments.limit > 0);
+  MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+  v1::ListJobsReply reply;
+  MUSTER_RETURN_IF_ERROR(jobs->List(
+      request, reply, arguments.limit > 0 ? arguments.limit : std::numeric_limits<size_t>::max()));
+  // The newest one comes last, with or without a limit.
+  if (request.newest_first()) {
+    std::reverse(reply.mutable_jobs()->pointer_begin(), reply.mutable_jobs()->pointer_end());
+  }
+  if (session.output == Session::Output::kJson) {
+    session.PrintJson(reply);
+  } else {
+    PrintText(reply, arguments);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 void AddList(CLI::App& app, Session& session) {
-  auto* command = app.add_subcommand("list", "List jobs");
-  command->footer("Example: muster list --output json");
-  command->callback([&session] {
-    session.Run([&]() -> absl::Status {
-      MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
-      v1::ListJobsReply reply;
-      MUSTER_RETURN_IF_ERROR(jobs->List(reply));
-      if (session.output == Session::Output::kJson) {
-        session.PrintJson(reply);
-        return absl::OkStatus();
-      }
-      std::vector<std::vector<std::string>> rows = {
-          {"JOB", "NAME", "STATE", "STEP", "LOSS", "AGE"}};
-      for (const v1::JobStatus& job : reply.jobs()) {
-        const v1::JobProgress& progress = job.progress();
-        rows.push_back({job.job_id(), job.spec().name(), StateName(job),
-                        absl::StrCat(progress.step(), "/", progress.total_steps()),
-                        progress.step() == 0 ? "-" : absl::StrFormat("%.4f", progress.loss()),
-                        FormatSeconds(absl::ToDoubleSeconds(
-                            absl::Now() - absl::FromUnixMillis(job.submitted_unix_ms())))});
-      }
-      Print("%s", FormatTable(rows));
-      for (const v1::JobStatus& job : reply.jobs()) {
-        if (job.waiting_for().empty()) continue;
-        Print("%s waits: %s\n", PrintableLine(job.job_id()), PrintableLine(job.waiting_for()));
-      }
-      return absl::OkStatus();
-    });
-  });
+  auto arguments = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand("list", "List jobs, the newest last");
+  command
+      ->add_option("--state", arguments->states,
+                   absl::StrCat("Only jobs in one of these states: ", JoinWithOr(StateNames())))
+      ->delimiter(',')
+      ->transform(OneOf(StateNames()))
+      ->option_text("STATE,...");
+  command->add_option("--owner", arguments->owner, "Only jobs of this owner");
+  command->add_option("--name", arguments->name,
+                      "Only jobs with this name; `*` stands for any characters, `?` for one");
+  auto* limit = command->add_option("--limit", arguments->limit, "Only so many jobs, the newest")
+                    ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--page", arguments->page,
+                   "Only older jobs: what the end of a list with --limit says")
+      ->needs(limit);
+  command->footer(
+      "Example: muster list --state running,pending --owner ada\n"
+      "         muster list --name 'digits*' --limit 20");
+  command->callback(
+      [&session, arguments] { session.Run([&] { return ListJobs(session, *arguments); }); });
 }
 
 }  // namespace muster

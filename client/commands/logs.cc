@@ -1,30 +1,81 @@
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "client/commands/commands.h"
 #include "client/commands/job_argument.h"
 #include "client/session.h"
 #include "client/terminal.h"
+#include "common/base/status_macros.h"
+#include "proto/job_service.pb.h"
 
 namespace muster {
+namespace {
+
+struct Arguments {
+  bool follow = false;
+  uint64_t tail_lines = 0;
+  std::string since;
+  uint32_t slot = 0;
+  // Whether they are on the command line.
+  const CLI::Option* tail_option = nullptr;
+  const CLI::Option* slot_option = nullptr;
+};
+
+absl::StatusOr<uint64_t> Milliseconds(const std::string& since) {
+  absl::Duration duration;
+  if (!absl::ParseDuration(since, &duration) || duration < absl::Milliseconds(1) ||
+      duration == absl::InfiniteDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--since is \"", since, "\"; write how long ago, as in 90s, 10m, 2h or 1h30m"));
+  }
+  return static_cast<uint64_t>(absl::ToInt64Milliseconds(duration));
+}
+
+absl::Status ShowLogs(const Session& session, JobClient& jobs, const std::string& job_id,
+                      const Arguments& arguments) {
+  v1::ReadLogsRequest request;
+  request.set_job_id(job_id);
+  request.set_follow(arguments.follow);
+  if (arguments.tail_option->count() > 0) request.set_tail_lines(arguments.tail_lines);
+  if (arguments.slot_option->count() > 0) request.set_slot(arguments.slot);
+  if (!arguments.since.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t since_ms, Milliseconds(arguments.since));
+    request.set_since_ms(since_ms);
+  }
+  return jobs.Logs(request, [&session](absl::string_view text) {
+    if (session.output == Session::Output::kJson) {
+      session.PrintResult("", {{"text", std::string(text)}});
+    } else {
+      WriteText(stdout, text);
+    }
+  });
+}
+
+}  // namespace
 
 void AddLogs(CLI::App& app, Session& session) {
-  auto follow = std::make_shared<bool>(false);
-  auto* command = AddJobCommand(
-      app, session, "logs", "Print what a job's tasks wrote",
-      [follow](Session& session, JobClient& jobs, const std::string& job_id) {
-        return jobs.Logs(job_id, *follow ? JobClient::Follow::kUntilEnd : JobClient::Follow::kNo,
-                         [&session](absl::string_view text) {
-                           if (session.output == Session::Output::kJson) {
-                             session.PrintResult("", {{"text", std::string(text)}});
-                             return;
-                           }
-                           WriteText(stdout, text);
-                         });
-      });
-  command->add_flag("--follow,-f", *follow, "Go on until the job ends");
-  command->footer("Example: muster logs JOB --follow");
+  auto arguments = std::make_shared<Arguments>();
+  auto* command =
+      AddJobCommand(app, session, "logs", "Print what a job's tasks wrote",
+                    [arguments](Session& session, JobClient& jobs, const std::string& job_id) {
+                      return ShowLogs(session, jobs, job_id, *arguments);
+                    });
+  command->add_flag("--follow,-f", arguments->follow, "Go on until the job ends");
+  arguments->tail_option = command->add_option("--tail", arguments->tail_lines,
+                                               "Of what is there, only so many lines at the end");
+  command->add_option("--since", arguments->since,
+                      "Of what is there, only what came in the last 90s, 10m, 1h30m, ...");
+  arguments->slot_option = command->add_option(
+      "--slot", arguments->slot, "Only what the tasks of this slot wrote (0, 1, ...)");
+  command->footer(
+      "Example: muster logs JOB --tail 20 --follow\n"
+      "         muster logs JOB --since 10m --slot 2\n"
+      "A job's log keeps its last 4 MiB; where older text was dropped, a line says how much.");
 }
 
 }  // namespace muster

@@ -145,7 +145,7 @@ void PrintCollectives(const v1::ListCollectivesReply& reply) {
   }
 }
 
-absl::Status ShowCollectives(const Session& session, JobClient& jobs, const std::string& job_id) {
+absl::Status ShowCollectives(Session& session, JobClient& jobs, const std::string& job_id) {
   v1::ListCollectivesReply reply;
   MUSTER_RETURN_IF_ERROR(jobs.Collectives(job_id, reply));
   if (session.output == Session::Output::kJson) {

@@ -37,13 +37,15 @@ void AddUp(CLI::App& app, Session& session) {
             "--data-dir %s\n",
             noted.message(), folder.path());
       }
-      session.PrintResult(absl::StrCat(cluster.servers, " servers and ", cluster.workers,
-                                       " workers run, coordinator ", cluster.coordinator_address,
-                                       "\ndata and logs: ", folder.path()),
-                          {{"coordinator", cluster.coordinator_address},
-                           {"data_dir", folder.path()},
-                           {"servers", absl::StrCat(cluster.servers)},
-                           {"workers", absl::StrCat(cluster.workers)}});
+      session.PrintResult(
+          absl::StrCat(cluster.servers, cluster.servers == 1 ? " server" : " servers", " and ",
+                       cluster.workers, cluster.workers == 1 ? " worker run" : " workers run",
+                       ", coordinator ", cluster.coordinator_address,
+                       "\ndata and logs: ", folder.path()),
+          {{"coordinator", cluster.coordinator_address},
+           {"data_dir", folder.path()},
+           {"servers", absl::StrCat(cluster.servers)},
+           {"workers", absl::StrCat(cluster.workers)}});
       return absl::OkStatus();
     });
   });

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/text/dump_json.h"
+#include "common/text/error_json.h"
 #include "common/text/utf8.h"
 #include "gtest/gtest.h"
 
@@ -63,6 +64,16 @@ TEST(PrintableTest, NothingOfJsonChangesItsMeaning) {
 
 TEST(DumpJsonTest, TextThatIsNotUtf8DoesNotEndTheProgram) {
   EXPECT_EQ(DumpJson(nlohmann::json{{"file", "gr\xf6sse"}}), "{\"file\":\"gr\xef\xbf\xbdsse\"}");
+}
+
+TEST(ErrorJsonTest, IsOneLineWhateverItTells) {
+  EXPECT_EQ(ErrorJson("NOT_FOUND", "no \"x\"", 2),
+            R"({"error":{"code":"NOT_FOUND","message":"no \"x\"","exit_code":2}})");
+  const std::string hostile = "gr\xf6sse\x1b[2J\n\xe2\x80\xae";
+  const std::string shown = ErrorJson("INTERNAL", hostile, 1);
+  EXPECT_EQ(PrintableLine(shown), shown);
+  EXPECT_EQ(nlohmann::json::parse(shown)["error"]["message"],
+            "gr\xef\xbf\xbdsse\x1b[2J\n\xe2\x80\xae");
 }
 
 }  // namespace

@@ -217,9 +217,9 @@ std::string ProcessCluster::Diagnose(const std::string& job_id) {
   std::string text;
   if (!job_id.empty()) {
     std::string log;
-    jobs_
-        ->Logs(job_id, JobClient::Follow::kNo,
-               [&](absl::string_view chunk) { log.append(chunk.data(), chunk.size()); })
+    v1::ReadLogsRequest whole;
+    whole.set_job_id(job_id);
+    jobs_->Logs(whole, [&](absl::string_view chunk) { log.append(chunk.data(), chunk.size()); })
         .IgnoreError();
     v1::ListEventsReply events;
     jobs_->Events(job_id, events).IgnoreError();

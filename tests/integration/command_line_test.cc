@@ -169,7 +169,7 @@ TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
   nested = Muster("help tokenizer nothing");
   EXPECT_EQ(nested.exit_code, 2);
   EXPECT_THAT(nested.output,
-              HasSubstr("no command is called tokenizer nothing; `muster help tokenizer` lists"));
+              HasSubstr("muster tokenizer has no command nothing; `muster help tokenizer` lists"));
   EXPECT_THAT(Muster("help").output, HasSubstr("tokenizer"));
   EXPECT_EQ(Muster("up --port 99999").exit_code, 2);
 }

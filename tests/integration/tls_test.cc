@@ -40,10 +40,12 @@ class TlsTest : public ::testing::Test {
     const auto end = cluster_->AwaitEnd(*id);
     EXPECT_TRUE(end.ok() && end->state() == v1::SUCCEEDED) << cluster_->Diagnose(*id);
     std::string log;
-    EXPECT_TRUE(cluster_->jobs()
-                    .Logs(*id, JobClient::Follow::kNo,
-                          [&log](absl::string_view text) { log.append(text.data(), text.size()); })
-                    .ok());
+    v1::ReadLogsRequest whole;
+    whole.set_job_id(*id);
+    EXPECT_TRUE(
+        cluster_->jobs()
+            .Logs(whole, [&log](absl::string_view text) { log.append(text.data(), text.size()); })
+            .ok());
     return log;
   }
 

@@ -5,7 +5,8 @@
 //
 // MODEL is a file of `muster export`, or a folder as Hugging Face lays it out. Text goes to
 // standard output token by token, the prompt first; with --json at the end, as one object. Errors
-// go to standard error. Exit codes are `muster`'s.
+// go to standard error, with --json as common/text/error_json.h has them. Exit codes are
+// `muster`'s.
 
 #include <unistd.h>
 
@@ -29,6 +30,7 @@
 #include "common/model_files/model_folder.h"
 #include "common/model_files/weights.h"
 #include "common/text/dump_json.h"
+#include "common/text/error_json.h"
 #include "common/text/printable.h"
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/parse_tokenizer.h"
@@ -205,7 +207,11 @@ int main(int argc, char** argv) {
   if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   const absl::Status status = muster::Run(flags);
   if (!status.ok()) {
-    std::fprintf(stderr, "muster: %s\n", muster::PrintableText(status.message()).c_str());
+    const std::string told =
+        flags.json ? muster::ErrorJson(absl::StatusCodeToString(status.code()), status.message(),
+                                       muster::ExitCodeFor(status))
+                   : absl::StrCat("muster: ", muster::PrintableText(status.message()));
+    std::fprintf(stderr, "%s\n", told.c_str());
   }
   return muster::ExitCodeFor(status);
 }
