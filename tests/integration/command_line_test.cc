@@ -86,8 +86,11 @@ TEST(CommandLineTest, WhatIsNotUtf8IsRefusedByNameOrWritten) {
   // What a cluster's daemons tell one another.
   Result result = Muster("up --output json --data-dir " + folder);
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.output, HasSubstr("--data-dir"));
-  EXPECT_THAT(result.output, HasSubstr("gr\\xf6sse is not UTF-8"));
+  const nlohmann::json refused = nlohmann::json::parse(result.output, nullptr, false);
+  ASSERT_TRUE(refused.contains("error")) << result.output;
+  const std::string message = refused["error"]["message"];
+  EXPECT_THAT(message, HasSubstr("--data-dir"));
+  EXPECT_THAT(message, HasSubstr("gr\\xf6sse is not UTF-8"));
   EXPECT_FALSE(std::filesystem::exists(folder));
   // What is only a file's name, once in text and once in JSON.
   const std::string text = ::testing::TempDir() + "/text.txt";
