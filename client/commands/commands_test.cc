@@ -271,6 +271,8 @@ TEST_F(CommandsTest, JsonIsWhatEveryCommandPrintsWhateverGoesWrong) {
       {"up", {"--data-dir", "/dev/null/\xf6"}},
       {"down", {"--data-dir", none}},
       {"demo", {"--data", none}},
+      {"init", {"--data", none}},
+      {"validate", {none}},
       {"plan", {none}},
       {"submit", {none}},
       {"list", {}},
@@ -299,6 +301,7 @@ TEST_F(CommandsTest, JsonIsWhatEveryCommandPrintsWhateverGoesWrong) {
       {"bench", {"\xf6"}},
       {"chaos", {"--folder", "/dev/null/\xf6"}},
       {"help", {"\xf6\x1b[2J"}},
+      {"version", {}},
       {"completion", {"\xf6"}},
   };
   for (const std::vector<std::string>& command : AllCommands()) {
