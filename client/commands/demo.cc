@@ -82,7 +82,7 @@ void AddDemo(CLI::App& app, Session& session) {
       ->capture_default_str();
   command->add_flag("--quick", arguments->quick,
                     "Train once, on parameter servers in step (BSP): some seconds");
-  command->footer("Example: muster demo --data /usr/share/doc");
+  command->footer("Example: muster demo --data /usr/share/common-licenses");
   command->callback(
       [&session, arguments] { session.Run([&] { return RunDemo(session, *arguments); }); });
 }
