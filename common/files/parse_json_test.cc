@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string Nested(size_t depth) { return std::string(depth, '[') + "1" + std::string(depth, ']'); }
 
@@ -31,6 +32,8 @@ TEST(ParseJsonTest, RefusesWhatIsNone) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(status.message(), AllOf(HasSubstr("file.json"), HasSubstr("expected an object")));
   }
+  // Whoever reads the error may have no right to read the file.
+  EXPECT_THAT(ParseJson("{\"a\": secret}", "f", "x").status().message(), Not(HasSubstr("secret")));
 }
 
 TEST(ParseJsonTest, RefusesWhatIsTooDeepToWalkOver) {

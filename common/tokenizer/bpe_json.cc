@@ -82,8 +82,8 @@ absl::Status ParseMerges(const Json& merges, const std::string& origin, const Wr
                          BpeVocabulary& vocabulary) {
   if (!merges.is_array()) return RefuseField(origin, "model.merges", merges, "expected a list");
   for (const Json& merge : merges) {
-    const std::string place =
-        absl::StrCat(origin, ": merge ", vocabulary.merges.size(), " of model.merges");
+    const std::string field = absl::StrCat("merge ", vocabulary.merges.size(), " of model.merges");
+    const std::string place = absl::StrCat(origin, ": ", field);
     if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
       MUSTER_RETURN_IF_ERROR(AddMerge(ids, merge[0].get_ref<const std::string&>(),
                                       merge[1].get_ref<const std::string&>(), place, vocabulary));
@@ -91,7 +91,7 @@ absl::Status ParseMerges(const Json& merges, const std::string& origin, const Wr
     }
     std::vector<absl::string_view> pair;
     if (merge.is_string()) pair = absl::StrSplit(merge.get_ref<const std::string&>(), ' ');
-    if (pair.size() != 2) return RefuseField(origin, "a merge", merge, "expected two tokens");
+    if (pair.size() != 2) return RefuseField(origin, field, merge, "expected two tokens");
     MUSTER_RETURN_IF_ERROR(AddMerge(ids, pair[0], pair[1], place, vocabulary));
   }
   return absl::OkStatus();

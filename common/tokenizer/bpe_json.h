@@ -16,7 +16,7 @@ std::string WriteBpeJson(const BpeVocabulary& vocabulary);
 
 // Reads a tokenizer.json; `origin` names it in errors. InvalidArgument: it is no JSON, misses
 // something, or is of another kind than byte-level BPE with GPT-2's words; the message names the
-// field, its value and what is understood.
+// field, the kind of its value and what is understood.
 absl::StatusOr<BpeVocabulary> ParseBpeJson(absl::string_view text, const std::string& origin);
 
 }  // namespace muster

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/text/dump_json.h"
-#include "common/text/utf8.h"
+#include "common/text/length_of.h"
 #include "common/tokenizer/byte_level.h"
 
 namespace muster {
@@ -21,13 +21,49 @@ using Json = nlohmann::json;
 constexpr int64_t kMostTokens = 1 << 24;
 constexpr int64_t kMostUnusedIds = 1 << 16;
 
-// Bytes of a value as an error shows it.
-constexpr size_t kMostShown = 80;
+// Names by which an error may call what it found: they say nothing that only the file knows. Names
+// of an end of text are such, too.
+constexpr absl::string_view kKnownNames[] = {
+    // Types in a tokenizer.json.
+    "BPE", "BertNormalizer", "BertPreTokenizer", "BertProcessing", "ByteFallback", "ByteLevel",
+    "Digits", "Fuse", "Lowercase", "Metaspace", "NFC", "NFD", "NFKC", "NFKD", "Precompiled",
+    "Prepend", "Punctuation", "Replace", "RobertaProcessing", "Sequence", "Split", "Strip",
+    "StripAccents", "TemplateProcessing", "Unigram", "UnicodeScripts", "Whitespace",
+    "WhitespaceSplit", "WordLevel", "WordPiece",
+    // Classes in a tokenizer_config.json.
+    "BartTokenizer", "BartTokenizerFast", "BertTokenizer", "BertTokenizerFast",
+    "BloomTokenizerFast", "CLIPTokenizer", "CLIPTokenizerFast", "CodeGenTokenizer",
+    "CodeGenTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast", "GemmaTokenizer",
+    "GemmaTokenizerFast", "GPTNeoXTokenizer", "GPTNeoXTokenizerFast", "LlamaTokenizer",
+    "LlamaTokenizerFast", "OpenAIGPTTokenizer", "OpenAIGPTTokenizerFast", "PreTrainedTokenizer",
+    "PreTrainedTokenizerFast", "Qwen2Tokenizer", "Qwen2TokenizerFast", "RobertaTokenizer",
+    "RobertaTokenizerFast", "T5Tokenizer", "T5TokenizerFast", "WhisperTokenizer",
+    "WhisperTokenizerFast"};
 
-std::string Dump(const Json& value) {
-  const std::string text = DumpJson(value);
-  const absl::string_view shown = CutUtf8(text, kMostShown);
-  return absl::StrCat(shown, shown.size() < text.size() ? "…" : "");
+bool IsKnownName(const Json& value) {
+  if (!value.is_string()) return false;
+  const auto& text = value.get_ref<const std::string&>();
+  return absl::c_linear_search(kKnownNames, text) || absl::c_linear_search(EndOfTextNames(), text);
+}
+
+// What a value is, as an error says it.
+std::string Kind(const Json& value) {
+  if (IsKnownName(value)) return value.get<std::string>();
+  if (value.is_string()) {
+    return absl::StrCat("a text of ", LengthOf(value.get_ref<const std::string&>()));
+  }
+  if (value.is_object()) {
+    const Json& type = MemberOf(value, "type");
+    if (IsKnownName(type)) {
+      return absl::StrCat("an object of type ", type.get_ref<const std::string&>());
+    }
+    return absl::StrCat("an object of ", value.size(), value.size() == 1 ? " member" : " members");
+  }
+  if (value.is_array()) return absl::StrCat("a list of ", value.size());
+  if (value.is_number_float()) return "a number with a fraction";
+  if (value.is_number_unsigned()) return absl::StrCat("a number of ", LengthOf(value.dump()));
+  if (value.is_number()) return "a negative number";
+  return value.is_null() ? "missing or null" : value.get<bool>() ? "true" : "false";
 }
 
 absl::StatusOr<int32_t> ParseId(const Json& value, const std::string& origin,
@@ -58,7 +94,7 @@ absl::Status Place(int32_t id, std::string bytes, const std::string& origin,
 absl::Status RefuseField(const std::string& origin, absl::string_view field, const Json& value,
                          absl::string_view expected) {
   return absl::InvalidArgumentError(
-      absl::StrCat(origin, ": ", field, " is ", Dump(value), "; ", expected));
+      absl::StrCat(origin, ": ", field, " is ", Kind(value), "; ", expected));
 }
 
 const Json& MemberOf(const Json& object, const std::string& name) {
@@ -83,15 +119,18 @@ absl::Status ParseAddedTokens(const Json& added, const std::string& origin, int6
   if (added.is_null()) return absl::OkStatus();
   if (!added.is_array()) return RefuseField(origin, "added_tokens", added, "expected a list");
   for (const Json& each : added) {
-    MUSTER_ASSIGN_OR_RETURN(const int32_t id,
-                            ParseId(MemberOf(each, "id"), origin, "an added token's id", id_limit));
     const Json& content = MemberOf(each, "content");
     if (!content.is_string() || content.get_ref<const std::string&>().empty()) {
       return RefuseField(origin, "an added token's content", content, "expected a text");
     }
+    MUSTER_ASSIGN_OR_RETURN(const int32_t id,
+                            ParseId(MemberOf(each, "id"), origin,
+                                    absl::StrCat("the id of an added token of ",
+                                                 LengthOf(content.get_ref<const std::string&>())),
+                                    id_limit));
     for (const char* option : {"single_word", "lstrip", "rstrip"}) {
       if (!IsOff(MemberOf(each, option))) {
-        return RefuseField(origin, absl::StrCat("added token ", Dump(content), "'s ", option),
+        return RefuseField(origin, absl::StrCat(option, " of added token ", id),
                            MemberOf(each, option), "only false is understood");
       }
     }
@@ -117,7 +156,7 @@ absl::StatusOr<WrittenIds> ParseWrittenTokens(const Json& vocab, const std::stri
   for (const auto& item : vocab.items()) {
     MUSTER_ASSIGN_OR_RETURN(
         const int32_t id,
-        ParseId(item.value(), origin, absl::StrCat("the id of token ", Dump(Json(item.key()))),
+        ParseId(item.value(), origin, absl::StrCat("the id of a token of ", LengthOf(item.key())),
                 id_limit));
     ids[item.key()] = id;
     // An added token stands there as it is.
@@ -127,8 +166,8 @@ absl::StatusOr<WrittenIds> ParseWrittenTokens(const Json& vocab, const std::stri
     std::optional<std::string> bytes = FromByteLevel(item.key());
     if (!bytes.has_value()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(origin, ": token ", Dump(Json(item.key())),
-                       " is not written in GPT-2's byte characters; only byte-level vocabularies "
+          absl::StrCat(origin, ": token ", id, ", ", LengthOf(item.key()),
+                       ", is not written in GPT-2's byte characters; only byte-level vocabularies "
                        "are understood"));
     }
     MUSTER_RETURN_IF_ERROR(Place(id, *std::move(bytes), origin, vocabulary));
@@ -141,9 +180,9 @@ absl::Status AddMerge(const WrittenIds& ids, absl::string_view left, absl::strin
   const auto first = ids.find(left);
   const auto second = ids.find(right);
   if (first == ids.end() || second == ids.end()) {
-    return absl::InvalidArgumentError(absl::StrCat(place, " joins '", left, "' and '", right,
-                                                   "'; '", first == ids.end() ? left : right,
-                                                   "' is no token of the vocabulary"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        place, " joins two texts, of which the ", first == ids.end() ? "first, " : "second, ",
+        LengthOf(first == ids.end() ? left : right), ", is no token of the vocabulary"));
   }
   vocabulary.merges.emplace_back(first->second, second->second);
   return absl::OkStatus();

@@ -14,9 +14,11 @@
 namespace muster {
 
 // What the file forms of a vocabulary, tokenizer.json and GPT-2's pair of files, have in common.
-// `origin` names the file in errors, which are InvalidArgument and show the value.
+// `origin` names the file in errors, which are InvalidArgument, say of what kind a value is and
+// quote nothing of it (common/text/length_of.h).
 
-// The error that a field has this value; `expected` says what is understood.
+// The error that a field has a value of this kind; `expected` says what is understood. Names that
+// files have in common, as "WordPiece", are a kind.
 absl::Status RefuseField(const std::string& origin, absl::string_view field,
                          const nlohmann::json& value, absl::string_view expected);
 

@@ -6,10 +6,10 @@
 #include <queue>
 
 #include "absl/memory/memory.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/text/length_of.h"
 #include "common/tokenizer/bpe_json.h"
 #include "common/tokenizer/byte_level.h"
 #include "common/tokenizer/pre_tokenizer.h"
@@ -23,10 +23,6 @@ constexpr const char* kEndOfText[] = {"<|endoftext|>", "<|end_of_text|>", "</s>"
 
 uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
-}
-
-std::string Shown(absl::string_view bytes) {
-  return absl::StrCat("'", absl::CHexEscape(bytes.substr(0, 40)), "'");
 }
 
 // Where the next added token stands in a text, by looking for each only once it was passed.
@@ -156,18 +152,17 @@ BpeTokenizer::BpeTokenizer(BpeVocabulary vocabulary) : vocabulary_(std::move(voc
 
 absl::StatusOr<absl::flat_hash_map<absl::string_view, int32_t>> BpeTokenizer::IndexTokens() const {
   const std::vector<std::string>& tokens = vocabulary_.tokens;
-  const auto twice = [&tokens](int32_t first, int32_t second) {
-    return absl::InvalidArgumentError(absl::StrCat("tokens ", first, " and ", second, " are both ",
-                                                   Shown(tokens[second]),
-                                                   "; a vocabulary has each token once"));
-  };
   const absl::flat_hash_set<int32_t> added = AddedIds(vocabulary_);
   absl::flat_hash_map<absl::string_view, int32_t> ids, added_ids;
   for (int32_t id = 0; id < static_cast<int32_t>(tokens.size()); ++id) {
     if (tokens[id].empty()) continue;
     auto& among = added.contains(id) ? added_ids : ids;
     const auto [other, inserted] = among.emplace(tokens[id], id);
-    if (!inserted) return twice(other->second, id);
+    if (!inserted) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tokens ", other->second, " and ", id,
+                       " are the same text; a vocabulary has each token once"));
+    }
   }
   ids.insert(added_ids.begin(), added_ids.end());
   return ids;
@@ -200,7 +195,8 @@ absl::Status BpeTokenizer::Index() {
     const std::string joined = tokens[merge.first] + tokens[merge.second];
     const auto found = ids.find(joined);
     if (found == ids.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " makes ", Shown(joined),
+      return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " makes a text of ",
+                                                     LengthOf(joined),
                                                      ", which is no token of the vocabulary"));
     }
     // Of a pair learned twice the first counts: the second could never be applied.
@@ -210,15 +206,15 @@ absl::Status BpeTokenizer::Index() {
   for (const BpeVocabulary::AddedToken& added : vocabulary_.added) {
     if (added.content.empty() || !is_token(added.id) || tokens[added.id] != added.content) {
       return absl::InvalidArgumentError(
-          absl::StrCat("added token ", added.id, " is ", Shown(added.content),
-                       ", expected a text that is that token of the vocabulary"));
+          absl::StrCat("added token ", added.id, " is a text of ", LengthOf(added.content),
+                       ", expected the one that is that token of the vocabulary"));
     }
     // Files of vocabularies write the one as it is and the other in characters for its bytes.
     const std::optional<std::string> bytes = FromByteLevel(added.content);
     if (const auto other = bytes.has_value() ? ids.find(*bytes) : ids.end();
         other != ids.end() && other->second != added.id) {
       return absl::InvalidArgumentError(
-          absl::StrCat("added token ", added.id, " is ", Shown(added.content),
+          absl::StrCat("added token ", added.id, " is a text of ", LengthOf(added.content),
                        ", which is how a tokenizer.json writes token ", other->second,
                        ", so it could not be told from that one; add it under another text"));
     }

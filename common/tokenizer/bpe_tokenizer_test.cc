@@ -142,22 +142,23 @@ TEST(BpeTokenizerTest, RefusesWhatCouldNotEncodeEverything) {
   EXPECT_THAT(Error(vocabulary), HasSubstr("no token for the byte 200"));
   vocabulary = SmallVocabulary();
   vocabulary.tokens[257] = "ab";
-  EXPECT_THAT(Error(vocabulary), HasSubstr("tokens 256 and 257 are both 'ab'"));
+  EXPECT_THAT(Error(vocabulary), HasSubstr("tokens 256 and 257 are the same text"));
   vocabulary = SmallVocabulary();
   vocabulary.merges.push_back({'x', 'y'});
-  EXPECT_THAT(Error(vocabulary), HasSubstr("merge 4 makes 'xy'"));
+  EXPECT_THAT(Error(vocabulary), HasSubstr("merge 4 makes a text of 2 characters"));
   vocabulary.merges.back() = {'x', 999};
   EXPECT_THAT(Error(vocabulary), HasSubstr("merge 4 joins tokens 120 and 999"));
   vocabulary = SmallVocabulary();
   vocabulary.added.push_back({300, "x"});
-  EXPECT_THAT(Error(vocabulary), HasSubstr("added token 300"));
+  EXPECT_THAT(Error(vocabulary),
+              HasSubstr("added token 300 is a text of 1 character, expected the one"));
   // As files write the space.
   vocabulary = SmallVocabulary();
   vocabulary.tokens.push_back("\u0120");
   vocabulary.added.push_back({261, "\u0120"});
   EXPECT_THAT(Error(vocabulary),
-              HasSubstr("added token 261 is '\\xc4\\xa0', which is how a tokenizer.json writes "
-                        "token 32"));
+              HasSubstr("added token 261 is a text of 1 character, which is how a "
+                        "tokenizer.json writes token 32"));
 }
 
 TEST(ByteTokenizerTest, EveryByteIsItsToken) {

@@ -9,7 +9,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -18,6 +17,7 @@
 #include "common/base/status_macros.h"
 #include "common/files/parse_json.h"
 #include "common/text/byte_order_mark.h"
+#include "common/text/length_of.h"
 #include "common/tokenizer/bpe_parts.h"
 
 namespace muster {
@@ -107,9 +107,10 @@ class AddedTokens {
       // Ids are keys there, and so texts.
       const Json id = Json::parse(item.key(), nullptr, /*allow_exceptions=*/false);
       if (!content.is_string() || !id.is_number_integer()) {
-        return RefuseField(folder_ + "/tokenizer_config.json",
-                           absl::StrCat("added_tokens_decoder.", item.key()), item.value(),
-                           "expected a token under its id");
+        return RefuseField(
+            folder_ + "/tokenizer_config.json",
+            absl::StrCat("the member of added_tokens_decoder with a key of ", LengthOf(item.key())),
+            item.value(), "expected a token under its id");
       }
       Json& token = tokens_[content.get<std::string>()];
       token = item.value();
@@ -209,8 +210,8 @@ absl::Status ParseMerges(absl::string_view merges, const std::string& origin, co
     const std::string place = absl::StrCat(origin, ":", line);
     const std::vector<absl::string_view> pair = absl::StrSplit(text, ' ');
     if (pair.size() != 2) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(place, ": '", text, "' is no merge; expected two tokens and a space"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          place, ": a line of ", LengthOf(text), " is no merge; expected two tokens and a space"));
     }
     MUSTER_RETURN_IF_ERROR(AddMerge(ids, pair[0], pair[1], place + ":", vocabulary));
   }
@@ -232,7 +233,7 @@ absl::Status CheckNoEndsOfWords(const std::string& origin, const BpeVocabulary& 
       continue;
     }
     return absl::InvalidArgumentError(absl::StrCat(
-        origin, ": token ", id, ", '", absl::CHexEscape(token), "', ends with \"", kEndOfWord,
+        origin, ": token ", id, ", ", LengthOf(token), ", ends with \"", kEndOfWord,
         "\", the mark of a word's end, as in CLIP's and the first GPT's vocabularies; only "
         "byte-level vocabularies as GPT-2's are understood"));
   }

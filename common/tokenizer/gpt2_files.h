@@ -32,8 +32,8 @@ struct Gpt2Files {
 // text is the one that they name, or else the first of EndOfTextNames() in the vocabulary, which
 // then is an added one, too. InvalidArgument: a file is damaged, is of another class of tokenizer
 // or sets an option that changes the tokens, its tokens end with "</w>", or its end of text has
-// another name than EndOfTextNames() or is no token; the message names the file, the field and its
-// value, and the line of merges.txt. `folder` names the folder there.
+// another name than EndOfTextNames() or is no token; the message names the file, the field and the
+// kind of its value, and the line of merges.txt. `folder` names the folder there.
 absl::StatusOr<BpeVocabulary> ParseGpt2Files(const Gpt2Files& files, const std::string& folder);
 
 }  // namespace muster
