@@ -40,7 +40,7 @@ absl::Status CheckOut(const std::string& out) {
   return absl::OkStatus();
 }
 
-absl::Status Init(const Session& session, const Arguments& arguments) {
+absl::Status Init(Session& session, const Arguments& arguments) {
   const std::string& out = arguments.out;
   if (!out.empty()) MUSTER_RETURN_IF_ERROR(CheckOut(out));
   MUSTER_ASSIGN_OR_RETURN(const FoundData data, LookAtData(arguments.data));
