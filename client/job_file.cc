@@ -38,6 +38,22 @@ constexpr size_t kMostJobBytes = size_t{4} << 20;
 
 enum class Notation { kTextproto, kJson, kYaml };
 
+bool IsNameCharacter(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
+}
+
+// Whether a name that ends here begins a group: it stands at the beginning of a line or after
+// "{", "}", ";" or ",", and so is no part of a value, as in `path: data/part{1,2}.csv`.
+bool BeginsGroup(absl::string_view before) {
+  before = absl::StripTrailingAsciiWhitespace(before);
+  while (!before.empty() && IsNameCharacter(before.back())) before.remove_suffix(1);
+  const absl::string_view line = before.substr(before.rfind('\n') + 1);
+  if (absl::StripAsciiWhitespace(line).empty()) return true;
+  const char last = absl::StripTrailingAsciiWhitespace(line).back();
+  const bool apart = line.back() == ' ' || line.back() == '\t';
+  return absl::StrContains("{};,", last) || (apart && last != ':' && last != '-');
+}
+
 // Whether a `{` comes right after a name, outside of quotes and comments: nothing in YAML or JSON
 // looks so.
 bool HasGroupOfTextproto(absl::string_view text) {
@@ -55,10 +71,10 @@ bool HasGroupOfTextproto(absl::string_view text) {
       i = std::min(text.find('\n', i), text.size() - 1);
       continue;
     }
-    if (c == '{' && after_name) return true;
+    if (c == '{' && after_name && BeginsGroup(text.substr(0, i))) return true;
     if (c == '"' || c == '\'') quote = c;
     if (!absl::ascii_isspace(static_cast<unsigned char>(c))) {
-      after_name = absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
+      after_name = IsNameCharacter(c);
     }
   }
   return false;

@@ -26,8 +26,8 @@ HEAD = """\
 
 Made by `tools/job_reference.py` out of the comments of [proto/job.proto](../proto/job.proto); change those, and run it again.
 
-A job file holds one `JobSpec`, in protobuf's text format (`name: "first"  stop { steps: 100 }`) or as JSON
-(`{"name": "first", "stop": {"steps": 100}}`). `examples/` has jobs to start from. A field that is left out is 0, empty or false,
+A job file holds one `JobSpec`, in YAML, JSON or protobuf's text format ([job_files.md](job_files.md)). `examples/` has jobs to start
+from. A field that is left out is 0, empty or false,
 unless its line says what is taken then. Of fields marked "one of" a job sets one.
 """
 

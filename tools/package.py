@@ -206,8 +206,11 @@ def main():
     installing = commands.add_parser("install", help="put the same files under a folder")
     installing.add_argument("--prefix", type=pathlib.Path, required=True, help="such as /usr/local or ~/.local")
     for each in (packing, installing):
+        each.add_argument("--check", action="store_true", help="only say whether the command line is right")
         each.add_argument("--built", type=pathlib.Path, default=ROOT / "bazel-bin", help="Bazel's folder of programs")
     arguments = parser.parse_args()
+    if arguments.check:
+        return
     try:
         if arguments.command == "package":
             package(arguments.built, arguments.out)

@@ -164,7 +164,6 @@ TEST(JobPlanTest, RefusesWhatSubmitRefuses) {
       [](v1::JobSpec& spec) { spec.clear_data(); },
       [](v1::JobSpec& spec) { spec.mutable_data()->mutable_csv()->set_path("t"); },
       [](v1::JobSpec& spec) { spec.set_batch_size(0); },
-      [](v1::JobSpec& spec) { spec.clear_workers(); },
       [](v1::JobSpec& spec) { spec.set_workers(4'000'000'000); },
       [](v1::JobSpec& spec) { spec.set_servers(9); },
       [](v1::JobSpec& spec) { spec.mutable_model()->mutable_transformer()->set_heads(3); },

@@ -85,7 +85,8 @@ absl::Status OutputFile::Open(mode_t mode) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     partial_ = absl::StrFormat("%s.%08x.partial", path_, random());
     // Never what somebody has put there, nor what a link there leads to.
-    file_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file_ =
+        ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode == 0 ? 0666 : 0600);
     if (file_ >= 0) break;
     if (errno == ENOENT) {
       return absl::NotFoundError(

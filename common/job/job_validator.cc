@@ -24,7 +24,6 @@ namespace {
 
 constexpr uint32_t kMaxWorkers = 4096;
 constexpr uint32_t kMaxPartitions = 4096;
-constexpr uint32_t kMaxThreads = 1024;
 // The coordinator keeps the last 1,000 evaluations of a job (server/coordinator/task_requests.cc).
 constexpr uint32_t kMostPatience = 999;
 // A block travels in one message, whose limit is 64 MiB.

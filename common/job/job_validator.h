@@ -1,6 +1,7 @@
 #ifndef MUSTER_COMMON_JOB_JOB_VALIDATOR_H_
 #define MUSTER_COMMON_JOB_JOB_VALIDATOR_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -10,6 +11,9 @@ namespace muster {
 namespace v1 {
 class JobSpec;
 }  // namespace v1
+
+// Of one task.
+inline constexpr uint32_t kMaxThreads = 1024;
 
 // Checks all of a job that can be judged without its data; fields left out stand for what
 // FillDefaults writes. INVALID_ARGUMENT names the field, its value and what would be right; with

@@ -22,6 +22,7 @@
 #include "server/coordinator/list_jobs.h"
 #include "server/coordinator/placement.h"
 #include "server/coordinator/recovery.h"
+#include "server/coordinator/request_limits.h"
 #include "server/coordinator/training_data.h"
 
 namespace muster {
@@ -75,6 +76,12 @@ absl::StatusOr<std::string> PreparationInFolder(const v1::JobSpec& spec,
                                                 const CheckpointKeeper& keeper) {
   if (!spec.data().has_csv() || !IsFolder(spec.initial_weights())) return "";
   absl::StatusOr<std::string> preparation = keeper.DataPreparation(spec.initial_weights());
+  if (preparation.ok() && preparation->size() > kMostPreparationBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "initial_weights is \"", spec.initial_weights(), "\", whose manifest has a preparation of ",
+        preparation->size(), " bytes; at most ", kMostPreparationBytes,
+        " are taken, and Muster writes no larger one: is the manifest Muster's?"));
+  }
   if (preparation.ok()) return preparation;
   return absl::Status(
       preparation.status().code(),
@@ -231,6 +238,14 @@ absl::Status JobRequests::Resume(NewJob& job) const {
                      checkpoint.clock(), ", but stop.steps is ", spec.stop().steps(),
                      ", so nothing is left to train; stop later (it counts from the first job's "
                      "beginning), or go on from an earlier checkpoint"));
+  }
+  if (const v1::JobSpec& source = found.job->record.spec();
+      spec.data().shuffle_holdout() && spec.data().holdout() > 0 && spec.data().holdout() < 1 &&
+      spec.seed() != source.seed()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "resume_from is \"", spec.resume_from(), "\", whose seed is ", source.seed(),
+        ", but seed is ", spec.seed(),
+        ", which would hold out other examples (data.shuffle_holdout); keep the seed"));
   }
   record.set_initial_uri(checkpoint.uri());
   job.data_preparation = found.job->data_preparation;

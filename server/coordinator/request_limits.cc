@@ -81,7 +81,7 @@ constexpr Limit kFields[] = {
     {"CommitCheckpointRequest.files", 1 << 18},
     {"CommitCheckpointRequest.schema", 24 << 20},
     // Each task's order repeats it. 4,096 columns and as many classes have less.
-    {"CommitCheckpointRequest.data_preparation", 640 << 10},
+    {"CommitCheckpointRequest.data_preparation", kMostPreparationBytes},
 };
 
 using Limits = absl::flat_hash_map<std::string, size_t>;

@@ -1,6 +1,7 @@
 #ifndef MUSTER_SERVER_COORDINATOR_REQUEST_LIMITS_H_
 #define MUSTER_SERVER_COORDINATOR_REQUEST_LIMITS_H_
 
+#include <cstdint>
 #include <cstddef>
 #include <string>
 
@@ -13,6 +14,9 @@ class Message;
 }  // namespace google::protobuf
 
 namespace muster {
+
+// Of a data preparation, which each order of a task repeats.
+inline constexpr uint32_t kMostPreparationBytes = 640 << 10;
 
 // How much a caller may send. The tables in request_limits.cc name the requests and fields that may
 // be larger, or must be smaller, than the rest: a field that is new is bounded without being named.

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "common/job/job_validator.h"
 #include "proto/job.pb.h"
 #include "proto/job_record.pb.h"
 
 namespace muster {
 
 uint32_t DefaultThreads(const v1::DaemonRecord& worker) {
-  return std::max(1u, worker.processors() / std::max(1u, worker.slots()));
+  return std::clamp(worker.processors() / std::max(1u, worker.slots()), 1u, kMaxThreads);
 }
 
 uint32_t TaskThreads(const v1::JobSpec& spec, const v1::DaemonRecord& worker) {

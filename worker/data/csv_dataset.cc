@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/files/check_is_text.h"
 #include "common/files/path_pattern.h"
+#include "common/text/byte_order_mark.h"
 #include "worker/data/csv_labels.h"
 #include "worker/data/csv_parser.h"
 #include "worker/data/csv_preparation.h"
@@ -47,7 +49,7 @@ uint64_t BytesOf(const std::vector<std::string>& paths) {
 }  // namespace
 
 absl::string_view CsvDataset::Text::bytes() const {
-  return WithoutByteOrderMark(file.has_value() ? file->bytes() : absl::string_view(unpacked));
+  return SkipByteOrderMark(file.has_value() ? file->bytes() : absl::string_view(unpacked));
 }
 
 absl::StatusOr<CsvDataset::Text> CsvDataset::OpenText(const std::string& path,
@@ -76,10 +78,7 @@ absl::StatusOr<CsvDataset::Text> CsvDataset::OpenText(const std::string& path,
     return absl::InvalidArgumentError(absl::StrCat(
         "Data file '", path, "' is empty; training needs at least one example, check its origin"));
   }
-  if (absl::StartsWith(bytes, "\xff\xfe") || absl::StartsWith(bytes, "\xfe\xff")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("CSV file '", path, "' is UTF-16; save it as UTF-8"));
-  }
+  MUSTER_RETURN_IF_ERROR(CheckIsText(path, bytes));
   return text;
 }
 
@@ -199,13 +198,15 @@ class CsvDataset::Builder {
                                    ? ExampleOrder(*options_.shuffle_seed, labels_.size())
                                    : ExampleOrder();
     const int64_t learned_from = split.training > 0 ? split.training : split.held_out;
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
-                            labels_.Learn(learned_from, order));
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> classes, labels_.Learn());
     for (const std::string& name : classes) preparation.add_classes(name);
     const size_t width = columns().numeric.size();
     ColumnMoments moments(width);
-    for (int64_t position = 0; position < learned_from && width > 0; ++position) {
-      const int64_t i = order(position);
+    // In the files' order, whatever the order of examples: large files are read from the disk here.
+    std::vector<bool> trains(labels_.size());
+    for (int64_t position = 0; position < learned_from; ++position) trains[order(position)] = true;
+    for (int64_t i = 0; i < labels_.size() && width > 0; ++i) {
+      if (!trains[i]) continue;
       absl::Span<const double> row = absl::MakeSpan(numbers_);
       if (keep_ == Keep::kNumbers) {
         row = row.subspan(i * width, width);

@@ -76,13 +76,11 @@ const CsvLabels::Place& CsvLabels::PlaceOf(int32_t code) const {
   return code <= kFirstText ? text_places_[kFirstText - code] : number_places_[code + 1];
 }
 
-absl::StatusOr<std::vector<std::string>> CsvLabels::Learn(int64_t examples,
-                                                          const ExampleOrder& order) const {
+absl::StatusOr<std::vector<std::string>> CsvLabels::Learn() const {
   // Each code once.
   std::vector<bool> numbers(number_places_.size());
   std::vector<bool> texts(text_places_.size());
-  for (int64_t i = 0; i < examples; ++i) {
-    const int32_t code = codes_[order(i)];
+  for (const int32_t code : codes_) {
     if (code <= kFirstText) {
       texts[kFirstText - code] = true;
     } else {
@@ -166,7 +164,7 @@ absl::StatusOr<CsvLabels::Result> CsvLabels::Finish(const std::vector<std::strin
         absl::StrCat("the label, ", code <= kFirstText ? "a text" : "a number", ", is none of the ",
                      classes.empty() ? std::string("numbers from 0")
                                      : absl::StrCat(classes.size(), " classes"),
-                     " that the training examples have; correct it, or train on examples of all "
+                     " that the weights were trained with; correct it, or train on examples of all "
                      "classes"));
   }
   result.classes = std::max<int64_t>(2, int64_t{largest} + 1);

@@ -10,13 +10,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "worker/data/example_order.h"
 
 namespace muster {
 
 // Collects the labels of CSV files, and maps them to classes.
 //
-//   labels of the training examples     classes
+//   labels                              classes
 //   whole numbers from 0                the numbers themselves
 //   -1 and +1                           0 and 1
 //   whole numbers from 1 to K           0 to K - 1 (K at most 4,096; otherwise as from 0). Ones
@@ -40,12 +39,11 @@ class CsvLabels {
   // How many there are.
   int64_t size() const { return static_cast<int64_t>(codes_.size()); }
 
-  // Learns from the first so many examples of an order what the classes are: the label's text of
-  // each, in order of class; empty: the numbers themselves. REQUIRES: examples in [1, size()].
-  // InvalidArgument, naming file and lines: numbers stand beside texts, or -1 beside labels other
-  // than +1.
-  absl::StatusOr<std::vector<std::string>> Learn(int64_t examples,
-                                                 const ExampleOrder& order = {}) const;
+  // Learns from all examples what the classes are: the label's text of each, in order of class;
+  // empty: the numbers themselves. A class that only held-out examples have is one, too: which
+  // examples those are may be chance. REQUIRES: size() > 0. InvalidArgument, naming file and lines:
+  // numbers stand beside texts, or -1 beside labels other than +1.
+  absl::StatusOr<std::vector<std::string>> Learn() const;
 
   struct Result {
     std::vector<int32_t> labels;

@@ -25,9 +25,9 @@ class CsvLabelsTest : public ::testing::Test {
     }
     return absl::OkStatus();
   }
-  // All labels by what the first `training` of them teach.
-  absl::StatusOr<CsvLabels::Result> Classes(int64_t training) {
-    const absl::StatusOr<std::vector<std::string>> classes = labels_.Learn(training);
+  // All labels by what they teach.
+  absl::StatusOr<CsvLabels::Result> Classes() {
+    const absl::StatusOr<std::vector<std::string>> classes = labels_.Learn();
     if (!classes.ok()) return classes.status();
     learned_ = *classes;
     return labels_.Finish(*classes);
@@ -41,7 +41,7 @@ class CsvLabelsTest : public ::testing::Test {
 
 TEST_F(CsvLabelsTest, NumbersFromZeroAreTheClasses) {
   ASSERT_TRUE(Add({"0", "2", "1.0", "+2", "4"}).ok());
-  const auto result = Classes(3);
+  const auto result = Classes();
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_THAT(learned_, IsEmpty());
   EXPECT_THAT(result->labels, ElementsAre(0, 2, 1, 2, 4));
@@ -50,7 +50,7 @@ TEST_F(CsvLabelsTest, NumbersFromZeroAreTheClasses) {
 
 TEST_F(CsvLabelsTest, OnesAloneAreClassOneOfTwo) {
   ASSERT_TRUE(Add({"1", "1"}).ok());
-  const auto result = Classes(2);
+  const auto result = Classes();
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_THAT(result->labels, ElementsAre(1, 1));
   EXPECT_EQ(result->classes, 2);
@@ -58,7 +58,7 @@ TEST_F(CsvLabelsTest, OnesAloneAreClassOneOfTwo) {
 
 TEST_F(CsvLabelsTest, NumbersFromOneAreCountedFromZero) {
   ASSERT_TRUE(Add({"3", "1", "1"}).ok());
-  const auto result = Classes(3);
+  const auto result = Classes();
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_THAT(learned_, ElementsAre("1", "2", "3"));
   EXPECT_THAT(result->labels, ElementsAre(2, 0, 0));
@@ -67,7 +67,7 @@ TEST_F(CsvLabelsTest, NumbersFromOneAreCountedFromZero) {
 
 TEST_F(CsvLabelsTest, MinusOneAndOneAreTwoClasses) {
   ASSERT_TRUE(Add({"-1", "+1", "-1"}).ok());
-  const auto result = Classes(1);
+  const auto result = Classes();
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_THAT(learned_, ElementsAre("-1", "1"));
   EXPECT_THAT(result->labels, ElementsAre(0, 1, 0));
@@ -75,7 +75,7 @@ TEST_F(CsvLabelsTest, MinusOneAndOneAreTwoClasses) {
 
 TEST_F(CsvLabelsTest, TextsAreClassesInTheirOrder) {
   ASSERT_TRUE(Add({"versicolor", "setosa", "virginica", "setosa"}).ok());
-  const auto result = Classes(4);
+  const auto result = Classes();
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_THAT(learned_, ElementsAre("setosa", "versicolor", "virginica"));
   EXPECT_THAT(result->labels, ElementsAre(1, 0, 2, 0));
@@ -98,31 +98,31 @@ TEST_F(CsvLabelsTest, KeptNumbersMeanTheSameWhateverIsThere) {
   EXPECT_EQ(result->classes, 3);
 }
 
-TEST_F(CsvLabelsTest, ALabelThatNoTrainingExampleHasIsNamedWithItsLine) {
+TEST_F(CsvLabelsTest, ALabelThatTheWeightsDoNotKnowIsNamedWithItsLine) {
   ASSERT_TRUE(Add({"a", "b", "a", "c"}).ok());
-  const absl::Status text = Classes(3).status();
+  const absl::Status text = labels_.Finish({"a", "b"}).status();
   EXPECT_EQ(text.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(text.message()),
               AllOf(HasSubstr("f.csv:4: "), HasSubstr("a text, is none of the 2 classes")));
 
   labels_ = {};
   ASSERT_TRUE(Add({"1", "2", "0"}).ok());
-  EXPECT_THAT(std::string(Classes(2).status().message()),
+  EXPECT_THAT(std::string(labels_.Finish({"1", "2"}).status().message()),
               AllOf(HasSubstr("f.csv:7: "), HasSubstr("a number, is none of the 2 classes")));
 
   labels_ = {};
   ASSERT_TRUE(Add({"1", "0", "-1"}).ok());
-  EXPECT_THAT(std::string(Classes(2).status().message()),
+  EXPECT_THAT(std::string(labels_.Finish({}).status().message()),
               AllOf(HasSubstr("f.csv:10: "), HasSubstr("none of the numbers from 0")));
 }
 
-TEST_F(CsvLabelsTest, TrainingLabelsFollowOneScheme) {
+TEST_F(CsvLabelsTest, LabelsFollowOneScheme) {
   ASSERT_TRUE(Add({"0", "yes", "1"}).ok());
-  EXPECT_THAT(std::string(Classes(3).status().message()),
+  EXPECT_THAT(std::string(Classes().status().message()),
               AllOf(HasSubstr("f.csv:2: "), HasSubstr("line 1 of f.csv is a number")));
   labels_ = {};
   ASSERT_TRUE(Add({"-1", "2"}).ok());
-  EXPECT_THAT(std::string(Classes(2).status().message()),
+  EXPECT_THAT(std::string(Classes().status().message()),
               AllOf(HasSubstr("f.csv:5: "), HasSubstr("line 4 of f.csv has -1")));
 }
 

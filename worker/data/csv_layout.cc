@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/text/utf8.h"
 #include "worker/data/csv_parser.h"
 #include "worker/data/data_error.h"
 #include "worker/data/number.h"
@@ -112,6 +113,15 @@ absl::StatusOr<CsvLayout> CsvLayout::Create(const std::string& path, const CsvCo
   MUSTER_RETURN_IF_ERROR(CheckColumns(columns));
   CsvLayout layout(columns);
   layout.header_ = HeaderOf(columns, first_record);
+  for (const std::string& name : layout.header_) {
+    // A job, which names columns, is UTF-8.
+    if (!IsUtf8(name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("CSV file '", path,
+                       "': its header is not UTF-8, so no job can name its columns; convert "
+                       "it: iconv -f LATIN1 -t UTF-8 FILE > TEXT"));
+    }
+  }
   MUSTER_ASSIGN_OR_RETURN(layout.label_, layout.Find(path, columns.label, text));
   for (const std::string& name : columns.numeric) {
     MUSTER_ASSIGN_OR_RETURN(layout.numeric_.emplace_back(), layout.Find(path, name, text));

@@ -10,10 +10,6 @@
 
 namespace muster {
 
-absl::string_view WithoutByteOrderMark(absl::string_view text) {
-  return absl::StripPrefix(text, "\xef\xbb\xbf");
-}
-
 CsvParser::CsvParser(absl::string_view text, const std::string& path, char separator)
     : text_(text), path_(path), separator_(separator), rest_(text) {}
 
@@ -42,8 +38,21 @@ bool CsvParser::TakeLineEnd() {
   return true;
 }
 
+size_t CsvParser::BlanksAtFront() const {
+  size_t blanks = 0;
+  while (blanks < rest_.size() && rest_[blanks] != separator_ &&
+         (rest_[blanks] == ' ' || rest_[blanks] == '\t')) {
+    ++blanks;
+  }
+  return blanks;
+}
+
 absl::Status CsvParser::TakeField(size_t number, std::string& field) {
-  if (absl::ConsumePrefix(&rest_, "\"")) return TakeQuotedField(number, field);
+  // Spaces around a value do not count; those around its quotes neither.
+  if (const size_t blanks = BlanksAtFront(); blanks < rest_.size() && rest_[blanks] == '"') {
+    rest_.remove_prefix(blanks + 1);
+    return TakeQuotedField(number, field);
+  }
   const auto ends = [this](char c) { return c == separator_ || c == '"' || c == '\n'; };
   const size_t length = std::find_if(rest_.begin(), rest_.end(), ends) - rest_.begin();
   const absl::string_view text = rest_.substr(0, length);
@@ -79,8 +88,11 @@ absl::Status CsvParser::TakeQuotedField(size_t number, std::string& field) {
     if (!absl::ConsumePrefix(&rest_, "\"")) break;
     field.push_back('"');
   }
-  if (!rest_.empty() && rest_.front() != separator_ && rest_.front() != '\n' &&
-      !absl::StartsWith(rest_, "\r\n")) {
+  const absl::string_view after = rest_.substr(BlanksAtFront());
+  if (after.empty() || after.front() == separator_ || after.front() == '\n' ||
+      absl::StartsWith(after, "\r\n")) {
+    rest_ = after;
+  } else {
     return LineError(path_, line_,
                      absl::StrCat("text follows the closing quote of field ", number,
                                   "; end the field there, or double the quote if it is part of "

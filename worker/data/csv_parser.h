@@ -12,12 +12,10 @@
 
 namespace muster {
 
-// The text without a byte-order mark (UTF-8's) at its beginning.
-absl::string_view WithoutByteOrderMark(absl::string_view text);
-
 // Cuts CSV text into records and fields as RFC 4180 has it: fields between separators, records
 // ended by LF or CRLF (the last one's may be missing), a field in double quotes may hold
-// separators, line ends and, doubled, quotes. Lines without any byte are skipped. Not thread-safe.
+// separators, line ends and, doubled, quotes; spaces and tabs around its quotes do not count. Lines
+// without any byte are skipped. Not thread-safe.
 class CsvParser {
  public:
   // `text` and `path` must outlive this object; `path` is for messages. REQUIRES: the separator is
@@ -36,6 +34,8 @@ class CsvParser {
  private:
   absl::Status TakeField(size_t number, std::string& field);
   absl::Status TakeQuotedField(size_t number, std::string& field);
+  // Spaces and tabs, unless these are separators.
+  size_t BlanksAtFront() const;
   // Whether a line end was there; it is taken.
   bool TakeLineEnd();
 

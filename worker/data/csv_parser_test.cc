@@ -43,9 +43,11 @@ TEST(CsvParserTest, SkipsBlankLines) {
   EXPECT_THAT(Parse("\n\r\na\n\n\nb\n\n").value(), ElementsAre(ElementsAre("a"), ElementsAre("b")));
 }
 
-TEST(CsvParserTest, AByteOrderMarkIsNoText) {
-  EXPECT_EQ(WithoutByteOrderMark("\xef\xbb\xbfy"), "y");
-  EXPECT_EQ(WithoutByteOrderMark("\xef\xbb"), "\xef\xbb");
+TEST(CsvParserTest, SpacesAroundQuotesDoNotCount) {
+  EXPECT_THAT(Parse("1, \"New York\" ,\t\"a, b\"  \n \"c\"\r\n").value(),
+              ElementsAre(ElementsAre("1", "New York", "a, b"), ElementsAre("c")));
+  EXPECT_THAT(Parse("\"a\"\t\t\"b\"\n", '\t').value(), ElementsAre(ElementsAre("a", "", "b")))
+      << "a separator is none of them";
 }
 
 TEST(CsvParserTest, CutsAtTheSeparatorAskedForAlone) {
@@ -83,7 +85,7 @@ TEST(CsvParserTest, NamesTheLineOfABadQuote) {
   EXPECT_EQ(inside.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(inside.status().message()),
               AllOf(HasSubstr("f.csv:2: "), HasSubstr("inside field 2, after 1 character;")));
-  const auto after = Parse("a,b\n\"1\" ,2\n");
+  const auto after = Parse("a,b\n\"1\" x,2\n");
   EXPECT_EQ(after.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(after.status().message()),
               AllOf(HasSubstr("f.csv:2: "), HasSubstr("closing quote of field 1;")));

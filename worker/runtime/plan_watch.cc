@@ -47,9 +47,12 @@ TaskAllowance AllowanceOf(const v1::JobSpec& spec) {
   allowance.planned_bytes = plan.worker_own_bytes();
   const uint64_t mapped = plan.worker_bytes() - plan.worker_own_bytes();
   // An array that grows is there twice while it does, and its file beside it; so is what a packed
-  // file unpacks to.
+  // file unpacks to. Numbers of CSV files have twice their bytes until they are prepared.
   uint64_t reading = 2 * data.bytes;
-  if (spec.data().has_csv()) reading += 2 * ReadCsvHead(spec.data().csv()).unpacked_bytes;
+  if (spec.data().has_csv()) {
+    reading += 2 * (data.bytes + ReadCsvHead(spec.data().csv()).unpacked_bytes +
+                    ReadCsvHead(spec.validation().csv()).unpacked_bytes);
+  }
   allowance.most_bytes =
       allowance.planned_bytes + allowance.planned_bytes / 4 + kSlackBytes + mapped + reading;
   return allowance;
