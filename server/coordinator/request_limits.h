@@ -1,8 +1,8 @@
 #ifndef MUSTER_SERVER_COORDINATOR_REQUEST_LIMITS_H_
 #define MUSTER_SERVER_COORDINATOR_REQUEST_LIMITS_H_
 
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,11 +15,11 @@ class Message;
 
 namespace muster {
 
-// Of a data preparation, which each order of a task repeats.
-inline constexpr uint32_t kMostPreparationBytes = 640 << 10;
-
 // How much a caller may send. The tables in request_limits.cc name the requests and fields that may
 // be larger, or must be smaller, than the rest: a field that is new is bounded without being named.
+
+// Of a data preparation, which each order of a task repeats.
+inline constexpr uint32_t kMostPreparationBytes = 640 << 10;
 
 // Bytes that a request of this type may have on the wire.
 size_t MaxRequestBytes(const google::protobuf::Descriptor& request);

@@ -128,6 +128,20 @@ TEST_F(TrainingDataTest, TheSameWordsStandForTheSameDataWhereAJobGoesOnFromAnoth
   EXPECT_EQ(Meet(job, kOtherData), absl::OkStatus());
 }
 
+TEST_F(TrainingDataTest, AJobThatGoesOnKeepsTheSeedThatDrewItsHoldout) {
+  const std::string source = Trained();
+  v1::JobSpec spec = SmallJob();
+  spec.set_resume_from(source + "@4");
+  spec.set_seed(7);
+  EXPECT_TRUE(cluster_.Submit(spec).ok()) << "the end of the data is held out, whatever the seed";
+  spec.mutable_data()->set_shuffle_holdout(true);
+  const absl::Status other = cluster_.Submit(spec).status();
+  EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(other.message()),
+      AllOf(HasSubstr("whose seed is 0"), HasSubstr("seed is 7"), HasSubstr("keep the seed")));
+}
+
 TEST_F(TrainingDataTest, AnEvaluationOfTheSameDataMeasuresWhatWasHeldOut) {
   const std::string source = Trained();
   v1::JobSpec spec = SmallJob();
