@@ -44,6 +44,16 @@ TEST(JobFileTest, TheNotationIsToldByTheNameOrElseByTheText) {
   }
 }
 
+TEST(JobFileTest, BracesWithinAValueOfYamlBeginNoGroup) {
+  v1::JobSpec spec;
+  const std::string yaml = "data:\n  csv:\n    path: data/part{1,2}.csv\n    label: y{\n";
+  ASSERT_EQ(ParseJob(yaml, "standard input", spec), absl::OkStatus());
+  EXPECT_EQ(spec.data().csv().path(), "data/part{1,2}.csv");
+  ASSERT_EQ(ParseJob("data { csv{ path: \"a\" } holdout: 0.5 } stop{ steps: 3 }", "job", spec),
+            absl::OkStatus());
+  EXPECT_EQ(spec.stop().steps(), 3);
+}
+
 TEST(JobFileTest, AByteOrderMarkIsSkippedAndUtf16Refused) {
   const std::string mark = "\xef\xbb\xbf";
   v1::JobSpec spec;
