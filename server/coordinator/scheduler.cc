@@ -314,9 +314,10 @@ absl::Status Scheduler::StorePlacement(Job& job, const Assignment& assignment) {
           : absl::StrCat("partitions on ", Names(assignment.servers), "; generation ",
                          job.record.generation(), ", shard map version ",
                          change.record.shard_map_version());
-  change.events.push_back(absl::StrCat("placed: ", assignment.slots.size(), " slots with ",
-                                       ThreadsOf(job.record.spec(), assignment.slots, members_),
-                                       " each, ", where));
+  change.events.push_back(
+      absl::StrCat("placed: ", assignment.slots.size(),
+                   assignment.slots.size() == 1 ? " slot with " : " slots with ",
+                   ThreadsOf(job.record.spec(), assignment.slots, members_), " each, ", where));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.placed.Add();
   SetWaiting(job, WaitsForTasks(job, clock_.Monotonic(), members_.lease()));
