@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/text/utf8.h"
 
 namespace muster {
 namespace {
@@ -22,6 +24,8 @@ constexpr size_t kLinesLookedAt = 200;
 constexpr size_t kMostClasses = 1000;
 // Fewer records say nothing about whether a column's values are all different.
 constexpr size_t kRecordsToTell = 20;
+// Bytes; the reader refuses longer ones.
+constexpr size_t kLongestTextLabel = 64;
 
 // The fields of a line; quotes around a field hide separators. A record over several lines is not
 // understood: its lines have other numbers of fields, and are not counted.
@@ -44,56 +48,92 @@ Record SplitLine(absl::string_view line, char separator) {
   return fields;
 }
 
-bool IsNumber(const std::string& text) {
+// The number that a text is to the reader (worker/data/number.h).
+std::optional<double> ReadNumber(const std::string& text) {
   double number = 0;
-  return absl::SimpleAtod(text, &number) && std::isfinite(number);
+  if (text.find_first_of("xX") != std::string::npos || !absl::SimpleAtod(text, &number)) {
+    return std::nullopt;
+  }
+  // Written so that NaN is none.
+  if (!(std::abs(number) <= std::numeric_limits<float>::max())) return std::nullopt;
+  return number;
+}
+
+// Whether the reader takes a text that is no number for a class (worker/data/csv_labels.h). It
+// refuses those that seem to mean a number, such as "nan" and "20-29".
+bool IsTextLabel(const std::string& text) {
+  if (text.size() > kLongestTextLabel || !IsUtf8(text)) return false;
+  std::string lower = absl::AsciiStrToLower(text);
+  if (lower[0] == '+' || lower[0] == '-') lower.erase(0, 1);
+  if (lower == "nan" || lower == "inf" || lower == "infinity") return false;
+  return lower.empty() || !absl::ascii_isdigit(lower[0]) ||
+         lower.find_first_not_of("0123456789.e+-") != std::string::npos;
 }
 
 // What the values of one column have in common.
 struct Column {
+  // Empty: a job cannot name the column.
   std::string name;
-  bool numeric = true;
+  bool numbers = false;
+  bool texts = false;
+  // Of the texts.
+  bool texts_are_labels = true;
+  // Of the numbers.
   bool whole = true;
-  size_t empty = 0;
+  bool only_signs = true;
   double least = 0;
   double most = 0;
-  absl::flat_hash_set<std::string> values;
+  size_t empty = 0;
+  // Records of each value.
+  absl::flat_hash_map<std::string, size_t> values;
 
   void Add(const std::string& value) {
     if (value.empty()) {
       ++empty;
       return;
     }
-    double number = 0;
-    if (!absl::SimpleAtod(value, &number) || !std::isfinite(number)) {
-      numeric = false;
-    } else {
-      if (values.empty()) least = most = number;
-      least = std::min(least, number);
-      most = std::max(most, number);
-      if (number != std::floor(number)) whole = false;
+    ++values[value];
+    const std::optional<double> number = ReadNumber(value);
+    if (!number.has_value()) {
+      texts = true;
+      texts_are_labels = texts_are_labels && IsTextLabel(value);
+      return;
     }
-    values.insert(value);
+    least = numbers ? std::min(least, *number) : *number;
+    most = numbers ? std::max(most, *number) : *number;
+    numbers = true;
+    whole = whole && *number == std::floor(*number);
+    only_signs = only_signs && std::abs(*number) == 1;
   }
 
+  // Whether training takes the values for labels: all texts, -1 and +1, or whole numbers from 0.
   bool LooksLikeClasses() const {
     if (empty > 0 || values.size() < 2 || values.size() > kMostClasses) return false;
-    return !numeric || (whole && least >= -1 && most <= kMostClasses);
+    if (texts) return !numbers && texts_are_labels;
+    return whole && least < most && (least >= 0 || only_signs) && most <= kMostClasses;
   }
 
+  // REQUIRES: LooksLikeClasses().
   uint32_t Classes() const {
-    const auto distinct = static_cast<uint32_t>(values.size());
-    if (!numeric || least < 0) return std::max(2u, distinct);
-    // Numbers from 1 are counted from there.
+    if (texts) return static_cast<uint32_t>(values.size());
+    if (least < 0) return 2;
+    // The reader renumbers labels that begin at 1, and no others.
     const auto largest = static_cast<uint32_t>(most);
-    return std::max(2u, least == 0 ? largest + 1 : largest);
+    return std::max(2u, least == 1 ? largest : largest + 1);
+  }
+
+  // Records of the value that has the fewest.
+  size_t FewestRecords() const {
+    size_t fewest = std::numeric_limits<size_t>::max();
+    for (const auto& [value, records] : values) fewest = std::min(fewest, records);
+    return fewest;
   }
 };
 
 bool NumbersOrNamesRecords(const Column& column, size_t records) {
   if (column.name.empty() || column.values.size() <= 1) return true;
   const bool all_differ = records >= kRecordsToTell && column.values.size() > records * 9 / 10;
-  if (!column.numeric) return all_differ;
+  if (column.texts) return all_differ;
   const std::string name = absl::AsciiStrToLower(column.name);
   const bool named_so = name == "id" || name == "index" || name == "row" ||
                         absl::EndsWith(name, "_id") || absl::StartsWith(name, "unnamed:");
@@ -119,10 +159,30 @@ char FindSeparator(const std::vector<absl::string_view>& lines) {
   return best;
 }
 
-bool HasNumber(const Record& record) { return std::any_of(record.begin(), record.end(), IsNumber); }
+bool HasNumber(const Record& record) {
+  return std::any_of(record.begin(), record.end(),
+                     [](const std::string& field) { return ReadNumber(field).has_value(); });
+}
+
+// Names the columns of a table; returns the names that no job can give, each once.
+std::vector<std::string> NameColumns(const Record& header, std::vector<Column>& columns) {
+  absl::flat_hash_map<std::string, size_t> times;
+  for (const std::string& name : header) ++times[name];
+  std::vector<std::string> refused;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const std::string& name = header[i];
+    if (times[name] == 1 && IsUtf8(name)) {
+      columns[i].name = name;
+    } else if (!name.empty() && times[name] > 0) {
+      refused.push_back(ToUtf8(name));
+      times[name] = 0;
+    }
+  }
+  return refused;
+}
 
 // Where the labels seem to be, and why; npos: nowhere.
-std::pair<size_t, std::string> FindLabel(const std::vector<Column>& columns) {
+std::pair<size_t, std::string> FindLabel(const std::vector<Column>& columns, size_t records) {
   for (const char* usual : {"label", "target", "class", "y", "outcome", "species", "click",
                             "clicked", "survived", "churn", "diagnosis", "quality"}) {
     for (size_t i = 0; i < columns.size(); ++i) {
@@ -131,8 +191,11 @@ std::pair<size_t, std::string> FindLabel(const std::vector<Column>& columns) {
       }
     }
   }
-  if (columns.back().LooksLikeClasses()) return {columns.size() - 1, "because it comes last"};
-  if (columns[0].LooksLikeClasses()) return {0, "because it comes first"};
+  const auto may_be_label = [&](const Column& column) {
+    return column.LooksLikeClasses() && !NumbersOrNamesRecords(column, records);
+  };
+  if (may_be_label(columns.back())) return {columns.size() - 1, "because it comes last"};
+  if (may_be_label(columns[0])) return {0, "because it comes first"};
   return {std::string::npos, ""};
 }
 
@@ -150,11 +213,10 @@ std::optional<CsvGuess> GuessCsv(absl::string_view text) {
   const Record first = SplitLine(lines[0], guess.separator);
   guess.header = !HasNumber(first);
   std::vector<Column> columns(first.size());
-  absl::flat_hash_set<std::string> names;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    const std::string name = guess.header ? first[i] : absl::StrCat(i + 1);
-    // A name that comes twice says nothing about which is meant.
-    if (names.insert(name).second) columns[i].name = name;
+  if (guess.header) {
+    guess.not_nameable = NameColumns(first, columns);
+  } else {
+    for (size_t i = 0; i < columns.size(); ++i) columns[i].name = absl::StrCat(i + 1);
   }
   for (size_t line = guess.header ? 1 : 0; line < lines.size(); ++line) {
     const Record record = SplitLine(lines[line], guess.separator);
@@ -162,17 +224,20 @@ std::optional<CsvGuess> GuessCsv(absl::string_view text) {
     ++guess.records;
     for (size_t i = 0; i < columns.size(); ++i) columns[i].Add(record[i]);
   }
-  const auto [label, reason] = FindLabel(columns);
+  const auto [label, reason] = FindLabel(columns, guess.records);
   for (size_t i = 0; i < columns.size(); ++i) {
     const Column& column = columns[i];
     if (i == label) {
       guess.label = column.name;
       guess.label_reason = reason;
       guess.classes = column.Classes();
+      guess.fewest_records = column.FewestRecords();
+    } else if (column.name.empty() && !first[i].empty()) {
+      // Among those that are not nameable.
     } else if (NumbersOrNamesRecords(column, guess.records)) {
-      guess.left_out.push_back(guess.header ? first[i] : column.name);
+      guess.left_out.push_back(column.name);
     } else {
-      (column.numeric ? guess.numeric : guess.categorical).push_back(column.name);
+      (column.texts ? guess.categorical : guess.numeric).push_back(column.name);
     }
   }
   return guess;

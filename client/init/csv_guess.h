@@ -22,10 +22,15 @@ struct CsvGuess {
   std::string label_reason;
   // Outputs that a model needs for the labels.
   uint32_t classes = 0;
+  // Records, of those looked at, of the class that has the fewest.
+  size_t fewest_records = 0;
   std::vector<std::string> numeric;
   std::vector<std::string> categorical;
   // Columns of which nothing is learned: they number or name the records, or have no name.
   std::vector<std::string> left_out;
+  // Names that a job cannot give, as they come twice or are no UTF-8: their columns are left out,
+  // too. Each once.
+  std::vector<std::string> not_nameable;
   // Records looked at, without the header.
   size_t records = 0;
 };

@@ -74,9 +74,50 @@ TEST(CsvGuessTest, OtherSeparatorsAndNoHeader) {
 TEST(CsvGuessTest, CountsClassesAsReadersDo) {
   EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,0", "2.5,4"}))->classes, 5);
   EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,1", "2.5,4"}))->classes, 4);
-  EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,-1", "2.5,1"}))->classes, 2);
-  EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,1", "2.5,1.5"}))->label, "");
-  EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,", "2.5,1"}))->label, "");
+  EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,-1", "2.5,1", "2.5,+1"}))->classes, 2);
+  // Labels are renumbered where they begin at 1 alone.
+  EXPECT_EQ(GuessCsv(Table("x,quality", {"1.5,3", "2.5,8", "2.5,5"}))->classes, 9);
+  EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,2", "2.5,3"}))->classes, 4);
+}
+
+TEST(CsvGuessTest, LabelsAreWhatTrainingTakes) {
+  const auto label = [](const std::vector<std::string>& values) {
+    std::vector<std::string> records;
+    for (const std::string& value : values) records.push_back(absl::StrCat("1.5,", value));
+    return GuessCsv(Table("x,y", records))->label;
+  };
+  EXPECT_EQ(label({"1", "1.5"}), "");
+  EXPECT_EQ(label({"", "1"}), "");
+  EXPECT_EQ(label({"-1", "0", "1"}), "");
+  EXPECT_EQ(label({"-1", "1", "2"}), "");
+  EXPECT_EQ(label({"1", "1.0"}), "");
+  EXPECT_EQ(label({"1", "none"}), "");
+  EXPECT_EQ(label({"yes", "nan"}), "");
+  EXPECT_EQ(label({"0-19", "20-29"}), "");
+  EXPECT_EQ(label({"a", "\xf6"}), "");
+  EXPECT_EQ(label({"a", std::string(65, 'b')}), "");
+  EXPECT_EQ(label({"a", std::string(64, 'b')}), "y");
+  EXPECT_EQ(label({"young", "20+ or so"}), "y");
+  // What is no number to training is none of a numeric column.
+  const auto guess = GuessCsv(Table("h,b,y", {"0x1F,1e39,0", "0x2,2,1"}));
+  EXPECT_THAT(guess->categorical, ElementsAre("h", "b"));
+  // Each record has a text of its own: no classes.
+  std::string text = "x,name\n";
+  for (int i = 0; i < 40; ++i) absl::StrAppend(&text, i, ".5,n", i, "\n");
+  EXPECT_EQ(GuessCsv(text)->label, "");
+}
+
+TEST(CsvGuessTest, LeavesOutColumnsThatAJobCannotName) {
+  const auto guess = GuessCsv(Table("a,b,a,y,\xf6,y", {"1,2,3,0,7,0", "4,5,6,1,7,1"}));
+  ASSERT_TRUE(guess.has_value());
+  EXPECT_THAT(guess->not_nameable, ElementsAre("a", "y", "\\xf6"));
+  EXPECT_EQ(guess->label, "");
+  EXPECT_THAT(guess->numeric, ElementsAre("b"));
+  EXPECT_THAT(guess->left_out, IsEmpty());
+}
+
+TEST(CsvGuessTest, CountsTheRecordsOfTheRarestClass) {
+  EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,a", "2.5,b", "2.5,b"}))->fewest_records, 10);
 }
 
 TEST(CsvGuessTest, ProseIsNoTable) {
@@ -159,6 +200,10 @@ TEST_F(InitTest, TablesTrainWhatTheirColumnsAllow) {
   EXPECT_THAT(Error(both, "ngram"),
               HasSubstr("which deep_fm and logistic_regression and mlp read"));
   EXPECT_THAT(Error(both, "deepfm"), HasSubstr("did you mean \"deep_fm\"?"));
+  const std::string twice = Write("t.csv", Table("a,n,a,y", {"1,2,3,0", "4,5,6,1"}));
+  EXPECT_THAT(Job(twice).data().csv().numeric(), ElementsAre("n"));
+  EXPECT_EQ(MakeStarterJob(*LookAtData(twice), "")->comments["data.csv.numeric"],
+            "Left out, as their names come twice or are not UTF-8: a");
   EXPECT_THAT(Error(Write("r.csv", Table("x,y", {"1.5,2.5", "2.5,3.5"}))),
               HasSubstr("no column of it looks like classes"));
   EXPECT_EQ(Job(Packed(folder_ + "/p.csv.gz", Table("a,y", {"1.5,0", "2,1"}))).name(), "p");

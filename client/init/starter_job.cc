@@ -119,6 +119,10 @@ void AddTable(const FoundData& data, const std::string& model, StarterJob& job) 
     left_out.push_back(
         absl::StrCat("Left out, as they only tell records apart: ", Listed(table.left_out)));
   }
+  if (!table.not_nameable.empty()) {
+    left_out.push_back(absl::StrCat("Left out, as their names come twice or are not UTF-8: ",
+                                    Listed(table.not_nameable)));
+  }
   if (model != "mlp") {
     csv.mutable_categorical()->Assign(table.categorical.begin(), table.categorical.end());
   } else if (!table.categorical.empty()) {
@@ -234,14 +238,14 @@ absl::StatusOr<StarterJob> MakeStarterJob(const FoundData& data, const std::stri
       return absl::InvalidArgumentError(absl::StrCat(
           data.path,
           " is a table, but no column of it looks like classes to tell apart (whole "
-          "numbers or texts, at least two, none missing): it has ",
+          "numbers from 0, -1 and +1, or texts; at least two, and none missing): it has ",
           Listed(table.numeric), table.numeric.empty() || table.categorical.empty() ? "" : ", ",
           Listed(table.categorical)));
     }
     if (table.numeric.empty() && table.categorical.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat(data.path, " is a table with no column to learn \"", table.label,
-                       "\" from; others only number the records"));
+                       "\" from; others only number the records, or have no name of their own"));
     }
   }
   MUSTER_ASSIGN_OR_RETURN(const std::string model, ChooseModel(data, model_asked));
