@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -19,6 +20,8 @@
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/files/check_is_text.h"
+#include "common/files/file_content.h"
+#include "common/files/path_pattern.h"
 #include "common/files/text_files.h"
 #include "common/text/byte_order_mark.h"
 #include "common/tokenizer/token_file.h"
@@ -32,6 +35,8 @@ namespace fs = std::filesystem;
 constexpr size_t kHeadBytes = size_t{16} << 20;
 // Digits and clothes, and most else in this format.
 constexpr uint32_t kUsualImageClasses = 10;
+// Of libsvm data, as its reader has it.
+constexpr uint32_t kLargestLabel = 1'000'000;
 
 struct Head {
   std::string text;
@@ -74,40 +79,55 @@ uint64_t ScaledUp(uint64_t records, const Head& head) {
                                static_cast<double>(head.text.size()));
 }
 
-// "label index:value …".
-bool ReadLibsvmLine(absl::string_view line, FoundData& data) {
-  const std::vector<absl::string_view> words =
-      absl::StrSplit(line.substr(0, line.find('#')), ' ', absl::SkipWhitespace());
-  double label = 0;
-  if (words.size() < 2 || !absl::SimpleAtod(words[0], &label)) return false;
-  for (size_t i = 1; i < words.size(); ++i) {
-    const std::pair<absl::string_view, absl::string_view> entry =
-        absl::StrSplit(words[i], absl::MaxSplits(':', 1));
-    uint64_t index = 0;
-    double value = 0;
-    if (!absl::SimpleAtoi(entry.first, &index) || !absl::SimpleAtod(entry.second, &value)) {
-      return false;
-    }
-    if (index == 0) data.zero_based = true;
-  }
-  if (label >= 0 && label < 1e6) {
-    data.classes = std::max(data.classes, static_cast<uint32_t>(label) + 1);
-  }
-  return true;
-}
-
-bool IsLibsvm(const Head& head, FoundData& data) {
+// What the lines of libsvm data have in common.
+struct Libsvm {
   uint64_t records = 0;
-  for (const absl::string_view each : absl::StrSplit(WholeLines(head), '\n')) {
-    const absl::string_view line = absl::StripAsciiWhitespace(each);
-    if (line.empty() || line[0] == '#') continue;
-    if (!ReadLibsvmLine(line, data)) return false;
+  bool features = false;
+  bool zero_based = false;
+  double largest_label = 0;
+  bool minus_one = false;
+  // Labels that are neither -1 nor +1, and such as are no class at all
+  // (worker/data/class_labels.h).
+  bool other_labels = false;
+  bool refused_labels = false;
+
+  // "label index:value …"; false where a line is none of libsvm's.
+  bool Add(absl::string_view line) {
+    const std::vector<absl::string_view> words = absl::StrSplit(
+        line.substr(0, line.find('#')), absl::ByAnyChar(" \t\v\f\r"), absl::SkipWhitespace());
+    if (words.empty()) return true;
+    double label = 0;
+    if (!absl::SimpleAtod(words[0], &label)) return false;
+    for (size_t i = 1; i < words.size(); ++i) {
+      const std::pair<absl::string_view, absl::string_view> entry =
+          absl::StrSplit(words[i], absl::MaxSplits(':', 1));
+      uint64_t index = 0;
+      double value = 0;
+      if (!absl::SimpleAtoi(entry.first, &index) || !absl::SimpleAtod(entry.second, &value)) {
+        return false;
+      }
+      features = true;
+      zero_based = zero_based || index == 0;
+    }
     ++records;
+    minus_one = minus_one || label == -1;
+    other_labels = other_labels || std::abs(label) != 1;
+    // NaN is none, too.
+    const bool is_class = label >= -1 && label <= kLargestLabel && label == std::floor(label);
+    refused_labels = refused_labels || !is_class;
+    if (is_class) largest_label = std::max(largest_label, label);
+    return true;
   }
-  data.kind = FoundData::Kind::kLibsvm;
-  data.classes = std::max(2u, data.classes);
-  data.examples = ScaledUp(records, head);
-  return records > 0;
+};
+
+// Nothing where no line has a feature: those are numbers.
+std::optional<Libsvm> ReadLibsvm(absl::string_view text) {
+  Libsvm libsvm;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!libsvm.Add(line)) return std::nullopt;
+  }
+  if (!libsvm.features) return std::nullopt;
+  return libsvm;
 }
 
 bool IsIdx(absl::string_view head, char dimensions) {
@@ -136,14 +156,34 @@ absl::StatusOr<FoundData> Images(const Head& head, FoundData data) {
   return data;
 }
 
-bool NamesTable(std::string path) {
-  if (absl::EndsWithIgnoreCase(path, ".gz")) path.resize(path.size() - 3);
-  return absl::EndsWithIgnoreCase(path, ".csv") || absl::EndsWithIgnoreCase(path, ".tsv");
+// What a table's name ends in; empty: the name is no table's.
+std::string TableEnding(const std::string& path) {
+  for (const absl::string_view ending : {".csv", ".tsv", ".csv.gz", ".tsv.gz"}) {
+    if (absl::EndsWithIgnoreCase(path, ending)) return path.substr(path.size() - ending.size());
+  }
+  return "";
 }
+
+bool NamesTable(const std::string& path) { return !TableEnding(path).empty(); }
 
 absl::Status RefusePacked(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat(path, " is ", what, " packed by gzip; unpack it first: gunzip -k ", path));
+}
+
+absl::StatusOr<FoundData> LibsvmData(const Libsvm& libsvm, const Head& head, FoundData data) {
+  if (libsvm.refused_labels || (libsvm.minus_one && libsvm.other_labels)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(data.path,
+                     " has libsvm data whose labels are not all classes; those are -1 and +1, or "
+                     "whole numbers from 0 to ",
+                     kLargestLabel, ": number the classes from 0"));
+  }
+  data.kind = FoundData::Kind::kLibsvm;
+  data.zero_based = libsvm.zero_based;
+  data.classes = std::max(2u, static_cast<uint32_t>(libsvm.largest_label) + 1);
+  data.examples = ScaledUp(libsvm.records, head);
+  return data;
 }
 
 absl::StatusOr<FoundData> LookAtFile(const std::string& path) {
@@ -165,24 +205,56 @@ absl::StatusOr<FoundData> LookAtFile(const std::string& path) {
         absl::StrCat(path, " has IDX labels; name the file with the images"));
   }
   MUSTER_RETURN_IF_ERROR(CheckIsText(path, head.text));
-  if (IsLibsvm(head, data)) {
+  const absl::string_view text = WholeLines(head);
+  const bool named_table = NamesTable(path);
+  std::optional<CsvGuess> table = GuessCsv(text);
+  const std::optional<Libsvm> libsvm = ReadLibsvm(text);
+  if (libsvm.has_value() && !(named_table && table.has_value())) {
     if (head.packed) return RefusePacked(path, "libsvm data");
-    return data;
+    return LibsvmData(*libsvm, head, std::move(data));
   }
-  data = FoundData();
-  data.path = path;
-  std::optional<CsvGuess> table = GuessCsv(WholeLines(head));
   // Prose may have as many commas in each line, but hardly a column of classes besides.
-  if (table.has_value() && (NamesTable(path) || (table->records >= 5 && !table->label.empty()))) {
+  if (table.has_value() && (named_table || (table->records >= 5 && !table->label.empty()))) {
     data.kind = FoundData::Kind::kTable;
     data.examples = ScaledUp(table->records, head);
     data.table = *std::move(table);
     return data;
   }
+  if (named_table) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     " is named as a table, but is none: a table has at least two lines, all of as "
+                     "many fields, at least two, with ',', ';', '|' or a tab between them; give a "
+                     "text another ending, such as .txt"));
+  }
   if (head.packed) return RefusePacked(path, "a text");
   data.kind = FoundData::Kind::kText;
   data.examples = head.bytes;
   return data;
+}
+
+// A folder whose files are texts: training reads all of them, and refuses it for one that is none.
+absl::Status CheckAreTexts(const std::string& folder, const std::vector<std::string>& paths) {
+  if (!paths.empty() && std::all_of(paths.begin(), paths.end(), NamesTable)) {
+    const std::string ending = TableEnding(paths[0]);
+    const bool all_end_so =
+        std::all_of(paths.begin(), paths.end(),
+                    [&ending](const std::string& path) { return TableEnding(path) == ending; });
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, " is a folder of tables; name its files by a pattern: --data '",
+                     (fs::path(folder) / "*").string(), all_end_so ? ending : "", "'"));
+  }
+  FileContentOptions options;
+  options.map_from_bytes = 1;
+  for (const std::string& path : paths) {
+    MUSTER_ASSIGN_OR_RETURN(const FileContent file, FileContent::Open(path, options));
+    const absl::Status is_text = CheckIsText(path, file.bytes());
+    if (!is_text.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          is_text.message(), " (every file right inside folder ", folder, " is read as text)"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<FoundData> LookAtFolder(const std::string& path) {
@@ -202,9 +274,40 @@ absl::StatusOr<FoundData> LookAtFolder(const std::string& path) {
     // MNIST's test images begin with t10k, those to train on with train.
     return LookAtFile(*std::max_element(images.begin(), images.end()));
   }
+  MUSTER_RETURN_IF_ERROR(CheckAreTexts(path, folder.paths));
   if (data.examples > 0) return data;
   return absl::InvalidArgumentError(
       absl::StrCat(path, " is a folder without text in its files; name one with some, or a file"));
+}
+
+// Looks at the first of the files, and takes the others to be like it.
+absl::StatusOr<FoundData> LookAtPattern(const std::string& pattern,
+                                        const std::vector<std::string>& files) {
+  std::error_code error;
+  uint64_t bytes = 0;
+  for (const std::string& file : files) {
+    if (!fs::is_regular_file(file, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(pattern, " is a pattern, and ", file, ", which it names, is no file"));
+    }
+    const uint64_t size = fs::file_size(file, error);
+    if (!error) bytes += size;
+  }
+  MUSTER_ASSIGN_OR_RETURN(FoundData data, LookAtFile(files[0]));
+  if (data.kind != FoundData::Kind::kTable) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        pattern, " is a pattern, and the first of its files, ", files[0],
+        ", is no table; patterns name tables alone, so name one file, or a folder of texts"));
+  }
+  const uint64_t of_first = fs::file_size(files[0], error);
+  if (!error && of_first > 0) {
+    data.examples =
+        static_cast<uint64_t>(static_cast<double>(data.examples) * static_cast<double>(bytes) /
+                              static_cast<double>(of_first));
+  }
+  data.path = pattern;
+  data.files = files.size();
+  return data;
 }
 
 }  // namespace
@@ -217,6 +320,8 @@ absl::StatusOr<FoundData> LookAtData(const std::string& path) {
   if (fs::exists(absolute, error)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is neither a file nor a folder"));
   }
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfPattern(absolute));
+  if (files[0] != absolute) return LookAtPattern(absolute, files);
   return absl::NotFoundError(absl::StrCat("there is no ", path, "; name a file or folder of data"));
 }
 

@@ -1,6 +1,7 @@
 #ifndef MUSTER_CLIENT_INIT_FOUND_DATA_H_
 #define MUSTER_CLIENT_INIT_FOUND_DATA_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -13,7 +14,9 @@ namespace muster {
 struct FoundData {
   enum class Kind { kText, kTokens, kTable, kImages, kLibsvm };
   Kind kind = Kind::kText;
+  // Of tables it may be a pattern (common/files/path_pattern.h) of so many files.
   std::string path;
+  size_t files = 1;
   // Of images.
   std::string labels;
   CsvGuess table;
@@ -25,8 +28,8 @@ struct FoundData {
   uint64_t examples = 0;
 };
 
-// Looks at a file or folder. NotFound: nothing is there. InvalidArgument: it is nothing that Muster
-// reads, which the message names, with what to do.
+// Looks at a file, a folder, or the first of a pattern's files. NotFound: nothing is there.
+// InvalidArgument: it is nothing that Muster reads, which the message names, with what to do.
 absl::StatusOr<FoundData> LookAtData(const std::string& path);
 
 }  // namespace muster

@@ -209,12 +209,63 @@ TEST_F(InitTest, TablesTrainWhatTheirColumnsAllow) {
   EXPECT_EQ(Job(Packed(folder_ + "/p.csv.gz", Table("a,y", {"1.5,0", "2,1"}))).name(), "p");
 }
 
+TEST_F(InitTest, PatternsNameTables) {
+  const std::string records = Table("x,n,y", {"u,1,0", "v,2,1"});
+  Write("part-1.csv", records);
+  Write("part-2.csv", records);
+  const std::string pattern = folder_ + "/part-*.csv";
+  const v1::JobSpec spec = Job(pattern);
+  EXPECT_EQ(spec.name(), "part");
+  EXPECT_EQ(spec.data().csv().path(), pattern);
+  EXPECT_THAT(spec.data().csv().categorical(), ElementsAre("x"));
+  EXPECT_EQ(LookAtData(pattern)->examples, 60);
+  EXPECT_THAT(MakeStarterJob(*LookAtData(pattern), "")->comments["data.csv.label"],
+              HasSubstr("2 classes in the first of 2 files."));
+  EXPECT_EQ(Job(folder_ + "/part-{1,2}.csv").data().csv().path(), folder_ + "/part-{1,2}.csv");
+  // A name that looks like a pattern is a file's first.
+  const std::string odd = Write("a[1].csv", records);
+  EXPECT_EQ(Job(odd).data().csv().path(), odd);
+  EXPECT_EQ(LookAtData(odd)->files, 1);
+  EXPECT_THAT(Error(folder_ + "/none-*.csv"), HasSubstr("No file fits the pattern"));
+  EXPECT_THAT(Error(folder_ + "/{x,part-1.csv}"), HasSubstr("/x, which it names, is no file"));
+  Write("prose.txt", "Some words.\n");
+  EXPECT_THAT(Error(folder_ + "/*.txt"), HasSubstr("/prose.txt, is no table; patterns name"));
+}
+
+TEST_F(InitTest, NothingButTextIsTakenForText) {
+  const std::string lines = "text\nhello\nworld\n";
+  EXPECT_THAT(Error(Write("one.csv", lines)), HasSubstr("is named as a table, but is none"));
+  EXPECT_THAT(Error(Packed(folder_ + "/one.TSV.gz", lines)), HasSubstr("is named as a table"));
+  EXPECT_TRUE(Job(Write("one.txt", lines)).data().has_sequences());
+  const TempFolder tables;
+  const std::string folder = std::filesystem::path(tables.path()).lexically_normal().string();
+  const std::string remedy = "is a folder of tables; name its files by a pattern: --data '";
+  tables.Write("part-1.csv", "a,b\n");
+  tables.Write("part-2.csv", "a,b\n");
+  EXPECT_THAT(Error(folder), HasSubstr(absl::StrCat(remedy, folder, "/*.csv'")));
+  tables.Write("part-3.tsv", "a\tb\n");
+  EXPECT_THAT(Error(folder), HasSubstr(absl::StrCat(remedy, folder, "/*'")));
+  // Among texts a table is one of them.
+  tables.Write("README", "What this is.\n");
+  EXPECT_TRUE(Job(folder).data().has_sequences());
+  tables.Write("z.png", "\x89PNG\r\n\x1a\n");
+  EXPECT_THAT(Error(folder), AllOf(HasSubstr("/z.png' is a PNG image"),
+                                   HasSubstr("every file right inside folder")));
+}
+
 TEST_F(InitTest, LibsvmAndImages) {
   const v1::JobSpec spec =
       Job(Write("l.libsvm", Table("# made", {"1 1:0.5 7:1", "0 2:1", "2 3:1e-3"})));
   EXPECT_EQ(spec.model().logistic_regression().classes(), 3);
   EXPECT_FALSE(spec.data().libsvm().zero_based());
   EXPECT_TRUE(Job(Write("z", Table("", {"+1 0:1", "-1 4:1"}))).data().libsvm().zero_based());
+  // Tabs, too, and examples without features; but not of these alone.
+  EXPECT_TRUE(Job(Write("t", "1\t3:1\t4:2\r\n0\n1 # none\n")).data().has_libsvm());
+  EXPECT_TRUE(Job(Write("d", "1\n0\n1\n")).data().has_sequences());
+  EXPECT_THAT(Error(Write("m", "-1 1:1\n0 2:1\n")), HasSubstr("labels are not all classes"));
+  EXPECT_THAT(Error(Write("f", "0.5 1:1\n0 2:1\n")), HasSubstr("labels are not all classes"));
+  // By its name a table, of times.
+  EXPECT_TRUE(Job(Write("t.tsv", Table("", {"1\t2:30", "0\t4:50"}))).data().has_csv());
   const std::string images("\0\0\x08\x03\0\0\x01\0\0\0\0\x02\0\0\0\x02", 16);
   const std::string path = Packed(folder_ + "/train-images-idx3-ubyte.gz", images);
   EXPECT_THAT(Error(path), HasSubstr("their labels have to be beside it"));

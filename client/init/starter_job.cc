@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -132,7 +133,8 @@ void AddTable(const FoundData& data, const std::string& model, StarterJob& job) 
   csv.set_no_header(!table.header);
   if (table.separator != ',') csv.set_separator(std::string(1, table.separator));
   job.comments["data.csv.label"] = absl::StrCat(
-      "The column to predict, guessed ", table.label_reason, "; ", table.classes, " classes.");
+      "The column to predict, guessed ", table.label_reason, "; ", table.classes, " classes",
+      data.files > 1 ? absl::StrCat(" in the first of ", data.files, " files.") : ".");
   if (!left_out.empty()) {
     job.comments[table.numeric.empty() ? "data.csv.categorical" : "data.csv.numeric"] =
         absl::StrJoin(left_out, "\n");
@@ -221,8 +223,10 @@ void AddTransformer(const FoundData& data, StarterJob& job) {
   job.spec.mutable_stop()->set_steps(500);
 }
 
-// A file's name without its endings.
-std::string JobName(const std::string& path) {
+// A file's name without its endings; of a pattern what stands before its first wildcard.
+std::string JobName(std::string path) {
+  path.resize(std::min(path.size(), path.find_first_of("*?[{")));
+  while (absl::EndsWith(path, "-") || absl::EndsWith(path, "_")) path.pop_back();
   std::string name = std::filesystem::path(path).filename().string();
   if (name.empty()) name = std::filesystem::path(path).parent_path().filename().string();
   name = name.substr(0, name.find('.', 1));
