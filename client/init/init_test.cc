@@ -209,6 +209,24 @@ TEST_F(InitTest, TablesTrainWhatTheirColumnsAllow) {
   EXPECT_EQ(Job(Packed(folder_ + "/p.csv.gz", Table("a,y", {"1.5,0", "2,1"}))).name(), "p");
 }
 
+TEST_F(InitTest, HoldoutsOfTablesAreRandomAndTellOfRareClasses) {
+  const auto comments = [this](const std::string& path) {
+    EXPECT_TRUE(Job(path).data().shuffle_holdout());
+    return MakeStarterJob(*LookAtData(path), "")->comments;
+  };
+  std::string table = "x,y\n";
+  for (int i = 0; i < 40; ++i) absl::StrAppend(&table, i, ".5,", i % 2, "\n");
+  EXPECT_EQ(comments(Write("even.csv", table))["data.holdout"],
+            "A tenth of the data, drawn at random, is kept to evaluate on.");
+  EXPECT_THAT(comments(Write("rare.csv", table + "1,2\n"))["data.holdout"],
+              AllOf(HasSubstr("A class has only 1 of the records"), HasSubstr("another `seed`")));
+  // A tenth of four records is none.
+  EXPECT_EQ(Job(Write("five.csv", "x,y\n1,a\n2,b\n3,a\n4,b\n5,a\n")).data().holdout(), 0.1);
+  const v1::JobSpec few = Job(Write("four.csv", "x,y\n1,a\n2,b\n3,a\n4,b\n"));
+  EXPECT_EQ(few.data().holdout(), 0);
+  EXPECT_FALSE(few.data().shuffle_holdout());
+}
+
 TEST_F(InitTest, PatternsNameTables) {
   const std::string records = Table("x,n,y", {"u,1,0", "v,2,1"});
   Write("part-1.csv", records);

@@ -20,6 +20,10 @@ namespace {
 using Kind = FoundData::Kind;
 
 constexpr double kHoldout = 0.1;
+// Of fewer, the holdout would have none.
+constexpr uint64_t kFewestToHoldOut = 5;
+// Of a class with fewer records, a random holdout may take too many.
+constexpr size_t kFewRecords = 20;
 constexpr uint32_t kLargestBatch = 64;
 // Of a language model's text.
 constexpr uint32_t kLongestContext = 128;
@@ -141,6 +145,31 @@ void AddTable(const FoundData& data, const std::string& model, StarterJob& job) 
   }
 }
 
+// Holds out the end of a text.
+void HoldOutEnd(StarterJob& job) {
+  job.spec.mutable_data()->set_holdout(kHoldout);
+  job.comments["data.holdout"] = "A tenth of the data, its end, is kept to evaluate on.";
+}
+
+// Holds out a random share of examples of classes, as they are often sorted by class.
+void HoldOutRandomShare(const FoundData& data, StarterJob& job) {
+  if (data.examples < kFewestToHoldOut) {
+    job.comments["data"] = absl::StrCat(
+        "No records are kept to evaluate on, as there are so few; of ", kFewestToHoldOut,
+        " or more,\n`holdout: 0.1` and `shuffle_holdout: true` keep a random tenth.");
+    return;
+  }
+  job.spec.mutable_data()->set_holdout(kHoldout);
+  job.spec.mutable_data()->set_shuffle_holdout(true);
+  job.comments["data.holdout"] = "A tenth of the data, drawn at random, is kept to evaluate on.";
+  if (data.kind == Kind::kTable && data.table.fewest_records < kFewRecords) {
+    absl::StrAppend(&job.comments["data.holdout"], "\nA class has only ", data.table.fewest_records,
+                    " of the records looked at. Should the draw hold out all of them,\ntraining "
+                    "may refuse their label as unknown: take another `seed` then. Should it\nhold "
+                    "out none, the evaluation says nothing of the class.");
+  }
+}
+
 // Data, and models of classes.
 void AddClasses(const FoundData& data, const std::string& model, StarterJob& job) {
   v1::ModelSpec& spec = *job.spec.mutable_model();
@@ -156,7 +185,7 @@ void AddClasses(const FoundData& data, const std::string& model, StarterJob& job
     reader.mutable_libsvm()->set_path(data.path);
     reader.mutable_libsvm()->set_zero_based(data.zero_based);
   }
-  reader.set_shuffle_holdout(true);
+  HoldOutRandomShare(data, job);
   v1::OptimizerSpec& optimizer = *job.spec.mutable_optimizer();
   if (model == "deep_fm") {
     spec.mutable_deep_fm()->set_embedding_dim(8);
@@ -191,6 +220,7 @@ void AddNgram(const FoundData& data, StarterJob& job) {
   const double training = static_cast<double>(data.examples) * (1 - kHoldout);
   job.spec.set_batch_size(PowerOfTwoBelow(static_cast<uint64_t>(training / 10), 1024));
   job.spec.mutable_stop()->set_steps(500);
+  HoldOutEnd(job);
 }
 
 void AddTransformer(const FoundData& data, StarterJob& job) {
@@ -221,6 +251,7 @@ void AddTransformer(const FoundData& data, StarterJob& job) {
   const double sequences = static_cast<double>(tokens) / model.context() * (1 - kHoldout);
   job.spec.set_batch_size(PowerOfTwoBelow(static_cast<uint64_t>(sequences / 2), 16));
   job.spec.mutable_stop()->set_steps(500);
+  HoldOutEnd(job);
 }
 
 // A file's name without its endings; of a pattern what stands before its first wildcard.
@@ -262,11 +293,9 @@ absl::StatusOr<StarterJob> MakeStarterJob(const FoundData& data, const std::stri
   } else {
     AddClasses(data, model, job);
   }
-  job.spec.mutable_data()->set_holdout(kHoldout);
   job.spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   job.spec.set_workers(1);
   job.spec.set_seed(1);
-  job.comments["data.holdout"] = "A tenth of the data is kept to evaluate on.";
   job.comments["update.dense"] = "Or ALL_REDUCE, which needs no servers.";
   job.comments["workers"] = "More train faster; each takes a slot of the cluster.";
   job.comments["batch_size"] = "Of one step, over all workers.";
