@@ -1,19 +1,19 @@
 #include <CLI/CLI.hpp>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/commands/commands.h"
+#include "client/commands/force_flag.h"
+#include "client/commands/text_output.h"
 #include "client/init/found_data.h"
 #include "client/init/starter_job.h"
 #include "client/job_text/print_yaml.h"
 #include "client/session.h"
 #include "client/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/files/output_file.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -23,27 +23,24 @@ struct Arguments {
   std::string model;
   std::string data;
   std::string out;
+  Replace replace = Replace::kNever;
 };
 
-absl::Status CheckOut(const std::string& out) {
+absl::Status CheckOut(const std::string& out, Replace replace) {
   if (!absl::EndsWithIgnoreCase(out, ".yaml") && !absl::EndsWithIgnoreCase(out, ".yml")) {
     return absl::InvalidArgumentError(
         absl::StrCat("--out is ", out,
                      "; the job is written as YAML, so let its name end in "
                      ".yaml"));
   }
-  std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(out, error))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(out, " exists already, and is left as it is; name another file with --out"));
-  }
-  return absl::OkStatus();
+  return CheckOutputFile(out, replace);
 }
 
 absl::Status Init(Session& session, const Arguments& arguments) {
   const std::string& out = arguments.out;
-  if (!out.empty()) MUSTER_RETURN_IF_ERROR(CheckOut(out));
+  if (!out.empty()) MUSTER_RETURN_IF_ERROR(CheckOut(out, arguments.replace));
   MUSTER_ASSIGN_OR_RETURN(const FoundData data, LookAtData(arguments.data));
+  if (!out.empty()) MUSTER_RETURN_IF_ERROR(CheckOutputIsNoText(data.path, out));
   MUSTER_ASSIGN_OR_RETURN(const StarterJob job, MakeStarterJob(data, arguments.model));
   const std::string yaml =
       absl::StrCat("# Made by `muster init` after a look at the data: a job to start from.\n",
@@ -56,13 +53,7 @@ absl::Status Init(Session& session, const Arguments& arguments) {
     }
     return absl::OkStatus();
   }
-  std::ofstream file(out, std::ios::binary);
-  file << yaml;
-  file.close();
-  if (!file) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot write ", out, "; name another file with --out"));
-  }
+  MUSTER_RETURN_IF_ERROR(WriteOutputFile(out, arguments.replace, yaml));
   session.PrintResult(
       absl::StrCat(out, ": a job to start from; `muster submit ", out, " --watch` trains it"),
       {{"job", out}});
@@ -76,13 +67,15 @@ void AddInit(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("--data", arguments->data,
-                   "A text, a folder of texts, a token file, CSV, IDX images or libsvm data")
+                   "A text, a folder of texts, a token file, CSV (or a pattern of CSV files), IDX "
+                   "images or libsvm data")
       ->required();
   command->add_option("--model", arguments->model,
                       "transformer, ngram, mlp, deep_fm or logistic_regression; left out: the one "
                       "that suits the data");
   command->add_option("--out", arguments->out,
                       "The file to write, such as job.yaml; left out: to standard output");
+  AddForceFlag(*command, arguments->replace);
   command->footer(
       "Example: muster init --data iris.csv --out iris.yaml\n"
       "Of a table it guesses the column to predict, and which of the others are numbers\n"

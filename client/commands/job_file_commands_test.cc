@@ -190,10 +190,17 @@ TEST_F(JobFileCommandsTest, InitWritesAJobThatValidates) {
   EXPECT_EQ(shown.exit_code, kSuccess) << shown.error;
   EXPECT_THAT(shown.out, HasSubstr("flowers.yaml: a job to start from; `muster submit "));
   EXPECT_THAT(Run({"validate", out}).out, HasSubstr("OK: flowers: mlp, "));
-  // Nothing is overwritten.
+  // Nothing is replaced unasked, and no text by the job that would read it.
   const Shown again = Run({"init", "--data", data, "--out", out});
   EXPECT_EQ(again.exit_code, kUsage);
-  EXPECT_THAT(again.error, HasSubstr("exists already, and is left as it is"));
+  EXPECT_THAT(again.error, HasSubstr("flowers.yaml is there already, and no file is replaced"));
+  EXPECT_THAT(Run({"validate", out}).out, HasSubstr("OK: flowers: mlp, "));
+  EXPECT_EQ(Run({"init", "--data", data, "--model", "logistic_regression", "--force", "--out", out})
+                .exit_code,
+            kSuccess);
+  EXPECT_THAT(Run({"validate", out}).out, HasSubstr("OK: flowers: logistic_regression, "));
+  EXPECT_THAT(Run({"init", "--data", out, "--force", "--out", out}).error,
+              HasSubstr("is the text that is to be read"));
   EXPECT_THAT(Run({"init", "--data", data, "--out", folder_ + "/a.json"}).error,
               HasSubstr("let its name end in .yaml"));
   const std::string printed = Run({"init", "--data", data}).out;
