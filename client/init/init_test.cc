@@ -219,7 +219,7 @@ TEST_F(InitTest, HoldoutsOfTablesAreRandomAndTellOfRareClasses) {
   EXPECT_EQ(comments(Write("even.csv", table))["data.holdout"],
             "A tenth of the data, drawn at random, is kept to evaluate on.");
   EXPECT_THAT(comments(Write("rare.csv", table + "1,2\n"))["data.holdout"],
-              AllOf(HasSubstr("A class has only 1 of the records"), HasSubstr("another `seed`")));
+              AllOf(HasSubstr("A class has only 1 of the records"), HasSubstr("Another `seed`")));
   // A tenth of four records is none.
   EXPECT_EQ(Job(Write("five.csv", "x,y\n1,a\n2,b\n3,a\n4,b\n5,a\n")).data().holdout(), 0.1);
   const v1::JobSpec few = Job(Write("four.csv", "x,y\n1,a\n2,b\n3,a\n4,b\n"));

@@ -164,9 +164,9 @@ void HoldOutRandomShare(const FoundData& data, StarterJob& job) {
   job.comments["data.holdout"] = "A tenth of the data, drawn at random, is kept to evaluate on.";
   if (data.kind == Kind::kTable && data.table.fewest_records < kFewRecords) {
     absl::StrAppend(&job.comments["data.holdout"], "\nA class has only ", data.table.fewest_records,
-                    " of the records looked at. Should the draw hold out all of them,\ntraining "
-                    "may refuse their label as unknown: take another `seed` then. Should it\nhold "
-                    "out none, the evaluation says nothing of the class.");
+                    " of the records looked at. Should the draw hold out all of them, the\nmodel "
+                    "cannot learn the class; should it hold out none, the evaluation says nothing "
+                    "of\nit. Another `seed` draws others.");
   }
 }
 
