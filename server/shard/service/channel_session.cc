@@ -142,28 +142,30 @@ void ChannelSession::OnMessage(absl::string_view header, Payload payload) {
   counters_->Count(bytes);
   const bool is_push = request->has_dense_push() || request->has_sparse_push();
   (is_push ? pending->push_bytes : pending->parked_bytes) = bytes;
-  pending->budget = is_push ? &options_.budgets->passing : &options_.budgets->parked;
+  const std::shared_ptr<MessageBudget> budget(
+      options_.budgets, is_push ? &options_.budgets->passing : &options_.budgets->parked);
   // Also where the payload lies in the client's memory: what has to stay as it is gets copied (for
   // the log, of rows' keys, of residuals), and the client may name one range any number of times.
-  pending->budget_bytes = static_cast<int64_t>(payload.size());
+  const auto budget_bytes = static_cast<int64_t>(payload.size());
   absl::Status refused;
   {
     absl::MutexLock lock(&mutex_);
     if (is_push) {
       // What comes behind its header has found room before it was read.
       if (payload_memory != ExchangeCall::PayloadMemory::kRegistered) {
-        pending->budget->Take(pending->budget_bytes);
-      } else if (!pending->budget->TryTake(pending->budget_bytes, PassingLocked())) {
-        refused = NoRoomToCopy(pending->budget_bytes, *pending->budget);
+        budget->Take(budget_bytes);
+      } else if (!budget->TryTake(budget_bytes, PassingLocked())) {
+        refused = NoRoomToCopy(budget_bytes, *budget);
       }
     } else {
       refused = CheckParked(parked_bytes_, bytes, options_.limits);
-      if (refused.ok() && !pending->budget->TryTake(pending->budget_bytes, parked_bytes_)) {
-        refused = NoRoomToWait(bytes, *pending->budget);
+      if (refused.ok() && !budget->TryTake(budget_bytes, parked_bytes_)) {
+        refused = NoRoomToWait(bytes, *budget);
       }
     }
     // It is counted until it is answered all the same.
-    if (!refused.ok()) pending->budget->Take(pending->budget_bytes);
+    if (!refused.ok()) budget->Take(budget_bytes);
+    pending->share.Keep(budget, budget_bytes);
     push_bytes_ += pending->push_bytes;
     parked_bytes_ += pending->parked_bytes;
     SetReadingLocked();
@@ -227,14 +229,11 @@ bool ChannelSession::Land(const Pending& request, const Payload& payload) {
   return true;
 }
 
-void ChannelSession::Answer(const Pending& request, v1::ExchangeReply reply, Payload payload) {
+void ChannelSession::Answer(Pending& request, v1::ExchangeReply reply, Payload payload) {
   auto give_back = absl::MakeCleanup([&] {
-    {
-      absl::MutexLock lock(&mutex_);
-      push_bytes_ -= request.push_bytes;
-      parked_bytes_ -= request.parked_bytes;
-    }
-    request.budget->Return(request.budget_bytes);
+    absl::MutexLock lock(&mutex_);
+    push_bytes_ -= request.push_bytes;
+    parked_bytes_ -= request.parked_bytes;
   });
   reply.set_request_id(request.request_id);
   if (absl::Status status = CheckAnswerBytes(reply.ByteSizeLong() + payload.size()); !status.ok()) {
@@ -267,7 +266,7 @@ void ChannelSession::Answer(const Pending& request, v1::ExchangeReply reply, Pay
     if (!closed) reply_bytes_ += bytes;
     SetReadingLocked();
   }
-  request.budget->Return(request.budget_bytes);
+  request.share.GiveBack();
   if (!closed) channel_->Send(std::move(header), std::move(payload));
 }
 

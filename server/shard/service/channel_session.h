@@ -66,9 +66,8 @@ class ChannelSession final : public FrameChannel::Handler,
     uint64_t request_id = 0;
     int64_t push_bytes = 0;
     int64_t parked_bytes = 0;
-    // What it takes of one of the process's budgets.
-    MessageBudget* budget = nullptr;
-    int64_t budget_bytes = 0;
+    // Of one of the process's budgets. A call that is dropped unanswered takes it along.
+    MessageShare share;
     // No bytes: behind the reply.
     uint64_t answer_offset = 0;
     uint64_t answer_bytes = 0;
@@ -79,7 +78,7 @@ class ChannelSession final : public FrameChannel::Handler,
   };
 
   // The host's answer.
-  void Answer(const Pending& request, v1::ExchangeReply reply, Payload payload)
+  void Answer(Pending& request, v1::ExchangeReply reply, Payload payload)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Memory to make an answer of so many bytes in, so that it goes without a copy; may be null.
   std::shared_ptr<std::byte> AnswerMemory(Pending& request, size_t bytes);

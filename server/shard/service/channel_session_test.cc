@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -381,6 +382,23 @@ TEST_F(ChannelRoomTest, OperationsThatWaitLeaveRoomToPushes) {
   push.done({}, {});
   parked.done({}, {});
   AwaitUsed(0);
+  EXPECT_EQ(budgets_->parked.used(), 0);
+}
+
+// A host drops what waits for pushes once the caller is gone: its room is for those who come after.
+TEST_F(ChannelRoomTest, ACallThatIsDroppedUnansweredGivesItsRoomBack) {
+  constexpr size_t kBytes = 20 << 20;
+  v1::ExchangeRequest request;
+  request.mutable_sparse_pull();
+  const Client client = Connect();
+  client.channel->Send(request.SerializeAsString(),
+                       Payload::Of(std::vector<float>(kBytes / sizeof(float))));
+  std::optional<ExchangeCall> parked = host_.Take();
+  EXPECT_EQ(budgets_->parked.used(), kBytes);
+  client.channel->Close(absl::CancelledError("killed"));
+  while (!parked->cancelled->load()) std::this_thread::yield();
+  EXPECT_EQ(budgets_->parked.used(), kBytes);
+  parked.reset();
   EXPECT_EQ(budgets_->parked.used(), 0);
 }
 

@@ -108,43 +108,45 @@ void ExchangeStream::OnReadDone(bool ok) {
 }
 
 void ExchangeStream::Dispatch(std::shared_ptr<v1::ExchangeRequest> request, Payload payload) {
-  const uint64_t id = request->request_id();
+  const auto pending = std::make_shared<Pending>();
+  pending->request_id = request->request_id();
   const int64_t bytes = request->ByteSizeLong() + payload.size();
   const bool is_push = request->has_dense_push() || request->has_sparse_push();
-  const int64_t push_bytes = is_push ? bytes : 0;
-  const int64_t parked_bytes = is_push ? 0 : bytes;
+  (is_push ? pending->push_bytes : pending->parked_bytes) = bytes;
+  const std::shared_ptr<MessageBudget> budget(budgets_,
+                                              is_push ? &budgets_->passing : &budgets_->parked);
   counters_.Count(bytes);
   absl::Status refused;
   {
     absl::MutexLock lock(&mutex_);
     if (is_push) {
-      budgets_->passing.Take(bytes);
+      budget->Take(bytes);
     } else {
       refused = CheckParked(parked_bytes_, bytes, limits_);
-      if (refused.ok() && !budgets_->parked.TryTake(bytes, parked_bytes_)) {
-        refused = NoRoomToWait(bytes, budgets_->parked);
+      if (refused.ok() && !budget->TryTake(bytes, parked_bytes_)) {
+        refused = NoRoomToWait(bytes, *budget);
       }
       // It is counted until it is answered all the same.
-      if (!refused.ok()) budgets_->parked.Take(bytes);
+      if (!refused.ok()) budget->Take(bytes);
     }
+    pending->share.Keep(budget, bytes);
     ++calls_;
-    push_bytes_ += push_bytes;
-    parked_bytes_ += parked_bytes;
+    push_bytes_ += pending->push_bytes;
+    parked_bytes_ += pending->parked_bytes;
   }
   if (!refused.ok()) {
     v1::ExchangeReply reply = ErrorReply(refused);
     reply.set_retry_after_ms(kParkedRetryAfterMs);
-    Answer(id, push_bytes, parked_bytes, std::move(reply), {});
+    Answer(*pending, std::move(reply), {});
     return;
   }
   ExchangeCall call;
   call.request = std::move(request);
   call.payload = std::move(payload);
   call.cancelled = cancelled_;
-  call.done = [stream = shared_from_this(), id, push_bytes, parked_bytes](v1::ExchangeReply reply,
-                                                                          Payload payload) {
+  call.done = [stream = shared_from_this(), pending](v1::ExchangeReply reply, Payload payload) {
     const absl::Status sent = CatchOutOfMemory("an answer", [&] {
-      stream->Answer(id, push_bytes, parked_bytes, std::move(reply), std::move(payload));
+      stream->Answer(*pending, std::move(reply), std::move(payload));
       return absl::OkStatus();
     });
     // Its caller would wait for it.
@@ -153,22 +155,17 @@ void ExchangeStream::Dispatch(std::shared_ptr<v1::ExchangeRequest> request, Payl
   host_.Execute(std::move(call));
 }
 
-void ExchangeStream::Answer(uint64_t request_id, int64_t push_bytes, int64_t parked_bytes,
-                            v1::ExchangeReply reply, Payload payload) {
+void ExchangeStream::Answer(Pending& request, v1::ExchangeReply reply, Payload payload) {
   auto give_back = absl::MakeCleanup([&] {
-    {
-      absl::MutexLock lock(&mutex_);
-      --calls_;
-      push_bytes_ -= push_bytes;
-      parked_bytes_ -= parked_bytes;
-    }
-    budgets_->passing.Return(push_bytes);
-    budgets_->parked.Return(parked_bytes);
+    absl::MutexLock lock(&mutex_);
+    --calls_;
+    push_bytes_ -= request.push_bytes;
+    parked_bytes_ -= request.parked_bytes;
   });
-  reply.set_request_id(request_id);
+  reply.set_request_id(request.request_id);
   if (absl::Status status = CheckAnswerBytes(EncodedBytes(reply, payload)); !status.ok()) {
     reply = ErrorReply(status);
-    reply.set_request_id(request_id);
+    reply.set_request_id(request.request_id);
     payload = {};
   }
   Reply encoded{EncodeExchange(reply, payload), static_cast<int64_t>(EncodedBytes(reply, payload))};
@@ -177,11 +174,11 @@ void ExchangeStream::Answer(uint64_t request_id, int64_t push_bytes, int64_t par
     absl::MutexLock lock(&mutex_);
     std::move(give_back).Cancel();
     --calls_;
-    push_bytes_ -= push_bytes;
-    parked_bytes_ -= parked_bytes;
+    push_bytes_ -= request.push_bytes;
+    parked_bytes_ -= request.parked_bytes;
     if (!closed_ && !budgets_->passing.TryTake(encoded.bytes, PassingLocked())) {
       reply = NoRoomReply(encoded.bytes, budgets_->passing);
-      reply.set_request_id(request_id);
+      reply.set_request_id(request.request_id);
       encoded = {EncodeExchange(reply, {}), static_cast<int64_t>(EncodedBytes(reply, {}))};
       budgets_->passing.Take(encoded.bytes);
     }
@@ -191,8 +188,7 @@ void ExchangeStream::Answer(uint64_t request_id, int64_t push_bytes, int64_t par
     }
     actions = NextLocked();
   }
-  budgets_->passing.Return(push_bytes);
-  budgets_->parked.Return(parked_bytes);
+  request.share.GiveBack();
   Perform(std::move(actions));
 }
 

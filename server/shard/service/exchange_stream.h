@@ -50,10 +50,18 @@ class ExchangeStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
   void OnCancel() override;
   void OnDone() override;
 
+  // A request on its way through the host: what of the bounds it takes.
+  struct Pending {
+    uint64_t request_id = 0;
+    int64_t push_bytes = 0;
+    int64_t parked_bytes = 0;
+    // Of one of the process's budgets. A call that is dropped unanswered takes it along.
+    MessageShare share;
+  };
+
   void Dispatch(std::shared_ptr<v1::ExchangeRequest> request, Payload payload);
-  // The host's answer to a request that took `push_bytes` and `parked_bytes`.
-  void Answer(uint64_t request_id, int64_t push_bytes, int64_t parked_bytes,
-              v1::ExchangeReply reply, Payload payload);
+  // The host's answer.
+  void Answer(Pending& request, v1::ExchangeReply reply, Payload payload);
 
   // What to do outside the lock after a change of state.
   struct Actions {

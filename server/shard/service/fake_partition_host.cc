@@ -1,5 +1,6 @@
 #include "server/shard/service/fake_partition_host.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -110,6 +111,13 @@ void FakePartitionHost::AnswerParked() {
     parked.swap(parked_);
   }
   for (ExchangeCall& call : parked) Answer(std::move(call));
+}
+
+void FakePartitionHost::DropCancelled() {
+  absl::MutexLock lock(&mutex_);
+  parked_.erase(std::remove_if(parked_.begin(), parked_.end(),
+                               [](const ExchangeCall& call) { return call.cancelled->load(); }),
+                parked_.end());
 }
 
 }  // namespace muster

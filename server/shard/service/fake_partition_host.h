@@ -37,6 +37,8 @@ class FakePartitionHost final : public PartitionHost {
   // Whether the parked call at `index` has lost its caller.
   bool parked_cancelled(size_t index) const;
   void AnswerParked();
+  // Drops those that have lost their callers, without an answer.
+  void DropCancelled();
 
  private:
   void Answer(ExchangeCall call);

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -51,6 +53,32 @@ class MessageBudget {
   absl::Mutex mutex_;
   // In the order of their coming.
   std::vector<std::function<void()>> waiters_ ABSL_GUARDED_BY(mutex_);
+};
+
+// What one message has taken of a budget, given back when the share goes at the latest: a call
+// whose caller is gone is dropped without an answer. Not thread-safe.
+class MessageShare {
+ public:
+  MessageShare() = default;
+  // REQUIRES: as MessageBudget::Return.
+  ~MessageShare() { GiveBack(); }
+  MessageShare(const MessageShare&) = delete;
+  MessageShare& operator=(const MessageShare&) = delete;
+
+  // Answers for `bytes` that were taken of `budget`. REQUIRES: it answers for none yet.
+  void Keep(std::shared_ptr<MessageBudget> budget, int64_t bytes) {
+    budget_ = std::move(budget);
+    bytes_ = bytes;
+  }
+  // Once or not at all: what was given back is given back no more. REQUIRES: as
+  // MessageBudget::Return.
+  void GiveBack() {
+    if (const auto budget = std::exchange(budget_, nullptr)) budget->Return(bytes_);
+  }
+
+ private:
+  std::shared_ptr<MessageBudget> budget_;
+  int64_t bytes_ = 0;
 };
 
 // What a process has for all messages that are under way.

@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "proto/parameter_service.grpc.pb.h"
 #include "server/shard/service/fake_partition_host.h"
+#include "server/shard/service/message_budget.h"
 
 namespace muster {
 namespace {
@@ -174,6 +175,20 @@ TEST_F(ParameterServiceTest, ParkedCallsAreCancelledWithTheirStream) {
   Await([&] { return host_->parked_cancelled(0); });
   // An answer that comes too late goes nowhere.
   host_->AnswerParked();
+}
+
+// What it kept of the process's memory for messages is for those who come after.
+TEST_F(ParameterServiceTest, AParkedCallThatIsDroppedUnansweredGivesItsRoomBack) {
+  ParameterServiceOptions options;
+  Serve(kFloats, options);
+  const auto parked = StartExchange(*client_, Pull(1), Floats(kFloats, 1));
+  Await([&] { return host_->parked() == 1; });
+  EXPECT_GE(options.budgets->parked.used(), static_cast<int64_t>(kFloats * sizeof(float)));
+  client_.reset();
+  Await([&] { return host_->parked_cancelled(0); });
+  host_->DropCancelled();
+  EXPECT_EQ(host_->parked(), 0u);
+  Await([&] { return options.budgets->parked.used() == 0; });
 }
 
 TEST_F(ParameterServiceTest, ShutdownEndsStreamsAndRefusesNewOnes) {
