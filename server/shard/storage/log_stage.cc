@@ -28,14 +28,13 @@ std::shared_ptr<std::byte> TakeMemory(BufferPool& pool, size_t bytes) {
 }  // namespace
 
 LogStage::LogStage(BufferPool& pool, uint64_t end, absl::Span<const std::byte> tail) : pool_(pool) {
-  AddBuffer(end - tail.size(), tail.size());
+  buffers_.push_back(NewBuffer(end - tail.size(), tail.size()));
   Append(tail);
 }
 
-void LogStage::AddBuffer(uint64_t begin, size_t bytes) {
+LogStage::Buffer LogStage::NewBuffer(uint64_t begin, size_t bytes) {
   const size_t capacity = std::max(kBufferBytes, WholeBlocks(bytes));
-  buffers_.push_back(
-      {.memory = TakeMemory(pool_, capacity), .capacity = capacity, .begin = begin, .used = 0});
+  return {.memory = TakeMemory(pool_, capacity), .capacity = capacity, .begin = begin, .used = 0};
 }
 
 void LogStage::Reserve(size_t bytes) {
@@ -45,10 +44,14 @@ void LogStage::Reserve(size_t bytes) {
   const size_t tail = last.used % kBlock;
   const std::shared_ptr<std::byte> memory = last.memory;
   const size_t whole = last.used - tail;
-  const uint64_t begin = last.begin + whole;
-  last.used = whole;
-  if (whole == 0) buffers_.pop_back();
-  AddBuffer(begin, tail + bytes);
+  // Where there is no memory for it, nothing has changed.
+  Buffer next = NewBuffer(last.begin + whole, tail + bytes);
+  if (whole == 0) {
+    last = std::move(next);
+  } else {
+    buffers_.push_back(std::move(next));
+    buffers_[buffers_.size() - 2].used = whole;
+  }
   Append({memory.get() + whole, tail});
 }
 

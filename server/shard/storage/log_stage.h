@@ -63,7 +63,7 @@ class LogStage {
     size_t used = 0;
   };
 
-  void AddBuffer(uint64_t begin, size_t bytes);
+  Buffer NewBuffer(uint64_t begin, size_t bytes);
 
   BufferPool& pool_;
   // Never empty.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,22 @@ TEST_F(LogStageTest, WritesWholeBlocksAroundWhatItTook) {
   EXPECT_EQ(contents().size(), 3 * kBlock);
   EXPECT_EQ(contents().substr(kBlock, 10), "abc+HEAD+x");
   EXPECT_EQ(contents().substr(2 * kBlock + 9), std::string(kBlock - 9, '\0'));
+}
+
+TEST_F(LogStageTest, RoomThatThereIsNoMemoryForChangesNothing) {
+  LogStage stage(*pool_, 0, {});
+  // Before its first block is full, and behind it.
+  for (const size_t bytes : {size_t{3}, kBlock}) {
+    stage.Reserve(bytes);
+    stage.Append(Bytes(std::string(bytes, 'a')));
+    const uint64_t end = stage.end();
+    EXPECT_THROW(stage.Reserve(size_t{1} << 60), std::bad_alloc);
+    EXPECT_EQ(stage.end(), end);
+  }
+  stage.Reserve(1);
+  stage.Append(Bytes("b"));
+  ASSERT_TRUE(stage.WriteTo(*file_).ok());
+  EXPECT_EQ(contents().substr(0, kBlock + 5), std::string(kBlock + 3, 'a') + "b" + '\0');
 }
 
 TEST_F(LogStageTest, TheNextStageGoesOnWhereTheLastEnded) {
