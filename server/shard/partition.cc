@@ -47,6 +47,7 @@ Partition::Partition(std::unique_ptr<PartitionTables> tables, uint64_t start,
     : options_(std::move(options)),
       tables_(std::move(tables)),
       journal_(std::move(journal)),
+      out_of_memory_(FailedSince("the process has no memory left")),
       sparse_memory_(*options_.budget),
       admission_(*tables_, *options_.pool, sparse_memory_, start),
       updater_(*tables_, *options_.pool),
@@ -84,16 +85,25 @@ void Partition::Guarded(absl::FunctionRef<void()> work) {
 }
 
 void Partition::Fail(absl::string_view why) {
+  absl::Status failed = out_of_memory_;
+  CatchOutOfMemory("an error", [&] {
+    failed = FailedSince(why);
+    return absl::OkStatus();
+  }).IgnoreError();
+  Close(std::move(failed));
+}
+
+absl::Status Partition::FailedSince(absl::string_view why) const {
   const std::string failed = absl::StrCat("partition ", tables_->partition, " of job ",
                                           job().job_id(), " has failed, since ", why);
   if (journal_ != nullptr) {
-    return Close(absl::UnavailableError(absl::StrCat(
-        failed, "; it is read back from its files once the job's tables are opened again")));
+    return absl::UnavailableError(absl::StrCat(
+        failed, "; it is read back from its files once the job's tables are opened again"));
   }
-  Close(WithLostState(
+  return WithLostState(
       absl::DataLossError(absl::StrCat(
           failed, "; its values are lost, go back to a checkpoint under a new generation")),
-      LostState::kServerState));
+      LostState::kServerState);
 }
 
 void Partition::RunTask(const std::function<void()>& task) { Guarded(task); }

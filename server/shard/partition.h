@@ -168,8 +168,10 @@ class Partition {
   // Does `work`; when memory runs out in it, the partition has failed, and all that was let in is
   // refused.
   void Guarded(absl::FunctionRef<void()> work);
-  // Half of something may be done: closes the partition until it is made anew, or given up.
+  // Half of something may be done: closes the partition until it is made anew, or given up. Needs
+  // no memory.
   void Fail(absl::string_view why);
+  absl::Status FailedSince(absl::string_view why) const;
   absl::StatusOr<std::vector<uint64_t>> LetTaskIn(uint32_t slot, uint64_t incarnation);
   // What everything is answered with once the log cannot be written any more.
   absl::Status LogFailed(const absl::Status& status) const;
@@ -254,7 +256,7 @@ class Partition {
   // Answers a call that is not answered, or waiting elsewhere, yet; leaves others alone.
   void Answer(AdmittedCall& call, v1::ExchangeReply reply, Payload payload) const;
   void AnswerOk(AdmittedCall& call, Payload payload = {}) const;
-  // `retry_after_ms` 0: trying again later does not help by itself.
+  // `retry_after_ms` 0: trying again later does not help by itself. Needs no memory.
   void Refuse(AdmittedCall& call, const absl::Status& status, uint32_t retry_after_ms = 0) const;
 
   v1::PartitionState State() const;
@@ -275,6 +277,8 @@ class Partition {
   const Options options_;
   const std::unique_ptr<PartitionTables> tables_;
   const std::unique_ptr<PartitionJournal> journal_;
+  // What it fails with when there is no memory left to say why.
+  const absl::Status out_of_memory_;
   MemoryShare sparse_memory_;
   Admission admission_;
   TableUpdater updater_;

@@ -149,6 +149,8 @@ void Partition::AnswerGone(AdmittedCall& call) const {
 void Partition::CutWritten(uint64_t clock, const absl::StatusOr<PartitionFileInfo>& file) {
   if (options_.crash_point->Pass("cut_written")) return;
   absl::Status status = file.status();
+  // What came of the log when the partition failed is not to be written to any more.
+  if (status.ok()) status = closed_;
   if (status.ok()) {
     const CutRecord cut{
         .clock = clock, .path = file->path, .bytes = file->bytes, .checksum = file->checksum};

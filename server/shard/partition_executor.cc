@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/catch_out_of_memory.h"
 #include "server/shard/refusal.h"
@@ -67,8 +68,8 @@ void PartitionExecutor::Execute(ExchangeCall call) {
                                                           " may wait; try again later"));
       retry_after_ms = kRetryAfterMs;
     } else {
-      queued_bytes_ += bytes;
       queue_.push_back(std::move(call));
+      queued_bytes_ += bytes;
       if (Idle()) Schedule();
       return;
     }
@@ -84,8 +85,9 @@ void PartitionExecutor::AddTask(std::function<void()> task) {
 }
 
 void PartitionExecutor::Schedule() {
-  scheduled_ = true;
   executor_.Add([self = shared_from_this()] { self->RunBatch(); });
+  // Not where there was no memory for it, or nobody would ever run anything.
+  scheduled_ = true;
 }
 
 void PartitionExecutor::RunBatch() {
@@ -100,12 +102,11 @@ void PartitionExecutor::RunBatch() {
   }
   partition_->Execute(std::move(batch));
   for (std::function<void()>& task : tasks) partition_->RunTask(std::exchange(task, nullptr));
-  absl::MutexLock lock(&mutex_);
-  NoteRun();
-  EndTurn();
+  EndRun();
 }
 
-void PartitionExecutor::NoteRun() {
+void PartitionExecutor::EndRun() {
+  absl::MutexLock lock(&mutex_);
   stats_ = partition_->stats();
   failed_ = partition_->failed();
   for (size_t slot = 0; slot < closed_clocks_.size(); ++slot) {
@@ -113,6 +114,7 @@ void PartitionExecutor::NoteRun() {
   }
   running_ = false;
   ++batches_;
+  EndTurn();
 }
 
 void PartitionExecutor::EndTurn() {
@@ -135,10 +137,9 @@ absl::StatusOr<std::vector<uint64_t>> PartitionExecutor::EnterTask(uint32_t slot
     scheduled_ = true;
     running_ = true;
   }
+  auto end_run = absl::MakeCleanup([this] { EndRun(); });
   absl::StatusOr<std::vector<uint64_t>> closed = partition_->EnterTask(slot, incarnation);
-  absl::MutexLock lock(&mutex_);
-  NoteRun();
-  EndTurn();
+  std::move(end_run).Invoke();
   return closed;
 }
 
@@ -155,12 +156,11 @@ absl::Status PartitionExecutor::Visit(absl::FunctionRef<absl::Status(Partition&)
     scheduled_ = true;
     running_ = true;
   }
+  auto end_run = absl::MakeCleanup([this] { EndRun(); });
   partition_->Drain();
   const absl::Status status =
       CatchOutOfMemory("what is read of a partition", [&] { return visit(*partition_); });
-  absl::MutexLock lock(&mutex_);
-  NoteRun();
-  EndTurn();
+  std::move(end_run).Invoke();
   return status;
 }
 

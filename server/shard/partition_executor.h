@@ -69,8 +69,8 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // Executes what is queued, then makes room for other partitions.
   void RunBatch();
   void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes what others may know of the partition after operations have run.
-  void NoteRun() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes what others may know of the partition after operations have run, and ends the turn.
+  void EndRun() ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends a use of the partition, and hands it on to tasks that come, or to what is queued.
   void EndTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Free() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !scheduled_; }

@@ -29,10 +29,15 @@ constexpr int kNever = -1;
 // Allocations of this thread until one fails, and from which size on they count.
 thread_local int allocations_left = kNever;
 thread_local size_t least_bytes = 0;
+// Whether all fail after that one.
+thread_local bool fails_on = false;
+thread_local bool has_failed = false;
 
 bool Fails(size_t bytes) {
+  if (has_failed) return fails_on;
   if (allocations_left == kNever || bytes < least_bytes) return false;
-  return allocations_left-- == 0;
+  has_failed = allocations_left-- == 0;
+  return has_failed;
 }
 
 void* Allocate(size_t bytes, size_t alignment) {
@@ -62,19 +67,25 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
+enum class Failing { kOne, kAllFromThere };
+
 // As long as it lives, this thread's allocation `number` from now on fails, of those of at least so
-// many bytes.
+// many bytes, and all after it if need be.
 class FailAllocation {
  public:
-  explicit FailAllocation(int number, size_t bytes = 0) {
+  explicit FailAllocation(int number, size_t bytes = 0, Failing failing = Failing::kOne) {
     least_bytes = bytes;
     allocations_left = number;
+    fails_on = failing == Failing::kAllFromThere;
   }
-  ~FailAllocation() { allocations_left = kNever; }
+  ~FailAllocation() {
+    allocations_left = kNever;
+    has_failed = false;
+  }
   FailAllocation(const FailAllocation&) = delete;
   FailAllocation& operator=(const FailAllocation&) = delete;
 
-  bool happened() const { return allocations_left == kNever; }
+  bool happened() const { return has_failed; }
 };
 
 // A partition without threads, all of whose allocations happen within its methods.
@@ -219,6 +230,7 @@ TEST_P(PartitionMemoryTest, EveryAllocationMayFailAndNothingIsHalfDone) {
         for (const TestAnswer& answer : answers) {
           ASSERT_TRUE(answer.arrived()) << "or its caller would wait for ever";
         }
+        const uint64_t logged = durable() ? partition_->journal()->last_lsn() : 0;
         TestAnswer after;
         std::vector<ExchangeCall> late;
         late.push_back(MakeTestCall(TestDensePull(0, clock, 0, 2), {}, after));
@@ -228,6 +240,8 @@ TEST_P(PartitionMemoryTest, EveryAllocationMayFailAndNothingIsHalfDone) {
                   durable() ? absl::StatusCode::kUnavailable : absl::StatusCode::kDataLoss);
         // Without a log the values are gone, and a checkpoint has them.
         if (!durable()) continue;
+        EXPECT_EQ(partition_->journal()->last_lsn(), logged)
+            << "also of cuts that were on their way";
         Recover();
       }
       // Tasks repeat what they were refused. No contribution counts twice, and none is missing.
@@ -237,6 +251,28 @@ TEST_P(PartitionMemoryTest, EveryAllocationMayFailAndNothingIsHalfDone) {
   }
   EXPECT_GT(failed, 20);
   EXPECT_GT(refused, 6);
+}
+
+// When there is none for the error either, nobody is left waiting, and the partition has failed.
+TEST_P(PartitionMemoryTest, WhenNoMemoryIsLeftAllAreAnswered) {
+  int failed = 0;
+  for (int number = 0;; ++number) {
+    SCOPED_TRACE(number);
+    Open();
+    std::vector<TestAnswer> answers;
+    std::vector<ExchangeCall> calls = Calls(0, answers);
+    bool happened;
+    {
+      const FailAllocation fail(number, 0, Failing::kAllFromThere);
+      partition_->Execute(std::move(calls));
+      happened = fail.happened();
+    }
+    if (!happened) break;
+    if (!partition_->failed()) continue;
+    ++failed;
+    for (const TestAnswer& answer : answers) ASSERT_TRUE(answer.arrived());
+  }
+  EXPECT_GT(failed, 20);
 }
 
 TEST_P(PartitionMemoryTest, ATaskThatEntersWithoutMemoryFindsAPartitionThatIsWholeOrFailed) {

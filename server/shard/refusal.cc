@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/base/catch_out_of_memory.h"
 #include "common/text/utf8.h"
 #include "proto/parameter_service.pb.h"
 
@@ -12,8 +13,11 @@ v1::ExchangeReply Refusal(const v1::ExchangeRequest& request, const absl::Status
   v1::ExchangeReply reply;
   reply.set_request_id(request.request_id());
   reply.set_code(static_cast<int>(status.code()));
-  reply.set_message(ToUtf8(status.message()));
   reply.set_retry_after_ms(retry_after_ms);
+  CatchOutOfMemory("an error's message", [&] {
+    reply.set_message(ToUtf8(status.message()));
+    return absl::OkStatus();
+  }).IgnoreError();
   return reply;
 }
 
