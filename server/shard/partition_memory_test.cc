@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/catch_out_of_memory.h"
 #include "common/base/lost_state.h"
 #include "common/checkpoint/memory_storage.h"
 #include "proto/parameter_service.pb.h"
@@ -403,6 +404,78 @@ TEST_F(EngineMemoryTest, APartitionWithoutALogIsLostAndTheJobGoesBackToACheckpoi
   v1::OpenTablesRequest next = TestOpenRequest(1);
   next.set_generation(2);
   Open(next);
+}
+
+// Those who come next find the job's entry free, and do not wait for ever.
+TEST_F(EngineMemoryTest, WhatFindsNoMemoryAtTellingOfAReplayHoldsNobodyUp) {
+  ShardEngine::Options options = Options();
+  bool fails = false;
+  options.replayed = [&](const v1::ReplayStatus&) {
+    if (fails) throw std::bad_alloc();
+  };
+  Start(options);
+  Open(TestDurableRequest());
+  Step(0, 1);
+  Start(options);
+  v1::OpenTablesRequest again = TestDurableRequest();
+  again.set_expect_state(true);
+  // Of the whole job first, then of a partition that has failed.
+  fails = true;
+  EXPECT_THROW(engine_->OpenTables(again).IgnoreError(), std::bad_alloc);
+  FailInTheTables();
+  EXPECT_THROW(engine_->OpenTables(again).IgnoreError(), std::bad_alloc);
+  fails = false;
+  Open(again);
+  ExpectValues(1, 0, -0.5);
+}
+
+TEST_F(EngineMemoryTest, WhatFindsNoMemoryAtClosingAJobHoldsNobodyUp) {
+  v1::OpenTablesRequest request = TestDurableRequest();
+  request.set_slots(2);
+  v1::ExchangeRequest close = TestClose(0, 0, 0);
+  close.mutable_close()->set_no_dense(true);
+  v1::DropTablesRequest drop;
+  drop.set_job_id(request.job_id());
+  drop.set_generation(1);
+  v1::OpenTablesRequest next = request;
+  next.set_generation(2);
+  for (const bool drops : {true, false}) {
+    Open(request);
+    Do(close);
+    // It waits for the other slot.
+    ExchangeCall parked;
+    parked.request = std::make_shared<v1::ExchangeRequest>(TestDensePull(0, 1, 0, 2));
+    parked.done = [](v1::ExchangeReply, Payload) { throw std::bad_alloc(); };
+    engine_->Execute(std::move(parked));
+    executor_.RunAll();
+    const absl::Status status =
+        drops ? engine_->DropTables(drop) : engine_->OpenTables(next).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    const absl::Status later =
+        drops ? engine_->DropTables(drop) : engine_->OpenTables(next).status();
+    EXPECT_TRUE(later.ok()) << later;
+  }
+}
+
+TEST_F(EngineMemoryTest, ADropThatFindsNoMemoryFromTheStartLeavesOpeningsAlone) {
+  // Of more than these, some are names of files: as of a move below.
+  constexpr int kOfTheEngine = 3;
+  v1::DropTablesRequest drop;
+  drop.set_job_id("job");
+  drop.set_generation(1);
+  for (int number = 0; number < kOfTheEngine; ++number) {
+    SCOPED_TRACE(number);
+    Open(TestDurableRequest());
+    {
+      const FailAllocation fail(number);
+      const absl::Status status =
+          CatchOutOfMemory("a drop", [&] { return engine_->DropTables(drop); });
+      EXPECT_TRUE(fail.happened());
+      EXPECT_TRUE(absl::IsResourceExhausted(status));
+    }
+    Open(TestDurableRequest());
+    ASSERT_TRUE(engine_->DropTables(drop).ok());
+  }
 }
 
 // Of a move, smaller allocations are names of files, whose formatting by Abseil bears no failure.

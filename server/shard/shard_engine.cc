@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -97,36 +98,32 @@ class ShardEngine::Impl final : private OpenJobs {
 
   // Held for look-ups alone: shared by all operations, exclusively when a job is opened or dropped.
   mutable absl::Mutex entries_mutex_;
-  std::map<std::string, std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(entries_mutex_);
+  std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(entries_mutex_);
   // Jobs of whose generations, up to this one, something may be left on the disk that was to be
   // dropped.
   std::map<std::string, uint64_t> left_ ABSL_GUARDED_BY(entries_mutex_);
   // By job: generations up to which nobody is to go on opening.
-  std::map<std::string, std::multiset<uint64_t>> unwanted_ ABSL_GUARDED_BY(entries_mutex_);
+  std::multimap<std::string, uint64_t> unwanted_ ABSL_GUARDED_BY(entries_mutex_);
 };
 
 // As long as it lives, openings of a job's generations up to `last` end soon, and nobody waits for
 // their turn to begin one.
 class ShardEngine::Impl::Unwanted {
  public:
-  Unwanted(Impl& engine, std::string job_id, uint64_t last)
-      : engine_(engine), job_id_(std::move(job_id)), last_(last) {
+  Unwanted(Impl& engine, const std::string& job_id, uint64_t last) : engine_(engine) {
     absl::MutexLock lock(&engine_.entries_mutex_);
-    engine_.unwanted_[job_id_].insert(last_);
+    place_ = engine_.unwanted_.emplace(job_id, last);
   }
   ~Unwanted() {
     absl::MutexLock lock(&engine_.entries_mutex_);
-    const auto found = engine_.unwanted_.find(job_id_);
-    found->second.erase(found->second.find(last_));
-    if (found->second.empty()) engine_.unwanted_.erase(found);
+    engine_.unwanted_.erase(place_);
   }
   Unwanted(const Unwanted&) = delete;
   Unwanted& operator=(const Unwanted&) = delete;
 
  private:
   Impl& engine_;
-  const std::string job_id_;
-  const uint64_t last_;
+  std::multimap<std::string, uint64_t>::iterator place_;
 };
 
 namespace {
@@ -212,7 +209,7 @@ ShardEngine::Impl::~Impl() {
   {
     absl::MutexLock lock(&entries_mutex_);
     for (auto& [job_id, entry] : entries_) {
-      if (entry->job != nullptr) jobs.push_back(std::move(entry->job));
+      if (entry.job != nullptr) jobs.push_back(std::move(entry.job));
     }
   }
   for (const std::shared_ptr<OpenJob>& job : jobs) {
@@ -225,19 +222,18 @@ ShardEngine::Impl::~Impl() {
 }
 
 bool ShardEngine::Impl::IsUnwanted(const std::string& job_id, uint64_t generation) const {
-  const auto found = unwanted_.find(job_id);
-  return found != unwanted_.end() && *found->second.rbegin() >= generation;
+  const auto [begin, end] = unwanted_.equal_range(job_id);
+  return std::any_of(begin, end, [&](const auto& each) { return each.second >= generation; });
 }
 
 ShardEngine::Impl::Entry& ShardEngine::Impl::AwaitEntry(const std::string& job_id) {
   for (;;) {
-    std::unique_ptr<Entry>& entry = entries_[job_id];
-    if (entry == nullptr) entry = std::make_unique<Entry>();
-    if (!entry->busy) return *entry;
+    Entry& entry = entries_[job_id];
+    if (!entry.busy) return entry;
     // The entry may be gone after the wait, so it is looked up again, then and while waiting.
     const auto not_busy = [this, &job_id]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
       const auto found = entries_.find(job_id);
-      return found == entries_.end() || !found->second->busy;
+      return found == entries_.end() || !found->second.busy;
     };
     entries_mutex_.Await(absl::Condition(&not_busy));
   }
@@ -255,12 +251,14 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
   }
   DropLeft();
   const Unwanted earlier(*this, job_id, tables->generation() - 1);
-  std::shared_ptr<OpenJob> open, replaced;
+  std::shared_ptr<OpenJob> open;
+  // With the job that is replaced, until it is closed.
+  Turn turn;
   {
     absl::MutexLock lock(&entries_mutex_);
     const auto may_go = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
       const auto found = entries_.find(job_id);
-      return found == entries_.end() || !found->second->busy ||
+      return found == entries_.end() || !found->second.busy ||
              IsUnwanted(job_id, tables->generation());
     };
     entries_mutex_.Await(absl::Condition(&may_go));
@@ -274,9 +272,9 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
     if (entry.job != nullptr && entry.generation == tables->generation()) {
       open = entry.job;
     } else {
+      turn = {.generation = entry.generation, .job = std::move(entry.job)};
       entry.busy = true;
       entry.generation = tables->generation();
-      replaced = std::move(entry.job);
     }
   }
   if (open != nullptr) {
@@ -284,29 +282,28 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::Impl::OpenTables(
     return JoinTables(*open, *tables);
   }
 
-  if (replaced != nullptr) {
-    replaced->Close(
-        GenerationFenced(job_id, replaced->tables().generation(), tables->generation()));
-    replaced.reset();
-  }
-  replays_.Forget(job_id, tables->generation() - 1);
-  // Whatever happens in there, the entry is given back.
-  absl::StatusOr<std::shared_ptr<OpenJob>> opened =
-      CatchOutOfMemory(absl::StrCat("opening the tables of job ", job_id),
-                       [&] { return OpenJob::Open(tables, resources_); });
-  if (opened.ok()) TellReplayed(*tables);
+  absl::StatusOr<std::shared_ptr<OpenJob>> opened;
   {
-    absl::MutexLock lock(&entries_mutex_);
-    Entry& entry = *entries_[job_id];
-    entry.busy = false;
+    const auto give_back = absl::MakeCleanup([&] { GiveBack(job_id, std::move(turn)); });
+    opened = CatchOutOfMemory(absl::StrCat("opening the tables of job ", job_id), [&] {
+      if (turn.job != nullptr) {
+        turn.job->Close(GenerationFenced(job_id, turn.generation, tables->generation()));
+        turn.job.reset();
+      }
+      turn.generation = tables->generation();
+      replays_.Forget(job_id, tables->generation() - 1);
+      return OpenJob::Open(tables, resources_);
+    });
     if (opened.ok()) {
-      entry.job = *opened;
+      turn.job = *opened;
     } else {
       // It may have failed at dropping them.
+      absl::MutexLock lock(&entries_mutex_);
       NoteLeft(job_id, tables->generation() - 1);
     }
   }
   if (!opened.ok()) return opened.status();
+  TellReplayed(*tables);
   return JoinTables(**opened, *tables);
 }
 
@@ -333,7 +330,7 @@ void ShardEngine::Impl::GiveBack(const std::string& job_id, Turn turn) {
     entries_.erase(job_id);
     return;
   }
-  Entry& entry = *entries_[job_id];
+  Entry& entry = entries_[job_id];
   entry.busy = false;
   entry.generation = turn.generation;
   entry.job = std::move(turn.job);
@@ -351,6 +348,7 @@ absl::Status ShardEngine::Impl::OpenMissing(const OpenJob& job, const JobTables&
   const auto& wanted = tables.request().partitions();
   if (std::none_of(wanted.begin(), wanted.end(), is_missing)) return absl::OkStatus();
   Turn turn = Take(tables.job_id());
+  const auto give_back = absl::MakeCleanup([&] { GiveBack(tables.job_id(), std::move(turn)); });
   absl::Status status;
   if (turn.job.get() != &job) {
     status = absl::UnavailableError(
@@ -362,14 +360,13 @@ absl::Status ShardEngine::Impl::OpenMissing(const OpenJob& job, const JobTables&
     status = failed ? turn.job->Reopen(term.partition()) : turn.job->AddPartition(term.partition());
     if (status.ok() && failed) TellReplayed(turn.job->tables());
   }
-  GiveBack(tables.job_id(), std::move(turn));
   return status;
 }
 
 bool ShardEngine::Impl::IsPast(const std::string& job_id, uint64_t generation) const {
   const auto found = entries_.find(job_id);
-  return found != entries_.end() && found->second->generation > generation &&
-         (found->second->busy || found->second->job != nullptr);
+  return found != entries_.end() && found->second.generation > generation &&
+         (found->second.busy || found->second.job != nullptr);
 }
 
 absl::Status ShardEngine::Impl::DropTables(const v1::DropTablesRequest& request) {
@@ -388,7 +385,7 @@ absl::StatusOr<std::vector<std::string>> ShardEngine::Impl::HeldJobs() const {
   }
   absl::ReaderMutexLock lock(&entries_mutex_);
   for (const auto& [job_id, entry] : entries_) {
-    if (entry->job != nullptr) held.insert(job_id);
+    if (entry.job != nullptr) held.insert(job_id);
   }
   return std::vector<std::string>(held.begin(), held.end());
 }
@@ -413,41 +410,41 @@ void ShardEngine::Impl::NoteLeft(const std::string& job_id, uint64_t last) {
 absl::Status ShardEngine::Impl::Drop(const std::string& job_id, uint64_t last, InUse in_use) {
   std::optional<Unwanted> unwanted;
   if (in_use == InUse::kClose) unwanted.emplace(*this, job_id, last);
-  std::shared_ptr<OpenJob> dropped;
+  // With the job that is dropped, until it is closed.
+  Turn turn;
   {
     absl::MutexLock lock(&entries_mutex_);
     // Whoever opens a later generation drops earlier ones, and need not be waited for.
     if (IsPast(job_id, last)) return absl::OkStatus();
     if (in_use == InUse::kLeave) {
       const auto found = entries_.find(job_id);
-      const bool used = found != entries_.end() && (found->second->busy || found->second->job);
+      const bool used = found != entries_.end() && (found->second.busy || found->second.job);
       if (used) return absl::OkStatus();
     }
     Entry& entry = AwaitEntry(job_id);
     if (IsPast(job_id, last)) return absl::OkStatus();
     entry.busy = true;
-    dropped = std::move(entry.job);
+    turn = {.generation = entry.generation, .job = std::move(entry.job)};
   }
-  if (dropped != nullptr) {
-    dropped->Close(
-        absl::NotFoundError(absl::StrCat("the tables of job ", job_id, " were dropped")));
-    dropped.reset();
-  }
-  replays_.Forget(job_id, last);
-  // Whatever happens in there, the entry is given back.
+  const auto give_back = absl::MakeCleanup([&] { GiveBack(job_id, std::move(turn)); });
   const absl::Status status =
-      CatchOutOfMemory(absl::StrCat("dropping the tables of job ", job_id),
-                       [&] { return DeleteStoredGenerations(job_id, last, resources_); });
+      CatchOutOfMemory(absl::StrCat("dropping the tables of job ", job_id), [&] {
+        if (turn.job != nullptr) {
+          turn.job->Close(
+              absl::NotFoundError(absl::StrCat("the tables of job ", job_id, " were dropped")));
+          turn.job.reset();
+        }
+        // A generation that could not be opened fences those before it.
+        if (turn.generation <= last) turn.generation = 0;
+        replays_.Forget(job_id, last);
+        return DeleteStoredGenerations(job_id, last, resources_);
+      });
   absl::MutexLock lock(&entries_mutex_);
   if (!status.ok()) {
     NoteLeft(job_id, last);
   } else if (const auto left = left_.find(job_id); left != left_.end() && left->second <= last) {
     left_.erase(left);
   }
-  // A generation that could not be opened fences those before it.
-  Entry& entry = *entries_[job_id];
-  entry.busy = false;
-  if (entry.generation <= last) entries_.erase(job_id);
   return status;
 }
 
@@ -459,9 +456,9 @@ absl::Status ShardEngine::Impl::CheckExchange(const v1::ExchangeRequest& request
     absl::ReaderMutexLock lock(&entries_mutex_);
     const auto found = entries_.find(request.job_id());
     if (found != entries_.end()) {
-      generation = found->second->generation;
-      busy = found->second->busy;
-      job = found->second->job;
+      generation = found->second.generation;
+      busy = found->second.busy;
+      job = found->second.job;
     }
   }
   if (job == nullptr && !busy) {
@@ -517,7 +514,7 @@ v1::GetServerStatsReply ShardEngine::Impl::Stats() const {
   {
     absl::ReaderMutexLock lock(&entries_mutex_);
     for (const auto& [job_id, entry] : entries_) {
-      if (entry->job != nullptr) jobs.push_back(entry->job);
+      if (entry.job != nullptr) jobs.push_back(entry.job);
     }
   }
   v1::GetServerStatsReply reply;
