@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <new>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "common/checkpoint/memory_storage.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/partition_state.pb.h"
+#include "server/shard/executor.h"
 #include "server/shard/partition.h"
 #include "server/shard/partition_journal.h"
 #include "server/shard/partition_mover.h"
@@ -442,6 +444,38 @@ TEST_F(EngineMemoryTest, ACutThatEndsAfterItsPartitionHasFailedWritesNothingToTh
     if (failed) EXPECT_EQ(operations, 0);
   }
   EXPECT_TRUE(failed);
+}
+
+// Runs tasks in another one, and may find no memory to note them.
+class ForgetfulExecutor final : public Executor {
+ public:
+  explicit ForgetfulExecutor(Executor& executor) : executor_(executor) {}
+  void Add(std::function<void()> task) override {
+    if (fails) throw std::bad_alloc();
+    executor_.Add(std::move(task));
+  }
+
+  bool fails = false;
+
+ private:
+  Executor& executor_;
+};
+
+TEST_F(EngineMemoryTest, AnOperationThatCouldNotBeScheduledRunsWithTheNext) {
+  ForgetfulExecutor forgetful(executor_);
+  ShardEngine::Options options = Options();
+  options.executor = &forgetful;
+  Start(options);
+  Open(TestDurableRequest());
+  TestAnswer first;
+  forgetful.fails = true;
+  EXPECT_THROW(engine_->Execute(MakeTestCall(TestDensePull(0, 0, 0, 2), {}, first)),
+               std::bad_alloc);
+  forgetful.fails = false;
+  ExpectValues(0, 1, 0.5);
+  EXPECT_TRUE(first.arrived());
+  // The executor ends before the engine that the fixture has would.
+  engine_.reset();
 }
 
 // Those who come next find the job's entry free, and do not wait for ever.
