@@ -458,7 +458,11 @@ void Partition::AnswerOk(AdmittedCall& call, Payload payload) const {
 void Partition::Refuse(AdmittedCall& call, const absl::Status& status,
                        uint32_t retry_after_ms) const {
   if (call.call.done == nullptr) return;
-  Answer(call, Refusal(*call.call.request, status, retry_after_ms), Payload());
+  // A connection that finds no memory to send it ends itself. The other calls are answered.
+  CatchOutOfMemory("a refusal", [&] {
+    Answer(call, Refusal(*call.call.request, status, retry_after_ms), Payload());
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 void Partition::Close(absl::Status status) {
