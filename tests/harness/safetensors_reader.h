@@ -23,8 +23,8 @@ struct ExportedTensor {
   friend bool operator==(const ExportedTensor&, const ExportedTensor&) = default;
 };
 
-// By name. Two exports of equal weights are equal, whatever their metadata and the order of a sparse
-// table's rows, which are put into ascending order of key.
+// By name. Two exports of equal weights are equal, whatever their metadata and the order of a
+// sparse table's rows, which are put into ascending order of key.
 using ExportedTensors = std::map<std::string, ExportedTensor>;
 
 // Parses a safetensors file by its published layout alone, independently of the code that writes
