@@ -68,7 +68,7 @@ def checkout(tmp_path):
     tools, fakes = tmp_path / "tools", tmp_path / "fakes"
     tools.mkdir()
     fakes.mkdir()
-    for name in ("muster", "tools/progress.sh"):
+    for name in ("muster", "tools/progress.sh", "tools/package.py"):
         (tmp_path / name).write_bytes(pathlib.Path(name).read_bytes())
     (tmp_path / "muster").chmod(0o755)
     for name, body in FAKES.items():
