@@ -4,12 +4,12 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "client/commands/choices.h"
+#include "client/cluster/exit_code.h"
+#include "client/commands/arguments/choices.h"
+#include "client/commands/arguments/parse_error.h"
 #include "client/commands/commands.h"
-#include "client/exit_code.h"
-#include "client/help_formatter.h"
-#include "client/parse_error.h"
-#include "client/terminal.h"
+#include "client/terminal/help_formatter.h"
+#include "client/terminal/terminal.h"
 #include "common/base/version.h"
 #include "common/daemon/tls_flags.h"
 

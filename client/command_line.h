@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "client/session.h"
+#include "client/cluster/session.h"
 
 namespace muster {
 

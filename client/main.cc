@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "client/cluster/session.h"
 #include "client/command_line.h"
-#include "client/session.h"
 #include "common/daemon/daemon.h"
 
 int main(int argc, char** argv) {

@@ -21,7 +21,7 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/root_mark.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/grpc_parameter_client.h"
+#include "common/rpc/parameter_service/grpc_parameter_client.h"
 #include "common/rpc/rpc_credentials.h"
 #include "gmock/gmock.h"
 #include "grpcpp/server.h"

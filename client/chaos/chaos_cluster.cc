@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/progress.h"
+#include "client/terminal/progress.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/rpc_credentials.h"
 #include "proto/job.pb.h"

@@ -13,9 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "client/chaos/exported_weights.h"
-#include "client/cluster_folder.h"
-#include "client/job_client.h"
-#include "client/local_cluster.h"
+#include "client/cluster/cluster_folder.h"
+#include "client/cluster/job_client.h"
+#include "client/cluster/local_cluster.h"
 
 namespace muster {
 

@@ -6,7 +6,7 @@
 #include "absl/time/clock.h"
 #include "client/chaos/integer_contribution.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/grpc_parameter_client.h"
+#include "common/rpc/parameter_service/grpc_parameter_client.h"
 #include "common/rpc/rpc_credentials.h"
 #include "proto/parameter_service.pb.h"
 

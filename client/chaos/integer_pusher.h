@@ -12,7 +12,7 @@
 #include "client/chaos/standalone_server.h"
 #include "common/base/payload.h"
 #include "common/partition/dense_layout.h"
-#include "common/rpc/parameter_client.h"
+#include "common/rpc/parameter_service/parameter_client.h"
 
 namespace muster {
 

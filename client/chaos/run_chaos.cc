@@ -7,8 +7,8 @@
 #include "absl/time/time.h"
 #include "client/chaos/cluster_rounds.h"
 #include "client/chaos/link_rounds.h"
-#include "client/format.h"
-#include "client/spawn.h"
+#include "client/cluster/spawn.h"
+#include "client/terminal/format.h"
 #include "common/base/status_macros.h"
 
 namespace muster {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/chaos/chaos_plan.h"
+#include "client/chaos/faults/chaos_plan.h"
 #include "client/chaos/server_rounds.h"
 
 namespace muster {

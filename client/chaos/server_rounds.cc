@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/chaos/file_damage.h"
+#include "client/chaos/faults/file_damage.h"
 #include "client/chaos/integer_pushers.h"
 #include "client/chaos/standalone_server.h"
 #include "common/base/philox.h"

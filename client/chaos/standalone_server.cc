@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/spawn.h"
+#include "client/cluster/spawn.h"
 #include "common/base/status_macros.h"
 
 namespace muster {

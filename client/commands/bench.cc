@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "client/commands/choices.h"
+#include "client/cluster/session.h"
+#include "client/cluster/spawn.h"
+#include "client/commands/arguments/choices.h"
+#include "client/commands/arguments/force_flag.h"
 #include "client/commands/commands.h"
-#include "client/commands/force_flag.h"
-#include "client/session.h"
-#include "client/spawn.h"
 #include "common/base/status_macros.h"
 #include "common/files/output_file.h"
 

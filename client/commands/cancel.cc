@@ -2,11 +2,11 @@
 #include <memory>
 #include <string>
 
+#include "client/cluster/session.h"
+#include "client/commands/arguments/job_argument.h"
 #include "client/commands/commands.h"
-#include "client/commands/job_argument.h"
-#include "client/progress.h"
-#include "client/session.h"
-#include "client/terminal.h"
+#include "client/terminal/progress.h"
+#include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "proto/status.pb.h"
 

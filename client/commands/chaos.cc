@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/chaos/run_chaos.h"
-#include "client/commands/choices.h"
+#include "client/cluster/session.h"
+#include "client/commands/arguments/choices.h"
 #include "client/commands/commands.h"
-#include "client/session.h"
-#include "client/terminal.h"
+#include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/text/dump_json.h"
 

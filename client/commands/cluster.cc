@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cluster/session.h"
 #include "client/commands/commands.h"
-#include "client/format.h"
-#include "client/session.h"
-#include "client/terminal.h"
+#include "client/terminal/format.h"
+#include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/text/printable.h"
 #include "proto/job_service.pb.h"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/format.h"
-#include "client/progress_display.h"
-#include "client/terminal.h"
+#include "client/terminal/format.h"
+#include "client/terminal/progress_display.h"
+#include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/text/dump_json.h"
 #include "proto/job.pb.h"

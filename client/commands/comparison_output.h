@@ -2,8 +2,8 @@
 #define MUSTER_CLIENT_COMMANDS_COMPARISON_OUTPUT_H_
 
 #include "absl/status/statusor.h"
+#include "client/cluster/session.h"
 #include "client/compare/run_comparison.h"
-#include "client/session.h"
 
 namespace muster {
 

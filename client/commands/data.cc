@@ -6,17 +6,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cluster/session.h"
+#include "client/commands/arguments/force_flag.h"
+#include "client/commands/arguments/text_output.h"
 #include "client/commands/commands.h"
-#include "client/commands/force_flag.h"
-#include "client/commands/text_output.h"
-#include "client/format.h"
-#include "client/session.h"
+#include "client/terminal/format.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
 #include "common/files/output_file.h"
 #include "common/files/text_files.h"
-#include "common/tokenizer/open_tokenizer.h"
-#include "common/tokenizer/token_file.h"
+#include "common/tokenizer/files/open_tokenizer.h"
+#include "common/tokenizer/files/token_file.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace muster {

@@ -1,8 +1,8 @@
 #include <CLI/CLI.hpp>
 
+#include "client/cluster/session.h"
+#include "client/commands/arguments/job_argument.h"
 #include "client/commands/commands.h"
-#include "client/commands/job_argument.h"
-#include "client/session.h"
 #include "common/base/status_macros.h"
 
 namespace muster {

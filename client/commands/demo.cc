@@ -4,10 +4,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/cluster/session.h"
 #include "client/commands/commands.h"
 #include "client/commands/comparison_output.h"
-#include "client/session.h"
-#include "client/terminal.h"
+#include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 

@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "client/cluster/local_cluster.h"
+#include "client/cluster/session.h"
 #include "client/commands/commands.h"
-#include "client/local_cluster.h"
-#include "client/session.h"
 #include "common/base/status_macros.h"
 
 namespace muster {

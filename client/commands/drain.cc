@@ -2,10 +2,10 @@
 #include <memory>
 #include <string>
 
-#include "client/commands/choices.h"
+#include "client/cluster/session.h"
+#include "client/commands/arguments/choices.h"
 #include "client/commands/commands.h"
-#include "client/session.h"
-#include "client/terminal.h"
+#include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/text/printable.h"
 #include "proto/job_service.pb.h"

@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/time/time.h"
+#include "client/cluster/session.h"
+#include "client/commands/arguments/job_argument.h"
 #include "client/commands/commands.h"
-#include "client/commands/job_argument.h"
-#include "client/session.h"
-#include "client/terminal.h"
+#include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/text/printable.h"
 #include "proto/job_service.pb.h"

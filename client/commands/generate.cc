@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/commands/choices.h"
+#include "client/cluster/session.h"
+#include "client/cluster/spawn.h"
+#include "client/commands/arguments/choices.h"
+#include "client/commands/arguments/job_argument.h"
 #include "client/commands/commands.h"
-#include "client/commands/job_argument.h"
-#include "client/session.h"
-#include "client/spawn.h"
-#include "client/transformer_job.h"
+#include "client/job/transformer_job.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/job_data/job_tokenizer.h"

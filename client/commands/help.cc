@@ -5,11 +5,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "client/commands/choices.h"
+#include "client/cluster/session.h"
+#include "client/commands/arguments/choices.h"
+#include "client/commands/arguments/parse_error.h"
 #include "client/commands/commands.h"
-#include "client/parse_error.h"
-#include "client/session.h"
-#include "client/terminal.h"
+#include "client/terminal/terminal.h"
 
 namespace muster {
 

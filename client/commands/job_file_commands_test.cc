@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cluster/exit_code.h"
+#include "client/cluster/session.h"
 #include "client/commands/commands.h"
-#include "client/exit_code.h"
-#include "client/job_file.h"
-#include "client/session.h"
+#include "client/job/job_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job_service.grpc.pb.h"

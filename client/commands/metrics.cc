@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "client/cluster/session.h"
 #include "client/commands/commands.h"
-#include "client/session.h"
-#include "client/terminal.h"
+#include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "proto/job_service.pb.h"
 

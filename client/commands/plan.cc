@@ -1,17 +1,17 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "client/cluster/session.h"
+#include "client/commands/arguments/job_file_argument.h"
 #include "client/commands/commands.h"
-#include "client/commands/job_file_argument.h"
 #include "client/job_text/print_yaml.h"
 #include "client/plan/effective_job.h"
 #include "client/plan/job_plan.h"
 #include "client/plan/plan_output.h"
-#include "client/session.h"
-#include "client/terminal.h"
-#include "common/base/multiplies_bfloat16.h"
+#include "client/terminal/terminal.h"
+#include "common/base/machine/multiplies_bfloat16.h"
+#include "common/base/machine/usable_resources.h"
 #include "common/base/status_macros.h"
-#include "common/base/usable_resources.h"
 #include "common/job_data/data_head.h"
 #include "proto/job.pb.h"
 

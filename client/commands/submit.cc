@@ -2,11 +2,11 @@
 #include <memory>
 #include <string>
 
+#include "client/cluster/session.h"
+#include "client/commands/arguments/job_file_argument.h"
 #include "client/commands/commands.h"
-#include "client/commands/job_file_argument.h"
-#include "client/initial_weights.h"
-#include "client/session.h"
-#include "client/terminal.h"
+#include "client/job/initial_weights.h"
+#include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"

@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "client/cluster/session.h"
+#include "client/cluster/supervisor.h"
 #include "client/commands/commands.h"
-#include "client/session.h"
-#include "client/supervisor.h"
 
 namespace muster {
 

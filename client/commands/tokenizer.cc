@@ -5,18 +5,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cluster/session.h"
+#include "client/commands/arguments/force_flag.h"
+#include "client/commands/arguments/text_output.h"
 #include "client/commands/commands.h"
-#include "client/commands/force_flag.h"
-#include "client/commands/text_output.h"
-#include "client/format.h"
-#include "client/session.h"
+#include "client/terminal/format.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
 #include "common/files/output_file.h"
 #include "common/files/text_files.h"
-#include "common/tokenizer/bpe_json.h"
-#include "common/tokenizer/bpe_tokenizer.h"
-#include "common/tokenizer/bpe_trainer.h"
+#include "common/tokenizer/bpe/bpe_json.h"
+#include "common/tokenizer/bpe/bpe_tokenizer.h"
+#include "common/tokenizer/bpe/bpe_trainer.h"
 
 namespace muster {
 namespace {

@@ -3,11 +3,11 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "client/commands/collective_flags.h"
+#include "client/cluster/local_cluster.h"
+#include "client/cluster/session.h"
+#include "client/commands/arguments/collective_flags.h"
 #include "client/commands/commands.h"
-#include "client/local_cluster.h"
-#include "client/session.h"
-#include "client/terminal.h"
+#include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 
 namespace muster {

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
+#include "client/cluster/session.h"
 #include "client/commands/commands.h"
-#include "client/session.h"
-#include "client/terminal.h"
+#include "client/terminal/terminal.h"
 #include "common/text/dump_json.h"
 
 namespace muster {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/compare/traffic_check.h"
-#include "client/format.h"
+#include "client/terminal/format.h"
 
 namespace muster {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "client/format.h"
+#include "client/terminal/format.h"
 #include "proto/job.pb.h"
 #include "proto/status.pb.h"
 

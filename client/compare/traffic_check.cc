@@ -4,7 +4,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "client/format.h"
+#include "client/terminal/format.h"
 
 namespace muster {
 namespace {

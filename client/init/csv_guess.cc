@@ -48,7 +48,7 @@ Record SplitLine(absl::string_view line, char separator) {
   return fields;
 }
 
-// The number that a text is to the reader (worker/data/number.h).
+// The number that a text is to the reader (worker/data/parsing/number.h).
 std::optional<double> ReadNumber(const std::string& text) {
   double number = 0;
   if (text.find_first_of("xX") != std::string::npos || !absl::SimpleAtod(text, &number)) {
@@ -59,7 +59,7 @@ std::optional<double> ReadNumber(const std::string& text) {
   return number;
 }
 
-// Whether the reader takes a text that is no number for a class (worker/data/csv_labels.h). It
+// Whether the reader takes a text that is no number for a class (worker/data/csv/csv_labels.h). It
 // refuses those that seem to mean a number, such as "nan" and "20-29".
 bool IsTextLabel(const std::string& text) {
   if (text.size() > kLongestTextLabel || !IsUtf8(text)) return false;

@@ -24,7 +24,7 @@
 #include "common/files/path_pattern.h"
 #include "common/files/text_files.h"
 #include "common/text/byte_order_mark.h"
-#include "common/tokenizer/token_file.h"
+#include "common/tokenizer/files/token_file.h"
 
 namespace muster {
 namespace {
@@ -87,7 +87,7 @@ struct Libsvm {
   double largest_label = 0;
   bool minus_one = false;
   // Labels that are neither -1 nor +1, and such as are no class at all
-  // (worker/data/class_labels.h).
+  // (worker/data/parsing/class_labels.h).
   bool other_labels = false;
   bool refused_labels = false;
 

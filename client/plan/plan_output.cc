@@ -7,7 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/format.h"
+#include "client/terminal/format.h"
 #include "common/job/job_road.h"
 #include "common/text/dump_json.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "common/base/prefetch.h"
+#include "common/base/machine/prefetch.h"
 
 namespace muster {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/transport/resolve_host.h"
+#include "common/transport/sockets/resolve_host.h"
 #include "common/transport/system_error.h"
 
 namespace muster {

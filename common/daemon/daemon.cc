@@ -15,7 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "common/base/usable_resources.h"
+#include "common/base/machine/usable_resources.h"
 #include "common/rpc/channel.h"
 #include "common/text/printable.h"
 

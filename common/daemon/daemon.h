@@ -15,8 +15,8 @@ void DaemonLog(absl::string_view program, absl::string_view line);
 // 64 bits that nobody else has: for process nonces and ids, never for what training depends on.
 uint64_t RandomBits();
 
-// Three quarters of the memory that this process may use (common/base/usable_resources.h): the rest
-// is for messages under way and everybody else.
+// Three quarters of the memory that this process may use (common/base/machine/usable_resources.h):
+// the rest is for messages under way and everybody else.
 uint64_t DefaultMemoryBytes();
 
 // Whether a daemon that listens on `listening` (host:port) does so on all of its machine's

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "absl/synchronization/internal/per_thread_sem.h"
-#include "common/base/usable_resources.h"
+#include "common/base/machine/usable_resources.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -24,7 +24,8 @@ namespace {
 
 constexpr uint32_t kMaxWorkers = 4096;
 constexpr uint32_t kMaxPartitions = 4096;
-// The coordinator keeps the last 1,000 evaluations of a job (server/coordinator/task_requests.cc).
+// The coordinator keeps the last 1,000 evaluations of a job
+// (server/coordinator/requests/task_requests.cc).
 constexpr uint32_t kMostPatience = 999;
 // A block travels in one message, whose limit is 64 MiB.
 constexpr uint64_t kMaxBlockBytes = 32 << 20;
@@ -32,7 +33,8 @@ constexpr uint32_t kDefaultCheckpointsKept = 2;
 constexpr uint64_t kDefaultFirstBucketBytes = 1 << 20;
 constexpr uint64_t kDefaultBucketBytes = 25 << 20;
 constexpr uint64_t kMaxBucketBytes = 1 << 30;
-// Positions in the stream of examples stay within a signed 64-bit number (worker/data/steps.h).
+// Positions in the stream of examples stay within a signed 64-bit number
+// (worker/data/sampling/steps.h).
 constexpr uint64_t kMostExamples = (uint64_t{1} << 62) - 1;
 
 absl::Status Invalid(absl::string_view field, absl::AlphaNum value, absl::string_view remedy) {

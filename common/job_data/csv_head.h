@@ -10,7 +10,7 @@ class CsvData;
 }  // namespace v1
 
 // Tasks keep the numbers of CSV files of fewer bytes together in memory, and read the records of
-// larger ones from the files (worker/data/csv_dataset.h).
+// larger ones from the files (worker/data/csv/csv_dataset.h).
 inline constexpr uint64_t kCsvKeptBelowBytes = uint64_t{1} << 30;
 
 // What the lengths of CSV files say, and the first 64 KiB of the first one: all lines are taken to

@@ -22,7 +22,7 @@
 #include "common/files/text_files.h"
 #include "common/job_data/csv_head.h"
 #include "common/job_data/job_tokenizer.h"
-#include "common/tokenizer/token_file.h"
+#include "common/tokenizer/files/token_file.h"
 #include "common/tokenizer/tokenizer.h"
 #include "proto/job.pb.h"
 

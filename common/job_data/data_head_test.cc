@@ -8,10 +8,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/tokenizer/bpe_json.h"
-#include "common/tokenizer/bpe_tokenizer.h"
-#include "common/tokenizer/open_tokenizer.h"
-#include "common/tokenizer/token_file.h"
+#include "common/tokenizer/bpe/bpe_json.h"
+#include "common/tokenizer/bpe/bpe_tokenizer.h"
+#include "common/tokenizer/files/open_tokenizer.h"
+#include "common/tokenizer/files/token_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"

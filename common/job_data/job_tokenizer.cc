@@ -4,8 +4,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "common/tokenizer/open_tokenizer.h"
-#include "common/tokenizer/token_file.h"
+#include "common/tokenizer/files/open_tokenizer.h"
+#include "common/tokenizer/files/token_file.h"
 #include "proto/job.pb.h"
 
 namespace muster {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <type_traits>
 
-#include "common/base/multiplies_bfloat16.h"
+#include "common/base/machine/multiplies_bfloat16.h"
 #include "common/kernels/aligned_floats.h"
 #include "common/kernels/convert.h"
 #include "common/kernels/gemm_primitive.h"

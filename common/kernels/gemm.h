@@ -36,11 +36,11 @@ struct GemmOptions {
 //
 // Types (In, Out): (float, float), (H, float) and (H, H) with H BFloat16 or Float16. Products of 16
 // bits are summed in f32 and rounded once. Of bf16, by the machine's instructions where that is
-// faster (common/base/multiplies_bfloat16.h); otherwise, and of f16 always (AVX512-FP16 sums in
-// f16), operands become f32 by blocks: at most 4 MiB of a and 12 MiB of b at a time. Where c is of
-// 16 bits, its sums are f32 until they are whole: min(m, 2^20 / k) · min(n, 3 · 2^20 / k) of them
-// at a time, and all m · n where k > 4096. The calling thread keeps all that as scratch, for each
-// type of its own, and the blocks of operands for each of these two ways of summing.
+// faster (common/base/machine/multiplies_bfloat16.h); otherwise, and of f16 always (AVX512-FP16
+// sums in f16), operands become f32 by blocks: at most 4 MiB of a and 12 MiB of b at a time. Where
+// c is of 16 bits, its sums are f32 until they are whole: min(m, 2^20 / k) · min(n, 3 · 2^20 / k)
+// of them at a time, and all m · n where k > 4096. The calling thread keeps all that as scratch,
+// for each type of its own, and the blocks of operands for each of these two ways of summing.
 //
 // oneDNN on ComputeThreads() threads; not from inside a ParallelFor. For one machine type and
 // number of threads the same inputs give the same bits. What oneDNN prepares for a shape is kept

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "common/base/vector_level.h"
+#include "common/base/machine/vector_level.h"
 
 namespace muster {
 namespace {

@@ -34,18 +34,19 @@ constexpr uint64_t kConnectedBytes = 2 * kMiB;
 // CUDA's context, kernels and libraries in the memory of the process that uses a device: guessed,
 // as none of it has been measured.
 constexpr uint64_t kCudaProgramBytes = 512 * kMiB;
-// Labels of one forward pass of an evaluation (worker/runtime/evaluator.cc).
+// Labels of one forward pass of an evaluation (worker/runtime/training/evaluator.cc).
 constexpr uint64_t kEvaluationLabels = 1024;
-// Batches in memory (worker/data/prefetcher.h), and the model's own copy.
+// Batches in memory (worker/data/sampling/prefetcher.h), and the model's own copy.
 constexpr uint64_t kBatches = 5;
-// Shared memory of a connection to a server, each way (common/rpc/data_channel_client.h).
+// Shared memory of a connection to a server, each way
+// (common/rpc/parameter_service/data_channel_client.h).
 constexpr uint64_t kConnectionBytes = 72 * kMiB;
 // Parameters that are asked for before they are due, and gradients that are sent before earlier
 // ones are acknowledged (worker/strategy/parameter_server_strategy.h).
 constexpr uint64_t kPullWindowBytes = 16 * kMiB;
 constexpr uint64_t kPushWindowBytes = 8 * kMiB;
 // Gradients of a partition that a server leaves where they are until other workers' come
-// (server/shard/dense_table.cc).
+// (server/shard/tables/dense_table.cc).
 constexpr uint64_t kKeptGradientBytes = 1 * kMiB;
 // Messages of this size and more are put together in slabs of 2 MiB at least, for one size each, of
 // which batches have two (common/base/buffer_pool.h). Rows lie in such slabs, too.
@@ -147,7 +148,8 @@ class Planner {
     plan_.worker.push_back({.name = name, .bytes = bytes});
   }
 
-  // As many as the evaluator takes at once (worker/runtime/evaluator.cc), or all that a worker has.
+  // As many as the evaluator takes at once (worker/runtime/training/evaluator.cc), or all that a
+  // worker has.
   uint64_t EvaluatedExamples() const {
     if (!Evaluates(spec_)) return 0;
     const uint64_t labels = model_.transformer.has_value() ? model_.transformer->T : 1;

@@ -10,7 +10,7 @@
 
 #include "common/rpc/certificates_for_testing.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/parameter_stub.h"
+#include "common/rpc/parameter_service/parameter_stub.h"
 #include "gmock/gmock.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/create_channel.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/base/huge_memory.h"
-#include "common/base/prefetch.h"
+#include "common/base/machine/huge_memory.h"
+#include "common/base/machine/prefetch.h"
 #include "common/tables/key_index.h"
 
 namespace muster {

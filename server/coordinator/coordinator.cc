@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "server/coordinator/job_state_machine.h"
+#include "server/coordinator/job/job_state_machine.h"
 
 namespace muster {
 namespace {

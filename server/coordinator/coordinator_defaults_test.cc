@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/coordinator.h"
-#include "server/coordinator/simulated_cluster.h"
+#include "server/coordinator/simulation/simulated_cluster.h"
 
 namespace muster {
 namespace {

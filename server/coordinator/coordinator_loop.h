@@ -10,11 +10,11 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
-#include "server/coordinator/checkpoint_keeper.h"
+#include "server/coordinator/calls/serial_executor.h"
+#include "server/coordinator/checkpoints/checkpoint_keeper.h"
 #include "server/coordinator/coordinator.h"
-#include "server/coordinator/coordinator_options.h"
-#include "server/coordinator/job_store.h"
-#include "server/coordinator/serial_executor.h"
+#include "server/coordinator/requests/coordinator_options.h"
+#include "server/coordinator/store/job_store.h"
 
 namespace muster {
 

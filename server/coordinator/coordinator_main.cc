@@ -33,12 +33,12 @@
 #include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
 #include "grpcpp/impl/service_type.h"
+#include "server/coordinator/checkpoints/storage_checkpoint_keeper.h"
 #include "server/coordinator/cluster_service.h"
 #include "server/coordinator/coordinator_loop.h"
 #include "server/coordinator/job_service.h"
-#include "server/coordinator/metrics_page.h"
-#include "server/coordinator/rocksdb_job_store.h"
-#include "server/coordinator/storage_checkpoint_keeper.h"
+#include "server/coordinator/metrics/metrics_page.h"
+#include "server/coordinator/store/rocksdb_job_store.h"
 #include "server/coordinator/task_service.h"
 
 namespace muster {

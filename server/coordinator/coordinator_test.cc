@@ -7,7 +7,7 @@
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/coordinator/simulated_cluster.h"
+#include "server/coordinator/simulation/simulated_cluster.h"
 
 namespace muster {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/rpc/rpc_status.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
-#include "server/coordinator/request_limits.h"
+#include "server/coordinator/job/request_limits.h"
 
 namespace muster {
 namespace {

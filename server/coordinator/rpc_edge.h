@@ -15,7 +15,7 @@
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
-#include "server/coordinator/call.h"
+#include "server/coordinator/calls/call.h"
 #include "server/coordinator/coordinator_loop.h"
 
 namespace google::protobuf {

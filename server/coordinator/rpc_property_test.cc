@@ -17,13 +17,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/job/test_jobs.h"
 #include "common/rpc/extreme_messages.h"
-#include "common/rpc/protocol.h"
+#include "common/rpc/membership/protocol.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job_service.pb.h"
 #include "proto/task_service.pb.h"
 #include "server/coordinator/rpc_edge.h"
-#include "server/coordinator/simulated_cluster.h"
+#include "server/coordinator/simulation/simulated_cluster.h"
 
 namespace muster {
 namespace {

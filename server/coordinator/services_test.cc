@@ -8,7 +8,7 @@
 #include "common/base/clock.h"
 #include "common/job/test_jobs.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/protocol.h"
+#include "common/rpc/membership/protocol.h"
 #include "common/rpc/rpc_credentials.h"
 #include "gmock/gmock.h"
 #include "grpcpp/client_context.h"
@@ -18,11 +18,11 @@
 #include "proto/cluster_service.grpc.pb.h"
 #include "proto/job_service.grpc.pb.h"
 #include "proto/task_service.grpc.pb.h"
+#include "server/coordinator/checkpoints/fake_checkpoint_keeper.h"
 #include "server/coordinator/cluster_service.h"
 #include "server/coordinator/coordinator_loop.h"
-#include "server/coordinator/fake_checkpoint_keeper.h"
 #include "server/coordinator/job_service.h"
-#include "server/coordinator/memory_job_store.h"
+#include "server/coordinator/store/memory_job_store.h"
 #include "server/coordinator/task_service.h"
 
 namespace muster {

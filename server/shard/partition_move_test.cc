@@ -14,9 +14,9 @@
 #include "absl/synchronization/notification.h"
 #include "common/checkpoint/memory_storage.h"
 #include "proto/parameter_service.pb.h"
-#include "server/shard/partition_mover.h"
+#include "server/shard/calls/test_exchange.h"
+#include "server/shard/moves/partition_mover.h"
 #include "server/shard/test_engine.h"
-#include "server/shard/test_exchange.h"
 #include "server/shard/test_server.h"
 
 namespace muster {

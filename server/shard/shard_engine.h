@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/checkpoint/root_mark.h"
-#include "server/shard/partition_host.h"
+#include "server/shard/calls/partition_host.h"
 
 namespace muster {
 

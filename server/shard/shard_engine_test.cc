@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "common/base/lost_state.h"
-#include "server/shard/job_tables.h"
-#include "server/shard/partition.h"
+#include "server/shard/partition/partition.h"
+#include "server/shard/tables/job_tables.h"
 #include "server/shard/test_engine.h"
 
 namespace muster {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "common/checkpoint/memory_storage.h"
+#include "server/shard/calls/test_exchange.h"
+#include "server/shard/resources/test_executor.h"
 #include "server/shard/shard_engine.h"
 #include "server/shard/storage/fake_log_file.h"
 #include "server/shard/storage/memory_store.h"
-#include "server/shard/test_exchange.h"
-#include "server/shard/test_executor.h"
 
 namespace muster {
 

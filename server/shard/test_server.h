@@ -11,13 +11,13 @@
 #include "common/checkpoint/memory_storage.h"
 #include "gtest/gtest.h"
 #include "proto/parameter_service.pb.h"
+#include "server/shard/calls/test_exchange.h"
 #include "server/shard/flaky_store.h"
-#include "server/shard/partition_mover.h"
+#include "server/shard/moves/partition_mover.h"
+#include "server/shard/resources/test_executor.h"
 #include "server/shard/shard_engine.h"
 #include "server/shard/storage/fake_log_file.h"
 #include "server/shard/test_engine.h"
-#include "server/shard/test_exchange.h"
-#include "server/shard/test_executor.h"
 
 namespace muster {
 

@@ -22,12 +22,12 @@
 #include "common/base/mutex_tuning.h"
 #include "common/base/status_macros.h"
 #include "common/daemon/parse_flags.h"
-#include "tests/benchmarks/collectives_case.h"
-#include "tests/benchmarks/collectives_groups.h"
-#include "tests/benchmarks/collectives_member.h"
-#include "tests/benchmarks/collectives_table.h"
-#include "tests/benchmarks/machine_limits.h"
-#include "tests/benchmarks/record.h"
+#include "tests/benchmarks/collectives/collectives_case.h"
+#include "tests/benchmarks/collectives/collectives_groups.h"
+#include "tests/benchmarks/collectives/collectives_member.h"
+#include "tests/benchmarks/collectives/collectives_table.h"
+#include "tests/benchmarks/harness/machine_limits.h"
+#include "tests/benchmarks/harness/record.h"
 #include "worker/collectives/endpoint.h"
 
 namespace muster {

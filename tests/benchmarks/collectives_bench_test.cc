@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "gtest/gtest.h"
-#include "tests/benchmarks/child_process.h"
+#include "tests/benchmarks/harness/child_process.h"
 
 namespace muster {
 namespace {

@@ -26,7 +26,7 @@
 #include "common/kernels/simd_clones.h"
 #include "common/optim/optimizer.h"
 #include "proto/job.pb.h"
-#include "tests/benchmarks/record.h"
+#include "tests/benchmarks/harness/record.h"
 
 namespace muster {
 namespace {

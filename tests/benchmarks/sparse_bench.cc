@@ -24,12 +24,12 @@
 #include "common/base/status_macros.h"
 #include "common/daemon/parse_flags.h"
 #include "common/rpc/memory_tuning.h"
-#include "tests/benchmarks/bench_server.h"
-#include "tests/benchmarks/child_process.h"
-#include "tests/benchmarks/record.h"
-#include "tests/benchmarks/sparse_limits.h"
-#include "tests/benchmarks/sparse_requests.h"
-#include "tests/benchmarks/sparse_worker.h"
+#include "tests/benchmarks/harness/child_process.h"
+#include "tests/benchmarks/harness/record.h"
+#include "tests/benchmarks/parameter_server/bench_server.h"
+#include "tests/benchmarks/parameter_server/sparse_limits.h"
+#include "tests/benchmarks/parameter_server/sparse_requests.h"
+#include "tests/benchmarks/parameter_server/sparse_worker.h"
 
 namespace muster {
 namespace {

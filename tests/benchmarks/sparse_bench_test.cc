@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/benchmarks/child_process.h"
+#include "tests/benchmarks/harness/child_process.h"
 
 namespace muster {
 namespace {

@@ -27,9 +27,9 @@
 #include "common/base/status_macros.h"
 #include "common/daemon/parse_flags.h"
 #include "common/rpc/memory_tuning.h"
-#include "tests/benchmarks/record.h"
-#include "tests/benchmarks/store_log.h"
-#include "tests/benchmarks/store_rows.h"
+#include "tests/benchmarks/harness/record.h"
+#include "tests/benchmarks/parameter_server/store_log.h"
+#include "tests/benchmarks/parameter_server/store_rows.h"
 
 namespace muster {
 namespace {

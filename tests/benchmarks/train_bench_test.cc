@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/benchmarks/child_process.h"
+#include "tests/benchmarks/harness/child_process.h"
 #include "tests/benchmarks/train_case.h"
 
 namespace muster {

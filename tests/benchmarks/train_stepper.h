@@ -12,9 +12,9 @@
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
 #include "worker/nn/model.h"
-#include "worker/runtime/layer_step_engine.h"
-#include "worker/runtime/micro_batch_source.h"
-#include "worker/runtime/step_engine.h"
+#include "worker/runtime/training/layer_step_engine.h"
+#include "worker/runtime/training/micro_batch_source.h"
+#include "worker/runtime/training/step_engine.h"
 #include "worker/strategy/local_strategy.h"
 
 namespace muster {

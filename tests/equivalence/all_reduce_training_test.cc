@@ -9,7 +9,7 @@
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 #include "tests/harness/test_folder.h"
-#include "worker/runtime/prepared_job.h"
+#include "worker/runtime/training/prepared_job.h"
 
 namespace muster {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/data_channel_client.h"
+#include "common/rpc/parameter_service/data_channel_client.h"
 #include "common/rpc/rpc_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "worker/collectives/host_communicator.h"
+#include "worker/collectives/host/host_communicator.h"
 
 namespace muster {
 

@@ -9,7 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
 #include "worker/collectives/communicator.h"
-#include "worker/collectives/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport.h"
 
 namespace muster {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/collectives/nccl/device_memory_for_testing.h"
 #include "worker/collectives/nccl/device_reduce.h"
-#include "worker/collectives/reduce_kernels.h"
+#include "worker/collectives/reduce/reduce_kernels.h"
 
 namespace muster {
 namespace {

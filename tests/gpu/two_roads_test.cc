@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "worker/collectives/host_communicator.h"
-#include "worker/collectives/in_process_transport.h"
+#include "worker/collectives/host/host_communicator.h"
+#include "worker/collectives/transport/in_process_transport.h"
 
 namespace muster {
 namespace {

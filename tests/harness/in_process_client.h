@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "common/rpc/parameter_client.h"
-#include "server/shard/partition_host.h"
+#include "common/rpc/parameter_service/parameter_client.h"
+#include "server/shard/calls/partition_host.h"
 
 namespace muster {
 

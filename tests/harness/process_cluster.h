@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/job_client.h"
+#include "client/cluster/job_client.h"
 #include "common/rpc/tls_files.h"
 #include "proto/job.pb.h"
 #include "proto/status.pb.h"

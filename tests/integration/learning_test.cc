@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"
-#include "worker/data/synthetic_clicks.h"
+#include "worker/data/datasets/synthetic_clicks.h"
 
 namespace muster {
 namespace {

@@ -4,7 +4,7 @@
 #include <iostream>
 #include <string>
 
-#include "client/job_file.h"
+#include "client/job/job_file.h"
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/process_cluster.h"

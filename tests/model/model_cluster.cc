@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "proto/job_service.pb.h"
 #include "server/coordinator/coordinator.h"
-#include "server/shard/test_exchange.h"
+#include "server/shard/calls/test_exchange.h"
 #include "tests/model/model_rank.h"
 #include "tests/model/model_server_task.h"
 

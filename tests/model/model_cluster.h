@@ -16,12 +16,12 @@
 #include "common/checkpoint/memory_storage.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
-#include "server/coordinator/simulated_cluster.h"
-#include "server/coordinator/storage_checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/storage_checkpoint_keeper.h"
+#include "server/coordinator/simulation/simulated_cluster.h"
+#include "server/shard/resources/test_executor.h"
 #include "server/shard/shard_engine.h"
 #include "server/shard/storage/fake_log_file.h"
 #include "server/shard/storage/memory_store.h"
-#include "server/shard/test_executor.h"
 
 namespace muster {
 

@@ -13,7 +13,7 @@
 #include "common/base/loss_scale.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/task_service.pb.h"
-#include "server/coordinator/simulated_cluster.h"
+#include "server/coordinator/simulation/simulated_cluster.h"
 #include "tests/model/model_cluster.h"
 #include "worker/strategy/replica.h"
 

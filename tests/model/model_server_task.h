@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/payload.h"
-#include "common/rpc/parameter_client.h"
+#include "common/rpc/parameter_service/parameter_client.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/status.pb.h"

@@ -20,7 +20,7 @@
 #include "tests/harness/jobs.h"
 #include "worker/data/dataset.h"
 #include "worker/device/device_trainer.h"
-#include "worker/runtime/device_job.h"
+#include "worker/runtime/device/device_job.h"
 
 namespace muster {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "client/job_file.h"
+#include "client/job/job_file.h"
 #include "client/plan/job_plan.h"
 #include "common/job/job_validator.h"
 #include "common/plan/data_size.h"

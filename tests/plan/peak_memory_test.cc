@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/base/multiplies_bfloat16.h"
+#include "common/base/machine/multiplies_bfloat16.h"
 #include "common/base/philox.h"
 #include "common/job_data/data_head.h"
 #include "common/plan/memory_plan.h"

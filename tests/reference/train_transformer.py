@@ -9,7 +9,7 @@ What `examples/shakespeare_10m.textproto` says, in PyTorch's own operators: a by
 kind (LayerNorm, learned positions, GELU, tied head, biases where the file has them), AdamW with decay for
 matrices, clipping by global norm, cosine schedule with warm-up, dropout of the embedding, of both branches and,
 with --attention-dropout, of attention's probabilities.
-The order of examples is that of worker/data/sampler.h and dropout's masks are those of
+The order of examples is that of worker/data/sampling/sampler.h and dropout's masks are those of
 common/kernels/dropout.h, so that both train on the same numbers. Prints a line of JSON for each evaluation on
 the held-out end of the text: step, tokens, seconds (of training alone, without making masks), loss per token of
 the last step, bits per byte.
@@ -57,7 +57,7 @@ def mix_bits(x):
 
 
 class Permutation:
-    """worker/data/permutation.h: the order of an epoch's `n` examples."""
+    """worker/data/sampling/permutation.h: the order of an epoch's `n` examples."""
 
     def __init__(self, seed, epoch, n):
         key = xxhash.xxh3_64_intdigest(b"shuffle", seed=seed)

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/collectives/host_communicator.h"
-#include "worker/collectives/in_process_transport.h"
+#include "worker/collectives/host/host_communicator.h"
+#include "worker/collectives/transport/in_process_transport.h"
 #include "worker/device/cpu_reference_for_testing.h"
 #include "worker/device/device_trainer.h"
 

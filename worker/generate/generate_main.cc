@@ -22,8 +22,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/machine/usable_resources.h"
 #include "common/base/status_macros.h"
-#include "common/base/usable_resources.h"
 #include "common/daemon/parse_flags.h"
 #include "common/kernels/matmul.h"
 #include "common/model_files/model_file.h"
@@ -32,8 +32,8 @@
 #include "common/text/dump_json.h"
 #include "common/text/error_json.h"
 #include "common/text/printable.h"
-#include "common/tokenizer/open_tokenizer.h"
-#include "common/tokenizer/parse_tokenizer.h"
+#include "common/tokenizer/files/open_tokenizer.h"
+#include "common/tokenizer/files/parse_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_identity.h"
 #include "proto/job.pb.h"

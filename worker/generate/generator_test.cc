@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "common/tokenizer/bpe_tokenizer.h"
-#include "common/tokenizer/byte_tokenizer.h"
+#include "common/tokenizer/bpe/bpe_tokenizer.h"
+#include "common/tokenizer/bpe/byte_tokenizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

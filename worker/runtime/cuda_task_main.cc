@@ -4,7 +4,7 @@
 
 #include "worker/collectives/nccl/nccl_communicator.h"
 #include "worker/collectives/nccl/nccl_watch.h"
-#include "worker/runtime/device_program.h"
+#include "worker/runtime/device/device_program.h"
 
 int main(int argc, char** argv) {
   muster::DeviceProgram program;

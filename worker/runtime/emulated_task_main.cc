@@ -1,7 +1,7 @@
 // muster-emulated-task: the program of muster-cuda-task with devices that processors emulate, for
 // tests.
 
-#include "worker/runtime/device_program.h"
+#include "worker/runtime/device/device_program.h"
 
 int main(int argc, char** argv) {
   muster::DeviceProgram program;

@@ -19,7 +19,7 @@
 #include "common/partition/schema.h"
 #include "common/tables/row_sum.h"
 #include "common/tensor/dtype.h"
-#include "common/transport/registered_memory.h"
+#include "common/transport/shared_memory/registered_memory.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/background_cuts.h"
 #include "worker/strategy/dense_residual.h"

@@ -12,7 +12,7 @@
 #include "common/partition/dense_layout.h"
 #include "common/partition/tensor_spec.h"
 #include "common/tensor/dtype.h"
-#include "common/transport/registered_memory.h"
+#include "common/transport/shared_memory/registered_memory.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/dense_runs.h"
 

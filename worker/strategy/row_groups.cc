@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "common/base/prefetch.h"
+#include "common/base/machine/prefetch.h"
 #include "common/partition/sparse_placement.h"
 #include "common/tensor/half.h"
 

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/payload.h"
-#include "common/rpc/parameter_client.h"
+#include "common/rpc/parameter_service/parameter_client.h"
 
 namespace muster {
 

@@ -18,7 +18,7 @@
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/base/payload.h"
-#include "common/rpc/parameter_client.h"
+#include "common/rpc/parameter_service/parameter_client.h"
 #include "common/rpc/retry.h"
 #include "worker/strategy/shard_connections.h"
 

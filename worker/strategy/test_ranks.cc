@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/collectives/host_communicator.h"
+#include "worker/collectives/host/host_communicator.h"
 
 namespace muster {
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "worker/collectives/communicator.h"
-#include "worker/collectives/in_process_transport.h"
+#include "worker/collectives/transport/in_process_transport.h"
 
 namespace muster {
 

@@ -6,8 +6,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/catch_out_of_memory.h"
-#include "common/base/stream_copy.h"
-#include "common/transport/frame.h"
+#include "common/base/machine/stream_copy.h"
+#include "common/transport/data_channel/frame.h"
 #include "proto/parameter_service.pb.h"
 
 namespace muster {

@@ -13,8 +13,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/payload.h"
-#include "common/transport/frame_channel.h"
-#include "server/shard/partition_host.h"
+#include "common/transport/data_channel/frame_channel.h"
+#include "server/shard/calls/partition_host.h"
 #include "server/shard/service/exchange_limits.h"
 #include "server/shard/service/message_budget.h"
 

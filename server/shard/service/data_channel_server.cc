@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
-#include "common/transport/frame.h"
-#include "common/transport/shared_channel.h"
-#include "common/transport/socket_channel.h"
+#include "common/transport/data_channel/frame.h"
+#include "common/transport/data_channel/shared_channel.h"
+#include "common/transport/data_channel/socket_channel.h"
 #include "proto/parameter_service.pb.h"
 
 namespace muster {

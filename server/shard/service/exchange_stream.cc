@@ -4,7 +4,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "common/base/catch_out_of_memory.h"
-#include "common/rpc/exchange_codec.h"
+#include "common/rpc/parameter_service/exchange_codec.h"
 #include "common/rpc/rpc_status.h"
 #include "proto/parameter_service.pb.h"
 

@@ -14,7 +14,7 @@
 #include "common/base/payload.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
-#include "server/shard/partition_host.h"
+#include "server/shard/calls/partition_host.h"
 #include "server/shard/service/exchange_limits.h"
 #include "server/shard/service/message_budget.h"
 

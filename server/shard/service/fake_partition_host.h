@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "server/shard/partition_host.h"
+#include "server/shard/calls/partition_host.h"
 
 namespace muster {
 

@@ -3,7 +3,7 @@
 
 #include "grpcpp/support/server_callback.h"
 #include "proto/parameter_service.pb.h"
-#include "server/shard/partition_mover.h"
+#include "server/shard/moves/partition_mover.h"
 #include "server/shard/service/blocking_pool.h"
 
 namespace muster {

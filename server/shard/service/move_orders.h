@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "server/shard/partition_mover.h"
+#include "server/shard/moves/partition_mover.h"
 #include "server/shard/service/partition_source.h"
 
 namespace muster {

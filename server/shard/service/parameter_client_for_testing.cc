@@ -2,7 +2,7 @@
 
 #include "common/rpc/certificates_for_testing.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/data_channel_client.h"
+#include "common/rpc/parameter_service/data_channel_client.h"
 #include "grpcpp/server_builder.h"
 #include "server/shard/service/in_process_parameter_client.h"
 

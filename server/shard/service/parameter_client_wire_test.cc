@@ -10,7 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/data_channel_client.h"
+#include "common/rpc/parameter_service/data_channel_client.h"
 #include "common/rpc/rpc_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

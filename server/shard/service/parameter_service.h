@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "server/shard/partition_host.h"
+#include "server/shard/calls/partition_host.h"
 #include "server/shard/service/message_budget.h"
 
 namespace grpc {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/rpc/channel.h"
-#include "common/rpc/grpc_parameter_client.h"
+#include "common/rpc/parameter_service/grpc_parameter_client.h"
 #include "common/rpc/rpc_credentials.h"
 #include "gmock/gmock.h"
 #include "grpcpp/channel.h"

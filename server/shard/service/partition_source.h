@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "common/rpc/rpc_credentials.h"
-#include "server/shard/partition_mover.h"
+#include "server/shard/moves/partition_mover.h"
 
 namespace muster {
 

@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
-#include "tests/benchmarks/collectives_rank.h"
+#include "tests/benchmarks/collectives/collectives_rank.h"
 
 namespace muster {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "tests/benchmarks/collectives_rank.h"
+#include "tests/benchmarks/collectives/collectives_rank.h"
 
 namespace muster {
 namespace {

@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "worker/collectives/nccl/device_memory_for_testing.h"
-#include "worker/collectives/reduce_kernels.h"
+#include "worker/collectives/reduce/reduce_kernels.h"
 #include "worker/collectives/schedule.h"
 
 namespace muster {

@@ -11,7 +11,7 @@
 namespace muster {
 
 // The arithmetic that NCCL does not do as Communicator promises it. The same bits as ReduceInto of
-// worker/collectives/reduce_kernels.h, the reference, but for the payload of NaNs.
+// worker/collectives/reduce/reduce_kernels.h, the reference, but for the payload of NaNs.
 
 // out[i] = rows[i] ⊕ rows[stride + i] ⊕ rows[2 * stride + i] ⊕ … over `sources` rows in this order,
 // for i < count; kAvg divides by `sources` at the end. f16 and bf16 in f32, rounded once. Queued on

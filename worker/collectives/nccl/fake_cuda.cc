@@ -14,7 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "worker/collectives/nccl/device_reduce.h"
-#include "worker/collectives/reduce_kernels.h"
+#include "worker/collectives/reduce/reduce_kernels.h"
 
 // CUDA's opaque types, filled in.
 struct CUstream_st {

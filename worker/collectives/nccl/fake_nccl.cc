@@ -19,7 +19,7 @@
 #include "absl/time/time.h"
 #include "worker/collectives/collective_call.h"
 #include "worker/collectives/nccl/fake_cuda.h"
-#include "worker/collectives/reduce_kernels.h"
+#include "worker/collectives/reduce/reduce_kernels.h"
 
 namespace muster {
 namespace {

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "worker/collectives/host_communicator.h"
-#include "worker/collectives/in_process_transport.h"
+#include "worker/collectives/host/host_communicator.h"
+#include "worker/collectives/transport/in_process_transport.h"
 
 namespace muster {
 namespace {

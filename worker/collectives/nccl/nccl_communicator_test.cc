@@ -18,12 +18,12 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/device/device_fault.h"
-#include "worker/collectives/host_communicator.h"
-#include "worker/collectives/in_process_transport.h"
+#include "worker/collectives/host/host_communicator.h"
 #include "worker/collectives/nccl/device_contract.h"
 #include "worker/collectives/nccl/device_memory_for_testing.h"
 #include "worker/collectives/nccl/fake_cuda.h"
 #include "worker/collectives/nccl/fake_nccl.h"
+#include "worker/collectives/transport/in_process_transport.h"
 
 namespace muster {
 namespace {

@@ -1,0 +1,164 @@
+#include "client/cluster/cluster_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/text/dump_json.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::Duration kLockPoll = absl::Milliseconds(20);
+
+std::string CurrentPointerPath() {
+  const char* home = std::getenv("HOME");
+  return absl::StrCat(home == nullptr ? "/tmp" : home, "/.muster/current");
+}
+
+}  // namespace
+
+std::string ClusterFolder::DataOf(const std::string& daemon) const {
+  return (fs::path(path_) / daemon).string();
+}
+
+std::string ClusterFolder::LogOf(const std::string& daemon) const {
+  return (fs::path(path_) / "logs" / (daemon + ".log")).string();
+}
+
+std::string ClusterFolder::CheckpointRoot() const {
+  return (fs::path(path_) / "checkpoints").string();
+}
+
+absl::Status ClusterFolder::Prepare() const {
+  for (const std::string& folder : {(fs::path(path_) / "logs").string(), CheckpointRoot()}) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "cannot make ", folder, ": ", error.message(), "; choose another --data-dir"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+ClusterFolder::Lock::~Lock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<std::unique_ptr<ClusterFolder::Lock>> ClusterFolder::TakeLock() const {
+  const std::string path = (fs::path(path_) / "lock").string();
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    return absl::FailedPreconditionError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
+  }
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    close(fd);
+    return absl::AlreadyExistsError(absl::StrCat(
+        "a cluster runs in ", path_, "; `muster down --data-dir ", path_, "` stops it"));
+  }
+  return std::make_unique<Lock>(fd);
+}
+
+bool ClusterFolder::IsRunning() const {
+  return fs::exists(path_) && absl::IsAlreadyExists(TakeLock().status());
+}
+
+absl::Status ClusterFolder::AwaitStop(absl::Duration patience) const {
+  const absl::Duration until = RealClock().Monotonic() + patience;
+  while (IsRunning()) {
+    if (RealClock().Monotonic() > until) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "the cluster in ", path_, " still runs after ", absl::FormatDuration(patience)));
+    }
+    absl::SleepFor(kLockPoll);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClusterFolder::Write(const LocalCluster& cluster) const {
+  nlohmann::json json = {{"coordinator", cluster.coordinator_address},
+                         {"supervisor_pid", cluster.supervisor_pid},
+                         {"servers", cluster.servers},
+                         {"workers", cluster.workers}};
+  if (!cluster.tls.None()) {
+    json["tls"] = {{"authority", cluster.tls.authority},
+                   {"certificate", cluster.tls.certificate},
+                   {"key", cluster.tls.key}};
+  }
+  const fs::path final_path = fs::path(path_) / "cluster.json";
+  const fs::path partial = fs::path(path_) / "cluster.json.partial";
+  {
+    std::ofstream file(partial);
+    file << DumpJson(json, 2) << "\n";
+    if (!file.flush()) return absl::InternalError(absl::StrCat("cannot write ", partial.string()));
+  }
+  std::error_code error;
+  fs::rename(partial, final_path, error);
+  if (error) return absl::InternalError(absl::StrCat("cannot write ", final_path.string()));
+  return absl::OkStatus();
+}
+
+void ClusterFolder::Forget() const {
+  std::error_code ignored;
+  fs::remove(fs::path(path_) / "cluster.json", ignored);
+}
+
+absl::StatusOr<LocalCluster> ClusterFolder::Read() const {
+  std::ifstream file(fs::path(path_) / "cluster.json");
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat("no cluster was started in ", path_,
+                                            "; `muster up --data-dir ", path_, "` starts one"));
+  }
+  const nlohmann::json json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::DataLossError(
+        absl::StrCat(path_, "/cluster.json is damaged; remove it and run `muster up`"));
+  }
+  if (!IsRunning()) {
+    return absl::UnavailableError(absl::StrCat(
+        "the cluster in ", path_, " does not run; `muster up --data-dir ", path_, "` starts it"));
+  }
+  LocalCluster cluster;
+  cluster.coordinator_address = json.value("coordinator", "");
+  cluster.supervisor_pid = json.value("supervisor_pid", 0);
+  cluster.servers = json.value("servers", 0);
+  cluster.workers = json.value("workers", 0);
+  if (json.contains("tls")) {
+    cluster.tls.authority = json["tls"].value("authority", "");
+    cluster.tls.certificate = json["tls"].value("certificate", "");
+    cluster.tls.key = json["tls"].value("key", "");
+  }
+  return cluster;
+}
+
+std::string CurrentClusterFolder() {
+  std::ifstream file(CurrentPointerPath());
+  std::string path;
+  std::getline(file, path);
+  return path;
+}
+
+absl::Status SetCurrentClusterFolder(const std::string& path) {
+  const fs::path pointer = CurrentPointerPath();
+  std::error_code error;
+  fs::create_directories(pointer.parent_path(), error);
+  std::ofstream file(pointer);
+  file << path << "\n";
+  if (!file.flush()) return absl::InternalError(absl::StrCat("cannot write ", pointer.string()));
+  return absl::OkStatus();
+}
+
+}  // namespace muster

@@ -1,0 +1,63 @@
+#include "client/cluster/cluster_folder.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+ClusterFolder NewFolder(const std::string& name) {
+  const std::string path = ::testing::TempDir() + "/" + name;
+  std::filesystem::remove_all(path);
+  return ClusterFolder(path);
+}
+
+TEST(ClusterFolderTest, OneSupervisorAtATime) {
+  const ClusterFolder folder = NewFolder("lock");
+  EXPECT_FALSE(folder.IsRunning());
+  ASSERT_TRUE(folder.Prepare().ok());
+  auto lock = folder.TakeLock();
+  ASSERT_TRUE(lock.ok());
+  EXPECT_TRUE(folder.IsRunning());
+  EXPECT_TRUE(absl::IsAlreadyExists(folder.TakeLock().status()));
+  lock->reset();
+  EXPECT_FALSE(folder.IsRunning());
+  EXPECT_TRUE(folder.AwaitStop(absl::ZeroDuration()).ok());
+}
+
+TEST(ClusterFolderTest, TellsNeverStartedStoppedAndRunningApart) {
+  const ClusterFolder folder = NewFolder("read");
+  EXPECT_TRUE(absl::IsNotFound(folder.Read().status()));
+  ASSERT_TRUE(folder.Prepare().ok());
+  ASSERT_TRUE(folder
+                  .Write({.coordinator_address = "127.0.0.1:7",
+                          .supervisor_pid = 42,
+                          .servers = 2,
+                          .workers = 3,
+                          .tls = {"/a.pem", "/c.pem", "/c.key"}})
+                  .ok());
+  EXPECT_TRUE(absl::IsUnavailable(folder.Read().status()));
+  const auto lock = folder.TakeLock();
+  ASSERT_TRUE(lock.ok());
+  const auto cluster = folder.Read();
+  ASSERT_TRUE(cluster.ok());
+  EXPECT_EQ(cluster->coordinator_address, "127.0.0.1:7");
+  EXPECT_EQ(cluster->supervisor_pid, 42);
+  EXPECT_EQ(cluster->workers, 3);
+  EXPECT_EQ(cluster->tls.authority, "/a.pem");
+  EXPECT_EQ(cluster->tls.certificate, "/c.pem");
+  EXPECT_EQ(cluster->tls.key, "/c.key");
+  std::ofstream(folder.path() + "/cluster.json") << "{\"coordi";
+  EXPECT_TRUE(absl::IsDataLoss(folder.Read().status()));
+}
+
+TEST(ClusterFolderTest, SaysWhatCannotBeMade) {
+  const absl::Status status = ClusterFolder("/proc/nowhere").Prepare();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("/proc/nowhere"), absl::string_view::npos);
+}
+
+}  // namespace
+}  // namespace muster

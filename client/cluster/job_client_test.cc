@@ -1,0 +1,169 @@
+#include "client/cluster/job_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/rpc_credentials.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job_service.grpc.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A coordinator with one job at most, whose answers to deletions get lost as often as told.
+class OneJob final : public v1::JobService::Service {
+ public:
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request,
+                      v1::JobStatus* reply) override {
+    if (!there) return Missing(*request);
+    reply->set_job_id(request->job_id());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status DeleteJob(grpc::ServerContext*, const v1::GetJobRequest* request,
+                         v1::DeleteJobReply*) override {
+    ++deletions;
+    if (!there) return Missing(*request);
+    there = false;
+    if (!loses_answer) return grpc::Status::OK;
+    return {grpc::StatusCode::UNAVAILABLE, "the connection broke"};
+  }
+
+  bool there = true;
+  bool loses_answer = false;
+  // The second page names itself.
+  bool endless = false;
+  // Three pages, the second one empty.
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
+                        v1::ListJobsReply* reply) override {
+    const std::string& token = request->page_token();
+    if (token != "b") reply->add_jobs()->set_job_id(token.empty() ? "j1" : "j2");
+    if (token.empty()) reply->set_next_page_token("b");
+    if (token == "b") reply->set_next_page_token(endless ? "b" : "c");
+    return grpc::Status::OK;
+  }
+
+  // Text of a log of 100 bytes, of which the first 40 were dropped.
+  grpc::Status ReadLogs(grpc::ServerContext*, const v1::ReadLogsRequest* request,
+                        grpc::ServerWriter<v1::LogChunk>* writer) override {
+    log_requests.push_back(*request);
+    v1::LogChunk chunk;
+    if (log_requests.size() == 1) {
+      chunk.set_offset(40);
+      chunk.set_text("one\n");
+      chunk.set_missing_bytes(40);
+      chunk.set_next_offset(60);
+      writer->Write(chunk);
+      return {grpc::StatusCode::UNAVAILABLE, "the connection broke"};
+    }
+    chunk.set_offset(70);
+    chunk.set_text("two\n");
+    chunk.set_next_offset(100);
+    writer->Write(chunk);
+    return grpc::Status::OK;
+  }
+
+  int deletions = 0;
+  std::vector<v1::ReadLogsRequest> log_requests;
+
+ private:
+  static grpc::Status Missing(const v1::GetJobRequest& request) {
+    return {grpc::StatusCode::NOT_FOUND, absl::StrCat("there is no job ", request.job_id())};
+  }
+};
+
+class JobClientTest : public ::testing::Test {
+ protected:
+  JobClientTest() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    client_ = std::make_unique<JobClient>(absl::StrCat("127.0.0.1:", port),
+                                          *RpcCredentials::Of({}, TlsUse::kCalls));
+  }
+
+  OneJob service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<JobClient> client_;
+};
+
+TEST_F(JobClientTest, ListsAllPages) {
+  v1::ListJobsReply reply;
+  reply.add_jobs()->set_job_id("of an earlier list");
+  ASSERT_EQ(client_->List({}, reply), absl::OkStatus());
+  ASSERT_EQ(reply.jobs_size(), 2);
+  EXPECT_EQ(reply.jobs(0).job_id(), "j1");
+  EXPECT_EQ(reply.jobs(1).job_id(), "j2");
+}
+
+TEST_F(JobClientTest, APageThatNamesItselfIsAnError) {
+  service_.endless = true;
+  v1::ListJobsReply reply;
+  EXPECT_EQ(client_->List({}, reply).code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(JobClientTest, StopsListingAtALimit) {
+  v1::ListJobsReply reply;
+  ASSERT_EQ(client_->List({}, reply, 1), absl::OkStatus());
+  ASSERT_EQ(reply.jobs_size(), 1);
+  EXPECT_EQ(reply.jobs(0).job_id(), "j1");
+  EXPECT_EQ(reply.next_page_token(), "b");
+}
+
+// It lists j1 whoever is asked for.
+TEST_F(JobClientTest, ACoordinatorThatKnowsNoNamesIsAskedById) {
+  EXPECT_EQ(client_->Find("j1").value(), "j1");
+  EXPECT_EQ(client_->Find("j2").value(), "j2");
+  EXPECT_EQ(client_->Find("j2", JobClient::Naming::kOne).value(), "j2");
+  EXPECT_EQ(client_->Find("").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(JobClientTest, ALogThatBreaksOffGoesOnWithoutBeingCutAgain) {
+  v1::ReadLogsRequest request;
+  request.set_job_id("j1");
+  request.set_slot(3);
+  request.set_tail_lines(2);
+  request.set_since_ms(1000);
+  std::string text;
+  ASSERT_EQ(
+      client_->Logs(request, [&text](absl::string_view piece) { text += std::string(piece); }),
+      absl::OkStatus());
+  EXPECT_EQ(text, "[40 bytes of older log were dropped, of this slot or others]\none\ntwo\n");
+  ASSERT_EQ(service_.log_requests.size(), 2u);
+  EXPECT_EQ(service_.log_requests[0].tail_lines(), 2);
+  EXPECT_EQ(service_.log_requests[1].offset(), 60);
+  EXPECT_EQ(service_.log_requests[1].slot(), 3);
+  EXPECT_FALSE(service_.log_requests[1].has_tail_lines());
+  EXPECT_EQ(service_.log_requests[1].since_ms(), 0);
+}
+
+TEST_F(JobClientTest, DeletesAJobOnce) {
+  EXPECT_EQ(client_->Delete("j1"), absl::OkStatus());
+  EXPECT_EQ(service_.deletions, 1);
+}
+
+TEST_F(JobClientTest, ADeletionWhoseAnswerWasLostSucceedsWhenRepeated) {
+  service_.loses_answer = true;
+  EXPECT_EQ(client_->Delete("j1"), absl::OkStatus());
+  EXPECT_EQ(service_.deletions, 2);
+}
+
+TEST_F(JobClientTest, AJobThatIsNotThereIsNotDeleted) {
+  service_.there = false;
+  const absl::Status status = client_->Delete("nosuch");
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("nosuch"));
+  EXPECT_EQ(service_.deletions, 0);
+}
+
+}  // namespace
+}  // namespace muster

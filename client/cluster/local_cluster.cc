@@ -1,0 +1,110 @@
+#include "client/cluster/local_cluster.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/cluster/job_client.h"
+#include "client/cluster/spawn.h"
+#include "common/base/clock.h"
+#include "common/base/status_macros.h"
+#include "common/daemon/file_access.h"
+#include "common/daemon/tls_flags.h"
+#include "common/daemon/utf8_flag.h"
+#include "common/rpc/rpc_credentials.h"
+#include "common/rpc/rpc_status.h"
+#include "proto/job_service.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::Duration kStartPatience = absl::Seconds(30);
+// The supervisor gives each kind of daemon its time to stop.
+constexpr absl::Duration kStopPatience = absl::Seconds(25);
+constexpr absl::Duration kPoll = absl::Milliseconds(50);
+
+int LiveDaemons(const std::string& coordinator_address, const RpcCredentials& credentials) {
+  JobClient jobs(coordinator_address, credentials);
+  v1::GetClusterReply cluster;
+  if (!jobs.Cluster(cluster).ok()) return 0;
+  int live = 0;
+  for (const v1::DaemonStatus& daemon : cluster.daemons()) live += daemon.live();
+  return live;
+}
+
+}  // namespace
+
+std::string DefaultClusterFolder() {
+  const char* home = std::getenv("HOME");
+  return absl::StrCat(home == nullptr ? "/tmp" : home, "/.muster/cluster");
+}
+
+absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
+                                               const LocalClusterOptions& options) {
+  if (options.servers < 0 || options.workers < 1 || options.slots_per_worker < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a cluster needs at least 1 worker and 1 slot (and no server for jobs that "
+        "train by all-reduce), not ",
+        options.workers, " and ", options.slots_per_worker, ", and ", options.servers, " servers"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
+                          RpcCredentials::Of(options.tls, TlsUse::kCallsAndServes));
+  MUSTER_RETURN_IF_ERROR(Annotate(CheckIsUtf8(folder.path()), "the cluster's folder (--data-dir)"));
+  // What a cluster keeps, its logs among it, is its user's alone.
+  LimitFileAccess(FileAccess::kUser);
+  MUSTER_RETURN_IF_ERROR(folder.Prepare());
+  MUSTER_RETURN_IF_ERROR(folder.TakeLock().status());
+  MUSTER_ASSIGN_OR_RETURN(const std::string self, FindProgram("muster"));
+  const std::string log = folder.LogOf("supervisor");
+  const pid_t owner = options.life == LocalClusterOptions::Life::kOfThisProcess ? getpid() : 0;
+  std::vector<std::string> command = {self,
+                                      "supervise",
+                                      "--data-dir=" + folder.path(),
+                                      absl::StrCat("--servers=", options.servers),
+                                      absl::StrCat("--workers=", options.workers),
+                                      absl::StrCat("--slots=", options.slots_per_worker),
+                                      absl::StrCat("--port=", options.port),
+                                      absl::StrCat("--owner=", owner)};
+  for (const std::string& flag : options.worker_flags) command.push_back("--worker-flag=" + flag);
+  for (const std::string& flag : options.daemon_flags) command.push_back("--daemon-flag=" + flag);
+  for (const std::string& argument : TlsArguments(options.tls)) command.push_back(argument);
+  MUSTER_ASSIGN_OR_RETURN(
+      const pid_t pid,
+      Spawn({.command = std::move(command), .output_file = log, .detached = true}));
+  const absl::Duration until = RealClock().Monotonic() + kStartPatience;
+  while (RealClock().Monotonic() < until) {
+    if (waitpid(pid, nullptr, WNOHANG) == pid) {
+      return absl::InternalError(absl::StrCat("the cluster did not start; the reason is in ", log));
+    }
+    const absl::StatusOr<LocalCluster> cluster = folder.Read();
+    // A file of an earlier cluster has another supervisor.
+    if (cluster.ok() && cluster->supervisor_pid == pid &&
+        LiveDaemons(cluster->coordinator_address, credentials) ==
+            options.servers + options.workers) {
+      return cluster;
+    }
+    absl::SleepFor(kPoll);
+  }
+  kill(pid, SIGTERM);
+  MUSTER_RETURN_IF_ERROR(folder.AwaitStop(kStopPatience));
+  return absl::InternalError(absl::StrCat("not all daemons joined within ",
+                                          absl::FormatDuration(kStartPatience), "; logs are in ",
+                                          folder.path(), "/logs"));
+}
+
+absl::Status StopLocalCluster(const ClusterFolder& folder) {
+  const absl::StatusOr<LocalCluster> cluster = folder.Read();
+  if (absl::IsUnavailable(cluster.status())) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(cluster.status());
+  kill(cluster->supervisor_pid, SIGTERM);
+  return folder.AwaitStop(kStopPatience);
+}
+
+}  // namespace muster

@@ -1,0 +1,133 @@
+#include "client/cluster/session.h"
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "client/terminal/progress_display.h"
+#include "client/terminal/terminal.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/rpc_credentials.h"
+#include "common/text/dump_json.h"
+#include "common/text/error_json.h"
+#include "common/text/printable.h"
+#include "google/protobuf/util/json_util.h"
+#include "proto/status.pb.h"
+
+namespace muster {
+
+void Session::Run(const std::function<absl::Status()>& body) {
+  if (const absl::Status status = body(); !status.ok()) Fail(status);
+}
+
+void Session::Fail(const absl::Status& status) {
+  Fail(ExitCodeFor(status), absl::StatusCodeToString(status.code()), std::string(status.message()));
+}
+
+void Session::Fail(ExitCode exit, const std::string& code, const std::string& message) {
+  exit_code = exit;
+  if (output == Output::kText) return PrintError("muster: %s\n", message);
+  PrintError("%s\n", ErrorJson(code, message, exit));
+}
+
+absl::Status Session::RefuseCertificates() const {
+  if (tls.None()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "this command uses no cluster but plain ones of its own, on this machine's loopback; leave "
+      "--tls-authority, --tls-certificate and --tls-key out");
+}
+
+absl::StatusOr<ClusterFolder> Session::Folder() const {
+  const std::string folder = data_dir.empty() ? CurrentClusterFolder() : data_dir;
+  if (folder.empty()) {
+    return NoCoordinatorError(
+        "no cluster is known here; start one with `muster up`, or name one with --coordinator "
+        "HOST:PORT");
+  }
+  return ClusterFolder(folder);
+}
+
+absl::StatusOr<JobClient*> Session::Jobs() {
+  if (jobs_ == nullptr) {
+    std::string address = coordinator_address;
+    const char* usual = std::getenv("MUSTER_COORDINATOR");
+    if (address.empty() && data_dir.empty() && usual != nullptr) address = usual;
+    TlsFiles files = tls;
+    if (address.empty()) {
+      MUSTER_ASSIGN_OR_RETURN(const ClusterFolder folder, Folder());
+      absl::StatusOr<LocalCluster> cluster = folder.Read();
+      // Whatever the folder says is wrong, to the user of a job command the cluster is unreachable.
+      if (!cluster.ok()) return NoCoordinatorError(cluster.status().message());
+      address = cluster->coordinator_address;
+      if (files.None()) files = cluster->tls;
+    }
+    MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
+                            RpcCredentials::Of(files, TlsUse::kCalls));
+    jobs_ = std::make_unique<JobClient>(address, credentials, patience);
+  }
+  return jobs_.get();
+}
+
+void Session::PrintResult(const std::string& text,
+                          const std::vector<std::pair<std::string, std::string>>& fields) const {
+  if (output == Output::kText) {
+    Print("%s\n", text);
+  } else {
+    nlohmann::ordered_json json;
+    for (const auto& [name, value] : fields) json[name] = value;
+    PrintJsonText(DumpJson(json, 1));
+  }
+}
+
+void Session::PrintJson(const google::protobuf::Message& message) { PrintJson(message, {}); }
+
+void Session::PrintJson(const google::protobuf::Message& message,
+                        const std::vector<std::pair<std::string, double>>& fields,
+                        const std::vector<std::string>& left_out) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  const auto made = google::protobuf::util::MessageToJsonString(message, &json, options);
+  if (!made.ok()) {
+    return Fail(absl::InternalError(
+        absl::StrCat("the result, a ", message.GetTypeName(), ", has no JSON: ", made.ToString())));
+  }
+  if (!fields.empty() || !left_out.empty()) {
+    auto object = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object()) {
+      return Fail(absl::InternalError(
+          absl::StrCat("the result, a ", message.GetTypeName(), ", has no readable JSON")));
+    }
+    for (const std::string& name : left_out) object.erase(name);
+    for (const auto& [name, value] : fields) object[name] = value;
+    json = DumpJson(object);
+  }
+  PrintJsonText(json);
+}
+
+absl::Status Session::WatchToEnd(const std::string& job_id) {
+  v1::JobStatus last;
+  return WatchToEnd(job_id, last);
+}
+
+absl::Status Session::WatchToEnd(const std::string& job_id, v1::JobStatus& last) {
+  MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, Jobs());
+  ProgressDisplay display =
+      output == Output::kJson
+          ? ProgressDisplay([this](const v1::JobStatus& status) { PrintJson(status); })
+          : ProgressDisplay();
+  const absl::Status watched = jobs->Watch(
+      job_id, [&display](const v1::JobStatus& status) { display.Show(status); }, last);
+  display.Finish();
+  MUSTER_RETURN_IF_ERROR(watched);
+  if (last.state() != v1::SUCCEEDED) {
+    const bool failed = last.state() == v1::FAILED;
+    Fail(kJobFailed, failed ? "JOB_FAILED" : "JOB_CANCELLED",
+         absl::StrCat("job ", job_id, failed ? " failed" : " was cancelled",
+                      last.message().empty() ? "" : ": ", PrintableLine(last.message())));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

@@ -1,0 +1,36 @@
+#include "client/cluster/spawn.h"
+
+#include <sys/wait.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+TEST(SpawnTest, AppendsOutputAndReportsExit) {
+  const std::string out = ::testing::TempDir() + "/spawn_out";
+  std::ofstream(out) << "before\n";
+  const auto pid =
+      Spawn({.command = {"/bin/sh", "-c", "echo out; echo err >&2; exit 7"}, .output_file = out});
+  ASSERT_TRUE(pid.ok()) << pid.status();
+  int status = 0;
+  ASSERT_EQ(waitpid(*pid, &status, 0), *pid);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  std::stringstream text;
+  text << std::ifstream(out).rdbuf();
+  EXPECT_EQ(text.str(), "before\nout\nerr\n");
+}
+
+TEST(SpawnTest, MissingProgramsAreNamed) {
+  const auto pid = Spawn({.command = {"/no/such/program"}, .output_file = "/dev/null"});
+  EXPECT_TRUE(absl::IsNotFound(pid.status()));
+  const auto program = FindProgram("muster-nothing");
+  EXPECT_TRUE(absl::IsNotFound(program.status()));
+  EXPECT_NE(program.status().message().find("muster-nothing"), absl::string_view::npos);
+}
+
+}  // namespace
+}  // namespace muster

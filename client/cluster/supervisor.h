@@ -1,0 +1,76 @@
+#ifndef MUSTER_CLIENT_CLUSTER_SUPERVISOR_H_
+#define MUSTER_CLIENT_CLUSTER_SUPERVISOR_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cluster/cluster_folder.h"
+#include "common/base/clock.h"
+#include "common/rpc/tls_files.h"
+
+namespace muster {
+
+// Runs the daemons of a cluster on this machine, and starts again what dies, until SIGTERM or
+// SIGINT: then it stops workers, servers and the coordinator in this order and returns. A process
+// of its own (`muster supervise`), with one thread.
+class Supervisor {
+ public:
+  struct Options {
+    std::string data_dir;
+    int servers = 2;
+    int workers = 2;
+    int slots_per_worker = 1;
+    // Port of the coordinator; 0 takes a free one.
+    int port = 0;
+    // Handed on to every worker.
+    std::vector<std::string> worker_flags;
+    // Flags of one daemon each, as NAME:--FLAG=VALUE, such as "server-0:--memory=1GiB"; one takes
+    // the place of the same flag that the daemon would be given.
+    std::vector<std::string> daemon_flags;
+    // The parent process, whose end ends the cluster and removes its folder; 0: it runs on.
+    pid_t owner = 0;
+    // Of every daemon.
+    TlsFiles tls;
+  };
+
+  explicit Supervisor(Options options);
+
+  // Blocks until told to stop, and holds the folder's lock until the process ends. AlreadyExists: a
+  // cluster runs in the folder. NotFound: a daemon's program is missing.
+  absl::Status Run();
+
+ private:
+  struct Daemon {
+    std::string name;
+    std::vector<std::string> command;
+    pid_t pid = 0;
+    // On the monotonic clock: when to start it again, and when that was done last.
+    absl::Duration start_at;
+    absl::Duration started;
+    // How long to wait after the next death.
+    absl::Duration backoff;
+  };
+
+  // With what every daemon is given, and this one.
+  std::vector<std::string> Command(const std::string& name, std::vector<std::string> command) const;
+  absl::StatusOr<std::string> StartCoordinator();
+  absl::Status AddDaemons(const std::string& coordinator_address);
+  absl::Status StartDue();
+  void Reap();
+  void StopAll();
+
+  const Options options_;
+  const ClusterFolder folder_;
+  const RealClock clock_;
+  // The coordinator first, then servers, then workers.
+  std::vector<Daemon> daemons_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_CLUSTER_SUPERVISOR_H_

@@ -1,0 +1,90 @@
+#include "client/commands/arguments/job_argument.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cluster/session.h"
+#include "client/commands/arguments/choices.h"
+#include "common/base/status_macros.h"
+#include "proto/job_service.pb.h"
+
+namespace muster {
+namespace {
+
+const char* ArgumentText(JobClient::Naming naming) {
+  switch (naming) {
+    case JobClient::Naming::kNewest:
+      return "Id or name of the job; of several with this name, the newest that has not ended, "
+             "else "
+             "the newest";
+    case JobClient::Naming::kOneUnfinished:
+      return "Id of the job; or its name, if only one job with this name has not ended";
+    case JobClient::Naming::kOne:
+      return "Id of the job; or its name, if no other job has it";
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<CheckpointName> FindCheckpoint(JobClient& jobs, const std::string& text,
+                                              JobClient::Naming naming) {
+  MUSTER_ASSIGN_OR_RETURN(CheckpointName checkpoint, ParseCheckpointName(text));
+  MUSTER_ASSIGN_OR_RETURN(checkpoint.job_id, jobs.Find(checkpoint.job_id, naming));
+  return checkpoint;
+}
+
+CLI::App* AddJobCommand(
+    CLI::App& app, Session& session, const std::string& name, const std::string& description,
+    std::function<absl::Status(Session& session, JobClient& jobs, const std::string& job_id)> body,
+    JobClient::Naming naming) {
+  auto* command = app.add_subcommand(name, description);
+  auto called = std::make_shared<std::string>();
+  command->add_option("job", *called, ArgumentText(naming))->required()->type_name(kJobType);
+  command->callback([&session, called, naming, body = std::move(body)] {
+    session.Run([&]() -> absl::Status {
+      MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+      MUSTER_ASSIGN_OR_RETURN(const std::string job_id, jobs->Find(*called, naming));
+      return body(session, *jobs, job_id);
+    });
+  });
+  return command;
+}
+
+CLI::App* AddCheckpointCommand(
+    CLI::App& app, Session& session, const std::string& name, const std::string& description,
+    const std::string& argument,
+    std::function<absl::Status(Session& session, JobClient& jobs, const CheckpointName& checkpoint)>
+        body,
+    JobClient::Naming naming) {
+  auto* command = app.add_subcommand(name, description);
+  auto text = std::make_shared<std::string>();
+  command->add_option("checkpoint", *text, argument)->required()->type_name(kCheckpointType);
+  command->callback([&session, text, naming, body = std::move(body)] {
+    session.Run([&]() -> absl::Status {
+      // Whether a cluster runs makes no difference to what is wrong with the text.
+      MUSTER_RETURN_IF_ERROR(ParseCheckpointName(*text).status());
+      MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
+      MUSTER_ASSIGN_OR_RETURN(const CheckpointName checkpoint,
+                              FindCheckpoint(*jobs, *text, naming));
+      return body(session, *jobs, checkpoint);
+    });
+  });
+  return command;
+}
+
+v1::CheckpointRequest RequestFor(const CheckpointName& checkpoint) {
+  v1::CheckpointRequest request;
+  request.set_job_id(checkpoint.job_id);
+  if (checkpoint.clock.has_value()) request.set_clock(*checkpoint.clock);
+  return request;
+}
+
+std::string TextOf(const CheckpointName& checkpoint) {
+  return checkpoint.clock.has_value() ? absl::StrCat(checkpoint.job_id, "@", *checkpoint.clock)
+                                      : checkpoint.job_id;
+}
+
+}  // namespace muster

@@ -1,0 +1,54 @@
+#ifndef MUSTER_CLIENT_COMMANDS_ARGUMENTS_JOB_ARGUMENT_H_
+#define MUSTER_CLIENT_COMMANDS_ARGUMENTS_JOB_ARGUMENT_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cluster/job_client.h"
+#include "common/checkpoint/checkpoint_name.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace muster {
+
+namespace v1 {
+class CheckpointRequest;
+}  // namespace v1
+
+class Session;
+
+// Adds a command whose one argument is a job's id or name, and runs `body` with its id. `naming`
+// says which job a name stands for that several have.
+CLI::App* AddJobCommand(
+    CLI::App& app, Session& session, const std::string& name, const std::string& description,
+    std::function<absl::Status(Session& session, JobClient& jobs, const std::string& job_id)> body,
+    JobClient::Naming naming = JobClient::Naming::kNewest);
+
+// What a command tells of an argument that is a checkpoint's name.
+inline constexpr char kCheckpointArgument[] =
+    "A checkpoint: JOB@CLOCK, or JOB for its last one; JOB is an id or a name";
+
+// The checkpoint that its user names so, with its job's id in place of a name.
+absl::StatusOr<CheckpointName> FindCheckpoint(JobClient& jobs, const std::string& text,
+                                              JobClient::Naming naming);
+
+// Adds a command whose one argument names a checkpoint, and runs `body` with it, as AddJobCommand.
+// `argument` is told of it by the command's help.
+CLI::App* AddCheckpointCommand(
+    CLI::App& app, Session& session, const std::string& name, const std::string& description,
+    const std::string& argument,
+    std::function<absl::Status(Session& session, JobClient& jobs, const CheckpointName& checkpoint)>
+        body,
+    JobClient::Naming naming = JobClient::Naming::kNewest);
+
+// A checkpoint as rpcs name it, and as people do.
+v1::CheckpointRequest RequestFor(const CheckpointName& checkpoint);
+std::string TextOf(const CheckpointName& checkpoint);
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_COMMANDS_ARGUMENTS_JOB_ARGUMENT_H_

@@ -1,0 +1,26 @@
+#ifndef MUSTER_CLIENT_COMMANDS_ARGUMENTS_PARSE_ERROR_H_
+#define MUSTER_CLIENT_COMMANDS_ARGUMENTS_PARSE_ERROR_H_
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+// What is wrong with a command line, for its user: names the word that is wrong, the command or
+// flag that is near it if there is one, and where to read on. REQUIRES: app.parse threw `error`.
+std::string DescribeParseError(const CLI::App& app, const CLI::ParseError& error);
+
+// The commands below one that its help lists.
+std::vector<std::string> CommandNames(const CLI::App& app);
+
+// "no command is called lsit; did you mean list? `muster help` lists them". `above` is "muster", or
+// "muster checkpoint".
+std::string NoSuchCommand(const CLI::App& above, const std::string& word);
+
+// The words that stand for the command: "muster checkpoint list".
+std::string PathOf(const CLI::App& command);
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_COMMANDS_ARGUMENTS_PARSE_ERROR_H_

@@ -1,0 +1,95 @@
+#include "client/terminal/format.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "common/text/printable.h"
+#include "common/text/utf8.h"
+
+namespace muster {
+namespace {
+
+bool LooksNumeric(const std::string& cell) {
+  return !cell.empty() && (absl::ascii_isdigit(cell[0]) ||
+                           (cell.size() > 1 && cell[0] == '-' && absl::ascii_isdigit(cell[1])));
+}
+
+// Characters.
+size_t Width(absl::string_view cell) {
+  size_t width = 0;
+  for (; !cell.empty(); cell.remove_prefix(FirstCodePoint(cell).bytes)) ++width;
+  return width;
+}
+
+std::string WithThousands(uint64_t value) {
+  std::string digits = absl::StrCat(value);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
+  return digits;
+}
+
+}  // namespace
+
+std::string FormatBytes(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (bytes >= 1024 && unit < 4) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? absl::StrFormat("%.0f B", bytes)
+                   : absl::StrFormat("%.1f %s", bytes, kUnits[unit]);
+}
+
+std::string FormatSeconds(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "-";
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < 60) return absl::StrFormat("%ds", whole);
+  if (whole < 3600) return absl::StrFormat("%dm%02ds", whole / 60, whole % 60);
+  return absl::StrFormat("%dh%02dm", whole / 3600, whole % 3600 / 60);
+}
+
+std::string FormatNumber(double value) {
+  if (!std::isfinite(value)) return absl::StrFormat("%f", value);
+  const double magnitude = std::fabs(value);
+  const std::string sign = value < 0 ? "-" : "";
+  if (magnitude >= 1000) return sign + WithThousands(std::llround(magnitude));
+  std::string text = absl::StrFormat("%.3f", magnitude);
+  text.erase(text.find_last_not_of('0') + 1);
+  return sign + std::string(absl::StripSuffix(text, "."));
+}
+
+std::string FormatTable(const std::vector<std::vector<std::string>>& cells) {
+  std::vector<std::vector<std::string>> rows = cells;
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = PrintableLine(cell);
+  }
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
+  }
+  std::vector<bool> right(widths.size(), rows.size() > 1);
+  for (size_t r = 1; r < rows.size(); ++r) {
+    for (size_t i = 0; i < rows[r].size(); ++i) {
+      if (rows[r][i] != "-" && !LooksNumeric(rows[r][i])) right[i] = false;
+    }
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - Width(row[i]), ' ');
+      absl::StrAppend(&line, i == 0 ? "" : "  ", right[i] ? padding : "", row[i],
+                      right[i] ? "" : padding);
+    }
+    absl::StrAppend(&text, absl::StripTrailingAsciiWhitespace(line), "\n");
+  }
+  return text;
+}
+
+}  // namespace muster

@@ -1,0 +1,59 @@
+#include "client/terminal/progress.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/terminal/format.h"
+#include "common/text/printable.h"
+#include "proto/status.pb.h"
+
+namespace muster {
+
+std::string StateName(const v1::JobStatus& status) { return v1::JobState_Name(status.state()); }
+
+bool HasEnded(const v1::JobStatus& status) {
+  return status.state() == v1::SUCCEEDED || status.state() == v1::FAILED ||
+         status.state() == v1::CANCELLED;
+}
+
+std::string MetricValue(const v1::EvaluationResult& result) {
+  return result.no_value().empty() ? absl::StrFormat("%.4f", result.value()) : "none";
+}
+
+std::string ProgressLine(const v1::JobStatus& status, int bar_width) {
+  std::string line = absl::StrFormat("%-10s", StateName(status));
+  if (status.state() == v1::PENDING) {
+    return absl::StrCat(line, " ",
+                        status.waiting_for().empty() ? "waiting to be placed"
+                                                     : PrintableLine(status.waiting_for()));
+  }
+  const v1::JobProgress& progress = status.progress();
+  const uint64_t total = progress.total_steps();
+  if (bar_width > 0 && total > 0) {
+    const int filled = static_cast<int>(std::min<uint64_t>(progress.step(), total) *
+                                        static_cast<uint64_t>(bar_width) / total);
+    absl::StrAppend(&line, " [", std::string(filled, '#'), std::string(bar_width - filled, '.'),
+                    "]");
+  }
+  absl::StrAppend(&line, " step ", progress.step());
+  if (total > 0) absl::StrAppend(&line, "/", total);
+  if (status.state() == v1::SUCCEEDED && progress.step() > 0) {
+    absl::StrAppend(&line, absl::StrFormat("  loss %.4f (last step)", progress.loss()));
+  } else if (progress.examples_per_second() > 0) {
+    absl::StrAppend(&line, absl::StrFormat("  loss %.4f", progress.loss()));
+  }
+  if (status.evaluations_size() > 0) {
+    const v1::EvaluationResult& last = *status.evaluations().rbegin();
+    absl::StrAppend(&line, "  ", PrintableLine(last.metric()), " ", MetricValue(last));
+  }
+  if (progress.examples_per_second() > 0) {
+    absl::StrAppend(&line, "  ", FormatNumber(progress.examples_per_second()), " examples/s");
+  }
+  if (status.state() == v1::RUNNING && progress.seconds_left() > 0) {
+    absl::StrAppend(&line, "  ", FormatSeconds(progress.seconds_left()), " left");
+  }
+  return line;
+}
+
+}  // namespace muster

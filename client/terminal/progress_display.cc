@@ -1,0 +1,65 @@
+#include "client/terminal/progress_display.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "client/terminal/progress.h"
+#include "client/terminal/terminal.h"
+#include "common/base/clock.h"
+#include "common/text/utf8.h"
+#include "proto/status.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr int kBarWidth = 24;
+constexpr absl::Duration kPlainInterval = absl::Seconds(2);
+
+// Of the terminal; at least 2.
+size_t Columns() {
+  winsize size = {};
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 2;
+  return known ? size.ws_col : 80;
+}
+
+void PrintLine(const v1::JobStatus& status) { Print("%s\n", ProgressLine(status, 0)); }
+
+}  // namespace
+
+ProgressDisplay::ProgressDisplay() : terminal_(isatty(STDOUT_FILENO)), print_(PrintLine) {}
+
+ProgressDisplay::ProgressDisplay(std::function<void(const v1::JobStatus&)> print)
+    : terminal_(false), print_(std::move(print)) {}
+
+void ProgressDisplay::Show(const v1::JobStatus& status) {
+  if (terminal_) {
+    // A line that wraps cannot be drawn again.
+    const size_t columns = Columns();
+    std::string line = ProgressLine(status, kBarWidth);
+    if (line.size() >= columns) line = ProgressLine(status, 0);
+    line = std::string(CutUtf8(line, columns - 1));
+    const size_t width = line.size();
+    line.resize(std::min(std::max(width, shown_width_), columns - 1), ' ');
+    shown_width_ = width;
+    std::printf("\r%s", line.c_str());
+  } else {
+    const bool due = status.state() != shown_state_ || HasEnded(status) ||
+                     RealClock().Monotonic() - shown_at_ >= kPlainInterval;
+    if (!due) return;
+    shown_at_ = RealClock().Monotonic();
+    shown_state_ = status.state();
+    print_(status);
+  }
+  std::fflush(stdout);
+}
+
+void ProgressDisplay::Finish() {
+  if (terminal_) std::printf("\n");
+}
+
+}  // namespace muster

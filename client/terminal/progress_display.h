@@ -1,0 +1,39 @@
+#ifndef MUSTER_CLIENT_TERMINAL_PROGRESS_DISPLAY_H_
+#define MUSTER_CLIENT_TERMINAL_PROGRESS_DISPLAY_H_
+
+#include <cstddef>
+#include <functional>
+
+#include "absl/time/time.h"
+
+namespace muster {
+
+namespace v1 {
+class JobStatus;
+}  // namespace v1
+
+// Shows a job's progress on standard output: a bar that redraws itself on a terminal; elsewhere
+// plain lines, one every few seconds and one at each change of state. One job per display.
+// Single-threaded.
+class ProgressDisplay {
+ public:
+  ProgressDisplay();
+  // Calls `print` with the statuses that are due, in place of lines.
+  explicit ProgressDisplay(std::function<void(const v1::JobStatus&)> print);
+
+  void Show(const v1::JobStatus& status);
+  // Leaves the line that the bar was on.
+  void Finish();
+
+ private:
+  const bool terminal_;
+  const std::function<void(const v1::JobStatus&)> print_;
+  size_t shown_width_ = 0;
+  // On the monotonic clock.
+  absl::Duration shown_at_ = -absl::InfiniteDuration();
+  int shown_state_ = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_TERMINAL_PROGRESS_DISPLAY_H_

@@ -1,0 +1,37 @@
+#ifndef MUSTER_CLIENT_TERMINAL_TERMINAL_H_
+#define MUSTER_CLIENT_TERMINAL_TERMINAL_H_
+
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+// What every command prints goes through here: much of it comes from elsewhere (names of jobs and
+// files, reasons, log lines, errors), and nothing of it may steer the terminal
+// (common/text/printable.h). Line breaks stay: where a value must not make lines of its own, its
+// caller passes it through PrintableLine.
+
+// Writes text to `file`, and flushes it.
+void WriteText(std::FILE* file, absl::string_view text);
+
+// To standard output, as absl::PrintF.
+template <typename... Args>
+void Print(const absl::FormatSpec<Args...>& format, const Args&... args) {
+  WriteText(stdout, absl::StrFormat(format, args...));
+}
+
+// To standard error.
+template <typename... Args>
+void PrintError(const absl::FormatSpec<Args...>& format, const Args&... args) {
+  WriteText(stderr, absl::StrFormat(format, args...));
+}
+
+// JSON and a line break, to standard output.
+void PrintJsonText(absl::string_view json);
+
+}  // namespace muster
+
+#endif  // MUSTER_CLIENT_TERMINAL_TERMINAL_H_

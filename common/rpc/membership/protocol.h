@@ -1,0 +1,14 @@
+#ifndef MUSTER_COMMON_RPC_MEMBERSHIP_PROTOCOL_H_
+#define MUSTER_COMMON_RPC_MEMBERSHIP_PROTOCOL_H_
+
+#include <cstdint>
+
+namespace muster {
+
+// Version of the protocol between daemons, sent at registration. The coordinator takes its own and
+// the one before.
+inline constexpr uint32_t kProtocolVersion = 1;
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_RPC_MEMBERSHIP_PROTOCOL_H_

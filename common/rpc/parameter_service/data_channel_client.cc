@@ -1,0 +1,175 @@
+#include "common/rpc/parameter_service/data_channel_client.h"
+
+#include <atomic>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/parameter_service/channel_lane.h"
+#include "common/rpc/parameter_service/exchange_connection.h"
+#include "common/rpc/parameter_service/opening_lane.h"
+#include "common/rpc/parameter_service/parameter_stub.h"
+#include "common/rpc/rpc_status.h"
+#include "common/transport/data_channel/channel_connector.h"
+#include "common/transport/data_channel/frame.h"
+#include "common/transport/deadline.h"
+#include "proto/parameter_service.grpc.pb.h"
+
+namespace muster {
+namespace {
+
+std::string HostOf(const std::string& address) {
+  std::string host = address.substr(0, address.rfind(':'));
+  // An IPv6 address.
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  return host;
+}
+
+class DataChannelClient final : public ParameterClient {
+ public:
+  DataChannelClient(const std::string& address, const RpcCredentials& credentials,
+                    std::shared_ptr<ChannelIo> io, DataChannelClientOptions options)
+      : address_(address),
+        encrypted_(credentials.encrypted()),
+        io_(std::move(io)),
+        options_(std::move(options)),
+        limits_{options_.client.window_bytes / options_.client.connections,
+                options_.client.max_queued_bytes / options_.client.connections},
+        channel_(MakeChannel(address, credentials, ConnectionSharing::kOwn)),
+        stub_(channel_, address) {
+    for (int i = 0; i < options_.client.connections; ++i) {
+      lanes_.push_back(std::make_unique<OpeningLane>(address, limits_));
+    }
+  }
+
+  ~DataChannelClient() override {
+    Abort(absl::CancelledError(absl::StrCat("the client of server ", address_, " was closed")));
+    std::thread opener;
+    {
+      absl::MutexLock lock(&mutex_);
+      opener = std::move(opener_);
+    }
+    if (opener.joinable()) opener.join();
+  }
+
+  absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request,
+                                                 absl::Duration timeout) override {
+    return stub_.OpenTables(request, timeout);
+  }
+  absl::Status DropTables(const std::string& job_id, absl::Duration timeout) override {
+    return stub_.DropTables(job_id, timeout);
+  }
+  absl::StatusOr<v1::GetServerStatsReply> Stats(absl::Duration timeout) override {
+    return stub_.Stats(timeout);
+  }
+
+  void Call(v1::ExchangeRequest request, Payload payload, Done done) override {
+    CallInto(std::move(request), std::move(payload), {}, std::move(done));
+  }
+
+  void CallInto(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
+                Done done) override {
+    // In this order: what waits in a lane is sent by the opener, or ended by Abort.
+    ExchangeLane& lane = *lanes_[request.partition() % lanes_.size()];
+    lane.Call(std::move(request), std::move(payload), landing, std::move(done));
+    if (!opening_.load(std::memory_order_acquire)) StartOpening();
+  }
+
+  void SetWaiting(bool waiting) override {
+    for (auto& lane : lanes_) lane->SetWaiting(waiting);
+  }
+
+  void Abort(absl::Status reason) override {
+    aborted_.store(true);
+    open_context_.TryCancel();
+    for (auto& lane : lanes_) lane->Abort(reason);
+  }
+
+ private:
+  void StartOpening() {
+    absl::MutexLock lock(&mutex_);
+    if (opening_.exchange(true) || aborted_.load()) return;
+    opener_ = std::thread([this] { Open(); });
+  }
+
+  // On a thread of its own, which ends with it.
+  void Open() {
+    absl::StatusOr<ChannelAddress> target = stub_.OpenChannel(open_context_, options_.open_timeout);
+    if (target.ok() && target->host.empty()) target->host = HostOf(address_);
+    for (auto& lane : lanes_) lane->Open(OpenLane(target));
+  }
+
+  std::unique_ptr<ExchangeLane> OpenLane(const absl::StatusOr<ChannelAddress>& target) {
+    std::string reason;
+    if (!target.ok()) {
+      reason = std::string(target.status().message());
+    } else if (!aborted_.load()) {
+      IoLoop& loop = io_->NextLoop();
+      if (options_.shared_memory_bytes == 0) {
+        reason = "shared memory is not asked for";
+      } else if (target->unix_name.empty()) {
+        reason = "the server offers no shared memory";
+      } else {
+        auto channel = ConnectSharedChannel(*target, options_.shared_memory_bytes, loop,
+                                            io_->pool(), Deadline::After(options_.open_timeout),
+                                            options_.registered_memory);
+        if (channel.ok()) return Opened(*std::move(channel), loop, reason);
+        reason = absl::StrCat("shared memory: ", std::string(channel.status().message()));
+      }
+      if (encrypted_ && target->security == ChannelSecurity::kPlain) {
+        absl::StrAppend(&reason,
+                        "; TCP: the server's data channel is plain, and this client's certificates "
+                        "say that nothing may be; use the same release on both sides");
+      } else if (options_.tcp == DataChannelClientOptions::Tcp::kUsed && !aborted_.load()) {
+        auto channel = ConnectSocketChannel(*target, loop, io_->pool(),
+                                            Deadline::After(options_.open_timeout));
+        if (channel.ok()) return Opened(*std::move(channel), loop, reason);
+        absl::StrAppend(&reason, target->security == ChannelSecurity::kTls ? "; TLS: " : "; TCP: ",
+                        std::string(channel.status().message()));
+      }
+    }
+    // After an abort it is the way of nothing.
+    if (options_.opened && !aborted_.load()) options_.opened("grpc", reason);
+    return std::make_unique<ExchangeConnection>(channel_, address_, limits_);
+  }
+
+  std::unique_ptr<ExchangeLane> Opened(std::shared_ptr<FrameChannel> channel, IoLoop& loop,
+                                       const std::string& reason) {
+    if (options_.opened) options_.opened(channel->kind(), reason);
+    return std::make_unique<ChannelLane>(std::move(channel), loop, address_, limits_);
+  }
+
+  const std::string address_;
+  // What is not is no way to send anything between machines.
+  const bool encrypted_;
+  const std::shared_ptr<ChannelIo> io_;
+  const DataChannelClientOptions options_;
+  const ExchangeLane::Limits limits_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  ParameterStub stub_;
+  grpc::ClientContext open_context_;
+  std::atomic<bool> opening_{false};
+  std::atomic<bool> aborted_{false};
+  std::vector<std::unique_ptr<OpeningLane>> lanes_;
+
+  absl::Mutex mutex_;
+  std::thread opener_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::unique_ptr<ParameterClient> MakeDataChannelClient(const std::string& address,
+                                                       const RpcCredentials& credentials,
+                                                       std::shared_ptr<ChannelIo> io,
+                                                       DataChannelClientOptions options) {
+  return std::make_unique<DataChannelClient>(address, credentials, std::move(io),
+                                             std::move(options));
+}
+
+}  // namespace muster

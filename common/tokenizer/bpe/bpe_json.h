@@ -1,0 +1,24 @@
+#ifndef MUSTER_COMMON_TOKENIZER_BPE_BPE_JSON_H_
+#define MUSTER_COMMON_TOKENIZER_BPE_BPE_JSON_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+struct BpeVocabulary;
+
+// The vocabulary as a tokenizer.json that Hugging Face's tokenizers read as well: byte-level BPE
+// without normalisation. Equal vocabularies give equal texts.
+std::string WriteBpeJson(const BpeVocabulary& vocabulary);
+
+// Reads a tokenizer.json; `origin` names it in errors. InvalidArgument: it is no JSON, misses
+// something, or is of another kind than byte-level BPE with GPT-2's words; the message names the
+// field, the kind of its value and what is understood.
+absl::StatusOr<BpeVocabulary> ParseBpeJson(absl::string_view text, const std::string& origin);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TOKENIZER_BPE_BPE_JSON_H_

@@ -1,0 +1,16 @@
+#ifndef MUSTER_COMMON_TOKENIZER_BPE_UNICODE_H_
+#define MUSTER_COMMON_TOKENIZER_BPE_UNICODE_H_
+
+#include <cstdint>
+
+namespace muster {
+
+// The classes that GPT-2's rule tells apart: general category L, N, the property White_Space, and
+// all others.
+enum class CodePointClass : uint8_t { kLetter, kNumber, kSpace, kOther };
+
+CodePointClass ClassOf(uint32_t code_point);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TOKENIZER_BPE_UNICODE_H_

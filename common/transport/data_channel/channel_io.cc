@@ -1,0 +1,25 @@
+#include "common/transport/data_channel/channel_io.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/machine/usable_resources.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+
+int TlsIoThreads() { return std::clamp(UsableProcessors() / 2, 1, 8); }
+
+absl::StatusOr<std::shared_ptr<ChannelIo>> ChannelIo::Create(ChannelIoOptions options) {
+  const int threads =
+      options.threads > 0 ? options.threads : std::clamp(UsableProcessors() / 8, 1, 4);
+  std::vector<std::unique_ptr<IoLoop>> loops;
+  for (int i = 0; i < threads; ++i) {
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<IoLoop> loop, IoLoop::Create(options.loop));
+    loops.push_back(std::move(loop));
+  }
+  return std::shared_ptr<ChannelIo>(
+      new ChannelIo(std::move(loops), BufferPool::Create(options.pool_bytes)));
+}
+
+}  // namespace muster

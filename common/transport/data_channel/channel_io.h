@@ -1,0 +1,48 @@
+#ifndef MUSTER_COMMON_TRANSPORT_DATA_CHANNEL_CHANNEL_IO_H_
+#define MUSTER_COMMON_TRANSPORT_DATA_CHANNEL_CHANNEL_IO_H_
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/buffer_pool.h"
+#include "common/transport/data_channel/io_loop.h"
+
+namespace muster {
+
+struct ChannelIoOptions {
+  // 0: one for every eight processors, four at most.
+  int threads = 0;
+  IoLoopOptions loop;
+  // Bytes of unused receive buffers that are kept.
+  size_t pool_bytes = size_t{256} << 20;
+};
+
+// Threads for channels under TLS, which encrypt: one for every two processors, eight at most.
+int TlsIoThreads();
+
+// What all data channels of a process share: a few threads, and the memory for what is received.
+// Thread-safe. Outlives the channels.
+class ChannelIo {
+ public:
+  // Unavailable: the system has no more descriptors.
+  static absl::StatusOr<std::shared_ptr<ChannelIo>> Create(ChannelIoOptions options = {});
+
+  // The loop for one more channel, in turn.
+  IoLoop& NextLoop() { return *loops_[next_.fetch_add(1) % loops_.size()]; }
+  const std::shared_ptr<BufferPool>& pool() const { return pool_; }
+
+ private:
+  ChannelIo(std::vector<std::unique_ptr<IoLoop>> loops, std::shared_ptr<BufferPool> pool)
+      : loops_(std::move(loops)), pool_(std::move(pool)) {}
+
+  const std::vector<std::unique_ptr<IoLoop>> loops_;
+  const std::shared_ptr<BufferPool> pool_;
+  std::atomic<size_t> next_{0};
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TRANSPORT_DATA_CHANNEL_CHANNEL_IO_H_

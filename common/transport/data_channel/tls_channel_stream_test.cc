@@ -1,0 +1,71 @@
+#include "common/transport/data_channel/tls_channel_stream.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "common/transport/descriptor.h"
+#include "common/transport/tls/tls_stream.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+class TlsChannelStreamTest : public ::testing::Test {
+ protected:
+  TlsChannelStreamTest() {
+    int sockets[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+    const std::string key(32, 'k');
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    std::thread connecting([&] {
+      writer_ = MakeTlsChannelStream(
+          *TlsStream::Create(Descriptor(sockets[0]), TlsRole::kClient, key, deadline));
+    });
+    reader_ = MakeTlsChannelStream(
+        *TlsStream::Create(Descriptor(sockets[1]), TlsRole::kServer, key, deadline));
+    connecting.join();
+  }
+
+  std::unique_ptr<ChannelStream> writer_;
+  std::unique_ptr<ChannelStream> reader_;
+};
+
+// However fast the other end reads, and however long the pieces are.
+TEST_F(TlsChannelStreamTest, AWriteEndsAfterATurn) {
+  constexpr size_t kTurnBytes = 1 << 20;
+  std::vector<std::byte> sent(16 * kTurnBytes + 5), got(sent.size());
+  for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i % 251);
+  std::thread reading([&] {
+    for (size_t read = 0; read < got.size();) {
+      const iovec piece = {got.data() + read, got.size() - read};
+      const auto received = reader_->Read({&piece, 1});
+      ASSERT_TRUE(received.ok()) << received.status();
+      read += received->bytes;
+    }
+  });
+  size_t longest = 0;
+  for (size_t written = 0; written < sent.size();) {
+    // Short pieces in front of a long one, as a message's head is.
+    const size_t rest = sent.size() - written, head = std::min<size_t>(rest, 300);
+    const iovec pieces[] = {{sent.data() + written, head},
+                            {sent.data() + written + head, rest - head}};
+    const auto taken = writer_->Write(pieces);
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    written += *taken;
+    longest = std::max(longest, *taken);
+  }
+  reading.join();
+  EXPECT_LE(longest, kTurnBytes);
+  EXPECT_EQ(got, sent);
+}
+
+}  // namespace
+}  // namespace muster

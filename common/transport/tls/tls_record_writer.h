@@ -1,0 +1,77 @@
+#ifndef MUSTER_COMMON_TRANSPORT_TLS_TLS_RECORD_WRITER_H_
+#define MUSTER_COMMON_TRANSPORT_TLS_TLS_RECORD_WRITER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/transport/byte_stream.h"
+#include "common/transport/tls/tls_record_key.h"
+
+namespace muster {
+
+// The sending half of a TlsStream: makes bytes into records and hands these to the kernel, several
+// with one call. One thread at a time, but where it says otherwise.
+class TlsRecordWriter {
+ public:
+  // The socket outlives it.
+  TlsRecordWriter(int socket, std::string secret, uint64_t records_per_key);
+
+  // As of ByteStream.
+  absl::StatusOr<size_t> Write(absl::Span<const std::byte> bytes, ByteStream::Push push);
+  absl::Status Flush() {
+    PushHeldBack();
+    return absl::OkStatus();
+  }
+
+  // Whether it has begun with bytes that were offered to Write and not taken.
+  bool HasBegun() const { return begun_ + ahead_ > 0; }
+  // How often it has gone over to the next key.
+  uint64_t key_changes() const { return key_changes_; }
+
+  // The other side wants other keys: changes them before the next record. Any thread.
+  void ChangeKey() { key_is_due_.store(true, std::memory_order_relaxed); }
+
+  // Tells the other side why no more will come, as far as that is possible now. The last call.
+  void SayFarewell(TlsAlert alert);
+
+ private:
+  void Seal(TlsContent content, absl::Span<const std::byte> bytes);
+  void SealKeyUpdate();
+  absl::Status Send(ByteStream::Push push);
+  void PushHeldBack();
+
+  const int socket_;
+  const uint64_t records_per_key_;
+  TlsRecordKey key_;
+  uint64_t key_changes_ = 0;
+  std::atomic<bool> key_is_due_{false};
+  // The kernel waits for more.
+  bool held_back_ = false;
+  // Records that are made and not yet the kernel's: [begin_, end_).
+  const std::unique_ptr<std::byte[]> sealed_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  // Those of them with the caller's bytes: how many, and where in sealed_ the record ends. They
+  // count as written once the whole record is the kernel's, so that no call is needed to send what
+  // was taken.
+  struct Record {
+    size_t bytes = 0;
+    size_t end = 0;
+  };
+  std::deque<Record> records_;
+  // The bytes in records_.
+  size_t begun_ = 0;
+  // Sent, but not yet offered again by the caller, who does not know.
+  size_t ahead_ = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TRANSPORT_TLS_TLS_RECORD_WRITER_H_

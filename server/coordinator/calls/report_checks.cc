@@ -1,0 +1,96 @@
+#include "server/coordinator/calls/report_checks.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// The last whole number up to which doubles hold all; sums of such numbers do not overflow.
+constexpr uint64_t kMostCount = uint64_t{1} << 53;
+
+absl::Status Impossible(absl::string_view field, const std::string& value,
+                        const std::string& right) {
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", right));
+}
+
+absl::Status CheckAtMost(absl::string_view field, uint64_t value, uint64_t most,
+                         absl::string_view what) {
+  if (value <= most) return absl::OkStatus();
+  return Impossible(field, absl::StrCat(value), absl::StrCat(what, " is ", most));
+}
+
+absl::Status CheckDouble(const FieldDescriptor& field, double value) {
+  if (std::isfinite(value)) return absl::OkStatus();
+  return Impossible(field.name(), absl::StrCat(value), "what is reported is finite");
+}
+
+// Before its tasks have met, nobody knows how many steps a job has.
+absl::Status CheckClock(const v1::JobRecord& job, absl::string_view field, uint64_t clock) {
+  if (!job.has_met()) return absl::OkStatus();
+  return CheckAtMost(field, clock, job.met().total_steps(), "the job's last step");
+}
+
+}  // namespace
+
+absl::Status CheckNumbers(const Message& report) {
+  const Reflection& reflection = *report.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(report, &fields);
+  for (const FieldDescriptor* field : fields) {
+    // Fingerprints, which may be any number, are fixed64.
+    if (field->type() == FieldDescriptor::TYPE_UINT64) {
+      const int size = field->is_repeated() ? reflection.FieldSize(report, field) : 1;
+      for (int i = 0; i < size; ++i) {
+        const uint64_t value = field->is_repeated() ? reflection.GetRepeatedUInt64(report, field, i)
+                                                    : reflection.GetUInt64(report, field);
+        MUSTER_RETURN_IF_ERROR(CheckAtMost(field->name(), value, kMostCount, "the most"));
+      }
+    } else if (field->type() == FieldDescriptor::TYPE_DOUBLE && !field->is_repeated()) {
+      MUSTER_RETURN_IF_ERROR(CheckDouble(*field, reflection.GetDouble(report, field)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReport(const v1::JobRecord&, const v1::RendezvousRequest& report) {
+  MUSTER_RETURN_IF_ERROR(CheckNumbers(report));
+  return CheckAtMost("replica_clock", report.replica_clock(), report.total_steps(),
+                     "the job's last step");
+}
+
+absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportProgressRequest& report) {
+  MUSTER_RETURN_IF_ERROR(CheckNumbers(report));
+  MUSTER_RETURN_IF_ERROR(CheckClock(job, "clock", report.clock()));
+  MUSTER_RETURN_IF_ERROR(CheckClock(job, "steps", report.steps()));
+  // The product stays a number of 64 bits.
+  const uint64_t steps =
+      std::clamp<uint64_t>(report.steps(), 1, kMostCount / std::max(1u, job.spec().batch_size()));
+  return CheckAtMost("examples", report.examples(), steps * job.spec().batch_size(),
+                     absl::StrCat("the most of ", report.steps(), " steps"));
+}
+
+absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportEvaluationRequest& report) {
+  MUSTER_RETURN_IF_ERROR(CheckNumbers(report));
+  MUSTER_RETURN_IF_ERROR(CheckClock(job, "clock", report.clock()));
+  const uint64_t weight = report.loss_weight() > 0 ? report.loss_weight() : report.examples();
+  MUSTER_RETURN_IF_ERROR(CheckAtMost("correct", report.correct(), weight, "the number of labels"));
+  if (!job.has_met()) return absl::OkStatus();
+  return CheckAtMost("examples", report.examples(), job.met().held_out_examples(),
+                     "what the data hold out");
+}
+
+}  // namespace muster

@@ -1,0 +1,61 @@
+#ifndef MUSTER_SERVER_COORDINATOR_CALLS_SERIAL_EXECUTOR_H_
+#define MUSTER_SERVER_COORDINATOR_CALLS_SERIAL_EXECUTOR_H_
+
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace muster {
+
+// Runs what is posted, one after another, in order. Post never blocks and may be called from
+// anywhere, also from what runs. Thread-safe.
+class SerialExecutor {
+ public:
+  virtual ~SerialExecutor() = default;
+  virtual void Post(std::function<void()> work) = 0;
+};
+
+// On a thread of its own. The destructor runs what is still queued.
+class ThreadExecutor final : public SerialExecutor {
+ public:
+  ThreadExecutor();
+  ~ThreadExecutor() override;
+
+  void Post(std::function<void()> work) override;
+
+ private:
+  void Run();
+  bool ReadyLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Mutex mutex_;
+  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+// When it is told to: for tests, on the test's thread.
+class ManualExecutor final : public SerialExecutor {
+ public:
+  void Post(std::function<void()> work) override { queue_.push_back(std::move(work)); }
+
+  // Until nothing is left, not even what was posted meanwhile.
+  void RunAll() {
+    while (!queue_.empty()) {
+      std::function<void()> work = std::move(queue_.front());
+      queue_.pop_front();
+      work();
+    }
+  }
+
+  bool idle() const { return queue_.empty(); }
+
+ private:
+  std::deque<std::function<void()>> queue_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_CALLS_SERIAL_EXECUTOR_H_

@@ -1,0 +1,314 @@
+#include "server/coordinator/checkpoints/checkpoint_desk.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/catch_out_of_memory.h"
+#include "common/base/status_macros.h"
+#include "server/coordinator/checkpoints/find_checkpoint.h"
+#include "server/coordinator/job/job_state_machine.h"
+
+namespace muster {
+
+namespace {
+
+// Checkpoints that should have come between the last one of this generation (or its beginning) and
+// `clock`: the text for an event, empty if none is missing. Tasks say in the job's log why they
+// gave one up.
+std::string GivenUpBefore(uint64_t clock, const v1::JobRecord& record) {
+  const uint64_t every = record.spec().checkpoint().every_steps();
+  if (every == 0) return "";
+  const uint64_t last = std::max<uint64_t>(LastSoundClock(record, 0), record.start_clock());
+  if (clock <= last) return "";
+  const uint64_t missing = (clock - 1) / every - last / every;
+  if (missing == 0) return "";
+  const uint64_t first = last / every * every + every;
+  if (missing == 1) return absl::StrCat("; that at ", first, " was given up, see the log");
+  return absl::StrCat("; ", missing, " from that at ", first, " to that at ",
+                      (clock - 1) / every * every, " were given up, see the log");
+}
+
+const v1::CheckpointRecord* FindAt(uint64_t clock, const v1::JobRecord& record) {
+  for (const v1::CheckpointRecord& checkpoint : record.checkpoints()) {
+    if (checkpoint.clock() == clock) return &checkpoint;
+  }
+  return nullptr;
+}
+
+// Whether both are about the same files.
+bool SameCut(const v1::CommitCheckpointRequest& a, const v1::CommitCheckpointRequest& b) {
+  return a.task().generation() == b.task().generation() && a.clock() == b.clock() &&
+         std::equal(a.files().begin(), a.files().end(), b.files().begin(), b.files().end(),
+                    [](const v1::CutFile& one, const v1::CutFile& other) {
+                      return one.path() == other.path() && one.checksum() == other.checksum();
+                    });
+}
+
+// Adds a checkpoint in order of clocks, in place of a damaged one.
+void Insert(uint64_t clock, const CompletedCheckpoint& completed, v1::JobRecord& record) {
+  auto& checkpoints = *record.mutable_checkpoints();
+  v1::CheckpointRecord added;
+  added.set_clock(clock);
+  added.set_uri(completed.folder);
+  if (completed.base_clock.has_value()) added.set_base_clock(*completed.base_clock);
+  int at = 0;
+  while (at < checkpoints.size() && checkpoints[at].clock() < clock) ++at;
+  if (at < checkpoints.size() && checkpoints[at].clock() == clock) {
+    checkpoints[at] = std::move(added);
+    return;
+  }
+  *checkpoints.Add() = std::move(added);
+  for (int i = checkpoints.size() - 1; i > at; --i) checkpoints.SwapElements(i, i - 1);
+}
+
+}  // namespace
+
+CheckpointDesk::CheckpointDesk(JobTable& jobs, CheckpointKeeper& keeper, SerialExecutor& logic,
+                               SerialExecutor& disk, const Clock& clock,
+                               CoordinatorMetrics& metrics, absl::Duration lease)
+    : jobs_(jobs),
+      keeper_(keeper),
+      logic_(logic),
+      disk_(disk),
+      clock_(clock),
+      metrics_(metrics),
+      lease_(lease) {}
+
+void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request,
+                            Call<v1::CommitCheckpointReply> call) {
+  const uint64_t last = LastSoundClock(job.record, 0);
+  // One that is damaged is taken anew on the way there again.
+  if (const v1::CheckpointRecord* known = FindAt(request.clock(), job.record);
+      known != nullptr && IsSound(job.record, *known)) {
+    call.done(v1::CommitCheckpointReply());
+    // Another cut of that clock may have come too late.
+    return RemoveLeftovers(job, last);
+  }
+  if (request.clock() < last) {
+    call.done(absl::InvalidArgumentError(absl::StrCat("checkpoint of job ", job.id(), " at clock ",
+                                                      request.clock(),
+                                                      " comes after that at clock ", last)));
+    return;
+  }
+  if (const uint64_t total = job.record.met().total_steps();
+      job.record.has_met() && total > 0 && request.clock() > total) {
+    call.done(absl::InvalidArgumentError(absl::StrCat("checkpoint of job ", job.id(), " at clock ",
+                                                      request.clock(), " is beyond its last step, ",
+                                                      total)));
+    return;
+  }
+  for (const v1::CutFile& file : request.files()) {
+    if (!job.given_up_files.contains(file.path())) continue;
+    // A task that took its slot over may repeat what the one before gave up.
+    call.done(absl::FailedPreconditionError(
+        absl::StrCat("checkpoint of job ", job.id(), " at clock ", request.clock(), " names ",
+                     file.path(), ", which was given up before; take the next one whole")));
+    return;
+  }
+  job.ParkCommit(request, std::move(call));
+  if (!job.committing.has_value()) Complete(job, request);
+}
+
+void CheckpointDesk::Complete(Job& job, const v1::CommitCheckpointRequest& request) {
+  job.committing = request;
+  disk_.Post([this, request] {
+    auto completed =
+        CatchOutOfMemory("the call", [&] { return keeper_.Complete(request, clock_.Wall()); });
+    logic_.Post([this, request, completed = std::move(completed)]() mutable {
+      Completed(request, std::move(completed));
+    });
+  });
+}
+
+void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
+                               absl::StatusOr<CompletedCheckpoint> completed) {
+  Job* job = jobs_.Find(request.task().job_id());
+  if (job == nullptr) return;
+  job->committing.reset();
+  const uint64_t generation = job->record.generation();
+  // Whoever waited has been told when the job ended or went on to another generation.
+  if (IsActive(job->record.state()) && generation == request.task().generation()) {
+    std::vector<std::string> dropped;
+    const absl::Status status =
+        completed.ok() ? Record(*job, request, *completed, dropped) : completed.status();
+    for (auto it = job->commit_calls.begin(); it != job->commit_calls.end();) {
+      if (!SameCut(job->commit_requests[it->first], request)) {
+        ++it;
+        continue;
+      }
+      if (status.ok()) {
+        it->second.done(v1::CommitCheckpointReply());
+      } else {
+        it->second.done(status);
+      }
+      it = job->commit_calls.erase(it);
+    }
+    // What cannot be removed now goes with the job.
+    disk_.Post([this, dropped] {
+      for (const std::string& uri : dropped) keeper_.RemoveCheckpoint(uri).IgnoreError();
+    });
+    if (status.ok()) RemoveLeftovers(*job, request.clock());
+  }
+  // Those who wait for another one, which may be of a clock that is committed now.
+  for (auto& [slot, parked] : std::exchange(job->commit_calls, {})) {
+    Commit(*job, v1::CommitCheckpointRequest(job->commit_requests[slot]), std::move(parked));
+  }
+}
+
+void CheckpointDesk::CutFailed(Job& job, const v1::CommitCheckpointRequest& request,
+                               Call<v1::CommitCheckpointReply> call) {
+  if (request.tried_again()) {
+    job.checkpoint_waits_for =
+        absl::StrCat("its last checkpoint, at step ", request.clock(),
+                     ", which cannot be written and is tried again: ", request.failure());
+    ++job.status_version;
+    return call.done(v1::CommitCheckpointReply());
+  }
+  // Files of a clock that is committed may be those of its checkpoint.
+  if (FindAt(request.clock(), job.record) != nullptr) {
+    return call.done(v1::CommitCheckpointReply());
+  }
+  std::vector<std::string> files;
+  for (const v1::CutFile& file : request.files()) {
+    if (!file.path().empty()) files.push_back(file.path());
+  }
+  job.given_up_files = {files.begin(), files.end()};
+  disk_.Post([this, job_id = job.id(), clock = request.clock(), files = std::move(files),
+              call = std::move(call)] {
+    // What cannot be removed now goes with later leftovers.
+    keeper_.RemoveFiles(job_id, clock, files).IgnoreError();
+    call.done(v1::CommitCheckpointReply());
+  });
+}
+
+void CheckpointDesk::SweepEnded() {
+  const absl::Duration now = clock_.Monotonic();
+  for (const auto& [number, job] : jobs_.jobs()) {
+    if (job->swept || job->removing || !IsFinal(job->record.state())) continue;
+    if (!job->seen_ended.has_value()) job->seen_ended = now;
+    if (now - *job->seen_ended < lease_) continue;
+    job->swept = true;
+    RemoveLeftovers(*job, std::numeric_limits<uint64_t>::max());
+  }
+}
+
+void CheckpointDesk::RemoveLeftovers(const Job& job, uint64_t reached) {
+  LeftoverLimits limits{.kept = {}, .reached = reached, .generation = job.record.generation()};
+  for (const v1::CheckpointRecord& checkpoint : job.record.checkpoints()) {
+    limits.kept.insert(checkpoint.clock());
+  }
+  disk_.Post([this, job_id = job.id(), limits = std::move(limits)] {
+    keeper_.RemoveLeftovers(job_id, limits).IgnoreError();
+  });
+}
+
+absl::Status CheckpointDesk::Record(Job& job, const v1::CommitCheckpointRequest& request,
+                                    const CompletedCheckpoint& completed,
+                                    std::vector<std::string>& dropped) {
+  const uint64_t clock = request.clock();
+  JobChange change{.record = job.record, .data_preparation = request.data_preparation()};
+  const std::string given_up = GivenUpBefore(clock, job.record);
+  Insert(clock, completed, change.record);
+  auto& checkpoints = *change.record.mutable_checkpoints();
+  if (const uint64_t base = completed.base_clock.value_or(0);
+      completed.base_clock.has_value() && !IsSound(change.record, *FindAt(clock, change.record))) {
+    dropped.push_back(completed.folder);
+    return absl::FailedPreconditionError(absl::StrCat(
+        "checkpoint of job ", job.id(), " at clock ", clock, " goes on from that at clock ", base,
+        ", which is not kept any more, or damaged; take the next one whole"));
+  }
+  // Gone only once the store says so too.
+  std::vector<std::string> superseded;
+  uint32_t sound = 0;
+  std::set<uint64_t> bases;
+  // Newest first, so that a delta is seen before what it goes on from.
+  for (int i = checkpoints.size() - 1; i >= 0; --i) {
+    const v1::CheckpointRecord& checkpoint = checkpoints[i];
+    const bool among_the_last = sound < job.record.spec().checkpoint().keep();
+    sound += IsSound(change.record, checkpoint);
+    // A generation may have to read its starting point until it ends.
+    const bool kept = among_the_last || bases.contains(checkpoint.clock()) ||
+                      checkpoint.uri() == job.record.restore_uri() ||
+                      NeededBy(job, checkpoint.uri()) != nullptr;
+    if (!kept) {
+      superseded.push_back(checkpoint.uri());
+      checkpoints.erase(checkpoints.begin() + i);
+    } else if (checkpoint.has_base_clock()) {
+      bases.insert(checkpoint.base_clock());
+    }
+  }
+  change.events.push_back(
+      absl::StrCat(completed.base_clock.has_value()
+                       ? absl::StrCat("checkpoint at clock ", clock, ", a delta on that at ",
+                                      *completed.base_clock)
+                       : absl::StrCat("checkpoint at clock ", clock),
+                   given_up));
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  job.checkpoint_waits_for.clear();
+  dropped = std::move(superseded);
+  metrics_.checkpoints.Add();
+  return absl::OkStatus();
+}
+
+const Job* CheckpointDesk::NeededBy(const Job& job, const std::string& uri) const {
+  for (const auto& [number, other] : jobs_.jobs()) {
+    if (other.get() != &job && !IsFinal(other->record.state()) &&
+        other->record.initial_uri() == uri) {
+      return other.get();
+    }
+  }
+  return nullptr;
+}
+
+absl::Status CheckpointDesk::CheckUnneeded(const Job& job, const std::string& uri) const {
+  if (IsActive(job.record.state()) &&
+      (uri == job.record.restore_uri() ||
+       (LastSound(job.record) != nullptr && uri == LastSound(job.record)->uri()))) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job.id(), " is ", v1::JobState_Name(job.record.state()), " and goes back to ", uri,
+        " if it must; wait for its next checkpoint, or cancel it first"));
+  }
+  if (const Job* other = NeededBy(job, uri)) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", other->id(), " starts from ", uri,
+                                                      "; delete that when the job has ended"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointDesk::CheckRemovable(const Job& job) const {
+  if (!IsFinal(job.record.state())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job.id(), " is ", v1::JobState_Name(job.record.state()), "; cancel it first"));
+  }
+  for (const v1::CheckpointRecord& checkpoint : job.record.checkpoints()) {
+    if (const Job* other = NeededBy(job, checkpoint.uri())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", other->id(), " starts from a checkpoint of job ", job.id(),
+                       "; delete it when that one has ended"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void CheckpointDesk::RemoveJob(Job& job, std::function<void(absl::Status)> done) {
+  // From here on nobody may start from it. Its files go first: a crash in between leaves a job that
+  // can be deleted again, not files that nobody knows.
+  job.removing = true;
+  disk_.Post([this, id = job.id(), done = std::move(done)]() mutable {
+    absl::Status removed = keeper_.RemoveJob(id);
+    logic_.Post(
+        [this, id = std::move(id), removed = std::move(removed), done = std::move(done)]() mutable {
+          Job* job = jobs_.Find(id);
+          if (job != nullptr) {
+            job->removing = false;
+            if (removed.ok()) removed = jobs_.Remove(*job);
+          }
+          if (done != nullptr) done(removed);
+        });
+  });
+}
+
+}  // namespace muster

@@ -1,0 +1,177 @@
+#include "server/coordinator/checkpoints/storage_checkpoint_keeper.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/catch_out_of_memory.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/checkpoint_reader.h"
+#include "common/checkpoint/delta_base.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/safetensors.h"
+#include "common/checkpoint/write_failure.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/job_service.pb.h"
+#include "proto/task_service.pb.h"
+
+namespace muster {
+namespace {
+
+// Servers may name files by their full place.
+absl::string_view NameIn(const std::string& folder, absl::string_view path) {
+  return absl::StripPrefix(path, absl::StrCat(folder, "/"));
+}
+
+// Names come from tasks: none leads out of the checkpoint's folder, or to its manifest.
+absl::Status CheckPlainName(absl::string_view file) {
+  if (absl::StartsWith(file, "partition-") && file.find('/') == absl::string_view::npos) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", absl::CHexEscape(file), "\" is no name of a partition's file"));
+}
+
+}  // namespace
+
+StorageCheckpointKeeper::StorageCheckpointKeeper(CheckpointStorage& storage, std::string root)
+    : storage_(storage), root_(std::move(root)) {}
+
+absl::StatusOr<CompletedCheckpoint> StorageCheckpointKeeper::Complete(
+    const v1::CommitCheckpointRequest& request, absl::Time created) {
+  const v1::TaskIdentity& task = request.task();
+  const std::string folder = CheckpointFolder(root_, task.job_id(), request.clock());
+  v1::CheckpointManifest manifest;
+  manifest.set_job_id(task.job_id());
+  manifest.set_generation(task.generation());
+  manifest.set_clock(request.clock());
+  manifest.set_created_unix_ms(absl::ToUnixMillis(created));
+  if (!manifest.mutable_schema()->ParseFromString(request.schema())) {
+    return absl::InvalidArgumentError(absl::StrCat("checkpoint of job ", task.job_id(),
+                                                   " at clock ", request.clock(),
+                                                   ": schema is no serialised TablesSchema"));
+  }
+  manifest.set_data_preparation(request.data_preparation());
+  std::vector<v1::CutFile> files(request.files().begin(), request.files().end());
+  std::sort(files.begin(), files.end(), [](const v1::CutFile& a, const v1::CutFile& b) {
+    return a.partition() < b.partition();
+  });
+  for (const v1::CutFile& file : files) {
+    v1::CheckpointFile* stored = manifest.add_files();
+    stored->set_partition(file.partition());
+    stored->set_path(std::string(NameIn(folder, file.path())));
+    stored->set_bytes(file.bytes());
+    stored->set_checksum(file.checksum());
+  }
+  const absl::StatusOr<absl::optional<uint64_t>> base = BaseOfFiles(storage_, folder, manifest);
+  absl::Status written = base.status();
+  if (written.ok() && base->has_value()) {
+    manifest.set_base_clock(**base);
+    const absl::Status there =
+        ReadManifest(storage_, CheckpointFolder(root_, task.job_id(), **base)).status();
+    if (absl::IsNotFound(there) || absl::IsDataLoss(there)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("checkpoint of job ", task.job_id(), " at clock ", request.clock(),
+                       " goes on from that at clock ", **base,
+                       ", which cannot be read: ", there.message(), "; take the next one whole"));
+    }
+  }
+  // Of a checkpoint that does not count; there is never one in place of another.
+  if (written.ok()) written = DeleteManifest(storage_, folder);
+  if (written.ok()) written = WriteManifest(storage_, folder, manifest);
+  if (absl::IsFailedPrecondition(written) || absl::IsDataLoss(written)) {
+    return absl::DataLossError(absl::StrCat("checkpoint of job ", task.job_id(), " at clock ",
+                                            request.clock(), ": ", written.message()));
+  }
+  if (MayBeWrittenLater(written)) {
+    return absl::FailedPreconditionError(absl::StrCat("checkpoint of job ", task.job_id(),
+                                                      " at clock ", request.clock(),
+                                                      " cannot be completed: ", written.message()));
+  }
+  MUSTER_RETURN_IF_ERROR(written);
+  CompletedCheckpoint completed{.folder = folder, .base_clock = std::nullopt};
+  if (base->has_value()) completed.base_clock = **base;
+  return completed;
+}
+
+absl::Status StorageCheckpointKeeper::RemoveCheckpoint(absl::string_view folder) {
+  return DeleteCheckpoint(storage_, folder);
+}
+
+absl::Status StorageCheckpointKeeper::RemoveLeftovers(absl::string_view job_id,
+                                                      const LeftoverLimits& limits) {
+  return DeleteLeftovers(storage_, CheckpointJobFolder(root_, job_id), limits);
+}
+
+absl::Status StorageCheckpointKeeper::RemoveFiles(absl::string_view job_id, uint64_t clock,
+                                                  const std::vector<std::string>& files) {
+  const std::string folder = CheckpointFolder(root_, job_id, clock);
+  for (const std::string& file : files) {
+    const absl::string_view name = NameIn(folder, file);
+    MUSTER_RETURN_IF_ERROR(CheckPlainName(name));
+    MUSTER_RETURN_IF_ERROR(storage_.DeleteRecursively(JoinUri(folder, name)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StorageCheckpointKeeper::RemoveJob(absl::string_view job_id) {
+  return storage_.DeleteRecursively(CheckpointJobFolder(root_, job_id));
+}
+
+absl::StatusOr<v1::CheckpointStatus> StorageCheckpointKeeper::Describe(
+    absl::string_view folder) const {
+  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
+                          CatchOutOfMemory(absl::StrCat("the manifest of ", folder),
+                                           [&] { return ReadManifest(storage_, folder); }));
+  v1::CheckpointStatus status;
+  status.set_clock(manifest.clock());
+  status.set_uri(std::string(folder));
+  if (manifest.has_base_clock()) status.set_base_clock(manifest.base_clock());
+  status.set_files(manifest.files_size());
+  for (const v1::CheckpointFile& file : manifest.files()) {
+    status.set_bytes(status.bytes() + file.bytes());
+  }
+  status.set_created_unix_ms(manifest.created_unix_ms());
+  return status;
+}
+
+absl::StatusOr<std::string> StorageCheckpointKeeper::DataPreparation(
+    absl::string_view folder) const {
+  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
+                          CatchOutOfMemory(absl::StrCat("the manifest of ", folder),
+                                           [&] { return ReadManifest(storage_, folder); }));
+  return manifest.data_preparation();
+}
+
+absl::StatusOr<v1::VerifyCheckpointReply> StorageCheckpointKeeper::Verify(
+    absl::string_view folder) const {
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointAudit audit,
+                          CatchOutOfMemory(absl::StrCat("reading the checkpoint ", folder),
+                                           [&] { return AuditCheckpoint(storage_, folder); }));
+  v1::VerifyCheckpointReply reply;
+  reply.set_clock(audit.clock);
+  reply.set_files(audit.files);
+  reply.set_bytes(audit.bytes);
+  for (const absl::Status& damage : audit.damage) {
+    reply.add_damage(std::string(damage.message()));
+  }
+  return reply;
+}
+
+absl::Status StorageCheckpointKeeper::Export(
+    absl::string_view folder, absl::FunctionRef<absl::Status(absl::string_view)> sink) const {
+  return CatchOutOfMemory(absl::StrCat("exporting the checkpoint ", folder), [&]() -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
+                            CheckpointReader::Open(storage_, folder));
+    return ExportSafetensors(*reader, [&](absl::Span<const std::byte> bytes) {
+      return sink({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    });
+  });
+}
+
+}  // namespace muster

@@ -1,0 +1,39 @@
+#ifndef MUSTER_SERVER_COORDINATOR_CHECKPOINTS_STORAGE_CHECKPOINT_KEEPER_H_
+#define MUSTER_SERVER_COORDINATOR_CHECKPOINTS_STORAGE_CHECKPOINT_KEEPER_H_
+
+#include <string>
+#include <vector>
+
+#include "common/checkpoint/storage.h"
+#include "server/coordinator/checkpoints/checkpoint_keeper.h"
+
+namespace muster {
+
+// Keeps checkpoints in a storage, as common/checkpoint lays them out.
+class StorageCheckpointKeeper final : public CheckpointKeeper {
+ public:
+  // The storage outlives the keeper.
+  StorageCheckpointKeeper(CheckpointStorage& storage, std::string root);
+
+  const std::string& root() const override { return root_; }
+  absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
+                                               absl::Time created) override;
+  absl::Status RemoveCheckpoint(absl::string_view folder) override;
+  absl::Status RemoveLeftovers(absl::string_view job_id, const LeftoverLimits& limits) override;
+  absl::Status RemoveFiles(absl::string_view job_id, uint64_t clock,
+                           const std::vector<std::string>& files) override;
+  absl::Status RemoveJob(absl::string_view job_id) override;
+  absl::StatusOr<v1::CheckpointStatus> Describe(absl::string_view folder) const override;
+  absl::StatusOr<std::string> DataPreparation(absl::string_view folder) const override;
+  absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const override;
+  absl::Status Export(absl::string_view folder,
+                      absl::FunctionRef<absl::Status(absl::string_view)> sink) const override;
+
+ private:
+  CheckpointStorage& storage_;
+  const std::string root_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_CHECKPOINTS_STORAGE_CHECKPOINT_KEEPER_H_

@@ -1,0 +1,175 @@
+#include "server/coordinator/cluster/placement.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace muster {
+namespace {
+
+// Free slots that a task of this size can use, whatever devices it needs.
+uint32_t SlotsWithMemory(const WorkerRoom& worker, const SlotDemand& slot) {
+  if (slot.bytes == 0 || worker.free_bytes == kUnlimitedBytes) return worker.free_slots;
+  return std::min<uint64_t>(worker.free_slots, worker.free_bytes / slot.bytes);
+}
+
+bool HasDevices(const WorkerRoom& worker, const SlotDemand& slot) {
+  return worker.devices > 0 && worker.device_bytes >= slot.device_bytes;
+}
+
+uint32_t UsableSlots(const WorkerRoom& worker, const SlotDemand& slot) {
+  const uint32_t slots = SlotsWithMemory(worker, slot);
+  if (slot.devices == 0) return slots;
+  return HasDevices(worker, slot) ? std::min(slots, worker.free_devices / slot.devices) : 0;
+}
+
+absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterRoom& room) {
+  uint64_t free = 0, with_memory = 0, usable = 0, devices = 0, free_devices = 0;
+  for (const WorkerRoom& worker : room.workers) {
+    free += worker.free_slots;
+    with_memory += SlotsWithMemory(worker, slot);
+    usable += UsableSlots(worker, slot);
+    if (!HasDevices(worker, slot)) continue;
+    devices += worker.devices;
+    free_devices += worker.free_devices;
+  }
+  if (usable >= slots) return absl::OkStatus();
+  if (with_memory >= slots) {
+    const uint64_t wanted = uint64_t{slots} * slot.devices;
+    if (devices < wanted) {
+      const std::string size =
+          slot.device_bytes == 0 ? "" : absl::StrCat(" with ", FormatBytes(slot.device_bytes));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("compute.device is CUDA, which takes ", wanted,
+                       wanted == 1 ? " device" : " devices", size, ", and the workers offer ",
+                       devices, "; waits for workers with such devices (muster-worker --devices)"));
+    }
+    return absl::ResourceExhaustedError(
+        absl::StrCat(usable, " of ", slots, " worker slots free with a device beside them (",
+                     free_devices, " of ", devices, " devices are free); waits for devices"));
+  }
+  if (free >= slots) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        with_memory, " of ", slots, " worker slots free with the ", FormatBytes(slot.bytes),
+        " that each task needs; waits for memory on workers"));
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat(free, " of ", slots, " worker slots free; waits for ", slots - free, " more"));
+}
+
+// Whether `count` servers, those with the most free bytes first, hold the dealt partitions.
+absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand, ClusterRoom& room) {
+  if (demand.partitions == 0) return std::vector<ServerShare>();
+  std::vector<ServerRoom*> live;
+  for (ServerRoom& server : room.servers) {
+    if (!demand.excluded_servers.contains(server.place.server_id)) live.push_back(&server);
+  }
+  const size_t wanted = demand.servers == 0 ? std::max<size_t>(live.size(), 1) : demand.servers;
+  const size_t count = std::min<size_t>(wanted, demand.partitions);
+  if (live.size() < count) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        live.size(), " of ", count, " servers live; waits for ", count - live.size(), " more",
+        room.servers.empty() ? ": the cluster has none to place it on; start one with "
+                               "muster-server, or the cluster with `muster up --servers 1`"
+                             : ""));
+  }
+  std::stable_sort(live.begin(), live.end(), [](const ServerRoom* a, const ServerRoom* b) {
+    return a->free_bytes > b->free_bytes;
+  });
+  live.resize(count);
+  std::sort(live.begin(), live.end(), [](const ServerRoom* a, const ServerRoom* b) {
+    return a->place.server_id < b->place.server_id;
+  });
+
+  std::vector<ServerShare> shares(count);
+  const uint64_t partition_bytes =
+      (demand.server_bytes + demand.partitions - 1) / demand.partitions;
+  for (uint32_t p = 0; p < demand.partitions; ++p) {
+    shares[p % count].partitions.push_back(p);
+    shares[p % count].bytes += partition_bytes;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (shares[i].bytes > live[i]->free_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "server ", live[i]->place.server_id, " has ", FormatBytes(live[i]->free_bytes),
+          " free of the ", FormatBytes(shares[i].bytes),
+          " that its share of the tables needs; waits for ", "memory on servers"));
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    shares[i].place = live[i]->place;
+    if (live[i]->free_bytes != kUnlimitedBytes) live[i]->free_bytes -= shares[i].bytes;
+  }
+  return shares;
+}
+
+}  // namespace
+
+std::string FormatBytes(uint64_t bytes) {
+  if (bytes >= uint64_t{1} << 30) return absl::StrFormat("%.1f GiB", bytes / 1073741824.0);
+  if (bytes >= 1 << 20) return absl::StrFormat("%.1f MiB", bytes / 1048576.0);
+  return absl::StrCat(bytes, " bytes");
+}
+
+absl::StatusOr<std::vector<SlotPlace>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
+                                                  ClusterRoom& room) {
+  if (absl::Status status = MissingSlots(slots, slot, room); !status.ok()) return status;
+  // Tasks that need no device leave workers that have some to those that do, if they can.
+  const auto keeps_device = [&](const WorkerRoom& worker) {
+    return slot.devices > 0 || worker.free_devices == 0 || worker.free_slots > worker.free_devices;
+  };
+  const auto better = [&](const WorkerRoom& a, const WorkerRoom& b) {
+    if (keeps_device(a) != keeps_device(b)) return keeps_device(a);
+    return a.free_slots > b.free_slots;
+  };
+  std::vector<SlotPlace> places;
+  places.reserve(slots);
+  for (uint32_t placed = 0; placed < slots; ++placed) {
+    WorkerRoom* best = nullptr;
+    for (WorkerRoom& worker : room.workers) {
+      if (UsableSlots(worker, slot) == 0) continue;
+      if (best == nullptr || better(worker, *best)) best = &worker;
+    }
+    --best->free_slots;
+    best->free_devices -= slot.devices;
+    if (best->free_bytes != kUnlimitedBytes) best->free_bytes -= slot.bytes;
+    places.push_back({best->id, best->incarnation});
+  }
+  return places;
+}
+
+absl::StatusOr<Assignment> Place(const Demand& demand, ClusterRoom& room) {
+  ClusterRoom left = room;
+  absl::StatusOr<std::vector<SlotPlace>> slots = PlaceSlots(demand.slots, demand.slot, left);
+  if (!slots.ok()) return std::move(slots).status();
+  absl::StatusOr<std::vector<ServerShare>> servers = DealServers(demand, left);
+  if (!servers.ok()) return std::move(servers).status();
+  room = std::move(left);
+  return Assignment{*std::move(slots), *std::move(servers)};
+}
+
+absl::Status FitsEmpty(const Demand& demand, ClusterRoom room) {
+  for (WorkerRoom& worker : room.workers) {
+    worker.free_slots = worker.slots;
+    worker.free_devices = worker.devices;
+    worker.free_bytes = worker.bytes;
+  }
+  for (ServerRoom& server : room.servers) server.free_bytes = server.bytes;
+  if (!room.workers.empty()) {
+    if (auto slots = PlaceSlots(demand.slots, demand.slot, room); !slots.ok()) {
+      return std::move(slots).status();
+    }
+  }
+  if (!room.servers.empty()) {
+    Demand anywhere = demand;
+    anywhere.excluded_servers.clear();
+    if (auto servers = DealServers(anywhere, room); !servers.ok()) {
+      return std::move(servers).status();
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

@@ -1,0 +1,119 @@
+#ifndef MUSTER_SERVER_COORDINATOR_CLUSTER_PLACEMENT_H_
+#define MUSTER_SERVER_COORDINATOR_CLUSTER_PLACEMENT_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace muster {
+
+// Gang placement: all of a job's slots and all of its servers' bytes, or nothing. Pure functions of
+// what is free.
+//
+// Slots go one by one to the worker with the most free slots, so that jobs spread; partitions are
+// dealt round robin to the servers, in order of id, so that no server holds more than one partition
+// above another. Bytes on servers are taken to be equal per partition.
+
+// A daemon that says nothing of its memory, or of a device's, is not limited by it.
+inline constexpr uint64_t kUnlimitedBytes = std::numeric_limits<uint64_t>::max();
+
+// "812 bytes", "1.2 MiB", "5.0 GiB".
+std::string FormatBytes(uint64_t bytes);
+
+// What one live daemon has to give.
+struct WorkerRoom {
+  std::string id;
+  uint64_t incarnation = 0;
+  uint32_t slots = 0;
+  uint32_t free_slots = 0;
+  uint32_t devices = 0;
+  uint32_t free_devices = 0;
+  // Of its smallest device, so that a task fits whichever it gets; 0 without devices.
+  uint64_t device_bytes = 0;
+  bool multiplies_bf16 = false;
+  // Of a task whose job names no number.
+  uint32_t task_threads = 1;
+  uint64_t bytes = kUnlimitedBytes;
+  uint64_t free_bytes = kUnlimitedBytes;
+};
+
+// A server as members know it, and where its tables are reached.
+struct ServerPlace {
+  std::string server_id;
+  uint64_t incarnation = 0;
+  std::string address;
+  // Of its process.
+  uint64_t process_nonce = 0;
+};
+
+struct ServerRoom {
+  ServerPlace place;
+  uint64_t bytes = kUnlimitedBytes;
+  uint64_t free_bytes = kUnlimitedBytes;
+};
+
+// In order of id.
+struct ClusterRoom {
+  std::vector<WorkerRoom> workers;
+  std::vector<ServerRoom> servers;
+};
+
+// What one slot takes of its worker.
+struct SlotDemand {
+  uint64_t bytes = 0;
+  uint32_t devices = 0;
+  // Of each of these devices.
+  uint64_t device_bytes = 0;
+};
+
+struct Demand {
+  uint32_t slots = 1;
+  SlotDemand slot;
+  // 0: every live server, but not more than there are partitions.
+  uint32_t servers = 0;
+  // 0: the job needs no servers.
+  uint32_t partitions = 1;
+  // Over all partitions.
+  uint64_t server_bytes = 0;
+  // Servers that have yet to drop this job's earlier tables.
+  absl::flat_hash_set<std::string> excluded_servers;
+};
+
+struct SlotPlace {
+  std::string worker_id;
+  uint64_t incarnation = 0;
+};
+
+struct ServerShare {
+  ServerPlace place;
+  uint64_t bytes = 0;
+  std::vector<uint32_t> partitions;
+};
+
+struct Assignment {
+  // One per slot.
+  std::vector<SlotPlace> slots;
+  // In order of id.
+  std::vector<ServerShare> servers;
+};
+
+// Takes the demand out of `room`. RESOURCE_EXHAUSTED, with `room` unchanged: does not fit now; the
+// message says what there is and what is missing.
+absl::StatusOr<Assignment> Place(const Demand& demand, ClusterRoom& room);
+
+// The same for slots alone (of a job that keeps the rest).
+absl::StatusOr<std::vector<SlotPlace>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
+                                                  ClusterRoom& room);
+
+// Whether the demand fits when nothing else runs. A kind of daemon of which there is none yet is
+// not held against the job: such a job waits. RESOURCE_EXHAUSTED says what is missing.
+absl::Status FitsEmpty(const Demand& demand, ClusterRoom room);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_CLUSTER_PLACEMENT_H_

@@ -1,0 +1,111 @@
+#include "server/coordinator/job/job.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/job/job_road.h"
+
+namespace muster {
+namespace {
+
+template <typename Reply>
+void AnswerOne(std::map<uint32_t, Call<Reply>>& calls, uint32_t slot, const absl::Status& status) {
+  auto node = calls.extract(slot);
+  if (!node.empty()) node.mapped().done(status);
+}
+
+template <typename Reply>
+void DropGone(std::map<uint32_t, Call<Reply>>& calls, std::vector<uint32_t>& gone) {
+  for (auto it = calls.begin(); it != calls.end();) {
+    if (!it->second.gone()) {
+      ++it;
+      continue;
+    }
+    it->second.done(absl::CancelledError("the caller is gone"));
+    gone.push_back(it->first);
+    it = calls.erase(it);
+  }
+}
+
+template <typename Reply>
+void Park(std::map<uint32_t, Call<Reply>>& parked, uint32_t slot, Call<Reply> call) {
+  auto node = parked.extract(slot);
+  parked[slot] = std::move(call);
+  if (!node.empty()) node.mapped().done(absl::CancelledError("the call was repeated"));
+}
+
+}  // namespace
+
+Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
+    : record(std::move(stored)),
+      tasks(record.spec().workers()),
+      progress(record.spec().workers(),
+               TrainsByAllReduce(record.spec()) ? ProgressTracker::StepIsDone::kTogether
+                                                : ProgressTracker::StepIsDone::kByEverySlot,
+               record.progress()),
+      rendezvous(record.spec().workers()),
+      log(max_log_bytes) {}
+
+void Job::AnswerSlot(uint32_t slot, const absl::Status& status) {
+  AnswerOne(rendezvous_calls, slot, status);
+  AnswerOne(evaluation_calls, slot, status);
+  AnswerOne(commit_calls, slot, status);
+  std::vector<ShardMapCall> others;
+  for (ShardMapCall& parked : std::exchange(shard_map_calls, {})) {
+    if (parked.slot == slot) {
+      parked.call.done(status);
+    } else {
+      others.push_back(std::move(parked));
+    }
+  }
+  shard_map_calls = std::move(others);
+}
+
+void Job::AnswerAll(const absl::Status& status) {
+  for (uint32_t slot = 0; slot < slots(); ++slot) AnswerSlot(slot, status);
+}
+
+void Job::DropGoneCalls() {
+  std::vector<uint32_t> gone, unused;
+  DropGone(rendezvous_calls, gone);
+  if (TrainsByAllReduce(record.spec())) {
+    for (uint32_t slot : gone) rendezvous.Forget(slot);
+  }
+  DropGone(evaluation_calls, unused);
+  DropGone(commit_calls, unused);
+  std::vector<ShardMapCall> others;
+  for (ShardMapCall& parked : std::exchange(shard_map_calls, {})) {
+    if (parked.call.gone()) {
+      parked.call.done(absl::CancelledError("the caller is gone"));
+    } else {
+      others.push_back(std::move(parked));
+    }
+  }
+  shard_map_calls = std::move(others);
+}
+
+void Job::ParkRendezvous(uint32_t slot, Call<v1::RendezvousReply> call) {
+  Park(rendezvous_calls, slot, std::move(call));
+}
+
+void Job::ParkEvaluation(uint32_t slot, Call<v1::ReportEvaluationReply> call) {
+  Park(evaluation_calls, slot, std::move(call));
+}
+
+void Job::ParkCommit(const v1::CommitCheckpointRequest& request,
+                     Call<v1::CommitCheckpointReply> call) {
+  const uint32_t slot = request.task().slot();
+  commit_requests[slot] = request;
+  Park(commit_calls, slot, std::move(call));
+}
+
+void Job::EndEvaluation() {
+  evaluation.Clear();
+  for (auto& [slot, parked] : std::exchange(evaluation_calls, {})) {
+    parked.done(absl::CancelledError(
+        absl::StrCat("round ", record.round().number(), " of job ", id(),
+                     " is over: meet the others again, then repeat the evaluation")));
+  }
+}
+
+}  // namespace muster

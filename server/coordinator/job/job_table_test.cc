@@ -1,0 +1,160 @@
+#include "server/coordinator/job/job_table.h"
+
+#include <memory>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/coordinator/store/memory_job_store.h"
+
+namespace muster {
+namespace {
+
+class JobTableTest : public ::testing::Test {
+ protected:
+  JobTableTest() { Load(); }
+
+  void Load() { table_ = *JobTable::Load(store_, clock_, {}); }
+
+  void Drop(Job& job, const std::string& server, uint64_t generation) {
+    JobChange change{.record = job.record};
+    change.drops[server] = generation;
+    ASSERT_TRUE(table_->Commit(job, std::move(change)).ok());
+  }
+
+  Job& AddJob() {
+    v1::JobRecord record;
+    record.set_state(v1::PENDING);
+    record.mutable_spec()->set_workers(1);
+    return **table_->Create(record, "submitted");
+  }
+
+  MemoryJobStore store_;
+  FakeClock clock_;
+  std::unique_ptr<JobTable> table_;
+};
+
+TEST_F(JobTableTest, AnAcknowledgedDropLeavesALaterOne) {
+  Job& job = AddJob();
+  const std::string id = job.id();
+  Drop(job, "s0", 1);
+  const Drops told = table_->DropsOf("s0");
+  EXPECT_EQ(told, (Drops{{id, 1}}));
+  // The server was told of generation 1, and says so after generation 3 was noted.
+  Drop(job, "s0", 3);
+  EXPECT_TRUE(table_->ClearDrops("s0", told).ok());
+  EXPECT_EQ(table_->DropsOf("s0"), (Drops{{id, 3}}));
+  Load();
+  EXPECT_EQ(table_->DropsOf("s0"), (Drops{{id, 3}}));
+  EXPECT_TRUE(table_->ClearDrops("s0", {{id, 3}}).ok());
+  EXPECT_TRUE(table_->DropsOf("s0").empty());
+  Load();
+  EXPECT_TRUE(table_->drops().empty());
+}
+
+TEST_F(JobTableTest, DropsOfEarlierReleasesStandForAnyGeneration) {
+  JobStoreBatch batch;
+  batch.Put(StoreTable::kDrops, StoreKey("s0", "j1-0000"), "");
+  ASSERT_TRUE(store_.Write(batch, JobStore::Durability::kSynced).ok());
+  Load();
+  EXPECT_EQ(table_->DropsOf("s0"), (Drops{{"j1-0000", 0}}));
+
+  batch.Put(StoreTable::kDrops, StoreKey("s0", "j1-0000"), "many");
+  ASSERT_TRUE(store_.Write(batch, JobStore::Durability::kSynced).ok());
+  EXPECT_EQ(JobTable::Load(store_, clock_, {}).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(JobTableTest, TellsHowAJobsDataArePreparedAfterARestart) {
+  v1::JobRecord record;
+  record.set_state(v1::PENDING);
+  record.mutable_spec()->set_workers(1);
+  const std::string given = (*table_->Create(record, "submitted", "given"))->id();
+  Job& job = AddJob();
+  const std::string learned = job.id();
+  JobChange change{.record = job.record};
+  change.data_preparation = "learned";
+  ASSERT_TRUE(table_->Commit(job, std::move(change)).ok());
+  // What says nothing of it leaves it as it is.
+  ASSERT_TRUE(table_->Commit(job, {.record = job.record}).ok());
+  EXPECT_EQ(job.data_preparation, "learned");
+  Load();
+  EXPECT_EQ(table_->Find(given)->data_preparation, "given");
+  EXPECT_EQ(table_->Find(learned)->data_preparation, "learned");
+  ASSERT_TRUE(table_->Remove(*table_->Find(given)).ok());
+  int left = 0;
+  ASSERT_TRUE(store_
+                  .Scan(StoreTable::kDataPreparations, "",
+                        [&](absl::string_view, absl::string_view) {
+                          ++left;
+                          return absl::OkStatus();
+                        })
+                  .ok());
+  EXPECT_EQ(left, 1);
+}
+
+TEST_F(JobTableTest, NamesThatNoReleaseTakesTodayAreShortenedWhenTheyAreRead) {
+  v1::JobRecord record;
+  record.set_state(v1::PENDING);
+  record.mutable_spec()->set_workers(1);
+  record.mutable_spec()->set_name(std::string(30 << 20, 'n'));
+  const std::string id = (*table_->Create(record, "submitted"))->id();
+  v1::DaemonRecord daemon;
+  daemon.set_id(std::string(33 << 20, 'd'));
+  ASSERT_TRUE(table_->PutDaemon(daemon).ok());
+  daemon.set_id("w0");
+  ASSERT_TRUE(table_->PutDaemon(daemon).ok());
+  Load();
+  EXPECT_EQ(table_->Find(id)->record.spec().name(), std::string(253, 'n') + "…");
+  ASSERT_EQ(table_->stored_daemons().size(), 1u);
+  EXPECT_EQ(table_->stored_daemons()[0].id(), "w0");
+}
+
+TEST_F(JobTableTest, EventsAreNoLongerThanOneMessageHoldsAThousandOf) {
+  Job& job = AddJob();
+  ASSERT_TRUE(table_->AddEvent(job, std::string(100'000, 'e')).ok());
+  EXPECT_EQ(job.events.back().text().size(), size_t{16} << 10);
+}
+
+TEST_F(JobTableTest, WhereLogTextComesFromOutlivesARestartAndGoesWithIt) {
+  Job& job = AddJob();
+  const std::string id = job.id();
+  clock_.Advance(absl::Seconds(1000));
+  const int64_t now = table_->NowUnixMs();
+  ASSERT_TRUE(table_->AppendLog(job, 3, "of three\n").ok());
+  ASSERT_TRUE(table_->AppendLog(job, 1, "of one\n").ok());
+  // As an earlier release left it.
+  JobStoreBatch batch;
+  batch.Delete(StoreTable::kLogOrigins, StoreKey(id, 0));
+  ASSERT_TRUE(store_.Write(batch, JobStore::Durability::kSynced).ok());
+  Load();
+  const JobLog& log = table_->Find(id)->log;
+  EXPECT_EQ(log.Read(0, 100, 1).text, "of one\n");
+  EXPECT_EQ(log.Read(0, 100, 3).text, "");
+  EXPECT_EQ(log.Read(0, 100, 3).missing, 9);
+  EXPECT_EQ(log.Read(0, 100).text, "of three\nof one\n");
+  EXPECT_EQ(log.StartOf({.since_unix_ms = now}), 9) << "the first text has no time";
+
+  const auto origins = [this] {
+    int count = 0;
+    EXPECT_TRUE(store_
+                    .Scan(StoreTable::kLogOrigins, "",
+                          [&count](absl::string_view, absl::string_view) {
+                            ++count;
+                            return absl::OkStatus();
+                          })
+                    .ok());
+    return count;
+  };
+  EXPECT_EQ(origins(), 1);
+  // Text that is dropped takes its origin along.
+  ASSERT_TRUE(table_->AppendLog(*table_->Find(id), 0, std::string(4 << 20, 'x')).ok());
+  EXPECT_EQ(origins(), 1);
+  ASSERT_TRUE(table_->Remove(*table_->Find(id)).ok());
+  EXPECT_EQ(origins(), 0);
+
+  batch.Put(StoreTable::kLogOrigins, StoreKey(id, 0), "three");
+  ASSERT_TRUE(store_.Write(batch, JobStore::Durability::kSynced).ok());
+  EXPECT_EQ(JobTable::Load(store_, clock_, {}).status().code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace muster

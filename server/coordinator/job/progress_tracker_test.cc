@@ -1,0 +1,145 @@
+#include "server/coordinator/job/progress_tracker.h"
+
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+v1::ReportProgressRequest Report(uint32_t slot, uint64_t clock, uint64_t steps) {
+  v1::ReportProgressRequest report;
+  report.mutable_task()->set_slot(slot);
+  report.set_clock(clock);
+  report.set_steps(steps);
+  report.set_examples(steps * 4);
+  report.set_loss_sum(steps * 4 * 0.5);
+  report.set_bytes_pushed(steps * 100);
+  report.set_bytes_pulled(steps * 200);
+  report.set_staleness_sum(steps * 3);
+  report.set_staleness_max(5);
+  report.set_training_seconds(steps * 0.25);
+  report.set_compute_seconds(steps * 0.125);
+  report.set_exposed_communication_seconds(steps * 0.0625);
+  report.set_waiting_seconds(steps * 0.03125);
+  report.set_bytes_sent(steps * 30);
+  report.set_bytes_received(steps * 40);
+  report.set_other_bytes_sent(steps * 5);
+  report.set_other_bytes_received(steps * 6);
+  report.set_process_cpu_seconds(clock * 2);
+  report.set_process_peak_bytes(1000 + clock);
+  return report;
+}
+
+constexpr auto kEach = ProgressTracker::StepIsDone::kByEverySlot;
+
+TEST(ProgressTrackerTest, ALastReportReplacesTheLossAndAddsNoExamples) {
+  ProgressTracker tracker(1, ProgressTracker::StepIsDone::kByEverySlot, {});
+  tracker.Add(Report(0, 4, 4), absl::Seconds(1));
+  v1::ReportProgressRequest last;
+  last.mutable_task()->set_slot(0);
+  last.set_clock(4);
+  last.set_loss_sum(3);
+  last.set_loss_weight(12);
+  tracker.Add(last, absl::Seconds(2));
+  EXPECT_DOUBLE_EQ(tracker.Progress(4).loss(), 0.25);
+  EXPECT_EQ(tracker.record().examples(), 16);
+  EXPECT_EQ(tracker.record().steps(), 4);
+}
+
+TEST(ProgressTrackerTest, CombinesSlots) {
+  ProgressTracker tracker(2, kEach, {});
+  tracker.Add(Report(0, 10, 10), absl::Seconds(0));
+  tracker.Add(Report(1, 6, 6), absl::Seconds(2));
+  const v1::JobProgress progress = tracker.Progress(20);
+  EXPECT_EQ(progress.step(), 6);
+  EXPECT_EQ(progress.total_steps(), 20);
+  EXPECT_DOUBLE_EQ(progress.loss(), 0.5);
+  EXPECT_DOUBLE_EQ(progress.bytes_pushed_per_step(), 100);
+  EXPECT_DOUBLE_EQ(progress.bytes_pulled_per_step(), 200);
+  EXPECT_DOUBLE_EQ(progress.mean_staleness(), 3);
+  EXPECT_EQ(progress.max_staleness(), 5);
+  EXPECT_DOUBLE_EQ(progress.training_seconds(), 2.5);
+  EXPECT_DOUBLE_EQ(progress.examples_per_second(), 12);
+  EXPECT_DOUBLE_EQ(progress.seconds_left(), 14 / 3.0);
+}
+
+TEST(ProgressTrackerTest, StepsTakenTogetherDoNotWaitForWhoIsLeftOut) {
+  ProgressTracker tracker(2, ProgressTracker::StepIsDone::kTogether, {});
+  tracker.Add(Report(0, 4, 4), absl::ZeroDuration());
+  tracker.Add(Report(1, 4, 4), absl::ZeroDuration());
+  tracker.Add(Report(0, 9, 5), absl::Seconds(1));
+  EXPECT_EQ(tracker.step(), 9);
+  EXPECT_EQ(tracker.clock(1), 4);
+}
+
+TEST(ProgressTrackerTest, RatesFollowTheLastSeconds) {
+  ProgressTracker tracker(1, kEach, {});
+  uint64_t clock = 0;
+  for (int second = 0; second <= 100; ++second) {
+    const uint64_t steps = second < 50 ? 1 : 10;
+    clock += steps;
+    tracker.Add(Report(0, clock, steps), absl::Seconds(second));
+  }
+  EXPECT_NEAR(tracker.Progress(clock + 100).examples_per_second(), 40, 1e-9);
+  EXPECT_NEAR(tracker.Progress(clock + 100).seconds_left(), 10, 1e-9);
+}
+
+TEST(ProgressTrackerTest, TheLossIsThatOfTheLastReports) {
+  ProgressTracker tracker(1, kEach, {});
+  tracker.Add(Report(0, 1, 1), absl::Seconds(0));
+  v1::ReportProgressRequest later = Report(0, 2, 1);
+  later.set_loss_sum(1);
+  tracker.Add(later, absl::Seconds(1));
+  EXPECT_DOUBLE_EQ(tracker.Progress(0).loss(), 0.25);
+}
+
+TEST(ProgressTrackerTest, RollsBackClocksButNotCosts) {
+  ProgressTracker tracker(2, kEach, {});
+  tracker.Add(Report(0, 10, 10), absl::Seconds(0));
+  tracker.Add(Report(1, 10, 10), absl::Seconds(1));
+  tracker.RollBack(4);
+  EXPECT_EQ(tracker.step(), 4);
+  EXPECT_DOUBLE_EQ(tracker.Progress(20).training_seconds(), 2.5);
+  tracker.Add(Report(0, 5, 1), absl::Seconds(2));
+  EXPECT_EQ(tracker.clock(0), 5);
+  EXPECT_EQ(tracker.step(), 4);
+}
+
+TEST(ProgressTrackerTest, SumsWhatEachSlotReports) {
+  ProgressTracker tracker(2, kEach, {});
+  tracker.Add(Report(0, 4, 4), absl::Seconds(0));
+  tracker.Add(Report(0, 10, 6), absl::Seconds(1));
+  tracker.Add(Report(1, 6, 6), absl::Seconds(1));
+  EXPECT_DOUBLE_EQ(tracker.Progress(20).bytes_sent_per_step(), 30);
+  EXPECT_DOUBLE_EQ(tracker.training_seconds(), 2.5);
+  ProgressTracker restored(2, kEach, tracker.record());
+  restored.RollBack(5);
+  v1::TaskStatus task;
+  restored.Describe(0, task);
+  EXPECT_EQ(task.step(), 5);
+  EXPECT_EQ(task.steps(), 10);
+  EXPECT_DOUBLE_EQ(task.training_seconds(), 2.5);
+  EXPECT_DOUBLE_EQ(task.compute_seconds(), 1.25);
+  EXPECT_DOUBLE_EQ(task.exposed_communication_seconds(), 0.625);
+  EXPECT_DOUBLE_EQ(task.waiting_seconds(), 0.3125);
+  EXPECT_EQ(task.bytes_pushed(), 1000);
+  EXPECT_EQ(task.bytes_pulled(), 2000);
+  EXPECT_EQ(task.bytes_sent(), 300);
+  EXPECT_EQ(task.bytes_received(), 400);
+  EXPECT_EQ(task.other_bytes_sent(), 50);
+  EXPECT_EQ(task.other_bytes_received(), 60);
+  EXPECT_DOUBLE_EQ(task.process_cpu_seconds(), 20) << "of the process, so the last value";
+  EXPECT_EQ(task.process_peak_bytes(), 1010);
+}
+
+TEST(ProgressTrackerTest, ContinuesFromARecord) {
+  ProgressTracker tracker(2, kEach, {});
+  tracker.Add(Report(0, 10, 10), absl::Seconds(0));
+  tracker.Add(Report(1, 9, 9), absl::Seconds(1));
+  ProgressTracker restored(2, kEach, tracker.record());
+  EXPECT_EQ(restored.step(), 9);
+  EXPECT_EQ(restored.Progress(20).bytes_pushed_per_step(), 100);
+  EXPECT_EQ(restored.Progress(20).examples_per_second(), 0) << "no rate without time";
+}
+
+}  // namespace
+}  // namespace muster

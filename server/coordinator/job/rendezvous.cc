@@ -1,0 +1,129 @@
+#include "server/coordinator/job/rendezvous.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace muster {
+namespace {
+
+v1::RendezvousRecord RecordOf(const v1::RendezvousRequest& request) {
+  v1::RendezvousRecord record;
+  record.set_data_fingerprint(request.data_fingerprint());
+  record.set_training_examples(request.training_examples());
+  record.set_held_out_examples(request.held_out_examples());
+  record.set_total_steps(request.total_steps());
+  record.set_schema_fingerprint(request.schema_fingerprint());
+  record.set_bucket_plan_fingerprint(request.bucket_plan_fingerprint());
+  return record;
+}
+
+std::string Hex(uint64_t value) { return absl::StrCat(absl::Hex(value, absl::kZeroPad16)); }
+
+absl::Status Compare(absl::string_view a_name, const v1::RendezvousRecord& a,
+                     absl::string_view b_name, const v1::RendezvousRecord& b) {
+  const auto differ = [&](absl::string_view field, absl::string_view a_value,
+                          absl::string_view b_value, absl::string_view remedy) {
+    if (a_value == b_value) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat(a_name, " has ", field, " ", a_value, ", ",
+                                                      b_name, " has ", b_value, "; ", remedy));
+  };
+  constexpr absl::string_view kSameData =
+      "the workers do not see the same data: put the same files under the same path everywhere";
+  constexpr absl::string_view kSameRelease =
+      "the tasks built different models or plans: run the same release on all workers";
+  MUSTER_RETURN_IF_ERROR(differ("training_examples", absl::StrCat(a.training_examples()),
+                                absl::StrCat(b.training_examples()), kSameData));
+  MUSTER_RETURN_IF_ERROR(differ("held_out_examples", absl::StrCat(a.held_out_examples()),
+                                absl::StrCat(b.held_out_examples()), kSameData));
+  MUSTER_RETURN_IF_ERROR(
+      differ("data_fingerprint", Hex(a.data_fingerprint()), Hex(b.data_fingerprint()), kSameData));
+  MUSTER_RETURN_IF_ERROR(differ("total_steps", absl::StrCat(a.total_steps()),
+                                absl::StrCat(b.total_steps()), kSameRelease));
+  MUSTER_RETURN_IF_ERROR(differ("schema_fingerprint", Hex(a.schema_fingerprint()),
+                                Hex(b.schema_fingerprint()), kSameRelease));
+  return differ("bucket_plan_fingerprint", Hex(a.bucket_plan_fingerprint()),
+                Hex(b.bucket_plan_fingerprint()), kSameRelease);
+}
+
+}  // namespace
+
+absl::Status Rendezvous::Arrive(const v1::RendezvousRequest& request) {
+  const uint32_t slot = request.task().slot();
+  Arrival arrival{.agreed = RecordOf(request),
+                  .endpoint = request.endpoint(),
+                  .late = request.late(),
+                  .failure = request.failure()};
+  if (request.has_replica_clock()) arrival.replica_clock = request.replica_clock();
+  for (const auto& [other, brought] : arrived_) {
+    if (other == slot) continue;
+    MUSTER_RETURN_IF_ERROR(Compare(absl::StrCat("slot ", other), brought.agreed,
+                                   absl::StrCat("slot ", slot), arrival.agreed));
+    // All that have come before agree with each other.
+    break;
+  }
+  arrived_[slot] = std::move(arrival);
+  return absl::OkStatus();
+}
+
+bool Rendezvous::AnyLate() const {
+  return std::any_of(arrived_.begin(), arrived_.end(),
+                     [](const auto& arrived) { return arrived.second.late; });
+}
+
+std::optional<v1::RendezvousRecord> Rendezvous::Met() const {
+  if (arrived_.size() < slots_) return std::nullopt;
+  return Agreed();
+}
+
+absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound() const {
+  Round round;
+  Round::Source last;
+  for (const auto& [slot, arrival] : arrived_) {
+    v1::CollectivePeer& peer = round.peers.emplace_back();
+    peer.set_slot(slot);
+    peer.set_endpoint(arrival.endpoint);
+    if (!arrival.replica_clock.has_value()) continue;
+    const uint64_t clock = *arrival.replica_clock;
+    if (!round.source.has_value()) {
+      round.source = last = {slot, clock};
+    } else if (clock > round.source->clock) {
+      round.source = {slot, clock};
+    } else if (clock < last.clock) {
+      last = {slot, clock};
+    }
+  }
+  if (round.source.has_value() && round.source->clock > last.clock + 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("slot ", round.source->slot, " has made ", round.source->clock,
+                     " steps, slot ", last.slot, " ", last.clock,
+                     "; workers that train by all-reduce are at most one step apart: run the "
+                     "same release on all workers, and report this"));
+  }
+  return round;
+}
+
+std::vector<uint32_t> Rendezvous::Missing() const {
+  std::vector<uint32_t> missing;
+  for (uint32_t slot = 0; slot < slots_; ++slot) {
+    if (!arrived_.contains(slot)) missing.push_back(slot);
+  }
+  return missing;
+}
+
+std::map<uint32_t, std::string> Rendezvous::Failures() const {
+  std::map<uint32_t, std::string> failures;
+  for (const auto& [slot, arrival] : arrived_) {
+    if (!arrival.failure.empty()) failures[slot] = arrival.failure;
+  }
+  return failures;
+}
+
+absl::Status CompareWithMet(const v1::RendezvousRequest& request, const v1::RendezvousRecord& met) {
+  return Compare("the job", met, absl::StrCat("slot ", request.task().slot()), RecordOf(request));
+}
+
+}  // namespace muster

@@ -1,0 +1,131 @@
+#include "server/coordinator/job/rendezvous.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+v1::RendezvousRequest Request(uint32_t slot) {
+  v1::RendezvousRequest request;
+  request.mutable_task()->set_slot(slot);
+  request.set_data_fingerprint(0xabc);
+  request.set_training_examples(80);
+  request.set_held_out_examples(20);
+  request.set_total_steps(10);
+  request.set_schema_fingerprint(0xdef);
+  return request;
+}
+
+TEST(RendezvousTest, MeetsWhenAllCame) {
+  Rendezvous rendezvous(3);
+  EXPECT_TRUE(rendezvous.Arrive(Request(2)).ok());
+  EXPECT_TRUE(rendezvous.Arrive(Request(2)).ok()) << "a repeat";
+  EXPECT_TRUE(rendezvous.Arrive(Request(0)).ok());
+  EXPECT_FALSE(rendezvous.Met().has_value());
+  EXPECT_THAT(rendezvous.Missing(), ElementsAre(1));
+  EXPECT_TRUE(rendezvous.Arrive(Request(1)).ok());
+  ASSERT_TRUE(rendezvous.Met().has_value());
+  EXPECT_EQ(rendezvous.Met()->total_steps(), 10);
+}
+
+TEST(RendezvousTest, NamesSlotsAndValuesThatDiffer) {
+  Rendezvous rendezvous(2);
+  ASSERT_TRUE(rendezvous.Arrive(Request(0)).ok());
+  v1::RendezvousRequest other = Request(1);
+  other.set_training_examples(70);
+  const absl::Status status = rendezvous.Arrive(other);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("slot 0 has training_examples 80"), HasSubstr("slot 1 has 70"),
+                    HasSubstr("same data")));
+  EXPECT_FALSE(rendezvous.Met().has_value());
+}
+
+TEST(RendezvousTest, EveryFieldIsCompared) {
+  const auto differs = [](void (*spoil)(v1::RendezvousRequest&)) {
+    Rendezvous rendezvous(2);
+    EXPECT_TRUE(rendezvous.Arrive(Request(0)).ok());
+    v1::RendezvousRequest other = Request(1);
+    spoil(other);
+    return !rendezvous.Arrive(other).ok() && !CompareWithMet(other,
+                                                             [] {
+                                                               Rendezvous one(1);
+                                                               one.Arrive(Request(0)).IgnoreError();
+                                                               return *one.Met();
+                                                             }())
+                                                  .ok();
+  };
+  EXPECT_TRUE(differs([](v1::RendezvousRequest& r) { r.set_data_fingerprint(1); }));
+  EXPECT_TRUE(differs([](v1::RendezvousRequest& r) { r.set_training_examples(1); }));
+  EXPECT_TRUE(differs([](v1::RendezvousRequest& r) { r.set_held_out_examples(1); }));
+  EXPECT_TRUE(differs([](v1::RendezvousRequest& r) { r.set_total_steps(1); }));
+  EXPECT_TRUE(differs([](v1::RendezvousRequest& r) { r.set_schema_fingerprint(1); }));
+  EXPECT_TRUE(differs([](v1::RendezvousRequest& r) { r.set_bucket_plan_fingerprint(1); }));
+}
+
+TEST(RendezvousTest, ALostSlotTakesItsValuesWithIt) {
+  Rendezvous rendezvous(2);
+  v1::RendezvousRequest old = Request(0);
+  old.set_data_fingerprint(1);
+  ASSERT_TRUE(rendezvous.Arrive(old).ok());
+  rendezvous.Forget(0);
+  EXPECT_TRUE(rendezvous.Arrive(Request(1)).ok());
+  EXPECT_TRUE(rendezvous.Arrive(Request(0)).ok());
+  EXPECT_TRUE(rendezvous.Met().has_value());
+}
+
+v1::RendezvousRequest WithReplica(uint32_t slot, uint64_t clock) {
+  v1::RendezvousRequest request = Request(slot);
+  request.set_endpoint("endpoint " + std::to_string(slot));
+  request.set_replica_clock(clock);
+  return request;
+}
+
+TEST(RendezvousTest, ARoundGoesOnFromTheMostAdvancedReplica) {
+  Rendezvous rendezvous(4);
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(3, 8)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 8)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(Request(2)).ok());
+  const auto round = rendezvous.PlanRound();
+  ASSERT_TRUE(round.ok()) << round.status();
+  ASSERT_TRUE(round->source.has_value());
+  EXPECT_EQ(round->source->slot, 1);
+  EXPECT_EQ(round->source->clock, 8);
+  ASSERT_EQ(round->peers.size(), 4);
+  for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(round->peers[rank].slot(), rank);
+  EXPECT_EQ(round->peers[1].endpoint(), "endpoint 1");
+}
+
+TEST(RendezvousTest, WithoutReplicasThereIsNoSource) {
+  Rendezvous rendezvous(2);
+  ASSERT_TRUE(rendezvous.Arrive(Request(0)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(Request(1)).ok());
+  EXPECT_FALSE(rendezvous.PlanRound()->source.has_value());
+  // A replica of which no step was made is one all the same.
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 0)).ok());
+  EXPECT_EQ(rendezvous.PlanRound()->source->slot, 1);
+}
+
+TEST(RendezvousTest, ReplicasAreAtMostOneStepApart) {
+  Rendezvous rendezvous(3);
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(0, 7)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(1, 5)).ok());
+  ASSERT_TRUE(rendezvous.Arrive(WithReplica(2, 6)).ok());
+  const absl::Status status = rendezvous.PlanRound().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("slot 0 has made 7 steps, slot 1 5; workers"));
+  rendezvous.Forget(1);
+  EXPECT_TRUE(rendezvous.PlanRound().ok());
+}
+
+}  // namespace
+}  // namespace muster

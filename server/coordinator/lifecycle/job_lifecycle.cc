@@ -1,0 +1,463 @@
+#include "server/coordinator/lifecycle/job_lifecycle.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_road.h"
+#include "common/job/job_validator.h"
+#include "common/text/utf8.h"
+#include "server/coordinator/checkpoints/find_checkpoint.h"
+#include "server/coordinator/cluster/shard_map.h"
+#include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/lifecycle/round_failures.h"
+#include "server/coordinator/lifecycle/round_record.h"
+
+namespace muster {
+namespace {
+
+std::string CodeName(int code) {
+  return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+}
+
+// Meetings by all-reduce in a row without a step.
+constexpr uint32_t kMaxMeetings = 20;
+
+std::string Describe(const v1::RendezvousRecord& met) {
+  return absl::StrCat(met.training_examples(), " training and ", met.held_out_examples(),
+                      " held-out examples, ", met.total_steps(), " steps");
+}
+
+void SetMet(const v1::RendezvousRecord& met, int64_t now_unix_ms, v1::JobRecord& record) {
+  *record.mutable_met() = met;
+  record.set_state(v1::RUNNING);
+  if (record.started_unix_ms() == 0) record.set_started_unix_ms(now_unix_ms);
+}
+
+// Where the present generation begins.
+std::string StartOf(const v1::JobRecord& record) {
+  std::string from;
+  if (record.restore_uri().empty()) {
+    from = ", with initial values: there is no checkpoint";
+  } else if (record.restore_uri() == record.initial_uri()) {
+    from = absl::StrCat(" (", record.initial_uri(), "): there is no later checkpoint");
+  }
+  return absl::StrCat("generation ", record.generation(), " starts again from clock ",
+                      record.start_clock(), from);
+}
+
+// Whether the job cannot go on as it is without the tasks of these slots: those that are not of the
+// present round of an all-reduce job are not missed.
+bool Hurts(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
+  if (lost.empty()) return false;
+  if (record.round().number() == 0) return true;
+  return std::any_of(lost.begin(), lost.end(),
+                     [&](uint32_t slot) { return IsMember(record, slot); });
+}
+
+// Slots that the round before could do without, by whichever task, may have failed any number of
+// times meanwhile: that is not held against them once they take part.
+void ForgiveNewcomers(const Rendezvous::Round& next, v1::JobRecord& record) {
+  const auto& before = record.round().members();
+  if (before.empty()) return;
+  for (const v1::CollectivePeer& peer : next.peers) {
+    const bool newcomer =
+        std::none_of(before.begin(), before.end(),
+                     [&](const v1::RoundMember& member) { return member.slot() == peer.slot(); });
+    if (newcomer) record.mutable_slots(peer.slot())->clear_failures();
+  }
+}
+
+}  // namespace
+
+JobLifecycle::JobLifecycle(JobTable& jobs, const Membership& members, const Clock& clock,
+                           CoordinatorMetrics& metrics)
+    : jobs_(jobs), members_(members), clock_(clock), metrics_(metrics) {}
+
+absl::Status JobLifecycle::Reconcile(Job& job) {
+  if (!IsActive(job.record.state())) return absl::OkStatus();
+  // The last slot's end and the job's are stored one after the other; the second may be missing.
+  if (AllDone(job.record)) return MaybeSucceed(job);
+  const Losses losses = FindLosses(job.record, members_);
+  if (losses.slots.empty() && !losses.any_server()) {
+    job.missing_servers.clear();
+    return absl::OkStatus();
+  }
+  if (IsComplete(job.record)) {
+    return Finish(job, v1::SUCCEEDED, "",
+                  "succeeded: all was done when a daemon of the job was lost");
+  }
+  if (losses.any_server() && !ContinuesInPlace(job.record)) {
+    std::vector<std::string> servers = losses.missing;
+    for (const ServerPlace& returned : losses.returned) servers.push_back(returned.server_id);
+    return GoBack(job, absl::StrCat("lost server ", absl::StrJoin(servers, ", ")));
+  }
+  if (LosesReplicas(job.record, losses.slots)) {
+    const uint32_t slot = losses.slots.front();
+    return GoBack(
+        job, absl::StrCat("slot ", slot, " lost its worker ", job.record.slots(slot).worker_id()));
+  }
+  JobChange change{.record = job.record};
+  const bool hurts = Hurts(job.record, losses.slots) || losses.any_server();
+  for (uint32_t slot : losses.slots) {
+    change.events.push_back(absl::StrCat("slot ", slot, " lost its worker ",
+                                         job.record.slots(slot).worker_id(),
+                                         "; another task takes its place"));
+    LoseSlot(slot, change.record);
+  }
+  MUSTER_RETURN_IF_ERROR(RecoverServers(job, losses, change));
+  if (change.events.empty()) return absl::OkStatus();
+  if (hurts) change.record.set_state(v1::RECOVERING);
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+
+  job.missing_servers = {losses.missing.begin(), losses.missing.end()};
+  metrics_.respawned_slots.Add(losses.slots.size());
+  ForgetTasks(job, losses.slots,
+              absl::AbortedError("the worker's lease is over; another task takes the slot"));
+  if (losses.any_server()) {
+    // They go on once they have found the server again.
+    for (TaskView& task : job.tasks) task.heard = false;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::RecoverServers(Job& job, const Losses& losses, JobChange& change) {
+  for (const std::string& server : losses.missing) {
+    if (job.missing_servers.contains(server)) continue;
+    change.events.push_back(absl::StrCat("lost server ", server, " with partitions ",
+                                         PartitionsOf(server, job.record),
+                                         "; continues in place once it is back"));
+  }
+  for (const ServerPlace& returned : losses.returned) {
+    MoveShards(returned, change.record);
+    change.events.push_back(absl::StrCat("server ", returned.server_id, " is back at ",
+                                         returned.address, "; shard map version ",
+                                         change.record.shard_map_version()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::GoBack(Job& job, const std::string& why) {
+  JobChange change{.record = job.record};
+  const uint32_t rollbacks = CountRollBack(job.progress.step(), change.record);
+  if (rollbacks > kMaxRollBacks) {
+    return Fail(job, absl::StrCat(why, "; the job went back ", kMaxRollBacks,
+                                  " times in a row without getting past clock ",
+                                  change.record.rollback_clock(),
+                                  "; look into the logs of the job and of what was lost, then "
+                                  "submit it again"));
+  }
+  return GoBackWith(job, why, rollbacks, std::move(change));
+}
+
+absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t rollbacks,
+                                      JobChange change) {
+  RollBack(change.record);
+  change.record.set_state(v1::RECOVERING);
+  change.record.set_last_rollback(ToUtf8(absl::StrCat(why, "; ", StartOf(change.record))));
+  change.events.push_back(change.record.last_rollback());
+  const uint64_t clock = change.record.start_clock();
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  metrics_.rollbacks.Add();
+  job.checkpoint_waits_for.clear();
+  job.round_failures.clear();
+  job.missing_servers.clear();
+  job.progress.RollBack(clock);
+  job.progress_unsaved = true;
+  job.rendezvous.Clear();
+  job.open_round.reset();
+  job.evaluation.Clear();
+  job.AnswerAll(absl::AbortedError(absl::StrCat("job ", job.id(), " went on to generation ",
+                                                job.record.generation(), "; this task is fenced")));
+  // A fault that lasts some seconds must not use all chances up.
+  const absl::Duration not_before = clock_.Monotonic() + RespawnDelay(rollbacks, members_.lease());
+  for (TaskView& task : job.tasks) task = TaskView{.not_before = not_before};
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::CheckpointDamaged(Job& job, const std::string& why,
+                                             absl::string_view damage) {
+  JobChange change{.record = job.record};
+  if (!NoteDamage(std::string(damage), change.record)) {
+    return Fail(job,
+                absl::StrCat(why, "; the job starts from the checkpoint ", job.record.restore_uri(),
+                             ", and there is none of its own yet: start it from another one"));
+  }
+  change.events.push_back(
+      absl::StrCat("the checkpoint at clock ", job.record.start_clock(), " is damaged: ", damage));
+  if (LastSound(change.record) == nullptr) {
+    MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+    std::string all;
+    for (const v1::CheckpointRecord& checkpoint : job.record.checkpoints()) {
+      absl::StrAppend(
+          &all, "; at clock ", checkpoint.clock(), ": ",
+          checkpoint.damage().empty() ? "goes on from a damaged one" : checkpoint.damage());
+    }
+    return Fail(job, absl::StrCat("every checkpoint of the job is damaged", all,
+                                  "; bring the files back from a backup and go on from there "
+                                  "(`muster checkpoint restore`), or submit the job again"));
+  }
+  // Not counted: each time there is one checkpoint less to try.
+  return GoBackWith(job, why, /*rollbacks=*/1, std::move(change));
+}
+
+absl::Status JobLifecycle::Met(Job& job, const v1::RendezvousRecord& met) {
+  JobChange change{.record = job.record};
+  SetMet(met, jobs_.NowUnixMs(), change.record);
+  change.events.push_back(absl::StrCat("all ", job.slots(), " slots met in generation ",
+                                       job.record.generation(), ": ", Describe(met), ", ",
+                                       PolicyName(job.record.spec())));
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  for (TaskView& task : job.tasks) task.heard = true;
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
+                                     const Rendezvous::Round& round) {
+  JobChange change{.record = job.record};
+  v1::RoundRecord& record = *change.record.mutable_round();
+  const uint64_t clock = BeginningOf(round, job.record);
+  const std::string ended =
+      job.round_failures.empty() ? "" : absl::StrCat("; the last one ended: ", job.round_failures);
+  record.set_meetings(CountMeetings(round, job.record));
+  if (record.meetings() > kMaxMeetings) {
+    return Fail(job, absl::StrCat("the workers met ", kMaxMeetings,
+                                  " times without making the step after clock ", clock, ended,
+                                  "; see what their collective calls ended with: muster status ",
+                                  job.id(), " --collectives"));
+  }
+  ForgiveNewcomers(round, change.record);
+  record.set_clock(clock);
+  record.set_number(record.number() + 1);
+  record.clear_members();
+  for (const v1::CollectivePeer& peer : round.peers) {
+    v1::RoundMember& member = *record.add_members();
+    member.set_slot(peer.slot());
+    member.set_incarnation(job.record.slots(peer.slot()).incarnation());
+  }
+  const std::string who =
+      round.peers.size() == job.slots()
+          ? absl::StrCat("all ", job.slots(), " slots met")
+          : absl::StrCat("goes on with ", round.peers.size(), " of ", job.slots(), " workers");
+  const std::string from = round.source.has_value() ? absl::StrCat("from slot ", round.source->slot,
+                                                                   "'s replica at clock ", clock)
+                                                    : absl::StrCat("from clock ", clock);
+  change.events.push_back(
+      job.record.has_met()
+          ? absl::StrCat(who, " again in round ", record.number(), ", ", from, ended)
+          : absl::StrCat(who, " in generation ", job.record.generation(), ": ", Describe(met), ", ",
+                         PolicyName(job.record.spec())));
+  SetMet(met, jobs_.NowUnixMs(), change.record);
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  for (const v1::CollectivePeer& peer : round.peers) job.tasks[peer.slot()].heard = true;
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::RoundBroke(Job& job, uint32_t slot) {
+  const std::string failures = DescribeFailures(job.rendezvous.Failures(), job.record);
+  const std::string why = absl::StrCat("slot ", slot, " left round ", job.record.round().number(),
+                                       ", which broke", failures.empty() ? "" : ": ", failures);
+  if (IsComplete(job.record)) {
+    return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", why));
+  }
+  return GoBack(job, why);
+}
+
+absl::Status JobLifecycle::ReplicasLost(Job& job) {
+  return GoBack(job, "no worker has a replica left");
+}
+
+absl::Status JobLifecycle::GiveBackSlots(Job& job, const std::string& for_job) {
+  const std::string why =
+      absl::StrCat("gives its slots back to job ", for_job, ", which comes first");
+  std::vector<uint32_t> held;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    const v1::SlotRecord& holder = job.record.slots(slot);
+    if (!holder.done() && !holder.worker_id().empty()) held.push_back(slot);
+  }
+  if (LosesReplicas(job.record, held)) return GoBack(job, why);
+  JobChange change{.record = job.record};
+  for (uint32_t slot : held) LoseSlot(slot, change.record);
+  change.events.push_back(why);
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  ForgetTasks(job, held, absl::AbortedError(absl::StrCat("job ", job.id(), " ", why)));
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::Heard(Job& job, uint32_t slot, uint64_t clock) {
+  job.tasks[slot].heard = true;
+  JobChange change{.record = job.record};
+  if (job.record.has_met() && !job.record.has_run() && clock > job.record.start_clock()) {
+    change.record.set_has_run(true);
+  }
+  // Tasks that train by all-reduce are whole again when they have met.
+  const bool whole =
+      job.record.state() == v1::RECOVERING && !TrainsByAllReduce(job.record.spec()) && IsWhole(job);
+  if (whole) {
+    change.record.set_state(v1::RUNNING);
+    change.events.push_back("recovered");
+  }
+  if (!whole && change.record.has_run() == job.record.has_run()) return absl::OkStatus();
+  return jobs_.Commit(job, std::move(change));
+}
+
+bool JobLifecycle::IsWhole(const Job& job) const {
+  if (!job.record.has_met() || FindLosses(job.record, members_).any_server()) return false;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    const v1::SlotRecord& holder = job.record.slots(slot);
+    if (holder.done()) continue;
+    if (holder.worker_id().empty() || !job.tasks[slot].heard) return false;
+  }
+  return true;
+}
+
+absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::string_view message,
+                                     v1::TaskReport::Loss loss) {
+  if (code == 0) {
+    if (job.record.slots(slot).done()) return MaybeSucceed(job);
+    JobChange change{.record = job.record};
+    change.record.mutable_slots(slot)->set_done(true);
+    change.events.push_back(absl::StrCat("slot ", slot, " is done"));
+    MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+    return MaybeSucceed(job);
+  }
+  const std::string what =
+      absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(), " ended with ",
+                   CodeName(code), ": ", message);
+  if (loss != v1::TaskReport::LOSS_UNSPECIFIED && IsComplete(job.record)) {
+    return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", what));
+  }
+  if (loss == v1::TaskReport::SERVER_STATE) {
+    return GoBack(job, absl::StrCat("a server lost what it had acknowledged: ", what));
+  }
+  if (loss == v1::TaskReport::CHECKPOINT) return CheckpointDamaged(job, what, message);
+  if (!MayRespawn(code) && !CanDoWithout(job.record, slot)) return Fail(job, what);
+  // A task that gave up often met a server that has just been restarted, or is about to be given
+  // up. The next task would meet the same until the coordinator knows of it.
+  return Respawn(job, slot, what, 1);
+}
+
+absl::Status JobLifecycle::TaskDied(Job& job, uint32_t slot, absl::string_view message) {
+  return Respawn(job, slot,
+                 absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(),
+                              " died: ", message),
+                 0);
+}
+
+absl::Status JobLifecycle::TaskStalled(Job& job, uint32_t slot, absl::Duration waited) {
+  return Respawn(job, slot,
+                 absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(),
+                              " is stuck at clock ", job.progress.clock(slot),
+                              ": the others have waited for it for ", absl::FormatDuration(waited),
+                              ", and its task is ended (--stall-timeout-ms of the coordinator)"),
+                 0);
+}
+
+absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view why,
+                                   uint32_t patience) {
+  if (IsComplete(job.record)) {
+    return Finish(job, v1::SUCCEEDED, "", absl::StrCat("succeeded, though ", why));
+  }
+  if (LosesReplicas(job.record, {slot})) return GoBack(job, std::string(why));
+  JobChange change{.record = job.record};
+  const bool hurts = Hurts(job.record, {slot});
+  const uint32_t failures = CountFailure(slot, job.progress.clock(slot), change.record);
+  if (failures > kMaxSlotFailures && !CanDoWithout(job.record, slot)) {
+    return Fail(
+        job, absl::StrCat(why, "; that was failure ", failures, " of this slot without progress"));
+  }
+  LoseSlot(slot, change.record);
+  if (hurts) change.record.set_state(v1::RECOVERING);
+  change.events.push_back(absl::StrCat(why, "; another task takes its place"));
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  metrics_.respawned_slots.Add();
+  ForgetTasks(job, {slot}, absl::AbortedError(absl::StrCat("slot ", slot, " has a later task")));
+  job.tasks[slot].not_before =
+      clock_.Monotonic() + RespawnDelay(failures + patience, members_.lease());
+  return absl::OkStatus();
+}
+
+void JobLifecycle::ForgetTasks(Job& job, const std::vector<uint32_t>& slots,
+                               const absl::Status& status) {
+  for (uint32_t slot : slots) {
+    job.tasks[slot] = TaskView{};
+    job.rendezvous.Forget(slot);
+    job.evaluation.Forget(slot);
+    job.AnswerSlot(slot, status);
+  }
+  // A round that lost a task cannot end its evaluation; the others would wait for it.
+  if (job.record.round().number() > 0 && !RoundLasts(job.record, job.rendezvous)) {
+    job.EndEvaluation();
+  }
+}
+
+absl::Status JobLifecycle::MaybeSucceed(Job& job) {
+  const v1::JobRecord& record = job.record;
+  if (!AllDone(record)) return absl::OkStatus();
+  const bool trains = !OnlyEvaluates(record.spec());
+  const uint64_t kept = LastSoundClock(record, 0);
+  if (!record.has_met()) return Fail(job, "its tasks ended before they met");
+  if (trains && record.initial_resumes() && FinalClock(record) <= record.initial_clock()) {
+    return Fail(job, absl::StrCat("resume_from is \"", record.spec().resume_from(),
+                                  "\", which is at step ", record.initial_clock(),
+                                  ", but the job stops at step ", FinalClock(record),
+                                  ": nothing was left to train; stop later, or go on from an "
+                                  "earlier checkpoint"));
+  }
+  if (trains && (LastSound(record) == nullptr || kept < FinalClock(record))) {
+    return Fail(job, absl::StrCat("its tasks ended without a checkpoint at clock ",
+                                  FinalClock(record), "; the last one is at clock ", kept));
+  }
+  return Finish(job, v1::SUCCEEDED, "", "succeeded");
+}
+
+absl::Status JobLifecycle::Fail(Job& job, const std::string& message) {
+  if (IsFinal(job.record.state())) return absl::OkStatus();
+  return Finish(job, v1::FAILED, message, absl::StrCat("failed: ", message));
+}
+
+absl::Status JobLifecycle::Cancel(Job& job, const std::string& reason) {
+  if (IsFinal(job.record.state())) return absl::OkStatus();
+  const std::string kept = LastSound(job.record) == nullptr
+                               ? "no checkpoint yet"
+                               : absl::StrCat("its last checkpoint, at clock ",
+                                              LastSoundClock(job.record, 0), ", is kept");
+  const std::string message =
+      absl::StrCat("cancelled: ", reason.empty() ? "no reason given" : reason,
+                   "; its tasks stop within ", absl::FormatDuration(members_.lease()), "; ", kept);
+  return Finish(job, v1::CANCELLED, message, message);
+}
+
+absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::string& message,
+                                  const std::string& event) {
+  JobChange change{.record = job.record};
+  change.record.set_state(state);
+  change.record.set_message(ToUtf8(message));
+  change.record.set_finished_unix_ms(jobs_.NowUnixMs());
+  change.events.push_back(event);
+  for (const std::string& former : job.record.former_servers()) {
+    change.drops[former] = job.record.generation();
+  }
+  for (const v1::ServerRecord& server : job.record.servers()) {
+    change.drops[server.server_id()] = job.record.generation();
+  }
+  change.record.clear_former_servers();
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  job.waiting_for.clear();
+  job.checkpoint_waits_for.clear();
+  job.round_failures.clear();
+  job.missing_servers.clear();
+  // Scores that were gathered when the job ended can take much memory.
+  job.evaluation.Clear();
+  job.rendezvous.Clear();
+  job.open_round.reset();
+  job.AnswerAll(
+      absl::NotFoundError(absl::StrCat("job ", job.id(), " has ended as ", v1::JobState_Name(state),
+                                       message.empty() ? "" : ": ", message)));
+  return absl::OkStatus();
+}
+
+}  // namespace muster

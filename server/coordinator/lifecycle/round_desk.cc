@@ -1,0 +1,172 @@
+#include "server/coordinator/lifecycle/round_desk.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/job/job_road.h"
+#include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/job/training_data.h"
+#include "server/coordinator/lifecycle/round_failures.h"
+#include "server/coordinator/lifecycle/round_record.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kSecretBytes = 32;
+
+// Before a round that is the third in a row without a step, the fourth, and so on. The second is
+// what a lost task costs, and begins at once.
+constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
+constexpr absl::Duration kLongestPause = absl::Seconds(5);
+
+absl::Duration PauseBefore(uint32_t meetings) {
+  if (meetings <= 2) return absl::ZeroDuration();
+  return std::min(kFirstPause * (1 << std::min(meetings - 3, 10u)), kLongestPause);
+}
+
+// From the system's own source, as it keeps strangers out of a round.
+std::string NewSecret() {
+  std::random_device random;
+  std::string secret;
+  while (secret.size() < kSecretBytes) secret.push_back(static_cast<char>(random() & 0xff));
+  return secret;
+}
+
+}  // namespace
+
+RoundDesk::RoundDesk(JobTable& jobs, JobLifecycle& lifecycle, const Clock& clock,
+                     absl::Duration elastic_wait)
+    : jobs_(jobs), lifecycle_(lifecycle), clock_(clock), elastic_wait_(elastic_wait) {}
+
+void RoundDesk::Arrive(Job& job, const v1::RendezvousRequest& request,
+                       Call<v1::RendezvousReply> call) {
+  const uint32_t slot = request.task().slot();
+  const uint64_t number = job.record.round().number();
+  if (request.round() > number) {
+    return call.done(absl::InvalidArgumentError(
+        absl::StrCat("slot ", slot, " of job ", job.id(), " says it was in round ", request.round(),
+                     " of generation ", job.record.generation(), ", which had only ", number)));
+  }
+  const bool member = IsMember(job.record, slot);
+  // Its answer was lost.
+  if (member && request.round() < number && job.open_round.has_value() &&
+      RoundLasts(job.record, job.rendezvous)) {
+    return call.done(*job.open_round);
+  }
+  job.ParkRendezvous(slot, std::move(call));
+  absl::Status same = job.rendezvous.Arrive(request);
+  if (same.ok()) same = CompareWithJob(request, job.record);
+  if (!same.ok()) {
+    if (!CanDoWithout(job.record, slot)) return Fail(job, same);
+    job.rendezvous.Forget(slot);
+    return job.AnswerSlot(slot, same);
+  }
+  ++job.status_version;
+  if (member) {
+    job.EndEvaluation();
+    // What cannot be met again is given up as a whole; if that cannot be stored, the task, which is
+    // told so, comes again.
+    if (IsHybrid(job.record.spec()) || AnyDone(job.record)) {
+      const absl::Status status = lifecycle_.RoundBroke(job, slot);
+      if (!status.ok()) AnswerParked(job, status);
+      return;
+    }
+  }
+  OpenIfDue(job);
+}
+
+void RoundDesk::Fail(Job& job, const absl::Status& why) {
+  AnswerParked(job, why);
+  // If this cannot be stored, they ask again.
+  lifecycle_.Fail(job, std::string(why.message())).IgnoreError();
+}
+
+void RoundDesk::AnswerParked(Job& job, const absl::StatusOr<v1::RendezvousReply>& reply) {
+  job.rendezvous.Clear();
+  for (auto& [slot, parked] : std::exchange(job.rendezvous_calls, {})) parked.done(reply);
+}
+
+bool RoundDesk::GivenUp(const Job& job, uint32_t slot) const {
+  const std::optional<absl::Duration> since = job.tasks[slot].unplaced_since;
+  return job.record.spec().min_workers() > 0 && since.has_value() &&
+         clock_.Monotonic() - *since >= elastic_wait_;
+}
+
+uint64_t RoundDesk::MeetAfter(const Job& job) const {
+  const uint64_t number = job.record.round().number();
+  if (number == 0 || AnyDone(job.record)) return 0;
+  if (!RoundLasts(job.record, job.rendezvous)) return number;
+  bool newcomers = false;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    if (IsMember(job.record, slot)) continue;
+    if (job.rendezvous.Has(slot)) {
+      newcomers = true;
+    } else if (!GivenUp(job, slot)) {
+      // The next round would have to wait for this one.
+      return 0;
+    }
+  }
+  return newcomers ? number : 0;
+}
+
+void RoundDesk::OpenRounds() {
+  for (const auto& [number, job] : jobs_.jobs()) OpenIfDue(*job);
+}
+
+bool RoundDesk::AllAreThere(const Job& job) const {
+  if (!job.rendezvous.any()) return false;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    if (!job.rendezvous.Has(slot) && !GivenUp(job, slot)) return false;
+  }
+  return job.rendezvous.size() >= job.record.spec().min_workers();
+}
+
+void RoundDesk::OpenIfDue(Job& job) {
+  if (!IsActive(job.record.state()) || !TrainsByAllReduce(job.record.spec())) return;
+  job.DropGoneCalls();
+  if (const absl::optional<uint32_t> slot = BrokeAtItsEnd(job.record, job.rendezvous)) {
+    const absl::Status status = lifecycle_.RoundBroke(job, *slot);
+    if (!status.ok()) AnswerParked(job, status);
+    return;
+  }
+  if (AllAreThere(job)) {
+    OpenAfterPause(job);
+  } else {
+    job.all_there_since.reset();
+  }
+}
+
+void RoundDesk::OpenAfterPause(Job& job) {
+  const absl::StatusOr<Rendezvous::Round> round = job.rendezvous.PlanRound();
+  if (!round.ok()) return Fail(job, round.status());
+  const absl::Duration now = clock_.Monotonic();
+  if (!job.all_there_since.has_value()) {
+    job.all_there_since = now;
+    job.round_failures = DescribeFailures(job.rendezvous.Failures(), job.record);
+  }
+  if (now - *job.all_there_since < PauseBefore(CountMeetings(*round, job.record))) return;
+  job.all_there_since.reset();
+  Open(job, *round);
+}
+
+void RoundDesk::Open(Job& job, const Rendezvous::Round& round) {
+  const absl::Status opened = !round.source.has_value() && HasAdvanced(job.record)
+                                  ? lifecycle_.ReplicasLost(job)
+                                  : lifecycle_.OpenRound(job, job.rendezvous.Agreed(), round);
+  if (!opened.ok()) return AnswerParked(job, opened);
+  // They were told if there is no round to be.
+  if (job.rendezvous_calls.empty()) return;
+  v1::RendezvousReply reply = MeetingReply(job.record);
+  reply.set_round(job.record.round().number());
+  reply.mutable_peers()->Assign(round.peers.begin(), round.peers.end());
+  if (round.source.has_value()) reply.set_source_slot(round.source->slot);
+  reply.set_secret(NewSecret());
+  job.open_round = reply;
+  AnswerParked(job, reply);
+}
+
+}  // namespace muster

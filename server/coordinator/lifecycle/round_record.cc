@@ -1,0 +1,111 @@
+#include "server/coordinator/lifecycle/round_record.h"
+
+#include <algorithm>
+
+#include "common/job/job_road.h"
+#include "server/coordinator/checkpoints/find_checkpoint.h"
+
+namespace muster {
+namespace {
+
+bool IsPresent(const v1::JobRecord& record, const v1::RoundMember& member) {
+  return record.slots(member.slot()).incarnation() == member.incarnation();
+}
+
+}  // namespace
+
+bool IsMember(const v1::JobRecord& record, uint32_t slot) {
+  for (const v1::RoundMember& member : record.round().members()) {
+    if (member.slot() == slot) return IsPresent(record, member);
+  }
+  return false;
+}
+
+bool RoundLasts(const v1::JobRecord& record, const Rendezvous& next) {
+  const auto& members = record.round().members();
+  return !members.empty() &&
+         std::all_of(members.begin(), members.end(), [&](const v1::RoundMember& member) {
+           return IsPresent(record, member) && !next.Has(member.slot());
+         });
+}
+
+bool CanDoWithout(const v1::JobRecord& record, uint32_t slot) {
+  const auto& members = record.round().members();
+  const auto present =
+      std::count_if(members.begin(), members.end(), [&](const v1::RoundMember& member) {
+        return member.slot() != slot && IsPresent(record, member);
+      });
+  const int64_t enough = record.spec().min_workers();
+  return enough > 0 && present >= enough && !IsMember(record, slot);
+}
+
+uint32_t SpeakingSlot(const v1::JobRecord& record) {
+  return record.round().members().empty() ? 0 : record.round().members(0).slot();
+}
+
+uint32_t ReportingSlots(const v1::JobRecord& record) {
+  return record.round().members().empty() ? record.slots_size() : record.round().members_size();
+}
+
+bool AnyDone(const v1::JobRecord& record) {
+  return std::any_of(record.slots().begin(), record.slots().end(),
+                     [](const v1::SlotRecord& slot) { return slot.done(); });
+}
+
+bool AllDone(const v1::JobRecord& record) {
+  const auto& members = record.round().members();
+  if (!members.empty()) {
+    return std::all_of(members.begin(), members.end(), [&](const v1::RoundMember& member) {
+      return record.slots(member.slot()).done();
+    });
+  }
+  return !record.slots().empty() &&
+         std::all_of(record.slots().begin(), record.slots().end(),
+                     [](const v1::SlotRecord& slot) { return slot.done(); });
+}
+
+uint64_t BeginningOf(const Rendezvous::Round& next, const v1::JobRecord& record) {
+  return next.source.has_value() ? next.source->clock : record.start_clock();
+}
+
+uint32_t CountMeetings(const Rendezvous::Round& next, const v1::JobRecord& record) {
+  const v1::RoundRecord& last = record.round();
+  const bool stuck = last.number() > 0 && BeginningOf(next, record) <= last.clock();
+  return stuck ? last.meetings() + 1 : 1;
+}
+
+v1::RendezvousReply MeetingReply(const v1::JobRecord& record) {
+  v1::RendezvousReply reply;
+  if (const v1::CheckpointRecord* last = LastSound(record))
+    reply.set_checkpoint_clock(last->clock());
+  return reply;
+}
+
+absl::optional<uint32_t> BrokeAtItsEnd(const v1::JobRecord& record, const Rendezvous& next) {
+  if (!AnyDone(record)) return absl::nullopt;
+  for (const v1::RoundMember& member : record.round().members()) {
+    if (!IsPresent(record, member) || next.Has(member.slot())) return member.slot();
+  }
+  return absl::nullopt;
+}
+
+bool LosesReplicas(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
+  if (!TrainsByAllReduce(record.spec())) return false;
+  const bool loses =
+      std::any_of(lost.begin(), lost.end(), [&](uint32_t slot) { return IsMember(record, slot); });
+  if (!loses) return false;
+  if (IsHybrid(record.spec()) || AnyDone(record)) return true;
+  const auto& members = record.round().members();
+  return std::none_of(members.begin(), members.end(), [&](const v1::RoundMember& member) {
+    return IsPresent(record, member) &&
+           std::find(lost.begin(), lost.end(), member.slot()) == lost.end();
+  });
+}
+
+bool HasAdvanced(const v1::JobRecord& record) {
+  const uint64_t start = record.start_clock();
+  return record.has_run() || LastSoundClock(record, 0) > start ||
+         (!record.evaluations().empty() && record.evaluations().rbegin()->clock() > start);
+}
+
+}  // namespace muster

@@ -1,0 +1,102 @@
+#include "server/coordinator/lifecycle/round_record.h"
+
+#include "common/job/test_jobs.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+class RoundRecordTest : public ::testing::Test {
+ protected:
+  RoundRecordTest() {
+    *record_.mutable_spec() = AllReduceJob();
+    for (uint32_t slot = 0; slot < 3; ++slot) record_.add_slots()->set_incarnation(1);
+  }
+
+  // Slots 1 and 2 train.
+  void OpenRound() {
+    record_.mutable_round()->set_number(1);
+    for (uint32_t slot = 1; slot < 3; ++slot) {
+      v1::RoundMember& member = *record_.mutable_round()->add_members();
+      member.set_slot(slot);
+      member.set_incarnation(1);
+    }
+  }
+
+  v1::JobRecord record_;
+  Rendezvous next_{3};
+};
+
+TEST_F(RoundRecordTest, BeforeTheFirstRoundAllTakePart) {
+  EXPECT_FALSE(IsMember(record_, 1));
+  EXPECT_FALSE(RoundLasts(record_, next_));
+  EXPECT_EQ(SpeakingSlot(record_), 0);
+  EXPECT_EQ(ReportingSlots(record_), 3);
+  EXPECT_FALSE(LosesReplicas(record_, {0, 1, 2})) << "there are none";
+  for (int slot = 0; slot < 3; ++slot) {
+    EXPECT_FALSE(AllDone(record_));
+    record_.mutable_slots(slot)->set_done(true);
+  }
+  EXPECT_TRUE(AllDone(record_));
+}
+
+TEST_F(RoundRecordTest, ARoundLastsUntilATaskIsReplacedOrLeaves) {
+  OpenRound();
+  EXPECT_FALSE(IsMember(record_, 0));
+  EXPECT_TRUE(IsMember(record_, 1));
+  EXPECT_TRUE(RoundLasts(record_, next_));
+  EXPECT_EQ(SpeakingSlot(record_), 1);
+  EXPECT_EQ(ReportingSlots(record_), 2);
+  v1::RendezvousRequest request;
+  ASSERT_TRUE(next_.Arrive(request).ok());
+  EXPECT_TRUE(RoundLasts(record_, next_)) << "slot 0 is not in it";
+  request.mutable_task()->set_slot(2);
+  ASSERT_TRUE(next_.Arrive(request).ok());
+  EXPECT_FALSE(RoundLasts(record_, next_));
+  next_.Clear();
+  record_.mutable_slots(1)->set_incarnation(2);
+  EXPECT_FALSE(IsMember(record_, 1));
+  EXPECT_FALSE(RoundLasts(record_, next_));
+}
+
+TEST_F(RoundRecordTest, ReplicasAreLostWithTheLastThatHoldsOne) {
+  OpenRound();
+  EXPECT_FALSE(LosesReplicas(record_, {0}));
+  EXPECT_FALSE(LosesReplicas(record_, {1}));
+  EXPECT_TRUE(LosesReplicas(record_, {1, 2}));
+  record_.mutable_slots(2)->set_incarnation(2);
+  EXPECT_TRUE(LosesReplicas(record_, {1}));
+  record_.mutable_slots(2)->set_incarnation(1);
+  record_.mutable_slots(2)->set_done(true);
+  EXPECT_TRUE(LosesReplicas(record_, {1})) << "slot 2 is done and gives nothing";
+  EXPECT_FALSE(AllDone(record_));
+  record_.mutable_slots(1)->set_done(true);
+  EXPECT_TRUE(AllDone(record_)) << "slot 0 does not train";
+}
+
+TEST_F(RoundRecordTest, AHybridCannotLoseAny) {
+  *record_.mutable_spec() = HybridJob();
+  EXPECT_FALSE(LosesReplicas(record_, {1}));
+  OpenRound();
+  EXPECT_TRUE(LosesReplicas(record_, {1}));
+  *record_.mutable_spec() = SmallJob();
+  EXPECT_FALSE(LosesReplicas(record_, {1, 2})) << "servers hold everything";
+}
+
+TEST_F(RoundRecordTest, HasAdvancedOnceAnythingWasMade) {
+  record_.set_start_clock(4);
+  record_.add_checkpoints()->set_clock(4);
+  record_.add_evaluations()->set_clock(4);
+  EXPECT_FALSE(HasAdvanced(record_));
+  v1::JobRecord changed = record_;
+  changed.add_checkpoints()->set_clock(5);
+  EXPECT_TRUE(HasAdvanced(changed));
+  changed = record_;
+  changed.add_evaluations()->set_clock(5);
+  EXPECT_TRUE(HasAdvanced(changed));
+  record_.set_has_run(true);
+  EXPECT_TRUE(HasAdvanced(record_));
+}
+
+}  // namespace
+}  // namespace muster

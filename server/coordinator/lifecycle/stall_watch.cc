@@ -1,0 +1,116 @@
+#include "server/coordinator/lifecycle/stall_watch.h"
+
+#include <algorithm>
+
+#include "common/base/status_macros.h"
+#include "common/job/job_road.h"
+#include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/lifecycle/recovery.h"
+#include "server/coordinator/lifecycle/round_record.h"
+
+namespace muster {
+namespace {
+
+// On servers: others have closed more clocks than they may while this one is open, or all they had
+// to.
+bool IsTooFarBehind(const Job& job, uint32_t slot) {
+  const v1::JobRecord& record = job.record;
+  const uint64_t clock = job.progress.clock(slot);
+  if (AnyDone(record) && clock < FinalClock(record)) return true;
+  const v1::UpdateSpec& update = record.spec().update();
+  if (update.unlimited_staleness()) return false;
+  const uint64_t most = clock + static_cast<uint64_t>(update.staleness_bound());
+  for (uint32_t other = 0; other < job.slots(); ++other) {
+    if (job.progress.clock(other) > most) return true;
+  }
+  return false;
+}
+
+// The others evaluate, and have done their shares.
+bool OwesItsShare(const Job& job, uint32_t slot) {
+  const bool takes_part = job.record.round().number() == 0 || IsMember(job.record, slot);
+  return takes_part && !job.evaluation_calls.empty() && !job.evaluation_calls.contains(slot);
+}
+
+// The slot's task was in the call that others have left because it did not end in time.
+bool IsOverdue(const Job& job, uint32_t slot) {
+  return job.rendezvous.AnyLate() && IsMember(job.record, slot);
+}
+
+}  // namespace
+
+bool IsAwaited(const Job& job, uint32_t slot) {
+  const v1::JobRecord& record = job.record;
+  if (record.slots(slot).done() || record.slots(slot).worker_id().empty()) return false;
+  if (!job.missing_servers.empty()) return false;
+  if (OwesItsShare(job, slot)) return true;
+  if (!TrainsByAllReduce(record.spec()) && record.has_met()) return IsTooFarBehind(job, slot);
+  if (!job.rendezvous.any() || job.rendezvous.Has(slot)) return false;
+  // Newcomers wait until the others have ended their step, however long that takes.
+  return !IsMember(record, slot) || !RoundLasts(record, job.rendezvous);
+}
+
+std::vector<uint32_t> AwaitedFor(absl::Duration time, absl::Duration now, const Job& job) {
+  std::vector<uint32_t> slots;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    const std::optional<TaskView::Awaited>& noted = job.tasks[slot].awaited;
+    if (noted.has_value() && now - noted->since >= time && IsAwaited(job, slot)) {
+      slots.push_back(slot);
+    }
+  }
+  return slots;
+}
+
+StallWatch::StallWatch(JobTable& jobs, JobLifecycle& lifecycle, const Clock& clock,
+                       absl::Duration lease, absl::Duration stall_timeout)
+    : jobs_(jobs),
+      lifecycle_(lifecycle),
+      clock_(clock),
+      lease_(lease),
+      stall_timeout_(stall_timeout) {}
+
+absl::Status StallWatch::Look() {
+  for (const auto& [number, job] : jobs_.jobs()) {
+    if (IsActive(job->record.state())) MUSTER_RETURN_IF_ERROR(LookAt(*job));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StallWatch::LookAt(Job& job) {
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    if (!IsAwaited(job, slot) || TimeLeft(job, slot) > absl::ZeroDuration()) continue;
+    // The job may have changed as a whole: the rest is looked at next time.
+    const bool late = job.tasks[slot].awaited->late;
+    const absl::Duration waited = clock_.Monotonic() - job.tasks[slot].awaited->since;
+    return lifecycle_.TaskStalled(job, slot, late ? waited + stall_timeout_ : waited);
+  }
+  return absl::OkStatus();
+}
+
+absl::Duration StallWatch::TimeLeft(Job& job, uint32_t slot) {
+  const absl::Duration now = clock_.Monotonic();
+  const TaskView::Awaited present = {.since = now,
+                                     .clock = job.progress.clock(slot),
+                                     .round = job.record.round().number(),
+                                     .late = IsOverdue(job, slot)};
+  std::optional<TaskView::Awaited>& noted = job.tasks[slot].awaited;
+  // Between a call and its repetition nobody seems to wait.
+  const bool goes_on = noted.has_value() && now - noted->seen <= lease_ &&
+                       noted->clock == present.clock && noted->round == present.round &&
+                       noted->late == present.late;
+  if (!goes_on) noted = present;
+  noted->seen = now;
+  return noted->since + (noted->late ? lease_ : stall_timeout_) - now;
+}
+
+void StallWatch::Excuse(absl::Duration pause) {
+  for (const auto& [number, job] : jobs_.jobs()) {
+    for (TaskView& task : job->tasks) {
+      if (!task.awaited.has_value()) continue;
+      task.awaited->since += pause;
+      task.awaited->seen += pause;
+    }
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,55 @@
+#ifndef MUSTER_SERVER_COORDINATOR_REQUESTS_CHECKPOINT_REQUESTS_H_
+#define MUSTER_SERVER_COORDINATOR_REQUESTS_CHECKPOINT_REQUESTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/job_service.pb.h"
+#include "server/coordinator/calls/call.h"
+#include "server/coordinator/calls/serial_executor.h"
+#include "server/coordinator/checkpoints/checkpoint_desk.h"
+#include "server/coordinator/checkpoints/checkpoint_keeper.h"
+#include "server/coordinator/job/job_table.h"
+
+namespace muster {
+
+// JobService's calls about one job's checkpoints, without gRPC; see proto/job_service.proto for
+// meaning and errors. The disk's work is done on its thread, all else on the logic thread.
+class CheckpointRequests {
+ public:
+  // All references outlive it, and what it posted has run before it goes.
+  CheckpointRequests(JobTable& jobs, CheckpointDesk& desk, CheckpointKeeper& keeper,
+                     SerialExecutor& disk);
+
+  void List(const std::string& job_id, Call<v1::ListCheckpointsReply> call);
+
+  // The folder that a request names. Reading all of a checkpoint may take minutes, so it is not
+  // done here, where commits would wait for it: the caller does, by CheckpointKeeper::Verify.
+  absl::StatusOr<std::string> Folder(const v1::CheckpointRequest& request) const;
+  // What was found, unless the checkpoint was removed meanwhile: then files were missing for a
+  // reason, and the error is ABORTED.
+  absl::StatusOr<v1::VerifyCheckpointReply> Verified(
+      const std::string& job_id, const std::string& folder,
+      absl::StatusOr<v1::VerifyCheckpointReply> found) const;
+
+  // The record forgets it first, then its files go: a crash in between leaves files that go with
+  // the job, never a checkpoint that lacks some.
+  void Delete(const v1::DeleteCheckpointRequest& request, Call<v1::DeleteCheckpointReply> call);
+
+ private:
+  absl::StatusOr<Job*> Find(const std::string& job_id) const;
+  // Takes checkpoints out of the job's record if nobody needs them; what they were, newest first.
+  absl::StatusOr<std::vector<v1::CheckpointRecord>> Forget(
+      const v1::DeleteCheckpointRequest& request);
+
+  JobTable& jobs_;
+  CheckpointDesk& desk_;
+  CheckpointKeeper& keeper_;
+  SerialExecutor& disk_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_REQUESTS_CHECKPOINT_REQUESTS_H_

@@ -1,0 +1,257 @@
+#include "server/coordinator/requests/daemon_requests.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "server/coordinator/calls/report_checks.h"
+#include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/job/request_limits.h"
+
+namespace muster {
+namespace {
+
+// Of a task's last error that is kept.
+constexpr size_t kKeptMessageBytes = 8 << 10;
+
+}  // namespace
+
+DaemonRequests::DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle,
+                               MoveDesk& moves, const Clock& clock, CoordinatorMetrics& metrics,
+                               OrderContext context, std::function<void(absl::string_view)> log)
+    : jobs_(jobs),
+      members_(members),
+      lifecycle_(lifecycle),
+      moves_(moves),
+      clock_(clock),
+      metrics_(metrics),
+      context_(std::move(context)),
+      log_(std::move(log)) {}
+
+void DaemonRequests::SetAddress(std::string address) {
+  context_.coordinator_address = std::move(address);
+  orders_.clear();
+}
+
+absl::StatusOr<v1::RegisterDaemonReply> DaemonRequests::Register(
+    const v1::RegisterDaemonRequest& request) {
+  const absl::Duration now = clock_.Monotonic();
+  MUSTER_ASSIGN_OR_RETURN(const Membership::Admission admission,
+                          members_.Admit(request, jobs_.next_incarnation(), now));
+  MUSTER_RETURN_IF_ERROR(jobs_.PutDaemon(admission.record));
+  members_.Commit(admission, now);
+  if (admission.replaces_live) metrics_.daemons_lost.Add();
+  // An earlier self is lost with all it had; a server that is back may be what jobs wait for.
+  if (!admission.renewed) MUSTER_RETURN_IF_ERROR(IncarnationEnded(request.id()));
+  v1::RegisterDaemonReply reply;
+  reply.set_incarnation(admission.record.incarnation());
+  reply.set_lease_ms(absl::ToInt64Milliseconds(members_.lease()));
+  return reply;
+}
+
+absl::Status DaemonRequests::IncarnationEnded(const std::string& id) {
+  // An earlier self's parked call must not get the next one's orders.
+  if (auto node = parked_.extract(id); !node.empty()) {
+    node.mapped().call.done(absl::AbortedError(
+        absl::StrCat("daemon ", id, " was replaced or lost its lease; register again")));
+  }
+  metrics_.Forget(id);
+  absl::Status status;
+  for (const auto& [number, job] : jobs_.jobs()) {
+    job->replays.erase(id);
+    status.Update(lifecycle_.Reconcile(*job));
+  }
+  return status;
+}
+
+void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::HeartbeatReply> call) {
+  for (const v1::ReplayStatus& replay : request.replays()) {
+    if (absl::Status status = CheckNumbers(replay); !status.ok()) {
+      return call.done(status);
+    }
+  }
+  const absl::Duration now = clock_.Monotonic();
+  if (absl::Status status = members_.Renew(request.id(), request.incarnation(), now);
+      !status.ok()) {
+    call.done(status);
+    return;
+  }
+  metrics_.heartbeats.Add();
+  metrics_.SetSamples(request.id(), {request.metrics().begin(), request.metrics().end()});
+  TakeReplays(request);
+  absl::Status status = TakeDrops(request);
+  for (const v1::TaskReport& report : request.tasks()) {
+    status.Update(TakeReport(request.id(), request.incarnation(), report));
+  }
+  status.Update(moves_.TakeReports(request));
+  if (request.leaving() && status.ok()) {
+    status = jobs_.RemoveDaemon(request.id());
+    members_.Leave(request.id(), request.incarnation(), now);
+    status.Update(IncarnationEnded(request.id()));
+    if (status.ok()) {
+      call.done(v1::HeartbeatReply());
+      return;
+    }
+  }
+  if (!status.ok()) {
+    // Reports come again with the next heartbeat.
+    metrics_.store_errors.Add();
+    call.done(absl::UnavailableError(
+        absl::StrCat("the coordinator could not store what was reported: ", status.message())));
+    return;
+  }
+  if (auto node = parked_.extract(request.id()); !node.empty()) {
+    node.mapped().call.done(absl::CancelledError("a later heartbeat came"));
+  }
+  // A call that is parked longer than a third of the lease would put the lease at risk.
+  const absl::Duration poll = std::min(absl::Milliseconds(request.poll_ms()), members_.lease() / 3);
+  parked_[request.id()] = {.incarnation = request.incarnation(),
+                           .seen_version = request.seen_orders_version(),
+                           .deadline = now + poll,
+                           .call = std::move(call)};
+}
+
+void DaemonRequests::TakeReplays(const v1::HeartbeatRequest& request) {
+  for (const v1::ReplayStatus& replay : request.replays()) {
+    Job* job = jobs_.Find(replay.job_id());
+    // An earlier generation's logs are of no account any more.
+    if (job == nullptr || replay.generation() != job->record.generation()) continue;
+    v1::ReplayStatus& known = job->replays[request.id()];
+    if (known.records() == replay.records() && known.bytes() == replay.bytes() &&
+        known.partitions() == replay.partitions() && known.seconds() == replay.seconds()) {
+      continue;
+    }
+    known = replay;
+    known.set_server_id(request.id());
+    ++job->status_version;
+  }
+}
+
+absl::Status DaemonRequests::TakeDrops(const v1::HeartbeatRequest& request) {
+  Drops dropped;
+  for (const v1::DropOrder& drop : request.drops()) dropped[drop.job_id()] = drop.generation();
+  MUSTER_RETURN_IF_ERROR(jobs_.ClearDrops(request.id(), dropped));
+  for (const std::string& job_id : request.held_jobs()) {
+    if (jobs_.DropsOf(request.id()).contains(job_id)) continue;
+    const Job* job = jobs_.Find(job_id);
+    if (job != nullptr ? !IsFinal(job->record.state()) : !jobs_.IsForgotten(job_id)) continue;
+    MUSTER_RETURN_IF_ERROR(
+        jobs_.NoteDrop(request.id(), job_id, job == nullptr ? 0 : job->record.generation()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DaemonRequests::EndDropsOfLostServers(absl::Duration forget_after) {
+  const absl::Duration now = clock_.Monotonic();
+  absl::Status status;
+  // A copy: what is cleared goes from the table's.
+  const std::map<std::string, Drops, std::less<>> drops = jobs_.drops();
+  for (auto it = drops_wait_since_.begin(); it != drops_wait_since_.end();) {
+    const Member* member = members_.Find(it->first);
+    const bool waits = drops.contains(it->first) && (member == nullptr || !member->live);
+    it = waits ? std::next(it) : drops_wait_since_.erase(it);
+  }
+  for (const auto& [server, jobs] : drops) {
+    const Member* member = members_.Find(server);
+    if (member != nullptr && member->live) continue;
+    if (now - drops_wait_since_.emplace(server, now).first->second < forget_after) continue;
+    const absl::Status cleared = jobs_.ClearDrops(server, jobs);
+    if (cleared.ok() && log_ != nullptr) {
+      log_(absl::StrCat("server ", server, " has been gone for ",
+                        absl::FormatDuration(forget_after),
+                        ", and its orders to drop the tables of ", jobs.size(),
+                        " jobs end; what it holds is dropped if it comes back"));
+    }
+    status.Update(cleared);
+  }
+  return status;
+}
+
+absl::Status DaemonRequests::TakeReport(const std::string& daemon_id, uint64_t daemon_incarnation,
+                                        const v1::TaskReport& report) {
+  Job* job = jobs_.Find(report.job_id());
+  if (job == nullptr || !IsActive(job->record.state()) || report.slot() >= job->slots() ||
+      report.generation() != job->record.generation()) {
+    return absl::OkStatus();
+  }
+  const v1::SlotRecord& holder = job->record.slots(report.slot());
+  if (holder.done() || holder.incarnation() != report.incarnation() ||
+      holder.worker_id() != daemon_id || holder.worker_incarnation() != daemon_incarnation) {
+    return absl::OkStatus();
+  }
+  const std::string message = Shortened(report.message(), kKeptMessageBytes);
+  switch (report.state()) {
+    case v1::TaskReport::RUNNING:
+      if (!job->tasks[report.slot()].running) ++job->status_version;
+      job->tasks[report.slot()].running = true;
+      return absl::OkStatus();
+    case v1::TaskReport::ENDED:
+      return lifecycle_.TaskEnded(*job, report.slot(), report.code(), message, report.loss());
+    case v1::TaskReport::DIED:
+      return lifecycle_.TaskDied(*job, report.slot(), message);
+    default:
+      return absl::OkStatus();
+  }
+}
+
+absl::StatusOr<v1::AppendLogsReply> DaemonRequests::AppendLogs(
+    const v1::AppendLogsRequest& request) {
+  Job* job = jobs_.Find(request.job_id());
+  if (job == nullptr || job->removing) {
+    return absl::NotFoundError(absl::StrCat("job ", request.job_id(), " is gone; drop its log"));
+  }
+  MUSTER_RETURN_IF_ERROR(jobs_.AppendLog(*job, request.slot(), request.text()));
+  return v1::AppendLogsReply();
+}
+
+absl::StatusOr<bool> DaemonRequests::ExpireLeases(absl::Duration forget_after) {
+  const std::vector<std::string> lost = members_.Expire(clock_.Monotonic(), forget_after);
+  absl::Status status;
+  for (const std::string& id : lost) {
+    metrics_.daemons_lost.Add();
+    status.Update(jobs_.RemoveDaemon(id));
+    status.Update(IncarnationEnded(id));
+  }
+  if (!status.ok()) return status;
+  return !lost.empty();
+}
+
+const v1::HeartbeatReply& DaemonRequests::OrdersFor(const Member& member) {
+  Orders& orders = orders_[member.record.id()];
+  if (orders.table_version != jobs_.version() ||
+      orders.incarnation != member.record.incarnation()) {
+    orders = {jobs_.version(), member.record.incarnation(), OrdersOf(member, jobs_, context_)};
+  }
+  return orders.reply;
+}
+
+void DaemonRequests::AnswerChanged() {
+  const absl::Duration now = clock_.Monotonic();
+  for (auto it = parked_.begin(); it != parked_.end();) {
+    Parked& parked = it->second;
+    const Member* member = members_.Find(it->first);
+    if (parked.call.gone()) {
+      members_.Disconnected(it->first, parked.incarnation);
+      parked.call.done(absl::CancelledError("the caller is gone"));
+    } else if (member == nullptr || !members_.Holds(it->first, parked.incarnation)) {
+      parked.call.done(absl::AbortedError(
+          absl::StrCat("daemon ", it->first, " lost its lease; register again")));
+    } else {
+      const v1::HeartbeatReply& orders = OrdersFor(*member);
+      if (orders.orders_version() == parked.seen_version && now < parked.deadline) {
+        ++it;
+        continue;
+      }
+      parked.call.done(orders);
+    }
+    it = parked_.erase(it);
+  }
+}
+
+void DaemonRequests::AnswerAll(const absl::Status& status) {
+  for (auto& [id, parked] : std::exchange(parked_, {})) parked.call.done(status);
+}
+
+}  // namespace muster

@@ -1,0 +1,94 @@
+#ifndef MUSTER_SERVER_COORDINATOR_REQUESTS_DAEMON_REQUESTS_H_
+#define MUSTER_SERVER_COORDINATOR_REQUESTS_DAEMON_REQUESTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "proto/cluster_service.pb.h"
+#include "server/coordinator/calls/call.h"
+#include "server/coordinator/cluster/membership.h"
+#include "server/coordinator/job/job_table.h"
+#include "server/coordinator/lifecycle/job_lifecycle.h"
+#include "server/coordinator/metrics/coordinator_metrics.h"
+#include "server/coordinator/scheduling/move_desk.h"
+#include "server/coordinator/scheduling/orders.h"
+
+namespace muster {
+
+// ClusterService's calls, without gRPC; see proto/cluster_service.proto for meaning and errors.
+// Logic thread only. After each call the owner runs the scheduler and then AnswerChanged.
+class DaemonRequests {
+ public:
+  // All references outlive it. `log` takes one line, on the logic thread; it may be null.
+  DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle, MoveDesk& moves,
+                 const Clock& clock, CoordinatorMetrics& metrics, OrderContext context,
+                 std::function<void(absl::string_view)> log);
+
+  // Where tasks reach the coordinator, once it listens. Orders before that say what the options
+  // said.
+  void SetAddress(std::string address);
+
+  absl::StatusOr<v1::RegisterDaemonReply> Register(const v1::RegisterDaemonRequest& request);
+  // Takes reports at once, and parks the call until there are other orders or poll_ms passed.
+  void Heartbeat(const v1::HeartbeatRequest& request, Call<v1::HeartbeatReply> call);
+  absl::StatusOr<v1::AppendLogsReply> AppendLogs(const v1::AppendLogsRequest& request);
+
+  // Ends leases that ran out. True: some did.
+  absl::StatusOr<bool> ExpireLeases(absl::Duration forget_after);
+
+  // Ends orders to drop tables for servers that have been gone for so long, while this coordinator
+  // ran. Should such a server come back, it reports what it holds.
+  absl::Status EndDropsOfLostServers(absl::Duration forget_after);
+
+  // Answers the heartbeats whose orders changed, whose time is up, or whose caller is gone.
+  void AnswerChanged();
+  void AnswerAll(const absl::Status& status);
+
+ private:
+  struct Parked {
+    uint64_t incarnation = 0;
+    uint64_t seen_version = 0;
+    absl::Duration deadline;
+    Call<v1::HeartbeatReply> call;
+  };
+  // Orders as they were computed last.
+  struct Orders {
+    uint64_t table_version = 0;
+    uint64_t incarnation = 0;
+    v1::HeartbeatReply reply;
+  };
+
+  absl::Status TakeReport(const std::string& daemon_id, uint64_t daemon_incarnation,
+                          const v1::TaskReport& report);
+  // Notes with jobs what the server has replayed of their logs.
+  void TakeReplays(const v1::HeartbeatRequest& request);
+  // Ends the orders that the server has carried out, and orders what it holds of jobs that are
+  // over.
+  absl::Status TakeDrops(const v1::HeartbeatRequest& request);
+  // Lets go of what the daemon's earlier incarnation was told, and recovers what it held.
+  absl::Status IncarnationEnded(const std::string& id);
+  const v1::HeartbeatReply& OrdersFor(const Member& member);
+
+  JobTable& jobs_;
+  Membership& members_;
+  JobLifecycle& lifecycle_;
+  MoveDesk& moves_;
+  const Clock& clock_;
+  CoordinatorMetrics& metrics_;
+  OrderContext context_;
+  std::map<std::string, Parked> parked_;
+  std::map<std::string, Orders> orders_;
+  const std::function<void(absl::string_view)> log_;
+  // Since when servers that are gone have orders to drop tables, as far as this coordinator knows.
+  std::map<std::string, absl::Duration> drops_wait_since_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_REQUESTS_DAEMON_REQUESTS_H_

@@ -1,0 +1,128 @@
+#include "server/coordinator/requests/job_view.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/job/job_road.h"
+#include "server/coordinator/checkpoints/find_checkpoint.h"
+#include "server/coordinator/cluster/cluster_room.h"
+#include "server/coordinator/job/job_state_machine.h"
+
+namespace muster {
+namespace {
+
+const char* TaskState(const Job& job, uint32_t slot) {
+  const v1::SlotRecord& holder = job.record.slots(slot);
+  if (holder.done()) return "DONE";
+  if (holder.worker_id().empty() || !IsActive(job.record.state())) return "LOST";
+  return job.tasks[slot].heard ? "RUNNING" : "STARTING";
+}
+
+void AddTasks(const Job& job, v1::JobStatus& status) {
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    const v1::SlotRecord& holder = job.record.slots(slot);
+    const bool worked = job.progress.record().slots(slot).steps() > 0;
+    // A job that ended has no tasks but those that finished or trained; one that waits has none
+    // yet.
+    if (!holder.done() && !worked && !IsActive(job.record.state())) continue;
+    v1::TaskStatus& task = *status.add_tasks();
+    task.set_slot(slot);
+    task.set_worker_id(holder.worker_id());
+    task.set_incarnation(holder.incarnation());
+    job.progress.Describe(slot, task);
+    task.set_state(TaskState(job, slot));
+  }
+}
+
+std::string Recovery(const v1::JobRecord& record) {
+  const std::string back =
+      absl::StrCat("rolls back to clock ", LastSoundClock(record, record.initial_clock()));
+  if (record.spec().update().durability() == v1::UpdateSpec::EVERY_PUSH) {
+    return absl::StrCat("continues in place; if the server's data folder is lost, ", back);
+  }
+  if (NeedsServers(record.spec())) return back;
+  return absl::StrCat("continues from another worker's replica; without any, ", back);
+}
+
+// Of the servers that the job is on, those that came back to it by their logs.
+void AddReplays(const Job& job, v1::JobStatus& status) {
+  std::set<std::string> servers;
+  for (const v1::PartitionPlacement& partition : job.record.partitions()) {
+    for (const v1::Replica& replica : partition.replicas()) servers.insert(replica.server_id());
+  }
+  for (const auto& [server, replay] : job.replays) {
+    const bool present = servers.count(server) > 0;
+    if (present && replay.generation() == job.record.generation() && replay.partitions() > 0) {
+      *status.add_replays() = replay;
+    }
+  }
+}
+
+std::string Message(const Job& job) {
+  if (IsFinal(job.record.state())) return job.record.message();
+  const std::string& rollback = job.record.last_rollback();
+  const std::string event = job.events.empty() ? rollback : job.events.back().text();
+  if (rollback.empty() || event == rollback) return event;
+  // Stays with the job, as what it had done since is no more.
+  return absl::StrCat(event, " (went back before: ", rollback, ")");
+}
+
+}  // namespace
+
+v1::JobStatus StatusOf(const Job& job) {
+  const v1::JobRecord& record = job.record;
+  v1::JobStatus status;
+  status.set_job_id(record.job_id());
+  *status.mutable_spec() = record.spec();
+  status.set_state(record.state());
+  status.set_message(Message(job));
+  status.set_waiting_for(job.waiting_for.empty() ? job.checkpoint_waits_for : job.waiting_for);
+  status.set_generation(record.generation());
+  status.set_shard_map_version(record.shard_map_version());
+  const uint64_t total =
+      record.met().total_steps() > 0 ? record.met().total_steps() : record.spec().stop().steps();
+  *status.mutable_progress() = job.progress.Progress(total);
+  AddTasks(job, status);
+  *status.mutable_partitions() = record.partitions();
+  status.set_predicted_server_bytes(record.predicted_server_bytes());
+  status.set_predicted_worker_bytes(record.predicted_worker_bytes());
+  if (const v1::CheckpointRecord* last = LastSound(record)) {
+    status.set_checkpoint_clock(last->clock());
+    status.set_checkpoint_uri(last->uri());
+  }
+  status.set_submitted_unix_ms(record.submitted_unix_ms());
+  status.set_started_unix_ms(record.started_unix_ms());
+  status.set_finished_unix_ms(record.finished_unix_ms());
+  *status.mutable_evaluations() = record.evaluations();
+  status.set_recovery(Recovery(record));
+  AddReplays(job, status);
+  return status;
+}
+
+std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& members) {
+  const std::map<std::string, Reserved> reserved = ReservedBy(jobs, members);
+  std::vector<v1::DaemonStatus> daemons;
+  for (const auto& [id, member] : members.members()) {
+    v1::DaemonStatus& daemon = daemons.emplace_back();
+    daemon.set_id(id);
+    daemon.set_kind(member.kind());
+    daemon.set_address(member.record.address());
+    daemon.set_incarnation(member.record.incarnation());
+    daemon.set_live(member.live);
+    daemon.set_slots(member.record.slots());
+    daemon.set_memory_bytes(member.record.memory_bytes());
+    *daemon.mutable_devices() = member.record.devices();
+    daemon.set_processors(member.record.processors());
+    if (const auto it = reserved.find(id); it != reserved.end()) {
+      daemon.set_slots_used(it->second.slots);
+      daemon.set_devices_used(it->second.devices);
+      daemon.set_memory_reserved_bytes(it->second.bytes);
+    }
+  }
+  return daemons;
+}
+
+}  // namespace muster

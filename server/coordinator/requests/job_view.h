@@ -1,0 +1,19 @@
+#ifndef MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_VIEW_H_
+#define MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_VIEW_H_
+
+#include "proto/status.pb.h"
+#include "server/coordinator/cluster/membership.h"
+#include "server/coordinator/job/job.h"
+#include "server/coordinator/job/job_table.h"
+
+namespace muster {
+
+// A job as its users see it.
+v1::JobStatus StatusOf(const Job& job);
+
+// All daemons, by id.
+std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& members);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_VIEW_H_

@@ -1,0 +1,97 @@
+#include "server/coordinator/requests/plan_job.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_validator.h"
+#include "common/plan/data_size.h"
+#include "common/plan/layout_validator.h"
+#include "common/plan/model_size.h"
+#include "common/plan/remedies.h"
+#include "server/coordinator/cluster/placement.h"
+
+namespace muster {
+namespace {
+
+std::vector<MemoryPart> OwnParts(const MemoryPlan& plan) {
+  std::vector<MemoryPart> parts;
+  for (const MemoryPart& part : plan.worker) {
+    if (!part.mapped) parts.push_back(part);
+  }
+  return parts;
+}
+
+// The first of those with the most bytes; null: there are no workers.
+const WorkerRoom* WorkerWithMost(const ClusterRoom& room, uint64_t WorkerRoom::*bytes) {
+  const auto most = std::max_element(
+      room.workers.begin(), room.workers.end(),
+      [bytes](const WorkerRoom& a, const WorkerRoom& b) { return a.*bytes < b.*bytes; });
+  return most == room.workers.end() ? nullptr : &*most;
+}
+
+// Of workers to come nothing is known.
+WorkerProcessors ProcessorsOf(const ClusterRoom& room) {
+  const bool multiply_bf16 =
+      std::all_of(room.workers.begin(), room.workers.end(),
+                  [](const WorkerRoom& worker) { return worker.multiplies_bf16; });
+  uint32_t threads = 1;
+  for (const WorkerRoom& worker : room.workers) threads = std::max(threads, worker.task_threads);
+  return {.multiply_bf16 = multiply_bf16 && !room.workers.empty(), .threads = threads};
+}
+
+// A worker whose daemon has too little memory for one task, however little else runs, is of no use.
+absl::Status CheckWorkersMemory(const v1::JobSpec& spec, const DataSize& data,
+                                const MemoryPlan& plan, const ClusterRoom& whole) {
+  const WorkerRoom* const most = WorkerWithMost(whole, &WorkerRoom::bytes);
+  if (most == nullptr || plan.worker_own_bytes() <= most->bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "each of the job's workers needs ", FormatBytes(plan.worker_own_bytes()), ", and worker ",
+      most->id, " offers the most, ", FormatBytes(most->bytes), ":\n",
+      MemoryTable(OwnParts(plan), "  "),
+      DescribeRemedies(
+          FindRemedies(spec, data, ProcessorsOf(whole), MemoryOf::kWorker, most->bytes)),
+      "; `muster plan` shows what other settings need, and --memory gives a worker daemon more"));
+}
+
+// Nor is a device that could not hold one task. Where there is none at all FitsEmpty says so.
+absl::Status CheckDevicesMemory(const v1::JobSpec& spec, const DataSize& data,
+                                const MemoryPlan& plan, const ClusterRoom& whole) {
+  const WorkerRoom* const most = WorkerWithMost(whole, &WorkerRoom::device_bytes);
+  if (most == nullptr || most->devices == 0) return absl::OkStatus();
+  if (plan.device_bytes() <= most->device_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "each of the job's workers needs ", FormatBytes(plan.device_bytes()),
+      " of its device, and worker ", most->id, " offers the most, ",
+      FormatBytes(most->device_bytes), " on each of its own:\n", MemoryTable(plan.device, "  "),
+      DescribeRemedies(
+          FindRemedies(spec, data, ProcessorsOf(whole), MemoryOf::kDevice, most->device_bytes)),
+      "; `muster plan` shows what other settings need"));
+}
+
+std::string Assumed(const v1::JobSpec& spec, const DataSize& data) {
+  const std::string clause = VocabularyAssumption(spec, data);
+  if (clause.empty()) return "";
+  return absl::StrCat("; model.transformer.vocabulary is left out, so memory is reserved as if ",
+                      clause);
+}
+
+}  // namespace
+
+absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const ClusterRoom& whole) {
+  MUSTER_RETURN_IF_ERROR(ValidateJob(spec));
+  PlannedJob planned;
+  planned.spec = spec;
+  FillDefaults(planned.spec);
+  const DataSize data = SizeOfData(planned.spec.data());
+  MUSTER_RETURN_IF_ERROR(ValidateLayout(planned.spec, SizeOfModel(planned.spec, data)));
+  planned.plan = PlanMemory(planned.spec, data, ProcessorsOf(whole));
+  planned.assumed = Assumed(planned.spec, data);
+  MUSTER_RETURN_IF_ERROR(CheckWorkersMemory(planned.spec, data, planned.plan, whole));
+  MUSTER_RETURN_IF_ERROR(CheckDevicesMemory(planned.spec, data, planned.plan, whole));
+  return planned;
+}
+
+}  // namespace muster

@@ -1,0 +1,281 @@
+#include "server/coordinator/requests/task_requests.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_road.h"
+#include "common/text/utf8.h"
+#include "server/coordinator/calls/report_checks.h"
+#include "server/coordinator/cluster/shard_map.h"
+#include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/job/training_data.h"
+#include "server/coordinator/lifecycle/early_stop.h"
+#include "server/coordinator/lifecycle/round_record.h"
+
+namespace muster {
+namespace {
+
+// Of what a task says it waits for.
+constexpr size_t kMostWaitBytes = 1000;
+
+// Results kept per job; a slot that repeats clocks needs the last few.
+constexpr int kMaxEvaluations = 1000;
+constexpr absl::Duration kMaxShardMapWait = absl::Minutes(1);
+
+// For people.
+std::string Describe(const v1::EvaluationResult& result) {
+  const std::string loss =
+      absl::StrCat("loss ", result.loss(), " over ", result.examples(), " examples");
+  if (result.no_value().empty()) {
+    return absl::StrCat("step ", result.clock(), ": ", result.metric(), " ", result.value(), ", ",
+                        loss);
+  }
+  return absl::StrCat("step ", result.clock(), ": ", loss, "; ", result.metric(),
+                      " has no value: ", result.no_value());
+}
+
+const v1::EvaluationResult* FindResult(const v1::JobRecord& record, uint64_t clock) {
+  for (auto it = record.evaluations().rbegin(); it != record.evaluations().rend(); ++it) {
+    if (it->clock() == clock) return &*it;
+  }
+  return nullptr;
+}
+
+v1::ReportEvaluationReply ReplyOf(const v1::JobRecord& record, const v1::EvaluationResult& result) {
+  v1::ReportEvaluationReply reply;
+  *reply.mutable_result() = result;
+  reply.set_stop(record.stop_clock() > 0 && record.stop_clock() <= result.clock());
+  return reply;
+}
+
+}  // namespace
+
+TaskRequests::TaskRequests(JobTable& jobs, JobLifecycle& lifecycle, CheckpointDesk& checkpoints,
+                           RoundDesk& rounds, const Clock& clock)
+    : jobs_(jobs),
+      lifecycle_(lifecycle),
+      checkpoints_(checkpoints),
+      rounds_(rounds),
+      clock_(clock) {}
+
+absl::StatusOr<Job*> TaskRequests::Authenticate(const v1::TaskIdentity& task) const {
+  const Job* job = jobs_.Find(task.job_id());
+  if (job != nullptr && IsFinal(job->record.state())) {
+    return absl::NotFoundError(absl::StrCat("job ", task.job_id(), " has ended as ",
+                                            v1::JobState_Name(job->record.state()),
+                                            "; the task must end"));
+  }
+  return AuthenticateLast(task);
+}
+
+absl::StatusOr<Job*> TaskRequests::AuthenticateLast(const v1::TaskIdentity& task) const {
+  Job* job = jobs_.Find(task.job_id());
+  if (job == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("job ", task.job_id(), " is not known; the task must end"));
+  }
+  const v1::JobRecord& record = job->record;
+  if (task.slot() >= job->slots()) {
+    return absl::InvalidArgumentError(absl::StrCat("job ", task.job_id(), " has no slot ",
+                                                   task.slot(), ", only ", job->slots(),
+                                                   ", counted from 0"));
+  }
+  if (task.generation() != record.generation()) {
+    return absl::AbortedError(absl::StrCat("slot ", task.slot(), " of job ", task.job_id(),
+                                           " has generation ", task.generation(), ", current is ",
+                                           record.generation(), "; this task is fenced"));
+  }
+  const uint64_t current = record.slots(task.slot()).incarnation();
+  if (task.incarnation() != current) {
+    return absl::AbortedError(absl::StrCat("slot ", task.slot(), " of job ", task.job_id(),
+                                           " has incarnation ", task.incarnation(), ", current is ",
+                                           current, "; this task is fenced"));
+  }
+  return job;
+}
+
+void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
+                              Call<v1::RendezvousReply> call) {
+  const absl::StatusOr<Job*> found = Authenticate(request.task());
+  if (!found.ok()) return call.done(found.status());
+  Job& job = **found;
+  if (absl::Status status = CheckReport(job.record, request); !status.ok()) {
+    return call.done(status);
+  }
+  const uint32_t slot = request.task().slot();
+  if (TrainsByAllReduce(job.record.spec())) return rounds_.Arrive(job, request, std::move(call));
+  if (absl::Status same = CompareWithJob(request, job.record); !same.ok()) {
+    lifecycle_.Fail(job, std::string(same.message())).IgnoreError();
+    return call.done(same);
+  }
+  if (job.record.has_met()) {
+    const absl::Status heard = lifecycle_.Heard(job, slot, 0);
+    return heard.ok() ? call.done(MeetingReply(job.record)) : call.done(heard);
+  }
+  if (absl::Status status = job.rendezvous.Arrive(request); !status.ok()) {
+    job.ParkRendezvous(slot, std::move(call));
+    // All who wait learn why; if that cannot be stored, they ask again.
+    for (auto& [other, parked] : std::exchange(job.rendezvous_calls, {})) parked.done(status);
+    lifecycle_.Fail(job, std::string(status.message())).IgnoreError();
+    return;
+  }
+  job.ParkRendezvous(slot, std::move(call));
+  job.tasks[slot].heard = true;
+  ++job.status_version;
+  const auto met = job.rendezvous.Met();
+  if (!met.has_value()) return;
+  const absl::Status stored = lifecycle_.Met(job, *met);
+  for (auto& [other, parked] : std::exchange(job.rendezvous_calls, {})) {
+    if (stored.ok()) {
+      parked.done(MeetingReply(job.record));
+    } else {
+      parked.done(stored);
+    }
+  }
+}
+
+absl::Status TaskRequests::NoteWait(Job& job, const v1::ReportProgressRequest& request) {
+  const uint32_t slot = request.task().slot();
+  TaskView& task = job.tasks[slot];
+  const bool told =
+      task.waiting_incarnation == request.task().incarnation() && !task.waits_for.empty();
+  task.waiting_incarnation = request.task().incarnation();
+  task.waits_for = std::string(CutUtf8(request.waits_for(), kMostWaitBytes));
+  ++job.status_version;
+  // One event for the whole wait: its reason may vary from attempt to attempt.
+  if (told || task.waits_for.empty()) return absl::OkStatus();
+  return jobs_.AddEvent(job, absl::StrCat("slot ", slot, " waits: ", task.waits_for));
+}
+
+absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
+    const v1::ReportProgressRequest& request) {
+  MUSTER_ASSIGN_OR_RETURN(Job * job, Authenticate(request.task()));
+  if (request.has_waits_for()) {
+    MUSTER_RETURN_IF_ERROR(NoteWait(*job, request));
+    return v1::ReportProgressReply();
+  }
+  MUSTER_RETURN_IF_ERROR(CheckReport(job->record, request));
+  job->progress.Add(request, clock_.Monotonic());
+  job->progress_unsaved = true;
+  ++job->status_version;
+  MUSTER_RETURN_IF_ERROR(lifecycle_.Heard(*job, request.task().slot(), request.clock()));
+  v1::ReportProgressReply reply;
+  reply.set_shard_map_version(job->record.shard_map_version());
+  reply.set_collectives_wanted(TrainsByAllReduce(job->record.spec()) &&
+                               job->collectives.Wanted(request.task().slot()));
+  reply.set_meet_after_round(rounds_.MeetAfter(*job));
+  return reply;
+}
+
+void TaskRequests::ReportEvaluation(const v1::ReportEvaluationRequest& request,
+                                    Call<v1::ReportEvaluationReply> call) {
+  const absl::StatusOr<Job*> found = Authenticate(request.task());
+  if (!found.ok()) return call.done(found.status());
+  Job& job = **found;
+  if (absl::Status status = CheckReport(job.record, request); !status.ok()) {
+    return call.done(status);
+  }
+  if (const v1::EvaluationResult* known = FindResult(job.record, request.clock())) {
+    return call.done(ReplyOf(job.record, *known));
+  }
+  if (TrainsByAllReduce(job.record.spec()) && !RoundLasts(job.record, job.rendezvous)) {
+    return call.done(absl::CancelledError(
+        absl::StrCat("round ", job.record.round().number(), " of job ", job.id(),
+                     " is over: meet the others again, then evaluate")));
+  }
+  if (!job.evaluation_calls.empty() && job.evaluation.any() &&
+      job.evaluation.clock() != request.clock()) {
+    const absl::Status status = absl::FailedPreconditionError(
+        absl::StrCat("slot ", request.task().slot(), " evaluates at clock ", request.clock(),
+                     " while others do at clock ", job.evaluation.clock()));
+    return call.done(status);
+  }
+  job.ParkEvaluation(request.task().slot(), std::move(call));
+  const absl::Status status = TakeShare(job, request);
+  if (status.ok() && !job.evaluation_calls.empty()) {
+    const v1::EvaluationResult* result = FindResult(job.record, request.clock());
+    if (result == nullptr) return;
+    const v1::ReportEvaluationReply reply = ReplyOf(job.record, *result);
+    for (auto& [slot, parked] : std::exchange(job.evaluation_calls, {})) parked.done(reply);
+    return;
+  }
+  for (auto& [slot, parked] : std::exchange(job.evaluation_calls, {})) parked.done(status);
+  // An evaluation that cannot be computed cannot be next time either; a failing disk may pass.
+  if (status.code() == absl::StatusCode::kInvalidArgument) {
+    lifecycle_.Fail(job, std::string(status.message())).IgnoreError();
+  }
+}
+
+absl::Status TaskRequests::TakeShare(Job& job, const v1::ReportEvaluationRequest& request) {
+  MUSTER_RETURN_IF_ERROR(job.evaluation.Add(request));
+  if (!job.evaluation.complete(ReportingSlots(job.record))) return absl::OkStatus();
+  absl::StatusOr<v1::EvaluationResult> result = job.evaluation.Result();
+  if (!result.ok()) return result.status();
+  result->set_training_seconds(job.progress.training_seconds());
+  JobChange change{.record = job.record};
+  *change.record.add_evaluations() = *result;
+  while (change.record.evaluations_size() > kMaxEvaluations) {
+    change.record.mutable_evaluations()->DeleteSubrange(0, 1);
+  }
+  std::string event = Describe(*result);
+  if (const std::string why = StopsAfter(change.record); !why.empty()) {
+    change.record.set_stop_clock(result->clock());
+    absl::StrAppend(&event, "; ", why);
+  }
+  change.events.push_back(std::move(event));
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  job.evaluation.Clear();
+  return absl::OkStatus();
+}
+
+void TaskRequests::CommitCheckpoint(const v1::CommitCheckpointRequest& request,
+                                    Call<v1::CommitCheckpointReply> call) {
+  const absl::StatusOr<Job*> found = Authenticate(request.task());
+  if (!found.ok()) return call.done(found.status());
+  if (const uint32_t speaks = SpeakingSlot((*found)->record); request.task().slot() != speaks) {
+    return call.done(absl::InvalidArgumentError(
+        absl::StrCat("slot ", request.task().slot(), " of job ", request.task().job_id(),
+                     " sent a checkpoint; slot ", speaks, " commits them")));
+  }
+  if (!request.failure().empty()) return checkpoints_.CutFailed(**found, request, std::move(call));
+  checkpoints_.Commit(**found, request, std::move(call));
+}
+
+absl::StatusOr<v1::ReportCollectivesReply> TaskRequests::ReportCollectives(
+    const v1::ReportCollectivesRequest& request) {
+  MUSTER_ASSIGN_OR_RETURN(Job * job, AuthenticateLast(request.task()));
+  job->collectives.Tell(request, jobs_.NowUnixMs());
+  return v1::ReportCollectivesReply();
+}
+
+void TaskRequests::GetShardMap(const v1::GetShardMapRequest& request, Call<v1::ShardMap> call) {
+  const absl::StatusOr<Job*> found = Authenticate(request.task());
+  if (!found.ok()) return call.done(found.status());
+  Job& job = **found;
+  const absl::Duration wait = std::min(absl::Milliseconds(request.wait_ms()), kMaxShardMapWait);
+  job.shard_map_calls.push_back({.slot = request.task().slot(),
+                                 .min_version = request.min_version(),
+                                 .deadline = clock_.Monotonic() + wait,
+                                 .call = std::move(call)});
+}
+
+void TaskRequests::AnswerChanged() {
+  const absl::Duration now = clock_.Monotonic();
+  for (const auto& [number, job] : jobs_.jobs()) {
+    job->DropGoneCalls();
+    std::vector<Job::ShardMapCall> waiting;
+    for (Job::ShardMapCall& parked : std::exchange(job->shard_map_calls, {})) {
+      if (job->record.shard_map_version() >= parked.min_version || now >= parked.deadline) {
+        parked.call.done(ShardMapOf(job->record));
+      } else {
+        waiting.push_back(std::move(parked));
+      }
+    }
+    job->shard_map_calls = std::move(waiting);
+  }
+}
+
+}  // namespace muster

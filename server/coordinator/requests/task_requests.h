@@ -1,0 +1,62 @@
+#ifndef MUSTER_SERVER_COORDINATOR_REQUESTS_TASK_REQUESTS_H_
+#define MUSTER_SERVER_COORDINATOR_REQUESTS_TASK_REQUESTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "proto/task_service.pb.h"
+#include "server/coordinator/calls/call.h"
+#include "server/coordinator/checkpoints/checkpoint_desk.h"
+#include "server/coordinator/job/job_table.h"
+#include "server/coordinator/lifecycle/job_lifecycle.h"
+#include "server/coordinator/lifecycle/round_desk.h"
+#include "server/coordinator/metrics/coordinator_metrics.h"
+
+namespace muster {
+
+// TaskService's calls, without gRPC; see proto/task_service.proto for meaning and errors. A task
+// that is fenced gets ABORTED, one whose job ended NOT_FOUND, on every call and also on those that
+// are parked when that happens. Logic thread only.
+class TaskRequests {
+ public:
+  // All references outlive it.
+  TaskRequests(JobTable& jobs, JobLifecycle& lifecycle, CheckpointDesk& checkpoints,
+               RoundDesk& rounds, const Clock& clock);
+
+  void Rendezvous(const v1::RendezvousRequest& request, Call<v1::RendezvousReply> call);
+  absl::StatusOr<v1::ReportProgressReply> ReportProgress(const v1::ReportProgressRequest& request);
+  void ReportEvaluation(const v1::ReportEvaluationRequest& request,
+                        Call<v1::ReportEvaluationReply> call);
+  void CommitCheckpoint(const v1::CommitCheckpointRequest& request,
+                        Call<v1::CommitCheckpointReply> call);
+  // Taken also from the last tasks of a job that has ended: most likely, that is why it has.
+  absl::StatusOr<v1::ReportCollectivesReply> ReportCollectives(
+      const v1::ReportCollectivesRequest& request);
+  void GetShardMap(const v1::GetShardMapRequest& request, Call<v1::ShardMap> call);
+
+  // Answers the parked calls for shard maps that have come or whose time is up, and those whose
+  // callers are gone.
+  void AnswerChanged();
+
+ private:
+  // The job, if this is the present task of one of its slots.
+  absl::StatusOr<Job*> Authenticate(const v1::TaskIdentity& task) const;
+  // … or was when the job ended.
+  absl::StatusOr<Job*> AuthenticateLast(const v1::TaskIdentity& task) const;
+  // What the task says it cannot reach.
+  absl::Status NoteWait(Job& job, const v1::ReportProgressRequest& request);
+  absl::Status TakeShare(Job& job, const v1::ReportEvaluationRequest& request);
+
+  JobTable& jobs_;
+  JobLifecycle& lifecycle_;
+  CheckpointDesk& checkpoints_;
+  RoundDesk& rounds_;
+  const Clock& clock_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_REQUESTS_TASK_REQUESTS_H_

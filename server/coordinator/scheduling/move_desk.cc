@@ -1,0 +1,352 @@
+#include "server/coordinator/scheduling/move_desk.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "server/coordinator/checkpoints/find_checkpoint.h"
+#include "server/coordinator/cluster/cluster_room.h"
+#include "server/coordinator/cluster/shard_map.h"
+#include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/lifecycle/recovery.h"
+#include "server/coordinator/scheduling/move_plan.h"
+
+namespace muster {
+namespace {
+
+// Before a job's next move after one that failed.
+constexpr absl::Duration kPauseAfterFailure = absl::Seconds(10);
+// Before its next move to the server that failed: twice as long after each failure, up to this.
+constexpr absl::Duration kLongestPause = absl::Minutes(10);
+
+bool IsDurable(const v1::JobRecord& record) {
+  return record.spec().update().durability() == v1::UpdateSpec::EVERY_PUSH;
+}
+
+std::string Name(const v1::MoveRecord& move) {
+  return absl::StrCat("move of partition ", move.partition(), " from ", move.from_server(), " to ",
+                      move.to_server());
+}
+
+bool IsUnderWay(const v1::JobRecord& record) {
+  return std::any_of(record.moves().begin(), record.moves().end(), [](const v1::MoveRecord& move) {
+    return move.state() == v1::MoveRecord::COPYING;
+  });
+}
+
+// Where in the record the move is that a report names; -1: it is over.
+int FindMove(const v1::JobRecord& record, const v1::MoveReport& report) {
+  for (int i = 0; i < record.moves_size(); ++i) {
+    if (record.moves(i).partition() == report.partition() &&
+        record.moves(i).term() == report.term()) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+MoveDesk::MoveDesk(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
+                   const Clock& clock)
+    : jobs_(jobs), members_(members), lifecycle_(lifecycle), clock_(clock) {}
+
+absl::StatusOr<v1::DrainServerReply> MoveDesk::Drain(const v1::DrainServerRequest& request) {
+  const std::string& id = request.server_id();
+  const bool draining = jobs_.draining().count(id) > 0;
+  v1::DrainServerReply reply;
+  reply.mutable_drain()->set_server_id(id);
+  if (request.undo()) {
+    if (draining) MUSTER_RETURN_IF_ERROR(jobs_.EndDrain(id));
+    return reply;
+  }
+  const Member* member = members_.Find(id);
+  if (member == nullptr && !draining) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no server ", id, "; muster cluster lists those there are"));
+  }
+  if (member != nullptr && member->kind() != v1::SERVER) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(id,
+                     " is a worker, which holds no parameters; stop it, and its tasks go to "
+                     "other workers"));
+  }
+  if (!draining) MUSTER_RETURN_IF_ERROR(jobs_.Drain(id));
+  MUSTER_RETURN_IF_ERROR(Run());
+  for (v1::DrainStatus& drain : Drains()) {
+    if (drain.server_id() == id) *reply.mutable_drain() = std::move(drain);
+  }
+  return reply;
+}
+
+absl::Status MoveDesk::Rebalance(const std::string& job_id) {
+  Job* job = jobs_.Find(job_id);
+  if (job == nullptr) return absl::NotFoundError(absl::StrCat("there is no job ", job_id));
+  const v1::JobRecord& record = job->record;
+  if (!IsActive(record.state()) || record.servers().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job_id, " is ", v1::JobState_Name(record.state()),
+                     " and holds no partitions on servers now; there is nothing to move"));
+  }
+  const int asked = record.spec().servers();
+  if (asked > 0 && !IsDurable(record)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job_id, " asks for servers: ", asked, " and is on ", record.servers_size(),
+        ", evenly; leave `servers` out of a job that is to "
+        "take part in what joins"));
+  }
+  if (record.rebalance()) return absl::OkStatus();
+  JobChange change{.record = record};
+  change.record.set_rebalance(true);
+  change.events.push_back("asked to spread its partitions over all servers");
+  return jobs_.Commit(*job, std::move(change));
+}
+
+absl::Status MoveDesk::TakeReports(const v1::HeartbeatRequest& request) {
+  absl::Status status;
+  for (const v1::MoveReport& report : request.moves()) {
+    Job* job = jobs_.Find(report.job_id());
+    if (job == nullptr || !IsActive(job->record.state()) ||
+        report.generation() != job->record.generation()) {
+      continue;
+    }
+    const int index = FindMove(job->record, report);
+    if (index < 0) continue;
+    const v1::MoveRecord& move = job->record.moves(index);
+    const bool copies = move.state() == v1::MoveRecord::COPYING && move.to_server() == request.id();
+    const bool releases =
+        (move.state() == v1::MoveRecord::MOVED && move.from_server() == request.id()) ||
+        (move.state() == v1::MoveRecord::GIVEN_UP && move.to_server() == request.id());
+    if (report.state() == v1::MoveReport::ADOPTED && copies) {
+      status.Update(Complete(*job, index));
+    } else if (report.state() == v1::MoveReport::FAILED && copies) {
+      NoteFailure(*job, move.to_server());
+      status.Update(GiveUp(*job, index, report.message()));
+    } else if (report.state() == v1::MoveReport::RELEASED && releases) {
+      JobChange change{.record = job->record};
+      change.record.mutable_moves()->DeleteSubrange(index, 1);
+      status.Update(jobs_.Commit(*job, std::move(change)));
+    }
+  }
+  return status;
+}
+
+absl::Status MoveDesk::Complete(Job& job, int index) {
+  JobChange change{.record = job.record};
+  v1::MoveRecord& move = *change.record.mutable_moves(index);
+  const Member* owner = members_.Find(move.to_server());
+  MovePartition(move.partition(), PlaceOf(owner->record), BytesPerPartition(change.record),
+                change.record);
+  move.set_state(v1::MoveRecord::MOVED);
+  failures_.erase({job.id(), move.to_server()});
+  change.events.push_back(absl::StrCat("partition ", move.partition(), " moved from ",
+                                       move.from_server(), " to ", move.to_server(),
+                                       "; shard map version ", change.record.shard_map_version()));
+  return jobs_.Commit(job, std::move(change));
+}
+
+absl::Status MoveDesk::GiveUp(Job& job, int index, const std::string& why) {
+  JobChange change{.record = job.record};
+  v1::MoveRecord& move = *change.record.mutable_moves(index);
+  move.set_state(v1::MoveRecord::GIVEN_UP);
+  change.events.push_back(absl::StrCat(Name(move), " given up: ", why));
+  return jobs_.Commit(job, std::move(change));
+}
+
+void MoveDesk::NoteFailure(const Job& job, const std::string& server) {
+  const absl::Duration now = clock_.Monotonic();
+  not_before_[job.id()] = now + kPauseAfterFailure;
+  Failure& failure = failures_[{job.id(), server}];
+  failure.pause = std::min(std::max(kPauseAfterFailure, 2 * failure.pause), kLongestPause);
+  failure.not_before = now + failure.pause;
+}
+
+std::vector<std::string> MoveDesk::Resting(const Job& job) const {
+  std::vector<std::string> servers;
+  for (const auto& [key, failure] : failures_) {
+    const Member* member = members_.Find(key.second);
+    if (key.first == job.id() && member != nullptr && member->live &&
+        jobs_.draining().count(key.second) == 0 && clock_.Monotonic() < failure.not_before) {
+      servers.push_back(key.second);
+    }
+  }
+  return servers;
+}
+
+bool MoveDesk::IsBeingDeleted(const v1::MoveRecord& move) const {
+  if (move.state() == v1::MoveRecord::COPYING) return false;
+  const Member* member =
+      members_.Find(move.state() == v1::MoveRecord::MOVED ? move.from_server() : move.to_server());
+  return member != nullptr && member->live;
+}
+
+void MoveDesk::Wait(const Job& job, std::string why) { waiting_[job.id()] = std::move(why); }
+
+absl::Status MoveDesk::Run() {
+  waiting_.clear();
+  for (auto it = leaving_.begin(); it != leaving_.end();) {
+    const Job* job = jobs_.Find(it->first);
+    it = job == nullptr || job->record.generation() != it->second.generation ? leaving_.erase(it)
+                                                                             : std::next(it);
+  }
+  for (auto it = failures_.begin(); it != failures_.end();) {
+    const Job* job = jobs_.Find(it->first.first);
+    it = job == nullptr || !IsActive(job->record.state()) ? failures_.erase(it) : std::next(it);
+  }
+  absl::Status status;
+  for (const auto& [number, job] : jobs_.jobs()) {
+    if (IsActive(job->record.state()) && !job->record.servers().empty()) {
+      status.Update(RunJob(*job));
+    }
+  }
+  return status;
+}
+
+absl::Status MoveDesk::RunJob(Job& job) {
+  for (int i = 0; i < job.record.moves_size(); ++i) {
+    const v1::MoveRecord& move = job.record.moves(i);
+    if (move.state() != v1::MoveRecord::COPYING) continue;
+    const Member* to = members_.Find(move.to_server());
+    if (to == nullptr || !to->live) {
+      MUSTER_RETURN_IF_ERROR(
+          GiveUp(job, i, absl::StrCat("server ", move.to_server(), " was lost")));
+    } else if (jobs_.draining().count(move.to_server()) > 0) {
+      MUSTER_RETURN_IF_ERROR(
+          GiveUp(job, i, absl::StrCat("server ", move.to_server(), " is being drained")));
+    }
+  }
+  return IsDurable(job.record) ? MoveNext(job) : LeaveAfterCheckpoint(job);
+}
+
+absl::Status MoveDesk::MoveNext(Job& job) {
+  const v1::JobRecord& record = job.record;
+  if (IsUnderWay(record)) return absl::OkStatus();
+  const bool leaves = std::any_of(
+      record.servers().begin(), record.servers().end(),
+      [this](const v1::ServerRecord& s) { return jobs_.draining().count(s.server_id()) > 0; });
+  if (!leaves && !record.rebalance()) return absl::OkStatus();
+  if (!record.has_run()) {
+    Wait(job, absl::StrCat("job ", job.id(), " has yet to make its first step"));
+    return absl::OkStatus();
+  }
+  if (FindLosses(record, members_).any_server()) {
+    Wait(job, absl::StrCat("job ", job.id(), " waits for a server that was lost"));
+    return absl::OkStatus();
+  }
+  if (const auto it = not_before_.find(job.id());
+      it != not_before_.end() && clock_.Monotonic() < it->second) {
+    Wait(job, absl::StrCat("job ", job.id(), " waits a little after a move that failed"));
+    return absl::OkStatus();
+  }
+  auto excluded = DemandOf(record, jobs_).excluded_servers;
+  const std::vector<std::string> resting = Resting(job);
+  excluded.insert(resting.begin(), resting.end());
+  const auto planned = NextMove(record, RoomOf(jobs_, members_), jobs_.draining(), excluded);
+  if (!resting.empty() && (!planned.ok() || !planned->has_value())) {
+    Wait(job,
+         absl::StrCat("job ", job.id(), " waits before it tries ", absl::StrJoin(resting, ", "),
+                      " again, after a move there that failed; its events have the reason"));
+    return absl::OkStatus();
+  }
+  if (!planned.ok()) {
+    Wait(job, std::string(planned.status().message()));
+    return absl::OkStatus();
+  }
+  JobChange change{.record = record};
+  if (!planned->has_value()) {
+    // What is still being deleted may be in the way of the next move. A server that is away is
+    // not: whatever it has is deleted when it is back.
+    if (std::any_of(record.moves().begin(), record.moves().end(),
+                    [this](const v1::MoveRecord& move) { return IsBeingDeleted(move); })) {
+      return absl::OkStatus();
+    }
+    change.record.clear_rebalance();
+    change.events.push_back("its partitions are spread evenly");
+    return jobs_.Commit(job, std::move(change));
+  }
+  change.record.set_term(record.term() + 1);
+  v1::MoveRecord& move = *change.record.add_moves();
+  move.set_partition((*planned)->partition);
+  move.set_term(change.record.term());
+  move.set_from_server((*planned)->from);
+  move.set_to_server((*planned)->to);
+  move.set_state(v1::MoveRecord::COPYING);
+  // Whatever becomes of the move, the server has something to delete at the job's end.
+  if (CountPartitions(move.to_server(), record) == 0) {
+    AddFormerServer(move.to_server(), change.record);
+  }
+  change.events.push_back(absl::StrCat(Name(move), " begins"));
+  return jobs_.Commit(job, std::move(change));
+}
+
+absl::Status MoveDesk::LeaveAfterCheckpoint(Job& job) {
+  const v1::JobRecord& record = job.record;
+  std::vector<std::string> leaves;
+  for (const v1::ServerRecord& server : record.servers()) {
+    if (jobs_.draining().count(server.server_id()) > 0) leaves.push_back(server.server_id());
+  }
+  if (leaves.empty() && !record.rebalance()) {
+    leaving_.erase(job.id());
+    return absl::OkStatus();
+  }
+  const std::string why =
+      leaves.empty()
+          ? std::string("spreads its partitions over all servers")
+          : absl::StrCat("leaves server ", absl::StrJoin(leaves, ", "), ", which is being drained");
+  const uint64_t last = LastSoundClock(record, 0);
+  if (const absl::Status fits =
+          FitsElsewhere(record, DemandOf(record, jobs_), RoomOf(jobs_, members_));
+      !fits.ok()) {
+    Wait(job, absl::StrCat("job ", job.id(), ": ", fits.message(),
+                           "; start another server, or end the drain"));
+    return absl::OkStatus();
+  }
+  // Nothing is lost by going back to where the generation began.
+  if (!record.has_run()) return lifecycle_.PlaceAnew(job, why);
+  const auto [leaving, added] = leaving_.try_emplace(job.id(), Leaving{record.generation(), last});
+  if (added) {
+    MUSTER_RETURN_IF_ERROR(jobs_.AddEvent(
+        job,
+        absl::StrCat(why, " as soon as its next checkpoint is there; the last one is at clock ",
+                     last)));
+  }
+  if (last > leaving->second.clock && !IsComplete(record)) {
+    leaving_.erase(job.id());
+    return lifecycle_.PlaceAnew(job, why);
+  }
+  Wait(job,
+       absl::StrCat("job ", job.id(), " goes on elsewhere after its next checkpoint, or ends"));
+  return absl::OkStatus();
+}
+
+std::vector<v1::DrainStatus> MoveDesk::Drains() const {
+  std::vector<v1::DrainStatus> drains;
+  for (const std::string& server : jobs_.draining()) {
+    v1::DrainStatus& drain = drains.emplace_back();
+    drain.set_server_id(server);
+    uint32_t partitions = 0;
+    for (const auto& [number, job] : jobs_.jobs()) {
+      const v1::JobRecord& record = job->record;
+      if (!IsActive(record.state())) continue;
+      uint32_t held = CountPartitions(server, record);
+      for (const v1::MoveRecord& move : record.moves()) {
+        // What it has yet to delete.
+        if (move.state() == v1::MoveRecord::MOVED && move.from_server() == server &&
+            IsBeingDeleted(move)) {
+          ++held;
+        }
+      }
+      partitions += held;
+      if (const auto it = waiting_.find(job->id()); held > 0 && it != waiting_.end()) {
+        drain.add_waiting_for(it->second);
+      }
+    }
+    drain.set_partitions(partitions);
+  }
+  return drains;
+}
+
+}  // namespace muster

@@ -1,0 +1,97 @@
+#include "server/coordinator/scheduling/orders.h"
+
+#include "common/base/fingerprint.h"
+#include "server/coordinator/cluster/shard_map.h"
+#include "server/coordinator/cluster/task_threads.h"
+#include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/job/training_data.h"
+
+namespace muster {
+namespace {
+
+void AddOrder(const Member& member, const Job& job, uint32_t slot, const OrderContext& context,
+              v1::HeartbeatReply& reply) {
+  const v1::JobRecord& record = job.record;
+  v1::TaskOrder& order = *reply.add_tasks();
+  order.set_job_id(record.job_id());
+  *order.mutable_spec() = record.spec();
+  order.mutable_spec()->set_threads_per_worker(TaskThreads(record.spec(), member.record));
+  order.set_generation(record.generation());
+  order.set_slot(slot);
+  order.set_incarnation(record.slots(slot).incarnation());
+  *order.mutable_shard_map() = ShardMapOf(record);
+  order.set_coordinator_address(context.coordinator_address);
+  order.set_restore_uri(record.restore_uri());
+  order.set_restore_weights_only(record.restore_weights_only());
+  // Only then, so that an order stays what it is while its generation runs.
+  if (!record.restore_uri().empty()) order.set_data_preparation(job.data_preparation);
+  order.set_start_clock(record.start_clock());
+  order.set_data_clock(record.initial_clock());
+  order.set_data_examples(ExamplesSeen(record, record.initial_clock()));
+  order.set_checkpoint_root(context.checkpoint_root);
+  order.set_expect_state(record.slots(slot).expect_state());
+  order.set_stall_timeout_ms(
+      static_cast<uint32_t>(absl::ToInt64Milliseconds(context.stall_timeout)));
+}
+
+void AddTasks(const Member& member, const Job& job, const OrderContext& context,
+              v1::HeartbeatReply& reply) {
+  const v1::JobRecord& record = job.record;
+  for (int slot = 0; slot < record.slots_size(); ++slot) {
+    const v1::SlotRecord& holder = record.slots(slot);
+    if (!holder.done() && holder.worker_id() == member.record.id() &&
+        holder.worker_incarnation() == member.record.incarnation()) {
+      AddOrder(member, job, slot, context, reply);
+    }
+  }
+}
+
+void AddMoves(const std::string& server_id, const v1::JobRecord& record,
+              v1::HeartbeatReply& reply) {
+  for (const v1::MoveRecord& move : record.moves()) {
+    const bool from = move.from_server() == server_id, to = move.to_server() == server_id;
+    v1::MoveOrder order;
+    if (move.state() == v1::MoveRecord::COPYING && from) {
+      order.set_kind(v1::MoveOrder::HAND_OVER);
+    } else if (move.state() == v1::MoveRecord::COPYING && to) {
+      order.set_kind(v1::MoveOrder::ADOPT);
+      order.set_from_address(record.partitions(move.partition()).replicas(0).address());
+    } else if ((move.state() == v1::MoveRecord::MOVED && from) ||
+               (move.state() == v1::MoveRecord::GIVEN_UP && to)) {
+      order.set_kind(v1::MoveOrder::RELEASE);
+    } else {
+      continue;
+    }
+    order.set_job_id(record.job_id());
+    order.set_generation(record.generation());
+    order.set_partition(move.partition());
+    order.set_term(move.term());
+    *reply.add_moves() = order;
+  }
+}
+
+}  // namespace
+
+v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs,
+                            const OrderContext& context) {
+  v1::HeartbeatReply reply;
+  if (member.kind() == v1::WORKER) {
+    for (const auto& [number, job] : jobs.jobs()) {
+      if (IsActive(job->record.state())) AddTasks(member, *job, context, reply);
+    }
+  } else {
+    for (const auto& [job, generation] : jobs.DropsOf(member.record.id())) {
+      v1::DropOrder& drop = *reply.add_drops();
+      drop.set_job_id(job);
+      drop.set_generation(generation);
+    }
+    for (const auto& [number, job] : jobs.jobs()) {
+      if (IsActive(job->record.state())) AddMoves(member.record.id(), job->record, reply);
+    }
+  }
+  const uint64_t version = Fingerprint(reply.SerializeAsString());
+  reply.set_orders_version(version == 0 ? 1 : version);
+  return reply;
+}
+
+}  // namespace muster

@@ -1,0 +1,327 @@
+#include "server/coordinator/scheduling/scheduler.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_road.h"
+#include "server/coordinator/cluster/cluster_room.h"
+#include "server/coordinator/cluster/shard_map.h"
+#include "server/coordinator/cluster/task_threads.h"
+#include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/lifecycle/stall_watch.h"
+
+namespace muster {
+namespace {
+
+void SetWaiting(Job& job, std::string text) {
+  if (job.waiting_for == text) return;
+  job.waiting_for = std::move(text);
+  ++job.status_version;
+}
+
+void GiveSlot(const SlotPlace& place, v1::JobRecord& record, uint32_t slot) {
+  v1::SlotRecord& holder = *record.mutable_slots(slot);
+  holder.set_worker_id(place.worker_id);
+  holder.set_worker_incarnation(place.incarnation);
+  holder.set_expect_state(record.has_run());
+}
+
+// Such as "1 thread" or "8 to 16 threads".
+std::string ThreadsOf(const v1::JobSpec& spec, const std::vector<SlotPlace>& slots,
+                      const Membership& members) {
+  uint32_t least = UINT32_MAX, most = 0;
+  for (const SlotPlace& slot : slots) {
+    const uint32_t threads = TaskThreads(spec, members.Find(slot.worker_id)->record);
+    least = std::min(least, threads);
+    most = std::max(most, threads);
+  }
+  if (least < most) return absl::StrCat(least, " to ", most, " threads");
+  return absl::StrCat(most, most == 1 ? " thread" : " threads");
+}
+
+std::string Names(const std::vector<ServerShare>& servers) {
+  return absl::StrJoin(servers, ", ", [](std::string* out, const ServerShare& server) {
+    absl::StrAppend(out, server.place.server_id);
+  });
+}
+
+// What tasks say they cannot reach, each reason once.
+std::string TasksWaitFor(const Job& job) {
+  std::map<absl::string_view, std::vector<uint32_t>> slots;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    const TaskView& task = job.tasks[slot];
+    const v1::SlotRecord& holder = job.record.slots(slot);
+    if (task.waits_for.empty() || holder.done() ||
+        task.waiting_incarnation != holder.incarnation()) {
+      continue;
+    }
+    slots[task.waits_for].push_back(slot);
+  }
+  return absl::StrJoin(slots, "; ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, "slot ", absl::StrJoin(entry.second, ", "), ": ", entry.first);
+  });
+}
+
+// Why the last round of a job that trains by all-reduce ended, until a step has been made since.
+std::string WaitsForStep(const Job& job) {
+  const uint64_t clock = job.record.round().clock();
+  if (job.round_failures.empty() || job.progress.step() > clock) return "";
+  return absl::StrCat("progress from clock ", clock,
+                      "; the last round ended: ", job.round_failures);
+}
+
+// What a job with all its slots and servers still waits for.
+std::string WaitsForTasks(const Job& job, absl::Duration now, absl::Duration lease) {
+  if (const std::string told = TasksWaitFor(job); !told.empty()) return told;
+  if (job.record.state() == v1::RUNNING) {
+    if (const std::string ended = WaitsForStep(job); !ended.empty()) return ended;
+    const std::vector<uint32_t> awaited = AwaitedFor(lease, now, job);
+    return awaited.empty()
+               ? ""
+               : absl::StrCat("the others wait for slot ", absl::StrJoin(awaited, ", "));
+  }
+  std::vector<uint32_t> missing;
+  if (!job.record.has_met() || TrainsByAllReduce(job.record.spec())) {
+    missing = job.rendezvous.Missing();
+  } else {
+    for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+      if (!job.record.slots(slot).done() && !job.tasks[slot].heard) missing.push_back(slot);
+    }
+  }
+  if (missing.empty()) return "";
+  return absl::StrCat(job.slots() - missing.size(), " of ", job.slots(),
+                      " tasks are there; waits for slot ", absl::StrJoin(missing, ", "));
+}
+
+bool IsPlaced(const v1::JobRecord& record) {
+  if (NeedsServers(record.spec())) return !record.servers().empty();
+  return std::any_of(record.slots().begin(), record.slots().end(),
+                     [](const v1::SlotRecord& slot) { return !slot.worker_id().empty(); });
+}
+
+uint32_t PlacedSlots(const v1::JobRecord& record) {
+  return std::count_if(record.slots().begin(), record.slots().end(),
+                       [](const v1::SlotRecord& slot) { return !slot.worker_id().empty(); });
+}
+
+// Waits for more slots only for a while.
+bool MayGoOnSmaller(const v1::JobRecord& record) {
+  const uint32_t least = record.spec().min_workers();
+  return least > 0 && PlacedSlots(record) >= least;
+}
+
+// As if the job held no slots.
+void ReturnSlots(const v1::JobRecord& record, ClusterRoom& room) {
+  for (const v1::SlotRecord& slot : record.slots()) {
+    if (slot.done() || slot.worker_id().empty()) continue;
+    for (WorkerRoom& worker : room.workers) {
+      if (worker.id != slot.worker_id() || worker.incarnation != slot.worker_incarnation())
+        continue;
+      const SlotDemand took = SlotDemandOf(record);
+      ++worker.free_slots;
+      worker.free_devices += took.devices;
+      if (worker.free_bytes != kUnlimitedBytes) worker.free_bytes += took.bytes;
+    }
+  }
+}
+
+}  // namespace
+
+Scheduler::Scheduler(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
+                     const Clock& clock, CoordinatorMetrics& metrics, absl::Duration elastic_wait)
+    : jobs_(jobs),
+      members_(members),
+      lifecycle_(lifecycle),
+      clock_(clock),
+      metrics_(metrics),
+      elastic_wait_(elastic_wait) {}
+
+absl::Status Scheduler::Run() {
+  Turn turn{.room = RoomOf(jobs_, members_)};
+  const auto recover = [&] {
+    for (const auto& [number, job] : jobs_.jobs()) {
+      if (!IsActive(job->record.state())) continue;
+      MUSTER_RETURN_IF_ERROR(RunRecovering(*job, turn));
+      NoteUnplaced(*job);
+    }
+    return absl::OkStatus();
+  };
+  MUSTER_RETURN_IF_ERROR(recover());
+  MUSTER_ASSIGN_OR_RETURN(const bool settled, SettleRivals(turn));
+  if (settled) {
+    turn = {.room = RoomOf(jobs_, members_)};
+    MUSTER_RETURN_IF_ERROR(recover());
+  }
+  for (const auto& [number, job] : jobs_.jobs()) {
+    if (job->record.state() == v1::PENDING) MUSTER_RETURN_IF_ERROR(PlaceWhole(*job, turn));
+  }
+  return absl::OkStatus();
+}
+
+void Scheduler::NoteUnplaced(Job& job) const {
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    std::optional<absl::Duration>& since = job.tasks[slot].unplaced_since;
+    if (!job.record.slots(slot).worker_id().empty()) {
+      since.reset();
+    } else if (!since.has_value()) {
+      since = clock_.Monotonic();
+    }
+  }
+}
+
+absl::StatusOr<bool> Scheduler::SettleRivals(const Turn& turn) {
+  for (size_t first = 0; first + 1 < turn.short_of_slots.size(); ++first) {
+    const v1::JobRecord& wants = turn.short_of_slots[first]->record;
+    ClusterRoom room = turn.room;
+    for (size_t last = turn.short_of_slots.size() - 1; last > first; --last) {
+      ReturnSlots(turn.short_of_slots[last]->record, room);
+      ClusterRoom left = room;
+      const bool enough =
+          IsPlaced(wants)
+              ? PlaceSlots(wants.slots_size() - PlacedSlots(wants), SlotDemandOf(wants), left).ok()
+              : Place(DemandOf(wants, jobs_), left).ok();
+      if (!enough) continue;
+      for (size_t i = last; i < turn.short_of_slots.size(); ++i) {
+        Job& gives = *turn.short_of_slots[i];
+        if (PlacedSlots(gives.record) == 0) continue;
+        MUSTER_RETURN_IF_ERROR(lifecycle_.GiveBackSlots(gives, wants.job_id()));
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+absl::Status Scheduler::RunRecovering(Job& job, Turn& turn) {
+  if (!IsPlaced(job.record)) {
+    for (const TaskView& task : job.tasks) {
+      if (task.not_before <= clock_.Monotonic()) continue;
+      SetWaiting(job, "waits a little before it starts again, after going back without progress");
+      return absl::OkStatus();
+    }
+    return PlaceWhole(job, turn);
+  }
+  if (!job.missing_servers.empty()) {
+    std::vector<std::string> waits;
+    for (const std::string& server : job.missing_servers) {
+      waits.push_back(
+          absl::StrCat("server ", server, " (partitions ", PartitionsOf(server, job.record), ")"));
+    }
+    SetWaiting(job, absl::StrCat("waits for ", absl::StrJoin(waits, ", "),
+                                 " to register again: the job's state is in its log"));
+    return absl::OkStatus();
+  }
+  return FillSlots(job, turn);
+}
+
+absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
+  JobChange change{.record = job.record};
+  std::string waiting;
+  bool short_of_slots = false;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    const v1::SlotRecord& holder = job.record.slots(slot);
+    if (holder.done() || !holder.worker_id().empty()) continue;
+    if (job.tasks[slot].not_before > clock_.Monotonic()) {
+      waiting = absl::StrCat("slot ", slot, " waits a little before its next task, after ",
+                             holder.failures(), " failures");
+      continue;
+    }
+    auto place = PlaceSlots(1, SlotDemandOf(job.record), turn.room);
+    if (!place.ok()) {
+      waiting = absl::StrCat("slot ", slot, ": ", place.status().message());
+      short_of_slots = true;
+      // Pending jobs must not take what frees up next, if that could ever be enough. Servers that
+      // are being drained count: the job is on some already.
+      if (turn.blocked_by.empty() && job.record.state() == v1::RECOVERING) {
+        const ClusterRoom whole = WholeRoomOf(members_);
+        if (!whole.workers.empty() && FitsEmpty(DemandOf(job.record, jobs_), whole).ok()) {
+          turn.blocked_by = job.id();
+        }
+      }
+      continue;
+    }
+    GiveSlot(place->front(), change.record, slot);
+    change.events.push_back(absl::StrCat("slot ", slot, " goes to worker ",
+                                         place->front().worker_id, ", incarnation ",
+                                         holder.incarnation()));
+  }
+  if (!change.events.empty()) MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  if (short_of_slots && job.record.state() == v1::RECOVERING && !MayGoOnSmaller(job.record)) {
+    turn.short_of_slots.push_back(&job);
+  }
+  SetWaiting(job,
+             waiting.empty() ? WaitsForTasks(job, clock_.Monotonic(), members_.lease()) : waiting);
+  return absl::OkStatus();
+}
+
+absl::Status Scheduler::PlaceWhole(Job& job, Turn& turn) {
+  if (!turn.blocked_by.empty()) {
+    SetWaiting(job, absl::StrCat("waits behind job ", turn.blocked_by, ", which comes first"));
+    return absl::OkStatus();
+  }
+  const Demand demand = DemandOf(job.record, jobs_);
+  absl::StatusOr<Assignment> assignment = Place(demand, turn.room);
+  if (assignment.ok()) return StorePlacement(job, *assignment);
+  if (const auto fewer = PlaceFewer(job, demand, turn); fewer.ok()) {
+    return StorePlacement(job, *fewer);
+  }
+  SetWaiting(job, std::string(assignment.status().message()));
+  if (job.record.state() == v1::RECOVERING) turn.short_of_slots.push_back(&job);
+  const ClusterRoom whole = WholeRoomOf(jobs_, members_);
+  const bool fits_alone = !whole.workers.empty() &&
+                          (demand.partitions == 0 || !whole.servers.empty()) &&
+                          FitsEmpty(demand, whole).ok();
+  if (fits_alone) turn.blocked_by = job.id();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Assignment> Scheduler::PlaceFewer(const Job& job, Demand demand, Turn& turn) const {
+  const uint32_t least = job.record.spec().min_workers();
+  const std::optional<absl::Duration> since = job.tasks.front().unplaced_since;
+  if (least > 0 && job.record.state() == v1::RECOVERING && since.has_value() &&
+      clock_.Monotonic() - *since >= elastic_wait_) {
+    while (--demand.slots >= least) {
+      if (auto fewer = Place(demand, turn.room); fewer.ok()) return fewer;
+    }
+  }
+  return absl::ResourceExhaustedError("too few slots, or waits a little for more");
+}
+
+absl::Status Scheduler::StorePlacement(Job& job, const Assignment& assignment) {
+  JobChange change{.record = job.record};
+  DealShards(assignment.servers, change.record);
+  for (uint32_t slot = 0; slot < assignment.slots.size(); ++slot) {
+    GiveSlot(assignment.slots[slot], change.record, slot);
+  }
+  // Servers of an earlier generation that have no part in this one drop what they hold.
+  absl::flat_hash_set<std::string> chosen;
+  for (const ServerShare& server : assignment.servers) chosen.insert(server.place.server_id);
+  for (const std::string& former : job.record.former_servers()) {
+    if (!chosen.contains(former)) change.drops[former] = job.record.generation() - 1;
+  }
+  change.record.clear_former_servers();
+  if (job.record.state() == v1::PENDING) change.record.set_state(v1::PLACING);
+  const std::string where =
+      assignment.servers.empty()
+          ? absl::StrCat("generation ", job.record.generation())
+          : absl::StrCat("partitions on ", Names(assignment.servers), "; generation ",
+                         job.record.generation(), ", shard map version ",
+                         change.record.shard_map_version());
+  change.events.push_back(
+      absl::StrCat("placed: ", assignment.slots.size(),
+                   assignment.slots.size() == 1 ? " slot with " : " slots with ",
+                   ThreadsOf(job.record.spec(), assignment.slots, members_), " each, ", where));
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  metrics_.placed.Add();
+  SetWaiting(job, WaitsForTasks(job, clock_.Monotonic(), members_.lease()));
+  return absl::OkStatus();
+}
+
+}  // namespace muster

@@ -1,0 +1,21 @@
+#ifndef MUSTER_SERVER_SHARD_CALLS_REFUSAL_H_
+#define MUSTER_SERVER_SHARD_CALLS_REFUSAL_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "server/shard/calls/partition_host.h"
+
+namespace muster {
+
+// The answer that carries an error, without its message where there is no memory for one: whoever
+// asked would wait for it. `retry_after_ms` 0: trying again later does not help by itself.
+v1::ExchangeReply Refusal(const v1::ExchangeRequest& request, const absl::Status& status,
+                          uint32_t retry_after_ms = 0);
+
+// Answers a call with an error.
+void Refuse(const ExchangeCall& call, const absl::Status& status, uint32_t retry_after_ms = 0);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_CALLS_REFUSAL_H_

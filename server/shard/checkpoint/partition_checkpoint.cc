@@ -1,0 +1,94 @@
+#include "server/shard/checkpoint/partition_checkpoint.h"
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/partition/sparse_placement.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/parameter_service.pb.h"
+
+namespace muster {
+namespace {
+
+// Keys of a checkpoint after which it is asked whether to go on.
+constexpr uint64_t kKeysPerLook = 4096;
+
+absl::Status RestoreTable(const CheckpointReader& checkpoint, PartitionTables& tables,
+                          const std::string& name, bool with_slots, MemoryShare& memory,
+                          absl::FunctionRef<absl::Status()> go_on, SparseTable& table) {
+  const uint32_t partitions = tables.job->partitions();
+  RestoreRowsOptions options;
+  options.with_slots = with_slots;
+  // The fixed rule of placement puts all rows of a partition in its own file when their number is
+  // the same.
+  if (checkpoint.manifest().schema().partitions() == partitions) {
+    options.partition = tables.partition;
+  }
+  uint64_t keys = 0;
+  return RestoreRows(
+      checkpoint, name, options,
+      [&](uint64_t key) -> absl::StatusOr<bool> {
+        if (keys++ % kKeysPerLook == 0) MUSTER_RETURN_IF_ERROR(go_on());
+        if (SparsePartition(key, partitions) != tables.partition) return false;
+        if (tables.OverCache()) {
+          MUSTER_RETURN_IF_ERROR(tables.TrimCache(std::numeric_limits<uint64_t>::max(), 0));
+          memory.Set(tables.sparse_bytes());
+        }
+        if (memory.TryGrow(table.bytes_per_row())) return true;
+        return absl::ResourceExhaustedError(
+            absl::StrCat("the rows of table ", name, " do not fit the server's memory budget; add ",
+                         "servers or raise it"));
+      },
+      table);
+}
+
+// Keys that had no row yet: a key that has one by now (of another job's candidates) keeps it.
+absl::Status RestoreCounts(const CheckpointReader& checkpoint, const PartitionTables& tables,
+                           const std::string& name, TieredTable& table) {
+  const uint32_t partitions = tables.job->partitions();
+  std::optional<uint32_t> file;
+  if (checkpoint.manifest().schema().partitions() == partitions) file = tables.partition;
+  return checkpoint.ReadSparse(CandidatesTable(name), file, [&](const StoredRows& rows) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (SparsePartition(rows.keys[i], partitions) != tables.partition) continue;
+      table.LoadCount({.key = rows.keys[i], .clocks = rows.steps[i], .last_use = rows.last_use[i]});
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent extent,
+                              MemoryShare& memory, absl::FunctionRef<absl::Status()> go_on,
+                              PartitionTables& tables) {
+  const JobTables& job = *tables.job;
+  MUSTER_RETURN_IF_ERROR(CheckTokenizer(checkpoint, job.request().schema()));
+  const bool with_slots =
+      RestoresSlots(checkpoint, extent, job.request().schema().optimizer().name());
+  const std::vector<std::string> slot_names =
+      with_slots ? job.dense_optimizer().slot_names() : std::vector<std::string>();
+  for (uint32_t i = 0; i < tables.dense.size(); ++i) {
+    MUSTER_RETURN_IF_ERROR(go_on());
+    DenseTable::Block& block = tables.dense.block(i);
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t steps,
+                            RestoreBlock(checkpoint, job.tables().tensors, *block.layout,
+                                         slot_names, block.weights.Write(), block.slot_values()));
+    if (with_slots) block.steps = steps;
+  }
+  for (size_t i = 0; i < tables.sparse.size(); ++i) {
+    MUSTER_RETURN_IF_ERROR(RestoreTable(checkpoint, tables, job.tables().sparse[i].name, with_slots,
+                                        memory, go_on, tables.sparse[i].memory()));
+    // Of another job's weights, counts are of other pushes.
+    if (extent == RestoreExtent::kWeights || !tables.sparse[i].policy().counts()) continue;
+    MUSTER_RETURN_IF_ERROR(
+        RestoreCounts(checkpoint, tables, job.tables().sparse[i].name, tables.sparse[i]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

@@ -1,0 +1,29 @@
+#include "server/shard/jobs/shard_map_checks.h"
+
+#include "absl/strings/str_cat.h"
+#include "proto/parameter_service.pb.h"
+
+namespace muster {
+
+absl::Status CheckProcess(const v1::OpenTablesRequest& request, uint64_t process_nonce,
+                          absl::string_view server_name) {
+  if (request.process_nonce() == 0 || process_nonce == 0 ||
+      request.process_nonce() == process_nonce) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      absl::StrCat(server_name, " is process ", absl::Hex(process_nonce), ", but version ",
+                   request.shard_map_version(), " of the shard map of job ", request.job_id(),
+                   " names process ", absl::Hex(request.process_nonce()),
+                   ": it was started since then; ask the coordinator for the map again"));
+}
+
+absl::Status CheckTerm(uint64_t adopted, const std::string& job_id, uint32_t partition,
+                       uint64_t term) {
+  if (adopted == 0 || term > adopted) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "partition ", partition, " of job ", job_id, " came here by the move of term ", adopted,
+      " and is served under later terms, the request has term ", term, "; refresh the shard map"));
+}
+
+}  // namespace muster

@@ -1,0 +1,32 @@
+#ifndef MUSTER_SERVER_SHARD_RESOURCES_TASK_QUEUE_H_
+#define MUSTER_SERVER_SHARD_RESOURCES_TASK_QUEUE_H_
+
+#include <deque>
+#include <functional>
+#include <utility>
+
+#include "server/shard/resources/executor.h"
+
+namespace muster {
+
+// An executor that runs its tasks when it is told to, in the caller. Not thread-safe.
+class TaskQueue final : public Executor {
+ public:
+  void Add(std::function<void()> task) override { tasks_.push_back(std::move(task)); }
+
+  // Runs all tasks, and those that they add.
+  void RunAll() {
+    while (!tasks_.empty()) {
+      const std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      task();
+    }
+  }
+
+ private:
+  std::deque<std::function<void()>> tasks_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_RESOURCES_TASK_QUEUE_H_

@@ -1,0 +1,242 @@
+#include "server/shard/tables/dense_table.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "common/kernels/elementwise.h"
+#include "common/partition/initial_values.h"
+#include "common/tables/squared_norm.h"
+
+namespace muster {
+namespace {
+
+// Of contributions that are kept until others come, which hold the sender's memory: a block of the
+// usual size. Slots in step push one of a partition's blocks after another.
+constexpr size_t kMostKeptBytes = 1 << 20;
+
+// The payload's elements where it holds them in one piece that can be read as f32; otherwise empty.
+absl::Span<const float> InOnePiece(const Payload& payload) {
+  if (payload.pieces().size() != 1) return {};
+  const Payload::Piece piece = payload.pieces()[0];
+  if (reinterpret_cast<uintptr_t>(piece.data()) % alignof(float) != 0) return {};
+  return {reinterpret_cast<const float*>(piece.data()), piece.size() / sizeof(float)};
+}
+
+}  // namespace
+
+DenseTable::DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partition,
+                       std::shared_ptr<BufferPool> pool)
+    : tables_(std::move(tables)), pool_(std::move(pool)) {
+  const Optimizer& optimizer = tables_->dense_optimizer();
+  offsets_.push_back(0);
+  for (uint32_t id : tables_->layout().partition_blocks(partition)) {
+    const DenseLayout::Block& layout = tables_->layout().blocks()[id];
+    Block block{.layout = &layout,
+                .weights = VersionedBuffer(pool_, layout.elements()),
+                .previous = nullptr,
+                .slots = VersionedBuffer(pool_, optimizer.slot_floats(layout.elements()))};
+    absl::Span<float> rest = block.weights.Write();
+    for (const DenseLayout::Piece& piece : layout.pieces) {
+      InitialValues(tables_->tables().tensors[piece.tensor], tables_->seed(), piece.begin,
+                    rest.subspan(0, piece.end - piece.begin));
+      rest.remove_prefix(piece.end - piece.begin);
+    }
+    optimizer.InitSlots(layout.elements(), block.slot_values());
+    blocks_.push_back(std::move(block));
+    offsets_.push_back(offsets_.back() + layout.elements());
+  }
+  sums_.resize(blocks_.size());
+  ended_.resize(blocks_.size());
+}
+
+uint64_t DenseTable::value_bytes() const {
+  uint64_t floats = offsets_.back();
+  for (const Block& block : blocks_) floats += block.slots.size();
+  return floats * sizeof(float);
+}
+
+uint64_t DenseTable::MemoryOf(uint32_t block, const Sum& sum) const {
+  if (sum.values != nullptr) return blocks_[block].weights.size() * sizeof(float);
+  uint64_t bytes = 0;
+  for (const Contribution& contribution : sum.kept) bytes += contribution.scarce_bytes;
+  return bytes;
+}
+
+uint64_t DenseTable::memory_bytes() const {
+  uint64_t bytes = value_bytes();
+  for (uint32_t i = 0; i < size(); ++i) bytes += MemoryOf(i, sums_[i]) + MemoryOf(i, ended_[i]);
+  return bytes;
+}
+
+Payload DenseTable::Pull(uint32_t first, uint32_t count, Version version) {
+  auto versions = std::make_shared<std::vector<std::shared_ptr<const float>>>();
+  std::vector<Payload::Piece> pieces;
+  for (uint32_t i = first; i < first + count; ++i) {
+    if (version == Version::kCurrent) Settle(i);
+    versions->push_back(version == Version::kPrevious ? blocks_[i].previous
+                                                      : blocks_[i].weights.Read());
+    pieces.emplace_back(reinterpret_cast<const std::byte*>(versions->back().get()),
+                        blocks_[i].weights.size() * sizeof(float));
+  }
+  return Payload(std::move(pieces), std::move(versions));
+}
+
+bool DenseTable::HasRoomFor(const Payload& gradient) const {
+  return tables_->slots() == 1 || kept_bytes_ + gradient.size() <= kMostKeptBytes;
+}
+
+void DenseTable::Add(uint32_t block, const Payload& gradient, Keeping keeping) {
+  Sum& sum = sums_[block];
+  const size_t size = blocks_[block].weights.size();
+  if (sum.values != nullptr) return gradient.AddTo({sum.values.get(), size});
+  if (!InOnePiece(gradient).empty()) {
+    if (keeping == Keeping::kFree) {
+      sum.kept.push_back({gradient});
+      return;
+    }
+    if (sum.kept.empty() && HasRoomFor(gradient)) {
+      sum.kept.push_back({gradient, gradient.size()});
+      kept_bytes_ += gradient.size();
+      return;
+    }
+  }
+  for (const Contribution& contribution : sum.kept) kept_bytes_ -= contribution.scarce_bytes;
+  sum.kept.push_back({gradient});
+  AddKept(block, sum);
+}
+
+void DenseTable::AddKept(uint32_t block, Sum& sum) {
+  if (sum.kept.empty()) return;
+  const size_t size = blocks_[block].weights.size();
+  const std::vector<Contribution> kept = std::exchange(sum.kept, {});
+  sum.values = pool_->Take(size);
+  float* const values = sum.values.get();
+  const Payload& first = kept[0].gradient;
+  size_t added = 1;
+  // Memory is what this takes: once over two, rather than twice over the sum.
+  if (kept.size() > 1 && !InOnePiece(first).empty() && !InOnePiece(kept[1].gradient).empty()) {
+    AddArrays(static_cast<int64_t>(size), InOnePiece(first).data(),
+              InOnePiece(kept[1].gradient).data(), values);
+    added = 2;
+  } else {
+    first.CopyTo(values);
+  }
+  for (; added < kept.size(); ++added) kept[added].gradient.AddTo({values, size});
+}
+
+absl::Span<const float> DenseTable::Values(uint32_t block, Sum& sum) {
+  if (sum.kept.size() == 1) return InOnePiece(sum.kept[0].gradient);
+  AddKept(block, sum);
+  if (sum.values == nullptr) return {};
+  return {sum.values.get(), blocks_[block].weights.size()};
+}
+
+void DenseTable::Accumulate(uint32_t block, uint32_t slot, Payload gradient, Keeping keeping) {
+  if (tables_->order() == SummationOrder::kArrival) {
+    Add(block, gradient, keeping);
+    return;
+  }
+  Sum& sum = sums_[block];
+  if (slot != sum.next_slot) {
+    if (keeping == Keeping::kFree) {
+      sum.early.emplace(slot, Contribution{std::move(gradient), 0, keeping});
+    } else if (HasRoomFor(gradient)) {
+      kept_bytes_ += gradient.size();
+      sum.early.emplace(slot, Contribution{gradient, gradient.size(), keeping});
+    } else {
+      const std::shared_ptr<float> copy = pool_->Take(blocks_[block].weights.size());
+      gradient.CopyTo(copy.get());
+      const Payload::Piece piece(reinterpret_cast<const std::byte*>(copy.get()), gradient.size());
+      sum.early.emplace(slot, Contribution{Payload({piece}, copy), 0, Keeping::kScarce});
+    }
+    return;
+  }
+  Add(block, gradient, keeping);
+  ++sum.next_slot;
+  AddEarly(block, Turn::kOwn);
+}
+
+void DenseTable::AddEarly(uint32_t block, Turn turn) {
+  Sum& sum = sums_[block];
+  while (!sum.early.empty() && (turn == Turn::kAny || sum.early.begin()->first == sum.next_slot)) {
+    const Contribution early = std::move(sum.early.begin()->second);
+    sum.early.erase(sum.early.begin());
+    kept_bytes_ -= early.scarce_bytes;
+    Add(block, early.gradient, early.keeping);
+    ++sum.next_slot;
+  }
+}
+
+void DenseTable::FinishSums() {
+  for (uint32_t i = 0; i < size(); ++i) AddEarly(i, Turn::kAny);
+}
+
+double DenseTable::SquaredNormOfSum(uint32_t block) {
+  return SquaredNorm(Values(block, sums_[block]));
+}
+
+void DenseTable::BeginClock() {
+  for (uint32_t i = 0; i < size(); ++i) {
+    // Holding the current version makes the optimizer go on with a copy.
+    if (tables_->order() == SummationOrder::kSlot) {
+      blocks_[i].previous = blocks_[i].weights.Read();
+    }
+    sums_[i] = Sum{};
+  }
+  kept_bytes_ = 0;
+}
+
+void DenseTable::ApplySums(const OptimizerStep& step,
+                           std::vector<absl::optional<float>> gradient_scales, uint64_t lsn) {
+  Settle();
+  step_ = step;
+  step_scales_ = std::move(gradient_scales);
+  step_lsn_ = lsn;
+  sums_.swap(ended_);
+  for (uint32_t i = 0; i < size(); ++i) {
+    if (!step_scales_[i].has_value()) ended_[i] = Sum{};
+    unsettled_ += ended_[i].empty() ? 0 : 1;
+  }
+  BeginClock();
+}
+
+void DenseTable::Settle() {
+  for (uint32_t i = 0; i < size() && !settled(); ++i) Settle(i);
+}
+
+void DenseTable::Settle(uint32_t block) {
+  if (ended_[block].empty()) return;
+  OptimizerStep step = step_;
+  step.gradient_scale = *step_scales_[block];
+  Apply(blocks_[block], step, Values(block, ended_[block]), step_lsn_);
+  ended_[block] = Sum{};
+  --unsettled_;
+}
+
+void DenseTable::Update(uint32_t block, const Payload& gradient, const OptimizerStep& step,
+                        uint64_t lsn) {
+  OptimizerStep block_step = step;
+  block_step.step = blocks_[block].steps + 1;
+  std::shared_ptr<float> copy;
+  absl::Span<const float> values = InOnePiece(gradient);
+  if (values.empty()) {
+    copy = pool_->Take(blocks_[block].weights.size());
+    gradient.CopyTo(copy.get());
+    values = {copy.get(), blocks_[block].weights.size()};
+  }
+  Apply(blocks_[block], block_step, values, lsn);
+}
+
+void DenseTable::Apply(Block& block, const OptimizerStep& step, absl::Span<const float> gradient,
+                       uint64_t lsn) {
+  if (lsn != 0 && block.lsn >= lsn) return;
+  OptimizerStep block_step = step;
+  block_step.weight_decay = block.layout->weight_decay;
+  tables_->dense_optimizer().Apply(block_step, gradient, block.weights.Write(),
+                                   block.slot_values());
+  ++block.steps;
+  block.lsn = lsn;
+}
+
+}  // namespace muster

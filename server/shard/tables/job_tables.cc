@@ -1,0 +1,150 @@
+#include "server/shard/tables/job_tables.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
+#include "common/base/status_macros.h"
+#include "common/optim/schedule.h"
+#include "proto/parameter_service.pb.h"
+
+namespace muster {
+namespace {
+
+// A slot has a ledger of its own in every partition; more than these would be a mistake.
+constexpr uint32_t kMostSlots = 1 << 16;
+
+absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
+  const v1::UpdateSpec& update = request.update();
+  const bool synchronous = !update.unlimited_staleness() && update.staleness_bound() == 0;
+  if (update.staleness_bound() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("update.staleness_bound is ", update.staleness_bound(),
+                     ", expected at least 0; set unlimited_staleness for no bound"));
+  }
+  if (!synchronous && update.deterministic()) {
+    return absl::InvalidArgumentError(
+        "update.deterministic needs staleness_bound 0: with a bound above it, the order in which "
+        "pushes meet decides");
+  }
+  const float max_norm = request.schema().clipping().by_global_norm();
+  if (!synchronous && max_norm > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("clipping.by_global_norm is ", max_norm,
+                     ", but needs staleness_bound 0: only there a clock has one gradient whose "
+                     "norm can be taken"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateRequest(const v1::OpenTablesRequest& request) {
+  if (request.job_id().empty()) return absl::InvalidArgumentError("job_id is empty");
+  if (request.slots() == 0 || request.slots() > kMostSlots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slots is ", request.slots(), ", expected 1 to ", kMostSlots));
+  }
+  if (request.slot() >= request.slots()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slot is ", request.slot(), ", but the job has ", request.slots(), " slots"));
+  }
+  MUSTER_RETURN_IF_ERROR(ValidateSchema(request.schema()));
+  MUSTER_RETURN_IF_ERROR(ValidateUpdate(request));
+  std::vector<bool> seen(request.schema().partitions());
+  for (const v1::PartitionTerm& term : request.partitions()) {
+    if (term.partition() >= seen.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("partitions names partition ", term.partition(), " of ", seen.size()));
+    }
+    if (seen[term.partition()]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("partitions names partition ", term.partition(), " twice"));
+    }
+    seen[term.partition()] = true;
+  }
+  return absl::OkStatus();
+}
+
+// What else than the schema two requests must agree on.
+uint64_t RequestFingerprint(const v1::OpenTablesRequest& request) {
+  const v1::UpdateSpec& update = request.update();
+  return Fingerprint(absl::StrCat(request.slots(), "/", update.staleness_bound(), "/",
+                                  update.unlimited_staleness(), "/", update.deterministic(), "/",
+                                  static_cast<int>(update.durability())),
+                     SchemaFingerprint(request.schema()));
+}
+
+}  // namespace
+
+JobTables::JobTables(const v1::OpenTablesRequest& request)
+    : request_(std::make_unique<v1::OpenTablesRequest>(request)),
+      fingerprint_(RequestFingerprint(request)),
+      tables_(TablesFromSchema(request.schema())),
+      layout_(LayoutFromSchema(request.schema())) {}
+
+JobTables::~JobTables() = default;
+
+absl::StatusOr<std::shared_ptr<const JobTables>> JobTables::Create(
+    const v1::OpenTablesRequest& request) {
+  MUSTER_RETURN_IF_ERROR(ValidateRequest(request));
+  std::shared_ptr<JobTables> tables(new JobTables(request));
+  const v1::TablesSchema& schema = request.schema();
+  MUSTER_ASSIGN_OR_RETURN(tables->dense_optimizer_,
+                          CreateOptimizer(schema.optimizer(), Granularity::kElements));
+  MUSTER_ASSIGN_OR_RETURN(tables->row_optimizer_,
+                          CreateOptimizer(schema.optimizer(), Granularity::kRow));
+  const v1::UpdateSpec& update = request.update();
+  tables->policy_ = update.unlimited_staleness()
+                        ? StalenessPolicy::Unlimited()
+                        : StalenessPolicy::Bounded(update.staleness_bound());
+  tables->order_ = update.deterministic() ? SummationOrder::kSlot : SummationOrder::kArrival;
+  tables->durable_ = update.durability() == v1::UpdateSpec::EVERY_PUSH;
+  tables->clips_by_norm_ = schema.clipping().by_global_norm() > 0;
+  return tables;
+}
+
+const std::string& JobTables::job_id() const { return request_->job_id(); }
+uint64_t JobTables::generation() const { return request_->generation(); }
+uint32_t JobTables::slots() const { return request_->slots(); }
+uint64_t JobTables::seed() const { return request_->schema().seed(); }
+
+RowPolicy JobTables::row_policy() const {
+  const v1::SparseTableOptions& options = request_->schema().sparse_options();
+  return {.admit_after = options.admit_after(),
+          .expire_after = options.expire_after_clocks(),
+          .keep_from_updates = options.keep_from_updates()};
+}
+
+uint64_t JobTables::cache_bytes() const {
+  const uint64_t bytes = request_->schema().sparse_options().cache_bytes();
+  return bytes == 0 ? 0 : std::max<uint64_t>(1, bytes / partitions());
+}
+
+OptimizerStep JobTables::StepAt(uint64_t clock, double scale) const {
+  const v1::TablesSchema& schema = request_->schema();
+  OptimizerStep step;
+  step.learning_rate = LearningRate(schema.schedule(), schema.optimizer().learning_rate(), clock,
+                                    schema.total_steps());
+  if (!policy_.synchronous()) step.learning_rate /= static_cast<float>(slots());
+  step.step = clock + 1;
+  step.gradient_scale = static_cast<float>(scale);
+  if (schema.clipping().by_value() > 0) step.clip_value = schema.clipping().by_value();
+  return step;
+}
+
+uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
+  uint64_t bytes = 0;
+  for (uint32_t id : layout_.partition_blocks(partition)) {
+    const uint64_t elements = layout_.blocks()[id].elements();
+    // Weights; under BSP sums; in slot order previous weights too, and of all slots but one a
+    // gradient that waits for its turn.
+    const uint64_t arrays = order_ == SummationOrder::kSlot ? uint64_t{2} + request().slots()
+                            : policy_.synchronous()         ? 2
+                                                            : 1;
+    bytes += (arrays * elements + dense_optimizer_->slot_floats(elements)) * sizeof(float);
+  }
+  return bytes;
+}
+
+}  // namespace muster

@@ -1,0 +1,89 @@
+#ifndef MUSTER_SERVER_SHARD_TABLES_JOB_TABLES_H_
+#define MUSTER_SERVER_SHARD_TABLES_JOB_TABLES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/optim/optimizer.h"
+#include "common/partition/dense_layout.h"
+#include "common/partition/schema.h"
+#include "server/shard/tables/row_policy.h"
+#include "server/shard/tables/staleness_policy.h"
+
+namespace muster {
+
+namespace v1 {
+class OpenTablesRequest;
+}  // namespace v1
+
+// How sums of gradients under BSP come to be.
+enum class SummationOrder {
+  // As they arrive.
+  kArrival,
+  // By slot; those that are early wait. The same bits from run to run.
+  kSlot,
+};
+
+// All that a job's partitions have in common, derived from the request that opened them. Immutable,
+// so thread-safe; shared by the partitions.
+class JobTables {
+ public:
+  // INVALID_ARGUMENT names the field, its value and what would be right.
+  static absl::StatusOr<std::shared_ptr<const JobTables>> Create(
+      const v1::OpenTablesRequest& request);
+
+  ~JobTables();
+
+  const v1::OpenTablesRequest& request() const { return *request_; }
+  const std::string& job_id() const;
+  uint64_t generation() const;
+  uint32_t slots() const;
+  uint32_t partitions() const { return layout_.partitions(); }
+  // Of the schema and all else that must be equal for two requests to mean the same tables.
+  uint64_t fingerprint() const { return fingerprint_; }
+
+  const Tables& tables() const { return tables_; }
+  const DenseLayout& layout() const { return layout_; }
+  uint64_t seed() const;
+  const Optimizer& dense_optimizer() const { return *dense_optimizer_; }
+  const Optimizer& row_optimizer() const { return *row_optimizer_; }
+
+  StalenessPolicy policy() const { return policy_; }
+  SummationOrder order() const { return order_; }
+  // Whether a push is on disk before it is acknowledged.
+  bool durable() const { return durable_; }
+  RowPolicy row_policy() const;
+  // Memory that the rows of one partition may take, their share of the job's; 0: any amount.
+  uint64_t cache_bytes() const;
+  // Whether the update of a clock waits for the scale of global-norm clipping.
+  bool clips_by_norm() const { return clips_by_norm_; }
+
+  // The optimizer step of a clock for gradients to be multiplied by `scale`; its count of steps is
+  // the clock's. Under SSP and ASP the rate is divided by the slots, so that a round of their
+  // pushes moves as far as one synchronous step.
+  OptimizerStep StepAt(uint64_t clock, double scale) const;
+
+  // Bytes that the dense blocks of a partition take: weights, optimizer slots and, under BSP, sums.
+  uint64_t PredictedDenseBytes(uint32_t partition) const;
+
+ private:
+  explicit JobTables(const v1::OpenTablesRequest& request);
+
+  std::unique_ptr<const v1::OpenTablesRequest> request_;
+  uint64_t fingerprint_ = 0;
+  Tables tables_;
+  DenseLayout layout_;
+  std::unique_ptr<const Optimizer> dense_optimizer_;
+  std::unique_ptr<const Optimizer> row_optimizer_;
+  StalenessPolicy policy_ = StalenessPolicy::Bounded(0);
+  SummationOrder order_ = SummationOrder::kArrival;
+  bool durable_ = false;
+  bool clips_by_norm_ = false;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_TABLES_JOB_TABLES_H_

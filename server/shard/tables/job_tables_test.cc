@@ -1,0 +1,87 @@
+#include "server/shard/tables/job_tables.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/shard/calls/test_exchange.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Refusal(const v1::OpenTablesRequest& request) {
+  const absl::Status status = JobTables::Create(request).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  return std::string(status.message());
+}
+
+TEST(JobTablesTest, NamesTheFieldThatIsWrong) {
+  v1::OpenTablesRequest request = TestOpenRequest(2);
+  request.clear_job_id();
+  EXPECT_THAT(Refusal(request), HasSubstr("job_id"));
+  request = TestOpenRequest(0);
+  EXPECT_THAT(Refusal(request), HasSubstr("slots is 0"));
+  request = TestOpenRequest(2);
+  request.mutable_update()->set_staleness_bound(-1);
+  EXPECT_THAT(Refusal(request), HasSubstr("staleness_bound is -1"));
+  request = TestOpenRequest(2);
+  request.mutable_update()->set_staleness_bound(1);
+  request.mutable_update()->set_deterministic(true);
+  EXPECT_THAT(Refusal(request), HasSubstr("deterministic"));
+  request = TestOpenRequest(2);
+  request.mutable_update()->set_unlimited_staleness(true);
+  request.mutable_schema()->mutable_clipping()->set_by_global_norm(1);
+  EXPECT_THAT(Refusal(request), HasSubstr("by_global_norm is 1"));
+  request = TestOpenRequest(2);
+  request.add_partitions()->set_partition(0);
+  EXPECT_THAT(Refusal(request), HasSubstr("partition 0 twice"));
+  request.mutable_partitions(1)->set_partition(1);
+  EXPECT_THAT(Refusal(request), HasSubstr("partition 1 of 1"));
+  request = TestOpenRequest(2);
+  request.mutable_schema()->mutable_optimizer()->set_name("magic");
+  EXPECT_THAT(Refusal(request), HasSubstr("magic"));
+}
+
+TEST(JobTablesTest, OneRuleForTheRate) {
+  v1::OpenTablesRequest request = TestOpenRequest(4);
+  request.mutable_schema()->mutable_clipping()->set_by_value(0.5);
+  const OptimizerStep synchronous = (*JobTables::Create(request))->StepAt(9, 0.25);
+  EXPECT_EQ(synchronous.learning_rate, 1);
+  EXPECT_EQ(synchronous.step, 10u);
+  EXPECT_EQ(synchronous.gradient_scale, 0.25f);
+  EXPECT_EQ(synchronous.clip_value, 0.5f);
+  request.mutable_update()->set_staleness_bound(2);
+  EXPECT_EQ((*JobTables::Create(request))->StepAt(9, 0.25).learning_rate, 0.25f);
+}
+
+TEST(JobTablesTest, PredictsTheDenseBytes) {
+  v1::OpenTablesRequest request = TestOpenRequest(2);
+  EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 2 * 32u);
+  request.mutable_update()->set_deterministic(true);
+  EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 4 * 32u);
+  request.mutable_update()->set_deterministic(false);
+  request.mutable_update()->set_unlimited_staleness(true);
+  request.mutable_schema()->mutable_optimizer()->set_name("adam");
+  EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 3 * 32u);
+}
+
+TEST(JobTablesTest, TheFingerprintCoversWhatMustBeEqual) {
+  const v1::OpenTablesRequest request = TestOpenRequest(2);
+  const uint64_t fingerprint = (*JobTables::Create(request))->fingerprint();
+  v1::OpenTablesRequest other = request;
+  other.set_shard_map_version(9);
+  other.set_expect_state(true);
+  EXPECT_EQ((*JobTables::Create(other))->fingerprint(), fingerprint);
+  other.set_slots(3);
+  EXPECT_NE((*JobTables::Create(other))->fingerprint(), fingerprint);
+  other = request;
+  other.mutable_schema()->set_seed(8);
+  EXPECT_NE((*JobTables::Create(other))->fingerprint(), fingerprint);
+  other = request;
+  other.mutable_update()->set_staleness_bound(1);
+  EXPECT_NE((*JobTables::Create(other))->fingerprint(), fingerprint);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,48 @@
+#ifndef MUSTER_SERVER_SHARD_TABLES_PARTITION_TABLES_H_
+#define MUSTER_SERVER_SHARD_TABLES_PARTITION_TABLES_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/buffer_pool.h"
+#include "server/shard/storage/parameter_store.h"
+#include "server/shard/tables/dense_table.h"
+#include "server/shard/tables/job_tables.h"
+#include "server/shard/tables/tiered_table.h"
+
+namespace muster {
+
+// The tables of one partition: its blocks of the dense table and its rows of each sparse table. Not
+// thread-safe.
+struct PartitionTables {
+  // Initial values. `store` must outlive the tables; it may be null where nothing is stored: the
+  // job is not durable, and keeps all rows in memory.
+  PartitionTables(std::shared_ptr<const JobTables> job_tables, uint32_t partition_index,
+                  std::shared_ptr<BufferPool> pool, ParameterStore* store = nullptr);
+
+  uint64_t sparse_rows() const;
+  uint64_t rows_on_disk() const;
+  // Memory that is taken, and what of it rows use.
+  uint64_t sparse_bytes() const;
+  uint64_t used_row_bytes() const;
+
+  // Whether the rows use more memory than the partition's share of the job's cache.
+  bool OverCache() const;
+  // Evicts rows until they use less than that share, but none that include `before_lsn` or a later
+  // record. `completed` clocks are. Errors as TieredTable::Evict.
+  absl::Status TrimCache(uint64_t before_lsn, uint64_t completed);
+  // Some of the work of dropping rows that have expired.
+  absl::Status DropExpired(uint64_t completed);
+
+  const std::shared_ptr<const JobTables> job;
+  const uint32_t partition;
+  DenseTable dense;
+  // sparse[i] is table i + 1.
+  std::vector<TieredTable> sparse;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_TABLES_PARTITION_TABLES_H_

@@ -1,0 +1,57 @@
+#ifndef MUSTER_WORKER_COLLECTIVES_HOST_CALL_PLAN_H_
+#define MUSTER_WORKER_COLLECTIVES_HOST_CALL_PLAN_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "worker/collectives/schedule.h"
+
+namespace muster {
+
+// A schedule as an executor walks it: by stream. Immutable once made.
+class CallPlan {
+ public:
+  CallPlan(Schedule schedule, int size);
+
+  const Schedule& schedule() const { return schedule_; }
+  // Indices of transfers in their order: those sent to `peer`, those received from it
+  // (kReduceFromAll is listed for every peer), and copies.
+  absl::Span<const int> sends(int peer) const { return sends_[peer]; }
+  absl::Span<const int> receives(int peer) const { return receives_[peer]; }
+  absl::Span<const int> copies() const { return copies_; }
+  // Elements in all, to and from `peer`.
+  size_t elements_to(int peer) const { return elements_to_[peer]; }
+  size_t elements_from(int peer) const { return elements_from_[peer]; }
+
+ private:
+  const Schedule schedule_;
+  std::vector<std::vector<int>> sends_;
+  std::vector<std::vector<int>> receives_;
+  std::vector<int> copies_;
+  std::vector<size_t> elements_to_;
+  std::vector<size_t> elements_from_;
+};
+
+// Keeps the plans of recent calls, because training repeats the same ones. Not thread-safe.
+class CallPlans {
+ public:
+  // The plan for `request`; good until the next call. Plans of calls with counts by rank, which
+  // seldom repeat, are made anew.
+  const CallPlan& For(const ScheduleRequest& request);
+
+ private:
+  struct Entry {
+    ScheduleRequest request;
+    std::unique_ptr<CallPlan> plan;
+  };
+  static constexpr size_t kEntries = 64;
+
+  std::vector<Entry> entries_ = std::vector<Entry>(kEntries);
+  std::unique_ptr<CallPlan> unique_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_COLLECTIVES_HOST_CALL_PLAN_H_

@@ -1,0 +1,49 @@
+#ifndef MUSTER_WORKER_COLLECTIVES_HOST_COMMUNICATOR_BACKENDS_FOR_TESTING_H_
+#define MUSTER_WORKER_COLLECTIVES_HOST_COMMUNICATOR_BACKENDS_FOR_TESTING_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/collectives/communicator.h"
+
+namespace muster {
+
+// A group whose ranks are threads of the test.
+class TestGroup {
+ public:
+  virtual ~TestGroup() = default;
+
+  int size() const { return static_cast<int>(ranks.size()); }
+  // As the ranks do: `work` with each rank on a thread of its own, until all have returned.
+  void Run(const std::function<void(Communicator& communicator)>& work);
+
+  // Faults of one rank; only where the backend can_break.
+  virtual void Kill(int rank);
+  virtual void Stop(int rank);
+  virtual void Continue(int rank);
+
+  // By rank. A test may take one away.
+  std::vector<std::unique_ptr<Communicator>> ranks;
+};
+
+// A kind of transport, under the communicator that it is used with.
+struct Backend {
+  std::string name;
+  std::function<std::unique_ptr<TestGroup>(int size)> make;
+  bool can_break = false;
+  // Whether Allocate gives memory that the ranks share.
+  bool shares_memory = false;
+};
+
+// All that the contract holds for, each with one way between all ranks.
+const std::vector<Backend>& AllBackends();
+
+// Even ranks share memory among themselves, every other pair uses TCP: both ways in one group, as
+// on several machines with several ranks each. From three ranks on.
+const Backend& MixedBackend();
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_COLLECTIVES_HOST_COMMUNICATOR_BACKENDS_FOR_TESTING_H_

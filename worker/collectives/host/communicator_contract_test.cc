@@ -1,0 +1,456 @@
+// What every communicator promises, on every backend: each collective with each type and reduction
+// gives the exact result, whatever the sizes and places of its buffers.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/collectives/communicator.h"
+#include "worker/collectives/host/collective_cases_for_testing.h"
+#include "worker/collectives/host/communicator_backends_for_testing.h"
+#include "worker/collectives/host/run_cases_for_testing.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr size_t kSizes[] = {0, 1, 2, 3, 7, 1023};
+
+class CommunicatorContractTest : public testing::TestWithParam<std::tuple<Backend, int>> {
+ protected:
+  static int size() { return std::get<1>(GetParam()); }
+  static std::unique_ptr<TestGroup> Group() { return std::get<0>(GetParam()).make(size()); }
+};
+
+TEST_P(CommunicatorContractTest, EveryOperationTypeAndReduction) {
+  std::vector<CollectiveCase> cases;
+  uint64_t seed = 0;
+  for (const Collective kind : kCollectives) {
+    for (const DType dtype : kDTypes) {
+      for (const Reduction reduction : kReductions) {
+        if (!Reduces(kind) && reduction != Reduction::kSum) continue;
+        for (const size_t count : kSizes) {
+          for (const bool in_place : {false, true}) {
+            for (const bool misaligned : {false, true}) {
+              CollectiveCase c = {.kind = kind, .dtype = dtype, .reduction = reduction};
+              c.count = count;
+              c.in_place = in_place;
+              c.misaligned = misaligned;
+              c.seed = ++seed;
+              c.root = seed % size();
+              cases.push_back(c);
+            }
+          }
+        }
+      }
+    }
+  }
+  const std::unique_ptr<TestGroup> group = Group();
+  EXPECT_THAT(RunCases(*group, cases), ElementsAre());
+}
+
+TEST_P(CommunicatorContractTest, UnequalCounts) {
+  std::vector<CollectiveCase> cases;
+  uint64_t seed = 0;
+  for (const Collective kind :
+       {Collective::kReduceScatter, Collective::kAllGather, Collective::kAllToAll}) {
+    for (const DType dtype : kDTypes) {
+      for (const Reduction reduction : kReductions) {
+        if (!Reduces(kind) && reduction != Reduction::kSum) continue;
+        for (const size_t count : {1, 2, 7, 1023}) {
+          for (const bool in_place : {false, true}) {
+            for (const bool misaligned : {false, true}) {
+              CollectiveCase c = {.kind = kind, .dtype = dtype, .reduction = reduction};
+              c.count = count;
+              c.unequal = true;
+              c.in_place = in_place;
+              c.misaligned = misaligned;
+              c.seed = ++seed;
+              cases.push_back(c);
+            }
+          }
+        }
+      }
+    }
+  }
+  const std::unique_ptr<TestGroup> group = Group();
+  EXPECT_THAT(RunCases(*group, cases), ElementsAre());
+}
+
+// Inputs whose sums are rounded: the order of addition must be the same on all ranks and again.
+TEST_P(CommunicatorContractTest, TheSameBitsOnEveryRankAndRun) {
+  const std::unique_ptr<TestGroup> group = Group();
+  for (const bool deterministic : {false, true}) {
+    for (const size_t count : {5, 1000, 40000}) {
+      std::vector<std::vector<float>> results(2 * size());
+      Faults faults;
+      group->Run([&](Communicator& rank) {
+        for (int run = 0; run < 2; ++run) {
+          std::vector<float>& values = results[2 * rank.rank() + run];
+          values.resize(count);
+          for (size_t i = 0; i < count; ++i) {
+            values[i] = std::sin(static_cast<float>(1 + i * 31 + rank.rank() * 17));
+          }
+          faults.Add(rank.Run({.kind = Collective::kAllReduce,
+                               .in = values.data(),
+                               .out = values.data(),
+                               .count = count,
+                               .deterministic = deterministic}));
+        }
+      });
+      ASSERT_THAT(faults.Take(), ElementsAre());
+      for (const std::vector<float>& result : results) {
+        ASSERT_EQ(0, std::memcmp(result.data(), results[0].data(), count * sizeof(float)));
+      }
+    }
+  }
+}
+
+// Deterministic sums are those in rank order.
+TEST_P(CommunicatorContractTest, DeterministicAddsInRankOrder) {
+  const std::unique_ptr<TestGroup> group = Group();
+  const auto input = [](int rank, size_t i) {
+    return std::sin(static_cast<float>(1 + i * 31 + rank * 17));
+  };
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    for (const size_t count : {3, 50000}) {
+      std::vector<float> values(count);
+      for (size_t i = 0; i < count; ++i) values[i] = input(rank.rank(), i);
+      faults.Add(rank.Run({.kind = Collective::kAllReduce,
+                           .in = values.data(),
+                           .out = values.data(),
+                           .count = count,
+                           .deterministic = true}));
+      for (size_t i = 0; i < count; ++i) {
+        float sum = input(0, i);
+        for (int other = 1; other < rank.size(); ++other) sum += input(other, i);
+        if (sum != values[i]) return faults.Add(absl::StrCat("element ", i, " of ", count));
+      }
+    }
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+TEST_P(CommunicatorContractTest, StartedCallsRunInOrderAndMixWithRun) {
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    constexpr int kCalls = 12;
+    std::vector<CaseRunner> runners(kCalls, CaseRunner(rank.rank(), rank.size()));
+    for (int round = 0; round < 10; ++round) {
+      std::vector<std::shared_ptr<Work>> works(kCalls);
+      std::vector<int> order;
+      absl::Mutex mutex;
+      for (int i = 0; i < kCalls; ++i) {
+        const CollectiveCase c = {.kind = kCollectives[(round + i) % 7],
+                                  .dtype = kDTypes[i % 7],
+                                  .count = static_cast<size_t>(i * 100 + round),
+                                  .in_place = i % 2 == 0,
+                                  .root = i % rank.size(),
+                                  .seed = static_cast<uint64_t>(round * 100 + i)};
+        const CollectiveCall call = runners[i].Prepare(c);
+        if (i % 5 == 4) {
+          faults.Add(rank.Run(call));
+          continue;
+        }
+        works[i] = rank.Start(call);
+        works[i]->OnDone([&order, &mutex, i](const absl::Status&) {
+          absl::MutexLock lock(&mutex);
+          order.push_back(i);
+        });
+      }
+      // In any order, by ranks differently.
+      for (int i = 0; i < kCalls; ++i) {
+        const int which = rank.rank() % 2 == 0 ? i : kCalls - 1 - i;
+        if (works[which] != nullptr) faults.Add(works[which]->Wait(absl::Minutes(2)));
+      }
+      for (int i = 0; i < kCalls; ++i) faults.Add(runners[i].Check());
+      faults.Add(rank.Run({.kind = Collective::kBarrier}));
+      absl::MutexLock lock(&mutex);
+      if (!std::is_sorted(order.begin(), order.end())) faults.Add("ended out of order");
+    }
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+TEST_P(CommunicatorContractTest, MessagesKeepTheirOrderByPair) {
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    // Three messages to every other rank and from it, of which two are larger than a pipe.
+    constexpr size_t kCounts[] = {100, 100'000, 70'001};
+    const int size = rank.size();
+    std::vector<std::vector<int64_t>> out, in;
+    std::vector<std::shared_ptr<Work>> works;
+    for (int i = 0; i < 3 * size; ++i) {
+      const int peer = i % size;
+      out.emplace_back(kCounts[i / size], rank.rank() * 1000 + i / size);
+      in.emplace_back(kCounts[i / size]);
+      if (peer == rank.rank()) continue;
+      works.push_back(rank.Start({.kind = Collective::kSend,
+                                  .dtype = DType::kInt64,
+                                  .in = out[i].data(),
+                                  .count = out[i].size(),
+                                  .root = peer}));
+    }
+    for (int i = 0; i < 3 * size; ++i) {
+      const int peer = i % size;
+      if (peer == rank.rank()) continue;
+      works.push_back(rank.Start({.kind = Collective::kReceive,
+                                  .dtype = DType::kInt64,
+                                  .out = in[i].data(),
+                                  .count = in[i].size(),
+                                  .root = peer}));
+    }
+    for (auto& work : works) faults.Add(work->Wait(absl::Minutes(2)));
+    for (int i = 0; i < 3 * size; ++i) {
+      const int64_t expected = i % size * 1000 + i / size;
+      if (i % size == rank.rank()) continue;
+      if (std::count(in[i].begin(), in[i].end(), expected) != in[i].size()) {
+        faults.Add("a message has other contents");
+      }
+    }
+    faults.Add(rank.Run({.kind = Collective::kBarrier}));
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+// From every rank to the next one.
+TEST_P(CommunicatorContractTest, MessagesOfEveryTypeAndSize) {
+  if (size() < 2) GTEST_SKIP() << "a message needs two ranks";
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    const int next = (rank.rank() + 1) % rank.size();
+    const int previous = (rank.rank() + rank.size() - 1) % rank.size();
+    // Around what is sent and received.
+    constexpr size_t kGuard = 16;
+    size_t message = 0;
+    const auto byte_at = [&](size_t sender, size_t i) {
+      return static_cast<std::byte>(i * 7 + (i >> 8) + sender * 31 + message);
+    };
+    for (const DType dtype : kDTypes) {
+      for (const size_t count : kSizes) {
+        for (const bool misaligned : {false, true}) {
+          ++message;
+          const size_t bytes = count * SizeOf(dtype);
+          std::vector<std::byte> in(bytes + 2 * kGuard), out(bytes + 2 * kGuard, std::byte{0xa5});
+          std::vector<std::byte> expected = out;
+          std::byte* const from = in.data() + kGuard + (misaligned ? 1 : 0);
+          const size_t to = kGuard + (misaligned ? 3 : 0);
+          for (size_t i = 0; i < bytes; ++i) {
+            from[i] = byte_at(rank.rank(), i);
+            expected[to + i] = byte_at(previous, i);
+          }
+          const std::shared_ptr<Work> sent = rank.Start({.kind = Collective::kSend,
+                                                         .dtype = dtype,
+                                                         .in = from,
+                                                         .count = count,
+                                                         .root = next});
+          faults.Add(rank.Run({.kind = Collective::kReceive,
+                               .dtype = dtype,
+                               .out = out.data() + to,
+                               .count = count,
+                               .root = previous}));
+          faults.Add(sent->Wait(absl::Minutes(2)));
+          if (out != expected) {
+            faults.Add(absl::StrCat(Name(dtype), " x ", count, misaligned ? " misaligned" : "",
+                                    ": other bytes than were sent, or bytes beside them"));
+          }
+        }
+      }
+    }
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+TEST_P(CommunicatorContractTest, RunSendsAndReceives) {
+  if (size() < 2) GTEST_SKIP() << "a message needs two ranks";
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    // A value goes around, one more at each rank.
+    const int next = (rank.rank() + 1) % rank.size();
+    const int previous = (rank.rank() + rank.size() - 1) % rank.size();
+    std::vector<int32_t> values(30'000, 1);
+    const CollectiveCall send = {.kind = Collective::kSend,
+                                 .dtype = DType::kInt32,
+                                 .in = values.data(),
+                                 .count = values.size(),
+                                 .root = next};
+    const CollectiveCall receive = {.kind = Collective::kReceive,
+                                    .dtype = DType::kInt32,
+                                    .out = values.data(),
+                                    .count = values.size(),
+                                    .root = previous};
+    if (rank.rank() == 0) faults.Add(rank.Run(send));
+    faults.Add(rank.Run(receive));
+    if (values[0] != (rank.rank() == 0 ? rank.size() : rank.rank())) faults.Add("wrong value");
+    for (int32_t& value : values) ++value;
+    if (rank.rank() != 0) faults.Add(rank.Run(send));
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+TEST_P(CommunicatorContractTest, SplitMakesGroupsOrderedByKey) {
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    for (int round = 0; round < 3; ++round) {
+      // Every third rank joins none; the others by parity, the last one first.
+      const int colour = rank.rank() % 3 == 2 ? -1 : rank.rank() % 2;
+      absl::StatusOr<std::unique_ptr<Communicator>> part = rank.Split(colour, -rank.rank());
+      faults.Add(part.status());
+      if (!part.ok()) return;
+      if (colour < 0) {
+        if (*part != nullptr) faults.Add("a group for a rank that joins none");
+        continue;
+      }
+      std::vector<int> members;
+      for (int other = rank.size() - 1; other >= 0; --other) {
+        if (other % 3 != 2 && other % 2 == colour) members.push_back(other);
+      }
+      if ((*part)->size() != members.size() || members[(*part)->rank()] != rank.rank()) {
+        faults.Add("wrong size or rank");
+      }
+      if ((*part)->recorder().group() != absl::StrCat("world/", colour)) faults.Add("wrong name");
+      CaseRunner runner((*part)->rank(), (*part)->size());
+      faults.Add((*part)->Run(runner.Prepare({.count = 5000})));
+      faults.Add(runner.Check());
+      // Both groups are usable at once.
+      faults.Add((*part)->Run({.kind = Collective::kBarrier}));
+    }
+    CaseRunner runner(rank.rank(), rank.size());
+    faults.Add(rank.Run(runner.Prepare({.count = 77})));
+    faults.Add(runner.Check());
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+TEST_P(CommunicatorContractTest, AllocatedBuffersAreReducedInPlace) {
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    const size_t bytes = 3 << 20;
+    absl::StatusOr<std::unique_ptr<CollectiveBuffer>> first = rank.Allocate(100);
+    absl::StatusOr<std::unique_ptr<CollectiveBuffer>> buffer = rank.Allocate(bytes);
+    faults.Add(first.status());
+    faults.Add(buffer.status());
+    if (!first.ok() || !buffer.ok()) return;
+    first->reset();
+    const absl::Span<std::byte> memory = (*buffer)->bytes();
+    if (memory.size() != bytes) faults.Add("wrong size");
+    if (std::count(memory.begin(), memory.end(), std::byte{0}) != bytes) faults.Add("not zeroed");
+    if (reinterpret_cast<uintptr_t>(memory.data()) % 64 != 0) faults.Add("not aligned");
+    CaseRunner runner(rank.rank(), rank.size());
+    uint64_t seed = 0;
+    const bool shared = std::get<0>(GetParam()).shares_memory;
+    for (const DType dtype : kDTypes) {
+      for (const Reduction reduction : kReductions) {
+        if (!shared && reduction != Reduction::kSum) continue;
+        for (const size_t count : {1, 33'001}) {
+          for (const size_t offset : {64, 1001}) {
+            const CollectiveCase c = {.dtype = dtype,
+                                      .reduction = reduction,
+                                      .count = count,
+                                      .in_place = true,
+                                      .seed = ++seed};
+            faults.Add(rank.Run(runner.Prepare(c, memory.data() + offset)));
+            faults.Add(runner.Check());
+          }
+        }
+      }
+    }
+    // Other operations serve such a buffer too.
+    for (const Collective kind : kCollectives) {
+      const CollectiveCase c = {.kind = kind, .count = 5000, .in_place = true, .seed = ++seed};
+      faults.Add(rank.Run(runner.Prepare(c, memory.data())));
+      faults.Add(runner.Check());
+    }
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+TEST_P(CommunicatorContractTest, CountsPayloadAndRecordsCalls) {
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  std::vector<CollectiveTraffic> traffic(size());
+  group->Run([&](Communicator& rank) {
+    CaseRunner runner(rank.rank(), rank.size());
+    faults.Add(rank.Run({.kind = Collective::kBarrier}));
+    // 2(W-1)/W of the bytes, by whatever road.
+    faults.Add(rank.Run(runner.Prepare({.count = 65536u * rank.size()})));
+    traffic[rank.rank()] = rank.traffic();
+    const std::vector<RecordedCall> calls = rank.recorder().Calls();
+    if (calls.size() != 2 || calls[1].sequence != 2 || calls[1].kind != Collective::kAllReduce ||
+        calls[1].label != "a case" || calls[1].duration == absl::InfiniteDuration() ||
+        !calls[1].status.ok()) {
+      faults.Add("recorded wrongly");
+    }
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+  for (const CollectiveTraffic& of_rank : traffic) {
+    EXPECT_EQ(of_rank.sent, 2u * (size() - 1) * 65536 * 4);
+    EXPECT_EQ(of_rank.received, 2u * (size() - 1) * 65536 * 4);
+  }
+}
+
+TEST_P(CommunicatorContractTest, WrongArgumentsAreRefusedAndHarmless) {
+  const std::unique_ptr<TestGroup> group = Group();
+  Faults faults;
+  group->Run([&](Communicator& rank) {
+    std::vector<float> values(8);
+    const std::vector<size_t> counts(rank.size() + 1, 1);
+    const CollectiveCall wrong[] = {
+        {.kind = Collective::kAllReduce, .in = nullptr, .out = values.data(), .count = 4},
+        {.kind = Collective::kAllReduce, .in = values.data(), .out = nullptr, .count = 4},
+        {.kind = Collective::kAllReduce, .in = &values[0], .out = &values[1], .count = 4},
+        {.kind = Collective::kAllGather, .in = &values[0], .out = &values[0], .counts = counts},
+        {.kind = Collective::kBroadcast, .in = &values[0], .out = &values[0], .root = -1},
+        {.kind = Collective::kReduce, .in = &values[0], .out = &values[0], .root = rank.size()},
+        {.kind = Collective::kSend, .in = &values[0], .count = 1, .root = rank.rank()},
+        {.kind = Collective::kBarrier, .timeout = absl::ZeroDuration()},
+        {.kind = Collective::kAllReduce,
+         .in = &values[0],
+         .out = &values[0],
+         .count = static_cast<size_t>(-1)},
+    };
+    // Only some ranks make the mistake.
+    if (rank.rank() % 2 == 0) {
+      for (const CollectiveCall& call : wrong) {
+        const absl::Status status = rank.Run(call);
+        if (status.code() != absl::StatusCode::kInvalidArgument) faults.Add(status.ToString());
+        if (rank.Start(call)->Wait(absl::Minutes(1)) != status) faults.Add("Start differs");
+      }
+    }
+    CaseRunner runner(rank.rank(), rank.size());
+    faults.Add(rank.Run(runner.Prepare({.count = 9})));
+    faults.Add(runner.Check());
+  });
+  EXPECT_THAT(faults.Take(), ElementsAre());
+}
+
+std::string NameOf(const testing::TestParamInfo<std::tuple<Backend, int>>& info) {
+  return absl::StrCat(std::get<0>(info.param).name, std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CommunicatorContractTest,
+                         testing::Combine(testing::ValuesIn(AllBackends()),
+                                          testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 15)),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Mixed, CommunicatorContractTest,
+                         testing::Combine(testing::Values(MixedBackend()),
+                                          testing::Values(3, 4, 5, 6, 7, 8)),
+                         NameOf);
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,10 @@
+#include "worker/collectives/reduce/reduce_loops.h"
+
+namespace muster {
+
+const ReduceTable* BaselineReduceTable() {
+  static constexpr ReduceTable kTable = MakeReduceTable("baseline");
+  return &kTable;
+}
+
+}  // namespace muster

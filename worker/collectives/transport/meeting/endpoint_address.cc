@@ -1,0 +1,50 @@
+#include "worker/collectives/transport/meeting/endpoint_address.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/transport/wire.h"
+
+namespace muster {
+namespace {
+
+constexpr uint32_t kVersion = 1;
+constexpr size_t kNonceBytes = 16;
+// Of sockaddr_un's path, less the leading zero.
+constexpr size_t kMaxUnixName = 107;
+
+}  // namespace
+
+std::string EndpointAddress::Serialize() const {
+  WireWriter writer;
+  writer.Number(kVersion);
+  writer.Text(host);
+  writer.Number(port);
+  writer.Text(unix_name);
+  writer.Text(nonce);
+  writer.Number(pid);
+  return writer.bytes();
+}
+
+absl::StatusOr<EndpointAddress> EndpointAddress::Parse(absl::string_view bytes) {
+  WireReader reader(bytes);
+  const uint32_t version = reader.Number<uint32_t>();
+  if (reader.ok() && version != kVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("address of version ", version, ", known is ",
+                                                   kVersion,
+                                                   "; run the same release on all machines"));
+  }
+  EndpointAddress address;
+  address.host = reader.Text();
+  address.port = reader.Number<uint16_t>();
+  address.unix_name = reader.Text();
+  address.nonce = reader.Text();
+  address.pid = reader.Number<uint32_t>();
+  if (!reader.Done() || address.nonce.size() != kNonceBytes ||
+      address.unix_name.size() > kMaxUnixName) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("not the address of an endpoint (", bytes.size(), " bytes)"));
+  }
+  return address;
+}
+
+}  // namespace muster

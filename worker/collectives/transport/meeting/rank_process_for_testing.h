@@ -1,0 +1,61 @@
+#ifndef MUSTER_WORKER_COLLECTIVES_TRANSPORT_MEETING_RANK_PROCESS_FOR_TESTING_H_
+#define MUSTER_WORKER_COLLECTIVES_TRANSPORT_MEETING_RANK_PROCESS_FOR_TESTING_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/transport/descriptor.h"
+#include "worker/collectives/transport/meeting/group_for_testing.h"
+
+namespace muster {
+
+// A rank in a process of its own: the test's binary again, with kRankArgument. It talks in lines.
+//
+//   it: ADDRESS hex          once it is there
+//   to: GROUP rank hex…      meet; it: MET
+//   to: EXCHANGE | COMPUTE   exchange with both neighbours for ever, or only look at health()
+//   it: FAILED code message  once, when health() is no longer OK
+//   to: SURVEY               it: STATES life… (as RankState::Life, by rank)
+//   to: COUNT                it: COUNT exchanges so far
+//   to: RESET                breaks all its connections
+//   to: LEAVE                destroys its transport; it: LEFT
+// It ends, without a goodbye, when its input does.
+class RankProcess {
+ public:
+  explicit RankProcess(Wiring wiring, int rank);
+  ~RankProcess();
+  RankProcess(const RankProcess&) = delete;
+  RankProcess& operator=(const RankProcess&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void Tell(const std::string& line);
+  // The rest of the next line that begins with `word`; others are dropped. Fails the test, and
+  // returns "", if none has come by the deadline; what has come is found after it too.
+  std::string Await(const std::string& word, absl::Time deadline = absl::Now() + absl::Seconds(30));
+  void Signal(int signal);
+
+ private:
+  pid_t pid_ = 0;
+  Descriptor socket_;
+  std::string input_;
+};
+
+constexpr char kRankArgument[] = "--rank-process";
+// What a rank process talks over.
+constexpr int kRankSocket = 3;
+// Breaks every connection of this process but that one.
+void BreakConnections();
+// What the process does; returns its exit status.
+int RunRankProcess(const std::string& wiring, const std::string& rank);
+
+// Processes that have met.
+std::vector<std::unique_ptr<RankProcess>> StartRanks(Wiring wiring, int size);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_COLLECTIVES_TRANSPORT_MEETING_RANK_PROCESS_FOR_TESTING_H_

@@ -1,0 +1,79 @@
+#ifndef MUSTER_WORKER_COLLECTIVES_TRANSPORT_MESH_CONTROL_STREAM_H_
+#define MUSTER_WORKER_COLLECTIVES_TRANSPORT_MESH_CONTROL_STREAM_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/transport/byte_stream.h"
+#include "common/transport/descriptor.h"
+
+namespace muster {
+
+enum class ControlKind : uint8_t {
+  // Status code as uint32, text.
+  kAbort = 1,
+  // Number of the survey as uint64.
+  kSurvey = 2,
+  // Number of the survey, CallState.
+  kState = 3,
+  // Nothing: the sender leaves in order.
+  kGoodbye = 4,
+  // Number of the allocation and bytes per rank as uint64; a descriptor, on unix sockets.
+  kMemory = 5,
+};
+
+struct ControlMessage {
+  ControlKind kind = ControlKind::kGoodbye;
+  std::string body;
+  // With kMemory.
+  Descriptor descriptor;
+};
+
+// Messages of one control connection, over TCP (plain or TLS), or over a unix socket with
+// descriptors. Nothing blocks. One thread at a time.
+class ControlStream {
+ public:
+  // On TCP.
+  explicit ControlStream(std::unique_ptr<ByteStream> stream) : stream_(std::move(stream)) {}
+  // On a unix socket.
+  explicit ControlStream(Descriptor unix_socket) : unix_socket_(std::move(unix_socket)) {}
+
+  // Queues a message. REQUIRES: a descriptor on unix sockets only.
+  void Send(ControlMessage message);
+  // Sends what is queued, as far as it goes now; `pending` tells whether something is left.
+  absl::Status Push();
+  bool pending() const { return !outgoing_.empty(); }
+
+  // The messages that have come. After an error there are no more; those before it are in `into`.
+  absl::Status Receive(std::vector<ControlMessage>& into);
+
+  int descriptor() const { return stream_ != nullptr ? stream_->descriptor() : unix_socket_.get(); }
+
+ private:
+  struct Outgoing {
+    std::string bytes;
+    size_t sent = 0;
+    Descriptor descriptor;
+  };
+
+  absl::StatusOr<size_t> SendSome(Outgoing& message);
+  absl::StatusOr<size_t> ReceiveSome(absl::Span<char> out);
+  absl::Status Parse(std::vector<ControlMessage>& into);
+
+  // One of the two.
+  const std::unique_ptr<ByteStream> stream_;
+  const Descriptor unix_socket_;
+  std::deque<Outgoing> outgoing_;
+  std::string incoming_;
+  std::vector<Descriptor> descriptors_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_COLLECTIVES_TRANSPORT_MESH_CONTROL_STREAM_H_

@@ -1,0 +1,306 @@
+#include "worker/data/csv/csv_dataset.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
+#include "common/base/status_macros.h"
+#include "common/files/check_is_text.h"
+#include "common/files/path_pattern.h"
+#include "common/text/byte_order_mark.h"
+#include "worker/data/csv/csv_labels.h"
+#include "worker/data/csv/csv_parser.h"
+#include "worker/data/csv/csv_preparation.h"
+#include "worker/data/parsing/gzip.h"
+#include "worker/data/sampling/split.h"
+
+namespace muster {
+namespace {
+
+// Bytes that differ between any two choices of columns. What is usual adds none: fingerprints of
+// earlier releases stay what they are.
+std::string Identity(const CsvColumns& columns) {
+  std::string identity = absl::StrCat(columns.label.size(), ":", columns.label);
+  for (const auto* names : {&columns.numeric, &columns.categorical}) {
+    absl::StrAppend(&identity, "/", names->size());
+    for (const std::string& name : *names) absl::StrAppend(&identity, "/", name.size(), ":", name);
+  }
+  if (columns.separator != ',') identity += std::string("/separator") + columns.separator;
+  if (columns.header == CsvColumns::Header::kNone) absl::StrAppend(&identity, "/no_header");
+  return identity;
+}
+
+uint64_t BytesOf(const std::vector<std::string>& paths) {
+  uint64_t sum = 0;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const uint64_t bytes = std::filesystem::file_size(path, error);
+    if (!error) sum += bytes;
+  }
+  return sum;
+}
+
+}  // namespace
+
+absl::string_view CsvDataset::Text::bytes() const {
+  return SkipByteOrderMark(file.has_value() ? file->bytes() : absl::string_view(unpacked));
+}
+
+absl::StatusOr<CsvDataset::Text> CsvDataset::OpenText(const std::string& path,
+                                                      const FileContentOptions& options) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.csv.path is the folder '", path, "'; name its files by a pattern, such as '", path,
+        absl::EndsWith(path, "/") ? "" : "/", "*.csv'"));
+  }
+  Text text;
+  text.path = path;
+  MUSTER_ASSIGN_OR_RETURN(FileContent file, FileContent::Open(path, options));
+  if (IsGzip(file.bytes())) {
+    absl::StatusOr<std::string> unpacked = Gunzip(file.bytes(), std::numeric_limits<size_t>::max());
+    if (!unpacked.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "CSV file '", path, "': ", unpacked.status().message(), "; pack or copy it again"));
+    }
+    text.unpacked = *std::move(unpacked);
+  } else {
+    text.file = std::move(file);
+  }
+  const absl::string_view bytes = text.bytes();
+  if (bytes.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Data file '", path, "' is empty; training needs at least one example, check its origin"));
+  }
+  MUSTER_RETURN_IF_ERROR(CheckIsText(path, bytes));
+  return text;
+}
+
+// Fills a dataset file by file.
+class CsvDataset::Builder {
+ public:
+  enum class Keep { kNumbers, kPlaces };
+
+  Builder(const std::vector<std::string>& paths, const CsvColumns& columns,
+          const CsvOptions& options)
+      : paths_(paths),
+        options_(options),
+        keep_(BytesOf(paths) < options.keep_below_bytes ? Keep::kNumbers : Keep::kPlaces),
+        dataset_(absl::WrapUnique(new CsvDataset(columns))) {}
+
+  absl::StatusOr<std::unique_ptr<const CsvDataset>> Build() {
+    for (const std::string& path : paths_) {
+      FileContentOptions options;
+      if (keep_ == Keep::kPlaces) options.map_from_bytes = 1;
+      MUSTER_ASSIGN_OR_RETURN(Text text, OpenText(path, options));
+      MUSTER_RETURN_IF_ERROR(TakeFile(path, text));
+      if (keep_ == Keep::kPlaces) dataset_->texts_.push_back(std::move(text));
+    }
+    if (labels_.size() == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "CSV file '", paths_.front(), "' has a header and no line after it",
+          paths_.size() > 1 ? ", nor have the others" : "", "; training needs examples"));
+    }
+    return Finish();
+  }
+
+ private:
+  const CsvColumns& columns() const { return dataset_->columns_; }
+
+  // `path` outlives the labels, which note it.
+  absl::Status TakeFile(const std::string& path, const Text& text) {
+    const absl::string_view bytes = text.bytes();
+    content_fingerprint_ =
+        Fingerprint(text.file.has_value() ? text.file->bytes() : absl::string_view(text.unpacked),
+                    content_fingerprint_);
+    dataset_->first_.push_back(labels_.size());
+    CsvParser parser(bytes, path, columns().separator);
+    bool is_header = columns().header == CsvColumns::Header::kFirstLine;
+    while (true) {
+      MUSTER_ASSIGN_OR_RETURN(const bool more, parser.Next(record_));
+      if (!more) break;
+      const absl::string_view rest = bytes.substr(parser.offset());
+      if (!dataset_->layout_.has_value()) {
+        MUSTER_ASSIGN_OR_RETURN(dataset_->layout_,
+                                CsvLayout::Create(path, columns(), record_, rest));
+      } else if (is_header) {
+        MUSTER_RETURN_IF_ERROR(dataset_->layout_->CheckHeader(path, parser.line(), record_));
+      }
+      if (std::exchange(is_header, false)) continue;
+      MUSTER_RETURN_IF_ERROR(TakeRecord(path, parser, rest));
+    }
+    if (is_header || !dataset_->layout_.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("CSV file '", path, "' holds blank lines only",
+                       is_header ? "; its header is missing" : "; remove it, or check its origin"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeRecord(const std::string& path, const CsvParser& parser,
+                          absl::string_view rest) {
+    if (keep_ == Keep::kPlaces) {
+      numbers_.clear();
+      keys_.clear();
+      dataset_->offsets_.push_back(parser.offset());
+    }
+    MUSTER_RETURN_IF_ERROR(
+        dataset_->layout_->Append(path, parser.line(), record_, rest, numbers_, keys_));
+    return labels_.Add(dataset_->layout_->Label(record_), path, parser.line());
+  }
+
+  absl::StatusOr<std::unique_ptr<const CsvDataset>> Finish() {
+    CsvDataset& dataset = *dataset_;
+    MUSTER_RETURN_IF_ERROR(Prepare());
+    const std::vector<std::string> classes(dataset.preparation_.classes().begin(),
+                                           dataset.preparation_.classes().end());
+    MUSTER_ASSIGN_OR_RETURN(CsvLabels::Result labels, labels_.Finish(classes));
+    dataset.labels_ = std::move(labels.labels);
+    dataset.info_.examples = static_cast<int64_t>(dataset.labels_.size());
+    dataset.info_.dense_features = static_cast<int64_t>(columns().numeric.size());
+    dataset.info_.sparse = !columns().categorical.empty();
+    dataset.info_.fields = static_cast<int64_t>(columns().categorical.size());
+    dataset.info_.classes = labels.classes;
+    v1::DataPreparation preparation;
+    *preparation.mutable_csv() = dataset.preparation_;
+    dataset.info_.preparation = preparation.SerializeAsString();
+    // The same file with other columns is other data.
+    dataset.fingerprint_ = Fingerprint(Identity(columns()), content_fingerprint_);
+    if (keep_ == Keep::kNumbers) {
+      dataset.keys_ = std::move(keys_);
+      dataset.dense_.resize(numbers_.size());
+      const size_t width = columns().numeric.size();
+      for (size_t i = 0; i < numbers_.size(); i += width) {
+        for (size_t column = 0; column < width; ++column) {
+          dataset.dense_[i + column] =
+              Prepared(numbers_[i + column], dataset.preparation_.numeric(column));
+        }
+      }
+    }
+    return std::move(dataset_);
+  }
+
+  // Learns the preparation, or takes that of the weights.
+  absl::Status Prepare() {
+    v1::CsvPreparation& preparation = dataset_->preparation_;
+    if (options_.preparation != nullptr) {
+      preparation = *options_.preparation;
+      return CheckPreparation(preparation, columns().numeric);
+    }
+    MUSTER_ASSIGN_OR_RETURN(const Split split, SplitExamples(labels_.size(), options_.holdout));
+    const ExampleOrder order = options_.shuffle_seed.has_value()
+                                   ? ExampleOrder(*options_.shuffle_seed, labels_.size())
+                                   : ExampleOrder();
+    const int64_t learned_from = split.training > 0 ? split.training : split.held_out;
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> classes, labels_.Learn());
+    for (const std::string& name : classes) preparation.add_classes(name);
+    const size_t width = columns().numeric.size();
+    ColumnMoments moments(width);
+    // In the files' order, whatever the order of examples: large files are read from the disk here.
+    std::vector<bool> trains(labels_.size());
+    for (int64_t position = 0; position < learned_from; ++position) trains[order(position)] = true;
+    for (int64_t i = 0; i < labels_.size() && width > 0; ++i) {
+      if (!trains[i]) continue;
+      absl::Span<const double> row = absl::MakeSpan(numbers_);
+      if (keep_ == Keep::kNumbers) {
+        row = row.subspan(i * width, width);
+      } else {
+        numbers_.clear();
+        keys_.clear();
+        MUSTER_RETURN_IF_ERROR(dataset_->ReadRecord(i, record_, numbers_, keys_));
+        row = absl::MakeSpan(numbers_);
+      }
+      moments.Add(row);
+    }
+    for (size_t column = 0; column < width; ++column) {
+      v1::NumericColumn& learned = *preparation.add_numeric();
+      learned.set_name(columns().numeric[column]);
+      learned.set_mean(moments.mean(column));
+      learned.set_deviation(moments.deviation(column));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<std::string>& paths_;
+  const CsvOptions& options_;
+  const Keep keep_;
+  std::unique_ptr<CsvDataset> dataset_;
+  CsvLabels labels_;
+  // Row-major; by places, those of one record.
+  std::vector<double> numbers_;
+  std::vector<uint64_t> keys_;
+  std::vector<std::string> record_;
+  uint64_t content_fingerprint_ = 0;
+};
+
+absl::StatusOr<std::unique_ptr<const CsvDataset>> CsvDataset::Create(const std::string& path,
+                                                                     const CsvColumns& columns,
+                                                                     const CsvOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> paths, FilesOfPattern(path));
+  return Builder(paths, columns, options).Build();
+}
+
+absl::Status CsvDataset::ReadRecord(int64_t index, std::vector<std::string>& record,
+                                    std::vector<double>& numbers,
+                                    std::vector<uint64_t>& keys) const {
+  const size_t file = std::upper_bound(first_.begin(), first_.end(), index) - first_.begin() - 1;
+  const Text& text = texts_[file];
+  const absl::string_view rest = text.bytes().substr(offsets_[index]);
+  CsvParser parser(rest, text.path, columns_.separator);
+  absl::Status status = parser.Next(record).status();
+  if (status.ok()) {
+    status = layout_->Append(text.path, parser.line(), record, rest, numbers, keys);
+  }
+  if (status.ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "CSV file '", text.path, "' was changed while it was in use: example ", index, ", at byte ",
+      offsets_[index], ", is no record any more; leave a running job's data as they are"));
+}
+
+absl::Status CsvDataset::Read(absl::Span<const int64_t> indices, Batch& batch) const {
+  batch.Clear();
+  batch.examples = static_cast<int64_t>(indices.size());
+  if (texts_.empty()) {
+    ReadKept(indices, batch);
+  } else {
+    MUSTER_RETURN_IF_ERROR(ReadPlaced(indices, batch));
+  }
+  for (const int64_t index : indices) batch.labels.push_back(labels_[index]);
+  batch.values.assign(batch.keys.size(), 1.0f);
+  return absl::OkStatus();
+}
+
+void CsvDataset::ReadKept(absl::Span<const int64_t> indices, Batch& batch) const {
+  const int64_t features = info_.dense_features;
+  const int64_t fields = info_.fields;
+  for (const int64_t index : indices) {
+    const auto dense = dense_.begin() + index * features;
+    batch.dense.insert(batch.dense.end(), dense, dense + features);
+    if (fields == 0) continue;
+    const auto keys = keys_.begin() + index * fields;
+    batch.keys.insert(batch.keys.end(), keys, keys + fields);
+    batch.offsets.push_back(static_cast<int64_t>(batch.keys.size()));
+  }
+}
+
+absl::Status CsvDataset::ReadPlaced(absl::Span<const int64_t> indices, Batch& batch) const {
+  std::vector<std::string> record;
+  std::vector<double> numbers;
+  for (const int64_t index : indices) {
+    numbers.clear();
+    MUSTER_RETURN_IF_ERROR(ReadRecord(index, record, numbers, batch.keys));
+    for (size_t column = 0; column < numbers.size(); ++column) {
+      batch.dense.push_back(Prepared(numbers[column], preparation_.numeric(column)));
+    }
+    if (info_.sparse) batch.offsets.push_back(static_cast<int64_t>(batch.keys.size()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

@@ -1,0 +1,218 @@
+#include "worker/data/csv/csv_layout.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
+#include "common/base/status_macros.h"
+#include "common/text/utf8.h"
+#include "worker/data/csv/csv_parser.h"
+#include "worker/data/parsing/data_error.h"
+#include "worker/data/parsing/number.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::string_view kUsualSeparators = ",;\t|";
+
+absl::Status CheckColumns(const CsvColumns& columns) {
+  const char separator = columns.separator;
+  if (separator == '"' || separator == '\n' || separator == '\r' || separator == '\0' ||
+      absl::ascii_isalnum(separator) || static_cast<unsigned char>(separator) >= 0x80) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.csv.separator is ", Quote(absl::string_view(&separator, 1)),
+                     ", which stands in values or ends lines; take what the file has between its "
+                     "fields, such as \";\", \"|\" or a tab"));
+  }
+  if (columns.label.empty()) {
+    return absl::InvalidArgumentError("data.csv.label is empty; name the column with the labels");
+  }
+  if (columns.numeric.empty() && columns.categorical.empty()) {
+    return absl::InvalidArgumentError(
+        "data.csv.numeric and data.csv.categorical are both empty; name at least one column to "
+        "learn from");
+  }
+  absl::flat_hash_set<absl::string_view> used;
+  used.insert(absl::string_view(columns.label));
+  for (const auto* names : {&columns.numeric, &columns.categorical}) {
+    for (const std::string& name : *names) {
+      if (!used.insert(absl::string_view(name)).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("data.csv names column ", Quote(name),
+                         " more than once; each may be label, numeric or categorical, and once"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A record's fields as names of columns.
+std::vector<std::string> HeaderOf(const CsvColumns& columns,
+                                  const std::vector<std::string>& record) {
+  std::vector<std::string> header = record;
+  for (size_t i = 0; i < header.size(); ++i) {
+    if (columns.header == CsvColumns::Header::kNone) {
+      header[i] = absl::StrCat(i + 1);
+    } else {
+      absl::StripAsciiWhitespace(&header[i]);
+    }
+  }
+  return header;
+}
+
+bool HasAllColumns(const std::vector<std::string>& header, const CsvColumns& columns) {
+  const absl::flat_hash_set<absl::string_view> names(header.begin(), header.end());
+  const auto is_there = [&names](const std::string& name) {
+    return names.contains(absl::string_view(name));
+  };
+  return is_there(columns.label) &&
+         std::all_of(columns.numeric.begin(), columns.numeric.end(), is_there) &&
+         std::all_of(columns.categorical.begin(), columns.categorical.end(), is_there);
+}
+
+// What another separator makes of a record that has but one field, or not the columns asked for: a
+// sentence's end; empty: nothing better.
+std::string SeparatorHint(const CsvColumns& columns, absl::string_view text, size_t fields) {
+  const std::string no_path;
+  char best = '\0';
+  size_t best_fields = fields == 1 ? 1 : std::string::npos;
+  for (const char separator : kUsualSeparators) {
+    if (separator == columns.separator) continue;
+    CsvParser parser(text, no_path, separator);
+    std::vector<std::string> record;
+    const absl::StatusOr<bool> more = parser.Next(record);
+    if (!more.ok() || !*more || record.size() == 1) continue;
+    if (HasAllColumns(HeaderOf(columns, record), columns)) {
+      best = separator;
+      break;
+    }
+    if (record.size() > best_fields) {
+      best = separator;
+      best_fields = record.size();
+    }
+  }
+  if (best == '\0') return "";
+  const std::string name = best == '\t' ? "\\t" : std::string(1, best);
+  return absl::StrCat("; its separator looks like '", name, "', not '",
+                      columns.separator == '\t' ? "\\t" : std::string(1, columns.separator),
+                      "': set data.csv.separator to \"", name, "\"");
+}
+
+// A category's key. Fields have key spaces of their own, so equal texts in two of them differ.
+uint64_t CategoryKey(absl::string_view text, size_t field) {
+  return Fingerprint(text, MixBits(field + 1));
+}
+
+}  // namespace
+
+absl::StatusOr<CsvLayout> CsvLayout::Create(const std::string& path, const CsvColumns& columns,
+                                            const std::vector<std::string>& first_record,
+                                            absl::string_view text) {
+  MUSTER_RETURN_IF_ERROR(CheckColumns(columns));
+  CsvLayout layout(columns);
+  layout.header_ = HeaderOf(columns, first_record);
+  for (const std::string& name : layout.header_) {
+    // A job, which names columns, is UTF-8.
+    if (!IsUtf8(name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("CSV file '", path,
+                       "': its header is not UTF-8, so no job can name its columns; convert "
+                       "it: iconv -f LATIN1 -t UTF-8 FILE > TEXT"));
+    }
+  }
+  MUSTER_ASSIGN_OR_RETURN(layout.label_, layout.Find(path, columns.label, text));
+  for (const std::string& name : columns.numeric) {
+    MUSTER_ASSIGN_OR_RETURN(layout.numeric_.emplace_back(), layout.Find(path, name, text));
+  }
+  for (const std::string& name : columns.categorical) {
+    MUSTER_ASSIGN_OR_RETURN(layout.categorical_.emplace_back(), layout.Find(path, name, text));
+  }
+  return layout;
+}
+
+absl::StatusOr<size_t> CsvLayout::Find(const std::string& path, const std::string& name,
+                                       absl::string_view text) const {
+  const auto found = std::find(header_.begin(), header_.end(), name);
+  if (found == header_.end()) {
+    const std::string hint = SeparatorHint(*columns_, text, header_.size());
+    if (columns_->header == CsvColumns::Header::kNone) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "CSV file '", path, "' has no column ", Quote(name),
+          ": data.csv.no_header is set, so columns go by number, 1 to ", header_.size(),
+          hint.empty() ? "; name the column's number, or leave no_header out" : hint));
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "CSV file '", path, "' has no column ", Quote(name), " among the ", header_.size(),
+        " of its header",
+        hint.empty() ? "; correct the name, or set data.csv.no_header if its first line is an "
+                       "example already"
+                     : hint));
+  }
+  if (std::find(found + 1, header_.end(), name) != header_.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("CSV file '", path, "' has column ", Quote(name),
+                                                   " more than once; rename one"));
+  }
+  return found - header_.begin();
+}
+
+absl::Status CsvLayout::CheckHeader(const std::string& path, int64_t line,
+                                    const std::vector<std::string>& record) const {
+  const std::vector<std::string> header = HeaderOf(*columns_, record);
+  constexpr absl::string_view kRemedy = "; all files that data.csv.path names need the same header";
+  if (header.size() != header_.size()) {
+    return LineError(path, line,
+                     absl::StrCat("the header has ", header.size(),
+                                  " columns, that of the first "
+                                  "file ",
+                                  header_.size(), kRemedy));
+  }
+  const auto differs = std::mismatch(header.begin(), header.end(), header_.begin()).first;
+  if (differs == header.end()) return absl::OkStatus();
+  return LineError(
+      path, line,
+      absl::StrCat("column ", differs - header.begin() + 1,
+                   " of the header is named otherwise than in the first file", kRemedy));
+}
+
+absl::Status CsvLayout::Append(const std::string& path, int64_t line,
+                               const std::vector<std::string>& record, absl::string_view text,
+                               std::vector<double>& numbers, std::vector<uint64_t>& keys) const {
+  if (record.size() != header_.size()) {
+    const std::string hint =
+        record.size() == 1 ? SeparatorHint(*columns_, text, record.size()) : std::string();
+    return LineError(
+        path, line,
+        absl::StrCat(
+            "has ", record.size(), record.size() == 1 ? " field" : " fields", ", the ",
+            columns_->header == CsvColumns::Header::kNone ? "first line" : "header", " has ",
+            header_.size(),
+            hint.empty() ? "; add what is missing or quote fields that hold separators" : hint));
+  }
+  for (size_t i = 0; i < numeric_.size(); ++i) {
+    const absl::string_view value = absl::StripAsciiWhitespace(record[numeric_[i]]);
+    if (value.empty()) {
+      numbers.push_back(kMissingNumber);
+      continue;
+    }
+    const absl::StatusOr<double> number = ParseNumber(value);
+    if (!number.ok()) {
+      return LineError(path, line,
+                       absl::StrCat("the value in numeric column ", Quote(columns_->numeric[i]),
+                                    " (field ", numeric_[i] + 1, ") ", number.status().message(),
+                                    "; leave a missing value empty"));
+    }
+    numbers.push_back(*number);
+  }
+  for (size_t field = 0; field < categorical_.size(); ++field) {
+    keys.push_back(CategoryKey(absl::StripAsciiWhitespace(record[categorical_[field]]), field));
+  }
+  return absl::OkStatus();
+}
+
+absl::string_view CsvLayout::Label(const std::vector<std::string>& record) const {
+  return absl::StripAsciiWhitespace(record[label_]);
+}
+
+}  // namespace muster

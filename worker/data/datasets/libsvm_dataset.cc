@@ -1,0 +1,148 @@
+#include "worker/data/datasets/libsvm_dataset.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/fingerprint.h"
+#include "common/base/status_macros.h"
+#include "common/files/check_is_text.h"
+#include "common/files/file_content.h"
+#include "common/text/byte_order_mark.h"
+#include "common/text/length_of.h"
+#include "worker/data/parsing/class_labels.h"
+#include "worker/data/parsing/data_error.h"
+#include "worker/data/parsing/number.h"
+
+namespace muster {
+namespace {
+
+// Cuts the first word off the front of `rest`; empty at its end.
+absl::string_view TakeWord(absl::string_view& rest) {
+  rest = absl::StripLeadingAsciiWhitespace(rest);
+  size_t end = 0;
+  while (end < rest.size() && !absl::ascii_isspace(rest[end])) ++end;
+  const absl::string_view word = rest.substr(0, end);
+  rest.remove_prefix(end);
+  return word;
+}
+
+}  // namespace
+
+// Fills a dataset line by line.
+class LibsvmDataset::Parser {
+ public:
+  Parser(const std::string& path, const LibsvmOptions& options, LibsvmDataset& dataset)
+      : path_(path),
+        first_(options.first_index == LibsvmOptions::FirstIndex::kZero ? 0 : 1),
+        dataset_(dataset),
+        labels_(path) {}
+
+  absl::Status ParseLine(absl::string_view line, int64_t number) {
+    line = line.substr(0, line.find('#'));
+    const absl::string_view label = TakeWord(line);
+    if (label.empty()) return absl::OkStatus();
+    MUSTER_RETURN_IF_ERROR(labels_.Add(label, number));
+    std::optional<uint64_t> previous;
+    int entry = 0;
+    for (absl::string_view word = TakeWord(line); !word.empty(); word = TakeWord(line)) {
+      MUSTER_RETURN_IF_ERROR(ParseEntry(word, number, ++entry, previous));
+    }
+    dataset_.offsets_.push_back(static_cast<int64_t>(dataset_.keys_.size()));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ClassLabels::Result> Finish() { return labels_.Finish(); }
+
+ private:
+  // Entry `entry` of the line, counted from 1.
+  absl::Status ParseEntry(absl::string_view word, int64_t line, int entry,
+                          std::optional<uint64_t>& previous) {
+    const size_t colon = word.find(':');
+    if (colon == absl::string_view::npos) {
+      return LineError(path_, line,
+                       absl::StrCat("entry ", entry, ", ", LengthOf(word),
+                                    ", is no feature; write each as index:value"));
+    }
+    const absl::string_view index_text = word.substr(0, colon);
+    const absl::StatusOr<uint64_t> index = ParseIndex(index_text);
+    if (!index.ok()) {
+      return LineError(path_, line,
+                       absl::StrCat("the index of entry ", entry, ", ", LengthOf(index_text), ", ",
+                                    index.status().message()));
+    }
+    if (*index < first_) {
+      return LineError(path_, line,
+                       "index 0 is below the first index, 1; if this file counts from 0, set "
+                       "data.libsvm.zero_based");
+    }
+    if (previous.has_value() && *index <= *previous) {
+      return LineError(path_, line,
+                       absl::StrCat("the index of entry ", entry,
+                                    " is not above the one before it; sort the line's indices and "
+                                    "give each once"));
+    }
+    const absl::string_view value_text = word.substr(colon + 1);
+    const absl::StatusOr<double> value = ParseNumber(value_text);
+    if (!value.ok()) {
+      return LineError(path_, line,
+                       absl::StrCat("the value of entry ", entry, ", ", LengthOf(value_text), ", ",
+                                    value.status().message()));
+    }
+    previous = *index;
+    dataset_.keys_.push_back(*index - first_);
+    dataset_.values_.push_back(static_cast<float>(*value));
+    return absl::OkStatus();
+  }
+
+  const std::string& path_;
+  const uint64_t first_;
+  LibsvmDataset& dataset_;
+  ClassLabels labels_;
+};
+
+absl::StatusOr<std::unique_ptr<const LibsvmDataset>> LibsvmDataset::Create(
+    const std::string& path, const LibsvmOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(const FileContent file, OpenNonEmpty(path));
+  MUSTER_RETURN_IF_ERROR(CheckIsText(path, file.bytes()));
+  auto dataset = absl::WrapUnique(new LibsvmDataset());
+  Parser parser(path, options, *dataset);
+  absl::string_view rest = SkipByteOrderMark(file.bytes());
+  for (int64_t line = 1; !rest.empty(); ++line) {
+    const size_t end = rest.find('\n');
+    MUSTER_RETURN_IF_ERROR(parser.ParseLine(rest.substr(0, end), line));
+    rest.remove_prefix(end == absl::string_view::npos ? rest.size() : end + 1);
+  }
+  MUSTER_ASSIGN_OR_RETURN(ClassLabels::Result labels, parser.Finish());
+  if (labels.labels.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("libsvm file '", path, "' holds no example, only blank lines and comments"));
+  }
+  dataset->labels_ = std::move(labels.labels);
+  dataset->info_.examples = static_cast<int64_t>(dataset->labels_.size());
+  dataset->info_.sparse = true;
+  dataset->info_.classes = labels.classes;
+  // The same bytes counted from 0 are other data.
+  dataset->fingerprint_ =
+      Fingerprint(file.bytes(), options.first_index == LibsvmOptions::FirstIndex::kZero ? 0 : 1);
+  return dataset;
+}
+
+absl::Status LibsvmDataset::Read(absl::Span<const int64_t> indices, Batch& batch) const {
+  batch.Clear();
+  batch.examples = static_cast<int64_t>(indices.size());
+  for (const int64_t index : indices) {
+    const int64_t begin = offsets_[index];
+    const int64_t end = offsets_[index + 1];
+    batch.keys.insert(batch.keys.end(), keys_.begin() + begin, keys_.begin() + end);
+    batch.values.insert(batch.values.end(), values_.begin() + begin, values_.begin() + end);
+    batch.offsets.push_back(static_cast<int64_t>(batch.keys.size()));
+    batch.labels.push_back(labels_[index]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

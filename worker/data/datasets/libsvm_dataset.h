@@ -1,0 +1,55 @@
+#ifndef MUSTER_WORKER_DATA_DATASETS_LIBSVM_DATASET_H_
+#define MUSTER_WORKER_DATA_DATASETS_LIBSVM_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "worker/data/batch.h"
+#include "worker/data/dataset.h"
+
+namespace muster {
+
+struct LibsvmOptions {
+  // The index that the format counts features from.
+  enum class FirstIndex { kOne, kZero };
+  FirstIndex first_index = FirstIndex::kOne;
+};
+
+// Sparse examples, one a line: `label index:value index:value …`, indices ascending, everything
+// after a '#' a comment, lines without content skipped. Labels are -1 and +1, 0 and 1 or classes
+// from 0. A feature's key is its index counted from 0. Held in memory in compressed rows (12 bytes
+// an entry).
+class LibsvmDataset : public Dataset {
+ public:
+  // NotFound: the path is missing. InvalidArgument, naming file, line, value and remedy: a label,
+  // index or value that is none, indices out of order or below the first, NaN or infinity; or the
+  // file holds no example, or is no text (common/files/check_is_text.h).
+  static absl::StatusOr<std::unique_ptr<const LibsvmDataset>> Create(const std::string& path,
+                                                                     const LibsvmOptions& options);
+
+  const DatasetInfo& info() const override { return info_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
+  absl::Status Read(absl::Span<const int64_t> indices, Batch& batch) const override;
+
+ private:
+  class Parser;
+
+  LibsvmDataset() = default;
+
+  // Const after Create. The entries of example i are [offsets_[i], offsets_[i + 1]).
+  std::vector<int64_t> offsets_ = {0};
+  std::vector<uint64_t> keys_;
+  std::vector<float> values_;
+  std::vector<int32_t> labels_;
+  DatasetInfo info_;
+  uint64_t fingerprint_ = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_DATA_DATASETS_LIBSVM_DATASET_H_

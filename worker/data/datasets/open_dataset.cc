@@ -1,0 +1,107 @@
+#include "worker/data/datasets/open_dataset.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "proto/data_preparation.pb.h"
+#include "proto/job.pb.h"
+#include "worker/data/csv/csv_dataset.h"
+#include "worker/data/datasets/idx_dataset.h"
+#include "worker/data/datasets/libsvm_dataset.h"
+#include "worker/data/datasets/sequence_dataset.h"
+#include "worker/data/datasets/shuffled_dataset.h"
+#include "worker/data/datasets/synthetic_classification.h"
+#include "worker/data/datasets/synthetic_clicks.h"
+#include "worker/data/datasets/text_dataset.h"
+
+namespace muster {
+namespace {
+
+// Whether a random share of the examples is held out.
+bool IsShuffled(const v1::DataSpec& spec) {
+  return spec.shuffle_holdout() && spec.holdout() > 0 && spec.holdout() < 1;
+}
+
+absl::StatusOr<std::unique_ptr<const Dataset>> OpenCsv(const v1::DataSpec& spec,
+                                                       const DatasetOptions& given) {
+  const v1::CsvData& csv = spec.csv();
+  if (csv.separator().size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("data.csv.separator has ",
+                                                   csv.separator().size(),
+                                                   " bytes; it is one character, such as \";\""));
+  }
+  CsvColumns columns;
+  columns.label = csv.label();
+  columns.numeric.assign(csv.numeric().begin(), csv.numeric().end());
+  columns.categorical.assign(csv.categorical().begin(), csv.categorical().end());
+  if (!csv.separator().empty()) columns.separator = csv.separator().front();
+  if (csv.no_header()) columns.header = CsvColumns::Header::kNone;
+  CsvOptions options;
+  options.holdout = spec.holdout();
+  if (IsShuffled(spec)) options.shuffle_seed = given.seed;
+  v1::DataPreparation kept;
+  if (!kept.ParseFromString(given.preparation)) {
+    return absl::InvalidArgumentError(
+        "the preparation of data that the weights came with is damaged; take another checkpoint");
+  }
+  if (kept.has_csv()) options.preparation = &kept.csv();
+  return CsvDataset::Create(csv.path(), columns, options);
+}
+
+// The examples in the order of the data.
+absl::StatusOr<std::unique_ptr<const Dataset>> OpenReader(const v1::DataSpec& spec,
+                                                          const DatasetOptions& options) {
+  switch (spec.reader_case()) {
+    case v1::DataSpec::kText:
+      return TextDataset::Create(spec.text().path(), options.context);
+    case v1::DataSpec::kIdx:
+      return IdxDataset::Create(spec.idx().images(), spec.idx().labels());
+    case v1::DataSpec::kLibsvm: {
+      LibsvmOptions libsvm;
+      if (spec.libsvm().zero_based()) libsvm.first_index = LibsvmOptions::FirstIndex::kZero;
+      return LibsvmDataset::Create(spec.libsvm().path(), libsvm);
+    }
+    case v1::DataSpec::kCsv:
+      return OpenCsv(spec, options);
+    case v1::DataSpec::kSyntheticClicks: {
+      SyntheticClicksOptions clicks;
+      clicks.examples = spec.synthetic_clicks().examples();
+      clicks.fields = spec.synthetic_clicks().fields();
+      clicks.cardinality = spec.synthetic_clicks().cardinality();
+      clicks.numeric = spec.synthetic_clicks().numeric();
+      clicks.seed = spec.synthetic_clicks().seed();
+      return SyntheticClicks::Create(clicks);
+    }
+    case v1::DataSpec::kSyntheticClassification: {
+      SyntheticClassificationOptions clusters;
+      clusters.examples = spec.synthetic_classification().examples();
+      clusters.features = spec.synthetic_classification().features();
+      clusters.classes = spec.synthetic_classification().classes();
+      clusters.seed = spec.synthetic_classification().seed();
+      return SyntheticClassification::Create(clusters);
+    }
+    case v1::DataSpec::kSequences: {
+      SequenceOptions sequences;
+      sequences.path = spec.sequences().path();
+      sequences.tokenizer = spec.sequences().tokenizer();
+      sequences.context = options.context;
+      return SequenceDataset::Create(sequences);
+    }
+    case v1::DataSpec::READER_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      "data names no reader; set one of data.text, data.sequences, data.idx, data.libsvm, "
+      "data.csv, data.synthetic_clicks and data.synthetic_classification");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& spec,
+                                                           const DatasetOptions& options) {
+  auto dataset = OpenReader(spec, options);
+  if (!dataset.ok() || !IsShuffled(spec)) return dataset;
+  return std::make_unique<ShuffledDataset>(*std::move(dataset), options.seed);
+}
+
+}  // namespace muster

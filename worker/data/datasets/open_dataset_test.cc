@@ -1,0 +1,176 @@
+#include "worker/data/datasets/open_dataset.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "worker/data/batch.h"
+#include "worker/data/parsing/temp_files_for_testing.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class OpenDatasetTest : public testing::Test {
+ protected:
+  // The specification, @ in it standing for the test's folder.
+  absl::StatusOr<std::unique_ptr<const Dataset>> Open(std::string text,
+                                                      const DatasetOptions& options = {}) {
+    for (size_t at = text.find('@'); at != std::string::npos; at = text.find('@')) {
+      text.replace(at, 1, folder_.path());
+    }
+    v1::DataSpec spec;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+    return OpenDataset(spec, options);
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_F(OpenDatasetTest, OpensText) {
+  folder_.Write("text", "hello");
+  const auto dataset = Open("text { path: '@/text' }", {.context = 3});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->info().examples, 5);
+  EXPECT_EQ((*dataset)->info().context, 3);
+  EXPECT_TRUE(Open("text { path: '@' }").ok());
+}
+
+TEST_F(OpenDatasetTest, OpensIdx) {
+  folder_.Write("images", IdxFile({2, 3}, "abcdef"));
+  folder_.Write("labels", IdxFile({2}, std::string("\x00\x01", 2)));
+  const auto dataset = Open("idx { images: '@/images' labels: '@/labels' }");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->info().dense_features, 3);
+}
+
+TEST_F(OpenDatasetTest, OpensLibsvm) {
+  folder_.Write("a.libsvm", "1 0:1\n0 1:1\n");
+  const auto dataset = Open("libsvm { path: '@/a.libsvm' zero_based: true }");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_TRUE((*dataset)->info().sparse);
+  EXPECT_EQ(Open("libsvm { path: '@/a.libsvm' }").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(OpenDatasetTest, OpensCsv) {
+  folder_.Write("a.csv", "y,n,c\n0,1,a\n1,2,b\n");
+  const auto dataset =
+      Open("csv { path: '@/a.csv' label: 'y' numeric: 'n' categorical: 'c' } holdout: 0.5");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->info().examples, 2);
+  EXPECT_EQ((*dataset)->info().dense_features, 1);
+  EXPECT_EQ((*dataset)->info().fields, 1);
+}
+
+TEST_F(OpenDatasetTest, CsvTakesTheOptionsOfItsSpecification) {
+  folder_.Write("a.csv", "no;5;a\nyes;7;b\nyes;100;a\n");
+  const auto dataset = Open(
+      "csv { path: '@/?.csv' no_header: true separator: ';' label: '1' numeric: '2' } "
+      "holdout: 0.3");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  Batch batch;
+  ASSERT_TRUE((*dataset)->Read({0, 1, 2}, batch).ok());
+  EXPECT_THAT(batch.labels, ElementsAre(0, 1, 1));
+  // The held-out example is as far from the mean of the others as it is.
+  EXPECT_THAT(batch.dense, ElementsAre(-1, 1, 94));
+  // What was learned is what a later reading of other data takes.
+  folder_.Write("b.csv", "yes;8;a\n");
+  const auto later =
+      Open("csv { path: '@/b.csv' no_header: true separator: ';' label: '1' numeric: '2' }",
+           {.preparation = (*dataset)->info().preparation});
+  ASSERT_TRUE(later.ok()) << later.status();
+  ASSERT_TRUE((*later)->Read({0}, batch).ok());
+  EXPECT_THAT(batch.labels, ElementsAre(1));
+  EXPECT_THAT(batch.dense, ElementsAre(2));
+  EXPECT_EQ(Open("csv { path: '@/b.csv' separator: '::' label: 'y' numeric: 'n' }").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(OpenDatasetTest, OpensSyntheticClicks) {
+  const auto dataset =
+      Open("synthetic_clicks { examples: 10 fields: 2 cardinality: 5 numeric: 1 seed: 3 }");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->info().examples, 10);
+  EXPECT_EQ((*dataset)->info().fields, 2);
+  EXPECT_EQ((*dataset)->info().dense_features, 1);
+}
+
+TEST_F(OpenDatasetTest, OpensSyntheticClassification) {
+  const auto dataset =
+      Open("synthetic_classification { examples: 10 features: 2 classes: 5 seed: 3 }");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->info().classes, 5);
+  EXPECT_EQ((*dataset)->info().dense_features, 2);
+}
+
+// Jobs go on from checkpoints of an earlier release only where the data have the fingerprint that
+// they had.
+TEST_F(OpenDatasetTest, FingerprintsStayAsTheyAre) {
+  folder_.Write("text", "hello");
+  folder_.Write("images", IdxFile({2, 3}, "abcdef"));
+  folder_.Write("labels", IdxFile({2}, std::string("\x00\x01", 2)));
+  folder_.Write("a.libsvm", "1 0:1\n0 1:1\n");
+  folder_.Write("a.csv", "y,n,c\n0,1,a\n1,2,b\n");
+  const struct {
+    const char* spec;
+    uint64_t fingerprint;
+  } cases[] = {
+      {"text { path: '@/text' }", 10760762337991515389u},
+      {"sequences { path: '@/text' }", 12175657328522167608u},
+      {"idx { images: '@/images' labels: '@/labels' }", 3387589289212268412u},
+      {"libsvm { path: '@/a.libsvm' zero_based: true }", 13300765732322642945u},
+      {"csv { path: '@/a.csv' label: 'y' numeric: 'n' categorical: 'c' }", 837035064605205857u},
+      {"synthetic_clicks { examples: 10 fields: 2 cardinality: 5 numeric: 1 seed: 3 }",
+       13511074908552738245u},
+      {"synthetic_classification { examples: 10 features: 2 classes: 5 seed: 3 }",
+       15494689485732846567u},
+  };
+  for (const auto& [spec, fingerprint] : cases) {
+    const auto dataset = Open(spec, {.context = 3});
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_EQ((*dataset)->fingerprint(), fingerprint) << spec;
+  }
+}
+
+TEST_F(OpenDatasetTest, ASpecificationWithoutReaderIsAnsweredWithThoseThereAre) {
+  const auto dataset = Open("holdout: 0.1");
+  EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(dataset.status().message()), HasSubstr("data.text"));
+}
+
+TEST_F(OpenDatasetTest, MissingPathsAreNotFoundByName) {
+  for (const char* spec :
+       {"text { path: '@/absent' }", "idx { images: '@/absent' labels: '@/absent' }",
+        "libsvm { path: '@/absent' }", "csv { path: '@/absent' label: 'y' numeric: 'n' }"}) {
+    const auto dataset = Open(spec);
+    EXPECT_EQ(dataset.status().code(), absl::StatusCode::kNotFound) << spec;
+    EXPECT_THAT(std::string(dataset.status().message()), HasSubstr(folder_.path() + "/absent"));
+  }
+}
+
+TEST_F(OpenDatasetTest, PathsLeftOutAreRefused) {
+  for (const char* spec : {"text {}", "idx {}", "libsvm {}", "csv { label: 'y' numeric: 'n' }"}) {
+    EXPECT_EQ(Open(spec).status().code(), absl::StatusCode::kInvalidArgument) << spec;
+  }
+}
+
+TEST_F(OpenDatasetTest, EmptyFilesAreRefusedByName) {
+  folder_.Write("empty", "");
+  for (const char* spec :
+       {"text { path: '@/empty' }", "idx { images: '@/empty' labels: '@/empty' }",
+        "libsvm { path: '@/empty' }", "csv { path: '@/empty' label: 'y' numeric: 'n' }"}) {
+    const auto dataset = Open(spec);
+    EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument) << spec;
+    EXPECT_THAT(std::string(dataset.status().message()), HasSubstr(folder_.path() + "/empty"));
+  }
+}
+
+}  // namespace
+}  // namespace muster

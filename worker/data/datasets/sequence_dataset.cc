@@ -1,0 +1,125 @@
+#include "worker/data/datasets/sequence_dataset.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/files/file_content.h"
+#include "common/files/text_files.h"
+#include "common/tokenizer/files/open_tokenizer.h"
+#include "common/tokenizer/tokenizer.h"
+
+namespace muster {
+namespace {
+
+// None for the end-of-text, which separates documents and stands in none.
+std::vector<int32_t> BytesByToken(const Tokenizer& tokenizer) {
+  std::vector<int32_t> bytes(tokenizer.vocabulary());
+  for (int32_t token = 0; token < tokenizer.vocabulary(); ++token) {
+    const bool separates = tokenizer.end_of_text() == token;
+    bytes[token] = separates ? 0 : static_cast<int32_t>(tokenizer.BytesOf(token).size());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const SequenceDataset>> SequenceDataset::Create(
+    const SequenceOptions& options) {
+  if (options.context < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Sequences of ", options.context, " tokens cannot be read; expected at least ",
+        "1: data.sequences goes with a model that has a context, such as transformer"));
+  }
+  auto dataset = absl::WrapUnique(new SequenceDataset());
+  std::unique_ptr<const Tokenizer> of_text;
+  if (IsTokenFileAt(options.path)) {
+    MUSTER_RETURN_IF_ERROR(dataset->OpenTokens(options));
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(of_text, OpenTokenizer(options.tokenizer));
+    MUSTER_RETURN_IF_ERROR(dataset->EncodeText(options.path, *of_text));
+  }
+  const Tokenizer* const tokenizer =
+      of_text != nullptr ? of_text.get() : &dataset->file_->tokenizer();
+  const auto tokens = static_cast<int64_t>(dataset->TokenCount());
+  DatasetInfo& info = dataset->info_;
+  info.examples = (tokens - 1) / options.context;
+  if (info.examples < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Data '", options.path, "' has ", tokens, " tokens; one example of context ",
+        options.context, " needs ", options.context + 1, ": take more text or a smaller context"));
+  }
+  info.context = options.context;
+  info.vocabulary = tokenizer->vocabulary();
+  info.classes = tokenizer->vocabulary();
+  info.labels_per_example = options.context;
+  info.label_bytes = BytesByToken(*tokenizer);
+  const std::string& named = of_text == nullptr ? options.path : options.tokenizer;
+  info.tokenizer = {tokenizer->fingerprint(), named.empty() ? "bytes" : named};
+  return std::unique_ptr<const SequenceDataset>(std::move(dataset));
+}
+
+absl::Status SequenceDataset::OpenTokens(const SequenceOptions& options) {
+  if (!options.tokenizer.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.sequences.tokenizer is '", options.tokenizer, "', but '", options.path,
+        "' is a token file, which has its own; leave the field out, or name the text instead"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(file_, TokenFile::Open(options.path));
+  fingerprint_ = file_->fingerprint();
+  return absl::OkStatus();
+}
+
+absl::Status SequenceDataset::EncodeText(const std::string& path, const Tokenizer& tokenizer) {
+  const int token_bytes = TokenBytes(tokenizer.vocabulary());
+  const std::optional<int32_t> end = tokenizer.end_of_text();
+  MUSTER_RETURN_IF_ERROR(ForEachTextFile(path, [&](const std::string&, FileContent file) {
+    if (end.has_value() && !packed_.empty()) PackTokens({&*end, 1}, token_bytes, packed_);
+    tokenizer.Encode(file.bytes(), [&](absl::Span<const int32_t> tokens) {
+      PackTokens(tokens, token_bytes, packed_);
+    });
+    return absl::OkStatus();
+  }));
+  packed_.shrink_to_fit();
+  TokenChunks chunks;
+  chunks.Add(packed_);
+  checksums_ = chunks.Finish();
+  CheckedTokens::Layout layout;
+  layout.packed = packed_;
+  layout.token_bytes = token_bytes;
+  layout.vocabulary = tokenizer.vocabulary();
+  layout.checksums = {reinterpret_cast<const char*>(checksums_.data()),
+                      checksums_.size() * sizeof(uint64_t)};
+  encoded_ = std::make_unique<const CheckedTokens>(
+      layout, absl::StrCat("the memory with the tokens of ", path));
+  fingerprint_ =
+      TokensFingerprint(tokenizer.json(), static_cast<int64_t>(encoded_->size()), checksums_);
+  return absl::OkStatus();
+}
+
+uint64_t SequenceDataset::TokenCount() const {
+  return file_ != nullptr ? file_->tokens() : encoded_->size();
+}
+
+absl::Status SequenceDataset::ReadTokens(uint64_t first, uint64_t count,
+                                         std::vector<int32_t>& out) const {
+  return file_ != nullptr ? file_->Read(first, count, out) : encoded_->Read(first, count, out);
+}
+
+absl::Status SequenceDataset::Read(absl::Span<const int64_t> indices, Batch& batch) const {
+  batch.Clear();
+  batch.examples = static_cast<int64_t>(indices.size());
+  const int64_t T = info_.context;
+  batch.tokens.reserve(indices.size() * T + 1);
+  batch.labels.reserve(indices.size() * T);
+  for (const int64_t index : indices) {
+    MUSTER_RETURN_IF_ERROR(ReadTokens(index * T, T + 1, batch.tokens));
+    batch.labels.insert(batch.labels.end(), batch.tokens.end() - T, batch.tokens.end());
+    batch.tokens.pop_back();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

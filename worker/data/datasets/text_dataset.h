@@ -1,0 +1,48 @@
+#ifndef MUSTER_WORKER_DATA_DATASETS_TEXT_DATASET_H_
+#define MUSTER_WORKER_DATA_DATASETS_TEXT_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/files/file_content.h"
+#include "worker/data/batch.h"
+#include "worker/data/dataset.h"
+
+namespace muster {
+
+// Bytes as examples: example i has byte i as its label and the `context` bytes before it as its
+// tokens, oldest first, -1 before the start of the data. The vocabulary is 256.
+//
+// A folder stands for the files that ForEachTextFile (common/files/text_files.h) gives of it. They
+// are read as one text, one after another.
+class TextDataset : public Dataset {
+ public:
+  // `path` is a file or a folder. NotFound: it, or what a link in the folder points to, does not
+  // exist. InvalidArgument: it holds no bytes at all, is neither file nor folder, a file is no text
+  // (common/files/check_is_text.h), or `context` is negative. PermissionDenied, Internal: the
+  // system could not read it.
+  static absl::StatusOr<std::unique_ptr<const TextDataset>> Create(const std::string& path,
+                                                                   int64_t context);
+
+  const DatasetInfo& info() const override { return info_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
+  absl::Status Read(absl::Span<const int64_t> indices, Batch& batch) const override;
+
+ private:
+  TextDataset(std::vector<FileContent> files, int64_t context);
+
+  // Const after construction. File f holds the examples [starts_[f], starts_[f + 1]).
+  const std::vector<FileContent> files_;
+  std::vector<int64_t> starts_;
+  DatasetInfo info_;
+  uint64_t fingerprint_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_DATA_DATASETS_TEXT_DATASET_H_

@@ -1,0 +1,63 @@
+#include "worker/data/sampling/evaluation_share.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// What all slots evaluate, joined in slot order; shares are read three examples at a time.
+std::vector<int64_t> Joined(const Split& split, int64_t slots, int64_t max_examples) {
+  std::vector<int64_t> joined;
+  std::vector<int64_t> part;
+  for (int64_t slot = 0; slot < slots; ++slot) {
+    const EvaluationShare share(split,
+                                {.slot = slot, .slots = slots, .max_examples = max_examples});
+    for (int64_t first = 0; first < share.size(); first += 3) {
+      share.Examples(first, std::min<int64_t>(3, share.size() - first), part);
+      joined.insert(joined.end(), part.begin(), part.end());
+    }
+  }
+  return joined;
+}
+
+TEST(EvaluationShareTest, SharesCoverWhatIsHeldOut) {
+  const Split split = {.training = 100, .held_out = 10};
+  for (const int64_t slots : {1, 2, 3, 10, 12}) {
+    EXPECT_THAT(Joined(split, slots, 0),
+                ElementsAre(100, 101, 102, 103, 104, 105, 106, 107, 108, 109));
+    EXPECT_EQ(Joined(split, slots, 10), Joined(split, slots, 0));
+    EXPECT_EQ(Joined(split, slots, 1000), Joined(split, slots, 0));
+  }
+}
+
+TEST(EvaluationShareTest, ABoundTakesExamplesSpreadOverAll) {
+  const Split split = {.training = 100, .held_out = 10};
+  for (const int64_t slots : {1, 2, 3}) {
+    EXPECT_THAT(Joined(split, slots, 4), ElementsAre(100, 102, 105, 107));
+    EXPECT_THAT(Joined(split, slots, 1), ElementsAre(100));
+  }
+}
+
+TEST(EvaluationShareTest, SharesDifferByAtMostOne) {
+  const Split split = {.training = 0, .held_out = 11};
+  for (int64_t slot = 0; slot < 4; ++slot) {
+    const EvaluationShare share(split, {.slot = slot, .slots = 4});
+    EXPECT_GE(share.size(), 2);
+    EXPECT_LE(share.size(), 3);
+  }
+}
+
+TEST(EvaluationShareTest, NothingHeldOutIsNothingToEvaluate) {
+  EXPECT_THAT(Joined({.training = 5, .held_out = 0}, 2, 0), IsEmpty());
+  EXPECT_THAT(Joined({.training = 5, .held_out = 0}, 2, 3), IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,85 @@
+#ifndef MUSTER_WORKER_DATA_SAMPLING_PREFETCHER_H_
+#define MUSTER_WORKER_DATA_SAMPLING_PREFETCHER_H_
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "worker/data/batch.h"
+#include "worker/data/dataset.h"
+#include "worker/data/sampling/sampler.h"
+
+namespace muster {
+
+struct PrefetcherOptions {
+  int64_t slot = 0;
+  // The clock that is read first, and the one that reading ahead stops before.
+  int64_t start_clock = 0;
+  int64_t end_clock = std::numeric_limits<int64_t>::max();
+  // Micro-batches held ready; at least 1. With the one being read and the caller's own, depth + 2
+  // batches are in memory.
+  int depth = 2;
+};
+
+// Reads a slot's micro-batches for consecutive clocks ahead of their use, on a thread of its own.
+// Batches are recycled: one that the caller hands back through Next is filled again, so that a
+// steady run allocates nothing. Thread-safe, but meant for one caller. The destructor ends the
+// thread; it waits for the read in progress.
+class Prefetcher {
+ public:
+  // `dataset` and `sampler` must outlive this object.
+  Prefetcher(const Dataset& dataset, const Sampler& sampler, const PrefetcherOptions& options);
+  ~Prefetcher();
+
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  // Exchanges `batch` for that micro-batch of `clock`; blocks until it is read. One that does not
+  // follow the last makes the prefetcher drop what it holds and go on from there. Errors: those of
+  // Dataset::Read, with slot and clock named; asking again reads again. InvalidArgument: `clock`
+  // lies outside [0, end_clock), or `micro_batch` outside [0, Sampler::MicroBatches(slot)).
+  absl::Status Next(int64_t clock, int64_t micro_batch, Batch& batch);
+
+ private:
+  struct Entry {
+    int64_t position = 0;
+    absl::Status status;
+    Batch batch;
+  };
+
+  void ReadAhead();
+  bool CanReadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool FrontReadyLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SeekLocked(int64_t position) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Dataset& dataset_;
+  const Sampler& sampler_;
+  const PrefetcherOptions options_;
+  // Micro-batches of a clock; the m-th of clock c has position c micro_batches_ + m.
+  const int64_t micro_batches_;
+  const int64_t end_position_;
+
+  absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // Bumped by each seek, so that a read begun before it is dropped.
+  int64_t seeks_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The position that Next hands out without a seek: that of the front of `ready_` or, where that
+  // is empty, of the read in progress or to come.
+  int64_t expected_ ABSL_GUARDED_BY(mutex_);
+  // The position that the thread reads next.
+  int64_t next_ ABSL_GUARDED_BY(mutex_);
+  // Ready micro-batches, for consecutive positions.
+  std::deque<Entry> ready_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Batch> free_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_DATA_SAMPLING_PREFETCHER_H_

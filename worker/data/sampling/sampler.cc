@@ -1,0 +1,93 @@
+#include "worker/data/sampling/sampler.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "worker/data/sampling/permutation.h"
+
+namespace muster {
+namespace {
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Sampler>> Sampler::Create(const SamplerOptions& given) {
+  SamplerOptions options = given;
+  if (options.workers == 0) options.workers = options.slots;
+  if (options.slots < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("workers is ", options.slots, "; it must be at least 1"));
+  }
+  if (options.batch_size < options.slots) {
+    return absl::InvalidArgumentError(absl::StrCat("batch_size is ", options.batch_size,
+                                                   "; it must be at least 1 for each of the ",
+                                                   options.slots, " workers"));
+  }
+  if (options.batch_size > options.training_examples) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "batch_size is ", options.batch_size, ", more than the ", options.training_examples,
+        " training examples; lower it to at most that, or train on more data"));
+  }
+  if (options.slots > options.workers) {
+    return absl::InvalidArgumentError(absl::StrCat(options.slots, " slots share the batch of ",
+                                                   options.workers, " workers; at most all do"));
+  }
+  const int64_t share = options.batch_size / options.workers;
+  if (options.micro_batches < 1 || options.micro_batches > share) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("micro_batches is ", options.micro_batches, "; it must be from 1 to ", share,
+                     ", a worker's share of batch_size ", options.batch_size));
+  }
+  return absl::WrapUnique<const Sampler>(new Sampler(options));
+}
+
+int64_t Sampler::BatchBegin(int64_t clock) const {
+  return options_.begin.examples + (clock - options_.begin.clock) * options_.batch_size;
+}
+
+int64_t Sampler::ShareBegin(int64_t slot) const {
+  return slot * options_.batch_size / options_.slots;
+}
+
+void Sampler::Examples(int64_t clock, int64_t slot, std::vector<int64_t>& examples) const {
+  const int64_t first = BatchBegin(clock);
+  ExamplesAt(first + ShareBegin(slot), first + ShareBegin(slot + 1), examples);
+}
+
+int64_t Sampler::MicroBatches(int64_t slot) const {
+  const int64_t most =
+      CeilDivide(CeilDivide(options_.batch_size, options_.workers), options_.micro_batches);
+  const int64_t share = ShareBegin(slot + 1) - ShareBegin(slot);
+  return std::max(options_.micro_batches, CeilDivide(share, most));
+}
+
+void Sampler::MicroBatchExamples(int64_t clock, int64_t slot, int64_t micro_batch,
+                                 std::vector<int64_t>& examples) const {
+  const int64_t first = BatchBegin(clock);
+  ExamplesAt(first + MicroBatchBegin(slot, micro_batch),
+             first + MicroBatchBegin(slot, micro_batch + 1), examples);
+}
+
+int64_t Sampler::MicroBatchBegin(int64_t slot, int64_t micro_batch) const {
+  const int64_t share = ShareBegin(slot + 1) - ShareBegin(slot);
+  return ShareBegin(slot) + micro_batch * share / MicroBatches(slot);
+}
+
+void Sampler::ExamplesAt(int64_t begin, int64_t end, std::vector<int64_t>& examples) const {
+  const int64_t n = options_.training_examples;
+  examples.clear();
+  examples.reserve(end - begin);
+  std::optional<Permutation> order;
+  for (int64_t position = begin; position < end; ++position) {
+    if (!order.has_value() || position % n == 0) {
+      order.emplace(options_.seed, static_cast<uint64_t>(position / n), n);
+    }
+    examples.push_back((*order)(position % n));
+  }
+}
+
+}  // namespace muster

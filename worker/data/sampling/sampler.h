@@ -1,0 +1,85 @@
+#ifndef MUSTER_WORKER_DATA_SAMPLING_SAMPLER_H_
+#define MUSTER_WORKER_DATA_SAMPLING_SAMPLER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/data/sampling/data_position.h"
+
+namespace muster {
+
+struct SamplerOptions {
+  uint64_t seed = 0;
+  // Slots that share each batch; at least 1. Fewer than `workers` where a job goes on with those
+  // that are left; `slot` below then stands for the rank among them.
+  int64_t slots = 1;
+  // Examples of one step over all slots; at least `slots`, at most `training_examples`.
+  int64_t batch_size = 1;
+  // The training part of the data: examples [0, training_examples).
+  int64_t training_examples = 0;
+  // Slots that the job has when all are there; 0 stands for `slots`.
+  int64_t workers = 0;
+  // Parts of a share when all slots are there; at least 1, at most batch_size / workers.
+  int64_t micro_batches = 1;
+  // Where batches of this size begin.
+  DataPosition begin = {};
+};
+
+// Which examples each slot trains on at each clock: a pure function of the options, the clock and
+// the slot, so the position in the data follows from the clock and nothing has to be saved.
+//
+// The batch of clock c covers the global positions [c B, (c + 1) B) (for a job that begins at clock
+// k after e examples: e + [(c - k) B, (c - k + 1) B)) of an endless stream that passes over the n
+// training examples epoch after epoch, each in an order of its own (permutation.h): position p is
+// example permutation_{seed, p / n}(p mod n). Slot s takes the contiguous share [s B / W, (s + 1) B
+// / W) of the batch. The joined batch is therefore the same for any number of slots W. With n = 5,
+// B = 4, W = 2, clock 1 covers positions 4..7: slot 0 takes the last example of epoch 0 and the
+// first of epoch 1, slot 1 the second and third of epoch 1.
+//
+// A share of n examples is computed in k micro-batches, the j-th of which is [j n / k, (j + 1) n /
+// k) of the share. With all slots there k is `micro_batches`, and the largest micro-batch has m =
+// ceil(ceil(B / workers) / micro_batches) examples. With fewer slots the shares grow, yet m, and so
+// the memory that a step takes, does not: k = max(micro_batches, ceil(n / m)). It can differ by one
+// between slots.
+//
+// Immutable, so thread-safe.
+class Sampler {
+ public:
+  // InvalidArgument names the field, its value and what would be right.
+  static absl::StatusOr<std::unique_ptr<const Sampler>> Create(const SamplerOptions& options);
+
+  // Replaces `examples` by the indices that the slot trains on at that clock, in order. REQUIRES:
+  // clock >= begin.clock, slot in [0, slots).
+  void Examples(int64_t clock, int64_t slot, std::vector<int64_t>& examples) const;
+
+  // Micro-batches of the slot's share, the same at every clock; at least 1, none of them empty.
+  int64_t MicroBatches(int64_t slot) const;
+
+  // The part of Examples that is its micro-batch `micro_batch`. REQUIRES: micro_batch in [0,
+  // MicroBatches(slot)).
+  void MicroBatchExamples(int64_t clock, int64_t slot, int64_t micro_batch,
+                          std::vector<int64_t>& examples) const;
+
+  // Place in the joined batch of a micro-batch's first example, whatever the number of slots.
+  int64_t MicroBatchBegin(int64_t slot, int64_t micro_batch) const;
+
+  const SamplerOptions& options() const { return options_; }
+
+ private:
+  explicit Sampler(const SamplerOptions& options) : options_(options) {}
+
+  // Where the clock's batch begins in the stream.
+  int64_t BatchBegin(int64_t clock) const;
+  // Where the slot's share begins in the batch.
+  int64_t ShareBegin(int64_t slot) const;
+  // Examples of the stream's positions [begin, end).
+  void ExamplesAt(int64_t begin, int64_t end, std::vector<int64_t>& examples) const;
+
+  const SamplerOptions options_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_DATA_SAMPLING_SAMPLER_H_

@@ -1,0 +1,189 @@
+#include "worker/data/sampling/sampler.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+SamplerOptions Options(int64_t slots, int64_t batch_size, int64_t training_examples,
+                       uint64_t seed = 1) {
+  return {.seed = seed,
+          .slots = slots,
+          .batch_size = batch_size,
+          .training_examples = training_examples};
+}
+
+// The batch of one clock, the shares of all slots joined in slot order.
+std::vector<int64_t> JoinedBatch(const Sampler& sampler, int64_t clock) {
+  std::vector<int64_t> joined;
+  std::vector<int64_t> share = {-1};
+  for (int64_t slot = 0; slot < sampler.options().slots; ++slot) {
+    sampler.Examples(clock, slot, share);
+    joined.insert(joined.end(), share.begin(), share.end());
+  }
+  return joined;
+}
+
+// The first `clocks` batches, joined.
+std::vector<int64_t> Stream(const SamplerOptions& options, int64_t clocks) {
+  const auto sampler = Sampler::Create(options).value();
+  std::vector<int64_t> stream;
+  for (int64_t clock = 0; clock < clocks; ++clock) {
+    const std::vector<int64_t> batch = JoinedBatch(*sampler, clock);
+    stream.insert(stream.end(), batch.begin(), batch.end());
+  }
+  return stream;
+}
+
+TEST(SamplerTest, EachEpochSeesEachExampleOnce) {
+  for (const int64_t batch_size : {1, 7, 10, 64, 100}) {
+    const std::vector<int64_t> stream = Stream(Options(1, batch_size, 100), 300 / batch_size + 1);
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      std::vector<int64_t> seen(stream.begin() + epoch * 100, stream.begin() + (epoch + 1) * 100);
+      std::sort(seen.begin(), seen.end());
+      for (int64_t i = 0; i < 100; ++i) ASSERT_EQ(seen[i], i) << "epoch " << epoch;
+    }
+  }
+}
+
+TEST(SamplerTest, TheJoinedBatchIsTheSameForAnyNumberOfSlots) {
+  const std::vector<int64_t> alone = Stream(Options(1, 24, 100), 20);
+  for (const int64_t slots : {2, 3, 5, 7, 24}) {
+    EXPECT_EQ(Stream(Options(slots, 24, 100), 20), alone) << slots << " slots";
+  }
+}
+
+TEST(SamplerTest, AnotherBatchSizeGoesOnWhereTheFirstOneWas) {
+  const std::vector<int64_t> whole = Stream(Options(1, 1, 40), 100);
+  const std::vector<int64_t> first = Stream(Options(2, 4, 40), 5);
+  ASSERT_TRUE(std::equal(first.begin(), first.end(), whole.begin()));
+  for (const int64_t batch_size : {2, 3, 4, 8, 20, 40}) {
+    SamplerOptions options = Options(2, batch_size, 40);
+    options.begin = {.clock = 5, .examples = 20};
+    const auto sampler = Sampler::Create(options).value();
+    std::vector<int64_t> rest, joined, part;
+    for (int64_t clock = 5; clock < 7; ++clock) {
+      const std::vector<int64_t> batch = JoinedBatch(*sampler, clock);
+      rest.insert(rest.end(), batch.begin(), batch.end());
+      for (int64_t slot = 0; slot < 2; ++slot) {
+        sampler->MicroBatchExamples(clock, slot, 0, part);
+        joined.insert(joined.end(), part.begin(), part.end());
+      }
+    }
+    ASSERT_EQ(rest.size(), 2 * batch_size);
+    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.begin() + 20)) << batch_size;
+    EXPECT_EQ(joined, rest);
+  }
+}
+
+TEST(SamplerTest, SharesDifferByAtMostOneExample) {
+  const auto sampler = Sampler::Create(Options(5, 24, 100)).value();
+  std::vector<int64_t> share;
+  for (int64_t slot = 0; slot < 5; ++slot) {
+    sampler->Examples(3, slot, share);
+    EXPECT_GE(share.size(), 4);
+    EXPECT_LE(share.size(), 5);
+  }
+}
+
+TEST(SamplerTest, OrderDiffersByEpochAndSeed) {
+  const std::vector<int64_t> stream = Stream(Options(1, 50, 100), 4);
+  EXPECT_FALSE(std::equal(stream.begin(), stream.begin() + 100, stream.begin() + 100));
+  EXPECT_NE(Stream(Options(1, 50, 100, 2), 4), stream);
+  EXPECT_EQ(Stream(Options(1, 50, 100, 1), 4), stream);
+}
+
+TEST(SamplerTest, ABatchOfAllTheDataWorks) {
+  std::vector<int64_t> batch = Stream(Options(2, 10, 10), 1);
+  std::sort(batch.begin(), batch.end());
+  for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(batch[i], i);
+}
+
+TEST(SamplerTest, DistantClocksCostNothingAndStayInRange) {
+  const auto sampler = Sampler::Create(Options(3, 1000, 12'345)).value();
+  for (const int64_t index : JoinedBatch(*sampler, int64_t{1} << 50)) {
+    ASSERT_GE(index, 0);
+    ASSERT_LT(index, 12'345);
+  }
+}
+
+// Every batch size and every number of workers, micro-batches and slots left, up to 13.
+TEST(SamplerTest, MicroBatchesMakeUpTheShareAndNeverGrow) {
+  std::vector<int64_t> share, joined, part;
+  for (int64_t batch = 1; batch <= 13; ++batch) {
+    for (int64_t workers = 1; workers <= batch; ++workers) {
+      for (int64_t parts = 1; parts <= batch / workers; ++parts) {
+        int64_t largest = 0;
+        for (int64_t slots = workers; slots >= 1; --slots) {
+          SamplerOptions options = Options(slots, batch, 100);
+          options.workers = workers;
+          options.micro_batches = parts;
+          const auto sampler = Sampler::Create(options).value();
+          for (int64_t slot = 0; slot < slots; ++slot) {
+            const int64_t count = sampler->MicroBatches(slot);
+            if (slots == workers) {
+              ASSERT_EQ(count, parts);
+            }
+            ASSERT_GE(count, parts);
+            sampler->Examples(3, slot, share);
+            joined.clear();
+            for (int64_t i = 0; i < count; ++i) {
+              sampler->MicroBatchExamples(3, slot, i, part);
+              ASSERT_FALSE(part.empty());
+              if (slots == workers) largest = std::max<int64_t>(largest, part.size());
+              ASSERT_LE(part.size(), largest)
+                  << batch << " " << workers << " " << parts << " " << slots;
+              joined.insert(joined.end(), part.begin(), part.end());
+            }
+            ASSERT_EQ(joined, share);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(SamplerTest, FewerSlotsTakeTheSameBatchInMoreMicroBatches) {
+  SamplerOptions options = Options(4, 64, 1000);
+  options.micro_batches = 2;
+  const auto all = Sampler::Create(options).value();
+  EXPECT_EQ(all->MicroBatches(0), 2);
+  options.workers = 4;
+  options.slots = 2;
+  const auto half = Sampler::Create(options).value();
+  EXPECT_EQ(half->MicroBatches(0), 4);
+  EXPECT_EQ(JoinedBatch(*half, 5), JoinedBatch(*all, 5));
+}
+
+TEST(SamplerTest, RefusesSizesThatDoNotFitNamingBoth) {
+  const auto expect_error = [](const SamplerOptions& options, const std::string& a,
+                               const std::string& b) {
+    const auto sampler = Sampler::Create(options);
+    EXPECT_EQ(sampler.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(sampler.status().message()), AllOf(HasSubstr(a), HasSubstr(b)));
+  };
+  expect_error(Options(1, 11, 10), "batch_size is 11", "the 10 training examples");
+  expect_error(Options(4, 3, 10), "batch_size is 3", "4 workers");
+  expect_error(Options(0, 3, 10), "workers is 0", "at least 1");
+  expect_error(Options(1, 0, 10), "batch_size is 0", "at least 1");
+  expect_error(Options(1, 1, 0), "batch_size is 1", "the 0 training examples");
+  SamplerOptions options = Options(3, 10, 100);
+  options.micro_batches = 4;
+  expect_error(options, "micro_batches is 4", "from 1 to 3");
+  options.micro_batches = 0;
+  expect_error(options, "micro_batches is 0", "from 1 to 3");
+  options.micro_batches = 1;
+  options.workers = 2;
+  expect_error(options, "3 slots", "2 workers");
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,47 @@
+#include "worker/runtime/coordinator_client/collective_records.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/task_service.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(CollectiveRecordsTest, CallsUnderWayFailedAndEndedAreToldApart) {
+  FlightRecorder recorder("world");
+  CollectiveCall call;
+  call.kind = Collective::kAllReduce;
+  call.dtype = DType::kBf16;
+  call.count = 12;
+  call.label = "bucket 3";
+  recorder.Begin(1, call);
+  recorder.End(1, absl::OkStatus());
+  recorder.Begin(2, call);
+  recorder.End(2, absl::UnavailableError("slot 1 died"));
+  call = CollectiveCall();
+  recorder.Begin(3, call);
+
+  v1::ReportCollectivesRequest request;
+  AddCollectiveRecords(recorder, request);
+  ASSERT_EQ(request.calls_size(), 3);
+  const v1::CollectiveRecord& ended = request.calls(0);
+  EXPECT_EQ(ended.sequence(), 1);
+  EXPECT_EQ(ended.group(), "world");
+  EXPECT_EQ(ended.operation(), "all_reduce");
+  EXPECT_EQ(ended.dtype(), "bf16");
+  EXPECT_EQ(ended.reduction(), "sum");
+  EXPECT_EQ(ended.count(), 12);
+  EXPECT_EQ(ended.label(), "bucket 3");
+  EXPECT_GT(ended.started_unix_us(), 0);
+  EXPECT_GE(ended.duration_us(), 0);
+  EXPECT_EQ(ended.error(), "");
+  EXPECT_THAT(request.calls(1).error(), HasSubstr("slot 1 died"));
+  EXPECT_EQ(request.calls(2).operation(), "barrier");
+  EXPECT_EQ(request.calls(2).duration_us(), -1);
+  EXPECT_EQ(request.calls(2).error(), "");
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,103 @@
+#ifndef MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_FAKE_MEETING_H_
+#define MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_FAKE_MEETING_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/optional.h"
+#include "proto/status.pb.h"
+#include "proto/task_service.pb.h"
+#include "worker/runtime/coordinator_client/coordinator_client.h"
+
+namespace muster {
+
+// A coordinator of one job that trains by all-reduce, in memory: opens rounds, combines
+// evaluations, fences. Thread-safe.
+class FakeMeeting {
+ public:
+  // Slots 0 … slots - 1 are expected.
+  explicit FakeMeeting(uint32_t slots);
+
+  // Starts the next incarnation of the slot, and expects it: the coordinator as that task sees it.
+  std::unique_ptr<CoordinatorClient> StartTask(uint32_t slot);
+
+  // The slot's task is gone: fenced, and waited for anew.
+  void Lose(uint32_t slot);
+  // The slot is not waited for until a task is started in it.
+  void GoOnWithout(uint32_t slot);
+  // The slot is lost when it reports its next evaluation.
+  void LoseInEvaluation(uint32_t slot);
+  // All tasks of the present round are to meet again.
+  void AskToMeet();
+  void WantCollectives(bool wanted);
+
+  struct Round {
+    uint64_t number = 0;
+    std::vector<uint32_t> slots;
+    absl::optional<uint32_t> source_slot;
+    // Of the source.
+    uint64_t clock = 0;
+    // Why the round before ended, by the slots that said so.
+    std::map<uint32_t, std::string> failures;
+  };
+  std::vector<Round> rounds() const;
+  // By clock.
+  std::map<uint64_t, v1::EvaluationResult> evaluations() const;
+  // In order of arrival, with the slots that sent them.
+  std::vector<v1::CommitCheckpointRequest> checkpoints() const;
+  std::vector<v1::ReportProgressRequest> progress(uint32_t slot) const;
+  std::vector<v1::ReportCollectivesRequest> collectives(uint32_t slot) const;
+
+  // Blocks until a slot has told of its collective calls.
+  void AwaitCollectives(uint32_t slot) const;
+  // Blocks until a slot knows what was set before: it has been answered since.
+  void AwaitAnsweredReport(uint32_t slot) const;
+
+ private:
+  class Task;
+
+  absl::StatusOr<v1::RendezvousReply> Rendezvous(uint32_t slot, uint64_t incarnation,
+                                                 v1::RendezvousRequest request);
+  absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(uint32_t slot, uint64_t incarnation,
+                                                             v1::ReportEvaluationRequest request);
+  absl::Status CheckFenceLocked(uint32_t slot, uint64_t incarnation) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OpenRoundIfAllAreThereLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LoseLocked(uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Parked evaluations are to be repeated after the next meeting.
+  void CancelEvaluationLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable absl::Mutex mutex_;
+  std::set<uint32_t> expected_ ABSL_GUARDED_BY(mutex_);
+  // By slot.
+  std::map<uint32_t, uint64_t> incarnations_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, v1::RendezvousRequest> arrived_ ABSL_GUARDED_BY(mutex_);
+  // The last round's.
+  v1::RendezvousReply reply_ ABSL_GUARDED_BY(mutex_);
+  // Why the job failed.
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  uint64_t meet_after_round_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool collectives_wanted_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::optional<uint32_t> lose_in_evaluation_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, v1::ReportEvaluationRequest> shares_ ABSL_GUARDED_BY(mutex_);
+  uint64_t cancelled_evaluations_ ABSL_GUARDED_BY(mutex_) = 0;
+
+  std::vector<Round> rounds_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, v1::EvaluationResult> evaluations_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::CommitCheckpointRequest> checkpoints_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, std::vector<v1::ReportProgressRequest>> progress_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, std::vector<v1::ReportCollectivesRequest>> collectives_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_FAKE_MEETING_H_

@@ -1,0 +1,39 @@
+#ifndef MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_GRPC_COORDINATOR_CLIENT_H_
+#define MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_GRPC_COORDINATOR_CLIENT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/rpc/retry.h"
+#include "common/rpc/rpc_credentials.h"
+#include "worker/runtime/coordinator_client/coordinator_client.h"
+
+namespace muster {
+
+namespace v1 {
+class TaskIdentity;
+}  // namespace v1
+
+struct GrpcCoordinatorClientOptions {
+  // Of one attempt. Parked calls are repeated when it passes, so it only bounds how long a dead
+  // peer goes unnoticed.
+  absl::Duration call_timeout = absl::Seconds(10);
+  absl::Duration parked_timeout = absl::Seconds(60);
+  BackoffOptions backoff;
+};
+
+// TaskService over gRPC at `address`. Blocking calls are repeated while the coordinator is
+// unreachable, until `waiter` is stopped (then: the last attempt's status); one that can be stopped
+// by itself does not ask `waiter`. `log` hears when the coordinator goes away and when it is back.
+// `waiter` outlives the client.
+std::unique_ptr<CoordinatorClient> MakeGrpcCoordinatorClient(
+    const std::string& address, const RpcCredentials& credentials, const v1::TaskIdentity& task,
+    const GrpcCoordinatorClientOptions& options, Waiter& waiter,
+    std::function<void(absl::string_view)> log);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_GRPC_COORDINATOR_CLIENT_H_

@@ -1,0 +1,164 @@
+#include "worker/runtime/coordinator_client/progress_reporter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/task_service.pb.h"
+#include "worker/runtime/coordinator_client/process_usage.h"
+
+namespace muster {
+namespace {
+
+constexpr int kLastAttempts = 3;
+
+// `later` on top of `earlier`.
+StepReport Combine(const StepReport& earlier, const StepReport& later) {
+  StepReport sum;
+  sum.clock = std::max(earlier.clock, later.clock);
+  sum.loss_sum = earlier.loss_sum + later.loss_sum;
+  sum.loss_weight = earlier.loss_weight + later.loss_weight;
+  sum.examples = earlier.examples + later.examples;
+  sum.steps = earlier.steps + later.steps;
+  sum.bytes_pushed = earlier.bytes_pushed + later.bytes_pushed;
+  sum.bytes_pulled = earlier.bytes_pulled + later.bytes_pulled;
+  sum.bytes_sent = earlier.bytes_sent + later.bytes_sent;
+  sum.bytes_received = earlier.bytes_received + later.bytes_received;
+  sum.other_bytes_sent = earlier.other_bytes_sent + later.other_bytes_sent;
+  sum.other_bytes_received = earlier.other_bytes_received + later.other_bytes_received;
+  sum.staleness_sum = earlier.staleness_sum + later.staleness_sum;
+  sum.staleness_max = std::max(earlier.staleness_max, later.staleness_max);
+  sum.training_seconds = earlier.training_seconds + later.training_seconds;
+  sum.compute_seconds = earlier.compute_seconds + later.compute_seconds;
+  sum.exposed_communication_seconds =
+      earlier.exposed_communication_seconds + later.exposed_communication_seconds;
+  sum.waiting_seconds = earlier.waiting_seconds + later.waiting_seconds;
+  return sum;
+}
+
+v1::ReportProgressRequest ToRequest(uint64_t clock, const StepReport& report) {
+  v1::ReportProgressRequest request;
+  request.set_clock(clock);
+  request.set_loss_sum(report.loss_sum);
+  request.set_loss_weight(report.loss_weight);
+  request.set_examples(report.examples);
+  request.set_steps(report.steps);
+  request.set_bytes_pushed(report.bytes_pushed);
+  request.set_bytes_pulled(report.bytes_pulled);
+  request.set_staleness_sum(report.staleness_sum);
+  request.set_staleness_max(report.staleness_max);
+  request.set_training_seconds(report.training_seconds);
+  request.set_compute_seconds(report.compute_seconds);
+  request.set_exposed_communication_seconds(report.exposed_communication_seconds);
+  request.set_waiting_seconds(report.waiting_seconds);
+  request.set_bytes_sent(report.bytes_sent);
+  request.set_bytes_received(report.bytes_received);
+  request.set_other_bytes_sent(report.other_bytes_sent);
+  request.set_other_bytes_received(report.other_bytes_received);
+  const ProcessUsage usage = ReadProcessUsage();
+  request.set_process_cpu_seconds(usage.cpu_seconds);
+  request.set_process_peak_bytes(usage.peak_bytes);
+  return request;
+}
+
+}  // namespace
+
+ProgressReporter::ProgressReporter(CoordinatorClient& coordinator, ProgressReporterOptions options)
+    : coordinator_(coordinator), options_(std::move(options)), thread_([this] { Run(); }) {}
+
+ProgressReporter::~ProgressReporter() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void ProgressReporter::Add(const StepReport& step) {
+  absl::MutexLock lock(&mutex_);
+  pending_ = Combine(pending_, step);
+  if (step.steps > 0) last_ = step;
+  clock_ = std::max(clock_, step.clock);
+}
+
+absl::Status ProgressReporter::status() const {
+  absl::MutexLock lock(&mutex_);
+  return status_;
+}
+
+uint64_t ProgressReporter::meet_after_round() const {
+  absl::MutexLock lock(&mutex_);
+  return meet_after_round_;
+}
+
+void ProgressReporter::Flush() { Send(Empty::kSend); }
+
+void ProgressReporter::Finish() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (last_.steps == 0) return;
+    pending_.loss_sum = last_.loss_sum;
+    pending_.loss_weight = last_.loss_weight > 0 ? last_.loss_weight : last_.examples;
+  }
+  for (int attempt = 0; attempt < kLastAttempts; ++attempt) {
+    if (Send(Empty::kSend)) return;
+  }
+}
+
+void ProgressReporter::Run() {
+  absl::Duration idle;
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), options_.interval)) return;
+    }
+    idle += options_.interval;
+    if (Send(idle >= options_.poll ? Empty::kSend : Empty::kKeep)) idle = absl::ZeroDuration();
+  }
+}
+
+bool ProgressReporter::Send(Empty empty) {
+  absl::MutexLock sending(&sending_);
+  StepReport report;
+  uint64_t clock = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!status_.ok()) return false;
+    if (pending_.steps == 0 && empty == Empty::kKeep) return false;
+    report = std::exchange(pending_, StepReport());
+    clock = clock_;
+  }
+  const absl::StatusOr<v1::ReportProgressReply> reply =
+      coordinator_.ReportProgress(ToRequest(clock, report));
+  if (reply.ok()) {
+    Answer(*reply);
+    return true;
+  }
+  TakeStatus(reply.status());
+  absl::MutexLock lock(&mutex_);
+  pending_ = Combine(report, pending_);
+  return false;
+}
+
+void ProgressReporter::Answer(const v1::ReportProgressReply& reply) {
+  {
+    absl::MutexLock lock(&mutex_);
+    meet_after_round_ = std::max(meet_after_round_, reply.meet_after_round());
+  }
+  if (!reply.collectives_wanted() || options_.collectives == nullptr) return;
+  v1::ReportCollectivesRequest request;
+  options_.collectives(request);
+  TakeStatus(coordinator_.ReportCollectives(std::move(request)));
+}
+
+void ProgressReporter::TakeStatus(const absl::Status& status) {
+  if (!absl::IsAborted(status) && !absl::IsNotFound(status)) return;
+  absl::MutexLock lock(&mutex_);
+  status_ = status;
+}
+
+}  // namespace muster

@@ -1,0 +1,187 @@
+#include "worker/runtime/coordinator_client/progress_reporter.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "proto/task_service.pb.h"
+#include "worker/runtime/coordinator_client/fake_coordinator_client.h"
+
+namespace muster {
+namespace {
+
+StepReport Step(uint64_t clock) {
+  StepReport step;
+  step.clock = clock;
+  step.loss_sum = 2;
+  step.examples = 10;
+  step.steps = 1;
+  step.bytes_pushed = 100;
+  step.bytes_pulled = 200;
+  step.staleness_sum = clock;
+  step.staleness_max = clock;
+  step.training_seconds = 0.5;
+  step.compute_seconds = 0.25;
+  step.exposed_communication_seconds = 0.125;
+  step.waiting_seconds = 0.125;
+  step.bytes_sent = 1000;
+  step.bytes_received = 2000;
+  step.other_bytes_sent = 3;
+  step.other_bytes_received = 4;
+  return step;
+}
+
+// Speaks only when told to.
+ProgressReporterOptions Quiet() {
+  ProgressReporterOptions options;
+  options.interval = absl::InfiniteDuration();
+  return options;
+}
+
+TEST(ProgressReporterTest, StepsOfOneIntervalBecomeOneReport) {
+  FakeCoordinatorClient coordinator;
+  ProgressReporter reporter(coordinator, Quiet());
+  reporter.Add(Step(1));
+  reporter.Add(Step(2));
+  reporter.Finish();
+  ASSERT_EQ(coordinator.progress().size(), 1);
+  v1::ReportProgressRequest report = coordinator.progress()[0];
+  EXPECT_EQ(report.clock(), 2);
+  EXPECT_EQ(report.examples(), 20);
+  EXPECT_EQ(report.steps(), 2);
+  EXPECT_EQ(report.bytes_pushed(), 200);
+  EXPECT_EQ(report.bytes_pulled(), 400);
+  EXPECT_EQ(report.staleness_sum(), 3);
+  EXPECT_EQ(report.staleness_max(), 2);
+  EXPECT_EQ(report.training_seconds(), 1);
+  EXPECT_EQ(report.compute_seconds(), 0.5);
+  EXPECT_EQ(report.exposed_communication_seconds(), 0.25);
+  EXPECT_EQ(report.waiting_seconds(), 0.25);
+  EXPECT_EQ(report.bytes_sent(), 2000);
+  EXPECT_EQ(report.bytes_received(), 4000);
+  EXPECT_EQ(report.other_bytes_sent(), 6);
+  EXPECT_EQ(report.other_bytes_received(), 8);
+  EXPECT_GT(report.process_cpu_seconds(), 0);
+  EXPECT_GT(report.process_peak_bytes(), 0);
+}
+
+TEST(ProgressReporterTest, FlushTellsWhatIsPendingNow) {
+  FakeCoordinatorClient coordinator;
+  ProgressReporter reporter(coordinator, Quiet());
+  reporter.Add(Step(1));
+  reporter.Flush();
+  ASSERT_EQ(coordinator.progress().size(), 1);
+  EXPECT_EQ(coordinator.progress()[0].steps(), 1);
+}
+
+TEST(ProgressReporterTest, TheLastReportTellsTheLossOfTheLastStepWheneverOthersWereSent) {
+  for (const bool flushed : {false, true}) {
+    FakeCoordinatorClient coordinator;
+    ProgressReporter reporter(coordinator, Quiet());
+    StepReport step = Step(1);
+    step.loss_weight = 20;
+    reporter.Add(step);
+    step.clock = 2;
+    step.loss_sum = 5;
+    reporter.Add(step);
+    if (flushed) {
+      reporter.Flush();
+      EXPECT_EQ(coordinator.progress()[0].loss_sum(), 7);
+      EXPECT_EQ(coordinator.progress()[0].loss_weight(), 40);
+    }
+    reporter.Finish();
+    ASSERT_EQ(coordinator.progress().size(), flushed ? 2 : 1);
+    const v1::ReportProgressRequest last = coordinator.progress().back();
+    EXPECT_EQ(last.clock(), 2);
+    EXPECT_EQ(last.loss_sum(), 5);
+    EXPECT_EQ(last.loss_weight(), 20);
+    EXPECT_EQ(last.steps(), flushed ? 0 : 2);
+    EXPECT_EQ(last.examples(), flushed ? 0 : 20);
+  }
+}
+
+// As of an evaluation after the last step.
+TEST(ProgressReporterTest, FlushTellsWhatTheProcessHasUsedSince) {
+  FakeCoordinatorClient coordinator;
+  ProgressReporter reporter(coordinator, Quiet());
+  reporter.Add(Step(1));
+  reporter.Flush();
+  constexpr size_t kBytes = 64 << 20;
+  {
+    std::vector<char> more(coordinator.progress()[0].process_peak_bytes() + kBytes, 1);
+    reporter.Flush();
+  }
+  ASSERT_EQ(coordinator.progress().size(), 2);
+  EXPECT_EQ(coordinator.progress()[1].clock(), 1);
+  EXPECT_EQ(coordinator.progress()[1].steps(), 0);
+  EXPECT_GT(coordinator.progress()[1].process_peak_bytes(),
+            coordinator.progress()[0].process_peak_bytes() + kBytes / 2);
+}
+
+TEST(ProgressReporterTest, ALostReportIsAddedToTheNext) {
+  FakeCoordinatorClient coordinator;
+  coordinator.FailProgress({absl::UnavailableError("away"), absl::UnavailableError("away")});
+  ProgressReporter reporter(coordinator, Quiet());
+  reporter.Add(Step(1));
+  reporter.Finish();
+  ASSERT_EQ(coordinator.progress().size(), 1);
+  EXPECT_EQ(coordinator.progress()[0].steps(), 1);
+  EXPECT_EQ(reporter.status(), absl::OkStatus());
+}
+
+TEST(ProgressReporterTest, FencingShowsInItsStatus) {
+  FakeCoordinatorClient coordinator;
+  coordinator.FailProgress({absl::AbortedError("replaced")});
+  ProgressReporter reporter(coordinator, Quiet());
+  reporter.Add(Step(1));
+  reporter.Finish();
+  EXPECT_EQ(reporter.status().code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(coordinator.progress().empty());
+}
+
+TEST(ProgressReporterTest, NothingToTellIsNotTold) {
+  FakeCoordinatorClient coordinator;
+  ProgressReporter reporter(coordinator, Quiet());
+  reporter.Finish();
+  EXPECT_TRUE(coordinator.progress().empty());
+}
+
+TEST(ProgressReporterTest, PollsWithItsClockWhenNoStepEnds) {
+  FakeCoordinatorClient coordinator;
+  v1::ReportProgressReply reply;
+  reply.set_meet_after_round(3);
+  coordinator.SetProgressReply(reply);
+  ProgressReporterOptions options;
+  options.interval = absl::Milliseconds(1);
+  options.poll = absl::Milliseconds(2);
+  StepReport start;
+  start.clock = 7;
+  {
+    ProgressReporter reporter(coordinator, options);
+    reporter.Add(start);
+    // The next may be under way; the one after it is sent when that has been answered.
+    coordinator.AwaitProgress(coordinator.progress().size() + 2);
+    EXPECT_EQ(reporter.meet_after_round(), 3);
+  }
+  EXPECT_EQ(coordinator.progress().back().clock(), 7);
+  EXPECT_EQ(coordinator.progress().back().steps(), 0);
+  EXPECT_TRUE(coordinator.collectives().empty());
+}
+
+TEST(ProgressReporterTest, TellsOfCollectiveCallsWhenAsked) {
+  FakeCoordinatorClient coordinator;
+  v1::ReportProgressReply reply;
+  reply.set_collectives_wanted(true);
+  coordinator.SetProgressReply(reply);
+  ProgressReporterOptions options = Quiet();
+  options.collectives = [](v1::ReportCollectivesRequest& request) {
+    request.add_calls()->set_label("bucket 3");
+  };
+  ProgressReporter reporter(coordinator, options);
+  reporter.Add(Step(1));
+  reporter.Finish();
+  ASSERT_EQ(coordinator.collectives().size(), 1);
+  EXPECT_EQ(coordinator.collectives()[0].calls(0).label(), "bucket 3");
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,129 @@
+#include "worker/runtime/daemon/worker_daemon.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/metrics/metric_samples.h"
+#include "proto/cluster_service.pb.h"
+#include "worker/runtime/process/task_process.h"
+
+namespace muster {
+namespace {
+
+class ProcessTask final : public RunningTask {
+ public:
+  explicit ProcessTask(std::unique_ptr<TaskProcess> process) : process_(std::move(process)) {}
+  void Kill() override { process_->Kill(); }
+
+ private:
+  const std::unique_ptr<TaskProcess> process_;
+};
+
+// What oneDNN packs of an f32 product it asks malloc for anew each time: some MiB, aligned to
+// pages. glibc's cache of small blocks would keep what is cut off in front, and the block, once
+// freed, is then too short for the next product: up to 7 of them lay about (docs/planning.md).
+constexpr char kUncachedCuttings[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=0";
+
+std::vector<uint32_t> NumbersOf(const std::vector<OfferedDevice>& devices) {
+  std::vector<uint32_t> numbers;
+  for (const OfferedDevice& device : devices) numbers.push_back(device.number);
+  return numbers;
+}
+
+}  // namespace
+
+TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
+  given.arguments.insert(given.arguments.begin(), kTaskFlag);
+  return [given = std::move(given), &logs](const v1::TaskOrder& order,
+                                           std::function<void(const v1::TaskReport&)> ended)
+             -> absl::StatusOr<std::unique_ptr<RunningTask>> {
+    v1::TaskOrder reachable = order;
+    reachable.set_coordinator_address(given.coordinator_address);
+    TaskProcessOptions options;
+    if (order.spec().compute().device() == v1::ComputeSpec::CUDA && !given.device_program.empty()) {
+      options.program = given.device_program;
+    }
+    options.arguments = given.arguments;
+    // Matrix products start this many threads; spinning ones would starve the other tasks of the
+    // machine.
+    options.environment = {
+        absl::StrCat("OMP_NUM_THREADS=", std::max(1u, order.spec().threads_per_worker())),
+        "OMP_WAIT_POLICY=passive", kUncachedCuttings};
+    options.output = [&logs, job = order.job_id(), slot = order.slot()](absl::string_view text) {
+      logs.Add(job, slot, text);
+    };
+    options.ended = [&logs, ended = std::move(ended)](const v1::TaskReport& report) {
+      if (report.state() == v1::TaskReport::DIED) {
+        logs.Add(report.job_id(), report.slot(),
+                 absl::StrCat("the task died: ", report.message(), "\n"));
+      }
+      ended(report);
+    };
+    absl::StatusOr<std::unique_ptr<TaskProcess>> process =
+        TaskProcess::Start(reachable, std::move(options));
+    if (!process.ok()) return process.status();
+    return std::make_unique<ProcessTask>(*std::move(process));
+  };
+}
+
+WorkerDaemon::WorkerDaemon(ClusterClient& cluster, TaskStarter start, WorkerDaemonOptions options,
+                           const Clock& clock, Waiter& waiter)
+    : options_(std::move(options)),
+      running_(metrics_.AddGauge("muster_worker_tasks", "Tasks that run on this worker.")),
+      started_(metrics_.AddCounter("muster_worker_tasks_started_total",
+                                   "Tasks that this worker has started.")),
+      ended_(metrics_.AddCounter("muster_worker_tasks_ended_total",
+                                 "Tasks of this worker that ended, for whatever reason.")),
+      tasks_(
+          [this, start = std::move(start)](const v1::TaskOrder& order,
+                                           std::function<void(const v1::TaskReport&)> ended) {
+            options_.log(absl::StrCat("starts slot ", order.slot(), " of job ", order.job_id(),
+                                      ", generation ", order.generation(), ", incarnation ",
+                                      order.incarnation()));
+            started_.Add();
+            return start(order, std::move(ended));
+          },
+          NumbersOf(options_.identity.devices),
+          [this] {
+            ended_.Add();
+            membership_.ReportSoon();
+          }),
+      membership_(cluster, {.daemon = options_.identity, .backoff = {}}, clock, waiter,
+                  Callbacks()) {}
+
+WorkerDaemon::~WorkerDaemon() { Stop(absl::Seconds(1)); }
+
+void WorkerDaemon::Stop(absl::Duration timeout) {
+  // No orders any more once this returned, so nothing is started again.
+  membership_.Leave(timeout);
+  tasks_.StopAll();
+}
+
+MembershipCallbacks WorkerDaemon::Callbacks() {
+  MembershipCallbacks callbacks;
+  callbacks.report = [this](v1::HeartbeatRequest& heartbeat) {
+    tasks_.Report(heartbeat);
+    running_.Set(tasks_.running());
+    for (v1::MetricSample& sample :
+         MetricSamples(metrics_, MetricLabel("daemon", options_.identity.id))) {
+      *heartbeat.add_metrics() = std::move(sample);
+    }
+  };
+  callbacks.orders = [this](const v1::HeartbeatReply& orders) { tasks_.Reconcile(orders); };
+  callbacks.registered = [this](uint64_t incarnation) {
+    options_.log(absl::StrCat("joined the cluster as incarnation ", incarnation));
+    if (options_.member) options_.member(true);
+  };
+  callbacks.lease_lost = [this](const absl::Status& status) {
+    options_.log(
+        absl::StrCat("no longer a member, joining again; tasks go on: ", status.message()));
+    if (options_.member) options_.member(false);
+  };
+  callbacks.trouble = [this](const absl::Status& status) { options_.log(status.message()); };
+  callbacks.refused = options_.refused;
+  return callbacks;
+}
+
+}  // namespace muster

@@ -1,0 +1,202 @@
+#include "worker/runtime/daemon/worker_daemon.h"
+
+#include <deque>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/cluster_service.pb.h"
+
+namespace muster {
+namespace {
+
+// A coordinator that hands out the orders it is told to, and remembers heartbeats.
+class FakeCluster final : public ClusterClient {
+ public:
+  absl::StatusOr<Registration> Register(const DaemonIdentity& daemon, absl::Duration) override {
+    absl::MutexLock lock(&mutex_);
+    ++registrations_;
+    if (!refusal_.ok()) return refusal_;
+    return Registration{registrations_, absl::Minutes(10)};
+  }
+
+  absl::StatusOr<v1::HeartbeatReply> Heartbeat(const v1::HeartbeatRequest& request,
+                                               absl::Duration) override {
+    absl::MutexLock lock(&mutex_);
+    last_ = request;
+    ++heartbeats_;
+    if (request.leaving()) left_ = true;
+    auto wake = [this, seen = request.seen_orders_version()]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+                    mutex_) { return interrupted_ || orders_.orders_version() != seen; };
+    if (!request.leaving()) mutex_.Await(absl::Condition(&wake));
+    if (std::exchange(interrupted_, false)) return absl::CancelledError("interrupted");
+    return orders_;
+  }
+
+  void Interrupt() override {
+    absl::MutexLock lock(&mutex_);
+    interrupted_ = true;
+  }
+
+  void Order(const std::vector<int>& slots) {
+    absl::MutexLock lock(&mutex_);
+    orders_.set_orders_version(orders_.orders_version() + 1);
+    orders_.clear_tasks();
+    for (int slot : slots) {
+      v1::TaskOrder* order = orders_.add_tasks();
+      order->set_job_id("job");
+      order->set_slot(slot);
+    }
+  }
+  void Refuse(absl::Status status) {
+    absl::MutexLock lock(&mutex_);
+    refusal_ = std::move(status);
+  }
+  bool left() const {
+    absl::MutexLock lock(&mutex_);
+    return left_;
+  }
+  // Waits for a heartbeat with tasks "slot STATE" in this order.
+  v1::HeartbeatRequest AwaitReport(const std::vector<std::string>& tasks) {
+    absl::MutexLock lock(&mutex_);
+    auto reported = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      std::vector<std::string> lines;
+      for (const auto& task : last_.tasks()) {
+        lines.push_back(absl::StrCat(task.slot(), " ", v1::TaskReport::State_Name(task.state())));
+      }
+      return heartbeats_ > 0 && lines == tasks;
+    };
+    mutex_.Await(absl::Condition(&reported));
+    return last_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  uint64_t registrations_ ABSL_GUARDED_BY(mutex_) = 0;
+  int heartbeats_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
+  v1::HeartbeatReply orders_ ABSL_GUARDED_BY(mutex_);
+  v1::HeartbeatRequest last_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Tasks that run until they are killed or told to end.
+class FakeTasks {
+ public:
+  TaskStarter Starter() {
+    return [this](const v1::TaskOrder& order, std::function<void(const v1::TaskReport&)> ended)
+               -> absl::StatusOr<std::unique_ptr<RunningTask>> {
+      absl::MutexLock lock(&mutex_);
+      ended_[order.slot()] = std::move(ended);
+      return std::make_unique<Task>(*this, order.slot());
+    };
+  }
+
+  void End(uint32_t slot, v1::TaskReport::State state) {
+    std::function<void(const v1::TaskReport&)> ended;
+    {
+      absl::MutexLock lock(&mutex_);
+      auto it = ended_.find(slot);
+      if (it == ended_.end()) return;
+      ended = std::move(it->second);
+      ended_.erase(it);
+    }
+    v1::TaskReport report;
+    report.set_job_id("job");
+    report.set_slot(slot);
+    report.set_state(state);
+    ended(report);
+  }
+
+  int running() const {
+    absl::MutexLock lock(&mutex_);
+    return ended_.size();
+  }
+
+ private:
+  struct Task final : RunningTask {
+    Task(FakeTasks& tasks, uint32_t slot) : tasks(tasks), slot(slot) {}
+    ~Task() override { tasks.End(slot, v1::TaskReport::DIED); }
+    void Kill() override {}
+
+    FakeTasks& tasks;
+    const uint32_t slot;
+  };
+
+  mutable absl::Mutex mutex_;
+  std::map<uint32_t, std::function<void(const v1::TaskReport&)>> ended_ ABSL_GUARDED_BY(mutex_);
+};
+
+class WorkerDaemonTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<WorkerDaemon> MakeDaemon() {
+    WorkerDaemonOptions options;
+    options.identity.kind = DaemonIdentity::Kind::kWorker;
+    options.identity.id = "w0";
+    options.identity.slots = 2;
+    options.log = [](absl::string_view) {};
+    options.refused = [this](const absl::Status& status) {
+      absl::MutexLock lock(&mutex_);
+      refused_ = status;
+    };
+    return std::make_unique<WorkerDaemon>(cluster_, tasks_.Starter(), std::move(options), clock_,
+                                          waiter_);
+  }
+
+  absl::Status AwaitRefusal() {
+    absl::MutexLock lock(&mutex_);
+    auto refused = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !refused_.ok(); };
+    mutex_.Await(absl::Condition(&refused));
+    return refused_;
+  }
+
+  RealClock clock_;
+  RealWaiter waiter_;
+  FakeCluster cluster_;
+  FakeTasks tasks_;
+  absl::Mutex mutex_;
+  absl::Status refused_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(WorkerDaemonTest, RunsWhatIsOrderedAndReportsItsEnd) {
+  auto daemon = MakeDaemon();
+  cluster_.Order({0, 1});
+  cluster_.AwaitReport({"0 RUNNING", "1 RUNNING"});
+  EXPECT_EQ(tasks_.running(), 2);
+  tasks_.End(1, v1::TaskReport::ENDED);
+  v1::HeartbeatRequest heartbeat = cluster_.AwaitReport({"0 RUNNING", "1 ENDED"});
+  std::set<std::string> metrics;
+  for (const auto& sample : heartbeat.metrics()) {
+    metrics.insert(absl::StrCat(sample.name(), "{", sample.labels(), "} ", sample.value()));
+  }
+  EXPECT_THAT(metrics, ::testing::IsSupersetOf(
+                           {std::string("muster_worker_tasks{daemon=\"w0\"} 1"),
+                            std::string("muster_worker_tasks_started_total{daemon=\"w0\"} 2"),
+                            std::string("muster_worker_tasks_ended_total{daemon=\"w0\"} 1")}));
+  cluster_.Order({0});
+  cluster_.AwaitReport({"0 RUNNING"});
+}
+
+TEST_F(WorkerDaemonTest, StopEndsTheTasksAndLeaves) {
+  auto daemon = MakeDaemon();
+  cluster_.Order({0, 1});
+  cluster_.AwaitReport({"0 RUNNING", "1 RUNNING"});
+  daemon->Stop(absl::Seconds(30));
+  EXPECT_TRUE(cluster_.left());
+  EXPECT_EQ(tasks_.running(), 0);
+  daemon->Stop(absl::Seconds(30));
+}
+
+TEST_F(WorkerDaemonTest, ARefusedDaemonSaysSo) {
+  cluster_.Refuse(absl::FailedPreconditionError("protocol version 2 is not spoken here"));
+  auto daemon = MakeDaemon();
+  EXPECT_EQ(AwaitRefusal().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace muster

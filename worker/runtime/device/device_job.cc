@@ -1,0 +1,70 @@
+#include "worker/runtime/device/device_job.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/base/status_macros.h"
+#include "common/optim/optimizer_options.h"
+#include "common/plan/transformer_memory_plan.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
+#include "worker/models/resolve_transformer.h"
+#include "worker/strategy/bucket_plan.h"
+
+namespace muster {
+namespace {
+
+// Examples of the largest micro-batch of any slot; see Sampler.
+int64_t LargestMicroBatch(const v1::JobSpec& spec) {
+  const auto divided_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const int64_t share = divided_up(spec.batch_size(), std::max(1u, spec.workers()));
+  return divided_up(share, std::max(1u, spec.micro_batches()));
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceTrainerOptions> DeviceOptionsFor(const v1::JobSpec& spec,
+                                                      const DatasetInfo& data, int device) {
+  if (!spec.model().has_transformer()) {
+    return absl::InvalidArgumentError(
+        "compute.device is CUDA, but only model.transformer computes on devices; leave it out");
+  }
+  DeviceTrainerOptions options;
+  MUSTER_ASSIGN_OR_RETURN(options.shape,
+                          ResolveTransformer(spec.model().transformer(), data.vocabulary));
+  options.compute.type = ActivationType(spec.compute());
+  options.compute.recompute = ResolveRecompute(spec.compute());
+  options.compute.sequences = LargestMicroBatch(spec);
+  options.compute.length = data.context;
+  options.compute.optimizer = OptimizerPlace::kElsewhere;
+  options.seed = spec.seed();
+  options.loss_scale.fixed = spec.compute().loss_scale();
+  if (spec.compute().loss_scale_window() > 0) {
+    options.loss_scale.window = spec.compute().loss_scale_window();
+  }
+  options.device = device;
+  return options;
+}
+
+absl::StatusOr<DeviceTrainerOptions> ResidentDeviceOptionsFor(const v1::JobSpec& spec,
+                                                              const DatasetInfo& data,
+                                                              const v1::TablesSchema& schema,
+                                                              int device) {
+  MUSTER_ASSIGN_OR_RETURN(DeviceTrainerOptions options, DeviceOptionsFor(spec, data, device));
+  MUSTER_ASSIGN_OR_RETURN(const OptimizerOptions adam, ReadAdamOptions(schema.optimizer()));
+  options.compute.optimizer = OptimizerPlace::kDevice;
+  options.optimizer.kind =
+      schema.optimizer().name() == "adamw" ? AdamKind::kAdamW : AdamKind::kAdam;
+  options.optimizer.beta1 = adam.beta1;
+  options.optimizer.beta2 = adam.beta2;
+  options.optimizer.epsilon = adam.epsilon;
+  options.optimizer.weight_decay = adam.weight_decay;
+  if (const float limit = schema.clipping().by_value(); limit > 0) {
+    options.optimizer.clip_value = limit;
+  }
+  if (const float norm = schema.clipping().by_global_norm(); norm > 0) options.clip.max_norm = norm;
+  options.buckets = BucketPlanOptionsOf(spec.update());
+  return options;
+}
+
+}  // namespace muster

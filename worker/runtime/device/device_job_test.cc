@@ -1,0 +1,210 @@
+// Jobs whose tasks compute on emulated devices, against the same jobs on processors.
+#include <atomic>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/device/device_fault.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "proto/task_service.pb.h"
+#include "worker/runtime/device/linked_device_training.h"
+#include "worker/runtime/task/job_in_threads_for_testing.h"
+
+namespace muster {
+namespace {
+
+constexpr int kSteps = 12;
+
+std::unique_ptr<DeviceTraining> EmulatedDevices() {
+  LinkedDeviceOptions options;
+  options.make_communicator = [](Communicator& host) { return host.Split(0, host.rank()); };
+  return MakeLinkedDeviceTraining(std::move(options));
+}
+
+std::string TextFile() {
+  const std::string path = ::testing::TempDir() + "/text";
+  std::ofstream text(path);
+  for (int i = 0; i < 120; ++i) text << "the " << i % 7 << " cats of house " << i * 37 % 90 << "\n";
+  return path;
+}
+
+v1::JobSpec Spec(uint32_t workers, const std::string& more = "") {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      absl::StrCat(R"pb(
+                     model {
+                       transformer {
+                         layers: 1
+                         width: 16
+                         heads: 2
+                         context: 8
+                         dropout: 0.1
+                         attention_dropout: 0.1
+                       }
+                     }
+                     optimizer { name: "adamw" learning_rate: 0.01 epsilon: 1e-3 weight_decay: 0.1 }
+                     schedule { name: "linear" warmup_steps: 3 }
+                     clipping { by_global_norm: 0.5 }
+                     update {
+                       dense: ALL_REDUCE
+                       sparse: ALL_REDUCE
+                       first_bucket_bytes: 2048
+                       bucket_bytes: 8192
+                     }
+                     batch_size: 4
+                     micro_batches: 2
+                     stop { steps: 12 }
+                     seed: 7
+                   )pb",
+                   more),
+      &spec));
+  spec.mutable_data()->mutable_sequences()->set_path(TextFile());
+  spec.mutable_data()->set_holdout(0.1);
+  spec.mutable_evaluation()->set_every_steps(4);
+  spec.mutable_evaluation()->set_max_examples(12);
+  spec.set_workers(workers);
+  return spec;
+}
+
+v1::JobSpec OnDevice(v1::JobSpec spec) {
+  spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+  return spec;
+}
+
+// Held-out losses, by clock.
+std::map<uint64_t, double> Curve(const JobInThreads& job) {
+  std::map<uint64_t, double> curve;
+  for (const auto& [clock, result] : job.meeting.evaluations()) curve[clock] = result.loss();
+  return curve;
+}
+
+std::map<uint64_t, double> Train(const v1::JobSpec& spec) {
+  const auto devices = EmulatedDevices();
+  JobInThreads job(spec);
+  job.SetDevices(*devices);
+  job.StartAll();
+  for (uint32_t slot = 0; slot < spec.workers(); ++slot) {
+    EXPECT_EQ(job.Wait(slot), absl::OkStatus());
+  }
+  return Curve(job);
+}
+
+void ExpectNear(const std::map<uint64_t, double>& got, const std::map<uint64_t, double>& expected,
+                double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (const auto& [clock, loss] : expected) {
+    EXPECT_NEAR(got.at(clock), loss, tolerance * loss) << "at clock " << clock;
+  }
+  EXPECT_LT(got.rbegin()->second, got.begin()->second - 0.05) << "it learns";
+}
+
+TEST(DeviceJobTest, OneWorkerTrainsAsOnProcessors) {
+  const v1::JobSpec spec = Spec(1);
+  ExpectNear(Train(OnDevice(spec)), Train(spec), 1e-4);
+}
+
+TEST(DeviceJobTest, TwoWorkersTrainAsOneOnProcessors) {
+  ExpectNear(Train(OnDevice(Spec(2))), Train(Spec(1)), 1e-4);
+}
+
+TEST(DeviceJobTest, HalfPrecisionAndRecomputationTrainAsOnProcessors) {
+  for (const std::string compute :
+       {"compute { type: BF16 recompute: FULL }", "compute { type: F16 recompute: SELECTIVE }"}) {
+    ExpectNear(Train(OnDevice(Spec(2, compute))), Train(Spec(1, compute)), 2e-2);
+  }
+}
+
+// A slot dies before its n-th call and is filled again.
+void LoseAndReplace(const v1::JobSpec& spec, int lost_at,
+                    const std::map<uint64_t, double>& undisturbed) {
+  const auto devices = EmulatedDevices();
+  JobInThreads job(spec);
+  job.SetDevices(*devices);
+  std::atomic<bool> killed = false;
+  job.SetHook([&](uint32_t slot, int call, CollectiveCall&) {
+    if (slot == 1 && call == lost_at && !killed.exchange(true)) job.Kill(1);
+  });
+  job.StartAll();
+  EXPECT_EQ(job.Wait(1).code(), absl::StatusCode::kAborted);
+  job.Start(1);
+  for (uint32_t slot = 0; slot < 2; ++slot) EXPECT_EQ(job.Wait(slot), absl::OkStatus());
+  EXPECT_EQ(job.meeting.rounds().size(), 2);
+  ExpectNear(Curve(job), undisturbed, 1e-6);
+}
+
+TEST(DeviceJobTest, ALostWorkerIsReplacedAndNothingIsLost) {
+  v1::JobSpec spec = OnDevice(Spec(2));
+  spec.mutable_checkpoint()->set_every_steps(5);
+  const std::map<uint64_t, double> undisturbed = Train(spec);
+  for (const int lost_at : {9, 61}) LoseAndReplace(spec, lost_at, undisturbed);
+}
+
+// Its process could do no better in another round, and the others have done nothing wrong.
+TEST(DeviceJobTest, AFaultyDeviceEndsItsTaskAndNoOther) {
+  const v1::JobSpec spec = OnDevice(Spec(2));
+  std::atomic<bool> faulty = true;
+  LinkedDeviceOptions options;
+  options.make_communicator =
+      [&](Communicator& host) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+    if (host.rank() == 1 && faulty.exchange(false)) return DeviceFaultError("ECC error");
+    return host.Split(0, host.rank());
+  };
+  const auto devices = MakeLinkedDeviceTraining(std::move(options));
+  JobInThreads job(spec);
+  job.SetDevices(*devices);
+  job.StartAll();
+  EXPECT_EQ(job.Wait(1), DeviceFaultError("ECC error"));
+  job.meeting.Lose(1);
+  job.Start(1);
+  for (uint32_t slot = 0; slot < 2; ++slot) EXPECT_EQ(job.Wait(slot), absl::OkStatus());
+}
+
+// Gradients are added as they are scaled, so that a scale of its own would spoil all ranks' sums.
+TEST(DeviceJobTest, AReplacedWorkerTakesOverTheLossScaleThatWasFound) {
+  const v1::JobSpec spec = OnDevice(Spec(2, "compute { type: F16 loss_scale_window: 4 }"));
+  LoseAndReplace(spec, 61, Train(spec));
+}
+
+TEST(DeviceJobTest, ProgressTellsOfStepsAndTraffic) {
+  const auto devices = EmulatedDevices();
+  const v1::JobSpec spec = OnDevice(Spec(2));
+  JobInThreads job(spec);
+  job.SetDevices(*devices);
+  job.StartAll();
+  for (uint32_t slot = 0; slot < 2; ++slot) ASSERT_EQ(job.Wait(slot), absl::OkStatus());
+  for (uint32_t slot = 0; slot < 2; ++slot) {
+    uint64_t steps = 0, examples = 0, sent = 0;
+    const auto reports = job.meeting.progress(slot);
+    for (const auto& report : reports) {
+      steps += report.steps();
+      examples += report.examples();
+      sent += report.bytes_sent();
+    }
+    EXPECT_EQ(steps, kSteps);
+    EXPECT_EQ(examples, kSteps * 2);
+    EXPECT_GT(sent, 0);
+    // The last step's.
+    const double labels = static_cast<double>(reports.back().loss_weight());
+    EXPECT_EQ(labels, 2 * 8);
+    EXPECT_GT(reports.back().loss_sum() / labels, 1);
+    EXPECT_LT(reports.back().loss_sum() / labels, 6);
+  }
+}
+
+TEST(DeviceJobTest, AProgramWithoutDevicesSaysSo) {
+  JobInThreads job(OnDevice(Spec(1)));
+  job.StartAll();
+  const absl::Status end = job.Wait(0);
+  EXPECT_EQ(end.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::StrContains(end.message(), "built without CUDA")) << end;
+}
+
+}  // namespace
+}  // namespace muster

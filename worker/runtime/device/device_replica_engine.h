@@ -1,0 +1,33 @@
+#ifndef MUSTER_WORKER_RUNTIME_DEVICE_DEVICE_REPLICA_ENGINE_H_
+#define MUSTER_WORKER_RUNTIME_DEVICE_DEVICE_REPLICA_ENGINE_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "worker/device/device_replica.h"
+#include "worker/runtime/training/step_engine.h"
+
+namespace muster {
+
+// Computes a transformer on a device that has its parameters, and steps them there together with
+// the other ranks. For as long as one group of the replica.
+class DeviceReplicaEngine final : public StepEngine {
+ public:
+  // REQUIRES: the replica has joined a group; both outlive the engine.
+  explicit DeviceReplicaEngine(DeviceReplica& replica) : replica_(replica) {}
+
+  int64_t most_examples() const override { return replica_.most_examples(); }
+  // The loss reported is the mean over all ranks: the device knows no other.
+  absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override;
+  absl::Status BeginEvaluation(uint64_t clock) override;
+  absl::Status Evaluate(const Batch& batch, PassResult& result) override;
+  LossScaler* loss_scaler() override { return replica_.trainer()->loss_scaler(); }
+
+ private:
+  DeviceReplica& replica_;
+  Batch batch_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_DEVICE_DEVICE_REPLICA_ENGINE_H_

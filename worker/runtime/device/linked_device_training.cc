@@ -1,0 +1,66 @@
+#include "worker/runtime/device/linked_device_training.h"
+
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/schema.pb.h"
+#include "worker/runtime/device/device_job.h"
+#include "worker/runtime/device/device_replica_engine.h"
+#include "worker/runtime/device/device_step_engine.h"
+#include "worker/runtime/task/task_parts.h"
+
+namespace muster {
+namespace {
+
+WaitFunction WaitFor(const TaskDependencies& dependencies) {
+  return [waiter = dependencies.waiter](absl::Duration duration) { return waiter->Wait(duration); };
+}
+
+class LinkedDeviceTraining final : public DeviceTraining {
+ public:
+  explicit LinkedDeviceTraining(LinkedDeviceOptions options) : options_(std::move(options)) {}
+
+  absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(
+      const v1::TaskOrder& order, const PreparedJob& job, Strategy& strategy,
+      const TaskDependencies& dependencies) override {
+    DeviceStepEngine::Options options;
+    MUSTER_ASSIGN_OR_RETURN(options.device,
+                            DeviceOptionsFor(order.spec(), job.dataset->info(), options_.device));
+    options.device.wait = WaitFor(dependencies);
+    options.slot = order.slot();
+    options.log = dependencies.log;
+    return DeviceStepEngine::Create(strategy, std::move(options));
+  }
+
+  absl::StatusOr<ReplicaParts> MakeReplica(const v1::TaskOrder& order, const PreparedJob& job,
+                                           const TaskDependencies& dependencies) override {
+    MUSTER_ASSIGN_OR_RETURN(
+        DeviceTrainerOptions device,
+        ResidentDeviceOptionsFor(order.spec(), job.dataset->info(), *job.schema, options_.device));
+    device.wait = WaitFor(dependencies);
+    device.timeout = StallTimeoutOf(order);
+    MUSTER_ASSIGN_OR_RETURN(
+        std::unique_ptr<DeviceReplica> replica,
+        DeviceReplica::Create(
+            order, *job.schema, device,
+            {.storage = dependencies.storage, .make_communicator = options_.make_communicator}));
+    ReplicaParts parts;
+    parts.make_engine = [lent = replica.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
+      return std::make_unique<DeviceReplicaEngine>(*lent);
+    };
+    parts.group = std::move(replica);
+    return parts;
+  }
+
+ private:
+  const LinkedDeviceOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceTraining> MakeLinkedDeviceTraining(LinkedDeviceOptions options) {
+  return std::make_unique<LinkedDeviceTraining>(std::move(options));
+}
+
+}  // namespace muster

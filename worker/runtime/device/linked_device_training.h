@@ -1,0 +1,22 @@
+#ifndef MUSTER_WORKER_RUNTIME_DEVICE_LINKED_DEVICE_TRAINING_H_
+#define MUSTER_WORKER_RUNTIME_DEVICE_LINKED_DEVICE_TRAINING_H_
+
+#include <memory>
+
+#include "worker/device/device_replica.h"
+#include "worker/runtime/task/device_training.h"
+
+namespace muster {
+
+struct LinkedDeviceOptions {
+  // Number of the device, as the process sees them.
+  int device = 0;
+  MakeDeviceCommunicator make_communicator;
+};
+
+// Training on the devices that the program is linked with: //worker/device:cuda or :emulated.
+std::unique_ptr<DeviceTraining> MakeLinkedDeviceTraining(LinkedDeviceOptions options);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_DEVICE_LINKED_DEVICE_TRAINING_H_

@@ -1,0 +1,100 @@
+#include "worker/runtime/process/collective_flags.h"
+
+#include <unistd.h>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/optional.h"
+#include "common/transport/sockets/own_address.h"
+#include "common/transport/sockets/sockets.h"
+
+namespace muster {
+namespace {
+
+// Values of --collectives-transport.
+constexpr char kSharedMemory[] = "shared_memory";
+constexpr char kTcp[] = "tcp";
+
+// Of FIRST-LAST; none: it is something else.
+absl::optional<PortRange> ParsePorts(const std::string& text) {
+  const std::vector<std::string> ends = absl::StrSplit(text, '-');
+  uint32_t first = 0, last = 0;
+  if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &first) || !absl::SimpleAtoi(ends[1], &last) ||
+      first == 0 || first > last || last > 65535) {
+    return absl::nullopt;
+  }
+  return PortRange{static_cast<uint16_t>(first), static_cast<uint16_t>(last)};
+}
+
+std::string CheckPorts(const std::string& text) {
+  if (ParsePorts(text)) return "";
+  return absl::StrCat("'", text, "' is no range of ports; give FIRST-LAST, such as 7100-7107");
+}
+
+}  // namespace
+
+void AddCollectiveFlags(CLI::App& app, CollectiveFlags& flags) {
+  app.add_option("--collectives-host", flags.host,
+                 "Name or address of this machine under which tasks on other machines reach those "
+                 "here, to train by all-reduce. Default: that of --listen; where it stands for all "
+                 "addresses, the one from which this machine calls the coordinator.");
+  app.add_option("--collectives-ports", flags.ports,
+                 "FIRST-LAST, the ports that tasks listen on to train by all-reduce, each on the "
+                 "first free one; as many as --slots, and one more. Default: any free port.")
+      ->check(CheckPorts);
+  app.add_option(
+      "--collectives-advertise", flags.advertised_host,
+      "Name or address that tasks elsewhere are told to call, at the same port. Default: "
+      "the one listened on.");
+  app.add_option(
+         "--collectives-transport", flags.transport,
+         "What tasks of one machine train with one another by: shared_memory or tcp. Between "
+         "machines it is TCP.")
+      ->check(CLI::IsMember({kSharedMemory, kTcp}))
+      ->capture_default_str();
+  app.add_flag("--collectives-tls", flags.tls,
+               "Encrypt TCP between tasks that train together; all workers of a job alike. Set by "
+               "--tls-authority.");
+  app.add_option("--collectives-connections", flags.connections,
+                 "TCP connections over which two tasks that train together move their data; all "
+                 "workers of a job alike. Several pay where the network limits each.")
+      ->check(CLI::Range(1, kMaxDataConnections))
+      ->capture_default_str();
+}
+
+std::string DefaultCollectivesHost(const std::string& coordinator_address) {
+  if (absl::optional<std::string> own = OwnAddressTowards(coordinator_address)) return *own;
+  char name[256] = "localhost";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::vector<std::string> Arguments(const CollectiveFlags& flags) {
+  std::vector<std::string> arguments = {"--collectives-transport=" + flags.transport};
+  if (!flags.host.empty()) arguments.push_back("--collectives-host=" + flags.host);
+  if (!flags.ports.empty()) arguments.push_back("--collectives-ports=" + flags.ports);
+  if (!flags.advertised_host.empty()) {
+    arguments.push_back("--collectives-advertise=" + flags.advertised_host);
+  }
+  if (flags.tls) arguments.push_back("--collectives-tls");
+  arguments.push_back(absl::StrCat("--collectives-connections=", flags.connections));
+  return arguments;
+}
+
+HostEndpointOptions EndpointOptions(const CollectiveFlags& flags,
+                                    const RpcCredentials& credentials) {
+  HostEndpointOptions options;
+  options.host = flags.host;
+  if (const absl::optional<PortRange> ports = ParsePorts(flags.ports)) {
+    options.first_port = ports->first;
+    options.last_port = ports->last;
+  }
+  options.advertised_host = flags.advertised_host;
+  options.shared_memory = flags.transport == kSharedMemory;
+  options.tls = flags.tls || credentials.encrypted();
+  options.connections = flags.connections;
+  return options;
+}
+
+}  // namespace muster

@@ -1,0 +1,192 @@
+#include "worker/runtime/process/task_child.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/types/optional.h"
+#include "common/base/catch_out_of_memory.h"
+#include "common/base/clock.h"
+#include "common/base/lost_state.h"
+#include "common/base/machine/usable_resources.h"
+#include "common/base/status_macros.h"
+#include "common/checkpoint/local_storage.h"
+#include "common/files/file_roots.h"
+#include "common/rpc/parameter_service/data_channel_client.h"
+#include "common/rpc/retry.h"
+#include "common/text/utf8.h"
+#include "common/transport/data_channel/channel_io.h"
+#include "common/transport/shared_memory/registered_memory.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/task_service.pb.h"
+#include "worker/runtime/coordinator_client/grpc_coordinator_client.h"
+#include "worker/runtime/coordinator_client/process_usage.h"
+#include "worker/runtime/process/collective_flags.h"
+#include "worker/runtime/process/framed_message.h"
+#include "worker/runtime/process/plan_watch.h"
+#include "worker/runtime/task/device_training.h"
+#include "worker/runtime/task/task.h"
+
+namespace muster {
+namespace {
+
+constexpr int kOrphaned = 3;
+// Of an error, as the job's status shows it; the log has all of it.
+constexpr size_t kMostMessageBytes = 16 << 10;
+
+// Sanitizers take memory of their own, which is in no plan.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// Nothing a task holds is worth keeping without its daemon: servers have every contribution that
+// was acknowledged.
+void EndWithSocket(int socket) {
+  pollfd poll_for = {.fd = socket, .events = POLLRDHUP, .revents = 0};
+  while (true) {
+    const int ready = poll(&poll_for, 1, -1);
+    if (ready < 0 && errno == EINTR) continue;
+    _exit(kOrphaned);
+  }
+}
+
+void Log(absl::string_view line) {
+  const std::string text = absl::StrCat(
+      absl::FormatTime("%H:%M:%E3S", absl::Now(), absl::LocalTimeZone()), " ", line, "\n");
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+absl::Status RunOrder(const v1::TaskOrder& order, const HostEndpointOptions& collectives,
+                      const RpcCredentials& credentials, const MakeDeviceTraining& make_devices) {
+  RealClock clock;
+  RealWaiter waiter;
+  LocalStorage storage(DataRoots());
+  v1::TaskIdentity identity;
+  identity.set_job_id(order.job_id());
+  identity.set_generation(order.generation());
+  identity.set_slot(order.slot());
+  identity.set_incarnation(order.incarnation());
+  std::unique_ptr<CoordinatorClient> coordinator = MakeGrpcCoordinatorClient(
+      order.coordinator_address(), credentials, identity, {}, waiter, Log);
+  TaskDependencies dependencies;
+  dependencies.coordinator = coordinator.get();
+  dependencies.clock = &clock;
+  dependencies.waiter = &waiter;
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::shared_ptr<ChannelIo> io,
+      ChannelIo::Create({.threads = credentials.encrypted() ? TlsIoThreads() : 0}));
+  if (collectives.shared_memory) {
+    // A range as long as there is memory; only what is touched takes some.
+    auto registered = RegisteredMemory::Create(FindUsableResources().memory_bytes);
+    if (registered.ok()) {
+      dependencies.registered_memory = *std::move(registered);
+    } else {
+      Log(absl::StrCat("servers of this machine are sent copies: ",
+                       std::string(registered.status().message())));
+    }
+  }
+  dependencies.make_client = [&io, &collectives, &credentials,
+                              registered =
+                                  dependencies.registered_memory](const std::string& address) {
+    DataChannelClientOptions options;
+    if (!collectives.shared_memory) options.shared_memory_bytes = 0;
+    options.registered_memory = registered;
+    options.opened = [address](const std::string& kind, const std::string& reason) {
+      Log(absl::StrCat("exchanges with server ", address, " go by ", kind,
+                       reason.empty() ? "" : absl::StrCat(" (", reason, ")")));
+    };
+    return MakeDataChannelClient(address, credentials, io, std::move(options));
+  };
+  dependencies.storage = &storage;
+  dependencies.make_endpoint = [&collectives, &order] {
+    HostEndpointOptions options = collectives;
+    if (options.host.empty()) options.host = DefaultCollectivesHost(order.coordinator_address());
+    return MakeHostEndpoint(options);
+  };
+  std::unique_ptr<DeviceTraining> devices;
+  if (make_devices != nullptr) devices = make_devices(static_cast<int>(order.device()));
+  dependencies.devices = devices.get();
+  dependencies.log = Log;
+  return CatchOutOfMemory("the task", [&] { return RunTask(order, dependencies); });
+}
+
+v1::TaskReport::Loss ReportedLoss(const absl::Status& status) {
+  switch (LostStateOf(status)) {
+    case LostState::kServerState:
+      return v1::TaskReport::SERVER_STATE;
+    case LostState::kCheckpoint:
+      return v1::TaskReport::CHECKPOINT;
+    case LostState::kNone:
+      break;
+  }
+  return v1::TaskReport::LOSS_UNSPECIFIED;
+}
+
+absl::StatusOr<v1::TaskOrder> ReadOrder(int socket) {
+  MUSTER_ASSIGN_OR_RETURN(std::string bytes, ReadFrame(socket, kMaxControlBytes));
+  v1::TaskOrder order;
+  if (!order.ParseFromString(bytes)) {
+    return absl::DataLossError("control socket: not a TaskOrder");
+  }
+  return order;
+}
+
+// Sends the daemon one result, the first there is.
+class ResultSender {
+ public:
+  explicit ResultSender(int socket) : socket_(socket) {}
+
+  // The exit status; nothing where another thread has sent a result, which ends the process.
+  absl::optional<int> Send(const absl::StatusOr<v1::TaskOrder>& order, const absl::Status& status) {
+    if (sent_.exchange(true)) return absl::nullopt;
+    if (!status.ok()) Log(absl::StrCat("the task ends: ", status.ToString()));
+    v1::TaskReport report;
+    if (order.ok()) {
+      report.set_job_id(order->job_id());
+      report.set_generation(order->generation());
+      report.set_slot(order->slot());
+      report.set_incarnation(order->incarnation());
+    }
+    report.set_state(v1::TaskReport::ENDED);
+    report.set_code(static_cast<int>(status.code()));
+    report.set_message(std::string(CutUtf8(ToUtf8(status.message()), kMostMessageBytes)));
+    report.set_loss(ReportedLoss(status));
+    std::fflush(nullptr);
+    return WriteFrame(socket_, report.SerializeAsString()).ok() ? 0 : kOrphaned;
+  }
+
+ private:
+  const int socket_;
+  std::atomic<bool> sent_{false};
+};
+
+}  // namespace
+
+int RunTaskChild(int control_socket, const HostEndpointOptions& collectives,
+                 const RpcCredentials& credentials, const MakeDeviceTraining& make_devices) {
+  absl::StatusOr<v1::TaskOrder> order = ReadOrder(control_socket);
+  ResultSender result(control_socket);
+  if (!order.ok()) return *result.Send(order, order.status());
+  std::thread(EndWithSocket, control_socket).detach();
+  const PlanWatch watch(
+      {.allowance = [&order] { return kSanitized ? TaskAllowance() : AllowanceOf(order->spec()); },
+       .taken_bytes = ReadAnonymousBytes,
+       .exceeded =
+           [&](const absl::Status& status) {
+             if (const auto exit_status = result.Send(order, status)) _exit(*exit_status);
+           }});
+  const absl::Status status = RunOrder(*order, collectives, credentials, make_devices);
+  if (const auto exit_status = result.Send(order, status)) return *exit_status;
+  while (true) pause();
+}
+
+}  // namespace muster

@@ -1,0 +1,89 @@
+#ifndef MUSTER_WORKER_RUNTIME_PROCESS_TASK_PROCESS_H_
+#define MUSTER_WORKER_RUNTIME_PROCESS_TASK_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+
+namespace muster {
+
+namespace v1 {
+class TaskOrder;
+class TaskReport;
+}  // namespace v1
+
+// How a task's process is started and what is told of it. Callbacks run on the process's own
+// thread, one at a time.
+struct TaskProcessOptions {
+  // Program and arguments. The child finds its control socket at descriptor 3; standard input is
+  // empty.
+  std::string program = "/proc/self/exe";
+  std::vector<std::string> arguments;
+  // Added to the daemon's environment, as NAME=value.
+  std::vector<std::string> environment;
+  // What it wrote to standard output and error, in pieces of any length.
+  std::function<void(absl::string_view text)> output;
+  // Called last, once: the result it sent (ENDED), or how it ended without one (DIED).
+  std::function<void(const v1::TaskReport& report)> ended;
+};
+
+// First argument of a worker's process that is to be a task.
+inline constexpr char kTaskFlag[] = "--run-task";
+// Descriptor of the control socket in the child.
+inline constexpr int kControlDescriptor = 3;
+
+// A child process that runs one task. Started by posix_spawn, never by bare fork: the daemon has
+// many threads. It inherits three standard descriptors and the control socket, nothing else; it
+// reads its order from the socket, and ends when the socket closes, so that it never outlives its
+// daemon. Thread-safe.
+class TaskProcess {
+ public:
+  // Internal: no process could be started (says why).
+  static absl::StatusOr<std::unique_ptr<TaskProcess>> Start(const v1::TaskOrder& order,
+                                                            TaskProcessOptions options);
+  // Kills the process if it still runs and waits until `ended` returned.
+  ~TaskProcess();
+
+  TaskProcess(const TaskProcess&) = delete;
+  TaskProcess& operator=(const TaskProcess&) = delete;
+
+  // Kills the process; `ended` follows. A task keeps nothing that would need care. Idempotent, does
+  // not block.
+  void Kill();
+
+  pid_t pid() const { return pid_; }
+
+ private:
+  TaskProcess(pid_t pid, int control, int output, std::unique_ptr<const v1::TaskOrder> order,
+              TaskProcessOptions options);
+
+  // Until the process is gone.
+  void Watch();
+  // Passes output on until both descriptors are at their end; returns the result if one came.
+  std::string Drain();
+  v1::TaskReport Reap(const std::string& result);
+
+  const pid_t pid_;
+  const int control_;
+  const int output_;
+  const std::unique_ptr<const v1::TaskOrder> order_;
+  const TaskProcessOptions options_;
+
+  absl::Mutex mutex_;
+  // Once true the process id may be another's.
+  bool reaped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_PROCESS_TASK_PROCESS_H_

@@ -1,0 +1,47 @@
+#include "worker/runtime/process/task_program.h"
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "common/daemon/daemon.h"
+#include "common/daemon/data_roots.h"
+#include "common/daemon/parse_flags.h"
+#include "common/daemon/tls_flags.h"
+#include "common/rpc/rpc_credentials.h"
+#include "worker/runtime/process/collective_flags.h"
+#include "worker/runtime/process/task_process.h"
+
+namespace muster {
+
+int RunTaskProgram(int argc, char** argv, const char* program,
+                   const MakeDeviceTraining& make_devices) {
+  CLI::App app("A task of muster-worker.", program);
+  CollectiveFlags flags;
+  std::vector<std::string> data_roots;
+  TlsFiles tls;
+  AddCollectiveFlags(app, flags);
+  AddDataRootFlag(app, data_roots);
+  AddTlsFlags(app, tls);
+  if (const auto code = ParseFlags(app, argc, argv)) return *code;
+  if (!data_roots.empty()) {
+    auto roots = FileRoots::Create(data_roots);
+    if (!roots.ok()) {
+      DaemonLog(program, roots.status().message());
+      return EXIT_FAILURE;
+    }
+    ConfineData(*std::move(roots));
+  }
+  // Of the same files as the daemon's, which may have changed since.
+  const auto credentials = RpcCredentials::Of(tls, TlsUse::kCallsAndServes);
+  if (!credentials.ok()) {
+    DaemonLog(program, credentials.status().message());
+    return EXIT_FAILURE;
+  }
+  return RunTaskChild(kControlDescriptor, EndpointOptions(flags, *credentials), *credentials,
+                      make_devices);
+}
+
+}  // namespace muster

@@ -1,0 +1,16 @@
+#ifndef MUSTER_WORKER_RUNTIME_PROCESS_TASK_PROGRAM_H_
+#define MUSTER_WORKER_RUNTIME_PROCESS_TASK_PROGRAM_H_
+
+#include "worker/runtime/process/task_child.h"
+
+namespace muster {
+
+// Main of a process that a worker daemon started for a task, from kTaskFlag on: reads the flags
+// that the daemon hands on, and runs the task. `program` is its name in the log. Returns the exit
+// status.
+int RunTaskProgram(int argc, char** argv, const char* program,
+                   const MakeDeviceTraining& make_devices);
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_PROCESS_TASK_PROGRAM_H_

@@ -1,0 +1,213 @@
+#include "worker/runtime/task/all_reduce_task.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+#include "common/base/status_macros.h"
+#include "common/text/utf8.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
+#include "proto/task_service.pb.h"
+#include "worker/runtime/coordinator_client/collective_records.h"
+#include "worker/runtime/task/task_parts.h"
+#include "worker/runtime/training/layer_step_engine.h"
+#include "worker/strategy/data_parallel_strategy.h"
+
+namespace muster {
+namespace {
+
+// All have just been answered by the coordinator, so who does not come within this is lost.
+constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
+// Rounds in a row in which no step was finished, before the task gives up.
+constexpr int kMaxFruitlessRounds = 10;
+// Between reports while no step ends, so that a stuck task can still be asked for its calls.
+constexpr absl::Duration kPoll = absl::Seconds(1);
+// Of why a round ended, as the coordinator is told.
+constexpr size_t kMostFailureBytes = 2048;
+
+// A failure of a collective call that may be no more once all have met again.
+bool IsLoss(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
+}
+
+// The rank of `slot` in the round; -1: it has none.
+int RankOf(uint32_t slot, const v1::RendezvousReply& round) {
+  for (int rank = 0; rank < round.peers_size(); ++rank) {
+    if (round.peers(rank).slot() == slot) return rank;
+  }
+  return -1;
+}
+
+CollectiveEndpoint::Group GroupOf(const v1::RendezvousReply& round, int rank) {
+  CollectiveEndpoint::Group group;
+  group.name = "world";
+  group.round = round.round();
+  group.secret = round.secret();
+  group.rank = rank;
+  for (const v1::CollectivePeer& peer : round.peers()) {
+    group.addresses.push_back(peer.endpoint());
+    group.names.push_back(absl::StrCat("slot ", peer.slot()));
+  }
+  return group;
+}
+
+// A replica in the host's memory, whose steps are computed by layers.
+absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const PreparedJob& job,
+                                             const TaskDependencies& dependencies) {
+  DataParallelDependencies lent;
+  lent.storage = dependencies.storage;
+  lent.clock = dependencies.clock;
+  lent.routing = RoutingOf(dependencies);
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<DataParallelStrategy> strategy,
+      DataParallelStrategy::Create(
+          order, *job.schema, {.timeout = StallTimeoutOf(order), .servers = {}}, std::move(lent)));
+  ReplicaParts parts;
+  parts.make_engine = [&order, &job, &dependencies,
+                       lent = strategy.get()]() -> absl::StatusOr<std::unique_ptr<StepEngine>> {
+    return std::make_unique<LayerStepEngine>(
+        order.spec(), *job.model, *lent,
+        LayerStepEngine::Options{.slot = order.slot(), .log = dependencies.log});
+  };
+  parts.group = std::move(strategy);
+  return parts;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AllReduceTask>> AllReduceTask::Create(
+    const v1::TaskOrder& order, const PreparedJob& job, const TaskDependencies& dependencies) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveEndpoint> endpoint,
+                          dependencies.make_endpoint());
+  const bool on_device = order.spec().compute().device() == v1::ComputeSpec::CUDA;
+  MUSTER_ASSIGN_OR_RETURN(ReplicaParts parts,
+                          on_device ? dependencies.devices->MakeReplica(order, job, dependencies)
+                                    : MakeHostReplica(order, job, dependencies));
+  return std::unique_ptr<AllReduceTask>(
+      new AllReduceTask(order, job, dependencies, std::move(endpoint), std::move(parts)));
+}
+
+AllReduceTask::AllReduceTask(const v1::TaskOrder& order, const PreparedJob& job,
+                             const TaskDependencies& dependencies,
+                             std::unique_ptr<CollectiveEndpoint> endpoint, ReplicaParts parts)
+    : order_(order),
+      job_(job),
+      dependencies_(dependencies),
+      endpoint_(std::move(endpoint)),
+      parts_(std::move(parts)),
+      hybrid_(job.schema->sparse_size() > 0 &&
+              order.spec().update().sparse() == v1::UpdateSpec::PARAMETER_SERVER) {}
+
+absl::Status AllReduceTask::Run() {
+  int fruitless = 0;
+  while (true) {
+    const absl::optional<uint64_t> before = parts_.group->replica_clock();
+    MUSTER_ASSIGN_OR_RETURN(const v1::RendezvousReply round, Meet());
+    const Outcome outcome = RunRound(round);
+    if (outcome.end == End::kFinal) return outcome.status;
+    const absl::optional<uint64_t> after = parts_.group->replica_clock();
+    dependencies_.log(absl::StrCat(
+        "slot ", order_.slot(), " meets the others again: round ", round_, " ended",
+        after.has_value() ? absl::StrCat(" at step ", *after) : " before there were parameters",
+        ": ", outcome.status.message()));
+    if (after > before) {
+      fruitless = 0;
+      continue;
+    }
+    if (++fruitless == kMaxFruitlessRounds) {
+      return absl::UnavailableError(
+          absl::StrCat("no step was finished in ", fruitless,
+                       " rounds one after another; look at the workers and the network between "
+                       "them. The last one ended: ",
+                       outcome.status.ToString()));
+    }
+  }
+}
+
+absl::StatusOr<v1::RendezvousReply> AllReduceTask::Meet() {
+  v1::RendezvousRequest request = MeetingRequest(job_);
+  request.set_endpoint(endpoint_->address());
+  request.set_bucket_plan_fingerprint(parts_.group->bucket_plan_fingerprint());
+  request.set_round(round_);
+  request.set_late(late_);
+  request.set_failure(failure_);
+  if (const absl::optional<uint64_t> clock = parts_.group->replica_clock()) {
+    request.set_replica_clock(*clock);
+  }
+  MUSTER_ASSIGN_OR_RETURN(v1::RendezvousReply round,
+                          dependencies_.coordinator->Rendezvous(std::move(request)));
+  round_ = round.round();
+  return round;
+}
+
+AllReduceTask::Outcome AllReduceTask::RunRound(const v1::RendezvousReply& round) {
+  late_ = false;
+  failure_.clear();
+  const int rank = RankOf(order_.slot(), round);
+  if (rank < 0) {
+    return {End::kFinal,
+            absl::InternalError(absl::StrCat("slot ", order_.slot(), " was answered with round ",
+                                             round_, ", which it is not in"))};
+  }
+  const absl::Status entered = Enter(round, rank);
+  const Outcome outcome = entered.ok() ? Train(round, rank) : AfterFailure(entered);
+  parts_.group->Leave();
+  return outcome;
+}
+
+absl::Status AllReduceTask::Enter(const v1::RendezvousReply& round, int rank) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
+                          endpoint_->Connect(GroupOf(round, rank), kConnectTimeout));
+  absl::optional<int> source;
+  if (round.has_source_slot()) {
+    source = RankOf(round.source_slot(), round);
+    if (*source < 0) {
+      return absl::InternalError(absl::StrCat("slot ", round.source_slot(),
+                                              " is the source of round ", round_,
+                                              ", which it is not in"));
+    }
+  }
+  dependencies_.log(absl::StrCat(
+      "slot ", order_.slot(), " is rank ", rank, " of ", round.peers_size(), " in round ", round_,
+      source.has_value() ? absl::StrCat(", with the parameters of slot ", round.source_slot())
+                         : ""));
+  return parts_.group->Join(std::move(communicator), source);
+}
+
+AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, int rank) {
+  TrainerOptions options = TrainerOptionsFor(order_, round, dependencies_);
+  options.world_size = static_cast<uint32_t>(round.peers_size());
+  options.rank = static_cast<uint32_t>(rank);
+  options.round = round_;
+  options.reporting.poll = kPoll;
+  options.reporting.collectives = [&recorder = parts_.group->communicator()->recorder()](
+                                      v1::ReportCollectivesRequest& request) {
+    AddCollectiveRecords(recorder, request);
+  };
+  const absl::StatusOr<std::unique_ptr<StepEngine>> engine = parts_.make_engine();
+  if (!engine.ok()) return {End::kFinal, engine.status()};
+  const absl::StatusOr<std::unique_ptr<Trainer>> trainer =
+      Trainer::Create(order_.spec(), options, job_, {parts_.group->keeper(), **engine},
+                      *dependencies_.coordinator, *dependencies_.clock);
+  if (!trainer.ok()) return {End::kFinal, trainer.status()};
+  const absl::Status status = (*trainer)->Run();
+  if (status.ok()) return {End::kFinal, status};
+  if ((*trainer)->coordinator_status().ok()) return AfterFailure(status);
+  return {absl::IsCancelled(status) ? End::kMeetAgain : End::kFinal, status};
+}
+
+AllReduceTask::Outcome AllReduceTask::AfterFailure(absl::Status status) {
+  late_ = absl::IsDeadlineExceeded(status);
+  failure_ = std::string(CutUtf8(ToUtf8(status.message()), kMostFailureBytes));
+  if (const Communicator* communicator = parts_.group->communicator()) {
+    v1::ReportCollectivesRequest request;
+    AddCollectiveRecords(communicator->recorder(), request);
+    // For people to look at; training does not depend on it.
+    dependencies_.coordinator->ReportCollectives(std::move(request)).IgnoreError();
+  }
+  return {IsLoss(status) && !hybrid_ ? End::kMeetAgain : End::kFinal, std::move(status)};
+}
+
+}  // namespace muster

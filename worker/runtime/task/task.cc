@@ -1,0 +1,131 @@
+#include "worker/runtime/task/task.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/files/text_files.h"
+#include "common/kernels/matmul.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
+#include "proto/task_service.pb.h"
+#include "worker/data/sampling/one_class.h"
+#include "worker/runtime/task/all_reduce_task.h"
+#include "worker/runtime/task/device_training.h"
+#include "worker/runtime/task/task_parts.h"
+#include "worker/runtime/training/layer_step_engine.h"
+#include "worker/runtime/training/prepared_job.h"
+#include "worker/runtime/training/trainer.h"
+#include "worker/strategy/parameter_server_strategy.h"
+
+namespace muster {
+namespace {
+
+absl::Status CheckRoads(const v1::UpdateSpec& update) {
+  if (update.sparse() != v1::UpdateSpec::ALL_REDUCE ||
+      update.dense() == v1::UpdateSpec::ALL_REDUCE) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "update.sparse is ALL_REDUCE while update.dense is PARAMETER_SERVER; train both by "
+      "ALL_REDUCE, or keep sparse tables on servers");
+}
+
+bool OnDevice(const v1::JobSpec& spec) { return spec.compute().device() == v1::ComputeSpec::CUDA; }
+
+absl::Status CheckDevice(const v1::JobSpec& spec, const TaskDependencies& dependencies) {
+  if (!OnDevice(spec) || dependencies.devices != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "compute.device is CUDA, but this worker's program of tasks was built without CUDA; it "
+      "should "
+      "not have offered devices");
+}
+
+// Says which files of a folder of texts are not read.
+void LogHiddenFiles(const v1::DataSpec& data, const TaskDependencies& dependencies) {
+  // Empty for the other readers, which read no folders.
+  const std::string& path = data.has_text() ? data.text().path() : data.sequences().path();
+  const std::string hidden = TellHiddenFiles(path);
+  if (!hidden.empty()) dependencies.log(absl::StrCat("data ", hidden));
+}
+
+absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::TaskOrder& order,
+                                                       const PreparedJob& job, Strategy& strategy,
+                                                       const TaskDependencies& dependencies) {
+  if (OnDevice(order.spec())) {
+    return dependencies.devices->MakeEngine(order, job, strategy, dependencies);
+  }
+  return std::make_unique<LayerStepEngine>(
+      order.spec(), *job.model, strategy,
+      LayerStepEngine::Options{.slot = order.slot(), .log = dependencies.log});
+}
+
+absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
+                          const TaskDependencies& dependencies) {
+  MUSTER_ASSIGN_OR_RETURN(const v1::RendezvousReply meeting,
+                          dependencies.coordinator->Rendezvous(MeetingRequest(job)));
+  ParameterServerStrategy::Options options;
+  options.checkpoints = dependencies.storage;
+  options.pull_f32 = OnDevice(order.spec());
+  options.registered_memory = dependencies.registered_memory;
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<ParameterServerStrategy> strategy,
+      ParameterServerStrategy::Create(order, *job.schema, options, RoutingOf(dependencies)));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<StepEngine> engine,
+                          MakeEngine(order, job, *strategy, dependencies));
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<Trainer> trainer,
+      Trainer::Create(order.spec(), TrainerOptionsFor(order, meeting, dependencies), job,
+                      {*strategy, *engine}, *dependencies.coordinator, *dependencies.clock));
+  return trainer->Run();
+}
+
+// Says where the data's preparation is not the one that the weights were trained with.
+void LogPreparation(const v1::TaskOrder& order, const PreparedJob& job,
+                    const TaskDependencies& dependencies) {
+  const bool needed = !job.dataset->info().preparation.empty();
+  const bool given = !order.data_preparation().empty();
+  if (order.restore_uri().empty() || needed == given) return;
+  dependencies.log(
+      needed ? "the checkpoint that the task starts from does not say how its data were prepared "
+               "(an earlier release wrote it, or other data): means, deviations and classes are "
+               "learned from this job's training examples"
+             : "the checkpoint that the task starts from says how its data were prepared (means, "
+               "deviations, classes), which this job's reader has no use for");
+}
+
+}  // namespace
+
+absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& dependencies) {
+  MUSTER_RETURN_IF_ERROR(CheckRoads(order.spec().update()));
+  MUSTER_RETURN_IF_ERROR(CheckDevice(order.spec(), dependencies));
+  SetComputeThreads(std::max<int>(1, order.spec().threads_per_worker()));
+  const DataPosition begin = {.clock = static_cast<int64_t>(order.data_clock()),
+                              .examples = static_cast<int64_t>(order.data_examples())};
+  MUSTER_ASSIGN_OR_RETURN(const PreparedJob job,
+                          PrepareJob(order.spec(), begin, order.data_preparation()));
+  dependencies.log(absl::StrCat("slot ", order.slot(), ": ", job.split.training,
+                                " examples to train on, ", job.evaluated.held_out,
+                                job.validation == nullptr ? " held out, " : " to evaluate on, ",
+                                job.total_steps, " steps"));
+  if (order.slot() == 0) {
+    LogHiddenFiles(order.spec().data(), dependencies);
+    LogHiddenFiles(order.spec().validation(), dependencies);
+  }
+  if (order.slot() == 0 && job.validation == nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string warning, WarnOfOneClass(*job.dataset, job.split));
+    if (!warning.empty()) dependencies.log(absl::StrCat("warning: ", warning));
+  }
+  LogPreparation(order, job, dependencies);
+  if (order.spec().update().dense() != v1::UpdateSpec::ALL_REDUCE) {
+    return RunOnServers(order, job, dependencies);
+  }
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<AllReduceTask> task,
+                          AllReduceTask::Create(order, job, dependencies));
+  return task->Run();
+}
+
+}  // namespace muster

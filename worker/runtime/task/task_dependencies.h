@@ -1,0 +1,42 @@
+#ifndef MUSTER_WORKER_RUNTIME_TASK_TASK_DEPENDENCIES_H_
+#define MUSTER_WORKER_RUNTIME_TASK_TASK_DEPENDENCIES_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/base/clock.h"
+#include "common/checkpoint/storage.h"
+#include "common/rpc/parameter_service/parameter_client.h"
+#include "common/rpc/retry.h"
+#include "common/transport/shared_memory/registered_memory.h"
+#include "worker/collectives/endpoint.h"
+#include "worker/runtime/coordinator_client/coordinator_client.h"
+
+namespace muster {
+
+class DeviceTraining;
+
+// What a task works with; all is lent.
+struct TaskDependencies {
+  CoordinatorClient* coordinator = nullptr;
+  const Clock* clock = nullptr;
+  Waiter* waiter = nullptr;
+  std::function<std::unique_ptr<ParameterClient>(const std::string& address)> make_client;
+  // What its clients reach servers of this machine by without copies; null: nothing.
+  std::shared_ptr<RegisteredMemory> registered_memory;
+  // Where checkpoints are: for tasks that train by all-reduce, or push halves to servers.
+  CheckpointStorage* storage = nullptr;
+  // Only for tasks that train by all-reduce: where other tasks reach this one.
+  std::function<absl::StatusOr<std::unique_ptr<CollectiveEndpoint>>()> make_endpoint;
+  // Null: this program knows no devices.
+  DeviceTraining* devices = nullptr;
+  // One line for the job's log.
+  std::function<void(absl::string_view)> log;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_RUNTIME_TASK_TASK_DEPENDENCIES_H_

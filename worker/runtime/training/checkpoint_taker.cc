@@ -1,0 +1,175 @@
+#include "worker/runtime/training/checkpoint_taker.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/philox.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/retry.h"
+#include "proto/task_service.pb.h"
+
+namespace muster {
+namespace {
+
+v1::CommitCheckpointRequest RequestFor(uint64_t clock, const std::vector<CutPiece>& pieces) {
+  v1::CommitCheckpointRequest request;
+  request.set_clock(clock);
+  for (const CutPiece& piece : pieces) {
+    v1::CutFile* file = request.add_files();
+    file->set_partition(piece.partition);
+    file->set_path(piece.path);
+    file->set_bytes(piece.bytes);
+    file->set_checksum(piece.checksum);
+  }
+  return request;
+}
+
+// That there is no such checkpoint.
+v1::CommitCheckpointRequest FailureOf(uint64_t clock, const std::vector<CutPiece>& written,
+                                      absl::string_view why, CheckpointTaker::Place place) {
+  v1::CommitCheckpointRequest request = RequestFor(clock, written);
+  request.set_failure(std::string(why));
+  request.set_tried_again(place == CheckpointTaker::Place::kLast);
+  return request;
+}
+
+// Between attempts at the last checkpoint.
+constexpr BackoffOptions kAttempts = {.first = absl::Seconds(1), .longest = absl::Seconds(15)};
+
+}  // namespace
+
+CheckpointTaker::CheckpointTaker(Options options, ParameterKeeper& keeper,
+                                 CoordinatorClient& coordinator)
+    : options_(std::move(options)),
+      keeper_(keeper),
+      cuts_(keeper.background_cuts()),
+      coordinator_(coordinator) {}
+
+absl::Status CheckpointTaker::Take(uint64_t clock, Place place) {
+  MUSTER_RETURN_IF_ERROR(Finish());
+  if (cuts_ == nullptr || place == Place::kLast) return TakeWhole(clock, place);
+  MUSTER_RETURN_IF_ERROR(cuts_->Take(clock));
+  if (!options_.commits) return absl::OkStatus();
+  under_way_ = clock;
+  under_way_base_ = BaseOfNext();
+  cuts_->Write(clock, under_way_base_);
+  return absl::OkStatus();
+}
+
+v1::CommitCheckpointRequest CheckpointTaker::CommitOf(uint64_t clock,
+                                                      const std::vector<CutPiece>& pieces) const {
+  v1::CommitCheckpointRequest request = RequestFor(clock, pieces);
+  request.set_schema(options_.schema);
+  request.set_data_preparation(options_.data_preparation);
+  return request;
+}
+
+absl::Status CheckpointTaker::TakeWhole(uint64_t clock, Place place) {
+  Backoff attempts(kAttempts, Philox(0, "checkpoint", ""));
+  bool waited = false;
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string failure, TryWhole(clock, place));
+    MUSTER_ASSIGN_OR_RETURN(
+        const CutEnd end, keeper_.EndCut(failure.empty() ? CutEnd::kCommitted : CutEnd::kGivenUp));
+    if (end == CutEnd::kCommitted) {
+      if (options_.commits) last_ = clock;
+      deltas_ = 0;
+      if (waited) options_.log(absl::StrCat("the checkpoint at step ", clock, " is written now"));
+      return absl::OkStatus();
+    }
+    if (place == Place::kMoreFollow) {
+      if (options_.commits) LogGivenUp(clock, failure);
+      return absl::OkStatus();
+    }
+    if (options_.commits && !std::exchange(waited, true)) {
+      options_.log(absl::StrCat("the last checkpoint, at step ", clock,
+                                ", is tried again until it can be written: ", failure));
+    }
+    if (!options_.wait(attempts.Next())) {
+      return absl::CancelledError(
+          absl::StrCat("the task was stopped while its last checkpoint, at step ", clock,
+                       ", waited: ", failure));
+    }
+  }
+}
+
+absl::StatusOr<std::string> CheckpointTaker::TryWhole(uint64_t clock, Place place) {
+  MUSTER_ASSIGN_OR_RETURN(const CutFiles files, keeper_.Cut(clock));
+  // One speaks for all: each got the same answers.
+  if (!options_.commits) return files.failure;
+  std::string failure = files.failure;
+  if (failure.empty()) {
+    const absl::Status status = coordinator_.CommitCheckpoint(CommitOf(clock, files.pieces), {});
+    if (status.ok()) return "";
+    if (!absl::IsFailedPrecondition(status)) {
+      coordinator_status_ = status;
+      return status;
+    }
+    failure = std::string(status.message());
+  }
+  coordinator_status_ =
+      coordinator_.CommitCheckpoint(FailureOf(clock, files.pieces, failure, place), {});
+  MUSTER_RETURN_IF_ERROR(coordinator_status_);
+  return failure;
+}
+
+absl::optional<uint64_t> CheckpointTaker::BaseOfNext() const {
+  return deltas_ + 1 < options_.full_every ? last_ : absl::nullopt;
+}
+
+absl::Status CheckpointTaker::GoOn() {
+  if (!under_way_.has_value()) return absl::OkStatus();
+  if (commit_ == nullptr) return cuts_->Written() ? FilesWritten() : absl::OkStatus();
+  const absl::optional<absl::Status> status = commit_->Poll();
+  return status.has_value() ? Answered(*status) : absl::OkStatus();
+}
+
+absl::Status CheckpointTaker::Finish() {
+  while (under_way_.has_value()) {
+    MUSTER_RETURN_IF_ERROR(commit_ == nullptr ? FilesWritten() : Answered(commit_->Await()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointTaker::FilesWritten() {
+  MUSTER_ASSIGN_OR_RETURN(CutFiles files, cuts_->AwaitFiles());
+  files_ = std::move(files.pieces);
+  if (!files.failure.empty()) {
+    GiveUp(files.failure);
+    return absl::OkStatus();
+  }
+  commit_ = std::make_unique<BackgroundCommit>(coordinator_, CommitOf(*under_way_, files_));
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointTaker::Answered(const absl::Status& status) {
+  if (absl::IsFailedPrecondition(status) && !given_up_) {
+    GiveUp(status.message());
+    return absl::OkStatus();
+  }
+  commit_.reset();
+  coordinator_status_ = status;
+  MUSTER_RETURN_IF_ERROR(status);
+  const uint64_t clock = *std::exchange(under_way_, absl::nullopt);
+  if (std::exchange(given_up_, false)) return absl::OkStatus();
+  last_ = clock;
+  deltas_ = under_way_base_.has_value() ? deltas_ + 1 : 0;
+  return absl::OkStatus();
+}
+
+void CheckpointTaker::LogGivenUp(uint64_t clock, absl::string_view why) {
+  options_.log(absl::StrCat("the checkpoint at step ", clock, " is given up: ", why,
+                            "; training goes on, and the next checkpoint is full"));
+  last_.reset();
+  deltas_ = 0;
+}
+
+void CheckpointTaker::GiveUp(absl::string_view why) {
+  LogGivenUp(*under_way_, why);
+  given_up_ = true;
+  // What was written of it takes room that the next one may need.
+  commit_ = std::make_unique<BackgroundCommit>(
+      coordinator_, FailureOf(*under_way_, files_, why, Place::kMoreFollow));
+}
+
+}  // namespace muster

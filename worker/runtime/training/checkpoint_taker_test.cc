@@ -1,0 +1,343 @@
+#include "worker/runtime/training/checkpoint_taker.h"
+
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/task_service.pb.h"
+#include "worker/runtime/coordinator_client/fake_coordinator_client.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Place = CheckpointTaker::Place;
+
+// A keeper of nothing but cuts.
+class CutsOnly final : public ParameterKeeper, public BackgroundCuts {
+ public:
+  absl::StatusOr<uint64_t> Start() override { return 0; }
+  void set_loss_scale(const LossScale&) override {}
+  absl::optional<LossScale> loss_scale() const override { return absl::nullopt; }
+  StrategyCounters counters() const override { return StrategyCounters(); }
+
+  absl::StatusOr<CutFiles> Cut(uint64_t clock) override {
+    calls.push_back(absl::StrCat("cut ", clock));
+    CutFiles whole{.pieces = {{0, "whole", 10, 11}}, .failure = ""};
+    if (!whole_failures.empty()) {
+      whole.failure = whole_failures.front();
+      whole_failures.erase(whole_failures.begin());
+    }
+    return whole;
+  }
+  absl::StatusOr<CutEnd> EndCut(CutEnd mine) override {
+    ends.push_back(mine);
+    return others_end.value_or(mine);
+  }
+  BackgroundCuts* background_cuts() override { return in_background ? this : nullptr; }
+
+  absl::Status Take(uint64_t clock) override {
+    calls.push_back(absl::StrCat("take ", clock));
+    return absl::OkStatus();
+  }
+  void Write(uint64_t clock, absl::optional<uint64_t> base) override {
+    calls.push_back(absl::StrCat("write ", clock, base ? absl::StrCat(" on ", *base) : ""));
+  }
+  bool Written() const override { return written; }
+  absl::StatusOr<CutFiles> AwaitFiles() override {
+    calls.push_back("files");
+    return std::exchange(files, Both());
+  }
+  static CutFiles Both() {
+    return {.pieces = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}, .failure = ""};
+  }
+
+  bool in_background = true;
+  bool written = false;
+  // The next answer of AwaitFiles.
+  absl::StatusOr<CutFiles> files = Both();
+  // Of the next whole cuts.
+  std::vector<std::string> whole_failures;
+  // What rank 0 said, to another.
+  absl::optional<CutEnd> others_end;
+  std::vector<CutEnd> ends;
+  std::vector<std::string> calls;
+};
+
+// Holds commits back.
+class SlowCoordinator final : public CoordinatorClient {
+ public:
+  absl::StatusOr<v1::RendezvousReply> Rendezvous(v1::RendezvousRequest request) override {
+    return inner_.Rendezvous(std::move(request));
+  }
+  absl::StatusOr<v1::ReportProgressReply> ReportProgress(
+      v1::ReportProgressRequest request) override {
+    return inner_.ReportProgress(std::move(request));
+  }
+  absl::Status ReportCollectives(v1::ReportCollectivesRequest request) override {
+    return inner_.ReportCollectives(std::move(request));
+  }
+  absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(
+      v1::ReportEvaluationRequest request) override {
+    return inner_.ReportEvaluation(std::move(request));
+  }
+  absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request,
+                                std::stop_token stop) override {
+    if (away) {
+      absl::Notification stopped;
+      const std::stop_callback on_stop(stop, [&stopped] { stopped.Notify(); });
+      stopped.WaitForNotification();
+      return absl::CancelledError();
+    }
+    if (hold != nullptr) hold->WaitForNotification();
+    const bool failure = !request.failure().empty();
+    const absl::Status sent = inner_.CommitCheckpoint(std::move(request), stop);
+    return answer.ok() || failure ? sent : answer;
+  }
+  absl::StatusOr<v1::ShardMap> GetShardMap(uint64_t min_version, absl::Duration wait) override {
+    return inner_.GetShardMap(min_version, wait);
+  }
+
+  std::vector<uint64_t> Committed() const {
+    std::vector<uint64_t> clocks;
+    for (const auto& request : inner_.checkpoints()) {
+      if (request.failure().empty()) clocks.push_back(request.clock());
+    }
+    return clocks;
+  }
+  std::vector<v1::CommitCheckpointRequest> Failures() const {
+    std::vector<v1::CommitCheckpointRequest> failures;
+    for (const auto& request : inner_.checkpoints()) {
+      if (!request.failure().empty()) failures.push_back(request);
+    }
+    return failures;
+  }
+  const FakeCoordinatorClient& inner() const { return inner_; }
+
+  absl::Notification* hold = nullptr;
+  // For ever.
+  bool away = false;
+  absl::Status answer;
+
+ private:
+  FakeCoordinatorClient inner_;
+};
+
+class CheckpointTakerTest : public ::testing::Test {
+ protected:
+  CheckpointTaker Make(bool commits = true, uint32_t full_every = 0) {
+    return CheckpointTaker({.commits = commits,
+                            .full_every = full_every,
+                            .schema = "schema",
+                            .data_preparation = "preparation",
+                            .log = [this](absl::string_view line) { log_.emplace_back(line); },
+                            .wait =
+                                [this](absl::Duration) {
+                                  ++waits_;
+                                  return !stopped_;
+                                }},
+                           cuts_, coordinator_);
+  }
+  // From Take to its commit.
+  void TakeAll(CheckpointTaker& taker, uint64_t clock) {
+    EXPECT_EQ(taker.Take(clock, Place::kMoreFollow), absl::OkStatus());
+    EXPECT_EQ(taker.Finish(), absl::OkStatus());
+  }
+  std::vector<std::string> TakeCalls() { return std::exchange(cuts_.calls, {}); }
+
+  CutsOnly cuts_;
+  SlowCoordinator coordinator_;
+  std::vector<std::string> log_;
+  int waits_ = 0;
+  bool stopped_ = false;
+};
+
+TEST_F(CheckpointTakerTest, TrainingGoesOnWhileFilesAndCommitAreUnderWay) {
+  absl::Notification hold;
+  coordinator_.hold = &hold;
+  CheckpointTaker taker = Make();
+  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "write 10"));
+  // Steps go by, and the files are not there.
+  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), IsEmpty());
+  cuts_.written = true;
+  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), ElementsAre("files"));
+  // The coordinator is away.
+  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  EXPECT_THAT(coordinator_.Committed(), IsEmpty());
+  hold.Notify();
+  ASSERT_EQ(taker.Finish(), absl::OkStatus());
+  ASSERT_THAT(coordinator_.Committed(), ElementsAre(10));
+  const v1::CommitCheckpointRequest request = coordinator_.inner().checkpoints()[0];
+  ASSERT_EQ(request.files_size(), 2);
+  EXPECT_EQ(request.files(1).partition(), 1);
+  EXPECT_EQ(request.files(1).path(), "f1");
+  EXPECT_EQ(request.files(1).bytes(), 20);
+  EXPECT_EQ(request.files(1).checksum(), 21);
+  EXPECT_EQ(request.schema(), "schema");
+  EXPECT_EQ(request.data_preparation(), "preparation");
+  // Nothing is left to do.
+  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  ASSERT_EQ(taker.Finish(), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), IsEmpty());
+}
+
+TEST_F(CheckpointTakerTest, TheNextCutWaitsForTheOneUnderWay) {
+  CheckpointTaker taker = Make();
+  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(taker.Take(20, Place::kMoreFollow), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "write 10", "files", "take 20", "write 20"));
+  EXPECT_THAT(coordinator_.Committed(), ElementsAre(10));
+  ASSERT_EQ(taker.Take(30, Place::kLast), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), ElementsAre("files", "cut 30"));
+  EXPECT_THAT(coordinator_.Committed(), ElementsAre(10, 20, 30)) << "the last one is waited for";
+}
+
+TEST_F(CheckpointTakerTest, OthersOnlyTake) {
+  CheckpointTaker taker = Make(/*commits=*/false, /*full_every=*/3);
+  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  ASSERT_EQ(taker.Take(20, Place::kLast), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "cut 20"));
+  EXPECT_THAT(coordinator_.Committed(), IsEmpty());
+}
+
+TEST_F(CheckpointTakerTest, WithoutBackgroundCutsAllAreWhole) {
+  cuts_.in_background = false;
+  CheckpointTaker taker = Make(true, 3);
+  TakeAll(taker, 10);
+  TakeAll(taker, 20);
+  EXPECT_THAT(TakeCalls(), ElementsAre("cut 10", "cut 20"));
+  EXPECT_THAT(coordinator_.Committed(), ElementsAre(10, 20));
+}
+
+TEST_F(CheckpointTakerTest, EverySoManythIsFullAndSoIsTheLast) {
+  CheckpointTaker taker = Make(true, 3);
+  for (const uint64_t clock : {10, 20, 30, 40, 50}) TakeAll(taker, clock);
+  ASSERT_EQ(taker.Take(60, Place::kLast), absl::OkStatus());
+  EXPECT_EQ(absl::StrJoin(TakeCalls(), ", "),
+            "take 10, write 10, files, take 20, write 20 on 10, files, take 30, write 30 on 20, "
+            "files, take 40, write 40, files, take 50, write 50 on 40, files, cut 60");
+}
+
+TEST_F(CheckpointTakerTest, ALostViewIsGivenUpAndTheNextIsFull) {
+  CheckpointTaker taker = Make(true, 10);
+  TakeAll(taker, 10);
+  cuts_.files = CutFiles{.pieces = {{0, "f0", 10, 11}, {1, "", 0, 0}},
+                         .failure = "partition 1 has no file: gone"};
+  TakeAll(taker, 20);
+  TakeAll(taker, 30);
+  TakeAll(taker, 40);
+  EXPECT_EQ(absl::StrJoin(TakeCalls(), ", "),
+            "take 10, write 10, files, take 20, write 20 on 10, files, take 30, write 30, files, "
+            "take 40, write 40 on 30, files");
+  EXPECT_THAT(coordinator_.Committed(), ElementsAre(10, 30, 40));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("the checkpoint at step 20 is given up: partition 1")));
+  // What was written of it goes before the next is taken.
+  const auto failures = coordinator_.Failures();
+  ASSERT_EQ(failures.size(), 1);
+  EXPECT_EQ(failures[0].clock(), 20);
+  EXPECT_EQ(failures[0].failure(), "partition 1 has no file: gone");
+  EXPECT_FALSE(failures[0].tried_again());
+  EXPECT_EQ(failures[0].files(0).path(), "f0");
+}
+
+TEST_F(CheckpointTakerTest, AWholeCutThatCannotBeWrittenIsGivenUp) {
+  cuts_.in_background = false;
+  CheckpointTaker taker = Make();
+  cuts_.whole_failures = {"rank 1 could not write its part of a cut: no space left"};
+  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  EXPECT_THAT(coordinator_.Committed(), IsEmpty());
+  EXPECT_EQ(coordinator_.Failures().size(), 1);
+  // So is one whose manifest cannot be written.
+  coordinator_.answer = absl::FailedPreconditionError("cannot write MANIFEST: no space left");
+  ASSERT_EQ(taker.Take(20, Place::kMoreFollow), absl::OkStatus());
+  EXPECT_EQ(coordinator_.Failures().size(), 2);
+  EXPECT_EQ(taker.coordinator_status(), absl::OkStatus());
+  coordinator_.answer = absl::OkStatus();
+  ASSERT_EQ(taker.Take(30, Place::kMoreFollow), absl::OkStatus());
+  EXPECT_THAT(cuts_.ends, ElementsAre(CutEnd::kGivenUp, CutEnd::kGivenUp, CutEnd::kCommitted));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("step 10 is given up: rank 1"),
+                                HasSubstr("step 20 is given up: cannot write MANIFEST")));
+  EXPECT_EQ(waits_, 0);
+}
+
+TEST_F(CheckpointTakerTest, TheLastOneIsTriedUntilItIsThere) {
+  CheckpointTaker taker = Make();
+  cuts_.whole_failures = {"no space left", "no space left"};
+  ASSERT_EQ(taker.Take(40, Place::kLast), absl::OkStatus());
+  EXPECT_THAT(TakeCalls(), ElementsAre("cut 40", "cut 40", "cut 40"));
+  EXPECT_EQ(waits_, 2);
+  EXPECT_THAT(coordinator_.Committed(), ElementsAre(40));
+  const auto failures = coordinator_.Failures();
+  ASSERT_EQ(failures.size(), 2);
+  EXPECT_TRUE(failures[0].tried_again());
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("the last checkpoint, at step 40, is tried again"),
+                                HasSubstr("step 40 is written now")));
+  stopped_ = true;
+  cuts_.whole_failures = {"no space left"};
+  EXPECT_EQ(taker.Take(50, Place::kLast).code(), absl::StatusCode::kCancelled);
+}
+
+// Whoever does not commit hears of it from rank 0.
+TEST_F(CheckpointTakerTest, AllTryAgainWhenTheCommitFails) {
+  CheckpointTaker taker = Make(/*commits=*/false);
+  cuts_.others_end = CutEnd::kGivenUp;
+  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus()) << "replicas go on";
+  stopped_ = true;
+  EXPECT_EQ(taker.Take(40, Place::kLast).code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(coordinator_.Failures(), IsEmpty());
+}
+
+TEST_F(CheckpointTakerTest, ABaseThatIsNotKeptMakesTheNextOneFull) {
+  CheckpointTaker taker = Make(true, 10);
+  TakeAll(taker, 10);
+  coordinator_.answer = absl::FailedPreconditionError("that at clock 10 is not kept any more");
+  TakeAll(taker, 20);
+  coordinator_.answer = absl::OkStatus();
+  TakeAll(taker, 30);
+  EXPECT_THAT(cuts_.calls.back(), "files");
+  EXPECT_THAT(cuts_.calls[cuts_.calls.size() - 2], "write 30");
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("not kept any more")));
+  EXPECT_EQ(taker.coordinator_status(), absl::OkStatus());
+}
+
+// A task that ends for another reason does not wait for a coordinator that is away.
+TEST_F(CheckpointTakerTest, WhatIsUnderWayEndsWithTheTaker) {
+  coordinator_.away = true;
+  {
+    CheckpointTaker taker = Make();
+    ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+    cuts_.written = true;
+    ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  }
+  EXPECT_THAT(coordinator_.Committed(), IsEmpty());
+}
+
+TEST_F(CheckpointTakerTest, ErrorsOfFilesAndCommitEndTraining) {
+  CheckpointTaker taker = Make();
+  cuts_.files = absl::PermissionDeniedError("cannot write there");
+  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  cuts_.written = true;
+  EXPECT_EQ(taker.GoOn().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(taker.coordinator_status(), absl::OkStatus());
+
+  CheckpointTaker fenced = Make();
+  coordinator_.answer = absl::AbortedError("fenced");
+  ASSERT_EQ(fenced.Take(10, Place::kMoreFollow), absl::OkStatus());
+  EXPECT_EQ(fenced.Finish().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(fenced.coordinator_status().code(), absl::StatusCode::kAborted);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,131 @@
+#include "worker/runtime/training/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/eval/auc.h"
+#include "proto/job.pb.h"
+#include "proto/task_service.pb.h"
+
+namespace muster {
+namespace {
+
+// Labels of one forward pass: enough to keep matrix products busy, little memory.
+constexpr int64_t kBatchLabels = 1024;
+// A score and its label.
+constexpr int64_t kScoreBytes = sizeof(float) + 1;
+
+bool NeedsScores(absl::string_view metric) { return metric == "auc" || metric == "binned_auc"; }
+
+bool IsKnown(absl::string_view metric) {
+  return metric == "loss" || metric == "perplexity" || metric == "accuracy" ||
+         metric == "bits_per_byte" || NeedsScores(metric);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const v1::EvaluationSpec& spec,
+                                                             const Split& split, int64_t slot,
+                                                             int64_t slots, const Dataset& dataset,
+                                                             const ModelDescription& model) {
+  const std::string metric = spec.metric().empty() ? model.default_metric : spec.metric();
+  if (!IsKnown(metric)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("evaluation.metric is \"", metric,
+                     "\"; one of loss, perplexity, accuracy, auc, binned_auc and "
+                     "bits_per_byte"));
+  }
+  EvaluationShareOptions options;
+  options.slot = slot;
+  options.slots = slots;
+  options.max_examples = static_cast<int64_t>(spec.max_examples());
+  const int64_t evaluated =
+      options.max_examples == 0 ? split.held_out : std::min(split.held_out, options.max_examples);
+  if (metric == "auc" && evaluated > kMaxScoreBytes / kScoreBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "evaluation.metric is \"auc\", whose scores of ", evaluated, " examples take ",
+        evaluated * kScoreBytes, " bytes and more than ", kMaxScoreBytes,
+        " cannot be gathered; take binned_auc, or set evaluation.max_examples to at most ",
+        kMaxScoreBytes / kScoreBytes));
+  }
+  return std::unique_ptr<Evaluator>(
+      new Evaluator(metric, EvaluationShare(split, options), evaluated > 0, dataset));
+}
+
+Evaluator::Evaluator(std::string metric, const EvaluationShare& share, bool any,
+                     const Dataset& dataset)
+    : metric_(std::move(metric)), share_(share), any_(any), dataset_(dataset) {}
+
+absl::Status Evaluator::Evaluate(uint64_t clock, StepEngine& engine,
+                                 v1::ReportEvaluationRequest& report) {
+  report.set_clock(clock);
+  report.set_metric(metric_);
+  if (metric_ == "binned_auc") {
+    const ScoreBins none;
+    report.mutable_positive_bins()->Add(none.positive.begin(), none.positive.end());
+    report.mutable_negative_bins()->Add(none.negative.begin(), none.negative.end());
+  }
+  Batch batch;
+  std::vector<int64_t> examples;
+  PassResult pass;
+  const int64_t at_once =
+      std::min(engine.most_examples(),
+               std::max<int64_t>(1, kBatchLabels / dataset_.info().labels_per_example));
+  for (int64_t first = 0; first < share_.size(); first += at_once) {
+    share_.Examples(first, std::min(at_once, share_.size() - first), examples);
+    MUSTER_RETURN_IF_ERROR(dataset_.Read(examples, batch));
+    MUSTER_RETURN_IF_ERROR(engine.Evaluate(batch, pass));
+    report.set_text_bytes(report.text_bytes() + SourceBytes(batch.labels));
+    MUSTER_RETURN_IF_ERROR(AddResults(pass, report));
+  }
+  if (!std::isfinite(report.loss_sum())) {
+    return absl::OutOfRangeError(absl::StrCat("diverged at step ", clock, ": the held-out loss is ",
+                                              report.loss_sum(),
+                                              "; lower the learning rate or clip the gradient"));
+  }
+  return absl::OkStatus();
+}
+
+double Evaluator::SourceBytes(absl::Span<const int32_t> labels) const {
+  const std::vector<int32_t>& bytes = dataset_.info().label_bytes;
+  int64_t sum = 0;
+  for (const int32_t label : labels) {
+    if (label >= 0) sum += bytes.empty() ? 1 : bytes[label];
+  }
+  return static_cast<double>(sum);
+}
+
+absl::Status Evaluator::AddResults(const PassResult& pass,
+                                   v1::ReportEvaluationRequest& report) const {
+  report.set_loss_sum(report.loss_sum() + pass.loss_sum);
+  report.set_correct(report.correct() + pass.correct);
+  report.set_examples(report.examples() + pass.examples);
+  report.set_loss_weight(report.loss_weight() + pass.loss_weight);
+  if (!NeedsScores(metric_)) return absl::OkStatus();
+  const absl::Span<const float> scores = pass.scores;
+  const std::vector<uint8_t> labels(pass.labels.begin(), pass.labels.end());
+  if (scores.size() != labels.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("evaluation.metric is \"", metric_,
+                     "\", which needs a score per example, but the model gave ", scores.size(),
+                     " for ", labels.size(), "; take a model of two classes, or another metric"));
+  }
+  if (metric_ == "auc") {
+    report.mutable_scores()->append(reinterpret_cast<const char*>(scores.data()),
+                                    scores.size() * sizeof(float));
+    report.mutable_labels()->append(labels.begin(), labels.end());
+    return absl::OkStatus();
+  }
+  ScoreBins bins;
+  MUSTER_RETURN_IF_ERROR(AddToBins(scores, labels, bins));
+  for (size_t i = 0; i < bins.positive.size(); ++i) {
+    report.set_positive_bins(i, report.positive_bins(i) + bins.positive[i]);
+    report.set_negative_bins(i, report.negative_bins(i) + bins.negative[i]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

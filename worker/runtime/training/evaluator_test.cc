@@ -1,0 +1,227 @@
+#include "worker/runtime/training/evaluator.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/eval/auc.h"
+#include "common/files/temp_folder.h"
+#include "common/tokenizer/bpe/bpe_json.h"
+#include "common/tokenizer/bpe/bpe_tokenizer.h"
+#include "common/tokenizer/bpe/bpe_trainer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
+#include "proto/task_service.pb.h"
+#include "worker/runtime/training/layer_step_engine.h"
+#include "worker/runtime/training/prepared_job.h"
+#include "worker/strategy/local_strategy.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Binary classification on a synthetic click log.
+v1::JobSpec ClicksSpec(uint64_t examples) {
+  v1::JobSpec spec;
+  spec.mutable_model()->mutable_logistic_regression();
+  v1::SyntheticClicksData* clicks = spec.mutable_data()->mutable_synthetic_clicks();
+  clicks->set_examples(examples);
+  clicks->set_fields(3);
+  clicks->set_cardinality(20);
+  clicks->set_seed(1);
+  spec.mutable_data()->set_holdout(1);
+  spec.mutable_stop()->set_evaluate_only(true);
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_optimizer()->set_learning_rate(0.1);
+  spec.set_workers(1);
+  spec.set_batch_size(1);
+  return spec;
+}
+
+class EvaluatorTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<v1::ReportEvaluationRequest> Evaluate(const v1::JobSpec& spec, int slot,
+                                                       int slots) {
+    PreparedJob job = PrepareJob(spec).value();
+    auto strategy = LocalStrategy::Create(*job.schema).value();
+    absl::StatusOr<std::unique_ptr<Evaluator>> evaluator =
+        Evaluator::Create(spec.evaluation(), job.evaluated, slot, slots, job.evaluation_data(),
+                          job.model->description());
+    if (!evaluator.ok()) return evaluator.status();
+    v1::ReportEvaluationRequest report;
+    // The clock is only told; parameters are those at the start.
+    LayerStepEngine engine(spec, *job.model, *strategy, {});
+    absl::Status status = engine.BeginEvaluation(0);
+    if (status.ok()) status = (*evaluator)->Evaluate(3, engine, report);
+    if (!status.ok()) return status;
+    return report;
+  }
+};
+
+TEST_F(EvaluatorTest, ValidationDataAreEvaluatedInPlaceOfAHoldout) {
+  v1::JobSpec spec = ClicksSpec(100);
+  spec.mutable_evaluation()->set_metric("loss");
+  const uint64_t without = PrepareJob(spec).value().data_fingerprint();
+  *spec.mutable_validation() = spec.data();
+  spec.mutable_data()->set_holdout(0);
+  spec.mutable_validation()->clear_holdout();
+  spec.mutable_validation()->mutable_synthetic_clicks()->set_examples(30);
+  EXPECT_EQ(Evaluate(spec, 0, 1).value().examples(), 30);
+  EXPECT_NE(PrepareJob(spec).value().data_fingerprint(), without);
+  EXPECT_EQ(Evaluate(spec, 1, 4).value().examples(), 8);
+
+  spec.mutable_validation()->mutable_synthetic_clicks()->set_fields(4);
+  const absl::Status other = PrepareJob(spec).status();
+  EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(other.message()), HasSubstr("validation data have 4 fields"));
+}
+
+TEST_F(EvaluatorTest, ARandomShareIsDrawnByTheSeed) {
+  v1::JobSpec spec = ClicksSpec(2000);
+  spec.mutable_data()->set_holdout(0.5);
+  spec.mutable_data()->set_shuffle_holdout(true);
+  const auto drawn = [&](uint64_t seed) {
+    spec.set_seed(seed);
+    const v1::ReportEvaluationRequest report = Evaluate(spec, 0, 1).value();
+    EXPECT_EQ(report.examples(), 1000);
+    return report.correct();
+  };
+  spec.mutable_evaluation()->set_metric("accuracy");
+  EXPECT_EQ(drawn(1), drawn(1));
+  EXPECT_TRUE(drawn(1) != drawn(2) || drawn(1) != drawn(3)) << "the shares are the same";
+}
+
+TEST_F(EvaluatorTest, SharesOfAllSlotsAddUpToTheWhole) {
+  // More than one pass of 1024 examples each.
+  v1::JobSpec spec = ClicksSpec(2500);
+  spec.mutable_evaluation()->set_metric("loss");
+  v1::ReportEvaluationRequest whole = Evaluate(spec, 0, 1).value();
+  EXPECT_EQ(whole.clock(), 3);
+  EXPECT_EQ(whole.metric(), "loss");
+  EXPECT_EQ(whole.examples(), 2500);
+  uint64_t examples = 0, correct = 0;
+  double loss_sum = 0;
+  for (int slot = 0; slot < 3; ++slot) {
+    v1::ReportEvaluationRequest share = Evaluate(spec, slot, 3).value();
+    examples += share.examples();
+    correct += share.correct();
+    loss_sum += share.loss_sum();
+  }
+  EXPECT_EQ(examples, 2500);
+  EXPECT_EQ(correct, whole.correct());
+  EXPECT_NEAR(loss_sum, whole.loss_sum(), 1e-6 * whole.loss_sum());
+}
+
+// The text begins with words of many bytes a token and ends with digits of one: the held-out end
+// has as many bytes as labels, however long tokens are elsewhere.
+TEST_F(EvaluatorTest, CountsTheBytesOfWhatItEvaluates) {
+  BpeTrainer trainer;
+  for (int i = 0; i < 50; ++i) trainer.Add("some words are here");
+  const TempFolder folder;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "some words are here";
+  for (int i = 0; i < 1000; ++i) text += static_cast<char>('0' + i % 10);
+  v1::JobSpec spec = ClicksSpec(1);
+  v1::TransformerSpec* transformer = spec.mutable_model()->mutable_transformer();
+  transformer->set_layers(1);
+  transformer->set_width(8);
+  transformer->set_heads(1);
+  transformer->set_context(4);
+  v1::SequenceData* sequences = spec.mutable_data()->mutable_sequences();
+  sequences->set_path(folder.Write("text", text));
+  sequences->set_tokenizer(folder.Write("tokenizer.json", WriteBpeJson(*trainer.Train(280))));
+  const auto of_all = Evaluate(spec, 0, 1);
+  ASSERT_TRUE(of_all.ok()) << of_all.status();
+  EXPECT_GT(of_all->text_bytes(), 2 * of_all->loss_weight());
+  spec.mutable_data()->set_holdout(0.5);
+  const auto of_digits = Evaluate(spec, 0, 1);
+  ASSERT_TRUE(of_digits.ok()) << of_digits.status();
+  EXPECT_GT(of_digits->loss_weight(), 100);
+  EXPECT_EQ(of_digits->text_bytes(), of_digits->loss_weight());
+}
+
+TEST_F(EvaluatorTest, AucSendsAScoreAndALabelPerExample) {
+  v1::JobSpec spec = ClicksSpec(1500);
+  spec.mutable_evaluation()->set_metric("auc");
+  v1::ReportEvaluationRequest report = Evaluate(spec, 0, 1).value();
+  EXPECT_EQ(report.metric(), "auc");
+  ASSERT_EQ(report.scores().size(), 1500 * sizeof(float));
+  ASSERT_EQ(report.labels().size(), 1500);
+  for (char label : report.labels()) EXPECT_TRUE(label == 0 || label == 1);
+}
+
+TEST_F(EvaluatorTest, BinnedAucCountsTheSameExamples) {
+  v1::JobSpec spec = ClicksSpec(1500);
+  spec.mutable_evaluation()->set_metric("auc");
+  v1::ReportEvaluationRequest exact = Evaluate(spec, 0, 1).value();
+  spec.mutable_evaluation()->set_metric("binned_auc");
+  v1::ReportEvaluationRequest binned = Evaluate(spec, 0, 1).value();
+  EXPECT_EQ(binned.scores().size(), 0);
+  std::vector<float> scores(1500);
+  std::memcpy(scores.data(), exact.scores().data(), exact.scores().size());
+  std::vector<uint8_t> labels(exact.labels().begin(), exact.labels().end());
+  ScoreBins bins;
+  ASSERT_EQ(AddToBins(scores, labels, bins), absl::OkStatus());
+  EXPECT_EQ(std::vector<uint64_t>(binned.positive_bins().begin(), binned.positive_bins().end()),
+            bins.positive);
+  EXPECT_EQ(std::vector<uint64_t>(binned.negative_bins().begin(), binned.negative_bins().end()),
+            bins.negative);
+}
+
+TEST_F(EvaluatorTest, MaxExamplesBoundsAllSlotsTogether) {
+  v1::JobSpec spec = ClicksSpec(1000);
+  spec.mutable_evaluation()->set_max_examples(101);
+  EXPECT_EQ(Evaluate(spec, 0, 2)->examples() + Evaluate(spec, 1, 2)->examples(), 101);
+}
+
+TEST_F(EvaluatorTest, ASlotWithoutExamplesReportsZeros) {
+  v1::JobSpec spec = ClicksSpec(1000);
+  spec.mutable_evaluation()->set_max_examples(1);
+  v1::ReportEvaluationRequest first = Evaluate(spec, 0, 2).value();
+  v1::ReportEvaluationRequest second = Evaluate(spec, 1, 2).value();
+  EXPECT_EQ(first.examples() + second.examples(), 1);
+  spec.mutable_evaluation()->set_metric("binned_auc");
+  EXPECT_EQ(Evaluate(spec, 0, 2)->positive_bins_size(), Evaluate(spec, 1, 2)->positive_bins_size());
+}
+
+TEST_F(EvaluatorTest, RefusesMetricsThatDoNotFit) {
+  v1::JobSpec spec = ClicksSpec(100);
+  spec.mutable_evaluation()->set_metric("f1");
+  EXPECT_THAT(Evaluate(spec, 0, 1).status().message(), HasSubstr("evaluation.metric is \"f1\""));
+
+  v1::JobSpec perceptron = ClicksSpec(100);
+  perceptron.mutable_model()->mutable_mlp()->set_classes(3);
+  v1::SyntheticClassificationData* data =
+      perceptron.mutable_data()->mutable_synthetic_classification();
+  data->set_examples(100);
+  data->set_features(4);
+  data->set_classes(3);
+  perceptron.mutable_evaluation()->set_metric("auc");
+  absl::Status status = Evaluate(perceptron, 0, 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("of two classes"));
+}
+
+TEST_F(EvaluatorTest, TooManyScoresAreRefusedNamingTheBinnedForm) {
+  PreparedJob job = PrepareJob(ClicksSpec(100)).value();
+  v1::EvaluationSpec evaluation;
+  evaluation.set_metric("auc");
+  Split huge{0, Evaluator::kMaxScoreBytes / 5 + 1};
+  absl::Status status =
+      Evaluator::Create(evaluation, huge, 0, 1, *job.dataset, job.model->description()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("binned_auc"));
+  evaluation.set_metric("binned_auc");
+  EXPECT_TRUE(
+      Evaluator::Create(evaluation, huge, 0, 1, *job.dataset, job.model->description()).ok());
+  evaluation.set_metric("auc");
+  evaluation.set_max_examples(1000);
+  EXPECT_TRUE(
+      Evaluator::Create(evaluation, huge, 0, 1, *job.dataset, job.model->description()).ok());
+}
+
+}  // namespace
+}  // namespace muster

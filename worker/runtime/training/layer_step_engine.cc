@@ -1,0 +1,201 @@
+#include "worker/runtime/training/layer_step_engine.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "common/kernels/row_sums.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+bool AreFinite(absl::Span<const float> values) { return AllFinite(values.size(), values.data()); }
+
+}  // namespace
+
+LayerStepEngine::LayerStepEngine(const v1::JobSpec& spec, const Model& model, Strategy& strategy,
+                                 Options options)
+    : model_(model),
+      strategy_(strategy),
+      options_(std::move(options)),
+      seed_(spec.seed()),
+      loss_scaler_(LossScaler::ForJob(spec.compute())),
+      evaluation_plan_(
+          EvaluationPlan(model.description().units, !model.description().sparse_tables.empty())),
+      micro_batch_(model.NewMicroBatch()),
+      evaluated_(model.NewMicroBatch()) {
+  shape_.scaled_loss = loss_scaler_.has_value();
+  shape_.units = model.description().units;
+  shape_.has_rows = !model.description().sparse_tables.empty();
+}
+
+int64_t LayerStepEngine::most_examples() const { return std::numeric_limits<int64_t>::max(); }
+
+absl::Status LayerStepEngine::Train(uint64_t clock, MicroBatchSource& micro_batches,
+                                    StepSums& sums) {
+  if (plan_.empty() || shape_.micro_batches != micro_batches.count()) {
+    shape_.micro_batches = micro_batches.count();
+    plan_ = TrainingStepPlan(shape_);
+  }
+  for (const StepAction& action : plan_) {
+    MUSTER_RETURN_IF_ERROR(Execute(action, clock, micro_batches, sums));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LayerStepEngine::Execute(const StepAction& action, uint64_t clock,
+                                      MicroBatchSource& micro_batches, StepSums& sums) {
+  LayerContext context;
+  context.seed = seed_;
+  context.clock = clock;
+  context.parameters_version = clock + 1;
+  context.rounded_parameters = strategy_.rounded_parameters();
+  if (loss_scaler_.has_value()) context.loss_scale = loss_scaler_->scale();
+  context.gradients = action.micro_batch == 0 ? Store::kWrite : Store::kAdd;
+  context.first_example = micro_batches.first_example(action.micro_batch);
+  switch (action.kind) {
+    case StepAction::Kind::kBeginStep:
+      return strategy_.BeginStep(clock);
+    case StepAction::Kind::kLoad:
+      MUSTER_RETURN_IF_ERROR(micro_batches.Read(clock, action.micro_batch, batch_));
+      return model_.Load(batch_, *micro_batch_);
+    case StepAction::Kind::kPrefetchRows:
+      return strategy_.Prefetch(*micro_batch_);
+    case StepAction::Kind::kLookUpRows:
+      return strategy_.LookUp(*micro_batch_);
+    case StepAction::Kind::kForward:
+      MUSTER_RETURN_IF_ERROR(strategy_.BeforeForward(action.unit));
+      return model_.Forward(context, action.unit, strategy_.parameters(), *micro_batch_);
+    case StepAction::Kind::kBeginBackward:
+      return BeginBackward(action, clock, sums);
+    case StepAction::Kind::kBackward:
+      return model_.Backward(context, action.unit, strategy_.parameters(), strategy_.gradients(),
+                             *micro_batch_);
+    case StepAction::Kind::kGradientReady:
+      return strategy_.GradientReady(action.unit);
+    case StepAction::Kind::kSendGradients:
+      MUSTER_RETURN_IF_ERROR(CheckGradients(action.unit, clock));
+      return strategy_.GradientReady(action.unit);
+    case StepAction::Kind::kUnscale:
+      return UnscaleGradients(clock);
+    case StepAction::Kind::kPushRows:
+      MUSTER_RETURN_IF_ERROR(CheckRowGradients(clock));
+      return strategy_.PushRows(*micro_batch_);
+    case StepAction::Kind::kEndStep:
+      return strategy_.EndStep();
+  }
+  return absl::InternalError("unknown action");
+}
+
+absl::Status LayerStepEngine::BeginBackward(const StepAction& action, uint64_t clock,
+                                            StepSums& sums) {
+  if (!std::isfinite(micro_batch_->loss_sum)) {
+    return DivergedError(clock, absl::StrCat("loss is ", micro_batch_->loss_sum));
+  }
+  sums.loss_sum += micro_batch_->loss_sum;
+  sums.loss_weight += micro_batch_->loss_weight;
+  sums.examples += micro_batch_->examples;
+  return strategy_.BeforeBackward(micro_batch_->loss_weight,
+                                  action.micro_batch + 1 == shape_.micro_batches
+                                      ? MicroBatchPlace::kLast
+                                      : MicroBatchPlace::kMoreFollow);
+}
+
+absl::Status LayerStepEngine::UnscaleGradients(uint64_t clock) {
+  const std::vector<TensorSpec>& tensors = model_.description().tensors;
+  const float scale = loss_scaler_->scale();
+  const TensorSpec* overflowed = nullptr;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    // A tied tensor's gradient is that of the other, and divided there.
+    if (!tensors[i].tied_to.empty()) continue;
+    const absl::Span<float> gradient = strategy_.gradients()[i];
+    if (Unscale(gradient.size(), 1 / scale, gradient.data())) continue;
+    if (overflowed == nullptr) overflowed = &tensors[i];
+  }
+  if (overflowed == nullptr) {
+    if (loss_scaler_->Succeeded()) {
+      options_.log(absl::StrFormat("slot %d: the loss scale is %g after step %d", options_.slot,
+                                   loss_scaler_->scale(), clock + 1));
+    }
+    return absl::OkStatus();
+  }
+  if (!loss_scaler_->Overflowed()) {
+    return DivergedError(clock,
+                         absl::StrFormat("the gradient of %s is not finite at a loss scale of %g%s",
+                                         overflowed->name, scale,
+                                         loss_scaler_->fixed() && scale > 1
+                                             ? " (lower compute.loss_scale, or leave it out)"
+                                             : ""));
+  }
+  options_.log(absl::StrFormat(
+      "slot %d: gradients of step %d overflow at a loss scale of %g and are left out (%d such "
+      "steps so far); it is %g from now on",
+      options_.slot, clock + 1, scale, loss_scaler_->overflows(), loss_scaler_->scale()));
+  return strategy_.Withdraw();
+}
+
+absl::Status LayerStepEngine::CheckGradients(int unit, uint64_t clock) const {
+  const std::vector<TensorSpec>& tensors = model_.description().tensors;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (static_cast<int>(tensors[i].unit) != unit) continue;
+    if (AreFinite(strategy_.gradients()[i])) continue;
+    return DivergedError(clock,
+                         absl::StrCat("the gradient of ", tensors[i].name, " is not finite"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LayerStepEngine::CheckRowGradients(uint64_t clock) const {
+  for (size_t table = 0; table < micro_batch_->sparse.size(); ++table) {
+    if (AreFinite(micro_batch_->sparse[table].gradients)) continue;
+    return DivergedError(
+        clock, absl::StrCat("a row gradient of table ",
+                            model_.description().sparse_tables[table].name, " is not finite"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LayerStepEngine::BeginEvaluation(uint64_t clock) {
+  evaluation_clock_ = clock;
+  return strategy_.BeginStep(clock);
+}
+
+absl::Status LayerStepEngine::Evaluate(const Batch& batch, PassResult& result) {
+  MicroBatch& pass = *evaluated_;
+  LayerContext context;
+  context.phase = Phase::kEvaluation;
+  context.clock = evaluation_clock_;
+  context.rounded_parameters = strategy_.rounded_parameters();
+  for (const StepAction& action : evaluation_plan_) {
+    switch (action.kind) {
+      case StepAction::Kind::kLoad:
+        MUSTER_RETURN_IF_ERROR(model_.Load(batch, pass));
+        break;
+      case StepAction::Kind::kPrefetchRows:
+        MUSTER_RETURN_IF_ERROR(strategy_.Prefetch(pass));
+        break;
+      case StepAction::Kind::kLookUpRows:
+        MUSTER_RETURN_IF_ERROR(strategy_.LookUp(pass));
+        break;
+      case StepAction::Kind::kForward:
+        MUSTER_RETURN_IF_ERROR(strategy_.BeforeForward(action.unit));
+        MUSTER_RETURN_IF_ERROR(model_.Forward(context, action.unit, strategy_.parameters(), pass));
+        break;
+      default:
+        return absl::InternalError("an evaluation plan has an action of training");
+    }
+  }
+  result = {.examples = pass.examples,
+            .loss_weight = pass.loss_weight,
+            .loss_sum = pass.loss_sum,
+            .correct = pass.correct,
+            .scores = pass.scores,
+            .labels = pass.labels};
+  return absl::OkStatus();
+}
+
+}  // namespace muster

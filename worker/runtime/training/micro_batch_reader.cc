@@ -1,0 +1,35 @@
+#include "worker/runtime/training/micro_batch_reader.h"
+
+namespace muster {
+namespace {
+
+PrefetcherOptions Prefetching(int64_t rank, const MicroBatchReader::Range& range) {
+  PrefetcherOptions options;
+  options.slot = rank;
+  options.start_clock = static_cast<int64_t>(range.start_clock);
+  options.end_clock = static_cast<int64_t>(range.end_clock);
+  return options;
+}
+
+}  // namespace
+
+MicroBatchReader::MicroBatchReader(const Dataset& dataset, const Sampler& sampler, int64_t rank,
+                                   const Range& range, const Clock& clock)
+    : sampler_(sampler),
+      rank_(rank),
+      count_(static_cast<int>(sampler.MicroBatches(rank))),
+      clock_(clock),
+      prefetcher_(dataset, sampler, Prefetching(rank, range)) {}
+
+uint64_t MicroBatchReader::first_example(int micro_batch) const {
+  return sampler_.MicroBatchBegin(rank_, micro_batch);
+}
+
+absl::Status MicroBatchReader::Read(uint64_t clock, int micro_batch, Batch& batch) {
+  const absl::Duration started = clock_.Monotonic();
+  const absl::Status status = prefetcher_.Next(static_cast<int64_t>(clock), micro_batch, batch);
+  waited_ += clock_.Monotonic() - started;
+  return status;
+}
+
+}  // namespace muster

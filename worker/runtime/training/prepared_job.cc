@@ -1,0 +1,100 @@
+#include "worker/runtime/training/prepared_job.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
+#include "common/base/status_macros.h"
+#include "common/optim/schedule.h"
+#include "common/partition/schema.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
+#include "worker/data/datasets/open_dataset.h"
+#include "worker/data/sampling/steps.h"
+#include "worker/models/create_model.h"
+#include "worker/strategy/tables_schema.h"
+
+namespace muster {
+
+namespace {
+
+// InvalidArgument names what differs.
+absl::Status CheckFit(const DatasetInfo& training, const DatasetInfo& validation) {
+  const auto differ = [](absl::string_view what, int64_t a, int64_t b) {
+    return absl::InvalidArgumentError(absl::StrCat("the validation data have ", b, " ", what,
+                                                   ", the training data ", a,
+                                                   "; both have to be of the same form"));
+  };
+  if (training.dense_features != validation.dense_features) {
+    return differ("dense features", training.dense_features, validation.dense_features);
+  }
+  if (training.fields != validation.fields) {
+    return differ("fields", training.fields, validation.fields);
+  }
+  if (training.vocabulary != validation.vocabulary) {
+    return differ("token values", training.vocabulary, validation.vocabulary);
+  }
+  if (training.tokenizer.has_value() != validation.tokenizer.has_value() ||
+      (training.tokenizer.has_value() &&
+       training.tokenizer->fingerprint != validation.tokenizer->fingerprint)) {
+    return absl::InvalidArgumentError(
+        "the validation data have another tokenizer than the training data; give them the same");
+  }
+  return absl::OkStatus();
+}
+
+// What is trained on and what is evaluated.
+absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation, PreparedJob& job) {
+  DatasetOptions options;
+  options.context = RequiredContext(spec.model());
+  options.preparation = preparation;
+  options.seed = spec.seed();
+  MUSTER_ASSIGN_OR_RETURN(job.dataset, OpenDataset(spec.data(), options));
+  const DatasetInfo& info = job.dataset->info();
+  MUSTER_ASSIGN_OR_RETURN(job.split, SplitExamples(info.examples, spec.data().holdout()));
+  job.evaluated = job.split;
+  if (!spec.has_validation()) return absl::OkStatus();
+  options.preparation = info.preparation;
+  MUSTER_ASSIGN_OR_RETURN(job.validation, OpenDataset(spec.validation(), options));
+  MUSTER_RETURN_IF_ERROR(CheckFit(info, job.validation->info()));
+  // Labels that the model has no class for.
+  MUSTER_RETURN_IF_ERROR(
+      CreateModel(spec.model(), spec.compute(), job.validation->info()).status());
+  job.evaluated = {.training = 0, .held_out = job.validation->info().examples};
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+PreparedJob::PreparedJob() = default;
+PreparedJob::PreparedJob(PreparedJob&&) = default;
+PreparedJob::~PreparedJob() = default;
+
+uint64_t PreparedJob::data_fingerprint() const {
+  const uint64_t training = dataset->fingerprint();
+  return validation == nullptr ? training
+                               : MixBits(training ^ MixBits(validation->fingerprint() + 1));
+}
+
+absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPosition& begin,
+                                       const std::string& preparation) {
+  PreparedJob job;
+  job.begin = begin;
+  MUSTER_RETURN_IF_ERROR(OpenData(spec, preparation, job));
+  const DatasetInfo& info = job.dataset->info();
+  MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), spec.compute(), info));
+  MUSTER_ASSIGN_OR_RETURN(
+      job.total_steps,
+      TotalSteps(spec.stop(), {job.split.training, info.context}, spec.batch_size(), begin));
+  MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));
+  v1::TablesSchema schema = MakeTablesSchema(job.model->description(), spec, job.total_steps);
+  if (info.tokenizer.has_value()) {
+    schema.mutable_tokenizer()->set_fingerprint(info.tokenizer->fingerprint);
+    schema.mutable_tokenizer()->set_name(info.tokenizer->name);
+  }
+  MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
+  job.schema = std::make_unique<const v1::TablesSchema>(std::move(schema));
+  return job;
+}
+
+}  // namespace muster

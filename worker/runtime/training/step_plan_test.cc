@@ -1,0 +1,107 @@
+#include "worker/runtime/training/step_plan.h"
+
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using Kind = StepAction::Kind;
+
+TEST(StepPlanTest, GradientsLeaveWhileEarlierUnitsStillCompute) {
+  EXPECT_THAT(TrainingStepPlan({.units = 2, .has_rows = true}),
+              ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
+                          StepAction{Kind::kPrefetchRows}, StepAction{Kind::kLookUpRows},
+                          StepAction{Kind::kForward, 0}, StepAction{Kind::kForward, 1},
+                          StepAction{Kind::kBeginBackward}, StepAction{Kind::kBackward, 1},
+                          StepAction{Kind::kSendGradients, 1}, StepAction{Kind::kBackward, 0},
+                          StepAction{Kind::kSendGradients, 0}, StepAction{Kind::kPushRows},
+                          StepAction{Kind::kEndStep}));
+}
+
+TEST(StepPlanTest, ModelsWithoutTablesMoveNoRows) {
+  EXPECT_THAT(TrainingStepPlan({.units = 1}),
+              ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
+                          StepAction{Kind::kForward, 0}, StepAction{Kind::kBeginBackward},
+                          StepAction{Kind::kBackward, 0}, StepAction{Kind::kSendGradients, 0},
+                          StepAction{Kind::kEndStep}));
+}
+
+TEST(StepPlanTest, OnlyTheLastMicroBatchSendsGradients) {
+  EXPECT_THAT(TrainingStepPlan({.units = 2, .has_rows = true, .micro_batches = 2}),
+              ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
+                          StepAction{Kind::kPrefetchRows}, StepAction{Kind::kLookUpRows},
+                          StepAction{Kind::kForward, 0}, StepAction{Kind::kForward, 1},
+                          StepAction{Kind::kBeginBackward}, StepAction{Kind::kBackward, 1},
+                          StepAction{Kind::kGradientReady, 1}, StepAction{Kind::kBackward, 0},
+                          StepAction{Kind::kGradientReady, 0}, StepAction{Kind::kPushRows},
+                          StepAction{Kind::kLoad, -1, 1}, StepAction{Kind::kPrefetchRows, -1, 1},
+                          StepAction{Kind::kLookUpRows, -1, 1}, StepAction{Kind::kForward, 0, 1},
+                          StepAction{Kind::kForward, 1, 1}, StepAction{Kind::kBeginBackward, -1, 1},
+                          StepAction{Kind::kBackward, 1, 1}, StepAction{Kind::kSendGradients, 1, 1},
+                          StepAction{Kind::kBackward, 0, 1}, StepAction{Kind::kSendGradients, 0, 1},
+                          StepAction{Kind::kPushRows, -1, 1}, StepAction{Kind::kEndStep}));
+}
+
+// Nothing of a scaled loss's gradients leaves before all of them were looked at.
+TEST(StepPlanTest, ScaledGradientsLeaveAfterAllAreThere) {
+  EXPECT_THAT(TrainingStepPlan({.units = 2, .micro_batches = 2, .scaled_loss = true}),
+              ElementsAre(StepAction{Kind::kBeginStep}, StepAction{Kind::kLoad},
+                          StepAction{Kind::kForward, 0}, StepAction{Kind::kForward, 1},
+                          StepAction{Kind::kBeginBackward}, StepAction{Kind::kBackward, 1},
+                          StepAction{Kind::kBackward, 0}, StepAction{Kind::kGradientReady, 1},
+                          StepAction{Kind::kGradientReady, 0}, StepAction{Kind::kLoad, -1, 1},
+                          StepAction{Kind::kForward, 0, 1}, StepAction{Kind::kForward, 1, 1},
+                          StepAction{Kind::kBeginBackward, -1, 1},
+                          StepAction{Kind::kBackward, 1, 1}, StepAction{Kind::kBackward, 0, 1},
+                          StepAction{Kind::kUnscale, -1, 1}, StepAction{Kind::kGradientReady, 1, 1},
+                          StepAction{Kind::kGradientReady, 0, 1}, StepAction{Kind::kEndStep}));
+}
+
+// What must hold in any step, for all shapes up to 4 units and 5 micro-batches.
+TEST(StepPlanTest, EveryShapeKeepsTheOrderThatStrategiesAskFor) {
+  for (int units = 1; units <= 4; ++units) {
+    for (int micro_batches = 1; micro_batches <= 5; ++micro_batches) {
+      for (const bool has_rows : {false, true}) {
+        const std::vector<StepAction> plan = TrainingStepPlan(
+            {.units = units, .has_rows = has_rows, .micro_batches = micro_batches});
+        ASSERT_EQ(plan.front(), StepAction{Kind::kBeginStep});
+        ASSERT_EQ(plan.back(), StepAction{Kind::kEndStep});
+        size_t next = 1;
+        for (int m = 0; m < micro_batches; ++m) {
+          const bool last = m + 1 == micro_batches;
+          std::vector<StepAction> expected = {{Kind::kLoad, -1, m}};
+          if (has_rows) {
+            expected.push_back({Kind::kPrefetchRows, -1, m});
+            expected.push_back({Kind::kLookUpRows, -1, m});
+          }
+          for (int unit = 0; unit < units; ++unit) expected.push_back({Kind::kForward, unit, m});
+          expected.push_back({Kind::kBeginBackward, -1, m});
+          for (int unit = units; unit-- > 0;) {
+            expected.push_back({Kind::kBackward, unit, m});
+            expected.push_back({last ? Kind::kSendGradients : Kind::kGradientReady, unit, m});
+          }
+          if (has_rows) expected.push_back({Kind::kPushRows, -1, m});
+          ASSERT_LE(next + expected.size(), plan.size());
+          ASSERT_TRUE(std::equal(expected.begin(), expected.end(), plan.begin() + next))
+              << units << " units, micro-batch " << m << " of " << micro_batches;
+          next += expected.size();
+        }
+        ASSERT_EQ(next + 1, plan.size());
+      }
+    }
+  }
+}
+
+TEST(StepPlanTest, EvaluationOnlyRunsForward) {
+  EXPECT_THAT(EvaluationPlan(2, true),
+              ElementsAre(StepAction{Kind::kLoad}, StepAction{Kind::kPrefetchRows},
+                          StepAction{Kind::kLookUpRows}, StepAction{Kind::kForward, 0},
+                          StepAction{Kind::kForward, 1}));
+}
+
+}  // namespace
+}  // namespace muster

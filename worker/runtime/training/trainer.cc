@@ -1,0 +1,240 @@
+#include "worker/runtime/training/trainer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/loss_scale.h"
+#include "common/base/status_macros.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
+#include "proto/task_service.pb.h"
+
+namespace muster {
+namespace {
+
+bool IsDue(uint64_t clock, uint64_t every, uint64_t last) {
+  if (clock == last) return true;
+  return every > 0 && clock > 0 && clock % every == 0;
+}
+
+// A rank stands for a slot where all are there.
+TrainerOptions Filled(TrainerOptions options, const v1::JobSpec& spec) {
+  if (options.world_size > 0) return options;
+  options.world_size = spec.workers();
+  options.rank = options.slot;
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
+    const v1::JobSpec& spec, const TrainerOptions& given, const PreparedJob& job,
+    const TrainingParts& parts, CoordinatorClient& coordinator, const Clock& clock) {
+  const TrainerOptions options = Filled(given, spec);
+  std::unique_ptr<const Sampler> sampler;
+  if (job.total_steps > 0) {
+    SamplerOptions sampling;
+    sampling.seed = spec.seed();
+    sampling.slots = options.world_size;
+    sampling.workers = spec.workers();
+    sampling.batch_size = spec.batch_size();
+    sampling.training_examples = job.split.training;
+    sampling.begin = job.begin;
+    sampling.micro_batches = std::max(1u, spec.micro_batches());
+    MUSTER_ASSIGN_OR_RETURN(sampler, Sampler::Create(sampling));
+  }
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<Evaluator> evaluator,
+      Evaluator::Create(spec.evaluation(), job.evaluated, options.rank, options.world_size,
+                        job.evaluation_data(), job.model->description()));
+  return std::unique_ptr<Trainer>(new Trainer(spec, options, job, std::move(sampler),
+                                              std::move(evaluator), parts, coordinator, clock));
+}
+
+Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const PreparedJob& job,
+                 std::unique_ptr<const Sampler> sampler, std::unique_ptr<Evaluator> evaluator,
+                 const TrainingParts& parts, CoordinatorClient& coordinator, const Clock& clock)
+    : options_(options),
+      job_(job),
+      checkpoint_every_(spec.checkpoint().every_steps()),
+      evaluate_every_(spec.evaluation().every_steps()),
+      sampler_(std::move(sampler)),
+      evaluator_(std::move(evaluator)),
+      keeper_(parts.keeper),
+      engine_(parts.engine),
+      coordinator_(coordinator),
+      clock_(clock),
+      checkpoints_({.commits = options_.rank == 0,
+                    .full_every = spec.checkpoint().full_every(),
+                    .schema = job.schema->SerializeAsString(),
+                    .data_preparation = job.dataset->info().preparation,
+                    .log = options_.log,
+                    .wait = options_.wait},
+                   parts.keeper, coordinator),
+      reporter_(coordinator, options.reporting) {}
+
+absl::Status Trainer::Run() {
+  const absl::Status status = Train();
+  // Steps that ended well count, whatever came then.
+  reporter_.Finish();
+  return status.ok() ? FromCoordinator(reporter_.status()) : status;
+}
+
+absl::Status Trainer::Train() {
+  MUSTER_ASSIGN_OR_RETURN(uint64_t clock, keeper_.Start());
+  BeginLossScale();
+  StepReport start;
+  start.clock = clock;
+  reporter_.Add(start);
+  // Earlier rounds and what led here belong to no step of this trainer.
+  reported_ = keeper_.counters();
+  options_.log(
+      absl::StrCat("slot ", options_.slot, " starts at step ", clock, " of ", job_.total_steps));
+  std::unique_ptr<MicroBatchReader> reader;
+  if (clock < job_.total_steps) {
+    reader = std::make_unique<MicroBatchReader>(
+        *job_.dataset, *sampler_, options_.rank,
+        MicroBatchReader::Range{.start_clock = clock, .end_clock = job_.total_steps}, clock_);
+  }
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const Next next, Synchronize(clock));
+    if (next == Next::kStop) break;
+    MUSTER_RETURN_IF_ERROR(FromCoordinator(CheckRound()));
+    MUSTER_RETURN_IF_ERROR(TrainStep(clock, *reader));
+    ++clock;
+    MUSTER_RETURN_IF_ERROR(FromCheckpoints(checkpoints_.GoOn()));
+  }
+  MUSTER_RETURN_IF_ERROR(FromCheckpoints(checkpoints_.Finish()));
+  options_.log(absl::StrCat("slot ", options_.slot, " finished at step ", clock));
+  if (const LossScaler* scaler = engine_.loss_scaler()) {
+    options_.log(absl::StrFormat("slot %d: %d steps were left out; the loss scale is %g",
+                                 options_.slot, scaler->overflows(), scaler->scale()));
+  }
+  return absl::OkStatus();
+}
+
+void Trainer::BeginLossScale() {
+  LossScaler* const scaler = engine_.loss_scaler();
+  if (scaler == nullptr || scaler->fixed()) return;
+  if (const absl::optional<LossScale> known = keeper_.loss_scale()) {
+    scaler->Restore(*known);
+    options_.log(
+        absl::StrFormat("slot %d goes on with a loss scale of %g", options_.slot, scaler->scale()));
+  }
+  KeepLossScale();
+}
+
+void Trainer::KeepLossScale() {
+  const LossScaler* const scaler = engine_.loss_scaler();
+  if (scaler == nullptr || scaler->fixed()) return;
+  keeper_.set_loss_scale(scaler->state());
+}
+
+absl::Status Trainer::FromCoordinator(absl::Status status) {
+  if (!status.ok()) coordinator_status_ = status;
+  return status;
+}
+
+absl::Status Trainer::CheckRound() const {
+  if (options_.round == 0 || reporter_.meet_after_round() < options_.round) return absl::OkStatus();
+  return absl::CancelledError(absl::StrCat("round ", options_.round,
+                                           " is over: the coordinator wants the tasks to meet "
+                                           "again"));
+}
+
+absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
+  // A job that only evaluates has nothing to keep. A committed checkpoint is not taken again, be it
+  // restored from or met by a later round or incarnation.
+  const bool keeps = job_.total_steps > 0 && !(options_.checkpoint_clock >= clock);
+  const auto keep = [&](CheckpointTaker::Place place) {
+    return keeps ? FromCheckpoints(checkpoints_.Take(clock, place)) : absl::OkStatus();
+  };
+  // What was trained is committed before the last evaluation, which may fail, so that the weights
+  // outlive it.
+  const bool end = clock >= job_.total_steps;
+  if (end) MUSTER_RETURN_IF_ERROR(keep(CheckpointTaker::Place::kLast));
+  Next next = end ? Next::kStop : Next::kTrain;
+  if (evaluator_->any() && IsDue(clock, evaluate_every_, job_.total_steps)) {
+    MUSTER_ASSIGN_OR_RETURN(const Next wanted, Evaluate(clock));
+    if (wanted == Next::kStop) next = Next::kStop;
+  }
+  if (end) return next;
+  // After the evaluation, which may say that this is the end after all: what reached the target is
+  // the result, and waited for.
+  if (next == Next::kStop) {
+    MUSTER_RETURN_IF_ERROR(keep(CheckpointTaker::Place::kLast));
+  } else if (IsDue(clock, checkpoint_every_, job_.total_steps)) {
+    MUSTER_RETURN_IF_ERROR(keep(CheckpointTaker::Place::kMoreFollow));
+  }
+  return next;
+}
+
+absl::Status Trainer::FromCheckpoints(absl::Status status) {
+  if (!checkpoints_.coordinator_status().ok()) {
+    FromCoordinator(checkpoints_.coordinator_status()).IgnoreError();
+  }
+  return status;
+}
+
+absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
+  MUSTER_RETURN_IF_ERROR(engine_.BeginEvaluation(clock));
+  v1::ReportEvaluationRequest request;
+  MUSTER_RETURN_IF_ERROR(evaluator_->Evaluate(clock, engine_, request));
+  // So that the result is noted beside the time that training had taken, and the task's peak is
+  // that of its evaluations, too: the last one may come after all reports of steps.
+  reporter_.Flush();
+  const absl::StatusOr<v1::ReportEvaluationReply> reply =
+      coordinator_.ReportEvaluation(std::move(request));
+  MUSTER_RETURN_IF_ERROR(FromCoordinator(reply.status()));
+  if (options_.rank == 0) {
+    const v1::EvaluationResult& result = reply->result();
+    const std::string value =
+        result.no_value().empty() ? absl::StrFormat("%.6g", result.value()) : "has no value here";
+    options_.log(absl::StrFormat("step %d: held-out %s %s, loss %.6g over %d examples", clock,
+                                 result.metric(), value, result.loss(), result.examples()));
+  }
+  // What this moved and waited for belongs to no training step.
+  const uint64_t staleness_sum = reported_.staleness_sum;
+  reported_ = keeper_.counters();
+  reported_.staleness_sum = staleness_sum;
+  return reply->stop() ? Next::kStop : Next::kTrain;
+}
+
+absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
+  const absl::Duration started = clock_.Monotonic();
+  const absl::Duration waited = reader.waited();
+  StepSums sums;
+  MUSTER_RETURN_IF_ERROR(engine_.Train(clock, reader, sums));
+  KeepLossScale();
+  StepReport step;
+  step.clock = clock + 1;
+  step.steps = 1;
+  step.loss_sum = sums.loss_sum;
+  step.loss_weight = sums.loss_weight;
+  step.examples = sums.examples;
+  step.training_seconds = absl::ToDoubleSeconds(clock_.Monotonic() - started);
+  step.waiting_seconds = absl::ToDoubleSeconds(reader.waited() - waited);
+  Report(step);
+  return FromCoordinator(reporter_.status());
+}
+
+void Trainer::Report(StepReport step) {
+  const StrategyCounters now = keeper_.counters();
+  step.bytes_pushed = now.bytes_pushed - reported_.bytes_pushed;
+  step.bytes_pulled = now.bytes_pulled - reported_.bytes_pulled;
+  step.bytes_sent = now.bytes_sent - reported_.bytes_sent;
+  step.bytes_received = now.bytes_received - reported_.bytes_received;
+  step.other_bytes_sent = now.other_bytes_sent - reported_.other_bytes_sent;
+  step.other_bytes_received = now.other_bytes_received - reported_.other_bytes_received;
+  step.staleness_sum = now.staleness_sum - reported_.staleness_sum;
+  step.staleness_max = now.staleness_max;
+  step.exposed_communication_seconds = now.exposed_seconds - reported_.exposed_seconds;
+  step.compute_seconds = std::max(
+      0.0, step.training_seconds - step.waiting_seconds - step.exposed_communication_seconds);
+  reporter_.Add(step);
+  reported_ = now;
+}
+
+}  // namespace muster

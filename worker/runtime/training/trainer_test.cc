@@ -1,0 +1,495 @@
+#include "worker/runtime/training/trainer.h"
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "proto/schema.pb.h"
+#include "proto/task_service.pb.h"
+#include "worker/nn/model.h"
+#include "worker/runtime/coordinator_client/fake_coordinator_client.h"
+#include "worker/runtime/training/layer_step_engine.h"
+#include "worker/strategy/local_strategy.h"
+
+namespace muster {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+v1::JobSpec Spec(const std::string& text) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &spec)) << text;
+  return spec;
+}
+
+// An MLP on Gaussian clusters: learns within a few dozen steps.
+v1::JobSpec MlpSpec() {
+  return Spec(R"pb(
+    model { mlp { hidden: 16 classes: 3 } }
+    data {
+      synthetic_classification { examples: 600 features: 8 classes: 3 seed: 5 }
+      holdout: 0.2
+    }
+    optimizer { name: "sgd" learning_rate: 0.2 }
+    workers: 1
+    batch_size: 32
+    stop { steps: 40 }
+    seed: 7
+  )pb");
+}
+
+// A strategy that counts cuts and passes everything else on.
+class CountingStrategy final : public Strategy {
+ public:
+  CountingStrategy(Strategy& inner, uint64_t start) : inner_(inner), start_(start) {}
+
+  absl::StatusOr<uint64_t> Start() override { return start_; }
+  absl::Status BeginStep(uint64_t clock) override { return inner_.BeginStep(clock - start_); }
+  absl::Status BeforeForward(int unit) override { return inner_.BeforeForward(unit); }
+  absl::Status Prefetch(const MicroBatch& batch) override { return inner_.Prefetch(batch); }
+  absl::Status LookUp(MicroBatch& batch) override { return inner_.LookUp(batch); }
+  absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override {
+    micro_batches_.push_back(examples);
+    places_.push_back(place);
+    return inner_.BeforeBackward(examples, place);
+  }
+  absl::Status Withdraw() override {
+    ++withdrawn_;
+    return inner_.Withdraw();
+  }
+  absl::Status GradientReady(int unit) override {
+    sent_units_.push_back(unit);
+    return inner_.GradientReady(unit);
+  }
+  absl::Status PushRows(MicroBatch& batch) override { return inner_.PushRows(batch); }
+  absl::Status EndStep() override { return inner_.EndStep(); }
+  absl::StatusOr<CutFiles> Cut(uint64_t clock) override {
+    cuts_.push_back(clock);
+    return CutFiles{.pieces = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}, .failure = ""};
+  }
+  absl::StatusOr<CutEnd> EndCut(CutEnd mine) override {
+    if (committed_) committed_();
+    return mine;
+  }
+  // Called at every EndCut.
+  void OnCommitted(std::function<void()> committed) { committed_ = std::move(committed); }
+  void set_loss_scale(const LossScale& scale) override { inner_.set_loss_scale(scale); }
+  absl::optional<LossScale> loss_scale() const override { return inner_.loss_scale(); }
+  ParameterSpans parameters() const override { return inner_.parameters(); }
+  absl::Span<const void* const> rounded_parameters() const override { return {}; }
+  GradientSpans gradients() const override { return inner_.gradients(); }
+  StrategyCounters counters() const override { return inner_.counters(); }
+
+  const std::vector<uint64_t>& cuts() const { return cuts_; }
+
+  // Steps whose part was taken back.
+  int withdrawn() const { return withdrawn_; }
+  const std::vector<int>& sent_units() const { return sent_units_; }
+  // Of every micro-batch: its examples and its place.
+  const std::vector<uint64_t>& micro_batches() const { return micro_batches_; }
+  const std::vector<MicroBatchPlace>& places() const { return places_; }
+
+ private:
+  Strategy& inner_;
+  const uint64_t start_;
+  std::function<void()> committed_;
+  std::vector<uint64_t> cuts_;
+  std::vector<int> sent_units_;
+  int withdrawn_ = 0;
+  std::vector<uint64_t> micro_batches_;
+  std::vector<MicroBatchPlace> places_;
+};
+
+// A model whose first micro-batches, so many, leave a NaN in the first tensor's gradient.
+class PoisonedModel final : public Model {
+ public:
+  PoisonedModel(const Model& inner, int poisons) : inner_(inner), poisons_(poisons) {}
+
+  const ModelDescription& description() const override { return inner_.description(); }
+  std::unique_ptr<MicroBatch> NewMicroBatch() const override { return inner_.NewMicroBatch(); }
+  absl::Status Load(const Batch& batch, MicroBatch& micro_batch) const override {
+    return inner_.Load(batch, micro_batch);
+  }
+  absl::Status Forward(const LayerContext& context, int unit, ParameterSpans parameters,
+                       MicroBatch& micro_batch) const override {
+    return inner_.Forward(context, unit, parameters, micro_batch);
+  }
+  absl::Status Backward(const LayerContext& context, int unit, ParameterSpans parameters,
+                        GradientSpans gradients, MicroBatch& micro_batch) const override {
+    const absl::Status status = inner_.Backward(context, unit, parameters, gradients, micro_batch);
+    if (unit == 0 && poisons_ > 0) {
+      --poisons_;
+      gradients[0][0] = std::numeric_limits<float>::quiet_NaN();
+    }
+    return status;
+  }
+
+ private:
+  const Model& inner_;
+  mutable int poisons_;
+};
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  absl::Status Run(const v1::JobSpec& spec, uint64_t start = 0) {
+    absl::StatusOr<PreparedJob> job = PrepareJob(spec);
+    if (!job.ok()) return job.status();
+    job_ = std::make_unique<PreparedJob>(*std::move(job));
+    local_ = LocalStrategy::Create(*job_->schema).value();
+    strategy_ = std::make_unique<CountingStrategy>(*local_, start);
+    // How many commits the coordinator has seen by then.
+    strategy_->OnCommitted([this] { committed_.push_back(coordinator_.checkpoints().size()); });
+    const PoisonedModel model(*job_->model, poisons_);
+    LayerStepEngine engine(spec, model, *strategy_, {.slot = options_.slot, .log = options_.log});
+    absl::StatusOr<std::unique_ptr<Trainer>> trainer =
+        Trainer::Create(spec, options_, *job_, {*strategy_, engine}, coordinator_, clock_);
+    if (!trainer.ok()) return trainer.status();
+    const absl::Status status = (*trainer)->Run();
+    coordinator_status_ = (*trainer)->coordinator_status();
+    return status;
+  }
+
+  std::vector<uint64_t> EvaluatedClocks() const {
+    std::vector<uint64_t> clocks;
+    for (const auto& share : coordinator_.evaluations()) clocks.push_back(share.clock());
+    return clocks;
+  }
+
+  TrainerOptions options_;
+  RealClock clock_;
+  FakeCoordinatorClient coordinator_;
+  std::unique_ptr<PreparedJob> job_;
+  std::unique_ptr<LocalStrategy> local_;
+  std::unique_ptr<CountingStrategy> strategy_;
+  std::vector<size_t> committed_;
+  int poisons_ = 0;
+  absl::Status coordinator_status_;
+};
+
+TEST_F(TrainerTest, PerceptronLearnsClusters) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_evaluation()->set_every_steps(20);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  auto evaluations = coordinator_.evaluations();
+  ASSERT_EQ(evaluations.size(), 2);
+  EXPECT_EQ(evaluations[0].clock(), 20);
+  EXPECT_EQ(evaluations[1].clock(), 40);
+  EXPECT_EQ(evaluations[1].metric(), "accuracy");
+  EXPECT_EQ(evaluations[1].examples(), 120);
+  // A third is guessing.
+  EXPECT_GT(evaluations[1].correct(), 96u);
+  EXPECT_LT(evaluations[1].loss_sum(), evaluations[0].loss_sum());
+}
+
+TEST_F(TrainerTest, ReportsAddUpToTheWholeRun) {
+  ASSERT_EQ(Run(MlpSpec()), absl::OkStatus());
+  uint64_t steps = 0, examples = 0, clock = 0;
+  for (const auto& report : coordinator_.progress()) {
+    steps += report.steps();
+    examples += report.examples();
+    // The last one may tell the loss alone.
+    EXPECT_GE(report.clock(), clock);
+    clock = report.clock();
+    EXPECT_GE(report.training_seconds(), 0);
+    EXPECT_NEAR(report.compute_seconds() + report.exposed_communication_seconds() +
+                    report.waiting_seconds(),
+                report.training_seconds(), 1e-9);
+  }
+  EXPECT_EQ(steps, 40);
+  EXPECT_EQ(examples, 40 * 32);
+  EXPECT_EQ(clock, 40);
+}
+
+TEST_F(TrainerTest, SendsTheLastUnitsGradientsFirst) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(1);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  std::vector<int> expected;
+  for (int unit = job_->model->description().units - 1; unit >= 0; --unit) {
+    expected.push_back(unit);
+  }
+  EXPECT_EQ(strategy_->sent_units(), expected);
+}
+
+TEST_F(TrainerTest, MicroBatchesMakeUpOneStep) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(5);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  const std::vector<absl::Span<const float>> whole(strategy_->parameters().begin(),
+                                                   strategy_->parameters().end());
+  const std::unique_ptr<LocalStrategy> reference = std::move(local_);
+  double loss = 0;
+  for (const auto& report : coordinator_.progress()) loss += report.loss_sum();
+
+  spec.set_micro_batches(3);
+  const size_t told = coordinator_.progress().size();
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  double loss_in_parts = 0;
+  uint64_t examples = 0;
+  const auto progress = coordinator_.progress();
+  for (size_t i = told; i < progress.size(); ++i) {
+    loss_in_parts += progress[i].loss_sum();
+    examples += progress[i].examples();
+  }
+  EXPECT_EQ(examples, 5 * 32);
+  EXPECT_NEAR(loss_in_parts, loss, 1e-4 * loss);
+  ASSERT_EQ(strategy_->places().size(), 15);
+  for (size_t i = 0; i < 15; i += 3) {
+    EXPECT_EQ(strategy_->micro_batches()[i], 10);
+    EXPECT_EQ(strategy_->micro_batches()[i + 2], 11);
+    EXPECT_EQ(strategy_->places()[i], MicroBatchPlace::kMoreFollow);
+    EXPECT_EQ(strategy_->places()[i + 1], MicroBatchPlace::kMoreFollow);
+    EXPECT_EQ(strategy_->places()[i + 2], MicroBatchPlace::kLast);
+  }
+  for (size_t i = 0; i < whole.size(); ++i) {
+    for (size_t j = 0; j < whole[i].size(); ++j) {
+      ASSERT_NEAR(strategy_->parameters()[i][j], whole[i][j], 1e-5);
+    }
+  }
+}
+
+TEST_F(TrainerTest, ARankOfASmallerWorldTakesMoreMicroBatchesAndItsPlace) {
+  v1::JobSpec spec = MlpSpec();
+  spec.set_workers(2);
+  spec.mutable_stop()->set_steps(2);
+  options_.slot = 1;
+  options_.world_size = 1;
+  options_.rank = 0;
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(strategy_->micro_batches(), ElementsAre(16, 16, 16, 16));
+  EXPECT_EQ(coordinator_.checkpoints().size(), 1);
+  EXPECT_EQ(coordinator_.evaluations().at(0).examples(), 120);
+}
+
+TEST_F(TrainerTest, LeavesItsRoundWhenTheCoordinatorWantsAMeeting) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(1000000);
+  options_.round = 4;
+  v1::ReportProgressReply reply;
+  reply.set_meet_after_round(4);
+  coordinator_.SetProgressReply(reply);
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(coordinator_status_.code(), absl::StatusCode::kCancelled);
+  // What was trained until then is told.
+  EXPECT_GT(coordinator_.progress().back().clock(), 0);
+}
+
+TEST_F(TrainerTest, AMeetingLongPastIsNoReasonToLeave) {
+  options_.round = 5;
+  v1::ReportProgressReply reply;
+  reply.set_meet_after_round(4);
+  coordinator_.SetProgressReply(reply);
+  options_.reporting.interval = absl::Milliseconds(1);
+  EXPECT_EQ(Run(MlpSpec()), absl::OkStatus());
+}
+
+TEST_F(TrainerTest, TellsTheCoordinatorsWordFromTheStrategys) {
+  coordinator_.OnEvaluation(
+      [](const v1::ReportEvaluationRequest&) { return absl::CancelledError("slot 1 was lost"); });
+  EXPECT_EQ(Run(MlpSpec()).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(coordinator_status_.code(), absl::StatusCode::kCancelled);
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_optimizer()->set_learning_rate(1e30f);
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(coordinator_status_, absl::OkStatus());
+}
+
+TEST_F(TrainerTest, ChecksPointsAtIntervalsAndAtTheEnd) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_checkpoint()->set_every_steps(15);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(15, 30, 40));
+  EXPECT_THAT(committed_, ElementsAre(1, 2, 3)) << "told before the coordinator had answered";
+  auto checkpoints = coordinator_.checkpoints();
+  ASSERT_EQ(checkpoints.size(), 3);
+  EXPECT_EQ(checkpoints[2].clock(), 40);
+  ASSERT_EQ(checkpoints[2].files_size(), 2);
+  EXPECT_EQ(checkpoints[2].files(1).partition(), 1);
+  EXPECT_EQ(checkpoints[2].files(1).path(), "f1");
+  EXPECT_EQ(checkpoints[2].files(1).bytes(), 20);
+  EXPECT_EQ(checkpoints[2].files(1).checksum(), 21);
+  v1::TablesSchema schema;
+  ASSERT_TRUE(schema.ParseFromString(checkpoints[2].schema()));
+  EXPECT_EQ(schema.total_steps(), 40);
+}
+
+TEST_F(TrainerTest, OnlySlotZeroCommits) {
+  v1::JobSpec spec = MlpSpec();
+  spec.set_workers(2);
+  options_.slot = 1;
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(40));
+  EXPECT_THAT(committed_, ElementsAre(0));
+  EXPECT_THAT(coordinator_.checkpoints(), IsEmpty());
+}
+
+TEST_F(TrainerTest, ASlotTakenOverRepeatsWhatIsDueAtItsClock) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_checkpoint()->set_every_steps(10);
+  spec.mutable_evaluation()->set_every_steps(10);
+  ASSERT_EQ(Run(spec, 20), absl::OkStatus());
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(20, 30, 40));
+  EXPECT_THAT(EvaluatedClocks(), ElementsAre(20, 30, 40));
+}
+
+TEST_F(TrainerTest, ARestoredCheckpointIsNotWrittenAgain) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_checkpoint()->set_every_steps(10);
+  options_.checkpoint_clock = 20;
+  ASSERT_EQ(Run(spec, 20), absl::OkStatus());
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(30, 40));
+}
+
+TEST_F(TrainerTest, NothingIsWrittenUpToTheLastCheckpointThatThereIs) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_checkpoint()->set_every_steps(10);
+  options_.checkpoint_clock = 40;
+  ASSERT_EQ(Run(spec, 20), absl::OkStatus());
+  EXPECT_THAT(strategy_->cuts(), IsEmpty());
+}
+
+TEST_F(TrainerTest, ReachingTheTargetStopsAndKeepsTheResult) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_evaluation()->set_every_steps(10);
+  coordinator_.OnEvaluation([](const v1::ReportEvaluationRequest& share) {
+    v1::ReportEvaluationReply reply;
+    reply.set_stop(share.clock() >= 20);
+    return reply;
+  });
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(EvaluatedClocks(), ElementsAre(10, 20));
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(20));
+}
+
+TEST_F(TrainerTest, TheWeightsAreCommittedBeforeTheLastEvaluation) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_evaluation()->set_every_steps(20);
+  std::vector<size_t> committed;
+  coordinator_.OnEvaluation(
+      [&](const v1::ReportEvaluationRequest& share) -> absl::StatusOr<v1::ReportEvaluationReply> {
+        committed.push_back(committed_.size());
+        if (share.clock() == 40) return absl::InvalidArgumentError("the metric cannot be computed");
+        return v1::ReportEvaluationReply();
+      });
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(committed, ElementsAre(0, 1));
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(40));
+}
+
+TEST_F(TrainerTest, AJobThatOnlyEvaluatesKeepsNothing) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_data()->set_holdout(1);
+  spec.clear_stop();
+  spec.mutable_stop()->set_evaluate_only(true);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(EvaluatedClocks(), ElementsAre(0));
+  EXPECT_EQ(coordinator_.evaluations()[0].examples(), 600);
+  EXPECT_THAT(strategy_->cuts(), IsEmpty());
+  // What the process has used.
+  for (const v1::ReportProgressRequest& report : coordinator_.progress()) {
+    EXPECT_EQ(report.steps(), 0);
+  }
+}
+
+TEST_F(TrainerTest, WithoutHeldOutDataNothingIsEvaluated) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_data()->set_holdout(0);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(EvaluatedClocks(), IsEmpty());
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(40));
+}
+
+TEST_F(TrainerTest, DivergenceNamesItsStepAndIsNotKept) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_optimizer()->set_learning_rate(1e30f);
+  absl::Status status = Run(spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+  EXPECT_THAT(status.message(), HasSubstr("diverged at step "));
+  EXPECT_THAT(status.message(), HasSubstr("lower the learning rate"));
+  EXPECT_THAT(strategy_->cuts(), IsEmpty());
+  EXPECT_THAT(coordinator_.checkpoints(), IsEmpty());
+}
+
+// A transformer in f16, so small that nothing overflows by itself.
+v1::JobSpec F16Spec() {
+  const std::string path = testing::TempDir() + "/text";
+  std::ofstream file(path);
+  for (int i = 0; i < 100; ++i) file << i << " bottles of milk on the wall\n";
+  return Spec(absl::StrCat(R"(
+    model { transformer { layers: 1 width: 8 heads: 2 context: 8 } }
+    data { sequences { path: ")",
+                           path, R"(" } }
+    optimizer { name: "sgd" learning_rate: 0.1 }
+    compute { type: F16 }
+    workers: 1
+    batch_size: 4
+    stop { steps: 20 }
+  )"));
+}
+
+TEST_F(TrainerTest, StepsWhoseScaledGradientsOverflowAreLeftOut) {
+  std::vector<std::string> log;
+  options_.log = [&log](absl::string_view line) { log.emplace_back(line); };
+  v1::JobSpec spec = F16Spec();
+  spec.set_micro_batches(2);
+  // The first of two micro-batches of a step is enough.
+  poisons_ = 1;
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_EQ(strategy_->withdrawn(), 1);
+  EXPECT_THAT(log, Contains(HasSubstr("gradients of step 1 overflow at a loss scale of 4096")));
+  EXPECT_THAT(log, Contains("slot 0: 1 steps were left out; the loss scale is 2048"));
+  // Nothing left before all was looked at, and then everything did.
+  EXPECT_EQ(strategy_->sent_units().size(), 20u * 2 * 3);
+}
+
+TEST_F(TrainerTest, WhatOverflowsWithoutAScaleHasDiverged) {
+  poisons_ = 20;
+  absl::Status status = Run(F16Spec());
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+  // 4096 is halved twelve times.
+  EXPECT_THAT(status.message(), HasSubstr("diverged at step 13: the gradient of embedding.weight "
+                                          "is not finite at a loss scale of 1;"));
+  EXPECT_EQ(strategy_->withdrawn(), 12);
+
+  v1::JobSpec spec = F16Spec();
+  spec.mutable_compute()->set_loss_scale(256);
+  status = Run(spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+  EXPECT_THAT(status.message(), HasSubstr("diverged at step 1: the gradient of embedding.weight "
+                                          "is not finite at a loss scale of 256 (lower "
+                                          "compute.loss_scale, or leave it out)"));
+  EXPECT_EQ(strategy_->withdrawn(), 0);
+}
+
+TEST_F(TrainerTest, EndsWhenTheCoordinatorFencesIt) {
+  coordinator_.FailProgress({absl::AbortedError("incarnation 1 was replaced by 2")});
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(1000000);
+  absl::Status status = Run(spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(TrainerTest, RefusesABatchThatDoesNotFit) {
+  v1::JobSpec spec = MlpSpec();
+  spec.set_batch_size(481);
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kInvalidArgument);
+  spec.set_batch_size(1);
+  spec.set_workers(2);
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace muster
