@@ -14,17 +14,17 @@ constexpr absl::Duration kProgressInterval = absl::Seconds(5);
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
-    JobStore& store, CheckpointKeeper& keeper, const Clock& clock, SerialExecutor& logic,
+    JobStore& store, CheckpointArchive& archive, const Clock& clock, SerialExecutor& logic,
     SerialExecutor& disk, SerialExecutor& planning, CoordinatorOptions options) {
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<JobTable> table,
       JobTable::Load(store, clock,
                      {.max_log_bytes = options.max_log_bytes, .identity = options.identity}));
   return std::unique_ptr<Coordinator>(
-      new Coordinator(std::move(table), keeper, clock, logic, disk, planning, std::move(options)));
+      new Coordinator(std::move(table), archive, clock, logic, disk, planning, std::move(options)));
 }
 
-Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keeper,
+Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& archive,
                          const Clock& clock, SerialExecutor& logic, SerialExecutor& disk,
                          SerialExecutor& planning, CoordinatorOptions options)
     : options_(std::move(options)),
@@ -35,15 +35,15 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keep
       lifecycle_(*table_, members_, clock, metrics_),
       scheduler_(*table_, members_, lifecycle_, clock, metrics_, options_.elastic_wait),
       moves_(*table_, members_, lifecycle_, clock),
-      checkpoints_(*table_, keeper, logic, disk, clock, metrics_, options_.lease),
-      checkpoint_requests_(*table_, checkpoints_, keeper, disk),
+      checkpoints_(*table_, archive, logic, disk, clock, metrics_, options_.lease),
+      checkpoint_requests_(*table_, checkpoints_, archive, disk),
       rounds_(*table_, lifecycle_, clock, options_.elastic_wait),
       stalls_(*table_, lifecycle_, clock, options_.lease, options_.stall_timeout),
       daemon_requests_(*table_, members_, lifecycle_, moves_, clock, metrics_,
-                       {options_.advertised_address, keeper.root(), options_.stall_timeout},
+                       {options_.advertised_address, archive.root(), options_.stall_timeout},
                        options_.log),
       task_requests_(*table_, lifecycle_, checkpoints_, rounds_, clock),
-      job_requests_(*table_, members_, lifecycle_, checkpoints_, keeper, logic, planning, clock,
+      job_requests_(*table_, members_, lifecycle_, checkpoints_, archive, logic, planning, clock,
                     metrics_, options_) {
   for (const v1::DaemonRecord& daemon : table_->stored_daemons()) {
     members_.Restore(daemon, clock.Monotonic());

@@ -7,12 +7,12 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "server/coordinator/calls/serial_executor.h"
-#include "server/coordinator/checkpoints/checkpoint_desk.h"
-#include "server/coordinator/checkpoints/checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/checkpoint_archive.h"
+#include "server/coordinator/checkpoints/checkpoint_lifecycle.h"
 #include "server/coordinator/cluster/membership.h"
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/lifecycle/job_lifecycle.h"
-#include "server/coordinator/lifecycle/round_desk.h"
+#include "server/coordinator/lifecycle/round_formation.h"
 #include "server/coordinator/lifecycle/stall_watch.h"
 #include "server/coordinator/metrics/coordinator_metrics.h"
 #include "server/coordinator/requests/checkpoint_requests.h"
@@ -20,7 +20,7 @@
 #include "server/coordinator/requests/daemon_requests.h"
 #include "server/coordinator/requests/job_requests.h"
 #include "server/coordinator/requests/task_requests.h"
-#include "server/coordinator/scheduling/move_desk.h"
+#include "server/coordinator/scheduling/move_scheduler.h"
 #include "server/coordinator/scheduling/scheduler.h"
 #include "server/coordinator/store/job_store.h"
 
@@ -42,14 +42,14 @@ class Coordinator {
   // Reads the store. All references outlive the coordinator, and so do the executors' queues: run
   // them empty before it goes. Errors are the store's.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Create(
-      JobStore& store, CheckpointKeeper& keeper, const Clock& clock, SerialExecutor& logic,
+      JobStore& store, CheckpointArchive& archive, const Clock& clock, SerialExecutor& logic,
       SerialExecutor& disk, SerialExecutor& planning, CoordinatorOptions options);
 
   // The three services' calls. After one or more of them call Settle.
   JobRequests& jobs() { return job_requests_; }
   DaemonRequests& daemons() { return daemon_requests_; }
   TaskRequests& tasks() { return task_requests_; }
-  MoveDesk& moves() { return moves_; }
+  MoveScheduler& moves() { return moves_; }
   CheckpointRequests& checkpoints() { return checkpoint_requests_; }
 
   // Draws the consequences: places jobs, answers parked calls. Errors are the store's; what failed
@@ -69,7 +69,7 @@ class Coordinator {
   const Membership& members() const { return members_; }
 
  private:
-  Coordinator(std::unique_ptr<JobTable> table, CheckpointKeeper& keeper, const Clock& clock,
+  Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& archive, const Clock& clock,
               SerialExecutor& logic, SerialExecutor& disk, SerialExecutor& planning,
               CoordinatorOptions options);
 
@@ -84,10 +84,10 @@ class Coordinator {
   CoordinatorMetrics metrics_;
   JobLifecycle lifecycle_;
   Scheduler scheduler_;
-  MoveDesk moves_;
-  CheckpointDesk checkpoints_;
+  MoveScheduler moves_;
+  CheckpointLifecycle checkpoints_;
   CheckpointRequests checkpoint_requests_;
-  RoundDesk rounds_;
+  RoundFormation rounds_;
   StallWatch stalls_;
   DaemonRequests daemon_requests_;
   TaskRequests task_requests_;

@@ -21,21 +21,21 @@ void Flush(SerialExecutor& executor) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CoordinatorLoop>> CoordinatorLoop::Create(JobStore& store,
-                                                                         CheckpointKeeper& keeper,
+                                                                         CheckpointArchive& archive,
                                                                          const Clock& clock,
                                                                          CoordinatorOptions options,
                                                                          Trouble trouble) {
-  std::unique_ptr<CoordinatorLoop> loop(new CoordinatorLoop(keeper, std::move(trouble)));
+  std::unique_ptr<CoordinatorLoop> loop(new CoordinatorLoop(archive, std::move(trouble)));
   // The logic thread sees this through the queue's lock: it runs nothing before the first post.
   MUSTER_ASSIGN_OR_RETURN(loop->coordinator_,
-                          Coordinator::Create(store, keeper, clock, *loop->logic_, *loop->disk_,
+                          Coordinator::Create(store, archive, clock, *loop->logic_, *loop->disk_,
                                               *loop->planning_, std::move(options)));
   loop->ticker_ = std::thread([loop = loop.get()] { loop->RunTicks(); });
   return loop;
 }
 
-CoordinatorLoop::CoordinatorLoop(CheckpointKeeper& keeper, Trouble trouble)
-    : keeper_(keeper),
+CoordinatorLoop::CoordinatorLoop(CheckpointArchive& archive, Trouble trouble)
+    : archive_(archive),
       trouble_(std::move(trouble)),
       logic_(std::make_unique<ThreadExecutor>()),
       disk_(std::make_unique<ThreadExecutor>()),
@@ -68,8 +68,8 @@ void CoordinatorLoop::Post(std::function<void(Coordinator&)> work) {
   });
 }
 
-void CoordinatorLoop::PostExport(std::function<void(const CheckpointKeeper&)> work) {
-  exports_->Post([this, work = std::move(work)] { work(keeper_); });
+void CoordinatorLoop::PostExport(std::function<void(const CheckpointArchive&)> work) {
+  exports_->Post([this, work = std::move(work)] { work(archive_); });
 }
 
 void CoordinatorLoop::Shutdown() {

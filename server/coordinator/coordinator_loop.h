@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
 #include "server/coordinator/calls/serial_executor.h"
-#include "server/coordinator/checkpoints/checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/checkpoint_archive.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/requests/coordinator_options.h"
 #include "server/coordinator/store/job_store.h"
@@ -26,9 +26,9 @@ class CoordinatorLoop {
   // thread.
   using Trouble = std::function<void(const absl::Status&)>;
 
-  // Store, keeper and clock outlive the loop. Errors are the store's.
+  // Store, archive and clock outlive the loop. Errors are the store's.
   static absl::StatusOr<std::unique_ptr<CoordinatorLoop>> Create(JobStore& store,
-                                                                 CheckpointKeeper& keeper,
+                                                                 CheckpointArchive& archive,
                                                                  const Clock& clock,
                                                                  CoordinatorOptions options,
                                                                  Trouble trouble);
@@ -39,19 +39,19 @@ class CoordinatorLoop {
   void Post(std::function<void(Coordinator&)> work);
 
   // Runs `work`, which may block, on the thread for exports.
-  void PostExport(std::function<void(const CheckpointKeeper&)> work);
+  void PostExport(std::function<void(const CheckpointArchive&)> work);
 
   // Answers all parked calls, now and from now on at once, with UNAVAILABLE. Returns when that is
   // done. Idempotent.
   void Shutdown();
 
  private:
-  CoordinatorLoop(CheckpointKeeper& keeper, Trouble trouble);
+  CoordinatorLoop(CheckpointArchive& archive, Trouble trouble);
 
   void RunTicks();
   void Note(const absl::Status& status);
 
-  const CheckpointKeeper& keeper_;
+  const CheckpointArchive& archive_;
   const Trouble trouble_;
 
   absl::Mutex mutex_;

@@ -33,7 +33,7 @@
 #include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
 #include "grpcpp/impl/service_type.h"
-#include "server/coordinator/checkpoints/storage_checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/storage_checkpoint_archive.h"
 #include "server/coordinator/cluster_service.h"
 #include "server/coordinator/coordinator_loop.h"
 #include "server/coordinator/job_service.h"
@@ -199,7 +199,7 @@ int Run(const Flags& flags) {
   auto roots = RootsOf(flags, *root);
   if (!roots.ok()) return Fail(roots.status());
   LocalStorage storage(*std::move(roots));
-  StorageCheckpointKeeper keeper(storage, *root);
+  StorageCheckpointArchive archive(storage, *root);
 
   RealClock clock;
   CoordinatorOptions options;
@@ -213,7 +213,7 @@ int Run(const Flags& flags) {
   options.max_log_bytes = flags.log_bytes;
   options.identity = std::random_device()();
 
-  auto loop = CoordinatorLoop::Create(**store, keeper, clock, options, [](const absl::Status& s) {
+  auto loop = CoordinatorLoop::Create(**store, archive, clock, options, [](const absl::Status& s) {
     Log(absl::StrCat("cannot go on, tried again soon: ", s.message()));
   });
   if (!loop.ok()) return Fail(loop.status());

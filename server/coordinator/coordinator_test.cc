@@ -475,7 +475,7 @@ TEST_F(CoordinatorTest, DeletesEndedJobsWithAllTheyLeft) {
   EXPECT_THAT(std::string(running.status().message()), HasSubstr("cancel it first"));
   cluster_.Finish(job);
 
-  cluster_.keeper.next_error = absl::UnavailableError("disk");
+  cluster_.archive.next_error = absl::UnavailableError("disk");
   Answer<v1::DeleteJobReply> failed, deleted, again;
   cluster_.coordinator().jobs().Delete(job, failed.call());
   cluster_.Run();
@@ -484,7 +484,7 @@ TEST_F(CoordinatorTest, DeletesEndedJobsWithAllTheyLeft) {
   cluster_.coordinator().jobs().Delete(job, deleted.call());
   cluster_.Run();
   EXPECT_TRUE(deleted.status().ok());
-  EXPECT_THAT(cluster_.keeper.folders, IsEmpty());
+  EXPECT_THAT(cluster_.archive.folders, IsEmpty());
   EXPECT_EQ(cluster_.coordinator().jobs().Get(job).status().code(), absl::StatusCode::kNotFound);
   cluster_.coordinator().jobs().Delete(job, again.call());
   EXPECT_EQ(again.status().code(), absl::StatusCode::kNotFound);
@@ -524,7 +524,7 @@ TEST_F(CoordinatorTest, CancelWorksAtEveryStageAndTwice) {
   const v1::JobStatus status = *cancel(running);
   EXPECT_EQ(status.state(), v1::CANCELLED);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("ann: wrong data"), HasSubstr("clock 3, is kept")));
-  EXPECT_EQ(cluster_.keeper.folders.size(), 1);
+  EXPECT_EQ(cluster_.archive.folders.size(), 1);
   EXPECT_EQ(cancel(running)->state(), v1::CANCELLED);
 
   const std::string done = *cluster_.Submit(SmallJob());

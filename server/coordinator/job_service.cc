@@ -85,9 +85,9 @@ class JobService final : public EdgeService<v1::JobService> {
 
   void Verify(const std::string& job, const std::string& folder,
               Call<v1::VerifyCheckpointReply> call) {
-    loop_.PostExport([this, job, folder, call = std::move(call)](const CheckpointKeeper& keeper) {
+    loop_.PostExport([this, job, folder, call = std::move(call)](const CheckpointArchive& archive) {
       absl::StatusOr<v1::VerifyCheckpointReply> found =
-          CatchOutOfMemory("the call", [&] { return keeper.Verify(folder); });
+          CatchOutOfMemory("the call", [&] { return archive.Verify(folder); });
       loop_.Post([job, folder, found = std::move(found), call](Coordinator& c) {
         call.done(c.checkpoints().Verified(job, folder, found));
       });

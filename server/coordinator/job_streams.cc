@@ -119,9 +119,9 @@ class ExportStream final : public RawStream {
     loop.Post([this, &loop, request](Coordinator& coordinator) {
       const absl::StatusOr<std::string> folder = coordinator.checkpoints().Folder(request);
       if (!folder.ok()) return Finish(AtEdge(folder.status()));
-      loop.PostExport([this, folder = *folder](const CheckpointKeeper& keeper) {
+      loop.PostExport([this, folder = *folder](const CheckpointArchive& archive) {
         Finish(AtEdge(CatchOutOfMemory("the call", [&] {
-          return keeper.Export(folder, [this](absl::string_view bytes) { return Write(bytes); });
+          return archive.Export(folder, [this](absl::string_view bytes) { return Write(bytes); });
         })));
       });
     });

@@ -18,7 +18,7 @@
 #include "proto/cluster_service.grpc.pb.h"
 #include "proto/job_service.grpc.pb.h"
 #include "proto/task_service.grpc.pb.h"
-#include "server/coordinator/checkpoints/fake_checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/fake_checkpoint_archive.h"
 #include "server/coordinator/cluster_service.h"
 #include "server/coordinator/coordinator_loop.h"
 #include "server/coordinator/job_service.h"
@@ -35,7 +35,7 @@ class ServicesTest : public ::testing::Test {
   ServicesTest() {
     CoordinatorOptions options;
     options.lease = absl::Minutes(5);
-    loop_ = *CoordinatorLoop::Create(store_, keeper_, clock_, options,
+    loop_ = *CoordinatorLoop::Create(store_, archive_, clock_, options,
                                      [](const absl::Status& s) { ADD_FAILURE() << s; });
     job_service_ = MakeJobService(*loop_);
     cluster_service_ = MakeClusterService(*loop_);
@@ -110,7 +110,7 @@ class ServicesTest : public ::testing::Test {
 
   RealClock clock_;
   MemoryJobStore store_;
-  FakeCheckpointKeeper keeper_;
+  FakeCheckpointArchive archive_;
   std::unique_ptr<CoordinatorLoop> loop_;
   std::unique_ptr<grpc::Service> job_service_, cluster_service_, task_service_;
   std::unique_ptr<grpc::Server> server_;
@@ -235,12 +235,12 @@ TEST_F(ServicesTest, AJobRunsOverTheWire) {
   v1::VerifyCheckpointReply intact, damaged;
   EXPECT_TRUE(jobs_->VerifyCheckpoint(Context().get(), last, &intact).ok());
   EXPECT_EQ(intact.damage_size(), 0);
-  keeper_.damaged.insert("/checkpoints/" + job + "/10");
+  archive_.damaged.insert("/checkpoints/" + job + "/10");
   EXPECT_TRUE(jobs_->VerifyCheckpoint(Context().get(), last, &damaged).ok());
   ASSERT_EQ(damaged.damage_size(), 1);
   EXPECT_THAT(damaged.damage(0), HasSubstr("/10/p0"));
   // A checkpoint that there is no memory for costs its caller the answer, and nobody else anything.
-  keeper_.out_of_memory = true;
+  archive_.out_of_memory = true;
   v1::VerifyCheckpointReply none;
   EXPECT_EQ(jobs_->VerifyCheckpoint(Context().get(), last, &none).error_code(),
             grpc::StatusCode::RESOURCE_EXHAUSTED);
@@ -249,7 +249,7 @@ TEST_F(ServicesTest, AJobRunsOverTheWire) {
   auto exporting = Context();
   EXPECT_EQ(jobs_->ExportJob(exporting.get(), last)->Finish().error_code(),
             grpc::StatusCode::RESOURCE_EXHAUSTED);
-  keeper_.out_of_memory = false;
+  archive_.out_of_memory = false;
   v1::DeleteCheckpointRequest remove;
   remove.set_job_id(job);
   remove.set_clock(10);

@@ -109,7 +109,7 @@ const std::vector<std::vector<float>>& ModelWeights() {
 ModelCluster::ModelCluster(Options options)
     : options_(std::move(options)),
       random_(options_.seed),
-      cluster_(std::make_unique<SimulatedCluster>(CoordinatorOptions(), &keeper_)) {
+      cluster_(std::make_unique<SimulatedCluster>(CoordinatorOptions(), &archive_)) {
   for (int server = 0; server < static_cast<int>(servers_.size()); ++server) {
     cluster_->AddServer(ServerId(server));
     StartServer(server);

@@ -16,7 +16,7 @@
 #include "common/checkpoint/memory_storage.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/parameter_service.pb.h"
-#include "server/coordinator/checkpoints/storage_checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/storage_checkpoint_archive.h"
 #include "server/coordinator/simulation/simulated_cluster.h"
 #include "server/shard/resources/test_executor.h"
 #include "server/shard/shard_engine.h"
@@ -149,7 +149,7 @@ class ModelCluster {
   const Options options_;
   std::mt19937_64 random_;
   MemoryStorage storage_;
-  StorageCheckpointKeeper keeper_{storage_, "/checkpoints"};
+  StorageCheckpointArchive archive_{storage_, "/checkpoints"};
   TestExecutor executor_;
   std::unique_ptr<SimulatedCluster> cluster_;
   std::vector<Server> servers_{2};

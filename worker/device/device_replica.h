@@ -13,8 +13,8 @@
 #include "worker/device/device_trainer.h"
 #include "worker/device/replica_copy.h"
 #include "worker/strategy/kept_replica.h"
-#include "worker/strategy/parameter_keeper.h"
 #include "worker/strategy/replica_group.h"
+#include "worker/strategy/training_state.h"
 
 namespace muster {
 
@@ -45,7 +45,7 @@ struct DeviceReplicaDependencies {
 //
 // A failed step leaves weights and slots as they were (DeviceTrainer::EndStep), whence the next
 // group goes on.
-class DeviceReplica final : public ParameterKeeper, public ReplicaGroup {
+class DeviceReplica final : public TrainingState, public ReplicaGroup {
  public:
   // `options` are for the job's model; `schema` is the job's. InvalidArgument: the schema is not
   // valid, or its optimizer is not adam or adamw.
@@ -61,7 +61,7 @@ class DeviceReplica final : public ParameterKeeper, public ReplicaGroup {
   uint64_t bucket_plan_fingerprint() const override { return fingerprint_; }
   absl::optional<uint64_t> replica_clock() const override;
   const Communicator* communicator() const override;
-  ParameterKeeper& keeper() override { return *this; }
+  TrainingState& state() override { return *this; }
 
   // FailedPrecondition: no group was joined.
   absl::StatusOr<uint64_t> Start() override;

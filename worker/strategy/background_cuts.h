@@ -6,13 +6,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
-#include "worker/strategy/parameter_keeper.h"
+#include "worker/strategy/training_state.h"
 
 namespace muster {
 
 // Cuts whose files are written while training goes on:
 //
-//   Take(c)       every slot, where ParameterKeeper::Cut would be called; training may go on
+//   Take(c)       every slot, where TrainingState::Cut would be called; training may go on
 //   Write(c, b)   slot 0 alone, right after its Take(c)
 //   Written()     … between steps, until it says so
 //   AwaitFiles()

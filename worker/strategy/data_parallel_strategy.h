@@ -87,7 +87,7 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   const Communicator* communicator() const override { return communicator_.get(); }
   // Thread-safe ways into it (Abort, recorder) start here.
   Communicator* communicator() { return communicator_.get(); }
-  ParameterKeeper& keeper() override { return *this; }
+  TrainingState& state() override { return *this; }
 
   // After each Join: the clock to go on from. Aborted: a hybrid job's servers are at another clock
   // than the replica; the job must return to a cut.

@@ -13,9 +13,9 @@
 #include "common/base/loss_scale.h"
 #include "common/checkpoint/storage.h"
 #include "worker/collectives/communicator.h"
-#include "worker/strategy/parameter_keeper.h"
 #include "worker/strategy/replica.h"
 #include "worker/strategy/replica_broadcast.h"
+#include "worker/strategy/training_state.h"
 
 namespace muster {
 

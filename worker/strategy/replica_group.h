@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
 #include "worker/collectives/communicator.h"
-#include "worker/strategy/parameter_keeper.h"
+#include "worker/strategy/training_state.h"
 
 namespace muster {
 
@@ -38,7 +38,7 @@ class ReplicaGroup {
   virtual const Communicator* communicator() const = 0;
 
   // The same object, between steps.
-  virtual ParameterKeeper& keeper() = 0;
+  virtual TrainingState& state() = 0;
 };
 
 }  // namespace muster

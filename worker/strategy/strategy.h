@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "worker/nn/micro_batch_place.h"
 #include "worker/nn/model.h"
-#include "worker/strategy/parameter_keeper.h"
+#include "worker/strategy/training_state.h"
 
 namespace muster {
 
@@ -26,7 +26,7 @@ namespace muster {
 //   Unavailable   servers stayed out of reach longer than the strategy was told to wait;
 //   others        as the servers refused an operation (the message names partition and clock).
 // After an error only destruction is allowed. Used by one thread, the trainer's.
-class Strategy : public ParameterKeeper {
+class Strategy : public TrainingState {
  public:
   // Starts to fetch the parameters that a step at `clock` reads, the first unit's first.
   virtual absl::Status BeginStep(uint64_t clock) = 0;

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/kernels/device/attention_place.h"
 #include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/dropout_factors.h"
+#include "common/kernels/device/resolved_attention_shape.h"
 #include "common/kernels/device/simt.h"
 
 namespace muster {
@@ -26,8 +26,8 @@ struct KeptTile {
   // Of queries from q0 on of head h of sequence b and keys from k0 on, a multiple of 8. By all
   // kThreads; seen by others after SyncBlock.
   template <int kThreads>
-  MUSTER_DEVICE void Draw(const DeviceDropout& dropout, const AttentionPlace& place, int b, int h,
-                          int64_t q0, int64_t k0) const {
+  MUSTER_DEVICE void Draw(const DeviceDropout& dropout, const ResolvedAttentionShape& place, int b,
+                          int h, int64_t q0, int64_t k0) const {
     if constexpr (kDrops) {
       const uint64_t first = dropout.clock->first_example * place.H * place.T;
       const uint64_t row = first + place.Rows(b, h) + q0;

@@ -16,7 +16,7 @@ struct DeltaKernel {
   static constexpr const char* kName = "attention backward, delta";
   static constexpr int kWarps = kThreads / 32;
 
-  AttentionPlace place;
+  ResolvedAttentionShape place;
   int64_t tokens;
   const T* out;
   const T* dout;
@@ -73,7 +73,7 @@ void DeviceAttentionBackward(DeviceStream& stream, const AttentionShape& shape, 
   if (shape.B * shape.T == 0) return;
   WithStorageType(type, [&](auto zero) {
     using T = decltype(zero);
-    const AttentionPlace place = PlaceOf(shape);
+    const ResolvedAttentionShape place = PlaceOf(shape);
     const int64_t tokens = shape.B * shape.T;
     Launch(stream, {.x = CeilDiv(tokens * shape.H, DeltaKernel<T>::kWarps)}, 0,
            DeltaKernel<T>{place, tokens, static_cast<const T*>(out), static_cast<const T*>(dout),

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "common/kernels/device/attention_dropout.h"
-#include "common/kernels/device/attention_place.h"
 #include "common/kernels/device/fma_tiles.h"
+#include "common/kernels/device/resolved_attention_shape.h"
 #include "common/kernels/device/tensor_attention_backward.h"
 
 namespace muster {
@@ -27,7 +27,7 @@ struct FmaAttentionKernel {
       2 * kFloatTileBytes<kSide, kD> + kFloatTileBytes<kSide, kSide>;
   static constexpr size_t kShared = kTilesBytes + Kept::kBytes;
 
-  AttentionPlace place;
+  ResolvedAttentionShape place;
   DeviceDropout dropout;
   const T* qkv;
   T* out;
@@ -130,7 +130,7 @@ struct FmaKeyGradientKernel {
   static constexpr size_t kTilesBytes = FmaBackwardTiles<kD>::kTilesBytes;
   static constexpr size_t kShared = kTilesBytes + Kept::kBytes;
 
-  AttentionPlace place;
+  ResolvedAttentionShape place;
   DeviceDropout dropout;
   AttentionBackwardArrays<T> arrays;
 
@@ -213,7 +213,7 @@ struct FmaQueryGradientKernel {
   static constexpr size_t kTilesBytes = FmaBackwardTiles<kD>::kTilesBytes;
   static constexpr size_t kShared = kTilesBytes + Kept::kBytes;
 
-  AttentionPlace place;
+  ResolvedAttentionShape place;
   DeviceDropout dropout;
   AttentionBackwardArrays<T> arrays;
 

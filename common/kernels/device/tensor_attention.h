@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/kernels/device/attention_dropout.h"
-#include "common/kernels/device/attention_place.h"
+#include "common/kernels/device/resolved_attention_shape.h"
 #include "common/kernels/device/tensor_tiles.h"
 
 namespace muster {
@@ -40,7 +40,7 @@ struct TensorAttentionKernel {
   static constexpr size_t kTilesBytes = kTileBytes<kQueries, kD> + 4 * kTileBytes<kKeys, kD>;
   static constexpr size_t kShared = kTilesBytes + 2 * Kept::kBytes;
 
-  AttentionPlace place;
+  ResolvedAttentionShape place;
   DeviceDropout dropout;
   const T* qkv;
   T* out;

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/kernels/device/attention_dropout.h"
-#include "common/kernels/device/attention_place.h"
+#include "common/kernels/device/resolved_attention_shape.h"
 #include "common/kernels/device/tensor_tiles.h"
 
 namespace muster {
@@ -61,7 +61,7 @@ struct TensorKeyGradientKernel {
   static constexpr size_t kNumbersBytes = 4 * kQueries * sizeof(float);
   static constexpr size_t kShared = Tiles::kTilesBytes + kNumbersBytes + 2 * Kept::kBytes;
 
-  AttentionPlace place;
+  ResolvedAttentionShape place;
   DeviceDropout dropout;
   AttentionBackwardArrays<T> arrays;
 
@@ -199,7 +199,7 @@ struct TensorQueryGradientKernel {
   using Kept = KeptTile<kDrops, kQueries, kKeys>;
   static constexpr size_t kShared = Tiles::kTilesBytes + 2 * Kept::kBytes;
 
-  AttentionPlace place;
+  ResolvedAttentionShape place;
   DeviceDropout dropout;
   AttentionBackwardArrays<T> arrays;
 

@@ -184,7 +184,7 @@ void SharedChannel::Send(std::string header, Payload payload) {
 
 std::shared_ptr<std::byte> SharedChannel::TakeSendMemory(size_t bytes) {
   if (bytes <= kThroughRingBytes) return nullptr;
-  const ArenaSender::Room room = arena_sender_->Take(bytes);
+  const ArenaSender::Allocation room = arena_sender_->Take(bytes);
   if (room.place == nullptr) return nullptr;
   return {room.place, [sender = arena_sender_, bell = own_bell_, room](std::byte*) {
             if (sender->GiveUp(room)) eventfd_write(bell->get(), 1);

@@ -142,7 +142,7 @@ bool ArenaSender::Allocate(size_t wanted, uint64_t* offset, absl::Span<std::byte
   return true;
 }
 
-ArenaSender::Room ArenaSender::Take(size_t bytes) {
+ArenaSender::Allocation ArenaSender::Take(size_t bytes) {
   const size_t granules = (bytes + kGranuleBytes - 1) / kGranuleBytes;
   absl::MutexLock lock(&mutex_);
   if (granules == 0 ||
@@ -152,7 +152,7 @@ ArenaSender::Room ArenaSender::Take(size_t bytes) {
   Reclaim();
   const Fragment found = FindFree(granules);
   if (found.granules < granules) return {};
-  const Room room = {arena_ + found.granule * kGranuleBytes, next_serial_++};
+  const Allocation room = {arena_ + found.granule * kGranuleBytes, next_serial_++};
   taken_.emplace(room.place, Taken{found, room.serial});
   SetUsed(found, true);
   taken_granules_ += granules;
@@ -174,7 +174,7 @@ uint64_t ArenaSender::SendTaken(const std::byte* payload) {
   return fragment.granule * kGranuleBytes;
 }
 
-bool ArenaSender::GiveUp(const Room& room) {
+bool ArenaSender::GiveUp(const Allocation& room) {
   {
     absl::MutexLock lock(&mutex_);
     const auto found = taken_.find(room.place);

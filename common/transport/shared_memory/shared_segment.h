@@ -103,19 +103,19 @@ class ArenaSender {
 
   // Room for a whole payload that is yet to be made, in one piece. No more than MaxTakenBytes are
   // given so. Null: there is none now.
-  struct Room {
+  struct Allocation {
     std::byte* place = nullptr;
     // No two are alike.
     uint64_t serial = 0;
   };
-  Room Take(size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  Allocation Take(size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether a payload is one that lies in room from Take.
   bool IsTaken(const std::byte* payload) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Makes a fragment of it, and of the room none that is taken. Returns its offset. REQUIRES:
   // IsTaken.
   uint64_t SendTaken(const std::byte* payload) ABSL_LOCKS_EXCLUDED(mutex_);
   // Gives the room back, unless it was sent. True: the sender is to be woken.
-  bool GiveUp(const Room& room) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool GiveUp(const Allocation& room) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Asks to be woken when a fragment or room comes back; those that came back before count for the
   // next Allocate.

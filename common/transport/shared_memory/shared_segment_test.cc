@@ -122,7 +122,7 @@ TEST_F(SharedSegmentTest, FragmentsNeverOverlapWhateverTheReceiverDoes) {
 }
 
 TEST_F(SharedSegmentTest, RoomThatIsTakenIsSentWhereItLies) {
-  const ArenaSender::Room room = sender_.Take(300'000);
+  const ArenaSender::Allocation room = sender_.Take(300'000);
   ASSERT_NE(room.place, nullptr);
   EXPECT_TRUE(sender_.IsTaken(room.place));
   std::memset(room.place, 7, 300'000);
@@ -152,7 +152,7 @@ TEST_F(SharedSegmentTest, WhatIsTakenAndWhatReceiversKeepLeaveRoom) {
     EXPECT_LE(NotLentBytes(arena), arena / 2);
   }
   EXPECT_EQ(sender_.Take(MaxTakenBytes(kArena) + 1).place, nullptr);
-  const ArenaSender::Room room = sender_.Take(MaxTakenBytes(kArena));
+  const ArenaSender::Allocation room = sender_.Take(MaxTakenBytes(kArena));
   EXPECT_NE(room.place, nullptr);
   EXPECT_EQ(sender_.Take(1).place, nullptr);
   sender_.GiveUp(room);
@@ -161,8 +161,8 @@ TEST_F(SharedSegmentTest, WhatIsTakenAndWhatReceiversKeepLeaveRoom) {
 }
 
 TEST_F(SharedSegmentTest, RoomThatIsGivenUpWakesWhoWaitsForIt) {
-  const ArenaSender::Room first = sender_.Take(1);
-  const ArenaSender::Room second = sender_.Take(1);
+  const ArenaSender::Allocation first = sender_.Take(1);
+  const ArenaSender::Allocation second = sender_.Take(1);
   EXPECT_FALSE(sender_.GiveUp(first)) << "nobody waits";
   sender_.SetWaits();
   EXPECT_FALSE(sender_.GiveUp(first)) << "no room came of it";
@@ -170,9 +170,9 @@ TEST_F(SharedSegmentTest, RoomThatIsGivenUpWakesWhoWaitsForIt) {
 }
 
 TEST_F(SharedSegmentTest, RoomIsGivenUpOnce) {
-  const ArenaSender::Room first = sender_.Take(1);
+  const ArenaSender::Allocation first = sender_.Take(1);
   sender_.GiveUp(first);
-  const ArenaSender::Room second = sender_.Take(1);
+  const ArenaSender::Allocation second = sender_.Take(1);
   ASSERT_EQ(second.place, first.place);
   sender_.GiveUp(first);
   EXPECT_TRUE(sender_.IsTaken(second.place));

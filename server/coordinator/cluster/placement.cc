@@ -10,24 +10,24 @@ namespace muster {
 namespace {
 
 // Free slots that a task of this size can use, whatever devices it needs.
-uint32_t SlotsWithMemory(const WorkerRoom& worker, const SlotDemand& slot) {
+uint32_t SlotsWithMemory(const WorkerCapacity& worker, const SlotDemand& slot) {
   if (slot.bytes == 0 || worker.free_bytes == kUnlimitedBytes) return worker.free_slots;
   return std::min<uint64_t>(worker.free_slots, worker.free_bytes / slot.bytes);
 }
 
-bool HasDevices(const WorkerRoom& worker, const SlotDemand& slot) {
+bool HasDevices(const WorkerCapacity& worker, const SlotDemand& slot) {
   return worker.devices > 0 && worker.device_bytes >= slot.device_bytes;
 }
 
-uint32_t UsableSlots(const WorkerRoom& worker, const SlotDemand& slot) {
+uint32_t UsableSlots(const WorkerCapacity& worker, const SlotDemand& slot) {
   const uint32_t slots = SlotsWithMemory(worker, slot);
   if (slot.devices == 0) return slots;
   return HasDevices(worker, slot) ? std::min(slots, worker.free_devices / slot.devices) : 0;
 }
 
-absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterRoom& room) {
+absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterCapacity& capacity) {
   uint64_t free = 0, with_memory = 0, usable = 0, devices = 0, free_devices = 0;
-  for (const WorkerRoom& worker : room.workers) {
+  for (const WorkerCapacity& worker : capacity.workers) {
     free += worker.free_slots;
     with_memory += SlotsWithMemory(worker, slot);
     usable += UsableSlots(worker, slot);
@@ -60,27 +60,28 @@ absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterR
 }
 
 // Whether `count` servers, those with the most free bytes first, hold the dealt partitions.
-absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand, ClusterRoom& room) {
+absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand,
+                                                     ClusterCapacity& capacity) {
   if (demand.partitions == 0) return std::vector<ServerShare>();
-  std::vector<ServerRoom*> live;
-  for (ServerRoom& server : room.servers) {
-    if (!demand.excluded_servers.contains(server.place.server_id)) live.push_back(&server);
+  std::vector<ServerCapacity*> live;
+  for (ServerCapacity& server : capacity.servers) {
+    if (!demand.excluded_servers.contains(server.identity.server_id)) live.push_back(&server);
   }
   const size_t wanted = demand.servers == 0 ? std::max<size_t>(live.size(), 1) : demand.servers;
   const size_t count = std::min<size_t>(wanted, demand.partitions);
   if (live.size() < count) {
     return absl::ResourceExhaustedError(absl::StrCat(
         live.size(), " of ", count, " servers live; waits for ", count - live.size(), " more",
-        room.servers.empty() ? ": the cluster has none to place it on; start one with "
-                               "muster-server, or the cluster with `muster up --servers 1`"
-                             : ""));
+        capacity.servers.empty() ? ": the cluster has none to place it on; start one with "
+                                   "muster-server, or the cluster with `muster up --servers 1`"
+                                 : ""));
   }
-  std::stable_sort(live.begin(), live.end(), [](const ServerRoom* a, const ServerRoom* b) {
+  std::stable_sort(live.begin(), live.end(), [](const ServerCapacity* a, const ServerCapacity* b) {
     return a->free_bytes > b->free_bytes;
   });
   live.resize(count);
-  std::sort(live.begin(), live.end(), [](const ServerRoom* a, const ServerRoom* b) {
-    return a->place.server_id < b->place.server_id;
+  std::sort(live.begin(), live.end(), [](const ServerCapacity* a, const ServerCapacity* b) {
+    return a->identity.server_id < b->identity.server_id;
   });
 
   std::vector<ServerShare> shares(count);
@@ -93,13 +94,13 @@ absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand, Clust
   for (size_t i = 0; i < count; ++i) {
     if (shares[i].bytes > live[i]->free_bytes) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "server ", live[i]->place.server_id, " has ", FormatBytes(live[i]->free_bytes),
+          "server ", live[i]->identity.server_id, " has ", FormatBytes(live[i]->free_bytes),
           " free of the ", FormatBytes(shares[i].bytes),
           " that its share of the tables needs; waits for ", "memory on servers"));
     }
   }
   for (size_t i = 0; i < count; ++i) {
-    shares[i].place = live[i]->place;
+    shares[i].identity = live[i]->identity;
     if (live[i]->free_bytes != kUnlimitedBytes) live[i]->free_bytes -= shares[i].bytes;
   }
   return shares;
@@ -113,59 +114,59 @@ std::string FormatBytes(uint64_t bytes) {
   return absl::StrCat(bytes, " bytes");
 }
 
-absl::StatusOr<std::vector<SlotPlace>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
-                                                  ClusterRoom& room) {
-  if (absl::Status status = MissingSlots(slots, slot, room); !status.ok()) return status;
+absl::StatusOr<std::vector<SlotWorker>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
+                                                   ClusterCapacity& capacity) {
+  if (absl::Status status = MissingSlots(slots, slot, capacity); !status.ok()) return status;
   // Tasks that need no device leave workers that have some to those that do, if they can.
-  const auto keeps_device = [&](const WorkerRoom& worker) {
+  const auto keeps_device = [&](const WorkerCapacity& worker) {
     return slot.devices > 0 || worker.free_devices == 0 || worker.free_slots > worker.free_devices;
   };
-  const auto better = [&](const WorkerRoom& a, const WorkerRoom& b) {
+  const auto better = [&](const WorkerCapacity& a, const WorkerCapacity& b) {
     if (keeps_device(a) != keeps_device(b)) return keeps_device(a);
     return a.free_slots > b.free_slots;
   };
-  std::vector<SlotPlace> places;
-  places.reserve(slots);
+  std::vector<SlotWorker> workers;
+  workers.reserve(slots);
   for (uint32_t placed = 0; placed < slots; ++placed) {
-    WorkerRoom* best = nullptr;
-    for (WorkerRoom& worker : room.workers) {
+    WorkerCapacity* best = nullptr;
+    for (WorkerCapacity& worker : capacity.workers) {
       if (UsableSlots(worker, slot) == 0) continue;
       if (best == nullptr || better(worker, *best)) best = &worker;
     }
     --best->free_slots;
     best->free_devices -= slot.devices;
     if (best->free_bytes != kUnlimitedBytes) best->free_bytes -= slot.bytes;
-    places.push_back({best->id, best->incarnation});
+    workers.push_back({best->id, best->incarnation});
   }
-  return places;
+  return workers;
 }
 
-absl::StatusOr<Assignment> Place(const Demand& demand, ClusterRoom& room) {
-  ClusterRoom left = room;
-  absl::StatusOr<std::vector<SlotPlace>> slots = PlaceSlots(demand.slots, demand.slot, left);
+absl::StatusOr<Assignment> Place(const Demand& demand, ClusterCapacity& capacity) {
+  ClusterCapacity left = capacity;
+  absl::StatusOr<std::vector<SlotWorker>> slots = PlaceSlots(demand.slots, demand.slot, left);
   if (!slots.ok()) return std::move(slots).status();
   absl::StatusOr<std::vector<ServerShare>> servers = DealServers(demand, left);
   if (!servers.ok()) return std::move(servers).status();
-  room = std::move(left);
+  capacity = std::move(left);
   return Assignment{*std::move(slots), *std::move(servers)};
 }
 
-absl::Status FitsEmpty(const Demand& demand, ClusterRoom room) {
-  for (WorkerRoom& worker : room.workers) {
+absl::Status FitsEmpty(const Demand& demand, ClusterCapacity capacity) {
+  for (WorkerCapacity& worker : capacity.workers) {
     worker.free_slots = worker.slots;
     worker.free_devices = worker.devices;
     worker.free_bytes = worker.bytes;
   }
-  for (ServerRoom& server : room.servers) server.free_bytes = server.bytes;
-  if (!room.workers.empty()) {
-    if (auto slots = PlaceSlots(demand.slots, demand.slot, room); !slots.ok()) {
+  for (ServerCapacity& server : capacity.servers) server.free_bytes = server.bytes;
+  if (!capacity.workers.empty()) {
+    if (auto slots = PlaceSlots(demand.slots, demand.slot, capacity); !slots.ok()) {
       return std::move(slots).status();
     }
   }
-  if (!room.servers.empty()) {
+  if (!capacity.servers.empty()) {
     Demand anywhere = demand;
     anywhere.excluded_servers.clear();
-    if (auto servers = DealServers(anywhere, room); !servers.ok()) {
+    if (auto servers = DealServers(anywhere, capacity); !servers.ok()) {
       return std::move(servers).status();
     }
   }

@@ -26,7 +26,7 @@ inline constexpr uint64_t kUnlimitedBytes = std::numeric_limits<uint64_t>::max()
 std::string FormatBytes(uint64_t bytes);
 
 // What one live daemon has to give.
-struct WorkerRoom {
+struct WorkerCapacity {
   std::string id;
   uint64_t incarnation = 0;
   uint32_t slots = 0;
@@ -43,7 +43,7 @@ struct WorkerRoom {
 };
 
 // A server as members know it, and where its tables are reached.
-struct ServerPlace {
+struct ServerIdentity {
   std::string server_id;
   uint64_t incarnation = 0;
   std::string address;
@@ -51,16 +51,16 @@ struct ServerPlace {
   uint64_t process_nonce = 0;
 };
 
-struct ServerRoom {
-  ServerPlace place;
+struct ServerCapacity {
+  ServerIdentity identity;
   uint64_t bytes = kUnlimitedBytes;
   uint64_t free_bytes = kUnlimitedBytes;
 };
 
 // In order of id.
-struct ClusterRoom {
-  std::vector<WorkerRoom> workers;
-  std::vector<ServerRoom> servers;
+struct ClusterCapacity {
+  std::vector<WorkerCapacity> workers;
+  std::vector<ServerCapacity> servers;
 };
 
 // What one slot takes of its worker.
@@ -84,35 +84,35 @@ struct Demand {
   absl::flat_hash_set<std::string> excluded_servers;
 };
 
-struct SlotPlace {
+struct SlotWorker {
   std::string worker_id;
   uint64_t incarnation = 0;
 };
 
 struct ServerShare {
-  ServerPlace place;
+  ServerIdentity identity;
   uint64_t bytes = 0;
   std::vector<uint32_t> partitions;
 };
 
 struct Assignment {
   // One per slot.
-  std::vector<SlotPlace> slots;
+  std::vector<SlotWorker> slots;
   // In order of id.
   std::vector<ServerShare> servers;
 };
 
-// Takes the demand out of `room`. RESOURCE_EXHAUSTED, with `room` unchanged: does not fit now; the
-// message says what there is and what is missing.
-absl::StatusOr<Assignment> Place(const Demand& demand, ClusterRoom& room);
+// Takes the demand out of `capacity`. RESOURCE_EXHAUSTED, with `capacity` unchanged: does not fit
+// now; the message says what there is and what is missing.
+absl::StatusOr<Assignment> Place(const Demand& demand, ClusterCapacity& capacity);
 
 // The same for slots alone (of a job that keeps the rest).
-absl::StatusOr<std::vector<SlotPlace>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
-                                                  ClusterRoom& room);
+absl::StatusOr<std::vector<SlotWorker>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
+                                                   ClusterCapacity& capacity);
 
 // Whether the demand fits when nothing else runs. A kind of daemon of which there is none yet is
 // not held against the job: such a job waits. RESOURCE_EXHAUSTED says what is missing.
-absl::Status FitsEmpty(const Demand& demand, ClusterRoom room);
+absl::Status FitsEmpty(const Demand& demand, ClusterCapacity capacity);
 
 }  // namespace muster
 

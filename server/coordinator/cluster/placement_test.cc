@@ -11,8 +11,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-WorkerRoom Worker(const std::string& id, uint32_t slots, uint32_t free,
-                  uint64_t free_bytes = kUnlimitedBytes) {
+WorkerCapacity Worker(const std::string& id, uint32_t slots, uint32_t free,
+                      uint64_t free_bytes = kUnlimitedBytes) {
   return {.id = id,
           .incarnation = 1,
           .slots = slots,
@@ -21,35 +21,35 @@ WorkerRoom Worker(const std::string& id, uint32_t slots, uint32_t free,
           .free_bytes = free_bytes};
 }
 
-ServerRoom Server(const std::string& id, uint64_t free_bytes = kUnlimitedBytes) {
-  return {.place = {.server_id = id, .incarnation = 2, .address = id + ":1"},
+ServerCapacity Server(const std::string& id, uint64_t free_bytes = kUnlimitedBytes) {
+  return {.identity = {.server_id = id, .incarnation = 2, .address = id + ":1"},
           .bytes = free_bytes,
           .free_bytes = free_bytes};
 }
 
-std::string Reason(const Demand& demand, ClusterRoom room) {
-  return std::string(Place(demand, room).status().message());
+std::string Reason(const Demand& demand, ClusterCapacity capacity) {
+  return std::string(Place(demand, capacity).status().message());
 }
 
 TEST(PlacementTest, SpreadsSlotsAndDealsPartitionsEvenly) {
-  ClusterRoom room{{Worker("w0", 4, 4), Worker("w1", 4, 4)}, {Server("s0"), Server("s1")}};
-  const Assignment got = *Place({.slots = 4, .partitions = 5}, room);
+  ClusterCapacity capacity{{Worker("w0", 4, 4), Worker("w1", 4, 4)}, {Server("s0"), Server("s1")}};
+  const Assignment got = *Place({.slots = 4, .partitions = 5}, capacity);
   std::map<std::string, int> slots;
-  for (const SlotPlace& place : got.slots) ++slots[place.worker_id];
+  for (const SlotWorker& place : got.slots) ++slots[place.worker_id];
   EXPECT_EQ(slots["w0"], 2);
   EXPECT_EQ(slots["w1"], 2);
   ASSERT_EQ(got.servers.size(), 2);
   EXPECT_THAT(got.servers[0].partitions, ElementsAre(0, 2, 4));
   EXPECT_THAT(got.servers[1].partitions, ElementsAre(1, 3));
-  EXPECT_EQ(got.servers[1].place.address, "s1:1");
-  EXPECT_EQ(room.workers[0].free_slots, 2);
-  EXPECT_EQ(room.workers[1].free_slots, 2);
+  EXPECT_EQ(got.servers[1].identity.address, "s1:1");
+  EXPECT_EQ(capacity.workers[0].free_slots, 2);
+  EXPECT_EQ(capacity.workers[1].free_slots, 2);
 }
 
 TEST(PlacementTest, AllOrNothing) {
-  ClusterRoom room{{Worker("w0", 4, 2)}, {}};
-  EXPECT_FALSE(Place({.slots = 2, .partitions = 4}, room).ok());
-  EXPECT_EQ(room.workers[0].free_slots, 2) << "nothing was taken";
+  ClusterCapacity capacity{{Worker("w0", 4, 2)}, {}};
+  EXPECT_FALSE(Place({.slots = 2, .partitions = 4}, capacity).ok());
+  EXPECT_EQ(capacity.workers[0].free_slots, 2) << "nothing was taken";
 }
 
 TEST(PlacementTest, SaysWhatItWaitsFor) {
@@ -66,32 +66,34 @@ TEST(PlacementTest, SaysWhatItWaitsFor) {
 }
 
 TEST(PlacementTest, AccountsForBytes) {
-  ClusterRoom room{{Worker("w0", 4, 4, 1000)}, {Server("s0", 500), Server("s1", 500)}};
+  ClusterCapacity capacity{{Worker("w0", 4, 4, 1000)}, {Server("s0", 500), Server("s1", 500)}};
   const Demand demand{.slots = 2, .slot = {.bytes = 300}, .partitions = 4, .server_bytes = 800};
-  const Assignment got = *Place(demand, room);
+  const Assignment got = *Place(demand, capacity);
   EXPECT_EQ(got.servers[0].bytes, 400);
-  EXPECT_EQ(room.servers[0].free_bytes, 100);
-  EXPECT_EQ(room.workers[0].free_bytes, 400);
-  EXPECT_FALSE(Place(demand, room).ok());
+  EXPECT_EQ(capacity.servers[0].free_bytes, 100);
+  EXPECT_EQ(capacity.workers[0].free_bytes, 400);
+  EXPECT_FALSE(Place(demand, capacity).ok());
 }
 
 TEST(PlacementTest, TakesNoMoreServersThanPartitionsAndTheEmptiestFirst) {
-  ClusterRoom room{{Worker("w0", 1, 1)}, {Server("s0", 10), Server("s1", 30), Server("s2", 20)}};
-  const Assignment got = *Place({.slots = 1, .partitions = 2}, room);
+  ClusterCapacity capacity{{Worker("w0", 1, 1)},
+                           {Server("s0", 10), Server("s1", 30), Server("s2", 20)}};
+  const Assignment got = *Place({.slots = 1, .partitions = 2}, capacity);
   ASSERT_EQ(got.servers.size(), 2);
-  EXPECT_EQ(got.servers[0].place.server_id, "s1");
-  EXPECT_EQ(got.servers[1].place.server_id, "s2");
+  EXPECT_EQ(got.servers[0].identity.server_id, "s1");
+  EXPECT_EQ(got.servers[1].identity.server_id, "s2");
 }
 
 TEST(PlacementTest, LeavesOutServersThatStillHoldOldTables) {
-  ClusterRoom room{{Worker("w0", 2, 2)}, {Server("s0"), Server("s1")}};
-  const Assignment got = *Place({.slots = 1, .partitions = 2, .excluded_servers = {"s0"}}, room);
+  ClusterCapacity capacity{{Worker("w0", 2, 2)}, {Server("s0"), Server("s1")}};
+  const Assignment got =
+      *Place({.slots = 1, .partitions = 2, .excluded_servers = {"s0"}}, capacity);
   ASSERT_EQ(got.servers.size(), 1);
-  EXPECT_EQ(got.servers[0].place.server_id, "s1");
+  EXPECT_EQ(got.servers[0].identity.server_id, "s1");
 }
 
 TEST(PlacementTest, FitsEmptyIgnoresWhatRunsAndWhatIsAbsent) {
-  const ClusterRoom busy{{Worker("w0", 4, 0)}, {}};
+  const ClusterCapacity busy{{Worker("w0", 4, 0)}, {}};
   EXPECT_TRUE(FitsEmpty({.slots = 4, .servers = 3, .partitions = 8}, busy).ok());
   EXPECT_THAT(std::string(FitsEmpty({.slots = 5}, busy).message()),
               HasSubstr("4 of 5 worker slots free"));
@@ -99,28 +101,29 @@ TEST(PlacementTest, FitsEmptyIgnoresWhatRunsAndWhatIsAbsent) {
   EXPECT_FALSE(FitsEmpty({.slots = 1, .servers = 2, .partitions = 8}, {{}, {Server("s0")}}).ok());
 }
 
-WorkerRoom DeviceWorker(const std::string& id, uint32_t slots, uint32_t devices,
-                        uint64_t device_bytes = kUnlimitedBytes) {
-  WorkerRoom worker = Worker(id, slots, slots);
+WorkerCapacity DeviceWorker(const std::string& id, uint32_t slots, uint32_t devices,
+                            uint64_t device_bytes = kUnlimitedBytes) {
+  WorkerCapacity worker = Worker(id, slots, slots);
   worker.devices = worker.free_devices = devices;
   worker.device_bytes = device_bytes;
   return worker;
 }
 
 TEST(PlacementTest, GivesEachTaskADeviceOfItsOwn) {
-  ClusterRoom room{{Worker("w0", 8, 8), DeviceWorker("w1", 4, 2), DeviceWorker("w2", 1, 2)}, {}};
+  ClusterCapacity capacity{{Worker("w0", 8, 8), DeviceWorker("w1", 4, 2), DeviceWorker("w2", 1, 2)},
+                           {}};
   const Demand demand{.slots = 3, .slot = {.devices = 1}, .partitions = 0};
-  const Assignment got = *Place(demand, room);
+  const Assignment got = *Place(demand, capacity);
   std::map<std::string, int> slots;
-  for (const SlotPlace& place : got.slots) ++slots[place.worker_id];
+  for (const SlotWorker& place : got.slots) ++slots[place.worker_id];
   EXPECT_EQ(slots["w1"], 2);
   EXPECT_EQ(slots["w2"], 1) << "where a slot is missing a device is of no use";
-  EXPECT_EQ(room.workers[1].free_devices, 0);
-  EXPECT_EQ(room.workers[2].free_devices, 1);
-  EXPECT_THAT(Reason({.slots = 1, .slot = {.devices = 1}, .partitions = 0}, room),
+  EXPECT_EQ(capacity.workers[1].free_devices, 0);
+  EXPECT_EQ(capacity.workers[2].free_devices, 1);
+  EXPECT_THAT(Reason({.slots = 1, .slot = {.devices = 1}, .partitions = 0}, capacity),
               HasSubstr("0 of 1 worker slots free with a device beside them (1 of 4 devices are "
                         "free); waits for devices"));
-  EXPECT_TRUE(FitsEmpty(demand, room).ok());
+  EXPECT_TRUE(FitsEmpty(demand, capacity).ok());
 }
 
 TEST(PlacementTest, ClustersWithTooFewDevicesAreNamed) {
@@ -131,31 +134,32 @@ TEST(PlacementTest, ClustersWithTooFewDevicesAreNamed) {
 
 TEST(PlacementTest, GivesNoTaskADeviceThatIsTooSmall) {
   const Demand demand{.slots = 2, .slot = {.devices = 1, .device_bytes = 3 << 20}, .partitions = 0};
-  ClusterRoom room{{DeviceWorker("w0", 8, 8, (3 << 20) - 1), DeviceWorker("w1", 2, 2, 3 << 20)},
-                   {}};
-  const Assignment got = *Place(demand, room);
+  ClusterCapacity capacity{
+      {DeviceWorker("w0", 8, 8, (3 << 20) - 1), DeviceWorker("w1", 2, 2, 3 << 20)}, {}};
+  const Assignment got = *Place(demand, capacity);
   EXPECT_EQ(got.slots[0].worker_id, "w1");
   EXPECT_EQ(got.slots[1].worker_id, "w1");
-  EXPECT_THAT(Reason(demand, room), HasSubstr("0 of 2 worker slots free with a device beside them "
-                                              "(0 of 2 devices are free)"));
-  room.workers.pop_back();
-  EXPECT_THAT(std::string(FitsEmpty(demand, room).message()),
+  EXPECT_THAT(Reason(demand, capacity),
+              HasSubstr("0 of 2 worker slots free with a device beside them "
+                        "(0 of 2 devices are free)"));
+  capacity.workers.pop_back();
+  EXPECT_THAT(std::string(FitsEmpty(demand, capacity).message()),
               HasSubstr("takes 2 devices with 3.0 MiB, and the workers offer 0"));
 }
 
 TEST(PlacementTest, TasksWithoutDevicesLeaveThemFree) {
-  ClusterRoom room{{DeviceWorker("w0", 2, 2), Worker("w1", 1, 1)}, {}};
-  const Assignment got = *Place({.slots = 2, .partitions = 0}, room);
+  ClusterCapacity capacity{{DeviceWorker("w0", 2, 2), Worker("w1", 1, 1)}, {}};
+  const Assignment got = *Place({.slots = 2, .partitions = 0}, capacity);
   EXPECT_EQ(got.slots[0].worker_id, "w1");
   EXPECT_EQ(got.slots[1].worker_id, "w0") << "no other slot is left";
 }
 
 TEST(PlacementTest, WithoutPartitionsNoServerIsNeeded) {
-  ClusterRoom room;
-  room.workers.push_back({.id = "w0", .slots = 2, .free_slots = 2});
+  ClusterCapacity capacity;
+  capacity.workers.push_back({.id = "w0", .slots = 2, .free_slots = 2});
   const Demand demand{.slots = 2, .partitions = 0};
-  EXPECT_TRUE(FitsEmpty(demand, room).ok());
-  const auto assignment = Place(demand, room);
+  EXPECT_TRUE(FitsEmpty(demand, capacity).ok());
+  const auto assignment = Place(demand, capacity);
   ASSERT_TRUE(assignment.ok()) << assignment.status();
   EXPECT_EQ(assignment->slots.size(), 2);
   EXPECT_TRUE(assignment->servers.empty());

@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-void SetHolder(const ServerPlace& server, v1::Replica& replica) {
+void SetHolder(const ServerIdentity& server, v1::Replica& replica) {
   replica.set_server_id(server.server_id);
   replica.set_address(server.address);
   replica.set_process_nonce(server.process_nonce);
@@ -16,7 +16,7 @@ void SetHolder(const ServerPlace& server, v1::Replica& replica) {
 
 }  // namespace
 
-ServerPlace PlaceOf(const v1::DaemonRecord& server) {
+ServerIdentity IdentityOf(const v1::DaemonRecord& server) {
   return {.server_id = server.id(),
           .incarnation = server.incarnation(),
           .address = server.address(),
@@ -34,19 +34,19 @@ void DealShards(const std::vector<ServerShare>& servers, v1::JobRecord& record) 
   for (size_t p = 0; p < partitions; ++p) record.add_partitions()->set_partition(p);
   for (const ServerShare& server : servers) {
     v1::ServerRecord* stored = record.add_servers();
-    stored->set_server_id(server.place.server_id);
-    stored->set_incarnation(server.place.incarnation);
+    stored->set_server_id(server.identity.server_id);
+    stored->set_incarnation(server.identity.incarnation);
     stored->set_reserved_bytes(server.bytes);
     for (uint32_t p : server.partitions) {
       v1::Replica* replica = record.mutable_partitions(p)->add_replicas();
-      SetHolder(server.place, *replica);
+      SetHolder(server.identity, *replica);
       replica->set_role(v1::Replica::PRIMARY);
       replica->set_term(term);
     }
   }
 }
 
-void MoveShards(const ServerPlace& server, v1::JobRecord& record) {
+void MoveShards(const ServerIdentity& server, v1::JobRecord& record) {
   const uint64_t term = record.term() + 1;
   record.set_term(term);
   record.set_shard_map_version(record.shard_map_version() + 1);
@@ -78,7 +78,7 @@ std::string OwnerOf(uint32_t partition, const v1::JobRecord& record) {
   return "";
 }
 
-void MovePartition(uint32_t partition, const ServerPlace& owner, uint64_t bytes,
+void MovePartition(uint32_t partition, const ServerIdentity& owner, uint64_t bytes,
                    v1::JobRecord& record) {
   const std::string from = OwnerOf(partition, record);
   const uint64_t term = record.term() + 1;

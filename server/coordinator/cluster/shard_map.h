@@ -15,17 +15,17 @@ namespace muster {
 // of the job had, by which servers tell its owners apart.
 
 // Where a live server's tables are.
-ServerPlace PlaceOf(const v1::DaemonRecord& server);
+ServerIdentity IdentityOf(const v1::DaemonRecord& server);
 
 // Gives all partitions to the servers of a new placement.
 void DealShards(const std::vector<ServerShare>& servers, v1::JobRecord& record);
 
 // A server came back, under another incarnation and perhaps address: its partitions stay with it.
-void MoveShards(const ServerPlace& server, v1::JobRecord& record);
+void MoveShards(const ServerIdentity& server, v1::JobRecord& record);
 
 // Gives one partition to another server, under the next term and shard map version. `bytes` are
 // what it takes there. The server that loses its last one may still hold some of it.
-void MovePartition(uint32_t partition, const ServerPlace& owner, uint64_t bytes,
+void MovePartition(uint32_t partition, const ServerIdentity& owner, uint64_t bytes,
                    v1::JobRecord& record);
 
 // Notes that the server holds, or may come to hold, something of the job.

@@ -13,8 +13,8 @@ class ShardMapTest : public ::testing::Test {
   ShardMapTest() {
     record_.set_job_id("j1");
     record_.set_generation(1);
-    DealShards({{.place = {"s0", 1, "a:1", 11}, .bytes = 20, .partitions = {0, 2}},
-                {.place = {"s1", 2, "b:1", 12}, .bytes = 10, .partitions = {1}}},
+    DealShards({{.identity = {"s0", 1, "a:1", 11}, .bytes = 20, .partitions = {0, 2}},
+                {.identity = {"s1", 2, "b:1", 12}, .bytes = 10, .partitions = {1}}},
                record_);
   }
 
@@ -63,7 +63,7 @@ TEST_F(ShardMapTest, VersionAndTermsGrowAcrossPlacements) {
   EXPECT_THAT(record_.former_servers(), ElementsAre("s0", "s1"));
   ClearShards(record_);
   EXPECT_THAT(record_.former_servers(), ElementsAre("s0", "s1"));
-  DealShards({{.place = {"s2", 3, "d:1", 13}, .partitions = {0, 1, 2}}}, record_);
+  DealShards({{.identity = {"s2", 3, "d:1", 13}, .partitions = {0, 1, 2}}}, record_);
   EXPECT_EQ(record_.shard_map_version(), 3);
   EXPECT_EQ(Primary(1).term(), 3);
 }

@@ -16,7 +16,7 @@
 #include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
 #include "server/coordinator/calls/call.h"
-#include "server/coordinator/job/collective_board.h"
+#include "server/coordinator/job/collective_reports.h"
 #include "server/coordinator/job/evaluation_gatherer.h"
 #include "server/coordinator/job/job_log.h"
 #include "server/coordinator/job/progress_tracker.h"
@@ -94,7 +94,7 @@ struct Job {
   std::string round_failures;
   // By all-reduce: since when all whom the next round waits for are there, if they are.
   std::optional<absl::Duration> all_there_since;
-  CollectiveBoard collectives;
+  CollectiveReports collectives;
   EvaluationGatherer evaluation;
   JobLog log;
   std::deque<v1::JobEvent> events;

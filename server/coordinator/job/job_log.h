@@ -58,8 +58,8 @@ class JobLog {
     // Where the reader goes on.
     uint64_t next = 0;
   };
-  // Text from `offset` on, at most `max_bytes` (at least 4, so that a character has room), or only
-  // that of one slot. Nothing is missing within it. Empty at the end.
+  // Text from `offset` on, at most `max_bytes` (at least 4, so that a character has capacity), or
+  // only that of one slot. Nothing is missing within it. Empty at the end.
   Piece Read(uint64_t offset, uint64_t max_bytes, std::optional<uint32_t> slot = {}) const;
 
   // What of the log is to be read.

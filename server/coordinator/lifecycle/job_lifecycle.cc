@@ -92,7 +92,7 @@ absl::Status JobLifecycle::Reconcile(Job& job) {
   }
   if (losses.any_server() && !ContinuesInPlace(job.record)) {
     std::vector<std::string> servers = losses.missing;
-    for (const ServerPlace& returned : losses.returned) servers.push_back(returned.server_id);
+    for (const ServerIdentity& returned : losses.returned) servers.push_back(returned.server_id);
     return GoBack(job, absl::StrCat("lost server ", absl::StrJoin(servers, ", ")));
   }
   if (LosesReplicas(job.record, losses.slots)) {
@@ -131,7 +131,7 @@ absl::Status JobLifecycle::RecoverServers(Job& job, const Losses& losses, JobCha
                                          PartitionsOf(server, job.record),
                                          "; continues in place once it is back"));
   }
-  for (const ServerPlace& returned : losses.returned) {
+  for (const ServerIdentity& returned : losses.returned) {
     MoveShards(returned, change.record);
     change.events.push_back(absl::StrCat("server ", returned.server_id, " is back at ",
                                          returned.address, "; shard map version ",

@@ -24,7 +24,7 @@ Losses FindLosses(const v1::JobRecord& record, const Membership& members) {
     if (members.Holds(server.server_id(), server.incarnation())) continue;
     const Member* member = members.Find(server.server_id());
     if (member != nullptr && member->live && member->kind() == v1::SERVER) {
-      losses.returned.push_back(PlaceOf(member->record));
+      losses.returned.push_back(IdentityOf(member->record));
     } else {
       losses.missing.push_back(server.server_id());
     }

@@ -44,7 +44,7 @@ struct Losses {
   std::vector<uint32_t> slots;
   // Servers that are gone, and those that are back as another incarnation.
   std::vector<std::string> missing;
-  std::vector<ServerPlace> returned;
+  std::vector<ServerIdentity> returned;
 
   bool any_server() const { return !missing.empty() || !returned.empty(); }
 };

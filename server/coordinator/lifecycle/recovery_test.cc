@@ -31,8 +31,8 @@ class RecoveryTest : public ::testing::Test {
       holder.set_worker_id(slot == 0 ? "w0" : "w1");
       holder.set_worker_incarnation(slot == 0 ? 3 : 4);
     }
-    DealShards({{.place = {"s0", 1, "s0:1", 11}, .partitions = {0}},
-                {.place = {"s1", 2, "s1:1", 12}, .partitions = {1}}},
+    DealShards({{.identity = {"s0", 1, "s0:1", 11}, .partitions = {0}},
+                {.identity = {"s1", 2, "s1:1", 12}, .partitions = {1}}},
                record_);
   }
 

@@ -15,9 +15,9 @@ namespace muster {
 namespace {
 
 // A checkpoint as its record and its manifest tell.
-v1::CheckpointStatus Describe(const CheckpointKeeper& keeper,
+v1::CheckpointStatus Describe(const CheckpointArchive& archive,
                               const v1::CheckpointRecord& checkpoint) {
-  absl::StatusOr<v1::CheckpointStatus> read = keeper.Describe(checkpoint.uri());
+  absl::StatusOr<v1::CheckpointStatus> read = archive.Describe(checkpoint.uri());
   v1::CheckpointStatus status;
   if (read.ok()) {
     status = *std::move(read);
@@ -48,9 +48,9 @@ std::vector<uint64_t> DeltasOn(uint64_t clock, const v1::JobRecord& record) {
 
 }  // namespace
 
-CheckpointRequests::CheckpointRequests(JobTable& jobs, CheckpointDesk& desk,
-                                       CheckpointKeeper& keeper, SerialExecutor& disk)
-    : jobs_(jobs), desk_(desk), keeper_(keeper), disk_(disk) {}
+CheckpointRequests::CheckpointRequests(JobTable& jobs, CheckpointLifecycle& lifecycle,
+                                       CheckpointArchive& archive, SerialExecutor& disk)
+    : jobs_(jobs), lifecycle_(lifecycle), archive_(archive), disk_(disk) {}
 
 absl::StatusOr<Job*> CheckpointRequests::Find(const std::string& job_id) const {
   Job* job = jobs_.Find(job_id);
@@ -71,7 +71,7 @@ void CheckpointRequests::List(const std::string& job_id, Call<v1::ListCheckpoint
     for (const v1::CheckpointRecord& checkpoint : checkpoints) {
       const absl::StatusOr<v1::CheckpointStatus> described = CatchOutOfMemory(
           "the call",
-          [&]() -> absl::StatusOr<v1::CheckpointStatus> { return Describe(keeper_, checkpoint); });
+          [&]() -> absl::StatusOr<v1::CheckpointStatus> { return Describe(archive_, checkpoint); });
       if (!described.ok()) return call.done(described.status());
       *reply.add_checkpoints() = *described;
     }
@@ -107,7 +107,7 @@ void CheckpointRequests::Delete(const v1::DeleteCheckpointRequest& request,
               call = std::move(call)] {
     v1::DeleteCheckpointReply reply;
     for (const v1::CheckpointRecord& checkpoint : gone) {
-      if (absl::Status removed = keeper_.RemoveCheckpoint(checkpoint.uri()); !removed.ok()) {
+      if (absl::Status removed = archive_.RemoveCheckpoint(checkpoint.uri()); !removed.ok()) {
         return call.done(absl::Status(
             removed.code(), absl::StrCat("job ", job_id, " has no checkpoint ", checkpoint.uri(),
                                          " any more, but its files stay until the job is deleted: ",
@@ -138,7 +138,7 @@ absl::StatusOr<std::vector<v1::CheckpointRecord>> CheckpointRequests::Forget(
         std::find(deltas.begin(), deltas.end(), clock) == deltas.end()) {
       continue;
     }
-    MUSTER_RETURN_IF_ERROR(desk_.CheckUnneeded(*job, checkpoints[i].uri()));
+    MUSTER_RETURN_IF_ERROR(lifecycle_.CheckUnneeded(*job, checkpoints[i].uri()));
     gone.push_back(checkpoints[i]);
     change.events.push_back(absl::StrCat("checkpoint at clock ", clock, " deleted"));
     checkpoints.erase(checkpoints.begin() + i);

@@ -9,8 +9,8 @@
 #include "proto/job_service.pb.h"
 #include "server/coordinator/calls/call.h"
 #include "server/coordinator/calls/serial_executor.h"
-#include "server/coordinator/checkpoints/checkpoint_desk.h"
-#include "server/coordinator/checkpoints/checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/checkpoint_archive.h"
+#include "server/coordinator/checkpoints/checkpoint_lifecycle.h"
 #include "server/coordinator/job/job_table.h"
 
 namespace muster {
@@ -20,13 +20,13 @@ namespace muster {
 class CheckpointRequests {
  public:
   // All references outlive it, and what it posted has run before it goes.
-  CheckpointRequests(JobTable& jobs, CheckpointDesk& desk, CheckpointKeeper& keeper,
+  CheckpointRequests(JobTable& jobs, CheckpointLifecycle& lifecycle, CheckpointArchive& archive,
                      SerialExecutor& disk);
 
   void List(const std::string& job_id, Call<v1::ListCheckpointsReply> call);
 
   // The folder that a request names. Reading all of a checkpoint may take minutes, so it is not
-  // done here, where commits would wait for it: the caller does, by CheckpointKeeper::Verify.
+  // done here, where commits would wait for it: the caller does, by CheckpointArchive::Verify.
   absl::StatusOr<std::string> Folder(const v1::CheckpointRequest& request) const;
   // What was found, unless the checkpoint was removed meanwhile: then files were missing for a
   // reason, and the error is ABORTED.
@@ -45,8 +45,8 @@ class CheckpointRequests {
       const v1::DeleteCheckpointRequest& request);
 
   JobTable& jobs_;
-  CheckpointDesk& desk_;
-  CheckpointKeeper& keeper_;
+  CheckpointLifecycle& lifecycle_;
+  CheckpointArchive& archive_;
   SerialExecutor& disk_;
 };
 

@@ -70,9 +70,9 @@ class CheckpointRequestsTest : public ::testing::Test {
 };
 
 TEST_F(CheckpointRequestsTest, ListsWhatThereIsOldestFirst) {
-  cluster_.keeper.bases[4] = 2;
+  cluster_.archive.bases[4] = 2;
   const std::string job = RunningJob();
-  cluster_.keeper.folders.erase(Uri(job, 6));
+  cluster_.archive.folders.erase(Uri(job, 6));
   const v1::ListCheckpointsReply list = *List(job);
   ASSERT_EQ(list.checkpoints_size(), 3);
   EXPECT_EQ(list.checkpoints(0).clock(), 2);
@@ -116,7 +116,7 @@ TEST_F(CheckpointRequestsTest, DeletesOneAndIsSafeToRepeat) {
   const std::string job = RunningJob();
   EXPECT_THAT(Delete(job, 4)->clocks(), ElementsAre(4));
   EXPECT_THAT(Clocks(job), ElementsAre(2, 6));
-  EXPECT_THAT(cluster_.keeper.folders, UnorderedElementsAre(Uri(job, 2), Uri(job, 6)));
+  EXPECT_THAT(cluster_.archive.folders, UnorderedElementsAre(Uri(job, 2), Uri(job, 6)));
   EXPECT_TRUE(cluster_.HasEvent(job, "checkpoint at clock 4 deleted"));
   EXPECT_THAT(Delete(job, 4)->clocks(), IsEmpty());
   cluster_.RestartCoordinator();
@@ -130,7 +130,7 @@ TEST_F(CheckpointRequestsTest, KeepsWhatARunningJobGoesBackTo) {
   EXPECT_EQ(last.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(last.message()), HasSubstr(Uri(job, 6)));
   EXPECT_THAT(Clocks(job), ElementsAre(2, 4, 6));
-  EXPECT_EQ(cluster_.keeper.folders.size(), 3u);
+  EXPECT_EQ(cluster_.archive.folders.size(), 3u);
   v1::CancelJobRequest cancel;
   cancel.set_job_id(job);
   ASSERT_TRUE(cluster_.coordinator().jobs().Cancel(cancel).ok());
@@ -185,7 +185,7 @@ TEST_F(CheckpointRequestsTest, OfAnEndedJobWithoutACheckpointNoneIsPromised) {
 }
 
 TEST_F(CheckpointRequestsTest, DeltasGoWithTheirBaseOnlyWhenAskedTo) {
-  cluster_.keeper.bases = {{4, 2}, {6, 4}};
+  cluster_.archive.bases = {{4, 2}, {6, 4}};
   const std::string job = RunningJob();
   cluster_.Finish(job);
   const absl::Status refused = Delete(job, 2).status();
@@ -199,7 +199,7 @@ TEST_F(CheckpointRequestsTest, WhatCannotBeStoredDoesNotHappen) {
   const std::string job = RunningJob();
   cluster_.store.failing = true;
   EXPECT_EQ(Delete(job, 2).status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(cluster_.keeper.folders.size(), 3u);
+  EXPECT_EQ(cluster_.archive.folders.size(), 3u);
   cluster_.store.failing = false;
   EXPECT_TRUE(Delete(job, 2).ok());
 }

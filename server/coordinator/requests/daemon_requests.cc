@@ -19,8 +19,9 @@ constexpr size_t kKeptMessageBytes = 8 << 10;
 }  // namespace
 
 DaemonRequests::DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle,
-                               MoveDesk& moves, const Clock& clock, CoordinatorMetrics& metrics,
-                               OrderContext context, std::function<void(absl::string_view)> log)
+                               MoveScheduler& moves, const Clock& clock,
+                               CoordinatorMetrics& metrics, OrderContext context,
+                               std::function<void(absl::string_view)> log)
     : jobs_(jobs),
       members_(members),
       lifecycle_(lifecycle),

@@ -16,7 +16,7 @@
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/lifecycle/job_lifecycle.h"
 #include "server/coordinator/metrics/coordinator_metrics.h"
-#include "server/coordinator/scheduling/move_desk.h"
+#include "server/coordinator/scheduling/move_scheduler.h"
 #include "server/coordinator/scheduling/orders.h"
 
 namespace muster {
@@ -26,7 +26,7 @@ namespace muster {
 class DaemonRequests {
  public:
   // All references outlive it. `log` takes one line, on the logic thread; it may be null.
-  DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle, MoveDesk& moves,
+  DaemonRequests(JobTable& jobs, Membership& members, JobLifecycle& lifecycle, MoveScheduler& moves,
                  const Clock& clock, CoordinatorMetrics& metrics, OrderContext context,
                  std::function<void(absl::string_view)> log);
 
@@ -78,7 +78,7 @@ class DaemonRequests {
   JobTable& jobs_;
   Membership& members_;
   JobLifecycle& lifecycle_;
-  MoveDesk& moves_;
+  MoveScheduler& moves_;
   const Clock& clock_;
   CoordinatorMetrics& metrics_;
   OrderContext context_;

@@ -16,7 +16,7 @@
 #include "common/job/job_validator.h"
 #include "common/plan/memory_plan.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
-#include "server/coordinator/cluster/cluster_room.h"
+#include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/placement.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/job/request_limits.h"
@@ -38,7 +38,7 @@ constexpr size_t kMaxInPlanning = 64;
 
 // Whether the job fits when nothing else runs.
 absl::Status CheckWholeCluster(const Demand& demand, const MemoryPlan& plan,
-                               const ClusterRoom& whole) {
+                               const ClusterCapacity& whole) {
   const absl::Status fits = FitsEmpty(demand, whole);
   if (fits.ok()) return absl::OkStatus();
   Demand without_tables = demand;
@@ -73,9 +73,9 @@ bool IsFolder(absl::string_view initial_weights) {
 // How the data of the weights in a folder were prepared, for jobs whose reader has a use for that.
 // Empty for all others: their folder need not be one that the coordinator can read.
 absl::StatusOr<std::string> PreparationInFolder(const v1::JobSpec& spec,
-                                                const CheckpointKeeper& keeper) {
+                                                const CheckpointArchive& archive) {
   if (!spec.data().has_csv() || !IsFolder(spec.initial_weights())) return "";
-  absl::StatusOr<std::string> preparation = keeper.DataPreparation(spec.initial_weights());
+  absl::StatusOr<std::string> preparation = archive.DataPreparation(spec.initial_weights());
   if (preparation.ok() && preparation->size() > kMostPreparationBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "initial_weights is \"", spec.initial_weights(), "\", whose manifest has a preparation of ",
@@ -100,14 +100,14 @@ absl::Status GoneError() { return absl::CancelledError("the caller is gone"); }
 }  // namespace
 
 JobRequests::JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
-                         CheckpointDesk& checkpoints, const CheckpointKeeper& keeper,
+                         CheckpointLifecycle& checkpoints, const CheckpointArchive& archive,
                          SerialExecutor& logic, SerialExecutor& planning, const Clock& clock,
                          CoordinatorMetrics& metrics, const CoordinatorOptions& options)
     : jobs_(jobs),
       members_(members),
       lifecycle_(lifecycle),
       checkpoints_(checkpoints),
-      keeper_(keeper),
+      archive_(archive),
       logic_(logic),
       planning_(planning),
       clock_(clock),
@@ -149,12 +149,12 @@ void JobRequests::Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJob
         absl::StrCat(in_planning_, " submitted jobs are being checked; try again soon")));
   }
   ++in_planning_;
-  planning_.Post([this, request, fingerprint, whole = WholeRoomOf(members_),
+  planning_.Post([this, request, fingerprint, whole = WholeCapacityOf(members_),
                   call = std::move(call)]() mutable {
     absl::StatusOr<PlannedJob> planned =
         CatchOutOfMemory("the call", [&]() -> absl::StatusOr<PlannedJob> {
           MUSTER_ASSIGN_OR_RETURN(PlannedJob job, PlanJob(request.spec(), whole));
-          MUSTER_ASSIGN_OR_RETURN(job.data_preparation, PreparationInFolder(job.spec, keeper_));
+          MUSTER_ASSIGN_OR_RETURN(job.data_preparation, PreparationInFolder(job.spec, archive_));
           return job;
         });
     logic_.Post([this, request_id = request.request_id(), fingerprint, planned = std::move(planned),
@@ -280,7 +280,8 @@ absl::StatusOr<JobRequests::NewJob> JobRequests::MakeJob(const PlannedJob& plann
   record.set_predicted_worker_bytes(plan.worker_own_bytes() * record.spec().workers());
   record.set_predicted_device_bytes(plan.device_bytes());
 
-  MUSTER_RETURN_IF_ERROR(CheckWholeCluster(DemandOf(record, jobs_), plan, WholeRoomOf(members_)));
+  MUSTER_RETURN_IF_ERROR(
+      CheckWholeCluster(DemandOf(record, jobs_), plan, WholeCapacityOf(members_)));
   size_t unfinished = 0;
   for (const auto& [number, other] : jobs_.jobs()) {
     unfinished += !IsFinal(other->record.state());

@@ -11,8 +11,8 @@
 #include "proto/job_service.pb.h"
 #include "server/coordinator/calls/call.h"
 #include "server/coordinator/calls/serial_executor.h"
-#include "server/coordinator/checkpoints/checkpoint_desk.h"
-#include "server/coordinator/checkpoints/checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/checkpoint_archive.h"
+#include "server/coordinator/checkpoints/checkpoint_lifecycle.h"
 #include "server/coordinator/cluster/membership.h"
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/lifecycle/job_lifecycle.h"
@@ -28,9 +28,9 @@ class JobRequests {
  public:
   // All references outlive it.
   JobRequests(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
-              CheckpointDesk& checkpoints, const CheckpointKeeper& keeper, SerialExecutor& logic,
-              SerialExecutor& planning, const Clock& clock, CoordinatorMetrics& metrics,
-              const CoordinatorOptions& options);
+              CheckpointLifecycle& checkpoints, const CheckpointArchive& archive,
+              SerialExecutor& logic, SerialExecutor& planning, const Clock& clock,
+              CoordinatorMetrics& metrics, const CoordinatorOptions& options);
 
   // Answered once the job has been checked and planned on the executor `planning`, one after
   // another; meanwhile others are served.
@@ -84,7 +84,7 @@ class JobRequests {
 
   struct CollectivesReader {
     std::string job_id;
-    // Of the job's CollectiveBoard.
+    // Of the job's CollectiveReports.
     uint64_t question = 0;
     absl::Duration deadline;
     Call<v1::ListCollectivesReply> call;
@@ -131,9 +131,9 @@ class JobRequests {
   JobTable& jobs_;
   const Membership& members_;
   JobLifecycle& lifecycle_;
-  CheckpointDesk& checkpoints_;
+  CheckpointLifecycle& checkpoints_;
   // Used by `planning_`.
-  const CheckpointKeeper& keeper_;
+  const CheckpointArchive& archive_;
   SerialExecutor& logic_;
   SerialExecutor& planning_;
   const Clock& clock_;

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
-#include "server/coordinator/cluster/cluster_room.h"
+#include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/job/job_state_machine.h"
 
 namespace muster {

@@ -25,27 +25,29 @@ std::vector<MemoryPart> OwnParts(const MemoryPlan& plan) {
 }
 
 // The first of those with the most bytes; null: there are no workers.
-const WorkerRoom* WorkerWithMost(const ClusterRoom& room, uint64_t WorkerRoom::*bytes) {
+const WorkerCapacity* WorkerWithMost(const ClusterCapacity& capacity,
+                                     uint64_t WorkerCapacity::*bytes) {
   const auto most = std::max_element(
-      room.workers.begin(), room.workers.end(),
-      [bytes](const WorkerRoom& a, const WorkerRoom& b) { return a.*bytes < b.*bytes; });
-  return most == room.workers.end() ? nullptr : &*most;
+      capacity.workers.begin(), capacity.workers.end(),
+      [bytes](const WorkerCapacity& a, const WorkerCapacity& b) { return a.*bytes < b.*bytes; });
+  return most == capacity.workers.end() ? nullptr : &*most;
 }
 
 // Of workers to come nothing is known.
-WorkerProcessors ProcessorsOf(const ClusterRoom& room) {
+WorkerProcessors ProcessorsOf(const ClusterCapacity& capacity) {
   const bool multiply_bf16 =
-      std::all_of(room.workers.begin(), room.workers.end(),
-                  [](const WorkerRoom& worker) { return worker.multiplies_bf16; });
+      std::all_of(capacity.workers.begin(), capacity.workers.end(),
+                  [](const WorkerCapacity& worker) { return worker.multiplies_bf16; });
   uint32_t threads = 1;
-  for (const WorkerRoom& worker : room.workers) threads = std::max(threads, worker.task_threads);
-  return {.multiply_bf16 = multiply_bf16 && !room.workers.empty(), .threads = threads};
+  for (const WorkerCapacity& worker : capacity.workers)
+    threads = std::max(threads, worker.task_threads);
+  return {.multiply_bf16 = multiply_bf16 && !capacity.workers.empty(), .threads = threads};
 }
 
 // A worker whose daemon has too little memory for one task, however little else runs, is of no use.
 absl::Status CheckWorkersMemory(const v1::JobSpec& spec, const DataSize& data,
-                                const MemoryPlan& plan, const ClusterRoom& whole) {
-  const WorkerRoom* const most = WorkerWithMost(whole, &WorkerRoom::bytes);
+                                const MemoryPlan& plan, const ClusterCapacity& whole) {
+  const WorkerCapacity* const most = WorkerWithMost(whole, &WorkerCapacity::bytes);
   if (most == nullptr || plan.worker_own_bytes() <= most->bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "each of the job's workers needs ", FormatBytes(plan.worker_own_bytes()), ", and worker ",
@@ -58,8 +60,8 @@ absl::Status CheckWorkersMemory(const v1::JobSpec& spec, const DataSize& data,
 
 // Nor is a device that could not hold one task. Where there is none at all FitsEmpty says so.
 absl::Status CheckDevicesMemory(const v1::JobSpec& spec, const DataSize& data,
-                                const MemoryPlan& plan, const ClusterRoom& whole) {
-  const WorkerRoom* const most = WorkerWithMost(whole, &WorkerRoom::device_bytes);
+                                const MemoryPlan& plan, const ClusterCapacity& whole) {
+  const WorkerCapacity* const most = WorkerWithMost(whole, &WorkerCapacity::device_bytes);
   if (most == nullptr || most->devices == 0) return absl::OkStatus();
   if (plan.device_bytes() <= most->device_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
@@ -80,7 +82,7 @@ std::string Assumed(const v1::JobSpec& spec, const DataSize& data) {
 
 }  // namespace
 
-absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const ClusterRoom& whole) {
+absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const ClusterCapacity& whole) {
   MUSTER_RETURN_IF_ERROR(ValidateJob(spec));
   PlannedJob planned;
   planned.spec = spec;

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "common/plan/memory_plan.h"
 #include "proto/job.pb.h"
-#include "server/coordinator/cluster/cluster_room.h"
+#include "server/coordinator/cluster/cluster_capacity.h"
 
 namespace muster {
 
@@ -23,7 +23,7 @@ struct PlannedJob {
 // Checks a specification, and plans its memory for the daemons of `whole`. Takes as long as the
 // specification is large; thread-safe. InvalidArgument: names the field. ResourceExhausted: one
 // task needs more memory than any worker has.
-absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const ClusterRoom& whole);
+absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const ClusterCapacity& whole);
 
 }  // namespace muster
 

@@ -53,8 +53,9 @@ v1::ReportEvaluationReply ReplyOf(const v1::JobRecord& record, const v1::Evaluat
 
 }  // namespace
 
-TaskRequests::TaskRequests(JobTable& jobs, JobLifecycle& lifecycle, CheckpointDesk& checkpoints,
-                           RoundDesk& rounds, const Clock& clock)
+TaskRequests::TaskRequests(JobTable& jobs, JobLifecycle& lifecycle,
+                           CheckpointLifecycle& checkpoints, RoundFormation& rounds,
+                           const Clock& clock)
     : jobs_(jobs),
       lifecycle_(lifecycle),
       checkpoints_(checkpoints),

@@ -9,10 +9,10 @@
 #include "common/base/clock.h"
 #include "proto/task_service.pb.h"
 #include "server/coordinator/calls/call.h"
-#include "server/coordinator/checkpoints/checkpoint_desk.h"
+#include "server/coordinator/checkpoints/checkpoint_lifecycle.h"
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/lifecycle/job_lifecycle.h"
-#include "server/coordinator/lifecycle/round_desk.h"
+#include "server/coordinator/lifecycle/round_formation.h"
 #include "server/coordinator/metrics/coordinator_metrics.h"
 
 namespace muster {
@@ -23,8 +23,8 @@ namespace muster {
 class TaskRequests {
  public:
   // All references outlive it.
-  TaskRequests(JobTable& jobs, JobLifecycle& lifecycle, CheckpointDesk& checkpoints,
-               RoundDesk& rounds, const Clock& clock);
+  TaskRequests(JobTable& jobs, JobLifecycle& lifecycle, CheckpointLifecycle& checkpoints,
+               RoundFormation& rounds, const Clock& clock);
 
   void Rendezvous(const v1::RendezvousRequest& request, Call<v1::RendezvousReply> call);
   absl::StatusOr<v1::ReportProgressReply> ReportProgress(const v1::ReportProgressRequest& request);
@@ -52,8 +52,8 @@ class TaskRequests {
 
   JobTable& jobs_;
   JobLifecycle& lifecycle_;
-  CheckpointDesk& checkpoints_;
-  RoundDesk& rounds_;
+  CheckpointLifecycle& checkpoints_;
+  RoundFormation& rounds_;
   const Clock& clock_;
 };
 

@@ -26,16 +26,17 @@ struct PlannedMove {
   std::string to;
 };
 
-// `room` lacks the servers that are being drained; `excluded` have yet to drop earlier tables of
-// the job. Nothing: all partitions are where they should be. RESOURCE_EXHAUSTED: no server has
+// `capacity` lacks the servers that are being drained; `excluded` have yet to drop earlier tables
+// of the job. Nothing: all partitions are where they should be. RESOURCE_EXHAUSTED: no server has
 // room; says what is missing.
 absl::StatusOr<std::optional<PlannedMove>> NextMove(
-    const v1::JobRecord& record, const ClusterRoom& room,
+    const v1::JobRecord& record, const ClusterCapacity& capacity,
     const std::set<std::string, std::less<>>& draining,
     const absl::flat_hash_set<std::string>& excluded);
 
 // Whether the whole job could be placed on what servers have left, and what it has itself.
-absl::Status FitsElsewhere(const v1::JobRecord& record, const Demand& demand, ClusterRoom room);
+absl::Status FitsElsewhere(const v1::JobRecord& record, const Demand& demand,
+                           ClusterCapacity capacity);
 
 // Partitions of the job on a server.
 uint32_t CountPartitions(const std::string& server_id, const v1::JobRecord& record);

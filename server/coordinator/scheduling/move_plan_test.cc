@@ -19,8 +19,8 @@ v1::JobRecord TestRecord() {
   return record;
 }
 
-ServerRoom Room(const std::string& id, uint64_t free_bytes) {
-  return {.place = {id, 1, id + ":1"}, .bytes = 1000, .free_bytes = free_bytes};
+ServerCapacity Room(const std::string& id, uint64_t free_bytes) {
+  return {.identity = {id, 1, id + ":1"}, .bytes = 1000, .free_bytes = free_bytes};
 }
 
 TEST(NextMoveTest, NothingMovesUnasked) {
@@ -59,11 +59,11 @@ TEST(NextMoveTest, RemainsOfAnEarlierMoveOrGenerationAreKeptClearOf) {
   remains.set_from_server("a");
   remains.set_to_server("c");
   remains.set_state(v1::MoveRecord::GIVEN_UP);
-  const ClusterRoom room = {.servers = {Room("b", 900), Room("c", 900), Room("d", 900)}};
-  auto move = NextMove(record, room, {"a"}, {});
+  const ClusterCapacity capacity = {.servers = {Room("b", 900), Room("c", 900), Room("d", 900)}};
+  auto move = NextMove(record, capacity, {"a"}, {});
   ASSERT_TRUE(move.ok() && move->has_value());
   EXPECT_EQ((*move)->to, "d");
-  move = NextMove(record, room, {"a"}, {"d"});
+  move = NextMove(record, capacity, {"a"}, {"d"});
   ASSERT_TRUE(move.ok() && move->has_value());
   EXPECT_EQ((*move)->to, "b");
 }
@@ -71,10 +71,10 @@ TEST(NextMoveTest, RemainsOfAnEarlierMoveOrGenerationAreKeptClearOf) {
 TEST(NextMoveTest, RebalancingEndsWhenCountsDifferByOneAtMost) {
   v1::JobRecord record = TestRecord();
   record.set_rebalance(true);
-  const ClusterRoom room = {.servers = {Room("a", 900), Room("b", 900), Room("c", 900)}};
+  const ClusterCapacity capacity = {.servers = {Room("a", 900), Room("b", 900), Room("c", 900)}};
   int moves = 0;
   while (true) {
-    const auto move = NextMove(record, room, {}, {});
+    const auto move = NextMove(record, capacity, {}, {});
     ASSERT_TRUE(move.ok());
     if (!move->has_value()) break;
     ASSERT_LT(++moves, 10);

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
-#include "server/coordinator/cluster/cluster_room.h"
+#include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/cluster/task_threads.h"
 #include "server/coordinator/job/job_state_machine.h"
@@ -26,7 +26,7 @@ void SetWaiting(Job& job, std::string text) {
   ++job.status_version;
 }
 
-void GiveSlot(const SlotPlace& place, v1::JobRecord& record, uint32_t slot) {
+void GiveSlot(const SlotWorker& place, v1::JobRecord& record, uint32_t slot) {
   v1::SlotRecord& holder = *record.mutable_slots(slot);
   holder.set_worker_id(place.worker_id);
   holder.set_worker_incarnation(place.incarnation);
@@ -34,10 +34,10 @@ void GiveSlot(const SlotPlace& place, v1::JobRecord& record, uint32_t slot) {
 }
 
 // Such as "1 thread" or "8 to 16 threads".
-std::string ThreadsOf(const v1::JobSpec& spec, const std::vector<SlotPlace>& slots,
+std::string ThreadsOf(const v1::JobSpec& spec, const std::vector<SlotWorker>& slots,
                       const Membership& members) {
   uint32_t least = UINT32_MAX, most = 0;
-  for (const SlotPlace& slot : slots) {
+  for (const SlotWorker& slot : slots) {
     const uint32_t threads = TaskThreads(spec, members.Find(slot.worker_id)->record);
     least = std::min(least, threads);
     most = std::max(most, threads);
@@ -48,7 +48,7 @@ std::string ThreadsOf(const v1::JobSpec& spec, const std::vector<SlotPlace>& slo
 
 std::string Names(const std::vector<ServerShare>& servers) {
   return absl::StrJoin(servers, ", ", [](std::string* out, const ServerShare& server) {
-    absl::StrAppend(out, server.place.server_id);
+    absl::StrAppend(out, server.identity.server_id);
   });
 }
 
@@ -118,10 +118,10 @@ bool MayGoOnSmaller(const v1::JobRecord& record) {
 }
 
 // As if the job held no slots.
-void ReturnSlots(const v1::JobRecord& record, ClusterRoom& room) {
+void ReturnSlots(const v1::JobRecord& record, ClusterCapacity& capacity) {
   for (const v1::SlotRecord& slot : record.slots()) {
     if (slot.done() || slot.worker_id().empty()) continue;
-    for (WorkerRoom& worker : room.workers) {
+    for (WorkerCapacity& worker : capacity.workers) {
       if (worker.id != slot.worker_id() || worker.incarnation != slot.worker_incarnation())
         continue;
       const SlotDemand took = SlotDemandOf(record);
@@ -144,7 +144,7 @@ Scheduler::Scheduler(JobTable& jobs, const Membership& members, JobLifecycle& li
       elastic_wait_(elastic_wait) {}
 
 absl::Status Scheduler::Run() {
-  Turn turn{.room = RoomOf(jobs_, members_)};
+  Turn turn{.capacity = CapacityOf(jobs_, members_)};
   const auto recover = [&] {
     for (const auto& [number, job] : jobs_.jobs()) {
       if (!IsActive(job->record.state())) continue;
@@ -156,7 +156,7 @@ absl::Status Scheduler::Run() {
   MUSTER_RETURN_IF_ERROR(recover());
   MUSTER_ASSIGN_OR_RETURN(const bool settled, SettleRivals(turn));
   if (settled) {
-    turn = {.room = RoomOf(jobs_, members_)};
+    turn = {.capacity = CapacityOf(jobs_, members_)};
     MUSTER_RETURN_IF_ERROR(recover());
   }
   for (const auto& [number, job] : jobs_.jobs()) {
@@ -179,10 +179,10 @@ void Scheduler::NoteUnplaced(Job& job) const {
 absl::StatusOr<bool> Scheduler::SettleRivals(const Turn& turn) {
   for (size_t first = 0; first + 1 < turn.short_of_slots.size(); ++first) {
     const v1::JobRecord& wants = turn.short_of_slots[first]->record;
-    ClusterRoom room = turn.room;
+    ClusterCapacity capacity = turn.capacity;
     for (size_t last = turn.short_of_slots.size() - 1; last > first; --last) {
-      ReturnSlots(turn.short_of_slots[last]->record, room);
-      ClusterRoom left = room;
+      ReturnSlots(turn.short_of_slots[last]->record, capacity);
+      ClusterCapacity left = capacity;
       const bool enough =
           IsPlaced(wants)
               ? PlaceSlots(wants.slots_size() - PlacedSlots(wants), SlotDemandOf(wants), left).ok()
@@ -233,14 +233,14 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
                              holder.failures(), " failures");
       continue;
     }
-    auto place = PlaceSlots(1, SlotDemandOf(job.record), turn.room);
+    auto place = PlaceSlots(1, SlotDemandOf(job.record), turn.capacity);
     if (!place.ok()) {
       waiting = absl::StrCat("slot ", slot, ": ", place.status().message());
       short_of_slots = true;
       // Pending jobs must not take what frees up next, if that could ever be enough. Servers that
       // are being drained count: the job is on some already.
       if (turn.blocked_by.empty() && job.record.state() == v1::RECOVERING) {
-        const ClusterRoom whole = WholeRoomOf(members_);
+        const ClusterCapacity whole = WholeCapacityOf(members_);
         if (!whole.workers.empty() && FitsEmpty(DemandOf(job.record, jobs_), whole).ok()) {
           turn.blocked_by = job.id();
         }
@@ -267,14 +267,14 @@ absl::Status Scheduler::PlaceWhole(Job& job, Turn& turn) {
     return absl::OkStatus();
   }
   const Demand demand = DemandOf(job.record, jobs_);
-  absl::StatusOr<Assignment> assignment = Place(demand, turn.room);
+  absl::StatusOr<Assignment> assignment = Place(demand, turn.capacity);
   if (assignment.ok()) return StorePlacement(job, *assignment);
   if (const auto fewer = PlaceFewer(job, demand, turn); fewer.ok()) {
     return StorePlacement(job, *fewer);
   }
   SetWaiting(job, std::string(assignment.status().message()));
   if (job.record.state() == v1::RECOVERING) turn.short_of_slots.push_back(&job);
-  const ClusterRoom whole = WholeRoomOf(jobs_, members_);
+  const ClusterCapacity whole = WholeCapacityOf(jobs_, members_);
   const bool fits_alone = !whole.workers.empty() &&
                           (demand.partitions == 0 || !whole.servers.empty()) &&
                           FitsEmpty(demand, whole).ok();
@@ -288,7 +288,7 @@ absl::StatusOr<Assignment> Scheduler::PlaceFewer(const Job& job, Demand demand, 
   if (least > 0 && job.record.state() == v1::RECOVERING && since.has_value() &&
       clock_.Monotonic() - *since >= elastic_wait_) {
     while (--demand.slots >= least) {
-      if (auto fewer = Place(demand, turn.room); fewer.ok()) return fewer;
+      if (auto fewer = Place(demand, turn.capacity); fewer.ok()) return fewer;
     }
   }
   return absl::ResourceExhaustedError("too few slots, or waits a little for more");
@@ -302,7 +302,7 @@ absl::Status Scheduler::StorePlacement(Job& job, const Assignment& assignment) {
   }
   // Servers of an earlier generation that have no part in this one drop what they hold.
   absl::flat_hash_set<std::string> chosen;
-  for (const ServerShare& server : assignment.servers) chosen.insert(server.place.server_id);
+  for (const ServerShare& server : assignment.servers) chosen.insert(server.identity.server_id);
   for (const std::string& former : job.record.former_servers()) {
     if (!chosen.contains(former)) change.drops[former] = job.record.generation() - 1;
   }

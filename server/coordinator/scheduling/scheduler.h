@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
-#include "server/coordinator/cluster/cluster_room.h"
+#include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/membership.h"
 #include "server/coordinator/cluster/placement.h"
 #include "server/coordinator/job/job_table.h"
@@ -37,7 +37,7 @@ class Scheduler {
  private:
   // What earlier jobs leave to later ones.
   struct Turn {
-    ClusterRoom room;
+    ClusterCapacity capacity;
     // The job that the others wait behind.
     std::string blocked_by;
     // Jobs that recover and wait for slots, in order of submission.

@@ -87,9 +87,9 @@ TEST_F(CoordinatorRetentionTest, AJobWithCheckpointsStaysUntilItIsDeleted) {
   std::vector<std::string> jobs = {first};
   for (int i = 0; i < 120; ++i) jobs.push_back(Train());
   EXPECT_EQ(Left(), jobs);
-  EXPECT_EQ(cluster.keeper.folders.size(), jobs.size());
+  EXPECT_EQ(cluster.archive.folders.size(), jobs.size());
   for (int i = 0; i < 110; ++i) Evaluate();
-  EXPECT_EQ(cluster.keeper.folders.size(), jobs.size());
+  EXPECT_EQ(cluster.archive.folders.size(), jobs.size());
   EXPECT_EQ(cluster.State(first), v1::SUCCEEDED);
   cluster.RestartCoordinator();
   cluster.Pass(absl::Seconds(1));
@@ -110,7 +110,7 @@ TEST_F(CoordinatorRetentionTest, ThousandsOfEvaluationsLeaveNoMoreThanThoseKept)
   }
   EXPECT_EQ(Left(), kept);
   EXPECT_EQ(StoredRows(), rows);
-  EXPECT_EQ(cluster.keeper.folders.size(), 1);
+  EXPECT_EQ(cluster.archive.folders.size(), 1);
   ASSERT_EQ(log_.size(), 300);
   EXPECT_THAT(log_.back(), AllOf(HasSubstr("SUCCEEDED"), HasSubstr("is retired"),
                                  HasSubstr("--keep-jobs-without-checkpoint")));
@@ -139,7 +139,7 @@ TEST_F(CoordinatorRetentionTest, ALimitThatIsAskedForDeletesTheOldestWithTheirCh
   std::vector<std::string> jobs;
   for (int i = 0; i < 4; ++i) jobs.push_back(Train());
   EXPECT_THAT(Left(), ElementsAre(evaluation, jobs[2], jobs[3]));
-  EXPECT_EQ(cluster.keeper.folders.size(), 2);
+  EXPECT_EQ(cluster.archive.folders.size(), 2);
   ASSERT_EQ(log_.size(), 2);
   EXPECT_THAT(log_[0], AllOf(HasSubstr(jobs[0]), HasSubstr("(--keep-jobs)")));
 }
@@ -147,7 +147,7 @@ TEST_F(CoordinatorRetentionTest, ALimitThatIsAskedForDeletesTheOldestWithTheirCh
 TEST_F(CoordinatorRetentionTest, WhatCannotBeRetiredIsSaidAndTriedAgainLater) {
   options_.ended_without_checkpoint_kept = 0;
   SimulatedCluster& cluster = Start();
-  cluster.keeper.next_error = absl::UnavailableError("the disk is gone");
+  cluster.archive.next_error = absl::UnavailableError("the disk is gone");
   const std::string job = Evaluate();
   EXPECT_EQ(Left(), std::vector<std::string>{job});
   ASSERT_EQ(log_.size(), 1);

@@ -180,7 +180,7 @@ TEST_F(LostStateTest, CheckpointsBeforeADamagedOneAreTakenAndKeptInOrder) {
 
 TEST_F(LostStateTest, DeltasOnADamagedCheckpointAreNoBetter) {
   const std::string job = Running(v1::UpdateSpec::CHECKPOINT, 4);
-  cluster_.keeper.bases = {{6, 4}, {8, 6}};
+  cluster_.archive.bases = {{6, 4}, {8, 6}};
   for (const uint64_t clock : {2, 4, 6, 8}) ASSERT_EQ(Checkpoint(job, clock), absl::OkStatus());
   EXPECT_TRUE(cluster_.HasEvent(job, "checkpoint at clock 8, a delta on that at 6"));
   cluster_.RestartDaemon("s0");
@@ -199,11 +199,11 @@ TEST_F(LostStateTest, DeltasOnADamagedCheckpointAreNoBetter) {
 
 TEST_F(LostStateTest, ADeltaOnWhatIsNotKeptIsRefused) {
   const std::string job = Running(v1::UpdateSpec::CHECKPOINT);
-  cluster_.keeper.bases = {{4, 2}};
+  cluster_.archive.bases = {{4, 2}};
   EXPECT_EQ(Checkpoint(job, 4).code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(cluster_.keeper.folders.count("/checkpoints/" + job + "/4"), 0u);
+  EXPECT_EQ(cluster_.archive.folders.count("/checkpoints/" + job + "/4"), 0u);
   EXPECT_EQ(cluster_.State(job), v1::RUNNING);
-  cluster_.keeper.bases.clear();
+  cluster_.archive.bases.clear();
   EXPECT_EQ(Checkpoint(job, 6), absl::OkStatus());
 }
 

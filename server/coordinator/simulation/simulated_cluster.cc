@@ -21,7 +21,7 @@ bool SameTask(const v1::TaskReport& report, const v1::TaskOrder& order) {
 
 }  // namespace
 
-SimulatedCluster::SimulatedCluster(CoordinatorOptions options, CheckpointKeeper* lent)
+SimulatedCluster::SimulatedCluster(CoordinatorOptions options, CheckpointArchive* lent)
     : options_(std::move(options)), lent_(lent) {
   RestartCoordinator();
 }
@@ -35,7 +35,7 @@ void SimulatedCluster::RestartCoordinator() {
     coordinator_->Shutdown();
   }
   coordinator_.reset();
-  CheckpointKeeper& used = lent_ != nullptr ? *lent_ : keeper;
+  CheckpointArchive& used = lent_ != nullptr ? *lent_ : archive;
   auto created = Coordinator::Create(store, used, clock, logic_, disk_, planning_, options_);
   ASSERT_TRUE(created.ok()) << created.status();
   coordinator_ = *std::move(created);

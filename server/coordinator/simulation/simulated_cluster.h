@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "server/coordinator/calls/serial_executor.h"
-#include "server/coordinator/checkpoints/fake_checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/fake_checkpoint_archive.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/store/memory_job_store.h"
 
@@ -92,8 +92,8 @@ class SimulatedCluster {
     bool multiplies_bf16 = false;
   };
 
-  // Checkpoints are kept by `keeper` below, or by the one that is lent.
-  explicit SimulatedCluster(CoordinatorOptions options = {}, CheckpointKeeper* lent = nullptr);
+  // Checkpoints are kept by `archive` below, or by the one that is lent.
+  explicit SimulatedCluster(CoordinatorOptions options = {}, CheckpointArchive* lent = nullptr);
 
   // Forgets everything but the store.
   void RestartCoordinator();
@@ -180,7 +180,7 @@ class SimulatedCluster {
 
   FakeClock clock;
   FlakyJobStore store;
-  FakeCheckpointKeeper keeper;
+  FakeCheckpointArchive archive;
 
  private:
   Daemon& Add(Daemon daemon, uint64_t memory_bytes);
@@ -191,7 +191,7 @@ class SimulatedCluster {
   Daemon* HolderOf(const v1::TaskOrder& order);
 
   const CoordinatorOptions options_;
-  CheckpointKeeper* const lent_;
+  CheckpointArchive* const lent_;
   std::set<std::string> cut_;
   ManualExecutor logic_;
   ManualExecutor disk_;

@@ -110,7 +110,7 @@ void CallEngine::BeginCollective(const CollectiveCall& call, uint64_t id) {
                                     .same_machine = same_machine_,
                                     .deterministic = own.deterministic};
   const Algorithm algorithm = ChooseAlgorithm(request);
-  SharedPlace place;
+  SymmetricAddress place;
   if (own.kind == Collective::kAllReduce && own.in == own.out && !IsShort(request) &&
       transport_.size() > 1) {
     place = buffers_.Find(own.out, bytes);

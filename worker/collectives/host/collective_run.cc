@@ -36,7 +36,7 @@ CollectiveRun::CollectiveRun(Transport& transport)
       looks_(LooksAt(transport)) {}
 
 void CollectiveRun::Begin(const CollectiveCall& call, Algorithm algorithm, const CallHeader& header,
-                          const SharedPlace& place) {
+                          const SymmetricAddress& place) {
   call_ = call;
   algorithm_ = algorithm;
   header_ = header;

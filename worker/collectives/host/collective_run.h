@@ -22,7 +22,7 @@ namespace muster {
 constexpr size_t kCollectivePieceBytes = 128 << 10;
 
 // Where in symmetric memory a call works; no memory: elsewhere.
-struct SharedPlace {
+struct SymmetricAddress {
   SymmetricMemory* memory = nullptr;
   size_t offset = 0;
   // As CallHeader::place.
@@ -51,7 +51,7 @@ class CollectiveRun {
   // REQUIRES: the call is valid, is no send or receive, and the last one has ended or failed for
   // good. What it points to stays until it has ended. `header` is for every peer.
   void Begin(const CollectiveCall& call, Algorithm algorithm, const CallHeader& header,
-             const SharedPlace& place);
+             const SymmetricAddress& place);
 
   enum class Progress { kNone, kSome, kDone };
   // FailedPrecondition, and differs(): another rank makes another call. Other errors are the
@@ -133,7 +133,7 @@ class CollectiveRun {
   CollectiveCall call_;
   Algorithm algorithm_ = Algorithm::kDirect;
   CallHeader header_;
-  SharedPlace place_;
+  SymmetricAddress place_;
   Way way_ = Way::kStreams;
   size_t element_ = 0;
   const CallPlan* plan_ = nullptr;

@@ -54,7 +54,7 @@ void SymmetricBuffers::Remove(const SymmetricMemory* memory) {
   size_.store(entries_.size(), std::memory_order_release);
 }
 
-SharedPlace SymmetricBuffers::Find(const void* data, size_t bytes) const {
+SymmetricAddress SymmetricBuffers::Find(const void* data, size_t bytes) const {
   if (size_.load(std::memory_order_acquire) == 0) return {};
   const auto at = reinterpret_cast<uintptr_t>(data);
   absl::MutexLock lock(&mutex_);

@@ -25,7 +25,7 @@ class SymmetricBuffers {
   std::unique_ptr<CollectiveBuffer> Add(std::unique_ptr<SymmetricMemory> memory, size_t bytes);
 
   // Where the `bytes` at `data` lie, if all of them are in one of the buffers.
-  SharedPlace Find(const void* data, size_t bytes) const;
+  SymmetricAddress Find(const void* data, size_t bytes) const;
 
  private:
   class Shared;

@@ -155,14 +155,14 @@ absl::Status NcclGroup::Queue(const CollectiveCall& call, NcclWork& work) {
     MUSTER_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(ready_, caller), "ordering after"));
     MUSTER_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(stream_, ready_, 0), "ordering after"));
   }
-  NcclPlace place;
-  place.handle = &handle_;
-  place.rank = rank();
-  place.size = size();
-  place.stream = stream_;
-  place.scratch = scratch_;
-  place.scratch_bytes = kScratchBytes;
-  MUSTER_RETURN_IF_ERROR(QueueCall(place, call));
+  NcclPlace context;
+  context.handle = &handle_;
+  context.rank = rank();
+  context.size = size();
+  context.stream = stream_;
+  context.scratch = scratch_;
+  context.scratch_bytes = kScratchBytes;
+  MUSTER_RETURN_IF_ERROR(QueueCall(context, call));
   MUSTER_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(done, stream_), "marking the end"));
   if (caller != nullptr) {
     MUSTER_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(caller, done, 0), "ordering before"));

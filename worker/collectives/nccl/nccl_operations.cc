@@ -130,18 +130,19 @@ struct Exchange {
 };
 
 // All of them at once, `with[i]` with rank i; the own part is copied.
-absl::Status ExchangeAll(const NcclPlace& place, absl::Span<const Exchange> with) {
-  const Exchange& own = with[place.rank];
-  MUSTER_RETURN_IF_ERROR(Copy(own.send, own.receive, own.send_bytes, place.stream));
-  return place.handle->Issue("exchange", [&](ncclComm_t& comm) {
+absl::Status ExchangeAll(const NcclContext& context, absl::Span<const Exchange> with) {
+  const Exchange& own = with[context.rank];
+  MUSTER_RETURN_IF_ERROR(Copy(own.send, own.receive, own.send_bytes, context.stream));
+  return context.handle->Issue("exchange", [&](ncclComm_t& comm) {
     ncclResult_t result = ncclGroupStart();
-    for (int i = 0; i < place.size && result == ncclSuccess; ++i) {
-      if (i == place.rank) continue;
+    for (int i = 0; i < context.size && result == ncclSuccess; ++i) {
+      if (i == context.rank) continue;
       if (with[i].send_bytes > 0) {
-        result = ncclSend(with[i].send, with[i].send_bytes, ncclUint8, i, comm, place.stream);
+        result = ncclSend(with[i].send, with[i].send_bytes, ncclUint8, i, comm, context.stream);
       }
       if ((result == ncclSuccess || result == ncclInProgress) && with[i].receive_bytes > 0) {
-        result = ncclRecv(with[i].receive, with[i].receive_bytes, ncclUint8, i, comm, place.stream);
+        result =
+            ncclRecv(with[i].receive, with[i].receive_bytes, ncclUint8, i, comm, context.stream);
       }
       if (result == ncclInProgress) result = ncclSuccess;
     }
@@ -153,50 +154,52 @@ absl::Status ExchangeAll(const NcclPlace& place, absl::Span<const Exchange> with
 // Reduces, for each rank i, the elements pieces[i] of every rank's `in` in rank order; this rank's
 // result goes to `out`, which may be where its own piece begins in `in`.
 // REQUIRES: W pieces of the largest length fit into the scratch.
-absl::Status ReducePieces(const NcclPlace& place, const CollectiveCall& call, const std::byte* in,
-                          absl::Span<const Slice> pieces, std::byte* out) {
+absl::Status ReducePieces(const NcclContext& context, const CollectiveCall& call,
+                          const std::byte* in, absl::Span<const Slice> pieces, std::byte* out) {
   const size_t element = SizeOf(call.dtype);
-  const size_t own = pieces[place.rank].count;
-  std::vector<Exchange> with(place.size);
-  for (int i = 0; i < place.size; ++i) {
+  const size_t own = pieces[context.rank].count;
+  std::vector<Exchange> with(context.size);
+  for (int i = 0; i < context.size; ++i) {
     with[i] = {in + pieces[i].begin * element, pieces[i].count * element,
-               place.scratch + i * own * element, own * element};
+               context.scratch + i * own * element, own * element};
   }
-  MUSTER_RETURN_IF_ERROR(ExchangeAll(place, with));
+  MUSTER_RETURN_IF_ERROR(ExchangeAll(context, with));
   const bool aligned = Aligned(out, call.dtype);
-  std::byte* const result = aligned ? out : place.scratch;
-  MUSTER_RETURN_IF_ERROR(CudaStatus(ReduceRowsOnDevice(call.dtype, call.reduction, place.scratch,
-                                                       own, place.size, own, result, place.stream),
-                                    "reducing on the device"));
-  return Copy(result, out, own * element, place.stream);
+  std::byte* const result = aligned ? out : context.scratch;
+  MUSTER_RETURN_IF_ERROR(
+      CudaStatus(ReduceRowsOnDevice(call.dtype, call.reduction, context.scratch, own, context.size,
+                                    own, result, context.stream),
+                 "reducing on the device"));
+  return Copy(result, out, own * element, context.stream);
 }
 
 // Elements of one rank's piece, so that W of them fit into the scratch.
-size_t PieceElements(const NcclPlace& place, DType dtype) {
-  return place.scratch_bytes / (place.size * SizeOf(dtype));
+size_t PieceElements(const NcclContext& context, DType dtype) {
+  return context.scratch_bytes / (context.size * SizeOf(dtype));
 }
 
-absl::Status AllReduceInSlices(const NcclPlace& place, const CollectiveCall& call, bool to_root) {
+absl::Status AllReduceInSlices(const NcclContext& context, const CollectiveCall& call,
+                               bool to_root) {
   const size_t element = SizeOf(call.dtype);
-  const size_t most = PieceElements(place, call.dtype) * place.size;
-  const bool keeps = !to_root || place.rank == call.root;
-  Staging results(place.stream);
+  const size_t most = PieceElements(context, call.dtype) * context.size;
+  const bool keeps = !to_root || context.rank == call.root;
+  Staging results(context.stream);
   if (!keeps) {
-    MUSTER_RETURN_IF_ERROR(results.Take(PieceElements(place, call.dtype) * element));
+    MUSTER_RETURN_IF_ERROR(results.Take(PieceElements(context, call.dtype) * element));
   }
   for (size_t begin = 0; begin < call.count; begin += most) {
     const size_t count = std::min(most, call.count - begin);
-    std::vector<Slice> pieces(place.size);
-    for (int i = 0; i < place.size; ++i) {
-      pieces[i] = OwnSlice(count, i, place.size);
+    std::vector<Slice> pieces(context.size);
+    for (int i = 0; i < context.size; ++i) {
+      pieces[i] = OwnSlice(count, i, context.size);
       pieces[i].begin += begin;
     }
-    const Slice& own = pieces[place.rank];
+    const Slice& own = pieces[context.rank];
     std::byte* const out = keeps ? Bytes(call.out) + own.begin * element : results.data();
-    MUSTER_RETURN_IF_ERROR(ReducePieces(place, call, Bytes(call.in), pieces, out));
-    std::vector<Exchange> with(place.size);
-    for (int i = 0; i < place.size; ++i) {
-      if (i == place.rank) continue;
+    MUSTER_RETURN_IF_ERROR(ReducePieces(context, call, Bytes(call.in), pieces, out));
+    std::vector<Exchange> with(context.size);
+    for (int i = 0; i < context.size; ++i) {
+      if (i == context.rank) continue;
       if (!to_root || i == call.root) {
         with[i].send = out;
         with[i].send_bytes = own.count * element;
@@ -206,24 +209,24 @@ absl::Status AllReduceInSlices(const NcclPlace& place, const CollectiveCall& cal
         with[i].receive_bytes = pieces[i].count * element;
       }
     }
-    MUSTER_RETURN_IF_ERROR(ExchangeAll(place, with));
+    MUSTER_RETURN_IF_ERROR(ExchangeAll(context, with));
   }
   return absl::OkStatus();
 }
 
-absl::Status ReduceScatterInSlices(const NcclPlace& place, const CollectiveCall& call,
+absl::Status ReduceScatterInSlices(const NcclContext& context, const CollectiveCall& call,
                                    absl::Span<const Slice> chunks) {
-  const size_t most = PieceElements(place, call.dtype);
+  const size_t most = PieceElements(context, call.dtype);
   size_t longest = 0;
   for (const Slice& chunk : chunks) longest = std::max(longest, chunk.count);
   for (size_t begin = 0; begin < longest; begin += most) {
-    std::vector<Slice> pieces(place.size);
-    for (int i = 0; i < place.size; ++i) {
+    std::vector<Slice> pieces(context.size);
+    for (int i = 0; i < context.size; ++i) {
       const size_t skipped = std::min(begin, chunks[i].count);
       pieces[i] = {chunks[i].begin + skipped, std::min(most, chunks[i].count - skipped)};
     }
-    const size_t done = pieces[place.rank].begin - chunks[place.rank].begin;
-    MUSTER_RETURN_IF_ERROR(ReducePieces(place, call, Bytes(call.in), pieces,
+    const size_t done = pieces[context.rank].begin - chunks[context.rank].begin;
+    MUSTER_RETURN_IF_ERROR(ReducePieces(context, call, Bytes(call.in), pieces,
                                         Bytes(call.out) + done * SizeOf(call.dtype)));
   }
   return absl::OkStatus();
@@ -231,15 +234,15 @@ absl::Status ReduceScatterInSlices(const NcclPlace& place, const CollectiveCall&
 
 // Runs `reduce(in, out)` with pointers aligned to the type; null `out` stays null.
 template <typename Reduce>
-absl::Status WithAligned(const NcclPlace& place, DType dtype, const void* in, size_t in_count,
+absl::Status WithAligned(const NcclContext& context, DType dtype, const void* in, size_t in_count,
                          void* out, size_t out_count, Reduce reduce) {
-  Staging staged_in(place.stream);
-  Staging staged_out(place.stream);
+  Staging staged_in(context.stream);
+  Staging staged_out(context.stream);
   const void* from = in;
   void* to = out;
   if (!Aligned(in, dtype)) {
     MUSTER_RETURN_IF_ERROR(staged_in.Take(in_count * SizeOf(dtype)));
-    MUSTER_RETURN_IF_ERROR(Copy(in, staged_in.data(), in_count * SizeOf(dtype), place.stream));
+    MUSTER_RETURN_IF_ERROR(Copy(in, staged_in.data(), in_count * SizeOf(dtype), context.stream));
     from = staged_in.data();
   }
   if (!Aligned(out, dtype)) {
@@ -247,126 +250,126 @@ absl::Status WithAligned(const NcclPlace& place, DType dtype, const void* in, si
     to = staged_out.data();
   }
   MUSTER_RETURN_IF_ERROR(reduce(from, to));
-  return Copy(to, out, out == nullptr ? 0 : out_count * SizeOf(dtype), place.stream);
+  return Copy(to, out, out == nullptr ? 0 : out_count * SizeOf(dtype), context.stream);
 }
 
-absl::Status DivideAverage(const NcclPlace& place, const CollectiveCall& call, void* data,
+absl::Status DivideAverage(const NcclContext& context, const CollectiveCall& call, void* data,
                            size_t count) {
   if (call.reduction != Reduction::kAvg) return absl::OkStatus();
-  return CudaStatus(DivideOnDevice(call.dtype, data, count, place.size, place.stream),
+  return CudaStatus(DivideOnDevice(call.dtype, data, count, context.size, context.stream),
                     "dividing on the device");
 }
 
-absl::Status QueueReduction(const NcclPlace& place, const CollectiveCall& call) {
+absl::Status QueueReduction(const NcclContext& context, const CollectiveCall& call) {
   const ncclDataType_t type = NcclType(call.dtype);
   const ncclRedOp_t op = NcclOp(call.reduction);
   if (call.kind == Collective::kReduceScatter) {
-    const std::vector<Slice> chunks = Chunks(call.counts, call.count, place.size);
+    const std::vector<Slice> chunks = Chunks(call.counts, call.count, context.size);
     if (Total(chunks) == 0) return absl::OkStatus();
-    if (!NcclReduces(call) || !Equal(chunks)) return ReduceScatterInSlices(place, call, chunks);
-    const size_t own = chunks[place.rank].count;
+    if (!NcclReduces(call) || !Equal(chunks)) return ReduceScatterInSlices(context, call, chunks);
+    const size_t own = chunks[context.rank].count;
     return WithAligned(
-        place, call.dtype, call.in, Total(chunks), call.out, own, [&](const void* in, void* out) {
-          MUSTER_RETURN_IF_ERROR(place.handle->Issue("reduce_scatter", [&](ncclComm_t& comm) {
-            return ncclReduceScatter(in, out, own, type, op, comm, place.stream);
+        context, call.dtype, call.in, Total(chunks), call.out, own, [&](const void* in, void* out) {
+          MUSTER_RETURN_IF_ERROR(context.handle->Issue("reduce_scatter", [&](ncclComm_t& comm) {
+            return ncclReduceScatter(in, out, own, type, op, comm, context.stream);
           }));
-          return DivideAverage(place, call, out, own);
+          return DivideAverage(context, call, out, own);
         });
   }
   if (call.count == 0) return absl::OkStatus();
   const bool to_root = call.kind == Collective::kReduce;
-  if (!NcclReduces(call)) return AllReduceInSlices(place, call, to_root);
-  void* const result = to_root && place.rank != call.root ? nullptr : call.out;
+  if (!NcclReduces(call)) return AllReduceInSlices(context, call, to_root);
+  void* const result = to_root && context.rank != call.root ? nullptr : call.out;
   return WithAligned(
-      place, call.dtype, call.in, call.count, result, call.count, [&](const void* in, void* out) {
-        MUSTER_RETURN_IF_ERROR(place.handle->Issue(Name(call.kind), [&](ncclComm_t& comm) {
+      context, call.dtype, call.in, call.count, result, call.count, [&](const void* in, void* out) {
+        MUSTER_RETURN_IF_ERROR(context.handle->Issue(Name(call.kind), [&](ncclComm_t& comm) {
           if (to_root) {
-            return ncclReduce(in, out, call.count, type, op, call.root, comm, place.stream);
+            return ncclReduce(in, out, call.count, type, op, call.root, comm, context.stream);
           }
-          return ncclAllReduce(in, out, call.count, type, op, comm, place.stream);
+          return ncclAllReduce(in, out, call.count, type, op, comm, context.stream);
         }));
         if (out == nullptr) return absl::OkStatus();
-        return DivideAverage(place, call, out, call.count);
+        return DivideAverage(context, call, out, call.count);
       });
 }
 
-absl::Status QueueAllGather(const NcclPlace& place, const CollectiveCall& call) {
+absl::Status QueueAllGather(const NcclContext& context, const CollectiveCall& call) {
   const size_t element = SizeOf(call.dtype);
-  const std::vector<Slice> chunks = Chunks(call.counts, call.count, place.size);
+  const std::vector<Slice> chunks = Chunks(call.counts, call.count, context.size);
   if (Total(chunks) == 0) return absl::OkStatus();
   if (Equal(chunks)) {
-    return place.handle->Issue("all_gather", [&](ncclComm_t& comm) {
+    return context.handle->Issue("all_gather", [&](ncclComm_t& comm) {
       return ncclAllGather(call.in, call.out, chunks[0].count * element, ncclUint8, comm,
-                           place.stream);
+                           context.stream);
     });
   }
-  std::vector<Exchange> with(place.size);
-  for (int i = 0; i < place.size; ++i) {
-    with[i] = {Bytes(call.in), chunks[place.rank].count * element,
+  std::vector<Exchange> with(context.size);
+  for (int i = 0; i < context.size; ++i) {
+    with[i] = {Bytes(call.in), chunks[context.rank].count * element,
                Bytes(call.out) + chunks[i].begin * element, chunks[i].count * element};
   }
-  return ExchangeAll(place, with);
+  return ExchangeAll(context, with);
 }
 
-absl::Status QueueAllToAll(const NcclPlace& place, const CollectiveCall& call) {
+absl::Status QueueAllToAll(const NcclContext& context, const CollectiveCall& call) {
   const size_t element = SizeOf(call.dtype);
-  const std::vector<Slice> sent = Chunks(call.send_counts, call.count, place.size);
-  const std::vector<Slice> received = Chunks(call.counts, call.count, place.size);
+  const std::vector<Slice> sent = Chunks(call.send_counts, call.count, context.size);
+  const std::vector<Slice> received = Chunks(call.counts, call.count, context.size);
   const std::byte* in = Bytes(call.in);
-  Staging staged(place.stream);
+  Staging staged(context.stream);
   if (call.in == call.out && Total(sent) > 0) {
     MUSTER_RETURN_IF_ERROR(staged.Take(Total(sent) * element));
-    MUSTER_RETURN_IF_ERROR(Copy(in, staged.data(), Total(sent) * element, place.stream));
+    MUSTER_RETURN_IF_ERROR(Copy(in, staged.data(), Total(sent) * element, context.stream));
     in = staged.data();
   }
-  std::vector<Exchange> with(place.size);
-  for (int i = 0; i < place.size; ++i) {
+  std::vector<Exchange> with(context.size);
+  for (int i = 0; i < context.size; ++i) {
     with[i] = {in + sent[i].begin * element, sent[i].count * element,
                Bytes(call.out) + received[i].begin * element, received[i].count * element};
   }
-  return ExchangeAll(place, with);
+  return ExchangeAll(context, with);
 }
 
 // What a call is when nobody else is there: its input is its output.
-absl::Status QueueAlone(const NcclPlace& place, const CollectiveCall& call) {
+absl::Status QueueAlone(const NcclContext& context, const CollectiveCall& call) {
   const size_t count = call.counts.empty() ? call.count : call.counts[0];
   if (call.kind == Collective::kBarrier) return absl::OkStatus();
-  return Copy(call.in, call.out, count * SizeOf(call.dtype), place.stream);
+  return Copy(call.in, call.out, count * SizeOf(call.dtype), context.stream);
 }
 
 }  // namespace
 
-absl::Status QueueCall(const NcclPlace& place, const CollectiveCall& call) {
-  if (place.size == 1) return QueueAlone(place, call);
+absl::Status QueueCall(const NcclContext& context, const CollectiveCall& call) {
+  if (context.size == 1) return QueueAlone(context, call);
   const size_t bytes = call.count * SizeOf(call.dtype);
   switch (call.kind) {
     case Collective::kAllReduce:
     case Collective::kReduceScatter:
     case Collective::kReduce:
-      return QueueReduction(place, call);
+      return QueueReduction(context, call);
     case Collective::kAllGather:
-      return QueueAllGather(place, call);
+      return QueueAllGather(context, call);
     case Collective::kAllToAll:
-      return QueueAllToAll(place, call);
+      return QueueAllToAll(context, call);
     case Collective::kBroadcast:
       if (bytes == 0) return absl::OkStatus();
-      return place.handle->Issue("broadcast", [&](ncclComm_t& comm) {
-        return ncclBroadcast(call.in, call.out, bytes, ncclUint8, call.root, comm, place.stream);
+      return context.handle->Issue("broadcast", [&](ncclComm_t& comm) {
+        return ncclBroadcast(call.in, call.out, bytes, ncclUint8, call.root, comm, context.stream);
       });
     case Collective::kSend:
       if (bytes == 0) return absl::OkStatus();
-      return place.handle->Issue("send", [&](ncclComm_t& comm) {
-        return ncclSend(call.in, bytes, ncclUint8, call.root, comm, place.stream);
+      return context.handle->Issue("send", [&](ncclComm_t& comm) {
+        return ncclSend(call.in, bytes, ncclUint8, call.root, comm, context.stream);
       });
     case Collective::kReceive:
       if (bytes == 0) return absl::OkStatus();
-      return place.handle->Issue("receive", [&](ncclComm_t& comm) {
-        return ncclRecv(call.out, bytes, ncclUint8, call.root, comm, place.stream);
+      return context.handle->Issue("receive", [&](ncclComm_t& comm) {
+        return ncclRecv(call.out, bytes, ncclUint8, call.root, comm, context.stream);
       });
     case Collective::kBarrier:
-      return place.handle->Issue("barrier", [&](ncclComm_t& comm) {
-        return ncclAllReduce(place.scratch, place.scratch, 1, ncclUint8, ncclMax, comm,
-                             place.stream);
+      return context.handle->Issue("barrier", [&](ncclComm_t& comm) {
+        return ncclAllReduce(context.scratch, context.scratch, 1, ncclUint8, ncclMax, comm,
+                             context.stream);
       });
   }
   return absl::OkStatus();

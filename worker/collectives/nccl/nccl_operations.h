@@ -29,7 +29,7 @@ namespace muster {
 // Which way is taken depends on what all ranks have in common, never on a rank's pointers. Those
 // that are not aligned to their type, and an all-to-all in place, go through memory taken from the
 // device's stream-ordered pool, which does not stop the device as cudaMalloc could.
-struct NcclPlace {
+struct NcclContext {
   // Null in a group of one, where calls are copies.
   NcclHandle* handle = nullptr;
   int rank = 0;
@@ -40,10 +40,10 @@ struct NcclPlace {
   size_t scratch_bytes = 0;
 };
 
-// Puts the call on the place's stream; returns when NCCL has taken it all, which is long before it
-// is done, but may wait for other ranks in a group's first calls, when they connect.
-// REQUIRES: the call is valid; the place's device is current.
-absl::Status QueueCall(const NcclPlace& place, const CollectiveCall& call);
+// Puts the call on the context's stream; returns when NCCL has taken it all, which is long before
+// it is done, but may wait for other ranks in a group's first calls, when they connect. REQUIRES:
+// the call is valid; the context's device is current.
+absl::Status QueueCall(const NcclContext& context, const CollectiveCall& call);
 
 // Payload that QueueCall moves between this rank and the others. For NCCL's own operations: what a
 // ring moves; NCCL may choose another way.

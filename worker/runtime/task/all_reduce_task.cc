@@ -189,7 +189,7 @@ AllReduceTask::Outcome AllReduceTask::Train(const v1::RendezvousReply& round, in
   const absl::StatusOr<std::unique_ptr<StepEngine>> engine = parts_.make_engine();
   if (!engine.ok()) return {End::kFinal, engine.status()};
   const absl::StatusOr<std::unique_ptr<Trainer>> trainer =
-      Trainer::Create(order_.spec(), options, job_, {parts_.group->keeper(), **engine},
+      Trainer::Create(order_.spec(), options, job_, {parts_.group->state(), **engine},
                       *dependencies_.coordinator, *dependencies_.clock);
   if (!trainer.ok()) return {End::kFinal, trainer.status()};
   const absl::Status status = (*trainer)->Run();

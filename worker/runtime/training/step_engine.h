@@ -32,7 +32,7 @@ struct PassResult {
 };
 
 // How a slot computes: steps of training, and passes of evaluation between them. The trainer
-// decides what comes when; how parameters are kept is ParameterKeeper's. Used by one thread, the
+// decides what comes when; how parameters are kept is TrainingState's. Used by one thread, the
 // trainer's; after an error only destruction is allowed.
 class StepEngine {
  public:

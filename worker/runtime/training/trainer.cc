@@ -62,7 +62,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
       evaluate_every_(spec.evaluation().every_steps()),
       sampler_(std::move(sampler)),
       evaluator_(std::move(evaluator)),
-      keeper_(parts.keeper),
+      state_(parts.state),
       engine_(parts.engine),
       coordinator_(coordinator),
       clock_(clock),
@@ -72,7 +72,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
                     .data_preparation = job.dataset->info().preparation,
                     .log = options_.log,
                     .wait = options_.wait},
-                   parts.keeper, coordinator),
+                   parts.state, coordinator),
       reporter_(coordinator, options.reporting) {}
 
 absl::Status Trainer::Run() {
@@ -83,13 +83,13 @@ absl::Status Trainer::Run() {
 }
 
 absl::Status Trainer::Train() {
-  MUSTER_ASSIGN_OR_RETURN(uint64_t clock, keeper_.Start());
+  MUSTER_ASSIGN_OR_RETURN(uint64_t clock, state_.Start());
   BeginLossScale();
   StepReport start;
   start.clock = clock;
   reporter_.Add(start);
   // Earlier rounds and what led here belong to no step of this trainer.
-  reported_ = keeper_.counters();
+  reported_ = state_.counters();
   options_.log(
       absl::StrCat("slot ", options_.slot, " starts at step ", clock, " of ", job_.total_steps));
   std::unique_ptr<MicroBatchReader> reader;
@@ -118,7 +118,7 @@ absl::Status Trainer::Train() {
 void Trainer::BeginLossScale() {
   LossScaler* const scaler = engine_.loss_scaler();
   if (scaler == nullptr || scaler->fixed()) return;
-  if (const absl::optional<LossScale> known = keeper_.loss_scale()) {
+  if (const absl::optional<LossScale> known = state_.loss_scale()) {
     scaler->Restore(*known);
     options_.log(
         absl::StrFormat("slot %d goes on with a loss scale of %g", options_.slot, scaler->scale()));
@@ -129,7 +129,7 @@ void Trainer::BeginLossScale() {
 void Trainer::KeepLossScale() {
   const LossScaler* const scaler = engine_.loss_scaler();
   if (scaler == nullptr || scaler->fixed()) return;
-  keeper_.set_loss_scale(scaler->state());
+  state_.set_loss_scale(scaler->state());
 }
 
 absl::Status Trainer::FromCoordinator(absl::Status status) {
@@ -148,13 +148,13 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
   // A job that only evaluates has nothing to keep. A committed checkpoint is not taken again, be it
   // restored from or met by a later round or incarnation.
   const bool keeps = job_.total_steps > 0 && !(options_.checkpoint_clock >= clock);
-  const auto keep = [&](CheckpointTaker::Place place) {
+  const auto keep = [&](TaskCheckpoints::Place place) {
     return keeps ? FromCheckpoints(checkpoints_.Take(clock, place)) : absl::OkStatus();
   };
   // What was trained is committed before the last evaluation, which may fail, so that the weights
   // outlive it.
   const bool end = clock >= job_.total_steps;
-  if (end) MUSTER_RETURN_IF_ERROR(keep(CheckpointTaker::Place::kLast));
+  if (end) MUSTER_RETURN_IF_ERROR(keep(TaskCheckpoints::Place::kLast));
   Next next = end ? Next::kStop : Next::kTrain;
   if (evaluator_->any() && IsDue(clock, evaluate_every_, job_.total_steps)) {
     MUSTER_ASSIGN_OR_RETURN(const Next wanted, Evaluate(clock));
@@ -164,9 +164,9 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
   // After the evaluation, which may say that this is the end after all: what reached the target is
   // the result, and waited for.
   if (next == Next::kStop) {
-    MUSTER_RETURN_IF_ERROR(keep(CheckpointTaker::Place::kLast));
+    MUSTER_RETURN_IF_ERROR(keep(TaskCheckpoints::Place::kLast));
   } else if (IsDue(clock, checkpoint_every_, job_.total_steps)) {
-    MUSTER_RETURN_IF_ERROR(keep(CheckpointTaker::Place::kMoreFollow));
+    MUSTER_RETURN_IF_ERROR(keep(TaskCheckpoints::Place::kMoreFollow));
   }
   return next;
 }
@@ -197,7 +197,7 @@ absl::StatusOr<Trainer::Next> Trainer::Evaluate(uint64_t clock) {
   }
   // What this moved and waited for belongs to no training step.
   const uint64_t staleness_sum = reported_.staleness_sum;
-  reported_ = keeper_.counters();
+  reported_ = state_.counters();
   reported_.staleness_sum = staleness_sum;
   return reply->stop() ? Next::kStop : Next::kTrain;
 }
@@ -221,7 +221,7 @@ absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
 }
 
 void Trainer::Report(StepReport step) {
-  const StrategyCounters now = keeper_.counters();
+  const StrategyCounters now = state_.counters();
   step.bytes_pushed = now.bytes_pushed - reported_.bytes_pushed;
   step.bytes_pulled = now.bytes_pulled - reported_.bytes_pulled;
   step.bytes_sent = now.bytes_sent - reported_.bytes_sent;

@@ -15,12 +15,12 @@
 #include "worker/data/sampling/sampler.h"
 #include "worker/runtime/coordinator_client/coordinator_client.h"
 #include "worker/runtime/coordinator_client/progress_reporter.h"
-#include "worker/runtime/training/checkpoint_taker.h"
 #include "worker/runtime/training/evaluator.h"
 #include "worker/runtime/training/micro_batch_reader.h"
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/step_engine.h"
-#include "worker/strategy/parameter_keeper.h"
+#include "worker/runtime/training/task_checkpoints.h"
+#include "worker/strategy/training_state.h"
 
 namespace muster {
 
@@ -51,14 +51,14 @@ struct TrainerOptions {
 
 // How a slot computes, and where its parameters are. Both outlive the trainer.
 struct TrainingParts {
-  ParameterKeeper& keeper;
+  TrainingState& state;
   StepEngine& engine;
 };
 
 // One slot's training, clock after clock. At a clock where a
 // checkpoint or an evaluation is due, all slots take part before any of them goes on, also under
 // SSP and ASP: a cut waits for all, and so does the answer to an evaluation. The files of a
-// checkpoint are waited for at the end alone (see CheckpointTaker). A slot that is taken over
+// checkpoint are waited for at the end alone (see TaskCheckpoints). A slot that is taken over
 // begins at such a clock with the same again.
 class Trainer {
  public:
@@ -71,7 +71,7 @@ class Trainer {
   // Trains to the end: the last step, or the evaluation that reached the target. OutOfRange: the
   // loss or a gradient became infinite or no number; nothing of that step was closed. Aborted,
   // NotFound: the task must end. Cancelled: the coordinator wants the tasks to meet anew. Otherwise
-  // errors of the data, the engine and the keeper.
+  // errors of the data, the engine and the state.
   absl::Status Run();
 
   // What the coordinator said, where that ended Run; otherwise OK. Tells its Aborted and Cancelled
@@ -95,10 +95,10 @@ class Trainer {
   absl::Status FromCheckpoints(absl::Status status);
   absl::StatusOr<Next> Evaluate(uint64_t clock);
   absl::Status TrainStep(uint64_t clock, MicroBatchReader& reader);
-  // The loss scale goes on where the keeper had it, and is with it from then on.
+  // The loss scale goes on where the state had it, and is with it from then on.
   void BeginLossScale();
   void KeepLossScale();
-  // Adds what the keeper counted.
+  // Adds what the state counted.
   void Report(StepReport step);
 
   const TrainerOptions options_;
@@ -107,11 +107,11 @@ class Trainer {
   const uint64_t evaluate_every_;
   const std::unique_ptr<const Sampler> sampler_;
   const std::unique_ptr<Evaluator> evaluator_;
-  ParameterKeeper& keeper_;
+  TrainingState& state_;
   StepEngine& engine_;
   CoordinatorClient& coordinator_;
   const Clock& clock_;
-  CheckpointTaker checkpoints_;
+  TaskCheckpoints checkpoints_;
   ProgressReporter reporter_;
 
   // At the last report.

@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_STRATEGY_PARAMETER_KEEPER_H_
-#define MUSTER_WORKER_STRATEGY_PARAMETER_KEEPER_H_
+#ifndef MUSTER_WORKER_STRATEGY_TRAINING_STATE_H_
+#define MUSTER_WORKER_STRATEGY_TRAINING_STATE_H_
 
 #include <cstdint>
 #include <string>
@@ -57,9 +57,9 @@ enum class CutEnd { kCommitted, kGivenUp };
 
 // Where a job's parameters are from step to step, wherever steps are computed: what training goes
 // on from, and consistent cuts of it. Used by one thread, the trainer's.
-class ParameterKeeper {
+class TrainingState {
  public:
-  virtual ~ParameterKeeper() = default;
+  virtual ~TrainingState() = default;
 
   // Opens the tables and returns the clock to go on from: the clocks this slot has closed on every
   // partition. Called once, before everything else.
@@ -91,4 +91,4 @@ class ParameterKeeper {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_STRATEGY_PARAMETER_KEEPER_H_
+#endif  // MUSTER_WORKER_STRATEGY_TRAINING_STATE_H_

@@ -1,4 +1,4 @@
-#include "worker/runtime/training/checkpoint_taker.h"
+#include "worker/runtime/training/task_checkpoints.h"
 
 #include <stop_token>
 #include <string>
@@ -19,10 +19,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Place = CheckpointTaker::Place;
+using Place = TaskCheckpoints::Place;
 
-// A keeper of nothing but cuts.
-class CutsOnly final : public ParameterKeeper, public BackgroundCuts {
+// A state of nothing but cuts.
+class CutsOnly final : public TrainingState, public BackgroundCuts {
  public:
   absl::StatusOr<uint64_t> Start() override { return 0; }
   void set_loss_scale(const LossScale&) override {}
@@ -131,10 +131,10 @@ class SlowCoordinator final : public CoordinatorClient {
   FakeCoordinatorClient inner_;
 };
 
-class CheckpointTakerTest : public ::testing::Test {
+class TaskCheckpointsTest : public ::testing::Test {
  protected:
-  CheckpointTaker Make(bool commits = true, uint32_t full_every = 0) {
-    return CheckpointTaker({.commits = commits,
+  TaskCheckpoints Make(bool commits = true, uint32_t full_every = 0) {
+    return TaskCheckpoints({.commits = commits,
                             .full_every = full_every,
                             .schema = "schema",
                             .data_preparation = "preparation",
@@ -147,9 +147,9 @@ class CheckpointTakerTest : public ::testing::Test {
                            cuts_, coordinator_);
   }
   // From Take to its commit.
-  void TakeAll(CheckpointTaker& taker, uint64_t clock) {
-    EXPECT_EQ(taker.Take(clock, Place::kMoreFollow), absl::OkStatus());
-    EXPECT_EQ(taker.Finish(), absl::OkStatus());
+  void TakeAll(TaskCheckpoints& checkpoints, uint64_t clock) {
+    EXPECT_EQ(checkpoints.Take(clock, Place::kMoreFollow), absl::OkStatus());
+    EXPECT_EQ(checkpoints.Finish(), absl::OkStatus());
   }
   std::vector<std::string> TakeCalls() { return std::exchange(cuts_.calls, {}); }
 
@@ -160,23 +160,23 @@ class CheckpointTakerTest : public ::testing::Test {
   bool stopped_ = false;
 };
 
-TEST_F(CheckpointTakerTest, TrainingGoesOnWhileFilesAndCommitAreUnderWay) {
+TEST_F(TaskCheckpointsTest, TrainingGoesOnWhileFilesAndCommitAreUnderWay) {
   absl::Notification hold;
   coordinator_.hold = &hold;
-  CheckpointTaker taker = Make();
-  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  TaskCheckpoints checkpoints = Make();
+  ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "write 10"));
   // Steps go by, and the files are not there.
-  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  ASSERT_EQ(checkpoints.GoOn(), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), IsEmpty());
   cuts_.written = true;
-  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  ASSERT_EQ(checkpoints.GoOn(), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), ElementsAre("files"));
   // The coordinator is away.
-  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+  ASSERT_EQ(checkpoints.GoOn(), absl::OkStatus());
   EXPECT_THAT(coordinator_.Committed(), IsEmpty());
   hold.Notify();
-  ASSERT_EQ(taker.Finish(), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Finish(), absl::OkStatus());
   ASSERT_THAT(coordinator_.Committed(), ElementsAre(10));
   const v1::CommitCheckpointRequest request = coordinator_.inner().checkpoints()[0];
   ASSERT_EQ(request.files_size(), 2);
@@ -187,57 +187,57 @@ TEST_F(CheckpointTakerTest, TrainingGoesOnWhileFilesAndCommitAreUnderWay) {
   EXPECT_EQ(request.schema(), "schema");
   EXPECT_EQ(request.data_preparation(), "preparation");
   // Nothing is left to do.
-  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
-  ASSERT_EQ(taker.Finish(), absl::OkStatus());
+  ASSERT_EQ(checkpoints.GoOn(), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Finish(), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), IsEmpty());
 }
 
-TEST_F(CheckpointTakerTest, TheNextCutWaitsForTheOneUnderWay) {
-  CheckpointTaker taker = Make();
-  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
-  ASSERT_EQ(taker.Take(20, Place::kMoreFollow), absl::OkStatus());
+TEST_F(TaskCheckpointsTest, TheNextCutWaitsForTheOneUnderWay) {
+  TaskCheckpoints checkpoints = Make();
+  ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(20, Place::kMoreFollow), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "write 10", "files", "take 20", "write 20"));
   EXPECT_THAT(coordinator_.Committed(), ElementsAre(10));
-  ASSERT_EQ(taker.Take(30, Place::kLast), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(30, Place::kLast), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), ElementsAre("files", "cut 30"));
   EXPECT_THAT(coordinator_.Committed(), ElementsAre(10, 20, 30)) << "the last one is waited for";
 }
 
-TEST_F(CheckpointTakerTest, OthersOnlyTake) {
-  CheckpointTaker taker = Make(/*commits=*/false, /*full_every=*/3);
-  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
-  ASSERT_EQ(taker.GoOn(), absl::OkStatus());
-  ASSERT_EQ(taker.Take(20, Place::kLast), absl::OkStatus());
+TEST_F(TaskCheckpointsTest, OthersOnlyTake) {
+  TaskCheckpoints checkpoints = Make(/*commits=*/false, /*full_every=*/3);
+  ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.GoOn(), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(20, Place::kLast), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "cut 20"));
   EXPECT_THAT(coordinator_.Committed(), IsEmpty());
 }
 
-TEST_F(CheckpointTakerTest, WithoutBackgroundCutsAllAreWhole) {
+TEST_F(TaskCheckpointsTest, WithoutBackgroundCutsAllAreWhole) {
   cuts_.in_background = false;
-  CheckpointTaker taker = Make(true, 3);
-  TakeAll(taker, 10);
-  TakeAll(taker, 20);
+  TaskCheckpoints checkpoints = Make(true, 3);
+  TakeAll(checkpoints, 10);
+  TakeAll(checkpoints, 20);
   EXPECT_THAT(TakeCalls(), ElementsAre("cut 10", "cut 20"));
   EXPECT_THAT(coordinator_.Committed(), ElementsAre(10, 20));
 }
 
-TEST_F(CheckpointTakerTest, EverySoManythIsFullAndSoIsTheLast) {
-  CheckpointTaker taker = Make(true, 3);
-  for (const uint64_t clock : {10, 20, 30, 40, 50}) TakeAll(taker, clock);
-  ASSERT_EQ(taker.Take(60, Place::kLast), absl::OkStatus());
+TEST_F(TaskCheckpointsTest, EverySoManythIsFullAndSoIsTheLast) {
+  TaskCheckpoints checkpoints = Make(true, 3);
+  for (const uint64_t clock : {10, 20, 30, 40, 50}) TakeAll(checkpoints, clock);
+  ASSERT_EQ(checkpoints.Take(60, Place::kLast), absl::OkStatus());
   EXPECT_EQ(absl::StrJoin(TakeCalls(), ", "),
             "take 10, write 10, files, take 20, write 20 on 10, files, take 30, write 30 on 20, "
             "files, take 40, write 40, files, take 50, write 50 on 40, files, cut 60");
 }
 
-TEST_F(CheckpointTakerTest, ALostViewIsGivenUpAndTheNextIsFull) {
-  CheckpointTaker taker = Make(true, 10);
-  TakeAll(taker, 10);
+TEST_F(TaskCheckpointsTest, ALostViewIsGivenUpAndTheNextIsFull) {
+  TaskCheckpoints checkpoints = Make(true, 10);
+  TakeAll(checkpoints, 10);
   cuts_.files = CutFiles{.pieces = {{0, "f0", 10, 11}, {1, "", 0, 0}},
                          .failure = "partition 1 has no file: gone"};
-  TakeAll(taker, 20);
-  TakeAll(taker, 30);
-  TakeAll(taker, 40);
+  TakeAll(checkpoints, 20);
+  TakeAll(checkpoints, 30);
+  TakeAll(checkpoints, 40);
   EXPECT_EQ(absl::StrJoin(TakeCalls(), ", "),
             "take 10, write 10, files, take 20, write 20 on 10, files, take 30, write 30, files, "
             "take 40, write 40 on 30, files");
@@ -252,30 +252,30 @@ TEST_F(CheckpointTakerTest, ALostViewIsGivenUpAndTheNextIsFull) {
   EXPECT_EQ(failures[0].files(0).path(), "f0");
 }
 
-TEST_F(CheckpointTakerTest, AWholeCutThatCannotBeWrittenIsGivenUp) {
+TEST_F(TaskCheckpointsTest, AWholeCutThatCannotBeWrittenIsGivenUp) {
   cuts_.in_background = false;
-  CheckpointTaker taker = Make();
+  TaskCheckpoints checkpoints = Make();
   cuts_.whole_failures = {"rank 1 could not write its part of a cut: no space left"};
-  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus());
   EXPECT_THAT(coordinator_.Committed(), IsEmpty());
   EXPECT_EQ(coordinator_.Failures().size(), 1);
   // So is one whose manifest cannot be written.
   coordinator_.answer = absl::FailedPreconditionError("cannot write MANIFEST: no space left");
-  ASSERT_EQ(taker.Take(20, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(20, Place::kMoreFollow), absl::OkStatus());
   EXPECT_EQ(coordinator_.Failures().size(), 2);
-  EXPECT_EQ(taker.coordinator_status(), absl::OkStatus());
+  EXPECT_EQ(checkpoints.coordinator_status(), absl::OkStatus());
   coordinator_.answer = absl::OkStatus();
-  ASSERT_EQ(taker.Take(30, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(30, Place::kMoreFollow), absl::OkStatus());
   EXPECT_THAT(cuts_.ends, ElementsAre(CutEnd::kGivenUp, CutEnd::kGivenUp, CutEnd::kCommitted));
   EXPECT_THAT(log_, ElementsAre(HasSubstr("step 10 is given up: rank 1"),
                                 HasSubstr("step 20 is given up: cannot write MANIFEST")));
   EXPECT_EQ(waits_, 0);
 }
 
-TEST_F(CheckpointTakerTest, TheLastOneIsTriedUntilItIsThere) {
-  CheckpointTaker taker = Make();
+TEST_F(TaskCheckpointsTest, TheLastOneIsTriedUntilItIsThere) {
+  TaskCheckpoints checkpoints = Make();
   cuts_.whole_failures = {"no space left", "no space left"};
-  ASSERT_EQ(taker.Take(40, Place::kLast), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(40, Place::kLast), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), ElementsAre("cut 40", "cut 40", "cut 40"));
   EXPECT_EQ(waits_, 2);
   EXPECT_THAT(coordinator_.Committed(), ElementsAre(40));
@@ -286,53 +286,53 @@ TEST_F(CheckpointTakerTest, TheLastOneIsTriedUntilItIsThere) {
                                 HasSubstr("step 40 is written now")));
   stopped_ = true;
   cuts_.whole_failures = {"no space left"};
-  EXPECT_EQ(taker.Take(50, Place::kLast).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(checkpoints.Take(50, Place::kLast).code(), absl::StatusCode::kCancelled);
 }
 
 // Whoever does not commit hears of it from rank 0.
-TEST_F(CheckpointTakerTest, AllTryAgainWhenTheCommitFails) {
-  CheckpointTaker taker = Make(/*commits=*/false);
+TEST_F(TaskCheckpointsTest, AllTryAgainWhenTheCommitFails) {
+  TaskCheckpoints checkpoints = Make(/*commits=*/false);
   cuts_.others_end = CutEnd::kGivenUp;
-  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus()) << "replicas go on";
+  ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus()) << "replicas go on";
   stopped_ = true;
-  EXPECT_EQ(taker.Take(40, Place::kLast).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(checkpoints.Take(40, Place::kLast).code(), absl::StatusCode::kCancelled);
   EXPECT_THAT(coordinator_.Failures(), IsEmpty());
 }
 
-TEST_F(CheckpointTakerTest, ABaseThatIsNotKeptMakesTheNextOneFull) {
-  CheckpointTaker taker = Make(true, 10);
-  TakeAll(taker, 10);
+TEST_F(TaskCheckpointsTest, ABaseThatIsNotKeptMakesTheNextOneFull) {
+  TaskCheckpoints checkpoints = Make(true, 10);
+  TakeAll(checkpoints, 10);
   coordinator_.answer = absl::FailedPreconditionError("that at clock 10 is not kept any more");
-  TakeAll(taker, 20);
+  TakeAll(checkpoints, 20);
   coordinator_.answer = absl::OkStatus();
-  TakeAll(taker, 30);
+  TakeAll(checkpoints, 30);
   EXPECT_THAT(cuts_.calls.back(), "files");
   EXPECT_THAT(cuts_.calls[cuts_.calls.size() - 2], "write 30");
   EXPECT_THAT(log_, ElementsAre(HasSubstr("not kept any more")));
-  EXPECT_EQ(taker.coordinator_status(), absl::OkStatus());
+  EXPECT_EQ(checkpoints.coordinator_status(), absl::OkStatus());
 }
 
 // A task that ends for another reason does not wait for a coordinator that is away.
-TEST_F(CheckpointTakerTest, WhatIsUnderWayEndsWithTheTaker) {
+TEST_F(TaskCheckpointsTest, WhatIsUnderWayEndsWithTheTaker) {
   coordinator_.away = true;
   {
-    CheckpointTaker taker = Make();
-    ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+    TaskCheckpoints checkpoints = Make();
+    ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus());
     cuts_.written = true;
-    ASSERT_EQ(taker.GoOn(), absl::OkStatus());
+    ASSERT_EQ(checkpoints.GoOn(), absl::OkStatus());
   }
   EXPECT_THAT(coordinator_.Committed(), IsEmpty());
 }
 
-TEST_F(CheckpointTakerTest, ErrorsOfFilesAndCommitEndTraining) {
-  CheckpointTaker taker = Make();
+TEST_F(TaskCheckpointsTest, ErrorsOfFilesAndCommitEndTraining) {
+  TaskCheckpoints checkpoints = Make();
   cuts_.files = absl::PermissionDeniedError("cannot write there");
-  ASSERT_EQ(taker.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus());
   cuts_.written = true;
-  EXPECT_EQ(taker.GoOn().code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(taker.coordinator_status(), absl::OkStatus());
+  EXPECT_EQ(checkpoints.GoOn().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(checkpoints.coordinator_status(), absl::OkStatus());
 
-  CheckpointTaker fenced = Make();
+  TaskCheckpoints fenced = Make();
   coordinator_.answer = absl::AbortedError("fenced");
   ASSERT_EQ(fenced.Take(10, Place::kMoreFollow), absl::OkStatus());
   EXPECT_EQ(fenced.Finish().code(), absl::StatusCode::kAborted);

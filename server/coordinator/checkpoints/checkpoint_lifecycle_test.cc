@@ -18,9 +18,9 @@ using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::UnorderedElementsAre;
 
-class CheckpointDeskTest : public ::testing::Test {
+class CheckpointLifecycleTest : public ::testing::Test {
  protected:
-  CheckpointDeskTest() {
+  CheckpointLifecycleTest() {
     for (const char* server : {"s0", "s1"}) cluster_.AddServer(server);
     for (const char* worker : {"w0", "w1"}) cluster_.AddWorker(worker);
   }
@@ -41,7 +41,7 @@ class CheckpointDeskTest : public ::testing::Test {
   }
   std::vector<std::string> CompletedFiles() const {
     std::vector<std::string> files;
-    for (const auto& request : cluster_.keeper.completed_requests) {
+    for (const auto& request : cluster_.archive.completed_requests) {
       files.push_back(request.files(0).path());
     }
     return files;
@@ -50,25 +50,25 @@ class CheckpointDeskTest : public ::testing::Test {
   SimulatedCluster cluster_;
 };
 
-TEST_F(CheckpointDeskTest, KeepsTheLastCheckpoints) {
+TEST_F(CheckpointLifecycleTest, KeepsTheLastCheckpoints) {
   const std::string job = *cluster_.Submit(SmallJob());
   cluster_.MeetAll(job);
   const v1::TaskOrder order = *cluster_.Order(job, 0);
   for (uint64_t clock : {2, 4, 6}) EXPECT_TRUE(cluster_.Checkpoint(order, clock).status().ok());
   EXPECT_TRUE(cluster_.Checkpoint(order, 6).status().ok()) << "a repeat";
-  EXPECT_THAT(cluster_.keeper.folders,
+  EXPECT_THAT(cluster_.archive.folders,
               UnorderedElementsAre("/checkpoints/" + job + "/4", "/checkpoints/" + job + "/6"));
   EXPECT_EQ(cluster_.Status(job).checkpoint_uri(), "/checkpoints/" + job + "/6");
   EXPECT_EQ(cluster_.Checkpoint(*cluster_.Order(job, 1), 8).status().code(),
             absl::StatusCode::kInvalidArgument)
       << "slot 0 commits";
-  cluster_.keeper.next_error = absl::DataLossError("a file is not whole");
+  cluster_.archive.next_error = absl::DataLossError("a file is not whole");
   EXPECT_EQ(cluster_.Checkpoint(order, 8).status().code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(cluster_.Status(job).checkpoint_clock(), 6);
 }
 
 // A repeat whose first call nobody waits for any more.
-TEST_F(CheckpointDeskTest, ARepeatTakesThePlaceOfTheParkedCall) {
+TEST_F(CheckpointLifecycleTest, ARepeatTakesThePlaceOfTheParkedCall) {
   const std::string job = *cluster_.Submit(SmallJob());
   cluster_.MeetAll(job);
   v1::CommitCheckpointRequest request;
@@ -85,7 +85,7 @@ TEST_F(CheckpointDeskTest, ARepeatTakesThePlaceOfTheParkedCall) {
 }
 
 // The task that sent the first is gone; its successor has cut the same clock once more.
-TEST_F(CheckpointDeskTest, AClockThatIsCommittedKeepsItsFiles) {
+TEST_F(CheckpointLifecycleTest, AClockThatIsCommittedKeepsItsFiles) {
   const std::string job = *cluster_.Submit(SmallJob());
   cluster_.MeetAll(job);
   Send(Request(job, 4, {"first"}));
@@ -100,10 +100,10 @@ TEST_F(CheckpointDeskTest, AClockThatIsCommittedKeepsItsFiles) {
   EXPECT_THAT(CompletedFiles(), ElementsAre("first"));
 }
 
-TEST_F(CheckpointDeskTest, AnotherCutIsCompletedWhereTheFirstCannotBe) {
+TEST_F(CheckpointLifecycleTest, AnotherCutIsCompletedWhereTheFirstCannotBe) {
   const std::string job = *cluster_.Submit(SmallJob());
   cluster_.MeetAll(job);
-  cluster_.keeper.next_error = absl::DataLossError("a file is not whole");
+  cluster_.archive.next_error = absl::DataLossError("a file is not whole");
   Send(Request(job, 4, {"first"}));
   const auto second = Send(Request(job, 4, {"second"}));
   cluster_.Run();
@@ -112,11 +112,11 @@ TEST_F(CheckpointDeskTest, AnotherCutIsCompletedWhereTheFirstCannotBe) {
   EXPECT_EQ(cluster_.Status(job).checkpoint_clock(), 4);
 }
 
-TEST_F(CheckpointDeskTest, WhatCutsLeftBehindGoesAfterTheNextCommitAndAfterTheEnd) {
+TEST_F(CheckpointLifecycleTest, WhatCutsLeftBehindGoesAfterTheNextCommitAndAfterTheEnd) {
   const std::string job = *cluster_.Submit(SmallJob());
   cluster_.MeetAll(job);
   const v1::TaskOrder order = *cluster_.Order(job, 0);
-  auto& leftovers = cluster_.keeper.leftovers[job];
+  auto& leftovers = cluster_.archive.leftovers[job];
   ASSERT_TRUE(cluster_.Checkpoint(order, 2).status().ok());
   ASSERT_TRUE(cluster_.Checkpoint(order, 4).status().ok());
   ASSERT_EQ(leftovers.size(), 2);
@@ -124,7 +124,7 @@ TEST_F(CheckpointDeskTest, WhatCutsLeftBehindGoesAfterTheNextCommitAndAfterTheEn
   EXPECT_EQ(leftovers.back().reached, 4);
   EXPECT_EQ(leftovers.back().generation, 1);
   // One that failed says nothing about what else is under way.
-  cluster_.keeper.next_error = absl::DataLossError("a file is not whole");
+  cluster_.archive.next_error = absl::DataLossError("a file is not whole");
   EXPECT_FALSE(cluster_.Checkpoint(order, 6).status().ok());
   EXPECT_EQ(leftovers.size(), 2);
   cluster_.Finish(job);
@@ -137,7 +137,7 @@ TEST_F(CheckpointDeskTest, WhatCutsLeftBehindGoesAfterTheNextCommitAndAfterTheEn
   EXPECT_THAT(leftovers.back().kept, testing::Contains(10));
 }
 
-TEST_F(CheckpointDeskTest, TasksThatMeetLearnWhichClockIsCommitted) {
+TEST_F(CheckpointLifecycleTest, TasksThatMeetLearnWhichClockIsCommitted) {
   const std::string job = *cluster_.Submit(SmallJob());
   cluster_.MeetAll(job);
   const v1::TaskOrder order = *cluster_.Order(job, 0);
@@ -146,7 +146,7 @@ TEST_F(CheckpointDeskTest, TasksThatMeetLearnWhichClockIsCommitted) {
   EXPECT_EQ(cluster_.Rendezvous(order).get()->checkpoint_clock(), 4);
 }
 
-TEST_F(CheckpointDeskTest, ACutThatIsGivenUpLeavesNoFiles) {
+TEST_F(CheckpointLifecycleTest, ACutThatIsGivenUpLeavesNoFiles) {
   const std::string job = *cluster_.Submit(SmallJob());
   cluster_.MeetAll(job);
   v1::CommitCheckpointRequest failed = Request(job, 4, {"f0", "", "f2"});
@@ -156,7 +156,7 @@ TEST_F(CheckpointDeskTest, ACutThatIsGivenUpLeavesNoFiles) {
   cluster_.Run();
   EXPECT_EQ(answer.status(), absl::OkStatus());
   const std::string folder = "/checkpoints/" + job + "/4/";
-  EXPECT_THAT(cluster_.keeper.removed_files, ElementsAre(folder + "f0", folder + "f2"));
+  EXPECT_THAT(cluster_.archive.removed_files, ElementsAre(folder + "f0", folder + "f2"));
   EXPECT_EQ(cluster_.Status(job).waiting_for(), "");
   // Whoever took the slot over finds some of them known to their servers.
   const absl::Status again = Send(Request(job, 4, {"f0", "f1", "f2"})).status();
@@ -168,10 +168,10 @@ TEST_F(CheckpointDeskTest, ACutThatIsGivenUpLeavesNoFiles) {
   const auto committed = Send(failed);
   cluster_.Run();
   EXPECT_EQ(committed.status(), absl::OkStatus());
-  EXPECT_EQ(cluster_.keeper.removed_files.size(), 2);
+  EXPECT_EQ(cluster_.archive.removed_files.size(), 2);
 }
 
-TEST_F(CheckpointDeskTest, StatusSaysWhatTheLastCheckpointWaitsFor) {
+TEST_F(CheckpointLifecycleTest, StatusSaysWhatTheLastCheckpointWaitsFor) {
   const std::string job = *cluster_.Submit(SmallJob());
   cluster_.MeetAll(job);
   v1::CommitCheckpointRequest failed = Request(job, 10, {"f0"});
@@ -179,14 +179,14 @@ TEST_F(CheckpointDeskTest, StatusSaysWhatTheLastCheckpointWaitsFor) {
   failed.set_tried_again(true);
   EXPECT_EQ(Send(failed).status(), absl::OkStatus());
   cluster_.Run();
-  EXPECT_THAT(cluster_.keeper.removed_files, IsEmpty()) << "they may be part of it";
+  EXPECT_THAT(cluster_.archive.removed_files, IsEmpty()) << "they may be part of it";
   EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("its last checkpoint, at step 10"));
   EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("No space left on device"));
   ASSERT_TRUE(cluster_.Checkpoint(*cluster_.Order(job, 0), 10).status().ok());
   EXPECT_EQ(cluster_.Status(job).waiting_for(), "");
 }
 
-TEST_F(CheckpointDeskTest, WhatCouldNotBeRecordedCostsNoEarlierCheckpoint) {
+TEST_F(CheckpointLifecycleTest, WhatCouldNotBeRecordedCostsNoEarlierCheckpoint) {
   v1::JobSpec spec = SmallJob();
   spec.mutable_checkpoint()->set_keep(2);
   const std::string job = *cluster_.Submit(spec);
@@ -198,7 +198,7 @@ TEST_F(CheckpointDeskTest, WhatCouldNotBeRecordedCostsNoEarlierCheckpoint) {
   for (const uint64_t clock : {2, 4}) ASSERT_TRUE(cluster_.Checkpoint(order, clock).status().ok());
   cluster_.store.failing = true;
   EXPECT_EQ(cluster_.Checkpoint(order, 6).status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(cluster_.keeper.folders, IsSupersetOf({folder(2), folder(4)}));
+  EXPECT_THAT(cluster_.archive.folders, IsSupersetOf({folder(2), folder(4)}));
   EXPECT_EQ(cluster_.Status(job).checkpoint_clock(), 4);
   // After a restart too, the record names what is on disk.
   cluster_.store.failing = false;
@@ -206,22 +206,22 @@ TEST_F(CheckpointDeskTest, WhatCouldNotBeRecordedCostsNoEarlierCheckpoint) {
   cluster_.BeatAll();
   EXPECT_EQ(cluster_.Status(job).checkpoint_uri(), folder(4));
   EXPECT_EQ(cluster_.Checkpoint(order, 6).status(), absl::OkStatus());
-  EXPECT_THAT(cluster_.keeper.folders, UnorderedElementsAre(folder(4), folder(6)));
+  EXPECT_THAT(cluster_.archive.folders, UnorderedElementsAre(folder(4), folder(6)));
 }
 
-TEST_F(CheckpointDeskTest, ACheckpointBeyondTheLastStepIsRefused) {
+TEST_F(CheckpointLifecycleTest, ACheckpointBeyondTheLastStepIsRefused) {
   const std::string job = *cluster_.Submit(SmallJob());
   cluster_.MeetAll(job);
   const v1::TaskOrder order = *cluster_.Order(job, 0);
   const absl::Status beyond = cluster_.Checkpoint(order, 11).status();
   EXPECT_EQ(beyond.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(beyond.message()), HasSubstr("at clock 11 is beyond its last step, 10"));
-  EXPECT_THAT(cluster_.keeper.folders, IsEmpty());
+  EXPECT_THAT(cluster_.archive.folders, IsEmpty());
   EXPECT_EQ(cluster_.Checkpoint(order, 10).status(), absl::OkStatus());
 }
 
-TEST_F(CheckpointDeskTest, KeepsWhatKeptDeltasGoOnFrom) {
-  cluster_.keeper.bases = {{4, 2}, {6, 4}};
+TEST_F(CheckpointLifecycleTest, KeepsWhatKeptDeltasGoOnFrom) {
+  cluster_.archive.bases = {{4, 2}, {6, 4}};
   const std::string job = *cluster_.Submit(SmallJob());
   cluster_.MeetAll(job);
   const v1::TaskOrder order = *cluster_.Order(job, 0);
@@ -229,16 +229,16 @@ TEST_F(CheckpointDeskTest, KeepsWhatKeptDeltasGoOnFrom) {
     return "/checkpoints/" + job + "/" + std::to_string(clock);
   };
   for (uint64_t clock : {2, 4, 6}) EXPECT_TRUE(cluster_.Checkpoint(order, clock).status().ok());
-  EXPECT_THAT(cluster_.keeper.folders, UnorderedElementsAre(folder(2), folder(4), folder(6)));
+  EXPECT_THAT(cluster_.archive.folders, UnorderedElementsAre(folder(2), folder(4), folder(6)));
   // Of two, 6 is kept, and its chain with it.
   EXPECT_TRUE(cluster_.Checkpoint(order, 8).status().ok());
-  EXPECT_THAT(cluster_.keeper.folders,
+  EXPECT_THAT(cluster_.archive.folders,
               UnorderedElementsAre(folder(2), folder(4), folder(6), folder(8)));
   EXPECT_TRUE(cluster_.Checkpoint(order, 10).status().ok());
-  EXPECT_THAT(cluster_.keeper.folders, UnorderedElementsAre(folder(8), folder(10)));
+  EXPECT_THAT(cluster_.archive.folders, UnorderedElementsAre(folder(8), folder(10)));
 }
 
-TEST_F(CheckpointDeskTest, StartsFromTheWeightsInAFolder) {
+TEST_F(CheckpointLifecycleTest, StartsFromTheWeightsInAFolder) {
   for (const std::string folder : {"/imported/gpt2", "file:///imported/gpt2"}) {
     v1::JobSpec spec = SmallJob();
     spec.set_initial_weights(folder);
@@ -251,7 +251,7 @@ TEST_F(CheckpointDeskTest, StartsFromTheWeightsInAFolder) {
   }
 }
 
-TEST_F(CheckpointDeskTest, StartsFromAnotherJobsWeights) {
+TEST_F(CheckpointLifecycleTest, StartsFromAnotherJobsWeights) {
   const std::string source = *cluster_.Submit(SmallJob());
   v1::JobSpec spec = SmallJob();
   spec.set_initial_weights(source);
@@ -270,7 +270,7 @@ TEST_F(CheckpointDeskTest, StartsFromAnotherJobsWeights) {
   EXPECT_EQ(cluster_.Submit(spec).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(CheckpointDeskTest, AJobToStartFromMayBeNamedByItsName) {
+TEST_F(CheckpointLifecycleTest, AJobToStartFromMayBeNamedByItsName) {
   v1::JobSpec spec = SmallJob();
   spec.mutable_checkpoint()->set_keep(3);
   spec.set_name("source");
@@ -306,7 +306,7 @@ TEST_F(CheckpointDeskTest, AJobToStartFromMayBeNamedByItsName) {
   EXPECT_THAT(std::string(none.message()), HasSubstr("no job has the id or the name \"nobody\""));
 }
 
-TEST_F(CheckpointDeskTest, GoesOnFromAnotherJobsCheckpoint) {
+TEST_F(CheckpointLifecycleTest, GoesOnFromAnotherJobsCheckpoint) {
   v1::JobSpec spec = SmallJob();
   spec.mutable_checkpoint()->set_keep(3);
   const std::string source = *cluster_.Submit(spec);
@@ -364,7 +364,7 @@ TEST_F(CheckpointDeskTest, GoesOnFromAnotherJobsCheckpoint) {
 }
 
 // What was learned of the training data goes with the weights to whoever starts from them.
-TEST_F(CheckpointDeskTest, ThePreparationOfTheDataGoesWithTheWeights) {
+TEST_F(CheckpointLifecycleTest, ThePreparationOfTheDataGoesWithTheWeights) {
   v1::JobSpec spec = SmallJob();
   spec.mutable_checkpoint()->set_keep(3);
   const std::string source = *cluster_.Submit(spec);
@@ -399,7 +399,7 @@ TEST_F(CheckpointDeskTest, ThePreparationOfTheDataGoesWithTheWeights) {
   EXPECT_EQ(cluster_.Order(evaluation, 0)->data_preparation(), "learned");
 }
 
-TEST_F(CheckpointDeskTest, AFoldersManifestTellsThePreparation) {
+TEST_F(CheckpointLifecycleTest, AFoldersManifestTellsThePreparation) {
   v1::JobSpec spec = SmallJob();
   v1::CsvData& csv = *spec.mutable_data()->mutable_csv();
   csv.set_path("/data/a.csv");
@@ -410,13 +410,13 @@ TEST_F(CheckpointDeskTest, AFoldersManifestTellsThePreparation) {
   EXPECT_EQ(absent.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(absent.message()),
               HasSubstr("initial_weights is \"/exported/weights\", whose manifest says"));
-  cluster_.keeper.preparations["/exported/weights"] = "kept";
+  cluster_.archive.preparations["/exported/weights"] = "kept";
   const auto job = cluster_.Submit(spec);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(cluster_.Order(*job, 0)->data_preparation(), "kept");
 }
 
-TEST_F(CheckpointDeskTest, AJobThatGoesOnFromBeyondItsEndFails) {
+TEST_F(CheckpointLifecycleTest, AJobThatGoesOnFromBeyondItsEndFails) {
   const std::string source = *cluster_.Submit(SmallJob());
   cluster_.Finish(source);
   v1::JobSpec spec = SmallJob();

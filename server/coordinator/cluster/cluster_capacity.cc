@@ -1,4 +1,4 @@
-#include "server/coordinator/cluster/cluster_room.h"
+#include "server/coordinator/cluster/cluster_capacity.h"
 
 #include <algorithm>
 
@@ -25,25 +25,27 @@ uint64_t Left(uint64_t bytes, uint64_t reserved) {
   return bytes - std::min(bytes, reserved);
 }
 
-void AddMember(const Member& member, const Reserved& reserved, ClusterRoom& room) {
+void AddMember(const Member& member, const Reserved& reserved, ClusterCapacity& capacity) {
   const v1::DaemonRecord& record = member.record;
   const uint64_t bytes = OrUnlimited(record.memory_bytes());
   if (member.kind() == v1::WORKER) {
     const uint32_t devices = record.devices_size();
-    room.workers.push_back({.id = record.id(),
-                            .incarnation = record.incarnation(),
-                            .slots = record.slots(),
-                            .free_slots = record.slots() - std::min(record.slots(), reserved.slots),
-                            .devices = devices,
-                            .free_devices = devices - std::min(devices, reserved.devices),
-                            .device_bytes = SmallestDevice(record),
-                            .multiplies_bf16 = record.multiplies_bf16(),
-                            .task_threads = DefaultThreads(record),
-                            .bytes = bytes,
-                            .free_bytes = Left(bytes, reserved.bytes)});
+    capacity.workers.push_back(
+        {.id = record.id(),
+         .incarnation = record.incarnation(),
+         .slots = record.slots(),
+         .free_slots = record.slots() - std::min(record.slots(), reserved.slots),
+         .devices = devices,
+         .free_devices = devices - std::min(devices, reserved.devices),
+         .device_bytes = SmallestDevice(record),
+         .multiplies_bf16 = record.multiplies_bf16(),
+         .task_threads = DefaultThreads(record),
+         .bytes = bytes,
+         .free_bytes = Left(bytes, reserved.bytes)});
   } else {
-    room.servers.push_back(
-        {.place = PlaceOf(record), .bytes = bytes, .free_bytes = Left(bytes, reserved.bytes)});
+    capacity.servers.push_back({.identity = IdentityOf(record),
+                                .bytes = bytes,
+                                .free_bytes = Left(bytes, reserved.bytes)});
   }
 }
 
@@ -84,34 +86,34 @@ std::map<std::string, Reserved> ReservedBy(const JobTable& jobs, const Membershi
   return reserved;
 }
 
-ClusterRoom RoomOf(const JobTable& jobs, const Membership& members) {
+ClusterCapacity CapacityOf(const JobTable& jobs, const Membership& members) {
   const std::map<std::string, Reserved> reserved = ReservedBy(jobs, members);
-  ClusterRoom room;
+  ClusterCapacity capacity;
   for (const auto& [id, member] : members.members()) {
     if (!member.live || !member.heard) continue;
     if (jobs.draining().count(id) > 0 && member.kind() == v1::SERVER) continue;
     const auto it = reserved.find(id);
-    AddMember(member, it == reserved.end() ? Reserved{} : it->second, room);
+    AddMember(member, it == reserved.end() ? Reserved{} : it->second, capacity);
   }
-  return room;
+  return capacity;
 }
 
-ClusterRoom WholeRoomOf(const Membership& members) {
-  ClusterRoom room;
+ClusterCapacity WholeCapacityOf(const Membership& members) {
+  ClusterCapacity capacity;
   for (const auto& [id, member] : members.members()) {
-    if (member.live) AddMember(member, Reserved{}, room);
+    if (member.live) AddMember(member, Reserved{}, capacity);
   }
-  return room;
+  return capacity;
 }
 
-ClusterRoom WholeRoomOf(const JobTable& jobs, const Membership& members) {
-  ClusterRoom room = WholeRoomOf(members);
-  const auto leaves = [&](const ServerRoom& server) {
-    return jobs.draining().count(server.place.server_id) > 0;
+ClusterCapacity WholeCapacityOf(const JobTable& jobs, const Membership& members) {
+  ClusterCapacity capacity = WholeCapacityOf(members);
+  const auto leaves = [&](const ServerCapacity& server) {
+    return jobs.draining().count(server.identity.server_id) > 0;
   };
-  room.servers.erase(std::remove_if(room.servers.begin(), room.servers.end(), leaves),
-                     room.servers.end());
-  return room;
+  capacity.servers.erase(std::remove_if(capacity.servers.begin(), capacity.servers.end(), leaves),
+                         capacity.servers.end());
+  return capacity;
 }
 
 Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {

@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_CHECKPOINTS_CHECKPOINT_KEEPER_H_
-#define MUSTER_SERVER_COORDINATOR_CHECKPOINTS_CHECKPOINT_KEEPER_H_
+#ifndef MUSTER_SERVER_COORDINATOR_CHECKPOINTS_CHECKPOINT_ARCHIVE_H_
+#define MUSTER_SERVER_COORDINATOR_CHECKPOINTS_CHECKPOINT_ARCHIVE_H_
 
 #include <cstdint>
 #include <optional>
@@ -28,9 +28,9 @@ struct CompletedCheckpoint {
 };
 
 // What the coordinator does with checkpoints on disk. Calls block; thread-safe.
-class CheckpointKeeper {
+class CheckpointArchive {
  public:
-  virtual ~CheckpointKeeper() = default;
+  virtual ~CheckpointArchive() = default;
 
   // Under which a job's checkpoints lie: what tasks and servers are given.
   virtual const std::string& root() const = 0;
@@ -73,4 +73,4 @@ class CheckpointKeeper {
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_CHECKPOINTS_CHECKPOINT_KEEPER_H_
+#endif  // MUSTER_SERVER_COORDINATOR_CHECKPOINTS_CHECKPOINT_ARCHIVE_H_

@@ -1,4 +1,4 @@
-#include "server/coordinator/checkpoints/storage_checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/storage_checkpoint_archive.h"
 
 #include <sys/resource.h>
 
@@ -25,9 +25,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class StorageCheckpointKeeperTest : public ::testing::Test {
+class StorageCheckpointArchiveTest : public ::testing::Test {
  protected:
-  StorageCheckpointKeeperTest() : keeper_(storage_, "/root"), request_(Cut(10, std::nullopt)) {}
+  StorageCheckpointArchiveTest() : archive_(storage_, "/root"), request_(Cut(10, std::nullopt)) {}
 
   // Writes the files of a cut.
   v1::CommitCheckpointRequest Cut(uint64_t clock, std::optional<uint64_t> base) {
@@ -61,13 +61,13 @@ class StorageCheckpointKeeperTest : public ::testing::Test {
   }
 
   MemoryStorage storage_;
-  StorageCheckpointKeeper keeper_;
+  StorageCheckpointArchive archive_;
   v1::CommitCheckpointRequest request_;
 };
 
-TEST_F(StorageCheckpointKeeperTest, WritesTheManifest) {
+TEST_F(StorageCheckpointArchiveTest, WritesTheManifest) {
   request_.set_data_preparation("preparation");
-  const auto completed = keeper_.Complete(request_, absl::FromUnixMillis(1234));
+  const auto completed = archive_.Complete(request_, absl::FromUnixMillis(1234));
   ASSERT_TRUE(completed.ok()) << completed.status();
   const std::string folder = completed->folder;
   EXPECT_EQ(folder, "/root/j1/10");
@@ -78,50 +78,50 @@ TEST_F(StorageCheckpointKeeperTest, WritesTheManifest) {
   EXPECT_EQ(manifest.clock(), 10);
   EXPECT_EQ(manifest.created_unix_ms(), 1234);
   EXPECT_EQ(manifest.data_preparation(), "preparation");
-  EXPECT_EQ(keeper_.DataPreparation(folder).value(), "preparation");
-  EXPECT_EQ(keeper_.DataPreparation("/root/j1/11").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(archive_.DataPreparation(folder).value(), "preparation");
+  EXPECT_EQ(archive_.DataPreparation("/root/j1/11").status().code(), absl::StatusCode::kNotFound);
   ASSERT_EQ(manifest.files_size(), 2);
   EXPECT_EQ(manifest.files(0).path(), "p0");
   EXPECT_EQ(manifest.files(1).path(), "p1");
   EXPECT_TRUE(VerifyCheckpoint(storage_, folder).ok());
 }
 
-TEST_F(StorageCheckpointKeeperTest, AMissingOrTruncatedFileIsDataLoss) {
+TEST_F(StorageCheckpointArchiveTest, AMissingOrTruncatedFileIsDataLoss) {
   ASSERT_TRUE(ReplaceFile(storage_, "/root/j1/10/p1", "sec").ok());
-  const absl::Status truncated = keeper_.Complete(request_, absl::UnixEpoch()).status();
+  const absl::Status truncated = archive_.Complete(request_, absl::UnixEpoch()).status();
   EXPECT_EQ(truncated.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(truncated.message()), HasSubstr("job j1 at clock 10"));
   ASSERT_TRUE(storage_.DeleteRecursively("/root/j1/10/p1").ok());
-  EXPECT_EQ(keeper_.Complete(request_, absl::UnixEpoch()).status().code(),
+  EXPECT_EQ(archive_.Complete(request_, absl::UnixEpoch()).status().code(),
             absl::StatusCode::kDataLoss);
   EXPECT_FALSE(ReadManifest(storage_, "/root/j1/10").ok());
 }
 
-TEST_F(StorageCheckpointKeeperTest, RefusesASchemaThatIsNone) {
+TEST_F(StorageCheckpointArchiveTest, RefusesASchemaThatIsNone) {
   request_.set_schema("\xff\xff\xff");
-  EXPECT_EQ(keeper_.Complete(request_, absl::UnixEpoch()).status().code(),
+  EXPECT_EQ(archive_.Complete(request_, absl::UnixEpoch()).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(StorageCheckpointKeeperTest, RemovesOneOrAll) {
-  const std::string folder = keeper_.Complete(request_, absl::UnixEpoch())->folder;
-  EXPECT_TRUE(keeper_.RemoveCheckpoint(folder).ok());
+TEST_F(StorageCheckpointArchiveTest, RemovesOneOrAll) {
+  const std::string folder = archive_.Complete(request_, absl::UnixEpoch())->folder;
+  EXPECT_TRUE(archive_.RemoveCheckpoint(folder).ok());
   EXPECT_FALSE(*storage_.Exists(folder));
   ASSERT_TRUE(WriteFile(storage_, "/root/j1/12/p0", "x").ok());
-  EXPECT_TRUE(keeper_.RemoveJob("j1").ok());
+  EXPECT_TRUE(archive_.RemoveJob("j1").ok());
   EXPECT_FALSE(*storage_.Exists("/root/j1"));
-  EXPECT_TRUE(keeper_.RemoveJob("j1").ok());
+  EXPECT_TRUE(archive_.RemoveJob("j1").ok());
 }
 
-TEST_F(StorageCheckpointKeeperTest, DescribesAndVerifies) {
-  const std::string folder = keeper_.Complete(request_, absl::FromUnixMillis(1234))->folder;
-  const v1::CheckpointStatus status = *keeper_.Describe(folder);
+TEST_F(StorageCheckpointArchiveTest, DescribesAndVerifies) {
+  const std::string folder = archive_.Complete(request_, absl::FromUnixMillis(1234))->folder;
+  const v1::CheckpointStatus status = *archive_.Describe(folder);
   EXPECT_EQ(status.clock(), 10);
   EXPECT_EQ(status.files(), 2);
   EXPECT_EQ(status.bytes(), request_.files(0).bytes() + request_.files(1).bytes());
   EXPECT_FALSE(status.has_base_clock());
   EXPECT_EQ(status.created_unix_ms(), 1234);
-  const v1::VerifyCheckpointReply intact = *keeper_.Verify(folder);
+  const v1::VerifyCheckpointReply intact = *archive_.Verify(folder);
   EXPECT_EQ(intact.clock(), 10);
   EXPECT_EQ(intact.files(), 3) << "the manifest, too";
   EXPECT_EQ(intact.damage_size(), 0);
@@ -129,20 +129,20 @@ TEST_F(StorageCheckpointKeeperTest, DescribesAndVerifies) {
   bytes[0] ^= 1;
   ASSERT_TRUE(ReplaceFile(storage_, "/root/j1/10/p0", bytes).ok());
   ASSERT_TRUE(storage_.DeleteRecursively("/root/j1/10/p1").ok());
-  const v1::VerifyCheckpointReply damaged = *keeper_.Verify(folder);
+  const v1::VerifyCheckpointReply damaged = *archive_.Verify(folder);
   ASSERT_EQ(damaged.damage_size(), 2);
   EXPECT_THAT(damaged.damage(0), HasSubstr("/root/j1/10/p0 has checksum"));
   EXPECT_THAT(damaged.damage(1), HasSubstr("/root/j1/10/p1 is missing"));
-  EXPECT_EQ(keeper_.Verify("/root/j1/9").status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(keeper_.Describe("/root/j1/9").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(archive_.Verify("/root/j1/9").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(archive_.Describe("/root/j1/9").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(StorageCheckpointKeeperTest, LeftoversGo) {
-  ASSERT_TRUE(keeper_.Complete(request_, absl::UnixEpoch()).ok());
+TEST_F(StorageCheckpointArchiveTest, LeftoversGo) {
+  ASSERT_TRUE(archive_.Complete(request_, absl::UnixEpoch()).ok());
   for (const char* name : {"7/p0", "10/another", "15/p0"}) {
     ASSERT_TRUE(WriteFile(storage_, JoinUri("/root/j1", name), "left").ok());
   }
-  ASSERT_TRUE(keeper_.RemoveLeftovers("j1", {.kept = {10}, .reached = 10, .generation = 3}).ok());
+  ASSERT_TRUE(archive_.RemoveLeftovers("j1", {.kept = {10}, .reached = 10, .generation = 3}).ok());
   EXPECT_FALSE(*storage_.Exists("/root/j1/7"));
   EXPECT_FALSE(*storage_.Exists("/root/j1/10/another"));
   EXPECT_TRUE(*storage_.Exists("/root/j1/15/p0")) << "it may be under way";
@@ -150,37 +150,37 @@ TEST_F(StorageCheckpointKeeperTest, LeftoversGo) {
 }
 
 // Of a coordinator that died before it could record it, or of a checkpoint that is damaged.
-TEST_F(StorageCheckpointKeeperTest, AManifestThatDoesNotCountGoesBeforeTheNext) {
-  ASSERT_TRUE(keeper_.Complete(request_, absl::FromUnixMillis(1)).ok());
-  ASSERT_TRUE(keeper_.Complete(request_, absl::FromUnixMillis(2)).ok());
+TEST_F(StorageCheckpointArchiveTest, AManifestThatDoesNotCountGoesBeforeTheNext) {
+  ASSERT_TRUE(archive_.Complete(request_, absl::FromUnixMillis(1)).ok());
+  ASSERT_TRUE(archive_.Complete(request_, absl::FromUnixMillis(2)).ok());
   EXPECT_EQ(ReadManifest(storage_, "/root/j1/10")->created_unix_ms(), 2);
   // Not before it is known that the next can be.
   request_.mutable_files(0)->set_path("p9");
-  EXPECT_EQ(keeper_.Complete(request_, absl::UnixEpoch()).status().code(),
+  EXPECT_EQ(archive_.Complete(request_, absl::UnixEpoch()).status().code(),
             absl::StatusCode::kDataLoss);
   EXPECT_EQ(ReadManifest(storage_, "/root/j1/10")->created_unix_ms(), 2);
 }
 
-TEST_F(StorageCheckpointKeeperTest, FilesOfACutThatIsGivenUpAreRemovedByName) {
+TEST_F(StorageCheckpointArchiveTest, FilesOfACutThatIsGivenUpAreRemovedByName) {
   for (const char* name :
        {"partition-0-generation-3-a", "partition-1-generation-3-b", "MANIFEST"}) {
     ASSERT_TRUE(WriteFile(storage_, JoinUri("/root/j1/20", name), "x").ok());
   }
-  EXPECT_TRUE(keeper_
+  EXPECT_TRUE(archive_
                   .RemoveFiles("j1", 20,
                                {"partition-0-generation-3-a",
                                 "/root/j1/20/partition-1-generation-3-b", "partition-9-gone"})
                   .ok());
   EXPECT_EQ(storage_.List("/root/j1/20")->size(), 1);
   for (const char* name : {"MANIFEST", "", ".", "..", "../10/p0", "partition-0/../../10", "/etc"}) {
-    EXPECT_EQ(keeper_.RemoveFiles("j1", 20, {name}).code(), absl::StatusCode::kInvalidArgument)
+    EXPECT_EQ(archive_.RemoveFiles("j1", 20, {name}).code(), absl::StatusCode::kInvalidArgument)
         << name;
   }
   EXPECT_TRUE(*storage_.Exists("/root/j1/20/MANIFEST"));
 }
 
 // A limit on the size of files stands for a full disk.
-TEST_F(StorageCheckpointKeeperTest, AManifestThatCannotBeWrittenGivesTheCheckpointUp) {
+TEST_F(StorageCheckpointArchiveTest, AManifestThatCannotBeWrittenGivesTheCheckpointUp) {
   LocalStorage disk;
   const std::string root = JoinUri(::testing::TempDir(), "keeper_without_room");
   ASSERT_TRUE(disk.DeleteRecursively(root).ok());
@@ -190,35 +190,35 @@ TEST_F(StorageCheckpointKeeperTest, AManifestThatCannotBeWrittenGivesTheCheckpoi
     ASSERT_TRUE(WriteFile(disk, JoinUri(root, JoinUri("j1/10", name)), bytes).ok());
   }
   request_.mutable_files(0)->set_path("p1");
-  StorageCheckpointKeeper keeper(disk, root);
+  StorageCheckpointArchive archive(disk, root);
   struct rlimit before;
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   struct rlimit limited = before;
   limited.rlim_cur = 10;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
-  const absl::Status full = keeper.Complete(request_, absl::UnixEpoch()).status();
+  const absl::Status full = archive.Complete(request_, absl::UnixEpoch()).status();
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(full.code(), absl::StatusCode::kFailedPrecondition) << full;
   EXPECT_THAT(std::string(full.message()), HasSubstr("job j1 at clock 10 cannot be completed"));
-  EXPECT_TRUE(keeper.Complete(request_, absl::UnixEpoch()).ok());
+  EXPECT_TRUE(archive.Complete(request_, absl::UnixEpoch()).ok());
   ASSERT_TRUE(disk.DeleteRecursively(root).ok());
 }
 
-TEST_F(StorageCheckpointKeeperTest, ADeltaNamesWhatItGoesOnFrom) {
+TEST_F(StorageCheckpointArchiveTest, ADeltaNamesWhatItGoesOnFrom) {
   const v1::CommitCheckpointRequest delta = Cut(12, 10);
-  const absl::Status alone = keeper_.Complete(delta, absl::UnixEpoch()).status();
+  const absl::Status alone = archive_.Complete(delta, absl::UnixEpoch()).status();
   EXPECT_EQ(alone.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(alone.message()), HasSubstr("goes on from that at clock 10"));
   EXPECT_THAT(std::string(alone.message()), HasSubstr("take the next one whole"));
   EXPECT_FALSE(*storage_.Exists("/root/j1/12/MANIFEST"));
-  ASSERT_TRUE(keeper_.Complete(request_, absl::UnixEpoch()).ok());
-  const auto completed = keeper_.Complete(delta, absl::UnixEpoch());
+  ASSERT_TRUE(archive_.Complete(request_, absl::UnixEpoch()).ok());
+  const auto completed = archive_.Complete(delta, absl::UnixEpoch());
   ASSERT_TRUE(completed.ok()) << completed.status();
   EXPECT_EQ(completed->base_clock, 10u);
-  EXPECT_EQ(keeper_.Describe(completed->folder)->base_clock(), 10u);
-  EXPECT_EQ(keeper_.Verify(completed->folder)->files(), 6) << "its base's, too";
+  EXPECT_EQ(archive_.Describe(completed->folder)->base_clock(), 10u);
+  EXPECT_EQ(archive_.Verify(completed->folder)->files(), 6) << "its base's, too";
 }
 
 // A storage whose files are too much for this process.
@@ -242,23 +242,23 @@ class HungryStorage final : public CheckpointStorage {
   }
 };
 
-TEST(StorageCheckpointKeeperMemoryTest, ACheckpointTooLargeForMemoryIsAnsweredByName) {
+TEST(StorageCheckpointArchiveMemoryTest, ACheckpointTooLargeForMemoryIsAnsweredByName) {
   HungryStorage storage;
-  const StorageCheckpointKeeper keeper(storage, "/root");
+  const StorageCheckpointArchive archive(storage, "/root");
   for (const absl::Status& status :
-       {keeper.Describe("/root/j1/10").status(), keeper.Verify("/root/j1/10").status(),
-        keeper.Export("/root/j1/10", [](absl::string_view) { return absl::OkStatus(); })}) {
+       {archive.Describe("/root/j1/10").status(), archive.Verify("/root/j1/10").status(),
+        archive.Export("/root/j1/10", [](absl::string_view) { return absl::OkStatus(); })}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("/root/j1/10"));
   }
 }
 
-TEST_F(StorageCheckpointKeeperTest, ExportingADamagedCheckpointFails) {
-  const std::string folder = keeper_.Complete(request_, absl::UnixEpoch())->folder;
+TEST_F(StorageCheckpointArchiveTest, ExportingADamagedCheckpointFails) {
+  const std::string folder = archive_.Complete(request_, absl::UnixEpoch())->folder;
   std::string bytes = *ReadFile(storage_, "/root/j1/10/p0");
   bytes.back() ^= 1;
   ASSERT_TRUE(ReplaceFile(storage_, "/root/j1/10/p0", bytes).ok());
-  EXPECT_EQ(keeper_.Export(folder, [](absl::string_view) { return absl::OkStatus(); }).code(),
+  EXPECT_EQ(archive_.Export(folder, [](absl::string_view) { return absl::OkStatus(); }).code(),
             absl::StatusCode::kDataLoss);
 }
 

@@ -1,4 +1,4 @@
-#include "server/coordinator/checkpoints/storage_checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/storage_checkpoint_archive.h"
 
 #include <algorithm>
 #include <memory>
@@ -39,10 +39,10 @@ absl::Status CheckPlainName(absl::string_view file) {
 
 }  // namespace
 
-StorageCheckpointKeeper::StorageCheckpointKeeper(CheckpointStorage& storage, std::string root)
+StorageCheckpointArchive::StorageCheckpointArchive(CheckpointStorage& storage, std::string root)
     : storage_(storage), root_(std::move(root)) {}
 
-absl::StatusOr<CompletedCheckpoint> StorageCheckpointKeeper::Complete(
+absl::StatusOr<CompletedCheckpoint> StorageCheckpointArchive::Complete(
     const v1::CommitCheckpointRequest& request, absl::Time created) {
   const v1::TaskIdentity& task = request.task();
   const std::string folder = CheckpointFolder(root_, task.job_id(), request.clock());
@@ -99,17 +99,17 @@ absl::StatusOr<CompletedCheckpoint> StorageCheckpointKeeper::Complete(
   return completed;
 }
 
-absl::Status StorageCheckpointKeeper::RemoveCheckpoint(absl::string_view folder) {
+absl::Status StorageCheckpointArchive::RemoveCheckpoint(absl::string_view folder) {
   return DeleteCheckpoint(storage_, folder);
 }
 
-absl::Status StorageCheckpointKeeper::RemoveLeftovers(absl::string_view job_id,
-                                                      const LeftoverLimits& limits) {
+absl::Status StorageCheckpointArchive::RemoveLeftovers(absl::string_view job_id,
+                                                       const LeftoverLimits& limits) {
   return DeleteLeftovers(storage_, CheckpointJobFolder(root_, job_id), limits);
 }
 
-absl::Status StorageCheckpointKeeper::RemoveFiles(absl::string_view job_id, uint64_t clock,
-                                                  const std::vector<std::string>& files) {
+absl::Status StorageCheckpointArchive::RemoveFiles(absl::string_view job_id, uint64_t clock,
+                                                   const std::vector<std::string>& files) {
   const std::string folder = CheckpointFolder(root_, job_id, clock);
   for (const std::string& file : files) {
     const absl::string_view name = NameIn(folder, file);
@@ -119,11 +119,11 @@ absl::Status StorageCheckpointKeeper::RemoveFiles(absl::string_view job_id, uint
   return absl::OkStatus();
 }
 
-absl::Status StorageCheckpointKeeper::RemoveJob(absl::string_view job_id) {
+absl::Status StorageCheckpointArchive::RemoveJob(absl::string_view job_id) {
   return storage_.DeleteRecursively(CheckpointJobFolder(root_, job_id));
 }
 
-absl::StatusOr<v1::CheckpointStatus> StorageCheckpointKeeper::Describe(
+absl::StatusOr<v1::CheckpointStatus> StorageCheckpointArchive::Describe(
     absl::string_view folder) const {
   MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
                           CatchOutOfMemory(absl::StrCat("the manifest of ", folder),
@@ -140,7 +140,7 @@ absl::StatusOr<v1::CheckpointStatus> StorageCheckpointKeeper::Describe(
   return status;
 }
 
-absl::StatusOr<std::string> StorageCheckpointKeeper::DataPreparation(
+absl::StatusOr<std::string> StorageCheckpointArchive::DataPreparation(
     absl::string_view folder) const {
   MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest,
                           CatchOutOfMemory(absl::StrCat("the manifest of ", folder),
@@ -148,7 +148,7 @@ absl::StatusOr<std::string> StorageCheckpointKeeper::DataPreparation(
   return manifest.data_preparation();
 }
 
-absl::StatusOr<v1::VerifyCheckpointReply> StorageCheckpointKeeper::Verify(
+absl::StatusOr<v1::VerifyCheckpointReply> StorageCheckpointArchive::Verify(
     absl::string_view folder) const {
   MUSTER_ASSIGN_OR_RETURN(const CheckpointAudit audit,
                           CatchOutOfMemory(absl::StrCat("reading the checkpoint ", folder),
@@ -163,7 +163,7 @@ absl::StatusOr<v1::VerifyCheckpointReply> StorageCheckpointKeeper::Verify(
   return reply;
 }
 
-absl::Status StorageCheckpointKeeper::Export(
+absl::Status StorageCheckpointArchive::Export(
     absl::string_view folder, absl::FunctionRef<absl::Status(absl::string_view)> sink) const {
   return CatchOutOfMemory(absl::StrCat("exporting the checkpoint ", folder), [&]() -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,

@@ -1,16 +1,16 @@
-#include "server/coordinator/job/collective_board.h"
+#include "server/coordinator/job/collective_reports.h"
 
 #include <algorithm>
 
 namespace muster {
 
-bool CollectiveBoard::HasTold(uint32_t slot, uint64_t question) const {
+bool CollectiveReports::HasTold(uint32_t slot, uint64_t question) const {
   if (question == 0) return true;
   const auto it = told_.find(slot);
   return it != told_.end() && it->second.question >= question;
 }
 
-void CollectiveBoard::Tell(const v1::ReportCollectivesRequest& report, int64_t unix_ms) {
+void CollectiveReports::Tell(const v1::ReportCollectivesRequest& report, int64_t unix_ms) {
   Told& told = told_[report.task().slot()];
   told.question = asked_;
   told.calls.Clear();
@@ -20,7 +20,7 @@ void CollectiveBoard::Tell(const v1::ReportCollectivesRequest& report, int64_t u
   told.calls.mutable_calls()->Assign(report.calls().begin() + extra, report.calls().end());
 }
 
-std::vector<v1::SlotCollectives> CollectiveBoard::List() const {
+std::vector<v1::SlotCollectives> CollectiveReports::List() const {
   std::vector<v1::SlotCollectives> slots;
   for (const auto& [slot, told] : told_) slots.push_back(told.calls);
   return slots;

@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_JOB_COLLECTIVE_BOARD_H_
-#define MUSTER_SERVER_COORDINATOR_JOB_COLLECTIVE_BOARD_H_
+#ifndef MUSTER_SERVER_COORDINATOR_JOB_COLLECTIVE_REPORTS_H_
+#define MUSTER_SERVER_COORDINATOR_JOB_COLLECTIVE_REPORTS_H_
 
 #include <cstdint>
 #include <map>
@@ -15,7 +15,7 @@ inline constexpr int kMaxCollectiveRecords = 1000;
 
 // The last collective calls of a job's slots, as they told of them, and who is still to tell. Stays
 // as it is when a task fails, so that what it saw last can be read afterwards. Not thread-safe.
-class CollectiveBoard {
+class CollectiveReports {
  public:
   // Somebody wants to see the calls as they are now. Returns the number of the question.
   uint64_t Ask() { return ++asked_; }
@@ -42,4 +42,4 @@ class CollectiveBoard {
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_JOB_COLLECTIVE_BOARD_H_
+#endif  // MUSTER_SERVER_COORDINATOR_JOB_COLLECTIVE_REPORTS_H_

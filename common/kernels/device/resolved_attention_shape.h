@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_PLACE_H_
-#define MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_PLACE_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_RESOLVED_ATTENTION_SHAPE_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_RESOLVED_ATTENTION_SHAPE_H_
 
 #include <cmath>
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace muster {
 
 // Where heads lie: AttentionShape with nothing left to default.
-struct AttentionPlace {
+struct ResolvedAttentionShape {
   int64_t T;
   int H;
   int KV;
@@ -38,7 +38,7 @@ struct AttentionPlace {
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
 
-inline AttentionPlace PlaceOf(const AttentionShape& shape) {
+inline ResolvedAttentionShape PlaceOf(const AttentionShape& shape) {
   const float scale =
       shape.scale != 0 ? shape.scale : 1.0f / std::sqrt(static_cast<float>(shape.D));
   return {
@@ -53,11 +53,11 @@ inline AttentionPlace PlaceOf(const AttentionShape& shape) {
 }
 
 // Whether heads can be read by 16-byte chunks of 16-bit elements, as tensor cores' kernels do.
-inline bool InChunks(const AttentionPlace& place, const void* qkv, const void* out) {
+inline bool InChunks(const ResolvedAttentionShape& place, const void* qkv, const void* out) {
   return place.D % 8 == 0 && place.qkv_stride % 8 == 0 && place.out_stride % 8 == 0 &&
          IsAligned16(qkv) && IsAligned16(out);
 }
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_PLACE_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_RESOLVED_ATTENTION_SHAPE_H_

@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_SCHEDULING_MOVE_DESK_H_
-#define MUSTER_SERVER_COORDINATOR_SCHEDULING_MOVE_DESK_H_
+#ifndef MUSTER_SERVER_COORDINATOR_SCHEDULING_MOVE_SCHEDULER_H_
+#define MUSTER_SERVER_COORDINATOR_SCHEDULING_MOVE_SCHEDULER_H_
 
 #include <cstdint>
 #include <map>
@@ -35,10 +35,11 @@ namespace muster {
 // checkpoint, at once after that was taken, and is placed anew.
 //
 // Logic thread only.
-class MoveDesk {
+class MoveScheduler {
  public:
   // All references outlive it.
-  MoveDesk(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle, const Clock& clock);
+  MoveScheduler(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
+                const Clock& clock);
 
   // The calls of JobService; see there for the errors.
   absl::StatusOr<v1::DrainServerReply> Drain(const v1::DrainServerRequest& request);
@@ -95,4 +96,4 @@ class MoveDesk {
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_SCHEDULING_MOVE_DESK_H_
+#endif  // MUSTER_SERVER_COORDINATOR_SCHEDULING_MOVE_SCHEDULER_H_

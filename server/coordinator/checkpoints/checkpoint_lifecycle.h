@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_CHECKPOINTS_CHECKPOINT_DESK_H_
-#define MUSTER_SERVER_COORDINATOR_CHECKPOINTS_CHECKPOINT_DESK_H_
+#ifndef MUSTER_SERVER_COORDINATOR_CHECKPOINTS_CHECKPOINT_LIFECYCLE_H_
+#define MUSTER_SERVER_COORDINATOR_CHECKPOINTS_CHECKPOINT_LIFECYCLE_H_
 
 #include <functional>
 #include <string>
@@ -11,7 +11,7 @@
 #include "proto/task_service.pb.h"
 #include "server/coordinator/calls/call.h"
 #include "server/coordinator/calls/serial_executor.h"
-#include "server/coordinator/checkpoints/checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/checkpoint_archive.h"
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/metrics/coordinator_metrics.h"
 
@@ -20,13 +20,13 @@ namespace muster {
 // Has the disk work on checkpoints done on a thread of its own, and takes its results back to the
 // logic thread, where all else here runs. A checkpoint exists for a job once its record says so,
 // which is after its manifest is on disk.
-class CheckpointDesk {
+class CheckpointLifecycle {
  public:
   // All references outlive it, and what it posted has run before it goes. A job's tasks and servers
   // write no more files once it has ended for as long as `lease`.
-  CheckpointDesk(JobTable& jobs, CheckpointKeeper& keeper, SerialExecutor& logic,
-                 SerialExecutor& disk, const Clock& clock, CoordinatorMetrics& metrics,
-                 absl::Duration lease);
+  CheckpointLifecycle(JobTable& jobs, CheckpointArchive& archive, SerialExecutor& logic,
+                      SerialExecutor& disk, const Clock& clock, CoordinatorMetrics& metrics,
+                      absl::Duration lease);
 
   // Completes a checkpoint, and then drops those beyond the job's `keep` and what earlier cuts left
   // behind. A repeat joins the one under way, and takes the place of the slot's call that waits for
@@ -68,7 +68,7 @@ class CheckpointDesk {
   const Job* NeededBy(const Job& job, const std::string& uri) const;
 
   JobTable& jobs_;
-  CheckpointKeeper& keeper_;
+  CheckpointArchive& archive_;
   SerialExecutor& logic_;
   SerialExecutor& disk_;
   const Clock& clock_;
@@ -78,4 +78,4 @@ class CheckpointDesk {
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_CHECKPOINTS_CHECKPOINT_DESK_H_
+#endif  // MUSTER_SERVER_COORDINATOR_CHECKPOINTS_CHECKPOINT_LIFECYCLE_H_

@@ -1,4 +1,4 @@
-#include "server/coordinator/scheduling/move_desk.h"
+#include "server/coordinator/scheduling/move_scheduler.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/checkpoints/find_checkpoint.h"
-#include "server/coordinator/cluster/cluster_room.h"
+#include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/lifecycle/recovery.h"
@@ -50,11 +50,11 @@ int FindMove(const v1::JobRecord& record, const v1::MoveReport& report) {
 
 }  // namespace
 
-MoveDesk::MoveDesk(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
-                   const Clock& clock)
+MoveScheduler::MoveScheduler(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
+                             const Clock& clock)
     : jobs_(jobs), members_(members), lifecycle_(lifecycle), clock_(clock) {}
 
-absl::StatusOr<v1::DrainServerReply> MoveDesk::Drain(const v1::DrainServerRequest& request) {
+absl::StatusOr<v1::DrainServerReply> MoveScheduler::Drain(const v1::DrainServerRequest& request) {
   const std::string& id = request.server_id();
   const bool draining = jobs_.draining().count(id) > 0;
   v1::DrainServerReply reply;
@@ -82,7 +82,7 @@ absl::StatusOr<v1::DrainServerReply> MoveDesk::Drain(const v1::DrainServerReques
   return reply;
 }
 
-absl::Status MoveDesk::Rebalance(const std::string& job_id) {
+absl::Status MoveScheduler::Rebalance(const std::string& job_id) {
   Job* job = jobs_.Find(job_id);
   if (job == nullptr) return absl::NotFoundError(absl::StrCat("there is no job ", job_id));
   const v1::JobRecord& record = job->record;
@@ -105,7 +105,7 @@ absl::Status MoveDesk::Rebalance(const std::string& job_id) {
   return jobs_.Commit(*job, std::move(change));
 }
 
-absl::Status MoveDesk::TakeReports(const v1::HeartbeatRequest& request) {
+absl::Status MoveScheduler::TakeReports(const v1::HeartbeatRequest& request) {
   absl::Status status;
   for (const v1::MoveReport& report : request.moves()) {
     Job* job = jobs_.Find(report.job_id());
@@ -134,11 +134,11 @@ absl::Status MoveDesk::TakeReports(const v1::HeartbeatRequest& request) {
   return status;
 }
 
-absl::Status MoveDesk::Complete(Job& job, int index) {
+absl::Status MoveScheduler::Complete(Job& job, int index) {
   JobChange change{.record = job.record};
   v1::MoveRecord& move = *change.record.mutable_moves(index);
   const Member* owner = members_.Find(move.to_server());
-  MovePartition(move.partition(), PlaceOf(owner->record), BytesPerPartition(change.record),
+  MovePartition(move.partition(), IdentityOf(owner->record), BytesPerPartition(change.record),
                 change.record);
   move.set_state(v1::MoveRecord::MOVED);
   failures_.erase({job.id(), move.to_server()});
@@ -148,7 +148,7 @@ absl::Status MoveDesk::Complete(Job& job, int index) {
   return jobs_.Commit(job, std::move(change));
 }
 
-absl::Status MoveDesk::GiveUp(Job& job, int index, const std::string& why) {
+absl::Status MoveScheduler::GiveUp(Job& job, int index, const std::string& why) {
   JobChange change{.record = job.record};
   v1::MoveRecord& move = *change.record.mutable_moves(index);
   move.set_state(v1::MoveRecord::GIVEN_UP);
@@ -156,7 +156,7 @@ absl::Status MoveDesk::GiveUp(Job& job, int index, const std::string& why) {
   return jobs_.Commit(job, std::move(change));
 }
 
-void MoveDesk::NoteFailure(const Job& job, const std::string& server) {
+void MoveScheduler::NoteFailure(const Job& job, const std::string& server) {
   const absl::Duration now = clock_.Monotonic();
   not_before_[job.id()] = now + kPauseAfterFailure;
   Failure& failure = failures_[{job.id(), server}];
@@ -164,7 +164,7 @@ void MoveDesk::NoteFailure(const Job& job, const std::string& server) {
   failure.not_before = now + failure.pause;
 }
 
-std::vector<std::string> MoveDesk::Resting(const Job& job) const {
+std::vector<std::string> MoveScheduler::Resting(const Job& job) const {
   std::vector<std::string> servers;
   for (const auto& [key, failure] : failures_) {
     const Member* member = members_.Find(key.second);
@@ -176,16 +176,16 @@ std::vector<std::string> MoveDesk::Resting(const Job& job) const {
   return servers;
 }
 
-bool MoveDesk::IsBeingDeleted(const v1::MoveRecord& move) const {
+bool MoveScheduler::IsBeingDeleted(const v1::MoveRecord& move) const {
   if (move.state() == v1::MoveRecord::COPYING) return false;
   const Member* member =
       members_.Find(move.state() == v1::MoveRecord::MOVED ? move.from_server() : move.to_server());
   return member != nullptr && member->live;
 }
 
-void MoveDesk::Wait(const Job& job, std::string why) { waiting_[job.id()] = std::move(why); }
+void MoveScheduler::Wait(const Job& job, std::string why) { waiting_[job.id()] = std::move(why); }
 
-absl::Status MoveDesk::Run() {
+absl::Status MoveScheduler::Run() {
   waiting_.clear();
   for (auto it = leaving_.begin(); it != leaving_.end();) {
     const Job* job = jobs_.Find(it->first);
@@ -205,7 +205,7 @@ absl::Status MoveDesk::Run() {
   return status;
 }
 
-absl::Status MoveDesk::RunJob(Job& job) {
+absl::Status MoveScheduler::RunJob(Job& job) {
   for (int i = 0; i < job.record.moves_size(); ++i) {
     const v1::MoveRecord& move = job.record.moves(i);
     if (move.state() != v1::MoveRecord::COPYING) continue;
@@ -221,7 +221,7 @@ absl::Status MoveDesk::RunJob(Job& job) {
   return IsDurable(job.record) ? MoveNext(job) : LeaveAfterCheckpoint(job);
 }
 
-absl::Status MoveDesk::MoveNext(Job& job) {
+absl::Status MoveScheduler::MoveNext(Job& job) {
   const v1::JobRecord& record = job.record;
   if (IsUnderWay(record)) return absl::OkStatus();
   const bool leaves = std::any_of(
@@ -244,7 +244,7 @@ absl::Status MoveDesk::MoveNext(Job& job) {
   auto excluded = DemandOf(record, jobs_).excluded_servers;
   const std::vector<std::string> resting = Resting(job);
   excluded.insert(resting.begin(), resting.end());
-  const auto planned = NextMove(record, RoomOf(jobs_, members_), jobs_.draining(), excluded);
+  const auto planned = NextMove(record, CapacityOf(jobs_, members_), jobs_.draining(), excluded);
   if (!resting.empty() && (!planned.ok() || !planned->has_value())) {
     Wait(job,
          absl::StrCat("job ", job.id(), " waits before it tries ", absl::StrJoin(resting, ", "),
@@ -282,7 +282,7 @@ absl::Status MoveDesk::MoveNext(Job& job) {
   return jobs_.Commit(job, std::move(change));
 }
 
-absl::Status MoveDesk::LeaveAfterCheckpoint(Job& job) {
+absl::Status MoveScheduler::LeaveAfterCheckpoint(Job& job) {
   const v1::JobRecord& record = job.record;
   std::vector<std::string> leaves;
   for (const v1::ServerRecord& server : record.servers()) {
@@ -298,7 +298,7 @@ absl::Status MoveDesk::LeaveAfterCheckpoint(Job& job) {
           : absl::StrCat("leaves server ", absl::StrJoin(leaves, ", "), ", which is being drained");
   const uint64_t last = LastSoundClock(record, 0);
   if (const absl::Status fits =
-          FitsElsewhere(record, DemandOf(record, jobs_), RoomOf(jobs_, members_));
+          FitsElsewhere(record, DemandOf(record, jobs_), CapacityOf(jobs_, members_));
       !fits.ok()) {
     Wait(job, absl::StrCat("job ", job.id(), ": ", fits.message(),
                            "; start another server, or end the drain"));
@@ -322,7 +322,7 @@ absl::Status MoveDesk::LeaveAfterCheckpoint(Job& job) {
   return absl::OkStatus();
 }
 
-std::vector<v1::DrainStatus> MoveDesk::Drains() const {
+std::vector<v1::DrainStatus> MoveScheduler::Drains() const {
   std::vector<v1::DrainStatus> drains;
   for (const std::string& server : jobs_.draining()) {
     v1::DrainStatus& drain = drains.emplace_back();

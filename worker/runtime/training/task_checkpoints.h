@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_RUNTIME_TRAINING_CHECKPOINT_TAKER_H_
-#define MUSTER_WORKER_RUNTIME_TRAINING_CHECKPOINT_TAKER_H_
+#ifndef MUSTER_WORKER_RUNTIME_TRAINING_TASK_CHECKPOINTS_H_
+#define MUSTER_WORKER_RUNTIME_TRAINING_TASK_CHECKPOINTS_H_
 
 #include <cstdint>
 #include <functional>
@@ -15,13 +15,13 @@
 #include "worker/runtime/coordinator_client/coordinator_client.h"
 #include "worker/runtime/training/background_commit.h"
 #include "worker/strategy/background_cuts.h"
-#include "worker/strategy/parameter_keeper.h"
+#include "worker/strategy/training_state.h"
 
 namespace muster {
 
 // Takes a job's checkpoints on behalf of one slot's trainer.
 //
-// Where the keeper can, all but the last are taken without waiting for files: every slot takes
+// Where the state can, all but the last are taken without waiting for files: every slot takes
 // the cut and trains on; the slot that speaks for the job has the files written and, once all are
 // durable, commits them with the coordinator, both while it trains. One checkpoint is under way at
 // a time: the next cut waits for it on that slot (the others go on until they need its pushes).
@@ -35,7 +35,7 @@ namespace muster {
 // for.
 //
 // What is under way when the taker goes is given up without a wait. Used by the trainer's thread.
-class CheckpointTaker {
+class TaskCheckpoints {
  public:
   struct Options {
     // Whether this slot speaks for the job.
@@ -54,9 +54,9 @@ class CheckpointTaker {
   enum class Place { kMoreFollow, kLast };
 
   // What is lent outlives it.
-  CheckpointTaker(Options options, ParameterKeeper& keeper, CoordinatorClient& coordinator);
+  TaskCheckpoints(Options options, TrainingState& state, CoordinatorClient& coordinator);
 
-  // The checkpoint at `clock`, which this slot has closed. Errors: those of the keeper and of the
+  // The checkpoint at `clock`, which this slot has closed. Errors: those of the state and of the
   // coordinator, also of the checkpoint before.
   absl::Status Take(uint64_t clock, Place place);
 
@@ -84,8 +84,8 @@ class CheckpointTaker {
   void GiveUp(absl::string_view why);
 
   const Options options_;
-  ParameterKeeper& keeper_;
-  // Null: the keeper takes whole cuts alone.
+  TrainingState& state_;
+  // Null: the state takes whole cuts alone.
   BackgroundCuts* const cuts_;
   CoordinatorClient& coordinator_;
   // The clock of the checkpoint under way, and its base.
@@ -104,4 +104,4 @@ class CheckpointTaker {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_RUNTIME_TRAINING_CHECKPOINT_TAKER_H_
+#endif  // MUSTER_WORKER_RUNTIME_TRAINING_TASK_CHECKPOINTS_H_

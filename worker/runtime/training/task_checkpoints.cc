@@ -1,4 +1,4 @@
-#include "worker/runtime/training/checkpoint_taker.h"
+#include "worker/runtime/training/task_checkpoints.h"
 
 #include <utility>
 
@@ -26,10 +26,10 @@ v1::CommitCheckpointRequest RequestFor(uint64_t clock, const std::vector<CutPiec
 
 // That there is no such checkpoint.
 v1::CommitCheckpointRequest FailureOf(uint64_t clock, const std::vector<CutPiece>& written,
-                                      absl::string_view why, CheckpointTaker::Place place) {
+                                      absl::string_view why, TaskCheckpoints::Place place) {
   v1::CommitCheckpointRequest request = RequestFor(clock, written);
   request.set_failure(std::string(why));
-  request.set_tried_again(place == CheckpointTaker::Place::kLast);
+  request.set_tried_again(place == TaskCheckpoints::Place::kLast);
   return request;
 }
 
@@ -38,14 +38,14 @@ constexpr BackoffOptions kAttempts = {.first = absl::Seconds(1), .longest = absl
 
 }  // namespace
 
-CheckpointTaker::CheckpointTaker(Options options, ParameterKeeper& keeper,
+TaskCheckpoints::TaskCheckpoints(Options options, TrainingState& state,
                                  CoordinatorClient& coordinator)
     : options_(std::move(options)),
-      keeper_(keeper),
-      cuts_(keeper.background_cuts()),
+      state_(state),
+      cuts_(state.background_cuts()),
       coordinator_(coordinator) {}
 
-absl::Status CheckpointTaker::Take(uint64_t clock, Place place) {
+absl::Status TaskCheckpoints::Take(uint64_t clock, Place place) {
   MUSTER_RETURN_IF_ERROR(Finish());
   if (cuts_ == nullptr || place == Place::kLast) return TakeWhole(clock, place);
   MUSTER_RETURN_IF_ERROR(cuts_->Take(clock));
@@ -56,7 +56,7 @@ absl::Status CheckpointTaker::Take(uint64_t clock, Place place) {
   return absl::OkStatus();
 }
 
-v1::CommitCheckpointRequest CheckpointTaker::CommitOf(uint64_t clock,
+v1::CommitCheckpointRequest TaskCheckpoints::CommitOf(uint64_t clock,
                                                       const std::vector<CutPiece>& pieces) const {
   v1::CommitCheckpointRequest request = RequestFor(clock, pieces);
   request.set_schema(options_.schema);
@@ -64,13 +64,13 @@ v1::CommitCheckpointRequest CheckpointTaker::CommitOf(uint64_t clock,
   return request;
 }
 
-absl::Status CheckpointTaker::TakeWhole(uint64_t clock, Place place) {
+absl::Status TaskCheckpoints::TakeWhole(uint64_t clock, Place place) {
   Backoff attempts(kAttempts, Philox(0, "checkpoint", ""));
   bool waited = false;
   while (true) {
     MUSTER_ASSIGN_OR_RETURN(const std::string failure, TryWhole(clock, place));
-    MUSTER_ASSIGN_OR_RETURN(
-        const CutEnd end, keeper_.EndCut(failure.empty() ? CutEnd::kCommitted : CutEnd::kGivenUp));
+    MUSTER_ASSIGN_OR_RETURN(const CutEnd end,
+                            state_.EndCut(failure.empty() ? CutEnd::kCommitted : CutEnd::kGivenUp));
     if (end == CutEnd::kCommitted) {
       if (options_.commits) last_ = clock;
       deltas_ = 0;
@@ -93,8 +93,8 @@ absl::Status CheckpointTaker::TakeWhole(uint64_t clock, Place place) {
   }
 }
 
-absl::StatusOr<std::string> CheckpointTaker::TryWhole(uint64_t clock, Place place) {
-  MUSTER_ASSIGN_OR_RETURN(const CutFiles files, keeper_.Cut(clock));
+absl::StatusOr<std::string> TaskCheckpoints::TryWhole(uint64_t clock, Place place) {
+  MUSTER_ASSIGN_OR_RETURN(const CutFiles files, state_.Cut(clock));
   // One speaks for all: each got the same answers.
   if (!options_.commits) return files.failure;
   std::string failure = files.failure;
@@ -113,25 +113,25 @@ absl::StatusOr<std::string> CheckpointTaker::TryWhole(uint64_t clock, Place plac
   return failure;
 }
 
-absl::optional<uint64_t> CheckpointTaker::BaseOfNext() const {
+absl::optional<uint64_t> TaskCheckpoints::BaseOfNext() const {
   return deltas_ + 1 < options_.full_every ? last_ : absl::nullopt;
 }
 
-absl::Status CheckpointTaker::GoOn() {
+absl::Status TaskCheckpoints::GoOn() {
   if (!under_way_.has_value()) return absl::OkStatus();
   if (commit_ == nullptr) return cuts_->Written() ? FilesWritten() : absl::OkStatus();
   const absl::optional<absl::Status> status = commit_->Poll();
   return status.has_value() ? Answered(*status) : absl::OkStatus();
 }
 
-absl::Status CheckpointTaker::Finish() {
+absl::Status TaskCheckpoints::Finish() {
   while (under_way_.has_value()) {
     MUSTER_RETURN_IF_ERROR(commit_ == nullptr ? FilesWritten() : Answered(commit_->Await()));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckpointTaker::FilesWritten() {
+absl::Status TaskCheckpoints::FilesWritten() {
   MUSTER_ASSIGN_OR_RETURN(CutFiles files, cuts_->AwaitFiles());
   files_ = std::move(files.pieces);
   if (!files.failure.empty()) {
@@ -142,7 +142,7 @@ absl::Status CheckpointTaker::FilesWritten() {
   return absl::OkStatus();
 }
 
-absl::Status CheckpointTaker::Answered(const absl::Status& status) {
+absl::Status TaskCheckpoints::Answered(const absl::Status& status) {
   if (absl::IsFailedPrecondition(status) && !given_up_) {
     GiveUp(status.message());
     return absl::OkStatus();
@@ -157,14 +157,14 @@ absl::Status CheckpointTaker::Answered(const absl::Status& status) {
   return absl::OkStatus();
 }
 
-void CheckpointTaker::LogGivenUp(uint64_t clock, absl::string_view why) {
+void TaskCheckpoints::LogGivenUp(uint64_t clock, absl::string_view why) {
   options_.log(absl::StrCat("the checkpoint at step ", clock, " is given up: ", why,
                             "; training goes on, and the next checkpoint is full"));
   last_.reset();
   deltas_ = 0;
 }
 
-void CheckpointTaker::GiveUp(absl::string_view why) {
+void TaskCheckpoints::GiveUp(absl::string_view why) {
   LogGivenUp(*under_way_, why);
   given_up_ = true;
   // What was written of it takes room that the next one may need.

@@ -1,4 +1,4 @@
-#include "server/coordinator/checkpoints/checkpoint_desk.h"
+#include "server/coordinator/checkpoints/checkpoint_lifecycle.h"
 
 #include <algorithm>
 #include <limits>
@@ -66,19 +66,20 @@ void Insert(uint64_t clock, const CompletedCheckpoint& completed, v1::JobRecord&
 
 }  // namespace
 
-CheckpointDesk::CheckpointDesk(JobTable& jobs, CheckpointKeeper& keeper, SerialExecutor& logic,
-                               SerialExecutor& disk, const Clock& clock,
-                               CoordinatorMetrics& metrics, absl::Duration lease)
+CheckpointLifecycle::CheckpointLifecycle(JobTable& jobs, CheckpointArchive& archive,
+                                         SerialExecutor& logic, SerialExecutor& disk,
+                                         const Clock& clock, CoordinatorMetrics& metrics,
+                                         absl::Duration lease)
     : jobs_(jobs),
-      keeper_(keeper),
+      archive_(archive),
       logic_(logic),
       disk_(disk),
       clock_(clock),
       metrics_(metrics),
       lease_(lease) {}
 
-void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request,
-                            Call<v1::CommitCheckpointReply> call) {
+void CheckpointLifecycle::Commit(Job& job, const v1::CommitCheckpointRequest& request,
+                                 Call<v1::CommitCheckpointReply> call) {
   const uint64_t last = LastSoundClock(job.record, 0);
   // One that is damaged is taken anew on the way there again.
   if (const v1::CheckpointRecord* known = FindAt(request.clock(), job.record);
@@ -112,19 +113,19 @@ void CheckpointDesk::Commit(Job& job, const v1::CommitCheckpointRequest& request
   if (!job.committing.has_value()) Complete(job, request);
 }
 
-void CheckpointDesk::Complete(Job& job, const v1::CommitCheckpointRequest& request) {
+void CheckpointLifecycle::Complete(Job& job, const v1::CommitCheckpointRequest& request) {
   job.committing = request;
   disk_.Post([this, request] {
     auto completed =
-        CatchOutOfMemory("the call", [&] { return keeper_.Complete(request, clock_.Wall()); });
+        CatchOutOfMemory("the call", [&] { return archive_.Complete(request, clock_.Wall()); });
     logic_.Post([this, request, completed = std::move(completed)]() mutable {
       Completed(request, std::move(completed));
     });
   });
 }
 
-void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
-                               absl::StatusOr<CompletedCheckpoint> completed) {
+void CheckpointLifecycle::Completed(const v1::CommitCheckpointRequest& request,
+                                    absl::StatusOr<CompletedCheckpoint> completed) {
   Job* job = jobs_.Find(request.task().job_id());
   if (job == nullptr) return;
   job->committing.reset();
@@ -148,7 +149,7 @@ void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
     }
     // What cannot be removed now goes with the job.
     disk_.Post([this, dropped] {
-      for (const std::string& uri : dropped) keeper_.RemoveCheckpoint(uri).IgnoreError();
+      for (const std::string& uri : dropped) archive_.RemoveCheckpoint(uri).IgnoreError();
     });
     if (status.ok()) RemoveLeftovers(*job, request.clock());
   }
@@ -158,8 +159,8 @@ void CheckpointDesk::Completed(const v1::CommitCheckpointRequest& request,
   }
 }
 
-void CheckpointDesk::CutFailed(Job& job, const v1::CommitCheckpointRequest& request,
-                               Call<v1::CommitCheckpointReply> call) {
+void CheckpointLifecycle::CutFailed(Job& job, const v1::CommitCheckpointRequest& request,
+                                    Call<v1::CommitCheckpointReply> call) {
   if (request.tried_again()) {
     job.checkpoint_waits_for =
         absl::StrCat("its last checkpoint, at step ", request.clock(),
@@ -179,12 +180,12 @@ void CheckpointDesk::CutFailed(Job& job, const v1::CommitCheckpointRequest& requ
   disk_.Post([this, job_id = job.id(), clock = request.clock(), files = std::move(files),
               call = std::move(call)] {
     // What cannot be removed now goes with later leftovers.
-    keeper_.RemoveFiles(job_id, clock, files).IgnoreError();
+    archive_.RemoveFiles(job_id, clock, files).IgnoreError();
     call.done(v1::CommitCheckpointReply());
   });
 }
 
-void CheckpointDesk::SweepEnded() {
+void CheckpointLifecycle::SweepEnded() {
   const absl::Duration now = clock_.Monotonic();
   for (const auto& [number, job] : jobs_.jobs()) {
     if (job->swept || job->removing || !IsFinal(job->record.state())) continue;
@@ -195,19 +196,19 @@ void CheckpointDesk::SweepEnded() {
   }
 }
 
-void CheckpointDesk::RemoveLeftovers(const Job& job, uint64_t reached) {
+void CheckpointLifecycle::RemoveLeftovers(const Job& job, uint64_t reached) {
   LeftoverLimits limits{.kept = {}, .reached = reached, .generation = job.record.generation()};
   for (const v1::CheckpointRecord& checkpoint : job.record.checkpoints()) {
     limits.kept.insert(checkpoint.clock());
   }
   disk_.Post([this, job_id = job.id(), limits = std::move(limits)] {
-    keeper_.RemoveLeftovers(job_id, limits).IgnoreError();
+    archive_.RemoveLeftovers(job_id, limits).IgnoreError();
   });
 }
 
-absl::Status CheckpointDesk::Record(Job& job, const v1::CommitCheckpointRequest& request,
-                                    const CompletedCheckpoint& completed,
-                                    std::vector<std::string>& dropped) {
+absl::Status CheckpointLifecycle::Record(Job& job, const v1::CommitCheckpointRequest& request,
+                                         const CompletedCheckpoint& completed,
+                                         std::vector<std::string>& dropped) {
   const uint64_t clock = request.clock();
   JobChange change{.record = job.record, .data_preparation = request.data_preparation()};
   const std::string given_up = GivenUpBefore(clock, job.record);
@@ -253,7 +254,7 @@ absl::Status CheckpointDesk::Record(Job& job, const v1::CommitCheckpointRequest&
   return absl::OkStatus();
 }
 
-const Job* CheckpointDesk::NeededBy(const Job& job, const std::string& uri) const {
+const Job* CheckpointLifecycle::NeededBy(const Job& job, const std::string& uri) const {
   for (const auto& [number, other] : jobs_.jobs()) {
     if (other.get() != &job && !IsFinal(other->record.state()) &&
         other->record.initial_uri() == uri) {
@@ -263,7 +264,7 @@ const Job* CheckpointDesk::NeededBy(const Job& job, const std::string& uri) cons
   return nullptr;
 }
 
-absl::Status CheckpointDesk::CheckUnneeded(const Job& job, const std::string& uri) const {
+absl::Status CheckpointLifecycle::CheckUnneeded(const Job& job, const std::string& uri) const {
   if (IsActive(job.record.state()) &&
       (uri == job.record.restore_uri() ||
        (LastSound(job.record) != nullptr && uri == LastSound(job.record)->uri()))) {
@@ -278,7 +279,7 @@ absl::Status CheckpointDesk::CheckUnneeded(const Job& job, const std::string& ur
   return absl::OkStatus();
 }
 
-absl::Status CheckpointDesk::CheckRemovable(const Job& job) const {
+absl::Status CheckpointLifecycle::CheckRemovable(const Job& job) const {
   if (!IsFinal(job.record.state())) {
     return absl::FailedPreconditionError(absl::StrCat(
         "job ", job.id(), " is ", v1::JobState_Name(job.record.state()), "; cancel it first"));
@@ -293,12 +294,12 @@ absl::Status CheckpointDesk::CheckRemovable(const Job& job) const {
   return absl::OkStatus();
 }
 
-void CheckpointDesk::RemoveJob(Job& job, std::function<void(absl::Status)> done) {
+void CheckpointLifecycle::RemoveJob(Job& job, std::function<void(absl::Status)> done) {
   // From here on nobody may start from it. Its files go first: a crash in between leaves a job that
   // can be deleted again, not files that nobody knows.
   job.removing = true;
   disk_.Post([this, id = job.id(), done = std::move(done)]() mutable {
-    absl::Status removed = keeper_.RemoveJob(id);
+    absl::Status removed = archive_.RemoveJob(id);
     logic_.Post(
         [this, id = std::move(id), removed = std::move(removed), done = std::move(done)]() mutable {
           Job* job = jobs_.Find(id);

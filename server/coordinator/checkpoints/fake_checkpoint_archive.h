@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_CHECKPOINTS_FAKE_CHECKPOINT_KEEPER_H_
-#define MUSTER_SERVER_COORDINATOR_CHECKPOINTS_FAKE_CHECKPOINT_KEEPER_H_
+#ifndef MUSTER_SERVER_COORDINATOR_CHECKPOINTS_FAKE_CHECKPOINT_ARCHIVE_H_
+#define MUSTER_SERVER_COORDINATOR_CHECKPOINTS_FAKE_CHECKPOINT_ARCHIVE_H_
 
 #include <atomic>
 #include <map>
@@ -13,12 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "proto/job_service.pb.h"
 #include "proto/task_service.pb.h"
-#include "server/coordinator/checkpoints/checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/checkpoint_archive.h"
 
 namespace muster {
 
 // Remembers which checkpoints there are. For tests; not thread-safe.
-class FakeCheckpointKeeper final : public CheckpointKeeper {
+class FakeCheckpointArchive final : public CheckpointArchive {
  public:
   const std::string& root() const override { return root_; }
 
@@ -116,4 +116,4 @@ class FakeCheckpointKeeper final : public CheckpointKeeper {
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_CHECKPOINTS_FAKE_CHECKPOINT_KEEPER_H_
+#endif  // MUSTER_SERVER_COORDINATOR_CHECKPOINTS_FAKE_CHECKPOINT_ARCHIVE_H_

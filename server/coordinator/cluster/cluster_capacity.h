@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_CLUSTER_CLUSTER_ROOM_H_
-#define MUSTER_SERVER_COORDINATOR_CLUSTER_CLUSTER_ROOM_H_
+#ifndef MUSTER_SERVER_COORDINATOR_CLUSTER_CLUSTER_CAPACITY_H_
+#define MUSTER_SERVER_COORDINATOR_CLUSTER_CLUSTER_CAPACITY_H_
 
 #include <cstdint>
 #include <map>
@@ -25,13 +25,13 @@ std::map<std::string, Reserved> ReservedBy(const JobTable& jobs, const Membershi
 
 // What the live daemons have left. Of daemons restored from the store, only those that have called
 // since count: the others keep what they have, and get nothing new.
-ClusterRoom RoomOf(const JobTable& jobs, const Membership& members);
+ClusterCapacity CapacityOf(const JobTable& jobs, const Membership& members);
 
 // All that live daemons have, heard or not: what a job could get if nothing else ran.
-ClusterRoom WholeRoomOf(const Membership& members);
+ClusterCapacity WholeCapacityOf(const Membership& members);
 
 // The same without servers that are being drained: what a job could get as things are.
-ClusterRoom WholeRoomOf(const JobTable& jobs, const Membership& members);
+ClusterCapacity WholeCapacityOf(const JobTable& jobs, const Membership& members);
 
 // What a job must be given before it can start.
 Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs);
@@ -44,4 +44,4 @@ SlotDemand SlotDemandOf(const v1::JobRecord& record);
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_CLUSTER_CLUSTER_ROOM_H_
+#endif  // MUSTER_SERVER_COORDINATOR_CLUSTER_CLUSTER_CAPACITY_H_

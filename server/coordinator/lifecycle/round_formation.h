@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_LIFECYCLE_ROUND_DESK_H_
-#define MUSTER_SERVER_COORDINATOR_LIFECYCLE_ROUND_DESK_H_
+#ifndef MUSTER_SERVER_COORDINATOR_LIFECYCLE_ROUND_FORMATION_H_
+#define MUSTER_SERVER_COORDINATOR_LIFECYCLE_ROUND_FORMATION_H_
 
 #include <cstdint>
 
@@ -34,11 +34,11 @@ namespace muster {
 //
 // When no task has a replica left, but steps were made, the job goes back to its last checkpoint.
 // Logic thread only.
-class RoundDesk {
+class RoundFormation {
  public:
   // All references outlive it.
-  RoundDesk(JobTable& jobs, JobLifecycle& lifecycle, const Clock& clock,
-            absl::Duration elastic_wait);
+  RoundFormation(JobTable& jobs, JobLifecycle& lifecycle, const Clock& clock,
+                 absl::Duration elastic_wait);
 
   // The present task of a slot comes to meet the others. Parked until the next round opens.
   // INVALID_ARGUMENT: it names a round that there was not. FAILED_PRECONDITION, which ends the job:
@@ -71,4 +71,4 @@ class RoundDesk {
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_LIFECYCLE_ROUND_DESK_H_
+#endif  // MUSTER_SERVER_COORDINATOR_LIFECYCLE_ROUND_FORMATION_H_

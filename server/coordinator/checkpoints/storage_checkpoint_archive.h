@@ -1,19 +1,19 @@
-#ifndef MUSTER_SERVER_COORDINATOR_CHECKPOINTS_STORAGE_CHECKPOINT_KEEPER_H_
-#define MUSTER_SERVER_COORDINATOR_CHECKPOINTS_STORAGE_CHECKPOINT_KEEPER_H_
+#ifndef MUSTER_SERVER_COORDINATOR_CHECKPOINTS_STORAGE_CHECKPOINT_ARCHIVE_H_
+#define MUSTER_SERVER_COORDINATOR_CHECKPOINTS_STORAGE_CHECKPOINT_ARCHIVE_H_
 
 #include <string>
 #include <vector>
 
 #include "common/checkpoint/storage.h"
-#include "server/coordinator/checkpoints/checkpoint_keeper.h"
+#include "server/coordinator/checkpoints/checkpoint_archive.h"
 
 namespace muster {
 
 // Keeps checkpoints in a storage, as common/checkpoint lays them out.
-class StorageCheckpointKeeper final : public CheckpointKeeper {
+class StorageCheckpointArchive final : public CheckpointArchive {
  public:
-  // The storage outlives the keeper.
-  StorageCheckpointKeeper(CheckpointStorage& storage, std::string root);
+  // The storage outlives the archive.
+  StorageCheckpointArchive(CheckpointStorage& storage, std::string root);
 
   const std::string& root() const override { return root_; }
   absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
@@ -36,4 +36,4 @@ class StorageCheckpointKeeper final : public CheckpointKeeper {
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_CHECKPOINTS_STORAGE_CHECKPOINT_KEEPER_H_
+#endif  // MUSTER_SERVER_COORDINATOR_CHECKPOINTS_STORAGE_CHECKPOINT_ARCHIVE_H_

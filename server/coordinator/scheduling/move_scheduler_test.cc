@@ -26,9 +26,9 @@ v1::JobSpec EveryPush() {
   return spec;
 }
 
-class MoveDeskTest : public ::testing::Test {
+class MoveSchedulerTest : public ::testing::Test {
  protected:
-  MoveDeskTest() {
+  MoveSchedulerTest() {
     cluster_.AddServer("s0");
     cluster_.AddServer("s1");
     cluster_.AddWorker("w0");
@@ -98,7 +98,7 @@ class MoveDeskTest : public ::testing::Test {
   SimulatedCluster cluster_;
 };
 
-TEST_F(MoveDeskTest, ADrainedServersPartitionsMoveOneByOne) {
+TEST_F(MoveSchedulerTest, ADrainedServersPartitionsMoveOneByOne) {
   const std::string job = Running(EveryPush());
   ASSERT_THAT(Owners(job), ElementsAre("s0", "s1", "s0", "s1"));
   cluster_.AddServer("s2");
@@ -132,7 +132,7 @@ TEST_F(MoveDeskTest, ADrainedServersPartitionsMoveOneByOne) {
   EXPECT_THAT(cluster_.daemon("s0").dropped, Contains(job));
 }
 
-class RestartTest : public MoveDeskTest, public ::testing::WithParamInterface<int> {};
+class RestartTest : public MoveSchedulerTest, public ::testing::WithParamInterface<int> {};
 
 TEST_P(RestartTest, ARestartBetweenAnyTwoStepsChangesNothing) {
   int step = 0;
@@ -158,7 +158,7 @@ TEST_P(RestartTest, ARestartBetweenAnyTwoStepsChangesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Steps, RestartTest, ::testing::Range(0, 13));
 
-TEST_F(MoveDeskTest, AMoveToALostServerIsGivenUpAndTriedElsewhere) {
+TEST_F(MoveSchedulerTest, AMoveToALostServerIsGivenUpAndTriedElsewhere) {
   const std::string job = Running(EveryPush());
   cluster_.AddServer("s2");
   ASSERT_EQ(Drain("s0"), absl::StatusCode::kOk);
@@ -175,7 +175,7 @@ TEST_F(MoveDeskTest, AMoveToALostServerIsGivenUpAndTriedElsewhere) {
   EXPECT_THAT(Orders("s2"), ::testing::Not(Contains("0 RELEASE")));
 }
 
-TEST_F(MoveDeskTest, AServerThatFailsIsTriedLessAndLessOften) {
+TEST_F(MoveSchedulerTest, AServerThatFailsIsTriedLessAndLessOften) {
   const std::string job = Running(EveryPush());
   ASSERT_EQ(Drain("s0"), absl::StatusCode::kOk);
   const auto fail = [&](const std::string& server) {
@@ -207,7 +207,7 @@ TEST_F(MoveDeskTest, AServerThatFailsIsTriedLessAndLessOften) {
   EXPECT_THAT(Orders("s2"), ElementsAre("0 ADOPT"));
 }
 
-TEST_F(MoveDeskTest, AServerThatIsAwayHoldsUpNeitherDrainNorRebalancing) {
+TEST_F(MoveSchedulerTest, AServerThatIsAwayHoldsUpNeitherDrainNorRebalancing) {
   const std::string job = Running(EveryPush());
   cluster_.AddServer("s2");
   ASSERT_TRUE(cluster_.coordinator().moves().Rebalance(job).ok());
@@ -228,7 +228,7 @@ TEST_F(MoveDeskTest, AServerThatIsAwayHoldsUpNeitherDrainNorRebalancing) {
   EXPECT_THAT(Orders("s0"), ElementsAre("0 RELEASE", "2 RELEASE"));
 }
 
-TEST_F(MoveDeskTest, AJobThatNeedsADrainingServerIsInNobodysWay) {
+TEST_F(MoveSchedulerTest, AJobThatNeedsADrainingServerIsInNobodysWay) {
   ASSERT_EQ(Drain("s0"), absl::StatusCode::kOk);
   v1::JobSpec both = SmallJob();
   both.set_servers(2);
@@ -238,7 +238,7 @@ TEST_F(MoveDeskTest, AJobThatNeedsADrainingServerIsInNobodysWay) {
   EXPECT_EQ(cluster_.State(next), v1::PLACING);
 }
 
-TEST_F(MoveDeskTest, AReportOfAMoveThatWasGivenUpIsNotTaken) {
+TEST_F(MoveSchedulerTest, AReportOfAMoveThatWasGivenUpIsNotTaken) {
   const std::string job = Running(EveryPush());
   cluster_.AddServer("s2");
   ASSERT_EQ(Drain("s0"), absl::StatusCode::kOk);
@@ -250,7 +250,7 @@ TEST_F(MoveDeskTest, AReportOfAMoveThatWasGivenUpIsNotTaken) {
   EXPECT_THAT(Owners(job), ::testing::Not(Contains("s2")));
 }
 
-TEST_F(MoveDeskTest, ADrainThatCannotEndSaysWhatIsMissing) {
+TEST_F(MoveSchedulerTest, ADrainThatCannotEndSaysWhatIsMissing) {
   Running(EveryPush());
   ASSERT_EQ(Drain("s1"), absl::StatusCode::kOk);
   ASSERT_EQ(Drain("s0"), absl::StatusCode::kOk);
@@ -263,7 +263,7 @@ TEST_F(MoveDeskTest, ADrainThatCannotEndSaysWhatIsMissing) {
   EXPECT_EQ(Drain("w0"), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(MoveDeskTest, DrainingServersGetNothingNew) {
+TEST_F(MoveSchedulerTest, DrainingServersGetNothingNew) {
   ASSERT_EQ(Drain("s0"), absl::StatusCode::kOk);
   cluster_.RestartCoordinator();
   cluster_.BeatAll();
@@ -272,7 +272,7 @@ TEST_F(MoveDeskTest, DrainingServersGetNothingNew) {
   EXPECT_EQ(OnlyDrain().partitions(), 0u);
 }
 
-TEST_F(MoveDeskTest, UnderCheckpointTheJobLeavesAfterItsNextCheckpoint) {
+TEST_F(MoveSchedulerTest, UnderCheckpointTheJobLeavesAfterItsNextCheckpoint) {
   const std::string job = Running(SmallJob());
   ASSERT_EQ(Drain("s0"), absl::StatusCode::kOk);
   EXPECT_EQ(cluster_.Status(job).generation(), 1u);
@@ -288,7 +288,7 @@ TEST_F(MoveDeskTest, UnderCheckpointTheJobLeavesAfterItsNextCheckpoint) {
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
 }
 
-TEST_F(MoveDeskTest, AServerThatJoinsTakesPartWhenAsked) {
+TEST_F(MoveSchedulerTest, AServerThatJoinsTakesPartWhenAsked) {
   const std::string job = Running(EveryPush());
   cluster_.AddServer("s2");
   ASSERT_TRUE(cluster_.coordinator().moves().Rebalance(job).ok());

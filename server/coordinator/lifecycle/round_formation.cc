@@ -1,4 +1,4 @@
-#include "server/coordinator/lifecycle/round_desk.h"
+#include "server/coordinator/lifecycle/round_formation.h"
 
 #include <algorithm>
 #include <map>
@@ -38,12 +38,12 @@ std::string NewSecret() {
 
 }  // namespace
 
-RoundDesk::RoundDesk(JobTable& jobs, JobLifecycle& lifecycle, const Clock& clock,
-                     absl::Duration elastic_wait)
+RoundFormation::RoundFormation(JobTable& jobs, JobLifecycle& lifecycle, const Clock& clock,
+                               absl::Duration elastic_wait)
     : jobs_(jobs), lifecycle_(lifecycle), clock_(clock), elastic_wait_(elastic_wait) {}
 
-void RoundDesk::Arrive(Job& job, const v1::RendezvousRequest& request,
-                       Call<v1::RendezvousReply> call) {
+void RoundFormation::Arrive(Job& job, const v1::RendezvousRequest& request,
+                            Call<v1::RendezvousReply> call) {
   const uint32_t slot = request.task().slot();
   const uint64_t number = job.record.round().number();
   if (request.round() > number) {
@@ -79,24 +79,24 @@ void RoundDesk::Arrive(Job& job, const v1::RendezvousRequest& request,
   OpenIfDue(job);
 }
 
-void RoundDesk::Fail(Job& job, const absl::Status& why) {
+void RoundFormation::Fail(Job& job, const absl::Status& why) {
   AnswerParked(job, why);
   // If this cannot be stored, they ask again.
   lifecycle_.Fail(job, std::string(why.message())).IgnoreError();
 }
 
-void RoundDesk::AnswerParked(Job& job, const absl::StatusOr<v1::RendezvousReply>& reply) {
+void RoundFormation::AnswerParked(Job& job, const absl::StatusOr<v1::RendezvousReply>& reply) {
   job.rendezvous.Clear();
   for (auto& [slot, parked] : std::exchange(job.rendezvous_calls, {})) parked.done(reply);
 }
 
-bool RoundDesk::GivenUp(const Job& job, uint32_t slot) const {
+bool RoundFormation::GivenUp(const Job& job, uint32_t slot) const {
   const std::optional<absl::Duration> since = job.tasks[slot].unplaced_since;
   return job.record.spec().min_workers() > 0 && since.has_value() &&
          clock_.Monotonic() - *since >= elastic_wait_;
 }
 
-uint64_t RoundDesk::MeetAfter(const Job& job) const {
+uint64_t RoundFormation::MeetAfter(const Job& job) const {
   const uint64_t number = job.record.round().number();
   if (number == 0 || AnyDone(job.record)) return 0;
   if (!RoundLasts(job.record, job.rendezvous)) return number;
@@ -113,11 +113,11 @@ uint64_t RoundDesk::MeetAfter(const Job& job) const {
   return newcomers ? number : 0;
 }
 
-void RoundDesk::OpenRounds() {
+void RoundFormation::OpenRounds() {
   for (const auto& [number, job] : jobs_.jobs()) OpenIfDue(*job);
 }
 
-bool RoundDesk::AllAreThere(const Job& job) const {
+bool RoundFormation::AllAreThere(const Job& job) const {
   if (!job.rendezvous.any()) return false;
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     if (!job.rendezvous.Has(slot) && !GivenUp(job, slot)) return false;
@@ -125,7 +125,7 @@ bool RoundDesk::AllAreThere(const Job& job) const {
   return job.rendezvous.size() >= job.record.spec().min_workers();
 }
 
-void RoundDesk::OpenIfDue(Job& job) {
+void RoundFormation::OpenIfDue(Job& job) {
   if (!IsActive(job.record.state()) || !TrainsByAllReduce(job.record.spec())) return;
   job.DropGoneCalls();
   if (const absl::optional<uint32_t> slot = BrokeAtItsEnd(job.record, job.rendezvous)) {
@@ -140,7 +140,7 @@ void RoundDesk::OpenIfDue(Job& job) {
   }
 }
 
-void RoundDesk::OpenAfterPause(Job& job) {
+void RoundFormation::OpenAfterPause(Job& job) {
   const absl::StatusOr<Rendezvous::Round> round = job.rendezvous.PlanRound();
   if (!round.ok()) return Fail(job, round.status());
   const absl::Duration now = clock_.Monotonic();
@@ -153,7 +153,7 @@ void RoundDesk::OpenAfterPause(Job& job) {
   Open(job, *round);
 }
 
-void RoundDesk::Open(Job& job, const Rendezvous::Round& round) {
+void RoundFormation::Open(Job& job, const Rendezvous::Round& round) {
   const absl::Status opened = !round.source.has_value() && HasAdvanced(job.record)
                                   ? lifecycle_.ReplicasLost(job)
                                   : lifecycle_.OpenRound(job, job.rendezvous.Agreed(), round);
