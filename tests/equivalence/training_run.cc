@@ -84,17 +84,21 @@ LossCurve Means(const LossSums& sums) {
 }
 
 absl::Status Train(const v1::JobSpec& spec, uint32_t slot, uint64_t from, const PreparedJob& job,
-                   Strategy& strategy, CoordinatorClient& coordinator,
+                   Strategy& strategy, CoordinatorClient& coordinator, StepObserver* observer,
                    std::function<void(absl::string_view)> log) {
   RealClock clock;
   TrainerOptions options;
   options.slot = slot;
   if (from > 0) options.checkpoint_clock = from;
   options.log = std::move(log);
-  PoisoningStrategy poisoning(strategy);
+  StepObserver unobserved;
+  if (observer == nullptr) observer = &unobserved;
+  ObservedStrategy observed(strategy, slot, *observer);
+  PoisoningStrategy poisoning(observed);
   LayerStepEngine engine(spec, *job.model, poisoning, {.slot = slot, .log = options.log});
+  ObservedEngine observed_engine(engine, slot, *observer);
   absl::StatusOr<std::unique_ptr<Trainer>> trainer =
-      Trainer::Create(spec, options, job, {poisoning, engine}, coordinator, clock);
+      Trainer::Create(spec, options, job, {poisoning, observed_engine}, coordinator, clock);
   if (!trainer.ok()) return trainer.status();
   return (*trainer)->Run();
 }
@@ -159,7 +163,7 @@ class RunWorld {
   }
 
   absl::Status Train(uint32_t slot, Strategy& strategy, FakeCoordinatorClient& coordinator) {
-    return muster::Train(spec_, slot, options_.from, job_, strategy, coordinator,
+    return muster::Train(spec_, slot, options_.from, job_, strategy, coordinator, options_.observer,
                          [this](absl::string_view line) {
                            absl::MutexLock lock(&mutex_);
                            run_.log.emplace_back(line);
@@ -242,27 +246,33 @@ void ExpectClose(const TrainedValues& actual, const TrainedValues& expected, dou
   }
 }
 
-TrainedValues TrainLocally(v1::JobSpec spec, LossCurve* curve, std::vector<std::string>* log) {
+RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options) {
   spec.set_workers(1);
-  spec.clear_micro_batches();
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
   EXPECT_EQ(job.status(), absl::OkStatus());
   if (!job.ok()) return {};
   std::unique_ptr<LocalStrategy> strategy = LocalStrategy::Create(*job->schema).value();
   FakeCoordinatorClient coordinator;
-  const auto note = [log](absl::string_view line) {
-    if (log != nullptr) log->emplace_back(line);
-  };
-  EXPECT_EQ(Train(spec, 0, /*from=*/0, *job, *strategy, coordinator, note), absl::OkStatus());
-  if (curve != nullptr) {
-    LossSums sums;
-    AddEvaluations(coordinator, sums);
-    *curve = Means(sums);
-  }
+  RunResult run;
+  const auto note = [&run](absl::string_view line) { run.log.emplace_back(line); };
+  EXPECT_EQ(Train(spec, 0, /*from=*/0, *job, *strategy, coordinator, options.observer, note),
+            absl::OkStatus());
+  LossSums sums;
+  AddEvaluations(coordinator, sums);
+  run.curve = Means(sums);
   std::map<std::string, std::vector<uint64_t>> keys;
   const auto& tables = job->model->description().sparse_tables;
   for (size_t t = 0; t < tables.size(); ++t) keys[tables[t].name] = strategy->Keys(t);
-  return ReadValues(*job, job->total_steps, *strategy, keys);
+  run.trained = {ReadValues(*job, job->total_steps, *strategy, keys)};
+  return run;
+}
+
+TrainedValues TrainLocally(v1::JobSpec spec, LossCurve* curve, std::vector<std::string>* log) {
+  spec.clear_micro_batches();
+  RunResult run = TrainAlone(std::move(spec), {});
+  if (curve != nullptr) *curve = run.curve;
+  if (log != nullptr) log->insert(log->end(), run.log.begin(), run.log.end());
+  return run.trained.empty() ? TrainedValues() : std::move(run.trained[0]);
 }
 
 RunResult TrainOnServers(const v1::JobSpec& spec, const RunOptions& options) {

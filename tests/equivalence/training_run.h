@@ -11,6 +11,7 @@
 #include "tests/equivalence/dying_strategy.h"
 #include "tests/equivalence/in_process_servers.h"
 #include "tests/equivalence/run_checkpoints.h"
+#include "tests/equivalence/step_observer.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {
@@ -29,12 +30,6 @@ using LossCurve = std::map<uint64_t, double>;
 // and table.
 void ExpectClose(const TrainedValues& actual, const TrainedValues& expected, double tolerance);
 
-// Trains the job in one process on the joined batch, whatever its number of workers. Fails the test
-// on any error. `curve`, where given, gets the job's evaluations.
-// `log`, where given, its lines.
-TrainedValues TrainLocally(v1::JobSpec spec, LossCurve* curve = nullptr,
-                           std::vector<std::string>* log = nullptr);
-
 struct RunOptions {
   // Engines that the job's partitions are dealt to, where it uses any, and how tasks reach them.
   int servers = 2;
@@ -51,6 +46,8 @@ struct RunOptions {
   // All-reduce: bytes that ranks hand over at once, and whether they share memory.
   size_t write_bytes = static_cast<size_t>(-1);
   bool share_memory = true;
+  // Sees the steps of all slots; null: nobody does.
+  StepObserver* observer = nullptr;
 };
 
 struct RunResult {
@@ -68,6 +65,15 @@ struct RunResult {
   // All-reduce: how often the slots met.
   int rounds = 0;
 };
+
+// Trains the job as one worker without servers, on the joined batch; its sparse tables are read
+// whole. Of the options only the observer counts. Fails the test on any error.
+RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options);
+
+// The same in one micro-batch. `curve`, where given, gets the job's evaluations; `log`, where
+// given, its lines.
+TrainedValues TrainLocally(v1::JobSpec spec, LossCurve* curve = nullptr,
+                           std::vector<std::string>* log = nullptr);
 
 // Trains the job on engines of the parameter server in this process, its slots as threads. Fails
 // the test on any error.

@@ -1,12 +1,22 @@
 #include "common/base/machine/multiplies_bfloat16.h"
 
+#include <atomic>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
 namespace muster {
+namespace {
+
+std::atomic<bool> hidden = false;
+
+}  // namespace
+
+void HideBFloat16ProductsForTesting() { hidden.store(true, std::memory_order_relaxed); }
 
 bool MultipliesBFloat16() {
+  if (hidden.load(std::memory_order_relaxed)) return false;
 #if defined(__x86_64__)
   static const bool multiplies = [] {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;

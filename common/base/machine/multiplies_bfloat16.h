@@ -9,6 +9,9 @@ namespace muster {
 // property of the machine, not measured, so that it is the same in every run. Thread-safe.
 bool MultipliesBFloat16();
 
+// Makes the whole process compute as on a machine without such instructions.
+void HideBFloat16ProductsForTesting();
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_BASE_MACHINE_MULTIPLIES_BFLOAT16_H_

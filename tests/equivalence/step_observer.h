@@ -1,0 +1,78 @@
+#ifndef MUSTER_TESTS_EQUIVALENCE_STEP_OBSERVER_H_
+#define MUSTER_TESTS_EQUIVALENCE_STEP_OBSERVER_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "tests/equivalence/forwarding_strategy.h"
+#include "worker/nn/model.h"
+#include "worker/runtime/training/step_engine.h"
+
+namespace muster {
+
+// Sees what each slot's steps come to, on the slot's own thread. This one looks at nothing.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+
+  // The slot's sums of the unit's gradients are whole, and nothing of them has left yet.
+  virtual void GradientReady(uint32_t slot, uint64_t clock, int unit, GradientSpans gradients) {}
+
+  virtual void StepEnded(uint32_t slot, uint64_t clock, const StepSums& sums) {}
+};
+
+// Shows an observer the gradients that a strategy is given.
+class ObservedStrategy final : public ForwardingStrategy {
+ public:
+  // Both must outlive this one.
+  ObservedStrategy(Strategy& inner, uint32_t slot, StepObserver& observer)
+      : ForwardingStrategy(inner), slot_(slot), observer_(observer) {}
+
+  absl::Status BeginStep(uint64_t clock) override {
+    clock_ = clock;
+    return ForwardingStrategy::BeginStep(clock);
+  }
+  absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override {
+    last_ = place == MicroBatchPlace::kLast;
+    return ForwardingStrategy::BeforeBackward(examples, place);
+  }
+  absl::Status GradientReady(int unit) override {
+    if (last_) observer_.GradientReady(slot_, clock_, unit, gradients());
+    return ForwardingStrategy::GradientReady(unit);
+  }
+
+ private:
+  const uint32_t slot_;
+  StepObserver& observer_;
+  uint64_t clock_ = 0;
+  bool last_ = false;
+};
+
+// Shows an observer the sums of an engine's steps.
+class ObservedEngine final : public StepEngine {
+ public:
+  // Both must outlive this one.
+  ObservedEngine(StepEngine& inner, uint32_t slot, StepObserver& observer)
+      : inner_(inner), slot_(slot), observer_(observer) {}
+
+  int64_t most_examples() const override { return inner_.most_examples(); }
+  absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override {
+    const absl::Status status = inner_.Train(clock, micro_batches, sums);
+    if (status.ok()) observer_.StepEnded(slot_, clock, sums);
+    return status;
+  }
+  absl::Status BeginEvaluation(uint64_t clock) override { return inner_.BeginEvaluation(clock); }
+  absl::Status Evaluate(const Batch& batch, PassResult& result) override {
+    return inner_.Evaluate(batch, result);
+  }
+  LossScaler* loss_scaler() override { return inner_.loss_scaler(); }
+
+ private:
+  StepEngine& inner_;
+  const uint32_t slot_;
+  StepObserver& observer_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_TESTS_EQUIVALENCE_STEP_OBSERVER_H_
