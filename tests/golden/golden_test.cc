@@ -32,6 +32,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/kernels/limit_instructions_for_testing.h"
+#include "common/kernels/simd_clones.h"
 #include "dnnl.h"
 #include "gtest/gtest.h"
 #include "tests/golden/golden_jobs.h"
@@ -72,10 +73,15 @@ Run& TheRun() {
 }
 
 std::string Compiler() {
-#if defined(__clang__)
-  return absl::StrCat("clang-", __clang_major__);
+#if defined(MUSTER_SANITIZED)
+  constexpr char kSanitized[] = "-sanitized";
 #else
-  return absl::StrCat("gcc-", __GNUC__);
+  constexpr char kSanitized[] = "";
+#endif
+#if defined(__clang__)
+  return absl::StrCat("clang-", __clang_major__, kSanitized);
+#else
+  return absl::StrCat("gcc-", __GNUC__, kSanitized);
 #endif
 }
 
