@@ -11,52 +11,51 @@
 
 namespace muster {
 
-// What may end a wait before its time, such as the failure of the group that it is for.
-// Thread-safe.
+// A reason to end a wait early, such as the failure of the group that waits. Thread-safe.
 class Interrupt {
  public:
   virtual ~Interrupt() = default;
-  // Why there is nothing to wait for any more; OK: go on.
+  // Returns why there is nothing to wait for any more; OK: go on.
   virtual absl::Status status() const = 0;
 };
 
-// Until when something may wait: on the machine's monotonic clock, so that setting the time of day
-// neither ends a wait nor makes it last. A value; borrows the interrupt.
+// The end of a wait, on the machine's monotonic clock, so that setting the time of day neither ends
+// a wait nor prolongs it. A value; borrows the interrupt.
 class Deadline {
  public:
-  // Of the wall clock, as it is now.
+  // Converts a time of the wall clock, as that is now.
   Deadline(absl::Time wall) : Deadline(After(wall - absl::Now())) {}
 
   static Deadline After(absl::Duration left, const Interrupt* interrupt = nullptr) {
     return Deadline(Monotonic() + left, interrupt);
   }
 
-  // This one, or sooner: after `left` from now.
+  // Returns this deadline or `left` from now, whichever is sooner.
   Deadline Sooner(absl::Duration left) const {
     return Deadline(std::min(end_, Monotonic() + left), interrupt_);
   }
 
-  // Negative once it has passed.
+  // Negative once the deadline has passed.
   absl::Duration left() const { return end_ - Monotonic(); }
   bool passed() const { return left() <= absl::ZeroDuration(); }
 
-  // The interrupt's.
+  // Returns the interrupt's status.
   absl::Status interrupted() const {
     return interrupt_ == nullptr ? absl::OkStatus() : interrupt_->status();
   }
-  // OK: there is time. The interrupt's status; Unavailable: it has passed.
+  // Returns the interrupt's error, Unavailable once the deadline has passed, otherwise OK.
   absl::Status status() const {
     if (absl::Status why = interrupted(); !why.ok()) return why;
     return passed() ? absl::UnavailableError("no answer in time") : absl::OkStatus();
   }
 
-  // For how long to sleep at most before looking at status() again; at least 1 ms.
+  // Returns how long to sleep at most before looking at status() again; at least 1 ms.
   absl::Duration nap() const {
     const absl::Duration longest =
         interrupt_ == nullptr ? absl::Seconds(60) : absl::Milliseconds(20);
     return std::clamp(left(), absl::Milliseconds(1), longest);
   }
-  // The same for poll.
+  // Returns the same for poll, rounded up.
   int nap_milliseconds() const {
     return static_cast<int>(absl::ToInt64Milliseconds(nap() + absl::Microseconds(999)));
   }

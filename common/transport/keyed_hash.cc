@@ -20,7 +20,7 @@ std::string KeyedHash(absl::string_view secret, absl::string_view text) {
   HMAC(EVP_sha256(), key, static_cast<int>(secret.size()),
        reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash, &length);
   std::string result(reinterpret_cast<const char*>(hash), length);
-  // It may be a key.
+  // The hash may be a key.
   OPENSSL_cleanse(hash, sizeof(hash));
   return result;
 }
@@ -32,7 +32,7 @@ bool SameHash(absl::string_view one, absl::string_view other) {
 
 std::string RandomBytes(size_t bytes) {
   std::string random(bytes, '\0');
-  // Up to 256 bytes it gives all or is interrupted.
+  // Up to 256 bytes, getrandom gives all or is interrupted.
   while (getrandom(random.data(), bytes, 0) != static_cast<ssize_t>(bytes)) {
   }
   return random;

@@ -6,16 +6,16 @@
 
 #include "absl/strings/string_view.h"
 
-// What handshakes prove the knowledge of a secret with.
+// Hashes with which handshakes prove the knowledge of a secret.
 namespace muster {
 
-// HMAC (RFC 2104) with SHA-256 of `text`; 32 bytes.
+// Returns the HMAC (RFC 2104) of `text` with SHA-256; 32 bytes.
 std::string KeyedHash(absl::string_view secret, absl::string_view text);
 
-// Whether two keyed hashes are the same, in a time that does not depend on where they differ.
+// Returns whether two keyed hashes are equal, in a time that does not depend on where they differ.
 bool SameHash(absl::string_view one, absl::string_view other);
 
-// Not to be guessed. At most 256.
+// Returns random bytes that nobody can guess; at most 256.
 std::string RandomBytes(size_t bytes);
 
 }  // namespace muster

@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// Unavailable: "`what`: Connection refused", for a call that has just set errno.
+// Returns Unavailable, such as "`what`: Connection refused", for a call that has just set errno.
 inline absl::Status SystemError(absl::string_view what, int error = errno) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::generic_category().message(error)));
 }

@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// The few messages of the handshake and of the control connections: numbers as they lie in memory
+// Writes the short messages of handshakes and control connections: numbers as they lie in memory
 // (little-endian machines only), strings behind their length.
 class WireWriter {
  public:
@@ -30,8 +30,8 @@ class WireWriter {
   std::string bytes_;
 };
 
-// Reads what a WireWriter wrote; anything may stand there instead. After a read past the end, or a
-// string longer than what is left, ok() is false and values are empty.
+// Reads what a WireWriter wrote, or untrusted bytes. After a read past the end, or a string longer
+// than what is left, ok() is false and values are empty.
 class WireReader {
  public:
   explicit WireReader(absl::string_view bytes) : bytes_(bytes) {}
@@ -60,7 +60,7 @@ class WireReader {
   }
 
   bool ok() const { return ok_; }
-  // Whether everything was read, and nothing more was there.
+  // Returns whether everything was read and nothing more was there.
   bool Done() const { return ok_ && bytes_.empty(); }
 
  private:

@@ -22,9 +22,8 @@
 namespace muster {
 namespace {
 
-// What the challenge that answers a hello gives.
+// What the client derives from the server's challenge.
 struct Greeting {
-  // To answer with.
   std::string proof;
   std::string tls_key;
 };

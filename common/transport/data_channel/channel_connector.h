@@ -12,21 +12,21 @@
 #include "common/transport/deadline.h"
 #include "common/transport/shared_memory/registered_memory.h"
 
-// The client's side of opening a data channel. These block until the deadline at most. Errors:
-// Unavailable: it cannot be reached, or not so; Unauthenticated, FailedPrecondition,
-// ResourceExhausted: what the server says. Whoever gets one tries the next way.
+// The client's side of opening a data channel. Both functions block until the deadline at most.
+// Errors, after which a caller may try the next way: Unavailable: the server cannot be reached so;
+// Unauthenticated, FailedPrecondition, ResourceExhausted: the server's refusal.
 namespace muster {
 
-// Over TCP, plain or under TLS as the address says; Unauthenticated as well: the handshake of TLS
-// failed. `loop` outlives the channel.
+// Connects over TCP, plain or under TLS as the address says. Also Unauthenticated: the TLS
+// handshake failed. `loop` outlives the channel.
 absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSocketChannel(const ChannelAddress& address,
                                                                    IoLoop& loop,
                                                                    std::shared_ptr<BufferPool> pool,
                                                                    Deadline deadline);
 
-// Through shared memory. That the two processes are on one machine and of one user is proved by
-// doing it: the memory is handed over on the server's unix socket. The server reaches `registered`,
-// unless that is null, until the channel and all that came by it are gone.
+// Connects through shared memory. Handing the memory over on the server's unix socket proves that
+// both processes are on one machine and of one user. The server reaches `registered`, unless it is
+// null, until the channel and all payloads from it are gone.
 absl::StatusOr<std::shared_ptr<FrameChannel>> ConnectSharedChannel(
     const ChannelAddress& address, size_t arena_bytes, IoLoop& loop,
     std::shared_ptr<BufferPool> pool, Deadline deadline,

@@ -30,7 +30,7 @@ absl::StatusOr<ChannelHello> ChannelHello::Parse(absl::string_view bytes) {
   }
   ChannelHello hello;
   hello.version = reader.Number<uint32_t>();
-  // Before the rest, which another version may have otherwise.
+  // Checked before the rest, whose form other versions may change.
   if (reader.ok() && hello.version != kChannelVersion) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the client speaks version ", hello.version, " of the data channel, this server version ",

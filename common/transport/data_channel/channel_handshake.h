@@ -8,35 +8,34 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-// How a client opens a data channel on a new connection, each message behind its u32 length:
+// Messages that open a data channel on a new connection, each behind its u32 length:
 //
-//   client → server   hello: version, the server's nonce, what for
+//   client → server   hello: version, the server's nonce, kind of channel
 //   client ← server   challenge: 16 bytes
 //   client → server   proof: HMAC(secret, "channel" ‖ hello ‖ challenge); for shared memory with
-//                     the segment, the client's bell and what memory it registers
+//                     the segment, the client's bell and the memory it registers
 //   client ← server   verdict; for shared memory with the server's bell
 //
-// Each caller of the rpc OpenChannel is told a nonce and a secret of its own, which the server
-// makes of a key that it keeps for as long as it runs: so the proof shows that the client has come
-// by way of the rpc, whose credentials are therefore the channel's. It is over a challenge, so that
-// nothing recorded can be replayed. A refusal in place of a challenge or verdict says why. Once the
-// verdict is in, frames follow.
+// OpenChannel gives each caller a nonce and a secret of its own, derived from a key that the server
+// keeps as long as it runs. So the proof shows that the client came by way of the rpc, and the
+// rpc's credentials are the channel's. The proof covers a challenge, so nothing recorded can be
+// replayed. A refusal in place of a challenge or verdict says why. Frames follow the verdict.
 //
-// Under TLS a TLS handshake comes in between. Its pre-shared key is ChannelTlsKey, so that each
-// side proves to the other what the rpc's certificates have proved; nobody else knows the secret,
-// other clients of the server neither.
+// Under TLS, a TLS handshake comes between verdict and frames. Its pre-shared key is ChannelTlsKey,
+// so each side proves to the other what the rpc's certificates have proved; nobody else knows the
+// secret, not even the server's other clients.
 namespace muster {
 
 enum class ChannelSecurity { kPlain, kTls };
 
-// Where a server's data channel can be reached, and how, as OpenChannel tells it.
+// The address of a server's data channel and how to connect to it, as OpenChannel returns it.
 struct ChannelAddress {
   uint32_t version = 0;
-  // Of what goes over TCP. Shared memory needs none.
+  // Security of TCP connections; shared memory needs none.
   ChannelSecurity security = ChannelSecurity::kPlain;
   std::string host;
   uint16_t port = 0;
-  // Of an abstract unix socket; empty: no shared memory.
+  // Name of an abstract unix socket; empty: no shared memory.
   std::string unix_name;
   std::string nonce;
   std::string secret;
@@ -48,14 +47,14 @@ struct ChannelHello {
   uint32_t version = 0;
   std::string nonce;
   Kind kind = Kind::kStream;
-  // Of shared memory: bytes of the arena, a direction, and of what the client registers; 0:
-  // nothing.
+  // For shared memory: bytes of the arena in each direction, and bytes that the client registers
+  // (0: none).
   uint64_t arena_bytes = 0;
   uint64_t registered_bytes = 0;
 
   std::string Serialize() const;
-  // InvalidArgument: something else has called. FailedPrecondition: the client's format is newer
-  // than kChannelVersion, or older than this release still takes.
+  // Parses a hello. InvalidArgument: the bytes are no hello. FailedPrecondition: the client's
+  // version is not kChannelVersion.
   static absl::StatusOr<ChannelHello> Parse(absl::string_view bytes);
 };
 
@@ -65,13 +64,13 @@ inline constexpr size_t kProofBytes = 32;
 
 std::string ChannelProof(absl::string_view secret, absl::string_view hello,
                          absl::string_view challenge);
-// 32 bytes.
+// Returns 32 bytes.
 std::string ChannelTlsKey(absl::string_view secret, absl::string_view hello,
                           absl::string_view challenge);
 
-// A challenge or verdict: a status and, where it is OK, content.
+// Encodes a challenge or verdict: a status and, if it is OK, content.
 std::string EncodeAnswer(const absl::Status& status, absl::string_view content = "");
-// The content; the status that was sent; Unavailable: it makes no sense.
+// Returns the content or the status that was sent; Unavailable: the bytes make no sense.
 absl::StatusOr<std::string> DecodeAnswer(absl::string_view bytes);
 
 }  // namespace muster

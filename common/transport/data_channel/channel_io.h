@@ -13,24 +13,24 @@
 namespace muster {
 
 struct ChannelIoOptions {
-  // 0: one for every eight processors, four at most.
+  // Number of threads; 0: one for every eight processors, at most four.
   int threads = 0;
   IoLoopOptions loop;
-  // Bytes of unused receive buffers that are kept.
+  // Bytes of unused receive buffers that the pool keeps.
   size_t pool_bytes = size_t{256} << 20;
 };
 
-// Threads for channels under TLS, which encrypt: one for every two processors, eight at most.
+// Returns the threads for encrypting (TLS) channels: one for every two processors, at most eight.
 int TlsIoThreads();
 
-// What all data channels of a process share: a few threads, and the memory for what is received.
-// Thread-safe. Outlives the channels.
+// The threads and the receive memory that all data channels of a process share. Thread-safe.
+// Outlives the channels.
 class ChannelIo {
  public:
-  // Unavailable: the system has no more descriptors.
+  // Starts the threads. Unavailable: the system has no more descriptors.
   static absl::StatusOr<std::shared_ptr<ChannelIo>> Create(ChannelIoOptions options = {});
 
-  // The loop for one more channel, in turn.
+  // Returns the loop for one more channel, in turn.
   IoLoop& NextLoop() { return *loops_[next_.fetch_add(1) % loops_.size()]; }
   const std::shared_ptr<BufferPool>& pool() const { return pool_; }
 

@@ -33,7 +33,7 @@ constexpr size_t kMaxGuests = 256;
 constexpr size_t kNonceBytes = 16;
 constexpr size_t kSecretBytes = 32;
 constexpr int kTickMs = 500;
-// Answers are short and go into an empty send buffer, so that they need no time.
+// Answers are short and go into an empty send buffer, so they need no time.
 constexpr absl::Duration kAnswerPatience = absl::Milliseconds(100);
 
 absl::Status Answer(int socket, const std::string& answer) {
@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<ChannelListener>> ChannelListener::Create(
   listener->tcp_ = std::move(tcp.socket);
   if (options.shared_memory == SharedMemory::kOffered) {
     const std::string name = absl::StrCat("muster-", absl::BytesToHexString(RandomBytes(16)));
-    // Where there are no unix sockets, TCP does.
+    // Without unix sockets, TCP serves.
     if (absl::StatusOr<Descriptor> unix_socket = ListenUnix(name); unix_socket.ok()) {
       listener->unix_socket_ = *std::move(unix_socket);
       address.unix_name = name;
@@ -152,7 +152,7 @@ bool ChannelListener::Hear(Guest& guest) {
 bool ChannelListener::Challenge(Guest& guest) {
   absl::StatusOr<ChannelHello> hello = ChannelHello::Parse(guest.bytes);
   if (!hello.ok()) {
-    // To a stranger nothing is said.
+    // A stranger gets no answer.
     if (!absl::IsInvalidArgument(hello.status())) Refuse(guest, hello.status());
     return false;
   }
@@ -203,7 +203,7 @@ absl::Status ChannelListener::AdmitStream(Guest& guest, absl::string_view secret
   absl::StatusOr<std::unique_ptr<TlsStream>> stream =
       TlsStream::Begin(std::move(guest.socket), TlsRole::kServer,
                        ChannelTlsKey(secret, guest.hello_bytes, guest.challenge));
-  // The verdict is out, and was good: that the connection closes has to say the rest.
+  // The good verdict is out already, so a closed connection has to say the rest.
   if (stream.ok()) guest.tls = *std::move(stream);
   return absl::OkStatus();
 }

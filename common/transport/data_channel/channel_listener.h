@@ -28,56 +28,56 @@ namespace muster {
 enum class SharedMemory { kOffered, kNotOffered };
 
 struct ChannelListenerOptions {
-  // To listen on for TCP; may stand for all addresses. Port 0 takes a free one.
+  // Host to listen on for TCP; may stand for all addresses. Port 0 takes a free one.
   std::string host;
   uint16_t port = 0;
   // Host to tell clients; empty: they use the one under which they reached the server.
   std::string advertised_host;
   SharedMemory shared_memory = SharedMemory::kOffered;
-  // kTls: what goes over TCP is encrypted, and who would have it plain is refused.
+  // kTls: connections over TCP are encrypted, and a client that asks for a plain one is refused.
   ChannelSecurity security = ChannelSecurity::kPlain;
-  // Longest arena, a direction, that a client may hand over.
+  // Longest arena per direction that a client may hand over.
   size_t max_arena_bytes = kDefaultArenaBytes;
-  // How long a caller may take over its handshake.
+  // Longest time that a caller's handshake may take.
   absl::Duration patience = absl::Seconds(5);
 };
 
-// Where clients open data channels. A thread of its own, which sleeps while nobody calls, shakes
-// hands with all callers at the same time; none can keep another waiting. At most 256 callers are
-// in their handshake: a further one takes the place of the oldest.
+// Accepts the clients that open data channels. Its own thread, which sleeps while nobody calls,
+// serves all handshakes at the same time, so that no caller keeps another waiting. At most 256
+// callers are in their handshake: one more displaces the oldest.
 class ChannelListener {
  public:
-  // What a client has proved its right to. Called on the listener's thread; must not block.
+  // Take connections that have proved their right. Called on the listener's thread; must not block.
   struct Sinks {
-    // May be left out. Asked before the verdict: an error is what the client is told in its place.
-    // Under TLS others may be asked for before the channel is there.
+    // Optional. Called before the verdict: an error becomes the client's answer. Under TLS, further
+    // clients may be admitted before this one's channel exists.
     std::function<absl::Status()> admit;
     std::function<void(std::unique_ptr<ChannelStream> stream)> stream;
     std::function<void(SharedLink link)> shared_memory;
   };
 
-  // InvalidArgument: the host names no address of this machine. Unavailable: the port is taken.
+  // Listens. InvalidArgument: the host is no address of this machine. Unavailable: a taken port.
   static absl::StatusOr<std::unique_ptr<ChannelListener>> Create(
       const ChannelListenerOptions& options, Sinks sinks);
   ~ChannelListener();
 
-  // What to tell a client that came by the rpc, and nobody else: its secret is one. Thread-safe.
+  // Returns an address, with a secret of its own, for one client that came by the rpc. Thread-safe.
   ChannelAddress Invite() const;
 
  private:
   struct Guest {
     Descriptor socket;
     bool is_unix = false;
-    // On the monotonic clock.
+    // Arrival on the monotonic clock.
     absl::Duration arrived;
-    // What has come of the message that is awaited, behind its length.
+    // The received part of the awaited message, with its length in front.
     std::string bytes;
     std::vector<Descriptor> descriptors;
-    // Empty: the hello is awaited. Otherwise the proof.
+    // Empty while the hello is awaited, set while the proof is.
     std::string challenge;
     std::string hello_bytes;
     ChannelHello hello;
-    // Admitted, and in TLS's handshake; has the socket.
+    // Set during the TLS handshake, after admission; owns the socket.
     std::unique_ptr<TlsStream> tls;
     short awaited_events = POLLIN;
 
@@ -87,10 +87,10 @@ class ChannelListener {
   ChannelListener(const ChannelListenerOptions& options, Sinks sinks);
   void Serve();
   void Accept(int listener, bool is_unix);
-  // Reads what there is. False: the guest is to go.
+  // Reads what there is. Returns false if the guest is to go.
   bool Hear(Guest& guest);
   bool Challenge(Guest& guest);
-  // False: the guest is to go; it has become a channel, or is refused.
+  // Returns false if the guest is to go: it has become a channel or was refused.
   bool Admit(Guest& guest);
   absl::Status AdmitStream(Guest& guest, absl::string_view secret);
   bool ShakeHands(Guest& guest);
@@ -99,14 +99,14 @@ class ChannelListener {
 
   const ChannelListenerOptions options_;
   const Sinks sinks_;
-  // What all invitations have in common; its secret is the key that theirs are made of. Const after
-  // Create.
+  // The common part of all invitations; its secret is the key that theirs are derived from. Const
+  // after Create.
   ChannelAddress address_;
   Descriptor tcp_;
   Descriptor unix_socket_;
   Descriptor wake_;
   std::atomic<bool> stopping_{false};
-  // The thread's alone.
+  // The listener's thread only.
   std::list<Guest> guests_;
   std::thread thread_;
 };

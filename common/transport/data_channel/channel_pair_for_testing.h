@@ -15,7 +15,7 @@
 
 namespace muster {
 
-// A handler that notes what comes. Thread-safe.
+// A handler that records messages. Thread-safe.
 class RecordingHandler final : public FrameChannel::Handler {
  public:
   struct Message {
@@ -28,7 +28,7 @@ class RecordingHandler final : public FrameChannel::Handler {
   void OnSent(size_t bytes) override;
   void OnClosed(const absl::Status& reason) override;
 
-  // Block.
+  // These block.
   std::vector<Message> AwaitMessages(size_t count);
   void AwaitSent(size_t bytes);
   absl::Status AwaitClosed();
@@ -37,9 +37,9 @@ class RecordingHandler final : public FrameChannel::Handler {
   bool closed() const;
   // Forgets the messages, and so releases their payloads.
   void Forget();
-  // Payloads of as many bytes as there is room for are received there from now on.
+  // From now on receives payloads of exactly room.size() bytes in `room`.
   void ReceiveAt(absl::Span<std::byte> room);
-  // Keeps headers only from now on.
+  // From now on keeps headers only.
   void DropPayloads();
 
  private:

@@ -17,10 +17,10 @@ class PlainChannelStream final : public ChannelStream {
  public:
   explicit PlainChannelStream(Descriptor socket) : socket_(std::move(socket)) {}
 
-  absl::StatusOr<size_t> Write(absl::Span<const iovec> pieces) override {
+  absl::StatusOr<size_t> Write(absl::Span<const iovec> spans) override {
     msghdr message = {};
-    message.msg_iov = const_cast<iovec*>(pieces.data());
-    message.msg_iovlen = pieces.size();
+    message.msg_iov = const_cast<iovec*>(spans.data());
+    message.msg_iovlen = spans.size();
     while (true) {
       const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent >= 0) return static_cast<size_t>(sent);
@@ -31,11 +31,11 @@ class PlainChannelStream final : public ChannelStream {
 
   bool HasBegun() const override { return false; }
 
-  absl::StatusOr<Received> Read(absl::Span<const iovec> pieces) override {
+  absl::StatusOr<Received> Read(absl::Span<const iovec> spans) override {
     size_t room = 0;
-    for (const iovec& piece : pieces) room += piece.iov_len;
+    for (const iovec& span : spans) room += span.iov_len;
     while (true) {
-      const ssize_t got = readv(socket_.get(), pieces.data(), static_cast<int>(pieces.size()));
+      const ssize_t got = readv(socket_.get(), spans.data(), static_cast<int>(spans.size()));
       if (got == 0) return absl::UnavailableError("the other end has closed the connection");
       if (got > 0) {
         const auto bytes = static_cast<size_t>(got);

@@ -12,36 +12,36 @@
 
 namespace muster {
 
-// The connection of a SocketChannel: bytes in order, both ways, sent from the pieces where they lie
-// and received into pieces. Nothing blocks. After an error (Unavailable: closed or reset;
-// Unauthenticated: what came was tampered with) it is of no more use in that direction. One thread
-// may write while another reads.
+// The connection of a SocketChannel. It carries bytes in order, both ways, and sends from and
+// receives into lists of memory spans. Nothing blocks. After an error (Unavailable: closed or
+// reset; Unauthenticated: received bytes were tampered with) the stream is unusable in that
+// direction. One thread may write while another reads.
 class ChannelStream {
  public:
   virtual ~ChannelStream() = default;
 
-  // Takes over a prefix of the pieces' bytes and returns its length; 0: no room now, which poll
-  // reports when there is some. Bytes that were not taken are offered again, perhaps in other
-  // pieces: an implementation may have begun with them.
-  virtual absl::StatusOr<size_t> Write(absl::Span<const iovec> pieces) = 0;
-  // Whether it has.
+  // Takes over a prefix of the spans' bytes and returns its length; 0: no room now, and poll
+  // reports when there is some. The caller offers the other bytes again, perhaps in other spans,
+  // since an implementation may have begun with them.
+  virtual absl::StatusOr<size_t> Write(absl::Span<const iovec> spans) = 0;
+  // Returns true if the stream has begun with bytes that Write was offered and did not take.
   virtual bool HasBegun() const = 0;
 
   struct Received {
-    // 0: there is nothing now, which poll reports when it changes.
+    // Number of bytes; 0: none have arrived, and poll reports when some do.
     size_t bytes = 0;
-    // That was all, unless the other end has closed since.
+    // True if all that had arrived was read, unless the other end has closed since.
     bool drained = true;
   };
-  // Moves bytes that have arrived to the pieces, in their order.
-  virtual absl::StatusOr<Received> Read(absl::Span<const iovec> pieces) = 0;
+  // Moves bytes that have arrived to the spans, in their order.
+  virtual absl::StatusOr<Received> Read(absl::Span<const iovec> spans) = 0;
 
   virtual int descriptor() const = 0;
-  // As ChannelStats calls it.
+  // Returns the kind's name in ChannelStats.
   virtual const char* kind() const = 0;
 };
 
-// A connected TCP socket as it is. REQUIRES: it does not block.
+// Returns a stream over a plain, connected TCP socket. REQUIRES: the socket does not block.
 std::unique_ptr<ChannelStream> MakePlainChannelStream(Descriptor socket);
 
 }  // namespace muster

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-// The form of a message on a data channel, all numbers little-endian:
+// A frame, the form of a message on a data channel. All numbers are little-endian:
 //
 //   0   u32  magic "MuF1"
 //   4   u8   kind (FrameKind)
@@ -20,17 +20,17 @@
 //   16       the header, then the payload or where it is
 //
 // The header is a protobuf message whose `payload` field is empty; the channel does not look into
-// it. On a socket the payload follows the header as it is. In shared memory it either does, when it
-// is short, or fragments follow: u64 offset within the sender's arena and u64 length each, in the
-// order of the payload's bytes, until they add up to its length.
+// it. On a socket the payload's bytes follow the header. In shared memory those of a short payload
+// do so too; for a longer one a list of fragments follows, each a u64 offset within the sender's
+// arena and a u64 length, in the payload's order, until the lengths add up to the payload's.
 namespace muster {
 
-// Of the whole format: frames, shared memory and handshake.
+// Version of the whole format: frames, shared memory and handshake.
 inline constexpr uint32_t kChannelVersion = 2;
 
 enum class FrameKind : uint8_t {
   kMessage = 1,
-  // The last frame: a status, as EncodeGoodbye has it, in the header.
+  // The last frame. Its header holds a status, as EncodeGoodbye writes it.
   kGoodbye = 2,
 };
 
@@ -48,14 +48,14 @@ struct Frame {
   uint32_t payload_bytes = 0;
 };
 
-// Writes kFrameBytes.
+// Writes kFrameBytes bytes.
 void EncodeFrame(const Frame& frame, std::byte* out);
 
-// Of kFrameBytes, which may be anything. InvalidArgument: no frame, or one over the limits; says
-// which field is wrong and how.
+// Parses kFrameBytes untrusted bytes. InvalidArgument: no frame, or one over the limits; the
+// message says which field is wrong and how.
 absl::StatusOr<Frame> DecodeFrame(const std::byte* bytes);
 
-// A status as a goodbye's header, and back; whatever the bytes, the result is an error.
+// Convert a status to a goodbye's header and back; DecodeGoodbye returns an error in any case.
 std::string EncodeGoodbye(const absl::Status& reason);
 absl::Status DecodeGoodbye(absl::string_view header);
 

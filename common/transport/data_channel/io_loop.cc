@@ -19,7 +19,7 @@ namespace {
 constexpr int kMaxEvents = 64;
 // Turns of the loop with work in rings between two looks at the descriptors.
 constexpr int kTurnsPerEpoll = 16;
-// For so long a look keeps the processor.
+// How long a look keeps the processor before it yields.
 constexpr int64_t kKeepNs = 2'000;
 
 int64_t NowNs() {
@@ -96,7 +96,7 @@ void IoLoop::Unwatch(int descriptor, Source* source) {
 void IoLoop::AddPolled(Source* source) { polled_.push_back(source); }
 
 void IoLoop::RemovePolled(Source* source) {
-  // The list may be walked right now.
+  // The list may be in iteration right now.
   std::replace(polled_.begin(), polled_.end(), source, static_cast<Source*>(nullptr));
 }
 
@@ -109,7 +109,7 @@ bool IoLoop::RunTasks() {
   }
   for (std::function<void()>& task : tasks) {
     task();
-    // What it holds may post in turn, or take its time to go.
+    // Destroying what the task holds may post in turn, or take time.
     task = nullptr;
   }
   return !tasks.empty();
@@ -139,7 +139,7 @@ int IoLoop::ServeDescriptors(int timeout_ms) {
   ready_.clear();
   for (int i = 0; i < count; ++i) ready_.push_back(static_cast<Source*>(events[i].data.ptr));
   for (int i = 0; i < count; ++i) {
-    // Null: the loop's own, or one that has gone.
+    // Null: the loop's own wake-up, or a source that was taken back.
     if (ready_[i] != nullptr) ready_[i]->OnEvents(events[i].events);
   }
   ready_.clear();
@@ -197,7 +197,7 @@ void IoLoop::Run() {
       continue;
     }
     Sleep();
-    // A sleep that a longer look would have spared makes for one, a long one for a shorter.
+    // A longer look would have spared a short sleep; after a long one a shorter look will do.
     if (NowNs() - start < options_.max_look_ns) {
       look_ns_ = std::min(options_.max_look_ns, look_ns_ * 2);
     } else {

@@ -17,47 +17,46 @@
 namespace muster {
 
 struct IoLoopOptions {
-  // Longest time to look for work before going to sleep, in nanoseconds. What is looked for in
-  // fact adapts: a look that is rewarded makes the next one longer, one in vain shorter, down to
-  // 1/32 of this. 0: never looks.
+  // Longest time to look for work before going to sleep, in nanoseconds. The actual time adapts: a
+  // look that finds work, or would have within this time, makes the next one longer; any other look
+  // shorter, down to 1/32 of this. 0: never looks.
   int64_t max_look_ns = 50'000;
 };
 
-// One thread that serves many connections: sockets by epoll, rings in shared memory by looking at
-// them. While it finds work it does not sleep; then it looks for a short while, offering the
-// processor to others; then it sleeps, having told the rings' other ends to wake it.
+// One thread that serves many connections: sockets by epoll, rings in shared memory by polling.
+// While there is work it does not sleep. Otherwise it looks for work for a short while, yielding
+// the processor to others, and then sleeps, having asked the rings' other ends to wake it.
 class IoLoop {
  public:
-  // What the loop drives. All calls come from its thread, one at a time.
+  // A connection that the loop serves. All calls come from the loop's thread, one at a time.
   class Source {
    public:
     virtual ~Source() = default;
-    // A watched descriptor is ready: epoll's events.
+    // Handles epoll's events of a watched descriptor.
     virtual void OnEvents(uint32_t events) = 0;
-    // Of polled sources only. Looks for work and does some of it; whether there was any.
+    // Looks for work, does some of it, and returns whether there was any. Polled sources only.
     virtual bool Poll() = 0;
-    // The loop is about to sleep until a watched descriptor is ready: whoever brings work from now
-    // on has to make one so. False: there is work already.
+    // Prepares for the loop's sleep, which lasts until a watched descriptor is ready: whoever
+    // brings work from now on has to make one ready. Returns false if there is work already.
     virtual bool BeforeSleep() = 0;
     virtual void AfterSleep() = 0;
   };
 
-  // Unavailable: the system has no more descriptors.
+  // Starts the thread. Unavailable: the system has no more descriptors.
   static absl::StatusOr<std::unique_ptr<IoLoop>> Create(IoLoopOptions options = {});
-  // Runs the tasks that are there, then joins. REQUIRES: no source is left; not on the loop's
-  // thread.
+  // Runs the posted tasks, then joins. REQUIRES: no source is left; not on the loop's thread.
   ~IoLoop();
 
   // Runs `task` on the loop's thread, soon and in order; never within the call. Any thread.
   void Post(std::function<void()> task) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns once all tasks posted before have run; on the loop's own thread at once.
+  // Blocks until all tasks posted before have run; returns at once on the loop's own thread.
   void Drain();
   bool OnThread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
-  // These four on the loop's thread only. A source takes back all it has registered before it goes;
-  // from then on it is not called.
+  // The next four run on the loop's thread only. A source takes back all it has registered before
+  // it is destroyed; from then on it is not called.
   //
-  // Events come at every change (EPOLLET): the source goes on until there is nothing more.
+  // Events are edge-triggered (EPOLLET): the source goes on until there is nothing more.
   absl::Status Watch(int descriptor, uint32_t events, Source* source);
   void Unwatch(int descriptor, Source* source);
   void AddPolled(Source* source);
@@ -67,12 +66,12 @@ class IoLoop {
   IoLoop(IoLoopOptions options, Descriptor epoll, Descriptor wake);
 
   void Run();
-  // Whether there were any.
+  // Returns whether there were any.
   bool RunTasks();
   bool PollSources();
-  // Waits for descriptors for `timeout_ms`, and serves those that are ready; how many.
+  // Waits for descriptors for `timeout_ms`, serves those that are ready, and returns their number.
   int ServeDescriptors(int timeout_ms);
-  // Whether work came up.
+  // Returns whether work came up.
   bool Look();
   void Sleep();
 
@@ -89,7 +88,7 @@ class IoLoop {
 
   // The loop's thread only.
   std::vector<Source*> polled_;
-  // Of the descriptors that are being served: a source that is taken back is nulled here.
+  // Sources of the descriptors that are being served. A source that is taken back is nulled here.
   std::vector<Source*> ready_;
   int64_t look_ns_;
 

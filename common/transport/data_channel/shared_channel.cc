@@ -24,19 +24,18 @@
 namespace muster {
 namespace {
 
-// Payloads that go through the ring: a fragment would cost more than copying them twice.
+// Longest payload for the ring: below, a fragment would cost more than copying it twice.
 constexpr size_t kThroughRingBytes = 4 << 10;
 // Shorter messages are copied by the thread that brings them.
 constexpr size_t kSendHereBytes = 64 << 10;
-// After so many messages that were read, or so many bytes that were written, the loop's other
-// connections have their turn.
+// After so many messages read, or bytes written, the loop's other connections have their turn.
 constexpr int kReadTurnMessages = 16;
 constexpr size_t kWriteTurnBytes = 1 << 20;
-// Turns that take all the messages that a full ring can hold.
+// Enough turns to read all messages that a full ring can hold.
 constexpr int kRingTurns = kSegmentRingBytes / kFrameBytes / kReadTurnMessages;
-// How the other end is told to wake this one: there is one way.
+// An end's one way to sleep: until its bell rings.
 constexpr uint32_t kByBell = 1;
-// For a server that stands still within a write to registered memory.
+// How long a client waits for a server that stands still within a write to registered memory.
 constexpr absl::Duration kGatePatience = absl::Seconds(10);
 
 SharedSegment::Direction Opposite(SharedSegment::Direction direction) {
@@ -91,7 +90,7 @@ class SharedChannel::Loan {
     std::vector<Payload::Piece> pieces;
     pieces.reserve(fragments_.size());
     for (const Fragment& fragment : fragments_) {
-      // Fragments that lie side by side are one piece.
+      // Adjacent fragments make one span.
       if (!pieces.empty() && pieces.back().data() + pieces.back().size() == fragment.bytes.data()) {
         pieces.back() =
             absl::MakeConstSpan(pieces.back().data(), pieces.back().size() + fragment.bytes.size());
@@ -221,7 +220,7 @@ bool SharedChannel::IsRoom(const Payload& payload) const {
 }
 
 void SharedChannel::LeaveToLoopLocked() {
-  // Under the lock, since the loop may go once the channel has ended.
+  // Posted under the lock, since the loop may be gone once the channel has ended.
   loop_.Post([self = shared_from_this()] { self->WriteQueue(Writer::kLoop); });
 }
 
@@ -266,7 +265,7 @@ absl::StatusOr<bool> SharedChannel::WriteMessage(const Outgoing& outgoing) {
 }
 
 void SharedChannel::WriteQueue(Writer writer) {
-  // Goes after the lock.
+  // Destroyed without the lock.
   std::deque<Outgoing> dropped;
   size_t turn_bytes = 0;
   while (true) {
@@ -282,7 +281,7 @@ void SharedChannel::WriteQueue(Writer writer) {
         unfinished_ = true;
         return;
       }
-      // Nobody else takes from the queue, so that it stays.
+      // Stays valid, since nobody else takes from the queue.
       first = &queue_.front();
     }
     const size_t bytes = first->bytes;
@@ -297,7 +296,7 @@ void SharedChannel::WriteQueue(Writer writer) {
         dropped.swap(queue_);
         writing_ = false;
       } else if (!written.ok()) {
-        // With an index that is impossible nothing can be sent any more.
+        // After an impossible index nothing can be sent any more.
         Close(written.status());
       } else if (writer == Writer::kCaller) {
         LeaveToLoopLocked();
@@ -355,14 +354,14 @@ void SharedChannel::Close(absl::Status reason) {
 }
 
 void SharedChannel::OnEvents(uint32_t) {
-  // It was only to wake the loop, which polls next.
+  // The bell only wakes the loop, which polls next.
 }
 
 void SharedChannel::PeerWatch::OnEvents(uint32_t) {
   const std::shared_ptr<SharedChannel> channel = channel_.self_;
   if (!channel->PeerIsGone()) return;
-  // What it sent before it went comes first. That fits in the ring: who goes on writing is none
-  // that has gone.
+  // What the other process sent before it went is read first. All of that fits in the ring: a
+  // process that goes on writing is not gone.
   for (int turn = 0; turn < kRingTurns; ++turn) {
     if (channel->self_ == nullptr || !channel->ReadMessages()) break;
   }
@@ -388,7 +387,7 @@ bool SharedChannel::BeforeSleep() {
   if (unfinished_) {
     ring_writer_.SetWaits(kByBell);
     arena_sender_->SetWaits();
-    // What came back before that has rung no bell.
+    // Room that came back before that has rung no bell.
     if (WriteUnfinished()) return false;
   }
   return true;
@@ -444,7 +443,8 @@ absl::StatusOr<bool> SharedChannel::ReadMessage() {
     if (!whole) return false;
     if (frame_.kind == FrameKind::kGoodbye) return DecodeGoodbye(header_);
     BeginPayload();
-    // Where the handler wants no more, the payload stays where it is, and takes no memory here.
+    // If the handler has turned reading off, the payload stays where it is and takes no memory
+    // here.
     if (!reading_.load(std::memory_order_relaxed)) return false;
   }
   TakePlace();
@@ -490,7 +490,7 @@ absl::StatusOr<bool> SharedChannel::ReadFragments() {
     MUSTER_ASSIGN_OR_RETURN(const absl::Span<const std::byte> bytes,
                             arena_receiver_.Find(offset, length));
     const uint64_t missing = frame_.payload_bytes - filled_;
-    // Only the last may be short, so that a message has few.
+    // Only the last fragment may be short, so that a message has few.
     if (length > missing || (length % kGranuleBytes != 0 && length != missing)) {
       return absl::DataLossError(absl::StrCat(
           "malformed frame on the data channel: a fragment of ", length, " bytes where ", missing,
@@ -533,11 +533,11 @@ void SharedChannel::AwaitPeersWrites() {
   WriteGate& gate = link_.segment->write_gate();
   gate.Close();
   const Deadline latest = Deadline::After(kGatePatience);
-  // A write takes less than a millisecond, where its thread is let run. A server that ends a
-  // channel waits for its own; one that was killed has none.
+  // A write takes less than a millisecond while its thread runs. A server that ends a channel waits
+  // for its own writes; a killed one has none.
   while (!gate.Empty() && !PeerIsGone()) {
     if (latest.passed()) {
-      // It may go on any time, and would write over what others have answered since.
+      // The server may go on any time, and would overwrite what others have answered since.
       std::fprintf(stderr,
                    "muster: a server process has stood still for %d s while it wrote to this one's "
                    "memory, which is of no use any more: this process ends\n",
@@ -568,8 +568,8 @@ void SharedChannel::End(absl::Status reason) {
   {
     absl::MutexLock lock(&mutex_);
     ended_ = true;
-    // A thread that is writing still uses what it writes, and clears the queue itself; the loop's
-    // own writing ends here.
+    // A writing thread still uses its message, and clears the queue itself; the loop's own writing
+    // ends here.
     if (unfinished_) writing_ = false;
     say_goodbye = !writing_ && head_written_ == 0;
     if (!writing_) dropped.swap(queue_);

@@ -25,37 +25,37 @@
 
 namespace muster {
 
-// What two processes of one machine share for a data channel.
+// The resources that two processes of one machine share for a data channel.
 struct SharedLink {
   std::shared_ptr<SharedSegment> segment;
-  // That this process sends by.
+  // The direction in which this process sends.
   SharedSegment::Direction direction = SharedSegment::Direction::kToServer;
-  // A unix socket on which nothing is sent: it closes with the process at its other end.
+  // A unix socket that carries nothing; it closes with the process at its other end.
   Descriptor socket;
-  // Eventfds: the other end rings the first to wake this one, and sleeps on the second.
+  // Eventfds. The other end rings own_bell to wake this one, and sleeps on peer_bell.
   Descriptor own_bell;
   Descriptor peer_bell;
-  // Of a client: what it has registered with the server; of a server: the client's. Null: nothing.
+  // A client's memory, registered with the server, and a server's side of it. Null: none.
   std::shared_ptr<const RegisteredMemory> registered;
   std::shared_ptr<const PeerMemory> peer_memory;
 };
 
-// Makes sure of a bell that another process has handed over: ringing it neither blocks nor raises a
-// signal. InvalidArgument: it is no eventfd.
+// Checks a bell that another process has handed over, and sees to it that ringing it neither blocks
+// nor raises a signal. InvalidArgument: the bell is no eventfd.
 absl::Status CheckBell(int bell);
 
 // A data channel through shared memory.
 //
-// Sending copies a payload to the arena once, unless it was made there (TakeSendMemory); short ones
-// go through the ring. Where the receiver has a place for it, it is copied there as it comes;
-// otherwise the receiver gets it where it lies, and the room comes back when the payload's last
-// copy is gone. Not all of the arena is handed out so (NotLentBytes are kept back): what comes on
-// top, and payloads larger than that, are copied to buffers of the pool at once. Nor does what is
-// taken to make payloads in ever fill what is kept back (MaxTakenBytes). So the sender gets room
-// again whatever anybody keeps, and payloads of any length pass through an arena of any size.
+// Sending copies a payload to the arena once, unless it was made there (TakeSendMemory); short
+// payloads go through the ring. If the receiver has a place for a payload, the payload is copied
+// there as it comes. Otherwise it is lent: the receiver gets it where it lies, and its room comes
+// back when the payload's last copy is gone. NotLentBytes of the arena are never lent: payloads
+// beyond the rest are copied to buffers of the pool at once. Room taken to make payloads in
+// (MaxTakenBytes) does not fill that part either. So the sender gets room again whatever anybody
+// keeps, and payloads of any length pass through an arena of any size.
 //
-// The payload's bytes lie in memory that the other process can still write to: what has to stay as
-// it was checked is to be copied first.
+// The other process can still write to a payload's bytes: copy first what has to stay as it was
+// checked.
 class SharedChannel final : public FrameChannel,
                             private IoLoop::Source,
                             public std::enable_shared_from_this<SharedChannel> {
@@ -77,7 +77,7 @@ class SharedChannel final : public FrameChannel,
   const char* kind() const override { return "shared_memory"; }
 
  private:
-  // The payload of a message that came, where the sender put it.
+  // A received payload where the sender put it.
   class Loan;
   // Notices the other process's end.
   class PeerWatch final : public IoLoop::Source {
@@ -95,16 +95,16 @@ class SharedChannel final : public FrameChannel,
   struct Outgoing {
     // The frame, the header, and a short payload.
     std::string head;
-    // Otherwise.
+    // A longer payload.
     Payload payload;
-    // Of header and payload, and what of these is yet to be copied.
+    // Bytes of header and payload, and how many of them have to be copied to be sent.
     size_t bytes = 0;
     size_t copied_bytes = 0;
   };
   enum class Writer { kCaller, kLoop };
 
   SharedChannel(SharedLink link, IoLoop& loop, std::shared_ptr<BufferPool> pool);
-  // Whether the payload was made in memory from TakeSendMemory, and is the first of it to be sent.
+  // Returns whether the payload was made in memory from TakeSendMemory that was not sent before.
   bool IsRoom(const Payload& payload) const;
 
   void OnEvents(uint32_t events) override;
@@ -112,83 +112,83 @@ class SharedChannel final : public FrameChannel,
   bool BeforeSleep() override;
   void AfterSleep() override;
 
-  // Writes what is queued, as far as there is room and, on the loop, the turn goes; the loop takes
-  // over where a caller finds no room. REQUIRES: writing_ was set by the caller.
+  // Writes queued messages as far as there is room and, on the loop, until its turn is over; the
+  // loop takes over where a caller finds no room. REQUIRES: the caller has set writing_.
   void WriteQueue(Writer writer) ABSL_LOCKS_EXCLUDED(mutex_);
   void LeaveToLoopLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Goes on with the first message. False: there is no room.
+  // Goes on with the first message. Returns false if there is no room.
   absl::StatusOr<bool> WriteMessage(const Outgoing& outgoing);
   void WakeReader();
-  // What a writer left undone; whether it got further.
+  // Goes on where a writer left off; returns whether it got further.
   bool WriteUnfinished();
 
   // The loop's thread only.
   bool ReadMessages();
   absl::StatusOr<bool> ReadMessage();
-  // Fills `out` from the ring as it comes; whether it is full. `have` counts.
+  // Fills `out` from the ring as bytes come, counting in `have`; returns whether `out` is full.
   absl::StatusOr<bool> Take(std::byte* out, size_t bytes, size_t* have);
   void BeginPayload();
-  // Takes what the payload is received in, unless that has been done.
+  // Takes memory to receive the payload in, unless that has been done.
   void TakePlace();
   absl::StatusOr<bool> ReadFragments();
   void Deliver();
   void End(absl::Status reason);
-  // Return when the server writes nothing to registered memory any more: a client, and the server.
+  // Block until the server no longer writes to registered memory: for clients, and for servers.
   void AwaitPeersWrites();
   void EndOwnWrites();
-  // Whether the process at the other end, or its side of the channel, is gone.
+  // Returns whether the process at the other end, or its side of the channel, is gone.
   bool PeerIsGone() const;
 
   SharedLink link_;
   IoLoop& loop_;
   const std::shared_ptr<BufferPool> pool_;
   const std::shared_ptr<ArenaSender> arena_sender_;
-  // Payloads and send memory ring them, also when the channel is gone.
+  // Shared with payloads and send memory, which ring them even when the channel is gone.
   const std::shared_ptr<Descriptor> own_bell_;
   const std::shared_ptr<Descriptor> peer_bell_;
   PeerWatch peer_watch_;
 
   absl::Mutex mutex_;
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
-  // Some thread writes, or the loop is about to.
+  // True while a thread writes, or the loop is about to.
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 
-  // Of the thread that writes.
+  // The writing thread only.
   RingWriter ring_writer_;
   size_t head_written_ = 0;
   size_t payload_written_ = 0;
   Payload::Position payload_position_;
-  // Where the fragment that was filled last lies, and how much of that the ring has.
+  // Offset and length of the fragment filled last, and how many bytes of the two the ring has.
   std::array<uint64_t, 2> fragment_ = {};
   size_t fragment_written_ = sizeof(fragment_);
 
   std::atomic<bool> reading_{true};
-  // Whether the other end is to wake this one for what it sends.
+  // True if the other end is to wake this one for what it sends.
   std::atomic<bool> waiting_{true};
-  // A server's threads that write to registered memory. What the gate counts the client can change.
+  // This server's writes to registered memory under way; the client can change the gate's count.
   const std::shared_ptr<std::atomic<int>> own_writers_;
-  // Bytes of the arena that payloads which were handed out take.
+  // Bytes of the arena that lent payloads take.
   const std::shared_ptr<std::atomic<int64_t>> lent_;
 
-  // The loop's thread only; the handler also by threads that send, until ended_ is set.
+  // The loop's thread only; threads that send read it, too, until ended_ is set.
   std::shared_ptr<Handler> handler_;
-  // While it is registered with the loop.
+  // Set while registered with the loop.
   std::shared_ptr<SharedChannel> self_;
-  // The writer found no room, or its turn was over, and the loop goes on.
+  // True if the loop has to go on: the writer found no room, or its turn was over.
   bool unfinished_ = false;
-  // Goes up with every step of the loop's writing.
+  // Messages that the loop has written.
   uint64_t written_ = 0;
   RingReader ring_reader_;
   ArenaReceiver arena_receiver_;
-  // What is there of the next message.
+  // The part of the next message that is awaited.
   enum class Stage { kFrame, kHeader, kPayload, kFragments };
   Stage stage_ = Stage::kFrame;
   std::array<std::byte, kFrameBytes> frame_bytes_;
   size_t have_ = 0;
   Frame frame_;
   std::string header_;
-  // Where the payload is copied to, and who owns that (null: the handler); or the loan.
+  // Where the payload is copied to, and its owner (null: the handler); or the loan.
   std::byte* place_ = nullptr;
   std::shared_ptr<float> buffer_;
   std::shared_ptr<Loan> loan_;

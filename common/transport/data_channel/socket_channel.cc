@@ -23,17 +23,17 @@ namespace {
 // this.
 constexpr size_t kSendHereBytes = 32 << 10;
 constexpr size_t kStagingBytes = 16 << 10;
-// After so much the loop's other connections have their turn.
+// After so many bytes the loop's other connections have their turn.
 constexpr size_t kTurnBytes = 4 << 20;
-constexpr int kMaxPieces = 64;
+constexpr int kMaxSpans = 64;
 
-// Has the kernel end the connection when what was sent stays unanswered for a minute. It would try
-// for a quarter of an hour otherwise, and all that is waited for on this connection with it.
+// Has the kernel end the connection when what was sent stays unanswered for a minute. By default it
+// tries for a quarter of an hour, and whoever waits for this connection waits as long.
 //
-// A peer that reads nothing for as long is taken for gone as well, which is safe here: a client
-// reads all the time, and a server stops only until pushes are applied or replies are received,
-// neither of which waits for others. Whoever loses a channel all the same opens another and sends
-// again what was not answered. For an idle connection the kernel takes this time, too, in place of
+// A peer that reads nothing for a minute is taken for gone as well. That is safe: a client reads
+// all the time, and a server stops only until pushes are applied or replies are received, neither
+// of which waits for others. A client that loses a channel all the same opens another and sends
+// again what was not answered. On an idle connection the kernel uses this time, too, in place of
 // the number of probes that SetTcpOptions sets.
 void EndWhenUnansweredForLong(int socket) {
   const int milliseconds = 60'000;
@@ -66,7 +66,7 @@ void SocketChannel::Start(std::shared_ptr<Handler> handler) {
       self->End(status);
       return;
     }
-    // Some may have come before.
+    // Bytes may have come before.
     self->readable_ = true;
     self->ReadMore();
   });
@@ -98,7 +98,7 @@ void SocketChannel::Send(std::string header, Payload payload) {
 }
 
 void SocketChannel::LeaveToLoopLocked() {
-  // Under the lock, since the loop may go once the channel has ended.
+  // Posted under the lock, since the loop may be gone once the channel has ended.
   loop_.Post([self = shared_from_this()] { self->WriteQueue(Writer::kLoop); });
 }
 
@@ -114,11 +114,11 @@ std::vector<SocketChannel::Outgoing> SocketChannel::TakeSentLocked(size_t sent) 
 }
 
 void SocketChannel::WriteQueue(Writer writer) {
-  // Goes after the lock.
+  // Destroyed without the lock.
   std::deque<Outgoing> dropped;
   size_t turn = 0;
   while (true) {
-    std::array<iovec, kMaxPieces> pieces;
+    std::array<iovec, kMaxSpans> spans;
     int count = 0;
     {
       absl::MutexLock lock(&mutex_);
@@ -133,19 +133,19 @@ void SocketChannel::WriteQueue(Writer writer) {
         return;
       }
       has_room_ = false;
-      // Nobody else takes from the queue, so that what the pieces point to stays.
+      // What the spans point to stays, since nobody else takes from the queue.
       size_t skip = sent_of_first_;
       const auto add = [&](const void* data, size_t bytes) {
         const size_t skipped = std::min(skip, bytes);
         skip -= skipped;
-        if (skipped == bytes || count == kMaxPieces) return;
-        pieces[count++] = {
+        if (skipped == bytes || count == kMaxSpans) return;
+        spans[count++] = {
             const_cast<char*>(static_cast<const char*>(data)) + skipped,
             bytes - skipped,
         };
       };
       for (const Outgoing& outgoing : queue_) {
-        if (count == kMaxPieces) break;
+        if (count == kMaxSpans) break;
         if (writer == Writer::kCaller && outgoing.size() > kSendHereBytes) break;
         add(outgoing.head.data(), outgoing.head.size());
         for (const Payload::Piece piece : outgoing.payload.pieces()) {
@@ -154,16 +154,16 @@ void SocketChannel::WriteQueue(Writer writer) {
       }
     }
     const absl::StatusOr<size_t> sent =
-        stream_->Write(absl::MakeConstSpan(pieces.data(), static_cast<size_t>(count)));
+        stream_->Write(absl::MakeConstSpan(spans.data(), static_cast<size_t>(count)));
     if (!sent.ok() || *sent == 0) {
       {
         absl::MutexLock lock(&mutex_);
         if (sent.ok() && has_room_) continue;
         writing_ = false;
         full_ = true;
-        // What has arrived before the error is read first. The reader may not come across it: under
-        // TLS the socket knows nothing of some. Under the lock, since the loop may go once the
-        // channel has ended.
+        // Reads what arrived before the error. The reader itself may never meet the error: the
+        // socket does not know those of TLS. Posted under the lock, since the loop may be gone once
+        // the channel has ended.
         if (!sent.ok() && !ended_) {
           loop_.Post(
               [self = shared_from_this(), reason = sent.status()] { self->ReadRest(reason); });
@@ -189,7 +189,7 @@ void SocketChannel::WriteQueue(Writer writer) {
 
 void SocketChannel::SetReading(bool on) {
   reading_.store(on, std::memory_order_relaxed);
-  // Off as well: the connection may have hung up.
+  // Also when off: the connection may have hung up.
   loop_.Post([self = shared_from_this()] { self->ReadMore(); });
 }
 
@@ -200,7 +200,7 @@ void SocketChannel::Close(absl::Status reason) {
 }
 
 void SocketChannel::OnEvents(uint32_t events) {
-  // A source that is gone is not called, but this one may go within.
+  // Keeps this source alive: it may be taken back within the call.
   const std::shared_ptr<SocketChannel> self = self_;
   if ((events & EPOLLOUT) != 0) {
     bool write = false;
@@ -253,7 +253,8 @@ void SocketChannel::ReadMore() {
     }
     turn += received;
   }
-  // Nobody would come across the error. Where reading is on again by now, it goes on soon.
+  // With reading off, nobody would meet the error. If reading is on again by now, a posted call
+  // goes on.
   if (self_ != nullptr && !broken_.ok() && !reading_) End(broken_);
 }
 
@@ -263,19 +264,19 @@ absl::Status SocketChannel::Receive(size_t* received) {
     end_ -= begin_;
     begin_ = 0;
   }
-  std::array<iovec, 2> pieces;
+  std::array<iovec, 2> spans;
   int count = 0;
   size_t payload_rest = 0;
   if (in_payload_) {
     payload_rest = frame_.payload_bytes - filled_;
-    pieces[count++] = {place_ + filled_, payload_rest};
+    spans[count++] = {place_ + filled_, payload_rest};
   }
-  pieces[count++] = {staging_.data() + end_, staging_.size() - end_};
+  spans[count++] = {staging_.data() + end_, staging_.size() - end_};
   MUSTER_ASSIGN_OR_RETURN(
       const ChannelStream::Received got,
-      stream_->Read(absl::MakeConstSpan(pieces.data(), static_cast<size_t>(count))));
+      stream_->Read(absl::MakeConstSpan(spans.data(), static_cast<size_t>(count))));
   *received = got.bytes;
-  // That was all; more will say so, unless it is the end, which has said so already.
+  // All is read. An event reports more, except for the end, which has been reported.
   if (got.bytes == 0 || (got.drained && !ending_)) readable_ = false;
   const size_t of_payload = std::min(payload_rest, *received);
   filled_ += of_payload;
@@ -286,7 +287,7 @@ absl::Status SocketChannel::Receive(size_t* received) {
 absl::Status SocketChannel::ParseReceived() {
   while (true) {
     if (in_payload_) {
-      // Not before the handler lets it be read: many messages may wait for that.
+      // Taken only once the handler lets the payload be read: many messages may wait for that.
       if (place_ == nullptr) {
         buffer_ = pool_->Take((frame_.payload_bytes + sizeof(float) - 1) / sizeof(float));
         place_ = reinterpret_cast<std::byte*>(buffer_.get());
@@ -339,7 +340,7 @@ void SocketChannel::Deliver() {
     buffer_ = nullptr;
     in_payload_ = false;
   }
-  // The handler may close the channel in this call, but that takes effect later.
+  // The handler may close the channel in this call, which takes effect later.
   handler_->OnMessage(header_, std::move(payload));
 }
 
@@ -352,9 +353,9 @@ void SocketChannel::End(absl::Status reason) {
   {
     absl::MutexLock lock(&mutex_);
     ended_ = true;
-    // In the middle of a message nothing else can be said.
+    // A goodbye cannot interrupt a message.
     say_goodbye = !writing_ && sent_of_first_ == 0 && !stream_->HasBegun();
-    // A thread that is writing still uses what it writes, and clears the queue itself.
+    // A writing thread still uses its message, and clears the queue itself.
     if (!writing_) dropped.swap(queue_);
   }
   if (say_goodbye) {
@@ -363,8 +364,8 @@ void SocketChannel::End(absl::Status reason) {
     EncodeFrame({.kind = FrameKind::kGoodbye, .header_bytes = static_cast<uint32_t>(text.size())},
                 reinterpret_cast<std::byte*>(bytes.data()));
     bytes += text;
-    const iovec piece = {bytes.data(), bytes.size()};
-    stream_->Write({&piece, 1}).IgnoreError();
+    const iovec span = {bytes.data(), bytes.size()};
+    stream_->Write({&span, 1}).IgnoreError();
   }
   shutdown(stream_->descriptor(), SHUT_RDWR);
   const std::shared_ptr<Handler> handler = std::move(handler_);

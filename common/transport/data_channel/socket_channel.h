@@ -22,10 +22,10 @@ namespace muster {
 
 // A data channel over a TCP connection, plain or under TLS.
 //
-// A payload is sent from where it lies, unless that is in short pieces, which are gathered first,
-// and received where the handler has a place for it, otherwise into one buffer of the pool, aligned
-// to 64 bytes: the kernel's two copies are the only ones, but for what comes with the header in one
-// system call (16 KiB at most).
+// A payload is sent from where it lies, except that short spans are gathered first. It is received
+// where the handler has a place for it, otherwise in one buffer of the pool, aligned to 64 bytes.
+// So the kernel's two copies are the only ones, except for payload bytes that come with the header
+// in one system call (16 KiB at most).
 class SocketChannel final : public FrameChannel,
                             private IoLoop::Source,
                             public std::enable_shared_from_this<SocketChannel> {
@@ -47,8 +47,8 @@ class SocketChannel final : public FrameChannel,
     Payload payload;
     size_t size() const { return head.size() + payload.size(); }
   };
-  // Who may go on writing when a short write is done: a thread that has come to send its own
-  // message leaves long ones to the loop.
+  // Who writes: a caller of Send goes on with short messages only, and leaves long ones to the
+  // loop.
   enum class Writer { kCaller, kLoop };
 
   SocketChannel(std::unique_ptr<ChannelStream> stream, IoLoop& loop,
@@ -59,17 +59,17 @@ class SocketChannel final : public FrameChannel,
   bool BeforeSleep() override { return true; }
   void AfterSleep() override {}
 
-  // Sends what is queued, as far as there is room, and calls OnSent. REQUIRES: writing_ was set by
-  // the caller.
+  // Sends queued messages as far as there is room, and calls OnSent. REQUIRES: the caller has set
+  // writing_.
   void WriteQueue(Writer writer) ABSL_LOCKS_EXCLUDED(mutex_);
   void LeaveToLoopLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes `sent` bytes off the queue; the messages that are gone whole.
+  // Takes `sent` bytes off the queue and returns the messages sent in full.
   std::vector<Outgoing> TakeSentLocked(size_t sent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The loop's thread only.
   void ReadMore();
-  // The connection is no more, in either direction: what has arrived is read, as long as reading is
-  // on, and then the channel ends, for this reason if reading tells no other.
+  // Ends the channel of a connection that is broken both ways: reads what has arrived, as long as
+  // reading is on, then ends for this reason unless reading tells another.
   void ReadRest(const absl::Status& reason);
   absl::Status Receive(size_t* received);
   absl::Status ParseReceived();
@@ -83,37 +83,37 @@ class SocketChannel final : public FrameChannel,
 
   absl::Mutex mutex_;
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
-  // Of the first in the queue.
+  // Bytes already sent of the first message in the queue.
   size_t sent_of_first_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Some thread is in WriteQueue, or the loop is about to be.
+  // True while a thread is in WriteQueue, or the loop is about to be.
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  // The socket was full, and has not said that it has room again.
+  // True if the socket was full and has not said since that it has room.
   bool full_ ABSL_GUARDED_BY(mutex_) = false;
-  // It has said so while a thread was writing.
+  // True if the socket said that it has room while a thread was writing.
   bool has_room_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::atomic<bool> reading_{true};
 
-  // The loop's thread only; the handler also by threads that send, until ended_ is set.
+  // The loop's thread only; threads that send read it, too, until ended_ is set.
   std::shared_ptr<Handler> handler_;
-  // While it is registered with the loop.
+  // Set while registered with the loop.
   std::shared_ptr<SocketChannel> self_;
   bool readable_ = false;
-  // The other end sends no more than what has arrived.
+  // True if the other end sends no more than what has arrived.
   bool ending_ = false;
-  // Not OK: nor receives any. After an orderly close alone it may, and what has arrived waits to be
-  // read.
+  // Not OK: the connection is broken both ways. After an orderly close alone the other end may
+  // still receive, and what has arrived waits to be read.
   absl::Status broken_;
-  // Headers, and what comes with them: [begin_, end_) is not parsed yet.
+  // Headers, and payload bytes that come with them; [begin_, end_) is not parsed yet.
   std::vector<std::byte> staging_;
   size_t begin_ = 0;
   size_t end_ = 0;
-  // A frame whose header is in; its payload is coming.
+  // True if frame_'s header is in and its payload is coming.
   bool in_payload_ = false;
   Frame frame_;
   std::string header_;
-  // What the payload is received into, and who owns that; null: the handler.
+  // Where the payload is received, and that memory's owner; null: the handler.
   std::byte* place_ = nullptr;
   std::shared_ptr<float> buffer_;
   size_t filled_ = 0;

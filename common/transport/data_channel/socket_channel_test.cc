@@ -50,8 +50,8 @@ class BrokenForWriting final : public ChannelStream {
     return absl::InternalError("no key to write with");
   }
   bool HasBegun() const override { return false; }
-  absl::StatusOr<Received> Read(absl::Span<const iovec> pieces) override {
-    return plain_->Read(pieces);
+  absl::StatusOr<Received> Read(absl::Span<const iovec> spans) override {
+    return plain_->Read(spans);
   }
   int descriptor() const override { return plain_->descriptor(); }
   const char* kind() const override { return "broken"; }

@@ -12,35 +12,35 @@ namespace muster {
 namespace {
 
 constexpr size_t kRecordBytes = 16 << 10;
-// After so much the loop's other connections have their turn.
+// After so many bytes the loop's other connections have their turn.
 constexpr size_t kTurnBytes = 1 << 20;
 
 class TlsChannelStream final : public ChannelStream {
  public:
   explicit TlsChannelStream(std::unique_ptr<TlsStream> stream) : stream_(std::move(stream)) {}
 
-  absl::StatusOr<size_t> Write(absl::Span<const iovec> pieces) override {
+  absl::StatusOr<size_t> Write(absl::Span<const iovec> spans) override {
     size_t written = 0;
-    // Where the next byte is: in the first of the pieces that are left, so far into it.
+    // Offset of the next byte in the first remaining span.
     size_t offset = 0;
-    while (!pieces.empty() && written < kTurnBytes) {
-      absl::Span<const std::byte> next(static_cast<const std::byte*>(pieces[0].iov_base) + offset,
-                                       pieces[0].iov_len - offset);
+    while (!spans.empty() && written < kTurnBytes) {
+      absl::Span<const std::byte> next(static_cast<const std::byte*>(spans[0].iov_base) + offset,
+                                       spans[0].iov_len - offset);
       size_t rest = next.size();
-      for (const iovec& piece : pieces.subspan(1)) rest += piece.iov_len;
+      for (const iovec& span : spans.subspan(1)) rest += span.iov_len;
       if (next.size() < kRecordBytes && next.size() < rest) {
-        next = Gather(pieces, offset);
+        next = Gather(spans, offset);
       }
       next = next.first(std::min(next.size(), kTurnBytes - written));
-      // The last of a turn must not wait for the next.
+      // The last bytes of a turn must not wait for the next turn.
       const bool goes_on = next.size() < std::min(rest, kTurnBytes - written);
       const auto push = goes_on ? ByteStream::Push::kLater : ByteStream::Push::kNow;
       MUSTER_ASSIGN_OR_RETURN(const size_t taken, stream_->Write(next, push));
       written += taken;
       if (taken < next.size()) break;
-      for (offset += taken; !pieces.empty() && offset >= pieces[0].iov_len;) {
-        offset -= pieces[0].iov_len;
-        pieces.remove_prefix(1);
+      for (offset += taken; !spans.empty() && offset >= spans[0].iov_len;) {
+        offset -= spans[0].iov_len;
+        spans.remove_prefix(1);
       }
     }
     return written;
@@ -48,15 +48,15 @@ class TlsChannelStream final : public ChannelStream {
 
   bool HasBegun() const override { return stream_->HasBegun(); }
 
-  absl::StatusOr<Received> Read(absl::Span<const iovec> pieces) override {
+  absl::StatusOr<Received> Read(absl::Span<const iovec> spans) override {
     Received received{.bytes = 0, .drained = false};
-    for (const iovec& piece : pieces) {
-      const absl::Span<std::byte> place(static_cast<std::byte*>(piece.iov_base), piece.iov_len);
+    for (const iovec& span : spans) {
+      const absl::Span<std::byte> place(static_cast<std::byte*>(span.iov_base), span.iov_len);
       for (size_t filled = 0; filled < place.size();) {
         if (received.bytes >= kTurnBytes) return received;
         absl::StatusOr<size_t> got = stream_->Read(place.subspan(filled));
         if (!got.ok()) {
-          // What came before counts; the stream says it again.
+          // Returns what came before the error; the stream repeats the error.
           if (received.bytes == 0) return got.status();
           return received;
         }
@@ -79,12 +79,13 @@ class TlsChannelStream final : public ChannelStream {
   const char* kind() const override { return "tls"; }
 
  private:
-  // A record's worth of bytes from `offset` in the first piece on, or all there are, in one place.
-  absl::Span<const std::byte> Gather(absl::Span<const iovec> pieces, size_t offset) {
+  // Returns a record's worth of bytes from `offset` in the first span on, or all there are, in one
+  // place.
+  absl::Span<const std::byte> Gather(absl::Span<const iovec> spans, size_t offset) {
     gathered_.clear();
-    for (const iovec& piece : pieces) {
-      const auto* begin = static_cast<const std::byte*>(piece.iov_base) + offset;
-      const size_t length = std::min(piece.iov_len - offset, kRecordBytes - gathered_.size());
+    for (const iovec& span : spans) {
+      const auto* begin = static_cast<const std::byte*>(span.iov_base) + offset;
+      const size_t length = std::min(span.iov_len - offset, kRecordBytes - gathered_.size());
       gathered_.insert(gathered_.end(), begin, begin + length);
       offset = 0;
       if (gathered_.size() == kRecordBytes) break;

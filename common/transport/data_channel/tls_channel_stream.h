@@ -8,8 +8,8 @@
 
 namespace muster {
 
-// A data channel's connection under TLS. A payload is encrypted from where it lies and decrypted
-// within OpenSSL, whence it is copied to its place; short pieces share a record. REQUIRES: the
+// Returns a data channel's connection under TLS. Payloads are encrypted from where they lie and, in
+// whole records, decrypted to where they belong; short spans share a record. REQUIRES: the
 // handshake is done.
 std::unique_ptr<ChannelStream> MakeTlsChannelStream(std::unique_ptr<TlsStream> stream);
 

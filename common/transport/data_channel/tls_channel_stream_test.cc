@@ -38,26 +38,26 @@ class TlsChannelStreamTest : public ::testing::Test {
   std::unique_ptr<ChannelStream> reader_;
 };
 
-// However fast the other end reads, and however long the pieces are.
+// However fast the other end reads, and however long the spans are.
 TEST_F(TlsChannelStreamTest, AWriteEndsAfterATurn) {
   constexpr size_t kTurnBytes = 1 << 20;
   std::vector<std::byte> sent(16 * kTurnBytes + 5), got(sent.size());
   for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i % 251);
   std::thread reading([&] {
     for (size_t read = 0; read < got.size();) {
-      const iovec piece = {got.data() + read, got.size() - read};
-      const auto received = reader_->Read({&piece, 1});
+      const iovec span = {got.data() + read, got.size() - read};
+      const auto received = reader_->Read({&span, 1});
       ASSERT_TRUE(received.ok()) << received.status();
       read += received->bytes;
     }
   });
   size_t longest = 0;
   for (size_t written = 0; written < sent.size();) {
-    // Short pieces in front of a long one, as a message's head is.
+    // Short spans in front of a long one, as a message's head is.
     const size_t rest = sent.size() - written, head = std::min<size_t>(rest, 300);
-    const iovec pieces[] = {{sent.data() + written, head},
-                            {sent.data() + written + head, rest - head}};
-    const auto taken = writer_->Write(pieces);
+    const iovec spans[] = {{sent.data() + written, head},
+                           {sent.data() + written + head, rest - head}};
+    const auto taken = writer_->Write(spans);
     ASSERT_TRUE(taken.ok()) << taken.status();
     written += *taken;
     longest = std::max(longest, *taken);

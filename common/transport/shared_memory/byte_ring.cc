@@ -75,7 +75,7 @@ void RingReader::Consume(size_t bytes) {
 uint32_t RingReader::WriterToWake(Reason reason) {
   if (header_.writer_waits.load(std::memory_order_seq_cst) == 0) return 0;
   const uint64_t tail = header_.tail.load(std::memory_order_relaxed);
-  // An impossible index makes for a wake-up too many at worst.
+  // An impossible index causes a needless wake-up at worst.
   const uint64_t used = tail - head_;
   const uint64_t limit = reason == Reason::kConsumed ? capacity_ / 2 : capacity_ - 1;
   if (used > limit) return 0;

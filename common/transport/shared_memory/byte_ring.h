@@ -11,21 +11,21 @@
 // A ring of bytes in memory that two processes share: one writes, one reads.
 //
 // `tail` counts the bytes ever written and `head` those ever consumed; byte i of the stream lies at
-// i mod capacity. As the capacity is a power of two and 64 at least, an element that is aligned in
-// the stream is aligned in memory and never wraps. Each side keeps its own index in private memory
-// and only publishes it; the other side's index is copied and then checked (0 <= tail - head <=
-// capacity), so that whatever the other process writes there, no access leaves the ring.
+// i mod capacity. The capacity is a power of two, at least 64, so an element that is aligned in the
+// stream is aligned in memory and never wraps. Each side keeps its own index in private memory and
+// only publishes it. A side copies the other's index and then checks it (0 <= tail - head <=
+// capacity), so no access leaves the ring whatever the other process writes there.
 //
 // Sleeping: a side that found nothing to do sets its `waits` flag, looks once more, and sleeps. The
 // other side publishes its index, then looks at the flag. Both pairs are sequentially consistent,
-// hence one of the two sees the other and no wake-up is lost; while nobody sleeps, nobody makes a
+// so one of the two sees the other and no wake-up is lost. While nobody sleeps, nobody makes a
 // system call.
 namespace muster {
 
 struct RingHeader {
   alignas(64) std::atomic<uint64_t> tail;
   alignas(64) std::atomic<uint64_t> head;
-  // How the side sleeps, as Doorbell understands it; 0: it does not.
+  // How the side sleeps, a code that the two sides agree on; 0: the side is awake.
   alignas(64) std::atomic<uint32_t> reader_waits;
   alignas(64) std::atomic<uint32_t> writer_waits;
 };
@@ -44,15 +44,15 @@ class RingWriter {
  public:
   RingWriter(std::byte* ring, size_t capacity);
 
-  // Copies a prefix of `bytes` in and returns its length. DataLoss: the reader's index is
-  // impossible.
+  // Copies a prefix of `bytes` into the ring and returns its length. DataLoss: the reader's index
+  // is impossible.
   absl::StatusOr<size_t> Write(absl::Span<const std::byte> bytes);
 
-  // How the reader sleeps, if there is anything it might not have seen before it went to sleep; it
-  // is then to be woken. 0: it is awake.
+  // Publishes all that was written and returns how the reader sleeps, for the caller to wake it. 0:
+  // the reader is awake, or another call has returned this.
   uint32_t ReaderToWake();
 
-  // Whether the reader has moved since the last Write.
+  // Returns whether the reader has moved since Write last looked.
   bool Moved() const { return header_.head.load(std::memory_order_seq_cst) != seen_head_; }
   void SetWaits(uint32_t how) { header_.writer_waits.store(how, std::memory_order_seq_cst); }
 
@@ -68,17 +68,17 @@ class RingReader {
  public:
   RingReader(std::byte* ring, size_t capacity);
 
-  // What has arrived, in one piece, at most `want`. DataLoss: the writer's index is impossible.
+  // Returns arrived bytes, contiguous, at most `want`. DataLoss: the writer's index is impossible.
   absl::StatusOr<absl::Span<const std::byte>> Peek(size_t want);
   // REQUIRES: bytes <= the length of the last Peek.
   void Consume(size_t bytes);
 
-  // How the writer sleeps, if there is room for it that is worth a wake-up (half of the ring), or
-  // any room at all where the reader itself is about to sleep; 0: leave it.
+  // Returns how the writer sleeps, for the caller to wake it, if there is room worth a wake-up:
+  // half of the ring or, when the reader itself is about to sleep, any. 0: leave the writer.
   enum class Reason { kConsumed, kAboutToSleep };
   uint32_t WriterToWake(Reason reason);
 
-  // Whether the writer has moved since the last Peek that looked.
+  // Returns whether the writer has moved since Peek last looked.
   bool Moved() const { return header_.tail.load(std::memory_order_seq_cst) != seen_tail_; }
   void SetWaits(uint32_t how) { header_.reader_waits.store(how, std::memory_order_seq_cst); }
 

@@ -12,8 +12,8 @@
 namespace muster {
 namespace {
 
-// What is large begins at a page of its own, so that two uses share none, and what is larger yet at
-// a huge one.
+// From a page on, bytes begin at a page of their own, so that two uses share none; from a huge page
+// on, at a huge one.
 constexpr size_t kHugePage = HugeMemory::kPageBytes;
 constexpr size_t kPage = 4096;
 constexpr size_t kLine = 64;

@@ -15,28 +15,28 @@
 namespace muster {
 
 // Memory of a client that servers of the same machine reach: its data channels hand it over at
-// their handshake. A server then reads what it is sent where that lies, and writes answers where
-// they belong, each without a copy on the way. What may be changed when is for those to agree on
-// who send (proto/parameter_service.proto, MemoryRange). Thread-safe.
+// their handshake. A server reads what it is sent where that lies, and writes answers where they
+// belong, both without a copy. Sender and receiver agree on what may change when
+// (proto/parameter_service.proto, MemoryRange). Thread-safe.
 class RegisteredMemory {
  public:
-  // An address range of as many bytes as Take will ever give; what it has not given takes none.
-  // ResourceExhausted: the system has no such range or no descriptor.
+  // Reserves an address range for all bytes that Take will ever give; bytes not yet given take no
+  // memory. ResourceExhausted: the system has no such range or no descriptor.
   static absl::StatusOr<std::shared_ptr<RegisteredMemory>> Create(size_t bytes);
 
   RegisteredMemory(const RegisteredMemory&) = delete;
   RegisteredMemory& operator=(const RegisteredMemory&) = delete;
 
-  // Zeroed bytes that nobody was given before, aligned to 64, whose memory is there: no server is
-  // to be the first to touch it, and to be charged for it; on huge pages where there are whole ones
-  // (SharedRegion::UseHugePages). They stay as long as this does. Null:
-  // the rest is shorter, or there is not that much memory.
+  // Returns zeroed bytes that nobody was given before, aligned to 64; they live as long as this
+  // object. Their pages exist already, so that no server is the first to touch them and charged for
+  // them, and are huge ones where whole ones fit (SharedRegion::UseHugePages). Null: too little of
+  // the range or of the machine's memory is left.
   std::byte* Take(size_t bytes);
 
-  // Where the bytes lie in it; nullopt: not, or not wholly.
+  // Returns the offset of the bytes in this memory; nullopt: they do not lie wholly in it.
   std::optional<uint64_t> OffsetOf(absl::Span<const std::byte> bytes) const;
 
-  // To hand over.
+  // The descriptor to hand over.
   int descriptor() const { return region_.descriptor(); }
   size_t bytes() const { return region_.bytes(); }
 
@@ -48,14 +48,14 @@ class RegisteredMemory {
   size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// A server's view of a client's. Thread-safe.
+// The server's side of a client's RegisteredMemory. Thread-safe.
 class PeerMemory {
  public:
-  // FailedPrecondition: the descriptor is no sealed memfd of so many bytes. ResourceExhausted: the
-  // system has no such address range.
+  // Maps the client's memory. FailedPrecondition: the descriptor is no sealed memfd of so many
+  // bytes. ResourceExhausted: the system has no such address range.
   static absl::StatusOr<std::shared_ptr<PeerMemory>> Map(Descriptor descriptor, size_t bytes);
 
-  // InvalidArgument: the range does not lie within it, or is empty.
+  // Returns a range of the memory. InvalidArgument: the range is empty, or not wholly within.
   absl::StatusOr<absl::Span<std::byte>> At(uint64_t offset, uint64_t bytes) const;
 
  private:

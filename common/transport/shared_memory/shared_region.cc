@@ -62,7 +62,7 @@ absl::StatusOr<SharedRegion> SharedRegion::Map(Descriptor descriptor, size_t byt
 
 absl::StatusOr<SharedRegion> SharedRegion::MapShared(Descriptor descriptor, size_t bytes,
                                                      Pages pages) {
-  // Huge pages of the file are huge pages of a process only where both begin at a multiple.
+  // A file's huge pages are a process's only if the mapping begins at a multiple of their size.
   const bool large = bytes >= HugeMemory::kPageBytes;
   const size_t reserved = RoundUp(bytes, kPage);
   void* const place = large ? ReserveAligned(reserved, HugeMemory::kPageBytes) : nullptr;
@@ -85,7 +85,7 @@ absl::StatusOr<SharedRegion> SharedRegion::MapShared(Descriptor descriptor, size
 absl::Status SharedRegion::Populate(size_t begin, size_t bytes) const {
   std::byte* const first = data_ + begin;
   if (madvise(first, bytes, MADV_POPULATE_WRITE) == 0) return absl::OkStatus();
-  // Where memory is short this says so; the first access would end the process.
+  // A lack of memory shows here; otherwise the first access would end the process.
   if (errno != EINVAL) return Exhausted(bytes, errno);
   // A kernel before 5.14.
   if (mmap(first, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,

@@ -14,14 +14,14 @@ namespace muster {
 // make another's access fail with SIGBUS.
 class SharedRegion {
  public:
-  // When its pages come: all at once, so that no access has to wait and a lack of memory is an
-  // error now; or each when it is first used, so that what is never used costs nothing.
+  // When pages are allocated: all at once, so that no access has to wait and a lack of memory is an
+  // error now; or each on first use, so that unused pages cost nothing.
   enum class Pages { kNow, kOnUse };
 
-  // Zeroed. ResourceExhausted: there is not that much memory. REQUIRES: bytes > 0.
+  // Creates zeroed memory. ResourceExhausted: there is not that much. REQUIRES: bytes > 0.
   static absl::StatusOr<SharedRegion> Create(size_t bytes, Pages pages = Pages::kNow);
 
-  // Another process's region of `bytes` bytes. FailedPrecondition: the descriptor is no sealed
+  // Maps another process's region of `bytes` bytes. FailedPrecondition: the descriptor is no sealed
   // memfd of that size.
   static absl::StatusOr<SharedRegion> Map(Descriptor descriptor, size_t bytes,
                                           Pages pages = Pages::kNow);
@@ -31,23 +31,22 @@ class SharedRegion {
   SharedRegion(SharedRegion&& other) noexcept;
   SharedRegion& operator=(SharedRegion&& other) noexcept;
 
-  // Has all pages of a part of it come now. ResourceExhausted: there is not that much memory.
-  // REQUIRES: it lies within, and begins and ends at pages.
+  // Allocates all pages of a part now. ResourceExhausted: there is not that much memory. REQUIRES:
+  // the part lies within the region, and begins and ends at pages.
   absl::Status Populate(size_t begin, size_t bytes) const;
 
-  // Puts the pages of a part onto huge ones (HugeMemory::kPageBytes), as far as it covers those
-  // whole: as Transparent Huge Pages do for a process's own memory, and do for shared memory only
+  // Puts a part's pages onto huge ones (HugeMemory::kPageBytes), as far as the part covers whole
+  // ones. Transparent Huge Pages do that for a process's own memory, but for shared memory only
   // where the system's owner has asked for it. Advice only: where the kernel cannot (Linux before
-  // 6.1, no such page to be had), nothing changes. Takes 3 to 5 ms for each MiB, once
-  // (measured in a virtual machine).
-  // REQUIRES: it lies within, and has been populated.
+  // 6.1, no such page to be had), nothing changes. Takes 3 to 5 ms for each MiB, once (measured in
+  // a virtual machine). REQUIRES: the part lies within the region, and has been populated.
   void UseHugePages(size_t begin, size_t bytes) const;
 
-  // Aligned to a page, from the size of a huge one on to that.
+  // Aligned to a page; in regions of at least a huge page, to a huge page.
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 
-  // To hand over; -1 after CloseDescriptor, which leaves the memory mapped.
+  // The descriptor to hand over; -1 after CloseDescriptor, which leaves the memory mapped.
   int descriptor() const { return descriptor_.get(); }
   void CloseDescriptor() { descriptor_.Close(); }
 

@@ -70,7 +70,7 @@ TEST(SharedRegionTest, LiesOnHugePagesWhereItIsToAndTheyAreToBeHad) {
     GTEST_SKIP() << "no huge pages for shared memory on this system: " << std::strerror(errno);
   }
   EXPECT_EQ(huge, 3 * kHugePage);
-  // In the other's view too.
+  // On the other side, too.
   EXPECT_GT(HugeBytesAt(other.data()), 0u);
 }
 

@@ -96,7 +96,8 @@ bool ArenaSender::Reclaim() {
   const auto returned = [this](const Fragment& fragment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (ledger_.held[fragment.granule].load(std::memory_order_seq_cst) != 0) return false;
     SetUsed(fragment, false);
-    // The receiver gave it back after it was written; in tests both ends may be in one process.
+    // The receiver gave the fragment back after its write; in tests both ends may be in one
+    // process.
     NoteAfter(arena_ + fragment.granule * kGranuleBytes);
     return true;
   };
@@ -116,8 +117,8 @@ void ArenaSender::Lend(const Fragment& fragment) {
 }
 
 ArenaSender::Fragment ArenaSender::FindFree(size_t granules) const {
-  // The lowest place that is free: what was used last is still in the processors' caches. Where
-  // none is long enough, since others are kept for long, the longest.
+  // The lowest free place: what was used last is still in the processors' caches. If none is long
+  // enough, since others are kept for long, the longest.
   size_t best_run = 0, best_end = 0;
   for (size_t granule = 0, run = 0; granule < used_.size() && best_run < granules; ++granule) {
     run = used_[granule] ? 0 : run + 1;

@@ -6,19 +6,19 @@
 
 namespace muster {
 
-// In memory that two processes share: lets a server write to a client's memory while the channel
-// between them lasts, and the client be sure that it does so no longer. Either side closes it at
-// the channel's end. Whoever enters counts first and looks then, who closes does so the other way
-// round, both sequentially consistent: one of the two sees the other. Thread-safe.
+// A gate in memory that two processes share: lets a server write to a client's memory while their
+// channel lasts, and the client be sure that this is over. Either side closes it at the channel's
+// end. Who enters counts first and looks then; who closes does so first and looks at the count
+// then, both sequentially consistent: one of the two sees the other. Thread-safe.
 struct WriteGate {
-  // Whether the caller may write; either way it has to leave. False: the gate is closed.
+  // Returns whether the caller may write; it has to leave either way. False: the gate is closed.
   bool Enter() {
     writers.fetch_add(1, std::memory_order_seq_cst);
     return closed.load(std::memory_order_seq_cst) == 0;
   }
   void Leave() { writers.fetch_sub(1, std::memory_order_release); }
 
-  // For good. Whoever has entered may still write until nobody is within.
+  // Closes the gate for good. Writers that have entered may still write until Empty().
   void Close() { closed.store(1, std::memory_order_seq_cst); }
   bool Empty() const { return writers.load(std::memory_order_seq_cst) == 0; }
 

@@ -11,9 +11,9 @@
 #include "common/transport/deadline.h"
 #include "common/transport/descriptor.h"
 
-// Messages behind their length on sockets that do not block, as the handshake exchanges them: these
-// functions wait, until the deadline at most. Nothing past the message is read. Errors:
-// Unavailable, or the status of the deadline's interrupt.
+// Messages behind their length on sockets that do not block, for handshakes. These functions wait
+// until the deadline at most, and read nothing past the message. Errors: Unavailable, or the status
+// of the deadline's interrupt.
 namespace muster {
 
 constexpr size_t kMaxFrameBytes = 64 << 10;
@@ -21,7 +21,7 @@ constexpr size_t kMaxFrameBytes = 64 << 10;
 absl::Status SendFrame(int socket, absl::string_view frame, Deadline deadline);
 absl::StatusOr<std::string> ReceiveFrame(int socket, Deadline deadline);
 
-// Over a unix socket, with descriptors.
+// A message with descriptors, over a unix socket.
 struct DescriptorFrame {
   std::string bytes;
   std::vector<Descriptor> descriptors;
@@ -30,7 +30,7 @@ absl::Status SendDescriptors(int socket, absl::string_view frame, absl::Span<con
                              Deadline deadline);
 absl::StatusOr<DescriptorFrame> ReceiveDescriptors(int socket, Deadline deadline);
 
-// Waits for poll's `events`. Unavailable: not in time.
+// Blocks until poll reports one of `events`. Unavailable: not in time.
 absl::Status AwaitSocket(int socket, short events, Deadline deadline);
 
 }  // namespace muster

@@ -24,7 +24,7 @@ bool IsLoopback(const sockaddr_storage& address) {
          IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
 }
 
-// As the kernel chooses it for a datagram that is never sent.
+// Returns the source address that the kernel chooses for a datagram, which is never sent.
 absl::optional<std::string> SourceFor(const addrinfo& target) {
   const Descriptor socket(::socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage own = {};

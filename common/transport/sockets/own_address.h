@@ -7,9 +7,9 @@
 
 namespace muster {
 
-// The address of this machine, in numbers, that it calls `target` (HOST:PORT) from: under it those
-// on that network reach this machine. None where the target is unknown, no way leads there, or it
-// is this machine itself, by loopback. Sends nothing; may block on a name's resolution.
+// Returns the numeric address from which this machine connects to `target` (HOST:PORT); machines on
+// that network reach this one under it. nullopt: the target is unknown, no route leads there, or
+// the route is this machine's loopback. Sends nothing; may block on a name's resolution.
 absl::optional<std::string> OwnAddressTowards(const std::string& target);
 
 }  // namespace muster

@@ -76,11 +76,11 @@ void SetLocalTcpOptions(int socket) {
                     &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr, sizeof(in6_addr)) == 0;
   }
   if (!local) return;
-  // The kernel doubles it.
+  // The kernel doubles this.
   const int bytes = 256 << 10;
   setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
   setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-  // The plainest, which everybody may choose; where it is missing, the default stays.
+  // The plainest algorithm, which everybody may choose; where it is missing, the default stays.
   constexpr char kReno[] = "reno";
   setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kReno, sizeof(kReno) - 1);
 }

@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// A connected TCP socket as it is. REQUIRES: it does not block.
+// A plain, connected TCP socket. REQUIRES: the socket does not block.
 class SocketStream final : public ByteStream {
  public:
   explicit SocketStream(Descriptor socket) : socket_(std::move(socket)) {}
@@ -25,20 +25,20 @@ class SocketStream final : public ByteStream {
   bool held_back_ = false;
 };
 
-// Options of a TCP connection that carries data: no delay of small segments, and a peer whose
-// machine is gone while nothing is being sent is noticed within some 10 s.
+// Sets a data connection's TCP options: small segments are not delayed, and a peer whose machine is
+// gone while nothing is being sent is noticed within some 10 s.
 void SetTcpOptions(int socket);
 
-// The same while something is being sent. For control connections only: the kernel counts a peer
-// that does not read, and so has no room, as one that does not answer, and on a data connection
-// that is a peer that computes.
+// Ends the connection when what was sent stays unanswered for 10 s. For control connections only:
+// the kernel takes a peer that does not read, and so has no room, for one that does not answer, and
+// on a data connection such a peer is one that computes.
 void EndWhenUnanswered(int socket);
 
-// For a connection whose both ends are on this machine; does nothing to others. Buffers in the
-// kernel are small, so that what is sent is received while it is still in the processors' caches,
-// and no congestion control paces what is sent: BBR, some systems' default, sets a timer for each
-// 64 KiB, on loopback too. Each of the two halves the cost of long messages; between machines they
-// would limit the speed. REQUIRES: the socket is connected.
+// Tunes a connection with both ends on this machine; does nothing to others. Small kernel buffers
+// let the receiver find the bytes still in the processors' caches, and no congestion control paces
+// them: BBR, some systems' default, sets a timer for each 64 KiB, on loopback too. Each of the two
+// halves the cost of long messages; between machines they would limit the speed. REQUIRES: the
+// socket is connected.
 void SetLocalTcpOptions(int socket);
 
 // Sends what MSG_MORE held back.

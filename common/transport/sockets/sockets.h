@@ -8,7 +8,7 @@
 #include "common/transport/deadline.h"
 #include "common/transport/descriptor.h"
 
-// Sockets as data connections use them: none blocks, none is inherited by children.
+// Sockets for data connections: none blocks, none is inherited by children.
 namespace muster {
 
 struct TcpListener {
@@ -16,25 +16,25 @@ struct TcpListener {
   uint16_t port = 0;
 };
 
-// Ports that a listener may take, the first free one of them; first = 0: any free port.
+// Ports that a listener may take; it takes the first free one. first = 0: any free port.
 struct PortRange {
   uint16_t first = 0;
   uint16_t last = 0;
 };
 
-// InvalidArgument: `host` is unknown or a wildcard. Unavailable: it cannot be used, or none of
-// `ports` is free.
+// Listens on one of `ports`. InvalidArgument: `host` is unknown or a wildcard. Unavailable: `host`
+// cannot be used, or none of `ports` is free.
 absl::StatusOr<TcpListener> ListenTcp(const std::string& host, PortRange ports = {});
-// The same where nobody is told the host: all addresses of the machine are fine too. Port 0 takes a
-// free one.
+// Does the same for a listener whose host clients are not told: wildcards are fine too. Port 0
+// takes a free one.
 absl::StatusOr<TcpListener> ListenTcpAt(const std::string& host, uint16_t port);
 absl::StatusOr<Descriptor> ListenUnix(const std::string& abstract_name);
 
-// Unavailable: refused, or no answer until the deadline.
+// Connect by the deadline. Unavailable: refused, or no answer in time.
 absl::StatusOr<Descriptor> ConnectTcp(const std::string& host, uint16_t port, Deadline deadline);
 absl::StatusOr<Descriptor> ConnectUnix(const std::string& abstract_name, Deadline deadline);
 
-// Whether the process at the other end of a unix socket has this process's user.
+// Returns whether the process at the other end of a unix socket has this process's user.
 bool SameUser(int unix_socket);
 
 }  // namespace muster

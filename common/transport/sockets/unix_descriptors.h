@@ -11,12 +11,12 @@
 
 namespace muster {
 
-// The most descriptors that travel with one message.
+// Most descriptors that travel with one message.
 constexpr size_t kMaxDescriptors = 4;
 
-// sendmsg and recvmsg on a unix socket, with descriptors (SCM_RIGHTS) beside the bytes; without
-// blocking. They return what the system call returns. Descriptors arrive with the first byte that
-// was sent with them.
+// Call sendmsg and recvmsg on a unix socket, with descriptors (SCM_RIGHTS) beside the bytes,
+// without blocking, and return the system call's result. Descriptors arrive with the first byte
+// that was sent with them.
 ssize_t SendWithDescriptors(int socket, absl::Span<const char> bytes,
                             absl::Span<const int> descriptors);
 ssize_t ReceiveWithDescriptors(int socket, absl::Span<char> out,

@@ -42,7 +42,7 @@ struct TlsHandshake::Callbacks {
     return *static_cast<TlsHandshake*>(SSL_get_ex_data(ssl, Slot()));
   }
 
-  // The key as OpenSSL wants it: a session that never was.
+  // Returns the key as OpenSSL wants it: as a session, which never took place.
   static SSL_SESSION* SessionOfKey(SSL* ssl) {
     const std::string& key = Of(ssl).key_;
     SSL_SESSION* const session = SSL_SESSION_new();
@@ -74,7 +74,7 @@ struct TlsHandshake::Callbacks {
 
   static void TellSecret(const SSL* ssl, const char* line) { Of(ssl).NoteSecret(line); }
 
-  // OpenSSL's own view of a socket raises SIGPIPE when the other side has gone.
+  // OpenSSL's own BIO for a socket raises SIGPIPE when the other side has gone.
   static int Send(BIO* bio, const char* bytes, int length) {
     const auto& handshake = *static_cast<TlsHandshake*>(BIO_get_data(bio));
     BIO_clear_retry_flags(bio);
@@ -178,7 +178,8 @@ void TlsHandshake::NoteSecret(absl::string_view line) {
 absl::StatusOr<short> TlsHandshake::Advance() {
   ERR_clear_error();
   if (const int result = SSL_do_handshake(ssl_.get()); result != 1) return Failure(result);
-  // Without the key both sides would have needed a certificate, and there is none; make sure.
+  // Makes sure that the key was used: without it a handshake needs a certificate, and there is
+  // none.
   if (SSL_session_reused(ssl_.get()) != 1) {
     return absl::UnauthenticatedError("TLS handshake: the pre-shared key was not used");
   }

@@ -14,28 +14,28 @@ namespace muster {
 
 enum class TlsRole { kClient, kServer };
 
-// What the two directions' keys come from (RFC 8446, section 7.1).
+// The secrets from which the two directions' keys come (RFC 8446, section 7.1).
 struct TlsSecrets {
   std::string sending;
   std::string receiving;
 };
 
-// The handshake of TLS 1.3 by OpenSSL, without certificates: both sides prove that they know one
-// key of 32 bytes, an external pre-shared key. A Diffie-Hellman exchange on top keeps old traffic
-// secret when the key leaks. AES-128-GCM, for its speed. It takes nothing from the socket that
-// comes behind it. Not thread-safe.
+// A TLS 1.3 handshake by OpenSSL, without certificates: both sides prove that they know one key of
+// 32 bytes, an external pre-shared key. A Diffie-Hellman exchange on top keeps old traffic secret
+// when the key leaks. The cipher is AES-128-GCM, for its speed. The handshake reads nothing from
+// the socket beyond its own messages. Not thread-safe.
 class TlsHandshake {
  public:
-  // The socket, which does not block, outlives it. REQUIRES: key.size() == 32.
+  // Begins on a socket that does not block and outlives the handshake. REQUIRES: key.size() == 32.
   static absl::StatusOr<std::unique_ptr<TlsHandshake>> Begin(int socket, TlsRole role,
                                                              const std::string& key);
   ~TlsHandshake();
 
-  // Goes on as far as it can now. Poll's events to wait for before the next call; 0: it is done.
-  // Unauthenticated: the other side has another key. Unavailable: it has gone.
+  // Goes on as far as possible now. Returns poll's events to await before the next call; 0: done.
+  // Unauthenticated: the other side has another key. Unavailable: the other side has gone.
   absl::StatusOr<short> Advance();
 
-  // REQUIRES: it is done.
+  // REQUIRES: the handshake is done.
   const TlsSecrets& secrets() const { return secrets_; }
 
  private:
@@ -46,7 +46,7 @@ class TlsHandshake {
     void operator()(SSL* ssl) const;
   };
 
-  // OpenSSL's calls for an SSL of this class.
+  // OpenSSL's callbacks for an SSL of this class.
   struct Callbacks;
 
   TlsHandshake(int socket, TlsRole role, const std::string& key)

@@ -19,12 +19,12 @@ namespace {
 constexpr size_t kSecretBytes = 32;
 constexpr size_t kKeyBytes = 16;
 constexpr size_t kTagBytes = 16;
-// Shorter records are copied to have content and type in one place, and take one call of the
+// Shorter records are copied to have content and type in one place. They take one call of the
 // library instead of four: each call notes its success in one variable of the whole process.
 constexpr size_t kShortBytes = 1024;
 
-// The library's functions for this processor. They keep nothing of a record between calls. Null:
-// it has none for it.
+// Returns the library's functions for this processor, which keep nothing of a record between calls;
+// null: there are none.
 const IMB_MGR* Functions() {
   static const IMB_MGR* const functions = []() -> const IMB_MGR* {
     IMB_MGR* const made = alloc_mb_mgr(0);
@@ -37,7 +37,7 @@ const IMB_MGR* Functions() {
   return functions;
 }
 
-// HKDF-Expand-Label (section 7.1) without context, of `bytes` bytes and more behind them.
+// Returns HKDF-Expand-Label (section 7.1) without context: `bytes` bytes, and more behind them.
 std::string Expand(absl::string_view secret, absl::string_view label, size_t bytes) {
   const std::string full_label = absl::StrCat("tls13 ", label);
   const std::string info = absl::StrCat(
@@ -61,7 +61,7 @@ struct TlsRecordKey::Cipher {
   }
 
   alignas(64) gcm_key_data key;
-  // Of the record at hand.
+  // The record at hand.
   gcm_context_data record;
   Nonce first_nonce;
 };
@@ -109,7 +109,7 @@ TlsRecordKey::Nonce TlsRecordKey::NextNonce() {
 size_t TlsRecordKey::Seal(TlsContent content, absl::Span<const std::byte> bytes,
                           std::byte* record) {
   const size_t length = bytes.size() + kTlsOverheadBytes - kTlsHeaderBytes;
-  // To look at, all are application data of TLS 1.2.
+  // On the outside, all records are application data of TLS 1.2.
   const uint8_t header[kTlsHeaderBytes] = {23, 3, 3, static_cast<uint8_t>(length >> 8),
                                            static_cast<uint8_t>(length)};
   std::memcpy(record, header, kTlsHeaderBytes);

@@ -13,10 +13,10 @@
 
 namespace muster {
 
-// What a record of TLS 1.3 carries (RFC 8446, section 5.1).
+// The content types of a TLS 1.3 record (RFC 8446, section 5.1).
 enum class TlsContent : uint8_t { kAlert = 21, kHandshake = 22, kApplicationData = 23 };
 
-// Why a side says no more (section 6).
+// The reasons why a side says no more (section 6).
 enum class TlsAlert : uint8_t {
   kCloseNotify = 0,
   kUnexpectedMessage = 10,
@@ -27,9 +27,9 @@ enum class TlsAlert : uint8_t {
 inline constexpr size_t kTlsHeaderBytes = 5;
 // The most bytes that one record carries.
 inline constexpr size_t kTlsContentBytes = 16 << 10;
-// Header, type of content and tag.
+// Header, content type and tag.
 inline constexpr size_t kTlsOverheadBytes = kTlsHeaderBytes + 1 + 16;
-// The longest record. Padding, which others may use, is within it (section 5.4).
+// The longest record, including padding, which other implementations may use (section 5.4).
 inline constexpr size_t kTlsRecordBytes = kTlsContentBytes + kTlsOverheadBytes;
 
 // Protects the records of one direction of a TLS 1.3 connection with TLS_AES_128_GCM_SHA256. Each
@@ -40,13 +40,13 @@ class TlsRecordKey {
   // FailedPrecondition: this processor lacks instructions that the cipher needs.
   static absl::Status CheckProcessor();
 
-  // Of a traffic secret that the handshake made. REQUIRES: secret.size() == 32; CheckProcessor().
+  // Derives the key from the handshake's secret. REQUIRES: secret.size() == 32; CheckProcessor().
   explicit TlsRecordKey(std::string secret);
   ~TlsRecordKey();
   TlsRecordKey(const TlsRecordKey&) = delete;
   TlsRecordKey& operator=(const TlsRecordKey&) = delete;
 
-  // Makes `bytes` the next record, and returns its length, kTlsOverheadBytes more. REQUIRES: at
+  // Writes `bytes` as the next record, and returns its length, kTlsOverheadBytes more. REQUIRES: at
   // most kTlsContentBytes, and room at `record`.
   size_t Seal(TlsContent content, absl::Span<const std::byte> bytes, std::byte* record);
 
@@ -55,15 +55,15 @@ class TlsRecordKey {
     uint8_t content = 0;
     size_t bytes = 0;
   };
-  // Writes what the next record carries to `out`, which has room for kTlsOverheadBytes less than
-  // the record has; what is there behind the bytes is undefined. Unauthenticated: it is none that
-  // the other side has made; `out` is undefined, and the key of no more use.
+  // Writes the next record's content to `out`, which has room for kTlsOverheadBytes less than the
+  // record has; the rest of `out` is undefined. Unauthenticated: the other side did not make this
+  // record; then `out` is undefined and the key unusable.
   absl::StatusOr<Opened> Open(absl::Span<const std::byte> record, std::byte* out);
 
-  // Goes over to the next key (section 7.2).
+  // Changes to the next key (section 7.2).
   void Advance();
 
-  // Sealed or opened under the present key.
+  // Records sealed or opened under the present key.
   uint64_t records() const { return records_; }
 
  private:
@@ -71,7 +71,6 @@ class TlsRecordKey {
   using Nonce = std::array<uint8_t, 12>;
 
   void Derive();
-  // Of the next record.
   Nonce NextNonce();
 
   std::string secret_;

@@ -14,20 +14,19 @@
 namespace muster {
 namespace {
 
-// Records of so much with one call.
+// Bytes of records received with one call.
 constexpr size_t kReceiveBytes = 256 << 10;
 
 constexpr uint8_t kOuterType = 23;
 constexpr uint8_t kCloseNotify = 0;
 constexpr uint8_t kKeyUpdate[] = {24, 0, 0, 1};
 
-// So many in a row without bytes (changes of keys, empty ones) serve no purpose but to keep the
-// reader busy.
+// More records in a row without bytes (key changes, empty ones) only keep the reader busy.
 constexpr int kMostBarren = 32;
 
 uint8_t At(absl::Span<const std::byte> bytes, size_t i) { return static_cast<uint8_t>(bytes[i]); }
 
-// With its header.
+// Returns the record's length, header included.
 size_t RecordBytes(absl::Span<const std::byte> header) {
   return kTlsHeaderBytes + static_cast<size_t>(At(header, 3) << 8 | At(header, 4));
 }
@@ -68,7 +67,7 @@ absl::Span<const std::byte> TlsRecordReader::NextRecord() const {
 }
 
 bool TlsRecordReader::HasHiddenBytes() const {
-  // Part of a record is of no use.
+  // A part of a record cannot be opened yet.
   return opened_begin_ < opened_end_ || !NextRecord().empty() || !broken_.ok();
 }
 
@@ -101,7 +100,7 @@ absl::StatusOr<size_t> TlsRecordReader::Read(absl::Span<std::byte> out) {
       if (received.ok() && !*received) return 0;
     }
   }
-  // What came before counts.
+  // Bytes before the error are returned first.
   if (read == 0) return broken_;
   return read;
 }
@@ -153,7 +152,7 @@ absl::Status TlsRecordReader::Handle(uint8_t content, absl::Span<const std::byte
 }
 
 absl::StatusOr<bool> TlsRecordReader::Receive() {
-  // Less than a record is left.
+  // Less than a record is left to move.
   std::memmove(received_.get(), received_.get() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;

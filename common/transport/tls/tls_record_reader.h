@@ -15,36 +15,36 @@
 namespace muster {
 
 // The receiving half of a TlsStream: takes records from the socket, several with one call, and
-// deciphers them to where the reader wants the bytes. One thread at a time.
+// decrypts them to where the reader wants the bytes. One thread at a time.
 class TlsRecordReader {
  public:
-  // The socket outlives it.
+  // `socket` outlives the reader.
   TlsRecordReader(int socket, std::string secret);
 
-  // As of ByteStream.
+  // Behave like ByteStream's.
   absl::StatusOr<size_t> Read(absl::Span<std::byte> out);
   bool HasHiddenBytes() const;
-  // Whether the last Read found all that had come, unless the other end has closed since.
+  // Returns whether the last Read took all that had come, unless the other end has closed since.
   bool drained() const { return emptied_ && !HasHiddenBytes(); }
 
-  // Whether the other side has asked since the last call that this one change its key.
+  // Returns whether the other side has asked, since the last call, that this side change its key.
   bool TakeKeyRequest();
 
-  // What to tell the other side at the end; none: it has ended the connection by an error.
+  // Returns what to tell the other side at the end; nullopt: that side ended TLS by an error.
   std::optional<TlsAlert> farewell() const { return farewell_; }
 
  private:
-  // The next record, if all of it is there; otherwise empty.
+  // Returns the next record, if all of it is there; otherwise empty.
   absl::Span<const std::byte> NextRecord() const;
-  // Of a header, if it is there.
+  // Checks the next record's header, if it is there.
   absl::Status CheckHeader();
-  // Opens the next record, to `out` if it has room, otherwise to opened_; how many bytes `out` got.
+  // Opens the record to `out` if it fits, otherwise to opened_; returns how many bytes `out` got.
   absl::StatusOr<size_t> OpenRecord(absl::Span<const std::byte> record, absl::Span<std::byte> out);
   absl::Status Handle(uint8_t content, absl::Span<const std::byte> message);
-  // An error that the other side is to blame for.
+  // Notes the alert for the other side, which is to blame for `error`; returns `error`.
   absl::Status Blame(TlsAlert alert, absl::Status error);
   size_t TakeOpened(absl::Span<std::byte> out);
-  // Whether something has come.
+  // Returns whether something has come.
   absl::StatusOr<bool> Receive();
 
   const int socket_;
@@ -52,16 +52,16 @@ class TlsRecordReader {
   bool key_is_wanted_ = false;
   // Records in a row that brought no bytes.
   int barren_ = 0;
-  // What ended the stream.
+  // The error that ended the stream.
   absl::Status broken_;
   std::optional<TlsAlert> farewell_ = TlsAlert::kCloseNotify;
-  // The last call of the system's took all that had come.
+  // True if the last system call took all that had come.
   bool emptied_ = false;
   // Received and not yet opened: [begin_, end_).
   const std::unique_ptr<std::byte[]> received_;
   size_t begin_ = 0;
   size_t end_ = 0;
-  // Of a record that the reader had no room for, what it has yet to read.
+  // The unread part of a record that the reader had no room for.
   const std::unique_ptr<std::byte[]> opened_;
   size_t opened_begin_ = 0;
   size_t opened_end_ = 0;

@@ -13,12 +13,12 @@
 namespace muster {
 namespace {
 
-// Records are collected up to here, and sent with one call.
+// Records are collected up to this size, and sent with one call.
 constexpr size_t kBatchBytes = 256 << 10;
-// A change of keys with the last record, and a farewell.
+// Room for a key change with the last record, and a farewell.
 constexpr size_t kSmallRecords = 2 * (8 + kTlsOverheadBytes);
 
-// KeyUpdate, without a wish that the other side do the same (RFC 8446, section 4.6.3).
+// KeyUpdate, not asking the other side to do the same (RFC 8446, section 4.6.3).
 constexpr std::byte kKeyUpdate[] = {std::byte{24}, std::byte{0}, std::byte{0}, std::byte{1},
                                     std::byte{0}};
 
@@ -65,7 +65,7 @@ absl::Status TlsRecordWriter::Send(ByteStream::Push push) {
 absl::StatusOr<size_t> TlsRecordWriter::Write(absl::Span<const std::byte> bytes,
                                               ByteStream::Push push) {
   size_t written = 0;
-  // In each round, what is offered begins with what is sent, then begun.
+  // In each round, the rest of `bytes` begins with ahead_ bytes already sent, then begun_ bytes.
   while (!bytes.empty()) {
     if (end_ > 0) {
       const bool more = bytes.size() - written > ahead_ + begun_;
@@ -87,7 +87,7 @@ absl::StatusOr<size_t> TlsRecordWriter::Write(absl::Span<const std::byte> bytes,
       begun_ += next.size();
     }
   }
-  // What was begun for a longer offer may have left with the word that more follows.
+  // Bytes begun for a longer offer may have been sent as if more followed.
   if (push == ByteStream::Push::kNow && end_ == 0) PushHeldBack();
   return written;
 }

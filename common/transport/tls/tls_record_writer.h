@@ -17,28 +17,27 @@
 namespace muster {
 
 // The sending half of a TlsStream: makes bytes into records and hands these to the kernel, several
-// with one call. One thread at a time, but where it says otherwise.
+// with one call. One thread at a time, except where noted.
 class TlsRecordWriter {
  public:
-  // The socket outlives it.
+  // `socket` outlives the writer.
   TlsRecordWriter(int socket, std::string secret, uint64_t records_per_key);
 
-  // As of ByteStream.
+  // Behave like ByteStream's.
   absl::StatusOr<size_t> Write(absl::Span<const std::byte> bytes, ByteStream::Push push);
   absl::Status Flush() {
     PushHeldBack();
     return absl::OkStatus();
   }
 
-  // Whether it has begun with bytes that were offered to Write and not taken.
+  // Returns whether the writer has begun with bytes that Write was offered and did not take.
   bool HasBegun() const { return begun_ + ahead_ > 0; }
-  // How often it has gone over to the next key.
   uint64_t key_changes() const { return key_changes_; }
 
-  // The other side wants other keys: changes them before the next record. Any thread.
+  // Changes the key before the next record, as the other side has asked. Any thread.
   void ChangeKey() { key_is_due_.store(true, std::memory_order_relaxed); }
 
-  // Tells the other side why no more will come, as far as that is possible now. The last call.
+  // Tells the other side why no more will come, as far as possible now. The last call.
   void SayFarewell(TlsAlert alert);
 
  private:
@@ -52,14 +51,14 @@ class TlsRecordWriter {
   TlsRecordKey key_;
   uint64_t key_changes_ = 0;
   std::atomic<bool> key_is_due_{false};
-  // The kernel waits for more.
+  // True if the kernel holds bytes back until more follow.
   bool held_back_ = false;
-  // Records that are made and not yet the kernel's: [begin_, end_).
+  // Records made and not yet handed to the kernel: [begin_, end_).
   const std::unique_ptr<std::byte[]> sealed_;
   size_t begin_ = 0;
   size_t end_ = 0;
-  // Those of them with the caller's bytes: how many, and where in sealed_ the record ends. They
-  // count as written once the whole record is the kernel's, so that no call is needed to send what
+  // A record in sealed_ with the caller's bytes: their number, and where the record ends. The bytes
+  // count as written once the kernel has the whole record, so that no call is needed to send what
   // was taken.
   struct Record {
     size_t bytes = 0;
@@ -68,7 +67,7 @@ class TlsRecordWriter {
   std::deque<Record> records_;
   // The bytes in records_.
   size_t begun_ = 0;
-  // Sent, but not yet offered again by the caller, who does not know.
+  // Bytes sent that the caller has yet to offer again, not knowing that they are sent.
   size_t ahead_ = 0;
 };
 

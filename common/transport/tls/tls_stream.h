@@ -20,32 +20,32 @@
 
 namespace muster {
 
-// AES-GCM is safe for 2^24.5 records under one key (RFC 8446, section 5.5), which full ones reach
-// after 362 GiB. A sixth of that: 64 GiB; changing keys costs nothing to speak of.
+// AES-GCM is safe for 2^24.5 records under one key (RFC 8446, section 5.5), 362 GiB of full ones.
+// This is a sixth of that, 64 GiB; changing keys costs next to nothing.
 inline constexpr uint64_t kTlsRecordsPerKey = uint64_t{1} << 22;
 
 struct TlsStreamOptions {
-  // A side that has sent so many records under a key goes over to the next (KeyUpdate).
+  // Records that a side sends under one key before it changes to the next (KeyUpdate).
   uint64_t records_per_key = kTlsRecordsPerKey;
 };
 
-// TLS 1.3 (RFC 8446) over a TCP socket, between ends of this kind, which send no tickets: OpenSSL
-// shakes hands (see TlsHandshake), and records are made and opened here, straight from and to where
-// the bytes lie. Unlike most streams, one thread may write while another reads.
+// TLS 1.3 (RFC 8446) over a TCP socket, between ends of this class, which send no tickets. OpenSSL
+// shakes hands (see TlsHandshake); records are made and opened here, straight from and to where the
+// bytes lie. Unlike most streams, this one may be written by one thread while another reads.
 class TlsStream final : public ByteStream {
  public:
   // Shakes hands; blocks. Unauthenticated: the other side has another key. Unavailable: it has
-  // gone, or did not answer in time. REQUIRES: the socket does not block; key.size() == 32.
+  // gone, or did not answer by the deadline. REQUIRES: the socket does not block; key.size() == 32.
   static absl::StatusOr<std::unique_ptr<TlsStream>> Create(Descriptor socket, TlsRole role,
                                                            const std::string& key,
                                                            Deadline deadline,
                                                            TlsStreamOptions options = {});
-  // The same for who must not block: ShakeHands is called until it is done, before all else.
+  // Does the same without blocking: the caller calls ShakeHands until it is done, before all else.
   static absl::StatusOr<std::unique_ptr<TlsStream>> Begin(Descriptor socket, TlsRole role,
                                                           const std::string& key,
                                                           TlsStreamOptions options = {});
-  // Goes on with the handshake as far as it can now. Poll's events to wait for before the next
-  // call; 0: it is done. Errors as of Create, but for the time.
+  // Goes on with the handshake as far as possible now. Returns poll's events to wait for before the
+  // next call; 0: the handshake is done. Errors as of Create, except for the time.
   absl::StatusOr<short> ShakeHands();
 
   ~TlsStream() override;
@@ -57,11 +57,11 @@ class TlsStream final : public ByteStream {
   absl::StatusOr<size_t> Read(absl::Span<std::byte> out) override;
   int descriptor() const override { return socket_.get(); }
   bool HasHiddenBytes() const override { return reader_->HasHiddenBytes(); }
-  // Whether the last Read found all that had come, unless the other end has closed since.
+  // Returns whether the last Read took all that had come, unless the other end has closed since.
   bool drained() const { return reader_->drained(); }
-  // Whether it has begun with bytes that were offered to Write and not taken.
+  // Returns whether the stream has begun with bytes that Write was offered and did not take.
   bool HasBegun() const { return writer_->HasBegun(); }
-  // How often this side has gone over to the next key.
+  // Number of key changes of this side.
   uint64_t key_changes() const { return writer_->key_changes(); }
   const char* name() const override { return "tls"; }
 
@@ -71,10 +71,10 @@ class TlsStream final : public ByteStream {
 
   const TlsStreamOptions options_;
   const Descriptor socket_;
-  // Until it is done, and the halves from then on.
+  // Set during the handshake; the two halves are set from then on.
   std::unique_ptr<TlsHandshake> handshake_;
   std::optional<TlsRecordWriter> writer_;
-  // Another thread's than the writer.
+  // Aligned because another thread may use it than the writer.
   alignas(64) std::optional<TlsRecordReader> reader_;
 };
 

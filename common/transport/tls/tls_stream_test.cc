@@ -70,7 +70,7 @@ TEST_F(TlsStreamTest, BytesPassBothWays) {
 }
 
 // A record that found the socket full holds more than the writer offers the next time.
-TEST_F(TlsStreamTest, WhatWasNotTakenMayComeAgainInOtherPieces) {
+TEST_F(TlsStreamTest, WhatWasNotTakenMayComeAgainInOtherPortions) {
   Connect(Key('a'), Key('a'));
   ASSERT_TRUE(client_.ok()) << client_.status();
   ASSERT_TRUE(server_.ok()) << server_.status();
@@ -80,8 +80,8 @@ TEST_F(TlsStreamTest, WhatWasNotTakenMayComeAgainInOtherPieces) {
   size_t written = 0, read = 0;
   bool refused = false;
   for (size_t turn = 0; read < kBytes; ++turn) {
-    const size_t pieces[] = {100'000, 7, 64, 20'000, 1};
-    const size_t offered = std::min(pieces[turn % 5], kBytes - written);
+    const size_t portions[] = {100'000, 7, 64, 20'000, 1};
+    const size_t offered = std::min(portions[turn % 5], kBytes - written);
     const auto taken = (*client_)->Write(absl::MakeConstSpan(sent).subspan(written, offered),
                                          ByteStream::Push::kNow);
     ASSERT_TRUE(taken.ok()) << taken.status();
