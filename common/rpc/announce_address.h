@@ -7,9 +7,9 @@
 
 namespace muster {
 
-// Tells those who started `program` where it listens: a line "PROGRAM: listening on HOST:PORT" on
-// standard output, flushed, and the address alone in `address_file` unless that is empty. The file
-// appears whole or not at all. INTERNAL: the file cannot be written.
+// Tells whoever started `program` where it listens: prints the line "PROGRAM: listening on
+// HOST:PORT", flushed, and writes the address alone to `address_file` unless that is empty. The
+// file appears whole or not at all. INTERNAL: the file cannot be written.
 absl::Status AnnounceAddress(const std::string& program, const std::string& address,
                              const std::string& address_file);
 

@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// A certificate authority and what it issues, made at run time, so that no key is kept anywhere and
-// nothing expires.
+// A certificate authority with its certificates, made at run time, so that no key is kept anywhere
+// and nothing expires.
 class CertificatesForTesting {
  public:
   enum class Validity { kNow, kExpired, kNotYet };
@@ -20,8 +20,8 @@ class CertificatesForTesting {
   CertificatesForTesting(const std::string& folder, const std::string& name);
   ~CertificatesForTesting();
 
-  // Files of one process, whose certificate names `host` (an IPv4 address). `use`: its extended key
-  // usage ("clientAuth"); empty: any.
+  // Writes the files of one process, whose certificate names `host` (an IPv4 address). `use`: the
+  // extended key usage ("clientAuth"); empty: any.
   TlsFiles Issue(const std::string& process, Validity validity = Validity::kNow,
                  const std::string& host = "127.0.0.1", const std::string& use = "");
 

@@ -19,14 +19,13 @@ namespace {
 // answer.
 constexpr int kKeepaliveMs = 10000;
 constexpr int kKeepaliveTimeoutMs = 10000;
-// How long an attempt to connect may take: much longer than on an idle machine, since a busy one
-// has to answer too.
+// Longest time to connect: long, since a busy machine has to answer, too.
 constexpr int kConnectTimeoutMs = 5000;
-// Between attempts; gRPC's own default grows to two minutes.
+// Waits between attempts; gRPC's default grows to two minutes.
 constexpr int kFirstReconnectMs = 50;
 constexpr int kLongestReconnectMs = 1000;
-// An address is looked up again after a failed attempt, and only then is another one made. gRPC's
-// own least time between look-ups, 30 s, would keep a restarted peer unreachable for that long.
+// Least time between two look-ups of an address. A failed attempt is followed by one, and only then
+// by the next attempt. gRPC's default, 30 s, would keep a restarted peer unreachable for that long.
 constexpr int kBetweenLookupsMs = 100;
 
 void EnableHealthAndReflection() {
@@ -47,10 +46,10 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  // Parked calls and idle streams are silent for long, and must stay under watch all the same.
+  // Parked calls and idle streams are silent for long, and must be watched nevertheless.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
-  // Despite its name, the time that an attempt gets.
+  // Despite its name, the longest time of an attempt.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMs);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kBetweenLookupsMs);
@@ -79,7 +78,7 @@ void ConfigureServer(grpc::ServerBuilder& builder) {
 }
 
 void SetDeadline(grpc::ClientContext& context, absl::Duration timeout) {
-  // A span, which gRPC adds to its monotonic clock: the time of day may be set meanwhile.
+  // A duration, which gRPC adds to its monotonic clock: the time of day may be set meanwhile.
   context.set_deadline(gpr_time_from_micros(absl::ToInt64Microseconds(timeout), GPR_TIMESPAN));
 }
 

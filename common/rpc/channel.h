@@ -18,16 +18,16 @@ class ServerBuilder;
 namespace muster {
 
 // Largest message that any of our channels and servers takes. A larger one ends its call with
-// RESOURCE_EXHAUSTED, whose message names both sizes; senders cut tensors well below it (1 to 4 MiB
-// move fastest).
+// RESOURCE_EXHAUSTED, whose message names both sizes. Senders send tensors in much smaller messages
+// (1 to 4 MiB move fastest).
 inline constexpr int64_t kMaxMessageBytes = 64 << 20;
 
-// Whether a channel may use a connection that the process has to the same address already.
+// Chooses between a connection that the process already has to the address and a new one.
 enum class ConnectionSharing { kShared, kOwn };
 
-// A channel to `address` (host:port) with our message limit and keepalive, so that a peer that
-// vanished without closing is noticed within half a minute. Connects lazily, reconnects by itself,
-// and never repeats a call by itself: repeating is for those who know that the call may be repeated
+// Returns a channel to `address` (host:port) with our message limit and keepalive: a peer that
+// vanished without closing is noticed within half a minute. The channel connects lazily, reconnects
+// by itself, and never repeats a call; that is for callers who know which calls may be repeated
 // (see retry.h).
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const RpcCredentials& credentials,
@@ -40,8 +40,8 @@ void ConfigureServer(grpc::ServerBuilder& builder);
 // Gives the call `timeout` from now. Every unary call gets one.
 void SetDeadline(grpc::ClientContext& context, absl::Duration timeout);
 
-// "host:port" of an address to listen on, once the port that was chosen for port 0 is known.
-// Returns `address` unchanged where it has a port of its own.
+// Returns "host:port" of an address to listen on, once the port chosen for port 0 is known; returns
+// an `address` with a port of its own unchanged.
 std::string WithPort(absl::string_view address, int port);
 
 }  // namespace muster

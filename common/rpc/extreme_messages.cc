@@ -21,13 +21,13 @@ void Extremes::Fill(Message& message, uint64_t rarity, int depth) {
     const bool is_message = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
     if (!is_message && Draw(rarity) != 0) continue;
     if (is_message) {
-      // Those that are there are gone into; one that is not there comes seldom.
+      // Present messages are always filled; absent ones are seldom made.
       const bool there = !field.is_repeated() && message.GetReflection()->HasField(message, &field);
       if (depth > 5 || (!there && Draw(rarity) != 0)) continue;
     }
     if (field.is_repeated()) {
       const uint64_t count = Draw(20) == 0 ? 5000 : Draw(4);
-      // One that is large goes once; the others of its kind are like it.
+      // The elements of a long list are alike, so few of their fields change.
       for (uint64_t n = 0; n < count; ++n) Add(message, field, count < 10 ? rarity : 1000, depth);
     } else {
       Set(message, field, rarity, depth);

@@ -11,13 +11,13 @@
 
 namespace muster {
 
-// For tests: fills messages with values from the ends of their types' ranges, and from what there
-// is. The same seed draws the same values.
+// Fills messages, in tests, with values from the ends of their types' ranges, and with known ids.
+// The same seed draws the same values.
 class Extremes {
  public:
   explicit Extremes(uint64_t seed) : random_(seed) {}
 
-  // Ids that exist, so that requests get further than to their first check.
+  // Ids that exist, so that requests get past their first check.
   std::vector<std::string> known;
 
   uint64_t Draw(uint64_t below) { return random_() % below; }
@@ -37,8 +37,8 @@ class Extremes {
   std::mt19937_64 random_;
 };
 
-// Leaves the test address space for `more_bytes` beyond what it has now. Does nothing under
-// sanitizers, which reserve far more than they use.
+// Limits the test's address space to `more_bytes` more than now. Does nothing under sanitizers,
+// which reserve far more than they use.
 void LimitMemory(uint64_t more_bytes);
 
 }  // namespace muster

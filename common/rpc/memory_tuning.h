@@ -4,9 +4,9 @@
 namespace muster {
 
 // Tells malloc to keep and reuse the memory of message buffers instead of returning it to the
-// kernel, whose fresh pages cost more than all the rest of a transfer. Doubles the speed of large
-// messages; the process keeps its peak. Call at the start of main, on both sides of a connection,
-// before threads start.
+// kernel, whose fresh pages cost more than the rest of a transfer. Doubles the speed of large
+// messages; the process keeps its peak memory. Call at the start of main, on both sides of a
+// connection, before threads start.
 void KeepMessageMemory();
 
 }  // namespace muster

@@ -13,19 +13,19 @@
 
 namespace muster {
 
-// Where retry loops sleep, so that they can be told to stop and tests need not sleep at all.
+// Sleeps for retry loops, so that they can be told to stop and tests need not sleep.
 class Waiter {
  public:
   virtual ~Waiter() = default;
 
-  // Blocks for `duration`. False: stopped (or stopped while waiting), give up now.
+  // Blocks for `duration`. Returns false if stopped, before or meanwhile: give up now.
   virtual bool Wait(absl::Duration duration) = 0;
 
-  // Ends all waits, now and later. Idempotent, from any thread.
+  // Ends all waits, now and later. Idempotent. Any thread.
   virtual void Stop() = 0;
 };
 
-// Sleeps really. Thread-safe.
+// Really sleeps. Thread-safe.
 class RealWaiter final : public Waiter {
  public:
   bool Wait(absl::Duration duration) override;
@@ -52,7 +52,7 @@ class Backoff {
   Backoff(BackoffOptions options, Philox random);
 
   absl::Duration Next();
-  // After a success: the next wait is the first again.
+  // Makes the next wait the first again, after a success.
   void Reset();
 
  private:
@@ -62,19 +62,19 @@ class Backoff {
   uint64_t draws_ = 0;
 };
 
-// Whether repeating the call can help: UNAVAILABLE, RESOURCE_EXHAUSTED and DEADLINE_EXCEEDED.
+// Returns whether repeating the call can help: UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED.
 // Callers that repeat must know that the call is idempotent.
 bool IsRetryable(const absl::Status& status);
 
 struct RetryOptions {
   BackoffOptions backoff;
-  // No attempt starts later than this after the first.
+  // Time after the first attempt within which all others start.
   absl::Duration give_up_after = absl::Seconds(30);
 };
 
-// Repeats an idempotent call until it succeeds, fails for good, `give_up_after` passed or `waiter`
-// was stopped. Returns the last attempt's status. A wait that the answer asked for (RetryAfter) is
-// kept to.
+// Repeats an idempotent call until it succeeds, fails for good, `give_up_after` has passed or
+// `waiter` is stopped. Returns the last attempt's status. Waits at least as long as the answer asks
+// for (RetryAfter).
 absl::Status Retry(const RetryOptions& options, const Clock& clock, Waiter& waiter, Philox random,
                    const std::function<absl::Status()>& attempt);
 

@@ -13,14 +13,14 @@ class ServerCredentials;
 
 namespace muster {
 
-// How a process's connections are protected, those it makes and those it takes: plain text, or TLS
-// with certificates on both sides (whoever has none of the cluster's authority gets no connection).
-// A value, cheap to copy. Thread-safe.
+// The protection of all connections of a process: plain text, or TLS with certificates on both
+// sides (a peer without one of the cluster's authority gets no connection). A value, cheap to copy.
+// Thread-safe.
 class RpcCredentials {
  public:
   static RpcCredentials PlainText();
-  // Of the files, or plain text where none is named. They are read now: a renewed certificate
-  // counts from the next start on. Errors as of ReadTlsFiles.
+  // Returns credentials of the files, or plain text if none is named. Reads the files now: a
+  // renewed certificate counts from the next start on. Errors as of ReadTlsFiles.
   static absl::StatusOr<RpcCredentials> Of(const TlsFiles& files, TlsUse use);
 
   bool encrypted() const { return encrypted_; }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kRetryAfterPayload[] = "muster.RetryAfterMs";
 
-// A loss, as a status' details on the wire.
+// A loss, as a status's details on the wire.
 constexpr char kServerStateDetails[] = "muster.LostState: server state";
 constexpr char kCheckpointDetails[] = "muster.LostState: checkpoint";
 
@@ -36,7 +36,7 @@ std::string DetailsOf(LostState lost) {
   return "";
 }
 
-// What to do about a connection that failed for its certificates, as far as gRPC's words tell.
+// Returns advice on a connection that failed for its certificates, as far as gRPC's words tell.
 absl::string_view Advice(const std::string& message) {
   const auto says = [&message](const char* words) { return absl::StrContains(message, words); };
   if (says("wrong version number")) {

@@ -14,19 +14,19 @@ class Status;
 
 namespace muster {
 
-// Statuses on the wire and in replies. All three forms number their codes alike; a number outside
-// the known range becomes UNKNOWN. Over gRPC a noted loss (common/base/lost_state.h) goes along. To
-// a connection that TLS refused, FromGrpc adds what to do about it.
+// Convert statuses from and to their forms on the wire and in replies. All three forms number codes
+// alike; an unknown number becomes UNKNOWN. Over gRPC a noted loss (common/base/lost_state.h) goes
+// along. If TLS refused the connection, FromGrpc adds what to do about it.
 absl::Status FromGrpc(const grpc::Status& status);
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromCode(int code, absl::string_view message);
 
-// How long to wait before repeating a refused operation: carried beside the status of a
-// RESOURCE_EXHAUSTED answer.
+// Add and return how long to wait before repeating a refused operation, which a RESOURCE_EXHAUSTED
+// answer carries beside its status.
 absl::Status WithRetryAfter(absl::Status status, absl::Duration wait);
 absl::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
-// The status with "`context`: " before its message. Keeps code and retry time; OK stays OK.
+// Returns the status with "`context`: " before its message. Keeps code and retry time; OK stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
 }  // namespace muster

@@ -27,8 +27,8 @@ ShutdownSignal::ShutdownSignal() {
 
 ShutdownSignal::~ShutdownSignal() {
   const sigset_t signals = Signals();
-  // One that came after the wait has done its work: let through, it would kill the process instead
-  // of ending it.
+  // Drops a signal that came after the wait: let through, it would kill the process instead of
+  // ending it in order.
   const timespec at_once = {};
   while (sigtimedwait(&signals, nullptr, &at_once) > 0) {
   }
@@ -48,7 +48,7 @@ void ShutdownSignal::Trigger(std::string reason) {
     absl::MutexLock lock(&mutex_);
     if (reason_.empty()) reason_ = std::move(reason);
   }
-  // Blocked in all threads, it stays pending until somebody waits.
+  // The signal, blocked in all threads, stays pending until somebody waits.
   kill(getpid(), SIGTERM);
 }
 

@@ -10,12 +10,12 @@ namespace muster {
 
 // Turns SIGTERM and SIGINT into the end of a wait on the main thread, so that nothing ever runs in
 // a signal handler. Make one at the start of main, before any thread: it blocks both signals for
-// the caller and all that it starts. Processes that are spawned inherit the block unless they are
+// the caller and all threads started later. Spawned processes inherit the block unless they are
 // given a signal mask of their own (POSIX_SPAWN_SETSIGMASK).
 class ShutdownSignal {
  public:
   ShutdownSignal();
-  // Lets the signals through again.
+  // Drops pending signals, and lets later ones through again.
   ~ShutdownSignal();
 
   // Blocks until a signal or Trigger; returns which, for the log. At most one thread waits.

@@ -54,8 +54,8 @@ absl::StatusOr<std::string> ReadPem(const char* what, const std::string& path) {
   return text;
 }
 
-// Whoever reads the key can pass for this process, and whoever writes it decides whom this process
-// passes for. A file of root's may be readable by its group, as those of Kubernetes' secrets are.
+// Refuses a key that others may read, and so pass for this process, or write, and so decide whom it
+// passes for. A file of root's may be readable by its group, as in Kubernetes' secrets.
 absl::Status CheckKeyAccess(const std::string& path) {
   struct stat file;
   if (::stat(path.c_str(), &file) != 0) {
@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<Certificate>> ParseCertificates(const std::string& te
 // Never asks anybody for a password.
 int NoPassword(char*, int, int, void*) { return -1; }
 
-// "May  1 12:00:00 2026 GMT".
+// Returns a time like "May  1 12:00:00 2026 GMT".
 std::string Text(const ASN1_TIME* time) {
   const MemoryBio bio(BIO_new(BIO_s_mem()));
   ASN1_TIME_print(bio.get(), time);
@@ -116,8 +116,8 @@ absl::Status CheckTime(const X509* certificate, const std::string& path) {
   return absl::OkStatus();
 }
 
-// That chain[0] comes from one of the authorities, by way of the others, and that all of them are
-// for this purpose (X509_PURPOSE_SSL_...): what the other end of a connection checks.
+// Checks that chain[0] comes from one of the authorities, by way of the others, and that all of
+// them are for this purpose (X509_PURPOSE_SSL_...): what the other end of a connection checks.
 absl::Status CheckOrigin(const std::vector<Certificate>& chain,
                          const std::vector<Certificate>& authorities, const TlsFiles& files,
                          int purpose) {

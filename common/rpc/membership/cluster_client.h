@@ -18,15 +18,15 @@ class HeartbeatReply;
 class HeartbeatRequest;
 }  // namespace v1
 
-// What a task can train on beside processors.
+// A device, other than processors, on which a task can train.
 struct OfferedDevice {
   std::string name;
   uint64_t memory_bytes = 0;
-  // Among its machine's: what tasks on it are told. The coordinator only counts.
+  // Number among the machine's devices, which its tasks are told; the coordinator only counts.
   uint32_t number = 0;
 };
 
-// What a daemon says of itself at registration; see proto/cluster_service.proto.
+// A daemon's description of itself at registration; see proto/cluster_service.proto.
 struct DaemonIdentity {
   enum class Kind { kServer, kWorker };
   Kind kind = Kind::kServer;
@@ -36,16 +36,15 @@ struct DaemonIdentity {
   std::string address;
   uint32_t slots = 0;
   uint64_t memory_bytes = 0;
-  // Workers'.
+  // Workers only.
   std::vector<OfferedDevice> devices;
-  // Of a worker's machine (common/base/machine/multiplies_bfloat16.h).
+  // Workers only: see common/base/machine/multiplies_bfloat16.h.
   bool multiplies_bf16 = false;
-  // A worker's, which its tasks share; 0: not told.
+  // Processors that a worker's tasks share; 0: unknown.
   uint32_t processors = 0;
 };
 
-// The coordinator, as far as membership needs it: ClusterService without gRPC, so that tests can be
-// one.
+// The coordinator's ClusterService as membership needs it, without gRPC, so that tests can fake it.
 class ClusterClient {
  public:
   struct Registration {
@@ -60,12 +59,11 @@ class ClusterClient {
   // Blocks for up to the request's poll_ms, or until Interrupt.
   virtual absl::StatusOr<v1::HeartbeatReply> Heartbeat(const v1::HeartbeatRequest& request,
                                                        absl::Duration timeout) = 0;
-  // Ends a Heartbeat or Register in progress with CANCELLED, or the next one where none is.
-  // Thread-safe.
+  // Ends a Heartbeat or Register in progress, otherwise the next one, with CANCELLED. Thread-safe.
   virtual void Interrupt() = 0;
 };
 
-// Over gRPC to the coordinator at `address`.
+// Returns a client, over gRPC, of the coordinator at `address`.
 std::unique_ptr<ClusterClient> MakeGrpcClusterClient(const std::string& address,
                                                      const RpcCredentials& credentials);
 

@@ -47,7 +47,7 @@ void MembershipLoop::Leave(absl::Duration timeout) {
   request.set_leaving(true);
   CallIfSet(callbacks_.report, request);
   // The interruption above may have come between two calls; then it ends this one, and the next
-  // goes through. If the coordinator is gone, the lease runs out instead.
+  // goes through. If the coordinator is gone, the lease expires instead.
   if (absl::IsCancelled(cluster_.Heartbeat(request, timeout).status())) {
     cluster_.Heartbeat(request, timeout).IgnoreError();
   }

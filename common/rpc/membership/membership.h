@@ -24,24 +24,23 @@ class HeartbeatReply;
 class HeartbeatRequest;
 }  // namespace v1
 
-// All are called on the membership thread, one at a time, and hold up the heartbeat while they run;
-// keep them short.
+// Callbacks on the membership thread, one at a time. They hold up the heartbeat; keep them short.
 struct MembershipCallbacks {
   // Adds task reports and metrics to a heartbeat.
   std::function<void(v1::HeartbeatRequest&)> report;
-  // New orders: called when their version differs from the last reply's, and after every
+  // Takes new orders: called when their version differs from the last reply's, and after every
   // registration.
   std::function<void(const v1::HeartbeatReply&)> orders;
-  // Registered, first or again.
+  // Called after every registration.
   std::function<void(uint64_t incarnation)> registered;
-  // The lease ran out unrenewed, or the incarnation was fenced: others may have taken over what the
-  // daemon did. The loop goes on trying to register.
+  // Called when the lease ran out unrenewed, or the incarnation was fenced: others may have taken
+  // over what the daemon did. The loop goes on trying to register.
   std::function<void(const absl::Status&)> lease_lost;
-  // Registration failed; it is tried again. For the log: called when the message changes, not for
-  // each attempt.
+  // Called, for the log, when a registration or heartbeat fails with another message than the last
+  // attempt's. The loop tries again.
   std::function<void(const absl::Status&)> trouble;
-  // The coordinator will never take this daemon (INVALID_ARGUMENT, FAILED_PRECONDITION); the loop
-  // has ended.
+  // Called when the coordinator will never take this daemon (INVALID_ARGUMENT,
+  // FAILED_PRECONDITION); the loop has ended.
   std::function<void(const absl::Status&)> refused;
 };
 
@@ -51,31 +50,30 @@ struct MembershipOptions {
 };
 
 // Keeps a daemon a member of the cluster: registers, renews the lease by long-polled heartbeats a
-// third of it apart, hands on orders, and registers again after the coordinator or the connection
-// was gone. Runs a thread of its own. Leases are judged by `clock`; `cluster`, `clock` and `waiter`
-// outlive the loop.
+// third of its length apart, hands on orders, and registers again after the lease is lost. Runs a
+// thread of its own. `clock` judges leases; `cluster`, `clock` and `waiter` outlive the loop.
 class MembershipLoop {
  public:
   MembershipLoop(ClusterClient& cluster, MembershipOptions options, const Clock& clock,
                  Waiter& waiter, MembershipCallbacks callbacks);
-  // Stops.
+  // Ends the loop without telling the coordinator.
   ~MembershipLoop();
 
-  // Sends a heartbeat soon instead of when the poll ends, since there is something to report.
+  // Sends a heartbeat soon, without waiting for the poll's end, since there is something to report.
   // Thread-safe.
   void ReportSoon();
 
-  // Tells the coordinator that the daemon leaves (within `timeout`) and ends the loop; no callback
+  // Tells the coordinator, within `timeout`, that the daemon leaves, and ends the loop; no callback
   // runs afterwards. Blocks. Idempotent. Not to be called from a callback.
   void Leave(absl::Duration timeout);
 
  private:
   void Run();
-  // Tries until registered; false: stopped or refused.
+  // Tries until registered; returns false if stopped or refused.
   bool Register();
-  // Heartbeats until the incarnation ends; false: stopped.
+  // Sends heartbeats until the incarnation ends; returns false if stopped.
   bool Serve();
-  // Notes a failed attempt and waits before the next; false: stopped.
+  // Notes a failed attempt and waits before the next; returns false if stopped.
   bool Pause(Backoff& backoff, const absl::Status& failure);
   bool stopping() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -88,14 +86,14 @@ class MembershipLoop {
   // Membership thread only, until it is joined.
   uint64_t incarnation_ = 0;
   absl::Duration lease_;
-  // When the request that last renewed the lease was sent.
+  // Sending time of the request that last renewed the lease.
   absl::Duration renewed_;
   bool lease_held_ = false;
   std::string last_trouble_;
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Last: it runs from construction on.
+  // Last, since it runs from construction on.
   std::thread thread_;
 };
 

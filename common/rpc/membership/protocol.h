@@ -5,8 +5,8 @@
 
 namespace muster {
 
-// Version of the protocol between daemons, sent at registration. The coordinator takes its own and
-// the one before.
+// Version of the protocol between daemons, sent at registration. The coordinator accepts its own
+// and the previous one.
 inline constexpr uint32_t kProtocolVersion = 1;
 
 }  // namespace muster

@@ -15,8 +15,7 @@
 
 namespace muster {
 
-// Calls that wait for the window, and those that wait for their answer. The channel keeps it until
-// its end.
+// The calls that wait for the window or for their answer. The channel keeps them until its end.
 class ChannelLane::Calls final : public FrameChannel::Handler {
  public:
   // `channel` outlives its handler.
@@ -68,8 +67,8 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
     }
   }
 
-  // Takes no more calls; those outstanding end with `reason`, but for those whose places may still
-  // be written to, by the channel or the server: these end with the channel, or their answers.
+  // Takes no more calls. Outstanding ones end with `reason`, except those whose places the channel
+  // or the server may still write to: these end with the channel, or their answers.
   void Close(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_) {
     std::vector<Unanswered> unanswered;
     std::deque<Outgoing> queue;
@@ -92,7 +91,7 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
   std::byte* PlaceFor(absl::string_view header, size_t bytes) override {
     if (landings_.load(std::memory_order_relaxed) == 0) return nullptr;
     v1::ExchangeReply reply;
-    // What is wrong with it, OnMessage will say.
+    // OnMessage reports what is wrong.
     if (!reply.ParseFromArray(header.data(), static_cast<int>(header.size()))) return nullptr;
     absl::MutexLock lock(&mutex_);
     const auto it = unanswered_.find(reply.request_id());
@@ -109,7 +108,7 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
       Break(absl::InternalError(absl::StrCat("server ", address_, ": an answer does not parse")));
       return;
     }
-    // Its payload goes after the lock.
+    // Destroyed, with its payload, without the lock.
     Unanswered call;
     absl::Status closed;
     {
@@ -123,7 +122,7 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
         unanswered_.erase(it);
       }
     }
-    // What was sent is the caller's again when it hears of it.
+    // Released before `done`, which tells the caller that it may change what it sent.
     call.payload = {};
     const ParameterClient::Done& done = call.done;
     if (reply->landed() && !call.lands_there) {
@@ -152,10 +151,10 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
   }
 
   void OnClosed(const absl::Status& reason) override {
-    // However it ended, the channel is gone: whether repeating helps is for the next one to say.
+    // Whatever the reason, the channel is gone; the next one tells whether repeating helps.
     Close(absl::UnavailableError(absl::StrCat("connection to server ", address_,
                                               " ended: ", std::string(reason.message()))));
-    // Nobody writes to any place any more.
+    // From here on nobody writes to any call's place.
     absl::flat_hash_map<uint64_t, Unanswered> left;
     absl::Status closed;
     {
@@ -172,22 +171,22 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
     std::string header;
     Payload payload;
     int64_t bytes = 0;
-    // Of these, what the channel does not see.
+    // Bytes of these that the channel does not see, since the server reads them where they lie.
     int64_t named_bytes = 0;
     int64_t window_bytes = 0;
   };
   struct Unanswered {
     ParameterClient::Done done;
     int64_t window_bytes = 0;
-    // Empty: its answer has no place of its own.
+    // The answer's place; empty: none.
     absl::Span<std::byte> landing;
-    // Whether the server may write the answer there itself.
+    // True if the server may write the answer there itself.
     bool lands_there = false;
-    // That the server reads where it lies.
+    // The payload, if the server reads it where it lies.
     Payload payload;
   };
 
-  // Where the bytes lie in registered memory; nullopt: not there.
+  // Returns where the bytes lie in registered memory; nullopt: not there.
   std::optional<v1::MemoryRange> RangeOf(absl::Span<const std::byte> bytes) const {
     if (bytes.empty()) return std::nullopt;
     const std::optional<uint64_t> offset = channel_.RegisteredOffset(bytes);
@@ -234,7 +233,7 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
   const std::string address_;
   const Limits limits_;
   std::atomic<uint64_t> next_id_{1};
-  // Unanswered calls that have a place for their answers.
+  // Number of unanswered calls that have a place for their answers.
   std::atomic<int64_t> landings_{0};
 
   absl::Mutex mutex_;
@@ -242,11 +241,11 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;
-  // Not on their way yet: those in queue_, and what the channel has not sent.
+  // Bytes not on their way yet: in queue_, and those that the channel has not sent.
   int64_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t window_used_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, Unanswered> unanswered_ ABSL_GUARDED_BY(mutex_);
-  // That whose answer the channel is receiving at its place; 0: none.
+  // The call whose answer the channel is receiving at its place; 0: none.
   uint64_t landing_id_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

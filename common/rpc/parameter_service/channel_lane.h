@@ -10,11 +10,11 @@
 
 namespace muster {
 
-// A lane over a data channel that is open. `done` runs on the loop's thread.
+// A lane over an open data channel. `done` runs on the loop's thread.
 class ChannelLane final : public ExchangeLane {
  public:
-  // `channel` was not started yet and is driven by `loop`, which outlives the lane. `address` is
-  // for messages.
+  // `channel` is not started yet; `loop` drives it and outlives the lane. `address` is for
+  // messages.
   ChannelLane(std::shared_ptr<FrameChannel> channel, IoLoop& loop, std::string address,
               Limits limits);
   ~ChannelLane() override;

@@ -75,7 +75,7 @@ class DataChannelClient final : public ParameterClient {
 
   void CallInto(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
                 Done done) override {
-    // In this order: what waits in a lane is sent by the opener, or ended by Abort.
+    // In this order: the opener sends what waits in a lane, or Abort ends it.
     ExchangeLane& lane = *lanes_[request.partition() % lanes_.size()];
     lane.Call(std::move(request), std::move(payload), landing, std::move(done));
     if (!opening_.load(std::memory_order_acquire)) StartOpening();
@@ -98,7 +98,7 @@ class DataChannelClient final : public ParameterClient {
     opener_ = std::thread([this] { Open(); });
   }
 
-  // On a thread of its own, which ends with it.
+  // Opens all lanes, on a thread of its own.
   void Open() {
     absl::StatusOr<ChannelAddress> target = stub_.OpenChannel(open_context_, options_.open_timeout);
     if (target.ok() && target->host.empty()) target->host = HostOf(address_);
@@ -124,8 +124,8 @@ class DataChannelClient final : public ParameterClient {
       }
       if (encrypted_ && target->security == ChannelSecurity::kPlain) {
         absl::StrAppend(&reason,
-                        "; TCP: the server's data channel is plain, and this client's certificates "
-                        "say that nothing may be; use the same release on both sides");
+                        "; TCP: the server's data channel is plain, and a client with certificates "
+                        "sends nothing in plain text; use the same release on both sides");
       } else if (options_.tcp == DataChannelClientOptions::Tcp::kUsed && !aborted_.load()) {
         auto channel = ConnectSocketChannel(*target, loop, io_->pool(),
                                             Deadline::After(options_.open_timeout));
@@ -134,7 +134,7 @@ class DataChannelClient final : public ParameterClient {
                         std::string(channel.status().message()));
       }
     }
-    // After an abort it is the way of nothing.
+    // After an abort nothing goes this way.
     if (options_.opened && !aborted_.load()) options_.opened("grpc", reason);
     return std::make_unique<ExchangeConnection>(channel_, address_, limits_);
   }
@@ -146,7 +146,7 @@ class DataChannelClient final : public ParameterClient {
   }
 
   const std::string address_;
-  // What is not is no way to send anything between machines.
+  // If true, nothing goes between machines in plain text.
   const bool encrypted_;
   const std::shared_ptr<ChannelIo> io_;
   const DataChannelClientOptions options_;

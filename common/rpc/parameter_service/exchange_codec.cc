@@ -42,12 +42,12 @@ uint8_t* WriteVarint(uint64_t value, uint8_t* at) {
   return at;
 }
 
-// Tag and length that precede the payload's bytes.
+// Returns the bytes of tag and length, which precede the payload's.
 size_t PayloadPrefixBytes(size_t payload_bytes) {
   return payload_bytes == 0 ? 0 : VarintBytes(kPayloadTag) + VarintBytes(payload_bytes);
 }
 
-// A slice over a piece that holds a share of the piece's owner until gRPC is done with it.
+// Returns a slice over `piece` that shares its ownership until gRPC is done with the slice.
 grpc::Slice Borrow(Payload::Piece piece, const std::shared_ptr<const void>& owner) {
   return grpc::Slice(
       const_cast<std::byte*>(piece.data()), piece.size(),
@@ -55,7 +55,7 @@ grpc::Slice Borrow(Payload::Piece piece, const std::shared_ptr<const void>& owne
       new std::shared_ptr<const void>(owner));
 }
 
-// Reads a message that lies in pieces, from its start to its end.
+// Reads a message in several spans, from start to end.
 class Cursor {
  public:
   explicit Cursor(const Payload& bytes) : bytes_(bytes) {}
@@ -63,7 +63,7 @@ class Cursor {
   size_t offset() const { return offset_; }
   bool at_end() const { return offset_ == bytes_.size(); }
 
-  // False: the message ends before.
+  // Returns false if the message ends before.
   bool Skip(uint64_t count) {
     if (count > bytes_.size() - offset_) return false;
     offset_ += count;
@@ -75,7 +75,7 @@ class Cursor {
     return true;
   }
 
-  // False: the message ends before the number does, or it has more than 64 bits.
+  // Returns false if the message ends before the number does, or the number has more than 64 bits.
   bool ReadVarint(uint64_t* value) {
     *value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
@@ -90,7 +90,7 @@ class Cursor {
 
  private:
   bool ReadByte(uint8_t* byte) {
-    // Pieces may be empty at the very start only; Skip leaves none behind.
+    // Spans may be empty at the very start only; Skip leaves no empty one behind.
     if (!Skip(0) || at_end()) return false;
     *byte = static_cast<uint8_t>(bytes_.pieces()[piece_][in_piece_]);
     return Skip(1);
@@ -113,8 +113,8 @@ void AppendTo(std::string* out, const Payload& bytes, size_t begin, size_t end) 
   bytes.Slice(begin, end - begin).CopyTo(out->data() + old);
 }
 
-// Where the fields lie: all that is not payload is `header`, in order; the payload is [begin, begin
-// + bytes).
+// A message's fields: `header` is all except the payload, in order; the payload is [begin, begin +
+// bytes).
 struct Layout {
   std::string header;
   size_t payload_begin = 0;
@@ -193,8 +193,8 @@ grpc::ByteBuffer EncodeExchange(const google::protobuf::MessageLite& header,
 
 absl::Status DecodeExchange(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* header,
                             Payload* payload) {
-  // Short slices hold their bytes within themselves, so pieces point into this vector; it must not
-  // move any more.
+  // Short slices hold their bytes within themselves, so spans point into this vector, which must
+  // not move any more.
   auto slices = std::make_shared<std::vector<grpc::Slice>>();
   if (grpc::Status status = buffer.Dump(slices.get()); !status.ok()) {
     return absl::InvalidArgumentError(

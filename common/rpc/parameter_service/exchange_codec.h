@@ -17,20 +17,19 @@ namespace muster {
 // Number of the `payload` field, in ExchangeRequest and ExchangeReply alike.
 inline constexpr int kPayloadField = 15;
 
-// Wire form of an ExchangeRequest or ExchangeReply whose payload is not in the message: plain
-// protobuf to the reader, but the payload's bytes are never copied. gRPC holds the payload's owner
-// until the last byte is sent, which may be after the call ended. Payload comes last. REQUIRES: the
-// header's own payload field is empty.
+// Returns the wire form of an ExchangeRequest or ExchangeReply whose payload is not in the message:
+// plain protobuf to the reader, with the payload last. Payload bytes are copied only if they lie in
+// short spans. gRPC holds the payload's owner until the last byte is sent, which may be after the
+// call ended. REQUIRES: the header's own payload field is empty.
 grpc::ByteBuffer EncodeExchange(const google::protobuf::MessageLite& header,
                                 const Payload& payload);
 
-// Bytes that EncodeExchange would make.
+// Returns the bytes that EncodeExchange would make.
 size_t EncodedBytes(const google::protobuf::MessageLite& header, const Payload& payload);
 
-// The reverse: parses all fields but the payload into `header`, and makes `payload` a view of the
-// received slices, without a copy, which keeps them alive. Fields may come in any order; of a
-// repeated payload the last counts, as protobuf has it. INVALID_ARGUMENT: the bytes are not such a
-// message; says at which offset and why.
+// Parses all fields but the payload into `header`. `payload` shares the received slices, without a
+// copy, and keeps them alive. Fields may come in any order; of a repeated payload the last counts,
+// as in protobuf. INVALID_ARGUMENT: the bytes are not such a message; says at which offset and why.
 absl::Status DecodeExchange(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* header,
                             Payload* payload);
 

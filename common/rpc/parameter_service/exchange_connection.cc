@@ -152,7 +152,7 @@ void ExchangeConnection::OnReadDone(bool ok) {
 }
 
 void ExchangeConnection::OnDone(const grpc::Status& status) {
-  // However it ended, the stream is gone: whether repeating helps is for the new connection to say.
+  // Whatever the reason, the stream is gone; the next one tells whether repeating helps.
   Close(absl::UnavailableError(
       absl::StrCat("connection to server ", address_,
                    " ended: ", status.ok() ? "closed by the server" : status.error_message())));
@@ -160,7 +160,7 @@ void ExchangeConnection::OnDone(const grpc::Status& status) {
 }
 
 void ExchangeConnection::Abort(absl::Status reason) {
-  // In this order: the end that follows the cancellation must not give the calls another reason.
+  // In this order, so that the end that follows the cancellation gives the calls no other reason.
   Close(std::move(reason));
   context_.TryCancel();
 }

@@ -23,7 +23,7 @@
 
 namespace muster {
 
-// A lane over one Exchange stream. Opens with the first call.
+// A lane over one Exchange stream, which opens with the first call.
 class ExchangeConnection final
     : public ExchangeLane,
       private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
@@ -51,7 +51,7 @@ class ExchangeConnection final
   void OnReadDone(bool ok) override;
   void OnDone(const grpc::Status& status) override;
 
-  // What to do outside the lock after a change of state.
+  // Actions to take outside the lock after a change of state.
   struct Actions {
     bool open = false;
     bool write = false;
@@ -76,11 +76,11 @@ class ExchangeConnection final
 
   absl::Mutex mutex_;
   bool opened_ ABSL_GUARDED_BY(mutex_) = false;
-  // A write, or the opening of the stream, is under way.
+  // True while a write, or the opening of the stream, is under way.
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  // We still may write: gRPC keeps the stream for us until we give this up.
+  // True while this side may write: gRPC keeps the stream until this hold is given up.
   bool holding_ ABSL_GUARDED_BY(mutex_) = false;
-  // gRPC says that the stream is at its end; OnDone brings the reason.
+  // True once gRPC says that the stream is at its end; OnDone brings the reason.
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
   // Not OK once closed.
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);

@@ -15,10 +15,9 @@ namespace muster {
 
 // One ordered way to one server: a gRPC stream or a data channel. Thread-safe.
 //
-// Of no more use once it broke. Messages go out in the order of the calls; those of pushes count
-// against a window until they are answered. Only pushes do, because all else may be parked at the
-// server until other slots (or later messages of this lane) come, and a window full of parked calls
-// would never empty.
+// A lane that broke stays broken. Messages go out in the order of the calls. Pushes count against a
+// window until they are answered. Other calls do not: the server may park them until other slots,
+// or later messages of this lane, come, and a window full of parked calls would never empty.
 class ExchangeLane {
  public:
   struct Limits {
@@ -29,16 +28,16 @@ class ExchangeLane {
   // Aborts, then blocks until every `done` has returned. Not to be called from one.
   virtual ~ExchangeLane() = default;
 
-  // As CallInto of ParameterClient; with an empty `landing` as Call.
+  // Behaves like ParameterClient's CallInto or, with an empty `landing`, like its Call.
   virtual void Call(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
                     ParameterClient::Done done) = 0;
   virtual void Abort(absl::Status reason) = 0;
-  // As of ParameterClient.
+  // Behaves like ParameterClient's.
   virtual void SetWaiting(bool) {}
 };
 
-// What lanes have in common: the refusals of a call that is over the limit of a message, or that
-// finds too many bytes waiting, and what a server's answer comes to.
+// Refusals of a call that is over the limit of a message or finds too many bytes waiting, and the
+// result of a server's answer, for all lanes.
 absl::Status CheckMessageBytes(const v1::ExchangeRequest& request, int64_t bytes);
 absl::Status TooManyQueued(int64_t queued_bytes, int64_t limit, const std::string& address);
 absl::StatusOr<ExchangeResult> ToExchangeResult(std::shared_ptr<v1::ExchangeReply> reply,

@@ -11,20 +11,20 @@
 namespace muster {
 
 struct ParameterClientOptions {
-  // Connections, each with one long-lived stream; a partition always uses the same one. More than
-  // one lets a fast network and many cores work in parallel, and costs a wake-up each.
+  // Number of connections, each with one long-lived stream; a partition always uses the same one.
+  // More than one lets a fast network and many cores work in parallel, and costs a wake-up each.
   int connections = 1;
-  // Bytes of pushes sent and not yet answered, over all connections; further operations wait here,
-  // in order. Bounds what the server must hold for this client. As long as the shared memory of a
-  // data channel by default, so that the gradients of the next step come in while the server is
-  // busy with the optimizer and answers nothing.
+  // Most bytes of pushes sent and not yet answered, over all connections; further operations wait
+  // here, in order. Bounds what the server must hold for this client. By default all fit in a data
+  // channel's shared memory, so that the next step's gradients come in while the server is busy
+  // with the optimizer and answers nothing.
   int64_t window_bytes = 64 << 20;
-  // Bytes that may wait for the window; beyond it Call answers RESOURCE_EXHAUSTED.
+  // Most bytes that may wait for the window; beyond them Call answers RESOURCE_EXHAUSTED.
   int64_t max_queued_bytes = int64_t{4} << 30;
 };
 
-// A client of the server at `address` (host:port). Connects lazily: an unreachable server shows as
-// UNAVAILABLE on the first call.
+// Returns a client of the server at `address` (host:port). Connects lazily: an unreachable server
+// shows as UNAVAILABLE on the first call.
 std::unique_ptr<ParameterClient> MakeGrpcParameterClient(const std::string& address,
                                                          const RpcCredentials& credentials,
                                                          ParameterClientOptions options = {});

@@ -65,7 +65,7 @@ void OpeningLane::Open(std::unique_ptr<ExchangeLane> lane) {
       aborted = aborted_;
       waiting.swap(waiting_);
       waiting_bytes_ = 0;
-      // Only now: calls that come meanwhile must not overtake.
+      // Opened only now, so that calls that come meanwhile do not overtake.
       if (waiting.empty()) open_ = true;
     }
     if (!aborted.ok()) opened->Abort(aborted);
@@ -81,7 +81,7 @@ void OpeningLane::SetWaiting(bool waiting) {
   ExchangeLane* lane = nullptr;
   {
     absl::MutexLock lock(&mutex_);
-    // Until it is open somebody waits, as far as its way knows.
+    // Before it is open, a lane takes it that somebody waits.
     if (open_) lane = lane_.get();
   }
   if (lane != nullptr) lane->SetWaiting(waiting);

@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// A lane whose way is not found yet: calls wait, in order, until there is one, and then go by it.
+// A lane that is not open yet: calls wait, in order, until it is, and then go by the opened one.
 class OpeningLane final : public ExchangeLane {
  public:
   OpeningLane(std::string address, Limits limits);
@@ -23,7 +23,7 @@ class OpeningLane final : public ExchangeLane {
   void Abort(absl::Status reason) override ABSL_LOCKS_EXCLUDED(mutex_);
   void SetWaiting(bool waiting) override ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // To be called at most once.
+  // Opens this lane; called at most once.
   void Open(std::unique_ptr<ExchangeLane> lane) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -37,7 +37,7 @@ class OpeningLane final : public ExchangeLane {
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   int64_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Calls go straight to lane_, which stays as it is from then on.
+  // True once calls go straight to lane_, which no longer changes.
   bool open_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<ExchangeLane> lane_ ABSL_GUARDED_BY(mutex_);
 };

@@ -25,13 +25,13 @@ class OpenTablesRequest;
 
 // An answer to an exchange that the server carried out.
 struct ExchangeResult {
-  // Code 0; its payload field is empty, the bytes are in `payload`.
+  // Has code 0 and an empty payload field; the bytes are in `payload`.
   std::shared_ptr<const v1::ExchangeReply> reply;
   Payload payload;
 };
 
-// The data plane of one parameter server, as its clients see it. Thread-safe. All errors of the
-// rpcs come back as statuses with the server's message; see proto/parameter_service.proto for their
+// The data plane of one parameter server, as its clients see it. Thread-safe. Errors of the rpcs
+// come back as statuses with the server's message; see proto/parameter_service.proto for their
 // meaning.
 //
 // A client whose connection failed stays failed: all its outstanding and later exchanges end with
@@ -49,9 +49,9 @@ class ParameterClient {
   virtual absl::Status DropTables(const std::string& job_id, absl::Duration timeout) = 0;
   virtual absl::StatusOr<v1::GetServerStatsReply> Stats(absl::Duration timeout) = 0;
 
-  // Sends one operation; never blocks. `request` needs no request_id; its payload field stays
-  // empty, the bytes go in `payload`, which must not change until its owner is released (which may
-  // be after `done`; for memory that is registered with the server, longer: see MemoryRange in
+  // Sends one operation; never blocks. `request` needs no request_id, and its payload field stays
+  // empty: the bytes go in `payload`. They must not change until their owner is released, which may
+  // be after `done` (longer yet for memory that is registered with the server: see MemoryRange in
   // proto/parameter_service.proto). Operations on one partition reach the server in the order of
   // their calls here. `done` is called exactly once: with the result, or with the status of an
   // answer that is an error (RetryAfter tells when to repeat), or of the connection. It runs on a
@@ -59,26 +59,26 @@ class ParameterClient {
   // RESOURCE_EXHAUSTED: the message is over the limit, or too many bytes wait to be sent.
   virtual void Call(v1::ExchangeRequest request, Payload payload, Done done) = 0;
 
-  // As Call, for an answer whose payload has a place: where it has landing.size() bytes, they lie
-  // there when `done` is called with the result, whose payload is that place (and has no owner). A
-  // transport may receive them there directly. Until `done` is called `landing` must stay, its
-  // contents are undefined, and nobody else may use it; afterwards nothing is written there.
+  // Does the same as Call, with a place for the answer's payload: if the payload has landing.size()
+  // bytes, they lie there when `done` is called, and the result's payload is that place, without an
+  // owner. A transport may receive them there directly. Until `done` is called `landing` must stay,
+  // its contents are undefined, and nobody else may use it; afterwards nothing is written there.
   virtual void CallInto(v1::ExchangeRequest request, Payload payload, absl::Span<std::byte> landing,
                         Done done);
 
-  // Whether somebody waits for answers now; somebody does at first. While nobody does, a transport
-  // may leave answers where they are and take them in together later: `done` is then called late,
-  // but not never, once somebody waits again. Calls that wait for the window do so, too.
+  // Tells whether somebody waits for answers; somebody does at first. While nobody does, a
+  // transport may leave answers where they are, and calls that wait for the window with them. It
+  // takes them in together, at the latest when somebody waits again; `done` is called only then.
   virtual void SetWaiting(bool) {}
 
   // Ends all exchanges with `reason`, now and later. Idempotent.
   virtual void Abort(absl::Status reason) = 0;
 };
 
-// A `done` for Call that brings what CallInto promises, by a copy.
+// Returns a `done` for Call that keeps CallInto's promise by a copy.
 ParameterClient::Done CopyInto(absl::Span<std::byte> landing, ParameterClient::Done done);
 
-// Call with a handle to wait on.
+// Calls `client` and returns a handle to wait on.
 std::shared_ptr<Pending<ExchangeResult>> StartExchange(ParameterClient& client,
                                                        v1::ExchangeRequest request,
                                                        Payload payload = {});

@@ -27,7 +27,8 @@ class ParameterStub {
   absl::Status DropTables(const std::string& job_id, absl::Duration timeout) const;
   absl::StatusOr<v1::GetServerStatsReply> Stats(absl::Duration timeout) const;
 
-  // Whoever has the context can cancel the call. The host is empty where the server leaves it open.
+  // Returns the data channel's address; its host is empty if the server leaves that open. Whoever
+  // has the context can cancel the call.
   absl::StatusOr<ChannelAddress> OpenChannel(grpc::ClientContext& context,
                                              absl::Duration timeout) const;
 
