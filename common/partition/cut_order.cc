@@ -9,11 +9,11 @@ namespace muster {
 
 namespace {
 
-// What an order begins with.
+// The beginning of an order.
 struct Head {
   uint32_t step = 0;
   uint32_t has_loss_scale = 0;
-  // Its clock plus 1.
+  // The base's clock plus 1; 0: none.
   uint64_t base = 0;
 };
 static_assert(sizeof(Head) == 16 && sizeof(LossScale) == 8);

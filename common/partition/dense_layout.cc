@@ -19,7 +19,7 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kMaxElements = uint64_t{1} << 40;
-// Blocks start at multiples of this within their group where the limit allows: a cache line of f32.
+// Blocks start at multiples of this within their group if the limit allows: a cache line of f32.
 constexpr uint64_t kAlignElements = 16;
 
 absl::StatusOr<uint64_t> CheckedElements(const TensorSpec& tensor) {
@@ -60,7 +60,7 @@ absl::Status CheckOptions(const DenseLayout::Options& options) {
 
 uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
-// Checks everything about the tensors but the number of blocks.
+// Checks everything about the tensors except the number of blocks.
 absl::Status CheckTensors(absl::Span<const TensorSpec> tensors) {
   absl::flat_hash_map<absl::string_view, size_t> by_name;
   std::vector<uint64_t> elements(tensors.size());
@@ -111,8 +111,8 @@ absl::StatusOr<DenseLayout> DenseLayout::Create(absl::Span<const TensorSpec> ten
   MUSTER_RETURN_IF_ERROR(CheckOptions(options));
   MUSTER_RETURN_IF_ERROR(CheckTensors(tensors));
 
-  // Each tensor adds at most one block to what its share of full blocks is, so this bounds the
-  // allocation below.
+  // Each tensor adds at most one block to its share of full blocks, so this bounds the allocation
+  // below.
   const uint64_t max_block_elements = options.block_bytes / sizeof(float);
   uint64_t blocks = 0;
   for (const TensorSpec& tensor : tensors) {
@@ -122,7 +122,7 @@ absl::StatusOr<DenseLayout> DenseLayout::Create(absl::Span<const TensorSpec> ten
   }
   if (blocks > kMaxBlocks) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "block_bytes is ", options.block_bytes, ", which cuts the dense tensors into up to ",
+        "block_bytes is ", options.block_bytes, ", which divides the dense tensors into up to ",
         blocks, " blocks: at most ", kMaxBlocks, " are allowed, so raise block_bytes"));
   }
 

@@ -10,16 +10,15 @@
 
 namespace muster {
 
-// The server layout of a model's dense tensors: one flat f32 space, cut into blocks, dealt to
-// partitions.
+// The servers' layout of a model's dense tensors: one flat f32 space, divided into blocks that are
+// dealt to partitions.
 //
 // Tensors are laid one after another, ordered by unit, within a unit by optimizer group (those that
-// decay first), within a group by position in the list. A tied tensor adds nothing: it is where the
-// tensor is that it is tied to. The stretch of each (unit, group) is cut into as few blocks of at
-// most `block_bytes` as it takes, of equal size but for the last, so that no block crosses a unit
-// or a group. Blocks are dealt to partitions largest first, each to the partition with the fewest
-// bytes (the lowest index among equals), so two partitions differ by no more than the largest
-// block.
+// decay first), within a group by position in the list. A tied tensor adds nothing: it lies where
+// its owner does. Each (unit, group) stretch is divided into as few blocks of at most `block_bytes`
+// as possible, of equal size except for the last, so no block crosses a unit or a group. Blocks are
+// dealt to partitions largest first, each to the partition with the fewest bytes (the lowest index
+// among equals), so two partitions differ by no more than the largest block.
 //
 // For example, with blocks of at most 16 bytes and 2 partitions: unit 0 has w (6 elements, decays)
 // and b (2, does not), unit 1 has v (3, decays). The flat space is w b v; its blocks are [0,3)
@@ -29,8 +28,8 @@ namespace muster {
 // · log(blocks)), whatever the number of elements. Immutable after construction, so thread-safe.
 class DenseLayout {
  public:
-  // More than this is refused: a schema from outside must not make a server allocate without bound.
-  // At the default block size the limit stands for 1 TiB of parameters.
+  // Limits that keep a schema from outside from making a server allocate without bound. At the
+  // default block size this many blocks hold 1 TiB of parameters.
   static constexpr uint64_t kMaxBlocks = 1 << 20;
   static constexpr uint32_t kMaxPartitions = 1 << 16;
 
@@ -55,33 +54,33 @@ class DenseLayout {
     uint32_t partition = 0;
     // Position among its partition's blocks, which are in order of `begin`.
     uint32_t index_in_partition = 0;
-    // The tensors' elements it holds, in flat order; never a tied tensor.
+    // The block's elements by tensor, in flat order; never a tied tensor.
     std::vector<Piece> pieces;
 
     uint64_t elements() const { return end - begin; }
   };
 
-  // InvalidArgument, with names and values: a duplicate or empty name, a negative extent, more
-  // elements than 2^40, a tie to no tensor, to a tied one or to one of another number of elements,
-  // block_bytes not a positive multiple of 4, no partition, or more blocks or partitions than the
-  // limits above. No tensors at all is fine: no blocks.
+  // Computes a layout. InvalidArgument, with names and values: a duplicate or empty name, a
+  // negative extent, more elements than 2^40, a tie to no tensor, to a tied one or to one of
+  // another number of elements, block_bytes not a positive multiple of 4, no partition, or more
+  // blocks or partitions than the limits above. Without tensors there are no blocks.
   static absl::StatusOr<DenseLayout> Create(absl::Span<const TensorSpec> tensors, Options options);
 
   uint64_t elements() const { return elements_; }
-  // In order of `begin`; a block's id is its position here.
+  // Blocks in order of `begin`; a block's id is its position here.
   absl::Span<const Block> blocks() const { return blocks_; }
   // Ids of a partition's blocks, in order. REQUIRES: partition < partitions().
   absl::Span<const uint32_t> partition_blocks(uint32_t partition) const {
     return partition_blocks_[partition];
   }
   uint32_t partitions() const { return partition_blocks_.size(); }
-  // Where a tensor starts in the flat space; a tensor is contiguous there.
+  // Returns a tensor's start in the flat space, where it is contiguous.
   uint64_t tensor_offset(int tensor) const { return tensor_offsets_[tensor]; }
 
  private:
   DenseLayout() = default;
 
-  // Fills everything but the partitions.
+  // Fills everything except the partitions.
   void Place(absl::Span<const TensorSpec> tensors, uint64_t max_block_elements);
   // Gives each block its partition.
   void Deal(uint32_t partitions);

@@ -33,8 +33,8 @@ std::array<float, kLanes> Normals(const std::array<uint32_t, kLanes>& bits, floa
   return values;
 }
 
-// Elements [begin, begin + values.size()) of the sequence numbered `sequence`: a dense tensor's
-// only one, or a row's key.
+// Writes elements [begin, begin + values.size()) of the sequence numbered `sequence`: 0 for a dense
+// tensor, a row's key for a sparse one.
 void Fill(const Initializer& initializer, uint64_t seed, const std::string& name, uint64_t sequence,
           uint64_t begin, absl::Span<float> values) {
   if (initializer.kind == Initializer::Kind::kConstant) {

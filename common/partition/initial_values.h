@@ -8,13 +8,13 @@
 
 namespace muster {
 
-// First values are a pure function of (seed, name, global index): any process makes the same, in
-// any order and in any slices. Element i takes lane i % 4 of Philox counter i / 4, keyed by (seed,
-// "init", name): uniform values from 24 bits of the lane, normal ones by Box-Muller from the lane's
-// pair. Thread-safe.
+// Initial values are a pure function of (seed, name, global index): any process makes the same, in
+// any order and in any intervals. Element i takes lane i % 4 of Philox counter i / 4, keyed by
+// (seed, "init", name): uniform values from 24 bits of the lane, normal ones by Box-Muller from the
+// lane's pair. Thread-safe.
 
 // Writes the initial values of elements [begin, begin + values.size()) of a dense tensor
-// (row-major). For a tied tensor, give the one that it is tied to.
+// (row-major). Of a tied tensor, pass the owner.
 void InitialValues(const TensorSpec& tensor, uint64_t seed, uint64_t begin,
                    absl::Span<float> values);
 

@@ -9,9 +9,9 @@
 
 namespace muster {
 
-// In which type workers that compute need the values of each tensor, by its index: its own
-// (TensorSpec::compute) where all of its unit and optimizer group, and all that are tied to these,
-// have the same; otherwise f32. So what lies side by side in a DenseLayout is of one type, block by
+// Returns, by tensor index, the type in which computing workers need each tensor's values: the
+// tensor's own (TensorSpec::compute) if its whole unit and optimizer group, and all tensors tied to
+// these, have the same; otherwise f32. So neighbours in a DenseLayout are of one type, block by
 // block. A tied tensor has its owner's. A pure function.
 std::vector<DType> PulledTypes(absl::Span<const TensorSpec> tensors);
 

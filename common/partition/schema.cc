@@ -243,7 +243,7 @@ Tables TablesFromSchema(const v1::TablesSchema& schema) {
 DenseLayout LayoutFromSchema(const v1::TablesSchema& schema) { return *Layout(schema); }
 
 uint64_t SchemaFingerprint(const v1::TablesSchema& schema) {
-  // Fields that a newer client sent and this build does not know must not tell two schemas apart
+  // Fields that a newer client sent and this build does not know must not tell apart two schemas
   // that act alike.
   v1::TablesSchema known = schema;
   known.DiscardUnknownFields();

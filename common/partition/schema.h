@@ -23,26 +23,26 @@ struct Tables {
   std::vector<SparseTableSpec> sparse;
 };
 
-// Replaces the tensors and sparse tables of `schema`. What servers need not know stays behind:
-// storage and master dtype (servers keep f32) and placements.
+// Replaces the tensors and sparse tables of `schema`, without placements, which servers need not
+// know.
 void SetTables(absl::Span<const TensorSpec> tensors, absl::Span<const SparseTableSpec> sparse,
                v1::TablesSchema& schema);
 
-// How a job's dense tensors are cut and dealt: what it says, or the defaults where it has 0.
+// Returns how a job's dense tensors are divided and dealt, with the defaults where it has 0.
 DenseLayout::Options LayoutOptions(const v1::UpdateSpec& update);
 
 // Checks a schema that any client may have sent, whole: tables, partitions, block size, optimizer,
 // schedule, clipping. InvalidArgument names the field, its value and what would be right.
 absl::Status ValidateSchema(const v1::TablesSchema& schema);
 
-// The tables of a schema. REQUIRES: ValidateSchema(schema).ok().
+// Returns the tables of a schema. REQUIRES: ValidateSchema(schema).ok().
 Tables TablesFromSchema(const v1::TablesSchema& schema);
 
-// The dense table's layout. REQUIRES: ValidateSchema(schema).ok().
+// Returns the dense table's layout. REQUIRES: ValidateSchema(schema).ok().
 DenseLayout LayoutFromSchema(const v1::TablesSchema& schema);
 
-// Equal for equal schemas, whoever wrote them; a change to any field that the schema knows changes
-// it, but for what workers compute with and the tokenizer, which stored values do not depend on.
+// Returns equal values for equal schemas, whoever wrote them. Any field that the schema knows
+// counts, except workers' compute types and the tokenizer: no stored value depends on these.
 uint64_t SchemaFingerprint(const v1::TablesSchema& schema);
 
 }  // namespace muster

@@ -7,8 +7,8 @@
 
 namespace muster {
 
-// The partition of a sparse table's key: its mixed bits scaled to the number of partitions (never a
-// bare modulo, whose patterns follow those of the keys).
+// Returns the partition of a sparse table's key: its mixed bits scaled to the number of partitions
+// (never a bare modulo, whose patterns follow those of the keys).
 inline uint32_t SparsePartition(uint64_t key, uint32_t partitions) {
   return static_cast<uint32_t>((static_cast<unsigned __int128>(MixBits(key)) * partitions) >> 64);
 }

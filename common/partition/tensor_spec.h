@@ -9,24 +9,24 @@
 
 namespace muster {
 
-// How elements get their first value: a pure function of (job seed, tensor or table name, global
+// The rule for elements' first values: a pure function of (job seed, tensor or table name, global
 // index).
 struct Initializer {
   enum class Kind { kConstant, kUniform, kNormal };
 
   Kind kind = Kind::kConstant;
-  // kUniform: in [-scale, scale). kNormal: standard deviation.
+  // kUniform: the values lie in [-scale, scale). kNormal: standard deviation.
   float scale = 0;
-  // kConstant.
+  // kConstant: all values.
   float value = 0;
 };
 
-// Where a tensor's elements live along one axis of the mesh.
+// The placement of a tensor's elements along one axis of the mesh.
 struct Placement {
   enum class Kind { kReplicate, kShard, kPartial };
 
   Kind kind = Kind::kReplicate;
-  // Axis of the mesh by name, and for kShard the tensor's dimension that is cut.
+  // Axis of the mesh by name, and for kShard the tensor's dimension that is divided.
   std::string mesh_axis;
   int dimension = 0;
 };
@@ -42,12 +42,12 @@ struct TensorSpec {
   uint32_t unit = 0;
   // Optimizer group: whether weight decay applies.
   bool weight_decay = true;
-  // What workers compute with it in: kF32, or kBf16 or kF16 where a model reads nothing but values
+  // Type that workers compute with: kF32, or kBf16 or kF16 if a model reads nothing but values
   // rounded to that (to the nearest). The values themselves are f32, whoever holds them.
   DType compute = DType::kF32;
   // One per axis that is not replicated.
   std::vector<Placement> placements;
-  // Name of the tensor whose storage this one shares; empty: its own.
+  // Name of the tensor whose storage this one shares; empty: none.
   std::string tied_to;
 
   int64_t elements() const {

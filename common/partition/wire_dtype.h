@@ -6,11 +6,11 @@
 
 namespace muster {
 
-// The element type that an UpdateSpec.WireType names; left out, it is f32. InvalidArgument: a value
-// that this version does not know.
+// Returns the element type that an UpdateSpec.WireType names; f32 if unspecified. InvalidArgument:
+// this version does not know the value.
 absl::StatusOr<DType> WireDType(int wire_type);
 
-// The way back. REQUIRES: kF32, kBf16 or kF16.
+// Returns the WireType of a type. REQUIRES: kF32, kBf16 or kF16.
 int WireTypeOf(DType type);
 
 }  // namespace muster
