@@ -13,10 +13,10 @@ namespace {
 
 using std::literals::operator""sv;
 
-// NUL bytes are looked for in so many: as far as Git looks, too.
+// NUL bytes are looked for in this many bytes, as Git does.
 constexpr size_t kHeadBytes = 8 << 10;
 
-// What a file seems to be, to go on after its name, and what makes text of it.
+// The kind that a file seems to have, in words behind its name, and how to make text of it.
 struct Finding {
   absl::string_view what;
   absl::string_view remedy;
@@ -29,8 +29,8 @@ struct Magic {
 
 constexpr absl::string_view kNameText = "name the text instead";
 
-// UTF-32's mark begins with UTF-16's, and so stands before it. Escapes end before letters that
-// could be a digit of theirs.
+// UTF-32's mark begins with UTF-16's, and so stands before it. Strings end where a letter could
+// continue an escape.
 constexpr Magic kMagics[] = {
     {"\x1f\x8b"sv, {"is compressed by gzip", "unpack it first: gunzip < FILE > TEXT"}},
     {"\x28\xb5\x2f\xfd"sv, {"is compressed by zstd", "unpack it first: unzstd < FILE > TEXT"}},
@@ -55,14 +55,14 @@ constexpr Magic kMagics[] = {
     {"\xfe\xff"sv, {"is text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 FILE > TEXT"}},
 };
 
-// "BZh" alone might begin a text: after it come the level and the mark of a block, or of the end.
+// "BZh" alone might begin a text: the level and the mark of a block, or of the end, follow it.
 bool IsBzip2(absl::string_view bytes) {
   if (bytes.size() < 10 || !absl::StartsWith(bytes, "BZh")) return false;
   const absl::string_view mark = bytes.substr(4, 6);
   return bytes[3] >= '1' && bytes[3] <= '9' && (mark == "1AY&SY" || mark == "\x17rE8P\x90");
 }
 
-// The length of a header of JSON, then the header.
+// The length of a JSON header, then the header.
 bool IsSafetensors(absl::string_view bytes) {
   if (bytes.size() < 9 || bytes[8] != '{') return false;
   uint64_t header = 0;
@@ -74,7 +74,7 @@ bool IsParquet(absl::string_view bytes) {
   return bytes.size() >= 12 && absl::StartsWith(bytes, "PAR1") && absl::EndsWith(bytes, "PAR1");
 }
 
-// Whether each other byte, from `first` on, is mostly NUL, and those between them bytes of a text.
+// Returns whether every second byte from `first` on is mostly NUL, and the others are text's.
 bool IsUnmarkedUtf16(absl::string_view head, size_t first) {
   size_t nuls = 0;
   for (size_t i = 0; i < head.size(); ++i) {

@@ -14,7 +14,7 @@ namespace muster {
 // any complaint. Text in UTF-8 or in an older encoding, such as Latin-1, passes; a byte-order mark
 // of UTF-8 is a part of the text.
 //
-// InvalidArgument names the file, what it seems to be, and what makes text of it.
+// InvalidArgument names the file, what it seems to be, and how to make text of it.
 absl::Status CheckIsText(const std::string& path, absl::string_view bytes);
 
 }  // namespace muster

@@ -23,7 +23,7 @@ absl::Status FakeFolderEntries::Count() {
 
 absl::Status FakeFolderEntries::Make(const std::string& path) {
   MUSTER_RETURN_IF_ERROR(Count());
-  // What exists and was not synced stays so.
+  // An existing folder that was not synced stays unsynced.
   if (fs::exists(path)) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(Posix().Make(path));
   unsynced_[FolderOf(path)].push_back({.path = path});
@@ -59,7 +59,7 @@ void FakeFolderEntries::LosePower() {
   for (auto& [folder, entries] : unsynced_) {
     for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
       std::error_code error;
-      // Its folder may be gone already.
+      // The folder may be gone already.
       if (!fs::exists(entry->path)) continue;
       if (entry->from.empty()) {
         fs::remove_all(entry->path, error);

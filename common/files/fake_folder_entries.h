@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// Changes real folders, syncs none, remembers of what no sync was asked, and takes that back when
-// the machine loses power. For one thread.
+// Changes real folders but syncs none. Remembers changes that nobody asked to sync, and undoes them
+// when the machine loses power. For one thread.
 class FakeFolderEntries final : public FolderEntries {
  public:
   absl::Status Make(const std::string& path) override;
@@ -19,12 +19,12 @@ class FakeFolderEntries final : public FolderEntries {
   absl::Status Remove(const std::string& path) override;
   absl::Status Sync(const std::string& folder) override;
 
-  // The process ends before operation `operations` from now (0: the next one): it and all after it
+  // Ends the process before operation `operations` from now (0: the next one): it and all after it
   // fail without effect. What was done and not synced stays, until the power is lost.
   void EndProcessAfter(int operations) { operations_left_ = operations; }
-  // A new process, which does not end by itself. Returns whether the one before had ended.
+  // Starts a new process, which does not end by itself. Returns whether the one before had ended.
   bool StartProcess();
-  // All that was not synced is gone.
+  // Undoes all that was not synced.
   void LosePower();
 
  private:
@@ -36,7 +36,7 @@ class FakeFolderEntries final : public FolderEntries {
 
   absl::Status Count();
 
-  // By folder, in order.
+  // Changes by folder, in order.
   std::map<std::string, std::vector<Entry>> unsynced_;
   // Negative: any number.
   int operations_left_ = -1;

@@ -45,7 +45,7 @@ absl::StatusOr<FileContent> FileContent::Open(const std::string& path,
     content.map_bytes_ = size;
     return content;
   }
-  // A file may have become shorter since; what it has grown by is not read, since it might not end.
+  // The file may be shorter by now. Bytes that it has grown by are not read: growth might not end.
   size_t filled = 0;
   content.copy_.resize(size);
   while (filled < size) {

@@ -11,7 +11,7 @@ namespace muster {
 
 struct FileContentOptions {
   // Files of at least this size are mapped, so that the tasks of one machine share their pages and
-  // start before they are read; smaller ones are copied, so that a change of the file cannot touch
+  // start before they are read. Smaller ones are copied, so that a change of the file cannot touch
   // a running job. A mapped file must not be cut short while it is open: the system ends a process
   // that reads past its new end.
   size_t map_from_bytes = size_t{64} << 20;
@@ -21,7 +21,7 @@ struct FileContentOptions {
 // only if it is mapped, so take bytes() after the last move. Thread-safe once made.
 class FileContent {
  public:
-  // NotFound: nothing is at `path`. InvalidArgument: the path is empty or names no regular file.
+  // Opens a file. NotFound: none is at `path`. InvalidArgument: `path` is empty or no regular file.
   // PermissionDenied, Internal: the system could not read it. Every message names the path.
   static absl::StatusOr<FileContent> Open(const std::string& path,
                                           const FileContentOptions& options = {});
@@ -36,12 +36,12 @@ class FileContent {
   FileContent() = default;
 
   std::string copy_;
-  // Set only where the file is mapped.
+  // Set only if the file is mapped.
   void* map_ = nullptr;
   size_t map_bytes_ = 0;
 };
 
-// Open, with InvalidArgument for a file without any bytes: no reader has a use for one.
+// Opens a file likewise; InvalidArgument also for one without any bytes, which no reader can use.
 absl::StatusOr<FileContent> OpenNonEmpty(const std::string& path);
 
 }  // namespace muster

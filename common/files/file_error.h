@@ -6,10 +6,10 @@
 
 namespace muster {
 
-// The status for a failed file operation: what was tried, on which path, why it failed and what to
-// do. ResourceExhausted: no space. NotFound: no such file. PermissionDenied: rights or a read-only
-// file system. FailedPrecondition: what has the name can never be such a file. Unavailable: all
-// else, which may pass.
+// Returns the status for a failed file operation: what was tried, on which path, why it failed and
+// what to do. ResourceExhausted: no space. NotFound: no such file. PermissionDenied: rights or a
+// read-only file system. FailedPrecondition: what has the name can never be such a file.
+// Unavailable: all else, which may pass.
 absl::Status FileError(absl::string_view operation, absl::string_view path, int error_number);
 
 }  // namespace muster

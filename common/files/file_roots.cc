@@ -21,8 +21,8 @@
 namespace muster {
 namespace {
 
-// The parts of an absolute path; InvalidArgument: it is none, or has "..", which no rule here
-// follows.
+// Returns the parts of an absolute path. InvalidArgument: it is none, or has "..", which no rule
+// here follows.
 absl::StatusOr<std::vector<std::string>> Parts(const std::string& path) {
   if (!absl::StartsWith(path, "/")) {
     return absl::InvalidArgumentError(
@@ -48,7 +48,7 @@ std::string Join(const std::vector<std::string>& parts) {
   return path;
 }
 
-// As openat2 with RESOLVE_BENEATH; a descriptor, or an error number below 0.
+// Calls openat2 with RESOLVE_BENEATH. Returns a descriptor, or an error number below 0.
 int OpenAt2(int root, const std::string& rest, int flags) {
   open_how how = {};
   how.flags = static_cast<uint64_t>(flags) | O_CLOEXEC;
@@ -56,12 +56,12 @@ int OpenAt2(int root, const std::string& rest, int flags) {
   while (true) {
     const long opened = syscall(SYS_openat2, root, rest.c_str(), &how, sizeof(how));
     if (opened >= 0) return static_cast<int>(opened);
-    // A rename beside the path: it may be followed again.
+    // A rename beside the path interfered: it may be followed again.
     if (errno != EAGAIN && errno != EINTR) return -errno;
   }
 }
 
-// One part of a path, not followed if it is a link: ELOOP. As OpenAt2.
+// Opens one part of a path; ELOOP: it is a link, which is not followed. Returns as OpenAt2.
 int OpenPart(int folder, const std::string& part, int flags) {
   const int opened = openat(folder, part.c_str(), flags | O_NOFOLLOW | O_CLOEXEC);
   if (opened < 0) return -errno;
@@ -73,7 +73,7 @@ int OpenPart(int folder, const std::string& part, int flags) {
   return -error;
 }
 
-// The same as OpenAt2 without links.
+// Does the same as OpenAt2 without following links.
 int Walk(int root, const std::string& rest, int flags) {
   const std::vector<std::string> parts = absl::StrSplit(rest, '/', absl::SkipEmpty());
   int at = root;
@@ -101,7 +101,7 @@ FileRoots::~FileRoots() {
 absl::StatusOr<std::shared_ptr<const FileRoots>> FileRoots::Create(
     const std::vector<std::string>& folders, Following following) {
   if (folders.empty()) return absl::InvalidArgumentError("no folder is named; name one at least");
-  // Whether the system has openat2, and lets this process call it.
+  // Finds out whether the system has openat2, and lets this process call it.
   if (following == Following::kBeneath) {
     const int probe = OpenAt2(AT_FDCWD, ".", O_PATH);
     if (probe >= 0) {
@@ -150,7 +150,7 @@ absl::StatusOr<int> FileRoots::Open(const std::string& path, int flags) const {
   MUSTER_ASSIGN_OR_RETURN(const Place place, Find(path));
   const int opened = OpenBeneath(place, flags);
   if (opened >= 0) return opened;
-  // EXDEV: out of the root. ELOOP: a link that is not followed.
+  // EXDEV: the path leads out of the root. ELOOP: a link that is not followed.
   if (opened == -EXDEV || opened == -ELOOP) return Outside(path);
   return FileError("open", path, -opened);
 }

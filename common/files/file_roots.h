@@ -14,17 +14,16 @@ namespace muster {
 // ".." a path has. Immutable, so thread-safe.
 class FileRoots {
  public:
-  // How a path is followed.
+  // Ways to follow a path.
   enum class Following {
-    // By openat2: links that stay within the root are followed. Where the system has no openat2,
-    // as kWalk.
+    // openat2 follows links that stay within the root. On a system without it, as kWalk.
     kBeneath,
-    // Part by part, and no link is followed.
+    // Part by part, without following links.
     kWalk,
   };
 
-  // `folders` are absolute paths; at least one. InvalidArgument: one is not. NotFound,
-  // PermissionDenied, …, as FileError: one cannot be opened. The folders may be links themselves.
+  // Opens the folders: absolute paths, at least one; they may be links. InvalidArgument: one is
+  // not. NotFound, PermissionDenied, …, as FileError: one cannot be opened.
   static absl::StatusOr<std::shared_ptr<const FileRoots>> Create(
       const std::vector<std::string>& folders, Following following = Following::kBeneath);
   ~FileRoots();
@@ -32,33 +31,33 @@ class FileRoots {
   FileRoots(const FileRoots&) = delete;
   FileRoots& operator=(const FileRoots&) = delete;
 
-  // As open(2), with O_CLOEXEC; the caller closes the descriptor. PermissionDenied: the path lies
-  // outside of the roots, or leads out of them. Other errors as FileError.
+  // Opens a path like open(2), with O_CLOEXEC; the caller closes the descriptor. PermissionDenied:
+  // the path lies outside of the roots, or leads out of them. Other errors as FileError.
   absl::StatusOr<int> Open(const std::string& path, int flags) const;
 
-  // Whether what the path names lies within the roots, or would: where nothing is there, the
-  // nearest folder above it that is. Errors as Open.
+  // Checks that what the path names lies within the roots or, if nothing is there, the nearest
+  // folder above it that is. Errors as Open.
   absl::Status Check(const std::string& path) const;
 
-  // As given.
+  // The folders as given.
   const std::vector<std::string>& folders() const { return folders_; }
 
  private:
   struct Root {
-    // Normal: without a slash at its end, "." and doubled ones.
+    // Normal: without a slash at its end, "." and doubled slashes.
     std::string path;
     int descriptor = -1;
   };
 
   FileRoots(std::vector<std::string> folders, Following following);
 
-  // Where a path lies: the root's descriptor, and the rest, which may be ".".
+  // A path's root, by its descriptor, and the rest, which may be ".".
   struct Place {
     int root = -1;
     std::string rest;
   };
   absl::StatusOr<Place> Find(const std::string& path) const;
-  // A descriptor, or an error number below 0.
+  // Returns a descriptor, or an error number below 0.
   int OpenBeneath(const Place& place, int flags) const;
   absl::Status Outside(const std::string& path) const;
 
@@ -69,13 +68,13 @@ class FileRoots {
 };
 
 // Confines this process for good: from here on OpenRegularFile, and all that reads data, tokenizers
-// and weights by it, opens nothing outside of these folders. To be called at most once, by main,
-// before files of others are opened. The readers of data are many, and each of them would have to
-// be told, so this is the process's, as chroot is.
+// and weights by it, opens nothing outside of these folders. Called at most once, by main, before
+// others' files are opened. The confinement is the process's, as chroot is, since each of the many
+// readers would have to be told otherwise.
 void ConfineData(std::shared_ptr<const FileRoots> roots);
-// Null: the process is not confined.
+// Returns the process's roots; null: it is not confined.
 std::shared_ptr<const FileRoots> DataRoots();
-// FileRoots::Check of the process's roots; OK where it has none.
+// Calls FileRoots::Check of the process's roots; OK if it has none.
 absl::Status CheckWithinDataRoots(const std::string& path);
 
 }  // namespace muster

@@ -75,7 +75,7 @@ absl::Status SyncFolders(const std::string& path, FolderEntries& entries) {
     if (::stat(folder.c_str(), &status) != 0) return FileError("inspect", folder, errno);
     if (status.st_dev != file_system) break;
     const absl::Status synced = entries.Sync(folder);
-    // One that this user may not read is none that a process of ours has made.
+    // A folder that this user may not read was made by none of our processes.
     if (!synced.ok() && !absl::IsPermissionDenied(synced)) return synced;
   }
   return absl::OkStatus();

@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-// What a path names that is no regular file; null: it is one.
+// Returns what else a path names; null: a regular file.
 const char* KindOfOther(const struct stat& status) {
   switch (status.st_mode & S_IFMT) {
     case S_IFREG:
@@ -31,8 +31,7 @@ const char* KindOfOther(const struct stat& status) {
   }
 }
 
-// Whether the kernel makes up a file's bytes while they are read: reading it may wait, or change
-// the machine.
+// Returns whether the kernel makes up a file's bytes on reading, which may wait or have effects.
 bool IsOfKernel(const struct statfs& system) {
   switch (static_cast<unsigned long>(system.f_type)) {
     case PROC_SUPER_MAGIC:
@@ -48,7 +47,7 @@ bool IsOfKernel(const struct statfs& system) {
   }
 }
 
-// What is wrong with what was opened.
+// Returns what is wrong with an opened file.
 absl::Status Check(int descriptor, const std::string& path, struct stat& status) {
   struct statfs system;
   if (fstat(descriptor, &status) != 0 || fstatfs(descriptor, &system) != 0) {
@@ -70,7 +69,7 @@ absl::StatusOr<OpenedFile> OpenRegularFileWithin(const FileRoots* roots, const s
   if (path.empty()) {
     return absl::InvalidArgumentError("the path of a file is empty; name a regular file");
   }
-  // O_NONBLOCK: a pipe would be waited for until somebody writes to it.
+  // O_NONBLOCK: opening a pipe would wait until somebody writes to it.
   const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   int descriptor = -1;
   if (roots == nullptr) {

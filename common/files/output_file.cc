@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As many as the system follows.
+// As many links as the system follows.
 constexpr int kMostLinks = 40;
 constexpr int kAttempts = 100;
 constexpr mode_t kPermissions = 0777;
@@ -46,11 +46,11 @@ absl::StatusOr<std::string> OutputTarget(const std::string& path, Replace replac
     if (links == kMostLinks) return FileError("write", path, ELOOP);
     const fs::path next = fs::read_symlink(target, error);
     if (error) return FileError("read the link", target.string(), error.value());
-    // Relative to the link's folder, unless it is absolute.
+    // The target is relative to the link's folder, unless it is absolute.
     target = target.parent_path() / next;
   }
-  // By the path itself: what links of /proc/self/fd lead to may have no name, as /dev/stdout's
-  // pipe.
+  // Looked up by the path itself: what links of /proc/self/fd lead to may have no name, like the
+  // pipe of /dev/stdout.
   const fs::file_status there = fs::status(path, error);
   if (fs::exists(there) && !fs::is_regular_file(there)) {
     return absl::InvalidArgumentError(
@@ -84,7 +84,7 @@ absl::Status OutputFile::Open(mode_t mode) {
   std::random_device random;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     partial_ = absl::StrFormat("%s.%08x.partial", path_, random());
-    // Never what somebody has put there, nor what a link there leads to.
+    // Never opens what somebody has put there, nor what a link there leads to.
     file_ =
         ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode == 0 ? 0666 : 0600);
     if (file_ >= 0) break;
@@ -95,7 +95,7 @@ absl::Status OutputFile::Open(mode_t mode) {
     if (errno != EEXIST) return FileError("write", path_, errno);
   }
   if (file_ < 0) return FileError("write", path_, EEXIST);
-  // Of a private file the next one is private, too.
+  // The file that replaces a private one is private, too.
   if (mode != 0 && ::fchmod(file_, mode) != 0) {
     return FileError("set the permissions of", partial_, errno);
   }

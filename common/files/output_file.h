@@ -13,13 +13,13 @@
 
 namespace muster {
 
-// What a command does with a file that has the name of its output already: it cannot tell whether
-// it made that file, so it replaces none unless its user says --force.
+// A command's treatment of a file that has the name of its output already. The command cannot tell
+// whether it made that file, so it replaces none unless its user says --force.
 enum class Replace { kNever, kFiles };
 
 // Returns where a file has to be put so that `path` names it: `path`, or what a link there leads
-// to, so that the link stays. InvalidArgument: something that is no regular file is there (a
-// folder, a device, a pipe), which is never replaced, or a file that `replace` does not allow to.
+// to, so that the link stays. InvalidArgument: there is a file that `replace` does not allow to
+// replace, or something that is never replaced (a folder, a device, a pipe).
 absl::StatusOr<std::string> OutputTarget(const std::string& path, Replace replace);
 
 // A file that a command writes under a name of its user's choice. It appears under that name when
@@ -44,7 +44,7 @@ class OutputFile {
   // Makes the file durable and gives it its name. InvalidArgument: that name was taken meanwhile.
   absl::Status Publish();
 
-  // Where the file lies until it is published.
+  // The file's path until it is published.
   const std::string& partial() const { return partial_; }
 
  private:
@@ -59,8 +59,8 @@ class OutputFile {
   int file_ = -1;
 };
 
-// Refuses now what WriteOutputFile would refuse later, also where nothing can be written: work of
-// hours must not end so.
+// Refuses now what WriteOutputFile would refuse after hours of work, also a place where nothing can
+// be written.
 absl::Status CheckOutputFile(const std::string& path, Replace replace);
 
 // Writes a whole file by an OutputFile.

@@ -8,11 +8,11 @@
 namespace muster {
 namespace {
 
-// As brackets and commas outside of strings say; right for all that is JSON.
+// Counted by brackets and commas outside of strings, which is right for all JSON.
 struct Extent {
-  // Of the deepest value.
+  // Depth of the deepest value.
   size_t depth = 0;
-  // At most: an empty array counts for two.
+  // Upper bound on the number of values: an empty array counts for two.
   size_t values = 1;
 };
 

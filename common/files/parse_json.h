@@ -10,16 +10,16 @@
 
 namespace muster {
 
-// Far more than any file has that programs here read. A value takes up to 100 bytes of memory for
+// Limits far above any file that programs here read. A value takes up to 100 bytes of memory for
 // two in the file; a tokenizer of 256 thousand tokens has 1.5 million values.
 inline constexpr size_t kMostJsonDepth = 64;
 inline constexpr size_t kMostJsonValues = size_t{1} << 22;
 
-// JSON from a file that anybody may have written. More values than kMostJsonValues, and arrays and
-// objects that lie deeper in one another than kMostJsonDepth, are refused before anything is built
-// of them: what goes over a value by recursion (writing it into a message, say) may then do so.
-// `origin` names the file in errors, `expected` says what it should have been. InvalidArgument: it
-// is no JSON, too large, or too deep.
+// Parses JSON from a file that anybody may have written. More values than kMostJsonValues, and
+// nesting deeper than kMostJsonDepth, are refused before anything is built, so callers may go over
+// the value by recursion (to write it into a message, say). `origin` names the file in errors,
+// `expected` says what it should have been. InvalidArgument: the text is no JSON, too large, or too
+// deep.
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, const std::string& origin,
                                          absl::string_view expected);
 

@@ -32,15 +32,15 @@ absl::Status TooMany(const std::string& pattern, absl::string_view what, size_t 
                                                  "; name fewer, or join them into larger files"));
 }
 
-// The end of the set that begins at pattern[at], a "[": where its "]" is. kNone: it has none.
+// Returns where the set that begins at pattern[at], a "[", has its "]". kNone: it has none.
 size_t EndOfSet(absl::string_view pattern, size_t at) {
   size_t first = at + 1;
   if (first < pattern.size() && pattern[first] == '!') ++first;
-  // A bracket that comes first is one of the set.
+  // A bracket that comes first belongs to the set.
   return pattern.find(']', first + 1);
 }
 
-// Whether what stands at pattern[at], no "*", takes this character; moves `at` behind it.
+// Returns whether the element at pattern[at], no "*", takes this character; moves `at` behind it.
 bool Takes(absl::string_view pattern, char c, size_t& at) {
   const char what = pattern[at];
   const size_t end = what == '[' ? EndOfSet(pattern, at) : kNone;
@@ -64,8 +64,8 @@ bool Takes(absl::string_view pattern, char c, size_t& at) {
   return found != others;
 }
 
-// Whether a name fits a pattern without slashes and braces. Takes at most name × pattern steps:
-// what does not fit behind a "*" is tried with one more character given to the last one alone.
+// Returns whether a name fits a pattern without slashes and braces. Takes at most name × pattern
+// steps: if what follows a "*" does not fit, the last "*" alone takes one more character.
 bool Fits(absl::string_view name, absl::string_view pattern) {
   if (absl::StartsWith(name, ".") && !absl::StartsWith(pattern, ".")) return false;
   size_t n = 0;
@@ -93,7 +93,7 @@ bool Fits(absl::string_view name, absl::string_view pattern) {
   return p == pattern.size();
 }
 
-// The parts of the brace that opens at text[open]; `close` gets where it ends, kNone: nowhere.
+// Returns the parts of the brace that opens at text[open], and its end in `close`; kNone: none.
 std::vector<absl::string_view> PartsOfBrace(absl::string_view text, size_t open, size_t& close) {
   std::vector<absl::string_view> parts;
   size_t depth = 0;
@@ -183,14 +183,14 @@ class Expander {
     return absl::OkStatus();
   }
 
-  // Names in a folder that fit: of files, or of folders.
+  // Returns the names in a folder that fit: of files, or of folders.
   absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder,
                                                    absl::string_view pattern, bool of_files) {
     const std::string listed = folder.empty() ? "." : folder;
     std::vector<std::string> names;
     std::error_code error;
     MUSTER_RETURN_IF_ERROR(CheckWithinDataRoots(listed));
-    // One that is not there has no names.
+    // A missing folder has no names.
     if (!fs::is_directory(listed, error)) return names;
     for (fs::directory_iterator entry(listed, error), end; !error && entry != end;
          entry.increment(error)) {
@@ -201,7 +201,7 @@ class Expander {
       if (!Fits(name, pattern)) continue;
       std::error_code unreadable;
       const fs::file_type type = entry->status(unreadable).type();
-      // A link to nowhere is kept, for opening it to fail by name.
+      // A link to nowhere is kept, so that opening it fails by name.
       const bool fits = of_files
                             ? type == fs::file_type::regular || type == fs::file_type::not_found
                             : type == fs::file_type::directory;

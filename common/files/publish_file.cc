@@ -20,7 +20,7 @@ bool IsSameFile(const std::string& a, const std::string& b) {
 
 int PublishFile(const std::string& from, const std::string& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
-  // What a file system, or a kernel, answers that does not know the flag.
+  // The answers of a file system, or a kernel, that does not know the flag.
   if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) {
     return PublishFileByLink(from, to);
   }
@@ -30,10 +30,10 @@ int PublishFile(const std::string& from, const std::string& to) {
 int PublishFileByLink(const std::string& from, const std::string& to) {
   if (::link(from.c_str(), to.c_str()) != 0) {
     const int error = errno;
-    // A network file system may repeat a link whose answer was lost, and meet its own work.
+    // A network file system may repeat a link whose answer was lost, and meet its own link.
     if (error != EEXIST || !IsSameFile(from, to)) return error;
   }
-  // A name that stays is a leftover, like that of a process that was killed.
+  // A first name that stays is a leftover, like that of a process that was killed.
   ::unlink(from.c_str());
   return 0;
 }

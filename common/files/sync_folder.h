@@ -7,8 +7,8 @@
 
 namespace muster {
 
-// Makes durable which names the folder has: what was made, renamed or deleted in it. The content of
-// its files is another matter. Blocks. Errors as FileError.
+// Makes durable which names the folder has: what was made, renamed or deleted in it, but not the
+// content of its files. Blocks. Errors as FileError.
 absl::Status SyncFolder(const std::string& path);
 
 }  // namespace muster

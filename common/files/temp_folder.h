@@ -18,7 +18,7 @@ class TempFolder {
 
   const std::string& path() const { return path_; }
 
-  // Writes a file, in place of one of that name; its path.
+  // Writes a file, replacing one of that name; returns its path.
   std::string Write(absl::string_view name, absl::string_view content) const;
 
  private:

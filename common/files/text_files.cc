@@ -24,14 +24,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of these names so many are told.
+// Most names of hidden files that are told.
 constexpr size_t kNamesTold = 5;
 
 bool IsHidden(absl::string_view name) {
   return absl::StartsWith(name, ".") || absl::EndsWith(name, "~") || absl::EndsWith(name, ".swp");
 }
 
-// Whether one of these files has the content, too.
+// Returns whether one of these files has the content, too.
 absl::StatusOr<bool> IsContentOf(const std::vector<std::string>& paths, absl::string_view content) {
   for (const std::string& path : paths) {
     MUSTER_ASSIGN_OR_RETURN(const FileContent file, FileContent::Open(path));
@@ -40,7 +40,7 @@ absl::StatusOr<bool> IsContentOf(const std::vector<std::string>& paths, absl::st
   return false;
 }
 
-// The end of an error that a file in a folder gave.
+// Returns the end of an error about a file in a folder.
 absl::Status WithinFolder(const std::string& folder, const absl::Status& status) {
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), " (every file right inside folder '", folder,

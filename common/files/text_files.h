@@ -22,21 +22,21 @@ struct TextFolder {
   std::vector<std::string> hidden;
 };
 
-// Errors: the system could not list the folder.
+// Lists a folder. Errors: the system could not list it.
 absl::StatusOr<TextFolder> ListTextFolder(const std::string& folder);
 
-// Says which files ForEachTextFile leaves out at a path, for people: "folder '/d': left out 2
+// Returns which files ForEachTextFile leaves out at a path, for people: "folder '/d': left out 2
 // hidden files: .DS_Store, a.txt~". Empty: none, or the path is no folder that can be listed.
 std::string TellHiddenFiles(const std::string& path);
 
-// Gives `take` the text at a path, with the path of each file: a file, or a folder, which stands
-// for TextFolder::paths without empty ones; of files with equal content only the first counts. At
-// least one file, none empty, each of them text (common/files/check_is_text.h). A file is opened
-// when those before it were taken, so that of a corpus no more need be in memory than `take` keeps.
+// Gives `take` the text at a path, with the path of each file: of one file, or of TextFolder::paths
+// in a folder without empty ones, where of files with equal content only the first counts. There is
+// at least one file, none empty, each of them text (common/files/check_is_text.h). A file is opened
+// after those before it were taken, so no more of a corpus need be in memory than `take` keeps.
 //
 // NotFound: nothing is there, or a link in the folder points to nothing. InvalidArgument: there are
-// no bytes at all, it is neither file nor folder, or a file is no text. PermissionDenied, Internal:
-// the system could not read it. An error of `take` ends it.
+// no bytes at all, the path is neither file nor folder, or a file is no text. PermissionDenied,
+// Internal: the system could not read it. The first error of `take` ends the call.
 absl::Status ForEachTextFile(
     const std::string& path,
     absl::FunctionRef<absl::Status(const std::string& file_path, FileContent file)> take);
