@@ -21,7 +21,7 @@ void AnswerWatch::Run() {
   std::optional<bool> told;
   bool asked = false;
   while (true) {
-    // A part that does not answer is asked no second time: its queue would only grow.
+    // A part that does not answer is not asked again: its queue would only grow.
     if (!asked) {
       {
         absl::MutexLock lock(&state_->mutex);

@@ -12,18 +12,18 @@
 namespace muster {
 
 struct AnswerWatchOptions {
-  // Between an answer and the next question.
+  // Time between an answer and the next question.
   absl::Duration interval = absl::Seconds(2);
   // An answer that takes longer counts as none.
   absl::Duration patience = absl::Seconds(5);
 };
 
-// Asks a part of a daemon again and again whether it still answers, such as the thread that does
-// all of a coordinator's work.
+// Asks a part of a daemon again and again whether it still answers, for example the thread that
+// does all of a coordinator's work.
 class AnswerWatch {
  public:
-  // `ask` is given a function that the part calls once it gets round to it, on any thread, at most
-  // once, also after the watch has ended. `tell` is called on the watch's thread when the part
+  // `ask` gets a function that the part calls once it gets round to it: on any thread, at most
+  // once, perhaps after the watch has ended. `tell` is called on the watch's thread when the part
   // answers (true), first or again, and when it no longer does (false).
   AnswerWatch(AnswerWatchOptions options, std::function<void(std::function<void()>)> ask,
               std::function<void(bool)> tell);

@@ -23,13 +23,13 @@
 namespace muster {
 namespace {
 
-// The system takes less where it is told to.
+// Longest queue of connections; the system may be told to take fewer.
 constexpr int kBacklog = 4096;
-// Accepted at a stretch, before connections that ended are looked at.
+// Connections accepted in a row before those that ended are looked at.
 constexpr int kBatch = 64;
-// After accept failed: for whoever has the descriptors to give some back.
+// Pause after accept failed, for others to give descriptors back.
 constexpr int kPauseMs = 20;
-// A peer that acknowledges nothing for this long is gone, as gRPC's pings have it.
+// A peer that acknowledges nothing for this long is gone, as for gRPC's pings.
 constexpr unsigned kUserTimeoutMs = 10000;
 // Silence in which a call under way would have answered a ping, which is sent every 10 s.
 constexpr uint32_t kSilentMs = 15000;
@@ -42,7 +42,7 @@ int PortOf(int socket) {
                                            : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
 }
 
-// A socket that listens on one address; on that of all hosts for IPv4, too, with `both_families`.
+// Returns a socket listening on one address; with `both_families`, on all of IPv4's as well.
 absl::StatusOr<Descriptor> ListenOnOne(const sockaddr* address, socklen_t length,
                                        bool both_families) {
   Descriptor socket(
@@ -142,7 +142,7 @@ void ConnectionGate::Serve() {
   std::array<epoll_event, kBatch> events;
   while (!stopping_.load()) {
     const int count = epoll_wait(events_.get(), events.data(), events.size(), -1);
-    // Those that ended go first: they are the room for those that come.
+    // Ended connections go first, and so make room.
     for (int i = 0; i < count; ++i) Forget(events[i].data.fd);
     for (int i = 0; i < count && !stopping_.load(); ++i) {
       const int descriptor = events[i].data.fd;
@@ -163,7 +163,7 @@ void ConnectionGate::Accept(int listener) {
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) return;
-    // Without descriptors; others than this gate have them.
+    // There are no descriptors left; others than this gate have them.
     MakeRoom();
     poll(nullptr, 0, kPauseMs);
     return;
@@ -180,7 +180,7 @@ void ConnectionGate::Admit(int listener, Descriptor connection) {
              sizeof(kUserTimeoutMs));
   const int key = duplicate.get();
   connections_[key] = {.duplicate = std::move(duplicate), .number = ++accepted_};
-  // That it has ended is told without being asked for.
+  // epoll reports the connection's end without being asked to.
   Register(events_.get(), key, 0);
   take_(listener, connection.Release());
 }

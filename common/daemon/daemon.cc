@@ -22,7 +22,7 @@
 namespace muster {
 namespace {
 
-// Programs that go through all descriptors that they might have are slow with more.
+// More would slow down programs that go through all descriptors they might have.
 constexpr rlim_t kMostDescriptors = 1 << 20;
 
 }  // namespace
@@ -54,7 +54,7 @@ std::string AdvertisedAddress(absl::string_view advertise, const std::string& li
 
 void EndWithParent() {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // The parent may have ended before; its orphans go to process 1 or to a reaper of its session.
+  // The parent may have ended before; orphans go to process 1 or to their session's reaper.
   if (getppid() == 1) raise(SIGTERM);
 }
 

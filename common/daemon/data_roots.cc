@@ -26,7 +26,7 @@ std::vector<std::string> DataRootArguments(const std::vector<std::string>& folde
 
 bool IsLoopback(const std::string& listen) {
   const std::string host = listen.substr(0, listen.rfind(':'));
-  // A name is not asked about: who listens on one means to be found by it.
+  // A name is not looked up: a daemon that listens on one means to be found by it.
   in_addr address = {};
   const bool is_v4 = inet_pton(AF_INET, host.c_str(), &address) == 1;
   return host == "localhost" || host == "[::1]" || (is_v4 && ntohl(address.s_addr) >> 24 == 127);

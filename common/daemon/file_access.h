@@ -7,20 +7,20 @@ class App;
 
 namespace muster {
 
-// Who may read and write the folders and files that a process makes.
+// The users who may read and write the folders and files that a process makes.
 enum class FileAccess {
-  // Its user: folders are 0700, files 0600.
+  // The process's user: folders are 0700, files 0600.
   kUser,
-  // Its group, too (0770 and 0660): for checkpoints on a file system that daemons of different
-  // users share.
+  // The process's group, too (0770 and 0660): for checkpoints on a file system that daemons of
+  // different users share.
   kGroup,
 };
 
 // Adds --group-files, which every daemon has.
 void AddFileAccessFlag(CLI::App& app, FileAccess& access);
 
-// Has all files and folders that this process and its children make from now on be so, whatever
-// umask it was started with, those that libraries make among them. Existing ones stay as they are.
+// Gives all that this process, its children and its libraries make from now on this access,
+// whatever umask the process was started with. Existing files and folders stay as they are.
 void LimitFileAccess(FileAccess access);
 
 }  // namespace muster

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 
-// The flag that was meant by the first one that there is none of; nothing where none is near.
+// Returns the flag that the first unknown one probably meant; nothing if none is near.
 std::optional<std::string> MeantFlag(const CLI::App& app) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : app.get_options()) {
@@ -35,7 +35,7 @@ std::optional<int> ParseFlags(CLI::App& app, int argc, const char* const* argv) 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& end) {
-    // The library's own codes are of three figures, one for each kind of error.
+    // The library's own codes have three digits, one code for each kind of error.
     if (app.exit(end) == EXIT_SUCCESS) return EXIT_SUCCESS;
     const std::optional<std::string> meant = MeantFlag(app);
     if (meant.has_value()) std::cerr << "Did you mean " << *meant << "?\n";

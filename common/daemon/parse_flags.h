@@ -10,9 +10,8 @@ class App;
 namespace muster {
 
 // Reads a program's command line, as given to main, into the flags of `app`, to which it adds
-// --version. Returns nothing if the program is to go on, otherwise what it is to exit with: 0 once
-// it has printed its help or version, 2 once it has said on standard error what is wrong, as
-// `muster` does.
+// --version. Returns nothing if the program is to go on, otherwise its exit code: 0 after printing
+// its help or version, 2 after saying on standard error what is wrong, as `muster` does.
 std::optional<int> ParseFlags(CLI::App& app, int argc, const char* const* argv);
 
 }  // namespace muster

@@ -16,11 +16,11 @@
 namespace muster {
 namespace {
 
-// A connection takes two descriptors (see ConnectionGate), so this leaves a third of them to all
-// else that a daemon opens.
+// A connection takes two descriptors (see ConnectionGate), so a third of them are left for all else
+// that a daemon opens.
 constexpr size_t kDescriptorsPerConnection = 3;
 constexpr size_t kMostConnections = 16384;
-// What TLS's handshake or HTTP/2's settings may take; who says nothing goes.
+// Longest time for TLS's handshake or HTTP/2's settings; a silent peer is closed then.
 constexpr int kHandshakeTimeoutMs = 10000;
 // HTTP/2's preface and settings have less than 100 bytes, a call's headers more than 200; under TLS
 // the client's certificate alone has more than its hello.

@@ -23,9 +23,9 @@ namespace muster {
 inline constexpr char kLiveness[] = "live";
 
 struct RpcServerOptions {
-  // Whether the daemon can do its work as soon as it answers; otherwise SetReady says when.
+  // True if the daemon can do its work as soon as it answers; otherwise SetReady says when.
   bool ready = true;
-  // Of what gRPC has received and not handed over to the services, about; 0: any number.
+  // Approximate limit on bytes that gRPC has received and not handed over to the services; 0: none.
   size_t received_bytes = 0;
 };
 
@@ -40,15 +40,15 @@ class RpcServer {
       const std::vector<grpc::Service*>& services, const RpcServerOptions& options = {});
   ~RpcServer();
 
-  // HOST:PORT listened on.
+  // The HOST:PORT listened on.
   const std::string& address() const { return address_; }
 
-  // Whether the daemon can do its work: what its readiness probe learns (the health service's
-  // answer for the empty name, SERVING or NOT_SERVING). Thread-safe.
+  // Tells whether the daemon can do its work, which its readiness probe learns (the health
+  // service's answer for the empty name, SERVING or NOT_SERVING). Thread-safe.
   void SetReady(bool ready);
 
-  // Takes no more connections and calls; those under way are cancelled after `patience`. Returns
-  // when all are over.
+  // Takes no more connections and calls; those under way are cancelled after `patience`. Blocks
+  // until all are over.
   void Shutdown(absl::Duration patience);
 
  private:

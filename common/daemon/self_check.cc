@@ -20,13 +20,13 @@ namespace {
 
 constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
 
-// Where a process reaches itself, if it listens on `listening`.
+// Returns the address where a process that listens on `listening` reaches itself.
 std::string FromWithin(const std::string& listening) {
   if (!IsOnAllAddresses(listening)) return listening;
   return absl::StrCat("127.0.0.1", listening.substr(listening.rfind(':')));
 }
 
-// The server was reached, whatever it thinks of the call.
+// Returns whether the server was reached, whatever it thinks of the call.
 bool WasHeard(const absl::Status& status) {
   return !absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status);
 }
@@ -68,7 +68,7 @@ void SelfCheck::Run() {
 
 absl::Status SelfCheck::CallOnce() {
   grpc::ChannelArguments arguments;
-  // A connection that is there already proves nothing.
+  // An existing connection proves nothing.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (credentials_.encrypted()) {

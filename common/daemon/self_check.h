@@ -18,25 +18,25 @@ class ClientContext;
 namespace muster {
 
 struct SelfCheckOptions {
-  // Listened on.
+  // The address listened on.
   std::string address;
-  // Under which others know the daemon, HOST:PORT: its certificate names this host.
+  // The HOST:PORT under which others know the daemon; its certificate names this host.
   std::string advertised;
   absl::Duration interval = absl::Seconds(10);
-  // For one call. Longer than a busy machine keeps a daemon from running.
+  // Time for one call; longer than a busy machine keeps a daemon from running.
   absl::Duration timeout = absl::Seconds(10);
   // Calls in a row that fail before the daemon counts as deaf.
   int failures = 3;
 };
 
 // Calls the daemon's own rpc port again and again, each time over a new connection, as a stranger
-// would come. A process that lives but does not answer is noticed by nobody who could start it
-// again: so it has to end itself.
+// would. Nobody who could restart a process notices that it lives but does not answer, so the
+// process has to end itself.
 class SelfCheck {
  public:
   // `deaf` is called once, on the check's thread, when calls that worked before have failed several
-  // times in a row. A daemon whose calls never worked (a certificate that does not name its host)
-  // is left alone.
+  // times in a row. A daemon whose calls never worked (its certificate does not name its host) is
+  // left alone.
   SelfCheck(SelfCheckOptions options, const RpcCredentials& credentials,
             std::function<void(const absl::Status&)> deaf);
   // Cancels the call under way.
@@ -51,7 +51,7 @@ class SelfCheck {
   const std::function<void(const absl::Status&)> deaf_;
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Of the call under way; null: none is.
+  // Context of the call under way; null: there is none.
   grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;
 };

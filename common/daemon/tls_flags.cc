@@ -10,7 +10,7 @@ constexpr char kAuthority[] = "--tls-authority";
 constexpr char kCertificate[] = "--tls-certificate";
 constexpr char kKey[] = "--tls-key";
 
-// A variable of a script that is not set must not turn encryption off.
+// An unset variable of a script must not turn encryption off.
 std::string RefuseEmpty(const std::string& path) {
   return path.empty() ? "the path is empty; name a file, or for plain text leave all three --tls-* "
                         "options out"

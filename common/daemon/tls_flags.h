@@ -16,8 +16,8 @@ namespace muster {
 // a usage error: only options that are left out mean plain text.
 void AddTlsFlags(CLI::App& app, TlsFiles& files);
 
-// The same flags for a program that this one starts; none where no file is named. Their paths are
-// absolute.
+// Returns the same flags for a program that this one starts; none if no file is named. Their paths
+// are absolute.
 std::vector<std::string> TlsArguments(const TlsFiles& files);
 
 }  // namespace muster

@@ -7,11 +7,11 @@
 
 namespace muster {
 
-// Names and paths that daemons tell one another stand in strings of messages, which are UTF-8: a
-// message with another is not parsed by whoever receives it. InvalidArgument says so of `value`.
+// Checks a name or path that daemons tell one another in strings of messages. These are UTF-8: a
+// receiver cannot parse a message with any other. InvalidArgument says so of `value`.
 absl::Status CheckIsUtf8(absl::string_view value);
 
-// Refuses such a value of a flag, as `option->check(Utf8Flag())`.
+// Returns a validator that refuses such a value of a flag: `option->check(Utf8Flag())`.
 CLI::Validator Utf8Flag();
 
 }  // namespace muster
