@@ -5,13 +5,13 @@
 
 namespace muster {
 
-// The text without the byte-order mark of UTF-8 that editors and shells of Windows begin files
-// with, if it has one. For every file whose content is a notation (jobs, tables, JSON, merges); a
-// text to train on is what its bytes are.
+// Returns the text without a byte-order mark of UTF-8, with which editors and shells of Windows
+// begin files. For every file whose content is a notation (jobs, tables, JSON, merges); a text to
+// train on keeps all its bytes.
 absl::string_view SkipByteOrderMark(absl::string_view text);
 
-// Whether a file that should be text in UTF-8 is UTF-16 (or UTF-32): it begins with a mark of that,
-// or with a character whose other byte is 0.
+// Returns whether a file that should be text in UTF-8 is UTF-16 (or UTF-32): it begins with a mark
+// of that, or with a character whose other byte is 0.
 bool LooksLikeUtf16(absl::string_view text);
 
 }  // namespace muster

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// No name is as long; a file may hold words of any length.
+// Longest word looked up: no name is as long, but a file may hold words of any length.
 constexpr size_t kLongestWord = 100;
 
 }  // namespace

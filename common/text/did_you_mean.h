@@ -6,8 +6,8 @@
 
 namespace muster {
 
-// "; did you mean \"batch_size\"?" of a word that is none of the names, for the end of an error;
-// empty where no name is near.
+// Returns "; did you mean \"batch_size\"?" for the end of an error about a word that is none of the
+// names; empty if no name is near.
 std::string DidYouMean(const std::string& word, const std::vector<std::string>& names);
 
 }  // namespace muster

@@ -7,8 +7,8 @@
 
 namespace muster {
 
-// How a program that was asked for JSON tells of its failure, on one line and without a line break:
-// {"error":{"code":"NOT_FOUND","message":"...","exit_code":2}}. Nothing of it can steer a terminal,
+// Returns the failure of a program that was asked for JSON, on one line and without a line break:
+// {"error":{"code":"NOT_FOUND","message":"...","exit_code":2}}. Nothing in it can steer a terminal,
 // whatever bytes code and message have.
 std::string ErrorJson(absl::string_view code, absl::string_view message, int exit_code);
 

@@ -7,9 +7,9 @@
 
 namespace muster {
 
-// What an error says of a text out of a file that a job names: "12 characters", not what they are.
-// Such an error goes to whoever submitted the job, who may have no right to read the file. Bytes
-// that are not UTF-8 count as a character each.
+// Returns what an error may say of a text out of a file that a job names: "12 characters", not
+// which. The error goes to the job's submitter, who may have no right to read the file. Bytes that
+// are not UTF-8 count as a character each.
 std::string LengthOf(absl::string_view text);
 
 }  // namespace muster

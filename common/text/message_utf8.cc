@@ -17,7 +17,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Of a value as an error shows it.
+// Most bytes of a value that an error shows.
 constexpr size_t kMostShown = 200;
 
 absl::Status CheckValue(const std::string& path, absl::string_view value) {

@@ -9,8 +9,8 @@ class Message;
 
 namespace muster {
 
-// Whether every string of a message that is filled from a command line or a file is UTF-8, so that
-// its receiver can parse it. InvalidArgument names the first field that is not, as in
+// Checks that every string of a message that is filled from a command line or a file is UTF-8, so
+// that its receiver can parse it. InvalidArgument names the first field that is not, as in
 // "data.text.path", and shows its value.
 absl::Status CheckUtf8(const google::protobuf::Message& message);
 

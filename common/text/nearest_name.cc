@@ -18,8 +18,8 @@ std::string Folded(std::string_view name) {
 }
 
 // Returns the fewest insertions, deletions, replacements and exchanges of neighbours that make b of
-// a, where no character takes part in two of them. Row i of the table has the distances from the
-// first i characters of a to each beginning of b; only three rows are needed at a time.
+// a, with no character in two of them. Row i of the table has the distances from the first i
+// characters of a to each beginning of b; only three rows are needed at a time.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last, last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;

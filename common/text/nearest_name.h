@@ -10,16 +10,16 @@
 namespace muster {
 
 // Returns the name of `right` that somebody who typed `wrong` most likely meant, for "did you
-// mean"; nothing where no name is near. Letters' case does not count, and '-' and '_' are the same.
+// mean"; nothing if no name is near. Letters' case does not count, and '-' and '_' are the same.
 //
 // The nearest name is the one that takes the fewest edits: a character inserted, left out or
 // replaced, or two neighbours exchanged ("lsit" is one edit from "list"). It is near if these are
-// no more than a third of the characters of `wrong`, at least one. Where no name is so near, a name
-// that begins with `wrong` (three characters or more) is meant, the shortest of these. Of names
-// that are equally near, the first is returned.
+// no more than a third of the characters of `wrong`, at least one. If no name is so near, the
+// shortest name that begins with `wrong` (three characters or more) is meant. Of equally near
+// names, the first is returned.
 //
-// Takes time in proportion to the length of each name that is about as long as `wrong`, squared;
-// others are passed over.
+// Takes time in proportion to the squared length of each name about as long as `wrong`; others are
+// passed over.
 std::optional<std::string> NearestName(std::string_view wrong, absl::Span<const std::string> right);
 
 }  // namespace muster

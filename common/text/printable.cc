@@ -12,16 +12,16 @@ namespace {
 
 bool IsControl(uint32_t c) { return c < 0x20 || (c >= 0x7f && c < 0xa0); }
 
-// What changes the direction of text (Unicode's Bidi_Control), and its own ends of lines.
+// Code points that change the direction of text (Unicode's Bidi_Control) or end lines.
 bool ChangesOrder(uint32_t c) {
   return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
          (c >= 0x2066 && c <= 0x2069);
 }
 
-// What becomes of line breaks and tabs.
+// Treatment of line breaks and tabs.
 enum class Layout { kWrittenOut, kKept };
 
-// The text with what `escape` writes in place of every code point that is not to be shown.
+// Returns the text with what `escape` writes in place of every code point that is not to be shown.
 template <typename Escape>
 std::string Escaped(absl::string_view text, Layout layout, const Escape& escape) {
   std::string shown;

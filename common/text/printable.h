@@ -13,26 +13,26 @@ namespace muster {
 // These are written out as \x1b and \u202e, bytes that are not UTF-8 as \xf6; everything else
 // stays.
 
-// Of one line: line breaks and tabs, too, are written out, as \n and \t.
+// Returns text for one line: line breaks and tabs are written out, too, as \n and \t.
 std::string PrintableLine(absl::string_view text);
 
-// Of any lines: line breaks and tabs stay.
+// Returns text of several lines: line breaks and tabs stay.
 std::string PrintableText(absl::string_view text);
 
-// The same of text that comes in pieces, which may end within a character.
+// Does the same for text that comes in parts, which may end within a character.
 class PrintableStream {
  public:
-  // What is to be shown of what came so far and was not shown yet.
+  // Returns the text to show of all that came and was not shown yet.
   std::string Add(absl::string_view piece);
-  // What is left at the end.
+  // Returns the rest at the end.
   std::string Finish();
 
  private:
   std::string unfinished_;
 };
 
-// Of JSON: they become \u001b and \u202e, which mean the same in its strings, the only place where
-// JSON has them. REQUIRES: UTF-8.
+// Returns JSON with control characters written as \u001b and \u202e, which mean the same in its
+// strings, the only place where JSON has them. REQUIRES: UTF-8.
 std::string PrintableJson(absl::string_view json);
 
 }  // namespace muster

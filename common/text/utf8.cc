@@ -11,11 +11,11 @@ constexpr size_t kMostBytes = 4;
 
 bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
-// Bytes of the character that begins with this one; 0: none does.
+// Returns the bytes of the character that begins with this byte; 0: none does.
 size_t LengthByLead(char byte) {
   const auto lead = static_cast<unsigned char>(byte);
   if (lead < 0x80) return 1;
-  // 0xc0 and 0xc1 begin overlong forms only, 0xf5 and above what is past U+10FFFF.
+  // 0xc0 and 0xc1 begin overlong forms only; 0xf5 and above begin code points past U+10FFFF.
   if (lead < 0xc2 || lead > 0xf4) return 0;
   return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
