@@ -13,7 +13,7 @@ absl::Status Invalid(absl::string_view field, absl::string_view value, absl::str
   return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
 }
 
-// Where parameters stay on the devices, which then do all that is done with them.
+// Checks jobs whose parameters stay on the devices, which then do all that is done with them.
 absl::Status ValidateResident(const v1::JobSpec& spec) {
   const std::string& optimizer = spec.optimizer().name();
   if (optimizer != "adam" && optimizer != "adamw") {

@@ -9,9 +9,9 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// Whether a job may compute where `compute.device` says: what a device's engine does not do is
-// refused here, before anything is placed. InvalidArgument names the field, its value and what
-// would be right.
+// Checks that a job may compute where `compute.device` says: refuses what the device's engine does
+// not do, before anything is placed. InvalidArgument names the field, its value and what would be
+// right.
 absl::Status ValidateDevice(const v1::JobSpec& spec);
 
 }  // namespace muster

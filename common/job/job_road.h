@@ -7,8 +7,8 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// How a job's gradients become parameters, out of its specification; before and after its defaults
-// were filled in.
+// The road by which a job's gradients become parameters, from its specification, before and after
+// its defaults were filled in:
 //
 //   update.dense       update.sparse
 //   PARAMETER_SERVER   PARAMETER_SERVER   servers hold everything
@@ -17,15 +17,15 @@ class JobSpec;
 //
 // A model without sparse tables is never hybrid.
 
-// Dense gradients go from worker to worker.
+// Returns whether dense gradients go from worker to worker.
 bool TrainsByAllReduce(const v1::JobSpec& spec);
 
-// … and the model has sparse tables, which are on servers.
+// Returns whether dense gradients go from worker to worker, and sparse tables are on servers.
 bool IsHybrid(const v1::JobSpec& spec);
 
 bool NeedsServers(const v1::JobSpec& spec);
 
-// By the kind of model; the tables may turn out to be empty.
+// Judges by the kind of model; the tables may turn out to be empty.
 bool HasSparseTables(const v1::JobSpec& spec);
 
 }  // namespace muster

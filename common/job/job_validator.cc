@@ -49,7 +49,7 @@ bool IsBsp(const v1::UpdateSpec& update) {
   return update.staleness_bound() == 0 && !update.unlimited_staleness();
 }
 
-// Examples that are evaluated and not trained on: a reader of the same kind, or a share.
+// Checks examples that are evaluated and not trained on: a reader of the same kind, or a share.
 absl::Status ValidateValidation(const v1::JobSpec& spec) {
   if (!spec.has_validation()) return absl::OkStatus();
   if (spec.data().holdout() > 0) {
@@ -105,7 +105,7 @@ absl::Status ValidateClipping(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
-// Checkpoints of a chain are kept, and read by a restore, together.
+// Longest chain of checkpoints, which are kept, and read by a restore, together.
 constexpr uint32_t kMostDeltas = 64;
 
 absl::Status ValidateCheckpoints(const v1::JobSpec& spec) {
@@ -160,7 +160,7 @@ absl::Status ValidateBucket(absl::string_view field, uint64_t bytes, uint64_t us
                               usual, ")"));
 }
 
-// What holds for dense gradients that go from worker to worker.
+// Checks jobs whose dense gradients go from worker to worker.
 absl::Status ValidateAllReduce(const v1::JobSpec& spec) {
   const v1::UpdateSpec& update = spec.update();
   constexpr absl::string_view kInStep =
@@ -206,7 +206,7 @@ absl::Status ValidateAllReduce(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
-// Fields that mean nothing when gradients are pushed to servers.
+// Refuses fields that mean nothing when gradients are pushed to servers.
 absl::Status ValidateNoAllReduce(const v1::JobSpec& spec) {
   const v1::UpdateSpec& update = spec.update();
   constexpr absl::string_view kOtherRoad =
@@ -318,7 +318,7 @@ absl::Status ValidateSize(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
-// What ends a job before its last step.
+// Checks what ends a job before its last step.
 absl::Status ValidateEarlyStop(const v1::JobSpec& spec) {
   const v1::StopSpec& stop = spec.stop();
   if (stop.has_target() && !std::isfinite(stop.target())) {
@@ -396,7 +396,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
     MUSTER_RETURN_IF_ERROR(CreateOptimizer(spec.optimizer(), granularity).status());
   }
   MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));
-  // The policy comes first: clipping is judged by it.
+  // The policy comes first, since clipping depends on it.
   MUSTER_RETURN_IF_ERROR(ValidateUpdate(spec));
   MUSTER_RETURN_IF_ERROR(ValidateDevice(spec));
   MUSTER_RETURN_IF_ERROR(ValidateClipping(spec));
@@ -425,8 +425,8 @@ void FillDefaults(v1::JobSpec& spec) {
   update.set_partitions(layout.partitions);
   update.set_block_bytes(layout.block_bytes);
   FillWorkers(spec);
-  // How many threads share a product can change its last bits, and a replacement may run on another
-  // worker.
+  // The number of threads that share a product can change its last bits, and a replacement may run
+  // on another worker.
   if (spec.threads_per_worker() == 0 && update.deterministic()) spec.set_threads_per_worker(1);
   if (spec.micro_batches() == 0) spec.set_micro_batches(1);
   spec.mutable_parallelism()->set_data(spec.workers());

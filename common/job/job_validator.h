@@ -12,25 +12,25 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// Of one task.
+// Most threads of one task.
 inline constexpr uint32_t kMaxThreads = 1024;
 
 // Checks all of a job that can be judged without its data; fields left out stand for what
-// FillDefaults writes. INVALID_ARGUMENT names the field, its value and what would be right; with
+// FillDefaults writes. INVALID_ARGUMENT names the field, its value and what would be right; of
 // several faults, the first in the order of the specification's fields.
 absl::Status ValidateJob(const v1::JobSpec& spec);
 
-// Writes the values that fields left out stand for, so that every reader sees the same; but for
+// Writes the values that fields left out stand for, so that every reader sees the same, except for
 // threads_per_worker 0, which depends on the worker. REQUIRES: valid.
 void FillDefaults(v1::JobSpec& spec);
 
-// The update policy in a word or two: "BSP", "SSP with bound 4", "ASP", "all-reduce".
+// Returns the update policy in a word or two: "BSP", "SSP with bound 4", "ASP", "all-reduce".
 std::string PolicyName(const v1::JobSpec& spec);
 
-// Trains nothing, so there is nothing to keep.
+// Returns whether the job trains nothing, so that there is nothing to keep.
 bool OnlyEvaluates(const v1::JobSpec& spec);
 
-// There are examples to evaluate on: a share that is held out, or validation data.
+// Returns whether there are examples to evaluate on: a share that is held out, or validation data.
 bool Evaluates(const v1::JobSpec& spec);
 
 }  // namespace muster

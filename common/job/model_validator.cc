@@ -61,7 +61,7 @@ absl::Status Divides(absl::string_view whole_field, uint64_t whole, absl::string
                  absl::StrCat("it must be a multiple of ", part_field, ", which is ", part));
 }
 
-// The same as the worker's own check (ResolveTransformer), but for what needs the data.
+// Makes the checks of the worker's own (ResolveTransformer), except those that need the data.
 absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
   if (!spec.from().empty()) {
     return Invalid("model.transformer.from", absl::StrCat("\"", spec.from(), "\""),
@@ -140,7 +140,7 @@ absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
   return absl::OkStatus();
 }
 
-// What the loss is multiplied by in f16.
+// Checks what the loss is multiplied by in f16.
 absl::Status ValidateLossScale(const v1::ComputeSpec& compute) {
   const float scale = compute.loss_scale();
   if (scale == 0 && compute.loss_scale_window() == 0) return absl::OkStatus();
@@ -166,7 +166,7 @@ absl::Status ValidateLossScale(const v1::ComputeSpec& compute) {
   return absl::OkStatus();
 }
 
-// How the model computes: all but transformers keep to f32 and to their activations.
+// Checks how the model computes: all but transformers keep to f32 and to their activations.
 absl::Status ValidateCompute(const v1::JobSpec& spec) {
   const v1::ComputeSpec& compute = spec.compute();
   if (!v1::ComputeSpec::Type_IsValid(compute.type())) {
@@ -234,7 +234,7 @@ absl::Status ValidateSeparator(const std::string& separator) {
                  "(\"\\t\" in a job file); left out it is a comma");
 }
 
-// Columns without a header go by their numbers.
+// Checks a column without a header, which is named by its number.
 absl::Status CheckColumnNumber(const std::string& column) {
   uint32_t number = 0;
   if (absl::SimpleAtoi(column, &number) && number > 0 && column == absl::StrCat(number)) {

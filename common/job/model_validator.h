@@ -9,8 +9,8 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// Checks model, data, and evaluation metric, each by itself and against one another, as far as that
-// goes without reading the data. INVALID_ARGUMENT as in ValidateJob.
+// Checks model, data, and evaluation metric, each by itself and against one another, as far as
+// possible without reading the data. INVALID_ARGUMENT as in ValidateJob.
 absl::Status ValidateModelAndData(const v1::JobSpec& spec);
 
 }  // namespace muster

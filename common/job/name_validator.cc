@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// The control character (C0, DEL or C1) that UTF-8 text has at this byte, if it is one.
+// Returns the control character (C0, DEL or C1) at this byte of a UTF-8 text, if there is one.
 std::optional<uint32_t> ControlAt(size_t at, absl::string_view text) {
   const auto byte = static_cast<uint8_t>(text[at]);
   if (byte < 0x20 || byte == 0x7f) return byte;

@@ -9,9 +9,9 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// Whether a job's name, owner and namespace can be shown as they are: a control character in them
-// would break lists and logs into lines, or steer the terminal that shows them. InvalidArgument
-// names the field, where it has one and which.
+// Checks that a job's name, owner and namespace can be shown as they are: a control character in
+// them would break lists and logs into lines, or steer the terminal that shows them.
+// InvalidArgument names the field, and the character and its place.
 absl::Status ValidateNames(const v1::JobSpec& spec);
 
 }  // namespace muster

@@ -23,7 +23,7 @@ absl::Status ValidateSparseTables(const v1::JobSpec& spec) {
   const struct {
     absl::string_view field;
     uint64_t value;
-    // What it has to be above to mean something.
+    // The value above which the option means something.
     uint64_t idle;
   } fields[] = {{"sparse_tables.cache_bytes", options.cache_bytes(), 0},
                 {"sparse_tables.admit_after", options.admit_after(), 1},

@@ -9,8 +9,8 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// Checks a job's sparse_tables: each option, and whether the job has rows on servers, where alone
-// they are kept to. INVALID_ARGUMENT as in ValidateJob.
+// Checks a job's sparse_tables: each option, and that the job has rows on servers, which alone keep
+// to them. INVALID_ARGUMENT as in ValidateJob.
 absl::Status ValidateSparseTables(const v1::JobSpec& spec);
 
 }  // namespace muster

@@ -26,14 +26,14 @@ inline v1::JobSpec SmallJob() {
   return spec;
 }
 
-// The same by all-reduce, without servers.
+// The same job by all-reduce, without servers.
 inline v1::JobSpec AllReduceJob() {
   v1::JobSpec spec = SmallJob();
   spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   return spec;
 }
 
-// Dense parameters by all-reduce, a sparse table on servers.
+// A job with dense parameters by all-reduce and a sparse table on servers.
 inline v1::JobSpec HybridJob() {
   v1::JobSpec spec = AllReduceJob();
   spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);

@@ -19,19 +19,19 @@ namespace muster {
 namespace {
 
 constexpr size_t kHeadBytes = 64 << 10;
-// Of an example in a large file: where its record begins, and its label.
+// Bytes kept of an example in a large file: where its record begins, and its label.
 constexpr uint64_t kPlaceBytes = 12;
 
 // The first whole lines of a file.
 struct Lines {
   double count = 0;
-  // Of them, unpacked, and in the file.
+  // Bytes of the lines, unpacked, and in the file.
   double bytes = 0;
   double bytes_in_file = 0;
   bool packed = false;
 };
 
-// No lines: it cannot be read.
+// Returns no lines if the file cannot be read.
 Lines FirstLines(const std::string& path) {
   const absl::StatusOr<OpenedFile> opened = OpenRegularFile(path);
   if (!opened.ok()) return {};

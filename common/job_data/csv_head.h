@@ -13,12 +13,12 @@ class CsvData;
 // larger ones from the files (worker/data/csv/csv_dataset.h).
 inline constexpr uint64_t kCsvKeptBelowBytes = uint64_t{1} << 30;
 
-// What the lengths of CSV files say, and the first 64 KiB of the first one: all lines are taken to
-// be like these, and all files to be packed as well as they are.
+// An estimate from the lengths of CSV files and the first 64 KiB of the first one: all lines are
+// taken to be like these, and all files to be packed as well as they are.
 struct CsvHead {
-  // 0: the files cannot be read on this machine.
+  // Number of examples; 0: the files cannot be read on this machine.
   uint64_t examples = 0;
-  // Bytes that a task keeps of them while it trains.
+  // Bytes that a task keeps of the files while it trains.
   uint64_t kept_bytes = 0;
   // Bytes that the largest file unpacks to; 0: files are not packed.
   uint64_t unpacked_bytes = 0;

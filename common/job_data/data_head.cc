@@ -29,14 +29,14 @@
 namespace muster {
 namespace {
 
-// Read of a file of lines, to know how long they are.
+// Bytes read of a file of lines, to know how long they are.
 constexpr size_t kHeadBytes = 64 << 10;
-// Of a text, to know how often its strings come; less where many lengths are counted.
+// Bytes read of a text, to know how often its strings come; fewer if many lengths are counted.
 constexpr size_t kCountedBytes = 1 << 20;
 // Larger files are mapped (common/files/file_content.h): their pages are the system's.
 constexpr uint64_t kMappedFrom = uint64_t{64} << 20;
 
-// A file, or the files of a folder that are read.
+// Returns a file, or the files of a folder that are read.
 std::vector<std::string> FilesAt(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return {path};
@@ -44,8 +44,8 @@ std::vector<std::string> FilesAt(const std::string& path) {
   return folder.ok() ? std::move(folder->paths) : std::vector<std::string>();
 }
 
-// Bytes of a file, or of the files in a folder; of those alone that have fewer than `below`. 0:
-// there is none.
+// Returns the bytes of a file, or of the files in a folder, without files of `below` bytes or more.
+// 0: there is none.
 uint64_t BytesAt(const std::string& path, uint64_t below = std::numeric_limits<uint64_t>::max()) {
   uint64_t sum = 0;
   for (const std::string& file : FilesAt(path)) {
@@ -77,7 +77,7 @@ void ReadSequences(const v1::JobSpec& spec, DataLook look, DataSize& size) {
   if (size.bytes >= kMappedFrom && IsTokenFileAt(path)) size.bytes = 0;
 }
 
-// Empty where it cannot be read.
+// Returns empty if the file cannot be read.
 std::string BeginningOfFile(const std::string& path, size_t bytes) {
   const absl::StatusOr<OpenedFile> file = OpenRegularFile(path);
   if (!file.ok()) return "";
@@ -93,7 +93,7 @@ std::string BeginningOfFile(const std::string& path, size_t bytes) {
   return head;
 }
 
-// Of a file, or of the files in a folder by their names.
+// Returns the beginning of a file, or of the files in a folder by their names.
 std::string Beginning(const std::string& path, size_t bytes) {
   std::string head;
   for (const std::string& each : FilesAt(path)) {
@@ -103,7 +103,7 @@ std::string Beginning(const std::string& path, size_t bytes) {
   return head;
 }
 
-// DataSize::repeats of strings of up to `longest` bytes.
+// Returns DataSize::repeats of strings of up to `longest` bytes.
 std::vector<std::map<uint64_t, uint64_t>> CountRepeats(absl::string_view text, size_t longest) {
   std::vector<std::map<uint64_t, uint64_t>> repeats;
   for (size_t length = 1; length <= std::min(longest, text.size()); ++length) {
@@ -133,7 +133,7 @@ void ReadText(const std::string& path, uint32_t orders, DataLook look, DataSize&
   size.bytes = BytesAt(path, kMappedFrom);
 }
 
-// Big-endian numbers of an IDX file's header, packed or not.
+// Reads an IDX file's header, big-endian numbers, packed or not.
 void ReadImages(const std::string& path, DataSize& size) {
   const absl::StatusOr<OpenedFile> opened = OpenRegularFile(path);
   if (!opened.ok()) return NotHere(path, size);
@@ -152,7 +152,7 @@ void ReadImages(const std::string& path, DataSize& size) {
   size.bytes = size.examples * (size.dense_features + 1);
 }
 
-// Of a file's first whole lines, in the mean.
+// Means over a file's first whole lines.
 struct Lines {
   double bytes = 0;
   double features = 0;

@@ -9,20 +9,20 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// SizeOfData of the job's data, corrected by what the beginnings and lengths of its files say where
+// Returns SizeOfData of the job's data, corrected by the beginnings and lengths of its files if
 // they are on this machine: the tokenizer's vocabulary, pixels and number of images, examples of a
 // text file by the length of its first lines, how a text's first MiB repeats the strings that the
 // model looks up. What cannot be read stays an assumption, with the reason.
 //
-// A task looks at its own data so, whose memory is not to be taken for that: kCheap takes a
-// transformer's vocabulary from the specification, where that has it, and counts no strings: at
-// the most, all of a text's differ.
+// A task takes a kCheap look at its own data, to keep its memory for other things: kCheap takes a
+// transformer's vocabulary from the specification, if that has one, and counts no strings: at the
+// most, all of a text's differ.
 enum class DataLook { kThorough, kCheap };
 DataSize ReadDataHead(const v1::JobSpec& spec, DataLook look = DataLook::kThorough);
 
 // Writes the number of the data's tokens into a transformer's specification that leaves it to them,
-// where their tokenizer is on this machine: what tasks would find there. The coordinator, which
-// sees no data, then reserves memory for as many; otherwise it has to guess (SizeOfData).
+// if their tokenizer is on this machine: what tasks would find there. The coordinator, which sees
+// no data, then reserves memory for as many; otherwise it has to guess (SizeOfData).
 void FillVocabulary(v1::JobSpec& spec);
 
 }  // namespace muster

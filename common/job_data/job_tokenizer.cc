@@ -14,7 +14,7 @@ absl::StatusOr<std::unique_ptr<const Tokenizer>> JobTokenizer(const v1::DataSpec
   const v1::SequenceData& sequences = data.sequences();
   if (!sequences.tokenizer().empty()) return OpenTokenizer(sequences.tokenizer());
   if (IsTokenFileAt(sequences.path())) return OpenTokenizer(sequences.path());
-  // What is not here might be a token file.
+  // A missing file might be a token file.
   std::error_code error;
   if (std::filesystem::exists(sequences.path(), error)) return OpenTokenizer("bytes");
   return absl::NotFoundError(

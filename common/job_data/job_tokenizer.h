@@ -12,8 +12,8 @@ namespace v1 {
 class DataSpec;
 }  // namespace v1
 
-// The tokenizer of a job's sequences, read from where the job says, on this machine. NotFound: it
-// is not here. InvalidArgument: it is damaged or of a newer format.
+// Returns the tokenizer of a job's sequences, read from where the job says, on this machine.
+// NotFound: it is not here. InvalidArgument: it is damaged or of a newer format.
 absl::StatusOr<std::unique_ptr<const Tokenizer>> JobTokenizer(const v1::DataSpec& data);
 
 }  // namespace muster

@@ -17,7 +17,7 @@ void AtomicAdd(std::atomic<double>& target, double delta) {
   }
 }
 
-// Whole numbers without an exponent, others with all digits that matter.
+// Returns whole numbers without an exponent, others with all digits that matter.
 std::string Number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";

@@ -15,7 +15,7 @@
 
 namespace muster {
 
-// Only grows. Lock-free.
+// A number that only grows. Lock-free.
 class Counter {
  public:
   void Add(uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
@@ -25,7 +25,7 @@ class Counter {
   std::atomic<uint64_t> value_ = 0;
 };
 
-// Goes up and down. Lock-free.
+// A number that goes up and down. Lock-free.
 class Gauge {
  public:
   void Set(double value) { value_.store(value, std::memory_order_relaxed); }
@@ -47,7 +47,7 @@ class Histogram {
   void Observe(double value);
 
   const std::vector<double>& bounds() const { return bounds_; }
-  // bounds().size() + 1 counts, not cumulated.
+  // Returns bounds().size() + 1 counts, not cumulated.
   std::vector<uint64_t> Counts() const;
   double sum() const { return sum_.load(std::memory_order_relaxed); }
 
@@ -57,7 +57,7 @@ class Histogram {
   std::atomic<double> sum_ = 0;
 };
 
-// `count` bounds, each `factor` times the one before: {start, start * factor, …}.
+// Returns `count` bounds, each `factor` times the one before: {start, start * factor, …}.
 std::vector<double> ExponentialBounds(double start, double factor, int count);
 
 enum class MetricType { kCounter, kGauge, kHistogram };
@@ -69,7 +69,7 @@ struct MetricPoint {
   // `key="value",…` without braces; may be empty.
   std::string labels;
   double value = 0;
-  // Of the metric it belongs to, for the TYPE and HELP lines.
+  // The metric it belongs to, for the TYPE and HELP lines.
   std::string family;
   std::string help;
   MetricType type = MetricType::kGauge;
@@ -90,7 +90,7 @@ class MetricRegistry {
                           std::vector<double> bounds, absl::string_view labels = "")
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // All current values; points of one family lie together, in order of name.
+  // Returns all current values; points of one family lie together, in order of name.
   std::vector<MetricPoint> Read() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -112,10 +112,10 @@ class MetricRegistry {
   std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);
 };
 
-// `key="value"` with the value escaped as the text format wants it. Join several with commas.
+// Returns `key="value"`, escaped as the text format wants it. Join several with commas.
 std::string MetricLabel(absl::string_view key, absl::string_view value);
 
-// Prometheus' text exposition format, version 0.0.4. Points of one family must lie together.
+// Returns Prometheus' text format, version 0.0.4. Points of one family must lie together.
 std::string PrometheusText(absl::Span<const MetricPoint> points);
 
 }  // namespace muster

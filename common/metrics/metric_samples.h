@@ -12,8 +12,8 @@ namespace v1 {
 class MetricSample;
 }  // namespace v1
 
-// A registry's current values in wire form. `labels` (may be empty) is put before the labels of
-// each, to tell daemons apart: `daemon="s0"`.
+// Returns a registry's current values in wire form. `labels` (may be empty) is put before the
+// labels of each, to tell daemons apart: `daemon="s0"`.
 std::vector<v1::MetricSample> MetricSamples(const MetricRegistry& registry,
                                             absl::string_view labels);
 
