@@ -12,7 +12,7 @@ absl::Status CheckIsUtf8(absl::string_view value) {
   if (IsUtf8(value)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(PrintableLine(value),
-                   " is not UTF-8, as names and paths have to be that daemons tell one another; "
+                   " is not UTF-8; names and paths that daemons tell one another have to be; "
                    "choose another, or rename the folder"));
 }
 

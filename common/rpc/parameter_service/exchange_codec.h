@@ -27,9 +27,10 @@ grpc::ByteBuffer EncodeExchange(const google::protobuf::MessageLite& header,
 // Returns the bytes that EncodeExchange would make.
 size_t EncodedBytes(const google::protobuf::MessageLite& header, const Payload& payload);
 
-// Parses all fields but the payload into `header`. `payload` shares the received slices, without a
-// copy, and keeps them alive. Fields may come in any order; of a repeated payload the last counts,
-// as in protobuf. INVALID_ARGUMENT: the bytes are not such a message; says at which offset and why.
+// Parses all fields except the payload into `header`. `payload` shares the received slices, without
+// a copy, and keeps them alive. Fields may come in any order; of a repeated payload the last
+// counts, as in protobuf. INVALID_ARGUMENT: the bytes are not such a message; says at which offset
+// and why.
 absl::Status DecodeExchange(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* header,
                             Payload* payload);
 

@@ -70,7 +70,7 @@ absl::StatusOr<std::string> DecodeAnswer(absl::string_view bytes) {
   const auto code = reader.Number<uint32_t>();
   std::string content = reader.Text();
   if (!reader.Done() || code > 16) {
-    return absl::UnavailableError("an answer that makes no sense");
+    return absl::UnavailableError("the answer of the other end makes no sense");
   }
   if (code != 0) return absl::Status(static_cast<absl::StatusCode>(code), content);
   return content;

@@ -224,9 +224,9 @@ absl::Status ChannelListener::AdmitSharedMemory(Guest& guest) {
         guest.descriptors.size(), " descriptors were handed over, expected ", expected));
   }
   if (guest.hello.arena_bytes > options_.max_arena_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("shared memory of ", guest.hello.arena_bytes,
-                                                     " bytes a direction, at most ",
-                                                     options_.max_arena_bytes, " are taken"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("shared memory of ", guest.hello.arena_bytes,
+                     " bytes per direction; this server takes at most ", options_.max_arena_bytes));
   }
   SharedLink link;
   link.direction = SharedSegment::Direction::kToClient;

@@ -188,7 +188,7 @@ class SharedChannel final : public FrameChannel,
   size_t have_ = 0;
   Frame frame_;
   std::string header_;
-  // Where the payload is copied to, and its owner (null: the handler); or the loan.
+  // The place that the payload is copied to, and its owner (null: the handler); or the loan.
   std::byte* place_ = nullptr;
   std::shared_ptr<float> buffer_;
   std::shared_ptr<Loan> loan_;

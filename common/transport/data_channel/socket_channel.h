@@ -47,8 +47,8 @@ class SocketChannel final : public FrameChannel,
     Payload payload;
     size_t size() const { return head.size() + payload.size(); }
   };
-  // Who writes: a caller of Send goes on with short messages only, and leaves long ones to the
-  // loop.
+  // The thread that writes: a caller of Send goes on with short messages only; the loop takes the
+  // rest.
   enum class Writer { kCaller, kLoop };
 
   SocketChannel(std::unique_ptr<ChannelStream> stream, IoLoop& loop,
@@ -113,7 +113,7 @@ class SocketChannel final : public FrameChannel,
   bool in_payload_ = false;
   Frame frame_;
   std::string header_;
-  // Where the payload is received, and that memory's owner; null: the handler.
+  // The place that receives the payload, and that memory's owner; null: the handler.
   std::byte* place_ = nullptr;
   std::shared_ptr<float> buffer_;
   size_t filled_ = 0;

@@ -25,7 +25,7 @@ namespace muster {
 struct RingHeader {
   alignas(64) std::atomic<uint64_t> tail;
   alignas(64) std::atomic<uint64_t> head;
-  // How the side sleeps, a code that the two sides agree on; 0: the side is awake.
+  // The side's way to sleep, a code that the two sides agree on; 0: the side is awake.
   alignas(64) std::atomic<uint32_t> reader_waits;
   alignas(64) std::atomic<uint32_t> writer_waits;
 };

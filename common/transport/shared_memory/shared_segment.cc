@@ -37,9 +37,9 @@ absl::Status CheckSize(size_t arena_bytes) {
       arena_bytes <= kMaxArenaBytes) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("shared memory of ", arena_bytes, " bytes a direction; expected a multiple of ",
-                   kGranuleBytes, " from ", kMinArenaBytes, " to ", kMaxArenaBytes));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "shared memory of ", arena_bytes, " bytes per direction; expected a multiple of ",
+      kGranuleBytes, " from ", kMinArenaBytes, " to ", kMaxArenaBytes));
 }
 
 }  // namespace
