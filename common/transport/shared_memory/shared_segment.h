@@ -66,8 +66,8 @@ class SharedSegment {
  public:
   enum class Direction { kToServer = 0, kToClient = 1 };
 
-  // ResourceExhausted: there is not that much memory. InvalidArgument: the arena's size is no
-  // multiple of 64 KiB within the limits.
+  // Creates a segment. ResourceExhausted: there is not that much memory. InvalidArgument: the
+  // arena's size is no multiple of 64 KiB within the limits.
   static absl::StatusOr<std::shared_ptr<SharedSegment>> Create(size_t arena_bytes);
   // Maps the other process's segment. FailedPrecondition: it is not sealed, or not of that size.
   static absl::StatusOr<std::shared_ptr<SharedSegment>> Map(Descriptor descriptor,
@@ -101,8 +101,8 @@ class ArenaSender {
   bool Allocate(size_t wanted, uint64_t* offset, absl::Span<std::byte>* fragment)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Contiguous room for a whole payload yet to be made. Null: there is none now, or MaxTakenBytes
-  // are taken.
+  // Contiguous room for a whole payload yet to be made. Null: there is none now, or more than
+  // MaxTakenBytes would be taken.
   struct Allocation {
     std::byte* place = nullptr;
     // Unique.
@@ -116,8 +116,7 @@ class ArenaSender {
   // Gives the room back, unless it was sent. Returns true if the sender is to be woken.
   bool GiveUp(const Allocation& room) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Asks to be woken when a fragment or room comes back. What came back before, the next Allocate
-  // finds.
+  // Asks to be woken when a fragment or room comes back; the next Allocate finds earlier ones.
   void SetWaits() { ledger_.sender_waits.store(1, std::memory_order_seq_cst); }
 
  private:
@@ -128,7 +127,7 @@ class ArenaSender {
 
   // Takes back fragments that the receiver has released; returns whether there were any.
   bool Reclaim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the first such run of free granules or, if there is none, the longest.
+  // Returns the first run of `granules` free granules or, if there is none, the longest.
   Fragment FindFree(size_t granules) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetUsed(const Fragment& fragment, bool used) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Passes the fragment to the receiver.

@@ -8,8 +8,8 @@ namespace muster {
 
 // A gate in memory that two processes share: lets a server write to a client's memory while their
 // channel lasts, and the client be sure that this is over. Either side closes it at the channel's
-// end. Who enters counts first and looks then; who closes does so first and looks at the count
-// then, both sequentially consistent: one of the two sees the other. Thread-safe.
+// end. Entering counts first and looks then; closing closes first and looks at the count then. Both
+// are sequentially consistent, so one of the two sees the other. Thread-safe.
 struct WriteGate {
   // Returns whether the caller may write; it has to leave either way. False: the gate is closed.
   bool Enter() {
