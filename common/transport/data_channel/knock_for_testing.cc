@@ -17,7 +17,7 @@ absl::StatusOr<Admitted> KnockAt(const ChannelAddress& address, ChannelHello::Ki
   hello.nonce = address.nonce;
   hello.kind = kind;
   const std::string sent = hello.Serialize();
-  // Where sending fails, the answer that is there says why.
+  // If sending fails, the answer that is there says why.
   SendFrame(client.socket.get(), sent, deadline).IgnoreError();
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, ReceiveFrame(client.socket.get(), deadline));
   MUSTER_ASSIGN_OR_RETURN(const std::string challenge, DecodeAnswer(answer));

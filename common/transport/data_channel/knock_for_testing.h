@@ -16,8 +16,8 @@ struct Admitted {
   std::string tls_key;
 };
 
-// Calls at the address's port on this machine, says hello and answers the challenge. The server's
-// verdict, if that is not good. Blocks for 30 s at most.
+// Calls at the address's port on this machine, says hello and answers the challenge. Returns the
+// server's verdict if that is not good. Blocks for 30 s at most.
 absl::StatusOr<Admitted> KnockAt(const ChannelAddress& address, ChannelHello::Kind kind);
 
 }  // namespace muster
