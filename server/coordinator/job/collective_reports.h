@@ -10,25 +10,25 @@
 
 namespace muster {
 
-// Collective calls kept per slot.
+// Number of collective calls kept per slot.
 inline constexpr int kMaxCollectiveRecords = 1000;
 
-// The last collective calls of a job's slots, as they told of them, and who is still to tell. Stays
-// as it is when a task fails, so that what it saw last can be read afterwards. Not thread-safe.
+// The last collective calls that a job's slots reported, and which slots have yet to report. Kept
+// when a task fails, so that the last calls it saw can be read afterwards. Not thread-safe.
 class CollectiveReports {
  public:
-  // Somebody wants to see the calls as they are now. Returns the number of the question.
+  // Asks all slots for their present calls. Returns the number of this question.
   uint64_t Ask() { return ++asked_; }
 
-  // Whether the slot has not told since it was asked last.
+  // Returns whether the slot has yet to answer the last question.
   bool Wanted(uint32_t slot) const { return !HasTold(slot, asked_); }
-  // … or since that question.
+  // Returns whether the slot has reported since `question` was asked.
   bool HasTold(uint32_t slot, uint64_t question) const;
 
-  // Replaces what the slot told before; of too many calls the last are kept.
+  // Replaces the slot's last report; keeps its last kMaxCollectiveRecords calls.
   void Tell(const v1::ReportCollectivesRequest& report, int64_t unix_ms);
 
-  // In order of slot; those that never told are left out.
+  // Returns the reports in order of slot, without slots that never reported.
   std::vector<v1::SlotCollectives> List() const;
 
  private:

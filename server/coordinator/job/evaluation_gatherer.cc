@@ -15,7 +15,7 @@ uint64_t ScoreBytes(const v1::ReportEvaluationRequest& share) {
   return share.scores().size() + share.labels().size();
 }
 
-// One byte per example.
+// Labels take one byte per example.
 absl::Status AppendLabels(const v1::ReportEvaluationRequest& share, std::vector<uint8_t>& labels) {
   const std::string& bytes = share.labels();
   const size_t examples = share.scores().size() / sizeof(float);

@@ -13,35 +13,33 @@
 
 namespace muster {
 
-// Bytes of scores and labels that an exact AUC may gather over all slots.
+// Most bytes of scores and labels that an exact AUC may gather over all slots.
 inline constexpr uint64_t kMaxScoreBytes = 64 << 20;
 
-// Combines the slots' shares of the evaluation at one clock. Every share is added once per slot,
-// whatever the order of arrival; sums are taken in slot order, so that the same shares give the
-// same bits. Not thread-safe.
+// Combines the slots' shares of the evaluation at one clock. Each slot's share counts once, in any
+// order of arrival; sums run in slot order, so that equal shares give equal bits. Not thread-safe.
 class EvaluationGatherer {
  public:
-  // Takes a slot's share; a repeat replaces. A share of another clock than the present ones starts
-  // over. INVALID_ARGUMENT, which ends the job: the share is malformed, its metric is not that of
-  // the other slots, or the scores of all slots together exceed kMaxScoreBytes (the message names
-  // binned_auc).
+  // Takes a slot's share; a repeat replaces it. A share of another clock discards those there are.
+  // INVALID_ARGUMENT, which ends the job: the share is malformed, its metric is not that of the
+  // other slots, or all scores exceed kMaxScoreBytes (the message names binned_auc).
   absl::Status Add(const v1::ReportEvaluationRequest& share);
 
-  // The slot's task is gone.
+  // Discards the share of a slot whose task is gone.
   void Forget(uint32_t slot) { shares_.erase(slot); }
 
   bool any() const { return !shares_.empty(); }
-  // `reporting` slots take part, all of them unless some are away.
+  // Returns whether the shares of all `reporting` slots have come.
   bool complete(size_t reporting) const { return shares_.size() >= reporting; }
 
-  // A metric that is undefined on these examples has no value in the result, which says why.
-  // REQUIRES: any(). INVALID_ARGUMENT, which ends the job: what slots sent makes no result.
+  // Returns the combined result, which says why a metric that is undefined has no value. REQUIRES:
+  // any(). INVALID_ARGUMENT, which ends the job: the shares give no result.
   absl::StatusOr<v1::EvaluationResult> Result() const;
 
-  // After a result was taken.
+  // Discards all shares.
   void Clear() { shares_.clear(); }
 
-  // Of the present shares. REQUIRES: at least one.
+  // Returns the clock of the present shares. REQUIRES: any().
   uint64_t clock() const { return shares_.begin()->second.clock(); }
 
  private:

@@ -24,35 +24,35 @@
 
 namespace muster {
 
-// What is known of a slot's present task, beyond the record.
+// State of a slot's present task beside the record.
 struct TaskView {
-  // Its daemon says that it runs.
+  // True once the task's daemon has reported it running.
   bool running = false;
-  // It has called since its incarnation, or the last recovery, began.
+  // True once the task has called since its incarnation, or the last recovery, began.
   bool heard = false;
-  // No task is started in the slot earlier than this.
+  // Earliest time at which a task may start in the slot.
   absl::Duration not_before = -absl::InfiniteDuration();
-  // Since when the slot has had no worker, if it has none.
+  // Time at which the slot was first seen without a worker, if it has none.
   std::optional<absl::Duration> unplaced_since;
-  // How long others have waited for it, if they have (see StallWatch).
+  // Present if other tasks wait for this one (see StallWatch).
   struct Awaited {
     absl::Duration since;
-    // When it was seen to be awaited last.
+    // Time at which the task was last seen to be awaited.
     absl::Duration seen;
-    // Where it was then.
+    // Clock of the slot and round of the job at that time.
     uint64_t clock = 0;
     uint64_t round = 0;
-    // The others had waited long before they came to wait here.
+    // True if the others' collective call had timed out before they came to wait here.
     bool late = false;
   };
   std::optional<Awaited> awaited;
-  // What the task of this incarnation says it cannot reach; empty: nothing.
+  // Incarnation of the task that last reported a wait, and what it cannot reach; empty: nothing.
   uint64_t waiting_incarnation = 0;
   std::string waits_for;
 };
 
-// A job in the coordinator's memory. The record is the durable part and changes through JobTable
-// only; all else is lost with the process and told again by daemons and tasks. Logic thread only.
+// A job in memory. The record is the durable part and changes only through JobTable. All else is
+// lost with the process, and told again by daemons and tasks. Logic thread only.
 struct Job {
   struct ShardMapCall {
     uint32_t slot = 0;
@@ -69,30 +69,27 @@ struct Job {
   // Answers the parked calls of one slot's task, or of all, with an error.
   void AnswerSlot(uint32_t slot, const absl::Status& status);
   void AnswerAll(const absl::Status& status);
-  // Answers those whose callers are gone. By all-reduce, whoever does not wait any more has not
-  // come.
+  // Answers calls whose callers are gone. By all-reduce, such a caller counts as not having come.
   void DropGoneCalls();
-  // A later call of the same task takes the place of the one that is parked.
+  // Parks a call. A later call of the same slot replaces the parked one.
   void ParkRendezvous(uint32_t slot, Call<v1::RendezvousReply> call);
   void ParkEvaluation(uint32_t slot, Call<v1::ReportEvaluationReply> call);
   void ParkCommit(const v1::CommitCheckpointRequest& request, Call<v1::CommitCheckpointReply> call);
-  // By all-reduce: the round ended before all its tasks had reported.
+  // All-reduce only: ends an evaluation that its round cannot complete; its calls get CANCELLED.
   void EndEvaluation();
 
   v1::JobRecord record;
-  // Serialised v1::DataPreparation of the weights that the job was submitted to start from, then of
-  // its own checkpoints, which have that one if there was one. Beside the record, which is written
-  // often. Empty: not known, or the data need none.
+  // Serialised v1::DataPreparation: first of the weights that the job starts from, then of its own
+  // checkpoints. Outside the record, which is written often. Empty: unknown, or the data need none.
   std::string data_preparation;
   std::vector<TaskView> tasks;
   ProgressTracker progress;
   Rendezvous rendezvous;
-  // By all-reduce: what the tasks of the present round were told, if this process told them.
+  // All-reduce only: what the tasks of the present round were told, if this process told them.
   std::optional<v1::RendezvousReply> open_round;
-  // By all-reduce: why the last round ended, for people, as its tasks said when they met again;
-  // empty: no call of theirs failed.
+  // All-reduce only: why the last round ended, as its tasks said; empty: none of its calls failed.
   std::string round_failures;
-  // By all-reduce: since when all whom the next round waits for are there, if they are.
+  // All-reduce only: time since which all tasks that the next round waits for are there.
   std::optional<absl::Duration> all_there_since;
   CollectiveReports collectives;
   EvaluationGatherer evaluation;
@@ -100,22 +97,22 @@ struct Job {
   std::deque<v1::JobEvent> events;
   uint64_t next_event = 0;
 
-  // Why it does not go on, if so.
+  // Why the job does not go on; empty: it does.
   std::string waiting_for;
-  // Why its last checkpoint is not written yet, if so.
+  // Why the last checkpoint is not written yet; empty: nothing is late.
   std::string checkpoint_waits_for;
-  // Servers whose return it waits for.
+  // Servers whose return the job waits for.
   std::set<std::string> missing_servers;
-  // What servers have replayed of its logs, by server.
+  // Replays of the job's logs, by server.
   std::map<std::string, v1::ReplayStatus> replays;
-  // When it was seen to have ended, and whether what its cuts left behind has been removed since.
+  // Time at which the job was seen to have ended, and whether its cuts' leftovers were removed.
   std::optional<absl::Duration> seen_ended;
   bool swept = false;
-  // Its checkpoints are being removed, and it goes with them.
+  // True while the job's checkpoints are being removed; the job is removed after them.
   bool removing = false;
-  // Grows with whatever its status shows.
+  // Grows with every change that the job's status shows.
   uint64_t status_version = 1;
-  // Progress reached the store at this time; something came since.
+  // Time at which progress was last stored, and whether more has come since.
   absl::Duration progress_stored;
   bool progress_unsaved = false;
 
@@ -123,12 +120,12 @@ struct Job {
   std::map<uint32_t, Call<v1::RendezvousReply>> rendezvous_calls;
   std::map<uint32_t, Call<v1::ReportEvaluationReply>> evaluation_calls;
   std::vector<ShardMapCall> shard_map_calls;
-  // The checkpoint whose manifest is being written; there is one at a time.
+  // The checkpoint whose manifest is being written; one at a time.
   std::optional<v1::CommitCheckpointRequest> committing;
-  // Who waits for a commit, and for which.
+  // Calls that wait for a commit, and the requests they came with, by slot.
   std::map<uint32_t, Call<v1::CommitCheckpointReply>> commit_calls;
   std::map<uint32_t, v1::CommitCheckpointRequest> commit_requests;
-  // Files of the last cut that was given up, which are removed.
+  // Files of the last cut that was given up; they are removed and must not be committed.
   std::set<std::string> given_up_files;
 };
 

@@ -9,12 +9,12 @@
 namespace muster {
 namespace {
 
-// Short appends are joined up to so many bytes, and so large a part of what is kept.
+// Most bytes of a log chunk of joined appends, and its largest share (1/16) of all kept bytes.
 constexpr uint64_t kJoinedBytes = 4096;
 constexpr uint64_t kJoinedShare = 16;
-// And of no more than this, so that a time tells of all text of a chunk.
+// Longest time that a log chunk spans, so that one time describes all of its text.
 constexpr int64_t kJoinedMs = 1000;
-// Bounds what chunks take beside their text.
+// Bounds the memory that log chunks take beside their text.
 constexpr size_t kMostChunks = 1 << 16;
 
 }  // namespace
@@ -46,7 +46,7 @@ JobLog::Change JobLog::Append(absl::string_view text, const Origin& origin) {
 }
 
 void JobLog::Restore(Chunk chunk) {
-  // Offsets count bytes, so each byte has one in its place.
+  // Offsets count bytes, so each invalid byte is replaced by exactly one.
   for (absl::string_view rest = chunk.text; !rest.empty();) {
     const CodePoint first = FirstCodePoint(rest);
     if (first.value == kInvalidCodePoint) chunk.text[chunk.text.size() - rest.size()] = '?';
@@ -60,7 +60,7 @@ void JobLog::Restore(Chunk chunk) {
 JobLog::Piece JobLog::Read(uint64_t offset, uint64_t max_bytes,
                            std::optional<uint32_t> slot) const {
   Piece out{.offset = offset, .next = offset};
-  // The last chunk that starts at or before the offset.
+  // Begin with the last log chunk that starts at or before the offset.
   auto it = std::upper_bound(chunks_.begin(), chunks_.end(), offset,
                              [](uint64_t o, const Chunk& c) { return o < c.offset; });
   if (it != chunks_.begin()) --it;
@@ -71,7 +71,7 @@ JobLog::Piece JobLog::Read(uint64_t offset, uint64_t max_bytes,
     const bool wanted = !slot.has_value() || it->origin.slot == slot;
     const uint64_t missing =
         begin - out.next + (it->origin.slot.has_value() || wanted ? 0 : chunk_end - begin);
-    // What is missing is told before the next piece's text.
+    // A gap is reported only before the first text of an excerpt.
     if (missing > 0 && !out.text.empty()) break;
     out.missing += missing;
     if (!wanted) {
@@ -92,7 +92,7 @@ JobLog::Piece JobLog::Read(uint64_t offset, uint64_t max_bytes,
 
 uint64_t JobLog::StartOf(const Part& part) const {
   uint64_t lines = 0;
-  // Whether some text after this place is of the part: a line break at its end begins no line.
+  // True once text of the part follows: a line break at the very end begins no line.
   bool text_follows = false;
   uint64_t start = end_;
   if (part.tail_lines == 0) return start;

@@ -15,17 +15,16 @@ namespace muster {
 //               RECOVERING ----+-> (RECOVERING)
 //
 // and from each of these four to FAILED and CANCELLED. A job whose tasks have all ended well needs
-// no server any more, so it may succeed while it recovers from the loss of one. PENDING, PLACING
-// and RECOVERING differ in what the job holds: nothing; everything, for the first time; what is
-// left of it.
+// no server, so it may succeed while it recovers from the loss of one. A PENDING job holds nothing,
+// a PLACING job everything for the first time, a RECOVERING job what is left of it.
 
-// Whether the table allows the step. FAILED_PRECONDITION names the job and both states.
+// Checks that the table allows the step. FAILED_PRECONDITION names the job and both states.
 absl::Status CheckTransition(absl::string_view job_id, v1::JobState from, v1::JobState to);
 
-// SUCCEEDED, FAILED and CANCELLED: nothing changes any more.
+// Returns whether nothing changes any more: SUCCEEDED, FAILED and CANCELLED.
 bool IsFinal(v1::JobState state);
 
-// PLACING, RUNNING and RECOVERING: the job may hold slots and servers.
+// Returns whether the job may hold slots and servers: PLACING, RUNNING and RECOVERING.
 bool IsActive(v1::JobState state);
 
 }  // namespace muster

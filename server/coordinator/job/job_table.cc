@@ -73,7 +73,7 @@ absl::Status JobTable::LoadAll() {
       store_.Scan(StoreTable::kDaemons, "", [&](absl::string_view key, absl::string_view value) {
         v1::DaemonRecord daemon;
         MUSTER_RETURN_IF_ERROR(Parse(value, absl::StrCat("daemon ", key), daemon));
-        // A release without limits took it; the daemon would be refused today, and is gone.
+        // A release without limits stored it; today the daemon would be refused, and it is gone.
         if (CheckLimits(daemon).ok()) stored_daemons_.push_back(std::move(daemon));
         return absl::OkStatus();
       }));
@@ -227,7 +227,7 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, JobStore::Durability::kSynced));
   job.record = std::move(change.record);
   if (prepared_otherwise) job.data_preparation = std::move(change.data_preparation);
-  // A job's later drops are of later generations.
+  // Overwriting is right: a job's later drops are of later generations.
   for (const auto& [server, generation] : change.drops) drops_[server][job.id()] = generation;
   ShowEvents(job, events);
   job.progress_unsaved = false;
@@ -292,7 +292,7 @@ Job* JobTable::Find(absl::string_view job_id) const {
 }
 
 bool JobTable::IsForgotten(absl::string_view job_id) const {
-  // Of ids that another store gave, or a later state of this one, nothing is known here.
+  // Ids of another store, or of a later state of this one, are unknown here.
   uint64_t number = 0;
   return absl::StartsWith(job_id, "j") &&
          absl::SimpleAtoi(job_id.substr(1, job_id.find('-') - 1), &number) &&

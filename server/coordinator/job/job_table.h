@@ -20,79 +20,79 @@
 namespace muster {
 
 struct JobTableOptions {
-  // Of log text kept per job.
+  // Bytes of log text kept per job.
   uint64_t max_log_bytes = 4 << 20;
-  // Events kept per job.
+  // Number of events kept per job.
   size_t max_events = 1000;
-  // Of a new store: tells its jobs' ids from those of any other.
+  // Distinguishes the job ids of a new store from those of any other store.
   uint32_t identity = 0;
 };
 
-// Generations by id: those up to this one are to be dropped. 0 stands for whichever is there: of
-// jobs that are forgotten, and in what earlier releases stored.
+// Maps job ids, or server ids, to the last generation of tables that is to be dropped. 0: any, for
+// forgotten jobs and in records of earlier releases.
 using Drops = std::map<std::string, uint64_t>;
 
-// What is to become of a job's record, and what goes with it.
+// A change of a job's record, and what is stored with it.
 struct JobChange {
   v1::JobRecord record;
-  // For the job's history.
+  // Events to add to the job's history.
   std::vector<std::string> events;
-  // Servers that are to drop the job's tables, and up to which generation; taken together with
-  // those noted before.
+  // Servers that are to drop the job's tables, up to which generation; added to earlier drops.
   Drops drops;
-  // Job::data_preparation from here on; empty: as it is.
+  // New value of Job::data_preparation; empty: unchanged.
   std::string data_preparation;
 };
 
-// All jobs, and all else that must survive a restart. Every change is in the store before it can be
-// seen here, so nothing is ever acted on that a restart would forget; a change that cannot be
-// stored does not happen. Logic thread only.
+// All jobs, and all else that must survive a restart. A change is stored before it is visible here,
+// so a restart forgets nothing that was acted on; one that cannot be stored does not happen. But
+// log text and progress show at once, and they and AddEvent's events are not synced: losing the
+// last seconds of them costs nothing. Errors are the store's. Logic thread only.
 class JobTable {
  public:
-  // Reads the store. The store and clock outlive the table.
+  // Reads the store. Store and clock outlive the table. DATA_LOSS: a record is unreadable.
+  // FAILED_PRECONDITION: a newer release wrote one.
   static absl::StatusOr<std::unique_ptr<JobTable>> Load(JobStore& store, const Clock& clock,
                                                         JobTableOptions options);
 
-  // Adds a job; its id and number are given here.
+  // Adds a job and gives it its id and number.
   absl::StatusOr<Job*> Create(v1::JobRecord record, const std::string& event,
                               std::string data_preparation = "");
-  // FAILED_PRECONDITION: the state machine does not allow the step. Otherwise the store's errors.
+  // Stores and applies a change. FAILED_PRECONDITION: the state machine forbids the step.
   absl::Status Commit(Job& job, JobChange change);
-  // Forgets a job with its events and log. The reference is dangling afterwards.
+  // Removes a job with its events and log; `job` is destroyed.
   absl::Status Remove(Job& job);
 
-  // Text that a task of this slot wrote.
+  // Appends text that a task of this slot wrote.
   absl::Status AppendLog(Job& job, uint32_t slot, absl::string_view text);
   absl::Status AddEvent(Job& job, const std::string& text);
-  // Progress, not synced: losing the last seconds of it costs nothing.
   absl::Status SaveProgress(Job& job);
 
-  // Null: no such job.
+  // Returns the job, or null.
   Job* Find(absl::string_view job_id) const;
   Job* FindRequest(absl::string_view request_id) const;
-  // Whether this store has given the id to a job and forgotten it since.
+  // Returns whether this store once gave the id to a job that it has since removed.
   bool IsForgotten(absl::string_view job_id) const;
-  // In order of submission.
+  // Jobs in order of submission.
   const std::map<uint64_t, std::unique_ptr<Job>>& jobs() const { return jobs_; }
 
-  // Daemons that held a lease when the store was written last.
+  // Daemons that had a lease before the restart.
   const std::vector<v1::DaemonRecord>& stored_daemons() const { return stored_daemons_; }
   uint64_t next_incarnation() const { return store_record_.next_daemon_incarnation(); }
-  // A daemon got `next_incarnation`, or registered again.
+  // Stores a daemon that was given `next_incarnation`, or that registered again.
   absl::Status PutDaemon(const v1::DaemonRecord& daemon);
   absl::Status RemoveDaemon(absl::string_view id);
 
-  // By job: whose tables a server is still to drop.
+  // Returns the jobs whose tables a server is still to drop.
   const Drops& DropsOf(absl::string_view server_id) const;
-  // By server.
+  // Drops by server.
   const std::map<std::string, Drops, std::less<>>& drops() const { return drops_; }
-  // The server holds something of the job, which has ended or is forgotten, and is to drop it.
+  // Orders a server to drop what it holds of a job that has ended or was removed.
   absl::Status NoteDrop(const std::string& server_id, const std::string& job_id,
                         uint64_t generation);
-  // The server has dropped these. What was added since, of a later generation, stays.
+  // Removes drops that the server has carried out; a later generation's drop stays.
   absl::Status ClearDrops(absl::string_view server_id, const Drops& jobs);
 
-  // Servers that get nothing new, and are to give away what they have.
+  // Servers that are given nothing new and move away what they have.
   const std::set<std::string, std::less<>>& draining() const { return draining_; }
   absl::Status Drain(const std::string& server_id);
   absl::Status EndDrain(const std::string& server_id);

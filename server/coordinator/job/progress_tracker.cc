@@ -24,7 +24,7 @@ void AddToSlot(const v1::ReportProgressRequest& report, v1::SlotProgress& slot) 
   slot.set_bytes_received(slot.bytes_received() + report.bytes_received());
   slot.set_other_bytes_sent(slot.other_bytes_sent() + report.other_bytes_sent());
   slot.set_other_bytes_received(slot.other_bytes_received() + report.other_bytes_received());
-  // Of the process, so not sums.
+  // These describe the process, so they are not summed.
   slot.set_process_cpu_seconds(report.process_cpu_seconds());
   slot.set_process_peak_bytes(report.process_peak_bytes());
 }
@@ -43,7 +43,7 @@ ProgressTracker::ProgressTracker(uint32_t slots, StepIsDone done, const v1::Prog
 void ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duration now) {
   const uint32_t slot = report.task().slot();
   record_.set_clocks(slot, std::max<uint64_t>(record_.clocks(slot), report.clock()));
-  // A task's last report may tell the loss of its last step again, and no new examples.
+  // A task's last report may repeat the loss of its last step without new examples.
   if (report.examples() > 0 || report.loss_weight() > 0) {
     record_.set_loss_sums(slot, report.loss_sum());
     record_.set_loss_examples(slot,
@@ -57,9 +57,9 @@ void ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duratio
   record_.set_staleness_max(std::max<uint64_t>(record_.staleness_max(), report.staleness_max()));
   record_.set_training_seconds(slot, record_.training_seconds(slot) + report.training_seconds());
   AddToSlot(report, *record_.mutable_slots(slot));
-  // The first sample is where rates are counted from: when its own work began is not known.
+  // The first sample only starts the window: when its own work began is not known.
   samples_.push_back({now, record_.examples(), step()});
-  // It may lie before the window, so that the window is always covered.
+  // One sample from before the window stays, so that the samples always span it.
   while (samples_.size() > 2 && samples_[1].at <= now - kWindow) samples_.pop_front();
 }
 

@@ -10,16 +10,16 @@
 
 namespace muster {
 
-// A job's progress out of its slots' reports. Sums run since the job began; rates are over the last
-// ten seconds of the coordinator's monotonic clock. Not thread-safe.
+// A job's progress, computed from its slots' reports. Sums run since the job began; rates cover the
+// last ten seconds of the coordinator's monotonic clock. Not thread-safe.
 class ProgressTracker {
  public:
-  // When a step of the job is done.
+  // Condition under which a step of the job is done.
   enum class StepIsDone {
-    // Once every slot has closed it.
+    // Every slot has closed the step.
     kByEverySlot,
-    // Once one has: by all-reduce nobody closes a step without the sums of all who train, and
-    // slots that are left out of a smaller round stay behind.
+    // One slot has closed the step: by all-reduce no slot closes a step without the sums of all
+    // that train, and slots left out of a smaller round stay behind.
     kTogether,
   };
 
@@ -28,23 +28,22 @@ class ProgressTracker {
 
   void Add(const v1::ReportProgressRequest& report, absl::Duration now);
 
-  // The whole job starts again at this clock. What was spent stays spent: bytes, seconds and
-  // examples keep counting.
+  // Restarts the whole job's clocks at `clock`. Sums of bytes, seconds and examples stay.
   void RollBack(uint64_t clock);
 
-  // Clocks that a slot has closed, as far as reported.
+  // Returns the number of clocks that a slot has reported closed.
   uint64_t clock(uint32_t slot) const { return record_.clocks(slot); }
-  // Steps that are done.
+  // Returns the number of steps that are done.
   uint64_t step() const;
 
-  // Of the slowest slot.
+  // Returns the training time of the slowest slot.
   double training_seconds() const;
 
   v1::JobProgress Progress(uint64_t total_steps) const;
   // Fills in a slot's step and sums.
   void Describe(uint32_t slot, v1::TaskStatus& task) const;
 
-  // To be stored.
+  // The state to store.
   const v1::ProgressRecord& record() const { return record_; }
 
  private:

@@ -62,7 +62,7 @@ absl::Status Rendezvous::Arrive(const v1::RendezvousRequest& request) {
     if (other == slot) continue;
     MUSTER_RETURN_IF_ERROR(Compare(absl::StrCat("slot ", other), brought.agreed,
                                    absl::StrCat("slot ", slot), arrival.agreed));
-    // All that have come before agree with each other.
+    // One comparison is enough: those that came before agree with each other.
     break;
   }
   arrived_[slot] = std::move(arrival);

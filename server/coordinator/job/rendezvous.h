@@ -14,53 +14,53 @@
 
 namespace muster {
 
-// What the slots of one generation bring to their next meeting. Holds values only; who waits is
-// kept by the caller. Not thread-safe.
+// Arrivals of one generation's slots at their next meeting. Values only: the caller keeps parked
+// calls. Not thread-safe.
 class Rendezvous {
  public:
   explicit Rendezvous(uint32_t slots) : slots_(slots) {}
 
-  // Notes what a slot brings; a repeat replaces. FAILED_PRECONDITION, which ends the job: another
-  // slot brought something else; names both slots, the field and both values.
+  // Notes what a slot brings; a repeat replaces the earlier one. FAILED_PRECONDITION, which ends
+  // the job: another slot brought something else; names both slots, the field and both values.
   absl::Status Arrive(const v1::RendezvousRequest& request);
 
-  // The slot's task is gone, and what it brought with it.
+  // Discards what a slot brought, since its task is gone.
   void Forget(uint32_t slot) { arrived_.erase(slot); }
 
-  // All tasks are gone, or have met.
+  // Discards everything: all tasks are gone, or have met.
   void Clear() { arrived_.clear(); }
 
   bool any() const { return !arrived_.empty(); }
   size_t size() const { return arrived_.size(); }
   bool Has(uint32_t slot) const { return arrived_.contains(slot); }
-  // Somebody has waited in vain already, in the call that brought it here.
+  // Returns whether a task there reported that its last collective call timed out.
   bool AnyLate() const;
 
-  // What all agreed on, once all are there.
+  // Returns what all slots agreed on, or nullopt while a slot is missing.
   std::optional<v1::RendezvousRecord> Met() const;
-  // What those who are there agree on. REQUIRES: any().
+  // Returns what the slots that are there agree on. REQUIRES: any().
   const v1::RendezvousRecord& Agreed() const { return arrived_.begin()->second.agreed; }
 
-  // In order.
+  // Returns the slots that are not there, in order.
   std::vector<uint32_t> Missing() const;
 
-  // Why the last round ended, by slot: what each that is there and whose calls failed says.
+  // Returns why the last round ended, by slot, for the slots there whose calls failed.
   std::map<uint32_t, std::string> Failures() const;
 
-  // How those who are there would train together by all-reduce.
+  // A round of the slots that are there.
   struct Round {
-    // By rank.
+    // Peers by rank.
     std::vector<v1::CollectivePeer> peers;
-    // Whose replica all go on from, and its clock; absent: nobody has one.
+    // Slot whose replica all continue from, and the replica's clock; absent: no slot has a replica.
     struct Source {
       uint32_t slot = 0;
       uint64_t clock = 0;
     };
     std::optional<Source> source;
   };
-  // The source is the most advanced replica, of equals that of the lowest slot.
-  // FAILED_PRECONDITION, which ends the job: replicas are more than one step apart, though no step
-  // ends without all; names the slots and their clocks. REQUIRES: any().
+  // Plans a round of the slots that are there. The source is the slot with the most advanced
+  // replica; of equals, the lowest. FAILED_PRECONDITION, which ends the job: replicas are more than
+  // one step apart, which all-reduce rules out; names the slots and their clocks. REQUIRES: any().
   absl::StatusOr<Round> PlanRound() const;
 
  private:
@@ -76,8 +76,7 @@ class Rendezvous {
   std::map<uint32_t, Arrival> arrived_;
 };
 
-// Compares what a slot that came later brings with what the others agreed on. FAILED_PRECONDITION
-// as above.
+// Compares a late slot with what the others agreed on. FAILED_PRECONDITION as for Arrive.
 absl::Status CompareWithMet(const v1::RendezvousRequest& request, const v1::RendezvousRecord& met);
 
 }  // namespace muster

@@ -19,7 +19,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Unless the tables say otherwise.
+// Defaults, for all that the tables below do not name.
 constexpr size_t kRequestBytes = 64 << 10;
 // The longest path that the system takes.
 constexpr size_t kStringBytes = 4096;
@@ -31,10 +31,10 @@ struct Limit {
   size_t most;
 };
 
-// By message.
+// Most bytes of a request, by message.
 constexpr Limit kRequests[] = {
-    // Each task's order repeats the specification, and the answer to a heartbeat, which may have 64
-    // MiB, holds the orders of all tasks of a daemon.
+    // Each task's order repeats the specification, and the answer to a heartbeat (at most 64 MiB)
+    // holds the orders of all tasks of a daemon.
     {"SubmitJobRequest", 256 << 10},
     {"RegisterDaemonRequest", 8 << 10},
     {"HeartbeatRequest", 8 << 20},
@@ -44,15 +44,15 @@ constexpr Limit kRequests[] = {
     {"ReportCollectivesRequest", 4 << 20},
 };
 
-// Bytes of a string or byte array, elements of a list; "message.field" goes before "field", which
-// stands for the field of any message.
+// Most bytes of a string or byte array, or elements of a list. "message.field" takes precedence
+// over "field", which names that field in any message.
 constexpr Limit kFields[] = {
     {"id", 256},
     {"job_id", 256},
     {"server_id", 256},
     {"request_id", 256},
     {"reason", 1024},
-    // A task's last error; an event, which tells it, keeps less.
+    // A task's last error; the event that repeats it keeps less.
     {"message", 256 << 10},
     {"JobSpec.name", 256},
     {"JobSpec.owner", 256},
@@ -80,7 +80,7 @@ constexpr Limit kFields[] = {
     {"ReportEvaluationRequest.negative_bins", 1 << 20},
     {"CommitCheckpointRequest.files", 1 << 18},
     {"CommitCheckpointRequest.schema", 24 << 20},
-    // Each task's order repeats it. 4,096 columns and as many classes have less.
+    // Each task's order repeats it. 4,096 columns with as many classes need less.
     {"CommitCheckpointRequest.data_preparation", kMostPreparationBytes},
 };
 
@@ -98,7 +98,7 @@ size_t DefaultOf(const FieldDescriptor& field) {
   return field.type() == FieldDescriptor::TYPE_BYTES ? kBytesBytes : kStringBytes;
 }
 
-// Of a field's elements if it is a list, otherwise of its bytes.
+// Returns the most elements of a list, or the most bytes of any other field.
 size_t LimitOf(const FieldDescriptor& field) {
   static const Limits& limits = *new Limits(MakeLimits(kFields));
   for (const std::string& name :

@@ -12,12 +12,12 @@ std::string Describe(uint64_t training, uint64_t held_out) {
   return absl::StrCat(training, " training and ", held_out, " held-out examples");
 }
 
-// Whether it measures what another job made.
+// Returns whether the job only evaluates another job's weights.
 bool EvaluatesAnother(const v1::JobSpec& spec) {
   return spec.stop().evaluate_only() && !spec.initial_weights().empty();
 }
 
-// Who trained on the data that the job has to find.
+// Names the job that trained on the data that this job has to find.
 std::string TrainedBy(const v1::JobRecord& record) {
   if (!record.spec().resume_from().empty()) return record.spec().resume_from();
   if (EvaluatesAnother(record.spec())) return record.spec().initial_weights();

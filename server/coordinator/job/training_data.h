@@ -11,30 +11,30 @@
 namespace muster {
 
 // The data are part of a job's state: weights, position and held-out examples mean something only
-// with the data that they came from. Questions about them, as pure functions of a job's record.
+// with the data they came from. Pure functions of a job's record say which data a job has to find:
 //
 //   a job                             has to find
-//   that goes back                    what it trained on before
-//   with resume_from, and the same    what that job trained on: the same words stand for the same
-//   `data` as that job                data
-//   with resume_from and other `data` whatever is there: somebody wants other data
-//   with initial_weights              whatever is there: it begins afresh
-//   … that only evaluates, and the    what that job held out
-//   same `data`
+//   that goes back                    the data it trained on before
+//   with resume_from, and the same    the data that job trained on: the same specification stands
+//   `data` as that job                for the same data
+//   with resume_from and other `data` any data: other data are wanted
+//   with initial_weights              any data: it begins afresh
+//   with initial_weights that only    the data that job trained on and held out
+//   evaluates, and the same `data`
 
-// What the job trains on, or did before it went back; absent: no slot has said yet.
+// Returns the data that the job trains on, or did before it went back; absent: not known yet.
 std::optional<v1::DataRecord> DataOf(const v1::JobRecord& record);
 
-// Compares what a slot brings with what the job's slots agreed on in this generation, or with the
-// data that the job has to find. FAILED_PRECONDITION, which ends the job: names both values of what
-// differs, and what to do.
+// Compares the data that a slot found with the data that the job's slots agreed on in this
+// generation, or else with the data that the job has to find. FAILED_PRECONDITION, which ends the
+// job, names what differs, both values, and what to do.
 absl::Status CompareWithJob(const v1::RendezvousRequest& request, const v1::JobRecord& record);
 
-// Lets a new job find the same data as `source`, if both name the same.
+// Makes a new job require the data of `source`, if both name the same data.
 void ExpectDataOf(const v1::JobRecord& source, v1::JobRecord& record);
 
-// Examples that the job has trained on by this clock, since the beginning of the first job where it
-// goes on from another. REQUIRES: clock >= record.initial_clock().
+// Returns the number of examples that the job has trained on by `clock`, counted from the beginning
+// of the first job if it resumes others. REQUIRES: clock >= record.initial_clock().
 uint64_t ExamplesSeen(const v1::JobRecord& record, uint64_t clock);
 
 }  // namespace muster
