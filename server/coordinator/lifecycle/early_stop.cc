@@ -10,8 +10,7 @@ namespace {
 
 constexpr double kSecondsPerHour = 3600;
 
-// The best evaluation before the last ones in a row that did not improve on it, and how many these
-// are.
+// The best evaluation, and how many evaluations after it in a row did not improve on it.
 struct Best {
   const v1::EvaluationResult* result = nullptr;
   uint32_t since = 0;

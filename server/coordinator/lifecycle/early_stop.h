@@ -9,9 +9,10 @@ namespace v1 {
 class JobRecord;
 }  // namespace v1
 
-// Why a job ends at its last evaluation, before its last step: the target is reached, its hours are
-// over, or its patience is. Empty: it goes on. A pure function of the record, so a coordinator that
-// starts again decides the same. Evaluations without a value are not counted by patience.
+// Returns why a job ends at its last evaluation, before its last step: its target is reached, its
+// hours are over, or its patience is. Empty: it goes on. A pure function of the record, so a
+// restarted coordinator decides the same. Patience does not count evaluations without a value.
+// REQUIRES: the record has an evaluation.
 std::string StopsAfter(const v1::JobRecord& record);
 
 }  // namespace muster

@@ -23,7 +23,7 @@ std::string CodeName(int code) {
   return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
 }
 
-// Meetings by all-reduce in a row without a step.
+// Most rounds of all-reduce in a row without a step.
 constexpr uint32_t kMaxMeetings = 20;
 
 std::string Describe(const v1::RendezvousRecord& met) {
@@ -37,7 +37,7 @@ void SetMet(const v1::RendezvousRecord& met, int64_t now_unix_ms, v1::JobRecord&
   if (record.started_unix_ms() == 0) record.set_started_unix_ms(now_unix_ms);
 }
 
-// Where the present generation begins.
+// Says where the present generation begins.
 std::string StartOf(const v1::JobRecord& record) {
   std::string from;
   if (record.restore_uri().empty()) {
@@ -49,8 +49,8 @@ std::string StartOf(const v1::JobRecord& record) {
                       record.start_clock(), from);
 }
 
-// Whether the job cannot go on as it is without the tasks of these slots: those that are not of the
-// present round of an all-reduce job are not missed.
+// Returns whether losing the tasks of these slots interrupts the job. An all-reduce job does not
+// miss slots outside its present round.
 bool Hurts(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
   if (lost.empty()) return false;
   if (record.round().number() == 0) return true;
@@ -58,8 +58,7 @@ bool Hurts(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
                      [&](uint32_t slot) { return IsMember(record, slot); });
 }
 
-// Slots that the round before could do without, by whichever task, may have failed any number of
-// times meanwhile: that is not held against them once they take part.
+// Clears the failures of slots that were not in the last round, whose failures then did no harm.
 void ForgiveNewcomers(const Rendezvous::Round& next, v1::JobRecord& record) {
   const auto& before = record.round().members();
   if (before.empty()) return;
@@ -79,7 +78,7 @@ JobLifecycle::JobLifecycle(JobTable& jobs, const Membership& members, const Cloc
 
 absl::Status JobLifecycle::Reconcile(Job& job) {
   if (!IsActive(job.record.state())) return absl::OkStatus();
-  // The last slot's end and the job's are stored one after the other; the second may be missing.
+  // The last slot's end is stored before the job's, which may be missing.
   if (AllDone(job.record)) return MaybeSucceed(job);
   const Losses losses = FindLosses(job.record, members_);
   if (losses.slots.empty() && !losses.any_server()) {
@@ -118,7 +117,7 @@ absl::Status JobLifecycle::Reconcile(Job& job) {
   ForgetTasks(job, losses.slots,
               absl::AbortedError("the worker's lease is over; another task takes the slot"));
   if (losses.any_server()) {
-    // They go on once they have found the server again.
+    // Tasks count again once they have found the server.
     for (TaskView& task : job.tasks) task.heard = false;
   }
   return absl::OkStatus();
@@ -172,7 +171,7 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
   job.evaluation.Clear();
   job.AnswerAll(absl::AbortedError(absl::StrCat("job ", job.id(), " went on to generation ",
                                                 job.record.generation(), "; this task is fenced")));
-  // A fault that lasts some seconds must not use all chances up.
+  // A fault that lasts some seconds must not use up all chances.
   const absl::Duration not_before = clock_.Monotonic() + RespawnDelay(rollbacks, members_.lease());
   for (TaskView& task : job.tasks) task = TaskView{.not_before = not_before};
   return absl::OkStatus();
@@ -200,7 +199,7 @@ absl::Status JobLifecycle::CheckpointDamaged(Job& job, const std::string& why,
                                   "; bring the files back from a backup and go on from there "
                                   "(`muster checkpoint restore`), or submit the job again"));
   }
-  // Not counted: each time there is one checkpoint less to try.
+  // Not counted as a roll-back: each time there is one checkpoint less to try.
   return GoBackWith(job, why, /*rollbacks=*/1, std::move(change));
 }
 
@@ -293,7 +292,7 @@ absl::Status JobLifecycle::Heard(Job& job, uint32_t slot, uint64_t clock) {
   if (job.record.has_met() && !job.record.has_run() && clock > job.record.start_clock()) {
     change.record.set_has_run(true);
   }
-  // Tasks that train by all-reduce are whole again when they have met.
+  // All-reduce jobs are whole again when their tasks have met.
   const bool whole =
       job.record.state() == v1::RECOVERING && !TrainsByAllReduce(job.record.spec()) && IsWhole(job);
   if (whole) {
@@ -335,8 +334,8 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
   }
   if (loss == v1::TaskReport::CHECKPOINT) return CheckpointDamaged(job, what, message);
   if (!MayRespawn(code) && !CanDoWithout(job.record, slot)) return Fail(job, what);
-  // A task that gave up often met a server that has just been restarted, or is about to be given
-  // up. The next task would meet the same until the coordinator knows of it.
+  // A task that gave up often met a server that was just restarted, or is about to be given up. The
+  // next task would meet the same before the coordinator knows of it, so it waits longer.
   return Respawn(job, slot, what, 1);
 }
 
@@ -388,7 +387,7 @@ void JobLifecycle::ForgetTasks(Job& job, const std::vector<uint32_t>& slots,
     job.evaluation.Forget(slot);
     job.AnswerSlot(slot, status);
   }
-  // A round that lost a task cannot end its evaluation; the others would wait for it.
+  // A round that lost a task cannot complete its evaluation, which the others would wait for.
   if (job.record.round().number() > 0 && !RoundLasts(job.record, job.rendezvous)) {
     job.EndEvaluation();
   }
@@ -450,7 +449,7 @@ absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::strin
   job.checkpoint_waits_for.clear();
   job.round_failures.clear();
   job.missing_servers.clear();
-  // Scores that were gathered when the job ended can take much memory.
+  // Scores gathered for an evaluation may take much memory.
   job.evaluation.Clear();
   job.rendezvous.Clear();
   job.open_round.reset();

@@ -17,70 +17,68 @@
 
 namespace muster {
 
-// Moves jobs through their states after they are placed: what happens when tasks meet, end, die, or
-// lose their daemons. Every decision is committed to the table first; only then are parked calls
-// answered and may orders follow from it. All calls are idempotent, so what could not be stored is
-// simply tried again when the same thing is noticed next. Logic thread only.
+// Moves jobs through their states after they are placed: when tasks meet, end, die, or lose their
+// daemons. Every decision is committed to the table first; only then are parked calls answered and
+// orders changed. All calls are idempotent: what could not be stored is tried again when the same
+// event is noticed next. All errors are the store's. Logic thread only.
 class JobLifecycle {
  public:
   // All references outlive it.
   JobLifecycle(JobTable& jobs, const Membership& members, const Clock& clock,
                CoordinatorMetrics& metrics);
 
-  // Compares the job with the live daemons and starts recovery for what was lost.
+  // Compares the job with the live daemons and starts recovery of what was lost.
   absl::Status Reconcile(Job& job);
 
-  // All slots of the generation came together.
+  // Notes that all slots of the generation met and agreed on `met`.
   absl::Status Met(Job& job, const v1::RendezvousRecord& met);
 
-  // By all-reduce: those of `round`, who agreed on `met`, train together from now on. The event
-  // says why the last round ended (job.round_failures).
+  // All-reduce only: starts a round of the slots in `round`, who agreed on `met`. The event says
+  // why the last round ended (job.round_failures).
   absl::Status OpenRound(Job& job, const v1::RendezvousRecord& met, const Rendezvous::Round& round);
-  // By all-reduce: the slot's task, of the present round, came to meet again, though that cannot
-  // be: others have ended, or the servers hold what no replica does. The job goes back.
+  // All-reduce only: takes the job back, since the round broke for good when `slot` left it: other
+  // slots have ended, or the servers hold what no replica does.
   absl::Status RoundBroke(Job& job, uint32_t slot);
-  // By all-reduce: all came to meet, none with a replica. The job goes back.
+  // All-reduce only: takes the job back, since all came to meet and none has a replica.
   absl::Status ReplicasLost(Job& job);
 
-  // Makes room for a job that was submitted earlier and waits for it: the slots of this one, which
-  // cannot go on either, are given up.
+  // Gives a stuck job's slots up, for a job that was submitted earlier and waits for them.
   absl::Status GiveBackSlots(Job& job, const std::string& for_job);
 
-  // The job goes back to its last checkpoint so that it can be placed anew.
+  // Takes the job back to its last checkpoint so that it is placed anew.
   absl::Status PlaceAnew(Job& job, const std::string& why) { return GoBack(job, why); }
 
-  // The slot's present task called, having closed `clock` clocks; a recovering job may thereby be
-  // whole again.
+  // Notes a call of the slot's present task at `clock`. A recovering job may now be whole again.
   absl::Status Heard(Job& job, uint32_t slot, uint64_t clock);
 
-  // The slot's present task ended by itself: well (code 0), or not. What it found lost takes the
-  // whole job back to a checkpoint that can be read.
+  // Handles the end of the slot's present task: success (code 0) or failure. If the task found a
+  // loss, the whole job goes back to a checkpoint that can be read.
   absl::Status TaskEnded(Job& job, uint32_t slot, int code, absl::string_view message,
                          v1::TaskReport::Loss loss = v1::TaskReport::LOSS_UNSPECIFIED);
-  // … or died.
+  // Handles the death of the slot's present task.
   absl::Status TaskDied(Job& job, uint32_t slot, absl::string_view message);
-  // … or lives, but has kept the others waiting for as long as they may. Its daemon ends it.
+  // Ends the slot's present task, for which the others have waited for as long as they may.
   absl::Status TaskStalled(Job& job, uint32_t slot, absl::Duration waited);
 
   absl::Status Fail(Job& job, const std::string& message);
-  // A job that ended stays as it is.
+  // Does nothing if the job has ended, as does Fail.
   absl::Status Cancel(Job& job, const std::string& reason);
 
  private:
   absl::Status RecoverServers(Job& job, const Losses& losses, JobChange& change);
   absl::Status GoBack(Job& job, const std::string& why);
-  // As `change` has it, which RollBack has not seen yet; `rollbacks` were in a row.
+  // Goes back from `change`, which RollBack has not seen; `rollbacks` were made in a row.
   absl::Status GoBackWith(Job& job, const std::string& why, uint32_t rollbacks, JobChange change);
-  // The checkpoint that the generation starts from cannot be read.
+  // Handles damage to the checkpoint that the generation starts from.
   absl::Status CheckpointDamaged(Job& job, const std::string& why, absl::string_view damage);
-  // Of the slots' tasks that were lost, `status` is what their parked calls are told.
+  // Forgets the lost tasks of these slots, and answers their parked calls with `status`.
   void ForgetTasks(Job& job, const std::vector<uint32_t>& slots, const absl::Status& status);
-  // `patience` counts like earlier failures towards the wait before the next task.
+  // Gives the slot another task, after a wait that `patience` lengthens like as many failures.
   absl::Status Respawn(Job& job, uint32_t slot, absl::string_view why, uint32_t patience);
   absl::Status MaybeSucceed(Job& job);
   absl::Status Finish(Job& job, v1::JobState state, const std::string& message,
                       const std::string& event);
-  // Whether every slot has a task that was heard, and every server is there.
+  // Returns whether every slot has a task that was heard, and every server is there.
   bool IsWhole(const Job& job) const;
 
   JobTable& jobs_;

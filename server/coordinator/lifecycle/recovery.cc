@@ -70,12 +70,12 @@ void RollBack(v1::JobRecord& record) {
     LoseSlot(slot, record);
     record.mutable_slots(slot)->set_done(false);
     record.mutable_slots(slot)->set_expect_state(false);
-    // What its tasks suffered came from what was lost.
+    // The slot's failures are taken to come from what was lost.
     record.mutable_slots(slot)->clear_failures();
     record.mutable_slots(slot)->clear_failure_clock();
   }
   ClearShards(record);
-  // What was on its way is dropped with all else; the next placement spreads it anew.
+  // Moves under way are dropped with all else; the next placement spreads the job anew.
   record.clear_moves();
   record.clear_rebalance();
   if (const auto data = DataOf(record)) *record.mutable_expected_data() = *data;
@@ -106,7 +106,7 @@ bool IsComplete(const v1::JobRecord& record) {
   const uint64_t last = FinalClock(record);
   if (last == 0 || LastSoundClock(record, 0) < last) return false;
   if (!Evaluates(record.spec())) return true;
-  // Data may be too small for the share that is held out to hold an example.
+  // The held-out share of small data may hold no example.
   if (record.has_met() && record.met().held_out_examples() == 0) return true;
   return !record.evaluations().empty() && record.evaluations().rbegin()->clock() >= last;
 }

@@ -12,37 +12,36 @@
 
 namespace muster {
 
-// Decisions of recovery, as pure functions of a job's record and the live daemons.
+// Decides on recovery: pure functions of a job's record and the live daemons.
 //
 //   lost                        what happens
 //   a worker, or a task         the slot's next incarnation runs on any free slot, in the same
 //                               generation
-//   … that joins again         all-reduce with min_workers: whatever is wrong with it, the others
-//   go
-//                               on; another task is tried, later each time
-//   … of the last replica       all-reduce, or hybrid and any of them: as a server, CHECKPOINT (see
-//                               round_record.h)
+//   a task that joins again     with min_workers, by all-reduce: the others go on, whatever is
+//                               wrong with it; another task is tried, later each time
+//   the last replica, or in a   as a server under CHECKPOINT (see round_record.h)
+//   hybrid job any replica
 //   a server, EVERY_PUSH        the job waits for that server, whose log holds its partitions;
 //                               terms grow when it is back
-//   … with its volume           tasks find that it has forgotten the job, or that its files are
-//                               damaged: as CHECKPOINT
+//   its data folder, too        tasks find that the server has forgotten the job, or that its files
+//                               are damaged; then as under CHECKPOINT
 //   a server, CHECKPOINT        the next generation starts from the last checkpoint, on whatever
 //                               servers live
-//   a server, nothing open      as CHECKPOINT: there is nothing to keep
+//   a server before its tasks   as under CHECKPOINT: there is nothing to keep
+//   have met
 //   the checkpoint itself       it is noted as damaged, and the one before is taken; a job whose
 //                               checkpoints are all damaged fails
 
-// Roll-backs in a row that a job survives without getting further than it ever was.
+// Roll-backs in a row, without getting further than ever before, that a job survives.
 inline constexpr uint32_t kMaxRollBacks = 8;
 
-// Slots that can be lost to their tasks' own failures, without progress in between, before the job
-// fails.
+// Failures in a row of one slot's own tasks, without progress in between, that a job survives.
 inline constexpr uint32_t kMaxSlotFailures = 5;
 
 struct Losses {
   // Slots whose daemon is gone or was replaced.
   std::vector<uint32_t> slots;
-  // Servers that are gone, and those that are back as another incarnation.
+  // Servers that are gone, and servers that are back as another incarnation.
   std::vector<std::string> missing;
   std::vector<ServerIdentity> returned;
 
@@ -50,46 +49,42 @@ struct Losses {
 };
 Losses FindLosses(const v1::JobRecord& record, const Membership& members);
 
-// Whether the job outlives the loss of a server in place.
+// Returns whether the job survives the loss of a server in place, without going back.
 bool ContinuesInPlace(const v1::JobRecord& record);
 
-// Fences the slot's task and frees the slot. Its next task runs under a higher incarnation.
+// Fences the slot's task and frees the slot. Its next task has a higher incarnation.
 void LoseSlot(uint32_t slot, v1::JobRecord& record);
 
-// Where a generation of the job begins: its last sound checkpoint, else what it was submitted to
-// start or go on from, else its beginning.
+// Sets where the job's generation begins: at its last sound checkpoint, else where it was submitted
+// to start from, else at its beginning.
 void StartFromLast(v1::JobRecord& record);
 
-// Notes what is wrong with the checkpoint that the present generation starts from. False: it is
-// none of the job's own.
+// Notes the damage of the checkpoint that the present generation starts from. False: that
+// checkpoint is not one of the job's own.
 bool NoteDamage(const std::string& damage, v1::JobRecord& record);
 
-// Takes the whole job back to its last sound checkpoint (or its beginning), under the next
-// generation, holding nothing.
+// Takes the whole job back to where StartFromLast says, under the next generation, holding nothing.
 void RollBack(v1::JobRecord& record);
 
-// Counts a roll-back of a job whose slots all had closed `reached` clocks; to be called before
-// RollBack. Returns how many there were in a row without progress: no clock was closed that had not
-// been closed before, and no checkpoint was added.
+// Counts a roll-back of a job whose slots had all closed `reached` clocks; call before RollBack.
+// Returns the number in a row that closed no new clock and added no checkpoint.
 uint32_t CountRollBack(uint64_t reached, v1::JobRecord& record);
 
-// All is done but for the tasks' ends: final checkpoint and final evaluation are there. Such a job
-// needs nothing more, whatever is lost.
+// Returns whether the final checkpoint and the final evaluation are there, so that only the tasks'
+// ends are missing. Such a job needs nothing more, whatever is lost.
 bool IsComplete(const v1::JobRecord& record);
 
-// The clock at which a training job ends; 0 while that is not known.
+// Returns the clock at which a training job ends; 0 while it is not known.
 uint64_t FinalClock(const v1::JobRecord& record);
 
-// Whether a task that ended with this code may be started again; if not, the job fails.
+// Returns whether another task may follow one that ended with this code; if not, the job fails.
 bool MayRespawn(int code);
 
-// Counts a failure of the slot's own task, which had closed `clock` clocks; returns how many there
-// were without progress.
+// Counts a failure of the slot's own task at `clock`. Returns the number without progress.
 uint32_t CountFailure(uint32_t slot, uint64_t clock, v1::JobRecord& record);
 
-// How long to wait before the next task: none after the first failure, then a quarter of a lease,
-// doubling. So the failures that a lost server causes before its lease ends do not use up the
-// slot's chances.
+// Returns the wait before the next task: none after the first failure, then a quarter of a lease,
+// doubling. So a lost server does not use up the slot's chances before its lease ends.
 absl::Duration RespawnDelay(uint32_t failures, absl::Duration lease);
 
 }  // namespace muster

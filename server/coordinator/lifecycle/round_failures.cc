@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostReasons = 4;
 constexpr size_t kMostReasonBytes = 500;
-// Named for one reason.
+// Slots named for one reason.
 constexpr size_t kMostSlots = 4;
 
 struct Reason {
@@ -21,7 +21,7 @@ struct Reason {
   std::vector<uint32_t> slots;
 };
 
-// Those that the fewest slots give first; of equals that of the lowest slot.
+// Returns the reasons, the one of the fewest slots first; of equals, the one of the lowest slot.
 std::vector<Reason> Gather(const std::map<uint32_t, std::string>& failures) {
   std::vector<Reason> reasons;
   std::map<absl::string_view, size_t> places;

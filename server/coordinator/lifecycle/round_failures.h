@@ -9,11 +9,10 @@
 
 namespace muster {
 
-// Why the tasks of a round left it, for people, by what each slot says: "slot 0 on worker w0: …;
-// slot 1 on worker w1: …". Slots that say the same are named together. What the fewest say comes
-// first: of two that cannot reach one another both say so, and all others that these two have left.
-// Long reasons and lists are cut, so that the text has a few KiB at most. Empty: none says
-// anything. REQUIRES: the slots are the record's.
+// Returns why the tasks of a round left it, for people: "slot 0 on worker w0: …; slot 1 on worker
+// w1: …". Slots with the same reason are named together. The reason of the fewest slots comes
+// first: if two tasks cannot reach one another, both say so, and all others say that these two
+// left. The text is cut to a few KiB. Empty: no reasons. REQUIRES: the slots are the record's.
 std::string DescribeFailures(const std::map<uint32_t, std::string>& failures,
                              const v1::JobRecord& record);
 

@@ -18,8 +18,7 @@ namespace {
 
 constexpr size_t kSecretBytes = 32;
 
-// Before a round that is the third in a row without a step, the fourth, and so on. The second is
-// what a lost task costs, and begins at once.
+// Pauses before the third round in a row without a step and later; a lost task needs two.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(5);
 
@@ -28,7 +27,7 @@ absl::Duration PauseBefore(uint32_t meetings) {
   return std::min(kFirstPause * (1 << std::min(meetings - 3, 10u)), kLongestPause);
 }
 
-// From the system's own source, as it keeps strangers out of a round.
+// Returns a secret from the system's random source: it keeps strangers out of a round.
 std::string NewSecret() {
   std::random_device random;
   std::string secret;
@@ -52,7 +51,7 @@ void RoundFormation::Arrive(Job& job, const v1::RendezvousRequest& request,
                      " of generation ", job.record.generation(), ", which had only ", number)));
   }
   const bool member = IsMember(job.record, slot);
-  // Its answer was lost.
+  // The answer to the task's earlier call was lost.
   if (member && request.round() < number && job.open_round.has_value() &&
       RoundLasts(job.record, job.rendezvous)) {
     return call.done(*job.open_round);
@@ -68,8 +67,7 @@ void RoundFormation::Arrive(Job& job, const v1::RendezvousRequest& request,
   ++job.status_version;
   if (member) {
     job.EndEvaluation();
-    // What cannot be met again is given up as a whole; if that cannot be stored, the task, which is
-    // told so, comes again.
+    // The job goes back. If that cannot be stored, the task is told, and comes again.
     if (IsHybrid(job.record.spec()) || AnyDone(job.record)) {
       const absl::Status status = lifecycle_.RoundBroke(job, slot);
       if (!status.ok()) AnswerParked(job, status);
@@ -81,7 +79,7 @@ void RoundFormation::Arrive(Job& job, const v1::RendezvousRequest& request,
 
 void RoundFormation::Fail(Job& job, const absl::Status& why) {
   AnswerParked(job, why);
-  // If this cannot be stored, they ask again.
+  // If this cannot be stored, the tasks ask again.
   lifecycle_.Fail(job, std::string(why.message())).IgnoreError();
 }
 
@@ -106,7 +104,7 @@ uint64_t RoundFormation::MeetAfter(const Job& job) const {
     if (job.rendezvous.Has(slot)) {
       newcomers = true;
     } else if (!GivenUp(job, slot)) {
-      // The next round would have to wait for this one.
+      // The next round would have to wait for this slot.
       return 0;
     }
   }
@@ -158,7 +156,7 @@ void RoundFormation::Open(Job& job, const Rendezvous::Round& round) {
                                   ? lifecycle_.ReplicasLost(job)
                                   : lifecycle_.OpenRound(job, job.rendezvous.Agreed(), round);
   if (!opened.ok()) return AnswerParked(job, opened);
-  // They were told if there is no round to be.
+  // No calls are left if the job went back instead.
   if (job.rendezvous_calls.empty()) return;
   v1::RendezvousReply reply = MeetingReply(job.record);
   reply.set_round(job.record.round().number());

@@ -11,8 +11,7 @@
 namespace muster {
 namespace {
 
-// On servers: others have closed more clocks than they may while this one is open, or all they had
-// to.
+// Returns whether, on servers, others are further ahead than they may be, or done.
 bool IsTooFarBehind(const Job& job, uint32_t slot) {
   const v1::JobRecord& record = job.record;
   const uint64_t clock = job.progress.clock(slot);
@@ -26,13 +25,13 @@ bool IsTooFarBehind(const Job& job, uint32_t slot) {
   return false;
 }
 
-// The others evaluate, and have done their shares.
+// Returns whether others evaluate and only wait for shares such as this slot's.
 bool OwesItsShare(const Job& job, uint32_t slot) {
   const bool takes_part = job.record.round().number() == 0 || IsMember(job.record, slot);
   return takes_part && !job.evaluation_calls.empty() && !job.evaluation_calls.contains(slot);
 }
 
-// The slot's task was in the call that others have left because it did not end in time.
+// Returns whether others left the slot's call because it did not end in time.
 bool IsOverdue(const Job& job, uint32_t slot) {
   return job.rendezvous.AnyLate() && IsMember(job.record, slot);
 }
@@ -79,7 +78,7 @@ absl::Status StallWatch::Look() {
 absl::Status StallWatch::LookAt(Job& job) {
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     if (!IsAwaited(job, slot) || TimeLeft(job, slot) > absl::ZeroDuration()) continue;
-    // The job may have changed as a whole: the rest is looked at next time.
+    // The job may have changed as a whole: the other slots are looked at next time.
     const bool late = job.tasks[slot].awaited->late;
     const absl::Duration waited = clock_.Monotonic() - job.tasks[slot].awaited->since;
     return lifecycle_.TaskStalled(job, slot, late ? waited + stall_timeout_ : waited);
@@ -94,7 +93,7 @@ absl::Duration StallWatch::TimeLeft(Job& job, uint32_t slot) {
                                      .round = job.record.round().number(),
                                      .late = IsOverdue(job, slot)};
   std::optional<TaskView::Awaited>& noted = job.tasks[slot].awaited;
-  // Between a call and its repetition nobody seems to wait.
+  // Between a call and its repetition a slot does not seem awaited.
   const bool goes_on = noted.has_value() && now - noted->seen <= lease_ &&
                        noted->clock == present.clock && noted->round == present.round &&
                        noted->late == present.late;

@@ -12,39 +12,39 @@
 
 namespace muster {
 
-// Whether other tasks cannot go on before this slot's task does something: it has not come where
-// they meet or evaluate, or is further behind them than the job's staleness allows. A slot without
-// a worker, or whose servers are gone, keeps nobody waiting: something else does.
+// Returns whether other tasks wait for this slot's task: it has not come where they meet or
+// evaluate, or is further behind than the job's staleness allows. A slot without a worker, or in a
+// job whose servers are missing, is not awaited: something else keeps the others.
 bool IsAwaited(const Job& job, uint32_t slot);
 
-// Such slots that have been awaited for at least `time`, as far as a StallWatch has noted.
+// Returns the awaited slots that a StallWatch has seen awaited for at least `time`.
 std::vector<uint32_t> AwaitedFor(absl::Duration time, absl::Duration now, const Job& job);
 
-// Finds tasks that live, so that no lease ends and no connection breaks, but do not move: stopped,
-// or stuck in a driver, a file system or themselves. It shows in that others wait for them. How
-// long a step takes is nobody's business here, and a task that all wait with is not stuck.
+// Finds tasks that live but do not move, so that no lease ends and no connection breaks: stopped,
+// or stuck in a driver, a file system or themselves. It finds them by the tasks that wait for them.
+// The length of a step does not matter, and a task that waits like all others is not stuck.
 //
 // A task that is awaited for `stall_timeout` without closing a clock is ended, and another takes
-// its slot. By all-reduce the others notice first that their call is not over in that time, and
-// meet: who has not come a lease later is stuck.
+// its slot. By all-reduce the others first notice that their call has not ended in that time, and
+// come to meet again; a task that has not come a lease later is stuck.
 //
-// What is known of waiting is lost with the process, and counted anew. Logic thread only.
+// Waiting times are lost with the process and counted anew. Logic thread only.
 class StallWatch {
  public:
   // All references outlive it.
   StallWatch(JobTable& jobs, JobLifecycle& lifecycle, const Clock& clock, absl::Duration lease,
              absl::Duration stall_timeout);
 
-  // Looks at every job, and ends the tasks that have been awaited for too long. Errors are the
+  // Looks at every job and ends the tasks that have been awaited for too long. Errors are the
   // store's; what failed is done at the next look.
   absl::Status Look();
 
-  // Time in which nobody was heard is not held against anyone.
+  // Excludes a pause, in which the coordinator heard nobody, from all waiting times.
   void Excuse(absl::Duration pause);
 
  private:
   absl::Status LookAt(Job& job);
-  // Notes that the slot is awaited; how much longer it may be.
+  // Notes that the slot is awaited, and returns how much longer it may be.
   absl::Duration TimeLeft(Job& job, uint32_t slot);
 
   JobTable& jobs_;
