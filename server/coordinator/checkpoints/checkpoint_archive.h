@@ -23,50 +23,50 @@ class VerifyCheckpointReply;
 
 struct CompletedCheckpoint {
   std::string folder;
-  // Of a delta: the clock of the checkpoint that it goes on from.
+  // Clock of the checkpoint that a delta goes on from; absent: it is no delta.
   std::optional<uint64_t> base_clock;
 };
 
-// What the coordinator does with checkpoints on disk. Calls block; thread-safe.
+// The coordinator's access to checkpoints on disk. Calls block. Thread-safe.
 class CheckpointArchive {
  public:
   virtual ~CheckpointArchive() = default;
 
-  // Under which a job's checkpoints lie: what tasks and servers are given.
+  // Returns the folder that holds the jobs' checkpoints, as tasks and servers are told it.
   virtual const std::string& root() const = 0;
 
-  // Makes the files of a cut a complete checkpoint. A manifest that is there is of one that does
-  // not count (damaged, or never recorded) and goes first. DATA_LOSS: a file is not there or not
-  // whole. FAILED_PRECONDITION: the manifest cannot be written now, or the checkpoint that they go
-  // on from is gone; take the next one whole. INVALID_ARGUMENT: the request does not describe one
-  // file per partition. REQUIRES: the job has no sound checkpoint at this clock; one call at a time
-  // for a job.
+  // Makes the files of a cut a complete checkpoint by writing its manifest. A manifest that is
+  // there belongs to a checkpoint that does not count (damaged, or never recorded) and is removed
+  // first. DATA_LOSS: a file is missing or incomplete. FAILED_PRECONDITION: the manifest cannot be
+  // written now, or the base checkpoint is gone; take the next one whole. INVALID_ARGUMENT: the
+  // request does not describe one file per partition. REQUIRES: the job has no sound checkpoint at
+  // this clock; one call at a time per job.
   virtual absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
                                                        absl::Time created) = 0;
 
-  // Removes one checkpoint, or all of a job. OK if there is none.
+  // Removes one checkpoint; RemoveJob removes all of a job. OK if there is none.
   virtual absl::Status RemoveCheckpoint(absl::string_view folder) = 0;
-  // Removes what a job's cuts left behind that were not committed.
+  // Removes files of a job's cuts that were never committed.
   virtual absl::Status RemoveLeftovers(absl::string_view job_id, const LeftoverLimits& limits) = 0;
   // Removes files of a cut that was given up, by their names in the clock's folder.
   virtual absl::Status RemoveFiles(absl::string_view job_id, uint64_t clock,
                                    const std::vector<std::string>& files) = 0;
   virtual absl::Status RemoveJob(absl::string_view job_id) = 0;
 
-  // What a checkpoint's manifest says, without reading its files. NOT_FOUND, DATA_LOSS,
-  // FAILED_PRECONDITION: it is gone, damaged, or of a newer format.
+  // Returns what a checkpoint's manifest says, without reading the other files. NOT_FOUND: it is
+  // gone. DATA_LOSS: it is damaged. FAILED_PRECONDITION: its format is newer.
   virtual absl::StatusOr<v1::CheckpointStatus> Describe(absl::string_view folder) const = 0;
 
-  // How the data of a checkpoint's weights were prepared: CheckpointManifest.data_preparation.
-  // Errors as Describe, and PERMISSION_DENIED: the folder lies outside of what jobs may name.
+  // Returns CheckpointManifest.data_preparation: how the data of the weights were prepared. Errors
+  // as Describe's, and PERMISSION_DENIED: jobs may not name this folder.
   virtual absl::StatusOr<std::string> DataPreparation(absl::string_view folder) const = 0;
 
-  // Reads all files of a checkpoint, and of those that it goes on from, and says which of them are
-  // damaged. NOT_FOUND: there is none.
+  // Reads all files of a checkpoint, and of those that it goes on from, and reports the damaged
+  // ones. NOT_FOUND: there is no checkpoint.
   virtual absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const = 0;
 
-  // Writes the checkpoint's weights as one safetensors file to `sink`, in pieces, until it returns
-  // an error, which is returned. DATA_LOSS: the checkpoint is damaged.
+  // Writes the checkpoint's weights to `sink` as one safetensors file, part by part. Stops at the
+  // first error of `sink` and returns it. DATA_LOSS: the checkpoint is damaged.
   virtual absl::Status Export(absl::string_view folder,
                               absl::FunctionRef<absl::Status(absl::string_view)> sink) const = 0;
 };

@@ -15,9 +15,8 @@ namespace muster {
 
 namespace {
 
-// Checkpoints that should have come between the last one of this generation (or its beginning) and
-// `clock`: the text for an event, empty if none is missing. Tasks say in the job's log why they
-// gave one up.
+// Returns text for an event that names the checkpoints missing between the last one (or the
+// generation's beginning) and `clock`; empty if none is. The job's log says why each was given up.
 std::string GivenUpBefore(uint64_t clock, const v1::JobRecord& record) {
   const uint64_t every = record.spec().checkpoint().every_steps();
   if (every == 0) return "";
@@ -38,7 +37,7 @@ const v1::CheckpointRecord* FindAt(uint64_t clock, const v1::JobRecord& record) 
   return nullptr;
 }
 
-// Whether both are about the same files.
+// Returns whether both requests name the same files.
 bool SameCut(const v1::CommitCheckpointRequest& a, const v1::CommitCheckpointRequest& b) {
   return a.task().generation() == b.task().generation() && a.clock() == b.clock() &&
          std::equal(a.files().begin(), a.files().end(), b.files().begin(), b.files().end(),
@@ -47,7 +46,7 @@ bool SameCut(const v1::CommitCheckpointRequest& a, const v1::CommitCheckpointReq
                     });
 }
 
-// Adds a checkpoint in order of clocks, in place of a damaged one.
+// Inserts a checkpoint in order of clocks, replacing a damaged one of its clock.
 void Insert(uint64_t clock, const CompletedCheckpoint& completed, v1::JobRecord& record) {
   auto& checkpoints = *record.mutable_checkpoints();
   v1::CheckpointRecord added;
@@ -81,11 +80,11 @@ CheckpointLifecycle::CheckpointLifecycle(JobTable& jobs, CheckpointArchive& arch
 void CheckpointLifecycle::Commit(Job& job, const v1::CommitCheckpointRequest& request,
                                  Call<v1::CommitCheckpointReply> call) {
   const uint64_t last = LastSoundClock(job.record, 0);
-  // One that is damaged is taken anew on the way there again.
+  // A damaged checkpoint is taken anew when the job comes to its clock again.
   if (const v1::CheckpointRecord* known = FindAt(request.clock(), job.record);
       known != nullptr && IsSound(job.record, *known)) {
     call.done(v1::CommitCheckpointReply());
-    // Another cut of that clock may have come too late.
+    // The request may bring another cut of that clock, which came too late.
     return RemoveLeftovers(job, last);
   }
   if (request.clock() < last) {
@@ -103,7 +102,7 @@ void CheckpointLifecycle::Commit(Job& job, const v1::CommitCheckpointRequest& re
   }
   for (const v1::CutFile& file : request.files()) {
     if (!job.given_up_files.contains(file.path())) continue;
-    // A task that took its slot over may repeat what the one before gave up.
+    // A replacement task may repeat the cut that the task before gave up.
     call.done(absl::FailedPreconditionError(
         absl::StrCat("checkpoint of job ", job.id(), " at clock ", request.clock(), " names ",
                      file.path(), ", which was given up before; take the next one whole")));
@@ -130,7 +129,7 @@ void CheckpointLifecycle::Completed(const v1::CommitCheckpointRequest& request,
   if (job == nullptr) return;
   job->committing.reset();
   const uint64_t generation = job->record.generation();
-  // Whoever waited has been told when the job ended or went on to another generation.
+  // Otherwise the calls were answered when the job ended or began another generation.
   if (IsActive(job->record.state()) && generation == request.task().generation()) {
     std::vector<std::string> dropped;
     const absl::Status status =
@@ -147,13 +146,13 @@ void CheckpointLifecycle::Completed(const v1::CommitCheckpointRequest& request,
       }
       it = job->commit_calls.erase(it);
     }
-    // What cannot be removed now goes with the job.
+    // A folder that cannot be removed now is removed with the job.
     disk_.Post([this, dropped] {
       for (const std::string& uri : dropped) archive_.RemoveCheckpoint(uri).IgnoreError();
     });
     if (status.ok()) RemoveLeftovers(*job, request.clock());
   }
-  // Those who wait for another one, which may be of a clock that is committed now.
+  // The calls that are left wait for another commit, perhaps of a clock committed now.
   for (auto& [slot, parked] : std::exchange(job->commit_calls, {})) {
     Commit(*job, v1::CommitCheckpointRequest(job->commit_requests[slot]), std::move(parked));
   }
@@ -168,7 +167,7 @@ void CheckpointLifecycle::CutFailed(Job& job, const v1::CommitCheckpointRequest&
     ++job.status_version;
     return call.done(v1::CommitCheckpointReply());
   }
-  // Files of a clock that is committed may be those of its checkpoint.
+  // Files of a committed clock may belong to its checkpoint.
   if (FindAt(request.clock(), job.record) != nullptr) {
     return call.done(v1::CommitCheckpointReply());
   }
@@ -179,7 +178,7 @@ void CheckpointLifecycle::CutFailed(Job& job, const v1::CommitCheckpointRequest&
   job.given_up_files = {files.begin(), files.end()};
   disk_.Post([this, job_id = job.id(), clock = request.clock(), files = std::move(files),
               call = std::move(call)] {
-    // What cannot be removed now goes with later leftovers.
+    // A file that cannot be removed now is removed with later leftovers.
     archive_.RemoveFiles(job_id, clock, files).IgnoreError();
     call.done(v1::CommitCheckpointReply());
   });
@@ -221,16 +220,16 @@ absl::Status CheckpointLifecycle::Record(Job& job, const v1::CommitCheckpointReq
         "checkpoint of job ", job.id(), " at clock ", clock, " goes on from that at clock ", base,
         ", which is not kept any more, or damaged; take the next one whole"));
   }
-  // Gone only once the store says so too.
+  // Removed only after the store has the new record.
   std::vector<std::string> superseded;
   uint32_t sound = 0;
   std::set<uint64_t> bases;
-  // Newest first, so that a delta is seen before what it goes on from.
+  // Newest first, so that a delta is seen before its base.
   for (int i = checkpoints.size() - 1; i >= 0; --i) {
     const v1::CheckpointRecord& checkpoint = checkpoints[i];
     const bool among_the_last = sound < job.record.spec().checkpoint().keep();
     sound += IsSound(change.record, checkpoint);
-    // A generation may have to read its starting point until it ends.
+    // A generation may read its starting point until it ends.
     const bool kept = among_the_last || bases.contains(checkpoint.clock()) ||
                       checkpoint.uri() == job.record.restore_uri() ||
                       NeededBy(job, checkpoint.uri()) != nullptr;
@@ -295,8 +294,8 @@ absl::Status CheckpointLifecycle::CheckRemovable(const Job& job) const {
 }
 
 void CheckpointLifecycle::RemoveJob(Job& job, std::function<void(absl::Status)> done) {
-  // From here on nobody may start from it. Its files go first: a crash in between leaves a job that
-  // can be deleted again, not files that nobody knows.
+  // Other jobs cannot start from this one any more. Its files are removed first: a crash in between
+  // leaves a job that can be deleted again, not files that nobody knows of.
   job.removing = true;
   disk_.Post([this, id = job.id(), done = std::move(done)]() mutable {
     absl::Status removed = archive_.RemoveJob(id);

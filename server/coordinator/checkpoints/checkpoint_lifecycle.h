@@ -17,54 +17,52 @@
 
 namespace muster {
 
-// Has the disk work on checkpoints done on a thread of its own, and takes its results back to the
-// logic thread, where all else here runs. A checkpoint exists for a job once its record says so,
-// which is after its manifest is on disk.
+// Commits, retires and removes checkpoints. Disk work runs on the executor `disk`; its results come
+// back to the logic thread, where all else here runs. A checkpoint exists for a job once the job's
+// record says so, which is after its manifest is on disk.
 class CheckpointLifecycle {
  public:
-  // All references outlive it, and what it posted has run before it goes. A job's tasks and servers
-  // write no more files once it has ended for as long as `lease`.
+  // All references outlive it, and the executors run all that it posted before it is destroyed.
+  // `lease`: a job's tasks and servers write no more files once the job has ended for this long.
   CheckpointLifecycle(JobTable& jobs, CheckpointArchive& archive, SerialExecutor& logic,
                       SerialExecutor& disk, const Clock& clock, CoordinatorMetrics& metrics,
                       absl::Duration lease);
 
-  // Completes a checkpoint, and then drops those beyond the job's `keep` and what earlier cuts left
-  // behind. A repeat joins the one under way, and takes the place of the slot's call that waits for
-  // it; another one waits for that. A clock whose checkpoint the record knows already is answered
-  // at once, whatever the files: it keeps those that it has. REQUIRES: the caller speaks for the
-  // job (see SpeakingSlot).
+  // Completes a checkpoint, then drops those beyond the job's `keep` and what earlier cuts left
+  // behind. A repeat joins the commit under way and replaces the slot's parked call; a different
+  // commit waits for it. A clock with a recorded sound checkpoint is answered at once and keeps its
+  // files, whatever the request names. REQUIRES: the caller speaks for the job (see SpeakingSlot).
   void Commit(Job& job, const v1::CommitCheckpointRequest& request,
               Call<v1::CommitCheckpointReply> call);
 
-  // A cut could not be written: notes what the last one waits for; removes what was written of one
-  // that is given up, and answers then. REQUIRES: as Commit; the request has a failure.
+  // Handles a cut that failed. If it is tried again, notes what the checkpoint waits for. If it was
+  // given up, removes its files, then answers. REQUIRES: as Commit; the request has a failure.
   void CutFailed(Job& job, const v1::CommitCheckpointRequest& request,
                  Call<v1::CommitCheckpointReply> call);
 
-  // Removes what cuts of jobs that have ended left behind.
+  // Removes what the cuts of ended jobs left behind.
   void SweepEnded();
 
-  // Removes an ended job with its checkpoints, then calls `done` (may be null) on the logic thread.
-  // A repeat while it is under way is answered when that one is done.
+  // Removes an ended job with its checkpoints, then calls `done` on the logic thread, if not null.
+  // A repeat while the removal is under way finishes after it.
   void RemoveJob(Job& job, std::function<void(absl::Status)> done);
 
-  // FAILED_PRECONDITION: the job has not ended, or another one that has not starts from its
-  // checkpoints.
+  // Checks that a job may go. FAILED_PRECONDITION: it, or a job that starts from it, has not ended.
   absl::Status CheckRemovable(const Job& job) const;
 
-  // FAILED_PRECONDITION: one of the job's checkpoints is where it, or another job, would start.
+  // Checks that a checkpoint may go. FAILED_PRECONDITION: this or another job would start from it.
   absl::Status CheckUnneeded(const Job& job, const std::string& uri) const;
 
  private:
-  // Has the checkpoint completed. REQUIRES: the job has none under way.
+  // Starts to complete a checkpoint. REQUIRES: the job has none under way.
   void Complete(Job& job, const v1::CommitCheckpointRequest& request);
   void RemoveLeftovers(const Job& job, uint64_t reached);
   void Completed(const v1::CommitCheckpointRequest& request,
                  absl::StatusOr<CompletedCheckpoint> completed);
-  // `dropped` gets the folders of those that are not kept any more, newest first.
+  // Adds a checkpoint to the job's record. `dropped` gets the folders no longer kept, newest first.
   absl::Status Record(Job& job, const v1::CommitCheckpointRequest& request,
                       const CompletedCheckpoint& completed, std::vector<std::string>& dropped);
-  // Another job that may have to read the checkpoint yet; null: none.
+  // Returns an unfinished job that may still read the checkpoint; null: none.
   const Job* NeededBy(const Job& job, const std::string& uri) const;
 
   JobTable& jobs_;

@@ -17,7 +17,7 @@
 
 namespace muster {
 
-// Remembers which checkpoints there are. For tests; not thread-safe.
+// A CheckpointArchive that only remembers names. For tests; not thread-safe.
 class FakeCheckpointArchive final : public CheckpointArchive {
  public:
   const std::string& root() const override { return root_; }
@@ -96,18 +96,18 @@ class FakeCheckpointArchive final : public CheckpointArchive {
 
   std::set<std::string> folders;
   std::vector<v1::CommitCheckpointRequest> completed_requests;
-  // Of those that are deltas, by clock: the clock that they go on from.
+  // Base clocks of the checkpoints that are deltas, by clock.
   std::map<uint64_t, uint64_t> bases;
-  // By job: within which limits leftovers were removed, call by call.
+  // Limits of each RemoveLeftovers call, by job.
   std::map<std::string, std::vector<LeftoverLimits>> leftovers;
   std::vector<std::string> removed_files;
-  // By folder that a job may name.
+  // Answers of DataPreparation, by folder.
   std::map<std::string, std::string> preparations;
-  // What a verification finds damaged.
+  // Folders that Verify reports as damaged.
   std::set<std::string> damaged;
-  // Whoever reads a checkpoint, or completes one, finds no memory for it. From any thread.
+  // While set, completing or reading a checkpoint runs out of memory. Set from any thread.
   std::atomic<bool> out_of_memory{false};
-  // Of the next call that can fail.
+  // Error of the next Complete or RemoveJob.
   absl::Status next_error;
 
  private:

@@ -45,7 +45,7 @@ absl::StatusOr<const v1::CheckpointRecord*> FindCheckpoint(const v1::JobRecord& 
         " and has no checkpoint", record.message().empty() ? "" : ": ", record.message()));
   }
   if (!clock.has_value()) {
-    // With damaged ones alone, whoever reads the last one is told what is wrong with it.
+    // If all are damaged, return the last: its reader is told what is wrong with it.
     const v1::CheckpointRecord* last = LastSound(record);
     return last != nullptr ? last : &*record.checkpoints().rbegin();
   }

@@ -9,19 +9,17 @@
 
 namespace muster {
 
-// The last checkpoint of a job that can be read as far as is known: nothing was found wrong with
-// it, nor with those that it goes on from; null: there is none. Valid as long as the record stays
-// as it is.
+// Returns the job's last sound checkpoint, or null. A checkpoint is sound if no damage is known of
+// it or of those that it goes on from. Valid while the record is unchanged.
 const v1::CheckpointRecord* LastSound(const v1::JobRecord& record);
-// … its clock; `otherwise`: there is none.
+// Returns the clock of that checkpoint, or `otherwise` if there is none.
 uint64_t LastSoundClock(const v1::JobRecord& record, uint64_t otherwise);
 
-// Whether it is one of those.
+// Returns whether the checkpoint is sound.
 bool IsSound(const v1::JobRecord& record, const v1::CheckpointRecord& checkpoint);
 
-// A job's checkpoint at `clock`, or its last sound one; valid as long as the record stays as it is.
-// FAILED_PRECONDITION: it has none, or none yet. NOT_FOUND: none at this clock; names those that
-// there are.
+// Returns the job's checkpoint at `clock`, or its last sound one, valid while the record is
+// unchanged. FAILED_PRECONDITION: the job has none, or none yet. NOT_FOUND names those there are.
 absl::StatusOr<const v1::CheckpointRecord*> FindCheckpoint(const v1::JobRecord& record,
                                                            std::optional<uint64_t> clock);
 

@@ -23,12 +23,12 @@
 namespace muster {
 namespace {
 
-// Servers may name files by their full place.
+// Returns the file's name; servers may send its full path.
 absl::string_view NameIn(const std::string& folder, absl::string_view path) {
   return absl::StripPrefix(path, absl::StrCat(folder, "/"));
 }
 
-// Names come from tasks: none leads out of the checkpoint's folder, or to its manifest.
+// Checks a task's name of a file: it may not lead out of the folder, or to the manifest.
 absl::Status CheckPlainName(absl::string_view file) {
   if (absl::StartsWith(file, "partition-") && file.find('/') == absl::string_view::npos) {
     return absl::OkStatus();
@@ -81,7 +81,7 @@ absl::StatusOr<CompletedCheckpoint> StorageCheckpointArchive::Complete(
                        ", which cannot be read: ", there.message(), "; take the next one whole"));
     }
   }
-  // Of a checkpoint that does not count; there is never one in place of another.
+  // A manifest that is there belongs to a checkpoint that does not count.
   if (written.ok()) written = DeleteManifest(storage_, folder);
   if (written.ok()) written = WriteManifest(storage_, folder, manifest);
   if (absl::IsFailedPrecondition(written) || absl::IsDataLoss(written)) {

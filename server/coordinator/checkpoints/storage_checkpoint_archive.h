@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// Keeps checkpoints in a storage, as common/checkpoint lays them out.
+// A CheckpointArchive over a CheckpointStorage, in the layout of common/checkpoint.
 class StorageCheckpointArchive final : public CheckpointArchive {
  public:
   // The storage outlives the archive.
