@@ -73,7 +73,7 @@ std::map<std::string, Reserved> ReservedBy(const JobTable& jobs, const Membershi
       worker.devices += takes.devices;
       worker.bytes += takes.bytes;
     }
-    // A server that is away keeps its share: the job waits for it, or is about to let go.
+    // A server that is away keeps its share: the job waits for it, or is about to give it up.
     for (const v1::ServerRecord& server : record.servers()) {
       reserved[server.server_id()].bytes += server.reserved_bytes();
     }

@@ -12,34 +12,34 @@
 
 namespace muster {
 
-// What jobs hold of one daemon.
+// Amounts that jobs hold of one daemon.
 struct Reserved {
   uint32_t slots = 0;
   uint32_t devices = 0;
   uint64_t bytes = 0;
 };
 
-// By daemon id: what all active jobs hold. Counts the present incarnations of daemons only, as what
-// an earlier one held is lost with it.
+// Returns what all active jobs hold, by daemon id. Counts only present incarnations of daemons:
+// what an earlier incarnation held is lost with it.
 std::map<std::string, Reserved> ReservedBy(const JobTable& jobs, const Membership& members);
 
-// What the live daemons have left. Of daemons restored from the store, only those that have called
-// since count: the others keep what they have, and get nothing new.
+// Returns what the live daemons have left. A daemon restored from the store counts only after it
+// has called: until then it keeps what it has and gets nothing new.
 ClusterCapacity CapacityOf(const JobTable& jobs, const Membership& members);
 
-// All that live daemons have, heard or not: what a job could get if nothing else ran.
+// Returns all that the live daemons have, heard or not: what a job could get if nothing else ran.
 ClusterCapacity WholeCapacityOf(const Membership& members);
 
-// The same without servers that are being drained: what a job could get as things are.
+// Returns the same without servers that are being drained: what a job could get as things are.
 ClusterCapacity WholeCapacityOf(const JobTable& jobs, const Membership& members);
 
-// What a job must be given before it can start.
+// Returns what a job must be given before it can start.
 Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs);
 
-// Bytes of one of its partitions, while it is placed.
+// Returns the bytes of one of the job's partitions while it is placed.
 uint64_t BytesPerPartition(const v1::JobRecord& record);
 
-// What one of its slots takes of a worker.
+// Returns what one of the job's slots takes of a worker.
 SlotDemand SlotDemandOf(const v1::JobRecord& record);
 
 }  // namespace muster

@@ -9,12 +9,12 @@
 namespace muster {
 namespace {
 
-// Known at once, those that left or died within the hour included: what GetCluster answers fits one
-// message, and names drawn at random do not fill the coordinator's memory.
+// Most daemons known at once, including those that left or died within the hour. Bounds the answer
+// of GetCluster to one message, and keeps random names from filling the coordinator's memory.
 constexpr size_t kMaxDaemons = 4096;
 
 absl::Status CheckRequest(const v1::RegisterDaemonRequest& request) {
-  // The version comes first: an older or newer daemon may well send other fields.
+  // The version is checked first: a daemon of another release may send other fields.
   if (request.protocol_version() != kProtocolVersion) {
     return absl::FailedPreconditionError(absl::StrCat(
         "daemon ", request.id(), " speaks protocol version ", request.protocol_version(),
@@ -42,8 +42,8 @@ absl::Status CheckRequest(const v1::RegisterDaemonRequest& request) {
   return absl::OkStatus();
 }
 
-// Two processes cannot listen on one port; an address without one, or of every host, proves
-// nothing.
+// Returns whether both addresses name the same listener, which only one process can be. An address
+// without a port, or of every host, proves nothing.
 bool SameListener(absl::string_view a, absl::string_view b) {
   return a == b && absl::StrContains(a, ':') && !absl::EndsWith(a, ":0") &&
          !absl::EndsWith(a, ":") && !absl::StartsWith(a, "0.0.0.0:") &&

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// Free slots that a task of this size can use, whatever devices it needs.
+// Returns how many free slots a task of this size can use, devices aside.
 uint32_t SlotsWithMemory(const WorkerCapacity& worker, const SlotDemand& slot) {
   if (slot.bytes == 0 || worker.free_bytes == kUnlimitedBytes) return worker.free_slots;
   return std::min<uint64_t>(worker.free_slots, worker.free_bytes / slot.bytes);
@@ -59,7 +59,8 @@ absl::Status MissingSlots(uint32_t slots, const SlotDemand& slot, const ClusterC
       absl::StrCat(free, " of ", slots, " worker slots free; waits for ", slots - free, " more"));
 }
 
-// Whether `count` servers, those with the most free bytes first, hold the dealt partitions.
+// Deals the partitions to the servers with the most free bytes, and takes what they need out of
+// `capacity`. RESOURCE_EXHAUSTED says what is missing.
 absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand,
                                                      ClusterCapacity& capacity) {
   if (demand.partitions == 0) return std::vector<ServerShare>();
@@ -117,7 +118,7 @@ std::string FormatBytes(uint64_t bytes) {
 absl::StatusOr<std::vector<SlotWorker>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
                                                    ClusterCapacity& capacity) {
   if (absl::Status status = MissingSlots(slots, slot, capacity); !status.ok()) return status;
-  // Tasks that need no device leave workers that have some to those that do, if they can.
+  // A task without devices prefers a worker that keeps a slot for each free device.
   const auto keeps_device = [&](const WorkerCapacity& worker) {
     return slot.devices > 0 || worker.free_devices == 0 || worker.free_slots > worker.free_devices;
   };

@@ -12,20 +12,19 @@
 
 namespace muster {
 
-// Gang placement: all of a job's slots and all of its servers' bytes, or nothing. Pure functions of
-// what is free.
+// Gang placement: a job gets all its slots and bytes on servers, or nothing. Pure functions.
 //
-// Slots go one by one to the worker with the most free slots, so that jobs spread; partitions are
-// dealt round robin to the servers, in order of id, so that no server holds more than one partition
-// above another. Bytes on servers are taken to be equal per partition.
+// Slots go one by one to the worker with the most free slots, so that jobs spread. Partitions are
+// dealt round robin to the servers with the most free bytes, in order of id, so that servers differ
+// by one partition at most. Each partition is taken to need equally many bytes.
 
-// A daemon that says nothing of its memory, or of a device's, is not limited by it.
+// Stands for memory that a daemon, or a device, did not report, and that limits nothing.
 inline constexpr uint64_t kUnlimitedBytes = std::numeric_limits<uint64_t>::max();
 
-// "812 bytes", "1.2 MiB", "5.0 GiB".
+// Formats as "812 bytes", "1.2 MiB" or "5.0 GiB".
 std::string FormatBytes(uint64_t bytes);
 
-// What one live daemon has to give.
+// A live worker and what it has free.
 struct WorkerCapacity {
   std::string id;
   uint64_t incarnation = 0;
@@ -33,21 +32,21 @@ struct WorkerCapacity {
   uint32_t free_slots = 0;
   uint32_t devices = 0;
   uint32_t free_devices = 0;
-  // Of its smallest device, so that a task fits whichever it gets; 0 without devices.
+  // Bytes of its smallest device, so that a task fits whichever it gets; 0 without devices.
   uint64_t device_bytes = 0;
   bool multiplies_bf16 = false;
-  // Of a task whose job names no number.
+  // Threads of a task whose job names no number.
   uint32_t task_threads = 1;
   uint64_t bytes = kUnlimitedBytes;
   uint64_t free_bytes = kUnlimitedBytes;
 };
 
-// A server as members know it, and where its tables are reached.
+// A server as Membership knows it, with the address of its tables.
 struct ServerIdentity {
   std::string server_id;
   uint64_t incarnation = 0;
   std::string address;
-  // Of its process.
+  // Nonce of its process.
   uint64_t process_nonce = 0;
 };
 
@@ -57,28 +56,28 @@ struct ServerCapacity {
   uint64_t free_bytes = kUnlimitedBytes;
 };
 
-// In order of id.
+// The live daemons, in order of id.
 struct ClusterCapacity {
   std::vector<WorkerCapacity> workers;
   std::vector<ServerCapacity> servers;
 };
 
-// What one slot takes of its worker.
+// Amounts that one slot takes of its worker.
 struct SlotDemand {
   uint64_t bytes = 0;
   uint32_t devices = 0;
-  // Of each of these devices.
+  // Bytes of each of these devices.
   uint64_t device_bytes = 0;
 };
 
 struct Demand {
   uint32_t slots = 1;
   SlotDemand slot;
-  // 0: every live server, but not more than there are partitions.
+  // Number of servers; 0: every live server, but not more than there are partitions.
   uint32_t servers = 0;
-  // 0: the job needs no servers.
+  // Number of partitions; 0: the job needs no servers.
   uint32_t partitions = 1;
-  // Over all partitions.
+  // Bytes over all partitions.
   uint64_t server_bytes = 0;
   // Servers that have yet to drop this job's earlier tables.
   absl::flat_hash_set<std::string> excluded_servers;
@@ -96,22 +95,22 @@ struct ServerShare {
 };
 
 struct Assignment {
-  // One per slot.
+  // Workers by slot.
   std::vector<SlotWorker> slots;
-  // In order of id.
+  // Servers in order of id.
   std::vector<ServerShare> servers;
 };
 
-// Takes the demand out of `capacity`. RESOURCE_EXHAUSTED, with `capacity` unchanged: does not fit
-// now; the message says what there is and what is missing.
+// Places the demand and takes it out of `capacity`. RESOURCE_EXHAUSTED, with `capacity` unchanged:
+// the demand does not fit now; the message says what there is and what is missing.
 absl::StatusOr<Assignment> Place(const Demand& demand, ClusterCapacity& capacity);
 
-// The same for slots alone (of a job that keeps the rest).
+// Does the same for slots alone, of a job that keeps the rest.
 absl::StatusOr<std::vector<SlotWorker>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
                                                    ClusterCapacity& capacity);
 
-// Whether the demand fits when nothing else runs. A kind of daemon of which there is none yet is
-// not held against the job: such a job waits. RESOURCE_EXHAUSTED says what is missing.
+// Checks that the demand fits when nothing else runs. A kind of daemon of which there is none yet
+// is not held against the job: such a job waits. RESOURCE_EXHAUSTED says what is missing.
 absl::Status FitsEmpty(const Demand& demand, ClusterCapacity capacity);
 
 }  // namespace muster

@@ -10,37 +10,37 @@
 
 namespace muster {
 
-// A job's shard map lives in its record. Every change gives it a higher version, by which holders
-// of an old one find out, and every partition that changes hands a higher term than any partition
-// of the job had, by which servers tell its owners apart.
+// A job's shard map is part of its record. Every change gives the map a higher version, by which
+// holders of an old one notice. Every partition that changes hands gets a higher term than any
+// partition of the job had, by which servers tell its owners apart.
 
-// Where a live server's tables are.
+// Returns where a live server's tables are.
 ServerIdentity IdentityOf(const v1::DaemonRecord& server);
 
 // Gives all partitions to the servers of a new placement.
 void DealShards(const std::vector<ServerShare>& servers, v1::JobRecord& record);
 
-// A server came back, under another incarnation and perhaps address: its partitions stay with it.
+// Notes a server's new incarnation and address; it keeps its partitions, under a new term.
 void MoveShards(const ServerIdentity& server, v1::JobRecord& record);
 
-// Gives one partition to another server, under the next term and shard map version. `bytes` are
-// what it takes there. The server that loses its last one may still hold some of it.
+// Gives one partition, which takes `bytes`, to another server, under the next term and version. A
+// server that loses its last one becomes a former server: it may still hold some of it.
 void MovePartition(uint32_t partition, const ServerIdentity& owner, uint64_t bytes,
                    v1::JobRecord& record);
 
 // Notes that the server holds, or may come to hold, something of the job.
 void AddFormerServer(const std::string& server_id, v1::JobRecord& record);
 
-// The server that holds a partition; empty: nobody.
+// Returns the id of the server that holds a partition; empty: none.
 std::string OwnerOf(uint32_t partition, const v1::JobRecord& record);
 
 // Takes all partitions away and notes who held them.
 void ClearShards(v1::JobRecord& record);
 
-// As tasks get it.
+// Returns the shard map as tasks get it.
 v1::ShardMap ShardMapOf(const v1::JobRecord& record);
 
-// "0, 2, 5": the partitions that a server holds.
+// Lists the partitions that a server holds, as "0, 2, 5".
 std::string PartitionsOf(absl::string_view server_id, const v1::JobRecord& record);
 
 }  // namespace muster

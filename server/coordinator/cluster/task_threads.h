@@ -10,11 +10,10 @@ class DaemonRecord;
 class JobSpec;
 }  // namespace v1
 
-// Threads of a task whose job names no number: the worker's processors divided by its slots, at
-// least 1.
+// Returns the default: the worker's processors divided by its slots, at least 1.
 uint32_t DefaultThreads(const v1::DaemonRecord& worker);
 
-// Threads that a task of the job computes with on this worker.
+// Returns the threads that a task of the job computes with on this worker.
 uint32_t TaskThreads(const v1::JobSpec& spec, const v1::DaemonRecord& worker);
 
 }  // namespace muster
