@@ -10,13 +10,13 @@
 namespace muster {
 namespace {
 
-// Servers that may take a partition, the best first.
+// Returns the servers that may take a partition, the best first.
 std::vector<const ServerCapacity*> Receivers(const v1::JobRecord& record, uint32_t partition,
                                              const ClusterCapacity& capacity,
                                              const absl::flat_hash_set<std::string>& excluded) {
   std::vector<const ServerCapacity*> receivers;
   for (const ServerCapacity& server : capacity.servers) {
-    // Remains of an earlier move are to be deleted there.
+    // The server is still to delete what an earlier move left there.
     const bool has_remains =
         std::any_of(record.moves().begin(), record.moves().end(), [&](const v1::MoveRecord& move) {
           return move.partition() == partition &&

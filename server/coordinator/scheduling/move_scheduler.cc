@@ -17,9 +17,9 @@
 namespace muster {
 namespace {
 
-// Before a job's next move after one that failed.
+// Pause before a job's next move after one that failed.
 constexpr absl::Duration kPauseAfterFailure = absl::Seconds(10);
-// Before its next move to the server that failed: twice as long after each failure, up to this.
+// Longest pause before the job's next move to the server that failed; each failure doubles it.
 constexpr absl::Duration kLongestPause = absl::Minutes(10);
 
 bool IsDurable(const v1::JobRecord& record) {
@@ -37,7 +37,7 @@ bool IsUnderWay(const v1::JobRecord& record) {
   });
 }
 
-// Where in the record the move is that a report names; -1: it is over.
+// Returns the index in the record of the move that a report names; -1: it is over.
 int FindMove(const v1::JobRecord& record, const v1::MoveReport& report) {
   for (int i = 0; i < record.moves_size(); ++i) {
     if (record.moves(i).partition() == report.partition() &&
@@ -257,8 +257,8 @@ absl::Status MoveScheduler::MoveNext(Job& job) {
   }
   JobChange change{.record = record};
   if (!planned->has_value()) {
-    // What is still being deleted may be in the way of the next move. A server that is away is
-    // not: whatever it has is deleted when it is back.
+    // What is still being deleted may be in the way of the next move. A server that is away does
+    // not count: it deletes what it has when it is back.
     if (std::any_of(record.moves().begin(), record.moves().end(),
                     [this](const v1::MoveRecord& move) { return IsBeingDeleted(move); })) {
       return absl::OkStatus();
@@ -274,7 +274,7 @@ absl::Status MoveScheduler::MoveNext(Job& job) {
   move.set_from_server((*planned)->from);
   move.set_to_server((*planned)->to);
   move.set_state(v1::MoveRecord::COPYING);
-  // Whatever becomes of the move, the server has something to delete at the job's end.
+  // Whatever becomes of the move, the server has something to delete when the job ends.
   if (CountPartitions(move.to_server(), record) == 0) {
     AddFormerServer(move.to_server(), change.record);
   }
@@ -304,7 +304,7 @@ absl::Status MoveScheduler::LeaveAfterCheckpoint(Job& job) {
                            "; start another server, or end the drain"));
     return absl::OkStatus();
   }
-  // Nothing is lost by going back to where the generation began.
+  // The generation has not advanced, so nothing is lost by starting it again.
   if (!record.has_run()) return lifecycle_.PlaceAnew(job, why);
   const auto [leaving, added] = leaving_.try_emplace(job.id(), Leaving{record.generation(), last});
   if (added) {
@@ -333,7 +333,7 @@ std::vector<v1::DrainStatus> MoveScheduler::Drains() const {
       if (!IsActive(record.state())) continue;
       uint32_t held = CountPartitions(server, record);
       for (const v1::MoveRecord& move : record.moves()) {
-        // What it has yet to delete.
+        // The server has yet to delete the partition.
         if (move.state() == v1::MoveRecord::MOVED && move.from_server() == server &&
             IsBeingDeleted(move)) {
           ++held;

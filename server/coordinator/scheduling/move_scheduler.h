@@ -19,20 +19,20 @@
 
 namespace muster {
 
-// Partitions that move while their jobs run: servers that are drained, jobs that are rebalanced.
+// Moves partitions of running jobs, to drain servers and to rebalance jobs.
 //
-// Under EVERY_PUSH partitions move one by one, each by a note in the job's record that orders are
-// made of (server/shard/moves/partition_move.h has the protocol):
+// Under EVERY_PUSH partitions move one by one. Each move is a note in the job's record, from which
+// orders are made (server/shard/moves/partition_move.h describes the protocol):
 //
 //   COPYING    the new owner copies; the old one is the owner
-//   MOVED      the new owner said that all is on its disk: the shard map's next version names it.
-//              Until the old one has said that it deleted what it had
-//   GIVEN_UP   the new owner was lost, is drained itself or cannot: the old one goes on. Until the
-//              new one has deleted what it had
+//   MOVED      the new owner has all on its disk, and the shard map's next version names it; lasts
+//              until the old one reports that it deleted its part
+//   GIVEN_UP   the new owner was lost, is drained itself or failed, and the old one goes on; lasts
+//              until the new one has deleted its part
 //
-// Each step is stored before anybody hears of it, so a restart goes on in its middle. Under
-// CHECKPOINT the state of the open clock is in memory alone: such a job goes back to its next
-// checkpoint, at once after that was taken, and is placed anew.
+// Each step is stored before anybody hears of it, so a restarted coordinator continues a move where
+// it was. Under CHECKPOINT the state of the open clock is in memory alone: the job waits for its
+// next checkpoint, goes back to it at once, and is placed anew.
 //
 // Logic thread only.
 class MoveScheduler {
@@ -41,56 +41,55 @@ class MoveScheduler {
   MoveScheduler(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle,
                 const Clock& clock);
 
-  // The calls of JobService; see there for the errors.
+  // Drains a server, or starts to rebalance a job, for JobService; see there for the errors.
   absl::StatusOr<v1::DrainServerReply> Drain(const v1::DrainServerRequest& request);
   absl::Status Rebalance(const std::string& job_id);
 
-  // What a server reports of its orders. Errors are the store's; reports come again.
+  // Takes a server's reports on its moves. Errors are the store's; the server then reports again.
   absl::Status TakeReports(const v1::HeartbeatRequest& request);
 
-  // Starts and gives up moves as need be. Idempotent.
+  // Starts and gives up moves as needed. Idempotent.
   absl::Status Run();
 
-  // Of the servers that are being drained, in order of id.
+  // Returns the state of the servers that are being drained, in order of id.
   std::vector<v1::DrainStatus> Drains() const;
 
  private:
   absl::Status RunJob(Job& job);
-  // Under EVERY_PUSH.
+  // Starts a job's next move, under EVERY_PUSH.
   absl::Status MoveNext(Job& job);
-  // Under CHECKPOINT.
+  // Makes a job leave its servers after its next checkpoint, under CHECKPOINT.
   absl::Status LeaveAfterCheckpoint(Job& job);
   absl::Status GiveUp(Job& job, int move, const std::string& why);
   absl::Status Complete(Job& job, int move);
-  // A move of the job to the server failed.
+  // Notes that a move of the job to the server failed.
   void NoteFailure(const Job& job, const std::string& server);
-  // Servers that would take the job's partitions, but failed lately.
+  // Returns servers that could take the job's partitions, except that a move there failed lately.
   std::vector<std::string> Resting(const Job& job) const;
-  // Whether the move is over, and a live server deletes what it had of it.
+  // Returns whether the move is over and a live server still deletes its part of it.
   bool IsBeingDeleted(const v1::MoveRecord& move) const;
-  // Why the job's server is not drained yet.
+  // Notes what the job's moves wait for.
   void Wait(const Job& job, std::string why);
 
   JobTable& jobs_;
   const Membership& members_;
   JobLifecycle& lifecycle_;
   const Clock& clock_;
-  // By job: what its moves wait for.
+  // Reasons why jobs' moves wait, by job.
   std::map<std::string, std::string> waiting_;
-  // By job under CHECKPOINT that is to leave a server: generation, and the clock of its last
-  // checkpoint when that was found out.
+  // Jobs under CHECKPOINT that are to leave a server: generation and last checkpoint when found.
   struct Leaving {
     uint64_t generation = 0;
     uint64_t clock = 0;
   };
   std::map<std::string, Leaving> leaving_;
-  // By job: when the next move may start, after one that failed.
+  // Time at which a job's next move may start after one that failed, by job.
   std::map<std::string, absl::Duration> not_before_;
   struct Failure {
     absl::Duration pause;
     absl::Duration not_before;
   };
-  // By job and server that a move failed to reach: the server's next one.
+  // Pauses before the next move to a server that a move failed to reach, by job and server.
   std::map<std::pair<std::string, std::string>, Failure> failures_;
 };
 

@@ -23,7 +23,7 @@ void AddOrder(const Member& member, const Job& job, uint32_t slot, const OrderCo
   order.set_coordinator_address(context.coordinator_address);
   order.set_restore_uri(record.restore_uri());
   order.set_restore_weights_only(record.restore_weights_only());
-  // Only then, so that an order stays what it is while its generation runs.
+  // Set only in this case, so that an order does not change while its generation runs.
   if (!record.restore_uri().empty()) order.set_data_preparation(job.data_preparation);
   order.set_start_clock(record.start_clock());
   order.set_data_clock(record.initial_clock());

@@ -10,16 +10,15 @@
 
 namespace muster {
 
-// What every order says of where things are.
+// Addresses and settings that every order repeats.
 struct OrderContext {
   std::string coordinator_address;
   std::string checkpoint_root;
   absl::Duration stall_timeout;
 };
 
-// What a live daemon should be doing, out of the jobs' records alone. The version is a fingerprint
-// of the orders, so it needs no memory: equal orders have equal versions, also across a restart of
-// the coordinator. Never 0.
+// Returns what a live daemon should be doing, by the jobs' records alone. The version is a
+// fingerprint and never 0: equal orders have equal versions, also after a restart.
 v1::HeartbeatReply OrdersOf(const Member& member, const JobTable& jobs,
                             const OrderContext& context);
 

@@ -33,7 +33,7 @@ void GiveSlot(const SlotWorker& place, v1::JobRecord& record, uint32_t slot) {
   holder.set_expect_state(record.has_run());
 }
 
-// Such as "1 thread" or "8 to 16 threads".
+// Returns "1 thread", "8 to 16 threads" and the like.
 std::string ThreadsOf(const v1::JobSpec& spec, const std::vector<SlotWorker>& slots,
                       const Membership& members) {
   uint32_t least = UINT32_MAX, most = 0;
@@ -52,7 +52,7 @@ std::string Names(const std::vector<ServerShare>& servers) {
   });
 }
 
-// What tasks say they cannot reach, each reason once.
+// Returns what tasks say they cannot reach, each reason once.
 std::string TasksWaitFor(const Job& job) {
   std::map<absl::string_view, std::vector<uint32_t>> slots;
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
@@ -69,7 +69,7 @@ std::string TasksWaitFor(const Job& job) {
   });
 }
 
-// Why the last round of a job that trains by all-reduce ended, until a step has been made since.
+// Returns why the last round of an all-reduce job ended; empty once a step has been made since.
 std::string WaitsForStep(const Job& job) {
   const uint64_t clock = job.record.round().clock();
   if (job.round_failures.empty() || job.progress.step() > clock) return "";
@@ -77,7 +77,7 @@ std::string WaitsForStep(const Job& job) {
                       "; the last round ended: ", job.round_failures);
 }
 
-// What a job with all its slots and servers still waits for.
+// Returns what a job with all its slots and servers still waits for.
 std::string WaitsForTasks(const Job& job, absl::Duration now, absl::Duration lease) {
   if (const std::string told = TasksWaitFor(job); !told.empty()) return told;
   if (job.record.state() == v1::RUNNING) {
@@ -111,13 +111,13 @@ uint32_t PlacedSlots(const v1::JobRecord& record) {
                        [](const v1::SlotRecord& slot) { return !slot.worker_id().empty(); });
 }
 
-// Waits for more slots only for a while.
+// Returns whether the job waits for more slots only for a while.
 bool MayGoOnSmaller(const v1::JobRecord& record) {
   const uint32_t least = record.spec().min_workers();
   return least > 0 && PlacedSlots(record) >= least;
 }
 
-// As if the job held no slots.
+// Adds what the job's slots hold to `capacity`.
 void ReturnSlots(const v1::JobRecord& record, ClusterCapacity& capacity) {
   for (const v1::SlotRecord& slot : record.slots()) {
     if (slot.done() || slot.worker_id().empty()) continue;
@@ -237,8 +237,8 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
     if (!place.ok()) {
       waiting = absl::StrCat("slot ", slot, ": ", place.status().message());
       short_of_slots = true;
-      // Pending jobs must not take what frees up next, if that could ever be enough. Servers that
-      // are being drained count: the job is on some already.
+      // Pending jobs must not take the next free slots if those could ever be enough for this job.
+      // Servers that are being drained count: the job may be on one already.
       if (turn.blocked_by.empty() && job.record.state() == v1::RECOVERING) {
         const ClusterCapacity whole = WholeCapacityOf(members_);
         if (!whole.workers.empty() && FitsEmpty(DemandOf(job.record, jobs_), whole).ok()) {

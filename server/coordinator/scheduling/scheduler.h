@@ -17,14 +17,14 @@
 
 namespace muster {
 
-// Gives jobs what they need, or says what they wait for. Jobs that recover come first, then those
+// Gives jobs what they need, or says what they wait for. Jobs that recover come first, then jobs
 // that wait for their first placement, both in order of submission. A job that does not fit now,
 // but would if nothing else ran, holds back all that were submitted after it, so that small jobs
-// cannot starve a large one; a job that the cluster is too small for holds back nobody.
+// cannot starve a large one. A job that the cluster is too small for holds back nobody.
 //
-// Jobs that recover could wait for each other's slots. Then those submitted last give theirs back,
-// as many as it takes for the first. A job that goes on with fewer workers (min_workers) takes no
-// part in this, and holds back nobody. Logic thread only.
+// Jobs that recover could wait for each other's slots. The jobs submitted last then give theirs
+// back, as many as the first one needs. A job that can go on with fewer workers (min_workers) is
+// left out of this, and holds back nobody. Logic thread only.
 class Scheduler {
  public:
   // All references outlive it. `elastic_wait`: see CoordinatorOptions.
@@ -35,10 +35,10 @@ class Scheduler {
   absl::Status Run();
 
  private:
-  // What earlier jobs leave to later ones.
+  // State of one run: what earlier jobs leave to later ones.
   struct Turn {
     ClusterCapacity capacity;
-    // The job that the others wait behind.
+    // Id of the job that the others wait behind; empty: none.
     std::string blocked_by;
     // Jobs that recover and wait for slots, in order of submission.
     std::vector<Job*> short_of_slots;
@@ -47,12 +47,11 @@ class Scheduler {
   absl::Status RunRecovering(Job& job, Turn& turn);
   absl::Status FillSlots(Job& job, Turn& turn);
   absl::Status PlaceWhole(Job& job, Turn& turn);
-  // For a job that has waited long enough to go on with fewer workers: as many as there are, or an
-  // error.
+  // Places a job with as many workers as there are, once it has waited long enough; else an error.
   absl::StatusOr<Assignment> PlaceFewer(const Job& job, Demand demand, Turn& turn) const;
   absl::Status StorePlacement(Job& job, const Assignment& assignment);
   void NoteUnplaced(Job& job) const;
-  // Makes jobs that wait for each other's slots give theirs back. True: some did.
+  // Makes jobs that wait for each other's slots give theirs back. Returns whether some did.
   absl::StatusOr<bool> SettleRivals(const Turn& turn);
 
   JobTable& jobs_;
