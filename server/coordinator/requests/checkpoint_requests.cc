@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// A checkpoint as its record and its manifest tell.
+// Describes a checkpoint by its record and its manifest.
 v1::CheckpointStatus Describe(const CheckpointArchive& archive,
                               const v1::CheckpointRecord& checkpoint) {
   absl::StatusOr<v1::CheckpointStatus> read = archive.Describe(checkpoint.uri());
@@ -24,7 +24,7 @@ v1::CheckpointStatus Describe(const CheckpointArchive& archive,
   } else {
     status.set_damage(ToUtf8(read.status().message()));
   }
-  // What a job could not start from, though its manifest may be as it was.
+  // The record knows damage that a job found; the manifest may be sound nevertheless.
   if (!checkpoint.damage().empty()) status.set_damage(checkpoint.damage());
   status.set_clock(checkpoint.clock());
   status.set_uri(checkpoint.uri());
@@ -32,10 +32,10 @@ v1::CheckpointStatus Describe(const CheckpointArchive& archive,
   return status;
 }
 
-// The clocks of the job's checkpoints that go on from the one at `clock`, directly or not.
+// Returns the clocks of the job's checkpoints that go on from the one at `clock`, directly or not.
 std::vector<uint64_t> DeltasOn(uint64_t clock, const v1::JobRecord& record) {
   std::vector<uint64_t> deltas;
-  // Oldest first, so what a delta goes on from was seen before it.
+  // Oldest first, so a base is seen before its deltas.
   for (const v1::CheckpointRecord& checkpoint : record.checkpoints()) {
     if (checkpoint.has_base_clock() &&
         (checkpoint.base_clock() == clock ||
@@ -143,7 +143,7 @@ absl::StatusOr<std::vector<v1::CheckpointRecord>> CheckpointRequests::Forget(
     change.events.push_back(absl::StrCat("checkpoint at clock ", clock, " deleted"));
     checkpoints.erase(checkpoints.begin() + i);
   }
-  // Gone already: that is what was asked for.
+  // Already gone, as was asked for.
   if (gone.empty()) return gone;
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(*job, std::move(change)));
   return gone;

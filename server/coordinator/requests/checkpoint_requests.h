@@ -16,31 +16,30 @@
 namespace muster {
 
 // JobService's calls about one job's checkpoints, without gRPC; see proto/job_service.proto for
-// meaning and errors. The disk's work is done on its thread, all else on the logic thread.
+// meaning and errors. Disk work runs on the executor `disk`, all else on the logic thread.
 class CheckpointRequests {
  public:
-  // All references outlive it, and what it posted has run before it goes.
+  // All references outlive it, and `disk` runs all that it posted before it is destroyed.
   CheckpointRequests(JobTable& jobs, CheckpointLifecycle& lifecycle, CheckpointArchive& archive,
                      SerialExecutor& disk);
 
   void List(const std::string& job_id, Call<v1::ListCheckpointsReply> call);
 
-  // The folder that a request names. Reading all of a checkpoint may take minutes, so it is not
-  // done here, where commits would wait for it: the caller does, by CheckpointArchive::Verify.
+  // Returns the folder that a request names. The caller verifies it (CheckpointArchive::Verify) on
+  // another thread: that may take minutes, in which commits would wait on `disk`.
   absl::StatusOr<std::string> Folder(const v1::CheckpointRequest& request) const;
-  // What was found, unless the checkpoint was removed meanwhile: then files were missing for a
-  // reason, and the error is ABORTED.
+  // Returns what was found, or ABORTED if the checkpoint was removed meanwhile.
   absl::StatusOr<v1::VerifyCheckpointReply> Verified(
       const std::string& job_id, const std::string& folder,
       absl::StatusOr<v1::VerifyCheckpointReply> found) const;
 
-  // The record forgets it first, then its files go: a crash in between leaves files that go with
-  // the job, never a checkpoint that lacks some.
+  // Deletes checkpoints: first from the record, then their files. A crash in between leaves files
+  // that are removed with the job, never a checkpoint that lacks some.
   void Delete(const v1::DeleteCheckpointRequest& request, Call<v1::DeleteCheckpointReply> call);
 
  private:
   absl::StatusOr<Job*> Find(const std::string& job_id) const;
-  // Takes checkpoints out of the job's record if nobody needs them; what they were, newest first.
+  // Takes checkpoints out of the job's record if nobody needs them. Returns them, newest first.
   absl::StatusOr<std::vector<v1::CheckpointRecord>> Forget(
       const v1::DeleteCheckpointRequest& request);
 

@@ -13,33 +13,31 @@
 namespace muster {
 
 struct CoordinatorOptions {
-  // How long a daemon may be silent. Short ones notice deaths soon, long ones forgive pauses.
+  // Time that a daemon may be silent. Short leases notice deaths soon, long ones forgive pauses.
   absl::Duration lease = absl::Seconds(5);
-  // How long a job with min_workers waits for a worker for a lost slot before it goes on without
-  // it.
+  // Time that a job with min_workers waits for a worker for a lost slot before it goes on without.
   absl::Duration elastic_wait = absl::Seconds(10);
-  // How long tasks wait for another that lives but does not move, before it is ended and its slot
-  // is filled again.
+  // Time that tasks wait for a live one that does not move, before another takes its slot.
   absl::Duration stall_timeout = absl::Minutes(10);
-  // Where tasks reach the coordinator, host:port.
+  // Address at which tasks reach the coordinator, host:port.
   std::string advertised_address;
-  // Ended jobs kept that have no checkpoint (evaluations, runs that failed early), those that ended
-  // last; records, logs and events of the others are forgotten.
+  // Number of ended jobs without a checkpoint (evaluations, runs that failed early) that are kept,
+  // the last to end. Records, logs and events of the others are removed.
   size_t ended_without_checkpoint_kept = 100;
-  // The same of ended jobs that have some, which are deleted with them. Absent: all are kept.
+  // Number of ended jobs with checkpoints that are kept, likewise; the others are deleted with
+  // their checkpoints. Absent: all are kept.
   std::optional<size_t> ended_with_checkpoints_kept;
-  // Told of each job that is retired and of orders that end by themselves; may be empty. Called on
-  // the logic thread.
+  // Receives lines about retired jobs and expired drops, on the logic thread; may be empty.
   std::function<void(absl::string_view)> log;
-  // Jobs that may wait or run at once; more are refused.
+  // Most jobs that may wait or run at once; more are refused.
   size_t max_unfinished_jobs = 1000;
-  // Of log text kept per job.
+  // Bytes of log text kept per job.
   uint64_t max_log_bytes = 4 << 20;
-  // Daemons that are gone are shown for this long.
+  // Time for which lost daemons are still shown.
   absl::Duration forget_daemons_after = absl::Hours(1);
-  // Orders to drop tables end for servers that are gone for so long.
+  // Time after which orders to drop tables end for a server that is gone.
   absl::Duration forget_drops_after = absl::Hours(24);
-  // Random, for a new store: part of its jobs' ids.
+  // Random number for a new store, which becomes part of its jobs' ids.
   uint32_t identity = 0;
 };
 

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Of a task's last error that is kept.
+// Bytes that are kept of a task's last error.
 constexpr size_t kKeptMessageBytes = 8 << 10;
 
 }  // namespace
@@ -44,7 +44,7 @@ absl::StatusOr<v1::RegisterDaemonReply> DaemonRequests::Register(
   MUSTER_RETURN_IF_ERROR(jobs_.PutDaemon(admission.record));
   members_.Commit(admission, now);
   if (admission.replaces_live) metrics_.daemons_lost.Add();
-  // An earlier self is lost with all it had; a server that is back may be what jobs wait for.
+  // An earlier incarnation is lost with all it had; jobs may wait for a server's next one.
   if (!admission.renewed) MUSTER_RETURN_IF_ERROR(IncarnationEnded(request.id()));
   v1::RegisterDaemonReply reply;
   reply.set_incarnation(admission.record.incarnation());
@@ -53,7 +53,7 @@ absl::StatusOr<v1::RegisterDaemonReply> DaemonRequests::Register(
 }
 
 absl::Status DaemonRequests::IncarnationEnded(const std::string& id) {
-  // An earlier self's parked call must not get the next one's orders.
+  // The parked call of an earlier incarnation must not get the orders of the next.
   if (auto node = parked_.extract(id); !node.empty()) {
     node.mapped().call.done(absl::AbortedError(
         absl::StrCat("daemon ", id, " was replaced or lost its lease; register again")));
@@ -117,7 +117,7 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
 void DaemonRequests::TakeReplays(const v1::HeartbeatRequest& request) {
   for (const v1::ReplayStatus& replay : request.replays()) {
     Job* job = jobs_.Find(replay.job_id());
-    // An earlier generation's logs are of no account any more.
+    // Logs of an earlier generation are not used any more.
     if (job == nullptr || replay.generation() != job->record.generation()) continue;
     v1::ReplayStatus& known = job->replays[request.id()];
     if (known.records() == replay.records() && known.bytes() == replay.bytes() &&
@@ -147,7 +147,7 @@ absl::Status DaemonRequests::TakeDrops(const v1::HeartbeatRequest& request) {
 absl::Status DaemonRequests::EndDropsOfLostServers(absl::Duration forget_after) {
   const absl::Duration now = clock_.Monotonic();
   absl::Status status;
-  // A copy: what is cleared goes from the table's.
+  // A copy, since ClearDrops changes the table's map.
   const std::map<std::string, Drops, std::less<>> drops = jobs_.drops();
   for (auto it = drops_wait_since_.begin(); it != drops_wait_since_.end();) {
     const Member* member = members_.Find(it->first);

@@ -30,20 +30,19 @@ class DaemonRequests {
                  const Clock& clock, CoordinatorMetrics& metrics, OrderContext context,
                  std::function<void(absl::string_view)> log);
 
-  // Where tasks reach the coordinator, once it listens. Orders before that say what the options
-  // said.
+  // Sets the address at which tasks reach the coordinator; before, the options' address.
   void SetAddress(std::string address);
 
   absl::StatusOr<v1::RegisterDaemonReply> Register(const v1::RegisterDaemonRequest& request);
-  // Takes reports at once, and parks the call until there are other orders or poll_ms passed.
+  // Takes reports at once, and parks the call until the orders change or poll_ms has passed.
   void Heartbeat(const v1::HeartbeatRequest& request, Call<v1::HeartbeatReply> call);
   absl::StatusOr<v1::AppendLogsReply> AppendLogs(const v1::AppendLogsRequest& request);
 
-  // Ends leases that ran out. True: some did.
+  // Ends leases that ran out. Returns whether there were any.
   absl::StatusOr<bool> ExpireLeases(absl::Duration forget_after);
 
-  // Ends orders to drop tables for servers that have been gone for so long, while this coordinator
-  // ran. Should such a server come back, it reports what it holds.
+  // Ends orders to drop tables for servers that have been gone for `forget_after` while this
+  // coordinator ran. A server that comes back later reports what it holds.
   absl::Status EndDropsOfLostServers(absl::Duration forget_after);
 
   // Answers the heartbeats whose orders changed, whose time is up, or whose caller is gone.
@@ -57,7 +56,7 @@ class DaemonRequests {
     absl::Duration deadline;
     Call<v1::HeartbeatReply> call;
   };
-  // Orders as they were computed last.
+  // A daemon's orders as last computed.
   struct Orders {
     uint64_t table_version = 0;
     uint64_t incarnation = 0;
@@ -66,12 +65,11 @@ class DaemonRequests {
 
   absl::Status TakeReport(const std::string& daemon_id, uint64_t daemon_incarnation,
                           const v1::TaskReport& report);
-  // Notes with jobs what the server has replayed of their logs.
+  // Notes what the server has replayed of the jobs' logs.
   void TakeReplays(const v1::HeartbeatRequest& request);
-  // Ends the orders that the server has carried out, and orders what it holds of jobs that are
-  // over.
+  // Ends the drops that the server has carried out, and orders those that it still needs.
   absl::Status TakeDrops(const v1::HeartbeatRequest& request);
-  // Lets go of what the daemon's earlier incarnation was told, and recovers what it held.
+  // Answers the parked call of a daemon's earlier incarnation, and recovers what that one held.
   absl::Status IncarnationEnded(const std::string& id);
   const v1::HeartbeatReply& OrdersFor(const Member& member);
 
@@ -85,7 +83,7 @@ class DaemonRequests {
   std::map<std::string, Parked> parked_;
   std::map<std::string, Orders> orders_;
   const std::function<void(absl::string_view)> log_;
-  // Since when servers that are gone have orders to drop tables, as far as this coordinator knows.
+  // Times since which servers with drop orders are known to be gone, by server.
   std::map<std::string, absl::Duration> drops_wait_since_;
 };
 

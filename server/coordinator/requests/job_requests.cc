@@ -30,13 +30,13 @@ namespace {
 
 constexpr absl::Duration kWatchInterval = absl::Milliseconds(250);
 constexpr uint64_t kMaxLogChunkBytes = 256 << 10;
-// For tasks to tell of their collective calls.
+// Time for tasks to report their collective calls.
 constexpr absl::Duration kCollectivesWait = absl::Seconds(2);
 constexpr absl::Duration kRetireAgainAfter = absl::Minutes(1);
-// Specifications that wait to be checked, each of at most 256 KiB.
+// Most specifications that wait to be checked, each of at most 256 KiB.
 constexpr size_t kMaxInPlanning = 64;
 
-// Whether the job fits when nothing else runs.
+// Checks that the job fits when nothing else runs.
 absl::Status CheckWholeCluster(const Demand& demand, const MemoryPlan& plan,
                                const ClusterCapacity& whole) {
   const absl::Status fits = FitsEmpty(demand, whole);
@@ -58,20 +58,20 @@ v1::SubmitJobReply ReplyFor(const Job& job) {
   return reply;
 }
 
-// What a job that goes on from another one does not have to find, for people.
+// Says for people that a resumed job may have other data than its source; empty if not.
 std::string FreeData(const v1::JobRecord& record) {
   const std::string& source = record.spec().resume_from();
   if (source.empty() || record.has_expected_data()) return "";
   return absl::StrCat("; its data need not be those of ", source);
 }
 
-// Whether `initial_weights` names a folder: no id of a job looks like this.
+// Returns whether `initial_weights` names a folder: no job id looks like this.
 bool IsFolder(absl::string_view initial_weights) {
   return absl::StartsWith(initial_weights, "/") || absl::StartsWith(initial_weights, "file://");
 }
 
-// How the data of the weights in a folder were prepared, for jobs whose reader has a use for that.
-// Empty for all others: their folder need not be one that the coordinator can read.
+// Returns how the data of the weights in a folder were prepared, for jobs whose reader uses that.
+// Empty for all others: the coordinator need not be able to read their folder.
 absl::StatusOr<std::string> PreparationInFolder(const v1::JobSpec& spec,
                                                 const CheckpointArchive& archive) {
   if (!spec.data().has_csv() || !IsFolder(spec.initial_weights())) return "";
@@ -205,7 +205,7 @@ absl::StatusOr<JobRequests::Source> JobRequests::FindSource(absl::string_view fi
 absl::Status JobRequests::TakeInitialWeights(NewJob& job) const {
   v1::JobRecord& record = job.record;
   const std::string source = record.spec().initial_weights();
-  // Whether a checkpoint is there, the client and the servers see.
+  // The client and the servers check that a checkpoint is there.
   if (IsFolder(source)) {
     record.set_initial_uri(source);
   } else {
@@ -312,7 +312,7 @@ absl::StatusOr<v1::ListEventsReply> JobRequests::Events(const std::string& job_i
 
 absl::StatusOr<v1::JobStatus> JobRequests::Cancel(const v1::CancelJobRequest& request) {
   MUSTER_ASSIGN_OR_RETURN(Job * job, Find(request.job_id()));
-  // A repeat may follow an answer that was lost.
+  // A cancelled job is no error: this call may repeat one whose answer was lost.
   if (IsFinal(job->record.state()) && job->record.state() != v1::CANCELLED) {
     return absl::FailedPreconditionError(absl::StrCat(
         "job ", job->id(), " has already ended as ", v1::JobState_Name(job->record.state()),
@@ -415,7 +415,7 @@ bool JobRequests::Answer(LogReader& reader) const {
   const bool at_end = piece.next >= (*job)->log.end();
   const bool last = at_end && (!reader.request.follow() || IsFinal((*job)->record.state()));
   if (piece.text.empty() && !last) {
-    // What others wrote need not be looked at again.
+    // Skips text of other slots for good.
     if (piece.missing == 0) reader.request.set_offset(piece.next);
     return false;
   }
@@ -454,7 +454,7 @@ bool JobRequests::Answer(CollectivesReader& reader) const {
                         clock_.Monotonic() < reader.deadline;
   for (uint32_t slot = 0; may_tell && slot < job.slots(); ++slot) {
     const v1::SlotRecord& holder = job.record.slots(slot);
-    // Only a task that calls can be asked.
+    // Only a task that reports progress can be asked.
     const bool asked = !holder.done() && !holder.worker_id().empty() && job.tasks[slot].heard;
     if (asked && !job.collectives.HasTold(slot, reader.question)) return false;
   }
@@ -469,7 +469,7 @@ void JobRequests::Retire() {
   std::vector<Job*> without_checkpoint, with_checkpoints;
   for (const auto& [number, job] : jobs_.jobs()) {
     if (!IsFinal(job->record.state()) || job->removing) continue;
-    // A damaged one counts: its files may be brought back from a backup.
+    // A damaged checkpoint counts: its files may be restored from a backup.
     const bool trained = !job->record.checkpoints().empty();
     (trained ? with_checkpoints : without_checkpoint).push_back(job.get());
   }
@@ -483,7 +483,7 @@ void JobRequests::Retire() {
 
 void JobRequests::RetireBeyond(size_t kept, std::vector<Job*> ended, const std::string& why) {
   if (ended.size() <= kept) return;
-  // By when they ended: a long job must not go as it ends because short ones came after it.
+  // Ordered by time of end, so that a long job is not removed as soon as it ends.
   std::sort(ended.begin(), ended.end(), [](const Job* a, const Job* b) {
     return std::pair(a->record.finished_unix_ms(), a->record.number()) >
            std::pair(b->record.finished_unix_ms(), b->record.number());

@@ -22,8 +22,8 @@
 
 namespace muster {
 
-// JobService's calls, without gRPC; see proto/job_service.proto for meaning and errors. Streams are
-// made of parked calls: each asks for what comes next. Logic thread only.
+// JobService's calls, without gRPC; see proto/job_service.proto for meaning and errors. A stream is
+// a series of parked calls, each of which asks for the next message. Logic thread only.
 class JobRequests {
  public:
   // All references outlive it.
@@ -32,13 +32,12 @@ class JobRequests {
               SerialExecutor& logic, SerialExecutor& planning, const Clock& clock,
               CoordinatorMetrics& metrics, const CoordinatorOptions& options);
 
-  // Answered once the job has been checked and planned on the executor `planning`, one after
-  // another; meanwhile others are served.
+  // Checks and plans a job on the executor `planning`, then stores it and answers.
   void Submit(const v1::SubmitJobRequest& request, Call<v1::SubmitJobReply> call);
   absl::StatusOr<v1::JobStatus> Get(const std::string& job_id) const;
   absl::StatusOr<v1::ListJobsReply> List(const v1::ListJobsRequest& request) const;
   absl::StatusOr<v1::ListEventsReply> Events(const std::string& job_id) const;
-  // Asks the job's tasks for their collective calls; answered when all have told, or 2 s later.
+  // Asks the job's tasks for their collective calls; answers when all have reported, or after 2 s.
   void ListCollectives(const std::string& job_id, Call<v1::ListCollectivesReply> call);
   absl::StatusOr<v1::JobStatus> Cancel(const v1::CancelJobRequest& request);
   void Delete(const std::string& job_id, Call<v1::DeleteJobReply> call);
@@ -47,23 +46,23 @@ class JobRequests {
 
   struct StatusUpdate {
     v1::JobStatus status;
-    // To be named by the next call.
+    // Version to name in the next call.
     uint64_t version = 0;
-    // Nothing comes after this one.
+    // True if no update follows.
     bool last = false;
   };
-  // The job's status once it differs from the version seen (0: none), at most about four a second.
+  // Answers with the status once it differs from `seen_version` (0: none), at most 4 times a
+  // second.
   void NextStatus(const std::string& job_id, uint64_t seen_version, Call<StatusUpdate> call);
 
   struct LogUpdate {
     v1::LogChunk chunk;
     bool last = false;
   };
-  // Log text from an offset, once there is some, or with `follow` unset, or the job ended.
+  // Answers with log text from an offset, once there is some, the job ended, or without `follow`.
   void NextLog(const v1::ReadLogsRequest& request, Call<LogUpdate> call);
 
-  // Forgets jobs that ended without a checkpoint beyond those kept, and deletes those with some
-  // only where the options limit their number. Tells the log of each.
+  // Removes the ended jobs that the options no longer keep, those that ended first; logs each.
   void Retire();
 
   // Answers the parked calls for which something came, and those whose callers are gone.
@@ -84,7 +83,7 @@ class JobRequests {
 
   struct CollectivesReader {
     std::string job_id;
-    // Of the job's CollectiveReports.
+    // Number of the question, from the job's CollectiveReports.
     uint64_t question = 0;
     absl::Duration deadline;
     Call<v1::ListCollectivesReply> call;
@@ -94,36 +93,36 @@ class JobRequests {
   struct Source {
     const Job* job = nullptr;
     const v1::CheckpointRecord* checkpoint = nullptr;
-    // The same with the job's id, which stands for it also when later jobs have its name.
+    // Canonical name of the source, by job id: later jobs may take the job's name.
     std::string by_id;
   };
-  // What a field of a specification names as JOB or JOB@CLOCK, where JOB is an id or a name
-  // (FindJobCalled). InvalidArgument: it is neither.
-  // NotFound: there is no such job, or checkpoint. FailedPrecondition: the job has no checkpoint.
+  // Finds what a field of a specification names as JOB or JOB@CLOCK, where JOB is an id or a name
+  // (FindJobCalled). InvalidArgument: it has neither form. NotFound: there is no such job or
+  // checkpoint. FailedPrecondition: the job has no checkpoint.
   absl::StatusOr<Source> FindSource(absl::string_view field, const std::string& text) const;
   struct NewJob {
     v1::JobRecord record;
     // Job::data_preparation.
     std::string data_preparation;
   };
-  // Lets a new job begin with the weights that its `initial_weights` names: as FindSource, or the
-  // absolute path or URI of a folder.
+  // Makes a new job begin with the weights that its `initial_weights` names: a job as for
+  // FindSource, or a folder by its absolute path or URI.
   absl::Status TakeInitialWeights(NewJob& job) const;
-  // Lets a new job go on from the checkpoint that its `resume_from` names. InvalidArgument: its
-  // optimizer is another one, or nothing is left to train.
+  // Makes a new job go on from what its `resume_from` names. InvalidArgument: its optimizer is
+  // another one, nothing is left to train, or its seed would hold out other examples.
   absl::Status Resume(NewJob& job) const;
-  // The job of an earlier call with this request_id; null: there is none. InvalidArgument: it had
-  // another specification.
+  // Returns the job of an earlier call with this request_id; null: there is none. InvalidArgument:
+  // that call had another specification.
   absl::StatusOr<const Job*> FindRequest(const std::string& request_id, uint64_t fingerprint) const;
-  // Stores a job that was planned, or says why not.
+  // Stores a job that was planned, or returns why not.
   absl::StatusOr<v1::SubmitJobReply> Accept(const std::string& request_id, uint64_t fingerprint,
                                             const absl::StatusOr<PlannedJob>& planned);
   absl::StatusOr<NewJob> MakeJob(const PlannedJob& planned) const;
-  // Retires all but the `kept` of these ended jobs that ended last.
+  // Removes all of these ended jobs except the `kept` that ended last.
   void RetireBeyond(size_t kept, std::vector<Job*> ended, const std::string& why);
-  // Puts the offset where a reader of the log begins in place of `since_ms` and `tail_lines`.
+  // Replaces `since_ms` and `tail_lines` by the offset at which the reader begins.
   void BeginAt(const Job& job, v1::ReadLogsRequest& request) const;
-  // Each true: the call was answered.
+  // Each returns whether it answered the call.
   bool Answer(Watcher& watcher) const;
   bool Answer(LogReader& reader) const;
   bool Answer(CollectivesReader& reader) const;
@@ -132,7 +131,7 @@ class JobRequests {
   const Membership& members_;
   JobLifecycle& lifecycle_;
   CheckpointLifecycle& checkpoints_;
-  // Used by `planning_`.
+  // Used on the executor `planning`.
   const CheckpointArchive& archive_;
   SerialExecutor& logic_;
   SerialExecutor& planning_;
@@ -142,9 +141,9 @@ class JobRequests {
   std::vector<Watcher> watchers_;
   std::vector<LogReader> log_readers_;
   std::vector<CollectivesReader> collectives_readers_;
-  // Jobs that `planning_` has.
+  // Number of jobs being planned.
   size_t in_planning_ = 0;
-  // After a failure: when the next job may be retired.
+  // Time before which no job is retired, after a failure.
   absl::Duration retire_after_;
 };
 

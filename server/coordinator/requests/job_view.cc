@@ -25,8 +25,7 @@ void AddTasks(const Job& job, v1::JobStatus& status) {
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     const v1::SlotRecord& holder = job.record.slots(slot);
     const bool worked = job.progress.record().slots(slot).steps() > 0;
-    // A job that ended has no tasks but those that finished or trained; one that waits has none
-    // yet.
+    // An ended job shows only tasks that finished or trained; a waiting job has none yet.
     if (!holder.done() && !worked && !IsActive(job.record.state())) continue;
     v1::TaskStatus& task = *status.add_tasks();
     task.set_slot(slot);
@@ -47,7 +46,7 @@ std::string Recovery(const v1::JobRecord& record) {
   return absl::StrCat("continues from another worker's replica; without any, ", back);
 }
 
-// Of the servers that the job is on, those that came back to it by their logs.
+// Adds the replays of the job's present servers that recovered it from their logs.
 void AddReplays(const Job& job, v1::JobStatus& status) {
   std::set<std::string> servers;
   for (const v1::PartitionPlacement& partition : job.record.partitions()) {
@@ -66,7 +65,7 @@ std::string Message(const Job& job) {
   const std::string& rollback = job.record.last_rollback();
   const std::string event = job.events.empty() ? rollback : job.events.back().text();
   if (rollback.empty() || event == rollback) return event;
-  // Stays with the job, as what it had done since is no more.
+  // The roll-back stays visible: what the job had done since the checkpoint is lost.
   return absl::StrCat(event, " (went back before: ", rollback, ")");
 }
 

@@ -8,10 +8,10 @@
 
 namespace muster {
 
-// A job as its users see it.
+// Returns a job as its users see it.
 v1::JobStatus StatusOf(const Job& job);
 
-// All daemons, by id.
+// Returns all daemons, in order of id.
 std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& members);
 
 }  // namespace muster

@@ -14,14 +14,14 @@ namespace {
 
 constexpr uint32_t kMaxPageJobs = 500;
 constexpr size_t kMaxPageBytes = 4 << 20;
-// Jobs that a page looks at; fewer where each is compared with a pattern.
+// Most jobs that a page looks at; fewer if each is compared with a pattern.
 constexpr size_t kMaxExamined = 100'000;
 constexpr size_t kMaxComparedWithPattern = 1000;
 
-// Whether all of the text fits the pattern (ListJobsRequest.name). Where a character does not fit,
-// the last `*` so far takes one more byte: at most one step for each pair of their bytes.
+// Returns whether all of the text fits the pattern (ListJobsRequest.name). At a misfit the last `*`
+// takes one more byte: at most one step for each pair of their bytes.
 bool Fits(absl::string_view pattern, absl::string_view text) {
-  // What follows the last `*`, and the text that it was tried on.
+  // Pattern after the last `*`, and the text that it was tried on.
   absl::string_view after_star, tried;
   bool star = false;
   while (true) {
@@ -68,7 +68,7 @@ class Filter {
   const v1::ListJobsRequest& request_;
 };
 
-// One page as it grows.
+// A page as it grows.
 class Page {
  public:
   explicit Page(const v1::ListJobsRequest& request)
@@ -77,14 +77,14 @@ class Page {
         size_(request.page_size() > 0 ? std::min(request.page_size(), kMaxPageJobs)
                                       : kMaxPageJobs) {}
 
-  // False: the page ends before this job.
+  // Adds a job. False: the page ends before it.
   bool Add(const Job& job) {
     bool full = ++examined_ > most_examined_;
     if (!full) {
       if (!filter_.Takes(job)) return true;
       v1::JobStatus status = StatusOf(job);
       bytes_ += status.ByteSizeLong();
-      // One that is larger than a page has a page of its own.
+      // A job that is larger than a page has a page of its own.
       full = static_cast<uint32_t>(reply_.jobs_size()) == size_ ||
              (reply_.jobs_size() > 0 && bytes_ > kMaxPageBytes);
       if (!full) *reply_.add_jobs() = std::move(status);
@@ -108,7 +108,7 @@ class Page {
 
 absl::StatusOr<v1::ListJobsReply> ListJobs(const JobTable& jobs,
                                            const v1::ListJobsRequest& request) {
-  // The number of the page's first job, or of a neighbour of it.
+  // Number of the page's first job, or of a neighbour of it.
   uint64_t first = 0;
   const bool from_end = request.page_token().empty();
   if (!from_end && !absl::SimpleAtoi(request.page_token(), &first)) {
@@ -118,7 +118,7 @@ absl::StatusOr<v1::ListJobsReply> ListJobs(const JobTable& jobs,
   const auto& all = jobs.jobs();
   Page page(request);
   if (const Job* job = jobs.Find(request.job()); job != nullptr) {
-    // Whatever others are called.
+    // An id means this one job, whatever others are called.
     page.Add(*job);
   } else if (request.newest_first()) {
     for (auto it = from_end ? all.end() : all.upper_bound(first); it != all.begin();) {

@@ -8,15 +8,14 @@
 
 namespace muster {
 
-// One page of ListJobs. A page looks at a bounded number of jobs, so that no pattern of names holds
-// others up.
-// InvalidArgument: the page_token is none.
+// Returns one page of ListJobs. A page looks at a bounded number of jobs, so that no pattern of
+// names holds up others. InvalidArgument: the page_token is malformed.
 absl::StatusOr<v1::ListJobsReply> ListJobs(const JobTable& jobs,
                                            const v1::ListJobsRequest& request);
 
-// The job that people call so: the one with this id; where there is none, of the jobs with exactly
-// this name the last submitted one that has not ended, else the last submitted one. Jobs that are
-// being removed do not count. Null: there is none.
+// Returns the job that people call so: the one with this id; else, of the jobs with exactly this
+// name, the last submitted one that has not ended, else the last submitted one. Jobs that are being
+// removed do not count. Null: there is none.
 const Job* FindJobCalled(const JobTable& jobs, absl::string_view called);
 
 }  // namespace muster

@@ -24,7 +24,7 @@ std::vector<MemoryPart> OwnParts(const MemoryPlan& plan) {
   return parts;
 }
 
-// The first of those with the most bytes; null: there are no workers.
+// Returns the first of the workers with the most bytes; null: there are none.
 const WorkerCapacity* WorkerWithMost(const ClusterCapacity& capacity,
                                      uint64_t WorkerCapacity::*bytes) {
   const auto most = std::max_element(
@@ -33,7 +33,7 @@ const WorkerCapacity* WorkerWithMost(const ClusterCapacity& capacity,
   return most == capacity.workers.end() ? nullptr : &*most;
 }
 
-// Of workers to come nothing is known.
+// Returns the processors of the present workers; later ones are unknown.
 WorkerProcessors ProcessorsOf(const ClusterCapacity& capacity) {
   const bool multiply_bf16 =
       std::all_of(capacity.workers.begin(), capacity.workers.end(),
@@ -44,7 +44,7 @@ WorkerProcessors ProcessorsOf(const ClusterCapacity& capacity) {
   return {.multiply_bf16 = multiply_bf16 && !capacity.workers.empty(), .threads = threads};
 }
 
-// A worker whose daemon has too little memory for one task, however little else runs, is of no use.
+// Checks that a worker has the memory of one task when little else runs.
 absl::Status CheckWorkersMemory(const v1::JobSpec& spec, const DataSize& data,
                                 const MemoryPlan& plan, const ClusterCapacity& whole) {
   const WorkerCapacity* const most = WorkerWithMost(whole, &WorkerCapacity::bytes);
@@ -58,7 +58,7 @@ absl::Status CheckWorkersMemory(const v1::JobSpec& spec, const DataSize& data,
       "; `muster plan` shows what other settings need, and --memory gives a worker daemon more"));
 }
 
-// Nor is a device that could not hold one task. Where there is none at all FitsEmpty says so.
+// Checks that a device has the memory of one task, if there is any device.
 absl::Status CheckDevicesMemory(const v1::JobSpec& spec, const DataSize& data,
                                 const MemoryPlan& plan, const ClusterCapacity& whole) {
   const WorkerCapacity* const most = WorkerWithMost(whole, &WorkerCapacity::device_bytes);

@@ -11,18 +11,18 @@
 namespace muster {
 
 struct PlannedJob {
-  // With its defaults filled in.
+  // The specification with its defaults filled in.
   v1::JobSpec spec;
   MemoryPlan plan;
-  // What memory is reserved by and may be wrong, for people; may be empty.
+  // Assumptions of the memory plan that may be wrong, for people; may be empty.
   std::string assumed;
-  // Of the weights in a folder that the job starts from: CheckpointManifest.data_preparation.
+  // CheckpointManifest.data_preparation of the weights in a folder that the job starts from.
   std::string data_preparation;
 };
 
-// Checks a specification, and plans its memory for the daemons of `whole`. Takes as long as the
-// specification is large; thread-safe. InvalidArgument: names the field. ResourceExhausted: one
-// task needs more memory than any worker has.
+// Checks a specification, and plans its memory for the daemons of `whole`. Takes time in proportion
+// to the specification. Thread-safe. InvalidArgument names the field. ResourceExhausted: one task
+// needs more memory than any worker has.
 absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const ClusterCapacity& whole);
 
 }  // namespace muster

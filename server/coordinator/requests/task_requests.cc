@@ -18,14 +18,14 @@
 namespace muster {
 namespace {
 
-// Of what a task says it waits for.
+// Bytes that are kept of what a task says it waits for.
 constexpr size_t kMostWaitBytes = 1000;
 
-// Results kept per job; a slot that repeats clocks needs the last few.
+// Evaluation results kept per job; a slot that repeats clocks needs the last few.
 constexpr int kMaxEvaluations = 1000;
 constexpr absl::Duration kMaxShardMapWait = absl::Minutes(1);
 
-// For people.
+// Describes a result for people.
 std::string Describe(const v1::EvaluationResult& result) {
   const std::string loss =
       absl::StrCat("loss ", result.loss(), " over ", result.examples(), " examples");
@@ -118,7 +118,7 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
   }
   if (absl::Status status = job.rendezvous.Arrive(request); !status.ok()) {
     job.ParkRendezvous(slot, std::move(call));
-    // All who wait learn why; if that cannot be stored, they ask again.
+    // All that wait learn why; if the failure cannot be stored, they ask again.
     for (auto& [other, parked] : std::exchange(job.rendezvous_calls, {})) parked.done(status);
     lifecycle_.Fail(job, std::string(status.message())).IgnoreError();
     return;
@@ -204,7 +204,7 @@ void TaskRequests::ReportEvaluation(const v1::ReportEvaluationRequest& request,
     return;
   }
   for (auto& [slot, parked] : std::exchange(job.evaluation_calls, {})) parked.done(status);
-  // An evaluation that cannot be computed cannot be next time either; a failing disk may pass.
+  // Shares that give no result never will, but a failing disk may recover.
   if (status.code() == absl::StatusCode::kInvalidArgument) {
     lifecycle_.Fail(job, std::string(status.message())).IgnoreError();
   }

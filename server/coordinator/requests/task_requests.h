@@ -17,9 +17,9 @@
 
 namespace muster {
 
-// TaskService's calls, without gRPC; see proto/task_service.proto for meaning and errors. A task
-// that is fenced gets ABORTED, one whose job ended NOT_FOUND, on every call and also on those that
-// are parked when that happens. Logic thread only.
+// TaskService's calls, without gRPC; see proto/task_service.proto for meaning and errors. Every
+// call, also a parked one, gets ABORTED if the task is fenced, NOT_FOUND if the job has ended.
+// Logic thread only.
 class TaskRequests {
  public:
   // All references outlive it.
@@ -32,21 +32,20 @@ class TaskRequests {
                         Call<v1::ReportEvaluationReply> call);
   void CommitCheckpoint(const v1::CommitCheckpointRequest& request,
                         Call<v1::CommitCheckpointReply> call);
-  // Taken also from the last tasks of a job that has ended: most likely, that is why it has.
+  // Takes reports also from the last tasks of a job that has ended: they most likely show why.
   absl::StatusOr<v1::ReportCollectivesReply> ReportCollectives(
       const v1::ReportCollectivesRequest& request);
   void GetShardMap(const v1::GetShardMapRequest& request, Call<v1::ShardMap> call);
 
-  // Answers the parked calls for shard maps that have come or whose time is up, and those whose
-  // callers are gone.
+  // Answers calls for shard maps that are there or overdue, and those whose callers are gone.
   void AnswerChanged();
 
  private:
-  // The job, if this is the present task of one of its slots.
+  // Returns the job, if this is the present task of one of its slots.
   absl::StatusOr<Job*> Authenticate(const v1::TaskIdentity& task) const;
-  // … or was when the job ended.
+  // Does the same for the last task of a slot, also if the job has ended.
   absl::StatusOr<Job*> AuthenticateLast(const v1::TaskIdentity& task) const;
-  // What the task says it cannot reach.
+  // Notes what the task says it cannot reach.
   absl::Status NoteWait(Job& job, const v1::ReportProgressRequest& request);
   absl::Status TakeShare(Job& job, const v1::ReportEvaluationRequest& request);
 
