@@ -10,13 +10,13 @@
 
 namespace muster {
 
-// A caller that waits for a reply, possibly for long: a parked call. Answered exactly once, also
+// A parked call: a caller that waits for a reply, possibly for long. Answered exactly once, also
 // when it is cancelled or the coordinator shuts down.
 template <typename Reply>
 struct Call {
-  // Must not block, nor call back into the coordinator.
+  // Takes the reply. Must not block or call back into the coordinator.
   std::function<void(absl::StatusOr<Reply>)> done;
-  // Set once nobody waits any more; null: never.
+  // Set once the caller no longer waits; null: never set.
   std::shared_ptr<const std::atomic<bool>> cancelled;
 
   bool gone() const { return cancelled != nullptr && cancelled->load(std::memory_order_acquire); }

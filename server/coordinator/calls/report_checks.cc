@@ -19,7 +19,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// The last whole number up to which doubles hold all; sums of such numbers do not overflow.
+// All whole numbers up to this one are exact in a double; sums of them do not overflow.
 constexpr uint64_t kMostCount = uint64_t{1} << 53;
 
 absl::Status Impossible(absl::string_view field, const std::string& value,
@@ -38,7 +38,7 @@ absl::Status CheckDouble(const FieldDescriptor& field, double value) {
   return Impossible(field.name(), absl::StrCat(value), "what is reported is finite");
 }
 
-// Before its tasks have met, nobody knows how many steps a job has.
+// A job's number of steps is unknown before its tasks have met.
 absl::Status CheckClock(const v1::JobRecord& job, absl::string_view field, uint64_t clock) {
   if (!job.has_met()) return absl::OkStatus();
   return CheckAtMost(field, clock, job.met().total_steps(), "the job's last step");
@@ -51,7 +51,7 @@ absl::Status CheckNumbers(const Message& report) {
   std::vector<const FieldDescriptor*> fields;
   reflection.ListFields(report, &fields);
   for (const FieldDescriptor* field : fields) {
-    // Fingerprints, which may be any number, are fixed64.
+    // Fingerprints are fixed64 and may be any number.
     if (field->type() == FieldDescriptor::TYPE_UINT64) {
       const int size = field->is_repeated() ? reflection.FieldSize(report, field) : 1;
       for (int i = 0; i < size; ++i) {
@@ -76,7 +76,7 @@ absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportProgressReque
   MUSTER_RETURN_IF_ERROR(CheckNumbers(report));
   MUSTER_RETURN_IF_ERROR(CheckClock(job, "clock", report.clock()));
   MUSTER_RETURN_IF_ERROR(CheckClock(job, "steps", report.steps()));
-  // The product stays a number of 64 bits.
+  // Bounds the steps so that the product fits 64 bits.
   const uint64_t steps =
       std::clamp<uint64_t>(report.steps(), 1, kMostCount / std::max(1u, job.spec().batch_size()));
   return CheckAtMost("examples", report.examples(), steps * job.spec().batch_size(),

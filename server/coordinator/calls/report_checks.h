@@ -11,15 +11,15 @@ class Message;
 
 namespace muster {
 
-// Whether what a task reports can be: a number that no task reaches would be shown, summed up and
-// stored for good. A loss that is not finite is no report either: the task that finds one ends its
-// job (see StepEngine). All are InvalidArgument, which names the field.
+// Checks that the numbers in a report are possible; others would be shown, summed up and stored for
+// good. A loss that is not finite is an error, too: the task that finds one ends its job (see
+// StepEngine). All return InvalidArgument, which names the field.
 
-// Checks the numbers of a message itself, not of the messages in it: counts are at most 2^53,
-// others finite.
+// Checks the numbers of a message, not of nested ones: counts are at most 2^53, others finite.
 absl::Status CheckNumbers(const google::protobuf::Message& report);
 
-// Of a job that met the clocks are at most its steps, and the examples those of its data.
+// Checks numbers as above, and once the job's tasks have met that clocks are at most its steps, and
+// examples at most what the steps or the held-out data can have.
 absl::Status CheckReport(const v1::JobRecord& job, const v1::RendezvousRequest& report);
 absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportProgressRequest& report);
 absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportEvaluationRequest& report);

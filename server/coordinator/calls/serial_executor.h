@@ -10,15 +10,15 @@
 
 namespace muster {
 
-// Runs what is posted, one after another, in order. Post never blocks and may be called from
-// anywhere, also from what runs. Thread-safe.
+// Runs posted work one after another, in order. Post never blocks and may be called from any
+// thread, also from running work. Thread-safe.
 class SerialExecutor {
  public:
   virtual ~SerialExecutor() = default;
   virtual void Post(std::function<void()> work) = 0;
 };
 
-// On a thread of its own. The destructor runs what is still queued.
+// A SerialExecutor with a thread of its own. The destructor runs what is still queued.
 class ThreadExecutor final : public SerialExecutor {
  public:
   ThreadExecutor();
@@ -36,12 +36,12 @@ class ThreadExecutor final : public SerialExecutor {
   std::thread thread_;
 };
 
-// When it is told to: for tests, on the test's thread.
+// A SerialExecutor that runs its work when told to, on the calling thread. For tests.
 class ManualExecutor final : public SerialExecutor {
  public:
   void Post(std::function<void()> work) override { queue_.push_back(std::move(work)); }
 
-  // Until nothing is left, not even what was posted meanwhile.
+  // Runs work until the queue is empty, including work posted meanwhile.
   void RunAll() {
     while (!queue_.empty()) {
       std::function<void()> work = std::move(queue_.front());

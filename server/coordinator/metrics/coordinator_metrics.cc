@@ -32,7 +32,7 @@ void AddJobs(const JobTable& jobs, std::vector<MetricPoint>& points) {
   }
 }
 
-// Of jobs that have not ended: a cluster keeps many that have.
+// Figures only of jobs that have not ended: a cluster keeps many ended ones.
 void AddProgress(const JobTable& jobs, std::vector<MetricPoint>& points) {
   for (const auto& [number, job] : jobs.jobs()) {
     const v1::JobRecord& record = job->record;
@@ -117,7 +117,7 @@ std::string CoordinatorMetrics::Text(const JobTable& jobs, const Membership& mem
                         .type = total ? MetricType::kCounter : MetricType::kGauge});
     }
   }
-  // Points of one family lie together.
+  // Prometheus wants the points of one family together.
   std::stable_sort(points.begin(), points.end(),
                    [](const MetricPoint& a, const MetricPoint& b) { return a.family < b.family; });
   return PrometheusText(points);

@@ -17,10 +17,10 @@ class CoordinatorMetrics {
  public:
   CoordinatorMetrics();
 
-  // Everything in Prometheus' text format. Samples of daemons without a `daemon` label get one.
+  // Returns all in Prometheus' text format. Samples without a `daemon` label get their daemon's.
   std::string Text(const JobTable& jobs, const Membership& members) const;
 
-  // Replaces what a daemon reported before.
+  // Replaces the samples of a daemon.
   void SetSamples(const std::string& daemon_id, std::vector<v1::MetricSample> samples);
   void Forget(const std::string& daemon_id) { samples_.erase(daemon_id); }
 

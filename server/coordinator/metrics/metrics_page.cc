@@ -26,50 +26,48 @@
 namespace muster {
 namespace {
 
-// Connections served at a time. A further one takes the place of the oldest that waits for its
-// client.
+// Connections served at a time.
 constexpr size_t kThreads = 8;
-// For a request to arrive and its answer to go.
+// Time for a request to arrive and its answer to be sent.
 constexpr std::chrono::seconds kPatience(2);
-// Of a request; a body is not read.
+// Bytes of a request; a body is not read.
 constexpr size_t kMaxRequestBytes = 8 << 10;
 
 class Connection;
 
-// Which connections there are, and which of them have to make room.
+// The connections, and how many of them must make room for others.
 class Connections {
  public:
-  // One more is to be served: where no thread is free, another one ends.
+  // Counts a connection that is to be served. If no thread is free, ends another connection.
   void Arrived();
   void Served();
 
   std::list<Connection>::iterator Add(socket_t socket);
   void Remove(std::list<Connection>::iterator connection);
 
-  // The connection's client has nothing for us now. False: it has to end, as others wait.
+  // Marks a connection that waits for its client. False: it must end, since others wait.
   bool BeginWait(Connection& connection);
   void EndWait(Connection& connection);
 
  private:
   absl::Mutex mutex_;
-  // Under way, oldest first.
+  // Connections being served, oldest first.
   std::list<Connection> connections_ ABSL_GUARDED_BY(mutex_);
-  // Arrived and not served yet.
+  // Number of connections that have arrived and are not yet served to the end.
   size_t present_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Those that are still to end for others that arrived.
+  // Number of connections that must still end to make room.
   size_t owed_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// One client's connection, with bounds on time and on what it may send. Its thread's, but for what
-// Connections guards.
+// One client's connection, bounded in time and size. Used by its own thread, except `waits`.
 class Connection final : public httplib::Stream {
  public:
   Connection(socket_t socket, Connections& all) : socket_(socket), all_(all) {}
   ~Connection() override { close(socket_); }
 
-  // Ends what its thread waits for.
+  // Ends what the connection's thread waits for.
   void End() { ::shutdown(socket_, SHUT_RDWR); }
-  // Connections guards it.
+  // Guarded by Connections.
   bool waits = false;
 
   bool is_readable() const override { return next_ < filled_ || Await(POLLIN); }
@@ -108,7 +106,7 @@ class Connection final : public httplib::Stream {
     return ready;
   }
 
-  // What comes goes behind what came before, so that all of it is bounded.
+  // Appends to what came before, so that the buffer bounds the whole request.
   bool Fill() {
     if (filled_ == buffer_.size() || !Await(POLLIN)) return false;
     const ssize_t got = recv(socket_, buffer_.data() + filled_, buffer_.size() - filled_, 0);
@@ -166,7 +164,7 @@ void Connections::EndWait(Connection& connection) {
   connection.waits = false;
 }
 
-// Tells `connections` of each that comes.
+// A thread pool that tells `connections` of each new connection.
 class Pool final : public httplib::ThreadPool {
  public:
   explicit Pool(Connections& connections) : ThreadPool(kThreads), connections_(connections) {}
@@ -189,8 +187,7 @@ class BoundedServer final : public httplib::Server {
     new_task_queue = [this] { return new Pool(connections_); };
   }
 
-  // The library has the system refuse whoever comes while five wait to be accepted. REQUIRES:
-  // bound.
+  // Undoes the library's limit of five connections that wait to be accepted. REQUIRES: bound.
   void WidenBacklog() { ::listen(svr_sock_, SOMAXCONN); }
 
  private:
@@ -207,13 +204,13 @@ class BoundedServer final : public httplib::Server {
 
 httplib::Server::HandlerResponse Refuse(const httplib::Request& request,
                                         httplib::Response& response) {
-  // Before a body is read.
+  // Refused here, before a body is read.
   if (request.method != "GET") {
     response.status = 405;
     response.set_header("Allow", "GET");
     return httplib::Server::HandlerResponse::Handled;
   }
-  // Parts of a text that differs from call to call are of no use to anybody.
+  // The text differs from call to call, so parts of it are of no use.
   if (request.has_header("Range")) {
     response.status = 416;
     return httplib::Server::HandlerResponse::Handled;
@@ -239,7 +236,7 @@ class HttplibPage final : public MetricsPage {
     }
     std::string host = listen.substr(0, colon);
     if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-    // The library's own would share a port with whoever has it.
+    // The library's own options would share a port with whoever has it.
     server_.set_socket_options([](socket_t socket) {
       const int yes = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
@@ -266,7 +263,7 @@ class HttplibPage final : public MetricsPage {
     server_.WidenBacklog();
     address_ = WithPort(listen, bound);
     thread_ = std::thread([this] { server_.listen_after_bind(); });
-    // Until then, stop() would pass unnoticed.
+    // Before it runs, stop() would have no effect.
     while (!server_.is_running()) std::this_thread::yield();
     return absl::OkStatus();
   }

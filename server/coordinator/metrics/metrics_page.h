@@ -9,24 +9,22 @@
 
 namespace muster {
 
-// GET /metrics over HTTP, as Prometheus asks: neither encrypted nor guarded, so for a network where
-// whoever reaches it may read names of jobs and daemons. Nothing else is served: no body is read,
-// no request above 8 KiB, none that takes more than two seconds, and no ranges. However many
-// connect, eight are served at a time, and a further one takes the place of the oldest that
-// dawdles.
+// An HTTP server of GET /metrics, as Prometheus asks. Neither encrypted nor authenticated: for a
+// network where anyone may read names of jobs and daemons. Other methods and ranges are refused,
+// bodies not read; a request has at most 8 KiB, and a connection two seconds. Eight connections are
+// served at a time; a further one takes the place of the oldest that waits for its client.
 class MetricsPage {
  public:
-  // The page's text, in Prometheus' format; an error becomes status 503. Called on the page's
-  // threads.
+  // Returns the page's text, or an error for status 503. Called on the page's threads.
   using Text = std::function<absl::StatusOr<std::string>()>;
 
-  // Serves on `listen`, HOST:PORT, port 0 taking a free one. InvalidArgument: not such an address.
+  // Serves on `listen`, HOST:PORT; port 0: a free one. InvalidArgument: not an address.
   // Unavailable: cannot listen there.
   static absl::StatusOr<std::unique_ptr<MetricsPage>> Create(const std::string& listen, Text text);
-  // Ends what is under way within some two seconds.
+  // Ends requests under way within about two seconds.
   virtual ~MetricsPage() = default;
 
-  // HOST:PORT listened on.
+  // Returns the HOST:PORT that it listens on.
   virtual const std::string& address() const = 0;
 };
 

@@ -16,7 +16,7 @@ class AllReduceTest : public ::testing::Test {
  protected:
   static constexpr absl::Duration kLease = absl::Seconds(5);
   static constexpr absl::Duration kElasticWait = absl::Seconds(10);
-  // The longest between two rounds.
+  // Longest pause between two rounds.
   static constexpr absl::Duration kLongestPause = absl::Seconds(5);
 
   void AddWorkers(uint32_t count) {
@@ -30,7 +30,7 @@ class AllReduceTest : public ::testing::Test {
     return spec;
   }
 
-  // A job whose tasks are in round 1 and have made 3 steps.
+  // Submits a job and runs it to round 1, step 3. Returns its id.
   std::string Running(const v1::JobSpec& spec) {
     const std::string job = *cluster_.Submit(spec);
     cluster_.MeetAll(job);
@@ -39,7 +39,7 @@ class AllReduceTest : public ::testing::Test {
     return job;
   }
 
-  // All meet again, however often they have without a step.
+  // Makes all tasks meet again, after the longest pause that rounds without a step may cause.
   void MeetAfterPause(const std::string& job) {
     cluster_.MeetAll(job);
     cluster_.Pass(kLongestPause);
@@ -47,7 +47,7 @@ class AllReduceTest : public ::testing::Test {
 
   v1::TaskOrder Order(const std::string& job, uint32_t slot) { return *cluster_.Order(job, slot); }
 
-  // Of a slot whose last task failed.
+  // Returns the next order of a slot whose last task failed.
   v1::TaskOrder AwaitOrder(const std::string& job, uint32_t slot) {
     for (int i = 0; i < 3600 && cluster_.Order(job, slot) == nullptr; ++i) {
       cluster_.Pass(absl::Seconds(1));

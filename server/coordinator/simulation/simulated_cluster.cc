@@ -146,7 +146,7 @@ void SimulatedCluster::Beat(const std::string& id) {
   Run();
   ASSERT_TRUE(answer.came());
   if (answer.status().code() == absl::StatusCode::kAborted) {
-    // Fenced: its tasks end with it.
+    // The daemon is fenced, and its tasks end with it.
     daemon.reports.clear();
     daemon.orders.Clear();
     Register(daemon);
@@ -156,7 +156,7 @@ void SimulatedCluster::Beat(const std::string& id) {
   daemon.orders = *answer.get();
   daemon.seen_version = daemon.orders.orders_version();
   for (const v1::DropOrder& drop : daemon.orders.drops()) daemon.dropped.push_back(drop.job_id());
-  // Tasks that are not ordered any more stop and are forgotten; new ones start.
+  // Tasks that are no longer ordered stop and are forgotten; new ones start.
   std::vector<v1::TaskReport> reports;
   for (const v1::TaskOrder& order : daemon.orders.tasks()) {
     const auto known =
@@ -179,7 +179,7 @@ void SimulatedCluster::Beat(const std::string& id) {
 void SimulatedCluster::BeatAll() {
   std::vector<std::string> ids;
   for (const auto& [id, daemon] : daemons_) ids.push_back(id);
-  // Twice, so that what one daemon's report changes reaches the others.
+  // Twice, so that changes from one daemon's report reach the others.
   for (int round = 0; round < 2; ++round) {
     for (const std::string& id : ids) Beat(id);
   }
@@ -274,7 +274,7 @@ void SimulatedCluster::Meet(const v1::TaskOrder& order, uint64_t named,
   std::optional<uint64_t> clock = order.start_clock();
   for (const v1::CollectivePeer& peer : reply.peers()) {
     if (!reply.has_source_slot() || peer.slot() != reply.source_slot()) continue;
-    // As it was when the round opened, though the source may train on before the others are told.
+    // The clock when the round opened: the source may train on before the others are told.
     clock = source_clocks_
                 .try_emplace(absl::StrCat(peer.endpoint(), "#", reply.round()),
                              ranks_[peer.endpoint()].clock)

@@ -40,7 +40,7 @@ class FlakyJobStore final : public JobStore {
   MemoryJobStore store_;
 };
 
-// The answer to a call, once it came.
+// The answer to a call, once it has come.
 template <typename Reply>
 class Answer {
  public:
@@ -48,7 +48,7 @@ class Answer {
     return {.done = [state = state_](absl::StatusOr<Reply> reply) { *state = std::move(reply); },
             .cancelled = cancelled_};
   }
-  // The caller does not wait any more.
+  // Marks the caller as gone.
   void Cancel() { cancelled_->store(true, std::memory_order_release); }
   bool came() const { return state_->has_value(); }
   // REQUIRES: came().
@@ -64,7 +64,7 @@ class Answer {
 };
 
 // A coordinator with a fake clock on one thread, and daemons and tasks that do as they are told.
-// The coordinator can be restarted at any time; the rest goes on, as it would.
+// The coordinator can be restarted at any time; the rest goes on as it would.
 class SimulatedCluster {
  public:
   static constexpr uint32_t kProcessorsOfASlot = 2;
@@ -76,15 +76,15 @@ class SimulatedCluster {
     uint64_t nonce = 0;
     uint64_t incarnation = 0;
     uint64_t seen_version = 0;
-    // Its last orders, and what it reports of their tasks.
+    // Its last orders, and its reports on their tasks.
     v1::HeartbeatReply orders;
     std::vector<v1::TaskReport> reports;
     std::vector<std::string> dropped;
-    // Orders to drop tables fail.
+    // True: orders to drop tables fail.
     bool cannot_drop = false;
-    // What it has left of jobs from before.
+    // Jobs from before that it still holds tables of.
     std::set<std::string> held_jobs;
-    // What it reports of moves, as long as it stands.
+    // Its reports on moves, sent with every heartbeat.
     std::vector<v1::MoveReport> moves;
     uint32_t slots = 0;
     // Bytes of each device.
@@ -92,14 +92,14 @@ class SimulatedCluster {
     bool multiplies_bf16 = false;
   };
 
-  // Checkpoints are kept by `archive` below, or by the one that is lent.
+  // `lent` keeps the checkpoints in place of `archive` below; null: `archive` does.
   explicit SimulatedCluster(CoordinatorOptions options = {}, CheckpointArchive* lent = nullptr);
 
-  // Forgets everything but the store.
+  // Restarts the coordinator, which forgets everything except the store.
   void RestartCoordinator();
   Coordinator& coordinator() { return *coordinator_; }
 
-  // Runs what is posted and settles.
+  // Runs what is posted, and settles.
   void Run();
   // Lets time pass in ticks, during which live daemons send heartbeats.
   void Pass(absl::Duration time);
@@ -109,15 +109,15 @@ class SimulatedCluster {
   Daemon& AddServer(const std::string& id, uint64_t memory_bytes = 0);
   Daemon& daemon(const std::string& id) { return daemons_.at(id); }
   std::map<std::string, Daemon>& daemons() { return daemons_; }
-  // The process is gone; the coordinator is not told.
+  // Ends a daemon's process without telling the coordinator.
   void Kill(const std::string& id);
-  // A new process of the same id and address.
+  // Starts a new process of the same id and address.
   void RestartDaemon(const std::string& id);
-  // Between a daemon and the coordinator; from now on, also for its later processes.
+  // Cuts the link between a daemon, its later processes included, and the coordinator.
   void CutLink(const std::string& id) { cut_.insert(id); }
   void HealLink(const std::string& id) { cut_.erase(id); }
   bool IsCut(const std::string& id) const { return cut_.count(id) > 0; }
-  // A heartbeat; takes the orders that come back, registering again first if need be.
+  // Sends a heartbeat and takes the orders that come back; registers again first if needed.
   void Beat(const std::string& id);
   void BeatAll();
 
@@ -126,32 +126,32 @@ class SimulatedCluster {
   v1::JobState State(const std::string& job_id) { return Status(job_id).state(); }
   bool HasEvent(const std::string& job_id, const std::string& text);
 
-  // The order for a slot, wherever it is; null: nobody has one.
+  // Returns the order for a slot, whichever daemon has it; null: none has.
   const v1::TaskOrder* Order(const std::string& job_id, uint32_t slot);
-  // Every order of a job.
+  // Returns all orders of a job.
   std::vector<v1::TaskOrder> Orders(const std::string& job_id);
 
-  // What a task that trains by all-reduce knows: the last round it was given, and the clock of its
-  // replica, which it has as soon as it is told of a round (the source's, or the order's start).
+  // State of an all-reduce task: its last round, and the clock of its replica, which it has as soon
+  // as it is told of a round (the source's, or the order's start).
   struct Rank {
     uint64_t round = 0;
     std::optional<uint64_t> clock;
-    // Its last call was not over in time.
+    // True if its last collective call timed out.
     bool late = false;
     // Why its last round ended.
     std::string failure;
   };
   Rank& rank(const v1::TaskOrder& order) { return ranks_[EndpointOf(order)]; }
   static std::string EndpointOf(const v1::TaskOrder& order);
-  // Called with every answer that opened a round for a task, before the task takes it, and the
-  // round that the task named.
+  // Called with each answer that opens a round, and the round that the task named, before the task
+  // takes it.
   std::function<void(const v1::TaskOrder&, uint64_t, const v1::RendezvousReply&)> on_round;
-  // Tasks do not hear of the rounds that they are told of.
+  // True: the answers that tell tasks of a round are lost.
   bool answers_are_lost = false;
   // The answer to the last report of progress.
   v1::ReportProgressReply progress_reply;
 
-  // What tasks do. The slot's present order gives their identity.
+  // Calls of a task, whose identity the slot's present order gives.
   static v1::TaskIdentity Identity(const v1::TaskOrder& order);
   Answer<v1::RendezvousReply> Rendezvous(const v1::TaskOrder& order, uint64_t total_steps = 10,
                                          uint64_t data_fingerprint = 7);
@@ -165,17 +165,17 @@ class SimulatedCluster {
   absl::Status TellCollectives(const v1::TaskOrder& order, const std::vector<std::string>& labels);
   Answer<v1::ShardMap> GetShardMap(const v1::TaskOrder& order, uint64_t min_version,
                                    absl::Duration wait);
-  // The task's daemon reports its end with the next heartbeat, which is sent.
+  // Makes the task's daemon report the task's end with a heartbeat.
   void End(const v1::TaskOrder& order, int code = 0, const std::string& message = "",
            v1::TaskReport::Loss loss = v1::TaskReport::LOSS_UNSPECIFIED);
   void Die(const v1::TaskOrder& order);
 
-  // All of a job's tasks, from their present orders.
+  // Make all of a job's tasks act by their present orders.
   void MeetAll(const std::string& job_id);
   void ProgressAll(const std::string& job_id, uint64_t clock);
   void EvaluateAll(const std::string& job_id, uint64_t clock, uint64_t correct = 5);
   void EndAll(const std::string& job_id);
-  // From wherever the job is to its end.
+  // Takes a job from wherever it is to its end.
   void Finish(const std::string& job_id, uint64_t total_steps = 10);
 
   FakeClock clock;
@@ -199,9 +199,9 @@ class SimulatedCluster {
   std::unique_ptr<Coordinator> coordinator_;
   std::map<std::string, Daemon> daemons_;
   std::map<std::string, uint64_t> memory_;
-  // By endpoint and round: what the source had when the round opened.
+  // Clock of the source's replica when a round opened, by endpoint and round.
   std::map<std::string, std::optional<uint64_t>> source_clocks_;
-  // By endpoint.
+  // Tasks by endpoint.
   std::map<std::string, Rank> ranks_;
   uint64_t next_nonce_ = 1;
   uint64_t next_request_ = 1;

@@ -12,8 +12,7 @@
 
 namespace muster {
 
-// What the coordinator keeps, each in a table of its own. The numbers are stored: add, never
-// change.
+// Tables of the store. The numbers are stored: add, never change.
 enum class StoreTable : char {
   // v1::StoreRecord under the empty key.
   kStore = 1,
@@ -25,24 +24,24 @@ enum class StoreTable : char {
   kLogs = 4,
   // v1::DaemonRecord by daemon id.
   kDaemons = 5,
-  // Tables that a server is still to drop: the last generation to go, as decimal digits (empty, of
-  // earlier releases: any), by (server id, job id).
+  // Tables that a server is still to drop, by (server id, job id): the last generation to drop, as
+  // decimal digits (empty, in records of earlier releases: any generation).
   kDrops = 6,
-  // Servers that are being drained, or are: empty values by server id.
+  // Servers that are being drained, or are drained: empty values by server id.
   kDrains = 7,
-  // How the data of a job's weights are prepared, by job id: see Job::data_preparation.
+  // Job::data_preparation by job id.
   kDataPreparations = 8,
-  // Where the log text at (job id, offset) comes from: its slot and when it came, in milliseconds
-  // of Unix time, as decimal digits with a blank between. Text of earlier releases has none.
+  // Origin of the log text at (job id, offset): slot and time of arrival, in milliseconds of Unix
+  // time, as decimal digits with a blank between. Text of earlier releases has none.
   kLogOrigins = 9,
 };
 
-// Keys of two parts, ordered by the first and then the second (numbers by value).
+// Returns a key of two parts, ordered by the first, then the second (numbers by value).
 std::string StoreKey(absl::string_view id, uint64_t number);
 std::string StoreKey(absl::string_view id, absl::string_view second);
-// Prefix of all keys with this first part. REQUIRES for all three: the id holds no zero byte.
+// Returns the prefix of keys with this first part. REQUIRES, for all three: no zero byte in `id`.
 std::string StoreKeyPrefix(absl::string_view id);
-// The second parts. REQUIRES: a key that StoreKey made.
+// Returns the number in a key, or both parts of a key. REQUIRES: StoreKey made the key.
 uint64_t StoreKeyNumber(absl::string_view key);
 std::pair<std::string, std::string> SplitStoreKey(absl::string_view key);
 
@@ -78,20 +77,19 @@ class JobStoreBatch {
 class JobStore {
  public:
   enum class Durability {
-    // On disk when Write returns.
+    // The batch is on disk when Write returns.
     kSynced,
-    // Survives a crash of the process, and of the machine some seconds later. For log text and
-    // progress.
+    // The batch survives a crash of the process, and of the machine some seconds later.
     kBuffered,
   };
 
   virtual ~JobStore() = default;
 
-  // All of the batch or nothing. UNAVAILABLE: the disk failed or is full; nothing was written.
+  // Writes all of the batch or nothing. UNAVAILABLE: the disk failed or is full.
   virtual absl::Status Write(const JobStoreBatch& batch, Durability durability) = 0;
 
-  // Calls `visitor` for each record whose key begins with `prefix`, in order of key, until it
-  // returns an error, which is returned. DATA_LOSS: a record cannot be read.
+  // Calls `visitor` for each record whose key begins with `prefix`, in order of key. Stops at the
+  // first error of `visitor` and returns it. DATA_LOSS: a record cannot be read.
   virtual absl::Status Scan(
       StoreTable table, absl::string_view prefix,
       absl::FunctionRef<absl::Status(absl::string_view key, absl::string_view value)> visitor)

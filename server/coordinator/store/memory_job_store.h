@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// A JobStore that lasts as long as the object. For tests, and to judge what the disk costs.
+// A JobStore that lasts as long as the object. For tests, and to measure what the disk costs.
 class MemoryJobStore final : public JobStore {
  public:
   absl::Status Write(const JobStoreBatch& batch, Durability durability) override;

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// Table number 0 is ours: what the directory is.
+// Table number 0 holds the record that says what the database is.
 constexpr absl::string_view kMarkerKey("\0muster-coordinator", 19);
 constexpr int kFormatVersion = 1;
 
@@ -33,7 +33,7 @@ std::string Key(StoreTable table, absl::string_view key) {
   return absl::StrCat(absl::string_view(reinterpret_cast<const char*>(&table), 1), key);
 }
 
-// The least key above all that begin with `prefix`; never empty, as no table has number 255.
+// Returns the least key above all that begin with `prefix`; no table has number 255.
 std::string AfterPrefix(std::string prefix) {
   while (static_cast<unsigned char>(prefix.back()) == 0xff) prefix.pop_back();
   ++prefix.back();
@@ -60,8 +60,7 @@ absl::StatusOr<std::unique_ptr<RocksDbJobStore>> RocksDbJobStore::Open(const std
                                                                        FolderEntries& entries) {
   MUSTER_RETURN_IF_ERROR(
       ClaimDataFolder(data_dir, DataOwner::kCoordinator, /*server_id=*/"", entries).status());
-  // Jobs have a folder of their own, so that nothing else in the data folder is mistaken for
-  // theirs.
+  // A folder of its own, so that nothing else is mistaken for the database's files.
   MUSTER_ASSIGN_OR_RETURN(const std::string directory,
                           MakeDataSubfolder(data_dir, "jobs", entries));
   rocksdb::Options options;
@@ -78,7 +77,7 @@ absl::StatusOr<std::unique_ptr<RocksDbJobStore>> RocksDbJobStore::Open(const std
   std::string marker;
   const rocksdb::Status read = db->Get(rocksdb::ReadOptions(), Slice(kMarkerKey), &marker);
   if (read.IsNotFound()) {
-    // A first start that was cut short leaves a store without any key; anyone else's has some.
+    // A first start that was cut short leaves no key; any other program's database has some.
     std::unique_ptr<rocksdb::Iterator> any(db->NewIterator(rocksdb::ReadOptions()));
     any->SeekToFirst();
     if (any->Valid()) {

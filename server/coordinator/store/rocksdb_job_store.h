@@ -14,7 +14,7 @@ class DB;
 
 namespace muster {
 
-// A JobStore in RocksDB, in the folder "jobs" of the coordinator's data folder. Keys are one byte
+// A JobStore in RocksDB, in the folder "jobs" of the coordinator's data folder. A key is one byte
 // of table number, then the table's key, under the byte-wise comparator. A record of its own says
 // that the database is a coordinator's, and of which format.
 class RocksDbJobStore final : public JobStore {
@@ -22,7 +22,7 @@ class RocksDbJobStore final : public JobStore {
   // Opens the store in the data folder, or makes one if the folder is empty or absent.
   // FAILED_PRECONDITION: it holds something else, which is left as it is, or a newer format (names
   // both versions). UNAVAILABLE: another process has it open, or the disk fails. DATA_LOSS: it is
-  // damaged; names the file as far as that can be told.
+  // damaged; names the file as far as it is known.
   static absl::StatusOr<std::unique_ptr<RocksDbJobStore>> Open(
       const std::string& data_dir, FolderEntries& entries = FolderEntries::Posix());
 
