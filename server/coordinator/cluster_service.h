@@ -11,8 +11,7 @@ class Service;
 
 namespace muster {
 
-// ClusterService over gRPC: translates, and posts to the loop, which outlives it. Handlers never
-// block.
+// Returns ClusterService over gRPC, which only translates. The loop outlives it.
 std::unique_ptr<grpc::Service> MakeClusterService(CoordinatorLoop& loop);
 
 }  // namespace muster

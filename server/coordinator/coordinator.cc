@@ -55,7 +55,7 @@ absl::Status Coordinator::Settle() {
   status.Update(scheduler_.Run());
   const uint64_t placed = table_->version();
   rounds_.OpenRounds();
-  // A meeting that shows a job to have lost all its replicas sets its slots free.
+  // A meeting that shows that all replicas of a job are lost frees its slots.
   if (table_->version() != placed) status.Update(scheduler_.Run());
   if (!status.ok()) metrics_.store_errors.Add();
   daemon_requests_.AnswerChanged();
@@ -65,8 +65,8 @@ absl::Status Coordinator::Settle() {
 }
 
 absl::Status Coordinator::Tick() {
-  // While this thread stood still (a slow disk, a paused machine) it heard nobody: silence in that
-  // time says nothing about the daemons and tasks.
+  // While this thread stood still (a slow disk, a paused machine), it heard nobody: silence in that
+  // time says nothing about daemons and tasks.
   const absl::Duration now = clock_.Monotonic();
   const absl::Duration since_last = now - std::exchange(last_tick_, now);
   if (since_last > options_.lease / 4) {
@@ -75,7 +75,7 @@ absl::Status Coordinator::Tick() {
   }
   absl::Status status = daemon_requests_.ExpireLeases(options_.forget_daemons_after).status();
   status.Update(daemon_requests_.EndDropsOfLostServers(options_.forget_drops_after));
-  // What was lost is found again here if it could not be stored when it was noticed.
+  // Finds losses again that could not be stored when they were noticed.
   for (const auto& [number, job] : table_->jobs()) status.Update(lifecycle_.Reconcile(*job));
   status.Update(stalls_.Look());
   job_requests_.Retire();

@@ -26,45 +26,42 @@
 
 namespace muster {
 
-// The coordinator without gRPC: jobs, daemons, tasks, and what follows from what they say.
+// The coordinator without gRPC: jobs, daemons and tasks, and all that follows from their calls.
 //
-// Execution: everything runs on one logic thread, the executor `logic`; callers on others post
-// there. Nothing blocks on that thread but writes to the store, which are short; work on
-// checkpoints runs on `disk`, and what grows with a submitted job's specification on `planning`.
-// Replies are handed to callbacks, which must not call back. Time is the injected clock's, and
-// moves on with Tick.
+// Execution: everything runs on one logic thread, the executor `logic`; callers on other threads
+// post there. Only writes to the store, which are short, block that thread. Work on checkpoints
+// runs on the executor `disk`, and work that grows with a submitted specification on `planning`.
+// Replies go to callbacks, which must not call back. Time is the injected clock's; Tick acts on it.
 //
-// Order and durability: a request changes the store first, then memory, then whoever it concerns is
-// answered. So a restart finds all that anyone was told. After it, daemons keep their leases for
-// one full term, tasks go on undisturbed and say again what is not stored.
+// Order and durability: a request changes the store first, then memory; then those concerned are
+// answered. So a restarted coordinator knows all that anyone was told. After a restart daemons keep
+// their leases for one full term; tasks go on undisturbed and report again what is not stored.
 class Coordinator {
  public:
-  // Reads the store. All references outlive the coordinator, and so do the executors' queues: run
-  // them empty before it goes. Errors are the store's.
+  // Reads the store. All references outlive the coordinator. Run the executors empty before it is
+  // destroyed: their work refers to it. Errors are the store's.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Create(
       JobStore& store, CheckpointArchive& archive, const Clock& clock, SerialExecutor& logic,
       SerialExecutor& disk, SerialExecutor& planning, CoordinatorOptions options);
 
-  // The three services' calls. After one or more of them call Settle.
+  // Serve the calls of the three services. Call Settle after one or more of them.
   JobRequests& jobs() { return job_requests_; }
   DaemonRequests& daemons() { return daemon_requests_; }
   TaskRequests& tasks() { return task_requests_; }
   MoveScheduler& moves() { return moves_; }
   CheckpointRequests& checkpoints() { return checkpoint_requests_; }
 
-  // Draws the consequences: places jobs, answers parked calls. Errors are the store's; what failed
-  // is tried again at the next Settle.
+  // Acts on what has changed: places jobs, answers parked calls. Errors are the store's; what
+  // failed is tried again at the next Settle.
   absl::Status Settle();
 
-  // To be called some 20 times a second: leases, stalls, deadlines, retention, and
-  // Settle.
+  // Acts on time (leases, stalls, deadlines, retention) and settles. Call some 20 times a second.
   absl::Status Tick();
 
-  // Answers all parked calls with UNAVAILABLE. Later ones are parked and answered by the next
-  // Shutdown.
+  // Answers all parked calls with UNAVAILABLE; those that come later at the next Shutdown.
   void Shutdown();
 
-  // For tests and the services.
+  // State, for tests and the services.
   const JobTable& table() const { return *table_; }
   const Membership& members() const { return members_; }
 
@@ -77,7 +74,7 @@ class Coordinator {
 
   const CoordinatorOptions options_;
   const Clock& clock_;
-  // When Tick ran last.
+  // Time at which Tick last ran.
   absl::Duration last_tick_;
   const std::unique_ptr<JobTable> table_;
   Membership members_;

@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// How late leases and deadlines may be noticed.
+// Longest delay with which leases and deadlines are noticed.
 constexpr absl::Duration kTick = absl::Milliseconds(50);
 
 // Returns when all that was posted before has run.
@@ -44,9 +44,8 @@ CoordinatorLoop::CoordinatorLoop(CheckpointArchive& archive, Trouble trouble)
 
 CoordinatorLoop::~CoordinatorLoop() {
   if (coordinator_ != nullptr) Shutdown();
-  // What is under way goes on from exports to the logic, from the logic to planning and back, or
-  // from the disk to the logic and back to the disk; none may go before the others' last post to
-  // it.
+  // Work under way goes on from exports to the logic thread, from there to planning or the disk,
+  // and back. Each thread must stay until the others have posted to it for the last time.
   for (SerialExecutor* executor :
        {exports_.get(), logic_.get(), planning_.get(), disk_.get(), logic_.get(), disk_.get()}) {
     Flush(*executor);

@@ -18,15 +18,14 @@
 
 namespace muster {
 
-// The coordinator's threads: one for its logic, one that ticks, one for checkpoints, one for
-// exports, one that checks and plans submitted jobs. Thread-safe.
+// The coordinator's threads: one each for its logic, ticks, disk work on checkpoints, exports, and
+// the planning of submitted jobs. Thread-safe.
 class CoordinatorLoop {
  public:
-  // Told of what the store or a tick failed at, once per change of the message; called on the logic
-  // thread.
+  // Receives errors of the store or a tick, once per change of text, on the logic thread.
   using Trouble = std::function<void(const absl::Status&)>;
 
-  // Store, archive and clock outlive the loop. Errors are the store's.
+  // Starts the threads. Store, archive and clock outlive the loop. Errors are the store's.
   static absl::StatusOr<std::unique_ptr<CoordinatorLoop>> Create(JobStore& store,
                                                                  CheckpointArchive& archive,
                                                                  const Clock& clock,
@@ -35,14 +34,14 @@ class CoordinatorLoop {
   // Shuts down, and runs what is still queued.
   ~CoordinatorLoop();
 
-  // Runs `work` on the logic thread and settles what follows from it. Never blocks.
+  // Runs `work` on the logic thread, then Coordinator::Settle. Never blocks.
   void Post(std::function<void(Coordinator&)> work);
 
   // Runs `work`, which may block, on the thread for exports.
   void PostExport(std::function<void(const CheckpointArchive&)> work);
 
-  // Answers all parked calls, now and from now on at once, with UNAVAILABLE. Returns when that is
-  // done. Idempotent.
+  // Answers all parked calls, then later ones at once, with UNAVAILABLE. Blocks until those parked
+  // are answered. Idempotent.
   void Shutdown();
 
  private:
@@ -62,7 +61,7 @@ class CoordinatorLoop {
   bool shut_down_ = false;
   absl::Status last_trouble_;
 
-  // Exports, planning and disk work post to the logic thread.
+  // The other executors post to the logic thread.
   std::unique_ptr<ThreadExecutor> logic_;
   std::unique_ptr<ThreadExecutor> disk_;
   std::unique_ptr<ThreadExecutor> exports_;

@@ -1,5 +1,4 @@
-// muster-coordinator: keeps the jobs of a cluster, decides who runs them, and recovers them when
-// something is lost.
+// muster-coordinator: keeps a cluster's jobs, decides who runs them, and recovers what is lost.
 
 #include <atomic>
 #include <chrono>
@@ -143,8 +142,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   AddTlsFlags(app, flags.tls);
 }
 
-// Where checkpoints go, probed, so that a bad root shows now and not at the first checkpoint; and
-// marked, for servers to know it by.
+// Opens the checkpoint root. Probes it, so that a bad root shows now and not at the first
+// checkpoint; marks it, so that servers recognise it.
 absl::StatusOr<std::string> CheckpointRoot(const Flags& flags, CheckpointStorage& storage) {
   std::string root = flags.checkpoint_root;
   if (root.empty()) {
@@ -161,7 +160,7 @@ absl::StatusOr<std::string> CheckpointRoot(const Flags& flags, CheckpointStorage
   return root;
 }
 
-// What jobs may name: the root of checkpoints, and --data-root. Null: anything.
+// Returns the folders that jobs may name: the checkpoint root and --data-root. Null: any folder.
 absl::StatusOr<std::shared_ptr<const FileRoots>> RootsOf(const Flags& flags,
                                                          const std::string& checkpoint_root) {
   if (flags.data_roots.empty() && IsLoopback(flags.listen)) {
@@ -173,7 +172,7 @@ absl::StatusOr<std::shared_ptr<const FileRoots>> RootsOf(const Flags& flags,
   return FileRoots::Create(folders);
 }
 
-// Of the cluster, as `muster metrics` prints them.
+// Returns the metrics of the cluster, as `muster metrics` prints them.
 absl::StatusOr<std::string> MetricsOf(CoordinatorLoop& loop) {
   auto text = std::make_shared<std::promise<std::string>>();
   std::future<std::string> known = text->get_future();
@@ -217,8 +216,7 @@ int Run(const Flags& flags) {
     Log(absl::StrCat("cannot go on, tried again soon: ", s.message()));
   });
   if (!loop.ok()) return Fail(loop.status());
-  // Orders name our address, which is known once we listen: nothing runs before this first piece of
-  // work has it.
+  // Orders name our address, known only once we listen: this work runs before all other.
   std::promise<std::string> address;
   (*loop)->Post([known = address.get_future().share()](Coordinator& coordinator) {
     coordinator.daemons().SetAddress(known.get());

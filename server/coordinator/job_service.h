@@ -11,7 +11,7 @@ class Service;
 
 namespace muster {
 
-// JobService over gRPC: translates, and posts to the loop, which outlives it. Handlers never block.
+// Returns JobService over gRPC, which only translates. The loop outlives it.
 std::unique_ptr<grpc::Service> MakeJobService(CoordinatorLoop& loop);
 
 }  // namespace muster

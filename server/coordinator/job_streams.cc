@@ -20,14 +20,13 @@ namespace {
 constexpr size_t kExportChunkBytes = 1 << 20;
 constexpr absl::Duration kExportPatience = absl::Seconds(30);
 
-// A stream of updates, each asked for by a parked call once the one before is sent. Derived classes
-// say what to ask.
+// A stream of updates; a parked call asks for each. Derived classes say what to ask.
 template <typename Message, typename Update>
 class UpdateStream : public RawStream {
  protected:
   // Asks for the next update, on the logic thread.
   virtual void Ask(Coordinator& coordinator, Call<Update> call) = 0;
-  // Takes its message out.
+  // Takes the message out of an update.
   virtual Message Take(Update& update) = 0;
 
   void Next() {
@@ -62,7 +61,7 @@ class UpdateStream : public RawStream {
 
   CoordinatorLoop& loop_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
-  // Of one update at a time: written before the write starts, read after it is done.
+  // Holds one update at a time: written before the write starts, read after it is done.
   grpc::ByteBuffer message_;
   bool last_ = false;
 };
@@ -102,7 +101,7 @@ class LogStream final : public UpdateStream<v1::LogChunk, JobRequests::LogUpdate
 
   v1::LogChunk Take(JobRequests::LogUpdate& update) override {
     request_.set_offset(update.chunk.next_offset());
-    // They are of the text that was there at first.
+    // These options select from the text that was there at first.
     request_.clear_since_ms();
     request_.clear_tail_lines();
     return std::move(update.chunk);
@@ -128,7 +127,7 @@ class ExportStream final : public RawStream {
   }
 
  private:
-  // Export thread: sends all, and returns when gRPC has taken it.
+  // Sends all bytes and returns when gRPC has taken them. Export thread only.
   absl::Status Write(absl::string_view bytes) {
     while (!bytes.empty()) {
       const absl::string_view piece = bytes.substr(0, kExportChunkBytes);

@@ -16,7 +16,7 @@ namespace {
 
 using google::protobuf::Message;
 
-// gRPC takes 8 KiB of trailing metadata, the error's message among them, some of it escaped.
+// gRPC takes 8 KiB of trailing metadata, which include the error's message, partly escaped.
 constexpr size_t kErrorBytes = 4096;
 
 }  // namespace

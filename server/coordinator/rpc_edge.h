@@ -24,18 +24,17 @@ class Message;
 
 namespace muster {
 
-// Where rpcs enter the coordinator. A request arrives as bytes; it is read only if it has no more
-// of them than its type may, and goes on only if all its fields are within their limits
-// (request_limits.h). Memory that is not to be had for a request or an answer is RESOURCE_EXHAUSTED
-// for its caller.
+// Rpcs enter the coordinator here. A request arrives as bytes; it is parsed only if its size is
+// within the limit of its type, and handled only if all its fields are within theirs
+// (request_limits.h). RESOURCE_EXHAUSTED: no memory for the request or the answer.
 
-// INVALID_ARGUMENT: it is too large, or no such message.
+// Parses and checks a request. INVALID_ARGUMENT: it is too large, malformed, or beyond a limit.
 absl::Status ReadRequest(const grpc::ByteBuffer& bytes, google::protobuf::Message& request);
 absl::Status WriteReply(const google::protobuf::Message& reply, grpc::ByteBuffer& bytes);
-// An error whose message is longer than gRPC would deliver is cut.
+// Converts a status for gRPC; cuts a message that is longer than gRPC would deliver.
 grpc::Status AtEdge(const absl::Status& status);
 
-// A unary rpc that is answered whenever its Call is. Deletes itself when gRPC is done with it.
+// A unary rpc, answered whenever its Call is. Deletes itself when gRPC is done with it.
 template <typename Request, typename Reply>
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
@@ -43,7 +42,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   Request& request() { return request_; }
 
-  // To be taken once.
+  // Returns the Call that answers this rpc. Call once.
   Call<Reply> TakeCall() {
     return {.done =
                 [this](absl::StatusOr<Reply> reply) {
@@ -60,7 +59,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   Request request_;
   grpc::ByteBuffer* const reply_;
-  // Outlives the reactor where a call is parked for longer than gRPC waits.
+  // Outlives the reactor if a call is parked for longer than gRPC waits.
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
@@ -76,17 +75,17 @@ class RefusedStream final : public RawStream {
   void OnDone() override { delete this; }
 };
 
-// Position of a service's method. REQUIRES: the service has it.
+// Returns the position of a service's method. REQUIRES: the service has it.
 int MethodIndex(absl::string_view service, absl::string_view method);
 
-// A service whose derived class's constructor says, method by method, what serves it. `Api` is the
-// class that gRPC generated. Handlers never block.
+// A service over the loop. The derived class's constructor registers a handler for each method.
+// `Api` is the class that gRPC generated. Handlers never block.
 template <typename Api>
 class EdgeService : public Api::Service {
  protected:
   explicit EdgeService(CoordinatorLoop& loop) : loop_(loop) {}
 
-  // A method that the coordinator may park. The request lives until the call is answered.
+  // Registers a method that the coordinator may park. The request lives until the call is answered.
   template <typename Request, typename Reply>
   void Park(const char* method,
             std::function<void(Coordinator&, const Request&, Call<Reply>)> work) {
@@ -108,7 +107,7 @@ class EdgeService : public Api::Service {
         new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>(start));
   }
 
-  // A method that the coordinator answers at once.
+  // Registers a method that the coordinator answers at once.
   template <typename Request, typename Reply>
   void AtOnce(const char* method,
               std::function<absl::StatusOr<Reply>(Coordinator&, const Request&)> work) {
@@ -119,7 +118,7 @@ class EdgeService : public Api::Service {
         });
   }
 
-  // A method with a stream of answers.
+  // Registers a method with a stream of answers.
   template <typename Request>
   void Stream(
       const char* method,

@@ -11,8 +11,7 @@ class Service;
 
 namespace muster {
 
-// TaskService over gRPC: translates, and posts to the loop, which outlives it. Handlers never
-// block.
+// Returns TaskService over gRPC, which only translates. The loop outlives it.
 std::unique_ptr<grpc::Service> MakeTaskService(CoordinatorLoop& loop);
 
 }  // namespace muster
