@@ -55,8 +55,7 @@ constexpr char kProgram[] = "muster-server";
 constexpr absl::Duration kStopTimeout = absl::Seconds(4);
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
 constexpr absl::Duration kDrainTimeout = absl::Seconds(1);
-// Per partition. High enough that the bounds on streams, which hold clients back instead of
-// refusing, come first.
+// Queue of a partition: so large that streams, which hold clients back, reach their bounds first.
 constexpr size_t kQueueBytes = size_t{1} << 30;
 
 struct Flags {
@@ -140,7 +139,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   AddTlsFlags(app, flags.tls);
 }
 
-// What orders to drop tables come to.
+// Returns what carries out orders to drop tables.
 DropOrders::Server Droppable(ShardEngine& engine) {
   DropOrders::Server server;
   server.drop = [&engine](const std::string& job_id, uint64_t generation) {
@@ -154,19 +153,19 @@ DropOrders::Server Droppable(ShardEngine& engine) {
   return server;
 }
 
-// The engine and the id of the server, which its data folder keeps.
+// The engine, and the server's id, which its data folder keeps.
 struct Engine {
   std::string server_id;
   ShardEngine::Options options;
-  // Null: nothing is kept.
+  // Null: the server keeps nothing.
   std::shared_ptr<const RocksDbStore> store;
   std::unique_ptr<ShardEngine> engine;
 
   bool healthy() const { return store == nullptr || store->healthy(); }
 };
 
-// A server with a lease and a store that takes writes is ready. A refusal ends the daemon, and sets
-// `refused`.
+// Returns callbacks that make a server with a lease and a writable store ready. A refusal ends the
+// daemon, and sets `refused`.
 MembershipCallbacks Callbacks(const Engine& engine, RpcServer& server,
                               const ParameterService& service, DropOrders& drops, MoveOrders& moves,
                               ShutdownSignal& shutdown, std::atomic<bool>& refused) {
@@ -256,8 +255,8 @@ absl::StatusOr<std::unique_ptr<DataChannelServer>> OpenDataChannels(
   return DataChannelServer::Create(host, options);
 }
 
-// What messages under way may take beside the tables: room for the windows of a dozen clients at
-// least.
+// Returns what messages under way may take beside the tables: at least the windows of a dozen
+// clients.
 int64_t MessageBytes(uint64_t memory_bytes) {
   constexpr uint64_t kLeast = uint64_t{512} << 20;
   return static_cast<int64_t>(std::max(kLeast, memory_bytes / 8));
@@ -283,7 +282,7 @@ int Run(const Flags& flags) {
   std::unique_ptr<ParameterService> service = ParameterService::Create(
       host, {.budgets = budgets, .mover = &opened->engine->mover()}, data_channels->get());
 
-  // For what gRPC itself has received and not handed over.
+  // `received_bytes` bounds what gRPC has received and not handed over.
   auto server = RpcServer::Start(
       flags.listen, *credentials, {&service->service()},
       {.ready = flags.coordinator.empty(), .received_bytes = static_cast<size_t>(message_bytes)});
@@ -303,7 +302,7 @@ int Run(const Flags& flags) {
                    [](absl::string_view line) { Log(std::string(line)); });
   std::unique_ptr<ClusterClient> cluster;
   std::unique_ptr<MembershipLoop> membership;
-  // The cluster does not want this process, or nobody can reach it.
+  // True if the cluster refuses this process, or nobody can reach it.
   std::atomic<bool> failed = false;
   if (!flags.coordinator.empty()) {
     MembershipOptions options;
@@ -325,8 +324,7 @@ int Run(const Flags& flags) {
                          shutdown.Trigger(std::string(status.message()));
                        });
   Log(absl::StrCat("stopping: ", shutdown.Wait()));
-  // A restore or a cut cannot be interrupted. A server that is killed loses nothing that it has
-  // acknowledged.
+  // A restore or a cut cannot be interrupted. A killed server loses nothing it acknowledged.
   ExitWithin(kStopTimeout, failed ? EXIT_FAILURE : EXIT_SUCCESS);
   drops.SetReportSoon(nullptr);
   moves.SetReportSoon(nullptr);

@@ -10,8 +10,8 @@ class GetServerStatsReply;
 class HeartbeatRequest;
 }  // namespace v1
 
-// Adds a server's figures to its heartbeat (which has its replays already), labelled `server="ID"` and, where they belong to one,
-// `job="ID"`.
+// Adds a server's figures to its heartbeat, which has its replays already. They are labelled
+// `server="ID"` and, if they belong to a job, `job="ID"`.
 void AddServerMetrics(absl::string_view server_id, const v1::GetServerStatsReply& stats,
                       v1::HeartbeatRequest& heartbeat);
 

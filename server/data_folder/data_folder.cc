@@ -23,7 +23,7 @@ namespace {
 struct Mark {
   absl::string_view file;
   absl::string_view title;
-  // In messages.
+  // Name of the owner in messages.
   absl::string_view daemon;
 };
 
@@ -32,10 +32,10 @@ constexpr Mark kCoordinatorMark = {"MUSTER_COORDINATOR", "Muster coordinator dat
 constexpr absl::string_view kFormat = "format ";
 constexpr absl::string_view kServer = "server ";
 constexpr uint32_t kFormatVersion = 1;
-// Earlier releases of the coordinator left no mark, but a database here.
+// Earlier releases of the coordinator left no mark, but a database with this name.
 constexpr absl::string_view kUnmarkedCoordinatorFile = "jobs/CURRENT";
 
-// What file systems put into an empty one by themselves.
+// Entries that file systems put into an empty folder.
 bool IsForeignButHarmless(absl::string_view name) { return name == "lost+found"; }
 
 std::string RandomId() {
@@ -113,7 +113,7 @@ absl::StatusOr<std::string> ClaimDataFolder(const std::string& folder, DataOwner
   LocalStorage storage(nullptr, entries);
   absl::StatusOr<std::vector<std::string>> names = storage.List(absolute);
   if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
-  // A path through a file is "not found" too; Create would fail on it, but say less.
+  // A path through a file is "not found" too. Create would fail on it with a poorer message.
   std::error_code error;
   if (!names.ok() && std::filesystem::exists(absolute, error)) {
     return absl::FailedPreconditionError(

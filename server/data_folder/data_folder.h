@@ -11,11 +11,10 @@ namespace muster {
 
 enum class DataOwner { kServer, kCoordinator };
 
-// Makes sure that `folder` is a data folder of this daemon in a format this program knows, and
-// marks a missing or empty one as such. The mark and the folder's own place are durable when it
-// returns. Returns the server's identity: `server_id`, or the recorded one (a random one in a new
-// folder) when that is empty; for the coordinator, which has none, "". FailedPrecondition: the
-// folder holds something else; nothing is changed then.
+// Makes sure that `folder` is a data folder of this daemon in a known format, and marks a missing
+// or empty one as such. Mark and folder are durable on return. Returns the server's identity:
+// `server_id`, or if that is empty the recorded one (random in a new folder); "" for the
+// coordinator. FailedPrecondition: the folder holds something else and is unchanged.
 absl::StatusOr<std::string> ClaimDataFolder(const std::string& folder, DataOwner owner,
                                             const std::string& server_id,
                                             FolderEntries& entries = FolderEntries::Posix());

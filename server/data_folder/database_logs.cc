@@ -21,11 +21,11 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kBlockBytes = 32768;
-// Checksum (4), length (2), type (1).
+// Bytes of a record's header: checksum (4), length (2), type (1).
 constexpr uint64_t kHeaderBytes = 7;
 constexpr uint64_t kTypeAt = 6;
 enum RecordType : unsigned char { kWhole = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
-// Sequence number (8) and count (4), with which a batch of writes begins.
+// Bytes at the start of a batch of writes: sequence number (8), count (4).
 constexpr size_t kBatchHeaderBytes = 12;
 // Disks write sectors whole.
 constexpr uint64_t kSectorBytes = 512;
@@ -46,13 +46,13 @@ uint32_t Crc32c(absl::string_view bytes) {
   return ~crc;
 }
 
-// As RocksDB stores the checksum of a record's type and bytes.
+// Returns the checksum of a record's type and bytes as RocksDB stores it.
 uint32_t MaskedCrc(absl::string_view bytes) {
   const uint32_t crc = Crc32c(bytes);
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-// The little-endian number in these bytes.
+// Returns the little-endian number in these bytes.
 uint64_t Number(absl::string_view bytes) {
   uint64_t number = 0;
   for (size_t i = bytes.size(); i-- > 0;) {
@@ -69,14 +69,14 @@ struct Header {
   unsigned char type = 0;
 };
 
-// REQUIRES: there are as many bytes.
+// Returns the header at `at`. REQUIRES: the bytes hold one there.
 Header HeaderAt(absl::string_view bytes, uint64_t at) {
   return {.checksum = static_cast<uint32_t>(Number(bytes.substr(at, 4))),
           .length = Number(bytes.substr(at + 4, 2)),
           .type = static_cast<unsigned char>(bytes[at + kTypeAt])};
 }
 
-// Whether a sound record lies there, and how long it is with its header.
+// Returns whether a sound record lies at `at`, and its length with the header.
 bool IsRecord(absl::string_view bytes, uint64_t at, uint64_t& record_bytes) {
   const uint64_t end = std::min<uint64_t>(bytes.size(), BlockEnd(at));
   if (at + kHeaderBytes > end) return false;
@@ -86,8 +86,7 @@ bool IsRecord(absl::string_view bytes, uint64_t at, uint64_t& record_bytes) {
          header.checksum == MaskedCrc(bytes.substr(at + kTypeAt, 1 + header.length));
 }
 
-// Whether another record, or the end, may follow one that lies there: a cheap look before checksums
-// are computed.
+// Returns whether bytes at `at` look like a record: a cheap check before checksums are computed.
 bool MayBeRecord(absl::string_view bytes, uint64_t at, uint64_t end) {
   if (at + kHeaderBytes > end) return false;
   const Header header = HeaderAt(bytes, at);
@@ -96,8 +95,8 @@ bool MayBeRecord(absl::string_view bytes, uint64_t at, uint64_t end) {
          (next + kHeaderBytes > end || static_cast<unsigned char>(bytes[next + kTypeAt]) <= kLast);
 }
 
-// Whether sound records follow the one at `bad`: anywhere in its block, where it is not known any
-// more where records begin, or at the start of a later one.
+// Returns whether a sound record follows the bad one at `bad`: anywhere in its block, since where
+// records begin there is no longer known, or at the start of a later block.
 bool RecordsFollow(absl::string_view bytes, uint64_t bad) {
   uint64_t unused = 0;
   const uint64_t block_end = BlockEnd(bad);
@@ -111,11 +110,11 @@ bool RecordsFollow(absl::string_view bytes, uint64_t bad) {
   return false;
 }
 
-// Whether what is at `bad`, with no sound record after it, is a write that a crash cut short.
+// Returns whether a crash cut short the write at `bad`. REQUIRES: no sound record follows.
 bool IsTorn(absl::string_view bytes, uint64_t bad) {
   const absl::string_view rest = bytes.substr(bad);
   if (rest.size() < kHeaderBytes) return true;
-  // Sectors that the disk did not get read as zeros.
+  // Sectors that never reached the disk read as zeros.
   const size_t last = rest.find_last_not_of('\0');
   if (last == absl::string_view::npos) return true;
   const uint64_t zeros_from = bad + last + 1;
@@ -123,7 +122,7 @@ bool IsTorn(absl::string_view bytes, uint64_t bad) {
   const Header header = HeaderAt(bytes, bad);
   const bool ends_beyond = bad + kHeaderBytes + header.length > bytes.size() &&
                            bad + kHeaderBytes + header.length <= BlockEnd(bad);
-  // A damaged length looks the same, but all that was written is there.
+  // A damaged length looks the same, except that all bytes of the record are there.
   return ends_beyond && header.checksum != MaskedCrc(rest.substr(kTypeAt));
 }
 
@@ -135,7 +134,7 @@ absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
     names.push_back(entry->path().filename().string());
   }
   if (error) return FileError("list", folder, error.value());
-  // Names of logs have their numbers in six digits or more.
+  // Numbers in names of logs have six digits or more, so longer names come later.
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
     return a.size() != b.size() ? a.size() < b.size() : a < b;
   });
@@ -168,7 +167,7 @@ absl::Status DamagedLog(const std::string& path, const LogState& state, absl::st
 
 LogState ReadLog(absl::string_view bytes) {
   LogState state;
-  // The start of the record in hand, and whether more of it is to come.
+  // The start of the present record, and whether parts of it are still to come.
   std::string batch_header;
   bool unfinished = false;
   bool any = false;

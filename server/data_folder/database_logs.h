@@ -10,31 +10,30 @@
 namespace muster {
 
 // RocksDB keeps its latest writes, and the list of its files, in logs: blocks of 32 KiB with
-// records of a checksum, a length, a type (a whole record, or a first, middle or last part of one)
-// and bytes. None of RocksDB's recovery modes tells the end of a write that a crash cut short from
-// damage to what was written before: where a length is damaged, they take all that follows for the
-// end. So logs are read here before RocksDB reads them.
+// records. A record is a checksum, a length, a type (whole, or the first, a middle or the last part
+// of one) and bytes. None of RocksDB's recovery modes tells a write that a crash cut short from
+// damage to earlier writes: at a damaged length, they take all that follows for the torn end. So
+// logs are read here before RocksDB reads them.
 //
-// A log ends torn where its last record is cut short, or zeros stand in place of its end, and no
-// sound record follows. It is damaged where a record is not sound and another one follows, or the
-// last one is there in its full length.
+// A log is torn if its last record is cut short, or zeros stand in place of its end, and no sound
+// record follows. It is damaged if an unsound record has its full length or a sound one follows.
 
-// What a log's bytes say.
+// The state of a log.
 struct LogState {
   enum class End { kSound, kTorn, kDamaged };
   End end = End::kSound;
-  // Where the last record ends that is sound with all before it.
+  // End of the last record that is sound with all before it.
   uint64_t sound_bytes = 0;
-  // Of records that begin with a sequence number and a count of writes, as write-ahead logs' do:
-  // the first number, and the one due after the last record. Equal: there is no record.
+  // First sequence number, and the one due after the last record, of records that begin with a
+  // sequence number and a count of writes, as in write-ahead logs. Equal: there is no such record.
   uint64_t first_sequence = 0;
   uint64_t next_sequence = 0;
 };
 LogState ReadLog(absl::string_view bytes);
 
-// Checks the logs of the database in `folder`, which nobody has open, and cuts what is torn off its
-// write-ahead logs. DataLoss: a log is damaged, or a later one goes on elsewhere than a torn one
-// ended; names the file and the byte, and says what to do. Nothing is cut then.
+// Checks the logs of the database in `folder`, which must not be open, and cuts torn ends off its
+// write-ahead logs. DataLoss, with nothing cut: a log is damaged, or a log goes on elsewhere than
+// the torn one before it ended; names the file and the byte, and says what to do.
 absl::Status CheckDatabaseLogs(const std::string& folder);
 
 }  // namespace muster

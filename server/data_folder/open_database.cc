@@ -18,8 +18,8 @@ namespace {
 
 constexpr absl::string_view kRemedy = "; restore its folder from a backup";
 
-// Where RocksDB begins to read: a file CURRENT, which names a list of files. Without it RocksDB
-// would take the folder for a new one, and its files for rubbish.
+// Checks the file CURRENT, which names the list of files and where RocksDB begins to read. Without
+// it RocksDB would take the folder for a new one, and its files for rubbish.
 absl::Status CheckStart(const std::string& folder) {
   const std::string current = folder + "/CURRENT";
   rocksdb::Env* const env = rocksdb::Env::Default();
@@ -37,7 +37,7 @@ absl::Status CheckStart(const std::string& folder) {
   std::vector<std::string> names;
   if (!env->GetChildren(folder, &names).ok()) return absl::OkStatus();
   for (const std::string& name : names) {
-    // A first start that was cut short has not come to these.
+    // A first start that was cut short has not made the files yet.
     if (absl::EndsWith(name, ".sst") || absl::EndsWith(name, ".log")) {
       return absl::DataLossError(
           absl::StrCat(current, " is missing, and ", name, " is there", kRemedy));
@@ -46,8 +46,7 @@ absl::Status CheckStart(const std::string& folder) {
   return absl::OkStatus();
 }
 
-// Of a database that does not open: the file that is damaged, as far as that can be told, since
-// RocksDB's errors do not always say.
+// Returns what is damaged, as far as it is known: RocksDB's errors do not always say.
 std::string DamagedFiles(const std::string& folder) {
   std::string text;
   const rocksdb::Status read =
@@ -62,7 +61,7 @@ std::string DamagedFiles(const std::string& folder) {
 absl::StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(rocksdb::Options options,
                                                           const std::string& folder,
                                                           absl::string_view what) {
-  // Nobody writes to the logs while they are looked at.
+  // The lock of RocksDB keeps others from writing to the logs while they are checked.
   rocksdb::Env* const env = rocksdb::Env::Default();
   rocksdb::FileLock* lock = nullptr;
   if (const rocksdb::Status locked = env->LockFile(folder + "/LOCK", &lock); !locked.ok()) {
@@ -76,7 +75,7 @@ absl::StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(rocksdb::Options optio
   if (!logs.ok()) {
     return absl::Status(logs.code(), absl::StrCat("cannot open ", what, ": ", logs.message()));
   }
-  // After that look there is nothing left that RocksDB may pass over.
+  // The check leaves nothing that RocksDB could pass over.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kAbsoluteConsistency;
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(options, folder, &db);

@@ -14,11 +14,10 @@ struct Options;
 
 namespace muster {
 
-// Opens the RocksDB in `folder`, which exists, after a look at its logs (database_logs.h): what a
-// crash cut short is cut off, and damage to what was written before is refused. `what` names the
-// database in errors; the mode in which RocksDB reads its write-ahead log is set here. Unavailable:
-// another process has it open, or the disk fails. DataLoss: it is damaged; names the file as far as
-// that can be told, and leaves it as it is.
+// Opens the RocksDB in `folder`, which exists, after a check of its logs (database_logs.h): a write
+// that a crash cut short is cut off; earlier damage is refused. Sets the recovery mode itself.
+// `what` names the database in errors. Unavailable: another process has it open, or the disk fails.
+// DataLoss: it is damaged and is left as it is; names the file as far as it is known.
 absl::StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(rocksdb::Options options,
                                                           const std::string& folder,
                                                           absl::string_view what);
