@@ -130,10 +130,10 @@ class ExportStream final : public RawStream {
   // Sends all bytes and returns when gRPC has taken them. Export thread only.
   absl::Status Write(absl::string_view bytes) {
     while (!bytes.empty()) {
-      const absl::string_view piece = bytes.substr(0, kExportChunkBytes);
-      bytes.remove_prefix(piece.size());
+      const absl::string_view part = bytes.substr(0, kExportChunkBytes);
+      bytes.remove_prefix(part.size());
       v1::ExportChunk chunk;
-      chunk.set_data(std::string(piece));
+      chunk.set_data(std::string(part));
       chunk_.Clear();
       if (absl::Status status = WriteReply(chunk, chunk_); !status.ok()) return status;
       {

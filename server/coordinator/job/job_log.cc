@@ -57,9 +57,9 @@ void JobLog::Restore(Chunk chunk) {
   chunks_.push_back(std::move(chunk));
 }
 
-JobLog::Piece JobLog::Read(uint64_t offset, uint64_t max_bytes,
-                           std::optional<uint32_t> slot) const {
-  Piece out{.offset = offset, .next = offset};
+JobLog::Excerpt JobLog::Read(uint64_t offset, uint64_t max_bytes,
+                             std::optional<uint32_t> slot) const {
+  Excerpt out{.offset = offset, .next = offset};
   // Begin with the last log chunk that starts at or before the offset.
   auto it = std::upper_bound(chunks_.begin(), chunks_.end(), offset,
                              [](uint64_t o, const Chunk& c) { return o < c.offset; });

@@ -48,7 +48,7 @@ class JobLog {
   void Restore(Chunk chunk);
 
   // The text that one read returns.
-  struct Piece {
+  struct Excerpt {
     // Offset of the text's first byte.
     uint64_t offset = 0;
     std::string text;
@@ -60,7 +60,7 @@ class JobLog {
   };
   // Returns text from `offset` on, of one slot if `slot` is given: at most `max_bytes` (at least 4,
   // room for any character), with nothing missing within. Empty at the end of the log.
-  Piece Read(uint64_t offset, uint64_t max_bytes, std::optional<uint32_t> slot = {}) const;
+  Excerpt Read(uint64_t offset, uint64_t max_bytes, std::optional<uint32_t> slot = {}) const;
 
   // The part of a log that a reader asks for.
   struct Part {

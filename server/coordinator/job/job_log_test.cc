@@ -19,9 +19,9 @@ TEST(JobLogTest, ReadsFromAnyOffset) {
   log.Append("hello ", {});
   log.Append("world\n", {});
   for (uint64_t offset = 0; offset <= 12; ++offset) {
-    const JobLog::Piece chunk = log.Read(offset, 1000);
-    EXPECT_EQ(chunk.offset, offset);
-    EXPECT_EQ(chunk.text, std::string("hello world\n").substr(offset));
+    const JobLog::Excerpt excerpt = log.Read(offset, 1000);
+    EXPECT_EQ(excerpt.offset, offset);
+    EXPECT_EQ(excerpt.text, std::string("hello world\n").substr(offset));
   }
   EXPECT_EQ(log.Read(3, 5).text, "lo wo");
 }
@@ -31,11 +31,11 @@ TEST(JobLogTest, DropsTheOldestAndShowsTheGap) {
   EXPECT_THAT(log.Append("aaaa", {}).dropped, IsEmpty());
   EXPECT_THAT(log.Append("bbbb", {}).dropped, IsEmpty());
   EXPECT_THAT(log.Append("cccc", {}).dropped, ElementsAre(0));
-  const JobLog::Piece chunk = log.Read(0, 1000);
-  EXPECT_EQ(chunk.offset, 4);
-  EXPECT_EQ(chunk.text, "bbbbcccc");
-  EXPECT_EQ(chunk.missing, 4);
-  EXPECT_EQ(chunk.next, 12);
+  const JobLog::Excerpt excerpt = log.Read(0, 1000);
+  EXPECT_EQ(excerpt.offset, 4);
+  EXPECT_EQ(excerpt.text, "bbbbcccc");
+  EXPECT_EQ(excerpt.missing, 4);
+  EXPECT_EQ(excerpt.next, 12);
   EXPECT_EQ(log.end(), 12);
   // Whoever begins after it misses nothing.
   EXPECT_EQ(log.Read(6, 1000).missing, 0);
@@ -58,7 +58,7 @@ TEST(JobLogTest, ReadsAcrossAGapInTwoSteps) {
   restored.Restore({.offset = 0, .text = "ab"});
   restored.Restore({.offset = 8, .text = "cd"});
   EXPECT_EQ(restored.Read(0, 100).text, "ab");
-  const JobLog::Piece after = restored.Read(2, 100);
+  const JobLog::Excerpt after = restored.Read(2, 100);
   EXPECT_EQ(after.offset, 8);
   EXPECT_EQ(after.text, "cd");
   EXPECT_EQ(after.missing, 6);
@@ -72,7 +72,7 @@ TEST(JobLogTest, GoesOnAfterARestore) {
   EXPECT_EQ(log.Read(0, 100).text, "xy");
 }
 
-TEST(JobLogTest, TextThatComesByteByByteIsKeptInFewChunks) {
+TEST(JobLogTest, TextThatComesByteByByteIsKeptInFewLogChunks) {
   constexpr uint64_t kMost = 64 << 10;
   JobLog log(kMost);
   // What a store holds of it.
@@ -87,11 +87,11 @@ TEST(JobLogTest, TextThatComesByteByByteIsKeptInFewChunks) {
     ASSERT_LE(stored.size(), 17u);
   }
   EXPECT_GT(stored.begin()->second.size(), 1000u);
-  const JobLog::Piece read = log.Read(0, 2 * kMost);
+  const JobLog::Excerpt read = log.Read(0, 2 * kMost);
   EXPECT_GT(read.text.size(), kMost - 4096);
   EXPECT_EQ(read.text, text.substr(read.offset));
   JobLog restored(kMost);
-  for (const auto& [offset, chunk] : stored) restored.Restore({.offset = offset, .text = chunk});
+  for (const auto& [offset, kept] : stored) restored.Restore({.offset = offset, .text = kept});
   EXPECT_EQ(restored.Read(0, 2 * kMost).text, read.text);
   // Longer ones stay what they are.
   EXPECT_EQ(log.Append(std::string(5000, 'x'), {}).last.text, std::string(5000, 'x'));
@@ -108,23 +108,23 @@ TEST(JobLogTest, NeverCutsWithinACharacter) {
   const std::string text = Characters(20);
   JobLog log(1000);
   log.Append(text, {});
-  for (uint64_t piece = 4; piece < 14; ++piece) {
+  for (uint64_t bytes = 4; bytes < 14; ++bytes) {
     std::string read;
     while (read.size() < text.size()) {
-      const JobLog::Piece chunk = log.Read(read.size(), piece);
-      ASSERT_EQ(chunk.offset, read.size());
-      ASSERT_FALSE(chunk.text.empty());
-      ASSERT_TRUE(IsUtf8(chunk.text)) << piece;
-      read += chunk.text;
+      const JobLog::Excerpt excerpt = log.Read(read.size(), bytes);
+      ASSERT_EQ(excerpt.offset, read.size());
+      ASSERT_FALSE(excerpt.text.empty());
+      ASSERT_TRUE(IsUtf8(excerpt.text)) << bytes;
+      read += excerpt.text;
     }
     EXPECT_EQ(read, text);
   }
   // A reader may name any byte.
   for (uint64_t offset = 0; offset <= text.size(); ++offset) {
-    const JobLog::Piece chunk = log.Read(offset, 1000);
-    EXPECT_TRUE(IsUtf8(chunk.text)) << offset;
-    EXPECT_LT(chunk.offset - offset, 4);
-    EXPECT_EQ(chunk.offset + chunk.text.size(), text.size());
+    const JobLog::Excerpt excerpt = log.Read(offset, 1000);
+    EXPECT_TRUE(IsUtf8(excerpt.text)) << offset;
+    EXPECT_LT(excerpt.offset - offset, 4);
+    EXPECT_EQ(excerpt.offset + excerpt.text.size(), text.size());
   }
 }
 
@@ -144,9 +144,9 @@ TEST(JobLogTest, BytesOfAnOlderLogThatAreNoTextKeepTheirPlaces) {
   log.Restore({.offset = 7,
                .text = "\xa9"
                        "ab\xe2\x82"});
-  const JobLog::Piece chunk = log.Read(0, 100);
-  EXPECT_EQ(chunk.offset, 7);
-  EXPECT_EQ(chunk.text, "?ab??");
+  const JobLog::Excerpt excerpt = log.Read(0, 100);
+  EXPECT_EQ(excerpt.offset, 7);
+  EXPECT_EQ(excerpt.text, "?ab??");
 }
 
 // Two slots' tasks, by turns, a line each in two appends.
@@ -167,21 +167,21 @@ JobLog TwoSlots(uint64_t max_bytes) {
 std::string ReadPart(const JobLog& log, const JobLog::Part& part, uint64_t max_bytes = 1000) {
   std::string text;
   for (uint64_t at = log.StartOf(part); at < log.end();) {
-    const JobLog::Piece piece = log.Read(at, max_bytes, part.slot);
-    EXPECT_GT(piece.next, at);
-    if (piece.missing > 0) absl::StrAppend(&text, "[", piece.missing, "]");
-    text += piece.text;
-    at = piece.next;
+    const JobLog::Excerpt excerpt = log.Read(at, max_bytes, part.slot);
+    EXPECT_GT(excerpt.next, at);
+    if (excerpt.missing > 0) absl::StrAppend(&text, "[", excerpt.missing, "]");
+    text += excerpt.text;
+    at = excerpt.next;
   }
   return text;
 }
 
 TEST(JobLogTest, OneSlotsTextIsReadWithoutThatOfOthers) {
   const JobLog log = TwoSlots(1000);
-  for (uint64_t piece : {4, 5, 7, 1000}) {
-    EXPECT_EQ(ReadPart(log, {.slot = 0}, piece), "s0-0\ns0-1\ns0-2\ns0-3\n");
-    EXPECT_EQ(ReadPart(log, {.slot = 1}, piece), "s1-0\ns1-1\ns1-2\ns1-3\n");
-    EXPECT_EQ(ReadPart(log, {.slot = 2}, piece), "");
+  for (uint64_t bytes : {4, 5, 7, 1000}) {
+    EXPECT_EQ(ReadPart(log, {.slot = 0}, bytes), "s0-0\ns0-1\ns0-2\ns0-3\n");
+    EXPECT_EQ(ReadPart(log, {.slot = 1}, bytes), "s1-0\ns1-1\ns1-2\ns1-3\n");
+    EXPECT_EQ(ReadPart(log, {.slot = 2}, bytes), "");
   }
 }
 

@@ -410,20 +410,20 @@ bool JobRequests::Answer(LogReader& reader) const {
     reader.call.done(job.status());
     return true;
   }
-  JobLog::Piece piece =
+  JobLog::Excerpt excerpt =
       (*job)->log.Read(reader.request.offset(), kMaxLogChunkBytes, SlotOf(reader.request));
-  const bool at_end = piece.next >= (*job)->log.end();
+  const bool at_end = excerpt.next >= (*job)->log.end();
   const bool last = at_end && (!reader.request.follow() || IsFinal((*job)->record.state()));
-  if (piece.text.empty() && !last) {
+  if (excerpt.text.empty() && !last) {
     // Skips text of other slots for good.
-    if (piece.missing == 0) reader.request.set_offset(piece.next);
+    if (excerpt.missing == 0) reader.request.set_offset(excerpt.next);
     return false;
   }
   LogUpdate update;
-  update.chunk.set_offset(piece.offset);
-  update.chunk.set_text(std::move(piece.text));
-  update.chunk.set_missing_bytes(piece.missing);
-  update.chunk.set_next_offset(piece.next);
+  update.chunk.set_offset(excerpt.offset);
+  update.chunk.set_text(std::move(excerpt.text));
+  update.chunk.set_missing_bytes(excerpt.missing);
+  update.chunk.set_next_offset(excerpt.next);
   update.last = last;
   reader.call.done(std::move(update));
   return true;
