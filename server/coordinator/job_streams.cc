@@ -148,7 +148,7 @@ class ExportStream final : public RawStream {
         context_->TryCancel();
         mutex_.Await(absl::Condition(this, &ExportStream::IdleLocked));
         return absl::DeadlineExceededError(
-            absl::StrCat("the export was given up: nothing was taken for ",
+            absl::StrCat("the export was cancelled: the client took nothing for ",
                          absl::FormatDuration(kExportPatience)));
       }
       if (failed_) return absl::CancelledError("the caller is gone");

@@ -26,13 +26,13 @@ absl::Status ReadRequest(const grpc::ByteBuffer& bytes, Message& request) {
     const std::string& type = request.GetDescriptor()->name();
     const size_t most = MaxRequestBytes(*request.GetDescriptor());
     if (bytes.Length() > most) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the ", type, " has ", bytes.Length(), " bytes, at most ", most, " may be: send less"));
+      return absl::InvalidArgumentError(absl::StrCat("the ", type, " has ", bytes.Length(),
+                                                     " bytes; the limit is ", most, ": send less"));
     }
     grpc::ByteBuffer unread = bytes;
     if (!grpc::SerializationTraits<Message>::Deserialize(&unread, &request).ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("what came is no ", type, ", or text in it is not UTF-8"));
+          absl::StrCat("the request is no ", type, ", or text in it is not UTF-8"));
     }
     return CheckLimits(request);
   });

@@ -298,7 +298,7 @@ TEST_F(ServicesTest, WhatIsTooLargeIsRefusedByNameAndOthersAreServed) {
   const grpc::Status large = jobs_->SubmitJob(Context().get(), request, &reply);
   EXPECT_EQ(large.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(large.error_message(), HasSubstr("the SubmitJobRequest has 60"));
-  EXPECT_THAT(large.error_message(), HasSubstr("at most 262144 may be"));
+  EXPECT_THAT(large.error_message(), HasSubstr("the limit is 262144"));
 
   *request.mutable_spec() = SmallJob();
   request.mutable_spec()->set_name(std::string(100'000, 'n'));

@@ -225,8 +225,7 @@ absl::Status CheckDatabaseLogs(const std::string& folder) {
     MUSTER_ASSIGN_OR_RETURN(const LogState state, StateOf(path));
     if (state.end == LogState::End::kDamaged) {
       return DamagedLog(path, state,
-                        "what stands there is no sound record, and not a write that "
-                        "a crash has cut short");
+                        "the record there is not sound, and a crash did not cut it short");
     }
     const bool any = state.first_sequence != state.next_sequence;
     if (any && !torn.empty() && torn.back().state.next_sequence != state.first_sequence) {

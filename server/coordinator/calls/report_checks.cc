@@ -35,7 +35,7 @@ absl::Status CheckAtMost(absl::string_view field, uint64_t value, uint64_t most,
 
 absl::Status CheckDouble(const FieldDescriptor& field, double value) {
   if (std::isfinite(value)) return absl::OkStatus();
-  return Impossible(field.name(), absl::StrCat(value), "what is reported is finite");
+  return Impossible(field.name(), absl::StrCat(value), "a reported number must be finite");
 }
 
 // A job's number of steps is unknown before its tasks have met.

@@ -115,7 +115,7 @@ bool IsText(const FieldDescriptor& field) {
 absl::Status CheckSize(const std::string& path, size_t size, absl::string_view unit, size_t most) {
   if (size <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(path, " has ", size, " ", unit, ", at most ", most, " may be: send less"));
+      absl::StrCat(path, " has ", size, " ", unit, "; the limit is ", most, ": send less"));
 }
 
 absl::Status CheckMessage(const Message& message, const std::string& path);

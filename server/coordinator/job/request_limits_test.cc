@@ -29,8 +29,7 @@ TEST(RequestLimitsTest, NamesFieldSizeAndLimit) {
   request.mutable_spec()->mutable_name()->push_back('n');
   const absl::Status name = CheckLimits(request);
   EXPECT_EQ(name.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(name.message()),
-              HasSubstr("spec.name has 257 bytes, at most 256 may be"));
+  EXPECT_THAT(std::string(name.message()), HasSubstr("spec.name has 257 bytes; the limit is 256"));
 
   v1::HeartbeatRequest heartbeat;
   heartbeat.add_tasks();
@@ -47,7 +46,7 @@ TEST(RequestLimitsTest, ListsAreBoundedAndSoIsEachOfTheirElements) {
   csv.set_categorical(0, "c");
   for (int i = 1; i < 4097; ++i) csv.add_categorical("c");
   EXPECT_THAT(std::string(CheckLimits(request).message()),
-              HasSubstr("spec.data.csv.categorical has 4097 elements, at most 4096 may be"));
+              HasSubstr("spec.data.csv.categorical has 4097 elements; the limit is 4096"));
 }
 
 TEST(RequestLimitsTest, WhatTheRestOfTheTreeSendsFits) {

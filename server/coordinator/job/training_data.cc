@@ -48,7 +48,7 @@ absl::Status CompareWithExpected(const v1::RendezvousRequest& request,
   if (had == has && then.fingerprint() == request.data_fingerprint()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the data are not those that ", TrainedBy(record), " was trained on: it had ", had, ", slot ",
-      request.task().slot(), had == has ? " has as many of other content" : " has ",
+      request.task().slot(), had == has ? " has as many with other content" : " has ",
       had == has ? "" : has, " (data_fingerprint ", absl::Hex(then.fingerprint(), absl::kZeroPad16),
       " then, ", absl::Hex(request.data_fingerprint(), absl::kZeroPad16), " now); ",
       Remedy(record)));

@@ -73,7 +73,7 @@ TEST_F(TrainingDataTest, AJobThatGoesBackFindsTheDataThatItHad) {
       EXPECT_THAT(cluster_.Status(job).message(),
                   AllOf(HasSubstr("not those that the job was trained on: it had 80 training and "
                                   "20 held-out examples"),
-                        HasSubstr("as many of other content"),
+                        HasSubstr("as many with other content"),
                         HasSubstr("data_fingerprint 0000000000000007 then, 0000000000000008 now"),
                         HasSubstr("muster checkpoint restore " + job)));
     }

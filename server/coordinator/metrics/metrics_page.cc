@@ -258,7 +258,7 @@ class HttplibPage final : public MetricsPage {
     }
     if (bound < 0) {
       return absl::UnavailableError(absl::StrCat(
-          "cannot listen on ", listen, ": the port may be in use or the host not be ours"));
+          "cannot listen on ", listen, ": the port may be in use, or the host not this machine"));
     }
     server_.WidenBacklog();
     address_ = WithPort(listen, bound);

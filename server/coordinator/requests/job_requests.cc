@@ -288,8 +288,8 @@ absl::StatusOr<JobRequests::NewJob> JobRequests::MakeJob(const PlannedJob& plann
   }
   if (unfinished >= options_.max_unfinished_jobs) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(unfinished, " jobs wait or run already, at most ",
-                     options_.max_unfinished_jobs, " may; submit again when some have ended"));
+        absl::StrCat(unfinished, " jobs wait or run already; the limit is ",
+                     options_.max_unfinished_jobs, ": submit again when some have ended"));
   }
   return job;
 }
