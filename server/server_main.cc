@@ -103,7 +103,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
                                             "server runs standalone: any client may "
                                             "open tables, and nobody drops them but clients.")
                                  ->check(Utf8Flag());
-  app.add_flag("--standalone", flags.standalone, "Says that no coordinator is meant.")
+  app.add_flag("--standalone", flags.standalone,
+               "States that the server runs without a coordinator.")
       ->excludes(coordinator);
   app.add_option("--data-dir", flags.data_dir,
                  "Folder for this server's logs and state; made if need be, and used by one server "

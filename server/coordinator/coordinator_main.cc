@@ -108,8 +108,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(0, 3600000));
   app.add_option("--stall-timeout-ms", flags.stall_timeout_ms,
                  "Milliseconds that the tasks of a job wait for one that lives but does not move. "
-                 "It is then ended, and another takes its slot. Longer than the time by which one "
-                 "task's step may take longer than another's.")
+                 "It is then ended, and another takes its slot. Must exceed the difference in time "
+                 "between the steps of two tasks.")
       ->capture_default_str()
       ->check(CLI::Range(1000, 86400000));
   app.add_option("--keep-jobs", flags.keep_jobs,
@@ -120,7 +120,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--keep-jobs-without-checkpoint", flags.keep_jobs_without_checkpoint,
                  "Ended jobs that have no checkpoint (evaluations, runs that failed before their "
                  "first) to keep. Beyond them, records, logs and events of those that ended first "
-                 "are forgotten.")
+                 "are removed.")
       ->capture_default_str();
   app.add_option("--max-jobs", flags.max_jobs,
                  "Jobs that may wait or run at once; further ones are refused.")
