@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kSecretBytes = 32;
 
-// Pauses before the third round in a row without a step and later; a lost task needs two.
+// Pauses start before the third round in a row without a step: one lost task causes two.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(5);
 
