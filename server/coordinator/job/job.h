@@ -25,7 +25,7 @@
 namespace muster {
 
 // State of a slot's present task beside the record.
-struct TaskView {
+struct TaskState {
   // True once the task's daemon has reported it running.
   bool running = false;
   // True once the task has called since its incarnation, or the last recovery, began.
@@ -82,7 +82,7 @@ struct Job {
   // Serialised v1::DataPreparation: first of the weights that the job starts from, then of its own
   // checkpoints. Outside the record, which is written often. Empty: unknown, or the data need none.
   std::string data_preparation;
-  std::vector<TaskView> tasks;
+  std::vector<TaskState> tasks;
   ProgressTracker progress;
   Rendezvous rendezvous;
   // All-reduce only: what the tasks of the present round were told, if this process told them.

@@ -118,7 +118,7 @@ absl::Status JobLifecycle::Reconcile(Job& job) {
               absl::AbortedError("the worker's lease is over; another task takes the slot"));
   if (losses.any_server()) {
     // Tasks count again once they have found the server.
-    for (TaskView& task : job.tasks) task.heard = false;
+    for (TaskState& task : job.tasks) task.heard = false;
   }
   return absl::OkStatus();
 }
@@ -173,7 +173,7 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
                                                 job.record.generation(), "; this task is fenced")));
   // A fault that lasts some seconds must not use up all chances.
   const absl::Duration not_before = clock_.Monotonic() + RespawnDelay(rollbacks, members_.lease());
-  for (TaskView& task : job.tasks) task = TaskView{.not_before = not_before};
+  for (TaskState& task : job.tasks) task = TaskState{.not_before = not_before};
   return absl::OkStatus();
 }
 
@@ -210,7 +210,7 @@ absl::Status JobLifecycle::Met(Job& job, const v1::RendezvousRecord& met) {
                                        job.record.generation(), ": ", Describe(met), ", ",
                                        PolicyName(job.record.spec())));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
-  for (TaskView& task : job.tasks) task.heard = true;
+  for (TaskState& task : job.tasks) task.heard = true;
   return absl::OkStatus();
 }
 
@@ -382,7 +382,7 @@ absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view wh
 void JobLifecycle::ForgetTasks(Job& job, const std::vector<uint32_t>& slots,
                                const absl::Status& status) {
   for (uint32_t slot : slots) {
-    job.tasks[slot] = TaskView{};
+    job.tasks[slot] = TaskState{};
     job.rendezvous.Forget(slot);
     job.evaluation.Forget(slot);
     job.AnswerSlot(slot, status);

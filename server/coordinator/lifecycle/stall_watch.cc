@@ -52,7 +52,7 @@ bool IsAwaited(const Job& job, uint32_t slot) {
 std::vector<uint32_t> AwaitedFor(absl::Duration time, absl::Duration now, const Job& job) {
   std::vector<uint32_t> slots;
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
-    const std::optional<TaskView::Awaited>& noted = job.tasks[slot].awaited;
+    const std::optional<TaskState::Awaited>& noted = job.tasks[slot].awaited;
     if (noted.has_value() && now - noted->since >= time && IsAwaited(job, slot)) {
       slots.push_back(slot);
     }
@@ -88,11 +88,11 @@ absl::Status StallWatch::LookAt(Job& job) {
 
 absl::Duration StallWatch::TimeLeft(Job& job, uint32_t slot) {
   const absl::Duration now = clock_.Monotonic();
-  const TaskView::Awaited present = {.since = now,
-                                     .clock = job.progress.clock(slot),
-                                     .round = job.record.round().number(),
-                                     .late = IsOverdue(job, slot)};
-  std::optional<TaskView::Awaited>& noted = job.tasks[slot].awaited;
+  const TaskState::Awaited present = {.since = now,
+                                      .clock = job.progress.clock(slot),
+                                      .round = job.record.round().number(),
+                                      .late = IsOverdue(job, slot)};
+  std::optional<TaskState::Awaited>& noted = job.tasks[slot].awaited;
   // Between a call and its repetition a slot does not seem awaited.
   const bool goes_on = noted.has_value() && now - noted->seen <= lease_ &&
                        noted->clock == present.clock && noted->round == present.round &&
@@ -104,7 +104,7 @@ absl::Duration StallWatch::TimeLeft(Job& job, uint32_t slot) {
 
 void StallWatch::Excuse(absl::Duration pause) {
   for (const auto& [number, job] : jobs_.jobs()) {
-    for (TaskView& task : job->tasks) {
+    for (TaskState& task : job->tasks) {
       if (!task.awaited.has_value()) continue;
       task.awaited->since += pause;
       task.awaited->seen += pause;

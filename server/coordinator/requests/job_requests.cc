@@ -22,7 +22,7 @@
 #include "server/coordinator/job/request_limits.h"
 #include "server/coordinator/job/training_data.h"
 #include "server/coordinator/lifecycle/recovery.h"
-#include "server/coordinator/requests/job_view.h"
+#include "server/coordinator/requests/job_status.h"
 #include "server/coordinator/requests/list_jobs.h"
 
 namespace muster {

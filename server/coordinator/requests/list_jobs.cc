@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/job/job_state_machine.h"
-#include "server/coordinator/requests/job_view.h"
+#include "server/coordinator/requests/job_status.h"
 
 namespace muster {
 namespace {

@@ -140,7 +140,7 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
 
 absl::Status TaskRequests::NoteWait(Job& job, const v1::ReportProgressRequest& request) {
   const uint32_t slot = request.task().slot();
-  TaskView& task = job.tasks[slot];
+  TaskState& task = job.tasks[slot];
   const bool told =
       task.waiting_incarnation == request.task().incarnation() && !task.waits_for.empty();
   task.waiting_incarnation = request.task().incarnation();

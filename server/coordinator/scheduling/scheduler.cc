@@ -56,7 +56,7 @@ std::string Names(const std::vector<ServerShare>& servers) {
 std::string TasksWaitFor(const Job& job) {
   std::map<absl::string_view, std::vector<uint32_t>> slots;
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
-    const TaskView& task = job.tasks[slot];
+    const TaskState& task = job.tasks[slot];
     const v1::SlotRecord& holder = job.record.slots(slot);
     if (task.waits_for.empty() || holder.done() ||
         task.waiting_incarnation != holder.incarnation()) {
@@ -201,7 +201,7 @@ absl::StatusOr<bool> Scheduler::SettleRivals(const Turn& turn) {
 
 absl::Status Scheduler::RunRecovering(Job& job, Turn& turn) {
   if (!IsPlaced(job.record)) {
-    for (const TaskView& task : job.tasks) {
+    for (const TaskState& task : job.tasks) {
       if (task.not_before <= clock_.Monotonic()) continue;
       SetWaiting(job, "waits a little before it starts again, after going back without progress");
       return absl::OkStatus();

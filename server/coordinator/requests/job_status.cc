@@ -1,4 +1,4 @@
-#include "server/coordinator/requests/job_view.h"
+#include "server/coordinator/requests/job_status.h"
 
 #include <map>
 #include <set>

@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_VIEW_H_
-#define MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_VIEW_H_
+#ifndef MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_STATUS_H_
+#define MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_STATUS_H_
 
 #include "proto/status.pb.h"
 #include "server/coordinator/cluster/membership.h"
@@ -16,4 +16,4 @@ std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& 
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_VIEW_H_
+#endif  // MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_STATUS_H_
