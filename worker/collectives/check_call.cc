@@ -17,12 +17,12 @@ absl::Status Wrong(const CollectiveCall& call, absl::string_view what) {
                                                  call.label.empty() ? "" : "\"", ": ", what));
 }
 
-// Elements before chunk `chunk` (chunk == size: of all chunks).
+// Returns the number of elements before slice `slice`; for slice == size, of all slices.
 absl::StatusOr<size_t> Before(const CollectiveCall& call, absl::Span<const size_t> counts,
-                              int chunk) {
+                              int slice) {
   const size_t limit = std::numeric_limits<ptrdiff_t>::max() / SizeOf(call.dtype);
   size_t sum = 0;
-  for (int i = 0; i < chunk; ++i) {
+  for (int i = 0; i < slice; ++i) {
     const size_t count = counts.empty() ? call.count : counts[i];
     if (count > limit - sum) return Wrong(call, "the counts exceed what memory can hold");
     sum += count;

@@ -16,7 +16,7 @@ constexpr uint64_t kExchangeBytesNetwork = 32 << 10;
 // the one before it: both are a wake-up (docs/performance/collectives.md).
 constexpr double kMessageBytes = 16 << 10;
 // Chunks from which 2(W-1) steps between neighbours cost less than W-1 streams at once per link.
-constexpr uint64_t kRingChunkBytes = 256 << 10;
+constexpr uint64_t kRingSliceBytes = 256 << 10;
 // From here a broadcast's root is better off sending once.
 constexpr uint64_t kChainBytes = 256 << 10;
 constexpr int kDirectBarrierRanks = 8;
@@ -57,7 +57,7 @@ class Builder {
   Schedule Take() { return std::move(schedule_); }
 
   // The chunk of rank `rank` in a vector cut by `counts`, which may be empty.
-  Slice Chunk(absl::Span<const size_t> counts, int rank) const {
+  Slice SliceOf(absl::Span<const size_t> counts, int rank) const {
     if (counts.empty()) return {request_.count * rank, request_.count};
     return {std::accumulate(counts.begin(), counts.begin() + rank, size_t{0}), counts[rank]};
   }
@@ -86,19 +86,19 @@ class Builder {
 // arrive in their place, because it is made of them.
 void RingAllReduce(Builder& build, size_t count) {
   const int size = build.size();
-  const auto chunk = [&](int distance) { return OwnSlice(count, build.Rank(distance), size); };
+  const auto slice_at = [&](int distance) { return OwnSlice(count, build.Rank(distance), size); };
   const int next = build.Rank(1);
   const int previous = build.Rank(-1);
-  build.Send(next, Buffer::kInput, chunk(-1));
+  build.Send(next, Buffer::kInput, slice_at(-1));
   for (int step = 0; step < size - 1; ++step) {
-    const Slice slice = chunk(-2 - step);
+    const Slice slice = slice_at(-2 - step);
     const int sum = build.ReceiveReduce(previous, slice, Buffer::kOutput, slice.begin);
     build.at(sum).completes = step == size - 2;
     build.Send(next, Buffer::kOutput, slice, sum);
   }
   for (int step = 0; step < size - 1; ++step) {
-    const int result = build.Receive(previous, Buffer::kOutput, chunk(-1 - step));
-    if (step < size - 2) build.Send(next, Buffer::kOutput, chunk(-1 - step), result);
+    const int result = build.Receive(previous, Buffer::kOutput, slice_at(-1 - step));
+    if (step < size - 2) build.Send(next, Buffer::kOutput, slice_at(-1 - step), result);
   }
 }
 
@@ -189,15 +189,15 @@ void DoublingAllReduce(Builder& build, size_t count) {
 // neighbours, the vector falls into halves.
 void HalvingAllReduce(Builder& build, size_t count) {
   const PairPlace place(build);
-  const auto chunks = [&](int begin, int end) {
+  const auto slices = [&](int begin, int end) {
     const size_t first = OwnSlice(count, begin, place.cores).begin;
     const Slice last = OwnSlice(count, end - 1, place.cores);
     return Slice{first, last.begin + last.count - first};
   };
   if (place.stands_by) {
     build.Send(build.Rank(-1), Buffer::kInput, {0, count});
-    for (int chunk = 0; chunk < place.cores; ++chunk) {
-      build.Receive(build.Rank(-1), Buffer::kOutput, chunks(chunk, chunk + 1));
+    for (int slice = 0; slice < place.cores; ++slice) {
+      build.Receive(build.Rank(-1), Buffer::kOutput, slices(slice, slice + 1));
     }
     return;
   }
@@ -211,9 +211,9 @@ void HalvingAllReduce(Builder& build, size_t count) {
     const int peer = place.RankOf(place.core ^ distance);
     const int middle = (begin + end) / 2;
     const bool upper = (place.core & distance) != 0;
-    const Slice sent = upper ? chunks(begin, middle) : chunks(middle, end);
+    const Slice sent = upper ? slices(begin, middle) : slices(middle, end);
     (upper ? begin : end) = middle;
-    const Slice kept = chunks(begin, end);
+    const Slice kept = slices(begin, end);
     const Buffer source = sum >= 0 ? Buffer::kOutput : Buffer::kInput;
     const int send = build.Send(peer, source, sent, sum);
     build.at(send).after_offset = sent.begin - sum_begin;
@@ -234,17 +234,17 @@ void HalvingAllReduce(Builder& build, size_t count) {
     const int width = end - begin;
     const bool upper = (place.core & (1 << step)) != 0;
     const int other = upper ? begin - width : end;
-    for (int chunk = begin; chunk < end; ++chunk) {
-      build.Send(peer, Buffer::kOutput, chunks(chunk, chunk + 1), source[chunk]);
+    for (int slice = begin; slice < end; ++slice) {
+      build.Send(peer, Buffer::kOutput, slices(slice, slice + 1), source[slice]);
     }
-    for (int chunk = other; chunk < other + width; ++chunk) {
-      source[chunk] = build.Receive(peer, Buffer::kOutput, chunks(chunk, chunk + 1));
+    for (int slice = other; slice < other + width; ++slice) {
+      source[slice] = build.Receive(peer, Buffer::kOutput, slices(slice, slice + 1));
     }
     begin = std::min(begin, other);
     end = begin + 2 * width;
   }
-  for (int chunk = 0; chunk < place.cores && place.helped; ++chunk) {
-    build.Send(build.Rank(1), Buffer::kOutput, chunks(chunk, chunk + 1), source[chunk]);
+  for (int slice = 0; slice < place.cores && place.helped; ++slice) {
+    build.Send(build.Rank(1), Buffer::kOutput, slices(slice, slice + 1), source[slice]);
   }
 }
 
@@ -254,31 +254,31 @@ void RingReduceScatter(Builder& build, const ScheduleRequest& request) {
   const int size = build.size();
   size_t largest = 0;
   for (int i = 0; i < size; ++i) {
-    largest = std::max(largest, build.Chunk(request.counts, i).count);
+    largest = std::max(largest, build.SliceOf(request.counts, i).count);
   }
-  const size_t block = std::max<size_t>(1, std::min(request.block, largest));
-  build.set_scratch(block * (size - 2));
+  const size_t fragment = std::max<size_t>(1, std::min(request.fragment, largest));
+  build.set_scratch(fragment * (size - 2));
   const int next = build.Rank(1);
   const int previous = build.Rank(-1);
   // By step, the send that frees its scratch.
   std::vector<int> last_send(size, -1);
-  for (size_t begin = 0; begin == 0 || begin < largest; begin += block) {
+  for (size_t begin = 0; begin == 0 || begin < largest; begin += fragment) {
     const auto part = [&](int distance) {
-      const Slice chunk = build.Chunk(request.counts, build.Rank(distance));
-      const size_t skip = std::min(begin, chunk.count);
-      return Slice{chunk.begin + skip, std::min(block, chunk.count - skip)};
+      const Slice slice = build.SliceOf(request.counts, build.Rank(distance));
+      const size_t skip = std::min(begin, slice.count);
+      return Slice{slice.begin + skip, std::min(fragment, slice.count - skip)};
     };
     build.Send(next, Buffer::kInput, part(-1));
     for (int step = 0; step < size - 2; ++step) {
       const Slice own = part(-2 - step);
-      const Slice scratch = {step * block, own.count};
+      const Slice scratch = {step * fragment, own.count};
       const int sum =
           build.ReceiveReduce(previous, own, Buffer::kScratch, scratch.begin, last_send[step]);
       last_send[step] = build.Send(next, Buffer::kScratch, scratch, sum);
     }
     const Slice own = part(0);
-    const size_t chunk_begin = build.Chunk(request.counts, build.rank()).begin;
-    const int sum = build.ReceiveReduce(previous, own, Buffer::kOutput, own.begin - chunk_begin);
+    const size_t slice_begin = build.SliceOf(request.counts, build.rank()).begin;
+    const int sum = build.ReceiveReduce(previous, own, Buffer::kOutput, own.begin - slice_begin);
     build.at(sum).completes = true;
   }
 }
@@ -286,27 +286,27 @@ void RingReduceScatter(Builder& build, const ScheduleRequest& request) {
 void DirectReduceScatter(Builder& build, const ScheduleRequest& request) {
   for (int i = 1; i < build.size(); ++i) {
     const int peer = build.Rank(i);
-    build.Send(peer, Buffer::kInput, build.Chunk(request.counts, peer));
+    build.Send(peer, Buffer::kInput, build.SliceOf(request.counts, peer));
   }
-  build.ReduceFromAll(build.Chunk(request.counts, build.rank()), 0);
+  build.ReduceFromAll(build.SliceOf(request.counts, build.rank()), 0);
 }
 
 void AllGather(Builder& build, const ScheduleRequest& request) {
   const int size = build.size();
-  const Slice own = build.Chunk(request.counts, build.rank());
+  const Slice own = build.SliceOf(request.counts, build.rank());
   const Slice input = {0, own.count};
   if (request.algorithm == Algorithm::kRing) {
     build.Send(build.Rank(1), Buffer::kInput, input);
     for (int i = 1; i < size; ++i) {
-      const Slice chunk = build.Chunk(request.counts, build.Rank(-i));
-      const int received = build.Receive(build.Rank(-1), Buffer::kOutput, chunk);
-      if (i < size - 1) build.Send(build.Rank(1), Buffer::kOutput, chunk, received);
+      const Slice slice = build.SliceOf(request.counts, build.Rank(-i));
+      const int received = build.Receive(build.Rank(-1), Buffer::kOutput, slice);
+      if (i < size - 1) build.Send(build.Rank(1), Buffer::kOutput, slice, received);
     }
   } else {
     for (int i = 1; i < size; ++i) build.Send(build.Rank(i), Buffer::kInput, input);
     for (int i = 1; i < size; ++i) {
       const int peer = build.Rank(-i);
-      build.Receive(peer, Buffer::kOutput, build.Chunk(request.counts, peer));
+      build.Receive(peer, Buffer::kOutput, build.SliceOf(request.counts, peer));
     }
   }
   build.Copy(input, own.begin);
@@ -332,8 +332,8 @@ void Broadcast(Builder& build, const ScheduleRequest& request) {
 
 void AllToAll(Builder& build, const ScheduleRequest& request) {
   const int size = build.size();
-  const auto to = [&](int peer) { return build.Chunk(request.send_counts, peer); };
-  const auto from = [&](int peer) { return build.Chunk(request.counts, peer); };
+  const auto to = [&](int peer) { return build.SliceOf(request.send_counts, peer); };
+  const auto from = [&](int peer) { return build.SliceOf(request.counts, peer); };
   bool same_places = true;
   for (int peer = 0; peer < size; ++peer) same_places &= to(peer).count == from(peer).count;
   // In place, what arrives from a peer may take the place of what went to it, if it fits there
@@ -425,7 +425,7 @@ Algorithm CheapestAllReduce(const AlgorithmRequest& request, bool may_sum_in_pai
 
 // A group of one.
 void Alone(Builder& build, const ScheduleRequest& request) {
-  if (request.kind != Collective::kBarrier) build.Copy(build.Chunk(request.counts, 0), 0);
+  if (request.kind != Collective::kBarrier) build.Copy(build.SliceOf(request.counts, 0), 0);
 }
 
 }  // namespace
@@ -517,7 +517,7 @@ Algorithm ChooseAlgorithm(const AlgorithmRequest& request) {
   const bool half = request.dtype == DType::kF16 || request.dtype == DType::kBf16;
   // Between machines a ring loads every link once, in one direction. Within one, all memory is
   // equally near: two steps in place of 2(W-1).
-  const bool long_ring = network && size > 2 && request.bytes / size >= kRingChunkBytes;
+  const bool long_ring = network && size > 2 && request.bytes / size >= kRingSliceBytes;
   const bool may_sum_on_ring = !request.deterministic && !half;
   switch (request.kind) {
     case Collective::kAllReduce:

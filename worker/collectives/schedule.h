@@ -120,7 +120,7 @@ struct ScheduleRequest {
   // every other schedule serves both.
   bool in_place = false;
   // Elements that kRing's reduce-scatter moves at a time; its scratch is W-2 of them.
-  size_t block = 16384;
+  size_t fragment = 16384;
 };
 
 // This rank's part. Buffers are those of CollectiveCall for this rank; `in` is read, never written,

@@ -25,7 +25,7 @@ std::vector<size_t> Counts(int size) {
   return {distinct.begin(), distinct.end()};
 }
 
-// Chunks of different lengths, some of them empty.
+// Slices of different lengths, some of them empty.
 std::vector<std::vector<size_t>> UnequalCounts(int size) {
   std::vector<size_t> rising, sparse, one(size, 0);
   for (int i = 0; i < size; ++i) {
@@ -190,19 +190,19 @@ TEST_P(ScheduleTest, ReduceScatter) {
   std::vector<std::vector<size_t>> cases = UnequalCounts(size());
   for (size_t count : {0, 1, 2, 3, 7, 64}) cases.emplace_back(size(), count);
   for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kDirect}) {
-    for (size_t block : {1, 3, 20, 1000}) {
+    for (size_t fragment : {1, 3, 20, 1000}) {
       for (const std::vector<size_t>& counts : cases) {
-        // Direct knows no blocks; more than eight rounds show nothing that eight do not.
-        if (algorithm == Algorithm::kDirect && block > 1) continue;
+        // Direct knows no fragments; more than eight rounds show nothing that eight do not.
+        if (algorithm == Algorithm::kDirect && fragment > 1) continue;
         const size_t largest = *std::max_element(counts.begin(), counts.end());
-        if (algorithm == Algorithm::kRing && largest > 8 * block) continue;
-        SCOPED_TRACE(
-            absl::StrCat(Name(algorithm), ", blocks of ", block, ", ", absl::StrJoin(counts, " ")));
+        if (algorithm == Algorithm::kRing && largest > 8 * fragment) continue;
+        SCOPED_TRACE(absl::StrCat(Name(algorithm), ", fragments of ", fragment, ", ",
+                                  absl::StrJoin(counts, " ")));
         Group group({.kind = Collective::kReduceScatter,
                      .algorithm = algorithm,
                      .size = size(),
                      .counts = counts,
-                     .block = block},
+                     .fragment = fragment},
                     place());
         const ScheduleSimulator simulator =
             group.Simulate([&](int rank) { return std::pair(Total(counts), counts[rank]); },
@@ -219,7 +219,7 @@ TEST_P(ScheduleTest, ReduceScatter) {
             }
             ASSERT_EQ(order, expected);
           }
-          // In place too, other ranks' chunks stay as they were.
+          // In place too, other ranks' slices stay as they were.
           for (size_t i = 0; i < Total(counts); ++i) {
             if (place() == Place::kInPlace && i >= begin && i < begin + counts[rank]) continue;
             ASSERT_EQ(simulator.input(rank, i), SymbolicValue::Of(rank, i));
@@ -239,7 +239,7 @@ TEST_P(ScheduleTest, RingReduceScatterNeedsLittleScratch) {
                                           .algorithm = Algorithm::kRing,
                                           .size = size(),
                                           .count = 1000,
-                                          .block = 10});
+                                          .fragment = 10});
   EXPECT_EQ(schedule.scratch, 10 * std::max(0, size() - 2));
 }
 

@@ -29,7 +29,7 @@ std::string Describe(const CallErrors::Side& side) {
   std::string text =
       Describe(kind, static_cast<DType>(header.dtype), static_cast<Reduction>(header.reduction),
                kind == Collective::kAllToAll ? header.sends : header.count, "");
-  if (header.counts_fingerprint != 0) text += " in unequal chunks";
+  if (header.counts_fingerprint != 0) text += " in unequal slices";
   if (kind == Collective::kBroadcast || kind == Collective::kReduce) {
     absl::StrAppend(&text, " with root ", header.root);
   }

@@ -163,7 +163,7 @@ CollectiveCall CaseRunner::Prepare(const CollectiveCase& c, std::byte* memory) {
   out_memory += out_begin * element;
   if (guarded_) std::fill(out_.begin(), out_.begin() + room, kGuardByte);
 
-  // Chunks of an all-gather or all-to-all differ by whom they come from and go to.
+  // Slices of an all-gather or all-to-all differ by whom they come from and go to.
   const size_t period = kPeriod * size_;
   const auto input = [&](size_t i) { return InputAt(c, rank_, size_, i); };
   Fill(c.dtype, in, period, input, in_memory);

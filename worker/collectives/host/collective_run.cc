@@ -194,7 +194,7 @@ absl::StatusOr<CollectiveRun::Progress> CollectiveRun::StepShared() {
   if (reduced_ < own.count) {
     // Others' memory is theirs again once the group has failed.
     MUSTER_RETURN_IF_ERROR(transport_.health());
-    const size_t count = std::min(own.count - reduced_, kCollectivePieceBytes / element_);
+    const size_t count = std::min(own.count - reduced_, kCollectiveFragmentBytes / element_);
     for (int rank = 0; rank < size_; ++rank) {
       outputs_[rank] = place_.memory->of(rank) + place_.offset + (own.begin + reduced_) * element_;
       inputs_[rank] = outputs_[rank];

@@ -19,7 +19,7 @@ namespace muster {
 
 // What a Step moves of one transfer. Large enough to make a system call or a lock small beside it,
 // and several fit into the L2 cache.
-constexpr size_t kCollectivePieceBytes = 128 << 10;
+constexpr size_t kCollectiveFragmentBytes = 128 << 10;
 
 // Where in symmetric memory a call works; no memory: elsewhere.
 struct SymmetricAddress {

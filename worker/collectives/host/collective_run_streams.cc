@@ -114,7 +114,7 @@ absl::Status CollectiveRun::SendTo(int peer, bool& moved) {
   moved |= wrote;
   if (streams.header_sent < kHeaderBytes) return wrote ? pipe.Flush() : absl::OkStatus();
   const absl::Span<const int> sends = plan_->sends(peer);
-  size_t budget = kCollectivePieceBytes;
+  size_t budget = kCollectiveFragmentBytes;
   while (streams.sent < sends.size() && budget > 0) {
     const int index = sends[streams.sent];
     const Transfer& transfer = plan_->schedule().transfers[index];
@@ -199,7 +199,7 @@ absl::Status CollectiveRun::ReceiveFrom(int peer, bool& moved) {
   if (streams.header_received < kHeaderBytes) return absl::OkStatus();
   Pipe& pipe = transport_.pipe(peer);
   const absl::Span<const int> receives = plan_->receives(peer);
-  size_t budget = kCollectivePieceBytes;
+  size_t budget = kCollectiveFragmentBytes;
   while (streams.received < receives.size() && budget > 0) {
     const int index = receives[streams.received];
     const Transfer& transfer = plan_->schedule().transfers[index];
@@ -251,7 +251,7 @@ absl::Status CollectiveRun::ReceiveFrom(int peer, bool& moved) {
 
 absl::Status CollectiveRun::ReduceFromAll(int index, bool& moved) {
   const Transfer& transfer = plan_->schedule().transfers[index];
-  size_t bytes = std::min(Allowed(index) - moved_[index], kCollectivePieceBytes);
+  size_t bytes = std::min(Allowed(index) - moved_[index], kCollectiveFragmentBytes);
   if (bytes == 0) return absl::OkStatus();
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;

@@ -82,10 +82,10 @@ std::vector<LargeCase> PairwiseCover() {
     large.c.deterministic = best[7] == 1;
     const size_t bytes = best[6] == 0 ? 1 << 20 : world.bytes;
     large.c.count = bytes / SizeOf(large.c.dtype) + best[6];
-    const bool chunks = large.c.kind == Collective::kReduceScatter ||
+    const bool slices = large.c.kind == Collective::kReduceScatter ||
                         large.c.kind == Collective::kAllGather ||
                         large.c.kind == Collective::kAllToAll;
-    if (chunks) large.c.count = large.c.count / large.size + 1;
+    if (slices) large.c.count = large.c.count / large.size + 1;
     large.c.root = large.size - 1;
     large.c.seed = cases.size();
     cases.push_back(large);

@@ -8,8 +8,8 @@
 namespace muster {
 namespace {
 
-// A piece of a message moved before others have their turn.
-constexpr size_t kPieceBytes = 256 << 10;
+// Bytes of one message that are moved before others have their turn.
+constexpr size_t kFragmentBytes = 256 << 10;
 
 }  // namespace
 
@@ -72,14 +72,14 @@ absl::StatusOr<size_t> PairMessages::Send(Message& message) {
   const size_t before = message.moved;
   const size_t data_end = kHeaderBytes + message.data_bytes;
   static constexpr std::byte kZeros[kHeaderBytes] = {};
-  while (message.moved < message.stream_bytes() && message.moved - before < kPieceBytes) {
+  while (message.moved < message.stream_bytes() && message.moved - before < kFragmentBytes) {
     const size_t at = message.moved;
     absl::Span<const std::byte> rest;
     if (at < kHeaderBytes) {
       rest = {reinterpret_cast<const std::byte*>(&message.header) + at, kHeaderBytes - at};
     } else if (at < data_end) {
       rest = {static_cast<const std::byte*>(message.call.in) + (at - kHeaderBytes),
-              std::min(data_end - at, kPieceBytes)};
+              std::min(data_end - at, kFragmentBytes)};
     } else {
       rest = {kZeros, message.stream_bytes() - at};
     }
@@ -96,14 +96,14 @@ absl::StatusOr<size_t> PairMessages::Receive(Message& message) {
   const size_t before = message.moved;
   const size_t data_end = kHeaderBytes + message.data_bytes;
   std::byte zeros[kHeaderBytes];
-  while (message.moved < message.stream_bytes() && message.moved - before < kPieceBytes) {
+  while (message.moved < message.stream_bytes() && message.moved - before < kFragmentBytes) {
     const size_t at = message.moved;
     absl::Span<std::byte> rest;
     if (at < kHeaderBytes) {
       rest = {reinterpret_cast<std::byte*>(&message.theirs) + at, kHeaderBytes - at};
     } else if (at < data_end) {
       rest = {static_cast<std::byte*>(message.call.out) + (at - kHeaderBytes),
-              std::min(data_end - at, kPieceBytes)};
+              std::min(data_end - at, kFragmentBytes)};
     } else {
       rest = {zeros, message.stream_bytes() - at};
     }

@@ -67,21 +67,21 @@ bool NcclReduces(const CollectiveCall& call) {
 }
 
 // Elements of each rank in the vector of all.
-std::vector<Slice> Chunks(absl::Span<const size_t> counts, size_t count, int size) {
-  std::vector<Slice> chunks(size);
+std::vector<Slice> Slices(absl::Span<const size_t> counts, size_t count, int size) {
+  std::vector<Slice> slices(size);
   size_t begin = 0;
   for (int i = 0; i < size; ++i) {
-    chunks[i] = {begin, counts.empty() ? count : counts[i]};
-    begin += chunks[i].count;
+    slices[i] = {begin, counts.empty() ? count : counts[i]};
+    begin += slices[i].count;
   }
-  return chunks;
+  return slices;
 }
 
-size_t Total(absl::Span<const Slice> chunks) { return chunks.back().begin + chunks.back().count; }
+size_t Total(absl::Span<const Slice> slices) { return slices.back().begin + slices.back().count; }
 
-bool Equal(absl::Span<const Slice> chunks) {
-  return std::all_of(chunks.begin(), chunks.end(),
-                     [&](const Slice& chunk) { return chunk.count == chunks[0].count; });
+bool Equal(absl::Span<const Slice> slices) {
+  return std::all_of(slices.begin(), slices.end(),
+                     [&](const Slice& slice) { return slice.count == slices[0].count; });
 }
 
 const std::byte* Bytes(const void* data) { return static_cast<const std::byte*>(data); }
@@ -151,16 +151,17 @@ absl::Status ExchangeAll(const NcclContext& context, absl::Span<const Exchange> 
   });
 }
 
-// Reduces, for each rank i, the elements pieces[i] of every rank's `in` in rank order; this rank's
-// result goes to `out`, which may be where its own piece begins in `in`.
-// REQUIRES: W pieces of the largest length fit into the scratch.
-absl::Status ReducePieces(const NcclContext& context, const CollectiveCall& call,
-                          const std::byte* in, absl::Span<const Slice> pieces, std::byte* out) {
+// Reduces, for each rank i, the elements fragments[i] of every rank's `in` in rank order; this
+// rank's result goes to `out`, which may be where its own fragment begins in `in`. REQUIRES: W
+// fragments of the largest length fit into the scratch.
+absl::Status ReduceFragments(const NcclContext& context, const CollectiveCall& call,
+                             const std::byte* in, absl::Span<const Slice> fragments,
+                             std::byte* out) {
   const size_t element = SizeOf(call.dtype);
-  const size_t own = pieces[context.rank].count;
+  const size_t own = fragments[context.rank].count;
   std::vector<Exchange> with(context.size);
   for (int i = 0; i < context.size; ++i) {
-    with[i] = {in + pieces[i].begin * element, pieces[i].count * element,
+    with[i] = {in + fragments[i].begin * element, fragments[i].count * element,
                context.scratch + i * own * element, own * element};
   }
   MUSTER_RETURN_IF_ERROR(ExchangeAll(context, with));
@@ -173,30 +174,30 @@ absl::Status ReducePieces(const NcclContext& context, const CollectiveCall& call
   return Copy(result, out, own * element, context.stream);
 }
 
-// Elements of one rank's piece, so that W of them fit into the scratch.
-size_t PieceElements(const NcclContext& context, DType dtype) {
+// Elements of one rank's fragment, so that W of them fit into the scratch.
+size_t FragmentElements(const NcclContext& context, DType dtype) {
   return context.scratch_bytes / (context.size * SizeOf(dtype));
 }
 
-absl::Status AllReduceInSlices(const NcclContext& context, const CollectiveCall& call,
-                               bool to_root) {
+absl::Status AllReduceInFragments(const NcclContext& context, const CollectiveCall& call,
+                                  bool to_root) {
   const size_t element = SizeOf(call.dtype);
-  const size_t most = PieceElements(context, call.dtype) * context.size;
+  const size_t most = FragmentElements(context, call.dtype) * context.size;
   const bool keeps = !to_root || context.rank == call.root;
   Staging results(context.stream);
   if (!keeps) {
-    MUSTER_RETURN_IF_ERROR(results.Take(PieceElements(context, call.dtype) * element));
+    MUSTER_RETURN_IF_ERROR(results.Take(FragmentElements(context, call.dtype) * element));
   }
   for (size_t begin = 0; begin < call.count; begin += most) {
     const size_t count = std::min(most, call.count - begin);
-    std::vector<Slice> pieces(context.size);
+    std::vector<Slice> fragments(context.size);
     for (int i = 0; i < context.size; ++i) {
-      pieces[i] = OwnSlice(count, i, context.size);
-      pieces[i].begin += begin;
+      fragments[i] = OwnSlice(count, i, context.size);
+      fragments[i].begin += begin;
     }
-    const Slice& own = pieces[context.rank];
+    const Slice& own = fragments[context.rank];
     std::byte* const out = keeps ? Bytes(call.out) + own.begin * element : results.data();
-    MUSTER_RETURN_IF_ERROR(ReducePieces(context, call, Bytes(call.in), pieces, out));
+    MUSTER_RETURN_IF_ERROR(ReduceFragments(context, call, Bytes(call.in), fragments, out));
     std::vector<Exchange> with(context.size);
     for (int i = 0; i < context.size; ++i) {
       if (i == context.rank) continue;
@@ -205,8 +206,8 @@ absl::Status AllReduceInSlices(const NcclContext& context, const CollectiveCall&
         with[i].send_bytes = own.count * element;
       }
       if (keeps) {
-        with[i].receive = Bytes(call.out) + pieces[i].begin * element;
-        with[i].receive_bytes = pieces[i].count * element;
+        with[i].receive = Bytes(call.out) + fragments[i].begin * element;
+        with[i].receive_bytes = fragments[i].count * element;
       }
     }
     MUSTER_RETURN_IF_ERROR(ExchangeAll(context, with));
@@ -214,20 +215,20 @@ absl::Status AllReduceInSlices(const NcclContext& context, const CollectiveCall&
   return absl::OkStatus();
 }
 
-absl::Status ReduceScatterInSlices(const NcclContext& context, const CollectiveCall& call,
-                                   absl::Span<const Slice> chunks) {
-  const size_t most = PieceElements(context, call.dtype);
+absl::Status ReduceScatterInFragments(const NcclContext& context, const CollectiveCall& call,
+                                      absl::Span<const Slice> slices) {
+  const size_t most = FragmentElements(context, call.dtype);
   size_t longest = 0;
-  for (const Slice& chunk : chunks) longest = std::max(longest, chunk.count);
+  for (const Slice& slice : slices) longest = std::max(longest, slice.count);
   for (size_t begin = 0; begin < longest; begin += most) {
-    std::vector<Slice> pieces(context.size);
+    std::vector<Slice> fragments(context.size);
     for (int i = 0; i < context.size; ++i) {
-      const size_t skipped = std::min(begin, chunks[i].count);
-      pieces[i] = {chunks[i].begin + skipped, std::min(most, chunks[i].count - skipped)};
+      const size_t skipped = std::min(begin, slices[i].count);
+      fragments[i] = {slices[i].begin + skipped, std::min(most, slices[i].count - skipped)};
     }
-    const size_t done = pieces[context.rank].begin - chunks[context.rank].begin;
-    MUSTER_RETURN_IF_ERROR(ReducePieces(context, call, Bytes(call.in), pieces,
-                                        Bytes(call.out) + done * SizeOf(call.dtype)));
+    const size_t done = fragments[context.rank].begin - slices[context.rank].begin;
+    MUSTER_RETURN_IF_ERROR(ReduceFragments(context, call, Bytes(call.in), fragments,
+                                           Bytes(call.out) + done * SizeOf(call.dtype)));
   }
   return absl::OkStatus();
 }
@@ -264,12 +265,14 @@ absl::Status QueueReduction(const NcclContext& context, const CollectiveCall& ca
   const ncclDataType_t type = NcclType(call.dtype);
   const ncclRedOp_t op = NcclOp(call.reduction);
   if (call.kind == Collective::kReduceScatter) {
-    const std::vector<Slice> chunks = Chunks(call.counts, call.count, context.size);
-    if (Total(chunks) == 0) return absl::OkStatus();
-    if (!NcclReduces(call) || !Equal(chunks)) return ReduceScatterInSlices(context, call, chunks);
-    const size_t own = chunks[context.rank].count;
+    const std::vector<Slice> slices = Slices(call.counts, call.count, context.size);
+    if (Total(slices) == 0) return absl::OkStatus();
+    if (!NcclReduces(call) || !Equal(slices)) {
+      return ReduceScatterInFragments(context, call, slices);
+    }
+    const size_t own = slices[context.rank].count;
     return WithAligned(
-        context, call.dtype, call.in, Total(chunks), call.out, own, [&](const void* in, void* out) {
+        context, call.dtype, call.in, Total(slices), call.out, own, [&](const void* in, void* out) {
           MUSTER_RETURN_IF_ERROR(context.handle->Issue("reduce_scatter", [&](ncclComm_t& comm) {
             return ncclReduceScatter(in, out, own, type, op, comm, context.stream);
           }));
@@ -278,7 +281,7 @@ absl::Status QueueReduction(const NcclContext& context, const CollectiveCall& ca
   }
   if (call.count == 0) return absl::OkStatus();
   const bool to_root = call.kind == Collective::kReduce;
-  if (!NcclReduces(call)) return AllReduceInSlices(context, call, to_root);
+  if (!NcclReduces(call)) return AllReduceInFragments(context, call, to_root);
   void* const result = to_root && context.rank != call.root ? nullptr : call.out;
   return WithAligned(
       context, call.dtype, call.in, call.count, result, call.count, [&](const void* in, void* out) {
@@ -295,26 +298,26 @@ absl::Status QueueReduction(const NcclContext& context, const CollectiveCall& ca
 
 absl::Status QueueAllGather(const NcclContext& context, const CollectiveCall& call) {
   const size_t element = SizeOf(call.dtype);
-  const std::vector<Slice> chunks = Chunks(call.counts, call.count, context.size);
-  if (Total(chunks) == 0) return absl::OkStatus();
-  if (Equal(chunks)) {
+  const std::vector<Slice> slices = Slices(call.counts, call.count, context.size);
+  if (Total(slices) == 0) return absl::OkStatus();
+  if (Equal(slices)) {
     return context.handle->Issue("all_gather", [&](ncclComm_t& comm) {
-      return ncclAllGather(call.in, call.out, chunks[0].count * element, ncclUint8, comm,
+      return ncclAllGather(call.in, call.out, slices[0].count * element, ncclUint8, comm,
                            context.stream);
     });
   }
   std::vector<Exchange> with(context.size);
   for (int i = 0; i < context.size; ++i) {
-    with[i] = {Bytes(call.in), chunks[context.rank].count * element,
-               Bytes(call.out) + chunks[i].begin * element, chunks[i].count * element};
+    with[i] = {Bytes(call.in), slices[context.rank].count * element,
+               Bytes(call.out) + slices[i].begin * element, slices[i].count * element};
   }
   return ExchangeAll(context, with);
 }
 
 absl::Status QueueAllToAll(const NcclContext& context, const CollectiveCall& call) {
   const size_t element = SizeOf(call.dtype);
-  const std::vector<Slice> sent = Chunks(call.send_counts, call.count, context.size);
-  const std::vector<Slice> received = Chunks(call.counts, call.count, context.size);
+  const std::vector<Slice> sent = Slices(call.send_counts, call.count, context.size);
+  const std::vector<Slice> received = Slices(call.counts, call.count, context.size);
   const std::byte* in = Bytes(call.in);
   Staging staged(context.stream);
   if (call.in == call.out && Total(sent) > 0) {
@@ -387,9 +390,9 @@ CollectiveTraffic TrafficOf(const CollectiveCall& call, int rank, int size) {
     }
     case Collective::kReduceScatter:
     case Collective::kAllGather: {
-      const std::vector<Slice> chunks = Chunks(call.counts, call.count, size);
-      const uint64_t own = chunks[rank].count * element;
-      const uint64_t rest = Total(chunks) * element - own;
+      const std::vector<Slice> slices = Slices(call.counts, call.count, size);
+      const uint64_t own = slices[rank].count * element;
+      const uint64_t rest = Total(slices) * element - own;
       if (call.kind == Collective::kReduceScatter) return {rest, others * own};
       return {others * own, rest};
     }
@@ -399,8 +402,8 @@ CollectiveTraffic TrafficOf(const CollectiveCall& call, int rank, int size) {
     case Collective::kReduce:
       return {rank == call.root ? 0 : bytes, rank == (call.root + 1) % size ? 0 : bytes};
     case Collective::kAllToAll: {
-      const std::vector<Slice> sent = Chunks(call.send_counts, call.count, size);
-      const std::vector<Slice> received = Chunks(call.counts, call.count, size);
+      const std::vector<Slice> sent = Slices(call.send_counts, call.count, size);
+      const std::vector<Slice> received = Slices(call.counts, call.count, size);
       return {(Total(sent) - sent[rank].count) * element,
               (Total(received) - received[rank].count) * element};
     }

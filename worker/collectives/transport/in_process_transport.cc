@@ -88,7 +88,7 @@ struct Member {
   }
 };
 
-struct Pieces {
+struct Allocation {
   size_t bytes = 0;
   std::vector<std::unique_ptr<std::byte[]>> of_rank;
 };
@@ -132,7 +132,7 @@ struct InProcessGroupState {
 
   absl::Mutex mutex;
   // By how many had been allocated before.
-  std::vector<std::shared_ptr<Pieces>> allocations ABSL_GUARDED_BY(mutex);
+  std::vector<std::shared_ptr<Allocation>> allocations ABSL_GUARDED_BY(mutex);
   using Child = std::pair<std::vector<int>, std::shared_ptr<InProcessGroupState>>;
   std::map<std::pair<uint64_t, std::vector<int>>, Child> children ABSL_GUARDED_BY(mutex);
 };
@@ -141,16 +141,17 @@ namespace {
 
 class InProcessMemory final : public SymmetricMemory {
  public:
-  explicit InProcessMemory(std::shared_ptr<Pieces> pieces) : pieces_(std::move(pieces)) {}
+  explicit InProcessMemory(std::shared_ptr<Allocation> allocation)
+      : allocation_(std::move(allocation)) {}
 
   std::byte* of(int rank) override {
-    std::byte* start = pieces_->of_rank[rank].get();
+    std::byte* start = allocation_->of_rank[rank].get();
     return start + (64 - reinterpret_cast<uintptr_t>(start) % 64) % 64;
   }
-  size_t bytes() const override { return pieces_->bytes; }
+  size_t bytes() const override { return allocation_->bytes; }
 
  private:
-  const std::shared_ptr<Pieces> pieces_;
+  const std::shared_ptr<Allocation> allocation_;
 };
 
 class InProcessPipe final : public Pipe {
@@ -304,19 +305,19 @@ class InProcessTransport final : public Transport {
     absl::MutexLock lock(&group_->mutex);
     const size_t index = allocated_++;
     if (index == group_->allocations.size()) {
-      auto pieces = std::make_shared<Pieces>();
-      pieces->bytes = bytes;
+      auto allocation = std::make_shared<Allocation>();
+      allocation->bytes = bytes;
       for (int rank = 0; rank < group_->size; ++rank) {
-        pieces->of_rank.push_back(std::make_unique<std::byte[]>(bytes + 64));
+        allocation->of_rank.push_back(std::make_unique<std::byte[]>(bytes + 64));
       }
-      group_->allocations.push_back(std::move(pieces));
+      group_->allocations.push_back(std::move(allocation));
     }
-    std::shared_ptr<Pieces> pieces = group_->allocations[index];
-    if (pieces->bytes != bytes) {
-      return absl::FailedPreconditionError(absl::StrCat("rank ", rank_, " allocates ", bytes,
-                                                        " bytes, another rank ", pieces->bytes));
+    std::shared_ptr<Allocation> allocation = group_->allocations[index];
+    if (allocation->bytes != bytes) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "rank ", rank_, " allocates ", bytes, " bytes, another rank ", allocation->bytes));
     }
-    return std::make_unique<InProcessMemory>(std::move(pieces));
+    return std::make_unique<InProcessMemory>(std::move(allocation));
   }
 
   absl::StatusOr<std::unique_ptr<Transport>> Subgroup(absl::Span<const int> ranks, uint64_t id,

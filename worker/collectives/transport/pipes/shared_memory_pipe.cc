@@ -29,13 +29,13 @@ absl::StatusOr<size_t> SharedMemoryPipe::Write(absl::Span<const std::byte> bytes
   size_t written = 0;
   while (written < bytes.size()) {
     if (!health_.ok()) return health_.status();
-    const auto piece = bytes.subspan(written, kWakeBytes);
-    const absl::StatusOr<size_t> length = writer_.Write(piece);
+    const auto fragment = bytes.subspan(written, kWakeBytes);
+    const absl::StatusOr<size_t> length = writer_.Write(fragment);
     if (!length.ok()) return Fail(length.status());
     written += *length;
     unflushed_ += *length;
     if (unflushed_ >= kWakeBytes) WakeReader();
-    if (*length < piece.size()) {
+    if (*length < fragment.size()) {
       // A full ring leaves nothing to wait for.
       if (unflushed_ > 0) WakeReader();
       break;

@@ -29,17 +29,18 @@ absl::StatusOr<size_t> StripedStream::Write(absl::Span<const std::byte> bytes, P
   size_t written = 0;
   while (written < bytes.size()) {
     // A connection is never offered what is not its own: it may begin with all that it is offered.
-    const auto piece = bytes.subspan(written, LeftAt(written_));
-    const bool ends_stripe = piece.size() == LeftAt(written_);
+    const auto fragment = bytes.subspan(written, LeftAt(written_));
+    const bool ends_stripe = fragment.size() == LeftAt(written_);
     // What follows a stripe's end goes by another connection.
-    const absl::StatusOr<size_t> taken = At(written_).Write(piece, ends_stripe ? Push::kNow : push);
+    const absl::StatusOr<size_t> taken =
+        At(written_).Write(fragment, ends_stripe ? Push::kNow : push);
     if (!taken.ok()) {
       Break(written_, taken.status());
       break;
     }
     written += *taken;
     written_ += *taken;
-    if (*taken < piece.size()) break;
+    if (*taken < fragment.size()) break;
   }
   if (written == 0) MUSTER_RETURN_IF_ERROR(broken_);
   return written;
