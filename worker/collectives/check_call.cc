@@ -30,8 +30,8 @@ absl::StatusOr<size_t> Before(const CollectiveCall& call, absl::Span<const size_
   return sum;
 }
 
-// Two buffers that are neither the same (`out` begins `offset` bytes after `in`, or before it where
-// negative) nor apart.
+// Returns true if the buffers overlap without being the same. They are the same if `out` begins
+// `offset` bytes after `in`.
 bool Overlap(const void* in, size_t in_bytes, const void* out, size_t out_bytes, ptrdiff_t offset) {
   if (in_bytes == 0 || out_bytes == 0) return false;
   const auto a = reinterpret_cast<uintptr_t>(in);

@@ -6,9 +6,9 @@
 
 namespace muster {
 
-// InvalidArgument: the call is wrong in itself on rank `rank` of `size`: a pointer is missing,
-// buffers overlap that are not the same, counts of another length, a root that is no rank. Names
-// the field, its value and what would be right.
+// Returns InvalidArgument if the call is wrong in itself on rank `rank` of `size`: a pointer is
+// missing, buffers overlap without being the same, counts have the wrong length, or the root is no
+// rank. The error names the field, its value and what would be right.
 absl::Status CheckCall(const CollectiveCall& call, int rank, int size);
 
 }  // namespace muster

@@ -17,8 +17,8 @@
 
 namespace muster {
 
-// Memory that a communicator's calls read and write without a copy. Zeroed; its address never
-// changes; aligned to 64 bytes at least.
+// Memory that a communicator's calls read and write without a copy. Zeroed when allocated; aligned
+// to 64 bytes at least. The address never changes.
 class CollectiveBuffer {
  public:
   virtual ~CollectiveBuffer() = default;
@@ -27,11 +27,10 @@ class CollectiveBuffer {
 
 // One rank's place in a group of ranks (processes, or threads in tests) that move data together.
 //
-// Every rank of the group makes the same calls in the same order; send and receive are the
-// exception: they are ordered per pair only. Each call carries a fingerprint (sequence, operation,
-// type, counts, root), which the ranks compare, so that a group that disagrees ends in an error and
-// not in a hang or a wrong sum. Every rank gets the same bits, and the same bits again from the
-// same inputs on the same ranks.
+// Every rank of the group makes the same calls in the same order, except that sends and receives
+// are ordered only per pair of ranks. Ranks compare a fingerprint of each call (sequence,
+// operation, type, counts, root), so that a group that disagrees ends in an error instead of a hang
+// or a wrong sum. Results have the same bits on every rank and in every repetition on these ranks.
 //
 // Errors, the same on every rank, naming rank, call and what the others were doing:
 //   FailedPrecondition  ranks made different calls
@@ -39,8 +38,8 @@ class CollectiveBuffer {
 //   Unavailable         a rank has died, or left
 //   Aborted             Abort() was called, here or on another rank
 //   InvalidArgument     this call is wrong in itself (pointers, counts, root); local and harmless
-// After any of them but InvalidArgument the communicator is of no more use: every later call
-// returns the same error.
+// After any of them except InvalidArgument the communicator is unusable: every later call returns
+// the same error.
 //
 // Calls are made by one thread at a time. Abort, recorder() and handles may be used by any thread.
 class Communicator {
@@ -54,17 +53,17 @@ class Communicator {
   // complete, `in` may be written again. Calls started earlier come first.
   virtual absl::Status Run(const CollectiveCall& call) = 0;
 
-  // Queues the call behind those before it and returns; it is carried out in the background. Its
-  // memory must stay until the handle has ended.
+  // Queues the call behind earlier ones and returns; the call runs in the background. Its memory
+  // must stay valid until the handle has ended.
   virtual std::shared_ptr<Work> Start(const CollectiveCall& call) = 0;
 
-  // Memory for calls without copies. A collective call itself: every rank asks for the same number
-  // of bytes. A call may use any part of it, at the same offset of the same buffer on every rank.
-  // The buffer must go before the communicator.
+  // Allocates memory for calls without copies; a collective call: every rank asks for the same
+  // number of bytes. A call may use any part of the buffer, at the same offset of the same buffer
+  // on every rank. The buffer must be destroyed before the communicator.
   virtual absl::StatusOr<std::unique_ptr<CollectiveBuffer>> Allocate(size_t bytes) = 0;
 
-  // A collective call: the ranks that give the same colour become a group of their own, ordered by
-  // `key`, equal keys by rank. A negative colour: this rank joins none and gets null.
+  // Divides the group; a collective call. Ranks with the same colour become a group of their own,
+  // ordered by `key`, then by rank. A rank with a negative colour joins none and gets null.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour, int key) = 0;
 
   // Ends all calls, on all ranks, with Aborted and this reason. Does not block. Idempotent.
@@ -72,7 +71,7 @@ class Communicator {
 
   virtual const FlightRecorder& recorder() const = 0;
 
-  // Payload this rank has sent to and received from others.
+  // Returns the payload that this rank has sent to and received from others.
   virtual CollectiveTraffic traffic() const = 0;
 };
 

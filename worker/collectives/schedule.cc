@@ -12,12 +12,13 @@ using Kind = Transfer::Kind;
 // A message this short goes to all at once: one step saved is worth more than the bytes.
 constexpr uint64_t kExchangeBytesSameMachine = 64 << 10;
 constexpr uint64_t kExchangeBytesNetwork = 32 << 10;
-// Over a socket a message costs as much as this many bytes, and so does a step that must wait for
-// the one before it: both are a wake-up (docs/performance/collectives.md).
+// Cost in bytes of a message over a socket, and of a step that must wait for the one before it:
+// both are a wake-up (docs/performance/collectives.md).
 constexpr double kMessageBytes = 16 << 10;
-// Chunks from which 2(W-1) steps between neighbours cost less than W-1 streams at once per link.
+// Slice size from which 2(W-1) steps between neighbours cost less than W-1 streams at once per
+// link.
 constexpr uint64_t kRingSliceBytes = 256 << 10;
-// From here a broadcast's root is better off sending once.
+// Message size from which a broadcast's root does better to send once.
 constexpr uint64_t kChainBytes = 256 << 10;
 constexpr int kDirectBarrierRanks = 8;
 
@@ -29,17 +30,17 @@ class Builder {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // The rank `distance` further, which may be negative.
+  // Returns the rank `distance` further; `distance` may be negative.
   int Rank(int distance) const { return ((rank_ + distance) % size_ + size_) % size_; }
 
-  // Each adds a transfer and returns its index. `after`: the one it must not overtake, or -1.
+  // Each adds a transfer that must not overtake transfer `after` (-1: none), and returns its index.
   int Send(int peer, Buffer from, Slice slice, int after = -1) {
     return Add({.kind = Kind::kSend, .from = from, .to = from, .peer = peer}, slice, slice, after);
   }
   int Receive(int peer, Buffer to, Slice slice, int after = -1) {
     return Add({.kind = Kind::kReceive, .from = to, .to = to, .peer = peer}, slice, slice, after);
   }
-  // ⊕ the input at `own`, written at `to_begin` of `to`.
+  // Adds the input at `own` to what is received; the result goes to `to_begin` of `to`.
   int ReceiveReduce(int peer, Slice own, Buffer to, size_t to_begin, int after = -1) {
     return Add({.kind = Kind::kReceiveReduce, .to = to, .peer = peer}, own, {to_begin, own.count},
                after);
@@ -56,7 +57,7 @@ class Builder {
   void set_scratch(size_t elements) { schedule_.scratch = elements; }
   Schedule Take() { return std::move(schedule_); }
 
-  // The chunk of rank `rank` in a vector cut by `counts`, which may be empty.
+  // Returns the slice of rank `rank` in a vector divided by `counts`, which may be empty.
   Slice SliceOf(absl::Span<const size_t> counts, int rank) const {
     if (counts.empty()) return {request_.count * rank, request_.count};
     return {std::accumulate(counts.begin(), counts.begin() + rank, size_t{0}), counts[rank]};
@@ -81,9 +82,9 @@ class Builder {
   Schedule schedule_;
 };
 
-// Chunk c travels from rank c+1 around to its owner c, gathering each rank's part; then its owner
-// sends it around once more. An output's partial sums have been sent on before the sum itself can
-// arrive in their place, because it is made of them.
+// Slice c travels from rank c+1 around to its owner c, and each rank adds its part; then the owner
+// sends the slice around once more. A partial sum in the output has been sent on before the final
+// sum can arrive in its place, because the final sum is made of it.
 void RingAllReduce(Builder& build, size_t count) {
   const int size = build.size();
   const auto slice_at = [&](int distance) { return OwnSlice(count, build.Rank(distance), size); };
@@ -125,8 +126,9 @@ void ExchangeAllReduce(Builder& build, size_t count) {
   build.at(sum).after_end = sum;
 }
 
-// One rank's place in a group that exchanges in pairs, of which there must be a power of two. In
-// the first 2·extra ranks an odd one leaves its part to the one before it.
+// One rank's place in a group that exchanges in pairs, for which the number of ranks, the cores,
+// must be a power of two. Among the first 2·extra ranks, an odd one stands by and leaves its part
+// to the one before it.
 struct PairPlace {
   explicit PairPlace(const Builder& build) {
     while (2 * cores <= build.size()) {
@@ -151,7 +153,7 @@ struct PairPlace {
   int core = 0;
 };
 
-// What the rank that stands by sent, added to this one's.
+// Adds what the rank that stands by has sent to this rank's input.
 int TakeFromStandBy(Builder& build, size_t count) {
   const int sum = build.ReceiveReduce(build.Rank(1), {0, count}, Buffer::kOutput, 0);
   build.at(sum).own_first = true;
@@ -185,8 +187,8 @@ void DoublingAllReduce(Builder& build, size_t count) {
   if (place.helped) build.Send(build.Rank(1), Buffer::kOutput, all, sum);
 }
 
-// Chunks are the ranks' in the order of their bits reversed: with the first step, between
-// neighbours, the vector falls into halves.
+// Slices belong to the ranks in the order of their reversed bits, so that the first step, between
+// neighbours, divides the vector into halves.
 void HalvingAllReduce(Builder& build, size_t count) {
   const PairPlace place(build);
   const auto slices = [&](int begin, int end) {
@@ -203,7 +205,7 @@ void HalvingAllReduce(Builder& build, size_t count) {
   }
   int sum = place.helped ? TakeFromStandBy(build, count) : -1;
   size_t sum_begin = 0;
-  // Of the chunks [begin, end) this rank has a sum; after the steps it is one.
+  // This rank has a sum of slices [begin, end): of one slice after the steps.
   int begin = 0;
   int end = place.cores;
   for (int step = 0; step < place.steps; ++step) {
@@ -226,7 +228,7 @@ void HalvingAllReduce(Builder& build, size_t count) {
     sum = next;
     sum_begin = kept.begin;
   }
-  // By chunk, the transfer that brings its sum.
+  // Transfer that brings a slice's sum, by slice.
   std::vector<int> source(place.cores, -1);
   source[begin] = sum;
   for (int step = place.steps - 1; step >= 0; --step) {
@@ -248,8 +250,8 @@ void HalvingAllReduce(Builder& build, size_t count) {
   }
 }
 
-// The first half of RingAllReduce, a block of every chunk at a time, so that partial sums, for
-// which the output has no room, need little scratch: one block for each of the W-2 steps.
+// The first half of RingAllReduce, one fragment of every slice at a time. The output has no room
+// for partial sums; each of the W-2 steps keeps one fragment of them in scratch.
 void RingReduceScatter(Builder& build, const ScheduleRequest& request) {
   const int size = build.size();
   size_t largest = 0;
@@ -260,7 +262,7 @@ void RingReduceScatter(Builder& build, const ScheduleRequest& request) {
   build.set_scratch(fragment * (size - 2));
   const int next = build.Rank(1);
   const int previous = build.Rank(-1);
-  // By step, the send that frees its scratch.
+  // Send that frees a step's scratch, by step.
   std::vector<int> last_send(size, -1);
   for (size_t begin = 0; begin == 0 || begin < largest; begin += fragment) {
     const auto part = [&](int distance) {
@@ -370,7 +372,7 @@ void Barrier(Builder& build, Algorithm algorithm) {
     for (int i = 1; i < size; ++i) build.Receive(build.Rank(-i), Buffer::kScratch, {1, 1});
     return;
   }
-  // What is sent in a step says that all earlier ones have been heard.
+  // A rank sends in a step only once it has received in all earlier steps.
   for (int distance = 1; distance < size; distance *= 2) {
     build.Receive(build.Rank(-distance), Buffer::kScratch, {1, 1});
   }
@@ -382,15 +384,16 @@ void Barrier(Builder& build, Algorithm algorithm) {
   }
 }
 
-// What an all-reduce costs a rank, in messages over sockets. Every call sends its header to all: a
-// message for each rank that is sent no data with it.
+// Returns what an all-reduce costs a rank, in messages over sockets. Every call sends its header to
+// all: one more message for each rank that gets no data with it.
 double SocketCost(Algorithm algorithm, double size, double bytes) {
   double cores = 1;
   double steps = 0;
   for (; 2 * cores <= size; cores *= 2) ++steps;
   const double others = size - 1;
   const double units = bytes / kMessageBytes;
-  // Of the first ranks, where the world is no power of two: the result sent back, and two steps.
+  // Extra cost of the first ranks if the group is no power of two: the result sent back, and two
+  // steps.
   const bool folds = cores < size;
   const double fold = folds ? 1 + 2 + units : 0;
   switch (algorithm) {
@@ -409,7 +412,7 @@ double SocketCost(Algorithm algorithm, double size, double bytes) {
   return std::numeric_limits<double>::infinity();
 }
 
-// REQUIRES: between machines, and no ring.
+// Returns the cheapest algorithm besides kRing. REQUIRES: ranks on several machines.
 Algorithm CheapestAllReduce(const AlgorithmRequest& request, bool may_sum_in_pairs) {
   Algorithm best = IsShort(request) ? Algorithm::kExchange : Algorithm::kDirect;
   if (!may_sum_in_pairs || request.size < 3) return best;
@@ -423,7 +426,7 @@ Algorithm CheapestAllReduce(const AlgorithmRequest& request, bool may_sum_in_pai
   return best;
 }
 
-// A group of one.
+// Schedules a group of one.
 void Alone(Builder& build, const ScheduleRequest& request) {
   if (request.kind != Collective::kBarrier) build.Copy(build.SliceOf(request.counts, 0), 0);
 }
@@ -515,16 +518,16 @@ Algorithm ChooseAlgorithm(const AlgorithmRequest& request) {
   const bool network = !request.same_machine;
   const uint64_t size = request.size;
   const bool half = request.dtype == DType::kF16 || request.dtype == DType::kBf16;
-  // Between machines a ring loads every link once, in one direction. Within one, all memory is
-  // equally near: two steps in place of 2(W-1).
+  // Between machines a ring loads every link once, in one direction. Within one machine all memory
+  // is equally near: two steps do instead of 2(W-1).
   const bool long_ring = network && size > 2 && request.bytes / size >= kRingSliceBytes;
   const bool may_sum_on_ring = !request.deterministic && !half;
   switch (request.kind) {
     case Collective::kAllReduce:
       if (long_ring && may_sum_on_ring) return Algorithm::kRing;
       if (network) return CheapestAllReduce(request, may_sum_on_ring);
-      // Of two ranks both send as much either way; to add up all of it takes less memory traffic
-      // than to add up a half, send the sums and store the others'.
+      // Two ranks send the same amount either way. Adding up everything takes less memory traffic
+      // than adding up a half, sending the sums and storing the other half.
       return IsShort(request) || size == 2 ? Algorithm::kExchange : Algorithm::kDirect;
     case Collective::kReduceScatter:
       return long_ring && may_sum_on_ring ? Algorithm::kRing : Algorithm::kDirect;

@@ -11,35 +11,37 @@
 
 namespace muster {
 
-// Who sends which elements to whom in a collective call, as data: pure functions of the call, run
-// by executors. With P the bytes of the whole vector and W ranks, each rank sends
+// The way in which a collective call moves elements. MakeSchedule turns a call and an algorithm
+// into data, the transfers of one rank, which an executor runs. With P the bytes of the whole
+// vector and W ranks, each rank sends
 //
 //   all-reduce      kRing, kDirect 2(W-1)/W·P      kExchange (W-1)·P
 //                   kDoubling log2(W)·P            kHalving 2(W-1)/W·P
 //   reduce-scatter  kRing, kDirect  (W-1)/W·P
-//   all-gather      kRing, kDirect  (W-1)/W·P (unequal counts: see MakeSchedule)
+//   all-gather      kRing, kDirect  (W-1)/W·P; with unequal counts, rank r sends all but slice r+1
+//                                   (kRing), or W-1 times slice r (kDirect)
 //   broadcast       kRing at most P; kDirect (W-1)·P from the root
 //   reduce          kDirect P; nothing from the root
 //
-// kRing: rank r sends to r+1 and receives from r-1 alone; 2(W-1) steps for an all-reduce. A
-//   partial sum travels, so that a chunk is added in the order of the ring, from the rank after its
-//   owner to its owner. As a broadcast: a chain that begins at the root.
-// kDirect: every rank talks to every other. The owner of a slice receives it from all and adds in
+// kRing: rank r sends only to r+1 and receives only from r-1; 2(W-1) steps for an all-reduce. A
+//   partial sum travels: a slice is added in ring order, from the rank after its owner to its
+//   owner. A broadcast is a chain that begins at the root.
+// kDirect: every rank sends to every other. The owner of a slice receives it from all and adds in
 //   rank order in one pass, then sends the result to all: 2 steps.
 // kExchange: every rank sends its whole vector to all and adds in rank order itself: 1 step.
-// kDoubling: in step k ranks exchange their sums with the rank 2^k away, so that each sum comes to
-//   hold twice as many ranks: log2(W) steps (recursive doubling).
-// kHalving: the same, but of the vector only the half is sent that the other rank will own a part
-//   of; then the parts are collected in reverse order: 2·log2(W) steps (Rabenseifner's recursive
-//   halving and doubling). Where W is no power of two, kDoubling and kHalving first add each odd
-//   rank below 2(W-p) to the one before it, p being the largest power of two, and send that rank
-//   the result at last: P more to send, and two steps.
-// kDissemination: for a barrier: in step k to r+2^k and from r-2^k.
+// kDoubling: recursive doubling. In step k each rank exchanges its sum with the rank 2^k away, so
+//   that a sum covers twice as many ranks after each step: log2(W) steps.
+// kHalving: Rabenseifner's recursive halving and doubling. As kDoubling, except that a rank sends
+//   only the half of the vector in which the other rank will own a slice; then the slices are
+//   collected in reverse order: 2·log2(W) steps. If W is no power of two, kDoubling and kHalving
+//   first add each odd rank below 2(W-p) to the rank before it, p being the largest power of two
+//   below W, and send the result back at the end: P more bytes and two more steps.
+// kDissemination: a barrier. In step k, rank r sends to r+2^k and receives from r-2^k.
 //
-// kDirect and kExchange add in rank order 0..W-1, each element by itself: they give the same bits
-// for messages of any size, which is what `deterministic` asks for. kDoubling and kHalving add the
-// same ranks in pairs, the lower ones first: ((x0 + x1) + (x2 + x3)). In kDoubling every rank makes
-// each sum for itself, of the same operands in the same order: the same bits.
+// kDirect and kExchange add each element in rank order 0..W-1 and so give the same bits for
+// messages of any size, as `deterministic` asks. kDoubling and kHalving both add ranks in pairs,
+// the lower ranks first: ((x0 + x1) + (x2 + x3)). In kDoubling every rank computes each sum itself,
+// from the same operands in the same order, and so gets the same bits.
 enum class Algorithm { kRing, kDirect, kExchange, kDissemination, kDoubling, kHalving };
 
 const char* Name(Algorithm algorithm);
@@ -47,7 +49,7 @@ const char* Name(Algorithm algorithm);
 enum class Buffer : uint8_t {
   kInput,
   kOutput,
-  // Schedule::scratch elements that the executor provides; contents undefined at first.
+  // Schedule::scratch elements that the executor provides; undefined at first.
   kScratch,
 };
 
@@ -57,52 +59,50 @@ struct Transfer {
     kSend,
     // to[i] = what comes from `peer`.
     kReceive,
-    // to[i] = (what comes from `peer`) ⊕ from[i], in this order of operands, or the other one where
-    // `own_first`.
+    // to[i] = (what comes from `peer`) ⊕ from[i]; operands are swapped if `own_first`.
     kReceiveReduce,
-    // to[i] = x_0[i] ⊕ x_1[i] ⊕ … ⊕ x_{W-1}[i] in this order, where x_p comes from rank p and x_r
-    // of this rank is from[i]. A receive from every peer; `peer` is -1.
+    // to[i] = x_0[i] ⊕ x_1[i] ⊕ … ⊕ x_{W-1}[i] in this order: x_p comes from rank p, and x_r of
+    // this rank is from[i]. A receive from every peer; `peer` is -1.
     kReduceFromAll,
-    // to[i] = from[i]. Nothing to do where both are the same memory, as they may be in a call in
-    // place. `peer` is -1.
+    // to[i] = from[i]; a no-op if both are the same memory, as a call in place allows. `peer` is
+    // -1.
     kCopy,
     // A copy that must be complete before any other transfer begins. First in the list.
     kStage,
   };
 
   Kind kind = Kind::kSend;
-  // kReceiveReduce, kReduceFromAll: the reduction is complete here, and kAvg divides by W.
+  // True if this kReceiveReduce or kReduceFromAll completes the reduction; kAvg then divides by W.
   bool completes = false;
-  // kReceiveReduce.
+  // kReceiveReduce: true if from[i] is the first operand.
   bool own_first = false;
   Buffer from = Buffer::kInput;
   Buffer to = Buffer::kOutput;
   int peer = -1;
-  // Elements; 0 is possible: which transfers there are does not depend on counts, except that a
-  // ring's reduce-scatter has a round for each block of the largest chunk.
+  // Number of elements, possibly 0: the list of transfers does not depend on counts, except that a
+  // ring's reduce-scatter has one round for each fragment of the largest slice.
   size_t count = 0;
-  // Where the elements begin in `from` and `to`.
+  // First element in `from` and in `to`.
   size_t from_begin = 0;
   size_t to_begin = 0;
-  // Indices in the list of earlier transfers that this one must not overtake: it moves its element
-  // i once each of after_begin..after_end-1 has moved its own element i + after_offset, or all it
-  // has.
+  // Range of earlier transfers that this one must not overtake: it moves its element i once each of
+  // after_begin..after_end-1 has moved its own element i + after_offset, or all its elements.
   int after_begin = 0;
   int after_end = 0;
   size_t after_offset = 0;
 };
 
-// What one rank does. All transfers run at once, bound only by `after` and by this: those to one
-// peer are sent one after the other in the list's order, and so are those received from one peer
-// (kReduceFromAll counts for each of them). Sends and receives between two ranks then pair up. No
-// order between different peers, nor between sending to a peer and receiving from it, is needed;
-// pipes that hold one element suffice.
+// The transfers of one rank. All transfers run at once, bound only by `after` and by this:
+// transfers to one peer are sent one after the other in the list's order, and so are those received
+// from one peer (kReduceFromAll counts as one from each). Sends and receives between two ranks
+// therefore pair up. No order is needed between different peers, nor between sending to a peer and
+// receiving from it; pipes that hold one element suffice.
 //
-// An element that a transfer moves has left its buffer: the memory may be written by the next one.
-// What is received must therefore be copied when it is sent (or its owner be known to be done).
+// The next transfer may overwrite an element that a transfer has moved. An executor must therefore
+// copy what it sends, or know that the receiver is done with it.
 struct Schedule {
   std::vector<Transfer> transfers;
-  // Elements of kScratch.
+  // Number of elements of kScratch.
   size_t scratch = 0;
 };
 
@@ -111,54 +111,56 @@ struct ScheduleRequest {
   Algorithm algorithm = Algorithm::kDirect;
   int rank = 0;
   int size = 1;
-  // As in CollectiveCall.
+  // Fields of CollectiveCall.
   size_t count = 0;
   absl::Span<const size_t> counts;
   absl::Span<const size_t> send_counts;
   int root = 0;
-  // Whether `in` and `out` are the same memory. Only an all-to-all asks (it may need scratch);
-  // every other schedule serves both.
+  // True if `in` and `out` are the same memory. Only an all-to-all reads this, because it may need
+  // scratch; every other schedule serves both cases.
   bool in_place = false;
-  // Elements that kRing's reduce-scatter moves at a time; its scratch is W-2 of them.
+  // Number of elements that kRing's reduce-scatter moves at a time; its scratch holds W-2 such
+  // fragments.
   size_t fragment = 16384;
 };
 
-// This rank's part. Buffers are those of CollectiveCall for this rank; `in` is read, never written,
-// where it is not `out`. A barrier moves single elements of scratch, of any type and value. A group
-// of one has nothing but a copy.
-// REQUIRES: the algorithm exists for the collective (tables above; all-to-all, reduce, send and
-// receive have kDirect alone, a barrier has kDirect and kDissemination); counts as in
-// CollectiveCall; for send and receive, root != rank.
+// Returns this rank's schedule. Buffers are those of CollectiveCall for this rank; `in` is never
+// written unless it is `out`. A barrier moves single elements of scratch, of any type and value. A
+// group of one only copies. REQUIRES: the algorithm exists for the collective (table above;
+// all-to-all, reduce, send and receive have only kDirect, a barrier has kDirect and
+// kDissemination); counts as in CollectiveCall; for send and receive, root != rank.
 Schedule MakeSchedule(const ScheduleRequest& request);
 
 struct AlgorithmRequest {
   Collective kind = Collective::kBarrier;
   DType dtype = DType::kF32;
-  // Of the whole vector: count, or the sum of counts.
+  // Bytes of the whole vector: of count elements, or of the sum of counts.
   uint64_t bytes = 0;
   int size = 1;
   bool same_machine = false;
   bool deterministic = false;
 };
 
-// The algorithm for a call; a function of what all ranks know, hence the same on all. f16 and bf16
-// are reduced by kDirect and kExchange alone: a travelling partial sum would be rounded at each
-// step.
+// Returns the algorithm for a call. It depends only on what all ranks know, and so is the same on
+// all. f16 and bf16 are reduced only by kDirect and kExchange, because a travelling partial sum
+// would be rounded at each step.
 Algorithm ChooseAlgorithm(const AlgorithmRequest& request);
 
-// Whether an all-reduce is so short that it goes to all at once whatever memory it works on.
+// Returns true if an all-reduce is so short that every rank sends to all at once, whatever memory
+// it works on.
 bool IsShort(const AlgorithmRequest& request);
 
+// Elements [begin, begin + count) of a vector.
 struct Slice {
   size_t begin = 0;
   size_t count = 0;
 };
 
-// The part of `count` elements that rank `rank` of `size` owns in an all-reduce: even, the first
-// count % size ranks have one more.
+// Returns the slice of `count` elements that rank `rank` of `size` owns in an all-reduce. Slices
+// are even; the first count % size ranks own one element more.
 Slice OwnSlice(size_t count, int rank, int size);
 
-// Elements that the rank sends: the sum over its kSend.
+// Returns the number of elements that the rank sends: the sum over its kSend.
 uint64_t SentElements(const Schedule& schedule);
 
 }  // namespace muster

@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// What an element is made of: which element of the inputs, and whose, in the order of addition.
+// A symbolic element: which element of which ranks' inputs it sums up, in the order of addition.
 struct SymbolicValue {
   static SymbolicValue Of(int rank, size_t index) {
     return {.index = index,
@@ -26,13 +26,13 @@ struct SymbolicValue {
   bool operator==(const SymbolicValue&) const = default;
 
   size_t index = 0;
-  // Four bits a term, the first one highest.
+  // Ranks of the terms, four bits each, the first one highest.
   uint64_t ranks = 0;
-  // 0: never written.
+  // Number of terms; 0 if never written.
   int terms = 0;
   // A fingerprint of what was added to what: sums of equal shape have the same bits.
   uint64_t shape = 0;
-  // How often a transfer completed it.
+  // Number of transfers that completed the value.
   int completed = 0;
 };
 
@@ -42,10 +42,10 @@ class ScheduleSimulator {
  public:
   struct Rank {
     Schedule schedule;
-    // Elements of each buffer.
+    // Number of elements of each buffer.
     size_t input = 0;
     size_t output = 0;
-    // In place: where the smaller of the two lies in the larger. Else they are apart.
+    // True if the smaller of the two buffers lies in the larger, at these positions.
     bool in_place = false;
     size_t input_begin = 0;
     size_t output_begin = 0;
@@ -53,25 +53,25 @@ class ScheduleSimulator {
 
   ScheduleSimulator(std::vector<Rank> ranks, uint32_t seed);
 
-  // Until nothing moves any more. `frozen`: a rank that does nothing meanwhile, or -1.
+  // Runs until nothing moves any more. Rank `frozen` does nothing meanwhile; -1 for none.
   void Run(int frozen = -1);
 
   bool Done(int rank) const;
   SymbolicValue output(int rank, size_t index) const;
-  // What lies where the input was.
+  // Returns the value that now lies where the input was.
   SymbolicValue input(int rank, size_t index) const;
-  // The first thing that went wrong; empty: nothing.
+  // Returns the first thing that went wrong; empty if nothing did.
   const std::string& error() const { return error_; }
 
  private:
   struct State {
-    // Input, output and scratch, as far as they are not the same.
+    // Input, output and scratch; buffers that overlap share their cells.
     std::vector<SymbolicValue> memory;
     size_t base[3] = {};
     size_t size[3] = {};
-    // Elements moved, by transfer.
+    // Number of elements moved, by transfer.
     std::vector<size_t> moved;
-    // By peer, indices of the transfers that are yet to end; the first one may move.
+    // Indices of the transfers that are yet to end, by peer; the first one may move.
     std::vector<std::deque<int>> sends;
     std::vector<std::deque<int>> receives;
     std::vector<int> pending;
@@ -80,7 +80,7 @@ class ScheduleSimulator {
   void CheckShape(int rank);
   void CheckPairs();
   bool MayMove(int rank, int index) const;
-  // Moves one element if that is possible now.
+  // Moves one element if possible now.
   bool Step(int rank, int index);
   bool Sweep(int frozen, bool random_pauses);
   void Finish(int rank, int index);
