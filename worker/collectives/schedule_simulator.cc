@@ -160,7 +160,7 @@ SymbolicValue ScheduleSimulator::Add(const SymbolicValue& left, const SymbolicVa
           .shape = MixBits(left.shape) * 3 + MixBits(right.shape + 1)};
 }
 
-// Whether what a transfer reads in this cell is still to be written by one that it waits for.
+// Returns true if a transfer that `reader` waits for has yet to write `cell`.
 bool ScheduleSimulator::ReadsLater(int rank, int reader, size_t cell) const {
   const State& state = states_[rank];
   const std::vector<Transfer>& transfers = ranks_[rank].schedule.transfers;

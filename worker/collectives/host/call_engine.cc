@@ -10,9 +10,9 @@
 namespace muster {
 namespace {
 
-// How long ranks have to tell what they are doing when a call has failed.
+// Time that ranks have to tell what they are doing when a call has failed.
 constexpr absl::Duration kGrace = absl::Milliseconds(200);
-// Steps that move something between two looks at the clock.
+// Number of steps that move something between two looks at the clock.
 constexpr uint32_t kStepsPerLook = 16;
 
 bool IsMessage(Collective kind) {
@@ -24,7 +24,7 @@ bool TakesCounts(Collective kind) {
          kind == Collective::kAllToAll;
 }
 
-// What `call` is said to move.
+// Returns the count that other ranks are told for `call`.
 uint64_t CountOf(const CollectiveCall& call, int size) {
   switch (call.kind) {
     case Collective::kBarrier:
@@ -237,7 +237,7 @@ void CallEngine::FailOnDifferentCalls() {
   }
   const std::vector<CollectiveRun::Seen> headers = collective_.headers();
   const std::vector<RankState> states = Survey();
-  // By rank, without what is between two ranks alone.
+  // Calls by rank, without the counts between two ranks alone.
   std::vector<std::pair<int, CallHeader>> calls;
   const auto add = [&](int rank, CallHeader header) {
     header.sends = header.expects = 0;
@@ -248,7 +248,7 @@ void CallEngine::FailOnDifferentCalls() {
   for (const CollectiveRun::Seen& seen : headers) add(seen.peer, seen.theirs);
   std::sort(calls.begin(), calls.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  // Most are held to be right; of as many, those with the lowest rank.
+  // The majority counts as right; of equal numbers, the call of the lowest rank.
   const auto votes = [&](const CallHeader& header) {
     return std::count_if(calls.begin(), calls.end(),
                          [&](const auto& call) { return call.second == header; });
@@ -275,7 +275,7 @@ void CallEngine::FailOnDifferentMessages() {
   const PairMessages::Found& found = messages_.mismatch();
   const std::vector<RankState> states = Survey();
   CallHeader own = found.own;
-  // What was expected is a send.
+  // `own` is the header of the expected send.
   own.kind = static_cast<uint8_t>(Collective::kReceive);
   Fail(errors_.Mismatch(SideOf(transport_.rank(), own, states[transport_.rank()]),
                         SideOf(found.peer, found.theirs, states[found.peer])));
@@ -295,7 +295,7 @@ void CallEngine::Fail(const absl::Status& status) {
 
 void CallEngine::End(Active& active, const absl::Status& status) {
   recorder_.End(active.id, status);
-  // What a rank was in when the group failed stays to be seen.
+  // Others can still see the call in which a rank was when the group failed.
   if (status.ok()) {
     active.state.inside = active_.size() > 1;
     transport_.Publish(active.state);

@@ -16,52 +16,53 @@
 
 namespace muster {
 
-// How a call ended.
+// The result of a call, once it has ended.
 struct CallOutcome {
   bool ended = false;
   absl::Status status;
 };
 
-// What stands between a communicator's calls and a transport's pipes: numbers the calls, watches
-// their deadlines, records them, and turns whatever goes wrong into the one error that ends the
-// group everywhere. At one time either one collective call is under way or any number of messages.
+// Carries out a communicator's calls on a transport's pipes: numbers the calls, watches their
+// deadlines, records them, and turns whatever goes wrong into the one error that ends the group on
+// all ranks. Either one collective call is under way or any number of messages.
 //
 // Used by one thread at a time, except traffic().
 class CallEngine {
  public:
-  // All of them outlive the engine. `same_machine`: as in HostCommunicatorOptions.
+  // Borrows all arguments, which must outlive the engine. `same_machine`: see
+  // HostCommunicatorOptions.
   CallEngine(Transport& transport, const CallErrors& errors, SymmetricBuffers& buffers,
              FlightRecorder& recorder, bool same_machine);
 
-  // Whether a call of this kind may begin now.
+  // Returns true if a call of this kind may begin now.
   bool Takes(Collective kind) const;
   bool idle() const { return !in_collective_ && messages_.empty(); }
 
-  // Begins the call; `outcome` is told when it ends, which may be at once. What both point to stays
-  // until then. REQUIRES: Takes(call.kind).
+  // Begins the call, and fills `outcome` when the call ends, which may be at once. `outcome` and
+  // the call's memory must stay valid until then. REQUIRES: Takes(call.kind).
   void Begin(const CollectiveCall& call, CallOutcome* outcome);
 
-  // Moves what can be moved now; false: nothing could.
+  // Moves what can be moved now. Returns false if nothing could.
   bool Step();
 
-  // After a Step that returned false: waits until the next one may do better, the transport is
-  // woken, or `until` on the monotonic clock. Ends calls whose deadline has passed.
+  // Blocks after a Step that returned false, until the next one may do better, the transport is
+  // woken, or the monotonic clock reaches `until`. First ends calls whose deadline has passed.
   void Block(absl::Duration until);
 
-  // Ends what is under way and everything to come with `status`, here and on all ranks.
+  // Ends all calls, now and to come, with `status`, here and on all ranks.
   void Fail(const absl::Status& status);
 
   CollectiveTraffic traffic() const;
 
  private:
   struct Active {
-    // Of the recorder.
+    // Sequence number in the recorder.
     uint64_t id = 0;
     CallState state;
-    // The other rank of a message; -1: all.
+    // The other rank of a message; -1 for a collective call.
     int peer = -1;
     absl::Duration timeout;
-    // On the monotonic clock; infinite until the call first had to wait.
+    // Deadline on the monotonic clock; infinite until the call first has to wait.
     absl::Duration deadline = absl::InfiniteDuration();
     CallOutcome* outcome = nullptr;
   };
@@ -69,12 +70,12 @@ class CallEngine {
   void BeginCollective(const CollectiveCall& call, uint64_t id);
   void End(Active& active, const absl::Status& status);
   void Count(const CollectiveTraffic& traffic);
-  // Each composes the group's error and fails with it.
+  // Each composes the group's error and fails the group with it.
   void FailOnTransport(const absl::Status& status);
   void FailOnDifferentCalls();
   void FailOnDifferentMessages();
-  // What all ranks are doing, by rank. A rank of which nothing later is known has at least been in
-  // every collective call that ended here.
+  // Returns what all ranks are doing, by rank. A rank that reports nothing later counts as having
+  // been in every collective call that ended here.
   std::vector<RankState> Survey();
   CallErrors::Side SideOf(int rank, const CallHeader& header, const RankState& state) const;
   void FailIfLate(absl::Duration now);
@@ -88,7 +89,7 @@ class CallEngine {
   CollectiveRun collective_;
   PairMessages messages_;
   bool in_collective_ = false;
-  // The group's collective calls, and all of this rank.
+  // Number of the group's collective calls, and of all calls of this rank.
   uint64_t collectives_ = 0;
   uint64_t calls_ = 0;
   std::vector<Active> active_;
@@ -98,12 +99,12 @@ class CallEngine {
   uint64_t ticket_ = 0;
   uint32_t steps_ = 0;
   std::vector<PipeInterest> interests_;
-  // Written by the thread that runs calls alone.
+  // Written only by the thread that runs calls.
   std::atomic<uint64_t> sent_{0};
   std::atomic<uint64_t> received_{0};
 };
 
-// The machine's monotonic clock.
+// Returns the time on the machine's monotonic clock.
 absl::Duration MonotonicNow();
 
 }  // namespace muster

@@ -44,20 +44,21 @@ bool IsMessage(const CallState& call) {
   return kind == Collective::kSend || kind == Collective::kReceive;
 }
 
-// Such as "call 17, all_reduce f32 sum x 1024": messages carry no number of the group's.
+// Returns a text such as "call 17, all_reduce f32 sum x 1024"; messages have no number in the
+// group.
 std::string Numbered(const CallState& call) {
   return IsMessage(call) ? Describe(call)
                          : absl::StrCat("call ", call.sequence, ", ", Describe(call));
 }
 
-// What a rank did last.
+// Returns a text about a rank's last call.
 std::string LastCall(const CallState& call) {
   if (call.sequence == 0 && !call.inside && !IsMessage(call)) return "it has made no call yet";
   return absl::StrCat(call.inside ? "it is in " : "its last was ", Numbered(call));
 }
 
-// Of two headers of the same operation, what makes them differ, where the description of the calls
-// does not show it.
+// Returns how two headers of one operation differ, if the description of the calls does not show
+// it.
 std::string Difference(const CallErrors::Side& one, const CallErrors::Side& other,
                        const std::string& one_rank, const std::string& other_rank) {
   const CallHeader& a = one.header;
@@ -106,7 +107,7 @@ bool CallErrors::IsComplete(const absl::Status& status) const {
 }
 
 absl::Status CallErrors::Mismatch(const Side& one, const Side& other) const {
-  // The same text, whichever of the two has noticed.
+  // The text is the same, whichever of the two ranks has noticed.
   const Side& a = one.rank < other.rank ? one : other;
   const Side& b = one.rank < other.rank ? other : one;
   if (a.header.magic != b.header.magic) {

@@ -12,19 +12,20 @@
 
 namespace muster {
 
-// The words of the errors that end a group: which rank, which call, and what the others did. Every
-// text begins with the group's name and a colon. Immutable.
+// Composes the errors that end a group. Each says which rank, which call and what the others did,
+// and begins with the group's name and a colon. Immutable.
 class CallErrors {
  public:
-  // `ranks`: what the ranks are called, by rank; empty: "rank 2".
+  // `ranks` are the ranks' names, by rank; if empty, "rank 2".
   CallErrors(std::string group, int size, std::vector<std::string> ranks);
 
   const std::string& group() const { return group_; }
-  // Such as "slot 2".
+  // Returns the rank's name, such as "slot 2".
   const std::string& rank(int rank) const { return ranks_[rank]; }
   const std::vector<std::string>& ranks() const { return ranks_; }
 
-  // Whether `status` is one of those made here, on this rank or another, and thus complete.
+  // Returns true if `status` was composed by this class, here or on another rank, and so is
+  // complete.
   bool IsComplete(const absl::Status& status) const;
 
   struct Side {
@@ -32,20 +33,21 @@ class CallErrors {
     CallHeader header;
     std::string label;
   };
-  // FailedPrecondition: two ranks have made different calls.
+  // Returns FailedPrecondition: two ranks have made different calls.
   absl::Status Mismatch(const Side& one, const Side& other) const;
 
-  // DeadlineExceeded: the call of `own`, with a rank's own state, did not end in time; `states` are
-  // all ranks' by rank. `peer`: the one rank that matters, of a send or receive, or -1. Unavailable
-  // in its place where a rank turns out to be gone.
+  // Returns DeadlineExceeded: call `own` of rank `self` did not end in time; or Unavailable if a
+  // rank turns out to be gone. `peer` is the other rank of a send or receive, else -1. `states` are
+  // those of all ranks, by rank.
   absl::Status Late(const CallState& own, int self, int peer, absl::Duration timeout,
                     absl::Span<const RankState> states) const;
 
-  // Unavailable: what is gone according to `states`; where none is, `cause` tells, and the call.
+  // Returns Unavailable with the ranks that are gone according to `states`; if none is, the error
+  // `cause` with the call.
   absl::Status Lost(const CallState& own, int self, const absl::Status& cause,
                     absl::Span<const RankState> states) const;
 
-  // Aborted: rank `rank` called Abort(reason).
+  // Returns Aborted: rank `rank` called Abort(reason).
   absl::Status Aborted(int rank, const std::string& reason) const;
 
  private:
@@ -55,7 +57,7 @@ class CallErrors {
   std::vector<std::string> ranks_;
 };
 
-// Such as: all_reduce f32 sum x 1024 ("bucket 3").
+// Returns a text such as: all_reduce f32 sum x 1024 ("bucket 3").
 std::string Describe(const CallState& call);
 
 }  // namespace muster

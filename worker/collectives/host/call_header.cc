@@ -33,7 +33,7 @@ CallHeader MakeHeader(const CollectiveCall& call, Algorithm algorithm, uint64_t 
   header.algorithm = static_cast<uint8_t>(algorithm);
   if (HasRoot(call.kind)) header.root = call.root;
   header.place = place;
-  // Ranks of an all-to-all give counts of their own; they are compared pair by pair.
+  // Ranks of an all-to-all have different counts, which are compared pair by pair.
   if (call.kind == Collective::kAllToAll) return header;
   header.count = call.count;
   if (call.counts.empty()) return header;

@@ -10,18 +10,18 @@
 
 namespace muster {
 
-// A schedule as an executor walks it: by stream. Immutable once made.
+// A schedule, indexed by stream for an executor. Immutable.
 class CallPlan {
  public:
   CallPlan(Schedule schedule, int size);
 
   const Schedule& schedule() const { return schedule_; }
-  // Indices of transfers in their order: those sent to `peer`, those received from it
-  // (kReduceFromAll is listed for every peer), and copies.
+  // Return indices of transfers in the schedule's order: those sent to `peer`, those received from
+  // `peer` (kReduceFromAll is listed for every peer), and copies.
   absl::Span<const int> sends(int peer) const { return sends_[peer]; }
   absl::Span<const int> receives(int peer) const { return receives_[peer]; }
   absl::Span<const int> copies() const { return copies_; }
-  // Elements in all, to and from `peer`.
+  // Return the number of elements sent to and received from `peer`.
   size_t elements_to(int peer) const { return elements_to_[peer]; }
   size_t elements_from(int peer) const { return elements_from_[peer]; }
 
@@ -37,7 +37,7 @@ class CallPlan {
 // Keeps the plans of recent calls, because training repeats the same ones. Not thread-safe.
 class CallPlans {
  public:
-  // The plan for `request`; good until the next call. Plans of calls with counts by rank, which
+  // Returns the plan for `request`, valid until the next call. Plans with counts by rank, which
   // seldom repeat, are made anew.
   const CallPlan& For(const ScheduleRequest& request);
 

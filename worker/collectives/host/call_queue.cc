@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// A call with copies of all it refers to but its memory.
+// A call with copies of all that it refers to, except its memory.
 class CallQueue::StartedCall final : public Work {
  public:
   StartedCall(std::shared_ptr<CallQueue> queue, const CollectiveCall& call)
@@ -41,7 +41,7 @@ class CallQueue::StartedCall final : public Work {
 
   void Abort(absl::Status reason) override {
     absl::MutexLock lock(&queue_->mutex_);
-    // While it has not ended the queue is not closed, and what it uses is there.
+    // The queue is not closed while a call has not ended, so that what the queue uses is there.
     if (!ended_) queue_->abort_(std::string(reason.message()));
   }
 
@@ -53,7 +53,7 @@ class CallQueue::StartedCall final : public Work {
   const std::vector<size_t> send_counts_;
   const std::string label_;
   CollectiveCall call_;
-  // Of the thread that holds the engine.
+  // Used by the thread that holds the engine.
   CallOutcome outcome_;
   // Guarded by the queue's mutex.
   bool ended_ = false;
@@ -78,7 +78,7 @@ std::shared_ptr<Work> CallQueue::Start(const CollectiveCall& call) {
     busy = busy_;
     if (!busy) work_.Signal();
   }
-  // Whoever holds the engine may be waiting for a peer that waits for this call.
+  // The thread that holds the engine may be waiting for a peer that waits for this call.
   if (busy) transport_.Wake();
   return started;
 }
@@ -171,12 +171,12 @@ void CallQueue::Drive(const StartedCall* target, absl::Duration until) {
     {
       absl::MutexLock lock(&mutex_);
       if (!HasCallsLocked()) return;
-      // It may have ended while this thread was not the one that held the engine.
+      // Another thread may have ended the call while it held the engine.
       if (target != nullptr && target->ended_) return;
     }
-    // Calls that could not begin while others were under way.
+    // Queued calls that could not begin while others were under way can begin now.
     if (engine_.idle()) continue;
-    // A call that came before that Step looked at the pipes has woken nobody.
+    // A call that was queued before that Step took its ticket has woken nobody.
     if (!engine_.Step() && !MayAdmit()) engine_.Block(until);
     if (until != absl::InfiniteDuration() && MonotonicNow() >= until) return;
   }

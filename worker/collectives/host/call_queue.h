@@ -19,15 +19,16 @@
 
 namespace muster {
 
-// Calls that were started and are carried out one after the other (messages next to each other),
-// by whichever thread has the time: a thread of the queue, or one that waits for a call. Whoever
-// holds the engine goes on where the last one stopped.
+// A queue of started calls, carried out one after the other (messages side by side) by any thread
+// that has the time: the queue's own, or one that waits for a call. A thread that takes over the
+// engine goes on where the last one stopped.
 //
 // Start and Run are for one thread at a time; handles may be used by any thread and outlive the
-// queue's owner, which closes it.
+// queue's owner, which closes the queue.
 class CallQueue : public std::enable_shared_from_this<CallQueue> {
  public:
-  // Both outlive Close. `abort` ends the group with a reason; it does not block.
+  // `engine` and `transport` must outlive Close. `abort` ends the group with a reason, without
+  // blocking.
   CallQueue(CallEngine& engine, Transport& transport,
             std::function<void(const std::string& reason)> abort);
   // REQUIRES: closed.
@@ -38,20 +39,20 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   // Carries the call out behind those started before, on this thread where it can.
   absl::Status Run(const CollectiveCall& call);
 
-  // Ends the thread. Calls that have not ended are ended by aborting the group.
+  // Ends the queue's thread. Aborts the group if calls have not ended.
   void Close();
 
  private:
   class StartedCall;
 
   void Background();
-  // Waits for the call and moves it on itself. DEADLINE_EXCEEDED: not before `until`.
+  // Waits for the call, and carries calls on meanwhile. DeadlineExceeded: not ended by `until`.
   absl::Status Await(StartedCall& call, absl::Duration until);
-  // Moves calls on until `target` has ended, none is left, or `until`.
-  // REQUIRES: this thread has set busy_.
+  // Carries calls on until `target` has ended, no call is left, or `until` has come. REQUIRES: this
+  // thread has set busy_.
   void Drive(const StartedCall* target, absl::Duration until);
-  // Each with busy_ set by this thread: whether a call may begin; begins those that may; tells
-  // calls that have ended.
+  // MayAdmit returns true if a queued call may begin, Admit begins such calls, Reap tells the
+  // owners of ended calls. REQUIRES: this thread has set busy_.
   bool MayAdmit();
   void Admit();
   void Reap();
@@ -65,18 +66,18 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   const std::function<void(const std::string&)> abort_;
 
   absl::Mutex mutex_;
-  // For the queue's thread: there is something to do, or it must end.
+  // Tells the queue's thread that there is something to do, or that the thread must end.
   absl::CondVar work_;
-  // For those that wait: a call has ended, or the engine is free.
+  // Tells threads that wait that a call has ended, or that the engine is free.
   absl::CondVar changed_;
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Whether a thread holds the engine.
+  // True while a thread holds the engine.
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<std::shared_ptr<StartedCall>> queued_ ABSL_GUARDED_BY(mutex_);
-  // Begun on the engine.
+  // Calls begun on the engine.
   std::vector<std::shared_ptr<StartedCall>> running_ ABSL_GUARDED_BY(mutex_);
-  // Last, once all the above is there.
+  // Last member: the thread uses all the above.
   std::thread thread_;
 };
 

@@ -14,11 +14,11 @@ namespace {
 constexpr size_t kGuard = 64;
 constexpr std::byte kGuardByte{0xa5};
 
-// What ranks give, and so what becomes of it, repeats after this many elements times the ranks.
+// Period, times the number of ranks, after which inputs and so results repeat.
 constexpr size_t kPeriod = 8;
 
-// Element `index` of what rank `rank` gives, small enough for every type to add exactly: sums stay
-// below 256, and products are powers of two.
+// Returns element `index` of rank `rank`'s input, small enough for every type to add exactly: sums
+// stay below 256, and products are powers of two.
 int InputAt(const CollectiveCase& c, int rank, int size, size_t index) {
   if (c.reduction == Reduction::kProd && Reduces(c.kind)) {
     return (rank * 3 + index + c.seed) % 4 == 0 ? 2 : 1;
@@ -26,7 +26,7 @@ int InputAt(const CollectiveCase& c, int rank, int size, size_t index) {
   return static_cast<int>((index * 5 + c.seed) % 8) + static_cast<int>((rank + index) % size);
 }
 
-// The exact result for element `index`.
+// Returns the exact result for element `index`.
 double ReducedAt(const CollectiveCase& c, int size, size_t index) {
   const double base = static_cast<double>((index * 5 + c.seed) % 8);
   switch (c.reduction) {
@@ -71,7 +71,7 @@ void Put(DType dtype, double value, std::byte* at) {
   }
 }
 
-// Element i of `count` from `to` on becomes value(i), which repeats after `period`.
+// Sets element i of `count` from `to` on to value(i), which repeats after `period`.
 template <typename Value>
 void Fill(DType dtype, size_t count, size_t period, const Value& value, std::byte* to) {
   const size_t element = SizeOf(dtype);

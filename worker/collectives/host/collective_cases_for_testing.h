@@ -15,14 +15,14 @@ struct CollectiveCase {
   Collective kind = Collective::kAllReduce;
   DType dtype = DType::kF32;
   Reduction reduction = Reduction::kSum;
-  // Of each chunk; unequal: chunk i has one of 0, count/2, count elements, by i.
+  // Elements of each slice. If unequal, slice i has 0, count/2 or count elements, by i.
   size_t count = 0;
   bool unequal = false;
   bool in_place = false;
   bool misaligned = false;
   bool deterministic = false;
   int root = 0;
-  // Sets the inputs.
+  // Seed of the inputs.
   uint64_t seed = 0;
 
   std::string ToString() const;
@@ -39,16 +39,16 @@ constexpr Reduction kReductions[] = {Reduction::kSum, Reduction::kAvg, Reduction
 
 bool Reduces(Collective kind);
 
-// One rank's part of a case: its memory, filled, and what must stand in it in the end. Memory is
-// kept between cases.
+// One rank's part of a case: its filled memory, and the result that must stand there in the end.
+// Memory is kept between cases.
 class CaseRunner {
  public:
   CaseRunner(int rank, int size) : rank_(rank), size_(size) {}
 
-  // The call to make. The memory is this object's until the next Prepare, or `memory`'s, of at
-  // least BytesFor(c) (in place only).
+  // Returns the call to make. The call uses `memory`, in place only, or else this object's memory,
+  // which stays valid until the next Prepare.
   CollectiveCall Prepare(const CollectiveCase& c, std::byte* memory = nullptr);
-  // Empty: the output is right and nothing beside it was written. Else what is wrong.
+  // Returns what is wrong; empty if the output is right and nothing beside it was written.
   std::string Check() const;
 
  private:

@@ -8,9 +8,9 @@
 namespace muster {
 namespace {
 
-// Up to here a message is copied once more so that it leaves in one Write.
+// Messages up to this size are copied once more, to leave in one Write.
 constexpr size_t kSmallBytes = 8 << 10;
-// Where a look costs next to nothing.
+// Number of looks if a look costs next to nothing.
 constexpr int kLooks = 64;
 
 // Over a socket a look is a system call, and takes the processor from a rank that may be about to
@@ -91,7 +91,7 @@ absl::StatusOr<CollectiveRun::Progress> CollectiveRun::StepSmall() {
     std::memcpy(message_.data(), &header_, kHeaderBytes);
     if (bytes > 0) std::memcpy(message_.data() + kHeaderBytes, call_.in, bytes);
     std::memset(message_.data() + kHeaderBytes + bytes, 0, PaddingAfter(bytes));
-    // Where a pipe has not room for all, the streams go on from what it took.
+    // If a pipe has no room for everything, the streams go on from what the pipe took.
     bool all = true;
     std::fill(outputs_.begin(), outputs_.end(), nullptr);
     for (int i = 1; i < size_; ++i) {
@@ -142,7 +142,7 @@ absl::StatusOr<CollectiveRun::Progress> CollectiveRun::StepSmall() {
     }
   }
   if (missing > 0) {
-    // It is on its way, or lies in two pieces where the pipe's memory ends, or is a shorter one of
+    // A message is still arriving, or wraps around in the pipe's memory, or is a shorter one of
     // another call.
     if (in_part) ContinueAsStreams();
     return in_part || first ? Progress::kSome : Progress::kNone;
@@ -186,13 +186,13 @@ absl::StatusOr<CollectiveRun::Progress> CollectiveRun::StepShared() {
   if (!all) return moved ? Progress::kSome : Progress::kNone;
   const Slice own = OwnSlice(call_.count, rank_, size_);
   if (round_ == 1) {
-    // What kDirect would have sent and received.
+    // Counts the traffic that kDirect would have sent and received.
     traffic_.sent = (call_.count - own.count + own.count * (size_ - 1)) * element_;
     traffic_.received = traffic_.sent;
     return Progress::kDone;
   }
   if (reduced_ < own.count) {
-    // Others' memory is theirs again once the group has failed.
+    // Once the group has failed, others' memory is theirs again.
     MUSTER_RETURN_IF_ERROR(transport_.health());
     const size_t count = std::min(own.count - reduced_, kCollectiveFragmentBytes / element_);
     for (int rank = 0; rank < size_; ++rank) {

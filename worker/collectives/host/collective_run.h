@@ -17,15 +17,15 @@
 
 namespace muster {
 
-// What a Step moves of one transfer. Large enough to make a system call or a lock small beside it,
-// and several fit into the L2 cache.
+// Size of a fragment, the most that a Step moves of one transfer: large enough that a system call
+// or a lock costs little beside it, and small enough that several fit into the L2 cache.
 constexpr size_t kCollectiveFragmentBytes = 128 << 10;
 
-// Where in symmetric memory a call works; no memory: elsewhere.
+// A call's place in symmetric memory; null memory for a call elsewhere.
 struct SymmetricAddress {
   SymmetricMemory* memory = nullptr;
   size_t offset = 0;
-  // As CallHeader::place.
+  // Value of CallHeader::place.
   uint64_t name = 0;
 };
 
@@ -33,49 +33,50 @@ struct SymmetricAddress {
 // Step moves what can be moved now.
 //
 // A call runs in one of three ways, all with the same headers in front:
-//   streams  the schedule's transfers, in pieces that stay in the L2 cache: what one piece of a
-//            reduction has written is sent on before the next one is reduced.
-//   small    an all-reduce by kExchange: header and data go to each peer in one Write, and once
-//            those of all peers are there, they are added up where they lie.
-//   shared   an all-reduce in place of symmetric memory: once all have entered, each rank adds up
-//            its slice straight from the memory of all and stores it into that of all; a second
-//            header then tells that it is done. No byte goes through a pipe.
+//   streams  the schedule's transfers, in fragments that stay in the L2 cache: the result of one
+//            fragment's reduction is sent on before the next fragment is reduced.
+//   small    an all-reduce by kExchange: each peer gets header and data in one Write; once those
+//            of all peers have come, they are added up where they lie in the pipes.
+//   shared   an all-reduce in place in symmetric memory: once all ranks have entered, each rank
+//            adds up its slice straight from all ranks' memory and stores the sum into all ranks'
+//            memory; a second header then tells that the rank is done. No payload goes through a
+//            pipe.
 //
 // Used by one thread at a time. Memory that data passes through is kept from call to call, so that
-// none is faulted in after the first call of a kind and size. So are the plans of recent calls, but
-// for those with counts by rank, which are planned anew each time (CallPlans).
+// calls after the first of a kind and size cause no page faults. Plans are kept, too (CallPlans).
 class CollectiveRun {
  public:
   explicit CollectiveRun(Transport& transport);
 
-  // REQUIRES: the call is valid, is no send or receive, and the last one has ended or failed for
-  // good. What it points to stays until it has ended. `header` is for every peer.
+  // Begins a call. `header` goes to every peer; the call's memory must stay valid until the call
+  // has ended. REQUIRES: the call is valid, and no send or receive; the last call has ended or
+  // failed for good.
   void Begin(const CollectiveCall& call, Algorithm algorithm, const CallHeader& header,
              const SymmetricAddress& place);
 
   enum class Progress { kNone, kSome, kDone };
-  // FailedPrecondition, and differs(): another rank makes another call. Other errors are the
-  // transport's.
+  // Moves what can be moved now. FailedPrecondition, and differs(): another rank makes another
+  // call. Other errors are the transport's.
   absl::StatusOr<Progress> Step();
   bool differs() const { return differs_; }
 
-  // After a mismatch: reads the headers of all other ranks, as they come, so that all ranks see the
-  // same and draw the same conclusion. Whether all have come.
+  // Reads the headers of all other ranks as they come, after a mismatch, so that all ranks draw the
+  // same conclusion. Returns true once all have come.
   absl::StatusOr<bool> GatherHeaders();
 
   struct Seen {
     int peer = -1;
-    // As sent to the peer, and as it came from it.
+    // Headers sent to the peer and received from it.
     CallHeader own;
     CallHeader theirs;
   };
-  // The headers that have come, by rank.
+  // Returns the headers that have come, by rank.
   std::vector<Seen> headers() const;
 
-  // Appends what the last Step lacked.
+  // Appends the pipes for which the last Step had to wait.
   void AddInterests(std::vector<PipeInterest>& interests) const;
 
-  // Payload of the call, complete once it is done.
+  // Returns the payload of the call, complete once the call is done.
   CollectiveTraffic traffic() const { return traffic_; }
 
  private:
@@ -88,26 +89,26 @@ class CollectiveRun {
     CallHeader in;
     size_t header_sent = 0;
     size_t header_received = 0;
-    // Of the plan's transfers to and from the peer, how many have ended.
+    // Number of the plan's transfers to and from the peer that have ended.
     size_t sent = 0;
     size_t received = 0;
     size_t padding_out = 0;
     size_t padding_in = 0;
-    // The header is read ahead, together with what follows it.
+    // True if the header is read ahead, together with what follows it.
     bool peeks_header = false;
-    // The last Step could not go on without these.
+    // True if the last Step had to wait for room, or for bytes.
     bool wants_room = false;
     bool wants_bytes = false;
   };
 
   void StartStreams();
-  // From kSmall, whose message is on its way, to kStreams.
+  // Goes on as kStreams from kSmall, whose message has been sent.
   void ContinueAsStreams();
   absl::StatusOr<Progress> StepStreams();
   absl::StatusOr<Progress> StepSmall();
   absl::StatusOr<Progress> StepShared();
 
-  // Each moves one piece at most, and sets `moved` if it moved anything.
+  // Each moves at most one fragment, and sets `moved` if anything moved.
   absl::Status SendTo(int peer, bool& moved);
   absl::Status ReceiveFrom(int peer, bool& moved);
   absl::Status ReduceFromAll(int transfer, bool& moved);
@@ -116,7 +117,7 @@ class CollectiveRun {
   absl::Status SendHeader(int peer, bool& moved);
   absl::Status ReceiveHeader(int peer, bool& moved);
 
-  // Bytes of transfer `index` that may have been moved by now, by what it depends on.
+  // Returns how many bytes of transfer `index` may have been moved by now, given its dependencies.
   size_t Allowed(int index) const;
   size_t BytesOf(int index) const;
   const std::byte* From(const Transfer& transfer) const;
@@ -137,18 +138,20 @@ class CollectiveRun {
   Way way_ = Way::kStreams;
   size_t element_ = 0;
   const CallPlan* plan_ = nullptr;
-  // By transfer: bytes moved.
+  // Bytes moved, by transfer.
   std::vector<size_t> moved_;
   std::vector<Streams> streams_;
   std::vector<std::byte> scratch_;
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
-  // kSmall: header, data, padding. Looks for the others' before the thread may have to sleep.
+  // kSmall: header, data and padding.
   std::vector<std::byte> message_;
   size_t message_bytes_ = 0;
+  // kSmall: number of looks for others' messages before the thread may have to sleep.
   const int looks_;
-  // kShared: headers before and after; bytes of the own slice reduced.
+  // kShared: 1 once the reduction is done, which the second header tells.
   int round_ = 0;
+  // kShared: elements of the own slice that are reduced.
   size_t reduced_ = 0;
   bool differs_ = false;
   CollectiveTraffic traffic_;

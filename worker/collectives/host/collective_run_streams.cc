@@ -9,11 +9,11 @@
 namespace muster {
 namespace {
 
-// Of a stream this short all may come with the header in one call of recv, at the price of being
-// copied twice.
+// A stream this short may come with its header in one call of recv, at the price of being copied
+// twice.
 constexpr size_t kPeekedBytes = 16 << 10;
 
-// `header` as the one to or from a peer, with the counts between the two.
+// Returns `header` for one peer, with the counts between the two ranks.
 CallHeader Between(const CallHeader& header, size_t sends, size_t expects) {
   CallHeader between = header;
   between.sends = sends;
@@ -40,7 +40,7 @@ void CollectiveRun::StartStreams() {
                                    .send_counts = call_.send_counts,
                                    .root = call_.root,
                                    .in_place = all_to_all && in_place};
-  // A barrier needs no more than the headers, which every call exchanges with all.
+  // A barrier needs only the headers, which every call exchanges with all ranks.
   plan_ = call_.kind == Collective::kBarrier ? &headers_alone_ : &plans_.For(request);
   const Schedule& schedule = plan_->schedule();
   moved_.assign(schedule.transfers.size(), 0);
@@ -257,7 +257,7 @@ absl::Status CollectiveRun::ReduceFromAll(int index, bool& moved) {
     if (peer == rank_) continue;
     Streams& streams = streams_[peer];
     const absl::Span<const int> receives = plan_->receives(peer);
-    // Its header is still to come, or what comes before this in its stream.
+    // The peer's header is still to come, or what comes before this transfer in its stream.
     if (streams.header_received < kHeaderBytes || receives[streams.received] != index) {
       return absl::OkStatus();
     }

@@ -1,5 +1,5 @@
-// Algorithms that a communicator chooses for some lengths and worlds only, here for all: run on
-// real pipes, against sums that are known.
+// Runs every algorithm on real pipes, also for lengths and group sizes for which a communicator
+// chooses another one, and compares with known sums.
 #include "worker/collectives/host/collective_run.h"
 
 #include <cstring>
@@ -19,7 +19,7 @@
 namespace muster {
 namespace {
 
-// How bytes travel: in pipes of 192 bytes that take them in pieces of 13, or over TCP.
+// Kinds of pipes: pipes of 192 bytes that take 13 bytes at a time, or TCP.
 enum class Pipes { kTiny, kTcp };
 
 // Calls `body` on a thread for each rank.

@@ -16,32 +16,32 @@ class TestGroup {
   virtual ~TestGroup() = default;
 
   int size() const { return static_cast<int>(ranks.size()); }
-  // As the ranks do: `work` with each rank on a thread of its own, until all have returned.
+  // Runs `work` with each rank on a thread of its own, until all have returned.
   void Run(const std::function<void(Communicator& communicator)>& work);
 
-  // Faults of one rank; only where the backend can_break.
+  // Faults of one rank. REQUIRES: the backend can_break.
   virtual void Kill(int rank);
   virtual void Stop(int rank);
   virtual void Continue(int rank);
 
-  // By rank. A test may take one away.
+  // Communicators by rank. A test may take one away.
   std::vector<std::unique_ptr<Communicator>> ranks;
 };
 
-// A kind of transport, under the communicator that it is used with.
+// A kind of transport, with the communicator on top.
 struct Backend {
   std::string name;
   std::function<std::unique_ptr<TestGroup>(int size)> make;
   bool can_break = false;
-  // Whether Allocate gives memory that the ranks share.
+  // True if Allocate gives memory that the ranks share.
   bool shares_memory = false;
 };
 
-// All that the contract holds for, each with one way between all ranks.
+// Returns all backends that the contract holds for, each with one kind of pipe between all ranks.
 const std::vector<Backend>& AllBackends();
 
-// Even ranks share memory among themselves, every other pair uses TCP: both ways in one group, as
-// on several machines with several ranks each. From three ranks on.
+// Returns a backend whose even ranks share memory among themselves, while every other pair uses
+// TCP, as on several machines with several ranks each. It takes three ranks or more.
 const Backend& MixedBackend();
 
 }  // namespace muster

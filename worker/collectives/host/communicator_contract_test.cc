@@ -1,5 +1,5 @@
-// What every communicator promises, on every backend: each collective with each type and reduction
-// gives the exact result, whatever the sizes and places of its buffers.
+// Tests on every backend that each collective with each type and reduction gives the exact result,
+// whatever the sizes and places of its buffers.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -168,7 +168,7 @@ TEST_P(CommunicatorContractTest, StartedCallsRunInOrderAndMixWithRun) {
           order.push_back(i);
         });
       }
-      // In any order, by ranks differently.
+      // Each rank waits in another order.
       for (int i = 0; i < kCalls; ++i) {
         const int which = rank.rank() % 2 == 0 ? i : kCalls - 1 - i;
         if (works[which] != nullptr) faults.Add(works[which]->Wait(absl::Minutes(2)));

@@ -1,5 +1,5 @@
-// What every communicator promises when a rank is late, leaves, dies or gives up: all end with one
-// error that names the rank and the call, and stay failed.
+// Tests a rank that is late, leaves, dies or gives up: all ranks end with one error that names the
+// rank and the call, and stay failed.
 #include <atomic>
 #include <memory>
 #include <string>

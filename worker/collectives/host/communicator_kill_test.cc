@@ -1,5 +1,5 @@
-// Ranks as processes, and what the calls of the others end with when one is killed, stopped or cut
-// off, on every transport.
+// Tests ranks that are processes: how the others' calls end when one is killed, stopped or cut off,
+// on every transport.
 
 #include <signal.h>
 #include <unistd.h>

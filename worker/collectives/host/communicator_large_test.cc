@@ -1,5 +1,4 @@
-// Large messages, on every backend: every pair of values of two of the factors comes up in some
-// case.
+// Large messages on every backend. Every pair of values of any two factors comes up in some case.
 #include <iterator>
 #include <memory>
 #include <set>

@@ -1,5 +1,5 @@
-// What every communicator promises when its ranks make different calls: all end with one error that
-// names the rank and both calls, and stay failed.
+// Tests ranks that make different calls: all ranks end with one error that names the rank and both
+// calls, and stay failed.
 #include <memory>
 #include <string>
 #include <utility>

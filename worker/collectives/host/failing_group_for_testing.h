@@ -19,7 +19,7 @@
 
 namespace muster {
 
-// Long enough that it is never what ends a call.
+// A timeout that never ends a call.
 constexpr absl::Duration kLong = absl::Minutes(5);
 // The rank that errs.
 constexpr int kCulprit = 1;
@@ -60,8 +60,8 @@ class FailingGroupTest : public testing::TestWithParam<std::tuple<Backend, int>>
   static int size() { return std::get<1>(GetParam()); }
   TestGroup& group() { return *group_; }
 
-  // Two calls that go well, then `last` on every rank. What it returns, by rank; or what ends the
-  // second call on a rank that is slow, while another is already in the next one.
+  // Makes two calls that go well, then `last` on every rank. Returns by rank what `last` returns,
+  // or what ends the second call on a slow rank while another is already in the next one.
   std::vector<absl::Status> Run(const std::function<absl::Status(Communicator&, Caller&)>& last) {
     std::vector<absl::Status> statuses(size());
     group_->Run([&](Communicator& rank) {

@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-// For the steps of Split and Allocate.
+// Timeout of the steps of Split and Allocate.
 constexpr absl::Duration kTimeout = absl::Minutes(1);
 
 class HostCommunicator final : public Communicator {
@@ -64,7 +64,7 @@ class HostCommunicator final : public Communicator {
   CollectiveTraffic traffic() const override { return engine_.traffic(); }
 
  private:
-  // The values of all ranks, `count` of each, by rank.
+  // Returns the values of all ranks, `count` of each, by rank.
   absl::StatusOr<std::vector<int64_t>> Gather(std::vector<int64_t> own, absl::string_view label) {
     std::vector<int64_t> all(own.size() * size());
     MUSTER_RETURN_IF_ERROR(Run({.kind = Collective::kAllGather,
@@ -90,7 +90,7 @@ class HostCommunicator final : public Communicator {
   FlightRecorder recorder_;
   SymmetricBuffers buffers_;
   CallEngine engine_;
-  // Once a call has been started.
+  // Set once a call has been started.
   std::shared_ptr<CallQueue> queue_;
   uint64_t splits_ = 0;
 };

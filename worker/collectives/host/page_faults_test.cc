@@ -1,5 +1,5 @@
-// Calls that are repeated touch no memory that is new to the process: what they need is there after
-// the first ones.
+// Tests that repeated calls touch no memory that is new to the process: the first calls leave all
+// that they need.
 #include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -13,21 +13,21 @@
 
 namespace muster {
 
-// Sends and receives under way. They keep their order for each pair of ranks and direction alone:
-// a message too large for its pipe holds up no other pair, nor what comes the other way. Never
+// The sends and receives under way. Messages keep their order only per pair of ranks and direction:
+// a message too large for its pipe holds up neither other pairs nor the other direction. Never
 // blocks. Used by one thread at a time.
 class PairMessages {
  public:
   explicit PairMessages(Transport& transport);
 
-  // REQUIRES: the call is valid, and a send or receive. `id` names it.
+  // Begins a message named `id`. REQUIRES: the call is valid, and a send or receive.
   void Begin(const CollectiveCall& call, uint64_t id);
 
   bool empty() const { return messages_.empty(); }
-  // Forgets all, for good.
+  // Drops all messages.
   void Clear() { messages_.clear(); }
 
-  // Moves what can be moved, and says whether anything was. FailedPrecondition: mismatch() tells.
+  // Moves what can be moved, and returns true if anything was. FailedPrecondition: see mismatch().
   // Other errors are the transport's.
   absl::StatusOr<bool> Step();
 
@@ -35,7 +35,7 @@ class PairMessages {
     uint64_t id = 0;
     CollectiveTraffic traffic;
   };
-  // Those that ended in the last Step.
+  // Returns the messages that ended in the last Step.
   const std::vector<Ended>& ended() const { return ended_; }
 
   struct Found {
@@ -46,18 +46,18 @@ class PairMessages {
   };
   const Found& mismatch() const { return mismatch_; }
 
-  // Appends what the last Step lacked.
+  // Appends the pipes for which the last Step had to wait.
   void AddInterests(std::vector<PipeInterest>& interests) const;
 
  private:
   struct Message {
     uint64_t id = 0;
     CollectiveCall call;
-    // What is sent, or expected.
+    // The header that is sent, or expected.
     CallHeader header;
     CallHeader theirs;
     size_t data_bytes = 0;
-    // Of header, data and padding together.
+    // Bytes moved of header, data and padding.
     size_t moved = 0;
     bool waits = false;
 
@@ -68,12 +68,12 @@ class PairMessages {
   absl::StatusOr<size_t> Receive(Message& message);
 
   Transport& transport_;
-  // By peer: messages begun so far.
+  // Messages begun so far, by peer.
   std::vector<uint64_t> sends_;
   std::vector<uint64_t> receives_;
   std::vector<Message> messages_;
   std::vector<Ended> ended_;
-  // By direction and peer, during a Step: an earlier message is still under way.
+  // True for a direction and peer, during a Step, if an earlier message is still under way.
   std::vector<bool> held_up_;
   Found mismatch_;
 };

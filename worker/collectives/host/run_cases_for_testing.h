@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// What went wrong on the threads of a test; a few are enough. Thread-safe.
+// Collects what went wrong on the threads of a test, five faults at most. Thread-safe.
 class Faults {
  public:
   void Add(const std::string& fault) {
@@ -32,7 +32,7 @@ class Faults {
   std::vector<std::string> faults_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Every rank makes all the calls of `cases`, one after the other. What went wrong.
+// Makes all the calls of `cases` on every rank, one after the other. Returns what went wrong.
 std::vector<std::string> RunCases(TestGroup& group, const std::vector<CollectiveCase>& cases);
 
 }  // namespace muster

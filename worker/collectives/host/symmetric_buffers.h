@@ -15,16 +15,17 @@
 
 namespace muster {
 
-// Which buffers of a communicator lie in memory that all ranks map. Thread-safe.
+// The buffers of a communicator that lie in memory which all ranks map. Thread-safe.
 class SymmetricBuffers {
  public:
   explicit SymmetricBuffers(int rank) : rank_(rank) {}
 
-  // A buffer in `memory`; null: a plain one of `bytes` bytes. Every rank adds them in the same
-  // order. The buffer must go before this object.
+  // Returns a buffer in `memory` or, if that is null, a plain one of `bytes` bytes. Every rank adds
+  // buffers in the same order. The buffer must be destroyed before this object.
   std::unique_ptr<CollectiveBuffer> Add(std::unique_ptr<SymmetricMemory> memory, size_t bytes);
 
-  // Where the `bytes` at `data` lie, if all of them are in one of the buffers.
+  // Returns the place of the `bytes` bytes at `data` if all are in one of the buffers, else null
+  // memory.
   SymmetricAddress Find(const void* data, size_t bytes) const;
 
  private:
@@ -36,7 +37,7 @@ class SymmetricBuffers {
   void Remove(const SymmetricMemory* memory);
 
   const int rank_;
-  // As many as entries_, to be looked at without the lock.
+  // Size of entries_, readable without the lock.
   std::atomic<size_t> size_{0};
   mutable absl::Mutex mutex_;
   uint64_t added_ ABSL_GUARDED_BY(mutex_) = 0;
