@@ -168,7 +168,7 @@ TEST_P(CommunicatorContractTest, StartedCallsRunInOrderAndMixWithRun) {
           order.push_back(i);
         });
       }
-      // Each rank waits in another order.
+      // Even and odd ranks wait in opposite orders.
       for (int i = 0; i < kCalls; ++i) {
         const int which = rank.rank() % 2 == 0 ? i : kCalls - 1 - i;
         if (works[which] != nullptr) faults.Add(works[which]->Wait(absl::Minutes(2)));

@@ -15,10 +15,11 @@
 namespace muster {
 namespace {
 
-// Looks at a pipe before a rank that has nothing to do sleeps.
+// Number of looks at a pipe before an idle rank sleeps.
 constexpr int kSpins = 64;
 
-// Bytes from one rank to another: one writes, one reads, positions count the stream's bytes.
+// A ring of bytes from one rank to another: one writes, one reads, positions count the stream's
+// bytes.
 class Ring {
  public:
   explicit Ring(size_t bytes) : bytes_(bytes), memory_(new std::byte[bytes]) {}
@@ -54,9 +55,9 @@ class Ring {
   std::atomic<uint64_t> tail_{0};
 };
 
-// What the others see of a rank, and how it is woken.
+// The part of a rank that the others see, and what wakes the rank.
 struct Member {
-  // Counts what may interest this rank.
+  // Counts events that may interest this rank.
   std::atomic<uint64_t> bell{0};
   std::atomic<bool> asleep{false};
   std::atomic<bool> stopped{false};
@@ -109,7 +110,7 @@ struct InProcessGroupState {
     for (auto& member : members) member->Ring();
   }
 
-  // What a fault does to this group and those made from it.
+  // Applies `fault` to this group and to those made from it.
   template <typename Fault>
   void Inflict(int rank, const Fault& fault) {
     fault(*this, rank);
@@ -131,7 +132,7 @@ struct InProcessGroupState {
   std::vector<std::unique_ptr<Ring>> rings;
 
   absl::Mutex mutex;
-  // By how many had been allocated before.
+  // Allocations in their order.
   std::vector<std::shared_ptr<Allocation>> allocations ABSL_GUARDED_BY(mutex);
   using Child = std::pair<std::vector<int>, std::shared_ptr<InProcessGroupState>>;
   std::map<std::pair<uint64_t, std::vector<int>>, Child> children ABSL_GUARDED_BY(mutex);
@@ -174,7 +175,7 @@ class InProcessPipe final : public Pipe {
 
   absl::StatusOr<absl::Span<const std::byte>> Peek(size_t want) override {
     if (absl::Status status = Look(); !status.ok()) return status;
-    // Looked at first: what it wrote before it left is still good.
+    // Bytes are looked at first: what a rank wrote before it left is still good.
     const bool left = other_.left.load();
     const absl::Span<const std::byte> bytes = in_.Peek(want);
     if (bytes.empty() && left) return Gone();
@@ -341,7 +342,7 @@ class InProcessTransport final : public Transport {
   const int rank_;
   Member& self_;
   std::vector<std::unique_ptr<InProcessPipe>> pipes_;
-  // How many times this rank has allocated.
+  // Number of this rank's allocations.
   size_t allocated_ = 0;
 };
 

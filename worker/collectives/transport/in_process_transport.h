@@ -10,32 +10,31 @@
 namespace muster {
 
 struct InProcessOptions {
-  // Room of each pipe; a multiple of 64.
+  // Capacity of each pipe, a multiple of 64.
   size_t pipe_bytes = 64 * 1024;
-  // The most bytes that one Write takes: an odd number makes bytes arrive as they do over TCP, cut
-  // anywhere.
+  // Most bytes that one Write takes. An odd number cuts the bytes anywhere, as TCP does.
   size_t write_bytes = static_cast<size_t>(-1);
-  // Whether Allocate gives memory that the ranks share, or Unimplemented.
+  // True if Allocate gives memory that the ranks share; false for Unimplemented.
   bool share_memory = true;
 };
 
 struct InProcessGroupState;
 
-// Ranks as threads of one process, with the faults that processes have. Thread-safe; may go before
-// the transports it made.
+// A group whose ranks are threads of one process, with the faults that processes have. Thread-safe.
+// May be destroyed before the transports that it made.
 class InProcessGroup {
  public:
   // REQUIRES: size >= 1.
   explicit InProcessGroup(int size, const InProcessOptions& options = {});
   ~InProcessGroup();
 
-  // The end of one rank, to be asked for once for each.
+  // Returns the transport of one rank. Called once for each rank.
   std::unique_ptr<Transport> Join(int rank);
 
-  // As SIGKILL does: the others see it dead at once, and everything the rank itself does fails.
-  // Reaches the subgroups that the rank is in.
+  // Kills a rank as SIGKILL does: the others see it dead at once, and everything the rank itself
+  // does fails. Reaches the rank's subgroups, too.
   void Kill(int rank);
-  // As SIGSTOP does: the thread of the rank stays where it is at its next look at a pipe.
+  // Stops a rank as SIGSTOP does: its thread stays where it is from its next look at a pipe.
   void Stop(int rank);
   void Continue(int rank);
 

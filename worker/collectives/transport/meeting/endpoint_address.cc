@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kVersion = 1;
 constexpr size_t kNonceBytes = 16;
-// Of sockaddr_un's path, less the leading zero.
+// Length of sockaddr_un's path without the leading zero.
 constexpr size_t kMaxUnixName = 107;
 
 }  // namespace

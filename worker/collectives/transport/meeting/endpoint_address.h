@@ -9,20 +9,20 @@
 
 namespace muster {
 
-// Where a rank can be reached: the content of CollectiveEndpoint::address().
+// The address of a rank: the content of CollectiveEndpoint::address().
 struct EndpointAddress {
-  // For TCP: IP or name, and port.
+  // IP or name, and port, for TCP.
   std::string host;
   uint16_t port = 0;
-  // Name of its abstract unix socket; empty: it shares no memory.
+  // Name of the rank's abstract unix socket; empty if the rank shares no memory.
   std::string unix_name;
-  // Random, of 16 bytes. A caller repeats it, so that one who has an old address is turned away.
+  // 16 random bytes, which a caller repeats. A caller with an old address is turned away.
   std::string nonce;
-  // For errors.
+  // Process ID, for errors.
   uint32_t pid = 0;
 
   std::string Serialize() const;
-  // InvalidArgument: not an address, or one of a newer version.
+  // Parses an address. InvalidArgument: `bytes` are no address, or one of a newer version.
   static absl::StatusOr<EndpointAddress> Parse(absl::string_view bytes);
 };
 

@@ -18,7 +18,7 @@
 
 namespace muster {
 
-// How the ranks of a test reach each other.
+// The kind of connections between the ranks of a test.
 enum class Wiring {
   kSharedMemory,
   kTcp,
@@ -32,18 +32,18 @@ enum class Wiring {
 const char* Name(Wiring wiring);
 HostEndpointOptions OptionsFor(Wiring wiring, int rank);
 
-// Ranks as threads of this process, each with an endpoint of its own.
+// A group whose ranks are threads of this process, each with its own endpoint.
 class GroupForTesting {
  public:
   GroupForTesting(Wiring wiring, int size);
 
   // Runs `body` once for each rank, each on its own thread, on a group that has just met.
   void Run(const std::function<void(Transport&)>& body);
-  // The transports themselves, by rank.
+  // Returns the transports by rank, once all have met.
   std::vector<absl::StatusOr<std::unique_ptr<HostTransport>>> Meet(
       absl::Duration timeout = absl::Seconds(20));
 
-  // For a group of its own making.
+  // Returns the group as `rank` sees it, for a test that connects it itself.
   CollectiveEndpoint::Group group(int rank) const;
   MeetingPoint& point(int rank) { return *points_[rank]; }
 
@@ -52,17 +52,17 @@ class GroupForTesting {
   uint64_t round_ = 0;
 };
 
-// Calls each on a thread of its own and waits for all.
+// Calls body(0) to body(count - 1), each on a thread of its own, and waits for all.
 void InParallel(int count, const std::function<void(int)>& body);
 
-// Writes, or reads, all of it, and waits as long as that takes; 30 s at most.
+// Write or read all bytes, waiting at most 30 s.
 absl::Status WriteAll(Transport& transport, int peer, absl::Span<const std::byte> bytes);
 absl::Status ReadAll(Transport& transport, int peer, absl::Span<std::byte> out);
-// Both at once: as ranks do that send to each other more than a pipe holds.
+// Writes and reads at once, for ranks that send each other more than a pipe holds.
 absl::Status Exchange(Transport& transport, int to, absl::Span<const std::byte> bytes, int from,
                       absl::Span<std::byte> out);
 
-// The next health() that is not OK, waiting for it 10 s at most.
+// Waits at most 10 s for a health() that is not OK, and returns the last one.
 absl::Status AwaitFailure(Transport& transport);
 
 }  // namespace muster

@@ -1,5 +1,5 @@
-// Two ranks whose hand-over of memory goes wrong, at either end and at every step: the pair meets
-// all the same, over TCP. The end that errs is played by the test.
+// Tests two ranks whose hand-over of memory goes wrong, at either end and at every step: the pair
+// meets all the same, over TCP. The test plays the end that errs.
 
 #include <poll.h>
 #include <sys/eventfd.h>

@@ -156,7 +156,7 @@ absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& 
     Refuse(socket, WrongSecret());
     return WrongSecret();
   }
-  // Only one who knows the secret is told what else is wrong.
+  // Only a caller that knows the secret is told what else is wrong.
   if (absl::Status status = Compare(hello, expected); !status.ok()) {
     Refuse(socket, status);
     return status;
@@ -170,7 +170,7 @@ bool ProvesSecret(const Hello& hello, absl::string_view secret) {
 }
 
 void Refuse(int socket, const absl::Status& reason) {
-  // Goes into an empty send buffer, so that it needs no time.
+  // The send buffer is empty, so that this needs no time.
   SendFrame(socket, Reply(reason, ""), Deadline::After(absl::Seconds(1))).IgnoreError();
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kKeyBytes = 16;
 
-// Of several failures the one that says most: a wrong secret, a disagreement, then absence.
+// Returns how much a failure says: a wrong secret most, then a disagreement, then absence.
 int Weight(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
@@ -53,7 +53,7 @@ absl::Status Combine(const MeetingGroup& group, absl::Span<const absl::Status> f
                          ": ", text));
 }
 
-// The members of a sub-group, from what this rank knows of the group.
+// Returns the members of a sub-group, from what this rank knows of the group.
 absl::StatusOr<MeetingGroup> Derive(const MeetingGroup& parent, absl::Span<const int> ranks,
                                     uint64_t id) {
   MeetingGroup group;
@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<HostTransport>> MeetGroup(const MeetingGroup& gro
   options.rank = group.rank;
   options.names = group.names;
   options.links.resize(size);
-  // One thread per pair, so that a rank that is missing holds up nobody but itself.
+  // Each pair has a thread, so that a missing rank holds up only its own pair.
   std::vector<absl::Status> failures(size);
   std::vector<std::thread> threads;
   for (int peer = 0; peer < size; ++peer) {
@@ -109,7 +109,7 @@ absl::StatusOr<std::unique_ptr<HostTransport>> MeetGroup(const MeetingGroup& gro
   MUSTER_RETURN_IF_ERROR(Combine(group, failures, timeout));
   for (int peer = 0; peer < size; ++peer) {
     if (peer == group.rank) continue;
-    // Over TCP too, ranks of one machine share its processors.
+    // Ranks of one machine share its processors over TCP, too.
     const bool local = options.links[peer].shared != nullptr ||
                        group.addresses[peer].host == group.addresses[group.rank].host;
     options.local_ranks += local ? 1 : 0;

@@ -14,28 +14,28 @@
 
 namespace muster {
 
-// Makes transports: what a CollectiveEndpoint on the host is, less the Communicator on top.
+// Makes transports. A CollectiveEndpoint on the host adds only the Communicator on top.
 //
-// All pairs of a group meet at the same time. In each the lower rank calls the higher one: first at
-// its unix socket. If that is there, the connection itself becomes the control connection, and a
-// memfd that goes over it proves that the two are on one machine; the called rank writes a value
-// into it that the caller then finds there. If any of this does not work, the pair uses TCP: one
-// connection for control, then one or several for data (HostEndpointOptions::connections).
+// All pairs of a group meet at the same time. In each pair the lower rank calls the higher one,
+// first at the higher rank's unix socket. If that answers, the connection becomes the control
+// connection, and a memfd sent over it proves that both are on one machine: the called rank writes
+// a value into the memfd, which the caller then finds there. If any of this fails, the pair uses
+// TCP: one connection for control, then one or several for data (HostEndpointOptions::connections).
 //
-// A sub-group meets anew in the same way, at the same endpoints, under a key and a secret that are
-// derived from its parent's: it has rings, connections and a control thread of its own, so that
-// neither group waits for the other and each may end alone.
+// A sub-group meets in the same way at the same endpoints, under a key and a secret derived from
+// its parent's. It has rings, connections and a control thread of its own, so that neither group
+// waits for the other and each may end alone.
 //
-// Thread-safe; may go before the transports that it made.
+// Thread-safe; may be destroyed before the transports that it made.
 class MeetingPoint {
  public:
-  // Errors as of MakeHostEndpoint.
+  // Returns the errors of MakeHostEndpoint.
   static absl::StatusOr<std::unique_ptr<MeetingPoint>> Create(const HostEndpointOptions& options);
 
   std::string address() const { return listener_->address().Serialize(); }
 
-  // Errors as of CollectiveEndpoint::Connect; InvalidArgument: the group makes no sense;
-  // FailedPrecondition: a rank joins with another idea of the group.
+  // Connects the group. Errors are those of CollectiveEndpoint::Connect. InvalidArgument: the group
+  // makes no sense. FailedPrecondition: a rank describes the group differently.
   absl::StatusOr<std::unique_ptr<HostTransport>> Meet(const CollectiveEndpoint::Group& group,
                                                       absl::Duration timeout);
 

@@ -22,11 +22,12 @@ namespace {
 // Last message of the hand-over, both ways.
 constexpr char kShared[] = "shared";
 constexpr char kNotShared[] = "not shared";
-// For one who has called, proved that it knows the secret and then says nothing. The rank itself
-// does not call again, so that a machine that stands still for a while must not cost it its place.
+// Time limit for a caller that has proved that it knows the secret and then says nothing. The rank
+// itself does not call again, so that a machine that stands still for a while must not cost the
+// rank its place.
 constexpr absl::Duration kAnswerPatience = absl::Seconds(20);
 
-// What a connection is for.
+// The purpose of a connection.
 struct Purpose {
   ConnectionKind kind = ConnectionKind::kControl;
   uint32_t lane = 0;
@@ -47,7 +48,7 @@ Hello MakeHello(const MeetingGroup& group, int from, int to, Purpose purpose) {
   return hello;
 }
 
-// Whether trying it another way may help.
+// Returns true if no other way can succeed.
 bool IsFinal(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnauthenticated ||
          status.code() == absl::StatusCode::kFailedPrecondition ||
@@ -91,7 +92,7 @@ absl::StatusOr<PeerLink> AcceptMemory(Descriptor socket, const std::string& toke
   }
   if (!its_bell.ok() || !rings.ok()) {
     MUSTER_RETURN_IF_ERROR(SendFrame(socket.get(), kNotShared, deadline));
-    // Whatever the reason, it ends this attempt alone: the caller is about to try TCP.
+    // Any failure ends this attempt alone: the caller is about to try TCP.
     const absl::Status reason = its_bell.ok() ? rings.status() : its_bell.status();
     return absl::UnavailableError(reason.message());
   }
@@ -118,7 +119,7 @@ absl::StatusOr<std::unique_ptr<ByteStream>> MakeStream(const MeetingGroup& group
   return std::make_unique<SocketStream>(std::move(socket));
 }
 
-// One for each lane, in their order.
+// Returns one connection for each lane, in their order.
 using DataConnections = std::vector<std::unique_ptr<ByteStream>>;
 
 std::unique_ptr<ByteStream> OneStream(DataConnections connections) {
@@ -180,7 +181,7 @@ absl::StatusOr<PeerLink> CallPeer(const MeetingGroup& group, int peer, const Doo
   return link;
 }
 
-// After a call that failed so: anybody may call, and the rank itself may come yet.
+// Returns true if the rank may come yet after a call that failed with `status`: anybody may call.
 bool MayComeYet(const absl::Status& status) {
   return absl::IsUnauthenticated(status) || absl::IsUnavailable(status);
 }
@@ -191,8 +192,8 @@ struct Answered {
   bool unix_socket = false;
 };
 
-// `seen`: nonces of the proven hellos of this meeting. Each call has one of its own: a hello that
-// comes again was recorded by somebody.
+// `seen` are the nonces of the proven hellos of this meeting. Each call has a nonce of its own: a
+// hello that comes again was recorded by somebody.
 absl::StatusOr<Answered> AnswerPeer(const MeetingGroup& group, int peer, PeerListener& listener,
                                     Purpose purpose, std::set<std::string>& seen,
                                     Deadline deadline) {
@@ -218,7 +219,7 @@ absl::StatusOr<std::unique_ptr<ByteStream>> AwaitData(const MeetingGroup& group,
                                                       Deadline deadline) {
   absl::StatusOr<Answered> data = absl::UnavailableError("it has not called");
   do {
-    // The rank, which calls once, keeps its control connection whoever else calls for data.
+    // The rank calls once and keeps its control connection, whoever else calls for data.
     data = AnswerPeer(group, peer, listener, {.kind = ConnectionKind::kData, .lane = lane}, seen,
                       deadline);
   } while (MayComeYet(data.status()) && deadline.status().ok());
@@ -261,11 +262,11 @@ absl::StatusOr<PeerLink> MeetPeer(const MeetingGroup& group, int peer, PeerListe
   while (true) {
     absl::StatusOr<PeerLink> link = AwaitPeer(group, peer, listener, bell, seen, deadline);
     if (link.ok()) return link;
-    // Whoever knows the address can call without the secret, so that this neither ends the meeting
-    // nor shortens it: it only says more, in the end, than that the rank has not come.
+    // Anybody who knows the address can call without the secret. Such a call neither ends nor
+    // shortens the meeting: it only makes the final error say more than that the rank has not come.
     if (absl::IsUnauthenticated(link.status())) impostor = link.status();
     if (IsFinal(link.status()) && !MayComeYet(link.status())) return link;
-    // A caller whose attempt failed calls again, another way.
+    // A caller whose attempt failed calls again in another way.
     if (!deadline.status().ok()) return impostor.ok() ? link.status() : impostor;
   }
 }

@@ -15,22 +15,22 @@ namespace muster {
 
 // A group that meets, as one rank knows it.
 struct MeetingGroup {
-  // Tells groups apart; 16 bytes.
+  // Key that tells groups apart, 16 bytes.
   std::string key;
   std::string secret;
   int rank = 0;
   std::vector<EndpointAddress> addresses;
-  // Such as "rank 2 (pid 1234)".
+  // Names of the ranks in errors, such as "rank 2 (pid 1234)".
   std::vector<std::string> names;
   bool shared_memory = true;
   bool tls = false;
-  // For the data of a pair that uses TCP.
+  // Number of data connections of a pair that uses TCP.
   int connections = 1;
 };
 
-// Meets one other rank of the group; blocks. Thread-safe: all pairs meet at the same time. `bell`
-// is this rank's own, and handed over where memory is shared. Errors as of MeetingPoint::Meet,
-// without the peer's name.
+// Connects to one other rank of the group; blocks. Thread-safe: all pairs meet at the same time.
+// `bell` is this rank's own, which the peer gets if memory is shared. Errors are those of
+// MeetingPoint::Meet, without the peer's name.
 absl::StatusOr<PeerLink> MeetPeer(const MeetingGroup& group, int peer, PeerListener& listener,
                                   const Doorbell& bell, Deadline deadline);
 

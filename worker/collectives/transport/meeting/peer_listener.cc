@@ -22,13 +22,13 @@ namespace muster {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(10);
-// How often the deadlines of those who wait for a caller are looked at.
+// Interval between looks at the deadlines of those that wait for a caller.
 constexpr int kTakersTickMs = 20;
 constexpr size_t kMaxHelloBytes = 1024;
 constexpr size_t kMaxGuests = 1024;
 constexpr size_t kMaxClosed = 256;
 
-// Not a disagreement: whoever comes late finds the others in the next round.
+// Aborted, and no disagreement: a rank that comes late finds the others in the next round.
 absl::Status Over() {
   return absl::AbortedError(
       "the group of this round has met already, or given up; join the next one");
@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<PeerListener>> PeerListener::Create(
   Descriptor unix_socket;
   if (options.unix_socket) {
     const std::string name = absl::StrCat("muster-", absl::BytesToHexString(RandomBytes(16)));
-    // Where there are no unix sockets, TCP does.
+    // Without unix sockets, TCP does.
     if (absl::StatusOr<Descriptor> listener = ListenUnix(name); listener.ok()) {
       unix_socket = *std::move(listener);
       address.unix_name = name;
@@ -169,7 +169,7 @@ void PeerListener::Serve() {
 void PeerListener::Accept(int listener, bool unix_socket) {
   Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.valid()) {
-    // Out of descriptors: the caller stays in the queue; do not spin over it.
+    // Out of descriptors, the caller stays in the queue; do not spin over it.
     if (errno == EMFILE || errno == ENFILE) absl::SleepFor(absl::Milliseconds(10));
     return;
   }
@@ -187,7 +187,7 @@ bool PeerListener::ReadHello(Guest& guest) {
   const int socket = guest.caller.socket.get();
   uint32_t length = 0;
   while (true) {
-    // Exactly the hello: what follows belongs to the one who takes the connection.
+    // Reads exactly the hello: what follows belongs to whoever takes the connection.
     size_t missing = sizeof(length) - std::min(guest.bytes.size(), sizeof(length));
     if (missing == 0) {
       guest.bytes.copy(reinterpret_cast<char*>(&length), sizeof(length));

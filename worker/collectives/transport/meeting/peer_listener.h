@@ -24,21 +24,21 @@ struct PeerListenerOptions {
   // IP or name to listen on for TCP.
   std::string host;
   PortRange ports;
-  // Under which others reach it; empty: `host`.
+  // Host under which others reach the listener; if empty, `host`.
   std::string advertised_host;
-  // Whether to listen on a unix socket as well.
+  // True to listen on a unix socket as well.
   bool unix_socket = true;
 };
 
-// Where other ranks call. A thread of its own accepts connections and reads their hello; the
-// connection then waits until somebody takes it by group, rank and purpose. So a caller may come
-// before this rank knows of the group. One who calls for a group that has met already is refused;
-// one who does not know this endpoint's nonce, or says nothing for 10 s, is dropped. At most 1,024
-// connections wait. Thread-safe.
+// Accepts the connections of other ranks. A thread of its own reads their hellos; a connection then
+// waits until somebody takes it by group, rank and purpose. A caller may therefore come before this
+// rank knows of the group. A caller for a group that has met already is refused; a caller that does
+// not know this endpoint's nonce, or says nothing for 10 s, is dropped. At most 1,024 connections
+// wait. Thread-safe.
 class PeerListener {
  public:
-  // InvalidArgument: the host names no address of this machine, or all of them (others could not
-  // call it). Unavailable: it cannot be listened on.
+  // Starts to listen. InvalidArgument: the host names no address of this machine, or all of them
+  // (others could not call it). Unavailable: the address cannot be listened on.
   static absl::StatusOr<std::unique_ptr<PeerListener>> Create(const PeerListenerOptions& options);
   ~PeerListener();
 
@@ -47,23 +47,23 @@ class PeerListener {
   struct Caller {
     Descriptor socket;
     Hello hello;
-    // It came through the unix socket, from a process of the same user.
+    // True if the call came through the unix socket, from a process of the same user.
     bool unix_socket = false;
   };
 
-  // Blocks until one has called with this group, rank, kind and lane; the rest of `expected` counts
-  // for nothing. Unavailable: not in time. Or the status of the deadline's interrupt.
+  // Blocks until a caller has this group, rank, kind and lane; the rest of `expected` is ignored.
+  // Unavailable: none in time. Also returns the status of the deadline's interrupt.
   absl::StatusOr<Caller> Take(const Hello& expected, Deadline deadline);
 
-  // The group has met, or will not: whoever still calls for it is refused.
+  // Refuses further callers for the group, which has met or never will.
   void Close(const std::string& group_key);
 
  private:
   struct Guest {
     Caller caller;
-    // What has come of the hello, behind its length.
+    // The part of the hello that has come, with its length in front.
     std::string bytes;
-    // How long it may take to say hello.
+    // Deadline for the hello.
     Deadline patience = Deadline::After(absl::ZeroDuration());
     bool greeted = false;
   };
@@ -71,9 +71,9 @@ class PeerListener {
   PeerListener(EndpointAddress address, Descriptor tcp, Descriptor unix_socket, Descriptor wake);
   void Serve();
   void Accept(int listener, bool unix_socket);
-  // Reads what there is of the hello; false: the guest is to go.
+  // Reads what has come of the hello. Returns false if the guest is to be dropped.
   bool ReadHello(Guest& guest);
-  // Lets one that has said hello wait, or refuses it.
+  // Lets a guest that has said hello wait, or refuses it.
   void Seat(std::list<Guest>::iterator guest);
   void DropSilentAndGone();
 
@@ -82,16 +82,16 @@ class PeerListener {
   const Descriptor unix_socket_;
   const Descriptor wake_;
 
-  // Those whose hello is on its way; the thread's alone.
+  // Guests whose hello is on its way. Used by the thread only.
   std::list<Guest> arriving_;
 
   absl::Mutex mutex_;
-  // Calls of Take that wait; the thread looks after their deadlines.
+  // Number of Take calls that wait; the thread looks after their deadlines.
   int takers_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Those who wait to be taken.
+  // Guests that wait to be taken.
   std::list<Guest> waiting_ ABSL_GUARDED_BY(mutex_);
-  // Groups that have met, the latest 256.
+  // The latest 256 groups that have met.
   std::set<std::string> closed_ ABSL_GUARDED_BY(mutex_);
   std::list<std::string> closed_order_ ABSL_GUARDED_BY(mutex_);
 

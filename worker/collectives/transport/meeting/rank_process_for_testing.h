@@ -34,8 +34,9 @@ class RankProcess {
 
   pid_t pid() const { return pid_; }
   void Tell(const std::string& line);
-  // The rest of the next line that begins with `word`; others are dropped. Fails the test, and
-  // returns "", if none has come by the deadline; what has come is found after it too.
+  // Returns the rest of the next line that begins with `word`, and drops other lines. Fails the
+  // test and returns "" if none has come by the deadline; a line that has come is found even after
+  // the deadline.
   std::string Await(const std::string& word, absl::Time deadline = absl::Now() + absl::Seconds(30));
   void Signal(int signal);
 
@@ -46,14 +47,14 @@ class RankProcess {
 };
 
 constexpr char kRankArgument[] = "--rank-process";
-// What a rank process talks over.
+// Descriptor over which a rank process talks.
 constexpr int kRankSocket = 3;
-// Breaks every connection of this process but that one.
+// Breaks every connection of this process except kRankSocket.
 void BreakConnections();
-// What the process does; returns its exit status.
+// Runs a rank process; returns its exit status.
 int RunRankProcess(const std::string& wiring, const std::string& rank);
 
-// Processes that have met.
+// Starts rank processes and returns them once they have met.
 std::vector<std::unique_ptr<RankProcess>> StartRanks(Wiring wiring, int size);
 
 }  // namespace muster

@@ -1,5 +1,5 @@
-// What every transport between processes owes the executor above it. Ranks are threads here; they
-// reach each other through sockets and shared memory as processes do.
+// Tests what every transport between processes owes the executor above. Ranks are threads here;
+// they reach each other through sockets and shared memory as processes do.
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,4 +1,5 @@
-// Ranks as processes, and what happens to the others when one is killed, stopped, or cut off.
+// Tests ranks that are processes: what happens to the others when one is killed, stopped, or cut
+// off.
 
 #include <signal.h>
 

@@ -7,8 +7,8 @@
 
 namespace muster {
 
-// What a rank that is gone was doing, such as: its last call was number 17, all_reduce of 1024
-// ("bucket 3"), which had not ended. The state may be any bytes.
+// Returns a text about the last call of a rank that is gone, such as: its last call was number 17,
+// all_reduce of 1024 ("bucket 3"), which had not ended. The state may be any bytes.
 std::string LastCallText(const CallState& call);
 
 }  // namespace muster

@@ -111,7 +111,7 @@ std::vector<RankState> ControlPlane::Survey(absl::Duration grace) {
       result[peer].life = RankState::Life::kDied;
     } else if (state.answered >= survey) {
       result[peer].life = RankState::Life::kAnswers;
-      // What it said then; its page may have moved on.
+      // The answer of that survey; the peer's page may have moved on.
       result[peer].call = state.call;
     }
   }
@@ -200,7 +200,7 @@ void ControlPlane::SendTo(int peer) {
   }
   ControlStream& stream = *peers_[peer].stream;
   for (ControlMessage& message : outbox) stream.Send(std::move(message));
-  // What went wrong shows when receiving, behind the messages that came before.
+  // An error shows when receiving, behind the messages that came before.
   if (!stream.Push().ok()) return;
   epoll_event event = {};
   event.events = EPOLLIN | (stream.pending() ? static_cast<uint32_t>(EPOLLOUT) : 0);
@@ -278,7 +278,7 @@ void ControlPlane::Lost(int peer) {
     states_[peer].gone = true;
     left = states_[peer].left;
     call = LastCallLocked(peer);
-    // Whoever is leaving itself does not judge others.
+    // A rank that is leaving does not judge others.
     if (closing_.has_value()) return;
   }
   if (left) return;

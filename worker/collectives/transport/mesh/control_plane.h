@@ -26,40 +26,41 @@
 namespace muster {
 
 struct ControlPeer {
-  // Such as "rank 2 (pid 1234)".
+  // Name in errors, such as "rank 2 (pid 1234)".
   std::string name;
-  // Null for this rank itself.
+  // Control connection; null for this rank itself.
   std::unique_ptr<ControlStream> stream;
-  // The peer's page of shared memory; null: there is none.
+  // The peer's page of shared memory; null if there is none.
   const Doorbell* bell = nullptr;
 };
 
 // A rank's control connections to all others, served by one thread whatever the rank's own thread
-// does: a connection that ends without a goodbye means a death, which the group's health shows at
+// does. A connection that ends without a goodbye means a death, which the group's health shows at
 // once. Carries aborts, surveys and memory to share. Thread-safe.
 class ControlPlane {
  public:
-  // `peers` by rank. `bell` is this rank's own; it and `health` must outlive this.
+  // Serves `peers`, which are listed by rank. `bell` is this rank's own; `bell` and `health` must
+  // outlive this object.
   static absl::StatusOr<std::unique_ptr<ControlPlane>> Create(int rank,
                                                               std::vector<ControlPeer> peers,
                                                               const Doorbell& bell,
                                                               GroupHealth& health);
-  // Says goodbye to all; 200 ms at most.
+  // Says goodbye to all peers; takes at most 200 ms.
   ~ControlPlane();
 
-  // Tells all others; the first time counts.
+  // Tells all others of an abort; the first call counts.
   void Abort(const absl::Status& reason);
 
   std::vector<RankState> Survey(absl::Duration grace);
 
-  // REQUIRES: the peer is reached through a unix socket.
+  // Sends memory number `id` to the peer. REQUIRES: the peer is reached through a unix socket.
   void SendMemory(int peer, uint64_t id, size_t bytes, Descriptor descriptor);
   struct Memory {
     size_t bytes = 0;
     Descriptor descriptor;
   };
-  // Blocks until the peer has sent the memory of that number. Unavailable: not in time, or it has
-  // left. Where the group has failed, its status.
+  // Blocks until the peer has sent memory number `id`. Unavailable: not in time, or the peer has
+  // left. If the group has failed, returns its status.
   absl::StatusOr<Memory> TakeMemory(int peer, uint64_t id, Deadline deadline);
 
  private:
@@ -67,7 +68,7 @@ class ControlPlane {
     std::vector<ControlMessage> outbox;
     bool gone = false;
     bool left = false;
-    // The last survey it has answered, and what it said.
+    // The last survey that the peer has answered, and its answer.
     uint64_t answered = 0;
     CallState call;
     std::map<uint64_t, Memory> memory;
@@ -80,14 +81,14 @@ class ControlPlane {
   void SendTo(int peer);
   void Handle(int peer, ControlMessage message);
   void Lost(int peer);
-  // Whether everything has been sent; for the thread.
+  // Returns true if everything has been sent. Used by the thread only.
   bool AllSent();
   void Queue(int peer, ControlKind kind, std::string body, Descriptor descriptor = Descriptor())
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CallState LastCallLocked(int peer) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
   const int rank_;
-  // The streams are the thread's alone.
+  // The streams are used by the thread only.
   const std::vector<ControlPeer> peers_;
   const Doorbell& bell_;
   GroupHealth& health_;
@@ -98,7 +99,7 @@ class ControlPlane {
   std::vector<PeerState> states_ ABSL_GUARDED_BY(mutex_);
   uint64_t surveys_ ABSL_GUARDED_BY(mutex_) = 0;
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
-  // Set: this rank leaves, and until when it says goodbye.
+  // Deadline for the goodbyes, set once this rank leaves.
   absl::optional<Deadline> closing_ ABSL_GUARDED_BY(mutex_);
 
   std::thread thread_;

@@ -52,7 +52,7 @@ absl::StatusOr<size_t> ControlStream::SendSome(Outgoing& message) {
       SendWithDescriptors(unix_socket_.get(), rest,
                           attach ? absl::MakeConstSpan(&descriptor, 1) : absl::Span<const int>());
   if (sent < 0) return MustWait(errno) ? absl::StatusOr<size_t>(0) : SystemError("send");
-  // It went with the first byte.
+  // The descriptor went with the first byte.
   message.descriptor.Close();
   return static_cast<size_t>(sent);
 }

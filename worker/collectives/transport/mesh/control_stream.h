@@ -22,35 +22,36 @@ enum class ControlKind : uint8_t {
   kSurvey = 2,
   // Number of the survey, CallState.
   kState = 3,
-  // Nothing: the sender leaves in order.
+  // The sender leaves in order; the body is empty.
   kGoodbye = 4,
-  // Number of the allocation and bytes per rank as uint64; a descriptor, on unix sockets.
+  // Number of the allocation and bytes per rank as uint64, with a descriptor on unix sockets.
   kMemory = 5,
 };
 
 struct ControlMessage {
   ControlKind kind = ControlKind::kGoodbye;
   std::string body;
-  // With kMemory.
+  // Descriptor of the memory, for kMemory.
   Descriptor descriptor;
 };
 
-// Messages of one control connection, over TCP (plain or TLS), or over a unix socket with
-// descriptors. Nothing blocks. One thread at a time.
+// Carries the messages of one control connection, over TCP (plain or TLS), or over a unix socket
+// with descriptors. Nothing blocks. Used by one thread at a time.
 class ControlStream {
  public:
-  // On TCP.
+  // Uses a TCP connection.
   explicit ControlStream(std::unique_ptr<ByteStream> stream) : stream_(std::move(stream)) {}
-  // On a unix socket.
+  // Uses a unix socket.
   explicit ControlStream(Descriptor unix_socket) : unix_socket_(std::move(unix_socket)) {}
 
   // Queues a message. REQUIRES: a descriptor on unix sockets only.
   void Send(ControlMessage message);
-  // Sends what is queued, as far as it goes now; `pending` tells whether something is left.
+  // Sends what is queued, as far as possible now; pending() tells whether something is left.
   absl::Status Push();
   bool pending() const { return !outgoing_.empty(); }
 
-  // The messages that have come. After an error there are no more; those before it are in `into`.
+  // Appends the messages that have come. After an error there are no more; those before it are in
+  // `into`.
   absl::Status Receive(std::vector<ControlMessage>& into);
 
   int descriptor() const { return stream_ != nullptr ? stream_->descriptor() : unix_socket_.get(); }
@@ -66,7 +67,7 @@ class ControlStream {
   absl::StatusOr<size_t> ReceiveSome(absl::Span<char> out);
   absl::Status Parse(std::vector<ControlMessage>& into);
 
-  // One of the two.
+  // Exactly one of the two is set.
   const std::unique_ptr<ByteStream> stream_;
   const Descriptor unix_socket_;
   std::deque<Outgoing> outgoing_;

@@ -77,13 +77,13 @@ absl::StatusOr<std::unique_ptr<HostTransport>> HostTransport::Create(Doorbell be
 }
 
 absl::Status HostTransport::Agree(Deadline deadline) {
-  // Of 64 bytes, so that what follows is aligned in the stream.
+  // The record has 64 bytes, so that what follows is aligned in the stream.
   std::byte record[64] = {static_cast<std::byte>(all_shared_ ? 1 : 0)};
   std::vector<size_t> received(size());
   std::vector<PipeInterest> missing;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
-    // The pipe is empty: all of it goes in at once.
+    // The pipe is empty, so that it takes the record in one Write.
     MUSTER_RETURN_IF_ERROR(pipes_[peer]->Write(record).status());
     MUSTER_RETURN_IF_ERROR(pipes_[peer]->Flush());
     missing.push_back({peer, /*readable=*/true, /*writable=*/false});
@@ -137,7 +137,7 @@ absl::StatusOr<std::unique_ptr<SymmetricMemory>> HostTransport::Allocate(size_t 
   std::vector<SharedRegion> regions(size());
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
-    // Where there is no memory here, the others are told, and need not wait for it.
+    // A rank without memory tells the others, so that they need not wait for it.
     Descriptor copy(own.ok() ? fcntl(own->descriptor(), F_DUPFD_CLOEXEC, 0) : -1);
     const size_t shared = copy.valid() ? mapped : 0;
     control_->SendMemory(peer, id, shared, std::move(copy));

@@ -24,7 +24,7 @@
 
 namespace muster {
 
-// What a handshake has made of a pair: a control connection, and either shared memory or
+// The link of a pair after its handshake: a control connection, and either shared memory or
 // connections of its own for the data.
 struct PeerLink {
   std::unique_ptr<ControlStream> control;
@@ -41,24 +41,25 @@ class HostTransport final : public Transport {
 
   struct Options {
     int rank = 0;
-    // By rank; empty for this one.
+    // Links by rank; empty for this rank.
     std::vector<PeerLink> links;
-    // What errors call the ranks, such as "rank 2 (pid 1234)".
+    // Names of the ranks in errors, such as "rank 2 (pid 1234)".
     std::vector<std::string> names;
-    // Ranks on this machine, as far as is known.
+    // Number of ranks on this machine, as far as is known.
     int local_ranks = 1;
-    // Has a sub-group meet.
+    // Makes the transport of a sub-group.
     MakeSubgroup make_subgroup;
   };
 
-  // `bell`: that which was handed to the peers. Returns once all ranks have met all others.
-  // Unavailable: one did not in time. Or the status of the deadline's interrupt.
+  // Returns once all ranks have met all others. `bell` is the one that was handed to the peers.
+  // Unavailable: a rank did not meet the others in time. Also returns the status of the deadline's
+  // interrupt.
   static absl::StatusOr<std::unique_ptr<HostTransport>> Create(Doorbell bell, Options options,
                                                                Deadline deadline);
-  // Says goodbye.
+  // Says goodbye to all peers.
   ~HostTransport() override;
 
-  // Whether every pair of the group shares memory. All ranks say the same.
+  // Returns true if every pair of the group shares memory; the same on all ranks.
   bool all_shared() const { return all_shared_; }
 
   int rank() const override { return rank_; }
@@ -78,7 +79,7 @@ class HostTransport final : public Transport {
                                                             absl::Duration timeout) override;
   absl::StatusOr<std::unique_ptr<Transport>> Subgroup(absl::Span<const int> ranks, uint64_t id,
                                                       absl::Duration timeout) override {
-    // What ends this group ends the meeting.
+    // A failure of this group also ends the meeting.
     return make_subgroup_(ranks, id, Deadline::After(timeout, &health_));
   }
   std::string Description(int peer) const override;
@@ -86,7 +87,7 @@ class HostTransport final : public Transport {
  private:
   HostTransport(Doorbell bell, int rank, std::vector<std::string> names,
                 MakeSubgroup make_subgroup);
-  // Has all ranks tell each other what they share.
+  // Learns from all ranks whether they share memory with all others.
   absl::Status Agree(Deadline deadline);
 
   const int rank_;
@@ -100,7 +101,7 @@ class HostTransport final : public Transport {
   std::unique_ptr<PipeWaiter> waiter_;
   // The owner's thread only.
   uint64_t allocations_ = 0;
-  // Reads the pipes' pages; goes first.
+  // Destroyed first, because it reads the pipes' pages.
   std::unique_ptr<ControlPlane> control_;
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 static_assert(sizeof(DoorbellPage) <= Doorbell::kBytes);
 
-// Between processes, hence without FUTEX_PRIVATE_FLAG.
+// Processes share the word, hence no FUTEX_PRIVATE_FLAG.
 void FutexWake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }

@@ -13,8 +13,8 @@
 
 namespace muster {
 
-// Whether a group can go on, and who has left it. Thread-safe. Every change wakes the rank that
-// owns the doorbell, which must outlive this.
+// The health of a group: whether it can go on, and who has left. Every change wakes the owner of
+// the doorbell, which must outlive this object. Thread-safe.
 class GroupHealth final : public Interrupt {
  public:
   GroupHealth(Doorbell& bell, int size) : bell_(bell), left_(size) {}
@@ -26,7 +26,8 @@ class GroupHealth final : public Interrupt {
     return status_;
   }
 
-  // The first reason counts; returns whether this was it. REQUIRES: not OK.
+  // Fails the group with `reason`, which must not be OK. The first reason counts; returns true if
+  // this was the first.
   bool Fail(absl::Status reason) {
     {
       absl::MutexLock lock(&mutex_);
@@ -38,7 +39,7 @@ class GroupHealth final : public Interrupt {
     return true;
   }
 
-  // That rank has said goodbye: what it wrote before is there.
+  // Returns true if the rank has said goodbye. What it wrote before has then arrived.
   bool left(int rank) const { return left_[rank].load(std::memory_order_seq_cst); }
   void SetLeft(int rank) {
     left_[rank].store(true, std::memory_order_seq_cst);

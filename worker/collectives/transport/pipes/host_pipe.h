@@ -7,28 +7,28 @@
 
 namespace muster {
 
-// A pipe as the one who waits for it sees it. The owner's thread only.
+// A pipe for which a rank can wait. Owner's thread only.
 class HostPipe : public Pipe {
  public:
-  // Whether something may have moved since the last call that looked. Costs a load or two.
+  // Returns true if something may have moved since the last call that looked. Costs a load or two.
   virtual bool Moved(const PipeInterest& interest) const = 0;
 
-  // Asks the peer to ring from now on, and no longer.
+  // Arm asks the peer to ring from now on; Disarm ends that.
   virtual void Arm(const PipeInterest& interest, Sleep how) = 0;
   virtual void Disarm() = 0;
 
-  // This rank is about to sleep: a peer that waits for room that it has is told so.
+  // Called before this rank sleeps: tells a peer that waits for room if there is room.
   virtual void BeforeSleep() = 0;
 
-  // To poll for reading; -1: Arm makes the peer ring instead.
+  // Returns the descriptor to poll for reading; -1 if Arm makes the peer ring instead.
   virtual int descriptor() const = 0;
-  // To poll for writing.
+  // Returns the descriptor to poll for writing.
   virtual int write_descriptor() const { return descriptor(); }
 
-  // The processor that the peer last ran on, if this is the same machine; -1: not known.
+  // Returns the processor that the peer last ran on; -1 if unknown, as on another machine.
   virtual int processor() const = 0;
 
-  // Why no more bytes will pass, however the peer is; OK: they may.
+  // Returns why no more bytes will pass, whatever the peer does; OK while they may.
   virtual absl::Status broken() const = 0;
 
   virtual const char* description() const = 0;

@@ -13,15 +13,15 @@ namespace {
 
 constexpr int64_t kMinLookNs = 2'000;
 constexpr int64_t kMaxLookNs = 100'000;
-// For so long the processor is kept.
+// Time for which a look keeps the processor.
 constexpr int64_t kKeepNs = 1'500;
-// Between two sleeps that are only for getting onto another processor.
+// Time between two sleeps that serve only to move to another processor.
 constexpr int64_t kMakeWayNs = 1'000'000;
-// How long a broken connection's peer has to say goodbye, or to be found dead, before the
-// connection itself is what failed.
+// Time that a broken connection's peer has to say goodbye or to be found dead; then the connection
+// itself is what failed.
 constexpr absl::Duration kExplanation = absl::Milliseconds(200);
 
-// How long one who waits for room sleeps before it looks for itself.
+// Sleep of a rank that waits for room before it looks for itself.
 constexpr absl::Duration kWriterNap = absl::Milliseconds(10);
 
 int64_t NowNs() {
@@ -122,7 +122,7 @@ void PipeWaiter::CheckPeers(absl::Span<const PipeInterest> interests, absl::Dura
     if (broken.ok() && !rings) continue;
     const std::string& name = options_.names[interest.peer];
     const auto has_left = [&] {
-      // What it wrote before its goodbye comes first; hence this order.
+      // A peer's last bytes come before its goodbye; hence this order.
       if (!health_.left(interest.peer) || pipe.Moved(interest)) return false;
       health_.Fail(absl::UnavailableError(
           absl::StrCat(name, " has left the group, and is still needed here")));
@@ -164,7 +164,8 @@ void PipeWaiter::Wait(uint64_t ticket, absl::Span<const PipeInterest> interests,
   CheckPeers(interests, rest);
   if (!health_.ok()) return;
   FallAsleep(word, interests, rest);
-  // A sleep that looking would have spared makes for a longer look, a long one for a shorter.
+  // A sleep so short that looking would have spared it makes the next look longer, a long sleep
+  // makes it shorter.
   const int64_t passed = NowNs() - start;
   look_ns_ = passed < kMaxLookNs ? std::min(kMaxLookNs, look_ns_ * 2)
                                  : std::max(kMinLookNs, look_ns_ - look_ns_ / 4);
@@ -183,7 +184,7 @@ void PipeWaiter::FallAsleep(uint32_t word, absl::Span<const PipeInterest> intere
   const auto how = polled_.size() > 1 ? Sleep::kPoll : Sleep::kFutex;
   for (const PipeInterest& interest : interests) options_.pipes[interest.peer]->Arm(interest, how);
   asleep_.store(how, std::memory_order_seq_cst);
-  // Whoever moves from here on sees that this rank sleeps.
+  // A peer that moves from here on sees that this rank sleeps.
   if (!Moved(word, interests)) {
     if (how == Sleep::kFutex) {
       bell_.SleepOnFutex(word, timeout);

@@ -17,29 +17,28 @@
 
 namespace muster {
 
-// How a rank waits for its pipes: it looks for a short while, then sleeps until a peer rings, a
-// socket is ready, or the group fails. One thread at a time.
+// Makes a rank wait for its pipes: looks at them for a short while, then sleeps until a peer rings,
+// a socket is ready, or the group fails. One thread at a time.
 //
-// Looking is worth it where the peer runs at the same time. Where there are as many processors as
-// ranks here, it looks for a time that adapts: up to 100 us while that is rewarded, down to 2 us
-// while it is not; after the first microsecond or two it offers the processor to other threads at
-// every look. Where there are more ranks than processors, it gives the processor away from the
-// first look on.
+// Looking pays if the peer runs at the same time. With at least as many processors as ranks here,
+// the time for looking adapts: up to 100 us while looking succeeds, down to 2 us while it does not.
+// After the first microsecond or two, every look offers the processor to other threads. With more
+// ranks than processors, every look does so from the start.
 //
-// Two ranks that the kernel has put on one processor, while there are enough, would go on taking
-// turns there, as both always want to run: one of them then sleeps once, and is woken on a
-// processor that is idle.
+// The kernel may put two ranks on one processor while there are enough. They would go on taking
+// turns there, as both always want to run: one of them then sleeps once, and is woken on an idle
+// processor.
 //
-// Rings and sockets together: it sleeps in poll, and asks the peers with rings to write to the
-// eventfd of its doorbell.
+// A rank that waits for rings and sockets together sleeps in poll, and asks the peers with rings to
+// write to the eventfd of its doorbell.
 class PipeWaiter {
  public:
   struct Options {
-    // By rank; null for this rank.
+    // Pipes by rank; null for this rank.
     std::vector<HostPipe*> pipes;
-    // What errors call the ranks, by rank.
+    // Names of the ranks in errors, by rank.
     std::vector<std::string> names;
-    // Ranks of this group on this machine, this one included.
+    // Number of the group's ranks on this machine, this one included.
     int local_ranks = 1;
     int processors = 1;
   };
@@ -47,21 +46,21 @@ class PipeWaiter {
   // `bell` and `health` must outlive this.
   PipeWaiter(Options options, Doorbell& bell, GroupHealth& health);
 
-  // As Transport::Wait.
+  // Implements Transport::Wait.
   void Wait(uint64_t ticket, absl::Span<const PipeInterest> interests, absl::Duration timeout);
 
-  // As Transport::Wake. Any thread.
+  // Implements Transport::Wake. Any thread may call it.
   void Wake();
 
  private:
-  // Whether there is a reason not to sleep.
+  // Returns true if there is a reason not to sleep.
   bool Moved(uint32_t word, absl::Span<const PipeInterest> interests) const;
-  // Whether a peer that is waited for runs on this processor while there are enough for all:
-  // looking then keeps it from running, and the two could take turns for long.
+  // Returns true if a peer that is waited for runs on this processor while there are enough for
+  // all. Looking would keep the peer from running, and the two could take turns for long.
   bool SharesProcessor(absl::Span<const PipeInterest> interests);
-  // Whether something moved before the time for looking was over.
+  // Returns true if something moved before the time for looking was over.
   bool Look(uint32_t word, absl::Span<const PipeInterest> interests, int64_t limit_ns);
-  // A peer that is waited for and will never send again fails the group.
+  // Fails the group if a peer that is waited for will never send again.
   void CheckPeers(absl::Span<const PipeInterest> interests, absl::Duration timeout);
   void FallAsleep(uint32_t word, absl::Span<const PipeInterest> interests, absl::Duration timeout);
   // Fills polled_ with the eventfd and the sockets among `interests`.
@@ -72,13 +71,12 @@ class PipeWaiter {
   Doorbell& bell_;
   GroupHealth& health_;
   int64_t look_ns_;
-  // When this rank last went to sleep because it shared a processor.
+  // Time when this rank last slept because it shared a processor.
   int64_t made_way_ns_ = 0;
-  // When each peer's connection was first seen broken.
-  // On the monotonic clock.
+  // Monotonic time when each peer's connection was first seen broken.
   std::vector<absl::Duration> broken_since_;
   std::vector<pollfd> polled_;
-  // How the waiting thread sleeps, or is about to.
+  // Kind of sleep that the waiting thread is in, or about to begin.
   std::atomic<Sleep> asleep_ = Sleep::kNone;
 };
 

@@ -36,7 +36,7 @@ absl::StatusOr<size_t> SharedMemoryPipe::Write(absl::Span<const std::byte> bytes
     unflushed_ += *length;
     if (unflushed_ >= kWakeBytes) WakeReader();
     if (*length < fragment.size()) {
-      // A full ring leaves nothing to wait for.
+      // With a full ring there is nothing to wait for before waking.
       if (unflushed_ > 0) WakeReader();
       break;
     }

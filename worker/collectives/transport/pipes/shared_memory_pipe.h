@@ -13,12 +13,12 @@
 
 namespace muster {
 
-// What a pair of ranks on one machine shares.
+// The memory that a pair of ranks on one machine shares.
 struct SharedPair {
   // Two rings, one per direction: the lower rank writes the first.
   SharedRegion rings;
   bool lower = false;
-  // The peer's.
+  // The peer's doorbell.
   Doorbell bell;
 };
 
@@ -29,7 +29,7 @@ constexpr size_t kPairBytes = 2 * RingBytes(kRingCapacity);
 
 class SharedMemoryPipe final : public HostPipe {
  public:
-  // `peer` is what errors call it. `health` must outlive this.
+  // `peer` is the peer's name in errors. `health` must outlive this object.
   SharedMemoryPipe(std::string peer, SharedPair pair, GroupHealth& health);
 
   absl::StatusOr<size_t> Write(absl::Span<const std::byte> bytes) override;
@@ -60,7 +60,7 @@ class SharedMemoryPipe final : public HostPipe {
   GroupHealth& health_;
   RingWriter writer_;
   RingReader reader_;
-  // Written, and the reader not looked after yet.
+  // Bytes written since the reader was last woken.
   size_t unflushed_ = 0;
 };
 

@@ -8,11 +8,12 @@
 namespace muster {
 namespace {
 
-// Stays in the second-level cache.
+// Size of the buffer, which stays in the second-level cache.
 constexpr size_t kBufferBytes = 256 << 10;
-// A short message comes with one call; of a long one, no more than this is copied twice.
+// Bytes to peek at once: a short message comes with one call; of a long one, no more than this is
+// copied twice.
 constexpr size_t kReadAheadBytes = 16 << 10;
-// As much as it costs next to nothing to move to the front of the buffer.
+// Bytes that cost next to nothing to move to the front of the buffer.
 constexpr size_t kMovedBytes = 4 << 10;
 // Shorter writes wait for what follows them, until Flush.
 constexpr size_t kShortWriteBytes = 1 << 10;
@@ -25,7 +26,7 @@ StreamPipe::StreamPipe(std::unique_ptr<ByteStream> stream, GroupHealth& health)
     : stream_(std::move(stream)),
       health_(health),
       buffer_(static_cast<std::byte*>(std::aligned_alloc(4096, kBufferBytes))) {
-  // Faulted in now, not in a call.
+  // Faults the buffer in now, not in a call.
   std::memset(buffer_.get(), 0, kBufferBytes);
 }
 
@@ -95,13 +96,13 @@ void StreamPipe::Fill(size_t want) {
     if (begin_ + goal > kBufferBytes && end_ - begin_ <= kMovedBytes) MakeRoom();
     const size_t missing = goal - (end_ - begin_);
     const size_t length = std::min(std::max(missing, kReadAheadBytes), kBufferBytes - end_);
-    // Full: what is there comes first.
+    // The buffer is full: what is there comes first.
     if (length == 0) return;
     const absl::StatusOr<size_t> got = stream_->Read({buffer_.get() + end_, length});
     if (!got.ok()) broken_ = got.status();
     if (!got.ok() || *got == 0) return;
     end_ += *got;
-    // As a rule that was all there is, and a further call would only find that out. A TLS stream
+    // Usually that was all there is, and a further call would only find that out. A TLS stream
     // gives what one system call brought: the rest is asked for when the pipe is looked at again.
     if (*got < length) return;
   }

@@ -12,12 +12,12 @@
 namespace muster {
 
 // A pipe over a connection. Write sends straight from the caller's memory, and Read receives
-// straight into it. Peek receives into a buffer of the pipe's own, used again and again, where byte
-// i of the stream lies at a place congruent to i modulo 64: so aligned elements stay aligned, and
-// one that has arrived in part is moved to the front as it is.
+// straight into it. Peek receives into the pipe's own buffer, where byte i of the stream lies at a
+// place congruent to i modulo 64: aligned elements stay aligned, also when one that has arrived in
+// part is moved to the front.
 //
-// A connection that breaks gives no bytes any more; whether its peer died, left, or only lost the
-// connection is for the one who waits to find out.
+// A broken connection gives no more bytes. Whoever waits for the pipe finds out whether the peer
+// died, left, or only lost the connection.
 class StreamPipe final : public HostPipe {
  public:
   // `health` must outlive this.
@@ -52,10 +52,10 @@ class StreamPipe final : public HostPipe {
     void operator()(std::byte* bytes) const;
   };
   const std::unique_ptr<std::byte, FreeDeleter> buffer_;
-  // What lies in the buffer: [begin, end).
+  // The buffer holds bytes in [begin_, end_).
   size_t begin_ = 0;
   size_t end_ = 0;
-  // Place in the stream of buffer_[begin_].
+  // Position of buffer_[begin_] in the stream.
   uint64_t position_ = 0;
   absl::Status broken_;
 };

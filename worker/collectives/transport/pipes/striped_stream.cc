@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// From here to the end of the stripe.
+// Returns the bytes from `position` to the end of the stripe.
 size_t LeftAt(uint64_t position) {
   return kStripeBytes - static_cast<size_t>(position % kStripeBytes);
 }
@@ -28,10 +28,10 @@ absl::StatusOr<size_t> StripedStream::Write(absl::Span<const std::byte> bytes, P
   MUSTER_RETURN_IF_ERROR(broken_);
   size_t written = 0;
   while (written < bytes.size()) {
-    // A connection is never offered what is not its own: it may begin with all that it is offered.
+    // A connection is offered only its own bytes, because it may begin with all that it is offered.
     const auto fragment = bytes.subspan(written, LeftAt(written_));
     const bool ends_stripe = fragment.size() == LeftAt(written_);
-    // What follows a stripe's end goes by another connection.
+    // The bytes after a stripe's end go by another connection.
     const absl::StatusOr<size_t> taken =
         At(written_).Write(fragment, ends_stripe ? Push::kNow : push);
     if (!taken.ok()) {
