@@ -16,7 +16,7 @@ constexpr uint32_t kSend = static_cast<uint32_t>(Collective::kSend);
 constexpr uint32_t kReceive = static_cast<uint32_t>(Collective::kReceive);
 constexpr uint32_t kAllToAll = static_cast<uint32_t>(Collective::kAllToAll);
 
-// How many ranks in the same place a message names.
+// Number of ranks in the same place that a message names.
 constexpr size_t kNamed = 4;
 
 bool IsPair(uint32_t kind) { return kind == kSend || kind == kReceive; }
@@ -27,7 +27,7 @@ bool IsReduction(uint32_t kind) {
          kind == static_cast<uint32_t>(Collective::kReduce);
 }
 
-// How many elements rank `i` has of a call that may have counts.
+// Returns the elements of rank `i` in a call that may have counts.
 size_t CountOf(absl::Span<const size_t> counts, size_t count, int i) {
   return counts.empty() ? count : counts[i];
 }
@@ -250,7 +250,7 @@ absl::Status CallLedger::Judge(absl::Span<const LedgerRecord> records) {
       Take(r, entry);
     }
   }
-  // Disagreement first: it is often the cause of the deadlines that others report.
+  // A disagreement comes first: it is often the cause of the deadlines that others report.
   if (absl::Status status = MatchCalls(); !status.ok()) return status;
   if (absl::Status status = MatchPairs(); !status.ok()) return status;
   for (const LedgerRecord& record : records) {
@@ -280,11 +280,11 @@ absl::Status CallLedger::ClosedError() const {
 }
 
 std::string CallLedger::Describe() const {
-  // Ranks in the same place together, those that are behind first.
+  // Groups ranks in the same place; those behind come first.
   std::map<std::pair<uint64_t, std::string>, std::vector<int>> places;
   for (int r = 0; r < size_; ++r) {
     const Rank& rank = ranks_[r];
-    // Of itself a rank knows more than it has told.
+    // A rank knows more of itself than it has told.
     const bool more = r == rank_ && !untold_.empty();
     const uint64_t calls = rank.seen + (more ? untold_.size() : 0);
     const LedgerEntry& last = more ? untold_.back() : rank.last;

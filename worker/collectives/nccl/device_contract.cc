@@ -31,7 +31,8 @@ constexpr size_t kSizes[] = {0, 1, 2, 3, 7, 1023};
 
 absl::Status Wrong(const std::string& what) { return absl::InternalError(what); }
 
-// What rank `rank` brings to call `salt`: -2..2 (0..4 for uint8), so that even products are exact.
+// Returns the input of rank `rank` to call `salt`: -2..2 (0..4 for uint8), so that even products
+// are exact.
 HostBytes ValuesOf(int rank, size_t count, DType dtype, int salt) {
   std::vector<double> values;
   for (int i = 0; i < 5; ++i) {
@@ -46,7 +47,7 @@ HostBytes ValuesOf(int rank, size_t count, DType dtype, int salt) {
   return bytes;
 }
 
-// The reference: all ranks' inputs reduced in rank order.
+// Returns the reference: all ranks' inputs reduced in rank order.
 HostBytes Reduced(DType dtype, Reduction reduction, const std::vector<HostBytes>& inputs) {
   HostBytes out(inputs[0].size());
   std::vector<const void*> pointers;
@@ -78,8 +79,7 @@ std::vector<size_t> UnequalCounts(int size) {
   return counts;
 }
 
-// One reducing call, checked on this rank. `call` has kind, dtype, reduction, count or counts,
-// root.
+// Checks one reducing call on this rank. `call` has kind, dtype, reduction, count or counts, root.
 absl::Status CheckReduction(Communicator& group, CollectiveCall call, bool in_place,
                             size_t offset) {
   const std::string what = Describe(call, in_place, offset);
@@ -148,7 +148,7 @@ absl::Status Reductions(Communicator& group) {
   return absl::OkStatus();
 }
 
-// Every operation with every type and reduction; sizes, places and alignments in turn.
+// Checks every operation with every type and reduction; sizes, places and alignments in turn.
 absl::Status FewReductions(Communicator& group) {
   const std::vector<size_t> counts = UnequalCounts(group.size());
   int round = 0;
@@ -173,7 +173,7 @@ absl::Status FewReductions(Communicator& group) {
   return absl::OkStatus();
 }
 
-// Beyond one slice of the scratch, at sizes that are no multiple of anything.
+// Checks sizes beyond one fragment of the scratch that are no multiple of anything.
 absl::Status LargeReductions(Communicator& group) {
   struct Large {
     Collective kind;
@@ -196,7 +196,8 @@ absl::Status LargeReductions(Communicator& group) {
   return absl::OkStatus();
 }
 
-// Sums that are wrong if any partial sum is kept in 16 bits; the least and the greatest of a NaN.
+// Checks sums that are wrong if any partial sum is kept in 16 bits; the least and the greatest of a
+// NaN.
 absl::Status Arithmetic(Communicator& group) {
   for (DType dtype : {DType::kBf16, DType::kF16}) {
     const double large = dtype == DType::kBf16 ? 256 : 2048;

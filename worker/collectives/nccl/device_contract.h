@@ -8,34 +8,34 @@
 
 namespace muster {
 
-// What Communicator promises, as checks on device memory that every rank runs at the same time: on
-// GPUs, or on a stand-in for CUDA and NCCL.
+// One of Communicator's promises, as a check on device memory that every rank runs at the same
+// time: on GPUs, or on a stand-in for CUDA and NCCL.
 struct DeviceContract {
   const char* name;
-  // What it does to the group.
+  // The state in which the check leaves the group.
   enum class Leaves { kWhole, kFailed, kWithoutLastRank } leaves;
   int least_ranks;
-  // What this rank saw that the contract does not allow; OK if nothing. Inputs are small integers,
-  // so that sums are exact in any order; the reference is ReduceInto.
+  // Returns what this rank saw that the contract does not allow; OK if nothing. Inputs are small
+  // integers, so that sums are exact in any order; the reference is ReduceInto.
   absl::Status (*run)(Communicator& group);
-  // kMany: thousands. Where calls are slow, two ranks that make them show enough.
+  // kMany: thousands. If calls are slow, two ranks that make them show enough.
   enum class Calls { kFew, kMany } calls = Calls::kFew;
 };
 
-// Those with kWhole can run one after another in one group. The last rank of kWithoutLastRank calls
-// StopLastRank, which does not return on it.
+// Returns all checks. Those with kWhole can run one after another in one group. The last rank of
+// kWithoutLastRank stops as SetStopLastRank says, and does not return.
 absl::Span<const DeviceContract> DeviceContracts();
 
-// Those among them in which ranks disagree, stay away or die, or come late.
+// Returns those of DeviceContracts in which ranks disagree, stay away or die, or come late.
 absl::Span<const DeviceContract> DeviceFailureContracts();
 
-// How the last rank is made to stop, and how long after that the others' calls may take to end with
-// an error that names it: the test's choice, before the ranks start.
+// Sets how the last rank stops, and the time after which the others' calls must have ended with an
+// error that names it. Called before the ranks start.
 void SetStopLastRank(void (*stop)(), absl::Duration named_within);
 
-// How the rank that calls it is made to stand still, with all that reports for it, and how it
-// waits, until the other ranks' calls have ended, which happens within the time given: the test's
-// choice, likewise.
+// Set how the calling rank stands still, with all that reports for it, and how it waits until the
+// other ranks' calls have ended, which happens within the given time. Called before the ranks
+// start.
 void SetStandStill(void (*stand_still)(absl::Duration));
 void SetAwaitOthers(void (*await_others)(absl::Duration));
 

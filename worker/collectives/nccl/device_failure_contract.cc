@@ -1,4 +1,4 @@
-// What Communicator promises when ranks disagree, stay away, abort or die.
+// Checks of Communicator's promises when ranks disagree, stay away, abort or die.
 #include <string>
 #include <vector>
 
@@ -19,7 +19,7 @@ void (*stand_still)(absl::Duration) = nullptr;
 void (*await_others)(absl::Duration) = nullptr;
 absl::Duration lost_rank_named_within;
 
-// Of calls that are to miss it; and when those have ended for certain.
+// Timeout of calls that are to miss it; and the time after which they have ended for certain.
 constexpr absl::Duration kMissed = absl::Milliseconds(200);
 constexpr absl::Duration kGivenUp = absl::Seconds(4);
 
@@ -40,7 +40,7 @@ CollectiveCall SmallSum(const DeviceMemory& data) {
   return call;
 }
 
-// All ranks make `call`; the last one as `other` says, or does not.
+// Makes `call` on all ranks; on the last one as `other` says, or not at all.
 absl::Status Disagree(Communicator& group, absl::StatusCode code, const std::string& text,
                       void (*other)(CollectiveCall&)) {
   DeviceMemory data(4096);

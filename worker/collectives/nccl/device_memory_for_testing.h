@@ -28,8 +28,8 @@ class DeviceMemory {
   bool ok() const { return ok_; }
   std::byte* data() const { return static_cast<std::byte*>(data_) + offset_; }
 
-  // Waits until it is there: the copy itself may return before, and it is on the legacy stream, for
-  // which a group's stream does not wait.
+  // Copies, and waits until the bytes are there: the copy alone may return before, and it is on the
+  // legacy stream, for which a group's stream does not wait.
   void Write(const HostBytes& from, size_t at = 0) {
     cudaMemcpy(data() + at, from.data(), from.size(), cudaMemcpyHostToDevice);
     cudaStreamSynchronize(cudaStreamLegacy);
@@ -46,7 +46,7 @@ class DeviceMemory {
   bool ok_ = false;
 };
 
-// Values, rounded to the type.
+// Returns `values`, rounded to the type.
 inline HostBytes Elements(DType dtype, const std::vector<double>& values) {
   HostBytes bytes(values.size() * SizeOf(dtype));
   std::byte* at = bytes.data();

@@ -14,7 +14,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr size_t kMaxBlocks = 1024;
 
-// What elements of a type are added up in. Unsigned integers wrap, as signed ones must.
+// Types in which elements are added up. Unsigned integers wrap, as signed ones must.
 template <typename T>
 struct Accumulator {
   using Type = T;
@@ -60,7 +60,7 @@ __device__ T Round(AccumulatorOf<T> value) {
   }
 }
 
-// Whether a replaces b as the least (or greatest) so far; a NaN stays.
+// Returns true if a replaces b as the least (or greatest) so far; a NaN stays.
 template <typename T>
 __device__ bool Replaces(AccumulatorOf<T> a, AccumulatorOf<T> b, bool least) {
   if constexpr (std::is_floating_point_v<AccumulatorOf<T>>) {
@@ -154,7 +154,7 @@ void WithType(DType dtype, F f) {
 cudaError_t ReduceRowsOnDevice(DType dtype, Reduction reduction, const void* rows, size_t stride,
                                int sources, size_t count, void* out, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
-  // What failed before is not this launch's.
+  // Drops an earlier error, which is not this launch's.
   (void)cudaGetLastError();
   WithType(dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;

@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// What CUDA and NCCL return, as a status that says what was tried.
+// Convert a result of CUDA or NCCL to a status that says what was tried:
 //   ResourceExhausted  no device memory
 //   DeviceFaultError   this rank's device has failed, or there is none
 //   Unavailable        another rank's NCCL has failed or gone
@@ -20,9 +20,9 @@ absl::Status CudaStatus(cudaError_t result, absl::string_view what);
 // ncclInProgress counts as success. `comm` may be null; it only makes the message better.
 absl::Status NcclStatus(ncclResult_t result, ncclComm_t comm, absl::string_view what);
 
-// The device is the current one of this thread while this lives. For callers' threads: to come back
-// to a device that was never set makes a context on CUDA's number 0, so threads of our own set
-// theirs for good.
+// Makes a device the thread's current one while this object lives. For callers' threads; our own
+// set theirs for good, because coming back to a device that was never set makes a context on CUDA's
+// number 0.
 class DeviceScope {
  public:
   explicit DeviceScope(int device) {

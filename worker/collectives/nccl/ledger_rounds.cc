@@ -8,11 +8,11 @@
 namespace muster {
 namespace {
 
-// A round waits as long as it takes: a dead rank ends it, and calls have deadlines of their own.
+// A round has no deadline: a dead rank ends it, and calls have deadlines of their own.
 constexpr absl::Duration kNoDeadline = absl::Hours(24 * 365);
 
-// An abort of the host group carries the reason as text; this gives its code back, so that every
-// rank returns the same one.
+// Returns the error that an Aborted status of the host group carries as text, so that every rank
+// returns the same code.
 absl::Status WithCodeOfReason(const absl::Status& status) {
   if (status.code() != absl::StatusCode::kAborted) return status;
   for (absl::StatusCode code :
@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> LedgerRounds::Split(int colour, in
     proposal_ = absl::DeadlineExceededError(absl::StrCat("split: not every rank has come within ",
                                                          absl::FormatDuration(timeout), ": ",
                                                          ledger_.Describe()));
-    // Past its deadline only this rank's word is left to wait for; a stopped rank must not hold it.
+    // After the deadline the ranks only agree on this error; a stopped rank must not hold that up.
     if (!mutex_.AwaitWithTimeout(absl::Condition(&settled), absl::Milliseconds(500))) {
       if (status_.ok()) status_ = proposal_;
       host_->Abort(proposal_.ToString());

@@ -19,43 +19,45 @@ namespace muster {
 // Exchanges the ranks' ledgers over a host communicator, on a thread of its own, while the calls
 // themselves run on the devices.
 //
-// A round is one small all-gather. It starts at once where this rank has a call to tell, or the
-// last round brought calls and some are still unconfirmed; after kPace while calls wait for a late
-// rank; else after kTick. A round is complete when the slowest rank has joined, which is therefore
-// at most kTick late, unless its process is dead or stopped: the host communicator names a dead one
-// within a second, and for a stopped one the callers' deadlines count.
+// A round is one small all-gather. A round starts at once if this rank has a call to tell, or if
+// the last round brought calls and some are still unconfirmed; after kPace while calls wait for a
+// late rank; else after kTick. A round ends when the slowest rank has joined, which is at most
+// kTick late unless its process is dead or stopped: the host communicator names a dead rank within
+// a second, and for a stopped one the callers' deadlines count.
 //
-// Thread-safe, except that EnterSplit and Enter are called by one thread at a time.
+// Thread-safe, except that Split and Enter are called by one thread at a time.
 class LedgerRounds {
  public:
   static constexpr absl::Duration kPace = absl::Microseconds(500);
   static constexpr absl::Duration kTick = absl::Milliseconds(20);
 
-  // `host` has the same ranks and is used by nobody else. `names`: as in CallLedger.
+  // `host` has the same ranks and is used by nobody else. `names` is that of CallLedger.
   LedgerRounds(std::unique_ptr<Communicator> host, const std::string& group,
                std::vector<std::string> names);
   // Leaves the group, unless Leave was called.
   ~LedgerRounds();
 
-  // Notes a call. An error if the group has failed, or a rank has left.
+  // Notes a call. Fails if the group has failed, or a rank has left.
   absl::StatusOr<CallLedger::Ticket> Enter(const LedgerEntry& entry);
 
-  // Whether every rank that takes part was seen to make the call, and the same one.
+  // Returns true once every rank that takes part is known to have made the same call.
   bool Confirmed(const CallLedger::Ticket& ticket) const;
-  // Blocks until Confirmed, or the group fails (its error). DeadlineExceeded: not within `timeout`.
+  // Blocks until the call is confirmed, or the group fails (with its error). DeadlineExceeded: not
+  // within `timeout`.
   absl::Status AwaitConfirmed(const CallLedger::Ticket& ticket, absl::Duration timeout);
 
-  // Notes a split, waits until all ranks make it, and splits the host communicator: null for a
-  // negative colour. The group fails if that takes longer than `timeout`.
+  // Notes a split, waits until all ranks make it, and splits the host communicator. Returns null
+  // for a negative colour. The group fails if this takes longer than `timeout`.
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour, int key, absl::Duration timeout);
 
-  // OK until the group has failed; then the error, the same on every rank that could be told.
+  // Returns OK until the group has failed, then the error, the same on every rank that could be
+  // told.
   absl::Status status() const;
 
-  // This rank's reason why the group should fail: becomes status() with the next round, on all
-  // ranks. The first one counts.
+  // Proposes why the group should fail, which becomes status() with the next round, on all ranks.
+  // The first reason counts.
   void Propose(const absl::Status& reason);
-  // Fails the group now, without waiting for a round; tells the others as far as they can be
+  // Fails the group now, without waiting for a round, and tells the others as far as they can be
   // reached. Does not block.
   void Fail(const absl::Status& reason);
 
@@ -63,7 +65,7 @@ class LedgerRounds {
   // REQUIRES: all its calls have ended.
   void Leave(absl::Duration grace);
 
-  // As CallLedger::Describe.
+  // Returns CallLedger::Describe().
   std::string Describe() const;
 
  private:
@@ -85,9 +87,9 @@ class LedgerRounds {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   absl::Status proposal_ ABSL_GUARDED_BY(mutex_);
   SplitRequest* split_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  // Calls of this rank that no record carries yet.
+  // True if this rank has calls that no record carries yet.
   bool untold_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether the last round brought calls.
+  // True if the last round brought calls.
   bool moving_ ABSL_GUARDED_BY(mutex_) = false;
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;

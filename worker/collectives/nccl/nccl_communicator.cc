@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// What rank 0 tells the others: an id, or that there is none.
+// The message of rank 0 to the others: an id, or that there is none.
 struct UniqueId {
   ncclUniqueId id = {};
   uint32_t made = 0;
@@ -60,7 +60,7 @@ class NcclBuffer final : public CollectiveBuffer {
   ~NcclBuffer() override {
     const DeviceScope scope(group_->device());
     if (registration_ != nullptr) {
-      // Fails if the group has ended, and the registration with it.
+      // Fails if the group has ended, and its registrations with it.
       (void)group_->handle().Issue("deregister", [this](ncclComm_t& comm) {
         return ncclCommDeregister(comm, registration_);
       });
@@ -106,13 +106,13 @@ class NcclCommunicator final : public Communicator {
   }
 
   std::shared_ptr<Work> Start(const CollectiveCall& call) override {
-    // Before: the call's first moments may need the deadline thread already.
+    // Comes first: the call's first moments may already need the deadline thread.
     watch_->Wake();
     return group_->Start(call);
   }
 
   absl::StatusOr<std::unique_ptr<CollectiveBuffer>> Allocate(size_t bytes) override {
-    // Not while a call is under way: taking memory can wait for the whole device.
+    // Waits for the calls under way: taking memory can wait for the whole device.
     MUSTER_RETURN_IF_ERROR(group_->Drain());
     const DeviceScope scope(group_->device());
     void* data = nullptr;
@@ -169,8 +169,8 @@ class NcclCommunicator final : public Communicator {
   const NcclGroupOptions options_;
 };
 
-// The group's resources on the device, its NCCL communicator by `connect`, then the watch. `host`
-// is the group's alone; null in a group of one.
+// Makes the group's resources on the device, its NCCL communicator by `connect`, then the watch.
+// `host` is the group's alone; null in a group of one.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
     std::shared_ptr<NcclWatch> watch, std::unique_ptr<Communicator> host,
     const NcclGroupOptions& options,
@@ -230,7 +230,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int colour
   const int order = host == nullptr ? 0 : host->rank();
   const absl::Duration until = RealClock().Monotonic() + options_.timeout;
   absl::Status split;
-  // Every rank takes part, also one that joins no group or a group of one.
+  // Every rank takes part, also a rank that joins no group or a group of one.
   const auto connect = [&](ncclComm_t& child, ncclConfig_t* config) {
     const absl::StatusOr<ncclComm_t> made = group_->handle().SplitWhile(
         "split",
@@ -246,7 +246,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int colour
     split = made.status();
     if (!split.ok()) return ncclInternalError;
     child = *made;
-    // Whether the child is ready is asked until it is.
+    // NCCL is asked again and again until the child is ready.
     return ncclInProgress;
   };
   absl::StatusOr<std::unique_ptr<Communicator>> part = nullptr;
@@ -260,7 +260,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Split(int colour
     if (split.ok() && host != nullptr) part = MakeGroup(watch_, nullptr, options, no_connection);
   }
   if (split.ok() && part.ok()) return part;
-  // Where the process's groups have failed meanwhile, that is the reason; else the others must not
+  // If the process's groups have failed meanwhile, that is the reason; else the others must not
   // wait for this rank's part.
   MUSTER_RETURN_IF_ERROR(watch_->status());
   const absl::Status failed = split.ok() ? part.status() : split;

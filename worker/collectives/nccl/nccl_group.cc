@@ -14,13 +14,13 @@
 namespace muster {
 namespace {
 
-// Scratch of a group; a slice of it is large enough that launching its kernels does not show.
+// Scratch of a group: each fragment is large enough that launching its kernels does not show.
 constexpr size_t kScratchBytes = 16 << 20;
-// Between two looks of a waiting caller at the device.
+// Interval between a waiting caller's looks at the device.
 constexpr absl::Duration kLook = absl::Microseconds(30);
-// How long all ranks get to agree on one error before this one ends with its own.
+// Time that all ranks get to agree on one error before this rank ends with its own.
 constexpr absl::Duration kAgree = absl::Milliseconds(500);
-// NCCL notices that a rank is gone before the ledger does, which can say which.
+// Time for the ledger to name a rank that is gone, which NCCL notices first but cannot name.
 constexpr absl::Duration kNameFirst = absl::Seconds(1);
 constexpr absl::Duration kLeave = absl::Seconds(1);
 constexpr absl::Duration kFinalize = absl::Seconds(5);
@@ -82,7 +82,7 @@ absl::Status NcclGroup::Prepare() {
   const std::string what =
       absl::StrCat("group '", name(), "', rank ", rank(), ", device ", device());
   MUSTER_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(device()), what));
-  // NCCL's kernels wait for other devices: theirs should run as soon as they can.
+  // NCCL's kernels, for which other devices wait, should run as soon as they can.
   int least = 0;
   int greatest = 0;
   MUSTER_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetStreamPriorityRange(&least, &greatest), what));
@@ -221,7 +221,7 @@ std::shared_ptr<Work> NcclGroup::Start(const CollectiveCall& call) {
     }
   }
   if (closed) {
-    // What was queued before NCCL refused must be over before the caller gets its memory back.
+    // The caller gets its memory back only when what was queued before NCCL refused is over.
     AwaitDevice(kLeave);
   } else if (!queued.ok()) {
     Suggest(absl::Status(queued.code(), absl::StrCat("group '", name(), "', call ", work->sequence_,
@@ -335,7 +335,7 @@ absl::Status NcclGroup::Poll() {
   if (size() == 1) return suggested;
   if (disagreeing) rounds().Fail(ForPeers(suggested));
   const absl::Status agreed = rounds().status();
-  // To the others a rank is gone, and they meet again; the one whose device failed cannot.
+  // The others see that a rank is gone and meet again; the rank whose device failed cannot.
   return !agreed.ok() && IsDeviceFault(suggested) ? suggested : agreed;
 }
 

@@ -28,7 +28,7 @@ namespace muster {
 
 class NcclGroup;
 
-// One call under way. Waiting callers look at the device themselves.
+// One call under way. Callers that wait look at the device themselves.
 class NcclWork final : public Work {
  public:
   NcclWork(std::weak_ptr<NcclGroup> group, uint64_t sequence, absl::Duration deadline,
@@ -48,11 +48,11 @@ class NcclWork final : public Work {
 
   const std::weak_ptr<NcclGroup> group_;
   const uint64_t sequence_;
-  // On the monotonic clock.
+  // Deadline on the monotonic clock.
   const absl::Duration deadline_;
   const std::string description_;
   CallLedger::Ticket ticket_;
-  // Recorded on the group's stream behind the call, once `queued_` (guarded by the group).
+  // Event recorded on the group's stream behind the call, once `queued_` (guarded by the group).
   cudaEvent_t done_ = nullptr;
   bool queued_ = false;
   std::atomic<bool> ended_{false};
@@ -72,8 +72,8 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
     std::unique_ptr<LedgerRounds> rounds;
   };
 
-  // Takes its stream and scratch memory from the device, and loads the kernels: done lazily, at
-  // their first use, that could wait for a collective that waits for it. Errors reach all ranks.
+  // Takes a stream and scratch memory from the device, and loads the kernels: a kernel loaded at
+  // its first use could wait for a collective that waits for the kernel. Errors reach all ranks.
   static absl::StatusOr<std::shared_ptr<NcclGroup>> Create(Parts parts);
   ~NcclGroup();
 
@@ -93,23 +93,24 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   // Blocks until no call is under way, or the group has failed.
   absl::Status Drain();
 
-  // Why the group should fail; all ranks then do, with the error of one of them. A device's fault
-  // is this rank's alone: the others are told that a rank is gone. Does not block.
+  // Suggests why the group should fail; all ranks then fail, with the error of one of them. A
+  // device's fault is this rank's alone: the others are told that a rank is gone. Does not block.
   void Suggest(const absl::Status& reason);
-  // The same before there are calls: only tells the others.
+  // Only tells the others, before there are calls.
   void Propose(const absl::Status& reason);
 
-  // Ends the calls that are done, and looks for what went wrong: not OK when the group has to end.
+  // Ends the calls that are done, and looks for failures. Returns an error if the group has to end.
   absl::Status Poll();
   bool idle() const;
 
-  // What NcclWatch does when the process's groups end: no new calls; then, after the abort, waits
-  // at most `grace` until the device has left the memory of the calls; then the calls end.
+  // NcclWatch calls these when the process's groups end. Close lets no new calls begin;
+  // AwaitDevice, after the abort, waits at most `grace` until the device has left the calls'
+  // memory; EndCalls ends the calls.
   void Close(const absl::Status& reason);
   void AwaitDevice(absl::Duration grace);
   void EndCalls();
 
-  // Ends an orderly group: tells the others, and lets NCCL flush.
+  // Ends the group in order: tells the others, and lets NCCL flush.
   void Leave();
 
  private:
@@ -117,7 +118,7 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   absl::Status Prepare();
   absl::Status Queue(const CollectiveCall& call, NcclWork& work);
   absl::StatusOr<cudaEvent_t> TakeEvent();
-  // What ends the group on the other ranks.
+  // Returns the error that ends the group on the other ranks.
   absl::Status ForPeers(const absl::Status& reason) const;
   absl::Status CheckDeviceMemory(const CollectiveCall& call) const;
   absl::Status LateLocked(absl::Duration now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -129,7 +130,7 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t ready_ = nullptr;
   std::byte* scratch_ = nullptr;
-  // The calling thread's.
+  // Used by the calling thread only.
   uint64_t sequence_ = 0;
   std::atomic<uint64_t> sent_{0};
   std::atomic<uint64_t> received_{0};
@@ -138,15 +139,15 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   std::deque<std::shared_ptr<NcclWork>> calls_ ABSL_GUARDED_BY(mutex_);
   std::vector<cudaEvent_t> free_events_ ABSL_GUARDED_BY(mutex_);
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
-  // After EndCalls.
+  // True after EndCalls.
   bool calls_ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status suggested_ ABSL_GUARDED_BY(mutex_);
   absl::Duration suggested_at_ ABSL_GUARDED_BY(mutex_);
-  // When NCCL first reported an error in the background.
+  // Time when NCCL first reported an error in the background.
   absl::Duration nccl_error_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
 };
 
-// Work that has ended already.
+// Returns work that has ended already.
 std::shared_ptr<Work> EndedWork(const absl::Status& status);
 
 }  // namespace muster

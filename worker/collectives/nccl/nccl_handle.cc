@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// Between two looks at a call that NCCL is still taking in; an end wakes the waiting thread at
+// Interval between looks at a call that NCCL is still taking in; an end wakes the waiting thread at
 // once.
 constexpr absl::Duration kLook = absl::Microseconds(20);
 
@@ -90,7 +90,7 @@ absl::StatusOr<ncclComm_t> NcclHandle::SplitWhile(
   }
   const auto split = [&](ncclComm_t& comm) {
     const ncclResult_t begun = call(comm, place);
-    // Success says that NCCL has begun; the state of what is split says when the child is there.
+    // Success says that NCCL has begun; the state of the parent says when the child is there.
     return begun == ncclSuccess ? ncclInProgress : begun;
   };
   MUSTER_RETURN_IF_ERROR(IssueWhile(what, split, go_on));

@@ -19,63 +19,66 @@ namespace muster {
 
 // A non-blocking ncclComm_t that one thread may end while another is inside a NCCL call with it.
 //
-// NCCL takes one thread at a time inside a communicator, also to ask for its state: the call that
-// finds an operation taken in frees what NCCL kept for it. So threads go in one after another, and
-// but for the end nobody comes between an operation and the last look at its state. NCCL frees a
-// communicator when it is aborted, so the end waits until nobody is inside, and nobody comes in
+// NCCL takes one thread at a time inside a communicator, even to ask for its state: the query that
+// finds an operation taken in frees what NCCL kept for it. Threads therefore go in one after
+// another, and only an end may come between an operation and the last look at its state. NCCL frees
+// a communicator when it is aborted, so an end waits until nobody is inside, and nobody comes in
 // after.
 //
-// Thread-safe. Whoever destroys it has ended it.
+// Thread-safe. Must be ended before it is destroyed.
 class NcclHandle {
  public:
-  // How long a thread inside NCCL may take to come out by itself before an end.
+  // Time that an end gives a thread inside NCCL to come out by itself.
   static constexpr absl::Duration kGrace = absl::Seconds(1);
 
-  // Empty, to be filled by the first Issue.
+  // Makes an empty handle, to be filled by the first Issue.
   NcclHandle() = default;
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
 
-  // Calls `call`, which issues operations with the communicator, or has NCCL make it at this very
-  // place, where NCCL may still write when `call` has returned; then waits until NCCL has taken
-  // them: they are on the stream, or the error is known. Waits for another thread's Issue first.
-  // Aborted: the handle was ended meanwhile; this too ends the wait.
+  // Runs `call`, then waits until NCCL has taken in its operations: they are on the stream, or the
+  // error is known. `call` issues operations with the communicator, or has NCCL make the
+  // communicator in its argument, where NCCL may still write after `call` has returned. Waits for
+  // another thread's Issue first. Aborted: the handle was ended meanwhile, which also ends the
+  // wait.
   absl::Status Issue(absl::string_view what, absl::FunctionRef<ncclResult_t(ncclComm_t&)> call);
 
-  // The same, but gives up waiting with the first error of `go_on`, which is asked again and again.
-  // NCCL may still be at it then; all that can follow is an end.
+  // Does the same, but gives up waiting with the first error of `go_on`, which is asked again and
+  // again. NCCL may still be at work then; only an end may follow.
   absl::Status IssueWhile(absl::string_view what, absl::FunctionRef<ncclResult_t(ncclComm_t&)> call,
                           absl::FunctionRef<absl::Status()> go_on);
 
-  // The same for ncclCommSplit, which `call` calls with a place for the new communicator: returns
-  // that, the caller's from now on, or null if this rank joins none. The place is kept as long as
-  // the handle, as NCCL may come to write there when the wait was given up; AbortTogether ends what
-  // it wrote.
+  // Does the same for ncclCommSplit, which `call` calls with a place for the new communicator.
+  // Returns the new communicator, which the caller owns, or null if this rank joins none. The
+  // handle keeps the place for life, as NCCL may write there after the wait was given up;
+  // AbortTogether ends what NCCL wrote.
   absl::StatusOr<ncclComm_t> SplitWhile(
       absl::string_view what, absl::FunctionRef<ncclResult_t(ncclComm_t, ncclComm_t* place)> call,
       absl::FunctionRef<absl::Status()> go_on);
 
-  // What NCCL noticed in the background: success while all is well or the handle is empty or ended,
-  // and while another thread is inside or issues, which reports errors itself. Does not block.
+  // Returns what NCCL noticed in the background. Success while all is well, if the handle is empty
+  // or ended, and while another thread is inside or issues, which reports errors itself. Does not
+  // block.
   ncclResult_t AsyncError();
 
-  // Takes the communicator out, to be aborted or destroyed by the caller: from now on Issue fails.
-  // Waits for the thread that is inside, but at most kGrace: one that is stuck in NCCL comes free
-  // by the abort alone. Null if it was empty or taken before.
+  // Takes the communicator out, to be aborted or destroyed by the caller; Issue fails from now on.
+  // Waits at most kGrace for a thread that is inside: a thread stuck in NCCL comes free only by the
+  // abort. Returns null if the handle was empty or taken before.
   ncclComm_t Take();
 
  private:
   friend void AbortTogether(absl::Span<NcclHandle* const> handles);
 
-  // From the first line of an Issue to its last one, one thread. False once taken.
+  // Enclose an Issue; one thread at a time is between them. BeginIssue returns false once taken.
   bool BeginIssue();
   void EndIssue();
-  // By the thread that issues. False once taken. Between Enter and Leave the communicator stays.
+  // Enclose a stay inside NCCL by the thread that issues; the communicator stays meanwhile. Enter
+  // returns false once taken.
   bool Enter();
   void Leave();
-  // Children that NCCL made in splits that were given up.
+  // Takes the children that NCCL made in splits that were given up.
   std::vector<ncclComm_t> TakeChildren();
-  // NCCL stores it from a thread of its own while it makes it.
+  // Reads atomically what NCCL stores from a thread of its own while it makes the communicator.
   ncclComm_t comm() const { return __atomic_load_n(&comm_, __ATOMIC_ACQUIRE); }
 
   ncclComm_t comm_ = nullptr;
@@ -83,12 +86,12 @@ class NcclHandle {
   bool taken_ ABSL_GUARDED_BY(mutex_) = false;
   bool issuing_ ABSL_GUARDED_BY(mutex_) = false;
   bool inside_ ABSL_GUARDED_BY(mutex_) = false;
-  // Of every split; what they hold is written by NCCL, and taken, atomically.
+  // The places of all splits, which NCCL writes, and the handle takes, atomically.
   std::deque<ncclComm_t> children_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Takes the communicators of all handles and aborts them in one group call, then what NCCL was
-// still making out of them. The current device is the communicators'. Waits for their devices.
+// Takes the communicators of all handles and aborts them in one group call, then the children that
+// NCCL was still making. Waits for their devices. REQUIRES: the current device is theirs.
 void AbortTogether(absl::Span<NcclHandle* const> handles);
 
 }  // namespace muster

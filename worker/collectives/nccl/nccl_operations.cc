@@ -47,7 +47,7 @@ ncclRedOp_t NcclOp(Reduction reduction) {
   return ncclSum;
 }
 
-// Whether NCCL's own reduction keeps Communicator's promise.
+// Returns true if NCCL's own reduction keeps Communicator's promise.
 bool NcclReduces(const CollectiveCall& call) {
   const bool least_or_greatest =
       call.reduction == Reduction::kMin || call.reduction == Reduction::kMax;
@@ -66,7 +66,7 @@ bool NcclReduces(const CollectiveCall& call) {
   return false;
 }
 
-// Elements of each rank in the vector of all.
+// Returns each rank's slice of the vector of all ranks.
 std::vector<Slice> Slices(absl::Span<const size_t> counts, size_t count, int size) {
   std::vector<Slice> slices(size);
   size_t begin = 0;
@@ -97,7 +97,8 @@ absl::Status Copy(const void* from, void* to, size_t bytes, cudaStream_t stream)
                     "copying on the device");
 }
 
-// Device memory in the order of a stream: what was queued on it before the end may still use it.
+// Device memory in the order of a stream: work queued on the stream before the destruction may
+// still use the memory.
 class Staging {
  public:
   explicit Staging(cudaStream_t stream) : stream_(stream) {}
@@ -121,7 +122,7 @@ class Staging {
   std::byte* data_ = nullptr;
 };
 
-// What goes to and comes from one rank, in bytes.
+// The bytes that go to one rank and come from it.
 struct Exchange {
   const std::byte* send = nullptr;
   size_t send_bytes = 0;
@@ -129,7 +130,7 @@ struct Exchange {
   size_t receive_bytes = 0;
 };
 
-// All of them at once, `with[i]` with rank i; the own part is copied.
+// Makes all exchanges at once, `with[i]` with rank i; the own part is copied.
 absl::Status ExchangeAll(const NcclContext& context, absl::Span<const Exchange> with) {
   const Exchange& own = with[context.rank];
   MUSTER_RETURN_IF_ERROR(Copy(own.send, own.receive, own.send_bytes, context.stream));
@@ -174,7 +175,7 @@ absl::Status ReduceFragments(const NcclContext& context, const CollectiveCall& c
   return Copy(result, out, own * element, context.stream);
 }
 
-// Elements of one rank's fragment, so that W of them fit into the scratch.
+// Returns the length of a fragment of which W fit into the scratch.
 size_t FragmentElements(const NcclContext& context, DType dtype) {
   return context.scratch_bytes / (context.size * SizeOf(dtype));
 }
@@ -333,7 +334,7 @@ absl::Status QueueAllToAll(const NcclContext& context, const CollectiveCall& cal
   return ExchangeAll(context, with);
 }
 
-// What a call is when nobody else is there: its input is its output.
+// Queues a call of a group of one: its input is its output.
 absl::Status QueueAlone(const NcclContext& context, const CollectiveCall& call) {
   const size_t count = call.counts.empty() ? call.count : call.counts[0];
   if (call.kind == Collective::kBarrier) return absl::OkStatus();

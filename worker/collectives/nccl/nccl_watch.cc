@@ -12,14 +12,15 @@
 namespace muster {
 namespace {
 
-// Between two looks while calls are under way, and while none are.
+// Intervals between looks while calls are under way, and while none are.
 constexpr absl::Duration kBusy = absl::Microseconds(200);
 constexpr absl::Duration kIdle = absl::Milliseconds(10);
-// How long the device may take to stop.
+// Time that the device may take to stop.
 constexpr absl::Duration kDevice = absl::Seconds(5);
 
-// For threads of our own. A thread's first device is CUDA's number 0, and almost any call makes a
-// context there, which costs hundreds of MiB of a device that may be another rank's.
+// Sets the device of a thread of our own. A thread's first device is CUDA's number 0, and almost
+// any call makes a context there, which costs hundreds of MiB of a device that may be another
+// rank's.
 class ThreadDevice {
  public:
   void Set(int device) {

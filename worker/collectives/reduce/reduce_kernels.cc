@@ -26,7 +26,7 @@ ReduceFunction FunctionFor(const ReduceOp& op) {
   return Table().functions[static_cast<int>(op.dtype)][static_cast<int>(op.reduction)];
 }
 
-// What is computed before it goes to several places, or past the caches: stays in the first-level
+// Bytes computed before they go to several places, or past the caches: they stay in the first-level
 // cache.
 constexpr size_t kStageBytes = 8192;
 constexpr size_t kLine = 64;
@@ -59,7 +59,7 @@ void ReduceIntoAll(const ReduceOp& op, absl::Span<const void* const> inputs, siz
       }
     }
   }
-  // Others may be told of the outputs by ordinary stores, which must not overtake these.
+  // Others may be told of the outputs by ordinary stores, which must not overtake these stores.
   if (op.streaming) StreamFence();
 }
 

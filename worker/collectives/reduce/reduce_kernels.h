@@ -12,29 +12,29 @@ namespace muster {
 struct ReduceOp {
   DType dtype = DType::kF32;
   Reduction reduction = Reduction::kSum;
-  // kAvg: what the sum is divided by, after the last addition. A partial average is a kSum.
+  // kAvg: divisor of the sum, after the last addition. A partial average is a kSum.
   int divisor = 1;
-  // Whether outputs go past the caches (non-temporal stores). Pays where the outputs of the whole
+  // True if outputs go past the caches (non-temporal stores). Pays if the outputs of the whole
   // message are larger than the L2 cache, are not inputs too, and are not read again soon by this
   // core. Same bits.
   bool streaming = false;
 };
 
-// out[i] = in[0][i] ⊕ in[1][i] ⊕ … strictly in this order, for i < count.
+// Computes out[i] = in[0][i] ⊕ in[1][i] ⊕ … strictly in this order, for i < count.
 //
 // Floating point is added in the type itself; f16 and bf16 in f32, rounded once to nearest even.
 // Integers wrap (uint8 too), and kAvg divides the wrapped sum towards zero. kMin and kMax give a
 // NaN if any input is one. Every instruction set gives the same bits, NaNs' payload apart.
 //
 // Pointers need no alignment. `out` may be one of the inputs exactly; otherwise it overlaps none.
-// REQUIRES: at least one input; one is copied (and divided).
+// REQUIRES: at least one input; a single one is copied (and divided).
 void ReduceInto(const ReduceOp& op, absl::Span<const void* const> inputs, size_t count, void* out);
 
-// The same result in each of `outs`: read once, written to each. An output may be an input exactly.
+// Writes the same result to each of `outs`, reading once. An output may be an input exactly.
 void ReduceIntoAll(const ReduceOp& op, absl::Span<const void* const> inputs, size_t count,
                    absl::Span<void* const> outs);
 
-// The instruction set in use, such as "avx512".
+// Returns the instruction set in use, such as "avx512".
 const char* ReduceInstructionSet();
 
 }  // namespace muster

@@ -12,22 +12,22 @@
 #include "common/tensor/float16.h"
 #include "worker/collectives/reduce/reduce_table.h"
 
-// The loops of all reductions, to be compiled once per instruction set: included by
-// reduce_baseline.cc, reduce_avx2.cc and reduce_avx512.cc alone, which differ in compiler options.
-// Everything is in an unnamed namespace and nothing of the standard library's is called, so that
-// the linker cannot take one file's code for another's.
+// The loops of all reductions, compiled once per instruction set: only reduce_baseline.cc,
+// reduce_avx2.cc and reduce_avx512.cc include this file, with different compiler options.
+// Everything is in an unnamed namespace and calls nothing of the standard library, so that the
+// linker cannot take one file's code for another's.
 //
-// Two to four inputs are read in one pass, straight into the output. More of them are added up in
-// blocks that stay in the first-level cache, as are f16 and bf16, which become f32 first.
+// Up to four inputs are read in one pass, straight into the output. More inputs are added up in
+// cache blocks that stay in the first-level cache, as are f16 and bf16, which become f32 first.
 
 namespace muster {
 namespace {
 
 constexpr size_t kBlock = 1024;
 
-// Element types. Memory is of any alignment, and whatever it was written as; an attribute that
-// template arguments would lose, hence a struct for each. Sums and products of integers are made
-// without sign, so that they wrap; what is compared or divided has one.
+// Element types. Memory has any alignment and may have been written as any type; template arguments
+// would lose that attribute, hence one struct per type. Integers are added and multiplied unsigned,
+// so that they wrap, and compared and divided signed.
 struct Float {
   using Value = float;
   using Memory = float __attribute__((aligned(1), may_alias));
@@ -72,7 +72,7 @@ struct Multiply {
   }
 };
 
-// The first operand where it is a NaN; where the second one is, no comparison holds.
+// Returns the first operand if it is a NaN; a NaN as the second operand makes the comparison false.
 struct Smaller {
   template <typename V>
   static MUSTER_ALWAYS_INLINE V Join(V a, V b) {
@@ -94,7 +94,7 @@ struct Keep {
   }
 };
 
-// As numbers of type `As`, which has a sign where the sum, of an unsigned type, stands for one.
+// Divides as type `As`, which is signed if an unsigned sum stands for a signed number.
 template <typename As>
 struct Divide {
   template <typename V>
@@ -144,7 +144,7 @@ void Reduce(const void* const* inputs, size_t input_count, size_t begin, size_t 
   using Memory = typename T::Memory;
   Memory* const result = static_cast<Memory*>(out);
   const size_t direct = input_count <= 4 ? input_count : 4;
-  // One pass up to four inputs; the blocks are for more.
+  // Up to four inputs take one pass; cache blocks are for more.
   const size_t block = input_count <= 4 ? count : kBlock;
   alignas(64) typename T::Value sum[kBlock];
   for (size_t done = 0; done < count; done += block) {
