@@ -23,9 +23,9 @@ enum class Collective {
   kBarrier,
 };
 
-// The operation that combines elements. kAvg divides the sum by the number of ranks, once, at the
-// end; integers round towards zero. f16 and bf16 are added in f32 and rounded once. kMin and kMax
-// give NaN if any input is NaN.
+// The way elements are combined. kAvg divides the sum by the number of ranks, once, at the end;
+// integers round towards zero. f16 and bf16 are added in f32 and rounded once. kMin and kMax pass
+// NaNs on.
 enum class Reduction { kSum, kAvg, kMin, kMax, kProd };
 
 // One collective call, as one rank makes it. Sizes are in elements; W is the group's size, r the
@@ -56,11 +56,9 @@ struct CollectiveCall {
   int root = 0;
   // True for one fixed order of addition, by rank, whatever the size of the message.
   bool deterministic = false;
-  // Time limit from when this rank begins to carry the call out. A rank that is later counts as
-  // stuck.
+  // Time from when this rank begins to carry the call out. A rank that is later counts as stuck.
   absl::Duration timeout = absl::Minutes(1);
-  // Name of the call in errors and the flight recorder, such as "bucket 3". Ranks do not compare
-  // it.
+  // Name in errors and the flight recorder, such as "bucket 3". Ranks do not compare it.
   absl::string_view label;
   // The cudaStream_t that orders a call on device memory: work queued before the call has written
   // `in`, and work queued after Start has returned reads `out`. If null, the caller synchronises

@@ -38,8 +38,7 @@ class CollectiveBuffer {
 //   Unavailable         a rank has died, or left
 //   Aborted             Abort() was called, here or on another rank
 //   InvalidArgument     this call is wrong in itself (pointers, counts, root); local and harmless
-// After any of them except InvalidArgument the communicator is unusable: every later call returns
-// the same error.
+// After any of them except InvalidArgument every later call returns the same error.
 //
 // Calls are made by one thread at a time. Abort, recorder() and handles may be used by any thread.
 class Communicator {

@@ -12,14 +12,12 @@
 namespace muster {
 
 // The way in which a collective call moves elements. MakeSchedule turns a call and an algorithm
-// into data, the transfers of one rank, which an executor runs. With P the bytes of the whole
-// vector and W ranks, each rank sends
+// into one rank's transfers. With P the bytes of the whole vector and W ranks, each rank sends
 //
 //   all-reduce      kRing, kDirect 2(W-1)/W·P      kExchange (W-1)·P
 //                   kDoubling log2(W)·P            kHalving 2(W-1)/W·P
 //   reduce-scatter  kRing, kDirect  (W-1)/W·P
-//   all-gather      kRing, kDirect  (W-1)/W·P; with unequal counts, rank r sends all but slice r+1
-//                                   (kRing), or W-1 times slice r (kDirect)
+//   all-gather      kRing P less slice r+1; kDirect W-1 times slice r, for rank r
 //   broadcast       kRing at most P; kDirect (W-1)·P from the root
 //   reduce          kDirect P; nothing from the root
 //
@@ -64,8 +62,7 @@ struct Transfer {
     // to[i] = x_0[i] ⊕ x_1[i] ⊕ … ⊕ x_{W-1}[i] in this order: x_p comes from rank p, and x_r of
     // this rank is from[i]. A receive from every peer; `peer` is -1.
     kReduceFromAll,
-    // to[i] = from[i]; a no-op if both are the same memory, as a call in place allows. `peer` is
-    // -1.
+    // to[i] = from[i]; a no-op if both are the same memory (in place). `peer` is -1.
     kCopy,
     // A copy that must be complete before any other transfer begins. First in the list.
     kStage,
@@ -119,8 +116,7 @@ struct ScheduleRequest {
   // True if `in` and `out` are the same memory. Only an all-to-all reads this, because it may need
   // scratch; every other schedule serves both cases.
   bool in_place = false;
-  // Number of elements that kRing's reduce-scatter moves at a time; its scratch holds W-2 such
-  // fragments.
+  // Fragment that kRing's reduce-scatter moves at a time, in elements; its scratch holds W-2.
   size_t fragment = 16384;
 };
 
@@ -141,13 +137,11 @@ struct AlgorithmRequest {
   bool deterministic = false;
 };
 
-// Returns the algorithm for a call. It depends only on what all ranks know, and so is the same on
-// all. f16 and bf16 are reduced only by kDirect and kExchange, because a travelling partial sum
-// would be rounded at each step.
+// Returns the algorithm for a call, from what all ranks know, hence the same on all. f16 and bf16
+// are reduced only by kDirect and kExchange: a travelling partial sum is rounded at each step.
 Algorithm ChooseAlgorithm(const AlgorithmRequest& request);
 
-// Returns true if an all-reduce is so short that every rank sends to all at once, whatever memory
-// it works on.
+// Returns true if an all-reduce is so short that it goes to all at once, on any memory.
 bool IsShort(const AlgorithmRequest& request);
 
 // Elements [begin, begin + count) of a vector.

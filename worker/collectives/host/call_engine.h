@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// The result of a call, once it has ended.
+// The result of a call once ended.
 struct CallOutcome {
   bool ended = false;
   absl::Status status;
@@ -29,8 +29,7 @@ struct CallOutcome {
 // Used by one thread at a time, except traffic().
 class CallEngine {
  public:
-  // Borrows all arguments, which must outlive the engine. `same_machine`: see
-  // HostCommunicatorOptions.
+  // Borrows all arguments. `same_machine` is that of HostCommunicatorOptions.
   CallEngine(Transport& transport, const CallErrors& errors, SymmetricBuffers& buffers,
              FlightRecorder& recorder, bool same_machine);
 

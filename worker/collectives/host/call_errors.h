@@ -24,8 +24,7 @@ class CallErrors {
   const std::string& rank(int rank) const { return ranks_[rank]; }
   const std::vector<std::string>& ranks() const { return ranks_; }
 
-  // Returns true if `status` was composed by this class, here or on another rank, and so is
-  // complete.
+  // Returns true if `status` was composed by a CallErrors, here or on another rank.
   bool IsComplete(const absl::Status& status) const;
 
   struct Side {
@@ -37,13 +36,13 @@ class CallErrors {
   absl::Status Mismatch(const Side& one, const Side& other) const;
 
   // Returns DeadlineExceeded: call `own` of rank `self` did not end in time; or Unavailable if a
-  // rank turns out to be gone. `peer` is the other rank of a send or receive, else -1. `states` are
-  // those of all ranks, by rank.
+  // rank is gone. `peer` is the other rank of a send or receive, else -1. `states` are listed by
+  // rank.
   absl::Status Late(const CallState& own, int self, int peer, absl::Duration timeout,
                     absl::Span<const RankState> states) const;
 
-  // Returns Unavailable with the ranks that are gone according to `states`; if none is, the error
-  // `cause` with the call.
+  // Returns Unavailable with the ranks that are gone by `states`; if none is, `cause` with the
+  // call.
   absl::Status Lost(const CallState& own, int self, const absl::Status& cause,
                     absl::Span<const RankState> states) const;
 

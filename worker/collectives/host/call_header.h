@@ -13,9 +13,8 @@ namespace muster {
 
 // The fingerprint of a call, which precedes the call's bytes in every stream. The reader compares
 // the header with its own call before it touches the data. In a collective call, every rank sends a
-// header to every other rank and waits for theirs, whether or not they exchange data: every rank
-// therefore notices a call that differs on any rank, and no rank ends a call that another has not
-// entered.
+// header to every other rank and waits for theirs, whether or not they exchange data: all ranks
+// therefore notice a call that differs, and no rank ends a call that another has not entered.
 //
 // A call's header and data in one stream are padded with zeros to a multiple of kHeaderBytes, so
 // that elements stay aligned in the stream.
@@ -29,8 +28,7 @@ struct CallHeader {
   uint8_t reduction = 0;
   uint8_t algorithm = 0;
   int32_t root = 0;
-  // Number of the group's collective call or, for a send or receive, of the message from that rank
-  // to that rank. From 1.
+  // Number, from 1, of the group's collective call, or of the message from one rank to another.
   uint64_t sequence = 0;
   // Elements of each slice if all are equal, else of all slices together.
   uint64_t count = 0;
@@ -39,8 +37,8 @@ struct CallHeader {
   // All-to-all: elements that the writer of this header sends to its reader, and expects from it.
   uint64_t sends = 0;
   uint64_t expects = 0;
-  // Place in symmetric memory: the buffer's number (from 1) in the upper 16 bits, the offset in the
-  // lower 48. 0 for other memory.
+  // Buffer number (from 1) in the upper 16 bits, offset in the lower 48; 0 outside symmetric
+  // memory.
   uint64_t place = 0;
 };
 
@@ -56,8 +54,7 @@ inline bool operator==(const CallHeader& a, const CallHeader& b) {
   return std::memcmp(&a, &b, sizeof(CallHeader)) == 0;
 }
 
-// Returns the header of `call` for every rank. All-to-all: `sends` and `expects` are still to be
-// set.
+// Returns the header of `call`, in which an all-to-all's `sends` and `expects` are still to be set.
 CallHeader MakeHeader(const CollectiveCall& call, Algorithm algorithm, uint64_t sequence,
                       uint64_t place);
 

@@ -37,8 +37,8 @@ class CallPlan {
 // Keeps the plans of recent calls, because training repeats the same ones. Not thread-safe.
 class CallPlans {
  public:
-  // Returns the plan for `request`, valid until the next call. Plans with counts by rank, which
-  // seldom repeat, are made anew.
+  // Returns the plan for `request`, valid until the next call. Plans with counts by rank are made
+  // anew, because they seldom repeat.
   const CallPlan& For(const ScheduleRequest& request);
 
  private:

@@ -27,8 +27,7 @@ namespace muster {
 // queue's owner, which closes the queue.
 class CallQueue : public std::enable_shared_from_this<CallQueue> {
  public:
-  // `engine` and `transport` must outlive Close. `abort` ends the group with a reason, without
-  // blocking.
+  // `engine` and `transport` outlive Close. `abort` ends the group and does not block.
   CallQueue(CallEngine& engine, Transport& transport,
             std::function<void(const std::string& reason)> abort);
   // REQUIRES: closed.
@@ -36,7 +35,7 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
 
   std::shared_ptr<Work> Start(const CollectiveCall& call);
 
-  // Carries the call out behind those started before, on this thread where it can.
+  // Carries the call out behind earlier ones, on this thread if possible.
   absl::Status Run(const CollectiveCall& call);
 
   // Ends the queue's thread. Aborts the group if calls have not ended.
@@ -48,11 +47,11 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   void Background();
   // Waits for the call, and carries calls on meanwhile. DeadlineExceeded: not ended by `until`.
   absl::Status Await(StartedCall& call, absl::Duration until);
-  // Carries calls on until `target` has ended, no call is left, or `until` has come. REQUIRES: this
-  // thread has set busy_.
+  // Carries calls on until `target` has ended, none is left, or `until`. REQUIRES: busy_ set by
+  // this thread.
   void Drive(const StartedCall* target, absl::Duration until);
-  // MayAdmit returns true if a queued call may begin, Admit begins such calls, Reap tells the
-  // owners of ended calls. REQUIRES: this thread has set busy_.
+  // MayAdmit returns true if a queued call may begin, Admit begins such calls, Reap ends handles of
+  // ended calls. REQUIRES: busy_ set by this thread.
   bool MayAdmit();
   void Admit();
   void Reap();

@@ -37,10 +37,9 @@ struct SymmetricAddress {
 //            fragment's reduction is sent on before the next fragment is reduced.
 //   small    an all-reduce by kExchange: each peer gets header and data in one Write; once those
 //            of all peers have come, they are added up where they lie in the pipes.
-//   shared   an all-reduce in place in symmetric memory: once all ranks have entered, each rank
-//            adds up its slice straight from all ranks' memory and stores the sum into all ranks'
-//            memory; a second header then tells that the rank is done. No payload goes through a
-//            pipe.
+//   shared   an all-reduce in place in symmetric memory: once all ranks have entered, each adds up
+//            its slice straight from all ranks' memory and stores the sum into all; a second header
+//            then tells that the rank is done. No payload goes through a pipe.
 //
 // Used by one thread at a time. Memory that data passes through is kept from call to call, so that
 // calls after the first of a kind and size cause no page faults. Plans are kept, too (CallPlans).
@@ -48,9 +47,8 @@ class CollectiveRun {
  public:
   explicit CollectiveRun(Transport& transport);
 
-  // Begins a call. `header` goes to every peer; the call's memory must stay valid until the call
-  // has ended. REQUIRES: the call is valid, and no send or receive; the last call has ended or
-  // failed for good.
+  // Begins a call, whose memory must stay valid until it has ended; `header` goes to every peer.
+  // REQUIRES: a valid call, no send or receive; the last call has ended or failed for good.
   void Begin(const CollectiveCall& call, Algorithm algorithm, const CallHeader& header,
              const SymmetricAddress& place);
 
@@ -147,7 +145,7 @@ class CollectiveRun {
   // kSmall: header, data and padding.
   std::vector<std::byte> message_;
   size_t message_bytes_ = 0;
-  // kSmall: number of looks for others' messages before the thread may have to sleep.
+  // Number of looks for others' messages in a kSmall Step.
   const int looks_;
   // kShared: 1 once the reduction is done, which the second header tells.
   int round_ = 0;

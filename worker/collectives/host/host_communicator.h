@@ -27,7 +27,7 @@ struct HostCommunicatorOptions {
 //   ranks that send each other more than their pipes hold (64 KiB and more) by Run wait for each
 //   other until the deadline. With Start, messages flow both ways at once.
 // - Messages keep their place among collective calls: between two ranks, a send before a barrier is
-//   received before the barrier.
+//   received before it.
 // - An all-reduce in place in a buffer from Allocate, if too large for one exchange, works on all
 //   ranks' memory at once. FailedPrecondition: another rank uses another offset or another buffer.
 // - Split names its groups "world/3". They count as sharing a machine only if the parent does. An

@@ -24,8 +24,7 @@ class SymmetricBuffers {
   // buffers in the same order. The buffer must be destroyed before this object.
   std::unique_ptr<CollectiveBuffer> Add(std::unique_ptr<SymmetricMemory> memory, size_t bytes);
 
-  // Returns the place of the `bytes` bytes at `data` if all are in one of the buffers, else null
-  // memory.
+  // Returns the place of the `bytes` bytes at `data`; null memory if no buffer holds them all.
   SymmetricAddress Find(const void* data, size_t bytes) const;
 
  private:

@@ -56,7 +56,7 @@ LedgerEntry EntryOf(const CollectiveCall& call, int rank, int size);
 // One rank's record of one round. Plain data, the same on every machine (little-endian).
 struct LedgerRecord {
   static constexpr int kEntries = 8;
-  // If not 0, the group has failed with this absl::StatusCode.
+  // absl::StatusCode with which the group has failed; 0 if OK.
   uint32_t code = 0;
   // 1 if this rank makes no more calls and joins no more rounds.
   uint32_t leaving = 0;
@@ -83,18 +83,16 @@ class CallLedger {
   // Notes this rank's next call.
   Ticket Enter(LedgerEntry entry);
 
-  // Returns this rank's record of the next round, with as many calls as fit. The round must be
-  // judged before the next call.
+  // Returns this rank's record of the next round, with as many calls as fit. REQUIRES: the last
+  // round has been judged.
   LedgerRecord NextRecord();
-  // Returns true if calls of this rank wait to be told or confirmed, so that the next round is
-  // urgent.
+  // Returns true if calls of this rank wait to be told or confirmed, so that a round is urgent.
   bool HasUnconfirmed() const;
 
-  // Judges the records of a round, by rank. An error means that the group has failed, and is the
-  // same on every rank, except Unavailable:
-  //   FailedPrecondition  ranks made different calls
+  // Judges the records of a round, by rank. An error means that the group has failed:
+  //   FailedPrecondition  ranks made different calls; the same on every rank
   //   Unavailable         a rank has left while calls of this rank wait for it; on this rank alone
-  //   anything else       what a rank reported
+  //   anything else       what a rank reported; the same on every rank
   absl::Status Judge(absl::Span<const LedgerRecord> records);
 
   bool Confirmed(const Ticket& ticket) const;
@@ -103,9 +101,9 @@ class CallLedger {
   // Returns an error such as "rank 2 has left the group 'world'". REQUIRES: closed().
   absl::Status ClosedError() const;
 
-  // Returns which calls ranks have entered, as far as the rounds told, those behind first, such as
-  // "rank 1: 41 calls, last barrier; rank 0, rank 2: 42 calls, last all_reduce f32 sum x 1024
-  // 'bucket 3'".
+  // Returns the calls that ranks have entered, as far as known, those behind first, such as "rank
+  // 1: 41 calls, last barrier; rank 0, rank 2: 42 calls, last all_reduce f32 sum x 1024 'bucket
+  // 3'".
   std::string Describe() const;
 
   std::string NameOf(int rank) const;

@@ -34,8 +34,7 @@ absl::Span<const DeviceContract> DeviceFailureContracts();
 void SetStopLastRank(void (*stop)(), absl::Duration named_within);
 
 // Set how the calling rank stands still, with all that reports for it, and how it waits until the
-// other ranks' calls have ended, which happens within the given time. Called before the ranks
-// start.
+// other ranks' calls have ended, within the given time. Called before the ranks start.
 void SetStandStill(void (*stand_still)(absl::Duration));
 void SetAwaitOthers(void (*await_others)(absl::Duration));
 

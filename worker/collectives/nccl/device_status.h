@@ -21,8 +21,8 @@ absl::Status CudaStatus(cudaError_t result, absl::string_view what);
 absl::Status NcclStatus(ncclResult_t result, ncclComm_t comm, absl::string_view what);
 
 // Makes a device the thread's current one while this object lives. For callers' threads; our own
-// set theirs for good, because coming back to a device that was never set makes a context on CUDA's
-// number 0.
+// set theirs for good, because returning to a device that was never set makes a context on device
+// 0.
 class DeviceScope {
  public:
   explicit DeviceScope(int device) {

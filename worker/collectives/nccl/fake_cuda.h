@@ -17,8 +17,7 @@ namespace muster {
 // Queues work of another stand-in; `run` may block.
 void FakeEnqueue(cudaStream_t stream, std::function<void()> run);
 
-// Makes the calling thread's calls that record an event fail from now on, as on a device whose
-// memory is damaged.
+// Makes the calling thread's calls that record an event fail, as on a device with damaged memory.
 void FakeDeviceFault();
 
 // Makes every device present, or missing as on a machine without a driver.

@@ -15,13 +15,12 @@ namespace muster {
 // aborted or destroyed, and two threads inside one at once, except for an abort.
 
 struct FakeNcclCounts {
-  // Numbers of communicators made, of those destroyed or aborted, of aborts, and of group calls
-  // that held any abort.
+  // Communicators made, those destroyed or aborted, aborts, and group calls that held any abort.
   int made = 0;
   int ended = 0;
   int aborts = 0;
   int aborting_groups = 0;
-  // Numbers of calls of ncclCommSplit, of ncclCommGetAsyncError, and of those that returned.
+  // Calls of ncclCommSplit, calls of ncclCommGetAsyncError, and those of the latter that returned.
   int splits = 0;
   int queries = 0;
   int queries_done = 0;

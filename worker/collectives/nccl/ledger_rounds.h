@@ -16,8 +16,8 @@
 
 namespace muster {
 
-// Exchanges the ranks' ledgers over a host communicator, on a thread of its own, while the calls
-// themselves run on the devices.
+// Exchanges the ranks' ledgers over a host communicator, on a thread of its own, while calls run on
+// the devices.
 //
 // A round is one small all-gather. A round starts at once if this rank has a call to tell, or if
 // the last round brought calls and some are still unconfirmed; after kPace while calls wait for a
@@ -42,23 +42,21 @@ class LedgerRounds {
 
   // Returns true once every rank that takes part is known to have made the same call.
   bool Confirmed(const CallLedger::Ticket& ticket) const;
-  // Blocks until the call is confirmed, or the group fails (with its error). DeadlineExceeded: not
-  // within `timeout`.
+  // Blocks until Confirmed, or returns the group's error. DeadlineExceeded: not within `timeout`.
   absl::Status AwaitConfirmed(const CallLedger::Ticket& ticket, absl::Duration timeout);
 
   // Notes a split, waits until all ranks make it, and splits the host communicator. Returns null
   // for a negative colour. The group fails if this takes longer than `timeout`.
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int colour, int key, absl::Duration timeout);
 
-  // Returns OK until the group has failed, then the error, the same on every rank that could be
-  // told.
+  // Returns OK, or the error of a failed group: the same on every rank that could be told.
   absl::Status status() const;
 
-  // Proposes why the group should fail, which becomes status() with the next round, on all ranks.
-  // The first reason counts.
+  // Proposes why the group should fail: status() on all ranks from the next round; the first
+  // counts.
   void Propose(const absl::Status& reason);
-  // Fails the group now, without waiting for a round, and tells the others as far as they can be
-  // reached. Does not block.
+  // Fails the group now, without a round, and tells the others if they can be reached. Does not
+  // block.
   void Fail(const absl::Status& reason);
 
   // Tells the others that this rank makes no more calls; blocks until they know, at most `grace`.

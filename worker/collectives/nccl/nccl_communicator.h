@@ -26,11 +26,9 @@ namespace muster {
 // - Every NCCL communicator is non-blocking, and one thread at a time is inside it (nccl_handle.h):
 //   no thread is ever stuck in NCCL for good. Start may wait in a group's first calls, while NCCL
 //   connects; a deadline or a failure ends that, too.
-// - One thread watches the deadlines of all groups of the process; one failure ends them all
-//   (nccl_watch.h).
-// - Some reductions are carried out here, on top of NCCL's transfers, because NCCL would add f16
-// and
-//   bf16 in the type or drop NaNs (nccl_operations.h).
+// - One thread watches deadlines for the whole process; one failure ends all groups (nccl_watch.h).
+// - Some reductions are done here, on top of NCCL's transfers, because NCCL would add f16 and bf16
+//   in the type or drop NaNs (nccl_operations.h).
 // - A group of one has no NCCL communicator, which would cost 512 MiB of device memory.
 //
 // Differences from host groups: pointers are device memory. `deterministic` reductions are refused

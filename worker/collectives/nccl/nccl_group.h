@@ -68,7 +68,7 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
     int rank = 0;
     int size = 1;
     int device = 0;
-    // Null in a group of one.
+    // The ledger; null in a group of one.
     std::unique_ptr<LedgerRounds> rounds;
   };
 
@@ -90,22 +90,22 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   // Puts the call on the device; see Communicator::Start.
   std::shared_ptr<Work> Start(const CollectiveCall& call);
 
-  // Blocks until no call is under way, or the group has failed.
+  // Blocks until no call is under way, or returns the group's error.
   absl::Status Drain();
 
-  // Suggests why the group should fail; all ranks then fail, with the error of one of them. A
-  // device's fault is this rank's alone: the others are told that a rank is gone. Does not block.
+  // Suggests why the group should fail; all ranks then fail, with the error of one of them. Others
+  // are told of a device's fault only that this rank is gone. Does not block.
   void Suggest(const absl::Status& reason);
-  // Only tells the others, before there are calls.
+  // Tells only the others, before there are calls.
   void Propose(const absl::Status& reason);
 
   // Ends the calls that are done, and looks for failures. Returns an error if the group has to end.
   absl::Status Poll();
   bool idle() const;
 
-  // NcclWatch calls these when the process's groups end. Close lets no new calls begin;
+  // NcclWatch calls these in turn when the process's groups end: Close refuses new calls;
   // AwaitDevice, after the abort, waits at most `grace` until the device has left the calls'
-  // memory; EndCalls ends the calls.
+  // memory.
   void Close(const absl::Status& reason);
   void AwaitDevice(absl::Duration grace);
   void EndCalls();

@@ -22,8 +22,7 @@ namespace muster {
 // NCCL takes one thread at a time inside a communicator, even to ask for its state: the query that
 // finds an operation taken in frees what NCCL kept for it. Threads therefore go in one after
 // another, and only an end may come between an operation and the last look at its state. NCCL frees
-// a communicator when it is aborted, so an end waits until nobody is inside, and nobody comes in
-// after.
+// a communicator when it is aborted, so an end waits until nobody is inside; then nobody comes in.
 //
 // Thread-safe. Must be ended before it is destroyed.
 class NcclHandle {
@@ -37,10 +36,9 @@ class NcclHandle {
   NcclHandle& operator=(const NcclHandle&) = delete;
 
   // Runs `call`, then waits until NCCL has taken in its operations: they are on the stream, or the
-  // error is known. `call` issues operations with the communicator, or has NCCL make the
-  // communicator in its argument, where NCCL may still write after `call` has returned. Waits for
-  // another thread's Issue first. Aborted: the handle was ended meanwhile, which also ends the
-  // wait.
+  // error is known. `call` issues operations with the communicator, or has NCCL make it in the
+  // argument, where NCCL may still write after `call` has returned. Waits for another thread's
+  // Issue first. Aborted: the handle was ended meanwhile, which also ends the wait.
   absl::Status Issue(absl::string_view what, absl::FunctionRef<ncclResult_t(ncclComm_t&)> call);
 
   // Does the same, but gives up waiting with the first error of `go_on`, which is asked again and
@@ -56,9 +54,8 @@ class NcclHandle {
       absl::string_view what, absl::FunctionRef<ncclResult_t(ncclComm_t, ncclComm_t* place)> call,
       absl::FunctionRef<absl::Status()> go_on);
 
-  // Returns what NCCL noticed in the background. Success while all is well, if the handle is empty
-  // or ended, and while another thread is inside or issues, which reports errors itself. Does not
-  // block.
+  // Returns what NCCL noticed in the background: success also if the handle is empty or ended, and
+  // while another thread is inside or issues, which reports errors itself. Does not block.
   ncclResult_t AsyncError();
 
   // Takes the communicator out, to be aborted or destroyed by the caller; Issue fails from now on.
@@ -69,16 +66,16 @@ class NcclHandle {
  private:
   friend void AbortTogether(absl::Span<NcclHandle* const> handles);
 
-  // Enclose an Issue; one thread at a time is between them. BeginIssue returns false once taken.
+  // Enclose an Issue, for one thread at a time. BeginIssue returns false once taken.
   bool BeginIssue();
   void EndIssue();
-  // Enclose a stay inside NCCL by the thread that issues; the communicator stays meanwhile. Enter
-  // returns false once taken.
+  // Enclose a stay of the issuing thread inside NCCL, which keeps the communicator. Enter returns
+  // false once taken.
   bool Enter();
   void Leave();
   // Takes the children that NCCL made in splits that were given up.
   std::vector<ncclComm_t> TakeChildren();
-  // Reads atomically what NCCL stores from a thread of its own while it makes the communicator.
+  // Reads atomically, as NCCL makes the communicator on a thread of its own.
   ncclComm_t comm() const { return __atomic_load_n(&comm_, __ATOMIC_ACQUIRE); }
 
   ncclComm_t comm_ = nullptr;

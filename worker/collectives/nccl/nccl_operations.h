@@ -11,8 +11,7 @@
 
 namespace muster {
 
-// The context of a call. Each collective is made of NCCL's operations as follows, with W ranks and
-// P the bytes of a vector:
+// Each collective is made of NCCL's operations so, with W ranks and P the bytes of a vector:
 //
 //   sum, avg, prod of f32 and f64, and every reduction of integers:
 //     all-reduce, reduce, reduce-scatter with equal counts: NCCL's own; avg is a sum, then a kernel

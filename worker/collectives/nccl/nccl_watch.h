@@ -22,8 +22,7 @@ namespace muster {
 // communicator's. The aborts run on a thread of their own; handles end after at most kAbort even if
 // an abort hangs. Both threads use the groups' device.
 //
-// A round of a job has one watch, which takes no new groups after a failure. Thread-safe. Destroyed
-// after its groups.
+// One for each round of a job: takes no groups after a failure. Thread-safe. Outlives its groups.
 class NcclWatch {
  public:
   static constexpr absl::Duration kAbort = absl::Seconds(10);

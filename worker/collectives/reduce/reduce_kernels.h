@@ -14,9 +14,9 @@ struct ReduceOp {
   Reduction reduction = Reduction::kSum;
   // kAvg: divisor of the sum, after the last addition. A partial average is a kSum.
   int divisor = 1;
-  // True if outputs go past the caches (non-temporal stores). Pays if the outputs of the whole
-  // message are larger than the L2 cache, are not inputs too, and are not read again soon by this
-  // core. Same bits.
+  // True if outputs go past the caches (non-temporal stores), with the same bits. Pays if a
+  // message's outputs exceed the L2 cache, are not inputs too, and are not read again soon by this
+  // core.
   bool streaming = false;
 };
 

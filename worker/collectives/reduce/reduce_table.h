@@ -17,8 +17,7 @@ struct ReduceTable {
   ReduceFunction functions[7][5];
 };
 
-// Return null if the compiler does not target the instruction set. The caller finds out whether the
-// machine has it.
+// Return null if the compiler does not target the instruction set. Callers check the machine.
 const ReduceTable* BaselineReduceTable();
 const ReduceTable* Avx2ReduceTable();
 const ReduceTable* Avx512ReduceTable();

@@ -38,8 +38,7 @@ class Pipe {
   // Hands what Write took to the peer; without a Flush, the bytes may wait for more.
   virtual absl::Status Flush() = 0;
 
-  // Returns true if the bytes pass through memory, so that a Peek that finds none costs no system
-  // call.
+  // Returns true if bytes pass through memory, so that an empty Peek costs no system call.
   virtual bool in_memory() const = 0;
 };
 
@@ -53,8 +52,7 @@ struct PipeInterest {
 // The call that a rank is in, which the others are told when something goes wrong. Plain data of
 // fixed size, the same on every rank's machine (little-endian).
 struct CallState {
-  // Number of collective calls that the rank has entered; `inside` is 0 once its last call has
-  // ended.
+  // Number of collective calls entered; `inside` is 0 once the rank's last call has ended.
   uint64_t sequence = 0;
   uint32_t inside = 0;
   // Collective, DType and Reduction as numbers.
@@ -84,8 +82,7 @@ struct RankState {
 class SymmetricMemory {
  public:
   virtual ~SymmetricMemory() = default;
-  // Returns the region of `rank`. This rank's own is written freely, others' as the order of calls
-  // allows.
+  // Returns the region of `rank`; others' may be written only as the order of calls allows.
   virtual std::byte* of(int rank) = 0;
   virtual size_t bytes() const = 0;
 };
@@ -118,8 +115,7 @@ class Transport {
   // group. Costs one atomic load when OK.
   virtual absl::Status health() const = 0;
 
-  // Ends the group on all ranks with `reason`, which they see as health(). The first reason counts.
-  // Does not block.
+  // Ends the group on all ranks: health() is the first `reason`. Does not block.
   virtual void Abort(const absl::Status& reason) = 0;
 
   // Notes what this rank is doing. As cheap as a store.
@@ -128,8 +124,8 @@ class Transport {
   // Returns what all ranks are doing, by rank, as far as they tell within `grace`.
   virtual std::vector<RankState> Survey(absl::Duration grace) = 0;
 
-  // Allocates memory that all ranks map. Collective: all ranks ask for the same size. Unimplemented
-  // if the ranks share no memory.
+  // Allocates memory that all ranks map; collective, of one size. Unimplemented: none can be
+  // shared.
   virtual absl::StatusOr<std::unique_ptr<SymmetricMemory>> Allocate(size_t bytes,
                                                                     absl::Duration timeout) = 0;
 

@@ -20,9 +20,8 @@
 // Each side proves that it knows the group's secret without showing the secret. The proofs cover
 // values that both sides have chosen, so that a recorded handshake cannot be replayed. The hello's
 // proof lets the called rank refuse a caller without the secret at once, instead of waiting for an
-// answer. Only the hello can be recorded and replayed; the called rank remembers nonces against
-// that. A status in place of any message ends the handshake with a reason. HMAC uses SHA-256 (RFC
-// 2104).
+// answer. Only the hello can be replayed, against which the called rank remembers nonces. A status
+// in place of any message ends the handshake with a reason. HMAC uses SHA-256 (RFC 2104).
 namespace muster {
 
 enum class ConnectionKind : uint8_t { kControl = 0, kData = 1 };
@@ -53,10 +52,9 @@ struct Hello {
   static absl::StatusOr<Hello> Parse(absl::string_view bytes);
 };
 
-// Call and Answer run the two sides of the handshake. They block until `deadline` at most; `socket`
-// is non-blocking. They return a key of 32 bytes that only the two sides know. Unauthenticated: one
-// side does not know the secret. FailedPrecondition: the two disagree on the group. Unavailable: no
-// answer.
+// Run the two sides of the handshake; block until `deadline` at most. `socket` is non-blocking.
+// Return a key of 32 bytes that only the two sides know. Unauthenticated: one side does not know
+// the secret. FailedPrecondition: the two disagree on the group. Unavailable: no answer.
 absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_view secret,
                                  Deadline deadline);
 // `hello` has been read already; `expected` is what it should say, its nonce aside.

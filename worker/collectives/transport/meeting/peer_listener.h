@@ -32,9 +32,9 @@ struct PeerListenerOptions {
 
 // Accepts the connections of other ranks. A thread of its own reads their hellos; a connection then
 // waits until somebody takes it by group, rank and purpose. A caller may therefore come before this
-// rank knows of the group. A caller for a group that has met already is refused; a caller that does
-// not know this endpoint's nonce, or says nothing for 10 s, is dropped. At most 1,024 connections
-// wait. Thread-safe.
+// rank knows of the group. A caller for a group that has met is refused; a caller that does not
+// know this endpoint's nonce, or says nothing for 10 s, is dropped. At most 1,024 wait.
+// Thread-safe.
 class PeerListener {
  public:
   // Starts to listen. InvalidArgument: the host names no address of this machine, or all of them

@@ -35,8 +35,7 @@ class RankProcess {
   pid_t pid() const { return pid_; }
   void Tell(const std::string& line);
   // Returns the rest of the next line that begins with `word`, and drops other lines. Fails the
-  // test and returns "" if none has come by the deadline; a line that has come is found even after
-  // the deadline.
+  // test and returns "" if none has come by the deadline; a line that had come is found even then.
   std::string Await(const std::string& word, absl::Time deadline = absl::Now() + absl::Seconds(30));
   void Signal(int signal);
 

@@ -39,8 +39,7 @@ struct ControlPeer {
 // once. Carries aborts, surveys and memory to share. Thread-safe.
 class ControlPlane {
  public:
-  // Serves `peers`, which are listed by rank. `bell` is this rank's own; `bell` and `health` must
-  // outlive this object.
+  // Serves `peers`, listed by rank. This rank's own `bell` and `health` must outlive this object.
   static absl::StatusOr<std::unique_ptr<ControlPlane>> Create(int rank,
                                                               std::vector<ControlPeer> peers,
                                                               const Doorbell& bell,

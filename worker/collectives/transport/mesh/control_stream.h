@@ -50,8 +50,7 @@ class ControlStream {
   absl::Status Push();
   bool pending() const { return !outgoing_.empty(); }
 
-  // Appends the messages that have come. After an error there are no more; those before it are in
-  // `into`.
+  // Appends the messages that have come, also those before an error. After it there are no more.
   absl::Status Receive(std::vector<ControlMessage>& into);
 
   int descriptor() const { return stream_ != nullptr ? stream_->descriptor() : unix_socket_.get(); }

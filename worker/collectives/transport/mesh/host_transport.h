@@ -51,9 +51,8 @@ class HostTransport final : public Transport {
     MakeSubgroup make_subgroup;
   };
 
-  // Returns once all ranks have met all others. `bell` is the one that was handed to the peers.
-  // Unavailable: a rank did not meet the others in time. Also returns the status of the deadline's
-  // interrupt.
+  // Returns once all ranks have met all others. `bell` was handed to the peers. Unavailable: a rank
+  // did not meet them in time. Also returns the status of the deadline's interrupt.
   static absl::StatusOr<std::unique_ptr<HostTransport>> Create(Doorbell bell, Options options,
                                                                Deadline deadline);
   // Says goodbye to all peers.

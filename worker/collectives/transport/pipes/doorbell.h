@@ -14,10 +14,9 @@
 
 namespace muster {
 
-// The way in which a rank sleeps. A rank that waits only for rings sleeps on the futex word; one
-// that waits for sockets, too, sleeps in poll, with the eventfd among the descriptors. The rank
-// says in each ring (reader_waits, writer_waits) which of the two, so that the peer rings the right
-// bell.
+// The way in which a rank sleeps: on the futex word if it waits only for rings; in poll, with the
+// eventfd among the descriptors, if it waits for sockets, too. The rank says in each ring
+// (reader_waits, writer_waits) which of the two, so that the peer rings the right bell.
 enum class Sleep : uint32_t { kNone = 0, kFutex = 1, kPoll = 2 };
 
 struct DoorbellPage {
@@ -30,8 +29,8 @@ struct DoorbellPage {
 };
 static_assert(sizeof(CallState) % sizeof(uint64_t) == 0);
 
-// A page of shared memory that a rank's peers on the machine map, with an eventfd beside it. Wakes
-// the rank, and tells what the rank is doing.
+// A page of shared memory that a rank's peers on the machine map, and an eventfd: wakes the rank,
+// and tells what the rank is doing.
 class Doorbell {
  public:
   static constexpr size_t kBytes = 4096;

@@ -26,8 +26,7 @@ class GroupHealth final : public Interrupt {
     return status_;
   }
 
-  // Fails the group with `reason`, which must not be OK. The first reason counts; returns true if
-  // this was the first.
+  // Fails the group. Returns true for the first reason, which counts. REQUIRES: not OK.
   bool Fail(absl::Status reason) {
     {
       absl::MutexLock lock(&mutex_);

@@ -26,8 +26,7 @@ namespace muster {
 // ranks than processors, every look does so from the start.
 //
 // The kernel may put two ranks on one processor while there are enough. They would go on taking
-// turns there, as both always want to run: one of them then sleeps once, and is woken on an idle
-// processor.
+// turns, as both always want to run: one of them then sleeps once, and is woken on an idle one.
 //
 // A rank that waits for rings and sockets together sleeps in poll, and asks the peers with rings to
 // write to the eventfd of its doorbell.

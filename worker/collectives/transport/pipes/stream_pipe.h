@@ -13,8 +13,8 @@ namespace muster {
 
 // A pipe over a connection. Write sends straight from the caller's memory, and Read receives
 // straight into it. Peek receives into the pipe's own buffer, where byte i of the stream lies at a
-// place congruent to i modulo 64: aligned elements stay aligned, also when one that has arrived in
-// part is moved to the front.
+// place congruent to i modulo 64: aligned elements stay aligned, also when moved to the front in
+// part.
 //
 // A broken connection gives no more bytes. Whoever waits for the pipe finds out whether the peer
 // died, left, or only lost the connection.

@@ -16,9 +16,8 @@ namespace muster {
 
 // Bytes that go by one connection before the next one's turn. A writer waits for one connection at
 // a time, and the others must not run dry meanwhile: a stripe is well below what the buffers of a
-// busy connection hold, and no more than what a new one takes at once (87 KB of send buffer, a
-// window of 64 KiB). A stripe is four full TLS records, and enough to make a system call small
-// beside the copying.
+// busy connection hold, and no more than a new one takes at once (87 KB of send buffer, a window of
+// 64 KiB). Four full TLS records; large enough that a system call costs little beside the copying.
 inline constexpr size_t kStripeBytes = 64 << 10;
 
 // Several connections as one stream: byte i goes by connection (i / kStripeBytes) mod N, in either
@@ -35,8 +34,7 @@ inline constexpr size_t kStripeBytes = 64 << 10;
 // is broken.
 class StripedStream final : public ByteStream {
  public:
-  // REQUIRES: at least one connection; all of one kind and unused; the other end has them in the
-  // same order.
+  // REQUIRES: at least one; all of a kind and unused; in the same order at the other end.
   explicit StripedStream(std::vector<std::unique_ptr<ByteStream>> connections);
 
   absl::StatusOr<size_t> Write(absl::Span<const std::byte> bytes, Push push) override;
@@ -61,8 +59,7 @@ class StripedStream final : public ByteStream {
   // Bytes written and read so far.
   uint64_t written_ = 0;
   uint64_t read_ = 0;
-  // The error that broke the stream. Kept, because a call that moved bytes before the error returns
-  // only their number.
+  // The first error, kept because a call that moved bytes before it returns only their number.
   absl::Status broken_;
 };
 
