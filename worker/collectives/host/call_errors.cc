@@ -113,7 +113,7 @@ absl::Status CallErrors::Mismatch(const Side& one, const Side& other) const {
   if (a.header.magic != b.header.magic) {
     return absl::FailedPreconditionError(
         absl::StrCat(group_, ": the bytes between ", rank(a.rank), " and ", rank(b.rank),
-                     " are not those of a call where one must begin; they run different versions"));
+                     " do not begin a call; run the same release on all machines"));
   }
   return absl::FailedPreconditionError(
       absl::StrCat(group_, ": ", rank(a.rank), " calls ", Describe(a), " where ", rank(b.rank),

@@ -276,7 +276,7 @@ absl::Status CallLedger::ClosedError() const {
   for (int r : left_) names.push_back(NameOf(r));
   return absl::UnavailableError(absl::StrCat(
       absl::StrJoin(names, " and "), names.size() == 1 ? " has" : " have", " left the group '",
-      group_, "', which cannot go on without; make a new one (", Describe(), ")"));
+      group_, "', which cannot continue; make a new one (", Describe(), ")"));
 }
 
 std::string CallLedger::Describe() const {

@@ -29,7 +29,7 @@ absl::StatusOr<std::string> ParseReply(absl::string_view bytes) {
   WireReader reader(bytes);
   const auto code = static_cast<absl::StatusCode>(reader.Number<uint32_t>());
   std::string content = reader.Text();
-  if (!reader.Done()) return absl::UnavailableError("an answer that makes no sense");
+  if (!reader.Done()) return absl::UnavailableError("its answer is malformed");
   if (code != absl::StatusCode::kOk) return absl::Status(code, content);
   return content;
 }
@@ -127,7 +127,7 @@ absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_vi
   MUSTER_RETURN_IF_ERROR(SendFrame(socket, sent, deadline));
   MUSTER_ASSIGN_OR_RETURN(const std::string challenge, ReceiveReply(socket, deadline));
   if (challenge.size() != kNonceBytes + kProofBytes) {
-    return absl::UnavailableError("a challenge that makes no sense");
+    return absl::UnavailableError("its challenge is malformed");
   }
   const std::string transcript = sent + challenge.substr(0, kNonceBytes);
   if (!SameHash(challenge.substr(kNonceBytes), KeyedHash(secret, "called" + transcript))) {

@@ -131,7 +131,9 @@ absl::StatusOr<PeerLink> CallUnix(const MeetingGroup& group, int peer, const Doo
                                   Deadline deadline) {
   MUSTER_ASSIGN_OR_RETURN(Descriptor socket,
                           ConnectUnix(group.addresses[peer].unix_name, deadline));
-  if (!SameUser(socket.get())) return absl::UnavailableError("it is another user's");
+  if (!SameUser(socket.get())) {
+    return absl::UnavailableError("its unix socket belongs to another user");
+  }
   MUSTER_ASSIGN_OR_RETURN(
       const std::string key,
       Call(socket.get(), MakeHello(group, group.rank, peer, {.kind = ConnectionKind::kControl}),

@@ -84,7 +84,8 @@ absl::Status ControlStream::Parse(std::vector<ControlMessage>& into) {
     uint32_t length;
     std::memcpy(&length, incoming_.data() + position, sizeof(length));
     if (length > kMaxMessageBytes) {
-      return absl::UnavailableError(absl::StrCat("a control message of ", length, " bytes"));
+      return absl::UnavailableError(absl::StrCat("a control message has ", length,
+                                                 " bytes, expected at most ", kMaxMessageBytes));
     }
     if (incoming_.size() - position < kHeaderBytes + length) break;
     ControlMessage message;

@@ -125,7 +125,7 @@ void PipeWaiter::CheckPeers(absl::Span<const PipeInterest> interests, absl::Dura
       // A peer's last bytes come before its goodbye; hence this order.
       if (!health_.left(interest.peer) || pipe.Moved(interest)) return false;
       health_.Fail(absl::UnavailableError(
-          absl::StrCat(name, " has left the group, and is still needed here")));
+          absl::StrCat(name, " has left the group while this rank still needs it")));
       return true;
     };
     if (has_left() || broken.ok()) continue;
