@@ -30,7 +30,7 @@ struct RecordedCall {
 };
 
 // Records the last calls of a rank in one group. Thread-safe. Recording a call takes well below a
-// microsecond and allocates nothing; labels are cut at 23 bytes, between UTF-8 characters.
+// microsecond and allocates nothing; labels are truncated to 23 bytes, between UTF-8 characters.
 class FlightRecorder {
  public:
   static constexpr size_t kCalls = 1000;

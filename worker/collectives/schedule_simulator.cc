@@ -260,7 +260,7 @@ bool ScheduleSimulator::Sweep(int frozen, bool random_pauses) {
     State& state = states_[rank];
     const std::vector<Transfer>& transfers = ranks_[rank].schedule.transfers;
     if (state.pending.empty()) continue;
-    // From a random transfer on, so that none has the first claim.
+    // Starts at a random transfer, so that none has the first claim.
     const size_t first = random_() % state.pending.size();
     std::rotate(state.pending.begin(), state.pending.begin() + first, state.pending.end());
     for (int index : state.pending) {

@@ -73,7 +73,7 @@ class Group {
                        .output_begin = output_begin});
       sent_.push_back(SentElements(ranks.back().schedule));
     }
-    // Which interleaving differs from case to case, and is the same in every run.
+    // The interleaving differs from case to case, and is the same in every run.
     const uint32_t seed = 1000 * request_.size + request_.count + 7 * sent_.front();
     ScheduleSimulator simulator(std::move(ranks), seed);
     simulator.Run(frozen);
@@ -133,7 +133,7 @@ TEST_P(ScheduleTest, AllReduce) {
       const uint64_t once = count * (size() - 1);
       int cores = 1, steps = 0;
       for (; 2 * cores <= size(); cores *= 2) ++steps;
-      // Where ranks stand by, their vector and the result.
+      // Ranks that stand by add their vector and the result.
       const uint64_t folds = 2 * count * (size() - cores);
       if (algorithm == Algorithm::kExchange) {
         EXPECT_EQ(group.sent(0), once);
@@ -151,7 +151,7 @@ TEST_P(ScheduleTest, AllReduce) {
   }
 }
 
-// Which algorithm of the two is chosen for a length then makes no difference to the bits.
+// The choice between the two algorithms then makes no difference to the bits.
 TEST_P(ScheduleTest, DoublingAndHalvingAddTheSameToTheSame) {
   constexpr size_t kCount = 37;
   SymbolicValue first[kCount];
@@ -213,7 +213,7 @@ TEST_P(ScheduleTest, ReduceScatter) {
           for (size_t i = 0; i < counts[rank]; ++i) {
             const std::vector<int> order = ExpectSum(simulator.output(rank, i), begin + i, size());
             std::vector<int> expected = RankOrder(size());
-            // From the rank after the owner around to the owner.
+            // The order is from the rank after the owner around to the owner.
             if (algorithm == Algorithm::kRing) {
               std::rotate(expected.begin(), expected.begin() + (rank + 1) % size(), expected.end());
             }

@@ -110,7 +110,8 @@ TEST_P(CollectiveRunTest, EveryRankHasTheSameBits) {
         AllReduce<float>(DType::kF32, reduction, kCount, /*in_place=*/true, [](int rank, size_t i) {
           if (i % 11 == 3) return rank % 2 == 0 ? 0.0f : -0.0f;
           const float value = (i * 7919 + rank * 104729) % 1009 * 1e-3f + (rank == 1 ? 1e5f : 0);
-          // Of two different ones either may be the sum: a compiler may swap what it adds.
+          // If both operands are different NaNs, either may be the sum: a compiler may swap what it
+          // adds.
           return i % 13 == 5 ? std::numeric_limits<float>::quiet_NaN() : value;
         });
     for (int rank = 1; rank < size; ++rank) {

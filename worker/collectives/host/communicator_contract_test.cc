@@ -224,7 +224,7 @@ TEST_P(CommunicatorContractTest, MessagesKeepTheirOrderByPair) {
   EXPECT_THAT(faults.Take(), ElementsAre());
 }
 
-// From every rank to the next one.
+// Sends from every rank to the next one.
 TEST_P(CommunicatorContractTest, MessagesOfEveryTypeAndSize) {
   if (size() < 2) GTEST_SKIP() << "a message needs two ranks";
   const std::unique_ptr<TestGroup> group = Group();

@@ -126,7 +126,7 @@ class CommunicatorKillTest : public testing::TestWithParam<std::tuple<Wiring, si
  protected:
   CommunicatorKillTest() : ranks_(StartRanks(std::get<0>(GetParam()), kRanks)) {}
 
-  // Of each all-reduce.
+  // Elements of each all-reduce.
   static size_t count() { return std::get<1>(GetParam()); }
   static std::string Call() { return absl::StrCat("all_reduce f32 sum x ", count(), " (\"grad"); }
 
@@ -212,7 +212,7 @@ TEST_P(CommunicatorKillTest, ARankStoppedInACallIsNamedAtTheDeadline) {
   for (int rank = 0; rank < kRanks; ++rank) {
     if (rank != kVictim) Tell(rank, 2, 500);
   }
-  // That it is in the fourth call can be told by those who share its memory.
+  // Only ranks that share its memory can tell that it is in the fourth call.
   ExpectOthersFail(
       absl::Seconds(20),
       AllOf(StartsWith(absl::StrCat("DEADLINE_EXCEEDED world: ", Call())),

@@ -23,7 +23,7 @@ struct LargeCase {
 
 struct World {
   int size;
-  // Of the longer messages; the others have 1 MiB.
+  // Bytes of the longer messages; the others have 1 MiB.
   size_t bytes;
 };
 // 4 MiB, even cut among 15 ranks, still take the algorithms of long messages.

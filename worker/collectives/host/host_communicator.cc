@@ -106,7 +106,7 @@ absl::StatusOr<std::unique_ptr<CollectiveBuffer>> HostCommunicator::Allocate(siz
   }
   if (bytes == 0 || size() == 1) return buffers_.Add(nullptr, bytes);
   absl::StatusOr<std::unique_ptr<SymmetricMemory>> memory = transport_->Allocate(bytes, kTimeout);
-  // Where one rank has none, none uses it.
+  // If one rank has no shared memory, none uses it.
   MUSTER_ASSIGN_OR_RETURN(const std::vector<int64_t> shared, Gather({memory.ok()}, "allocate"));
   const bool all = std::count(shared.begin(), shared.end(), 1) == size();
   return buffers_.Add(all ? *std::move(memory) : nullptr, bytes);
@@ -124,7 +124,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> HostCommunicator::Split(int colour
                    [&](int a, int b) { return all[2 * a + 1] < all[2 * b + 1]; });
   absl::StatusOr<std::unique_ptr<Transport>> transport = transport_->Subgroup(ranks, id, kTimeout);
   if (!transport.ok()) {
-    // Such as an Abort meanwhile: the words that all ranks have.
+    // The transport's error is complete, such as an Abort meanwhile: all ranks return its words.
     if (errors_.IsComplete(transport.status())) return Fail(transport.status());
     return Fail(
         absl::Status(transport.status().code(),

@@ -29,7 +29,7 @@ constexpr size_t kCount = kBytes / sizeof(float);
 constexpr int kWarmUp = 2;
 constexpr int kRounds = 10;
 
-// Of the whole process, in which nobody but the ranks does anything.
+// Returns the page faults of the whole process, in which nobody but the ranks does anything.
 int64_t PageFaults() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
@@ -114,7 +114,7 @@ TEST_P(PageFaultsTest, RepeatedCallsFaultNothingIn) {
 
 std::string NameOf(const testing::TestParamInfo<Backend>& info) { return info.param.name; }
 
-// Those that processes use.
+// Returns the backends that processes use.
 std::vector<Backend> BackendsOfProcesses() {
   std::vector<Backend> backends;
   for (const Backend& backend : AllBackends()) {

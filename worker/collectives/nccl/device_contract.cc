@@ -312,7 +312,7 @@ absl::Status AllToAllsOf(Communicator& group, DType dtype) {
   const auto value = [](int from, int to) { return static_cast<double>(from * 16 + to); };
   for (bool with_counts : {false, true}) {
     for (bool in_place : {false, true}) {
-      // From rank i to rank j.
+      // Returns the elements from rank i to rank j.
       const auto count = [&](int i, int j) -> size_t { return with_counts ? (i + 2 * j) % 4 : 3; };
       std::vector<size_t> sent(size);
       std::vector<size_t> received(size);

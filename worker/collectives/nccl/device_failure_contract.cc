@@ -31,7 +31,7 @@ absl::Status WantFailure(const absl::Status& got, absl::StatusCode code, const s
                             got.ToString()));
 }
 
-// Of four f32.
+// Returns a sum of four f32.
 CollectiveCall SmallSum(const DeviceMemory& data) {
   CollectiveCall call;
   call.kind = Collective::kAllReduce;
@@ -55,7 +55,7 @@ absl::Status Disagree(Communicator& group, absl::StatusCode code, const std::str
   if (group.rank() == group.size() - 1) other(call);
   const absl::Status status = group.Run(call);
   MUSTER_RETURN_IF_ERROR(WantFailure(status, code, text));
-  // For good, and the same.
+  // The error is for good, and the same.
   const absl::Status later = group.Run(CollectiveCall());
   if (later != status) return Wrong(absl::StrCat("a later call returns ", later.ToString()));
   const std::vector<RecordedCall> calls = group.recorder().Calls();

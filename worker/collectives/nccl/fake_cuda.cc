@@ -75,13 +75,13 @@ thread_local int current_device = 0;
 // Bit d: device d.
 std::atomic<uint64_t> contexts{0};
 
-// What nearly every call does to the thread's device.
+// Makes a context on the thread's device, as nearly every call does.
 void MakeContext() {
   const uint64_t bit = uint64_t{1} << current_device;
   if ((contexts.load() & bit) == 0) contexts |= bit;
 }
 
-// What this thread has put on the legacy stream. It is done as late as CUDA may do it: when the
+// Work that this thread has put on the legacy stream. It runs as late as CUDA may run it: when the
 // thread waits for that stream, for which non-blocking streams do not wait.
 thread_local std::vector<std::function<void()>> legacy_work;
 
@@ -99,7 +99,7 @@ std::map<uintptr_t, size_t>& Memory() ABSL_EXCLUSIVE_LOCKS_REQUIRED(memory_mutex
 }
 
 cudaError_t Allocate(void** data, size_t bytes) {
-  // Not zero, as on a device.
+  // Memory is not zero, as on a device.
   *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*data, 0xa5, bytes);
   absl::MutexLock lock(&memory_mutex);

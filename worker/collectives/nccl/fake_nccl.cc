@@ -52,7 +52,7 @@ struct SplitPart {
   ncclComm_t parent = nullptr;
 };
 
-// What the ranks of a communicator share.
+// The state that the ranks of a communicator share.
 struct Hub {
   explicit Hub(int size) : size(size) {}
   struct Meeting {
@@ -117,12 +117,12 @@ struct ncclComm {
   // Guarded by the hub.
   bool aborted = false;
   ncclResult_t failed = ncclSuccess;
-  // Of a split under way: what it makes, and where that is to be stored.
+  // The child of a split under way, and the place where it is to be stored.
   ncclComm_t child = nullptr;
   ncclComm_t* place = nullptr;
   std::atomic<bool> dead{false};
   std::atomic<bool> entered{false};
-  // How often GetAsyncError must be asked until it says that NCCL is done.
+  // Number of times that GetAsyncError must be asked until it says that NCCL is done.
   std::atomic<int> looks{0};
   uint64_t calls = 0;
   uint64_t splits = 0;
@@ -209,7 +209,7 @@ ncclResult_t Refuse(ncclComm_t comm) {
   return ncclInvalidArgument;
 }
 
-// With the hub's mutex.
+// REQUIRES: the hub's mutex is held.
 void StoreChild(ncclComm_t comm) {
   if (comm->place != nullptr) __atomic_store_n(comm->place, comm->child, __ATOMIC_RELEASE);
   comm->place = nullptr;
@@ -258,7 +258,7 @@ void CarryOut(const std::vector<Part>& parts) {
   }
 }
 
-// On the stream: waits for all ranks, for ever if they differ, or until the abort.
+// Runs on the stream. Waits for all ranks, for ever if they differ, or until the abort.
 void Meet(ncclComm_t comm, uint64_t number, const Part& part) {
   Hub& hub = *comm->hub;
   absl::MutexLock lock(&hub.mutex);
@@ -431,7 +431,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t* chi
   (void)Taken(comm);
   absl::MutexLock lock(&comm->hub->mutex);
   comm->place = child;
-  // Of nobody yet.
+  // The child belongs to nobody yet.
   if (colour >= 0) comm->child = NewComm(std::make_shared<Hub>(1), 0);
   auto& parts = comm->hub->splits[comm->splits++];
   parts[comm->rank] = {colour, key, comm};

@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-// With a communicator of one rank.
+// A handle with a communicator of one rank.
 class NcclHandleTest : public ::testing::Test {
  protected:
   void SetUp() override {

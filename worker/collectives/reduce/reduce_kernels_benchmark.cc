@@ -28,7 +28,7 @@ class Buffers {
 
  private:
   static constexpr uintptr_t kPage = 4096;
-  // In elements.
+  // Distance in elements.
   static constexpr size_t kStagger = 80;
 
   std::vector<std::vector<float>> memory_;

@@ -173,7 +173,7 @@ bool IsNan(DType type, const std::byte* bytes, size_t index) {
   }
 }
 
-// The same bits, NaNs' payloads apart; the first index that differs, or -1.
+// Returns the first index at which the bits differ, NaNs' payloads apart, or -1.
 int FirstDifference(DType type, const std::byte* a, const std::byte* b, size_t count) {
   const size_t size = SizeOf(type);
   for (size_t i = 0; i < count; ++i) {

@@ -12,7 +12,7 @@ namespace muster {
 struct InProcessOptions {
   // Capacity of each pipe, a multiple of 64.
   size_t pipe_bytes = 64 * 1024;
-  // Most bytes that one Write takes. An odd number cuts the bytes anywhere, as TCP does.
+  // Most bytes that one Write takes. An odd number splits the bytes anywhere, as TCP does.
   size_t write_bytes = static_cast<size_t>(-1);
   // True if Allocate gives memory that the ranks share; false for Unimplemented.
   bool share_memory = true;

@@ -32,7 +32,7 @@ namespace muster {
 namespace {
 
 constexpr char kSecret[] = "secret";
-// What a rank tells another one first of all, once they have met (HostTransport).
+// Bytes that ranks tell each other first of all, once they have met (HostTransport).
 constexpr size_t kFirstBytes = 64;
 
 class DataConnectionsTest : public testing::Test {
@@ -159,7 +159,7 @@ TEST_F(DataConnectionsTest, OneTooManyIsHungUpOn) {
   EndMeeting(data[0]);
 }
 
-// Who has recorded the hello of one connection cannot open another one with it.
+// A caller that has recorded the hello of one connection cannot open another one with it.
 TEST_F(DataConnectionsTest, AHelloIsOfOneConnection) {
   const Called control = CallFor(ConnectionKind::kControl, 0);
   ASSERT_TRUE(control.status.ok()) << control.status;

@@ -23,7 +23,7 @@ enum class Wiring {
   kSharedMemory,
   kTcp,
   kTls,
-  // With several data connections per pair.
+  // TCP with several data connections per pair.
   kTcp3,
   kTls2,
   // Even ranks share memory among themselves, the others use TCP.

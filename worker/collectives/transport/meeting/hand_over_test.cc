@@ -61,7 +61,7 @@ struct Pair {
   }
 
   std::vector<std::unique_ptr<MeetingPoint>> points;
-  // What the ranks take for each other's.
+  // Addresses that the ranks take for each other's.
   std::vector<EndpointAddress> addresses;
 };
 
@@ -79,14 +79,14 @@ void ExpectTcp(std::vector<Met>& met) {
   });
 }
 
-// Of the right size, but its owner could cut it off under the other's feet.
+// Returns memory of the right size whose owner could cut it off under the other's feet.
 Descriptor UnsealedMemory(size_t bytes) {
   Descriptor memory(memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(ftruncate(memory.get(), static_cast<off_t>(bytes)), 0);
   return memory;
 }
 
-// What one end does once both have proved the secret.
+// The behaviour of one end once both have proved the secret.
 struct Fault {
   const char* name;
   void (*play)(int socket, Deadline deadline);

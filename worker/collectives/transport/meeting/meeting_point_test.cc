@@ -110,8 +110,8 @@ TEST_P(MeetingPointTest, ARankThatDoesNotComeIsTheOneNamed) {
   }
 }
 
-// As of a pair whose network is cut. What is called takes connections, for the kernel does that,
-// and says nothing.
+// Tests a pair whose network is cut. The called endpoint accepts connections, as the kernel does
+// that, and says nothing.
 TEST_P(MeetingPointTest, BothSidesNameTheAddressThatWasCalled) {
   const auto points = Points(GetParam(), 2);
   const TcpListener listener = ListenTcp("127.0.0.1").value();
@@ -228,7 +228,7 @@ TEST_P(MeetingPointTest, NoiseOnThePortDisturbsNobody) {
   EXPECT_TRUE(met[1].ok()) << met[1].status();
 }
 
-// What rank 0 would say to rank 1 of a group of 2, without the proof.
+// Returns what rank 0 would say to rank 1 of a group of 2, without the proof.
 Hello HelloOf(const EndpointAddress& address, Wiring wiring) {
   const HostEndpointOptions options = OptionsFor(wiring, 0);
   WireWriter key;
@@ -245,9 +245,10 @@ Hello HelloOf(const EndpointAddress& address, Wiring wiring) {
   return hello;
 }
 
-// Who knows the address, the round and the ranks, but not the secret, can say hello in a rank's
-// name. It neither holds the meeting up by saying nothing more, nor takes the rank's place: with
-// the 20 s that one who has proved it gets, five for the same connection would take all the time.
+// An impostor that knows the address, the round and the ranks, but not the secret, can say hello in
+// a rank's name. It neither holds the meeting up by saying nothing more, nor takes the rank's
+// place: with the 20 s that a caller gets once it has proved the secret, five impostors for one
+// connection would take all the time.
 TEST_P(MeetingPointTest, AnImpostorNeitherStallsNorEndsTheMeeting) {
   const auto points = Points(GetParam(), 2);
   const EndpointAddress address = EndpointAddress::Parse(points[1]->address()).value();
@@ -268,7 +269,7 @@ TEST_P(MeetingPointTest, AnImpostorNeitherStallsNorEndsTheMeeting) {
   EXPECT_TRUE(met[1].ok()) << met[1].status();
 }
 
-// Who has recorded a rank's hello can prove as much as that does, once.
+// A caller that has recorded a rank's hello can prove as much as that does, once.
 TEST_P(MeetingPointTest, ARepeatedHelloIsRefusedAtOnce) {
   const auto points = Points(GetParam(), 2);
   const EndpointAddress address = EndpointAddress::Parse(points[1]->address()).value();
@@ -296,7 +297,7 @@ TEST_P(MeetingPointTest, ARepeatedHelloIsRefusedAtOnce) {
   EXPECT_TRUE(met[1].ok()) << met[1].status();
 }
 
-// Of a sub-group: the lower rank waits for an answer, the higher one for a call.
+// Meeting of a sub-group: the lower rank waits for an answer, the higher one for a call.
 TEST_P(MeetingPointTest, AnAbortEndsTheMeetingOfASubgroup) {
   for (const int alone : {0, 1}) {
     const auto points = Points(GetParam(), 2);

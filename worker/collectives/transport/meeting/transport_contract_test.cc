@@ -30,7 +30,7 @@ std::byte ByteAt(int from, int to, uint64_t i) {
   return static_cast<std::byte>(mixed >> 56);
 }
 
-// As something between the machines may do.
+// Resets a connection, as something between the machines may do.
 void Reset(int socket) {
   sockaddr nobody = {};
   nobody.sa_family = AF_UNSPEC;
@@ -143,9 +143,9 @@ TEST_P(TransportContractTest, PeekShowsElementsWhole) {
       absl::Span<const std::byte> rest(reinterpret_cast<const std::byte*>(values.data()),
                                        values.size() * 8);
       while (!rest.empty()) {
-        const size_t piece = std::min<size_t>(rest.size(), 1 + random() % 9001);
-        ASSERT_TRUE(WriteAll(transport, 1, rest.first(piece)).ok());
-        rest.remove_prefix(piece);
+        const size_t part = std::min<size_t>(rest.size(), 1 + random() % 9001);
+        ASSERT_TRUE(WriteAll(transport, 1, rest.first(part)).ok());
+        rest.remove_prefix(part);
       }
       return;
     }

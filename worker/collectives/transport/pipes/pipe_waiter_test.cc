@@ -57,7 +57,7 @@ Descriptor WithRoom() { return Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
 
 class PipeWaiterTest : public testing::Test {
  protected:
-  // How long so many waits for this rank's one peer take.
+  // Returns how long so many waits for this rank's one peer take.
   absl::Duration TimeOf(int waits, PipeInterest interest, absl::Duration timeout) {
     PipeWaiter::Options options;
     options.pipes = {nullptr, &pipe_};
@@ -85,7 +85,7 @@ TEST_F(PipeWaiterTest, ReadingIsAwaitedWhereTheNextByteComes) {
   EXPECT_GE(TimeOf(1, {.readable = true}, absl::Milliseconds(50)), absl::Milliseconds(49));
 }
 
-// Who waits for room looks for itself every 10 ms.
+// A rank that waits for room looks for itself every 10 ms.
 TEST_F(PipeWaiterTest, WritingIsAwaitedWhereTheNextByteGoes) {
   pipe_.reading = WithBytes();
   pipe_.writing = WithRoom();

@@ -31,7 +31,7 @@ std::vector<std::byte> BytesAt(int way, uint64_t begin, size_t count) {
   return bytes;
 }
 
-// How much of what is offered a connection takes, or gives of what is asked for.
+// The part of the offered bytes that a connection takes, or of the wanted bytes that it gives.
 using Share = std::function<size_t(size_t)>;
 
 size_t All(size_t bytes) { return bytes; }
@@ -107,7 +107,7 @@ struct Pair {
     return StripedStream(std::move(connections));
   }
 
-  // Of the connections, both ways of each in turn.
+  // Wires of the connections, both ways of each in turn.
   std::vector<FakeConnection::Bytes> wires;
   std::vector<FakeConnection*> ends[2];
   StripedStream near;
@@ -140,12 +140,12 @@ TEST_P(StripedStreamTest, BytesArriveInOrderHoweverTheyAreCut) {
     StripedStream& from = way == 0 ? pair.near : pair.far;
     StripedStream& to = way == 0 ? pair.far : pair.near;
     if (written[way] < bytes) {
-      // What is not taken may come again in another piece.
-      const auto piece = BytesAt(way, written[way], length(bytes - written[way]));
+      // Bytes that were not taken may come again in another part.
+      const auto part = BytesAt(way, written[way], length(bytes - written[way]));
       const auto push = random() % 2 == 0 ? ByteStream::Push::kLater : ByteStream::Push::kNow;
-      const absl::StatusOr<size_t> taken = from.Write(piece, push);
+      const absl::StatusOr<size_t> taken = from.Write(part, push);
       ASSERT_TRUE(taken.ok()) << taken.status();
-      ASSERT_LE(*taken, piece.size());
+      ASSERT_LE(*taken, part.size());
       written[way] += *taken;
     }
     if (random() % 4 == 0) {
