@@ -101,9 +101,8 @@ class CallLedger {
   // Returns an error such as "rank 2 has left the group 'world'". REQUIRES: closed().
   absl::Status ClosedError() const;
 
-  // Returns the calls that ranks have entered, as far as known, those behind first, such as "rank
-  // 1: 41 calls, last barrier; rank 0, rank 2: 42 calls, last all_reduce f32 sum x 1024 'bucket
-  // 3'".
+  // Returns the calls that ranks have entered, as far as told, those behind first, such as "rank 1:
+  // 41 calls, last barrier; rank 0, rank 2: 42 calls, last all_reduce f32 sum x 1024 'step 3'".
   std::string Describe() const;
 
   std::string NameOf(int rank) const;

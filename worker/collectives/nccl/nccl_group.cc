@@ -155,7 +155,7 @@ absl::Status NcclGroup::Queue(const CollectiveCall& call, NcclWork& work) {
     MUSTER_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(ready_, caller), "ordering after"));
     MUSTER_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(stream_, ready_, 0), "ordering after"));
   }
-  NcclPlace context;
+  NcclContext context;
   context.handle = &handle_;
   context.rank = rank();
   context.size = size();

@@ -52,7 +52,7 @@ struct PipeInterest {
 // The call that a rank is in, which the others are told when something goes wrong. Plain data of
 // fixed size, the same on every rank's machine (little-endian).
 struct CallState {
-  // Number of collective calls entered; `inside` is 0 once the rank's last call has ended.
+  // Number of collective calls entered; `inside` is 0 once no call of the rank is under way.
   uint64_t sequence = 0;
   uint32_t inside = 0;
   // Collective, DType and Reduction as numbers.
@@ -124,8 +124,7 @@ class Transport {
   // Returns what all ranks are doing, by rank, as far as they tell within `grace`.
   virtual std::vector<RankState> Survey(absl::Duration grace) = 0;
 
-  // Allocates memory that all ranks map; collective, of one size. Unimplemented: none can be
-  // shared.
+  // Allocates memory that all ranks map; collective, of one size. Unimplemented: ranks share none.
   virtual absl::StatusOr<std::unique_ptr<SymmetricMemory>> Allocate(size_t bytes,
                                                                     absl::Duration timeout) = 0;
 
