@@ -56,7 +56,7 @@ struct CollectiveCall {
   int root = 0;
   // True for one fixed order of addition, by rank, whatever the size of the message.
   bool deterministic = false;
-  // Time from when this rank begins to carry the call out. A rank that is later counts as stuck.
+  // Time limit from when this rank begins to carry the call out; a rank late by then is stuck.
   absl::Duration timeout = absl::Minutes(1);
   // Name in errors and the flight recorder, such as "bucket 3". Ranks do not compare it.
   absl::string_view label;

@@ -65,7 +65,7 @@ class Doorbell {
 
   // Writes the owner's state. Owner's thread only.
   void Publish(const CallState& state);
-  // Returns the owner's state. An empty one, if the owner died while it wrote. For any process.
+  // Returns the owner's state, or an empty one if the owner died while writing. For any process.
   CallState Published() const;
 
  private:
