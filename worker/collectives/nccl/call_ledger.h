@@ -92,7 +92,7 @@ class CallLedger {
   // Judges the records of a round, by rank. An error means that the group has failed:
   //   FailedPrecondition  ranks made different calls; the same on every rank
   //   Unavailable         a rank has left while calls of this rank wait for it; on this rank alone
-  //   anything else       what a rank reported; the same on every rank
+  //   anything else       what a rank reported, or a malformed record; the same on every rank
   absl::Status Judge(absl::Span<const LedgerRecord> records);
 
   bool Confirmed(const Ticket& ticket) const;
