@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-const char* TaskState(const Job& job, uint32_t slot) {
+const char* StateOf(const Job& job, uint32_t slot) {
   const v1::SlotRecord& holder = job.record.slots(slot);
   if (holder.done()) return "DONE";
   if (holder.worker_id().empty() || !IsActive(job.record.state())) return "LOST";
@@ -32,7 +32,7 @@ void AddTasks(const Job& job, v1::JobStatus& status) {
     task.set_worker_id(holder.worker_id());
     task.set_incarnation(holder.incarnation());
     job.progress.Describe(slot, task);
-    task.set_state(TaskState(job, slot));
+    task.set_state(StateOf(job, slot));
   }
 }
 
