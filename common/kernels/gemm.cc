@@ -30,14 +30,14 @@ GemmProblem ProblemOf(int64_t m, int64_t n, int64_t k, const GemmOptions& option
           .a_stride = StrideOr(options.a_stride, options.transpose_a == Transpose::kYes ? m : k),
           .b_stride = StrideOr(options.b_stride, options.transpose_b == Transpose::kYes ? k : n),
           .c_stride = StrideOr(options.c_stride, n),
-          .accumulate = options.accumulate == Accumulate::kYes,
+          .accumulation = options.accumulation,
           .has_bias = options.bias != nullptr};
 }
 
 // A product of depth 0.
 template <typename Out>
 void WriteBias(const GemmProblem& p, const float* bias, Out* c) {
-  if (p.accumulate) return;
+  if (p.accumulation == Accumulation::kAdd) return;
   for (int64_t i = 0; i < p.m; ++i) {
     for (int64_t j = 0; j < p.n; ++j) {
       StoreRounded(bias != nullptr ? bias[j] : 0, c + i * p.c_stride + j);
@@ -55,7 +55,7 @@ void RunF32(const GemmProblem& p, const float* a, const float* b, const float* b
                  .a_stride = p.a_stride,
                  .b_stride = p.b_stride,
                  .c_stride = p.c_stride},
-                a, b, p.accumulate ? 1.0f : 0.0f, c);
+                a, b, p.accumulation == Accumulation::kAdd ? 1.0f : 0.0f, c);
 }
 
 // Products of 16-bit numbers by f32 instructions: operands become f32 by blocks that stay in the
@@ -95,7 +95,7 @@ class WidenedGemm {
           [&](const GemmProblem& block, int64_t i, int64_t j, const float* a, const float* b) {
             GemmProblem part = block;
             part.c_stride = c_stride;
-            part.accumulate = p_.accumulate || k > 0;
+            if (k > 0) part.accumulation = Accumulation::kAdd;
             const float* bias = bias_ != nullptr && k == 0 ? bias_ + j : nullptr;
             part.has_bias = bias != nullptr;
             RunF32(part, a, b, bias, c + i * c_stride + j);

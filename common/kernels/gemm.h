@@ -3,17 +3,11 @@
 
 #include <cstdint>
 
+#include "common/kernels/accumulation.h"
 #include "common/kernels/matmul.h"
 #include "common/tensor/bfloat16.h"
 
 namespace muster {
-
-enum class Accumulate {
-  // c is only written; it may hold anything before.
-  kNo,
-  // Added to c in f32: gradients of weights. Only where c is f32.
-  kYes,
-};
 
 struct GemmOptions {
   Transpose transpose_a = Transpose::kNo;
@@ -22,8 +16,9 @@ struct GemmOptions {
   int64_t a_stride = 0;
   int64_t b_stride = 0;
   int64_t c_stride = 0;
-  Accumulate accumulate = Accumulate::kNo;
-  // bias[n], f32, added to every row of c; null for none. Not together with kYes.
+  // kAdd, in f32, for gradients of weights: only where c is f32.
+  Accumulation accumulation = Accumulation::kWrite;
+  // bias[n], f32, added to every row of c; null for none. Not together with kAdd.
   const float* bias = nullptr;
 };
 
@@ -32,7 +27,8 @@ struct GemmOptions {
 // linear layer with weights [out, in] is
 //   y = x · Wᵀ + bias    Gemm(rows, out, in, x, W, y, {.transpose_b = kYes, .bias = bias})
 //   dx = dy · W          Gemm(rows, in, out, dy, W, dx)
-//   dW += dyᵀ · x        Gemm(out, in, rows, dy, x, dW, {.transpose_a = kYes, .accumulate = kYes})
+//   dW += dyᵀ · x        Gemm(out, in, rows, dy, x, dW,
+//                             {.transpose_a = kYes, .accumulation = kAdd})
 //
 // Types (In, Out): (float, float), (H, float) and (H, H) with H BFloat16 or Float16. Products of 16
 // bits are summed in f32 and rounded once. Of bf16, by the machine's instructions where that is

@@ -60,7 +60,7 @@ void Register(const Layer& layer, const char* type) {
       [layer](benchmark::State& state) { Run<T, T>(state, layer.rows, layer.in, layer.out, {}); });
   add("weight_gradient", [layer](benchmark::State& state) {
     Run<T, float>(state, layer.out, layer.in, layer.rows,
-                  {.transpose_a = Transpose::kYes, .accumulate = Accumulate::kYes});
+                  {.transpose_a = Transpose::kYes, .accumulation = Accumulation::kAdd});
   });
 }
 

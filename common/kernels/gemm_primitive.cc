@@ -63,7 +63,7 @@ class Prepared {
     Require(dnnl_primitive_attr_create(&attributes), "attributes", p);
     Require(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user),
             "scratchpad mode", p);
-    if (p.accumulate) {
+    if (p.accumulation == Accumulation::kAdd) {
       dnnl_post_ops_t post;
       Require(dnnl_post_ops_create(&post), "post-operations", p);
       Require(dnnl_post_ops_append_sum(post, 1), "sum", p);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "common/kernels/accumulation.h"
 #include "common/kernels/gemm.h"
 
 namespace muster {
@@ -23,7 +24,7 @@ struct GemmProblem {
   // Whether a and b, and whether c, are bf16 rather than f32.
   bool bf16_in = false;
   bool bf16_out = false;
-  bool accumulate = false;
+  Accumulation accumulation = Accumulation::kWrite;
   bool has_bias = false;
 
   friend bool operator==(const GemmProblem&, const GemmProblem&) = default;
@@ -31,7 +32,7 @@ struct GemmProblem {
   template <typename H>
   friend H AbslHashValue(H h, const GemmProblem& p) {
     return H::combine(std::move(h), p.m, p.n, p.k, p.transpose_a, p.transpose_b, p.a_stride,
-                      p.b_stride, p.c_stride, p.bf16_in, p.bf16_out, p.accumulate, p.has_bias);
+                      p.b_stride, p.c_stride, p.bf16_in, p.bf16_out, p.accumulation, p.has_bias);
   }
 };
 

@@ -38,7 +38,7 @@ std::vector<T> Stored(int64_t rows, int64_t cols, int64_t gap, uint32_t seed) {
 }
 
 template <typename In, typename Out>
-void ExpectDefinition(const Case& c, Transpose ta, Transpose tb, Accumulate accumulate,
+void ExpectDefinition(const Case& c, Transpose ta, Transpose tb, Accumulation accumulation,
                       bool with_bias) {
   const bool a_t = ta == Transpose::kYes, b_t = tb == Transpose::kYes;
   const int64_t a_stride = (a_t ? c.m : c.k) + c.gap, b_stride = (b_t ? c.k : c.n) + c.gap;
@@ -54,7 +54,7 @@ void ExpectDefinition(const Case& c, Transpose ta, Transpose tb, Accumulate accu
         .a_stride = c.gap == 0 ? 0 : a_stride,
         .b_stride = c.gap == 0 ? 0 : b_stride,
         .c_stride = c.gap == 0 ? 0 : c_stride,
-        .accumulate = accumulate,
+        .accumulation = accumulation,
         .bias = with_bias ? bias.data() : nullptr});
   for (int64_t i = 0; i < c.m; ++i) {
     for (int64_t j = 0; j < c_stride; ++j) {
@@ -65,7 +65,7 @@ void ExpectDefinition(const Case& c, Transpose ta, Transpose tb, Accumulate accu
         continue;
       }
       double sum = with_bias ? bias[j] : 0;
-      if (accumulate == Accumulate::kYes) sum += ToFloat(old);
+      if (accumulation == Accumulation::kAdd) sum += ToFloat(old);
       for (int64_t p = 0; p < c.k; ++p) {
         sum += static_cast<double>(ToFloat(a_t ? a[p * a_stride + i] : a[i * a_stride + p])) *
                ToFloat(b_t ? b[j * b_stride + p] : b[p * b_stride + j]);
@@ -86,16 +86,16 @@ TEST(GemmTest, EqualsItsDefinition) {
         for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
           if (c.m * c.n * c.k > 10000000 && tb == Transpose::kNo) continue;
           for (const bool bias : {false, true}) {
-            ExpectDefinition<float, float>(c, ta, tb, Accumulate::kNo, bias);
-            ExpectDefinition<BFloat16, float>(c, ta, tb, Accumulate::kNo, bias);
-            ExpectDefinition<BFloat16, BFloat16>(c, ta, tb, Accumulate::kNo, bias);
-            ExpectDefinition<Float16, float>(c, ta, tb, Accumulate::kNo, bias);
-            ExpectDefinition<Float16, Float16>(c, ta, tb, Accumulate::kNo, bias);
+            ExpectDefinition<float, float>(c, ta, tb, Accumulation::kWrite, bias);
+            ExpectDefinition<BFloat16, float>(c, ta, tb, Accumulation::kWrite, bias);
+            ExpectDefinition<BFloat16, BFloat16>(c, ta, tb, Accumulation::kWrite, bias);
+            ExpectDefinition<Float16, float>(c, ta, tb, Accumulation::kWrite, bias);
+            ExpectDefinition<Float16, Float16>(c, ta, tb, Accumulation::kWrite, bias);
             if (HasFatalFailure()) return;
           }
-          ExpectDefinition<float, float>(c, ta, tb, Accumulate::kYes, false);
-          ExpectDefinition<BFloat16, float>(c, ta, tb, Accumulate::kYes, false);
-          ExpectDefinition<Float16, float>(c, ta, tb, Accumulate::kYes, false);
+          ExpectDefinition<float, float>(c, ta, tb, Accumulation::kAdd, false);
+          ExpectDefinition<BFloat16, float>(c, ta, tb, Accumulation::kAdd, false);
+          ExpectDefinition<Float16, float>(c, ta, tb, Accumulation::kAdd, false);
           if (HasFatalFailure()) return;
         }
       }
@@ -154,7 +154,7 @@ TEST(GemmTest, PrimitiveOfBFloat16EqualsItsDefinition) {
                     .b_stride = k,
                     .c_stride = n,
                     .bf16_in = true,
-                    .accumulate = true},
+                    .accumulation = Accumulation::kAdd},
                    a.data(), b.data(), nullptr, got.data());
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {

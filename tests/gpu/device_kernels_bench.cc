@@ -102,7 +102,7 @@ class Bench {
     double* const squares = Zeros<double>(DeviceSquaresScratch(weights) * 8);
     double* const sum = Zeros<double>(8);
     Measure("sum of squares", 4.0 * weights, "GB/s", [&] {
-      DeviceSumOfSquares(*stream_, weights, gradient, SumMode::kWrite, sum, squares);
+      DeviceSumOfSquares(*stream_, weights, gradient, Accumulation::kWrite, sum, squares);
     });
     buffers_.clear();
   }

@@ -416,7 +416,7 @@ void DeviceTrainer::QueueDecision() {
   const DeviceState& state = plan_.state;
   auto* results = reinterpret_cast<Results*>(pinned_.data());
   DeviceSumOfSquares(*stream_, static_cast<int64_t>(parameters_.elements()), state.gradients,
-                     SumMode::kWrite, state.squares, state.squares_scratch);
+                     Accumulation::kWrite, state.squares, state.squares_scratch);
   DeviceDecideStep(*stream_, options_.clip, state.squares, state.sums, state.loss_scale,
                    state.control);
   stream_->CopyToHost(&results->sums, state.sums, sizeof(DeviceHeadSums));

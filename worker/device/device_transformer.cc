@@ -195,7 +195,7 @@ absl::Status DeviceTransformer::WeightGradient(DeviceStream& stream, const Linea
                       .m = linear.out,
                       .n = linear.in,
                       .k = rows,
-                      .accumulate = true},
+                      .accumulation = Accumulation::kAdd},
                      {.a = dy, .b = x, .c = GradientOf(linear.tensors.weight)});
 }
 
@@ -374,7 +374,7 @@ absl::Status DeviceTransformer::ForwardHead(DeviceStream& stream, const TokenRow
                      .n = C,
                      .k = count,
                      .a_stride = gradient_stride,
-                     .accumulate = true},
+                     .accumulation = Accumulation::kAdd},
                     {.a = arrays_.logits, .b = in, .c = GradientOf(tensors.head)}));
     MUSTER_RETURN_IF_ERROR(matmul_.Run(
         stream, {.in = type, .out = type, .m = count, .n = C, .k = V, .a_stride = gradient_stride},

@@ -165,7 +165,7 @@ class DeepFm final : public Model {
     }
     // The perceptron has written its part.
     machine_.BackwardInput(context, {}, {.in = m.joined, .out = {}, .out_gradient = logit_gradient},
-                           Store::kAdd, absl::MakeSpan(m.joined_gradient));
+                           Accumulation::kAdd, absl::MakeSpan(m.joined_gradient));
     m.sparse[0].gradients.assign(m.sparse[0].rows.size(), 0);
     first_order_.BackwardRows(context, {.offsets = m.offsets, .values = m.values}, logit_gradient,
                               m.sparse[0]);

@@ -58,10 +58,10 @@ absl::Status LocalTrainer::Forward(const LayerContext& context) {
   return absl::OkStatus();
 }
 
-absl::Status LocalTrainer::Backward() { return Backward({.gradients = Store::kWrite}); }
+absl::Status LocalTrainer::Backward() { return Backward({.gradients = Accumulation::kWrite}); }
 
 absl::Status LocalTrainer::Backward(const LayerContext& context) {
-  if (context.gradients == Store::kWrite) {
+  if (context.gradients == Accumulation::kWrite) {
     for (std::vector<float>& gradient : gradients_) {
       std::fill(gradient.begin(), gradient.end(), std::numeric_limits<float>::quiet_NaN());
     }
@@ -76,7 +76,7 @@ absl::Status LocalTrainer::Backward(const LayerContext& context) {
 absl::Status LocalTrainer::Run(const LayerContext& context) {
   MUSTER_RETURN_IF_ERROR(Forward(context));
   LayerContext writes = context;
-  writes.gradients = Store::kWrite;
+  writes.gradients = Accumulation::kWrite;
   return Backward(writes);
 }
 

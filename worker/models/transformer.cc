@@ -118,7 +118,7 @@ class Transformer final : public Model {
                         GradientSpans gradients, MicroBatch& micro_batch) const override {
     auto& m = static_cast<TransformerMicroBatch<T>&>(micro_batch);
     if (m.rows.sequences == 0) {
-      if (context.gradients == Store::kWrite) ZeroGradients(unit, gradients);
+      if (context.gradients == Accumulation::kWrite) ZeroGradients(unit, gradients);
       return absl::OkStatus();
     }
     float* stream_gradient = m.memory.stream_gradient();
@@ -196,7 +196,7 @@ class Transformer final : public Model {
 
   void EmbedBackward(const LayerContext& context, GradientSpans gradients,
                      TransformerMicroBatch<T>& m) const {
-    if (context.gradients == Store::kWrite) ZeroGradients(0, gradients);
+    if (context.gradients == Accumulation::kWrite) ZeroGradients(0, gradients);
     DropEmbedding(context, m, m.memory.stream_gradient());
     float* positions =
         tensors_.positions == kNoTensor ? nullptr : gradients[tensors_.positions].data();

@@ -20,9 +20,9 @@ void BiasLayer::Forward(const LayerContext& context, ParameterSpans parameters,
 }
 
 void BiasLayer::BackwardInput(const LayerContext& context, ParameterSpans parameters,
-                              const BackwardInputs& inputs, Store store,
+                              const BackwardInputs& inputs, Accumulation accumulation,
                               absl::Span<float> in_gradient) const {
-  if (store == Store::kAdd) {
+  if (accumulation == Accumulation::kAdd) {
     AddScaled(in_gradient.size(), 1, inputs.out_gradient.data(), in_gradient.data());
   } else if (inputs.out_gradient.data() != in_gradient.data()) {
     std::copy(inputs.out_gradient.begin(), inputs.out_gradient.end(), in_gradient.begin());
@@ -31,7 +31,7 @@ void BiasLayer::BackwardInput(const LayerContext& context, ParameterSpans parame
 
 void BiasLayer::BackwardWeights(const LayerContext& context, const BackwardInputs& inputs,
                                 GradientSpans gradients) const {
-  if (context.gradients == Store::kWrite) SetToZero(features_, gradients[0].data());
+  if (context.gradients == Accumulation::kWrite) SetToZero(features_, gradients[0].data());
   AddBiasGradient(inputs.out_gradient.size() / features_, features_, inputs.out_gradient.data(),
                   gradients[0].data());
 }

@@ -20,7 +20,7 @@ class BiasLayer final : public Layer {
                absl::Span<float> out) const override;
   // Reads the gradient alone.
   void BackwardInput(const LayerContext& context, ParameterSpans parameters,
-                     const BackwardInputs& inputs, Store store,
+                     const BackwardInputs& inputs, Accumulation accumulation,
                      absl::Span<float> in_gradient) const override;
   void BackwardWeights(const LayerContext& context, const BackwardInputs& inputs,
                        GradientSpans gradients) const override;

@@ -21,7 +21,7 @@ TEST(BiasLayerTest, WorksInPlace) {
   BiasLayer(2).Forward({}, parameters, values, absl::MakeSpan(values));
   EXPECT_THAT(values, ElementsAre(11, 22, 13, 24));
   BiasLayer(2).BackwardInput({}, parameters, {.in = {}, .out = {}, .out_gradient = values},
-                             Store::kWrite, absl::MakeSpan(values));
+                             Accumulation::kWrite, absl::MakeSpan(values));
   EXPECT_THAT(values, ElementsAre(11, 22, 13, 24));
 }
 

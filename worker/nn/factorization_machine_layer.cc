@@ -20,9 +20,10 @@ void FactorizationMachineLayer::Forward(const LayerContext& context, ParameterSp
 
 void FactorizationMachineLayer::BackwardInput(const LayerContext& context,
                                               ParameterSpans parameters,
-                                              const BackwardInputs& inputs, Store store,
+                                              const BackwardInputs& inputs,
+                                              Accumulation accumulation,
                                               absl::Span<float> in_gradient) const {
-  if (store == Store::kWrite) std::fill(in_gradient.begin(), in_gradient.end(), 0.0f);
+  if (accumulation == Accumulation::kWrite) std::fill(in_gradient.begin(), in_gradient.end(), 0.0f);
   FactorizationMachineBackward({.B = static_cast<int64_t>(inputs.out_gradient.size()),
                                 .F = shape_.fields,
                                 .D = shape_.dim,

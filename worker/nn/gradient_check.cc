@@ -44,12 +44,12 @@ void CheckWeights(const Layer& layer, const BackwardInputs& inputs,
   }
   // Or from nothing in particular, which it replaces; also without examples.
   for (const absl::Span<float> gradient : spans) std::fill(gradient.begin(), gradient.end(), NAN);
-  layer.BackwardWeights({.gradients = Store::kWrite}, inputs, spans);
+  layer.BackwardWeights({.gradients = Accumulation::kWrite}, inputs, spans);
   for (size_t t = 0; t < parameters.size(); ++t) {
     ExpectGradient({.what = "tensor " + std::to_string(t) + ", written"}, value,
                    absl::MakeSpan(parameters[t]), gradients[t]);
   }
-  layer.BackwardWeights({.gradients = Store::kWrite}, {}, spans);
+  layer.BackwardWeights({.gradients = Accumulation::kWrite}, {}, spans);
   for (const std::vector<float>& gradient : gradients) EXPECT_THAT(gradient, Each(0.0f));
 }
 
@@ -120,12 +120,12 @@ void CheckLayer(const Layer& layer, int64_t examples, uint64_t seed) {
   const BackwardInputs inputs = {.in = in, .out = saved_out, .out_gradient = out_gradient};
 
   std::vector<float> in_gradient(in.size(), NAN);
-  layer.BackwardInput({}, spans, inputs, Store::kWrite, absl::MakeSpan(in_gradient));
+  layer.BackwardInput({}, spans, inputs, Accumulation::kWrite, absl::MakeSpan(in_gradient));
   ExpectGradient({.what = "input"}, value, absl::MakeSpan(in), in_gradient);
 
   const std::vector<float> before = RandomValues(in.size(), seed + 51);
   std::vector<float> added = before;
-  layer.BackwardInput({}, spans, inputs, Store::kAdd, absl::MakeSpan(added));
+  layer.BackwardInput({}, spans, inputs, Accumulation::kAdd, absl::MakeSpan(added));
   for (size_t i = 0; i < in.size(); ++i) {
     EXPECT_NEAR(added[i], before[i] + in_gradient[i], 1e-5) << "kAdd, element " << i;
   }
@@ -133,7 +133,7 @@ void CheckLayer(const Layer& layer, int64_t examples, uint64_t seed) {
   CheckWeights(layer, inputs, parameters, value);
 
   layer.Forward({}, spans, {}, {});
-  layer.BackwardInput({}, spans, {}, Store::kWrite, {});
+  layer.BackwardInput({}, spans, {}, Accumulation::kWrite, {});
 }
 
 }  // namespace muster

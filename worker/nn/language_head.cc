@@ -78,16 +78,17 @@ void LanguageHead<T>::Backward(const LayerContext& context, const TokenRows& row
   const int64_t C = shape_.width;
   const int64_t V = shape_.vocabulary_rows();
   const int64_t R = ChunkRows(N);
-  Accumulate accumulate = context.gradients == Store::kAdd ? Accumulate::kYes : Accumulate::kNo;
+  Accumulation accumulation = context.gradients;
   // The last chunk first: forward has left it.
   for (int64_t first = (N - 1) / R * R; first >= 0; first -= R) {
     const int64_t count = std::min(R, N - first);
     if (first + R < N) ComputeChunk(context, first, count, weights, labels, activations);
     const T* logits_gradient = reinterpret_cast<const T*>(activations.logits);
     const int64_t stride = GradientStride<T>(shape_);
-    Gemm<T, float>(V, C, count, logits_gradient, activations.norm_out + first * C, gradients.head,
-                   {.transpose_a = Transpose::kYes, .a_stride = stride, .accumulate = accumulate});
-    accumulate = Accumulate::kYes;
+    Gemm<T, float>(
+        V, C, count, logits_gradient, activations.norm_out + first * C, gradients.head,
+        {.transpose_a = Transpose::kYes, .a_stride = stride, .accumulation = accumulation});
+    accumulation = Accumulation::kAdd;
     Gemm<T, T>(count, C, V, logits_gradient, weights.head, branch_gradient + first * C,
                {.a_stride = stride});
   }

@@ -162,7 +162,7 @@ Results<T> ResultsOf(const Inputs<T>& in, int64_t chunk_rows, const LayerContext
   // No more than a chunk's logits may be written.
   results.logits.assign(layer.ChunkRows(N) * V + 1, kGuard);
   results.stream.assign(N * C, nan);
-  const float before = context.gradients == Store::kAdd ? kBefore : nan;
+  const float before = context.gradients == Accumulation::kAdd ? kBefore : nan;
   results.gain.assign(C, before);
   results.bias.assign(in.bias.size(), before);
   results.head.assign(V * C, before);
@@ -301,16 +301,18 @@ TYPED_TEST(LanguageHeadTest, IsItsDefinitionInChunksOfAnyRows) {
     const Inputs<T> in = InputsOf<T>(c);
     const int64_t N = in.rows.count();
     for (const float loss_scale : {1.0f, 256.0f}) {
-      for (const auto& [threads, store] :
-           {std::pair(1, Store::kAdd), std::pair(2, Store::kAdd), std::pair(1, Store::kWrite)}) {
+      for (const auto& [threads, accumulation] :
+           {std::pair(1, Accumulation::kAdd), std::pair(2, Accumulation::kAdd),
+            std::pair(1, Accumulation::kWrite)}) {
         SCOPED_TRACE(testing::Message()
                      << "vocabulary " << c.vocabulary << ", loss scale " << loss_scale
-                     << ", threads " << threads << (store == Store::kWrite ? ", written" : ""));
+                     << ", threads " << threads
+                     << (accumulation == Accumulation::kWrite ? ", written" : ""));
         SetComputeThreads(threads);
-        const LayerContext context = {.loss_scale = loss_scale, .gradients = store};
+        const LayerContext context = {.loss_scale = loss_scale, .gradients = accumulation};
         const Results<T> whole = ResultsOf(in, 0, context);
-        const Definition wanted =
-            DefinitionOf(in, whole.norm_out, loss_scale, store == Store::kAdd ? kBefore : 0);
+        const Definition wanted = DefinitionOf(in, whole.norm_out, loss_scale,
+                                               accumulation == Accumulation::kAdd ? kBefore : 0);
         for (const int64_t chunk_rows : {int64_t{1}, int64_t{7}, N, N + 100}) {
           SCOPED_TRACE(testing::Message() << chunk_rows << " rows");
           const Results<T> got = ResultsOf(in, chunk_rows, context);

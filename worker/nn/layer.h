@@ -47,7 +47,7 @@ class Layer {
 
   // The gradient with regard to the input, [B, in_features].
   virtual void BackwardInput(const LayerContext& context, ParameterSpans parameters,
-                             const BackwardInputs& inputs, Store store,
+                             const BackwardInputs& inputs, Accumulation accumulation,
                              absl::Span<float> in_gradient) const = 0;
 
   // Leaves the gradients with regard to the parameters as `context` says.

@@ -4,13 +4,11 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "common/kernels/accumulation.h"
 
 namespace muster {
 
 enum class Phase { kTraining, kEvaluation };
-
-// Whether a result replaces what is in its place or is added to it.
-enum class Store { kWrite, kAdd };
 
 // What a layer may use besides its spans; passed to every call, so that there is no process-wide
 // state.
@@ -33,7 +31,7 @@ struct LayerContext {
   float loss_scale = 1;
   // How backward leaves the gradients of parameters: kWrite in a step's first micro-batch, whatever
   // they held.
-  Store gradients = Store::kAdd;
+  Accumulation gradients = Accumulation::kAdd;
 };
 
 }  // namespace muster

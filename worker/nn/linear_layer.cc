@@ -42,22 +42,24 @@ void LinearLayer::Forward(const LayerContext& context, ParameterSpans parameters
 }
 
 void LinearLayer::BackwardInput(const LayerContext& context, ParameterSpans parameters,
-                                const BackwardInputs& inputs, Store store,
+                                const BackwardInputs& inputs, Accumulation accumulation,
                                 absl::Span<float> in_gradient) const {
   const int64_t B = inputs.out_gradient.size() / out_features_;
   Matmul(Transpose::kNo, Transpose::kNo, B, in_features_, out_features_, 1,
-         inputs.out_gradient.data(), parameters[0].data(), store == Store::kAdd ? 1 : 0,
-         in_gradient.data());
+         inputs.out_gradient.data(), parameters[0].data(),
+         accumulation == Accumulation::kAdd ? 1 : 0, in_gradient.data());
 }
 
 void LinearLayer::BackwardWeights(const LayerContext& context, const BackwardInputs& inputs,
                                   GradientSpans gradients) const {
   const int64_t B = inputs.out_gradient.size() / out_features_;
   Matmul(Transpose::kYes, Transpose::kNo, out_features_, in_features_, B, 1,
-         inputs.out_gradient.data(), inputs.in.data(), context.gradients == Store::kAdd ? 1 : 0,
-         gradients[0].data());
+         inputs.out_gradient.data(), inputs.in.data(),
+         context.gradients == Accumulation::kAdd ? 1 : 0, gradients[0].data());
   if (options_.bias) {
-    if (context.gradients == Store::kWrite) SetToZero(gradients[1].size(), gradients[1].data());
+    if (context.gradients == Accumulation::kWrite) {
+      SetToZero(gradients[1].size(), gradients[1].data());
+    }
     AddBiasGradient(B, out_features_, inputs.out_gradient.data(), gradients[1].data());
   }
 }

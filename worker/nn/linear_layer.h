@@ -32,7 +32,7 @@ class LinearLayer final : public Layer {
                absl::Span<float> out) const override;
   // Does not read inputs.in and inputs.out.
   void BackwardInput(const LayerContext& context, ParameterSpans parameters,
-                     const BackwardInputs& inputs, Store store,
+                     const BackwardInputs& inputs, Accumulation accumulation,
                      absl::Span<float> in_gradient) const override;
   // Does not read inputs.out.
   void BackwardWeights(const LayerContext& context, const BackwardInputs& inputs,

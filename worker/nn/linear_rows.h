@@ -35,13 +35,12 @@ void LinearBackwardInput(const LinearShape& shape, const T* dy, const T* weight,
 // weight_gradient [out, in] = or += dyᵀ · x, bias_gradient [out] (null: none) = or += the rows' sum
 // of dy.
 template <typename T>
-void LinearBackwardWeights(const LinearShape& shape, const T* dy, const T* x, Store store,
-                           const LayerGradients& gradients) {
+void LinearBackwardWeights(const LinearShape& shape, const T* dy, const T* x,
+                           Accumulation accumulation, const LayerGradients& gradients) {
   Gemm(shape.out, shape.in, shape.rows, dy, x, gradients.weight,
-       {.transpose_a = Transpose::kYes,
-        .accumulate = store == Store::kAdd ? Accumulate::kYes : Accumulate::kNo});
+       {.transpose_a = Transpose::kYes, .accumulation = accumulation});
   if (gradients.bias == nullptr) return;
-  if (store == Store::kWrite) SetToZero(shape.out, gradients.bias);
+  if (accumulation == Accumulation::kWrite) SetToZero(shape.out, gradients.bias);
   AddRowSums(shape.rows, shape.out, shape.out, dy, gradients.bias);
 }
 

@@ -48,7 +48,7 @@ void Perceptron::Backward(const LayerContext& context, int unit, ParameterSpans 
     const absl::Span<float> gradient = absl::MakeSpan(activations.out_gradient[unit]);
     relu_[unit].BackwardInput(context, {},
                               {.in = {}, .out = activations.out[unit], .out_gradient = gradient},
-                              Store::kWrite, gradient);
+                              Accumulation::kWrite, gradient);
   }
   const BackwardInputs inputs = {
       .in = unit == 0 ? activations.in : absl::MakeConstSpan(activations.out[unit - 1]),
@@ -59,7 +59,7 @@ void Perceptron::Backward(const LayerContext& context, int unit, ParameterSpans 
       unit == 0 ? activations.in_gradient : absl::MakeSpan(activations.out_gradient[unit - 1]);
   if (in_gradient.empty()) return;
   linear_[unit].BackwardInput(context, parameters.subspan(first_tensor_ + 2 * unit, 2), inputs,
-                              Store::kWrite, in_gradient);
+                              Accumulation::kWrite, in_gradient);
 }
 
 }  // namespace muster

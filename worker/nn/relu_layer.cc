@@ -15,9 +15,9 @@ void ReluLayer::Forward(const LayerContext& context, ParameterSpans parameters,
 }
 
 void ReluLayer::BackwardInput(const LayerContext& context, ParameterSpans parameters,
-                              const BackwardInputs& inputs, Store store,
+                              const BackwardInputs& inputs, Accumulation accumulation,
                               absl::Span<float> in_gradient) const {
-  if (store == Store::kWrite) {
+  if (accumulation == Accumulation::kWrite) {
     ReluBackward(in_gradient.size(), inputs.out.data(), inputs.out_gradient.data(),
                  in_gradient.data());
     return;

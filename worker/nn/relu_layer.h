@@ -19,7 +19,7 @@ class ReluLayer final : public Layer {
                absl::Span<float> out) const override;
   // Does not read inputs.in.
   void BackwardInput(const LayerContext& context, ParameterSpans parameters,
-                     const BackwardInputs& inputs, Store store,
+                     const BackwardInputs& inputs, Accumulation accumulation,
                      absl::Span<float> in_gradient) const override;
   void BackwardWeights(const LayerContext& context, const BackwardInputs& inputs,
                        GradientSpans gradients) const override;

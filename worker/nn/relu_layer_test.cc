@@ -21,8 +21,8 @@ TEST(ReluLayerTest, WorksInPlace) {
   layer.Forward({}, {}, values, absl::MakeSpan(values));
   EXPECT_THAT(values, ElementsAre(0, 2, 0, 4));
   std::vector<float> gradient = {5, 6, 7, 8};
-  layer.BackwardInput({}, {}, {.in = {}, .out = values, .out_gradient = gradient}, Store::kWrite,
-                      absl::MakeSpan(gradient));
+  layer.BackwardInput({}, {}, {.in = {}, .out = values, .out_gradient = gradient},
+                      Accumulation::kWrite, absl::MakeSpan(gradient));
   EXPECT_THAT(gradient, ElementsAre(0, 6, 0, 8));
 }
 

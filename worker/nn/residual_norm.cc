@@ -79,7 +79,7 @@ void ResidualNorm<T>::Backward(const LayerContext& context, const TokenRows& row
   NormGradients<T> outputs;
   outputs.dx = stream_gradient;
   outputs.dbranch = StreamIsBranch<T>(shape_) ? nullptr : branch_gradient;
-  if (context.gradients == Store::kWrite) {
+  if (context.gradients == Accumulation::kWrite) {
     SetToZero(shape_.width, gradients.weight);
     if (gradients.bias != nullptr) SetToZero(shape_.width, gradients.bias);
   }

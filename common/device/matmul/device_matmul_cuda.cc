@@ -265,7 +265,7 @@ class CudaMatmul final : public DeviceMatmul {
                       const cublasLtMatmulAlgo_t& algorithm, const MatmulOperands& operands) {
     MUSTER_RETURN_IF_ERROR(Point(p, plan, operands));
     const float alpha = 1;
-    const float beta = p.accumulate ? 1 : 0;
+    const float beta = p.accumulation == Accumulation::kAdd ? 1 : 0;
     return BlasStatus(
         cublasLtMatmul(handle_, plan.operation.get(), &alpha, operands.b, plan.b.get(), operands.a,
                        plan.a.get(), &beta, operands.c, plan.c.get(), operands.c, plan.c.get(),

@@ -66,7 +66,7 @@ void Compute(const MatmulProblem& p, const MatmulOperands& operands) {
   for (int64_t r = 0; r < p.m; ++r) {
     for (int64_t c = 0; c < p.n; ++c) {
       const int64_t at = r * p.c_stride + c;
-      const float before = p.accumulate ? Load(p.out, operands.c, at) : 0;
+      const float before = p.accumulation == Accumulation::kAdd ? Load(p.out, operands.c, at) : 0;
       Store(p.out, before + sums[r * p.n + c], operands.c, at);
     }
   }

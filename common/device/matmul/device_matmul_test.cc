@@ -147,7 +147,7 @@ class DeviceMatmulTest : public ::testing::Test {
         if (p.epilogue == MatmulEpilogue::kGeluGradient) {
           expected = sum * GeluSlope(aux_before[i * p.n + j]);
         }
-        if (p.accumulate) expected += before[at];
+        if (p.accumulation == Accumulation::kAdd) expected += before[at];
         ASSERT_NEAR(c[at], expected, rounding * (1 + std::abs(expected))) << i << " " << j;
       }
     }
@@ -201,7 +201,7 @@ TEST_F(DeviceMatmulTest, Strides) {
            .n = 24,
            .k = 8,
            .a_stride = 48,
-           .accumulate = true});
+           .accumulation = Accumulation::kAdd});
   }
 }
 
@@ -213,7 +213,7 @@ TEST_F(DeviceMatmulTest, AddsToGradients) {
            .m = 32,
            .n = 16,
            .k = 64,
-           .accumulate = true});
+           .accumulation = Accumulation::kAdd});
   }
 }
 
@@ -267,10 +267,12 @@ TEST_F(DeviceMatmulTest, RefusesWhatDoesNotGoTogether) {
   EXPECT_THAT(message({.m = 2, .n = 2, .k = 2, .a_stride = 1}), HasSubstr("shorter"));
   EXPECT_THAT(message({.m = 2, .n = 2, .k = 2, .epilogue = MatmulEpilogue::kBias}),
               HasSubstr("missing"));
-  EXPECT_THAT(
-      message(
-          {.m = 2, .n = 2, .k = 2, .epilogue = MatmulEpilogue::kGeluGradient, .accumulate = true}),
-      HasSubstr("without an epilogue"));
+  EXPECT_THAT(message({.m = 2,
+                       .n = 2,
+                       .k = 2,
+                       .epilogue = MatmulEpilogue::kGeluGradient,
+                       .accumulation = Accumulation::kAdd}),
+              HasSubstr("without an epilogue"));
   EXPECT_THAT(message({.m = 2, .n = 2, .k = 2, .has_bias = true}), HasSubstr("no bias"));
 }
 

@@ -11,7 +11,8 @@ std::string Describe(const MatmulProblem& p) {
   if (p.epilogue == MatmulEpilogue::kBias || p.has_bias) absl::StrAppend(&text, " + bias");
   if (p.epilogue == MatmulEpilogue::kGelu) absl::StrAppend(&text, ", gelu");
   if (p.epilogue == MatmulEpilogue::kGeluGradient) absl::StrAppend(&text, ", gelu's gradient");
-  absl::StrAppend(&text, p.accumulate ? ", added to " : " to ", Name(p.out));
+  absl::StrAppend(&text, p.accumulation == Accumulation::kAdd ? ", added to " : " to ",
+                  Name(p.out));
   return text;
 }
 
@@ -40,7 +41,7 @@ absl::Status CheckMatmul(const MatmulProblem& problem, const MatmulOperands& ope
     return refuse(absl::StrCat("strides ", p.a_stride, ", ", p.b_stride, ", ", p.c_stride,
                                " are shorter than the rows"));
   }
-  if (p.accumulate && p.epilogue != MatmulEpilogue::kNone) {
+  if (p.accumulation == Accumulation::kAdd && p.epilogue != MatmulEpilogue::kNone) {
     return refuse("only a product without an epilogue can be added to what is there");
   }
   const bool takes_bias =

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "absl/status/status.h"
+#include "common/kernels/accumulation.h"
 #include "common/kernels/matmul.h"
 #include "common/tensor/dtype.h"
 
@@ -43,8 +44,8 @@ struct MatmulProblem {
   MatmulEpilogue epilogue = MatmulEpilogue::kNone;
   // Of kGelu; kBias always has one.
   bool has_bias = false;
-  // Adds to c: only with kNone.
-  bool accumulate = false;
+  // kAdd only with kNone.
+  Accumulation accumulation = Accumulation::kWrite;
 
   friend bool operator==(const MatmulProblem& x, const MatmulProblem& y) {
     return x.Key() == y.Key();
@@ -56,10 +57,10 @@ struct MatmulProblem {
 
  private:
   std::tuple<DType, DType, Transpose, Transpose, int64_t, int64_t, int64_t, int64_t, int64_t,
-             int64_t, MatmulEpilogue, bool, bool>
+             int64_t, MatmulEpilogue, bool, Accumulation>
   Key() const {
-    return {in,       out,      transpose_a, transpose_b, m,        n,         k,
-            a_stride, b_stride, c_stride,    epilogue,    has_bias, accumulate};
+    return {in,       out,      transpose_a, transpose_b, m,        n,           k,
+            a_stride, b_stride, c_stride,    epilogue,    has_bias, accumulation};
   }
 };
 

@@ -3,12 +3,13 @@
 
 #include <cstdint>
 
+#include "common/kernels/accumulation.h"
 #include "common/kernels/device/simt.h"
 
 namespace muster {
 
 // Sums over rows, deterministic: a block takes 32 · N columns and a run of rows, of which each of
-// its eight warps adds every eighth; the warps' sums are added in order. With accumulate the sums
+// its eight warps adds every eighth; the warps' sums are added in order. With kAdd the sums
 // are added to `sums`; else they are row BlockY() of it, [runs, cols], for a second pass.
 template <typename T, int N>
 struct ColumnSumsKernel {
@@ -23,7 +24,7 @@ struct ColumnSumsKernel {
   int64_t cols;
   int64_t stride;
   int64_t run;
-  bool accumulate;
+  Accumulation accumulation;
   const T* x;
   float* sums;
 
@@ -51,7 +52,7 @@ struct ColumnSumsKernel {
       float total = 0;
 #pragma unroll
       for (int w = 0; w < kWarps; ++w) total += shared[(w * N + i % N) * 32 + i / N];
-      if (accumulate) {
+      if (accumulation == Accumulation::kAdd) {
         sums[column] += total;
       } else {
         sums[BlockY() * cols + column] = total;
@@ -63,17 +64,17 @@ struct ColumnSumsKernel {
 // Sums of runs of rows, to [ceil(rows / run), cols] or, in one run, added to [cols].
 template <typename T>
 void LaunchColumnSums(DeviceStream& stream, int64_t rows, int64_t cols, int64_t stride, int64_t run,
-                      bool accumulate, const T* x, float* sums) {
+                      Accumulation accumulation, const T* x, float* sums) {
   const int runs = static_cast<int>(CeilDiv(rows, run));
   if (rows == 0) return;
   if (cols % 8 == 0 && stride % 8 == 0 && IsAligned16(x)) {
     using Kernel = ColumnSumsKernel<T, 8>;
     Launch(stream, {.x = CeilDiv(cols, Kernel::kColumns), .y = runs}, Kernel::kShared,
-           Kernel{rows, cols, stride, run, accumulate, x, sums});
+           Kernel{rows, cols, stride, run, accumulation, x, sums});
   } else {
     using Kernel = ColumnSumsKernel<T, 1>;
     Launch(stream, {.x = CeilDiv(cols, Kernel::kColumns), .y = runs}, Kernel::kShared,
-           Kernel{rows, cols, stride, run, accumulate, x, sums});
+           Kernel{rows, cols, stride, run, accumulation, x, sums});
   }
 }
 

@@ -71,7 +71,7 @@ struct SumRunsKernel {
   static constexpr const char* kName = "sum of runs";
 
   int64_t runs;
-  bool add;
+  Accumulation accumulation;
   const double* partial;
   double* result;
 
@@ -79,7 +79,7 @@ struct SumRunsKernel {
     double sum = 0;
     for (int64_t i = ThreadIndex(); i < runs; i += kThreads) sum += partial[i];
     sum = BlockSumDouble<kThreads>(reinterpret_cast<double*>(SharedMemory()), sum);
-    if (ThreadIndex() == 0) *result = (add ? *result : 0.0) + sum;
+    if (ThreadIndex() == 0) *result = (accumulation == Accumulation::kAdd ? *result : 0.0) + sum;
   }
 };
 
@@ -92,9 +92,12 @@ void DeviceAddRowSums(DeviceStream& stream, DType type, int64_t rows, int64_t co
     const int64_t run = kRowSumsRuns.RowsOfRun(rows);
     const int64_t runs = CeilDiv(rows, run);
     const bool once = runs == 1;
-    LaunchColumnSums(stream, rows, cols, stride, run, once, static_cast<const T*>(x),
+    LaunchColumnSums(stream, rows, cols, stride, run,
+                     once ? Accumulation::kAdd : Accumulation::kWrite, static_cast<const T*>(x),
                      once ? sums : scratch);
-    if (!once) LaunchColumnSums<float>(stream, runs, cols, cols, runs, true, scratch, sums);
+    if (!once) {
+      LaunchColumnSums<float>(stream, runs, cols, cols, runs, Accumulation::kAdd, scratch, sums);
+    }
   });
 }
 
@@ -110,12 +113,12 @@ void DeviceConvert(DeviceStream& stream, int64_t n, DType from, const void* x, D
   });
 }
 
-void DeviceSumOfSquares(DeviceStream& stream, int64_t n, const float* x, SumMode mode, double* sum,
-                        double* scratch) {
+void DeviceSumOfSquares(DeviceStream& stream, int64_t n, const float* x, Accumulation accumulation,
+                        double* sum, double* scratch) {
   const int64_t runs = CeilDiv(n, kSquaresRun);
   constexpr size_t kShared = SquaresKernel::kThreads / 32 * sizeof(double);
   Launch(stream, {.x = runs}, kShared, SquaresKernel{n, IsAligned16(x), x, scratch});
-  Launch(stream, {}, kShared, SumRunsKernel{runs, mode == SumMode::kAdd, scratch, sum});
+  Launch(stream, {}, kShared, SumRunsKernel{runs, accumulation, scratch, sum});
 }
 
 }  // namespace muster

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/kernels/accumulation.h"
 #include "common/kernels/device/device_sizes.h"
 #include "common/tensor/dtype.h"
 
@@ -20,12 +21,11 @@ void DeviceAddRowSums(DeviceStream& stream, DType type, int64_t rows, int64_t co
 // y = x for i < n, rounded to nearest even or widened. Between f32 and any type, or within one.
 void DeviceConvert(DeviceStream& stream, int64_t n, DType from, const void* x, DType to, void* y);
 
-// *sum = (accumulate ? *sum : 0) + sum of x[i]² in f64, runs of 65,536 elements each by itself,
+// *sum = (kAdd: *sum, kWrite: 0) + sum of x[i]² in f64, runs of 65,536 elements each by itself,
 // then the runs in order. Not finite exactly if an element is not, so it is the check for overflow
 // too. `scratch` has DeviceSquaresScratch(n) doubles.
-enum class SumMode { kWrite, kAdd };
-void DeviceSumOfSquares(DeviceStream& stream, int64_t n, const float* x, SumMode mode, double* sum,
-                        double* scratch);
+void DeviceSumOfSquares(DeviceStream& stream, int64_t n, const float* x, Accumulation accumulation,
+                        double* sum, double* scratch);
 
 }  // namespace muster
 

@@ -293,11 +293,12 @@ void DeviceNormBackward(DeviceStream& stream, const NormShape& shape, DType type
       LaunchNormBackward{stream, shape, in, gradients, run, parameters ? scratch : nullptr});
   const int64_t stride = 2 * shape.width;
   if (gradients.gain != nullptr) {
-    LaunchColumnSums<float>(stream, runs, shape.width, stride, runs, true, scratch, gradients.gain);
+    LaunchColumnSums<float>(stream, runs, shape.width, stride, runs, Accumulation::kAdd, scratch,
+                            gradients.gain);
   }
   if (gradients.bias != nullptr) {
-    LaunchColumnSums<float>(stream, runs, shape.width, stride, runs, true, scratch + shape.width,
-                            gradients.bias);
+    LaunchColumnSums<float>(stream, runs, shape.width, stride, runs, Accumulation::kAdd,
+                            scratch + shape.width, gradients.bias);
   }
 }
 

@@ -40,22 +40,22 @@ TEST_P(DeviceSumsTest, SumOfSquares) {
     double* const sum = Copied(std::vector<double>{3});
     double* const scratch = Room<double>(DeviceSquaresScratch(n) * sizeof(double));
     float* const device_x = Copied(x);
-    DeviceSumOfSquares(stream(), n, device_x, SumMode::kAdd, sum, scratch);
+    DeviceSumOfSquares(stream(), n, device_x, Accumulation::kAdd, sum, scratch);
     const double wanted = SquaredSum(n, x.data());
     EXPECT_NEAR(Read(sum, 1)[0], 3 + wanted, 1e-5 * wanted);
-    DeviceSumOfSquares(stream(), n, device_x, SumMode::kWrite, sum, scratch);
+    DeviceSumOfSquares(stream(), n, device_x, Accumulation::kWrite, sum, scratch);
     const double once = Read(sum, 1)[0];
-    DeviceSumOfSquares(stream(), n, device_x, SumMode::kWrite, sum, scratch);
+    DeviceSumOfSquares(stream(), n, device_x, Accumulation::kWrite, sum, scratch);
     EXPECT_EQ(Read(sum, 1)[0], once) << "a second run gives other bits";
   }
   for (const float odd : {INFINITY, NAN}) {
     std::vector<float> x(1000, 1e25f);
     double* const sum = Room<double>(sizeof(double));
     double* const scratch = Room<double>(sizeof(double));
-    DeviceSumOfSquares(stream(), 1000, Copied(x), SumMode::kWrite, sum, scratch);
+    DeviceSumOfSquares(stream(), 1000, Copied(x), Accumulation::kWrite, sum, scratch);
     EXPECT_TRUE(std::isfinite(Read(sum, 1)[0]));
     x[777] = odd;
-    DeviceSumOfSquares(stream(), 1000, Copied(x), SumMode::kWrite, sum, scratch);
+    DeviceSumOfSquares(stream(), 1000, Copied(x), Accumulation::kWrite, sum, scratch);
     EXPECT_FALSE(std::isfinite(Read(sum, 1)[0]));
   }
 }

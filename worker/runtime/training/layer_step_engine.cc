@@ -55,7 +55,7 @@ absl::Status LayerStepEngine::Execute(const StepAction& action, uint64_t clock,
   context.parameters_version = clock + 1;
   context.rounded_parameters = strategy_.rounded_parameters();
   if (loss_scaler_.has_value()) context.loss_scale = loss_scaler_->scale();
-  context.gradients = action.micro_batch == 0 ? Store::kWrite : Store::kAdd;
+  context.gradients = action.micro_batch == 0 ? Accumulation::kWrite : Accumulation::kAdd;
   context.first_example = micro_batches.first_example(action.micro_batch);
   switch (action.kind) {
     case StepAction::Kind::kBeginStep:
