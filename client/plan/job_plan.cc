@@ -66,8 +66,7 @@ uint64_t ActivationBytes(const v1::JobSpec& spec, const ModelSize& model) {
   if (spec.compute().device() == v1::ComputeSpec::CUDA) {
     return PlanDeviceBytes(spec, model, sequences).activations;
   }
-  return PlanActivations(*model.transformer, sequences, spec.compute(), ActivationsOf::kTraining)
-      .total();
+  return PlanActivations(*model.transformer, sequences, spec.compute(), Pass::kTraining).total();
 }
 
 std::vector<RecomputePlan> CompareRecompute(const JobPlan& plan) {

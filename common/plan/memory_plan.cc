@@ -266,7 +266,7 @@ class Planner {
     if (on_device_) return AddDevice();
     const TransformerSize& size = *model_.transformer;
     const TransformerActivations training =
-        PlanActivations(size, examples_, spec_.compute(), ActivationsOf::kTraining);
+        PlanActivations(size, examples_, spec_.compute(), Pass::kTraining);
     AddWorker("activations kept", training.kept);
     AddWorker("activations of one block", training.total() - training.kept - training.logits);
     AddWorker("logits", training.logits);
@@ -278,7 +278,7 @@ class Planner {
                                                               : std::max(1u, processors_.threads)));
     if (evaluated_ == 0) return;
     uint64_t evaluation =
-        PlanActivations(size, evaluated_, spec_.compute(), ActivationsOf::kEvaluation).total();
+        PlanActivations(size, evaluated_, spec_.compute(), Pass::kEvaluation).total();
     evaluation += LargestOf(CopiedBytes(), 1);
     AddWorker("evaluation", evaluation);
   }

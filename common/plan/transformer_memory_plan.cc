@@ -87,11 +87,11 @@ bool ComputesInHalf(const v1::ComputeSpec& compute) {
 }
 
 TransformerActivations PlanActivations(const TransformerSize& size, uint64_t sequences,
-                                       const v1::ComputeSpec& compute, ActivationsOf use) {
+                                       const v1::ComputeSpec& compute, Pass pass) {
   const uint64_t N = TokensOf(size, sequences);
   const uint64_t C = size.C;
   const uint64_t element = ComputesInHalf(compute) ? 2 : kFloat;
-  const bool training = use == ActivationsOf::kTraining;
+  const bool training = pass == Pass::kTraining;
   const bool keeps_products = training && compute.recompute() != v1::ComputeSpec::FULL;
   const bool keeps_all = keeps_products && compute.recompute() != v1::ComputeSpec::SELECTIVE;
   Layout layout(size.layers);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/base/pass.h"
 #include "common/plan/model_size.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
@@ -25,11 +26,9 @@ struct TransformerActivations {
 // 64 bits.
 uint64_t TokensOf(const TransformerSize& size, uint64_t sequences);
 
-enum class ActivationsOf { kTraining, kEvaluation };
-
 // Of `sequences` whole sequences. REQUIRES: `recompute` is not left out.
 TransformerActivations PlanActivations(const TransformerSize& size, uint64_t sequences,
-                                       const v1::ComputeSpec& compute, ActivationsOf use);
+                                       const v1::ComputeSpec& compute, Pass pass);
 
 // What kernels keep beside them, at most: heads of attention packed, per thread; what products pack
 // of f32 operands; and 16-bit operands made f32 by blocks, unless they are bf16 and the processors

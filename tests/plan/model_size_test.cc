@@ -101,13 +101,12 @@ TEST(ModelSizeTest, TensorsAreTheModels) {
 }
 
 template <typename T>
-uint64_t LaidOut(const TransformerShape& shape, Recompute recompute, int64_t sequences,
-                 Phase phase) {
+uint64_t LaidOut(const TransformerShape& shape, Recompute recompute, int64_t sequences, Pass pass) {
   TransformerMemory<T> memory(shape, recompute);
   TokenRows rows;
   rows.sequences = sequences;
   rows.length = shape.context;
-  memory.Prepare(rows, phase);
+  memory.Prepare(rows, pass);
   return memory.bytes();
 }
 
@@ -127,13 +126,13 @@ TEST(ModelSizeTest, ActivationsAreWhatIsLaidOut) {
       for (const int64_t sequences : {1, 3}) {
         v1::ComputeSpec compute;
         compute.set_recompute(specified[kind]);
-        EXPECT_EQ(PlanActivations(size, sequences, compute, ActivationsOf::kTraining).total(),
-                  LaidOut<float>(*shape, kinds[kind], sequences, Phase::kTraining));
-        EXPECT_EQ(PlanActivations(size, sequences, compute, ActivationsOf::kEvaluation).total(),
-                  LaidOut<float>(*shape, kinds[kind], sequences, Phase::kEvaluation));
+        EXPECT_EQ(PlanActivations(size, sequences, compute, Pass::kTraining).total(),
+                  LaidOut<float>(*shape, kinds[kind], sequences, Pass::kTraining));
+        EXPECT_EQ(PlanActivations(size, sequences, compute, Pass::kEvaluation).total(),
+                  LaidOut<float>(*shape, kinds[kind], sequences, Pass::kEvaluation));
         compute.set_type(v1::ComputeSpec::BF16);
-        EXPECT_EQ(PlanActivations(size, sequences, compute, ActivationsOf::kTraining).total(),
-                  LaidOut<BFloat16>(*shape, kinds[kind], sequences, Phase::kTraining));
+        EXPECT_EQ(PlanActivations(size, sequences, compute, Pass::kTraining).total(),
+                  LaidOut<BFloat16>(*shape, kinds[kind], sequences, Pass::kTraining));
       }
     }
   }

@@ -125,13 +125,13 @@ struct DeviceTrainer::Results {
 // Of one extents.
 struct DeviceTrainer::Graphs {
   // Of backward as a whole, or as cut where buckets become complete.
-  struct Pass {
+  struct Captured {
     // The first time kernels are launched one by one: code is loaded then.
     bool ran = false;
     std::vector<std::unique_ptr<DeviceGraph>> stretches;
   };
-  Pass whole;
-  Pass cut;
+  Captured whole;
+  Captured cut;
 };
 
 DeviceTrainer::DeviceTrainer(const DeviceTrainerOptions& options, DeviceParameters parameters,
@@ -311,7 +311,7 @@ std::vector<int> DeviceTrainer::Cuts(bool cut) const {
 
 absl::Status DeviceTrainer::QueueStretch(const TokenRows& rows, int first, int last) {
   if (first == options_.shape.units() - 1) {
-    MUSTER_RETURN_IF_ERROR(transformer_->Forward(*stream_, rows, DevicePass::kTraining));
+    MUSTER_RETURN_IF_ERROR(transformer_->Forward(*stream_, rows, Pass::kTraining));
   }
   for (int unit = first; unit >= last; --unit) {
     MUSTER_RETURN_IF_ERROR(transformer_->Backward(*stream_, rows, unit));
@@ -327,7 +327,7 @@ absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool cut, bool 
     found = graphs_.emplace(extents, std::make_unique<Graphs>()).first;
   }
   Graphs& of_extents = found == graphs_.end() ? none : *found->second;
-  Graphs::Pass& graphs = cut ? of_extents.cut : of_extents.whole;
+  Graphs::Captured& graphs = cut ? of_extents.cut : of_extents.whole;
   const std::vector<int> cuts = Cuts(cut);
   const bool fused = transformer_->FusesGelu();
   int first = options_.shape.units() - 1;
@@ -509,7 +509,7 @@ absl::StatusOr<DeviceStepResult> DeviceTrainer::Evaluate(const Batch& batch) {
   auto* results = reinterpret_cast<Results*>(pinned_.data());
   stream_->Fill(sums, 0, sizeof(DeviceHeadSums));
   MUSTER_RETURN_IF_ERROR(batches_->Copy(*stream_, batch, {}));
-  MUSTER_RETURN_IF_ERROR(transformer_->Forward(*stream_, rows, DevicePass::kEvaluation));
+  MUSTER_RETURN_IF_ERROR(transformer_->Forward(*stream_, rows, Pass::kEvaluation));
   stream_->CopyToHost(&results->sums, sums, sizeof(DeviceHeadSums));
   MUSTER_RETURN_IF_ERROR(stream_->Synchronize());
   result.loss_sum = results->sums.loss;

@@ -101,12 +101,12 @@ bool DeviceTransformer::FusesGelu() const {
 }
 
 DeviceDropout DeviceTransformer::DropoutOf(const std::string& name, float probability,
-                                           DevicePass pass) const {
-  if (probability == 0 || pass == DevicePass::kEvaluation) return {};
+                                           Pass pass) const {
+  if (probability == 0 || pass == Pass::kEvaluation) return {};
   return DropoutOnDevice(DropoutMask(seed_, name, /*clock=*/0, probability), arrays_.clock);
 }
 
-DeviceDropout DeviceTransformer::DropoutOf(const std::string& name, DevicePass pass) const {
+DeviceDropout DeviceTransformer::DropoutOf(const std::string& name, Pass pass) const {
   return DropoutOf(name, shape_.dropout, pass);
 }
 
@@ -218,7 +218,7 @@ TokenEmbeddingShape DeviceTransformer::EmbeddingOf(const TokenRows& rows) const 
   return embedding;
 }
 
-void DeviceTransformer::Embed(DeviceStream& stream, const TokenRows& rows, DevicePass pass) const {
+void DeviceTransformer::Embed(DeviceStream& stream, const TokenRows& rows, Pass pass) const {
   const TransformerTensors& tensors = parameters_.tensors();
   float* out = arrays_.blocks[0].norm1.sum;
   DeviceTokenEmbedding(stream, EmbeddingOf(rows), DType::kF32, arrays_.tokens,
@@ -232,7 +232,7 @@ void DeviceTransformer::Embed(DeviceStream& stream, const TokenRows& rows, Devic
 void DeviceTransformer::EmbedBackward(DeviceStream& stream, const TokenRows& rows) const {
   const TransformerTensors& tensors = parameters_.tensors();
   float* gradient = arrays_.stream_gradient;
-  const DeviceDropout dropout = DropoutOf(kEmbeddingDropout, DevicePass::kTraining);
+  const DeviceDropout dropout = DropoutOf(kEmbeddingDropout, Pass::kTraining);
   if (dropout.clock != nullptr) {
     DeviceDropoutForward(stream, DType::kF32, dropout, rows.sequences, rows.length * shape_.width,
                          gradient, gradient);
@@ -253,7 +253,7 @@ absl::Status DeviceTransformer::ComputeQkv(DeviceStream& stream, const TokenRows
 }
 
 void DeviceTransformer::Attend(DeviceStream& stream, const TokenRows& rows, int64_t layer,
-                               DevicePass pass) {
+                               Pass pass) {
   const DeviceBlockArrays& block = arrays_.blocks[layer];
   DeviceAttention(stream, AttentionOf(shape_, rows), options_.type, block.qkv, block.attention,
                   block.logsumexp, DropoutOf(Probabilities(layer), shape_.attention_dropout, pass));
@@ -300,7 +300,7 @@ void DeviceTransformer::Activate(DeviceStream& stream, const TokenRows& rows, in
 }
 
 absl::Status DeviceTransformer::ForwardBlock(DeviceStream& stream, const TokenRows& rows,
-                                             int64_t layer, DevicePass pass) {
+                                             int64_t layer, Pass pass) {
   const BlockTensors& tensors = parameters_.tensors().blocks[layer];
   const DeviceBlockArrays& block = arrays_.blocks[layer];
   const int64_t N = rows.count();
@@ -320,9 +320,9 @@ absl::Status DeviceTransformer::ForwardBlock(DeviceStream& stream, const TokenRo
 }
 
 absl::Status DeviceTransformer::ForwardHead(DeviceStream& stream, const TokenRows& rows,
-                                            DevicePass pass) {
+                                            Pass pass) {
   const TransformerTensors& tensors = parameters_.tensors();
-  const bool training = pass == DevicePass::kTraining;
+  const bool training = pass == Pass::kTraining;
   Norm(stream, rows, tensors.norm, arrays_.blocks.back().norm2.sum, arrays_.branch,
        DropoutOf(FeedForwardBranch(shape_.layers - 1), pass), arrays_.head_norm,
        arrays_.head_norm_out);
@@ -385,8 +385,7 @@ absl::Status DeviceTransformer::ForwardHead(DeviceStream& stream, const TokenRow
   return absl::OkStatus();
 }
 
-absl::Status DeviceTransformer::Forward(DeviceStream& stream, const TokenRows& rows,
-                                        DevicePass pass) {
+absl::Status DeviceTransformer::Forward(DeviceStream& stream, const TokenRows& rows, Pass pass) {
   Embed(stream, rows, pass);
   for (int64_t layer = 0; layer < shape_.layers; ++layer) {
     MUSTER_RETURN_IF_ERROR(ForwardBlock(stream, rows, layer, pass));
@@ -402,13 +401,13 @@ absl::Status DeviceTransformer::Again(DeviceStream& stream, const TokenRows& row
   const DeviceBlockArrays& block = arrays_.blocks[layer];
   Norm(stream, rows, tensors.norm1, block.norm1.sum, nullptr, {}, block.norm1, block.norm1_out);
   if (full) MUSTER_RETURN_IF_ERROR(ComputeQkv(stream, rows, layer));
-  Attend(stream, rows, layer, DevicePass::kTraining);
+  Attend(stream, rows, layer, Pass::kTraining);
   if (full) {
     // Not arrays_.branch, which holds a gradient by now.
     MUSTER_RETURN_IF_ERROR(
         LinearForward(stream, Proj(layer), rows.count(), block.attention, arrays_.inner));
     Norm(stream, rows, tensors.norm2, block.norm1.sum, arrays_.inner,
-         DropoutOf(AttentionBranch(layer), DevicePass::kTraining), block.norm2, block.norm2_out);
+         DropoutOf(AttentionBranch(layer), Pass::kTraining), block.norm2, block.norm2_out);
     return ComputeUp(stream, rows, layer);
   }
   Norm(stream, rows, tensors.norm2, block.norm2.sum, nullptr, {}, block.norm2, block.norm2_out);
@@ -465,7 +464,7 @@ absl::Status DeviceTransformer::BackwardAttention(DeviceStream& stream, const To
   DeviceAttentionBackward(
       stream, AttentionOf(shape_, rows), options_.type, block.qkv, block.attention, block.logsumexp,
       arrays_.inner, arrays_.wide, arrays_.attention_scratch,
-      DropoutOf(Probabilities(layer), shape_.attention_dropout, DevicePass::kTraining));
+      DropoutOf(Probabilities(layer), shape_.attention_dropout, Pass::kTraining));
   if (arrays_.rotary != nullptr) {
     DeviceRotaryBackward(stream, RotaryOf(shape_, rows), options_.type, arrays_.rotary,
                          arrays_.wide);
@@ -479,13 +478,12 @@ absl::Status DeviceTransformer::BackwardBlock(DeviceStream& stream, const TokenR
   const DeviceBlockArrays& block = arrays_.blocks[layer];
   MUSTER_RETURN_IF_ERROR(Again(stream, rows, layer));
   MUSTER_RETURN_IF_ERROR(BackwardFeedForward(stream, rows, layer));
-  NormBackward(stream, rows, tensors.norm2,
-               DropoutOf(AttentionBranch(layer), DevicePass::kTraining), block.norm2,
-               Upstream::kStream);
+  NormBackward(stream, rows, tensors.norm2, DropoutOf(AttentionBranch(layer), Pass::kTraining),
+               block.norm2, Upstream::kStream);
   MUSTER_RETURN_IF_ERROR(BackwardAttention(stream, rows, layer));
   NormBackward(
       stream, rows, tensors.norm1,
-      layer == 0 ? DeviceDropout() : DropoutOf(FeedForwardBranch(layer - 1), DevicePass::kTraining),
+      layer == 0 ? DeviceDropout() : DropoutOf(FeedForwardBranch(layer - 1), Pass::kTraining),
       block.norm1, Upstream::kStream);
   return absl::OkStatus();
 }
@@ -497,8 +495,8 @@ absl::Status DeviceTransformer::Backward(DeviceStream& stream, const TokenRows& 
   }
   if (unit <= shape_.layers) return BackwardBlock(stream, rows, unit - 1);
   NormBackward(stream, rows, parameters_.tensors().norm,
-               DropoutOf(FeedForwardBranch(shape_.layers - 1), DevicePass::kTraining),
-               arrays_.head_norm, Upstream::kNone);
+               DropoutOf(FeedForwardBranch(shape_.layers - 1), Pass::kTraining), arrays_.head_norm,
+               Upstream::kNone);
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/pass.h"
 #include "common/device/device.h"
 #include "common/device/matmul/device_matmul.h"
 #include "common/kernels/device/device_dropout.h"
@@ -18,10 +19,6 @@
 #include "worker/nn/transformer_shape.h"
 
 namespace muster {
-
-// What a pass is for. kTraining drops elements out, keeps what backward reads, and adds the
-// gradients of the head's matrix as soon as a chunk of logits is there.
-enum class DevicePass { kTraining, kEvaluation };
 
 // Queues a transformer's mathematics on a device, layer unit by layer unit, as
 // worker/models/transformer.h computes it on the CPU: the same tensors, arrays, kernels and order,
@@ -40,8 +37,9 @@ class DeviceTransformer {
                     uint64_t seed, DeviceMatmul& matmul);
 
   // REQUIRES: at most the options' rows. The loss and what was predicted right are added to
-  // state.sums, or state.evaluation_sums.
-  absl::Status Forward(DeviceStream& stream, const TokenRows& rows, DevicePass pass);
+  // state.sums, or state.evaluation_sums. kTraining also adds the gradients of the head's matrix,
+  // as soon as the logits of some rows are there.
+  absl::Status Forward(DeviceStream& stream, const TokenRows& rows, Pass pass);
 
   // One unit after the other, from the last, after a Forward of kTraining.
   absl::Status Backward(DeviceStream& stream, const TokenRows& rows, int unit);
@@ -70,9 +68,9 @@ class DeviceTransformer {
   float* GradientOf(int tensor) const;
 
   // The dropout of a use; none in evaluations.
-  DeviceDropout DropoutOf(const std::string& name, float probability, DevicePass pass) const;
+  DeviceDropout DropoutOf(const std::string& name, float probability, Pass pass) const;
   // Of the embedding and of branches.
-  DeviceDropout DropoutOf(const std::string& name, DevicePass pass) const;
+  DeviceDropout DropoutOf(const std::string& name, Pass pass) const;
   NormShape NormOf(int64_t rows) const;
 
   // kept.sum = in + dropout(branch), out = norm(kept.sum); without a branch, of kept.sum as it is.
@@ -94,10 +92,9 @@ class DeviceTransformer {
   absl::Status WeightGradient(DeviceStream& stream, const Linear& linear, int64_t rows,
                               const void* dy, const void* x);
 
-  absl::Status ForwardBlock(DeviceStream& stream, const TokenRows& rows, int64_t layer,
-                            DevicePass pass);
+  absl::Status ForwardBlock(DeviceStream& stream, const TokenRows& rows, int64_t layer, Pass pass);
   absl::Status ComputeQkv(DeviceStream& stream, const TokenRows& rows, int64_t layer);
-  void Attend(DeviceStream& stream, const TokenRows& rows, int64_t layer, DevicePass pass);
+  void Attend(DeviceStream& stream, const TokenRows& rows, int64_t layer, Pass pass);
   absl::Status ComputeUp(DeviceStream& stream, const TokenRows& rows, int64_t layer);
   void Activate(DeviceStream& stream, const TokenRows& rows, int64_t layer);
   absl::Status Again(DeviceStream& stream, const TokenRows& rows, int64_t layer);
@@ -106,10 +103,10 @@ class DeviceTransformer {
                                                  int64_t layer);
   absl::Status BackwardFeedForward(DeviceStream& stream, const TokenRows& rows, int64_t layer);
   absl::Status BackwardAttention(DeviceStream& stream, const TokenRows& rows, int64_t layer);
-  absl::Status ForwardHead(DeviceStream& stream, const TokenRows& rows, DevicePass pass);
+  absl::Status ForwardHead(DeviceStream& stream, const TokenRows& rows, Pass pass);
 
   TokenEmbeddingShape EmbeddingOf(const TokenRows& rows) const;
-  void Embed(DeviceStream& stream, const TokenRows& rows, DevicePass pass) const;
+  void Embed(DeviceStream& stream, const TokenRows& rows, Pass pass) const;
   void EmbedBackward(DeviceStream& stream, const TokenRows& rows) const;
 
   const TransformerShape shape_;

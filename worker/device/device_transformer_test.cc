@@ -97,7 +97,7 @@ std::vector<float> Gradients(DeviceMatmul& matmul, const DeviceComputeOptions& o
   stream->CopyToDevice(plan.state.loss_scale, &one, sizeof(one));
   const Batch batch = RandomSequences(2, 5, 11, 1);
   EXPECT_TRUE(batches->Copy(*stream, batch, {}).ok());
-  EXPECT_TRUE(transformer.Forward(*stream, options.rows(), DevicePass::kTraining).ok());
+  EXPECT_TRUE(transformer.Forward(*stream, options.rows(), Pass::kTraining).ok());
   for (int unit = shape.units() - 1; unit >= 0; --unit) {
     EXPECT_TRUE(transformer.Backward(*stream, options.rows(), unit).ok());
   }

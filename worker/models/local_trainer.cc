@@ -82,12 +82,12 @@ absl::Status LocalTrainer::Run(const LayerContext& context) {
 
 absl::Status LocalTrainer::Evaluate(const Batch& batch) {
   MUSTER_RETURN_IF_ERROR(Load(batch));
-  return Forward(Phase::kEvaluation);
+  return Forward(Pass::kEvaluation);
 }
 
 absl::Status LocalTrainer::Step(const Batch& batch, float learning_rate) {
   MUSTER_RETURN_IF_ERROR(Load(batch));
-  MUSTER_RETURN_IF_ERROR(Forward(Phase::kTraining));
+  MUSTER_RETURN_IF_ERROR(Forward(Pass::kTraining));
   MUSTER_RETURN_IF_ERROR(Backward());
   if (micro_batch_->loss_weight == 0) return absl::OkStatus();
   const float scale = learning_rate / static_cast<float>(micro_batch_->loss_weight);

@@ -29,7 +29,7 @@ class LocalTrainer {
   // Everything above in pieces: takes a batch in, copies the rows it uses, and runs all units
   // either way.
   absl::Status Load(const Batch& batch);
-  absl::Status Forward(Phase phase) { return Forward(LayerContext{.phase = phase}); }
+  absl::Status Forward(Pass pass) { return Forward(LayerContext{.pass = pass}); }
   // Into gradients that hold no number before.
   absl::Status Backward();
   // As a further micro-batch of a step does.

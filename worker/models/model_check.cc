@@ -89,7 +89,7 @@ void CheckModel(const Model& model, const Batch& batch) {
     for (float& value : sparse.rows) value *= 0.5f;
   }
   const auto value = [&] {
-    EXPECT_TRUE(trainer.Forward(Phase::kTraining).ok());
+    EXPECT_TRUE(trainer.Forward(Pass::kTraining).ok());
     return micro_batch.loss_sum;
   };
   const double loss = value();

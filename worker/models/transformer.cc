@@ -94,7 +94,7 @@ class Transformer final : public Model {
     auto& m = static_cast<TransformerMicroBatch<T>&>(micro_batch);
     if (unit == 0) {
       m.rows.first_example = context.first_example;
-      m.memory.Prepare(m.rows, context.phase);
+      m.memory.Prepare(m.rows, context.pass);
       m.weights.Prepare(context);
     }
     if (m.rows.sequences == 0) return absl::OkStatus();
@@ -165,7 +165,7 @@ class Transformer final : public Model {
   // The embedding's dropout, or its backward, in place.
   void DropEmbedding(const LayerContext& context, const TransformerMicroBatch<T>& m,
                      float* stream) const {
-    if (shape_.dropout == 0 || context.phase != Phase::kTraining) return;
+    if (shape_.dropout == 0 || context.pass != Pass::kTraining) return;
     const DropoutMask mask(context.seed, kEmbeddingDropout, context.clock, shape_.dropout);
     Dropout<float>(mask,
                    {.examples = m.rows.sequences,

@@ -94,7 +94,7 @@ void TransformerDecoder::Linear(const LayerTensors& layer, int64_t rows, int64_t
 
 void TransformerDecoder::Normalise(const LayerTensors& norm, int64_t count, const float* branch) {
   LayerContext context;
-  context.phase = Phase::kEvaluation;
+  context.pass = Pass::kEvaluation;
   norm_.Forward(context, RowsOf(count), {Get(norm.weight), Get(norm.bias)}, {rows_.stream, branch},
                 {rows_.stream, rows_.mean, rows_.rstd}, rows_.normal);
 }
@@ -142,7 +142,7 @@ void TransformerDecoder::FeedForward(int64_t layer, int64_t count) {
   Linear(block.down, count, F, C, rows_.inner, rows_.branch);
 }
 
-void TransformerDecoder::Pass(absl::Span<const int32_t> tokens) {
+void TransformerDecoder::TakeIn(absl::Span<const int32_t> tokens) {
   const int64_t count = tokens.size();
   TokenEmbeddingShape embedding;
   embedding.rows = count;
@@ -185,7 +185,7 @@ absl::StatusOr<absl::Span<const float>> TransformerDecoder::Prefill(
   int64_t last = 0;
   for (size_t first = 0; first < tokens.size(); first += kRowsAtOnce) {
     const absl::Span<const int32_t> part = tokens.subspan(first, kRowsAtOnce);
-    Pass(part);
+    TakeIn(part);
     last = static_cast<int64_t>(part.size()) - 1;
   }
   LinearForward({.rows = 1, .in = shape_.width, .out = shape_.vocabulary},

@@ -68,7 +68,7 @@ class TransformerDecoder {
 
   absl::Status Check(absl::Span<const int32_t> tokens) const;
   // Takes in at most kRowsAtOnce tokens.
-  void Pass(absl::Span<const int32_t> tokens);
+  void TakeIn(absl::Span<const int32_t> tokens);
   // Attention of one block, from the normalised rows to the branch.
   void Attend(int64_t layer, int64_t count);
   void FeedForward(int64_t layer, int64_t count);

@@ -23,9 +23,9 @@ ComputeWeights<T>::ComputeWeights(const std::vector<TensorSpec>& tensors,
 template <typename T>
 void ComputeWeights<T>::Prepare(const LayerContext& context) {
   const bool same_came = context.rounded_parameters.data() == rounded_.data();
-  if (prepared_ && context.phase == phase_ && same_came) return;
+  if (prepared_ && context.pass == pass_ && same_came) return;
   prepared_ = true;
-  phase_ = context.phase;
+  pass_ = context.pass;
   rounded_ = context.rounded_parameters;
   std::fill(versions_.begin(), versions_.end(), 0);
   // Elements before each tensor, and of the largest unit.
@@ -34,7 +34,7 @@ void ComputeWeights<T>::Prepare(const LayerContext& context) {
   int64_t most = 0;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const bool new_unit = i > 0 && tensors_[i].unit != tensors_[i - 1].unit;
-    if (new_unit && phase_ != Phase::kTraining) used = 0;
+    if (new_unit && pass_ != Pass::kTraining) used = 0;
     first[i] = used;
     const bool has_copy = copied_[i] && Came(static_cast<int>(i)) == nullptr;
     // Whole cache lines.
@@ -50,7 +50,7 @@ void ComputeWeights<T>::Prepare(const LayerContext& context) {
 template <typename T>
 void ComputeWeights<T>::BeforeUnit(const LayerContext& context, int unit,
                                    ParameterSpans parameters) {
-  const bool kept = phase_ == Phase::kTraining && context.parameters_version != 0;
+  const bool kept = pass_ == Pass::kTraining && context.parameters_version != 0;
   if (kept && versions_[unit] == context.parameters_version) return;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (static_cast<int>(tensors_[i].unit) != unit || !copied_[i]) continue;

@@ -45,7 +45,7 @@ class ComputeWeights {
 
   const std::vector<TensorSpec>& tensors_;
   const std::vector<bool> copied_;
-  Phase phase_ = Phase::kEvaluation;
+  Pass pass_ = Pass::kEvaluation;
   bool prepared_ = false;
   absl::Span<const void* const> rounded_;
   ActivationArena arena_;

@@ -25,9 +25,9 @@ class ComputeWeightsTest : public ::testing::Test {
     return context;
   }
 
-  static LayerContext Of(Phase phase) {
+  static LayerContext Of(Pass pass) {
     LayerContext context;
-    context.phase = phase;
+    context.pass = pass;
     return context;
   }
 
@@ -38,14 +38,14 @@ class ComputeWeightsTest : public ::testing::Test {
 
 TEST_F(ComputeWeightsTest, F32IsTheMasterItself) {
   ComputeWeights<float> weights(tensors_, {true, false, true, false});
-  weights.Prepare(Of(Phase::kTraining));
+  weights.Prepare(Of(Pass::kTraining));
   weights.BeforeUnit(At(1), 1, spans_);
   EXPECT_EQ(weights.Get(2), values_[2].data());
 }
 
 TEST_F(ComputeWeightsTest, Bf16IsCopiedOncePerVersion) {
   ComputeWeights<BFloat16> weights(tensors_, {true, false, true, false});
-  weights.Prepare(Of(Phase::kTraining));
+  weights.Prepare(Of(Pass::kTraining));
   weights.BeforeUnit(At(4), 0, spans_);
   weights.BeforeUnit(At(4), 1, spans_);
   EXPECT_EQ(ToFloat(weights.Get(0)[5]), 1);
@@ -68,16 +68,16 @@ TEST_F(ComputeWeightsTest, Bf16IsCopiedOncePerVersion) {
 
 TEST_F(ComputeWeightsTest, AnEvaluationHoldsOneUnitAtATime) {
   ComputeWeights<BFloat16> weights(tensors_, {true, false, true, false});
-  weights.Prepare(Of(Phase::kTraining));
+  weights.Prepare(Of(Pass::kTraining));
   weights.BeforeUnit(At(4), 0, spans_);
-  weights.Prepare(Of(Phase::kEvaluation));
+  weights.Prepare(Of(Pass::kEvaluation));
   weights.BeforeUnit(At(4), 0, spans_);
   values_[2].assign(6, 5.0f);
   weights.BeforeUnit(At(4), 1, spans_);
   EXPECT_EQ(weights.Get(0), weights.Get(2));
   EXPECT_EQ(ToFloat(weights.Get(2)[0]), 5);
   // Back in training nothing of before counts.
-  weights.Prepare(Of(Phase::kTraining));
+  weights.Prepare(Of(Pass::kTraining));
   weights.BeforeUnit(At(4), 0, spans_);
   EXPECT_EQ(ToFloat(weights.Get(0)[0]), 1);
 }
@@ -88,8 +88,8 @@ TEST_F(ComputeWeightsTest, WhatCameInTheTypeIsUsedAsItIs) {
   const std::vector<const void*> rounded = {nullptr, nullptr, came.data(), nullptr};
   spans_[2] = {};
   ComputeWeights<BFloat16> weights(tensors_, {true, false, true, false});
-  for (const Phase phase : {Phase::kTraining, Phase::kEvaluation, Phase::kTraining}) {
-    LayerContext context = Of(phase);
+  for (const Pass pass : {Pass::kTraining, Pass::kEvaluation, Pass::kTraining}) {
+    LayerContext context = Of(pass);
     context.parameters_version = 4;
     context.rounded_parameters = rounded;
     weights.Prepare(context);
@@ -109,7 +109,7 @@ TEST_F(ComputeWeightsTest, WhatCameInTheTypeIsUsedAsItIs) {
 TEST_F(ComputeWeightsTest, F16KeepsElevenBits) {
   values_[0][5] = 1 + 0x1p-10f + 0x1p-13f;
   ComputeWeights<Float16> weights(tensors_, {true, false, true, false});
-  weights.Prepare(Of(Phase::kTraining));
+  weights.Prepare(Of(Pass::kTraining));
   weights.BeforeUnit(At(1), 0, spans_);
   EXPECT_EQ(ToFloat(weights.Get(0)[5]), 1 + 0x1p-10f);
 }

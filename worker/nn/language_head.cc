@@ -42,7 +42,7 @@ HeadSums LanguageHead<T>::ComputeChunk(const LayerContext& context, int64_t firs
   LinearForward<T>({.rows = count, .in = C, .out = V}, activations.norm_out + first * C,
                    weights.head, nullptr, activations.logits);
   T* gradient =
-      context.phase == Phase::kTraining ? reinterpret_cast<T*>(activations.logits) : nullptr;
+      context.pass == Pass::kTraining ? reinterpret_cast<T*>(activations.logits) : nullptr;
   return SoftmaxCrossEntropyRows<T>({.rows = count, .vocabulary = shape_.vocabulary, .columns = V},
                                     activations.logits, labels.data() + first, context.loss_scale,
                                     gradient, GradientStride<T>(shape_));

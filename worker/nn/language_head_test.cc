@@ -175,7 +175,7 @@ Results<T> ResultsOf(const Inputs<T>& in, int64_t chunk_rows, const LayerContext
                                                   .logits = results.logits.data()};
   results.sums = layer.Forward(context, in.rows, weights, {in.stream.data(), in.branch.data()},
                                in.labels, activations);
-  if (context.phase == Phase::kTraining) {
+  if (context.pass == Pass::kTraining) {
     const LayerGradients norm = {results.gain.data(),
                                  in.bias.empty() ? nullptr : results.bias.data()};
     layer.Backward(context, in.rows, weights, in.labels, activations, results.stream.data(),
@@ -371,7 +371,7 @@ TYPED_TEST(LanguageHeadTest, AnEvaluationHasTheSameSumsAndKeepsTheLastLogits) {
   const int64_t N = in.rows.count(), C = in.shape.width, V = in.shape.vocabulary_rows();
   for (const int64_t chunk_rows : {int64_t{1}, int64_t{7}, N}) {
     const Results<T> training = ResultsOf(in, chunk_rows, {});
-    const Results<T> evaluation = ResultsOf(in, chunk_rows, {.phase = Phase::kEvaluation});
+    const Results<T> evaluation = ResultsOf(in, chunk_rows, {.pass = Pass::kEvaluation});
     EXPECT_EQ(evaluation.sums.loss, training.sums.loss);
     EXPECT_EQ(evaluation.sums.tokens, training.sums.tokens);
     EXPECT_EQ(evaluation.sums.correct, training.sums.correct);

@@ -4,16 +4,15 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "common/base/pass.h"
 #include "common/kernels/accumulation.h"
 
 namespace muster {
 
-enum class Phase { kTraining, kEvaluation };
-
 // What a layer may use besides its spans; passed to every call, so that there is no process-wide
 // state.
 struct LayerContext {
-  Phase phase = Phase::kTraining;
+  Pass pass = Pass::kTraining;
   // For counter-based randomness (dropout).
   uint64_t seed = 0;
   uint64_t clock = 0;

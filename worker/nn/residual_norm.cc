@@ -30,7 +30,7 @@ NormShape ResidualNorm<T>::KernelShape(const TokenRows& rows) const {
 
 template <typename T>
 absl::optional<DropoutMask> ResidualNorm<T>::MaskOf(const LayerContext& context) const {
-  if (shape_.dropout == 0 || context.phase != Phase::kTraining) return absl::nullopt;
+  if (shape_.dropout == 0 || context.pass != Pass::kTraining) return absl::nullopt;
   return DropoutMask(context.seed, branch_name_, context.clock, shape_.dropout);
 }
 

@@ -85,7 +85,7 @@ void TransformerBlock<T>::ComputeQkv(const TokenRows& rows, const BlockWeights<T
 template <typename T>
 absl::optional<DropoutMask> TransformerBlock<T>::ProbabilitiesMask(
     const LayerContext& context) const {
-  if (shape_.attention_dropout == 0 || context.phase != Phase::kTraining) return absl::nullopt;
+  if (shape_.attention_dropout == 0 || context.pass != Pass::kTraining) return absl::nullopt;
   return DropoutMask(context.seed, probabilities_name_, context.clock, shape_.attention_dropout);
 }
 

@@ -32,28 +32,28 @@ TransformerMemory<T>::TransformerMemory(const TransformerShape& shape, Recompute
     : shape_(shape), recompute_(recompute), head_layer_(shape), blocks_(shape.layers) {}
 
 template <typename T>
-void TransformerMemory<T>::Prepare(const TokenRows& rows, Phase phase) {
-  if (prepared_ && rows.sequences == sequences_ && rows.length == length_ && phase == phase_) {
+void TransformerMemory<T>::Prepare(const TokenRows& rows, Pass pass) {
+  if (prepared_ && rows.sequences == sequences_ && rows.length == length_ && pass == pass_) {
     return;
   }
   Cursor cursor(arena_);
-  Visit(rows, phase, cursor);
+  Visit(rows, pass, cursor);
   cursor.Commit();
-  Visit(rows, phase, cursor);
+  Visit(rows, pass, cursor);
   prepared_ = true;
   sequences_ = rows.sequences;
   length_ = rows.length;
-  phase_ = phase;
+  pass_ = pass;
 }
 
 template <typename T>
-void TransformerMemory<T>::Visit(const TokenRows& rows, Phase phase, Cursor& cursor) {
+void TransformerMemory<T>::Visit(const TokenRows& rows, Pass pass, Cursor& cursor) {
   const int64_t N = rows.count();
   const int64_t C = shape_.width;
   const int64_t Q = shape_.qkv_width();
   const int64_t U = shape_.up_width();
   const int64_t F = shape_.feed_forward;
-  const bool training = phase == Phase::kTraining;
+  const bool training = pass == Pass::kTraining;
   for (size_t l = 0; l < blocks_.size(); ++l) {
     BlockActivations<T>& block = blocks_[l];
     // An array of its own, or that of the first block.

@@ -26,7 +26,7 @@ class TransformerMemory {
   TransformerMemory(const TransformerShape& shape, Recompute recompute);
 
   // Lays out for these rows; nothing happens where it is laid out so already.
-  void Prepare(const TokenRows& rows, Phase phase);
+  void Prepare(const TokenRows& rows, Pass pass);
 
   const BlockActivations<T>& block(int64_t layer) const { return blocks_[layer]; }
   const LanguageHeadActivations<T>& head() const { return head_; }
@@ -41,7 +41,7 @@ class TransformerMemory {
   // Either counts or hands out, in the same order.
   class Cursor;
 
-  void Visit(const TokenRows& rows, Phase phase, Cursor& cursor);
+  void Visit(const TokenRows& rows, Pass pass, Cursor& cursor);
 
   const TransformerShape shape_;
   const Recompute recompute_;
@@ -49,7 +49,7 @@ class TransformerMemory {
   bool prepared_ = false;
   int64_t sequences_ = 0;
   int64_t length_ = 0;
-  Phase phase_ = Phase::kTraining;
+  Pass pass_ = Pass::kTraining;
   ActivationArena arena_;
   std::vector<BlockActivations<T>> blocks_;
   LanguageHeadActivations<T> head_;

@@ -15,28 +15,28 @@ const TransformerShape kShape = {.layers = 3,
 constexpr TokenRows kRows = {.sequences = 2, .length = 32};
 
 template <typename T>
-size_t Bytes(Recompute recompute, Phase phase) {
+size_t Bytes(Recompute recompute, Pass pass) {
   TransformerMemory<T> memory(kShape, recompute);
-  memory.Prepare(kRows, phase);
+  memory.Prepare(kRows, pass);
   return memory.bytes();
 }
 
 TEST(TransformerMemoryTest, RecomputationTakesLess) {
-  const size_t none = Bytes<float>(Recompute::kNone, Phase::kTraining);
-  const size_t selective = Bytes<float>(Recompute::kSelective, Phase::kTraining);
-  const size_t full = Bytes<float>(Recompute::kFull, Phase::kTraining);
-  const size_t evaluation = Bytes<float>(Recompute::kNone, Phase::kEvaluation);
+  const size_t none = Bytes<float>(Recompute::kNone, Pass::kTraining);
+  const size_t selective = Bytes<float>(Recompute::kSelective, Pass::kTraining);
+  const size_t full = Bytes<float>(Recompute::kFull, Pass::kTraining);
+  const size_t evaluation = Bytes<float>(Recompute::kNone, Pass::kEvaluation);
   // Each further block: N tokens · (3 C + F + the statistics) fewer, then Q + U + C fewer.
   const size_t N = 64;
   EXPECT_EQ(none - selective, 2 * 4 * N * (3 * 64 + 128 + 4 + 4));
   EXPECT_EQ(selective - full, 2 * 4 * N * (128 + 128 + 64));
   EXPECT_LT(evaluation, full);
-  EXPECT_LT(Bytes<BFloat16>(Recompute::kNone, Phase::kTraining), 0.8 * none);
+  EXPECT_LT(Bytes<BFloat16>(Recompute::kNone, Pass::kTraining), 0.8 * none);
 }
 
 TEST(TransformerMemoryTest, BlocksShareWhatIsMadeAgain) {
   TransformerMemory<float> memory(kShape, Recompute::kSelective);
-  memory.Prepare(kRows, Phase::kTraining);
+  memory.Prepare(kRows, Pass::kTraining);
   EXPECT_EQ(memory.block(0).norm1_out, memory.block(2).norm1_out);
   EXPECT_EQ(memory.block(0).attention, memory.block(2).attention);
   EXPECT_NE(memory.block(0).qkv, memory.block(2).qkv);
@@ -46,19 +46,19 @@ TEST(TransformerMemoryTest, BlocksShareWhatIsMadeAgain) {
 
 TEST(TransformerMemoryTest, StaysWhereItIs) {
   TransformerMemory<float> memory(kShape, Recompute::kNone);
-  memory.Prepare(kRows, Phase::kTraining);
+  memory.Prepare(kRows, Pass::kTraining);
   const float* qkv = memory.block(1).qkv;
-  memory.Prepare(kRows, Phase::kTraining);
+  memory.Prepare(kRows, Pass::kTraining);
   EXPECT_EQ(memory.block(1).qkv, qkv);
   // A shorter last batch, then whole ones again.
-  memory.Prepare({.sequences = 1, .length = 32}, Phase::kTraining);
-  memory.Prepare(kRows, Phase::kTraining);
+  memory.Prepare({.sequences = 1, .length = 32}, Pass::kTraining);
+  memory.Prepare(kRows, Pass::kTraining);
   EXPECT_EQ(memory.block(1).qkv, qkv);
 }
 
 TEST(TransformerMemoryTest, AnEvaluationHasNoGradients) {
   TransformerMemory<float> memory(kShape, Recompute::kNone);
-  memory.Prepare(kRows, Phase::kEvaluation);
+  memory.Prepare(kRows, Pass::kEvaluation);
   EXPECT_EQ(memory.stream_gradient(), nullptr);
   EXPECT_EQ(memory.block(0).qkv, memory.block(1).qkv);
 }

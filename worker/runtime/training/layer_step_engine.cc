@@ -167,7 +167,7 @@ absl::Status LayerStepEngine::BeginEvaluation(uint64_t clock) {
 absl::Status LayerStepEngine::Evaluate(const Batch& batch, PassResult& result) {
   MicroBatch& pass = *evaluated_;
   LayerContext context;
-  context.phase = Phase::kEvaluation;
+  context.pass = Pass::kEvaluation;
   context.clock = evaluation_clock_;
   context.rounded_parameters = strategy_.rounded_parameters();
   for (const StepAction& action : evaluation_plan_) {
