@@ -30,8 +30,8 @@ class ForwardingStrategy : public Strategy {
   absl::Status LookUp(MicroBatch& batch) override {
     return Call([&] { return inner_.LookUp(batch); });
   }
-  absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override {
-    return Call([&] { return inner_.BeforeBackward(examples, place); });
+  absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override {
+    return Call([&] { return inner_.BeforeBackward(examples, position); });
   }
   absl::Status Withdraw() override {
     return Call([&] { return inner_.Withdraw(); });

@@ -21,8 +21,8 @@ class PoisoningStrategy final : public ForwardingStrategy {
     first_ = true;
     return ForwardingStrategy::BeginStep(clock);
   }
-  absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override {
-    const absl::Status status = ForwardingStrategy::BeforeBackward(examples, place);
+  absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override {
+    const absl::Status status = ForwardingStrategy::BeforeBackward(examples, position);
     if (first_ && status.ok()) {
       for (const absl::Span<float> gradient : gradients()) {
         std::fill(gradient.begin(), gradient.end(), std::numeric_limits<float>::quiet_NaN());

@@ -96,7 +96,7 @@ TEST_P(DeviceLearnsTest, TheLossFallsFarBelowThatOfLetterCounts) {
     ASSERT_TRUE(
         (*trainer)
             ->AddMicroBatch(BatchAt(text, options.compute.sequences, options.compute.length, step),
-                            0, MicroBatchPlace::kLast)
+                            0, SeriesPosition::kLast)
             .ok());
     const auto result = (*trainer)->EndStep(rate);
     ASSERT_TRUE(result.ok()) << result.status();

@@ -148,7 +148,7 @@ absl::StatusOr<Measured> Measure(const Training& training, const Arguments& argu
     for (int m = 0; m < training.micro_batches; ++m) {
       MUSTER_RETURN_IF_ERROR(trainer->AddMicroBatch(
           batches[m % batches.size()], m * training.sequences,
-          m + 1 < training.micro_batches ? MicroBatchPlace::kMoreFollow : MicroBatchPlace::kLast));
+          m + 1 < training.micro_batches ? SeriesPosition::kMoreFollow : SeriesPosition::kLast));
     }
     MUSTER_ASSIGN_OR_RETURN(const DeviceStepResult result, trainer->EndStep(1e-4f));
     measured.last_loss = result.loss_sum / static_cast<double>(result.tokens);

@@ -49,9 +49,9 @@ absl::StatusOr<int64_t> AddSlot(DeviceTrainer& trainer, uint64_t clock, int slot
   const int64_t first = slot * kSlotSequences;
   const Batch a = StepBatch(clock, first, kMicroBatch);
   const Batch b = StepBatch(clock, first + kMicroBatch, kMicroBatch - 1);
-  MUSTER_RETURN_IF_ERROR(trainer.AddMicroBatch(a, first, MicroBatchPlace::kMoreFollow));
+  MUSTER_RETURN_IF_ERROR(trainer.AddMicroBatch(a, first, SeriesPosition::kMoreFollow));
   MUSTER_RETURN_IF_ERROR(trainer.AddMicroBatch(
-      b, first + kMicroBatch, last ? MicroBatchPlace::kLast : MicroBatchPlace::kMoreFollow));
+      b, first + kMicroBatch, last ? SeriesPosition::kLast : SeriesPosition::kMoreFollow));
   int64_t labels = 0;
   for (const Batch* each : {&a, &b}) {
     for (const int32_t label : each->labels) labels += label >= 0 ? 1 : 0;

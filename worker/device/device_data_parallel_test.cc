@@ -89,11 +89,11 @@ void Train(DeviceTrainer& trainer, int64_t first, int64_t count, Trained& traine
     const Batch batch = StepBatch(clock);
     ASSERT_TRUE(trainer.BeginStep(clock).ok());
     ASSERT_TRUE(
-        trainer.AddMicroBatch(SequencesOf(batch, first, 1), first, MicroBatchPlace::kMoreFollow)
+        trainer.AddMicroBatch(SequencesOf(batch, first, 1), first, SeriesPosition::kMoreFollow)
             .ok());
     ASSERT_TRUE(trainer
                     .AddMicroBatch(SequencesOf(batch, first + 1, count - 1), first + 1,
-                                   MicroBatchPlace::kLast)
+                                   SeriesPosition::kLast)
                     .ok());
     const auto result = trainer.EndStep(0.5f);
     ASSERT_TRUE(result.ok()) << result.status();
@@ -116,11 +116,10 @@ TEST_P(DeviceDataParallelTest, RanksAreOneProcessOnTheJoinedBatch) {
     for (uint64_t clock = 0; clock < kSteps; ++clock) {
       const Batch batch = StepBatch(clock);
       ASSERT_TRUE((*trainer)->BeginStep(clock).ok());
-      ASSERT_TRUE((*trainer)
-                      ->AddMicroBatch(SequencesOf(batch, 0, 4), 0, MicroBatchPlace::kMoreFollow)
-                      .ok());
       ASSERT_TRUE(
-          (*trainer)->AddMicroBatch(SequencesOf(batch, 4, 2), 4, MicroBatchPlace::kLast).ok());
+          (*trainer)->AddMicroBatch(SequencesOf(batch, 0, 4), 0, SeriesPosition::kMoreFollow).ok());
+      ASSERT_TRUE(
+          (*trainer)->AddMicroBatch(SequencesOf(batch, 4, 2), 4, SeriesPosition::kLast).ok());
       const auto result = (*trainer)->EndStep(0.5f);
       ASSERT_TRUE(result.ok()) << result.status();
       alone.losses.push_back(result->loss_sum / static_cast<double>(result->tokens));
@@ -179,7 +178,7 @@ TEST(DeviceDataParallelFailureTest, AMissingRankIsAnErrorAndWeightsStay) {
     ASSERT_TRUE((*trainer)->BeginStep(0).ok());
     ASSERT_TRUE(
         (*trainer)
-            ->AddMicroBatch(SequencesOf(batch, 0, rank == 0 ? 0 : 2), 0, MicroBatchPlace::kLast)
+            ->AddMicroBatch(SequencesOf(batch, 0, rank == 0 ? 0 : 2), 0, SeriesPosition::kLast)
             .ok());
     const auto first = (*trainer)->EndStep(0.5f);
     ASSERT_TRUE(first.ok()) << first.status();
@@ -192,8 +191,7 @@ TEST(DeviceDataParallelFailureTest, AMissingRankIsAnErrorAndWeightsStay) {
       return;
     }
     ASSERT_TRUE((*trainer)->BeginStep(1).ok());
-    ASSERT_TRUE(
-        (*trainer)->AddMicroBatch(SequencesOf(batch, 0, 2), 0, MicroBatchPlace::kLast).ok());
+    ASSERT_TRUE((*trainer)->AddMicroBatch(SequencesOf(batch, 0, 2), 0, SeriesPosition::kLast).ok());
     const auto second = (*trainer)->EndStep(0.5f);
     EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable) << second.status();
     EXPECT_EQ(Weights(**trainer), weights);

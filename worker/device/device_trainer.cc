@@ -401,9 +401,9 @@ absl::Status DeviceTrainer::BeginStep(uint64_t clock) {
 }
 
 absl::Status DeviceTrainer::AddMicroBatch(const Batch& batch, uint64_t first_example,
-                                          MicroBatchPlace place) {
+                                          SeriesPosition position) {
   MUSTER_ASSIGN_OR_RETURN(const TokenRows rows, batches_->Check(batch));
-  const bool last = place == MicroBatchPlace::kLast && reducer_ != nullptr;
+  const bool last = position == SeriesPosition::kLast && reducer_ != nullptr;
   if (rows.sequences == 0) {
     if (last) reducer_->UnitReady(*stream_, 0);
     return absl::OkStatus();

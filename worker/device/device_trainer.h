@@ -24,9 +24,9 @@
 #include "worker/device/device_parameters.h"
 #include "worker/device/device_transformer.h"
 #include "worker/nn/loss_scaler.h"
-#include "worker/nn/micro_batch_place.h"
 #include "worker/nn/transformer_shape.h"
 #include "worker/strategy/bucket_plan.h"
+#include "worker/strategy/series_position.h"
 
 namespace muster {
 
@@ -152,7 +152,7 @@ class DeviceTrainer {
   // Forward and backward of a batch: sequences of equal length, at most the options' extents; no
   // sequences are fine. first_example is the place of the first one in the step's batch over all
   // ranks. Returns when it is queued. InvalidArgument: the batch does not fit; says what.
-  absl::Status AddMicroBatch(const Batch& batch, uint64_t first_example, MicroBatchPlace place);
+  absl::Status AddMicroBatch(const Batch& batch, uint64_t first_example, SeriesPosition position);
 
   // Sums gradients over ranks, and moves the weights. OutOfRange: the gradient's norm is not finite
   // and no smaller loss scale is to be had: training has diverged; nothing was changed.

@@ -43,7 +43,7 @@ class DeviceTrainerCallsTest : public ::testing::Test {
 
   void Add(int64_t sequences, int64_t length) {
     const Batch batch = RandomSequences(sequences, length, kVocabulary, 1);
-    ASSERT_TRUE(trainer_->AddMicroBatch(batch, 0, MicroBatchPlace::kMoreFollow).ok());
+    ASSERT_TRUE(trainer_->AddMicroBatch(batch, 0, SeriesPosition::kMoreFollow).ok());
   }
 
   void EndStep() {

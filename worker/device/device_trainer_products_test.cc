@@ -87,7 +87,7 @@ TEST_F(DeviceTrainerProductsTest, NothingRunsForTheFirstTimeInACapture) {
   const int64_t before = CountsOfEmulatedDevice().captures;
   // Fused; without; by a graph.
   for (const int64_t captures : {0, 0, 1}) {
-    ASSERT_TRUE(trainer_->AddMicroBatch(batch, 0, MicroBatchPlace::kMoreFollow).ok());
+    ASSERT_TRUE(trainer_->AddMicroBatch(batch, 0, SeriesPosition::kMoreFollow).ok());
     EXPECT_EQ(CountsOfEmulatedDevice().captures - before, captures);
   }
 }

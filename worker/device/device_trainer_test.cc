@@ -105,7 +105,7 @@ class DeviceTrainerTest : public ::testing::Test {
     for (const auto& [batch, example] : {std::pair(&first, 11), std::pair(&second, 13),
                                          std::pair(static_cast<const Batch*>(&none), 14)}) {
       const absl::Status status = trainer->AddMicroBatch(
-          *batch, example, batch == &none ? MicroBatchPlace::kLast : MicroBatchPlace::kMoreFollow);
+          *batch, example, batch == &none ? SeriesPosition::kLast : SeriesPosition::kMoreFollow);
       ASSERT_TRUE(status.ok()) << status;
     }
     for (size_t t = 0; t < reference.tensors().size(); ++t) {
@@ -168,10 +168,10 @@ TEST_P(DeviceTrainerShapesTest, RecomputationGivesTheSameBits) {
       const auto trainer = Make(options, reference);
       ASSERT_NE(trainer, nullptr);
       ASSERT_TRUE(trainer->BeginStep(1).ok());
-      ASSERT_TRUE(trainer
-                      ->AddMicroBatch(RandomSequences(3, kLength, kVocabulary, 1), 0,
-                                      MicroBatchPlace::kLast)
-                      .ok());
+      ASSERT_TRUE(
+          trainer
+              ->AddMicroBatch(RandomSequences(3, kLength, kVocabulary, 1), 0, SeriesPosition::kLast)
+              .ok());
       const auto gradients = All(*trainer, DeviceSpace::kGradients);
       const auto result = trainer->EndStep(0.1f);
       ASSERT_TRUE(result.ok()) << result.status();
@@ -199,7 +199,7 @@ TEST_P(DeviceTrainerShapesTest, TenStepsGiveTheCpusLosses) {
     reference.BeginStep(clock);
     reference.AddMicroBatch(batch, 0);
     ASSERT_TRUE(trainer->BeginStep(clock).ok());
-    ASSERT_TRUE(trainer->AddMicroBatch(batch, 0, MicroBatchPlace::kLast).ok());
+    ASSERT_TRUE(trainer->AddMicroBatch(batch, 0, SeriesPosition::kLast).ok());
     const double tokens = static_cast<double>(reference.tokens());
     const double loss = reference.loss_sum() / tokens;
     reference.EndStep(0.01f, 0.1f, 0.5);
@@ -290,7 +290,7 @@ TEST_F(DeviceTrainerTest, OverflowSkipsStepsAndLowersTheScale) {
   const Batch batch = RandomSequences(3, kLength, kVocabulary, 4);
   const auto step = [&](uint64_t clock) {
     EXPECT_TRUE(trainer->BeginStep(clock).ok());
-    EXPECT_TRUE(trainer->AddMicroBatch(batch, 0, MicroBatchPlace::kLast).ok());
+    EXPECT_TRUE(trainer->AddMicroBatch(batch, 0, SeriesPosition::kLast).ok());
     auto result = trainer->EndStep(0.01f);
     EXPECT_TRUE(result.ok()) << result.status();
     return result.ok() ? *result : DeviceStepResult();
@@ -331,7 +331,7 @@ TEST_F(DeviceTrainerTest, AFixedScaleThatOverflowsIsDivergence) {
   ASSERT_NE(trainer, nullptr);
   ASSERT_TRUE(trainer->BeginStep(0).ok());
   ASSERT_TRUE(
-      trainer->AddMicroBatch(RandomSequences(3, kLength, kVocabulary, 4), 0, MicroBatchPlace::kLast)
+      trainer->AddMicroBatch(RandomSequences(3, kLength, kVocabulary, 4), 0, SeriesPosition::kLast)
           .ok());
   EXPECT_EQ(trainer->EndStep(0.01f).status().code(), absl::StatusCode::kOutOfRange);
 }
@@ -345,7 +345,7 @@ TEST_F(DeviceTrainerTest, DivergenceIsAnErrorThatNamesTheStep) {
   Batch batch = RandomSequences(1, kLength, kVocabulary, 4);
   batch.tokens[0] = 0;
   ASSERT_TRUE(trainer->BeginStep(17).ok());
-  ASSERT_TRUE(trainer->AddMicroBatch(batch, 0, MicroBatchPlace::kLast).ok());
+  ASSERT_TRUE(trainer->AddMicroBatch(batch, 0, SeriesPosition::kLast).ok());
   const auto result = trainer->EndStep(0.01f);
   EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("step 18"));
@@ -381,7 +381,7 @@ TEST_F(DeviceTrainerTest, GradientsCanBeTakenAndStepsMadeElsewhere) {
   reference.BeginStep(3);
   reference.AddMicroBatch(batch, 0);
   ASSERT_TRUE(trainer->BeginStep(3).ok());
-  ASSERT_TRUE(trainer->AddMicroBatch(batch, 0, MicroBatchPlace::kLast).ok());
+  ASSERT_TRUE(trainer->AddMicroBatch(batch, 0, SeriesPosition::kLast).ok());
   const auto taken = trainer->TakeGradients();
   ASSERT_TRUE(taken.ok()) << taken.status();
   EXPECT_FALSE(taken->skipped);
@@ -410,7 +410,7 @@ TEST_F(DeviceTrainerTest, EightExtentsHaveGraphs) {
     for (int64_t length = 1; length <= kLength; ++length) {
       ASSERT_TRUE(trainer
                       ->AddMicroBatch(RandomSequences(1, length, kVocabulary, length), 0,
-                                      MicroBatchPlace::kMoreFollow)
+                                      SeriesPosition::kMoreFollow)
                       .ok());
     }
     EXPECT_EQ(trainer->extents_with_graphs(), expected) << "of " << kLength;
@@ -433,7 +433,7 @@ TEST_F(DeviceTrainerTest, MicroBatchesOfOneGraphAreTheCpus) {
     for (const uint64_t example : {11, 14}) {
       const Batch batch = RandomSequences(3, kLength, kVocabulary, example);
       reference.AddMicroBatch(batch, example);
-      ASSERT_TRUE(trainer->AddMicroBatch(batch, example, MicroBatchPlace::kMoreFollow).ok());
+      ASSERT_TRUE(trainer->AddMicroBatch(batch, example, SeriesPosition::kMoreFollow).ok());
     }
     for (size_t t = 0; t < reference.tensors().size(); ++t) {
       if (reference.gradients()[t].empty()) continue;
@@ -452,7 +452,7 @@ TEST_F(DeviceTrainerTest, RefusesBatchesThatDoNotFit) {
   ASSERT_NE(trainer, nullptr);
   ASSERT_TRUE(trainer->BeginStep(0).ok());
   const auto message = [&](const Batch& batch) {
-    const absl::Status status = trainer->AddMicroBatch(batch, 0, MicroBatchPlace::kMoreFollow);
+    const absl::Status status = trainer->AddMicroBatch(batch, 0, SeriesPosition::kMoreFollow);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };

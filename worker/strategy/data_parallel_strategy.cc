@@ -148,7 +148,7 @@ absl::Status DataParallelStrategy::LookUp(MicroBatch& micro_batch) {
   return absl::OkStatus();
 }
 
-absl::Status DataParallelStrategy::BeforeBackward(uint64_t examples, MicroBatchPlace place) {
+absl::Status DataParallelStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
   if (first_) {
     first_ = false;
     examples_ = 0;
@@ -156,8 +156,8 @@ absl::Status DataParallelStrategy::BeforeBackward(uint64_t examples, MicroBatchP
     traffic_ = communicator_->traffic();
   }
   examples_ += examples;
-  place_ = place;
-  return servers_ == nullptr ? absl::OkStatus() : servers_->BeforeBackward(examples, place);
+  position_ = position;
+  return servers_ == nullptr ? absl::OkStatus() : servers_->BeforeBackward(examples, position);
 }
 
 absl::Status DataParallelStrategy::Withdraw() {
@@ -167,7 +167,7 @@ absl::Status DataParallelStrategy::Withdraw() {
 }
 
 absl::Status DataParallelStrategy::GradientReady(int unit) {
-  if (place_ == MicroBatchPlace::kLast) reducer_->UnitReady(unit);
+  if (position_ == SeriesPosition::kLast) reducer_->UnitReady(unit);
   return absl::OkStatus();
 }
 

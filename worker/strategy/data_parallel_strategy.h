@@ -97,7 +97,7 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   absl::Status BeforeForward(int unit) override { return absl::OkStatus(); }
   absl::Status Prefetch(const MicroBatch& micro_batch) override;
   absl::Status LookUp(MicroBatch& micro_batch) override;
-  absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override;
+  absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
   absl::Status Withdraw() override;
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(MicroBatch& micro_batch) override;
@@ -143,9 +143,9 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   std::vector<RowSum> rows_;
   std::vector<RowSum> row_sums_;
   RowExchange row_exchange_;
-  // Whether the step's first micro-batch is still to come, and the present one's place.
+  // Whether the step's first micro-batch is still to come, and the present one's position.
   bool first_ = true;
-  MicroBatchPlace place_ = MicroBatchPlace::kLast;
+  SeriesPosition position_ = SeriesPosition::kLast;
   uint64_t examples_ = 0;
   // What the servers' part of the step's end needs of this one's.
   const GradientSums* closing_ = nullptr;

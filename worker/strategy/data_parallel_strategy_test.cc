@@ -80,7 +80,7 @@ class DataParallelStrategyTest : public ::testing::Test {
     batch.sparse[0].keys = {clock, clock + 1 + rank};
     if (absl::Status status = strategy.LookUp(batch); !status.ok()) return status;
     batch.sparse[0].gradients = {1, 2, 3, static_cast<float>(rank)};
-    if (absl::Status status = strategy.BeforeBackward(4, MicroBatchPlace::kLast); !status.ok()) {
+    if (absl::Status status = strategy.BeforeBackward(4, SeriesPosition::kLast); !status.ok()) {
       return status;
     }
     for (int unit = 0; unit < kUnits; ++unit) {
@@ -143,7 +143,7 @@ TEST_F(DataParallelStrategyTest, PartsTakenBackCountForNothing) {
       ASSERT_EQ(strategy->Start().value(), 0);
       for (size_t step = 0; step < withdrawn.size(); ++step) {
         ASSERT_EQ(strategy->BeginStep(step), absl::OkStatus());
-        ASSERT_EQ(strategy->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+        ASSERT_EQ(strategy->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
         for (int unit = 0; unit < kUnits; ++unit) {
           for (float& gradient : strategy->gradients()[unit]) {
             gradient = static_cast<float>(rank + 1);

@@ -45,7 +45,7 @@ absl::Status LocalStrategy::Withdraw() {
   return absl::OkStatus();
 }
 
-absl::Status LocalStrategy::BeforeBackward(uint64_t examples, MicroBatchPlace place) {
+absl::Status LocalStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
   if (first_) {
     first_ = false;
     examples_ = 0;

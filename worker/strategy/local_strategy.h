@@ -33,7 +33,7 @@ class LocalStrategy final : public Strategy {
   absl::Status BeforeForward(int unit) override { return absl::OkStatus(); }
   absl::Status Prefetch(const MicroBatch& micro_batch) override { return absl::OkStatus(); }
   absl::Status LookUp(MicroBatch& micro_batch) override;
-  absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override;
+  absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
   absl::Status Withdraw() override;
   absl::Status GradientReady(int unit) override { return absl::OkStatus(); }
   absl::Status PushRows(MicroBatch& micro_batch) override;

@@ -35,7 +35,7 @@ v1::TablesSchema Schema() {
 void Step(LocalStrategy& strategy, uint64_t clock, MicroBatch& batch) {
   ASSERT_EQ(strategy.BeginStep(clock), absl::OkStatus());
   ASSERT_EQ(strategy.LookUp(batch), absl::OkStatus());
-  ASSERT_EQ(strategy.BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+  ASSERT_EQ(strategy.BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
   strategy.gradients()[0][0] = 8;
   strategy.gradients()[0][1] = -4;
   batch.sparse[0].gradients = {4, 0, 0, 12};
@@ -75,7 +75,7 @@ TEST(LocalStrategyTest, AStepTakenBackChangesNothing) {
     auto strategy = LocalStrategy::Create(schema).value();
     for (int clock = 0; clock < 4; ++clock) {
       EXPECT_EQ(strategy->BeginStep(clock), absl::OkStatus());
-      EXPECT_EQ(strategy->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+      EXPECT_EQ(strategy->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
       strategy->gradients()[0][0] = 8;
       strategy->gradients()[0][1] = 0;
       if (clock == withdrawn) {
@@ -106,8 +106,8 @@ TEST(LocalStrategyTest, MicroBatchesAddUp) {
   for (MicroBatch* batch : {&first, &second}) {
     const bool last = batch == &second;
     ASSERT_EQ(strategy->LookUp(*batch), absl::OkStatus());
-    ASSERT_EQ(strategy->BeforeBackward(
-                  last ? 3 : 1, last ? MicroBatchPlace::kLast : MicroBatchPlace::kMoreFollow),
+    ASSERT_EQ(strategy->BeforeBackward(last ? 3 : 1,
+                                       last ? SeriesPosition::kLast : SeriesPosition::kMoreFollow),
               absl::OkStatus());
     if (!last) {
       strategy->gradients()[0][0] = 2;

@@ -340,7 +340,7 @@ absl::Status ParameterServerStrategy::CheckAllPulled() const {
       absl::StrCat("backward at clock ", clock_, " before all parameters of that clock have come"));
 }
 
-absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, MicroBatchPlace place) {
+absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
   if (first_) {
     MUSTER_RETURN_IF_ERROR(CheckAllPulled());
     first_ = false;
@@ -356,8 +356,8 @@ absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, MicroBat
     gradients_ = TensorSpans(layout_, tables_.tensors, gradient_arena_->values());
   }
   examples_ += examples;
-  place_ = place;
-  if (place == MicroBatchPlace::kMoreFollow) return absl::OkStatus();
+  position_ = position;
+  if (position == SeriesPosition::kMoreFollow) return absl::OkStatus();
 
   const uint64_t slowest = std::min(dense_slowest_, rows_slowest_);
   const uint64_t staleness = slowest < clock_ ? clock_ - slowest : 0;
@@ -395,7 +395,7 @@ absl::Status ParameterServerStrategy::AwaitPushWindow(uint64_t bytes) {
 }
 
 absl::Status ParameterServerStrategy::GradientReady(int unit) {
-  if (place_ == MicroBatchPlace::kMoreFollow || unit >= units_) return absl::OkStatus();
+  if (position_ == SeriesPosition::kMoreFollow || unit >= units_) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(AwaitPushWindow(PushedBytes(runs_[unit])));
   for (const DenseRun& run : runs_[unit]) {
     v1::ExchangeRequest request = At(clock_);
@@ -420,9 +420,9 @@ absl::Status ParameterServerStrategy::PushRows(MicroBatch& micro_batch) {
   for (size_t table = 0; table < tables_.sparse.size(); ++table) {
     SparseRows& rows = micro_batch.sparse[table];
     RowSum& sum = rows_[table];
-    const bool alone = place_ == MicroBatchPlace::kLast && sum.keys().empty();
+    const bool alone = position_ == SeriesPosition::kLast && sum.keys().empty();
     if (!alone) sum.Add(rows.keys, rows.gradients);
-    if (place_ == MicroBatchPlace::kMoreFollow) continue;
+    if (position_ == SeriesPosition::kMoreFollow) continue;
     // The rows of a step's only micro-batch need no sum.
     if (!alone) sum.TakeSums(rows.gradients);
     PushTable(table, alone ? rows.keys : sum.keys(), rows.gradients);

@@ -109,7 +109,7 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   absl::Status BeforeForward(int unit) override;
   absl::Status Prefetch(const MicroBatch& micro_batch) override;
   absl::Status LookUp(MicroBatch& micro_batch) override;
-  absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override;
+  absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
   absl::Status Withdraw() override;
   absl::Status GradientReady(int unit) override;
   absl::Status PushRows(MicroBatch& micro_batch) override;
@@ -208,11 +208,11 @@ class ParameterServerStrategy final : public Strategy, private BackgroundCuts {
   uint64_t clock_ = 0;
   // Of the step's micro-batches so far.
   uint64_t examples_ = 0;
-  // Whether the step's first micro-batch is still to come, and the present one's place.
+  // Whether the step's first micro-batch is still to come, and the present one's position.
   bool first_ = true;
   // Whether the step's part was taken back.
   bool withdrawn_ = false;
-  MicroBatchPlace place_ = MicroBatchPlace::kLast;
+  SeriesPosition position_ = SeriesPosition::kLast;
   // Gradients of rows of micro-batches before the last, by sparse table.
   std::vector<RowSum> rows_;
   // By unit, those that were sent and not waited for; their bytes, and the first unit that nothing

@@ -284,11 +284,11 @@ TEST_P(ParameterServerStrategyTest, AsksAsFarAsTheWindowAndForTheUnitThatIsNext)
 TEST_P(ParameterServerStrategyTest, ABackwardBeforeAllParametersHaveComeIsRefused) {
   ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
   for (int unit = 0; unit < kUnits; ++unit) {
-    EXPECT_TRUE(absl::IsInternal(strategy_->BeforeBackward(4, MicroBatchPlace::kLast)));
+    EXPECT_TRUE(absl::IsInternal(strategy_->BeforeBackward(4, SeriesPosition::kLast)));
     wire_.AnswerAll();
     ASSERT_EQ(strategy_->BeforeForward(unit), absl::OkStatus());
   }
-  EXPECT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+  EXPECT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
 }
 
 // A server that has not ended the last clock may still read what was pushed at it.
@@ -296,19 +296,19 @@ TEST_P(ParameterServerStrategyTest, ASynchronousBackwardOverOldParametersIsRefus
   for (const uint64_t behind : {1, 0}) {
     wire_.set_clocks_behind(behind);
     PullAll(3);
-    EXPECT_EQ(absl::IsInternal(strategy_->BeforeBackward(4, MicroBatchPlace::kLast)), behind > 0);
+    EXPECT_EQ(absl::IsInternal(strategy_->BeforeBackward(4, SeriesPosition::kLast)), behind > 0);
   }
 }
 
 TEST_P(ParameterServerStrategyTest, PushesLeaveAsUnitsFinishBackward) {
   PullAll(0);
-  ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kMoreFollow), absl::OkStatus());
   for (int unit = kUnits - 1; unit >= 0; --unit) {
     ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
   }
   // The step's gradients are not complete yet.
   EXPECT_THAT(wire_.TakeArrived(), IsEmpty());
-  ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+  ASSERT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
   for (int unit = kUnits - 1; unit >= 0; --unit) {
     ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
     // Before earlier units have computed, and without an answer to what went before.
@@ -329,7 +329,7 @@ TEST_P(ParameterServerStrategyTest, PushesWaitForAnswersBeyondTheWindow) {
     const size_t most = std::max<size_t>(1, units);
     for (int step = 0; step < 2; ++step) {
       PullAll(step);
-      ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+      ASSERT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
       wire_.TakeArrived();
       std::thread trainer([&] {
         for (int unit = kUnits - 1; unit >= 0; --unit) {
@@ -356,7 +356,7 @@ TEST_P(ParameterServerStrategyTest, PushesWaitForAnswersBeyondTheWindow) {
 TEST_P(ParameterServerStrategyTest, APartTakenBackLeavesAsNothing) {
   for (const bool withdraws : {false, true, false}) {
     PullAll(0);
-    ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+    ASSERT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
     for (int unit = 0; unit < kUnits; ++unit) {
       for (float& gradient : strategy_->gradients()[unit]) gradient = 0.1f;
     }
@@ -389,7 +389,7 @@ TEST_P(ParameterServerStrategyTest, WhatRoundingLeftGoesWithWhoPushedTheFirstSte
     for (const uint64_t clock : {0, 1}) {
       wire_.set_already_applied(false);
       PullAll(clock);
-      ASSERT_EQ(strategy_->BeforeBackward(4, MicroBatchPlace::kLast), absl::OkStatus());
+      ASSERT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
       for (int unit = kUnits - 1; unit >= 0; --unit) {
         for (float& gradient : strategy_->gradients()[unit]) gradient = clock == 0 ? 0.1f : 0;
         ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());

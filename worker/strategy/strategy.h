@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "worker/nn/micro_batch_place.h"
 #include "worker/nn/model.h"
+#include "worker/strategy/series_position.h"
 #include "worker/strategy/training_state.h"
 
 namespace muster {
@@ -16,7 +16,7 @@ namespace muster {
 //   BeginStep(c)
 //   once per micro-batch, one or more:
 //     Prefetch; LookUp; BeforeForward(u) for u = 0, 1, …;
-//     BeforeBackward(examples, place); [Withdraw;] GradientReady(u) for u = U-1, …, 0; PushRows
+//     BeforeBackward(examples, position); [Withdraw;] GradientReady(u) for u = U-1, …, 0; PushRows
 //   EndStep
 //
 // The gradients of a step's micro-batches add up here; nothing of them leaves before the last.
@@ -46,7 +46,7 @@ class Strategy : public TrainingState {
   // labels, where an example has several), which is what the step's sum is divided by. The first
   // after BeginStep makes gradients ready (gradients() changes) that hold nothing in particular:
   // the micro-batch writes them all. Those after it leave them as they are, to be added to.
-  virtual absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) = 0;
+  virtual absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) = 0;
 
   // Takes back what this slot has put into the step: no gradients, no examples. The step goes on as
   // ever, and what leaves is nothing; where that is so of all slots, it changes no parameter, no

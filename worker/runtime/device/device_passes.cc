@@ -14,9 +14,9 @@ absl::Status QueueStep(DeviceTrainer& trainer, uint64_t clock, MicroBatchSource&
     sums.examples += batch.examples;
     sums.loss_weight += std::count_if(batch.labels.begin(), batch.labels.end(),
                                       [](int32_t label) { return label >= 0; });
-    const MicroBatchPlace place =
-        m + 1 == micro_batches.count() ? MicroBatchPlace::kLast : MicroBatchPlace::kMoreFollow;
-    MUSTER_RETURN_IF_ERROR(trainer.AddMicroBatch(batch, micro_batches.first_example(m), place));
+    const SeriesPosition position =
+        m + 1 == micro_batches.count() ? SeriesPosition::kLast : SeriesPosition::kMoreFollow;
+    MUSTER_RETURN_IF_ERROR(trainer.AddMicroBatch(batch, micro_batches.first_example(m), position));
   }
   return absl::OkStatus();
 }

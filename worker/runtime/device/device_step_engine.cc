@@ -55,7 +55,7 @@ absl::Status DeviceStepEngine::Train(uint64_t clock, MicroBatchSource& micro_bat
     return DivergedError(clock, absl::StrCat("loss is ", result.loss_sum));
   }
   sums.loss_sum += result.loss_sum;
-  MUSTER_RETURN_IF_ERROR(strategy_.BeforeBackward(result.tokens, MicroBatchPlace::kLast));
+  MUSTER_RETURN_IF_ERROR(strategy_.BeforeBackward(result.tokens, SeriesPosition::kLast));
   if (result.skipped && result.tokens > 0) LogOverflow(clock, loss_scale);
   MUSTER_RETURN_IF_ERROR(result.skipped ? SendNothing() : SendGradients());
   return strategy_.EndStep();

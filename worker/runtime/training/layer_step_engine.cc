@@ -101,8 +101,8 @@ absl::Status LayerStepEngine::BeginBackward(const StepAction& action, uint64_t c
   sums.examples += micro_batch_->examples;
   return strategy_.BeforeBackward(micro_batch_->loss_weight,
                                   action.micro_batch + 1 == shape_.micro_batches
-                                      ? MicroBatchPlace::kLast
-                                      : MicroBatchPlace::kMoreFollow);
+                                      ? SeriesPosition::kLast
+                                      : SeriesPosition::kMoreFollow);
 }
 
 absl::Status LayerStepEngine::UnscaleGradients(uint64_t clock) {

@@ -26,10 +26,10 @@ v1::CommitCheckpointRequest RequestFor(uint64_t clock, const std::vector<CutPiec
 
 // That there is no such checkpoint.
 v1::CommitCheckpointRequest FailureOf(uint64_t clock, const std::vector<CutPiece>& written,
-                                      absl::string_view why, TaskCheckpoints::Place place) {
+                                      absl::string_view why, SeriesPosition position) {
   v1::CommitCheckpointRequest request = RequestFor(clock, written);
   request.set_failure(std::string(why));
-  request.set_tried_again(place == TaskCheckpoints::Place::kLast);
+  request.set_tried_again(position == SeriesPosition::kLast);
   return request;
 }
 
@@ -45,9 +45,9 @@ TaskCheckpoints::TaskCheckpoints(Options options, TrainingState& state,
       cuts_(state.background_cuts()),
       coordinator_(coordinator) {}
 
-absl::Status TaskCheckpoints::Take(uint64_t clock, Place place) {
+absl::Status TaskCheckpoints::Take(uint64_t clock, SeriesPosition position) {
   MUSTER_RETURN_IF_ERROR(Finish());
-  if (cuts_ == nullptr || place == Place::kLast) return TakeWhole(clock, place);
+  if (cuts_ == nullptr || position == SeriesPosition::kLast) return TakeWhole(clock, position);
   MUSTER_RETURN_IF_ERROR(cuts_->Take(clock));
   if (!options_.commits) return absl::OkStatus();
   under_way_ = clock;
@@ -64,11 +64,11 @@ v1::CommitCheckpointRequest TaskCheckpoints::CommitOf(uint64_t clock,
   return request;
 }
 
-absl::Status TaskCheckpoints::TakeWhole(uint64_t clock, Place place) {
+absl::Status TaskCheckpoints::TakeWhole(uint64_t clock, SeriesPosition position) {
   Backoff attempts(kAttempts, Philox(0, "checkpoint", ""));
   bool waited = false;
   while (true) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string failure, TryWhole(clock, place));
+    MUSTER_ASSIGN_OR_RETURN(const std::string failure, TryWhole(clock, position));
     MUSTER_ASSIGN_OR_RETURN(const CutEnd end,
                             state_.EndCut(failure.empty() ? CutEnd::kCommitted : CutEnd::kGivenUp));
     if (end == CutEnd::kCommitted) {
@@ -77,7 +77,7 @@ absl::Status TaskCheckpoints::TakeWhole(uint64_t clock, Place place) {
       if (waited) options_.log(absl::StrCat("the checkpoint at step ", clock, " is written now"));
       return absl::OkStatus();
     }
-    if (place == Place::kMoreFollow) {
+    if (position == SeriesPosition::kMoreFollow) {
       if (options_.commits) LogGivenUp(clock, failure);
       return absl::OkStatus();
     }
@@ -93,7 +93,7 @@ absl::Status TaskCheckpoints::TakeWhole(uint64_t clock, Place place) {
   }
 }
 
-absl::StatusOr<std::string> TaskCheckpoints::TryWhole(uint64_t clock, Place place) {
+absl::StatusOr<std::string> TaskCheckpoints::TryWhole(uint64_t clock, SeriesPosition position) {
   MUSTER_ASSIGN_OR_RETURN(const CutFiles files, state_.Cut(clock));
   // One speaks for all: each got the same answers.
   if (!options_.commits) return files.failure;
@@ -108,7 +108,7 @@ absl::StatusOr<std::string> TaskCheckpoints::TryWhole(uint64_t clock, Place plac
     failure = std::string(status.message());
   }
   coordinator_status_ =
-      coordinator_.CommitCheckpoint(FailureOf(clock, files.pieces, failure, place), {});
+      coordinator_.CommitCheckpoint(FailureOf(clock, files.pieces, failure, position), {});
   MUSTER_RETURN_IF_ERROR(coordinator_status_);
   return failure;
 }
@@ -169,7 +169,7 @@ void TaskCheckpoints::GiveUp(absl::string_view why) {
   given_up_ = true;
   // What was written of it takes room that the next one may need.
   commit_ = std::make_unique<BackgroundCommit>(
-      coordinator_, FailureOf(*under_way_, files_, why, Place::kMoreFollow));
+      coordinator_, FailureOf(*under_way_, files_, why, SeriesPosition::kMoreFollow));
 }
 
 }  // namespace muster

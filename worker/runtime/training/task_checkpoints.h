@@ -15,6 +15,7 @@
 #include "worker/runtime/coordinator_client/coordinator_client.h"
 #include "worker/runtime/training/background_commit.h"
 #include "worker/strategy/background_cuts.h"
+#include "worker/strategy/series_position.h"
 #include "worker/strategy/training_state.h"
 
 namespace muster {
@@ -34,7 +35,7 @@ namespace muster {
 // next one is full. The last one is tried again until it is there; the coordinator is told what
 // for.
 //
-// What is under way when the taker goes is given up without a wait. Used by the trainer's thread.
+// What is under way when the object is destroyed is given up without a wait. Used by the trainer's thread.
 class TaskCheckpoints {
  public:
   struct Options {
@@ -51,14 +52,13 @@ class TaskCheckpoints {
     // Blocks for a while. False: the task is to end.
     std::function<bool(absl::Duration)> wait;
   };
-  enum class Place { kMoreFollow, kLast };
 
   // What is lent outlives it.
   TaskCheckpoints(Options options, TrainingState& state, CoordinatorClient& coordinator);
 
   // The checkpoint at `clock`, which this slot has closed. Errors: those of the state and of the
   // coordinator, also of the checkpoint before.
-  absl::Status Take(uint64_t clock, Place place);
+  absl::Status Take(uint64_t clock, SeriesPosition position);
 
   // Between steps: goes on with the checkpoint under way, without waiting. Errors as Take.
   absl::Status GoOn();
@@ -71,9 +71,9 @@ class TaskCheckpoints {
 
  private:
   v1::CommitCheckpointRequest CommitOf(uint64_t clock, const std::vector<CutPiece>& pieces) const;
-  absl::Status TakeWhole(uint64_t clock, Place place);
+  absl::Status TakeWhole(uint64_t clock, SeriesPosition position);
   // One attempt, up to what the coordinator answered of it. Not empty: why it failed.
-  absl::StatusOr<std::string> TryWhole(uint64_t clock, Place place);
+  absl::StatusOr<std::string> TryWhole(uint64_t clock, SeriesPosition position);
   absl::optional<uint64_t> BaseOfNext() const;
   // The files of the cut at under_way_ are there.
   absl::Status FilesWritten();

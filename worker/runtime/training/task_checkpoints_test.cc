@@ -19,7 +19,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Place = TaskCheckpoints::Place;
 
 // A state of nothing but cuts.
 class CutsOnly final : public TrainingState, public BackgroundCuts {
@@ -148,7 +147,7 @@ class TaskCheckpointsTest : public ::testing::Test {
   }
   // From Take to its commit.
   void TakeAll(TaskCheckpoints& checkpoints, uint64_t clock) {
-    EXPECT_EQ(checkpoints.Take(clock, Place::kMoreFollow), absl::OkStatus());
+    EXPECT_EQ(checkpoints.Take(clock, SeriesPosition::kMoreFollow), absl::OkStatus());
     EXPECT_EQ(checkpoints.Finish(), absl::OkStatus());
   }
   std::vector<std::string> TakeCalls() { return std::exchange(cuts_.calls, {}); }
@@ -164,7 +163,7 @@ TEST_F(TaskCheckpointsTest, TrainingGoesOnWhileFilesAndCommitAreUnderWay) {
   absl::Notification hold;
   coordinator_.hold = &hold;
   TaskCheckpoints checkpoints = Make();
-  ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(10, SeriesPosition::kMoreFollow), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "write 10"));
   // Steps go by, and the files are not there.
   ASSERT_EQ(checkpoints.GoOn(), absl::OkStatus());
@@ -194,20 +193,20 @@ TEST_F(TaskCheckpointsTest, TrainingGoesOnWhileFilesAndCommitAreUnderWay) {
 
 TEST_F(TaskCheckpointsTest, TheNextCutWaitsForTheOneUnderWay) {
   TaskCheckpoints checkpoints = Make();
-  ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus());
-  ASSERT_EQ(checkpoints.Take(20, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(10, SeriesPosition::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(20, SeriesPosition::kMoreFollow), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "write 10", "files", "take 20", "write 20"));
   EXPECT_THAT(coordinator_.Committed(), ElementsAre(10));
-  ASSERT_EQ(checkpoints.Take(30, Place::kLast), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(30, SeriesPosition::kLast), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), ElementsAre("files", "cut 30"));
   EXPECT_THAT(coordinator_.Committed(), ElementsAre(10, 20, 30)) << "the last one is waited for";
 }
 
 TEST_F(TaskCheckpointsTest, OthersOnlyTake) {
   TaskCheckpoints checkpoints = Make(/*commits=*/false, /*full_every=*/3);
-  ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(10, SeriesPosition::kMoreFollow), absl::OkStatus());
   ASSERT_EQ(checkpoints.GoOn(), absl::OkStatus());
-  ASSERT_EQ(checkpoints.Take(20, Place::kLast), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(20, SeriesPosition::kLast), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), ElementsAre("take 10", "cut 20"));
   EXPECT_THAT(coordinator_.Committed(), IsEmpty());
 }
@@ -224,7 +223,7 @@ TEST_F(TaskCheckpointsTest, WithoutBackgroundCutsAllAreWhole) {
 TEST_F(TaskCheckpointsTest, EverySoManythIsFullAndSoIsTheLast) {
   TaskCheckpoints checkpoints = Make(true, 3);
   for (const uint64_t clock : {10, 20, 30, 40, 50}) TakeAll(checkpoints, clock);
-  ASSERT_EQ(checkpoints.Take(60, Place::kLast), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(60, SeriesPosition::kLast), absl::OkStatus());
   EXPECT_EQ(absl::StrJoin(TakeCalls(), ", "),
             "take 10, write 10, files, take 20, write 20 on 10, files, take 30, write 30 on 20, "
             "files, take 40, write 40, files, take 50, write 50 on 40, files, cut 60");
@@ -256,16 +255,16 @@ TEST_F(TaskCheckpointsTest, AWholeCutThatCannotBeWrittenIsGivenUp) {
   cuts_.in_background = false;
   TaskCheckpoints checkpoints = Make();
   cuts_.whole_failures = {"rank 1 could not write its part of a cut: no space left"};
-  ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(10, SeriesPosition::kMoreFollow), absl::OkStatus());
   EXPECT_THAT(coordinator_.Committed(), IsEmpty());
   EXPECT_EQ(coordinator_.Failures().size(), 1);
   // So is one whose manifest cannot be written.
   coordinator_.answer = absl::FailedPreconditionError("cannot write MANIFEST: no space left");
-  ASSERT_EQ(checkpoints.Take(20, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(20, SeriesPosition::kMoreFollow), absl::OkStatus());
   EXPECT_EQ(coordinator_.Failures().size(), 2);
   EXPECT_EQ(checkpoints.coordinator_status(), absl::OkStatus());
   coordinator_.answer = absl::OkStatus();
-  ASSERT_EQ(checkpoints.Take(30, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(30, SeriesPosition::kMoreFollow), absl::OkStatus());
   EXPECT_THAT(cuts_.ends, ElementsAre(CutEnd::kGivenUp, CutEnd::kGivenUp, CutEnd::kCommitted));
   EXPECT_THAT(log_, ElementsAre(HasSubstr("step 10 is given up: rank 1"),
                                 HasSubstr("step 20 is given up: cannot write MANIFEST")));
@@ -275,7 +274,7 @@ TEST_F(TaskCheckpointsTest, AWholeCutThatCannotBeWrittenIsGivenUp) {
 TEST_F(TaskCheckpointsTest, TheLastOneIsTriedUntilItIsThere) {
   TaskCheckpoints checkpoints = Make();
   cuts_.whole_failures = {"no space left", "no space left"};
-  ASSERT_EQ(checkpoints.Take(40, Place::kLast), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(40, SeriesPosition::kLast), absl::OkStatus());
   EXPECT_THAT(TakeCalls(), ElementsAre("cut 40", "cut 40", "cut 40"));
   EXPECT_EQ(waits_, 2);
   EXPECT_THAT(coordinator_.Committed(), ElementsAre(40));
@@ -286,16 +285,17 @@ TEST_F(TaskCheckpointsTest, TheLastOneIsTriedUntilItIsThere) {
                                 HasSubstr("step 40 is written now")));
   stopped_ = true;
   cuts_.whole_failures = {"no space left"};
-  EXPECT_EQ(checkpoints.Take(50, Place::kLast).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(checkpoints.Take(50, SeriesPosition::kLast).code(), absl::StatusCode::kCancelled);
 }
 
 // Whoever does not commit hears of it from rank 0.
 TEST_F(TaskCheckpointsTest, AllTryAgainWhenTheCommitFails) {
   TaskCheckpoints checkpoints = Make(/*commits=*/false);
   cuts_.others_end = CutEnd::kGivenUp;
-  ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus()) << "replicas go on";
+  ASSERT_EQ(checkpoints.Take(10, SeriesPosition::kMoreFollow), absl::OkStatus())
+      << "replicas go on";
   stopped_ = true;
-  EXPECT_EQ(checkpoints.Take(40, Place::kLast).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(checkpoints.Take(40, SeriesPosition::kLast).code(), absl::StatusCode::kCancelled);
   EXPECT_THAT(coordinator_.Failures(), IsEmpty());
 }
 
@@ -317,7 +317,7 @@ TEST_F(TaskCheckpointsTest, WhatIsUnderWayEndsWithTheTaker) {
   coordinator_.away = true;
   {
     TaskCheckpoints checkpoints = Make();
-    ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus());
+    ASSERT_EQ(checkpoints.Take(10, SeriesPosition::kMoreFollow), absl::OkStatus());
     cuts_.written = true;
     ASSERT_EQ(checkpoints.GoOn(), absl::OkStatus());
   }
@@ -327,14 +327,14 @@ TEST_F(TaskCheckpointsTest, WhatIsUnderWayEndsWithTheTaker) {
 TEST_F(TaskCheckpointsTest, ErrorsOfFilesAndCommitEndTraining) {
   TaskCheckpoints checkpoints = Make();
   cuts_.files = absl::PermissionDeniedError("cannot write there");
-  ASSERT_EQ(checkpoints.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(checkpoints.Take(10, SeriesPosition::kMoreFollow), absl::OkStatus());
   cuts_.written = true;
   EXPECT_EQ(checkpoints.GoOn().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(checkpoints.coordinator_status(), absl::OkStatus());
 
   TaskCheckpoints fenced = Make();
   coordinator_.answer = absl::AbortedError("fenced");
-  ASSERT_EQ(fenced.Take(10, Place::kMoreFollow), absl::OkStatus());
+  ASSERT_EQ(fenced.Take(10, SeriesPosition::kMoreFollow), absl::OkStatus());
   EXPECT_EQ(fenced.Finish().code(), absl::StatusCode::kAborted);
   EXPECT_EQ(fenced.coordinator_status().code(), absl::StatusCode::kAborted);
 }

@@ -148,13 +148,13 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
   // A job that only evaluates has nothing to keep. A committed checkpoint is not taken again, be it
   // restored from or met by a later round or incarnation.
   const bool keeps = job_.total_steps > 0 && !(options_.checkpoint_clock >= clock);
-  const auto keep = [&](TaskCheckpoints::Place place) {
-    return keeps ? FromCheckpoints(checkpoints_.Take(clock, place)) : absl::OkStatus();
+  const auto keep = [&](SeriesPosition position) {
+    return keeps ? FromCheckpoints(checkpoints_.Take(clock, position)) : absl::OkStatus();
   };
   // What was trained is committed before the last evaluation, which may fail, so that the weights
   // outlive it.
   const bool end = clock >= job_.total_steps;
-  if (end) MUSTER_RETURN_IF_ERROR(keep(TaskCheckpoints::Place::kLast));
+  if (end) MUSTER_RETURN_IF_ERROR(keep(SeriesPosition::kLast));
   Next next = end ? Next::kStop : Next::kTrain;
   if (evaluator_->any() && IsDue(clock, evaluate_every_, job_.total_steps)) {
     MUSTER_ASSIGN_OR_RETURN(const Next wanted, Evaluate(clock));
@@ -164,9 +164,9 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
   // After the evaluation, which may say that this is the end after all: what reached the target is
   // the result, and waited for.
   if (next == Next::kStop) {
-    MUSTER_RETURN_IF_ERROR(keep(TaskCheckpoints::Place::kLast));
+    MUSTER_RETURN_IF_ERROR(keep(SeriesPosition::kLast));
   } else if (IsDue(clock, checkpoint_every_, job_.total_steps)) {
-    MUSTER_RETURN_IF_ERROR(keep(TaskCheckpoints::Place::kMoreFollow));
+    MUSTER_RETURN_IF_ERROR(keep(SeriesPosition::kMoreFollow));
   }
   return next;
 }

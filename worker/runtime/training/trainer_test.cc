@@ -61,10 +61,10 @@ class CountingStrategy final : public Strategy {
   absl::Status BeforeForward(int unit) override { return inner_.BeforeForward(unit); }
   absl::Status Prefetch(const MicroBatch& batch) override { return inner_.Prefetch(batch); }
   absl::Status LookUp(MicroBatch& batch) override { return inner_.LookUp(batch); }
-  absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override {
+  absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override {
     micro_batches_.push_back(examples);
-    places_.push_back(place);
-    return inner_.BeforeBackward(examples, place);
+    positions_.push_back(position);
+    return inner_.BeforeBackward(examples, position);
   }
   absl::Status Withdraw() override {
     ++withdrawn_;
@@ -98,9 +98,9 @@ class CountingStrategy final : public Strategy {
   // Steps whose part was taken back.
   int withdrawn() const { return withdrawn_; }
   const std::vector<int>& sent_units() const { return sent_units_; }
-  // Of every micro-batch: its examples and its place.
+  // Of every micro-batch: its examples and its position.
   const std::vector<uint64_t>& micro_batches() const { return micro_batches_; }
-  const std::vector<MicroBatchPlace>& places() const { return places_; }
+  const std::vector<SeriesPosition>& positions() const { return positions_; }
 
  private:
   Strategy& inner_;
@@ -110,7 +110,7 @@ class CountingStrategy final : public Strategy {
   std::vector<int> sent_units_;
   int withdrawn_ = 0;
   std::vector<uint64_t> micro_batches_;
-  std::vector<MicroBatchPlace> places_;
+  std::vector<SeriesPosition> positions_;
 };
 
 // A model whose first micro-batches, so many, leave a NaN in the first tensor's gradient.
@@ -246,13 +246,13 @@ TEST_F(TrainerTest, MicroBatchesMakeUpOneStep) {
   }
   EXPECT_EQ(examples, 5 * 32);
   EXPECT_NEAR(loss_in_parts, loss, 1e-4 * loss);
-  ASSERT_EQ(strategy_->places().size(), 15);
+  ASSERT_EQ(strategy_->positions().size(), 15);
   for (size_t i = 0; i < 15; i += 3) {
     EXPECT_EQ(strategy_->micro_batches()[i], 10);
     EXPECT_EQ(strategy_->micro_batches()[i + 2], 11);
-    EXPECT_EQ(strategy_->places()[i], MicroBatchPlace::kMoreFollow);
-    EXPECT_EQ(strategy_->places()[i + 1], MicroBatchPlace::kMoreFollow);
-    EXPECT_EQ(strategy_->places()[i + 2], MicroBatchPlace::kLast);
+    EXPECT_EQ(strategy_->positions()[i], SeriesPosition::kMoreFollow);
+    EXPECT_EQ(strategy_->positions()[i + 1], SeriesPosition::kMoreFollow);
+    EXPECT_EQ(strategy_->positions()[i + 2], SeriesPosition::kLast);
   }
   for (size_t i = 0; i < whole.size(); ++i) {
     for (size_t j = 0; j < whole[i].size(); ++j) {
