@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kShortBytes = 4 << 10;
 // A few are no matter, whatever their length.
-constexpr size_t kFewPieces = 16;
+constexpr size_t kFewSpans = 16;
 
 }  // namespace
 
@@ -20,9 +20,9 @@ Payload GatherPayload(const Payload& payload, BufferPool& pool) {
   return Payload({absl::MakeConstSpan(bytes, payload.size())}, copy);
 }
 
-bool InShortPieces(const Payload& payload) {
-  const size_t pieces = payload.pieces().size();
-  return pieces > kFewPieces && payload.size() / pieces < kShortBytes;
+bool InShortSpans(const Payload& payload) {
+  const size_t spans = payload.spans().size();
+  return spans > kFewSpans && payload.size() / spans < kShortBytes;
 }
 
 }  // namespace muster

@@ -6,11 +6,11 @@
 
 namespace muster {
 
-// The same bytes as one piece, in an array of the pool that is nobody else's.
+// The same bytes as one span, in an array of the pool that is nobody else's.
 Payload GatherPayload(const Payload& payload, BufferPool& pool);
 
-// Whether the pieces are so short that handing each to the system costs more than to gather them.
-bool InShortPieces(const Payload& payload);
+// Whether the spans are so short that handing each to the system costs more than to gather them.
+bool InShortSpans(const Payload& payload);
 
 }  // namespace muster
 

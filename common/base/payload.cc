@@ -9,13 +9,13 @@
 namespace muster {
 namespace {
 
-// How far ahead pieces, which may lie anywhere, are begun to be loaded, and how much of each: as
+// How far ahead spans, which may lie anywhere, are begun to be loaded, and how much of each: as
 // much as the processor needs to see how it goes on.
-constexpr size_t kPiecesAhead = 6;
+constexpr size_t kSpansAhead = 6;
 constexpr size_t kBegunBytes = 512;
 constexpr size_t kLineBytes = 64;
 
-// Unaligned on purpose: pieces start anywhere. Compilers turn the fixed-size memcpy into vector
+// Unaligned on purpose: spans start anywhere. Compilers turn the fixed-size memcpy into vector
 // loads.
 void AddUnaligned(const std::byte* source, float* destination, size_t count) {
   for (size_t i = 0; i < count; ++i) {
@@ -27,46 +27,44 @@ void AddUnaligned(const std::byte* source, float* destination, size_t count) {
 
 }  // namespace
 
-Payload::Payload(std::vector<Piece> pieces, std::shared_ptr<const void> owner)
-    : pieces_(std::move(pieces)), owner_(std::move(owner)) {
-  for (const Piece& piece : pieces_) size_ += piece.size();
+Payload::Payload(std::vector<Span> spans, std::shared_ptr<const void> owner)
+    : spans_(std::move(spans)), owner_(std::move(owner)) {
+  for (const Span& span : spans_) size_ += span.size();
 }
 
-Payload Payload::Copy(Piece bytes) {
-  return Of(std::vector<std::byte>(bytes.begin(), bytes.end()));
-}
+Payload Payload::Copy(Span bytes) { return Of(std::vector<std::byte>(bytes.begin(), bytes.end())); }
 
 Payload Payload::Slice(size_t offset, size_t bytes) const {
-  std::vector<Piece> pieces;
-  for (const Piece& piece : pieces_) {
+  std::vector<Span> spans;
+  for (const Span& span : spans_) {
     if (bytes == 0) break;
-    if (offset >= piece.size()) {
-      offset -= piece.size();
+    if (offset >= span.size()) {
+      offset -= span.size();
       continue;
     }
-    const size_t take = std::min(bytes, piece.size() - offset);
-    pieces.push_back(piece.subspan(offset, take));
+    const size_t take = std::min(bytes, span.size() - offset);
+    spans.push_back(span.subspan(offset, take));
     bytes -= take;
     offset = 0;
   }
-  return Payload(std::move(pieces), owner_);
+  return Payload(std::move(spans), owner_);
 }
 
 void Payload::Read(Position& position, size_t bytes, void* destination) const {
   auto* at = static_cast<std::byte*>(destination);
   while (bytes > 0) {
-    if (const size_t ahead = position.piece + kPiecesAhead; ahead < pieces_.size()) {
-      const Piece next = pieces_[ahead];
+    if (const size_t ahead = position.span + kSpansAhead; ahead < spans_.size()) {
+      const Span next = spans_[ahead];
       const size_t begun = std::min(next.size(), kBegunBytes);
       for (size_t i = 0; i < begun; i += kLineBytes) Prefetch(next.data() + i);
     }
-    const Piece rest = pieces_[position.piece].subspan(position.in_piece);
+    const Span rest = spans_[position.span].subspan(position.in_span);
     const size_t length = std::min(bytes, rest.size());
     if (length > 0) std::memcpy(at, rest.data(), length);
     at += length;
     bytes -= length;
-    position.in_piece += length;
-    if (length == rest.size()) position = {position.piece + 1, 0};
+    position.in_span += length;
+    if (length == rest.size()) position = {position.span + 1, 0};
   }
 }
 
@@ -79,21 +77,21 @@ void Payload::AddTo(absl::Span<float> destination) const {
   float* at = destination.data();
   std::byte carry[sizeof(float)];
   size_t carried = 0;
-  for (Piece piece : pieces_) {
+  for (Span span : spans_) {
     if (carried > 0) {
-      const size_t take = std::min(sizeof(float) - carried, piece.size());
-      std::memcpy(carry + carried, piece.data(), take);
+      const size_t take = std::min(sizeof(float) - carried, span.size());
+      std::memcpy(carry + carried, span.data(), take);
       carried += take;
-      piece.remove_prefix(take);
+      span.remove_prefix(take);
       if (carried < sizeof(float)) continue;
       AddUnaligned(carry, at++, 1);
       carried = 0;
     }
-    const size_t whole = piece.size() / sizeof(float);
-    AddUnaligned(piece.data(), at, whole);
+    const size_t whole = span.size() / sizeof(float);
+    AddUnaligned(span.data(), at, whole);
     at += whole;
-    carried = piece.size() - whole * sizeof(float);
-    if (carried > 0) std::memcpy(carry, piece.data() + whole * sizeof(float), carried);
+    carried = span.size() - whole * sizeof(float);
+    if (carried > 0) std::memcpy(carry, span.data() + whole * sizeof(float), carried);
   }
 }
 

@@ -10,20 +10,20 @@
 
 namespace muster {
 
-// Immutable bytes in pieces of any length and alignment, as a transport delivers them, with what
+// Immutable bytes in spans of any length and alignment, as a transport delivers them, with what
 // keeps them alive. Cheap to copy (shared ownership). Thread-safe, as it never changes after
 // construction.
 class Payload {
  public:
-  using Piece = absl::Span<const std::byte>;
+  using Span = absl::Span<const std::byte>;
 
   Payload() = default;
-  // `owner` keeps the pieces' memory alive until the last copy of this payload is gone.
-  Payload(std::vector<Piece> pieces, std::shared_ptr<const void> owner);
+  // `owner` keeps the spans' memory alive until the last copy of this payload is gone.
+  Payload(std::vector<Span> spans, std::shared_ptr<const void> owner);
 
-  // One piece that owns a copy of `bytes`.
-  static Payload Copy(Piece bytes);
-  // One piece over a vector's elements, which moves in.
+  // One span that owns a copy of `bytes`.
+  static Payload Copy(Span bytes);
+  // One span over a vector's elements, which moves in.
   template <typename T>
   static Payload Of(std::vector<T> values) {
     auto owner = std::make_shared<const std::vector<T>>(std::move(values));
@@ -33,7 +33,7 @@ class Payload {
   }
 
   size_t size() const { return size_; }
-  absl::Span<const Piece> pieces() const { return pieces_; }
+  absl::Span<const Span> spans() const { return spans_; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
   // Bytes [offset, offset + bytes) as a payload of its own, without a copy. REQUIRES: in range.
@@ -41,10 +41,10 @@ class Payload {
 
   // A place among the bytes; the first at first.
   struct Position {
-    size_t piece = 0;
-    size_t in_piece = 0;
+    size_t span = 0;
+    size_t in_span = 0;
   };
-  // Copies the next `bytes` to `destination` and moves on, whatever the number of pieces before.
+  // Copies the next `bytes` to `destination` and moves on, whatever the number of spans before.
   // REQUIRES: so many are left.
   void Read(Position& position, size_t bytes, void* destination) const;
 
@@ -52,11 +52,11 @@ class Payload {
   void CopyTo(void* destination) const;
 
   // destination[i] += element i, the payload read as little-endian f32. Elements that straddle two
-  // pieces are carried. REQUIRES: size() == 4 * destination.size().
+  // spans are carried. REQUIRES: size() == 4 * destination.size().
   void AddTo(absl::Span<float> destination) const;
 
  private:
-  std::vector<Piece> pieces_;
+  std::vector<Span> spans_;
   std::shared_ptr<const void> owner_;
   size_t size_ = 0;
 };

@@ -10,10 +10,10 @@
 namespace muster {
 namespace {
 
-// Cuts `bytes` at irregular places, each piece at an odd address.
+// Cuts `bytes` at irregular places, each span at an odd address.
 Payload Shred(const std::vector<std::byte>& bytes, size_t step) {
   auto owner = std::make_shared<std::vector<std::vector<std::byte>>>();
-  std::vector<Payload::Piece> pieces;
+  std::vector<Payload::Span> spans;
   for (size_t at = 0; at < bytes.size();) {
     const size_t n = std::min(bytes.size() - at, 1 + (at * 7 + step) % (2 * step + 1));
     std::vector<std::byte> copy(n + 1);
@@ -21,8 +21,8 @@ Payload Shred(const std::vector<std::byte>& bytes, size_t step) {
     owner->push_back(std::move(copy));
     at += n;
   }
-  for (const auto& copy : *owner) pieces.push_back(absl::MakeConstSpan(copy).subspan(1));
-  return Payload(std::move(pieces), owner);
+  for (const auto& copy : *owner) spans.push_back(absl::MakeConstSpan(copy).subspan(1));
+  return Payload(std::move(spans), owner);
 }
 
 std::vector<std::byte> Floats(size_t count) {
@@ -35,7 +35,7 @@ std::vector<std::byte> Floats(size_t count) {
 
 class PayloadTest : public ::testing::TestWithParam<size_t> {};
 
-TEST_P(PayloadTest, AddsElementsAcrossPieces) {
+TEST_P(PayloadTest, AddsElementsAcrossSpans) {
   const Payload payload = Shred(Floats(100), GetParam());
   std::vector<float> sum(100, 0.5f);
   payload.AddTo(absl::MakeSpan(sum));
@@ -51,7 +51,7 @@ TEST_P(PayloadTest, SlicesAndCopies) {
   EXPECT_EQ(std::memcmp(copy.data(), bytes.data() + 13, 101), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(PieceLengths, PayloadTest, ::testing::Values(1, 2, 3, 5, 16, 1000));
+INSTANTIATE_TEST_SUITE_P(SpanLengths, PayloadTest, ::testing::Values(1, 2, 3, 5, 16, 1000));
 
 TEST(PayloadTest, OwnsWhatItWasGiven) {
   Payload slice;

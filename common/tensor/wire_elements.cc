@@ -14,18 +14,18 @@ void ForHalves(DType type, const Payload& payload, absl::Span<float> values, Ker
   float* at = values.data();
   std::byte straddling[sizeof(uint16_t)];
   bool half_there = false;
-  for (Payload::Piece piece : payload.pieces()) {
-    if (piece.empty()) continue;
+  for (Payload::Span span : payload.spans()) {
+    if (span.empty()) continue;
     if (half_there) {
-      straddling[1] = piece[0];
-      piece.remove_prefix(1);
+      straddling[1] = span[0];
+      span.remove_prefix(1);
       kernel(type, straddling, {at++, 1});
     }
-    const size_t whole = piece.size() / sizeof(uint16_t);
-    kernel(type, piece.data(), {at, whole});
+    const size_t whole = span.size() / sizeof(uint16_t);
+    kernel(type, span.data(), {at, whole});
     at += whole;
-    half_there = piece.size() % sizeof(uint16_t) != 0;
-    if (half_there) straddling[0] = piece.back();
+    half_there = span.size() % sizeof(uint16_t) != 0;
+    if (half_there) straddling[0] = span.back();
   }
 }
 

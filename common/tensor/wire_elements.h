@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// Payloads of little-endian elements of kF32, kBf16 or kF16, as transports deliver them: pieces of
+// Payloads of little-endian elements of kF32, kBf16 or kF16, as transports deliver them: spans of
 // any length and alignment, elements that straddle them.
 
 // values[i] = element i, as f32. REQUIRES: payload.size() == SizeOf(type) * values.size().

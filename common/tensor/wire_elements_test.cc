@@ -23,21 +23,21 @@ std::vector<std::byte> Encode(DType type, const std::vector<float>& values) {
   return bytes;
 }
 
-TEST_P(WireElementsTest, PiecesMayEndAnywhere) {
+TEST_P(WireElementsTest, SpansMayEndAnywhere) {
   std::vector<float> values;
   for (int i = 0; i < 200; ++i) values.push_back(static_cast<float>(i - 100) / 8);
   const auto bytes = std::make_shared<std::vector<std::byte>>(Encode(GetParam(), values));
   const Philox random(5);
   for (uint64_t round = 0; round < 300; ++round) {
-    std::vector<Payload::Piece> pieces;
+    std::vector<Payload::Span> spans;
     size_t at = 0;
     for (uint64_t draw = 0; at < bytes->size(); ++draw) {
       const size_t size =
           std::min<size_t>(random.Below(round % 2 == 0 ? 7 : 90, round, draw), bytes->size() - at);
-      pieces.emplace_back(bytes->data() + at, size);
+      spans.emplace_back(bytes->data() + at, size);
       at += size;
     }
-    const Payload payload(std::move(pieces), bytes);
+    const Payload payload(std::move(spans), bytes);
     std::vector<float> read(values.size(), -1), sum(values.size(), 0.5f);
     ReadElements(GetParam(), payload, absl::MakeSpan(read));
     AddElements(GetParam(), payload, absl::MakeSpan(sum));

@@ -22,9 +22,9 @@ Payload DenseResidual::Round(const DenseRun& run, absl::Span<const float> flat) 
   auto* bits = reinterpret_cast<uint16_t*>(bits_->values().data());
   RoundWithResidual(type_, flat.subspan(run.begin, run.elements()),
                     residual_.values().data() + run.begin, bits + run.begin);
-  const Payload::Piece piece(reinterpret_cast<const std::byte*>(bits + run.begin),
-                             run.elements() * sizeof(uint16_t));
-  return Payload({piece}, bits_);
+  const Payload::Span span(reinterpret_cast<const std::byte*>(bits + run.begin),
+                           run.elements() * sizeof(uint16_t));
+  return Payload({span}, bits_);
 }
 
 void DenseResidual::Clear(const DenseRun& run) {

@@ -380,8 +380,8 @@ Payload ParameterServerStrategy::GradientOf(const DenseRun& run) {
   // Of a part that was taken back the arena holds zeros, as many of the wire's type from there on
   // as it takes; what the slot owes of the run stays owed.
   const float* first = gradient_arena_->values().data() + run.begin;
-  const Payload::Piece piece(reinterpret_cast<const std::byte*>(first), PushedBytes(run));
-  return Payload({piece}, gradient_arena_);
+  const Payload::Span span(reinterpret_cast<const std::byte*>(first), PushedBytes(run));
+  return Payload({span}, gradient_arena_);
 }
 
 absl::Status ParameterServerStrategy::AwaitPushWindow(uint64_t bytes) {

@@ -27,46 +27,46 @@ Payload RowsInPlace(const RowGroup& group, const PushedRows& pushed) {
   const auto kept = std::make_shared<Kept>();
   kept->rows = pushed.owner;
   kept->keys.reserve(group.positions.size());
-  std::vector<Payload::Piece> pieces;
-  pieces.reserve(1 + group.positions.size());
-  pieces.emplace_back();
+  std::vector<Payload::Span> spans;
+  spans.reserve(1 + group.positions.size());
+  spans.emplace_back();
   const size_t row_bytes = pushed.dim * sizeof(float);
   const auto* const rows = reinterpret_cast<const std::byte*>(pushed.rows.data());
   for (const int32_t position : group.positions) {
     kept->keys.push_back(pushed.keys[position]);
     const std::byte* const row = rows + static_cast<size_t>(position) * row_bytes;
-    // Rows that lie side by side are one piece.
-    if (Payload::Piece& last = pieces.back(); last.data() + last.size() == row) {
-      last = Payload::Piece(last.data(), last.size() + row_bytes);
+    // Rows that lie side by side are one span.
+    if (Payload::Span& last = spans.back(); last.data() + last.size() == row) {
+      last = Payload::Span(last.data(), last.size() + row_bytes);
     } else {
-      pieces.emplace_back(row, row_bytes);
+      spans.emplace_back(row, row_bytes);
     }
   }
-  pieces.front() = Payload::Piece(reinterpret_cast<const std::byte*>(kept->keys.data()),
-                                  kept->keys.size() * sizeof(uint64_t));
-  return Payload(std::move(pieces), kept);
+  spans.front() = Payload::Span(reinterpret_cast<const std::byte*>(kept->keys.data()),
+                                kept->keys.size() * sizeof(uint64_t));
+  return Payload(std::move(spans), kept);
 }
 
-// Takes an answer's bytes row by row; pieces end anywhere, also within a row or an element.
+// Takes an answer's bytes row by row; spans end anywhere, also within a row or an element.
 // `take(i, bytes)` gets row i of the answer, whole.
 template <typename Take>
 void ForEachRow(const Payload& payload, size_t row_bytes, Take take) {
   std::vector<std::byte> split(row_bytes);
   size_t row = 0;
   size_t filled = 0;
-  for (Payload::Piece piece : payload.pieces()) {
+  for (Payload::Span span : payload.spans()) {
     if (filled > 0) {
-      const size_t bytes = std::min(piece.size(), row_bytes - filled);
-      std::memcpy(split.data() + filled, piece.data(), bytes);
-      piece.remove_prefix(bytes);
+      const size_t bytes = std::min(span.size(), row_bytes - filled);
+      std::memcpy(split.data() + filled, span.data(), bytes);
+      span.remove_prefix(bytes);
       filled += bytes;
       if (filled < row_bytes) continue;
       take(row++, split.data());
       filled = 0;
     }
-    for (; piece.size() >= row_bytes; piece.remove_prefix(row_bytes)) take(row++, piece.data());
-    filled = piece.size();
-    if (filled > 0) std::memcpy(split.data(), piece.data(), filled);
+    for (; span.size() >= row_bytes; span.remove_prefix(row_bytes)) take(row++, span.data());
+    filled = span.size();
+    if (filled > 0) std::memcpy(split.data(), span.data(), filled);
   }
 }
 
@@ -134,7 +134,7 @@ Payload GatherRows(const RowGroup& group, const PushedRows& pushed, const RowCod
     key += sizeof(uint64_t);
     row += row_bytes;
   }
-  return Payload({Payload::Piece(begin, bytes)}, memory);
+  return Payload({Payload::Span(begin, bytes)}, memory);
 }
 
 void ScatterRows(const RowGroup& group, const Payload& payload, DType type, uint32_t dim,

@@ -55,7 +55,7 @@ struct PushedRows {
 };
 
 // u64 keys[rows], then rows[rows][dim], as a sparse push carries them. Long rows of f32 stay where
-// they are, a piece of the payload each: the transport copies them to where they go. All else is
+// they are, a span of the payload each: the transport copies them to where they go. All else is
 // written to an array of the pool.
 Payload GatherRows(const RowGroup& group, const PushedRows& pushed, const RowCoding& coding,
                    BufferPool& pool);

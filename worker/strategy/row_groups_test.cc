@@ -73,9 +73,9 @@ TEST(RowGroupsTest, LongRowsStayWhereTheyAre) {
       GatherRows(group, {keys, *rows, kDim, rows}, RowCoding(), *BufferPool::Create(0));
   rows.reset();
   // The keys, row 0, and rows 2 and 3, which lie side by side.
-  ASSERT_EQ(payload.pieces().size(), 3);
-  EXPECT_EQ(reinterpret_cast<const float*>(payload.pieces()[1].data()), first);
-  EXPECT_EQ(payload.pieces()[2].size(), 2 * kDim * sizeof(float));
+  ASSERT_EQ(payload.spans().size(), 3);
+  EXPECT_EQ(reinterpret_cast<const float*>(payload.spans()[1].data()), first);
+  EXPECT_EQ(payload.spans()[2].size(), 2 * kDim * sizeof(float));
   ASSERT_EQ(payload.size(), 3 * (8 + kDim * sizeof(float)));
   std::vector<std::byte> bytes(payload.size());
   payload.CopyTo(bytes.data());
@@ -94,7 +94,7 @@ TEST(RowGroupsTest, LongRowsStayWhereTheyAre) {
   EXPECT_TRUE(owner.expired());
 }
 
-TEST(RowGroupsTest, ScatterTakesPiecesThatEndAnywhere) {
+TEST(RowGroupsTest, ScatterTakesSpansThatEndAnywhere) {
   RowGroup group;
   group.positions = {2, 0};
   auto values = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5, 6});
@@ -137,7 +137,7 @@ TEST_P(RowGroupsHalfTest, PushedRowsDependOnKeyAndDrawAlone) {
   EXPECT_NE(Pushed(GatherRows(last, {keys, rows, 40}, coding, *pool), 1, 40), alone);
 }
 
-TEST_P(RowGroupsHalfTest, ScatterTakesPiecesThatEndAnywhere) {
+TEST_P(RowGroupsHalfTest, ScatterTakesSpansThatEndAnywhere) {
   RowGroup group;
   group.positions = {2, 0};
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};

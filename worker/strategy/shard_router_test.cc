@@ -215,8 +215,8 @@ TEST_F(ShardRouterTest, AnAnswerLandsAtItsPlaceAlsoWhenItTookTwoConnections) {
                            ShardRouter::Order::kFree, landing);
   ASSERT_EQ(router->Wait(pull), absl::OkStatus());
   EXPECT_THAT(arena, ElementsAre(4, 5));
-  ASSERT_EQ(pull->result().payload.pieces().size(), 1);
-  EXPECT_EQ(pull->result().payload.pieces()[0].data(), landing.data());
+  ASSERT_EQ(pull->result().payload.spans().size(), 1);
+  EXPECT_EQ(pull->result().payload.spans()[0].data(), landing.data());
   EXPECT_THAT(world_.arrived, ElementsAre("b pull 3 p1 s1 i8", "b pull 3 p1 s1 i8"));
 }
 

@@ -197,7 +197,7 @@ class ChannelLane::Calls final : public FrameChannel::Handler {
     return range;
   }
   std::optional<v1::MemoryRange> RangeOf(const Payload& payload) const {
-    return payload.pieces().size() == 1 ? RangeOf(payload.pieces()[0]) : std::nullopt;
+    return payload.spans().size() == 1 ? RangeOf(payload.spans()[0]) : std::nullopt;
   }
 
   // Sends what the window lets through; one thread at a time, so that the order stays.

@@ -91,8 +91,8 @@ TEST_F(ChannelLaneTest, AnAnswerIsReceivedAtItsPlace) {
   channel_->handler().OnMessage(Answer(), Payload({Landing()}, nullptr));
   ASSERT_TRUE(result_.has_value());
   ASSERT_TRUE(result_->ok()) << result_->status();
-  ASSERT_EQ((*result_)->payload.pieces().size(), 1u);
-  EXPECT_EQ((*result_)->payload.pieces()[0].data(), Landing().data());
+  ASSERT_EQ((*result_)->payload.spans().size(), 1u);
+  EXPECT_EQ((*result_)->payload.spans()[0].data(), Landing().data());
   EXPECT_EQ(arena_, "pulled");
 }
 
@@ -172,8 +172,8 @@ TEST_F(RegisteredLandingTest, TheServerIsToldWhereAndTheAnswerLiesThere) {
   channel_->handler().OnMessage(Landed(), Payload());
   ASSERT_TRUE(result_.has_value());
   ASSERT_TRUE(result_->ok()) << result_->status();
-  ASSERT_EQ((*result_)->payload.pieces().size(), 1u);
-  EXPECT_EQ((*result_)->payload.pieces()[0].data(), Landing().data());
+  ASSERT_EQ((*result_)->payload.spans().size(), 1u);
+  EXPECT_EQ((*result_)->payload.spans()[0].data(), Landing().data());
 }
 
 TEST_F(RegisteredLandingTest, AnAnswerBehindTheReplyIsTakenAsWell) {

@@ -47,15 +47,15 @@ size_t PayloadPrefixBytes(size_t payload_bytes) {
   return payload_bytes == 0 ? 0 : VarintBytes(kPayloadTag) + VarintBytes(payload_bytes);
 }
 
-// Returns a slice over `piece` that shares its ownership until gRPC is done with the slice.
-grpc::Slice Borrow(Payload::Piece piece, const std::shared_ptr<const void>& owner) {
+// A slice over a span that holds a share of the span's owner until gRPC is done with it.
+grpc::Slice Borrow(Payload::Span span, const std::shared_ptr<const void>& owner) {
   return grpc::Slice(
-      const_cast<std::byte*>(piece.data()), piece.size(),
+      const_cast<std::byte*>(span.data()), span.size(),
       [](void* share) { delete static_cast<std::shared_ptr<const void>*>(share); },
       new std::shared_ptr<const void>(owner));
 }
 
-// Reads a message in several spans, from start to end.
+// Reads a message that lies in spans, from its start to its end.
 class Cursor {
  public:
   explicit Cursor(const Payload& bytes) : bytes_(bytes) {}
@@ -67,10 +67,10 @@ class Cursor {
   bool Skip(uint64_t count) {
     if (count > bytes_.size() - offset_) return false;
     offset_ += count;
-    in_piece_ += count;
-    while (piece_ < bytes_.pieces().size() && in_piece_ >= bytes_.pieces()[piece_].size()) {
-      in_piece_ -= bytes_.pieces()[piece_].size();
-      ++piece_;
+    in_span_ += count;
+    while (span_ < bytes_.spans().size() && in_span_ >= bytes_.spans()[span_].size()) {
+      in_span_ -= bytes_.spans()[span_].size();
+      ++span_;
     }
     return true;
   }
@@ -90,16 +90,16 @@ class Cursor {
 
  private:
   bool ReadByte(uint8_t* byte) {
-    // Spans may be empty at the very start only; Skip leaves no empty one behind.
+    // Spans may be empty at the very start only; Skip leaves none behind.
     if (!Skip(0) || at_end()) return false;
-    *byte = static_cast<uint8_t>(bytes_.pieces()[piece_][in_piece_]);
+    *byte = static_cast<uint8_t>(bytes_.spans()[span_][in_span_]);
     return Skip(1);
   }
 
   const Payload& bytes_;
   size_t offset_ = 0;
-  size_t piece_ = 0;
-  size_t in_piece_ = 0;
+  size_t span_ = 0;
+  size_t in_span_ = 0;
 };
 
 absl::Status Malformed(size_t offset, size_t size, const char* what) {
@@ -173,7 +173,7 @@ grpc::ByteBuffer EncodeExchange(const google::protobuf::MessageLite& header,
                                 const Payload& payload) {
   const size_t header_bytes = header.ByteSizeLong();
   std::vector<grpc::Slice> slices;
-  slices.reserve(1 + payload.pieces().size());
+  slices.reserve(1 + payload.spans().size());
   slices.emplace_back(header_bytes + PayloadPrefixBytes(payload.size()));
   auto* at = const_cast<uint8_t*>(slices[0].begin());
   at = header.SerializeWithCachedSizesToArray(at);
@@ -181,31 +181,31 @@ grpc::ByteBuffer EncodeExchange(const google::protobuf::MessageLite& header,
     at = WriteVarint(kPayloadTag, at);
     WriteVarint(payload.size(), at);
   }
-  if (InShortPieces(payload)) {
+  if (InShortSpans(payload)) {
     payload.CopyTo(const_cast<uint8_t*>(slices.emplace_back(payload.size()).begin()));
     return grpc::ByteBuffer(slices.data(), slices.size());
   }
-  for (const Payload::Piece piece : payload.pieces()) {
-    if (!piece.empty()) slices.push_back(Borrow(piece, payload.owner()));
+  for (const Payload::Span span : payload.spans()) {
+    if (!span.empty()) slices.push_back(Borrow(span, payload.owner()));
   }
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 
 absl::Status DecodeExchange(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* header,
                             Payload* payload) {
-  // Short slices hold their bytes within themselves, so spans point into this vector, which must
-  // not move any more.
+  // Short slices hold their bytes within themselves, so spans point into this vector; it must not
+  // move any more.
   auto slices = std::make_shared<std::vector<grpc::Slice>>();
   if (grpc::Status status = buffer.Dump(slices.get()); !status.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("malformed exchange message: ", status.error_message()));
   }
-  std::vector<Payload::Piece> pieces;
-  pieces.reserve(slices->size());
+  std::vector<Payload::Span> spans;
+  spans.reserve(slices->size());
   for (const grpc::Slice& slice : *slices) {
-    pieces.emplace_back(reinterpret_cast<const std::byte*>(slice.begin()), slice.size());
+    spans.emplace_back(reinterpret_cast<const std::byte*>(slice.begin()), slice.size());
   }
-  const Payload message(std::move(pieces), slices);
+  const Payload message(std::move(spans), slices);
   Layout layout;
   if (absl::Status status = FindFields(message, &layout); !status.ok()) return status;
   if (!header->ParseFromString(layout.header)) {

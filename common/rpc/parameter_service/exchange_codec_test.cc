@@ -124,8 +124,8 @@ TEST(ExchangeCodecTest, DoesNotCopyThePayload) {
   v1::ExchangeRequest header;
   Payload received;
   ASSERT_TRUE(DecodeExchange(buffer, &header, &received).ok());
-  ASSERT_EQ(received.pieces().size(), 1u);
-  EXPECT_EQ(received.pieces()[0].data(), sent.pieces()[0].data());
+  ASSERT_EQ(received.spans().size(), 1u);
+  EXPECT_EQ(received.spans()[0].data(), sent.spans()[0].data());
 }
 
 TEST(ExchangeCodecTest, HoldsTheOwnerUntilTheLastSliceIsGone) {

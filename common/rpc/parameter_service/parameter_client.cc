@@ -16,7 +16,7 @@ ParameterClient::Done CopyInto(absl::Span<std::byte> landing, ParameterClient::D
   return [landing, done = std::move(done)](absl::StatusOr<ExchangeResult> result) {
     if (result.ok() && result->payload.size() == landing.size()) {
       result->payload.CopyTo(landing.data());
-      result->payload = Payload({Payload::Piece(landing)}, nullptr);
+      result->payload = Payload({Payload::Span(landing)}, nullptr);
     }
     done(std::move(result));
   };

@@ -138,8 +138,8 @@ TEST_P(FrameChannelTest, PayloadsAreReceivedWhereTheHandlerHasAPlace) {
     const auto messages = from_client_->AwaitMessages(before + 2);
     EXPECT_TRUE(Flatten(messages[before].payload) == Flatten(Bytes(size + 1, 1))) << size;
     const Payload& here = messages[before + 1].payload;
-    ASSERT_EQ(here.pieces().size(), 1u);
-    EXPECT_EQ(here.pieces()[0].data(), room.data());
+    ASSERT_EQ(here.spans().size(), 1u);
+    EXPECT_EQ(here.spans()[0].data(), room.data());
     EXPECT_TRUE(Flatten(here) == Flatten(Bytes(size, 2))) << size;
     from_client_->ReceiveAt({});
     from_client_->Forget();
@@ -180,15 +180,15 @@ TEST_P(FrameChannelTest, SendMemoryAndPayloadsThatAreKeptLeaveRoom) {
   Reconnect(1 << 20);
   server_->Send("kept", Bytes(512 << 10, 0));
   from_server_->AwaitMessages(1);
-  // All that TakeSendMemory gives, each sent after bytes that have to be copied.
+  // All that it gives, each span to be sent after what has to be copied.
   constexpr size_t kSize = 64 << 10;
   std::vector<std::shared_ptr<std::byte>> taken;
   while (auto memory = server_->TakeSendMemory(kSize)) taken.push_back(std::move(memory));
   server_->Send("copied", Bytes(100'000, 1));
   for (std::shared_ptr<std::byte>& memory : taken) {
     Bytes(kSize, 2).CopyTo(memory.get());
-    const Payload::Piece piece(memory.get(), kSize);
-    server_->Send("made there", Payload({piece}, std::move(memory)));
+    const Payload::Span span(memory.get(), kSize);
+    server_->Send("made there", Payload({span}, std::move(memory)));
   }
   const auto messages = from_server_->AwaitMessages(2 + taken.size());
   EXPECT_TRUE(Flatten(messages[0].payload) == Flatten(Bytes(512 << 10, 0)));

@@ -86,19 +86,19 @@ class SharedChannel::Loan {
     fragments_.push_back({offset, bytes});
   }
 
-  std::vector<Payload::Piece> Pieces() const {
-    std::vector<Payload::Piece> pieces;
-    pieces.reserve(fragments_.size());
+  std::vector<Payload::Span> Spans() const {
+    std::vector<Payload::Span> spans;
+    spans.reserve(fragments_.size());
     for (const Fragment& fragment : fragments_) {
-      // Adjacent fragments make one span.
-      if (!pieces.empty() && pieces.back().data() + pieces.back().size() == fragment.bytes.data()) {
-        pieces.back() =
-            absl::MakeConstSpan(pieces.back().data(), pieces.back().size() + fragment.bytes.size());
+      // Fragments that lie side by side are one span.
+      if (!spans.empty() && spans.back().data() + spans.back().size() == fragment.bytes.data()) {
+        spans.back() =
+            absl::MakeConstSpan(spans.back().data(), spans.back().size() + fragment.bytes.size());
       } else {
-        pieces.push_back(fragment.bytes);
+        spans.push_back(fragment.bytes);
       }
     }
-    return pieces;
+    return spans;
   }
 
  private:
@@ -216,7 +216,7 @@ absl::StatusOr<std::shared_ptr<std::byte>> SharedChannel::WriteRegistered(uint64
 }
 
 bool SharedChannel::IsRoom(const Payload& payload) const {
-  return payload.pieces().size() == 1 && arena_sender_->IsTaken(payload.pieces()[0].data());
+  return payload.spans().size() == 1 && arena_sender_->IsTaken(payload.spans()[0].data());
 }
 
 void SharedChannel::LeaveToLoopLocked() {
@@ -249,7 +249,7 @@ absl::StatusOr<bool> SharedChannel::WriteMessage(const Outgoing& outgoing) {
     const size_t rest = outgoing.payload.size() - payload_written_;
     if (rest == 0) return true;
     if (payload_written_ == 0 && IsRoom(outgoing.payload)) {
-      fragment_ = {arena_sender_->SendTaken(outgoing.payload.pieces()[0].data()), rest};
+      fragment_ = {arena_sender_->SendTaken(outgoing.payload.spans()[0].data()), rest};
       fragment_written_ = 0;
       payload_written_ = rest;
       continue;
@@ -510,8 +510,8 @@ absl::StatusOr<bool> SharedChannel::ReadFragments() {
 void SharedChannel::Deliver() {
   Payload payload;
   if (loan_ != nullptr) {
-    std::vector<Payload::Piece> pieces = loan_->Pieces();
-    payload = Payload(std::move(pieces), std::move(loan_));
+    std::vector<Payload::Span> spans = loan_->Spans();
+    payload = Payload(std::move(spans), std::move(loan_));
   } else if (place_ != nullptr) {
     payload = Payload({absl::MakeConstSpan(place_, frame_.payload_bytes)}, std::move(buffer_));
   }

@@ -148,7 +148,7 @@ TEST_F(RegisteredChannelTest, TheServerReadsAndWritesWhatTheClientNames) {
   ASSERT_TRUE(offset.has_value());
   const auto read = server_->ReadRegistered(*offset, 100);
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->pieces()[0][7], std::byte{42});
+  EXPECT_EQ(read->spans()[0][7], std::byte{42});
   {
     const auto room = server_->WriteRegistered(*offset + 3, 2);
     ASSERT_TRUE(room.ok()) << room.status();
@@ -169,7 +169,7 @@ TEST_F(RegisteredChannelTest, WhatIsReadOutlivesTheChannelAndTheClientsMapping) 
   const Payload read = *server_->ReadRegistered(*client_->RegisteredOffset({place, 100}), 100);
   client_->Close(absl::CancelledError("done"));
   EXPECT_FALSE(from_client_->AwaitClosed().ok());
-  EXPECT_EQ(read.pieces()[0][99], std::byte{5});
+  EXPECT_EQ(read.spans()[0][99], std::byte{5});
 }
 
 TEST_F(RegisteredChannelTest, TheClientsEndWaitsForAWriteThatIsUnderWay) {

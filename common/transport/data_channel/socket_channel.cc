@@ -81,7 +81,7 @@ void SocketChannel::Send(std::string header, Payload payload) {
                .payload_bytes = static_cast<uint32_t>(payload.size())},
               reinterpret_cast<std::byte*>(outgoing.head.data()));
   outgoing.head += header;
-  outgoing.payload = InShortPieces(payload) ? GatherPayload(payload, *pool_) : std::move(payload);
+  outgoing.payload = InShortSpans(payload) ? GatherPayload(payload, *pool_) : std::move(payload);
   const bool here = outgoing.size() <= kSendHereBytes;
   {
     absl::MutexLock lock(&mutex_);
@@ -148,8 +148,8 @@ void SocketChannel::WriteQueue(Writer writer) {
         if (count == kMaxSpans) break;
         if (writer == Writer::kCaller && outgoing.size() > kSendHereBytes) break;
         add(outgoing.head.data(), outgoing.head.size());
-        for (const Payload::Piece piece : outgoing.payload.pieces()) {
-          add(piece.data(), piece.size());
+        for (const Payload::Span span : outgoing.payload.spans()) {
+          add(span.data(), span.size());
         }
       }
     }

@@ -11,33 +11,33 @@ namespace muster {
 namespace {
 
 bool Aligned(const Payload& payload) {
-  for (const Payload::Piece piece : payload.pieces()) {
-    if (reinterpret_cast<uintptr_t>(piece.data()) % alignof(float) != 0) return false;
-    if (piece.size() % sizeof(float) != 0) return false;
+  for (const Payload::Span span : payload.spans()) {
+    if (reinterpret_cast<uintptr_t>(span.data()) % alignof(float) != 0) return false;
+    if (span.size() % sizeof(float) != 0) return false;
   }
   return true;
 }
 
-// Appends where each row of the payload lies; those that two pieces share are put together in
-// `split`, which has room for one row less than there are pieces.
+// Appends where each row of the payload lies; those that two spans share are put together in
+// `split`, which has room for one row less than there are spans.
 void FindRows(const Payload& payload, size_t row_bytes, float* split,
               std::vector<const float*>& rows) {
   size_t filled = 0;
-  for (Payload::Piece piece : payload.pieces()) {
+  for (Payload::Span span : payload.spans()) {
     if (filled > 0) {
-      const size_t bytes = std::min(piece.size(), row_bytes - filled);
-      std::memcpy(reinterpret_cast<std::byte*>(split) + filled, piece.data(), bytes);
-      piece.remove_prefix(bytes);
+      const size_t bytes = std::min(span.size(), row_bytes - filled);
+      std::memcpy(reinterpret_cast<std::byte*>(split) + filled, span.data(), bytes);
+      span.remove_prefix(bytes);
       filled += bytes;
       if (filled < row_bytes) continue;
       rows.push_back(split);
       split += row_bytes / sizeof(float);
     }
-    for (; piece.size() >= row_bytes; piece.remove_prefix(row_bytes)) {
-      rows.push_back(reinterpret_cast<const float*>(piece.data()));
+    for (; span.size() >= row_bytes; span.remove_prefix(row_bytes)) {
+      rows.push_back(reinterpret_cast<const float*>(span.data()));
     }
-    filled = piece.size();
-    if (filled > 0) std::memcpy(split, piece.data(), filled);
+    filled = span.size();
+    if (filled > 0) std::memcpy(split, span.data(), filled);
   }
 }
 
@@ -56,8 +56,8 @@ absl::StatusOr<SparseChunk> ReadSparseChunk(const Payload& payload, uint64_t row
   const size_t key_bytes = rows * sizeof(uint64_t);
   const Payload values = payload.Slice(key_bytes, rows * row_bytes);
   const bool in_place = type == DType::kF32 && Aligned(values);
-  const size_t pieces = values.pieces().size();
-  const size_t copied = in_place ? (pieces == 0 ? 0 : pieces - 1) : rows;
+  const size_t spans = values.spans().size();
+  const size_t copied = in_place ? (spans == 0 ? 0 : spans - 1) : rows;
   const std::shared_ptr<float> memory =
       pool.Take(key_bytes / sizeof(float) + copied * uint64_t{dim});
   payload.Slice(0, key_bytes).CopyTo(memory.get());

@@ -29,8 +29,8 @@ struct SparseChunk {
 };
 
 // Reads a payload of `rows` keys with `dim` elements of `type` each (0 for a pull). Copies, into an
-// array of the pool, are made of the keys, of rows that two pieces of the payload share, and of all
-// rows where these are halves, or a piece is not aligned for f32. INVALID_ARGUMENT: the payload has
+// array of the pool, are made of the keys, of rows that two spans of the payload share, and of all
+// rows where these are halves, or a span is not aligned for f32. INVALID_ARGUMENT: the payload has
 // another length; the message names both.
 absl::StatusOr<SparseChunk> ReadSparseChunk(const Payload& payload, uint64_t rows, uint32_t dim,
                                             DType type, BufferPool& pool);

@@ -30,7 +30,7 @@ TEST_F(SparseChunkTest, RowsLieWhereTheyCame) {
   EXPECT_THAT(chunk.keys, ElementsAre(7, 8));
   EXPECT_THAT(Values(chunk, 2), ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(chunk.bytes, payload.size() + 2 * sizeof(const float*));
-  const std::byte* const begin = payload.pieces()[0].data();
+  const std::byte* const begin = payload.spans()[0].data();
   EXPECT_EQ(reinterpret_cast<const std::byte*>(chunk.rows[0]), begin + 16);
   EXPECT_EQ(reinterpret_cast<const std::byte*>(chunk.rows[1]), begin + 24);
   EXPECT_NE(reinterpret_cast<const std::byte*>(chunk.keys.data()), begin);
@@ -50,8 +50,8 @@ TEST_F(SparseChunkTest, KeepsWhatTheRowsLieIn) {
   EXPECT_TRUE(owner.expired());
 }
 
-// Three pieces that end anywhere, also within keys, rows and elements, at every alignment.
-TEST_F(SparseChunkTest, TakesPiecesThatEndAnywhere) {
+// Three spans that end anywhere, also within keys, rows and elements, at every alignment.
+TEST_F(SparseChunkTest, TakesSpansThatEndAnywhere) {
   constexpr uint64_t kKeys[] = {7, 8, 9};
   std::vector<float> values(9);
   std::iota(values.begin(), values.end(), 1.0f);
@@ -73,12 +73,12 @@ TEST_F(SparseChunkTest, TakesPiecesThatEndAnywhere) {
   }
 }
 
-TEST_F(SparseChunkTest, ARowMayBeInManyPieces) {
+TEST_F(SparseChunkTest, ARowMayBeInManySpans) {
   const Payload whole = KeysAndRows({7, 8}, {1, 2, 3, 4, 5, 6});
-  const std::byte* const at = whole.pieces()[0].data();
-  std::vector<Payload::Piece> pieces;
-  for (size_t i = 0; i < whole.size(); i += 4) pieces.emplace_back(at + i, 4);
-  const Payload payload(pieces, whole.owner());
+  const std::byte* const at = whole.spans()[0].data();
+  std::vector<Payload::Span> spans;
+  for (size_t i = 0; i < whole.size(); i += 4) spans.emplace_back(at + i, 4);
+  const Payload payload(spans, whole.owner());
   EXPECT_THAT(Values(*ReadSparseChunk(payload, 2, 3, DType::kF32, *pool_), 3),
               ElementsAre(1, 2, 3, 4, 5, 6));
 }

@@ -14,9 +14,9 @@ Payload WidenPayload(Payload payload, DType type, BufferPool& pool) {
   const size_t elements = payload.size() / SizeOf(type);
   const std::shared_ptr<float> values = pool.Take(elements);
   ReadElements(type, payload, {values.get(), elements});
-  const Payload::Piece piece(reinterpret_cast<const std::byte*>(values.get()),
-                             elements * sizeof(float));
-  return Payload({piece}, values);
+  const Payload::Span span(reinterpret_cast<const std::byte*>(values.get()),
+                           elements * sizeof(float));
+  return Payload({span}, values);
 }
 
 Payload NarrowPayload(Payload payload, DType type,
@@ -25,13 +25,13 @@ Payload NarrowPayload(Payload payload, DType type,
   const size_t bytes = payload.size() / sizeof(float) * sizeof(uint16_t);
   const std::shared_ptr<std::byte> memory = take(bytes);
   auto* bits = reinterpret_cast<uint16_t*>(memory.get());
-  for (const Payload::Piece& piece : payload.pieces()) {
-    const absl::Span<const float> values(reinterpret_cast<const float*>(piece.data()),
-                                         piece.size() / sizeof(float));
+  for (const Payload::Span& span : payload.spans()) {
+    const absl::Span<const float> values(reinterpret_cast<const float*>(span.data()),
+                                         span.size() / sizeof(float));
     RoundToHalf(type, values, bits);
     bits += values.size();
   }
-  return Payload({Payload::Piece(memory.get(), bytes)}, memory);
+  return Payload({Payload::Span(memory.get(), bytes)}, memory);
 }
 
 }  // namespace muster

@@ -18,7 +18,7 @@ namespace muster {
 Payload WidenPayload(Payload payload, DType type, BufferPool& pool);
 
 // Weights rounded to nearest for an answer, in one array that `take` gives for so many bytes.
-// REQUIRES: every piece is whole f32 that lie as f32 must (the tables' arrays do).
+// REQUIRES: every span is whole f32 that lie as f32 must (the tables' arrays do).
 Payload NarrowPayload(Payload payload, DType type,
                       absl::FunctionRef<std::shared_ptr<std::byte>(size_t bytes)> take);
 

@@ -155,9 +155,9 @@ void Partition::ServeSparsePull(AdmittedCall& call) {
     NoteStored(status);
     return Refuse(call, closed_.ok() ? status : closed_);
   }
-  const Payload::Piece piece(reinterpret_cast<const std::byte*>(values.get()),
-                             floats * sizeof(float));
-  absl::StatusOr<Payload> payload = Narrow(call.call, Payload({piece}, values), type);
+  const Payload::Span span(reinterpret_cast<const std::byte*>(values.get()),
+                           floats * sizeof(float));
+  absl::StatusOr<Payload> payload = Narrow(call.call, Payload({span}, values), type);
   if (!payload.ok()) {
     Refuse(call, payload.status(), kNoMemoryRetryMs);
   } else {

@@ -332,16 +332,16 @@ TEST_F(PartitionTest, KeysOfAnotherPartitionAreRefused) {
               HasSubstr("belongs to partition 1"));
 }
 
-TEST_F(PartitionTest, PayloadsMayComeInOddPieces) {
+TEST_F(PartitionTest, PayloadsMayComeInOddSpans) {
   Open(TestOpenRequest(1));
   const std::vector<float> values = {1, 2, 3, 4, 5, 6, 7, 8};
   const auto bytes = std::make_shared<std::vector<std::byte>>(33);
   std::memcpy(bytes->data() + 1, values.data(), 32);
-  std::vector<Payload::Piece> pieces;
+  std::vector<Payload::Span> spans;
   for (const auto& [begin, end] : {std::pair<int, int>{1, 4}, {4, 18}, {18, 19}, {19, 33}}) {
-    pieces.emplace_back(bytes->data() + begin, end - begin);
+    spans.emplace_back(bytes->data() + begin, end - begin);
   }
-  Do(TestDensePush(0, 0, 0, 2), Payload(pieces, bytes));
+  Do(TestDensePush(0, 0, 0, 2), Payload(spans, bytes));
   Do(TestClose(0, 0, 0));
   EXPECT_THAT(Do(TestDensePull(0, 1, 0, 2)).floats(), ElementsAre(0, -1, -2, -3, -4, -5, -6, -7));
 }

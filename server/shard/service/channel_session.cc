@@ -214,16 +214,16 @@ bool ChannelSession::Land(const Pending& request, const Payload& payload) {
   if (payload.size() == 0 || payload.size() != request.answer_bytes) return false;
   // Made there: what holds the room is never sent, since the channel's end, which has the loop,
   // would wait for the room, and the room for the loop to send it.
-  if (payload.pieces()[0].data() == request.room) return true;
+  if (payload.spans()[0].data() == request.room) return true;
   // What makes no sense there is no place: the answer comes behind the reply then.
   const std::shared_ptr<std::byte> room =
       channel_->WriteRegistered(request.answer_offset, request.answer_bytes).value_or(nullptr);
   if (room == nullptr) return false;
   // The client computes with it when its turn comes; this processor does not.
   std::byte* at = room.get();
-  for (const Payload::Piece& piece : payload.pieces()) {
-    StreamCopy(at, piece.data(), piece.size());
-    at += piece.size();
+  for (const Payload::Span& span : payload.spans()) {
+    StreamCopy(at, span.data(), span.size());
+    at += span.size();
   }
   StreamFence();
   return true;

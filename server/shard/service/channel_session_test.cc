@@ -106,8 +106,8 @@ class ChannelSessionTest : public ::testing::Test {
 
   // What a host does that has made an answer.
   static void Answer(const ExchangeCall& call, std::shared_ptr<std::byte> memory, size_t bytes) {
-    const Payload::Piece piece(memory.get(), bytes);
-    call.done({}, Payload({piece}, std::move(memory)));
+    const Payload::Span span(memory.get(), bytes);
+    call.done({}, Payload({span}, std::move(memory)));
   }
 
   const std::shared_ptr<MessageBudgets> budgets_;

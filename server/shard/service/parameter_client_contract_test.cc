@@ -38,40 +38,40 @@ TEST_P(ParameterClientTest, PayloadsOfAllSizesArriveWhole) {
   }
 }
 
-TEST_P(ParameterClientTest, PayloadsInOddPiecesArriveWhole) {
+TEST_P(ParameterClientTest, PayloadsInOddSpansArriveWhole) {
   constexpr size_t kLarge = 700'001;
   Serve(kLarge, {});
   std::vector<float> values(kLarge);
   for (size_t i = 0; i < kLarge; ++i) values[i] = i % 777;
   const Payload whole = Payload::Of(values);
-  std::vector<Payload::Piece> pieces;
-  const auto bytes = whole.pieces()[0];
+  std::vector<Payload::Span> spans;
+  const auto bytes = whole.spans()[0];
   for (size_t at = 0, step = 1; at < bytes.size(); at += step, step = step * 2 + 1) {
-    pieces.push_back(bytes.subspan(at, step));
+    spans.push_back(bytes.subspan(at, step));
   }
-  EXPECT_TRUE(StartExchange(*client_, Push(), Payload(pieces, whole.owner()))->Take(kTimeout).ok());
+  EXPECT_TRUE(StartExchange(*client_, Push(), Payload(spans, whole.owner()))->Take(kTimeout).ok());
   EXPECT_TRUE(Pulled(*client_) == values);
 }
 
 // As rows are pushed.
-TEST_P(ParameterClientTest, PayloadsInManyShortPiecesArriveWhole) {
+TEST_P(ParameterClientTest, PayloadsInManyShortSpansArriveWhole) {
   constexpr size_t kLarge = 700'001;
-  constexpr size_t kPieceBytes = 252;
+  constexpr size_t kSpanBytes = 252;
   Serve(kLarge, {});
   std::vector<float> values(kLarge);
   for (size_t i = 0; i < kLarge; ++i) values[i] = i % 777;
   const Payload whole = Payload::Of(values);
-  std::vector<Payload::Piece> pieces;
-  const auto bytes = whole.pieces()[0];
-  for (size_t at = 0; at < bytes.size(); at += kPieceBytes) {
-    pieces.push_back(bytes.subspan(at, kPieceBytes));
+  std::vector<Payload::Span> spans;
+  const auto bytes = whole.spans()[0];
+  for (size_t at = 0; at < bytes.size(); at += kSpanBytes) {
+    spans.push_back(bytes.subspan(at, kSpanBytes));
   }
-  EXPECT_TRUE(StartExchange(*client_, Push(), Payload(pieces, whole.owner()))->Take(kTimeout).ok());
+  EXPECT_TRUE(StartExchange(*client_, Push(), Payload(spans, whole.owner()))->Take(kTimeout).ok());
   EXPECT_TRUE(Pulled(*client_) == values);
 }
 
 TEST_P(ParameterClientTest, AnswersLandWhereTheCallerWantsThem) {
-  // Large enough to come in several pieces.
+  // Large enough to come in several spans.
   Serve(300'000, {});
   ASSERT_TRUE(StartExchange(*client_, Push(), Floats(300'000, 2.5f))->Take(kTimeout).ok());
   const absl::Span<std::byte> place = Place(300'002 * sizeof(float));
@@ -87,8 +87,8 @@ TEST_P(ParameterClientTest, AnswersLandWhereTheCallerWantsThem) {
   };
   const absl::StatusOr<ExchangeResult> landed = pull_into(landing);
   ASSERT_TRUE(landed.ok()) << landed.status();
-  ASSERT_EQ(landed->payload.pieces().size(), 1u);
-  EXPECT_EQ(landed->payload.pieces()[0].data(), landing.data());
+  ASSERT_EQ(landed->payload.spans().size(), 1u);
+  EXPECT_EQ(landed->payload.spans()[0].data(), landing.data());
   EXPECT_EQ(landed->reply->landed(), GetParam() == Way::kRegistered);
   EXPECT_EQ(std::count(arena.begin(), arena.end(), 2.5f), 300'000);
   EXPECT_EQ(arena.front(), -1.0f);

@@ -34,7 +34,7 @@ class LogStage {
   // Offset in the file behind what is staged.
   uint64_t end() const { return buffers_.back().begin + buffers_.back().used; }
 
-  // What is appended next, up to so many bytes, will lie in one piece.
+  // What is appended next, up to so many bytes, will lie in one span.
   void Reserve(size_t bytes);
   // REQUIRES: room was reserved.
   void Append(absl::Span<const std::byte> bytes);

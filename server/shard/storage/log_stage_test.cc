@@ -93,7 +93,7 @@ TEST_F(LogStageTest, ChecksumsAreOfWhatWasCopied) {
   EXPECT_EQ(checksum.Finish(), Fingerprint("a" + large));
 }
 
-TEST_F(LogStageTest, RecordsLieInOnePieceAndOutliveTheStage) {
+TEST_F(LogStageTest, RecordsLieInOneSpanAndOutliveTheStage) {
   // Of all lengths from small to more than a buffer, so that buffers end anywhere.
   std::vector<std::string> records;
   std::vector<Payload> views;
@@ -107,7 +107,7 @@ TEST_F(LogStageTest, RecordsLieInOnePieceAndOutliveTheStage) {
       const uint64_t begin = stage.end();
       stage.Append(Bytes(records.back()));
       views.push_back(stage.View(begin, bytes));
-      EXPECT_EQ(views.back().pieces().size(), 1u);
+      EXPECT_EQ(views.back().spans().size(), 1u);
       EXPECT_EQ(stage.View(begin, 0).size(), 0u);
       all += "head" + records.back();
     }

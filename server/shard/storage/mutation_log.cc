@@ -250,7 +250,7 @@ absl::StatusOr<uint64_t> MutationLog::Append(absl::Span<const std::byte> header,
   } else {
     FingerprintStream checksum;
     checksum.Add(header.data(), header.size());
-    for (const Payload::Piece& piece : payload.pieces()) checksum.Add(piece.data(), piece.size());
+    for (const Payload::Span& span : payload.spans()) checksum.Add(span.data(), span.size());
     std::array<std::byte, kLogRecordHeadBytes> head;
     EncodeLogRecordHead({.header_bytes = static_cast<uint32_t>(header.size()),
                          .payload_bytes = static_cast<uint32_t>(payload.size()),
@@ -258,14 +258,14 @@ absl::StatusOr<uint64_t> MutationLog::Append(absl::Span<const std::byte> header,
                          .synced_lsn = synced_lsn_,
                          .checksum = checksum.Finish()},
                         segment.id, absl::MakeSpan(head));
-    std::vector<absl::Span<const std::byte>> pieces;
-    pieces.reserve(payload.pieces().size() + 4);
-    pieces.push_back(absl::MakeConstSpan(head));
-    pieces.push_back(header);
-    pieces.push_back(Padding(header.size()));
-    pieces.insert(pieces.end(), payload.pieces().begin(), payload.pieces().end());
-    pieces.push_back(Padding(payload.size()));
-    MUSTER_RETURN_IF_ERROR(WriteAll(kLogSegmentHeaderBytes + segment.used, std::move(pieces)));
+    std::vector<absl::Span<const std::byte>> spans;
+    spans.reserve(payload.spans().size() + 4);
+    spans.push_back(absl::MakeConstSpan(head));
+    spans.push_back(header);
+    spans.push_back(Padding(header.size()));
+    spans.insert(spans.end(), payload.spans().begin(), payload.spans().end());
+    spans.push_back(Padding(payload.size()));
+    MUSTER_RETURN_IF_ERROR(WriteAll(kLogSegmentHeaderBytes + segment.used, std::move(spans)));
   }
   segment.used += record_bytes;
   return next_lsn_++;
@@ -284,7 +284,7 @@ void MutationLog::Stage(absl::Span<const std::byte> header, const Payload& paylo
   stage_->Append(header, checksum);
   stage_->Append(Padding(header.size()));
   const uint64_t payload_begin = stage_->end();
-  for (const Payload::Piece& piece : payload.pieces()) stage_->Append(piece, checksum);
+  for (const Payload::Span& span : payload.spans()) stage_->Append(span, checksum);
   stage_->Append(Padding(payload.size()));
   EncodeLogRecordHead({.header_bytes = static_cast<uint32_t>(header.size()),
                        .payload_bytes = static_cast<uint32_t>(payload.size()),
@@ -440,19 +440,19 @@ absl::Status MutationLog::AddSegment(uint64_t record_bytes) {
 }
 
 absl::Status MutationLog::WriteAll(uint64_t offset,
-                                   std::vector<absl::Span<const std::byte>> pieces) {
+                                   std::vector<absl::Span<const std::byte>> spans) {
   size_t first = 0;
   while (true) {
-    while (first < pieces.size() && pieces[first].empty()) ++first;
-    if (first == pieces.size()) return absl::OkStatus();
+    while (first < spans.size() && spans[first].empty()) ++first;
+    if (first == spans.size()) return absl::OkStatus();
     MUSTER_ASSIGN_OR_RETURN(size_t written,
-                            active_->Write(offset, absl::MakeConstSpan(pieces).subspan(first)));
+                            active_->Write(offset, absl::MakeConstSpan(spans).subspan(first)));
     offset += written;
     while (written > 0) {
-      const size_t part = std::min(written, pieces[first].size());
-      pieces[first].remove_prefix(part);
+      const size_t part = std::min(written, spans[first].size());
+      spans[first].remove_prefix(part);
       written -= part;
-      if (pieces[first].empty()) ++first;
+      if (spans[first].empty()) ++first;
     }
   }
 }

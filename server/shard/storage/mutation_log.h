@@ -157,7 +157,7 @@ class MutationLog {
   // Adds a record at the end of what is to be written.
   void Stage(absl::Span<const std::byte> header, const Payload& payload, Payload* copy);
   // Writes to the active file.
-  absl::Status WriteAll(uint64_t offset, std::vector<absl::Span<const std::byte>> pieces);
+  absl::Status WriteAll(uint64_t offset, std::vector<absl::Span<const std::byte>> spans);
 
   std::string SegmentPath(uint64_t id) const;
   std::string SparePath(uint64_t number) const;

@@ -26,13 +26,13 @@ std::string Folder() {
   return absl::StrCat(folder != nullptr ? folder : "/tmp", "/mutation_log_benchmark-", ::getpid());
 }
 
-// The payload as a transport delivers it: pieces of 8 KiB.
-Payload Pieces(const std::vector<std::byte>& bytes) {
-  std::vector<Payload::Piece> pieces;
+// The payload as a transport delivers it: spans of 8 KiB.
+Payload Spans(const std::vector<std::byte>& bytes) {
+  std::vector<Payload::Span> spans;
   for (size_t at = 0; at < bytes.size(); at += 8192) {
-    pieces.push_back(absl::MakeConstSpan(bytes).subspan(at, 8192));
+    spans.push_back(absl::MakeConstSpan(bytes).subspan(at, 8192));
   }
-  return Payload(std::move(pieces), nullptr);
+  return Payload(std::move(spans), nullptr);
 }
 
 void BM_MutationLog(benchmark::State& state) {
@@ -44,11 +44,11 @@ void BM_MutationLog(benchmark::State& state) {
   }
   const std::vector<std::byte> bytes(state.range(0), std::byte{7});
   const std::vector<std::byte> header(kHeaderBytes, std::byte{9});
-  const Payload payload = Pieces(bytes);
+  const Payload payload = Spans(bytes);
   // Until files are reused, as they are in a server that has run for a while.
   for (uint64_t written = 0; written < 3 * kSegmentBytes; written += 1 << 20) {
     const std::vector<std::byte> fill(1 << 20);
-    if (!(*log)->Append({}, Pieces(fill)).ok()) state.SkipWithError("cannot fill the log");
+    if (!(*log)->Append({}, Spans(fill)).ok()) state.SkipWithError("cannot fill the log");
   }
   for (auto _ : state) {
     absl::Status status;

@@ -15,12 +15,12 @@ namespace {
 // usual size. Slots in step push one of a partition's blocks after another.
 constexpr size_t kMostKeptBytes = 1 << 20;
 
-// The payload's elements where it holds them in one piece that can be read as f32; otherwise empty.
-absl::Span<const float> InOnePiece(const Payload& payload) {
-  if (payload.pieces().size() != 1) return {};
-  const Payload::Piece piece = payload.pieces()[0];
-  if (reinterpret_cast<uintptr_t>(piece.data()) % alignof(float) != 0) return {};
-  return {reinterpret_cast<const float*>(piece.data()), piece.size() / sizeof(float)};
+// The payload's elements where it holds them in one span that can be read as f32; otherwise empty.
+absl::Span<const float> InOneSpan(const Payload& payload) {
+  if (payload.spans().size() != 1) return {};
+  const Payload::Span span = payload.spans()[0];
+  if (reinterpret_cast<uintptr_t>(span.data()) % alignof(float) != 0) return {};
+  return {reinterpret_cast<const float*>(span.data()), span.size() / sizeof(float)};
 }
 
 }  // namespace
@@ -71,15 +71,15 @@ uint64_t DenseTable::memory_bytes() const {
 
 Payload DenseTable::Pull(uint32_t first, uint32_t count, Version version) {
   auto versions = std::make_shared<std::vector<std::shared_ptr<const float>>>();
-  std::vector<Payload::Piece> pieces;
+  std::vector<Payload::Span> spans;
   for (uint32_t i = first; i < first + count; ++i) {
     if (version == Version::kCurrent) Settle(i);
     versions->push_back(version == Version::kPrevious ? blocks_[i].previous
                                                       : blocks_[i].weights.Read());
-    pieces.emplace_back(reinterpret_cast<const std::byte*>(versions->back().get()),
-                        blocks_[i].weights.size() * sizeof(float));
+    spans.emplace_back(reinterpret_cast<const std::byte*>(versions->back().get()),
+                       blocks_[i].weights.size() * sizeof(float));
   }
-  return Payload(std::move(pieces), std::move(versions));
+  return Payload(std::move(spans), std::move(versions));
 }
 
 bool DenseTable::HasRoomFor(const Payload& gradient) const {
@@ -90,7 +90,7 @@ void DenseTable::Add(uint32_t block, const Payload& gradient, Keeping keeping) {
   Sum& sum = sums_[block];
   const size_t size = blocks_[block].weights.size();
   if (sum.values != nullptr) return gradient.AddTo({sum.values.get(), size});
-  if (!InOnePiece(gradient).empty()) {
+  if (!InOneSpan(gradient).empty()) {
     if (keeping == Keeping::kFree) {
       sum.kept.push_back({gradient});
       return;
@@ -115,9 +115,9 @@ void DenseTable::AddKept(uint32_t block, Sum& sum) {
   const Payload& first = kept[0].gradient;
   size_t added = 1;
   // Memory is what this takes: once over two, rather than twice over the sum.
-  if (kept.size() > 1 && !InOnePiece(first).empty() && !InOnePiece(kept[1].gradient).empty()) {
-    AddArrays(static_cast<int64_t>(size), InOnePiece(first).data(),
-              InOnePiece(kept[1].gradient).data(), values);
+  if (kept.size() > 1 && !InOneSpan(first).empty() && !InOneSpan(kept[1].gradient).empty()) {
+    AddArrays(static_cast<int64_t>(size), InOneSpan(first).data(),
+              InOneSpan(kept[1].gradient).data(), values);
     added = 2;
   } else {
     first.CopyTo(values);
@@ -126,7 +126,7 @@ void DenseTable::AddKept(uint32_t block, Sum& sum) {
 }
 
 absl::Span<const float> DenseTable::Values(uint32_t block, Sum& sum) {
-  if (sum.kept.size() == 1) return InOnePiece(sum.kept[0].gradient);
+  if (sum.kept.size() == 1) return InOneSpan(sum.kept[0].gradient);
   AddKept(block, sum);
   if (sum.values == nullptr) return {};
   return {sum.values.get(), blocks_[block].weights.size()};
@@ -147,8 +147,8 @@ void DenseTable::Accumulate(uint32_t block, uint32_t slot, Payload gradient, Kee
     } else {
       const std::shared_ptr<float> copy = pool_->Take(blocks_[block].weights.size());
       gradient.CopyTo(copy.get());
-      const Payload::Piece piece(reinterpret_cast<const std::byte*>(copy.get()), gradient.size());
-      sum.early.emplace(slot, Contribution{Payload({piece}, copy), 0, Keeping::kScarce});
+      const Payload::Span span(reinterpret_cast<const std::byte*>(copy.get()), gradient.size());
+      sum.early.emplace(slot, Contribution{Payload({span}, copy), 0, Keeping::kScarce});
     }
     return;
   }
@@ -219,7 +219,7 @@ void DenseTable::Update(uint32_t block, const Payload& gradient, const Optimizer
   OptimizerStep block_step = step;
   block_step.step = blocks_[block].steps + 1;
   std::shared_ptr<float> copy;
-  absl::Span<const float> values = InOnePiece(gradient);
+  absl::Span<const float> values = InOneSpan(gradient);
   if (values.empty()) {
     copy = pool_->Take(blocks_[block].weights.size());
     gradient.CopyTo(copy.get());

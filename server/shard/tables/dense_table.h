@@ -104,7 +104,7 @@ class DenseTable {
     Keeping keeping = Keeping::kFree;
   };
   struct Sum {
-    // Contributions in the order of their addition, each in one piece and as it came: the first, as
+    // Contributions in the order of their addition, each in one span and as it came: the first, as
     // with one worker there is no other, and with several the next is usually close behind; more
     // where they are free to keep, since a sum that is made right before the step stays in the
     // caches. None once there are values.

@@ -143,7 +143,7 @@ class Table {
         block_bytes_(std::min(kBlockBytes, bytes / servers.size())),
         gradient_arena_(MakeArena(bytes)),
         gradients_(
-            {Payload::Piece(reinterpret_cast<const std::byte*>(gradient_arena_.get()), bytes)},
+            {Payload::Span(reinterpret_cast<const std::byte*>(gradient_arena_.get()), bytes)},
             gradient_arena_),
         parameters_(MakeArena(bytes)) {
     for (const std::string& server : servers) clients_.push_back(MakeBenchClient(server, way, io));
