@@ -15,22 +15,22 @@ namespace muster {
 namespace {
 
 // A byte with the status' code, then its message or a CommitCheckpointRequest with the files.
-std::string Encode(const absl::StatusOr<std::vector<CutPiece>>& pieces) {
-  std::string bytes(1, static_cast<char>(pieces.status().code()));
-  if (!pieces.ok()) return absl::StrCat(bytes, pieces.status().message());
+std::string Encode(const absl::StatusOr<std::vector<PartitionFile>>& files) {
+  std::string bytes(1, static_cast<char>(files.status().code()));
+  if (!files.ok()) return absl::StrCat(bytes, files.status().message());
   v1::CommitCheckpointRequest files;
-  for (const CutPiece& piece : *pieces) {
+  for (const PartitionFile& written : *files) {
     v1::CutFile* file = files.add_files();
-    file->set_partition(piece.partition);
-    file->set_path(piece.path);
-    file->set_bytes(piece.bytes);
-    file->set_checksum(piece.checksum);
+    file->set_partition(written.partition);
+    file->set_path(written.path);
+    file->set_bytes(written.bytes);
+    file->set_checksum(written.checksum);
   }
   files.AppendToString(&bytes);
   return bytes;
 }
 
-absl::Status Decode(absl::string_view bytes, int rank, std::vector<CutPiece>& pieces) {
+absl::Status Decode(absl::string_view bytes, int rank, std::vector<PartitionFile>& files) {
   v1::CommitCheckpointRequest files;
   const absl::StatusCode code =
       bytes.empty() ? absl::StatusCode::kInternal : static_cast<absl::StatusCode>(bytes[0]);
@@ -43,7 +43,7 @@ absl::Status Decode(absl::string_view bytes, int rank, std::vector<CutPiece>& pi
         absl::StrCat("what rank ", rank, " told of its part of a cut cannot be read"));
   }
   for (const v1::CutFile& file : files.files()) {
-    pieces.push_back({file.partition(), file.path(), file.bytes(), file.checksum()});
+    files.push_back({file.partition(), file.path(), file.bytes(), file.checksum()});
   }
   return absl::OkStatus();
 }
@@ -51,7 +51,7 @@ absl::Status Decode(absl::string_view bytes, int rank, std::vector<CutPiece>& pi
 }  // namespace
 
 absl::StatusOr<CutFiles> ExchangeCut(Communicator& communicator, absl::Duration timeout,
-                                     const absl::StatusOr<std::vector<CutPiece>>& mine) {
+                                     const absl::StatusOr<std::vector<PartitionFile>>& mine) {
   const std::string bytes = Encode(mine);
   const int64_t length = static_cast<int64_t>(bytes.size());
   std::vector<int64_t> lengths(communicator.size());
@@ -77,15 +77,16 @@ absl::StatusOr<CutFiles> ExchangeCut(Communicator& communicator, absl::Duration 
   CutFiles files;
   absl::string_view rest = all;
   for (int rank = 0; rank < communicator.size(); ++rank) {
-    const absl::Status status = Decode(rest.substr(0, counts[rank]), rank, files.pieces);
+    const absl::Status status = Decode(rest.substr(0, counts[rank]), rank, files.by_partition);
     if (MayBeWrittenLater(status)) {
-      return CutFiles{.pieces = {}, .failure = std::string(status.message())};
+      return CutFiles{.by_partition = {}, .failure = std::string(status.message())};
     }
     MUSTER_RETURN_IF_ERROR(status);
     rest.remove_prefix(counts[rank]);
   }
-  std::sort(files.pieces.begin(), files.pieces.end(),
-            [](const CutPiece& a, const CutPiece& b) { return a.partition < b.partition; });
+  std::sort(
+      files.by_partition.begin(), files.by_partition.end(),
+      [](const PartitionFile& a, const PartitionFile& b) { return a.partition < b.partition; });
   return files;
 }
 

@@ -253,7 +253,8 @@ absl::StatusOr<CutFiles> DataParallelStrategy::Cut(uint64_t clock) {
   const uint32_t first_number = servers_ == nullptr ? 0 : own().layout().partitions();
   MUSTER_ASSIGN_OR_RETURN(CutFiles files,
                           kept_->Cut(*communicator_, first_number, servers.failure));
-  files.pieces.insert(files.pieces.begin(), servers.pieces.begin(), servers.pieces.end());
+  files.by_partition.insert(files.by_partition.begin(), servers.by_partition.begin(),
+                            servers.by_partition.end());
   return files;
 }
 

@@ -103,7 +103,7 @@ class DataParallelStrategy final : public Strategy, public ReplicaGroup {
   absl::Status PushRows(MicroBatch& micro_batch) override;
   // Also OutOfRange, on all ranks: clipping by global norm found that the gradient's is not finite.
   absl::Status EndStep() override;
-  // Rank r writes the files of partitions p with p mod W = r; all ranks return all pieces. In a
+  // Rank r writes the files of partitions p with p mod W = r; all ranks return all files. In a
   // hybrid job the servers' files come first, and the workers', which hold the dense tensors, after
   // them: as many again.
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override;

@@ -377,8 +377,8 @@ TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
     EXPECT_EQ(strategy->Cut(2).status().code(), absl::StatusCode::kFailedPrecondition);
     const StrategyCounters before = strategy->counters();
     strategy->set_loss_scale({.scale = 64, .steps = static_cast<uint32_t>(rank)});
-    const std::vector<CutPiece> pieces = strategy->Cut(3).value().pieces;
-    ASSERT_EQ(pieces.size(), 3);
+    const std::vector<PartitionFile> files = strategy->Cut(3).value().by_partition;
+    ASSERT_EQ(files.size(), 3);
     // Nobody goes on before rank 0, who has the cut committed.
     if (rank == 0) committed = true;
     ASSERT_EQ(strategy->EndCut(CutEnd::kCommitted).value(), CutEnd::kCommitted);
@@ -390,12 +390,12 @@ TEST_F(DataParallelStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {
     manifest.set_job_id("job");
     manifest.set_clock(3);
     *manifest.mutable_schema() = Schema();
-    for (const CutPiece& piece : pieces) {
+    for (const PartitionFile& written : files) {
       v1::CheckpointFile* file = manifest.add_files();
-      file->set_partition(piece.partition);
-      file->set_path(piece.path);
-      file->set_bytes(piece.bytes);
-      file->set_checksum(piece.checksum);
+      file->set_partition(written.partition);
+      file->set_path(written.path);
+      file->set_bytes(written.bytes);
+      file->set_checksum(written.checksum);
     }
   });
   ASSERT_EQ(WriteManifest(storage_, "/root/job/3", manifest), absl::OkStatus());
@@ -428,7 +428,7 @@ TEST_F(DataParallelStrategyTest, ACutThatOneRankCannotWriteIsGivenUpByAll) {
     ASSERT_EQ(strategy->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     ASSERT_EQ(Step(*strategy), absl::OkStatus());
     const CutFiles files = strategy->Cut(1).value();
-    EXPECT_TRUE(files.pieces.empty());
+    EXPECT_TRUE(files.by_partition.empty());
     EXPECT_THAT(files.failure, testing::HasSubstr("rank 1 could not write its part of a cut"));
     EXPECT_EQ(strategy->EndCut(CutEnd::kGivenUp).value(), CutEnd::kGivenUp);
     // What rank 0 could not have committed is given up by all, too.
@@ -436,7 +436,7 @@ TEST_F(DataParallelStrategyTest, ACutThatOneRankCannotWriteIsGivenUpByAll) {
     ASSERT_EQ(Step(*strategy), absl::OkStatus());
     EXPECT_FALSE(storage_.Exists("/root/job/1").value()) << "what others wrote goes";
     if (rank == 1) ASSERT_EQ(blocked.DeleteRecursively("/root/job"), absl::OkStatus());
-    EXPECT_EQ(strategy->Cut(2).value().pieces.size(), 3);
+    EXPECT_EQ(strategy->Cut(2).value().by_partition.size(), 3);
     EXPECT_EQ(strategy->EndCut(mine).value(), CutEnd::kGivenUp);
     EXPECT_EQ(Step(*strategy), absl::OkStatus());
   });

@@ -96,9 +96,9 @@ absl::Status KeptReplica::WriteOwnFiles(const Communicator& communicator, uint32
 void KeptReplica::DeleteWritten() {
   const std::string folder =
       CheckpointFolder(order_->checkpoint_root(), order_->job_id(), replica_->clock());
-  for (const CutPiece& piece : std::exchange(written_, {})) {
+  for (const PartitionFile& file : std::exchange(written_, {})) {
     // What stays is a leftover, which the coordinator finds later.
-    options_.storage->DeleteRecursively(JoinUri(folder, piece.path)).IgnoreError();
+    options_.storage->DeleteRecursively(JoinUri(folder, file.path)).IgnoreError();
   }
 }
 

@@ -61,7 +61,7 @@ class KeptReplica {
   absl::Status Fill(Communicator& communicator, absl::optional<int> source);
 
   // A collective call: rank r writes the files of partitions p with p mod W = r, numbered from
-  // `first_number`; all ranks return all pieces. A rank that cannot, or says that the cut has
+  // `first_number`; all ranks return all files. A rank that cannot, or says that the cut has
   // failed elsewhere (`failure` is not empty), fails it for all.
   absl::StatusOr<CutFiles> Cut(Communicator& communicator, uint32_t first_number,
                                absl::string_view failure);
@@ -85,7 +85,7 @@ class KeptReplica {
   ReplicaContent content_ = ReplicaContent::kNothing;
   absl::optional<LossScale> loss_scale_;
   // This rank's files of the last cut, at the replica's clock.
-  std::vector<CutPiece> written_;
+  std::vector<PartitionFile> written_;
 };
 
 }  // namespace muster

@@ -72,7 +72,7 @@ v1::UpdateSpec::WireType TypeOf(DType type) {
   return static_cast<v1::UpdateSpec::WireType>(WireTypeOf(type));
 }
 
-CutPiece PieceOf(size_t partition, const v1::ExchangeReply& reply) {
+PartitionFile FileOf(size_t partition, const v1::ExchangeReply& reply) {
   return {static_cast<uint32_t>(partition), reply.checkpoint_path(), reply.checkpoint_bytes(),
           reply.checkpoint_checksum()};
 }
@@ -542,11 +542,11 @@ absl::StatusOr<CutFiles> ParameterServerStrategy::AwaitCut(const std::vector<Han
   for (const Handle& operation : operations) {
     MUSTER_RETURN_IF_ERROR(router_.Wait(operation));
     const v1::ExchangeReply& reply = *operation->result().reply;
-    const size_t partition = files.pieces.size();
+    const size_t partition = files.by_partition.size();
     if (reply.checkpoint_path().empty() && files.failure.empty()) {
       files.failure = absl::StrCat("partition ", partition, " has no file: ", reply.message());
     }
-    files.pieces.push_back(PieceOf(partition, reply));
+    files.by_partition.push_back(FileOf(partition, reply));
   }
   return files;
 }

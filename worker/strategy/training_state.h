@@ -37,7 +37,7 @@ struct StrategyCounters {
 };
 
 // One partition's file of a cut.
-struct CutPiece {
+struct PartitionFile {
   uint32_t partition = 0;
   std::string path;
   uint64_t bytes = 0;
@@ -48,7 +48,7 @@ struct CutPiece {
 struct CutFiles {
   // In order of partition. Of a cut that could not be written: those that were, the others without
   // a path.
-  std::vector<CutPiece> pieces;
+  std::vector<PartitionFile> by_partition;
   // Not empty: it could not be written now, and why. The next cut does not depend on it.
   std::string failure;
 };

@@ -11,21 +11,21 @@
 namespace muster {
 namespace {
 
-v1::CommitCheckpointRequest RequestFor(uint64_t clock, const std::vector<CutPiece>& pieces) {
+v1::CommitCheckpointRequest RequestFor(uint64_t clock, const std::vector<PartitionFile>& files) {
   v1::CommitCheckpointRequest request;
   request.set_clock(clock);
-  for (const CutPiece& piece : pieces) {
+  for (const PartitionFile& written : files) {
     v1::CutFile* file = request.add_files();
-    file->set_partition(piece.partition);
-    file->set_path(piece.path);
-    file->set_bytes(piece.bytes);
-    file->set_checksum(piece.checksum);
+    file->set_partition(written.partition);
+    file->set_path(written.path);
+    file->set_bytes(written.bytes);
+    file->set_checksum(written.checksum);
   }
   return request;
 }
 
 // That there is no such checkpoint.
-v1::CommitCheckpointRequest FailureOf(uint64_t clock, const std::vector<CutPiece>& written,
+v1::CommitCheckpointRequest FailureOf(uint64_t clock, const std::vector<PartitionFile>& written,
                                       absl::string_view why, SeriesPosition position) {
   v1::CommitCheckpointRequest request = RequestFor(clock, written);
   request.set_failure(std::string(why));
@@ -56,9 +56,9 @@ absl::Status TaskCheckpoints::Take(uint64_t clock, SeriesPosition position) {
   return absl::OkStatus();
 }
 
-v1::CommitCheckpointRequest TaskCheckpoints::CommitOf(uint64_t clock,
-                                                      const std::vector<CutPiece>& pieces) const {
-  v1::CommitCheckpointRequest request = RequestFor(clock, pieces);
+v1::CommitCheckpointRequest TaskCheckpoints::CommitOf(
+    uint64_t clock, const std::vector<PartitionFile>& files) const {
+  v1::CommitCheckpointRequest request = RequestFor(clock, files);
   request.set_schema(options_.schema);
   request.set_data_preparation(options_.data_preparation);
   return request;
@@ -99,7 +99,8 @@ absl::StatusOr<std::string> TaskCheckpoints::TryWhole(uint64_t clock, SeriesPosi
   if (!options_.commits) return files.failure;
   std::string failure = files.failure;
   if (failure.empty()) {
-    const absl::Status status = coordinator_.CommitCheckpoint(CommitOf(clock, files.pieces), {});
+    const absl::Status status =
+        coordinator_.CommitCheckpoint(CommitOf(clock, files.by_partition), {});
     if (status.ok()) return "";
     if (!absl::IsFailedPrecondition(status)) {
       coordinator_status_ = status;
@@ -108,7 +109,7 @@ absl::StatusOr<std::string> TaskCheckpoints::TryWhole(uint64_t clock, SeriesPosi
     failure = std::string(status.message());
   }
   coordinator_status_ =
-      coordinator_.CommitCheckpoint(FailureOf(clock, files.pieces, failure, position), {});
+      coordinator_.CommitCheckpoint(FailureOf(clock, files.by_partition, failure, position), {});
   MUSTER_RETURN_IF_ERROR(coordinator_status_);
   return failure;
 }
@@ -133,7 +134,7 @@ absl::Status TaskCheckpoints::Finish() {
 
 absl::Status TaskCheckpoints::FilesWritten() {
   MUSTER_ASSIGN_OR_RETURN(CutFiles files, cuts_->AwaitFiles());
-  files_ = std::move(files.pieces);
+  files_ = std::move(files.by_partition);
   if (!files.failure.empty()) {
     GiveUp(files.failure);
     return absl::OkStatus();

@@ -70,7 +70,8 @@ class TaskCheckpoints {
   const absl::Status& coordinator_status() const { return coordinator_status_; }
 
  private:
-  v1::CommitCheckpointRequest CommitOf(uint64_t clock, const std::vector<CutPiece>& pieces) const;
+  v1::CommitCheckpointRequest CommitOf(uint64_t clock,
+                                       const std::vector<PartitionFile>& files) const;
   absl::Status TakeWhole(uint64_t clock, SeriesPosition position);
   // One attempt, up to what the coordinator answered of it. Not empty: why it failed.
   absl::StatusOr<std::string> TryWhole(uint64_t clock, SeriesPosition position);
@@ -92,7 +93,7 @@ class TaskCheckpoints {
   absl::optional<uint64_t> under_way_;
   absl::optional<uint64_t> under_way_base_;
   // Its files, once they are written, or as far as they were.
-  std::vector<CutPiece> files_;
+  std::vector<PartitionFile> files_;
   bool given_up_ = false;
   // Its commit, after its files are written; or that it is given up.
   std::unique_ptr<BackgroundCommit> commit_;

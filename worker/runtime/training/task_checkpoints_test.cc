@@ -30,7 +30,7 @@ class CutsOnly final : public TrainingState, public BackgroundCuts {
 
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override {
     calls.push_back(absl::StrCat("cut ", clock));
-    CutFiles whole{.pieces = {{0, "whole", 10, 11}}, .failure = ""};
+    CutFiles whole{.by_partition = {{0, "whole", 10, 11}}, .failure = ""};
     if (!whole_failures.empty()) {
       whole.failure = whole_failures.front();
       whole_failures.erase(whole_failures.begin());
@@ -56,7 +56,7 @@ class CutsOnly final : public TrainingState, public BackgroundCuts {
     return std::exchange(files, Both());
   }
   static CutFiles Both() {
-    return {.pieces = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}, .failure = ""};
+    return {.by_partition = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}, .failure = ""};
   }
 
   bool in_background = true;
@@ -232,7 +232,7 @@ TEST_F(TaskCheckpointsTest, EverySoManythIsFullAndSoIsTheLast) {
 TEST_F(TaskCheckpointsTest, ALostViewIsGivenUpAndTheNextIsFull) {
   TaskCheckpoints checkpoints = Make(true, 10);
   TakeAll(checkpoints, 10);
-  cuts_.files = CutFiles{.pieces = {{0, "f0", 10, 11}, {1, "", 0, 0}},
+  cuts_.files = CutFiles{.by_partition = {{0, "f0", 10, 11}, {1, "", 0, 0}},
                          .failure = "partition 1 has no file: gone"};
   TakeAll(checkpoints, 20);
   TakeAll(checkpoints, 30);

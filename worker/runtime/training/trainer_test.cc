@@ -78,7 +78,7 @@ class CountingStrategy final : public Strategy {
   absl::Status EndStep() override { return inner_.EndStep(); }
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override {
     cuts_.push_back(clock);
-    return CutFiles{.pieces = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}, .failure = ""};
+    return CutFiles{.by_partition = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}, .failure = ""};
   }
   absl::StatusOr<CutEnd> EndCut(CutEnd mine) override {
     if (committed_) committed_();
