@@ -19,7 +19,7 @@ namespace {
 constexpr absl::string_view kRemedy = "; restore from an earlier checkpoint or a backup";
 
 // Elements [from, from + count) of a piece are the tensor's elements [to, to + count).
-struct Run {
+struct Overlap {
   uint64_t from = 0;
   uint64_t to = 0;
   uint64_t count = 0;
@@ -75,19 +75,20 @@ class NewestRows {
   StoredRows filtered_;
 };
 
-// The runs of a piece within elements [begin, end) of its tensor.
-std::vector<Run> Overlap(const v1::TensorSchema& tensor, const v1::DensePiece& piece,
-                         uint64_t begin, uint64_t end) {
-  std::vector<Run> runs;
-  ForEachRun(tensor.shape(), piece.start(), piece.extent(), piece.begin(), piece.end(),
-             [&](uint64_t first, uint64_t global, uint64_t count) {
-               const uint64_t from = std::max(global, begin);
-               const uint64_t to = std::min(global + count, end);
-               if (from < to) {
-                 runs.push_back({first - piece.begin() + (from - global), from, to - from});
-               }
-             });
-  return runs;
+// Where a piece overlaps elements [begin, end) of its tensor.
+std::vector<Overlap> OverlapsOf(const v1::TensorSchema& tensor, const v1::DensePiece& piece,
+                                uint64_t begin, uint64_t end) {
+  std::vector<Overlap> overlaps;
+  ForEachContiguous(
+      tensor.shape(), piece.start(), piece.extent(), piece.begin(), piece.end(),
+      [&](uint64_t first, uint64_t global, uint64_t count) {
+        const uint64_t from = std::max(global, begin);
+        const uint64_t to = std::min(global + count, end);
+        if (from < to) {
+          overlaps.push_back({first - piece.begin() + (from - global), from, to - from});
+        }
+      });
+  return overlaps;
 }
 
 }  // namespace
@@ -235,14 +236,14 @@ absl::Status CheckpointReader::ReadTensor(absl::string_view tensor, absl::string
   if (pieces != dense_.end()) {
     for (const Location& location : pieces->second) {
       const PartitionFileReader& file = *files_[location.file]->reader;
-      const std::vector<Run> runs = Overlap(manifest_->schema().tensors(index),
-                                            file.header().dense(location.piece), begin, end);
-      if (runs.empty()) continue;
+      const std::vector<Overlap> overlaps = OverlapsOf(
+          manifest_->schema().tensors(index), file.header().dense(location.piece), begin, end);
+      if (overlaps.empty()) continue;
       MUSTER_RETURN_IF_ERROR(Verify(location.file));
-      for (const Run& run : runs) {
-        MUSTER_RETURN_IF_ERROR(file.ReadDense(location.piece, array, run.from,
-                                              values.subspan(run.to - begin, run.count)));
-        covered.emplace_back(run.to, run.to + run.count);
+      for (const Overlap& overlap : overlaps) {
+        MUSTER_RETURN_IF_ERROR(file.ReadDense(location.piece, array, overlap.from,
+                                              values.subspan(overlap.to - begin, overlap.count)));
+        covered.emplace_back(overlap.to, overlap.to + overlap.count);
       }
     }
   }
@@ -283,7 +284,7 @@ absl::StatusOr<uint64_t> CheckpointReader::TensorSteps(absl::string_view tensor,
   for (const Location& location : pieces->second) {
     const v1::DensePiece& piece = files_[location.file]->reader->header().dense(location.piece);
     if (piece.steps() <= steps ||
-        Overlap(manifest_->schema().tensors(index), piece, begin, end).empty()) {
+        OverlapsOf(manifest_->schema().tensors(index), piece, begin, end).empty()) {
       continue;
     }
     // The header is what is used of the file here, and it must be sound too.

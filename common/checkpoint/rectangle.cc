@@ -5,18 +5,20 @@
 
 namespace muster {
 
-void ForEachRun(absl::Span<const int64_t> shape, absl::Span<const int64_t> start,
-                absl::Span<const int64_t> extent, uint64_t begin, uint64_t end,
-                absl::FunctionRef<void(uint64_t first, uint64_t global, uint64_t count)> visitor) {
+void ForEachContiguous(
+    absl::Span<const int64_t> shape, absl::Span<const int64_t> start,
+    absl::Span<const int64_t> extent, uint64_t begin, uint64_t end,
+    absl::FunctionRef<void(uint64_t first, uint64_t global, uint64_t count)> visitor) {
   if (begin >= end) return;
   if (extent.empty()) {
     visitor(begin, begin, end - begin);
     return;
   }
-  // Dimensions behind `cut` are whole, so a run spans them and the rectangle's extent in `cut`.
+  // Dimensions behind `cut` are whole, so consecutive elements span them and the rectangle's extent
+  // in `cut`.
   size_t cut = shape.size() - 1;
-  uint64_t run = extent[cut];
-  while (cut > 0 && extent[cut] == shape[cut]) run *= extent[--cut];
+  uint64_t consecutive = extent[cut];
+  while (cut > 0 && extent[cut] == shape[cut]) consecutive *= extent[--cut];
   while (begin < end) {
     uint64_t global = 0;
     uint64_t stride = 1;
@@ -26,7 +28,7 @@ void ForEachRun(absl::Span<const int64_t> shape, absl::Span<const int64_t> start
       rest /= extent[d];
       stride *= shape[d];
     }
-    const uint64_t count = std::min(end - begin, run - begin % run);
+    const uint64_t count = std::min(end - begin, consecutive - begin % consecutive);
     visitor(begin, global, count);
     begin += count;
   }

@@ -11,38 +11,39 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using Runs = std::vector<std::tuple<uint64_t, uint64_t, uint64_t>>;
+using Intervals = std::vector<std::tuple<uint64_t, uint64_t, uint64_t>>;
 
-Runs RunsOf(const std::vector<int64_t>& shape, const std::vector<int64_t>& start,
-            const std::vector<int64_t>& extent, uint64_t begin, uint64_t end) {
-  Runs runs;
-  ForEachRun(shape, start, extent, begin, end,
-             [&runs](uint64_t first, uint64_t global, uint64_t count) {
-               runs.emplace_back(first, global, count);
-             });
-  return runs;
+Intervals IntervalsOf(const std::vector<int64_t>& shape, const std::vector<int64_t>& start,
+                      const std::vector<int64_t>& extent, uint64_t begin, uint64_t end) {
+  Intervals intervals;
+  ForEachContiguous(shape, start, extent, begin, end,
+                    [&intervals](uint64_t first, uint64_t global, uint64_t count) {
+                      intervals.emplace_back(first, global, count);
+                    });
+  return intervals;
 }
 
 TEST(RectangleTest, ExampleOfTheHeader) {
-  EXPECT_THAT(RunsOf({4, 5}, {1, 2}, {2, 3}, 0, 6),
+  EXPECT_THAT(IntervalsOf({4, 5}, {1, 2}, {2, 3}, 0, 6),
               ElementsAre(std::tuple(0, 7, 3), std::tuple(3, 12, 3)));
 }
 
-TEST(RectangleTest, PartOfARun) {
-  EXPECT_THAT(RunsOf({4, 5}, {1, 2}, {2, 3}, 1, 4),
+TEST(RectangleTest, PartOfAnInterval) {
+  EXPECT_THAT(IntervalsOf({4, 5}, {1, 2}, {2, 3}, 1, 4),
               ElementsAre(std::tuple(1, 8, 2), std::tuple(3, 12, 1)));
-  EXPECT_THAT(RunsOf({4, 5}, {1, 2}, {2, 3}, 2, 2), IsEmpty());
+  EXPECT_THAT(IntervalsOf({4, 5}, {1, 2}, {2, 3}, 2, 2), IsEmpty());
 }
 
-TEST(RectangleTest, WholeDimensionsJoinIntoOneRun) {
-  EXPECT_THAT(RunsOf({3, 4, 5}, {1, 0, 0}, {2, 4, 5}, 0, 40), ElementsAre(std::tuple(0, 20, 40)));
-  EXPECT_THAT(RunsOf({3, 4, 5}, {0, 1, 0}, {3, 2, 5}, 0, 30),
+TEST(RectangleTest, WholeDimensionsJoinIntoOneInterval) {
+  EXPECT_THAT(IntervalsOf({3, 4, 5}, {1, 0, 0}, {2, 4, 5}, 0, 40),
+              ElementsAre(std::tuple(0, 20, 40)));
+  EXPECT_THAT(IntervalsOf({3, 4, 5}, {0, 1, 0}, {3, 2, 5}, 0, 30),
               ElementsAre(std::tuple(0, 5, 10), std::tuple(10, 25, 10), std::tuple(20, 45, 10)));
 }
 
 TEST(RectangleTest, EmptyStandsForTheWhole) {
-  EXPECT_THAT(RunsOf({4, 5}, {}, {}, 3, 17), ElementsAre(std::tuple(3, 3, 14)));
-  EXPECT_THAT(RunsOf({}, {}, {}, 0, 1), ElementsAre(std::tuple(0, 0, 1)));
+  EXPECT_THAT(IntervalsOf({4, 5}, {}, {}, 3, 17), ElementsAre(std::tuple(3, 3, 14)));
+  EXPECT_THAT(IntervalsOf({}, {}, {}, 0, 1), ElementsAre(std::tuple(0, 0, 1)));
 }
 
 // Against the definition, element by element.
@@ -60,7 +61,7 @@ TEST(RectangleTest, MatchesDefinitionForEveryRectangle) {
                   for (int64_t k = s2; k < s2 + e2; ++k) expected.push_back((i * 3 + j) * 4 + k);
               std::vector<uint64_t> actual;
               for (const auto& [first, global, count] :
-                   RunsOf(shape, {s0, s1, s2}, {e0, e1, e2}, 0, expected.size())) {
+                   IntervalsOf(shape, {s0, s1, s2}, {e0, e1, e2}, 0, expected.size())) {
                 ASSERT_EQ(first, actual.size());
                 for (uint64_t i = 0; i < count; ++i) actual.push_back(global + i);
               }

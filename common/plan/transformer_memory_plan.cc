@@ -6,7 +6,7 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kFloat = sizeof(float);
-// Pieces of an arena begin on cache lines.
+// Arrays of an arena begin on cache lines.
 constexpr uint64_t kLine = 64;
 // Logits that the head holds at a time (worker/nn/language_head.h).
 constexpr uint64_t kMostLogits = (uint64_t{256} << 20) / kFloat;
@@ -23,13 +23,13 @@ class Layout {
  public:
   explicit Layout(uint64_t blocks) : blocks_(blocks) {}
 
-  void OfBlock(bool own, uint64_t bytes) { (own ? kept_ : shared_) += Piece(bytes); }
-  void Once(uint64_t bytes) { shared_ += Piece(bytes); }
+  void OfBlock(bool own, uint64_t bytes) { (own ? kept_ : shared_) += Padded(bytes); }
+  void Once(uint64_t bytes) { shared_ += Padded(bytes); }
 
   uint64_t kept() const { return blocks_ * kept_; }
   uint64_t shared() const { return shared_; }
 
-  static uint64_t Piece(uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+  static uint64_t Padded(uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
  private:
   const uint64_t blocks_;
@@ -121,7 +121,7 @@ TransformerActivations PlanActivations(const TransformerSize& size, uint64_t seq
   activations.kept = layout.kept();
   activations.shared = layout.shared();
   const uint64_t logit_rows = std::min(N, std::max<uint64_t>(1, kMostLogits / size.V));
-  activations.logits = Layout::Piece(logit_rows * size.V * kFloat);
+  activations.logits = Layout::Padded(logit_rows * size.V * kFloat);
   return activations;
 }
 

@@ -61,7 +61,7 @@ TEST(DeviceParametersTest, TensorsBeginOnCacheLinesAndDoNotOverlap) {
   EXPECT_LE(places.back().second, parameters->elements());
   // Stretches cover the space, each of one group.
   uint64_t end = 0;
-  for (const DeviceParameters::Stretch& stretch : parameters->stretches()) {
+  for (const DeviceParameters::GroupStretch& stretch : parameters->group_stretches()) {
     EXPECT_EQ(stretch.begin, end);
     end = stretch.end;
     for (size_t t = 0; t < specs.size(); ++t) {

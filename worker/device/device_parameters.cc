@@ -17,10 +17,10 @@ DeviceParameters::DeviceParameters(TransformerTensors tensors, std::vector<Tenso
                                    DenseLayout layout)
     : tensors_(std::move(tensors)), padded_(std::move(padded)), layout_(std::move(layout)) {
   for (const DenseLayout::Block& block : layout_.blocks()) {
-    if (!stretches_.empty() && stretches_.back().weight_decay == block.weight_decay) {
-      stretches_.back().end = block.end;
+    if (!group_stretches_.empty() && group_stretches_.back().weight_decay == block.weight_decay) {
+      group_stretches_.back().end = block.end;
     } else {
-      stretches_.push_back({block.begin, block.end, block.weight_decay});
+      group_stretches_.push_back({block.begin, block.end, block.weight_decay});
     }
   }
 }

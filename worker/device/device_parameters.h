@@ -18,8 +18,8 @@ namespace muster {
 // Immutable.
 class DeviceParameters {
  public:
-  // Elements [begin, end) of the flat space that the optimizer treats alike.
-  struct Stretch {
+  // Elements [begin, end) of the flat space, all of one optimizer group.
+  struct GroupStretch {
     uint64_t begin = 0;
     uint64_t end = 0;
     bool weight_decay = true;
@@ -32,7 +32,7 @@ class DeviceParameters {
   // The same tensors as rows of padded elements: what the layout and plans of buckets are made of.
   const std::vector<TensorSpec>& padded() const { return padded_; }
   const DenseLayout& layout() const { return layout_; }
-  const std::vector<Stretch>& stretches() const { return stretches_; }
+  const std::vector<GroupStretch>& group_stretches() const { return group_stretches_; }
 
   // Of the flat space.
   uint64_t elements() const { return layout_.elements(); }
@@ -49,7 +49,7 @@ class DeviceParameters {
   TransformerTensors tensors_;
   std::vector<TensorSpec> padded_;
   DenseLayout layout_;
-  std::vector<Stretch> stretches_;
+  std::vector<GroupStretch> group_stretches_;
 };
 
 }  // namespace muster

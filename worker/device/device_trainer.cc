@@ -428,7 +428,7 @@ void DeviceTrainer::QueueOptimizer() {
   auto* results = reinterpret_cast<Results*>(pinned_.data());
   stream_->CopyToDevice(state.adam, results->adam, sizeof(results->adam));
   const DType type = options_.compute.type;
-  for (const DeviceParameters::Stretch& stretch : parameters_.stretches()) {
+  for (const DeviceParameters::GroupStretch& stretch : parameters_.group_stretches()) {
     DeviceAdamArrays arrays;
     arrays.gradient = state.gradients + stretch.begin;
     arrays.weights = state.weights + stretch.begin;

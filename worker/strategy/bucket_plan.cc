@@ -15,7 +15,7 @@ namespace {
 
 // Elements of one unit. A unit's gradients are all complete at `ready_unit`, which is another one
 // only where tensors are tied.
-struct Stretch {
+struct UnitStretch {
   uint64_t begin = 0;
   uint64_t end = 0;
   int ready_unit = 0;
@@ -37,16 +37,17 @@ std::vector<uint32_t> FirstUnits(absl::Span<const TensorSpec> tensors) {
   return first;
 }
 
-std::vector<Stretch> Stretches(const DenseLayout& layout, absl::Span<const TensorSpec> tensors) {
+std::vector<UnitStretch> UnitStretches(const DenseLayout& layout,
+                                       absl::Span<const TensorSpec> tensors) {
   const std::vector<uint32_t> first_units = FirstUnits(tensors);
-  std::vector<Stretch> stretches;
+  std::vector<UnitStretch> stretches;
   uint32_t open_unit = std::numeric_limits<uint32_t>::max();
   for (const DenseLayout::Block& block : layout.blocks()) {
     if (block.unit != open_unit) {
       open_unit = block.unit;
       stretches.push_back({block.begin, block.begin, static_cast<int>(block.unit)});
     }
-    Stretch& stretch = stretches.back();
+    UnitStretch& stretch = stretches.back();
     stretch.end = block.end;
     for (const DenseLayout::Piece& piece : block.pieces) {
       stretch.ready_unit =
@@ -75,7 +76,7 @@ std::vector<GradientBucket> MakeBucketPlan(const DenseLayout& layout,
   std::vector<GradientBucket> plan;
   // Whether the last bucket may take more, and how much.
   uint64_t room = 0;
-  const std::vector<Stretch> stretches = Stretches(layout, tensors);
+  const std::vector<UnitStretch> stretches = UnitStretches(layout, tensors);
   for (auto stretch = stretches.rbegin(); stretch != stretches.rend(); ++stretch) {
     uint64_t end = stretch->end;
     if (end - stretch->begin > room) room = 0;

@@ -24,7 +24,7 @@ PulledParameters::PulledParameters(const DenseLayout& layout, absl::Span<const T
     stretches_.back().end = block.end;
   }
   size_t bytes = 0;
-  for (Stretch& stretch : stretches_) {
+  for (TypeStretch& stretch : stretches_) {
     stretch.offset = bytes;
     const size_t used = (stretch.end - stretch.begin) * SizeOf(stretch.type);
     bytes += (used + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
@@ -44,14 +44,14 @@ PulledParameters::PulledParameters(const DenseLayout& layout, absl::Span<const T
   }
 }
 
-const PulledParameters::Stretch& PulledParameters::StretchAt(uint64_t element) const {
+const PulledParameters::TypeStretch& PulledParameters::StretchAt(uint64_t element) const {
   return *std::upper_bound(
       stretches_.begin(), stretches_.end(), element,
-      [](uint64_t wanted, const Stretch& stretch) { return wanted < stretch.end; });
+      [](uint64_t wanted, const TypeStretch& stretch) { return wanted < stretch.end; });
 }
 
 std::byte* PulledParameters::AddressOf(uint64_t element) const {
-  const Stretch& stretch = StretchAt(element);
+  const TypeStretch& stretch = StretchAt(element);
   return memory_->data() + stretch.offset + (element - stretch.begin) * SizeOf(stretch.type);
 }
 

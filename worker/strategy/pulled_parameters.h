@@ -42,7 +42,7 @@ class PulledParameters {
 
  private:
   // Neighbours in the flat space that are of one type.
-  struct Stretch {
+  struct TypeStretch {
     uint64_t begin = 0;
     uint64_t end = 0;
     DType type = DType::kF32;
@@ -50,12 +50,12 @@ class PulledParameters {
     size_t offset = 0;
   };
 
-  const Stretch& StretchAt(uint64_t element) const;
-  const Stretch& StretchOf(const DenseRun& run) const { return StretchAt(run.begin); }
+  const TypeStretch& StretchAt(uint64_t element) const;
+  const TypeStretch& StretchOf(const DenseRun& run) const { return StretchAt(run.begin); }
   std::byte* AddressOf(uint64_t element) const;
 
   // In order; none of no elements.
-  std::vector<Stretch> stretches_;
+  std::vector<TypeStretch> stretches_;
   std::optional<ArenaMemory> memory_;
   std::vector<absl::Span<const float>> parameters_;
   std::vector<const void*> rounded_;
