@@ -124,14 +124,14 @@ struct DeviceTrainer::Results {
 
 // Of one extents.
 struct DeviceTrainer::Graphs {
-  // Of backward as a whole, or as cut where buckets become complete.
+  // With backward as a whole, or divided into segments where buckets become complete.
   struct Captured {
     // The first time kernels are launched one by one: code is loaded then.
     bool ran = false;
-    std::vector<std::unique_ptr<DeviceGraph>> stretches;
+    std::vector<std::unique_ptr<DeviceGraph>> segments;
   };
   Captured whole;
-  Captured cut;
+  Captured divided;
 };
 
 DeviceTrainer::DeviceTrainer(const DeviceTrainerOptions& options, DeviceParameters parameters,
@@ -302,14 +302,14 @@ absl::Status DeviceTrainer::ShareState(int root) {
   return absl::OkStatus();
 }
 
-std::vector<int> DeviceTrainer::Cuts(bool cut) const {
+std::vector<int> DeviceTrainer::SegmentEnds(bool divided) const {
   std::vector<int> units;
-  if (cut && reducer_ != nullptr) units = reducer_->ReadyUnits();
+  if (divided && reducer_ != nullptr) units = reducer_->ReadyUnits();
   if (units.empty() || units.back() != 0) units.push_back(0);
   return units;
 }
 
-absl::Status DeviceTrainer::QueueStretch(const TokenRows& rows, int first, int last) {
+absl::Status DeviceTrainer::QueueSegment(const TokenRows& rows, int first, int last) {
   if (first == options_.shape.units() - 1) {
     MUSTER_RETURN_IF_ERROR(transformer_->Forward(*stream_, rows, Pass::kTraining));
   }
@@ -319,7 +319,7 @@ absl::Status DeviceTrainer::QueueStretch(const TokenRows& rows, int first, int l
   return absl::OkStatus();
 }
 
-absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool cut, bool reduce) {
+absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool divided, bool reduce) {
   const Extents extents = {rows.sequences, rows.length};
   Graphs none;
   auto found = graphs_.find(extents);
@@ -327,23 +327,23 @@ absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool cut, bool 
     found = graphs_.emplace(extents, std::make_unique<Graphs>()).first;
   }
   Graphs& of_extents = found == graphs_.end() ? none : *found->second;
-  Graphs::Captured& graphs = cut ? of_extents.cut : of_extents.whole;
-  const std::vector<int> cuts = Cuts(cut);
+  Graphs::Captured& graphs = divided ? of_extents.divided : of_extents.whole;
+  const std::vector<int> ends = SegmentEnds(divided);
   const bool fused = transformer_->FusesGelu();
   int first = options_.shape.units() - 1;
-  for (size_t i = 0; i < cuts.size(); ++i) {
-    const int last = cuts[i];
+  for (size_t i = 0; i < ends.size(); ++i) {
+    const int last = ends[i];
     if (!graphs.ran) {
-      MUSTER_RETURN_IF_ERROR(QueueStretch(rows, first, last));
+      MUSTER_RETURN_IF_ERROR(QueueSegment(rows, first, last));
     } else {
-      if (graphs.stretches.size() == i) {
+      if (graphs.segments.size() == i) {
         MUSTER_ASSIGN_OR_RETURN(auto graph,
                                 DeviceGraph::Capture(*stream_, [this, rows, first, last] {
-                                  return QueueStretch(rows, first, last);
+                                  return QueueSegment(rows, first, last);
                                 }));
-        graphs.stretches.push_back(std::move(graph));
+        graphs.segments.push_back(std::move(graph));
       }
-      graphs.stretches[i]->Launch(*stream_);
+      graphs.segments[i]->Launch(*stream_);
     }
     if (reduce) reducer_->UnitReady(*stream_, last);
     first = last - 1;
@@ -356,7 +356,7 @@ absl::Status DeviceTrainer::RunMicroBatch(const TokenRows& rows, bool cut, bool 
 size_t DeviceTrainer::extents_with_graphs() const {
   return std::count_if(graphs_.begin(), graphs_.end(), [](const auto& entry) {
     const Graphs& graphs = *entry.second;
-    return !graphs.whole.stretches.empty() || !graphs.cut.stretches.empty();
+    return !graphs.whole.segments.empty() || !graphs.divided.segments.empty();
   });
 }
 
@@ -369,23 +369,23 @@ absl::Status DeviceTrainer::WarmUp() {
   batch.examples = rows.sequences;
   batch.tokens.assign(rows.count(), 0);
   batch.labels.assign(rows.count(), 0);
-  const auto run = [&](bool cut) -> absl::Status {
+  const auto run = [&](bool divided) -> absl::Status {
     MUSTER_RETURN_IF_ERROR(BeginStep(0));
     MUSTER_RETURN_IF_ERROR(batches_->Copy(*stream_, batch, {}));
-    return RunMicroBatch(rows, cut, /*reduce=*/false);
+    return RunMicroBatch(rows, divided, /*reduce=*/false);
   };
-  for (const bool cut : {false, true}) {
-    if (cut && reducer_ == nullptr) continue;
+  for (const bool divided : {false, true}) {
+    if (divided && reducer_ == nullptr) continue;
     bool fused = false;
     do {
       // Where a fused product proves impossible, what takes its place is measured, too.
       fused = transformer_->FusesGelu();
       matmul_->StartMeasuring();
-      const absl::Status status = run(cut);
+      const absl::Status status = run(divided);
       matmul_->StopMeasuring();
       MUSTER_RETURN_IF_ERROR(status);
     } while (transformer_->FusesGelu() != fused);
-    MUSTER_RETURN_IF_ERROR(run(cut));
+    MUSTER_RETURN_IF_ERROR(run(divided));
   }
   return stream_->Synchronize();
 }
@@ -409,7 +409,7 @@ absl::Status DeviceTrainer::AddMicroBatch(const Batch& batch, uint64_t first_exa
     return absl::OkStatus();
   }
   MUSTER_RETURN_IF_ERROR(batches_->Copy(*stream_, batch, {clock_, first_example}));
-  return RunMicroBatch(rows, /*cut=*/last, /*reduce=*/last);
+  return RunMicroBatch(rows, /*divided=*/last, /*reduce=*/last);
 }
 
 void DeviceTrainer::QueueDecision() {

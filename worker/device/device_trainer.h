@@ -80,11 +80,11 @@ enum class DeviceSpace { kWeights, kGradients, kFirstMoments, kSecondMoments };
 //
 // Within a micro-batch the host only queues: batches are staged in pinned memory, sums stay on the
 // device, and the whole of forward and backward is one graph, captured once for each extents (in
-// the last micro-batch of a group's step one graph for each stretch of layers after which buckets
-// can go). What EndStep does to the weights is a graph too. A step allocates nothing, and the host
-// waits once, in EndStep, for the sums and the norm; and in AddMicroBatch where it is four batches
-// ahead. Gradients are sums over the step's tokens, in f32, divided once by the number of tokens of
-// all micro-batches and ranks.
+// the last micro-batch of a group's step one graph for each backward segment: the units after which
+// buckets can go). What EndStep does to the weights is a graph too. A step allocates nothing, and
+// the host waits once, in EndStep, for the sums and the norm; and in AddMicroBatch where it is four
+// batches ahead. Gradients are sums over the step's tokens, in f32, divided once by the number of
+// tokens of all micro-batches and ranks.
 //
 // Every rank sees the same sums, so that ranks step, or skip a step, alike. After an error of a
 // collective call in EndStep, weights and slots are as they were before the step; the caller makes
@@ -191,11 +191,12 @@ class DeviceTrainer {
   void Round(uint64_t begin, uint64_t count);
   absl::Status Broadcast(DType type, void* data, size_t count, int root);
 
-  // Units that end a stretch of backward after which the host has something to do.
-  std::vector<int> Cuts(bool cut) const;
-  // Forward (before the first stretch) and backward of units [last, first].
-  absl::Status QueueStretch(const TokenRows& rows, int first, int last);
-  absl::Status RunMicroBatch(const TokenRows& rows, bool cut, bool reduce);
+  // Returns the last unit of each backward segment: all of backward, or, `divided`, the units up to
+  // where the host has a bucket to send.
+  std::vector<int> SegmentEnds(bool divided) const;
+  // Queues forward (before the first segment) and backward of units [last, first].
+  absl::Status QueueSegment(const TokenRows& rows, int first, int last);
+  absl::Status RunMicroBatch(const TokenRows& rows, bool divided, bool reduce);
   // The gradients' norm, and what follows from it.
   void QueueDecision();
   void QueueOptimizer();
