@@ -72,7 +72,7 @@ absl::StatusOr<ChaosOutcome> RunKilledServerRound(const std::string& server,
   Stage stage(server, folder);
   MUSTER_RETURN_IF_ERROR(stage.Prepare(folder));
   ChaosOutcome outcome;
-  // Pushed in stretches, until the last kill has come.
+  // Some clocks at a time, until the last kill has come.
   uint64_t clocks = 0;
   absl::Time kill_at = absl::Now() + Part(random, kLongestLife, outcome.kills);
   while (outcome.kills < kills) {

@@ -49,14 +49,14 @@ TEST_F(GatheredPayloadTest, TellsShortSpans) {
   EXPECT_FALSE(InShortSpans(Payload()));
 }
 
-TEST_F(GatheredPayloadTest, ReadsOnInStretchesOfAnyLength) {
+TEST_F(GatheredPayloadTest, ReadsOnByAnyLength) {
   const Payload payload = InSpans(256);
   const std::vector<std::byte> expected = Bytes(payload);
-  for (const size_t stretch : {1, 255, 256, 257, 10000}) {
+  for (const size_t length : {1, 255, 256, 257, 10000}) {
     std::vector<std::byte> read(payload.size());
     Payload::Position position;
-    for (size_t at = 0; at < read.size(); at += stretch) {
-      payload.Read(position, std::min(stretch, read.size() - at), read.data() + at);
+    for (size_t at = 0; at < read.size(); at += length) {
+      payload.Read(position, std::min(length, read.size() - at), read.data() + at);
     }
     EXPECT_EQ(read, expected);
   }

@@ -28,7 +28,7 @@ inline constexpr uint64_t kTestRows = 10;
 LossScale TestLossScale(uint32_t slot);
 
 // Writes the model as a complete checkpoint of job "job-1" at clock 7 in `folder`, over
-// `partitions` partitions: elements and keys are dealt in stretches, so that tensors cross files.
+// `partitions` partitions: elements and keys are dealt in order, so that tensors cross files.
 absl::Status WriteTestCheckpoint(CheckpointStorage& storage, absl::string_view folder,
                                  uint32_t partitions);
 

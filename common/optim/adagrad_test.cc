@@ -30,7 +30,7 @@ TEST(AdagradTest, FollowsItsFormula) {
                         .first_slots = {0.5}});
 }
 
-TEST(RowWiseAdagradTest, IsAdagradOnStretchesOfElements) {
+TEST(RowWiseAdagradTest, IsAdagradOnElements) {
   ExpectFollowsFormula({.spec = "name: 'row_wise_adagrad' learning_rate: 1 weight_decay: 0.2",
                         .formula = AdagradFormula(1e-10, 0.2),
                         .first_slots = {0}});

@@ -45,7 +45,7 @@ struct OptimizerStep {
 //   adagrad           g += λw;  a += g²;  w -= ηg / (√a + ε)
 //                     Duchi, Hazan, Singer 2011, fig. 1, diagonal
 //   row_wise_adagrad  the same with one a for all of a row: a += mean(g²)
-//                     A stretch of a dense tensor is no row: there it is adagrad.
+//                     Elements of a dense tensor are no row: there it is adagrad.
 //   rmsprop           g += λw;  a = ρa + (1-ρ)g²;  w -= ηg / (√a + ε)
 //                     Tieleman, Hinton 2012, lecture 6.5
 //   adam              g += λw;  m = β₁m + (1-β₁)g;  v = β₂v + (1-β₂)g²;
@@ -75,7 +75,7 @@ struct OptimizerStep {
 //
 // A NaN gradient makes its weight NaN. Where slots decay towards 0, subnormal numbers count as
 // 0 (flush_subnormals.h; hold one around many small rows). Results are the same bits on
-// every instruction set and do not depend on how a stretch of elements is divided into calls
+// every instruction set and do not depend on how elements are divided into calls
 // (row_wise_adagrad's rows are not divided).
 class Optimizer {
  public:
@@ -97,7 +97,7 @@ class Optimizer {
                      absl::Span<float> weights, absl::Span<float> slots) const = 0;
 };
 
-// Whether a span is a stretch of elements (dense) or one row of a sparse table. Only row-wise
+// Whether a span holds elements (dense) or one row of a sparse table. Only row-wise
 // Adagrad differs.
 enum class Granularity { kElements, kRow };
 

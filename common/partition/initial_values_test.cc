@@ -67,7 +67,7 @@ class RandomInitializerTest : public testing::TestWithParam<Initializer::Kind> {
   const SparseTableSpec table_ = {"rows", 10, {.kind = GetParam(), .scale = 0.25f}, true};
 };
 
-TEST_P(RandomInitializerTest, AnySliceAgreesWithTheWhole) {
+TEST_P(RandomInitializerTest, AnyIntervalAgreesWithTheWhole) {
   const std::vector<float> whole = Values(tensor_, 0, 1000);
   for (size_t begin : {0, 1, 2, 3, 4, 5, 127, 998}) {
     for (size_t count : {0, 1, 2, 3, 4, 5, 9, 100}) {

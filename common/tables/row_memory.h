@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// Records by 64-bit key, each a head and `width` floats in one stretch of memory. Records lie in
+// Records by 64-bit key, each a head and `width` floats in contiguous memory. Records lie in
 // slabs of 2 MiB and never move; the place of an erased one is used again. A record's number says
 // where it lies.
 //

@@ -15,7 +15,7 @@ namespace muster {
 
 // One partition's rows of a sparse table, in memory. A row is one record: its key, the log sequence
 // number it includes, its steps and last use, its weights and its optimizer's slots, all next to
-// one another, so that an update touches a single stretch of memory.
+// one another, so that an update touches contiguous memory.
 //
 // Rows come to be at their first update, from the table's initialiser; before that they read as
 // their initial value. Look-ups go over the keys in groups, loading first the index's lines, then

@@ -15,12 +15,12 @@
 
 namespace muster {
 
-// The rows of a SparseTable as they were at one moment, read out in stretches while the table goes
+// The rows of a SparseTable as they were at one moment, read out in batches while the table goes
 // on changing. Nothing is copied when the snapshot is taken: a row that is about to change, or to
 // go, before it was read out is copied aside first, which the table asks for.
 //
 //   TableSnapshot snapshot(table);   // the moment
-//   while (!snapshot.Collect(…)) {}  // keys of all rows, a stretch at a time, changes in between
+//   while (!snapshot.Collect(…)) {}  // keys of all rows, a batch at a time, changes in between
 //   snapshot.Read(…)                 // then rows, each once, in any order, changes in between
 //
 // Cost: 4 + 2 bits a row, and a copy of each row that changes before it was read. Taking it costs

@@ -118,7 +118,7 @@ class ProbabilityMasks:
 
 
 class Examples:
-    """Stretches of `context` tokens with their successors, the last `holdout` of them kept back."""
+    """Windows of `context` tokens with their successors, the last `holdout` of them kept back."""
 
     def __init__(self, text, context, holdout, seed):
         self.tokens = torch.frombuffer(bytearray(text), dtype=torch.uint8).long()

@@ -22,8 +22,8 @@ namespace muster {
 
 // Queues a transformer's mathematics on a device, layer unit by layer unit, as
 // worker/models/transformer.h computes it on the CPU: the same tensors, arrays, kernels and order,
-// but that the head runs forward and backward chunk by chunk, so that logits are computed once.
-// Gradients are of the loss *sum* times state.loss_scale, and are added to.
+// but that the head runs forward and backward some rows of logits at a time, so that logits are
+// computed once. Gradients are of the loss *sum* times state.loss_scale, and are added to.
 //
 // Calls only queue: nothing is allocated, nothing waits, and no value of a batch is an argument, so
 // that what a call queues can be captured in a graph and launched for other batches of the same

@@ -49,7 +49,7 @@ inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
 //   BeforeForward(u)  sends those of unit u + 1, and of later ones as far as the window goes; waits
 //                     for unit u's, which are received in the parameter arena
 //   GradientReady(u)  in the last micro-batch, sends unit u's pushes, as soon as few enough of
-//                     those before them are unacknowledged: slices of the gradient arena, which is
+//                     those before them are unacknowledged: runs of the gradient arena, which is
 //                     not written again before the transport let go of it (the next step takes
 //                     another one)
 //   EndStep           sends a close to every partition, waits until all is acknowledged; where the

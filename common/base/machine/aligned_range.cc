@@ -9,7 +9,7 @@
 namespace muster {
 
 void* ReserveAligned(size_t bytes, size_t alignment) {
-  // Enough to cut an aligned stretch out of.
+  // Enough that an aligned range lies within.
   const size_t mapped = bytes + alignment;
   void* const memory =
       mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

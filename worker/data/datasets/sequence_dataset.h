@@ -27,9 +27,9 @@ struct SequenceOptions {
 };
 
 // Language as sequences: documents follow one another, an end-of-text (where the tokenizer has one)
-// between them, and are cut into stretches of `context` tokens. Example i has tokens
+// between them, and are divided into windows of `context` tokens. Example i has tokens
 // [i · context, (i + 1) · context) and as their labels those that follow each. What is left at the
-// end and fills no stretch is not used, so every label is there.
+// end and fills no window is not used, so every label is there.
 //
 // Text is encoded when it is opened and held packed, in 1, 2 or 4 bytes a token; a token file is
 // mapped. A text and a token file of it are the same data, with the same fingerprint.

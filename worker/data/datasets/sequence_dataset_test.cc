@@ -49,7 +49,7 @@ std::string TokenizerFile(const TempFolder& folder) {
   return folder.Write("tokenizer.json", WriteBpeJson(*trainer.Train(280)));
 }
 
-TEST(SequenceDatasetTest, ExamplesAreStretchesAndLabelsTheNextTokens) {
+TEST(SequenceDatasetTest, ExamplesAreWindowsAndLabelsTheNextTokens) {
   const TempFolder folder;
   const auto dataset = Open({folder.Write("text", "abcdefghijk"), "", 3});
   const DatasetInfo& info = dataset->info();
