@@ -111,7 +111,7 @@ TEST(DeviceMemoryPlanTest, ActivationsAreWhatRecomputationLeaves) {
             N * (block + (L - 1) * 4 * C + head));
 }
 
-TEST(DeviceMemoryPlanTest, LogitsAreAChunk) {
+TEST(DeviceMemoryPlanTest, LogitsAreOfSomeRows) {
   DeviceComputeOptions options = Options();
   EXPECT_EQ(HeadRows(Gpt2Small(), options), 5248);
   EXPECT_LE(PlanOf(Gpt2Small(), options).bytes.logits, size_t{1} << 30);

@@ -133,7 +133,7 @@ class DeviceTrainerShapesTest : public DeviceTrainerTest,
 TEST_P(DeviceTrainerShapesTest, F32GradientsAreTheCpus) {
   CpuReference reference(GetParam(), kVocabulary, "");
   DeviceTrainerOptions options = Options(reference);
-  // Chunks of 7 rows, the last of them shorter.
+  // Logits of 7 rows at a time, at the end of fewer.
   options.compute.head_rows = 7;
   CompareGradients(reference, options, 1e-5);
 }

@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-int64_t RowsOfUsualChunk(const TransformerShape& shape) {
+int64_t UsualLogitRows(const TransformerShape& shape) {
   constexpr int64_t kLogits = (int64_t{256} << 20) / sizeof(float);
   return std::max<int64_t>(1, kLogits / shape.vocabulary_rows());
 }
@@ -22,21 +22,21 @@ int64_t GradientStride(const TransformerShape& shape) {
 }  // namespace
 
 template <typename T>
-LanguageHead<T>::LanguageHead(const TransformerShape& shape, int64_t chunk_rows)
+LanguageHead<T>::LanguageHead(const TransformerShape& shape, int64_t logit_rows)
     : shape_(shape),
-      chunk_rows_(chunk_rows > 0 ? chunk_rows : RowsOfUsualChunk(shape)),
+      logit_rows_(logit_rows > 0 ? logit_rows : UsualLogitRows(shape)),
       norm_(shape, FeedForwardBranchName(shape.layers - 1)) {}
 
 template <typename T>
-int64_t LanguageHead<T>::ChunkRows(int64_t tokens) const {
-  return std::min(tokens, chunk_rows_);
+int64_t LanguageHead<T>::LogitRows(int64_t tokens) const {
+  return std::min(tokens, logit_rows_);
 }
 
 template <typename T>
-HeadSums LanguageHead<T>::ComputeChunk(const LayerContext& context, int64_t first, int64_t count,
-                                       const LanguageHeadWeights<T>& weights,
-                                       absl::Span<const int32_t> labels,
-                                       const LanguageHeadActivations<T>& activations) const {
+HeadSums LanguageHead<T>::ComputeLogits(const LayerContext& context, int64_t first, int64_t count,
+                                        const LanguageHeadWeights<T>& weights,
+                                        absl::Span<const int32_t> labels,
+                                        const LanguageHeadActivations<T>& activations) const {
   const int64_t C = shape_.width;
   const int64_t V = shape_.vocabulary_rows();
   LinearForward<T>({.rows = count, .in = C, .out = V}, activations.norm_out + first * C,
@@ -56,13 +56,13 @@ HeadSums LanguageHead<T>::Forward(const LayerContext& context, const TokenRows& 
   norm_.Forward(context, rows, weights.norm, in, activations.norm, activations.norm_out);
   const int64_t N = rows.count();
   HeadSums sums;
-  const int64_t R = ChunkRows(N);
+  const int64_t R = LogitRows(N);
   for (int64_t first = 0; first < N; first += R) {
-    const HeadSums chunk =
-        ComputeChunk(context, first, std::min(R, N - first), weights, labels, activations);
-    sums.loss += chunk.loss;
-    sums.tokens += chunk.tokens;
-    sums.correct += chunk.correct;
+    const HeadSums part =
+        ComputeLogits(context, first, std::min(R, N - first), weights, labels, activations);
+    sums.loss += part.loss;
+    sums.tokens += part.tokens;
+    sums.correct += part.correct;
   }
   return sums;
 }
@@ -77,12 +77,12 @@ void LanguageHead<T>::Backward(const LayerContext& context, const TokenRows& row
   const int64_t N = rows.count();
   const int64_t C = shape_.width;
   const int64_t V = shape_.vocabulary_rows();
-  const int64_t R = ChunkRows(N);
+  const int64_t R = LogitRows(N);
   Accumulation accumulation = context.gradients;
-  // The last chunk first: forward has left it.
+  // The last logits first: forward has left them.
   for (int64_t first = (N - 1) / R * R; first >= 0; first -= R) {
     const int64_t count = std::min(R, N - first);
-    if (first + R < N) ComputeChunk(context, first, count, weights, labels, activations);
+    if (first + R < N) ComputeLogits(context, first, count, weights, labels, activations);
     const T* logits_gradient = reinterpret_cast<const T*>(activations.logits);
     const int64_t stride = GradientStride<T>(shape_);
     Gemm<T, float>(

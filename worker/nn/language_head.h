@@ -24,30 +24,29 @@ struct LanguageHeadGradients {
   float* head = nullptr;  // [V, C]
 };
 
-// R = LanguageHead::ChunkRows; V are the rows of the vocabulary, padding included.
+// R = LanguageHead::LogitRows; V are the rows of the vocabulary, padding included.
 template <typename T>
 struct LanguageHeadActivations {
   NormActivations norm;
   T* norm_out = nullptr;  // [N, C]
-  // [R, V]: the last chunk's; in training then their gradient in T, each row where its logits
-  // began.
+  // [R, V]: those made last; in training then their gradient in T, each row where its logits began.
   float* logits = nullptr;
 };
 
 // The end of a language model: norm, logits over the vocabulary, softmax cross entropy with the
-// labels, of which -1 counts for nothing. Logits exist for a chunk of R tokens at a time, the last
-// chunk perhaps smaller. The gradient of the last chunk's logits is made by the forward pass, in
-// the same sweep as their loss, and kept; so that only where N > R backward computes the logits of
-// the others again. Holds shapes only. Thread-safe; computes on ComputeThreads() threads.
+// labels, of which -1 counts for nothing. Logits exist for R tokens at a time, at the end perhaps
+// for fewer. The gradient of the last logits is made by the forward pass, in the same sweep as
+// their loss, and kept; so that only where N > R backward computes the other logits again. Holds
+// shapes only. Thread-safe; computes on ComputeThreads() threads.
 template <typename T>
 class LanguageHead {
  public:
-  // `chunk_rows`: tokens of which logits exist at a time; 0: as many as make 256 MiB of them in
+  // `logit_rows`: tokens of which logits exist at a time; 0: as many as make 256 MiB of them in
   // f32, at least one.
-  explicit LanguageHead(const TransformerShape& shape, int64_t chunk_rows = 0);
+  explicit LanguageHead(const TransformerShape& shape, int64_t logit_rows = 0);
 
   // R of N = `tokens` tokens, all of them if there are no more.
-  int64_t ChunkRows(int64_t tokens) const;
+  int64_t LogitRows(int64_t tokens) const;
 
   // Sums of the loss and of right predictions over the tokens with a label.
   HeadSums Forward(const LayerContext& context, const TokenRows& rows,
@@ -65,12 +64,12 @@ class LanguageHead {
                 T* branch_gradient, const LanguageHeadGradients& gradients) const;
 
  private:
-  HeadSums ComputeChunk(const LayerContext& context, int64_t first, int64_t count,
-                        const LanguageHeadWeights<T>& weights, absl::Span<const int32_t> labels,
-                        const LanguageHeadActivations<T>& activations) const;
+  HeadSums ComputeLogits(const LayerContext& context, int64_t first, int64_t count,
+                         const LanguageHeadWeights<T>& weights, absl::Span<const int32_t> labels,
+                         const LanguageHeadActivations<T>& activations) const;
 
   const TransformerShape shape_;
-  const int64_t chunk_rows_;
+  const int64_t logit_rows_;
   const ResidualNorm<T> norm_;
 };
 

@@ -1,4 +1,4 @@
-// The head in chunks of 1 row, of 7 and of all against its definition in f64, in every type; and
+// The head by logits of 1 row, of 7 and of all against its definition in f64, in every type; and
 // against itself, to the bit, where the products are such that no order of summing matters.
 
 #include "worker/nn/language_head.h"
@@ -152,15 +152,15 @@ struct Results {
 
 // Forward and, in training, backward.
 template <typename T>
-Results<T> ResultsOf(const Inputs<T>& in, int64_t chunk_rows, const LayerContext& context) {
+Results<T> ResultsOf(const Inputs<T>& in, int64_t logit_rows, const LayerContext& context) {
   constexpr float kGuard = 12345;
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const LanguageHead<T> layer(in.shape, chunk_rows);
+  const LanguageHead<T> layer(in.shape, logit_rows);
   const int64_t N = in.rows.count(), C = in.shape.width, V = in.shape.vocabulary_rows();
   Results<T> results;
   results.norm_out.resize(N * C);
-  // No more than a chunk's logits may be written.
-  results.logits.assign(layer.ChunkRows(N) * V + 1, kGuard);
+  // No more than R rows of logits may be written.
+  results.logits.assign(layer.LogitRows(N) * V + 1, kGuard);
   results.stream.assign(N * C, nan);
   const float before = context.gradients == Accumulation::kAdd ? kBefore : nan;
   results.gain.assign(C, before);
@@ -292,7 +292,7 @@ class LanguageHeadTest : public testing::Test {
 };
 TYPED_TEST_SUITE(LanguageHeadTest, KernelTypes);
 
-TYPED_TEST(LanguageHeadTest, IsItsDefinitionInChunksOfAnyRows) {
+TYPED_TEST(LanguageHeadTest, IsItsDefinitionWithAnyLogitRows) {
   using T = TypeParam;
   // Two roundings to T lie between the logits and a gradient: of their gradient and of norm_out's.
   // 1e-5 is for sums in f32, of up to 5,000 terms.
@@ -313,9 +313,9 @@ TYPED_TEST(LanguageHeadTest, IsItsDefinitionInChunksOfAnyRows) {
         const Results<T> whole = ResultsOf(in, 0, context);
         const Definition wanted = DefinitionOf(in, whole.norm_out, loss_scale,
                                                accumulation == Accumulation::kAdd ? kBefore : 0);
-        for (const int64_t chunk_rows : {int64_t{1}, int64_t{7}, N, N + 100}) {
-          SCOPED_TRACE(testing::Message() << chunk_rows << " rows");
-          const Results<T> got = ResultsOf(in, chunk_rows, context);
+        for (const int64_t logit_rows : {int64_t{1}, int64_t{7}, N, N + 100}) {
+          SCOPED_TRACE(testing::Message() << logit_rows << " rows");
+          const Results<T> got = ResultsOf(in, logit_rows, context);
           EXPECT_NEAR(got.sums.loss, wanted.loss, 2e-6 * (1 + wanted.loss));
           EXPECT_EQ(got.sums.tokens, wanted.tokens);
           EXPECT_EQ(got.sums.correct, wanted.correct);
@@ -324,7 +324,7 @@ TYPED_TEST(LanguageHeadTest, IsItsDefinitionInChunksOfAnyRows) {
           ExpectSums(got.bias, wanted.bias, relative, "bias");
           ExpectSums(got.stream, wanted.stream, relative, "stream");
           ExpectSums(got.branch, wanted.stream, relative + kRounding<T>, "branch");
-          if (chunk_rows < N) continue;
+          if (logit_rows < N) continue;
           ExpectSameBits(got, whole);
           EXPECT_EQ(got.head, whole.head);
           EXPECT_EQ(got.sums.loss, whole.sums.loss);
@@ -336,9 +336,9 @@ TYPED_TEST(LanguageHeadTest, IsItsDefinitionInChunksOfAnyRows) {
 
 // With one weight of the head in each of its rows and at most one in each of its columns, every
 // logit and every element of norm_out's gradient is a single product, however many rows are
-// multiplied at a time. So all bits must be those of one chunk, but for two sums over rows: the
-// loss, and the head's gradient in f32.
-TYPED_TEST(LanguageHeadTest, SingleProductsHaveTheSameBitsInChunksOfAnyRows) {
+// multiplied at a time. So all bits must be those of all rows at once, but for two sums over rows:
+// the loss, and the head's gradient in f32.
+TYPED_TEST(LanguageHeadTest, SingleProductsHaveTheSameBitsWithAnyLogitRows) {
   using T = TypeParam;
   Inputs<T> in = InputsOf<T>({3, 11, 20, 13, 16, TransformerShape::Norm::kLayerNorm});
   const int64_t N = in.rows.count(), C = in.shape.width, V = in.shape.vocabulary_rows();
@@ -349,9 +349,9 @@ TYPED_TEST(LanguageHeadTest, SingleProductsHaveTheSameBitsInChunksOfAnyRows) {
     const LayerContext context = {.loss_scale = loss_scale};
     const Results<T> whole = ResultsOf(in, N, context);
     const Definition definition = DefinitionOf(in, whole.norm_out, loss_scale);
-    for (const int64_t chunk_rows : {1, 7}) {
-      SCOPED_TRACE(testing::Message() << "loss scale " << loss_scale << ", " << chunk_rows);
-      const Results<T> got = ResultsOf(in, chunk_rows, context);
+    for (const int64_t logit_rows : {1, 7}) {
+      SCOPED_TRACE(testing::Message() << "loss scale " << loss_scale << ", " << logit_rows);
+      const Results<T> got = ResultsOf(in, logit_rows, context);
       ExpectSameBits(got, whole);
       EXPECT_EQ(got.sums.tokens, whole.sums.tokens);
       EXPECT_EQ(got.sums.correct, whole.sums.correct);
@@ -369,13 +369,13 @@ TYPED_TEST(LanguageHeadTest, AnEvaluationHasTheSameSumsAndKeepsTheLastLogits) {
   using T = TypeParam;
   const Inputs<T> in = InputsOf<T>(kCases[2]);
   const int64_t N = in.rows.count(), C = in.shape.width, V = in.shape.vocabulary_rows();
-  for (const int64_t chunk_rows : {int64_t{1}, int64_t{7}, N}) {
-    const Results<T> training = ResultsOf(in, chunk_rows, {});
-    const Results<T> evaluation = ResultsOf(in, chunk_rows, {.pass = Pass::kEvaluation});
+  for (const int64_t logit_rows : {int64_t{1}, int64_t{7}, N}) {
+    const Results<T> training = ResultsOf(in, logit_rows, {});
+    const Results<T> evaluation = ResultsOf(in, logit_rows, {.pass = Pass::kEvaluation});
     EXPECT_EQ(evaluation.sums.loss, training.sums.loss);
     EXPECT_EQ(evaluation.sums.tokens, training.sums.tokens);
     EXPECT_EQ(evaluation.sums.correct, training.sums.correct);
-    const int64_t first = (N - 1) / chunk_rows * chunk_rows;
+    const int64_t first = (N - 1) / logit_rows * logit_rows;
     for (int64_t r = first; r < N; ++r) {
       for (int64_t v = 0; v < V; ++v) {
         double wanted = 0;
@@ -425,17 +425,17 @@ TEST(LanguageHeadSlopesTest, GradientsAreTheSlopesOfTheLoss) {
   }
 }
 
-TEST(LanguageHeadChunkTest, HasTheRowsAskedForElseThoseOf256MiB) {
+TEST(LanguageHeadLogitRowsTest, AreThoseAskedForElseThoseOf256MiB) {
   TransformerShape shape = {.layers = 1, .width = 8, .vocabulary = 50257};
-  EXPECT_EQ(LanguageHead<float>(shape).ChunkRows(8192), 1335);
-  EXPECT_EQ(LanguageHead<BFloat16>(shape).ChunkRows(8192), 1335);
-  EXPECT_EQ(LanguageHead<float>(shape).ChunkRows(1000), 1000);
-  EXPECT_EQ(LanguageHead<float>(shape, 7).ChunkRows(8192), 7);
-  EXPECT_EQ(LanguageHead<float>(shape, 7).ChunkRows(5), 5);
+  EXPECT_EQ(LanguageHead<float>(shape).LogitRows(8192), 1335);
+  EXPECT_EQ(LanguageHead<BFloat16>(shape).LogitRows(8192), 1335);
+  EXPECT_EQ(LanguageHead<float>(shape).LogitRows(1000), 1000);
+  EXPECT_EQ(LanguageHead<float>(shape, 7).LogitRows(8192), 7);
+  EXPECT_EQ(LanguageHead<float>(shape, 7).LogitRows(5), 5);
   shape.padded_vocabulary = 50304;
-  EXPECT_EQ(LanguageHead<float>(shape).ChunkRows(8192), 1334);
+  EXPECT_EQ(LanguageHead<float>(shape).LogitRows(8192), 1334);
   shape.vocabulary = 1 << 27;
-  EXPECT_EQ(LanguageHead<float>(shape).ChunkRows(8192), 1);
+  EXPECT_EQ(LanguageHead<float>(shape).LogitRows(8192), 1);
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ void TransformerMemory<T>::Visit(const TokenRows& rows, Pass pass, Cursor& curso
   cursor.Take(N, head_.norm.mean);
   cursor.Take(N, head_.norm.rstd);
   cursor.Take(N * C, head_.norm_out);
-  cursor.Take(head_layer_.ChunkRows(N) * shape_.vocabulary_rows(), head_.logits);
+  cursor.Take(head_layer_.LogitRows(N) * shape_.vocabulary_rows(), head_.logits);
   cursor.Take(N * C, scratch_.branch);
   if (!training) {
     scratch_.inner = nullptr;

@@ -9,7 +9,7 @@ namespace muster {
 
 class DeviceStream;
 
-// common/kernels/cross_entropy_rows.h on a device: of a chunk of rows of logits the loss, and their
+// common/kernels/cross_entropy_rows.h on a device: of some rows of logits the loss, and their
 // gradient in place. Probabilities are not stored.
 struct DeviceCrossEntropyShape {
   int64_t rows = 0;
