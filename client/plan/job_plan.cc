@@ -1,6 +1,7 @@
 #include "client/plan/job_plan.h"
 
 #include "client/compare/traffic_prediction.h"
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_validator.h"
 #include "common/plan/distinct_rows.h"
@@ -47,7 +48,7 @@ absl::StatusOr<RoadTraffic> AllReduceTraffic(const JobPlan& plan, const v1::Tabl
 void AddRows(const JobPlan& plan, RoadTraffic& road) {
   if (plan.model.sparse.empty()) return;
   const uint64_t workers = plan.spec.workers();
-  const uint64_t share = (plan.spec.batch_size() + workers - 1) / workers;
+  const uint64_t share = CeilDivide<uint64_t>(plan.spec.batch_size(), workers);
   const double rows = static_cast<double>(DistinctRows(plan.model, plan.data, share));
   const bool rows_by_servers = !road.all_reduce || RowsOnServers(plan.spec);
   const double element = rows_by_servers ? ElementBytes(plan.spec.update()) : 4;

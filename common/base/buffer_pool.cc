@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/machine/huge_memory.h"
+#include "common/base/round_up.h"
 
 namespace muster {
 namespace {
@@ -28,7 +29,7 @@ size_t RoundToClass(size_t bytes) {
   constexpr size_t kSmallest = 256;
   if (bytes <= kSmallest) return kSmallest;
   const size_t quarter = std::bit_floor(bytes - 1) / 4;
-  return (bytes + quarter - 1) / quarter * quarter;
+  return RoundUp(bytes, quarter);
 }
 
 // More than there are: four for each power of two.
@@ -49,7 +50,7 @@ void Free(float* array) { ::operator delete (array, std::align_val_t{kAlignment}
 // Gives the system the pages that lie wholly in the array, which then is of undefined contents.
 void ReleasePages(float* array, size_t bytes) {
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(array) + page - 1) / page * page;
+  const uintptr_t begin = RoundUp(reinterpret_cast<uintptr_t>(array), page);
   const uintptr_t end = (reinterpret_cast<uintptr_t>(array) + bytes) / page * page;
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
@@ -61,8 +62,7 @@ class BufferPool::Slab {
   // For arrays of so many bytes.
   explicit Slab(size_t array_bytes)
       : array_bytes_(array_bytes),
-        bytes_(OneArray() ? array_bytes
-                          : (kArraysInSlab * array_bytes + kHugePage - 1) / kHugePage * kHugePage),
+        bytes_(OneArray() ? array_bytes : RoundUp(kArraysInSlab * array_bytes, kHugePage)),
         memory_(bytes_) {}
 
   // Whether it is for a single array.

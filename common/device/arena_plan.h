@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/base/round_up.h"
+
 namespace muster {
 
 // Where arrays lie in one block of memory, decided before there is any. Pure arithmetic:
@@ -20,7 +22,7 @@ class ArenaPlan {
   // The offset of an array of so many bytes, behind all that were added and not given back.
   size_t Add(size_t bytes) {
     const size_t at = used_;
-    used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    used_ += RoundUp(bytes, kAlignment);
     bytes_ = std::max(bytes_, used_);
     return at;
   }

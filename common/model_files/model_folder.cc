@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/model_limits.h"
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
 #include "common/files/parse_json.h"
@@ -145,7 +146,7 @@ absl::Status CheckSizes(const v1::TransformerSpec& spec) {
 int64_t PaddedRows(const v1::TransformerSpec& spec, const MusterTensor& tensor) {
   const int64_t multiple = std::max<int64_t>(1, spec.pad_vocabulary_to());
   const bool padded = tensor.name == "embedding.weight" || tensor.name == "head.weight";
-  return padded ? (tensor.shape[0] + multiple - 1) / multiple * multiple : tensor.shape[0];
+  return padded ? RoundUp(tensor.shape[0], multiple) : tensor.shape[0];
 }
 
 // Refuses weights that lack a tensor of the layout, or have it in another shape.

@@ -1,5 +1,6 @@
 #include "common/model_files/padded_weights.h"
 
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 
@@ -19,7 +20,7 @@ PaddedWeights::PaddedWeights(const Weights& weights, uint32_t multiple)
   spec_->set_pad_vocabulary_to(multiple);
   for (MusterTensor& tensor : tensors_) {
     if (!HasRowsOfVocabulary(tensor.name)) continue;
-    tensor.shape[0] = (tensor.shape[0] + multiple - 1) / multiple * multiple;
+    tensor.shape[0] = RoundUp(tensor.shape[0], multiple);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 
 namespace muster {
@@ -58,9 +59,7 @@ absl::Status CheckOptions(const DenseLayout::Options& options) {
   return absl::OkStatus();
 }
 
-uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-
-// Checks everything about the tensors except the number of blocks.
+// Checks everything about the tensors but the number of blocks.
 absl::Status CheckTensors(absl::Span<const TensorSpec> tensors) {
   absl::flat_hash_map<absl::string_view, size_t> by_name;
   std::vector<uint64_t> elements(tensors.size());
@@ -158,7 +157,7 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
     if (group_elements > 0) {
       const uint64_t even =
           CeilDivide(group_elements, CeilDivide(group_elements, max_block_elements));
-      const uint64_t aligned = CeilDivide(even, kAlignElements) * kAlignElements;
+      const uint64_t aligned = RoundUp(even, kAlignElements);
       const uint64_t step = aligned <= max_block_elements ? aligned : even;
       size_t next = first;
       for (uint64_t begin = group_begin; begin < elements_; begin += step) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/base/round_up.h"
 #include "common/device/arena_plan.h"
 #include "common/partition/tensor_spec.h"
 #include "common/tensor/dtype.h"
@@ -68,7 +69,7 @@ struct DeviceExtents {
 
 // Of a tensor in the flat spaces: whole cache lines, 256 bytes of f32 and 128 of a 16-bit copy,
 // which vector loads and cuBLASLt need.
-constexpr uint64_t PaddedElements(uint64_t elements) { return (elements + 63) / 64 * 64; }
+constexpr uint64_t PaddedElements(uint64_t elements) { return RoundUp(elements, 64); }
 // From one row of logits to the next, in elements: rows begin on cache lines as tensors do,
 // whatever the vocabulary, and so do rows of gradients in their place.
 constexpr uint64_t LogitsStride(uint64_t V) { return PaddedElements(V); }

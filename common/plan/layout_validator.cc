@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/round_up.h"
 #include "common/job/job_road.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
@@ -16,8 +17,6 @@ namespace {
 constexpr uint64_t kMostElements = uint64_t{1} << 40;
 // Each is a call to all workers in every step.
 constexpr uint64_t kMostBuckets = 1 << 20;
-
-uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 absl::Status TooMany(absl::string_view field, uint64_t value, absl::string_view what,
                      uint64_t number, uint64_t most) {
@@ -36,7 +35,7 @@ absl::Status ValidateLayout(const v1::JobSpec& spec, const ModelSize& model) {
   const uint64_t block_elements = LayoutOptions(spec.update()).block_bytes / sizeof(float);
   uint64_t blocks = 0;
   for (const TensorSpec& tensor : model.tensors) {
-    if (tensor.tied_to.empty()) blocks += CeilDivide(tensor.elements(), block_elements);
+    if (tensor.tied_to.empty()) blocks += CeilDivide<uint64_t>(tensor.elements(), block_elements);
   }
   if (blocks > DenseLayout::kMaxBlocks) {
     return TooMany("update.block_bytes", block_elements * sizeof(float), "parameters", blocks,
@@ -44,7 +43,7 @@ absl::Status ValidateLayout(const v1::JobSpec& spec, const ModelSize& model) {
   }
   const uint64_t bucket_bytes = spec.update().bucket_bytes();
   if (!TrainsByAllReduce(spec) || bucket_bytes == 0) return absl::OkStatus();
-  const uint64_t buckets = CeilDivide(model.dense() * sizeof(float), bucket_bytes);
+  const uint64_t buckets = CeilDivide<uint64_t>(model.dense() * sizeof(float), bucket_bytes);
   if (buckets <= kMostBuckets) return absl::OkStatus();
   return TooMany("update.bucket_bytes", bucket_bytes, "gradients", buckets, kMostBuckets);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/round_up.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/optim/optimizer.h"
@@ -338,7 +339,7 @@ class Planner {
     const auto records = [this](uint64_t count) {
       const uint64_t bytes = count * (kFloat * row_floats_ + kHead);
       // Of the first only what is touched.
-      return bytes <= kSlabBytes ? bytes : (bytes + kSlabBytes - 1) / kSlabBytes * kSlabBytes;
+      return bytes <= kSlabBytes ? bytes : RoundUp(bytes, kSlabBytes);
     };
     const uint64_t buckets = std::bit_ceil((rows * 8 + 24) / 25);
     return std::max(records(rows) + buckets * kBucket,
@@ -429,7 +430,7 @@ uint64_t MemoryPlan::server_bytes() const { return Sum(servers); }
 
 uint64_t MicroBatchExamples(const v1::JobSpec& spec) {
   const uint64_t shares = Workers(spec) * std::max(spec.micro_batches(), 1u);
-  return (spec.batch_size() + shares - 1) / shares;
+  return CeilDivide<uint64_t>(spec.batch_size(), shares);
 }
 
 bool RowsOnServers(const v1::JobSpec& spec) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/round_up.h"
 #include "common/partition/schema.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -137,13 +138,13 @@ TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSiz
   size.heads = std::max(1u, spec.heads());
   size.kv_heads = spec.kv_heads() == 0 ? size.heads : spec.kv_heads();
   const bool swiglu = spec.activation() == v1::TransformerSpec::SWIGLU;
-  const uint64_t usual = swiglu ? ((8 * size.C + 2) / 3 + 63) / 64 * 64 : 4 * size.C;
+  const uint64_t usual = swiglu ? RoundUp(CeilDivide(8 * size.C, 3), 64) : 4 * size.C;
   size.F = spec.feed_forward() == 0 ? usual : spec.feed_forward();
   size.U = swiglu ? 2 * size.F : size.F;
   size.Q = (size.heads + 2 * size.kv_heads) * (size.C / size.heads);
   size.V = spec.vocabulary() == 0 ? std::max<uint64_t>(1, data.vocabulary) : spec.vocabulary();
   if (const uint64_t multiple = spec.pad_vocabulary_to(); multiple > 1) {
-    size.V = (size.V + multiple - 1) / multiple * multiple;
+    size.V = RoundUp(size.V, multiple);
   }
   size.T = spec.context();
   return size;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/round_up.h"
+
 namespace muster {
 namespace {
 
@@ -29,7 +31,7 @@ class Layout {
   uint64_t kept() const { return blocks_ * kept_; }
   uint64_t shared() const { return shared_; }
 
-  static uint64_t Padded(uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+  static uint64_t Padded(uint64_t bytes) { return RoundUp(bytes, kLine); }
 
  private:
   const uint64_t blocks_;
@@ -131,8 +133,8 @@ uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
   const TransformerSize& size = *model.transformer;
   const uint64_t N = TokensOf(size, sequences);
   // Queries, keys, values and two gradients of one head (common/kernels/attention_tiles.h).
-  const uint64_t head = (size.C / size.heads + 15) / 16 * 16;
-  const uint64_t floats = threads * head * 5 * ((size.T + 63) / 64 * 64 + 64);
+  const uint64_t head = RoundUp(size.C / size.heads, 16);
+  const uint64_t floats = threads * head * 5 * (RoundUp(size.T, 64) + 64);
   if (multiply_bf16 && compute.type() == v1::ComputeSpec::BF16) return floats * kFloat;
   const uint64_t packed = PlanPackedBytes(model, N);
   if (!ComputesInHalf(compute)) return floats * kFloat + packed;

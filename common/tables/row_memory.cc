@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "common/base/round_up.h"
+
 namespace muster {
 namespace {
 
@@ -19,7 +21,7 @@ size_t Stride(uint32_t width) {
 
 size_t SlabBytes(size_t stride) {
   const size_t page = HugeMemory::kPageBytes;
-  return std::max(page, (kLeastRows * stride + page - 1) / page * page);
+  return std::max(page, RoundUp(kLeastRows * stride, page));
 }
 
 // Bits that numbers below `count` need.

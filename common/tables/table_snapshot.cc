@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/round_up.h"
+
 namespace muster {
 namespace {
 
@@ -36,7 +38,7 @@ TableSnapshot::TableSnapshot(SparseTable& table)
       limit_(table.number_limit()),
       done_(limit_, false),
       row_bytes_(sizeof(SparseTable::Row) + table.width() * sizeof(float)),
-      aside_bytes_((row_bytes_ + kRowAlignment - 1) / kRowAlignment * kRowAlignment) {
+      aside_bytes_(RoundUp(row_bytes_, kRowAlignment)) {
   table_.set_observer(this);
 }
 

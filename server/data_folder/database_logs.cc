@@ -13,6 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
 #include "common/files/file_error.h"
@@ -118,7 +119,7 @@ bool IsTorn(absl::string_view bytes, uint64_t bad) {
   const size_t last = rest.find_last_not_of('\0');
   if (last == absl::string_view::npos) return true;
   const uint64_t zeros_from = bad + last + 1;
-  if ((zeros_from + kSectorBytes - 1) / kSectorBytes * kSectorBytes < bytes.size()) return true;
+  if (RoundUp(zeros_from, kSectorBytes) < bytes.size()) return true;
   const Header header = HeaderAt(bytes, bad);
   const bool ends_beyond = bad + kHeaderBytes + header.length > bytes.size() &&
                            bad + kHeaderBytes + header.length <= BlockEnd(bad);

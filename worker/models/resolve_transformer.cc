@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/model_limits.h"
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
@@ -16,8 +17,7 @@ constexpr int64_t kFeedForwardMultiple = 64;
 int64_t UsualFeedForward(const Spec& spec) {
   const int64_t width = spec.width();
   if (spec.activation() != Spec::SWIGLU) return 4 * width;
-  const int64_t exact = (8 * width + 2) / 3;
-  return (exact + kFeedForwardMultiple - 1) / kFeedForwardMultiple * kFeedForwardMultiple;
+  return RoundUp(CeilDivide(8 * width, 3), kFeedForwardMultiple);
 }
 
 absl::Status Divides(absl::string_view whole_field, uint64_t whole, absl::string_view part_field,
@@ -111,7 +111,7 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
   shape.feed_forward = spec.feed_forward() == 0 ? UsualFeedForward(spec) : spec.feed_forward();
   shape.vocabulary = spec.vocabulary() == 0 ? data_vocabulary : spec.vocabulary();
   if (const int64_t multiple = spec.pad_vocabulary_to(); multiple > 1) {
-    shape.padded_vocabulary = (shape.vocabulary + multiple - 1) / multiple * multiple;
+    shape.padded_vocabulary = RoundUp(shape.vocabulary, multiple);
   }
   shape.context = spec.context();
   if (spec.norm() == Spec::RMS_NORM) shape.norm = TransformerShape::Norm::kRmsNorm;

@@ -1,11 +1,13 @@
 #include "worker/nn/activation_arena.h"
 
+#include "common/base/round_up.h"
+
 namespace muster {
 
 size_t ActivationArena::ReserveBytes(size_t bytes) {
   constexpr size_t kCacheLine = 64;
   const size_t offset = used_;
-  used_ += (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+  used_ += RoundUp(bytes, kCacheLine);
   return offset;
 }
 

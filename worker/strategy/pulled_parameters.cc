@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/round_up.h"
 #include "common/tensor/half.h"
 #include "common/tensor/wire_elements.h"
 
@@ -27,7 +28,7 @@ PulledParameters::PulledParameters(const DenseLayout& layout, absl::Span<const T
   for (TypeStretch& stretch : stretches_) {
     stretch.offset = bytes;
     const size_t used = (stretch.end - stretch.begin) * SizeOf(stretch.type);
-    bytes += (used + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+    bytes += RoundUp(used, kAlignBytes);
   }
   memory_.emplace(bytes, std::move(registered));
   parameters_.resize(tensors.size());

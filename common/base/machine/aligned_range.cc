@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/base/machine/round_up.h"
+#include "common/base/round_up.h"
 
 namespace muster {
 

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "common/base/machine/aligned_range.h"
-#include "common/base/machine/round_up.h"
+#include "common/base/round_up.h"
 
 namespace muster {
 namespace {

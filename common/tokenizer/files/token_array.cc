@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 
 namespace muster {
@@ -96,7 +97,7 @@ uint64_t TokensFingerprint(absl::string_view tokenizer_json, int64_t tokens,
 CheckedTokens::CheckedTokens(Layout layout, std::string origin)
     : layout_(layout),
       origin_(std::move(origin)),
-      checked_((layout.packed.size() + kTokenChunkBytes - 1) / kTokenChunkBytes) {}
+      checked_(CeilDivide(layout.packed.size(), kTokenChunkBytes)) {}
 
 absl::Status CheckedTokens::Check(uint64_t chunk) const {
   if (checked_[chunk].load(std::memory_order_relaxed)) return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/files/open_regular_file.h"
 #include "common/files/output_file.h"
@@ -170,7 +171,7 @@ absl::Status TokenFile::Parse() {
   const uint64_t chunk_tokens = kTokenChunkBytes / std::max<uint32_t>(1, header.token_bytes);
   if ((header.token_bytes != 1 && header.token_bytes != 2 && header.token_bytes != 4) ||
       header.tokens > rest / header.token_bytes || header.tokenizer_bytes > rest ||
-      header.chunks != (header.tokens + chunk_tokens - 1) / chunk_tokens) {
+      header.chunks != CeilDivide<uint64_t>(header.tokens, chunk_tokens)) {
     return damaged(absl::StrCat("it has ", bytes.size(), " bytes, too few for the ", header.tokens,
                                 " tokens it names"));
   }

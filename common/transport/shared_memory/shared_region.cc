@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/machine/aligned_range.h"
 #include "common/base/machine/huge_memory.h"
-#include "common/base/machine/round_up.h"
+#include "common/base/round_up.h"
 #include "common/transport/system_error.h"
 
 #ifndef MADV_POPULATE_WRITE

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/machine/round_up.h"
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/sanitizers/happens_before.h"
 #include "common/transport/shared_memory/byte_ring.h"

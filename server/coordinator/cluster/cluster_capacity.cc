@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/round_up.h"
 #include "common/job/job_road.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/cluster/task_threads.h"
@@ -130,7 +131,7 @@ Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {
 
 uint64_t BytesPerPartition(const v1::JobRecord& record) {
   const uint64_t partitions = std::max(record.partitions_size(), 1);
-  return (record.predicted_server_bytes() + partitions - 1) / partitions;
+  return CeilDivide<uint64_t>(record.predicted_server_bytes(), partitions);
 }
 
 SlotDemand SlotDemandOf(const v1::JobRecord& record) {

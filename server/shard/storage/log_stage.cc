@@ -4,14 +4,14 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/round_up.h"
+
 namespace muster {
 namespace {
 
 constexpr size_t kBlock = LogFile::kBlockBytes;
 // Copied and added to a checksum while it is in the processor's first cache.
 constexpr size_t kPieceBytes = 16 << 10;
-
-size_t WholeBlocks(size_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
 // Memory on a block's border.
 std::shared_ptr<std::byte> TakeMemory(BufferPool& pool, size_t bytes) {
@@ -33,7 +33,7 @@ LogStage::LogStage(BufferPool& pool, uint64_t end, absl::Span<const std::byte> t
 }
 
 LogStage::Buffer LogStage::NewBuffer(uint64_t begin, size_t bytes) {
-  const size_t capacity = std::max(kBufferBytes, WholeBlocks(bytes));
+  const size_t capacity = std::max(kBufferBytes, RoundUp(bytes, kBlock));
   return {.memory = TakeMemory(pool_, capacity), .capacity = capacity, .begin = begin, .used = 0};
 }
 
@@ -93,7 +93,7 @@ std::vector<std::byte> LogStage::Tail() const {
 absl::Status LogStage::WriteTo(LogFile& file) {
   std::vector<absl::Span<const std::byte>> blocks;
   for (const Buffer& buffer : buffers_) {
-    const size_t bytes = WholeBlocks(buffer.used);
+    const size_t bytes = RoundUp(buffer.used, kBlock);
     std::memset(buffer.memory.get() + buffer.used, 0, bytes - buffer.used);
     blocks.push_back({buffer.memory.get(), bytes});
   }

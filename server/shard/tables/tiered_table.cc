@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/machine/prefetch.h"
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "server/shard/tables/stored_record.h"
 
@@ -295,7 +296,7 @@ absl::Status TieredTable::EvictFrom(Memory& memory, uint32_t& hand, uint64_t byt
                                     uint64_t before_lsn, uint64_t completed) {
   const size_t row_bytes = memory.bytes_per_row();
   const size_t most = std::max<size_t>(1, kBatchBytes / row_bytes);
-  uint64_t left = std::min<uint64_t>(memory.rows(), (bytes + row_bytes - 1) / row_bytes);
+  uint64_t left = std::min<uint64_t>(memory.rows(), CeilDivide<uint64_t>(bytes, row_bytes));
   std::vector<uint32_t> victims;
   // Once around takes the marks of use away, twice takes all that may go.
   for (int rounds = 0; left > 0 && rounds < 3;) {

@@ -6,14 +6,10 @@
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/round_up.h"
 #include "worker/data/sampling/permutation.h"
 
 namespace muster {
-namespace {
-
-int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<const Sampler>> Sampler::Create(const SamplerOptions& given) {
   SamplerOptions options = given;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/optim/optimizer_options.h"
 #include "common/plan/transformer_memory_plan.h"
@@ -16,9 +17,8 @@ namespace {
 
 // Examples of the largest micro-batch of any slot; see Sampler.
 int64_t LargestMicroBatch(const v1::JobSpec& spec) {
-  const auto divided_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  const int64_t share = divided_up(spec.batch_size(), std::max(1u, spec.workers()));
-  return divided_up(share, std::max(1u, spec.micro_batches()));
+  const int64_t share = CeilDivide<int64_t>(spec.batch_size(), std::max(1u, spec.workers()));
+  return CeilDivide(share, std::max(1u, spec.micro_batches()));
 }
 
 }  // namespace
