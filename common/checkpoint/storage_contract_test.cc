@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/byte_text.h"
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/memory_storage.h"
 #include "common/checkpoint/storage.h"
@@ -19,10 +20,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-absl::Span<const std::byte> Bytes(absl::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
 
 struct Implementation {
   std::string name;
@@ -61,7 +58,7 @@ TEST_P(StorageContractTest, WritesAsAStream) {
   ASSERT_TRUE(file.ok()) << file.status();
   for (int i = 0; i < 1000; ++i) {
     const std::string part(i, static_cast<char>('a' + i % 26));
-    ASSERT_TRUE((*file)->Append(Bytes(part)).ok());
+    ASSERT_TRUE((*file)->Append(AsBytes(part)).ok());
     expected += part;
   }
   ASSERT_TRUE((*file)->Commit().ok());
@@ -70,7 +67,7 @@ TEST_P(StorageContractTest, WritesAsAStream) {
 
 TEST_P(StorageContractTest, AFileIsInvisibleBeforeCommit) {
   auto file = storage_->Create(Uri("folder/file"));
-  ASSERT_TRUE((*file)->Append(Bytes("hello")).ok());
+  ASSERT_TRUE((*file)->Append(AsBytes("hello")).ok());
   EXPECT_FALSE(storage_->Exists(Uri("folder/file")).value());
   EXPECT_TRUE(absl::IsNotFound(storage_->Open(Uri("folder/file")).status()));
   ASSERT_TRUE(WriteFile(*storage_, Uri("folder/other"), "x").ok());
@@ -82,7 +79,7 @@ TEST_P(StorageContractTest, AFileIsInvisibleBeforeCommit) {
 TEST_P(StorageContractTest, AnAbandonedWriteLeavesNothing) {
   {
     auto file = storage_->Create(Uri("file"));
-    ASSERT_TRUE((*file)->Append(Bytes("new")).ok());
+    ASSERT_TRUE((*file)->Append(AsBytes("new")).ok());
   }
   EXPECT_FALSE(storage_->Exists(Uri("file")).value());
   ASSERT_TRUE(WriteFile(*storage_, Uri("file"), "another").ok());
@@ -91,7 +88,7 @@ TEST_P(StorageContractTest, AnAbandonedWriteLeavesNothing) {
 
 TEST_P(StorageContractTest, AFileIsNeverReplaced) {
   const auto slow = storage_->Create(Uri("file"));
-  ASSERT_TRUE((*slow)->Append(Bytes("slow")).ok());
+  ASSERT_TRUE((*slow)->Append(AsBytes("slow")).ok());
   ASSERT_TRUE(WriteFile(*storage_, Uri("file"), "first").ok());
   const absl::Status late = (*slow)->Commit();
   EXPECT_TRUE(absl::IsAlreadyExists(late)) << late;
@@ -110,7 +107,7 @@ TEST_P(StorageContractTest, AFileIsNeverReplaced) {
 TEST_P(StorageContractTest, NothingCanFollowCommit) {
   auto file = storage_->Create(Uri("file"));
   ASSERT_TRUE((*file)->Commit().ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition((*file)->Append(Bytes("x"))));
+  EXPECT_TRUE(absl::IsFailedPrecondition((*file)->Append(AsBytes("x"))));
   EXPECT_TRUE(absl::IsFailedPrecondition((*file)->Commit()));
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/byte_text.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -14,13 +15,9 @@ namespace {
 
 std::string Secret(char byte) { return std::string(32, byte); }
 
-absl::Span<const std::byte> Bytes(absl::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
 std::string Sealed(TlsRecordKey& key, TlsContent content, absl::string_view text) {
   std::string record(text.size() + kTlsOverheadBytes, '?');
-  EXPECT_EQ(key.Seal(content, Bytes(text), reinterpret_cast<std::byte*>(record.data())),
+  EXPECT_EQ(key.Seal(content, AsBytes(text), reinterpret_cast<std::byte*>(record.data())),
             record.size());
   return record;
 }
@@ -28,7 +25,7 @@ std::string Sealed(TlsRecordKey& key, TlsContent content, absl::string_view text
 // "23: text", or the error.
 std::string Opened(TlsRecordKey& key, absl::string_view record) {
   std::string text(std::max(record.size(), kTlsOverheadBytes) - kTlsOverheadBytes, '?');
-  const auto opened = key.Open(Bytes(record), reinterpret_cast<std::byte*>(text.data()));
+  const auto opened = key.Open(AsBytes(record), reinterpret_cast<std::byte*>(text.data()));
   if (!opened.ok()) return std::string(absl::StatusCodeToString(opened.status().code()));
   return absl::StrCat(opened->content, ": ", text.substr(0, opened->bytes));
 }

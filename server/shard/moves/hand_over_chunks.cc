@@ -1,6 +1,7 @@
 #include "server/shard/moves/hand_over_chunks.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/base/byte_text.h"
 #include "common/base/status_macros.h"
 #include "server/shard/storage/parameter_store.h"
 
@@ -11,14 +12,6 @@ namespace {
 constexpr size_t kChunkBytes = 1 << 20;
 // Values written to the store, and records to the log, at once.
 constexpr size_t kBatchBytes = 8 << 20;
-
-absl::Span<const std::byte> Bytes(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-std::string Text(absl::Span<const std::byte> bytes) {
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
 
 }  // namespace
 
@@ -75,7 +68,7 @@ absl::Status HandOverSender::Value(uint32_t table, uint64_t key,
   contents_.AddValue(table, key, value);
   chunk_.set_table(table);
   chunk_.add_keys(key);
-  chunk_.add_values(Text(value));
+  chunk_.add_values(std::string(AsText(value)));
   bytes_ += value.size();
   return bytes_ < kChunkBytes ? absl::OkStatus() : Flush();
 }
@@ -86,8 +79,8 @@ absl::Status HandOverSender::Record(uint64_t lsn, absl::Span<const std::byte> he
   contents_.AddRecord(lsn, header, payload);
   if (chunk_.records_size() == 0) chunk_.set_first_lsn(lsn);
   v1::LoggedRecord& record = *chunk_.add_records();
-  record.set_header(Text(header));
-  record.set_payload(Text(payload));
+  record.set_header(std::string(AsText(header)));
+  record.set_payload(std::string(AsText(payload)));
   next_lsn_ = lsn + 1;
   bytes_ += header.size() + payload.size();
   return bytes_ < kChunkBytes ? absl::OkStatus() : Flush();
@@ -167,7 +160,7 @@ absl::Status HandOverReceiver::AddValues(const v1::HandOverChunk& chunk) {
   StoreBatch batch(move_.job_id);
   size_t bytes = 0;
   for (int i = 0; i < chunk.keys_size(); ++i) {
-    const absl::Span<const std::byte> value = Bytes(chunk.values(i));
+    const absl::Span<const std::byte> value = AsBytes(chunk.values(i));
     contents_.AddValue(chunk.table(), chunk.keys(i), value);
     batch.Put(chunk.table(), move_.partition, chunk.keys(i), value);
     bytes += value.size();
@@ -187,9 +180,10 @@ absl::Status HandOverReceiver::AddRecord(uint64_t lsn, const v1::LoggedRecord& r
     return absl::UnavailableError(absl::StrCat("record ", lsn, " of the log of ", partition_.Name(),
                                                " came in place of ", log_->next_lsn()));
   }
-  contents_.AddRecord(lsn, Bytes(record.header()), Bytes(record.payload()));
+  contents_.AddRecord(lsn, AsBytes(record.header()), AsBytes(record.payload()));
   MUSTER_RETURN_IF_ERROR(
-      log_->Append(Bytes(record.header()), Payload({Bytes(record.payload())}, nullptr)).status());
+      log_->Append(AsBytes(record.header()), Payload({AsBytes(record.payload())}, nullptr))
+          .status());
   unsynced_bytes_ += record.header().size() + record.payload().size();
   if (unsynced_bytes_ < kBatchBytes) return absl::OkStatus();
   unsynced_bytes_ = 0;

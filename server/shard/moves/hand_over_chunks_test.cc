@@ -4,20 +4,13 @@
 
 #include <string>
 
+#include "common/base/byte_text.h"
 #include "server/shard/resources/crash_point.h"
 #include "server/shard/storage/fake_log_file.h"
 #include "server/shard/storage/memory_store.h"
 
 namespace muster {
 namespace {
-
-absl::Span<const std::byte> Bytes(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-std::string Text(absl::Span<const std::byte> bytes) {
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
 
 // What a receiver writes, on a disk whose log holds records in memory until they are synced.
 class HandOverChunksTest : public testing::Test {
@@ -47,12 +40,12 @@ TEST_F(HandOverChunksTest, ALongLogIsWrittenAsItComes) {
   v1::PartitionState state;
   state.set_lsn(4);
   ASSERT_TRUE(sender.Begin(state, 1).ok());
-  ASSERT_TRUE(sender.Value(1, 77, Bytes("value")).ok());
+  ASSERT_TRUE(sender.Value(1, 77, AsBytes("value")).ok());
   constexpr int kRecords = 40;
   const std::string payload(size_t{1} << 20, 'p');
   const int before = files_.syncs();
   for (int i = 0; i < kRecords; ++i) {
-    ASSERT_TRUE(sender.Record(5 + i, Bytes("header"), Bytes(payload)).ok());
+    ASSERT_TRUE(sender.Record(5 + i, AsBytes("header"), AsBytes(payload)).ok());
   }
   // All of it would be held in memory up to the segment's end.
   EXPECT_GE(files_.syncs() - before, 4);
@@ -69,8 +62,8 @@ TEST_F(HandOverChunksTest, ALongLogIsWrittenAsItComes) {
                            [&](uint64_t, absl::Span<const std::byte> header,
                                absl::Span<const std::byte> bytes) {
                              ++replayed;
-                             EXPECT_EQ(Text(header), "header");
-                             EXPECT_EQ(Text(bytes), payload);
+                             EXPECT_EQ(std::string(AsText(header)), "header");
+                             EXPECT_EQ(std::string(AsText(bytes)), payload);
                              return absl::OkStatus();
                            })
                   .ok());

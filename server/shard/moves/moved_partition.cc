@@ -3,19 +3,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/byte_text.h"
 #include "common/base/status_macros.h"
 #include "proto/partition_state.pb.h"
 #include "server/shard/partition/partition_journal.h"
 #include "server/shard/storage/parameter_store.h"
 
 namespace muster {
-namespace {
-
-absl::Span<const std::byte> Bytes(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 absl::Status CrashedHere() { return absl::UnavailableError("crashed"); }
 
@@ -30,14 +25,14 @@ absl::StatusOr<std::unique_ptr<v1::PartitionState>> MovedPartition::ReadState() 
 absl::Status MovedPartition::PutState(const v1::PartitionState& state) const {
   const std::string meta = state.SerializeAsString();
   StoreBatch batch(move_.job_id);
-  batch.PutMeta(move_.partition, Bytes(meta));
+  batch.PutMeta(move_.partition, AsBytes(meta));
   return resources_.store->Write(batch, ParameterStore::Durability::kSync);
 }
 
 absl::Status MovedPartition::Replace(const v1::PartitionState& state) const {
   const std::string meta = state.SerializeAsString();
   StoreBatch batch(move_.job_id);
-  batch.PutMeta(move_.partition, Bytes(meta));
+  batch.PutMeta(move_.partition, AsBytes(meta));
   for (uint32_t table : Tables(state.sparse_tables())) {
     batch.DeletePartition(table, move_.partition);
   }

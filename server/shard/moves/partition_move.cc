@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/byte_text.h"
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
 #include "proto/parameter_service.pb.h"
@@ -23,14 +24,6 @@ constexpr size_t kTurnBytes = 16 << 20;
 constexpr size_t kRestBytes = 1 << 20;
 // So that a partition whose log grows as fast as it is sent moves at last.
 constexpr int kMaxTurns = 200;
-
-absl::Span<const std::byte> Bytes(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-std::string Text(absl::Span<const std::byte> bytes) {
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
 
 absl::Status LaterIsHere(const PartitionMove& move, uint64_t generation) {
   return absl::AbortedError(absl::StrCat("job ", move.job_id, " has generation ", generation,
@@ -240,8 +233,8 @@ absl::Status PartitionMoves::SendWorking(const PartitionMove& move, PartitionExe
           sender.next_lsn(),
           [&](uint64_t, absl::Span<const std::byte> header, absl::Span<const std::byte> payload) {
             if (bytes >= kTurnBytes) return absl::CancelledError("enough for one turn");
-            records.emplace_back().set_header(Text(header));
-            records.back().set_payload(Text(payload));
+            records.emplace_back().set_header(std::string(AsText(header)));
+            records.back().set_payload(std::string(AsText(payload)));
             bytes += header.size() + payload.size();
             return absl::OkStatus();
           });
@@ -251,7 +244,7 @@ absl::Status PartitionMoves::SendWorking(const PartitionMove& move, PartitionExe
     if (!read.ok() && !absl::IsCancelled(read)) return read;
     for (const v1::LoggedRecord& record : records) {
       MUSTER_RETURN_IF_ERROR(
-          sender.Record(sender.next_lsn(), Bytes(record.header()), Bytes(record.payload())));
+          sender.Record(sender.next_lsn(), AsBytes(record.header()), AsBytes(record.payload())));
     }
     if (bytes <= kRestBytes) break;
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/byte_text.h"
 #include "common/base/status_macros.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/partition_state.pb.h"
@@ -20,10 +21,6 @@ constexpr uint32_t kFormatVersion = 1;
 // Bytes written to the store at once.
 constexpr size_t kBatchBytes = 8 << 20;
 constexpr uint32_t kDenseTable = 0;
-
-absl::Span<const std::byte> Bytes(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
 
 // Gathers changes of one job's values and writes them in batches of a few MiB, buffered: the state
 // that follows syncs them all.
@@ -72,7 +69,7 @@ absl::StatusOr<std::unique_ptr<PartitionJournal>> PartitionJournal::Open(
 absl::StatusOr<uint64_t> PartitionJournal::Append(const v1::ExchangeRequest& request,
                                                   const Payload& payload, Payload* copy) {
   const std::string header = request.SerializeAsString();
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t lsn, log_->Append(Bytes(header), payload, copy));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t lsn, log_->Append(AsBytes(header), payload, copy));
   bytes_since_base_ += header.size() + payload.size();
   return lsn;
 }
@@ -98,7 +95,7 @@ absl::Status PartitionJournal::WriteBase(PartitionTables& tables, const v1::Part
   stored.set_format_version(kFormatVersion);
   const std::string meta = stored.SerializeAsString();
   StoreBatch batch(job_id);
-  batch.PutMeta(tables.partition, Bytes(meta));
+  batch.PutMeta(tables.partition, AsBytes(meta));
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, ParameterStore::Durability::kSync));
   base_lsn_ = state.lsn();
   bytes_since_base_ = 0;

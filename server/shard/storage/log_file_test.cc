@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/byte_text.h"
 #include "server/shard/storage/fake_log_file.h"
 
 namespace muster {
@@ -21,10 +22,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 using Mode = LogFileSystem::Mode;
-
-absl::Span<const std::byte> Bytes(absl::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
 
 std::string ReadAll(LogFile& file) {
   std::string bytes(file.Size().value(), '?');
@@ -70,7 +67,7 @@ TEST_P(LogFileContractTest, WritesPiecesInOrder) {
   ASSERT_TRUE(file.ok()) << file.status();
   ASSERT_TRUE((*file)->Allocate(16).ok());
   EXPECT_EQ((*file)->Size().value(), 16u);
-  EXPECT_EQ((*file)->Write(3, {Bytes("ab"), Bytes(""), Bytes("cde")}).value(), 5u);
+  EXPECT_EQ((*file)->Write(3, {AsBytes("ab"), AsBytes(""), AsBytes("cde")}).value(), 5u);
   ASSERT_TRUE((*file)->Sync().ok());
   EXPECT_EQ(ReadAll(**file), std::string("\0\0\0abcde\0\0\0\0\0\0\0\0", 16));
   std::byte out[10];
@@ -83,7 +80,7 @@ TEST_P(LogFileContractTest, MoreAndLargerPiecesThanOneCallTakes) {
   std::string expected;
   for (int i = 0; i < 5000; ++i) expected += absl::StrCat(i);
   std::vector<absl::Span<const std::byte>> pieces;
-  for (size_t i = 0; i < expected.size(); i += 3) pieces.push_back(Bytes(expected).subspan(i, 3));
+  for (size_t i = 0; i < expected.size(); i += 3) pieces.push_back(AsBytes(expected).subspan(i, 3));
   size_t done = 0;
   while (done < expected.size()) {
     const auto written = (*file)->Write(done, absl::MakeConstSpan(pieces));
@@ -101,12 +98,12 @@ TEST_P(LogFileContractTest, NamesAndModes) {
   EXPECT_TRUE(absl::IsNotFound(files_->Open(Path("a"), Mode::kOpen).status()));
   ASSERT_TRUE(files_->Open(Path("a"), Mode::kCreate).ok());
   auto b = files_->Open(Path("b"), Mode::kCreate);
-  ASSERT_TRUE((*b)->Write(0, {Bytes("b")}).ok());
+  ASSERT_TRUE((*b)->Write(0, {AsBytes("b")}).ok());
   EXPECT_THAT(files_->List(directory_).value(), UnorderedElementsAre("a", "b"));
   ASSERT_TRUE(files_->Rename(Path("b"), Path("a")).ok());
   EXPECT_THAT(files_->List(directory_).value(), ElementsAre("a"));
   // An open file follows its renaming.
-  ASSERT_TRUE((*b)->Write(1, {Bytes("c")}).ok());
+  ASSERT_TRUE((*b)->Write(1, {AsBytes("c")}).ok());
   EXPECT_EQ(ReadAll(*files_->Open(Path("a"), Mode::kOpen).value()), "bc");
   EXPECT_EQ(ReadAll(*files_->Open(Path("a"), Mode::kCreate).value()), "");
   EXPECT_TRUE(absl::IsNotFound(files_->Rename(Path("b"), Path("c"))));
@@ -163,11 +160,11 @@ TEST(FakeLogFileSystemTest, ACrashLosesSomeUnsyncedSectorsAndNames) {
     FakeLogFileSystem files;
     ASSERT_TRUE(files.CreateDirectory("/log").ok());
     auto file = files.Open("/log/a", Mode::kCreate);
-    ASSERT_TRUE((*file)->Write(0, {Bytes(std::string(2048, 's'))}).ok());
+    ASSERT_TRUE((*file)->Write(0, {AsBytes(std::string(2048, 's'))}).ok());
     ASSERT_TRUE((*file)->Sync().ok());
     ASSERT_TRUE(files.SyncDirectory("").ok());
     ASSERT_TRUE(files.SyncDirectory("/log").ok());
-    ASSERT_TRUE((*file)->Write(1024, {Bytes(std::string(1024, 'u'))}).ok());
+    ASSERT_TRUE((*file)->Write(1024, {AsBytes(std::string(1024, 'u'))}).ok());
     ASSERT_TRUE(files.Rename("/log/a", "/log/b").ok());
     files.Crash(seed);
     ASSERT_NE(files.Exists("/log/a"), files.Exists("/log/b"));

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/byte_text.h"
 #include "common/base/fingerprint.h"
 #include "server/shard/storage/fake_log_file.h"
 
@@ -16,14 +17,6 @@ namespace muster {
 namespace {
 
 using ::testing::HasSubstr;
-
-absl::Span<const std::byte> Bytes(absl::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-std::string Text(absl::Span<const std::byte> bytes) {
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
 
 std::array<std::byte, kLogSegmentHeaderBytes> Header() {
   std::array<std::byte, kLogSegmentHeaderBytes> bytes;
@@ -42,7 +35,7 @@ std::string Record(uint64_t segment_id, uint64_t lsn, const std::string& header,
                        .synced_lsn = lsn - 1,
                        .checksum = Fingerprint(header + payload)},
                       segment_id, absl::MakeSpan(head));
-  std::string record = Text(absl::MakeConstSpan(head)) + header;
+  std::string record = std::string(AsText(absl::MakeConstSpan(head))) + header;
   record.append(LogPaddingBytes(header.size()), '\0');
   record += payload;
   record.append(LogPaddingBytes(payload.size()), '\0');
@@ -85,12 +78,12 @@ TEST(LogSegmentTest, NewerFormatIsRefusedByName) {
 
 TEST(LogSegmentTest, HeadBelongsToOneSegment) {
   const std::string record = Record(3, 17, "h", "p");
-  const auto head = DecodeLogRecordHead(Bytes(record), 3);
+  const auto head = DecodeLogRecordHead(AsBytes(record), 3);
   ASSERT_TRUE(head.has_value());
   EXPECT_EQ(head->lsn, 17u);
   EXPECT_EQ(head->synced_lsn, 16u);
-  EXPECT_FALSE(DecodeLogRecordHead(Bytes(record), 4).has_value());
-  EXPECT_FALSE(DecodeLogRecordHead(Bytes(record).first(47), 3).has_value());
+  EXPECT_FALSE(DecodeLogRecordHead(AsBytes(record), 4).has_value());
+  EXPECT_FALSE(DecodeLogRecordHead(AsBytes(record).first(47), 3).has_value());
 }
 
 class LogSegmentReaderTest : public ::testing::Test {
@@ -98,7 +91,7 @@ class LogSegmentReaderTest : public ::testing::Test {
   LogSegmentReader Reader(const std::string& contents) {
     EXPECT_TRUE(files_.CreateDirectory("/log").ok());
     file_ = files_.Open("/log/3", LogFileSystem::Mode::kCreate).value();
-    EXPECT_TRUE(file_->Write(0, {Bytes(contents)}).ok());
+    EXPECT_TRUE(file_->Write(0, {AsBytes(contents)}).ok());
     return LogSegmentReader(*file_, 3, contents.size());
   }
 
@@ -121,8 +114,8 @@ TEST_F(LogSegmentReaderTest, ReadsRecordsOfAllSizes) {
     const auto record = reader.ReadAt(offsets[i]);
     ASSERT_TRUE(record.ok() && record->has_value()) << i;
     EXPECT_EQ((*record)->head.lsn, 17 + i);
-    EXPECT_EQ(Text((*record)->header), std::string(sizes[i] % 11, 'h'));
-    EXPECT_EQ(Text((*record)->payload), std::string(sizes[i], 'p'));
+    EXPECT_EQ(std::string(AsText((*record)->header)), std::string(sizes[i] % 11, 'h'));
+    EXPECT_EQ(std::string(AsText((*record)->payload)), std::string(sizes[i], 'p'));
     EXPECT_EQ(reinterpret_cast<uintptr_t>((*record)->payload.data()) % 8, 0u);
     EXPECT_EQ((*record)->end(), i + 1 < offsets.size() ? offsets[i + 1] : contents.size());
   }
@@ -161,7 +154,7 @@ TEST_F(LogSegmentReaderTest, SearchFindsTheNextGoodRecordOfThisSegment) {
   const auto found = reader.Search(kLogSegmentHeaderBytes, 16);
   ASSERT_TRUE(found.ok() && found->has_value());
   EXPECT_EQ((*found)->offset, expected);
-  EXPECT_EQ(Text((*found)->header), "good");
+  EXPECT_EQ(std::string(AsText((*found)->header)), "good");
   EXPECT_FALSE(reader.Search((*found)->end(), 16)->has_value());
   EXPECT_FALSE(reader.Search(kLogSegmentHeaderBytes, 21)->has_value());
 }

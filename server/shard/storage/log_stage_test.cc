@@ -8,16 +8,13 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "common/base/byte_text.h"
 #include "server/shard/storage/fake_log_file.h"
 
 namespace muster {
 namespace {
 
 constexpr size_t kBlock = LogFile::kBlockBytes;
-
-absl::Span<const std::byte> Bytes(absl::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
 
 std::string Text(const Payload& payload) {
   std::string text(payload.size(), '\0');
@@ -41,12 +38,12 @@ class LogStageTest : public ::testing::Test {
 
 TEST_F(LogStageTest, WritesWholeBlocksAroundWhatItTook) {
   // The file's second block has three bytes.
-  LogStage stage(*pool_, kBlock + 3, Bytes("abc"));
+  LogStage stage(*pool_, kBlock + 3, AsBytes("abc"));
   EXPECT_EQ(stage.end(), kBlock + 3);
   stage.Reserve(6 + kBlock);
-  stage.Append(Bytes("-head-"));
-  stage.Append(Bytes(std::string(kBlock, 'x')));
-  stage.Overwrite(kBlock + 3, Bytes("+HEAD+"));
+  stage.Append(AsBytes("-head-"));
+  stage.Append(AsBytes(std::string(kBlock, 'x')));
+  stage.Overwrite(kBlock + 3, AsBytes("+HEAD+"));
   EXPECT_EQ(stage.end(), 2 * kBlock + 9);
   EXPECT_EQ(stage.Tail().size(), 9u);
   ASSERT_TRUE(stage.WriteTo(*file_).ok());
@@ -60,13 +57,13 @@ TEST_F(LogStageTest, RoomThatThereIsNoMemoryForChangesNothing) {
   // Before its first block is full, and behind it.
   for (const size_t bytes : {size_t{3}, kBlock}) {
     stage.Reserve(bytes);
-    stage.Append(Bytes(std::string(bytes, 'a')));
+    stage.Append(AsBytes(std::string(bytes, 'a')));
     const uint64_t end = stage.end();
     EXPECT_THROW(stage.Reserve(size_t{1} << 60), std::bad_alloc);
     EXPECT_EQ(stage.end(), end);
   }
   stage.Reserve(1);
-  stage.Append(Bytes("b"));
+  stage.Append(AsBytes("b"));
   ASSERT_TRUE(stage.WriteTo(*file_).ok());
   EXPECT_EQ(contents().substr(0, kBlock + 5), std::string(kBlock + 3, 'a') + "b" + '\0');
 }
@@ -74,11 +71,11 @@ TEST_F(LogStageTest, RoomThatThereIsNoMemoryForChangesNothing) {
 TEST_F(LogStageTest, TheNextStageGoesOnWhereTheLastEnded) {
   LogStage first(*pool_, 0, {});
   first.Reserve(3);
-  first.Append(Bytes("one"));
+  first.Append(AsBytes("one"));
   ASSERT_TRUE(first.WriteTo(*file_).ok());
   LogStage second(*pool_, first.end(), first.Tail());
   second.Reserve(3);
-  second.Append(Bytes("two"));
+  second.Append(AsBytes("two"));
   ASSERT_TRUE(second.WriteTo(*file_).ok());
   EXPECT_EQ(contents().substr(0, 7), std::string("onetwo\0", 7));
 }
@@ -88,8 +85,8 @@ TEST_F(LogStageTest, ChecksumsAreOfWhatWasCopied) {
   LogStage stage(*pool_, 0, {});
   FingerprintStream checksum;
   stage.Reserve(1 + large.size());
-  stage.Append(Bytes("a"), checksum);
-  stage.Append(Bytes(large), checksum);
+  stage.Append(AsBytes("a"), checksum);
+  stage.Append(AsBytes(large), checksum);
   EXPECT_EQ(checksum.Finish(), Fingerprint("a" + large));
 }
 
@@ -103,9 +100,9 @@ TEST_F(LogStageTest, RecordsLieInOneSpanAndOutliveTheStage) {
     for (size_t bytes = 1; bytes < 2 * LogStage::kBufferBytes; bytes = bytes * 5 / 3 + 7) {
       records.push_back(std::string(bytes, static_cast<char>('a' + records.size() % 26)));
       stage.Reserve(4 + bytes);
-      stage.Append(Bytes("head"));
+      stage.Append(AsBytes("head"));
       const uint64_t begin = stage.end();
-      stage.Append(Bytes(records.back()));
+      stage.Append(AsBytes(records.back()));
       views.push_back(stage.View(begin, bytes));
       EXPECT_EQ(views.back().spans().size(), 1u);
       EXPECT_EQ(stage.View(begin, 0).size(), 0u);
@@ -118,7 +115,7 @@ TEST_F(LogStageTest, RecordsLieInOneSpanAndOutliveTheStage) {
   // Memory that was given back would be taken again here.
   LogStage other(*pool_, 0, {});
   other.Reserve(2 * LogStage::kBufferBytes);
-  other.Append(Bytes(std::string(2 * LogStage::kBufferBytes, '?')));
+  other.Append(AsBytes(std::string(2 * LogStage::kBufferBytes, '?')));
   for (size_t i = 0; i < views.size(); ++i) EXPECT_EQ(Text(views[i]), records[i]);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/byte_text.h"
 #include "common/base/status_macros.h"
 #include "server/shard/storage/store_keys.h"
 
@@ -12,21 +13,13 @@ namespace {
 
 constexpr uint64_t kLastKey = std::numeric_limits<uint64_t>::max();
 
-std::string Owned(ParameterStore::Value value) {
-  return std::string(reinterpret_cast<const char*>(value.data()), value.size());
-}
-
-ParameterStore::Value Bytes(const std::string& value) {
-  return {reinterpret_cast<const std::byte*>(value.data()), value.size()};
-}
-
 class CopiedValues final : public StoreSnapshot {
  public:
   explicit CopiedValues(std::map<uint64_t, std::string> values) : values_(std::move(values)) {}
 
   absl::Status Scan(uint64_t first_key, Visitor visitor) const override {
     for (auto value = values_.lower_bound(first_key); value != values_.end(); ++value) {
-      MUSTER_RETURN_IF_ERROR(visitor(value->first, Bytes(value->second)));
+      MUSTER_RETURN_IF_ERROR(visitor(value->first, AsBytes(value->second)));
     }
     return absl::OkStatus();
   }
@@ -46,7 +39,7 @@ absl::Status MemoryStore::Write(const StoreBatch& batch, Durability durability) 
     const auto [kind, table, partition, key, value] = change;
     switch (kind) {
       case StoreBatch::Kind::kPut:
-        job.values[{table, partition, key}] = Owned(value);
+        job.values[{table, partition, key}] = std::string(AsText(value));
         break;
       case StoreBatch::Kind::kDelete:
         job.values.erase({table, partition, key});
@@ -56,7 +49,7 @@ absl::Status MemoryStore::Write(const StoreBatch& batch, Durability durability) 
                          job.values.upper_bound({table, partition, kLastKey}));
         break;
       case StoreBatch::Kind::kPutMeta:
-        job.metadata[partition] = Owned(value);
+        job.metadata[partition] = std::string(AsText(value));
         break;
       case StoreBatch::Kind::kDeleteMeta:
         job.metadata.erase(partition);
@@ -81,7 +74,7 @@ absl::Status MemoryStore::MultiGet(const std::string& job, uint32_t table, uint3
       if (value != at->second.values.end()) found.emplace_back(i, value->second);
     }
   }
-  for (const auto& [index, value] : found) visitor(index, Bytes(value));
+  for (const auto& [index, value] : found) visitor(index, AsBytes(value));
   return absl::OkStatus();
 }
 

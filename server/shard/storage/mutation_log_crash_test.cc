@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/byte_text.h"
 #include "server/shard/storage/fake_log_file.h"
 #include "server/shard/storage/log_segment.h"
 #include "server/shard/storage/mutation_log.h"
@@ -23,10 +24,6 @@ using Operation = FakeLogFileSystem::Operation;
 constexpr char kFirstSegment[] = "/log/00000000000000000001.log";
 constexpr uint64_t kSegmentBytes = 4096;
 
-absl::Span<const std::byte> Bytes(absl::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
 absl::StatusOr<std::unique_ptr<MutationLog>> Open(FakeLogFileSystem& files) {
   return MutationLog::Open("/log", {.segment_bytes = kSegmentBytes, .file_system = &files});
 }
@@ -35,8 +32,8 @@ absl::StatusOr<uint64_t> Append(MutationLog& log, const std::string& text) {
   // In pieces, of which the header is one.
   const size_t third = text.size() / 3;
   return log.Append(
-      Bytes(text).first(third),
-      Payload({Bytes(text).subspan(third, third), Bytes(text).subspan(2 * third)}, nullptr));
+      AsBytes(text).first(third),
+      Payload({AsBytes(text).subspan(third, third), AsBytes(text).subspan(2 * third)}, nullptr));
 }
 
 absl::StatusOr<std::vector<std::string>> Records(MutationLog& log) {

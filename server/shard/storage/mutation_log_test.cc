@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "common/base/byte_text.h"
 #include "server/shard/storage/fake_log_file.h"
 
 namespace muster {
@@ -29,14 +30,6 @@ using Replayed = std::vector<std::tuple<uint64_t, std::string, std::string>>;
 constexpr char kDirectory[] = "/log";
 constexpr char kFirstSegment[] = "/log/00000000000000000001.log";
 constexpr uint64_t kSegmentBytes = 4096;
-
-absl::Span<const std::byte> Bytes(absl::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-std::string Text(absl::Span<const std::byte> bytes) {
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
 
 // On a disk that keeps its space, where records wait for their sync, and on one that does not.
 class MutationLogTest : public ::testing::TestWithParam<bool> {
@@ -54,7 +47,7 @@ class MutationLogTest : public ::testing::TestWithParam<bool> {
   }
 
   static uint64_t Append(MutationLog& log, absl::string_view header, absl::string_view payload) {
-    const auto lsn = log.Append(Bytes(header), Payload::Copy(Bytes(payload)));
+    const auto lsn = log.Append(AsBytes(header), Payload::Copy(AsBytes(payload)));
     EXPECT_TRUE(lsn.ok()) << lsn.status();
     return lsn.value_or(0);
   }
@@ -64,7 +57,7 @@ class MutationLogTest : public ::testing::TestWithParam<bool> {
     const absl::Status status =
         log.Replay(from, [&records](uint64_t lsn, absl::Span<const std::byte> header,
                                     absl::Span<const std::byte> payload) {
-          records.emplace_back(lsn, Text(header), Text(payload));
+          records.emplace_back(lsn, std::string(AsText(header)), std::string(AsText(payload)));
           return absl::OkStatus();
         });
     EXPECT_TRUE(status.ok()) << status;
@@ -119,8 +112,9 @@ TEST_P(MutationLogTest, PayloadsInPiecesAreJoined) {
   const auto log = OpenLog();
   const std::string text = "0123456789abcdefghij";
   for (size_t cut = 0; cut <= text.size(); ++cut) {
-    const Payload payload({Bytes(text).first(cut), Bytes(""), Bytes(text).subspan(cut)}, nullptr);
-    ASSERT_TRUE(log->Append(Bytes("h"), payload).ok());
+    const Payload payload({AsBytes(text).first(cut), AsBytes(""), AsBytes(text).subspan(cut)},
+                          nullptr);
+    ASSERT_TRUE(log->Append(AsBytes("h"), payload).ok());
   }
   ASSERT_TRUE(log->Sync().ok());
   const Replayed records = Replay(*log);
@@ -239,7 +233,7 @@ TEST_P(MutationLogTest, AFullDiskIsAnErrorUntilThereIsSpace) {
   Fill(*log, 3);
   files_.set_capacity_bytes(kSegmentBytes);
   for (int i = 0; i < 3; ++i) {
-    const auto lsn = log->Append(Bytes("h"), Payload::Copy(Bytes(std::string(1024, 'x'))));
+    const auto lsn = log->Append(AsBytes("h"), Payload::Copy(AsBytes(std::string(1024, 'x'))));
     EXPECT_TRUE(absl::IsResourceExhausted(lsn.status())) << lsn.status();
     EXPECT_EQ(log->next_lsn(), 4u);
   }
@@ -265,7 +259,7 @@ TEST_P(MutationLogTest, AHalfWrittenRecordIsOverwritten) {
                : absl::OkStatus();
   });
   EXPECT_TRUE(absl::IsResourceExhausted(
-      log->Append(Bytes("b"), Payload::Copy(Bytes(std::string(900, 'l')))).status()));
+      log->Append(AsBytes("b"), Payload::Copy(AsBytes(std::string(900, 'l')))).status()));
   EXPECT_EQ(Append(*log, "c", "second"), 2u);
   ASSERT_TRUE(log->Sync().ok());
   EXPECT_THAT(Replay(*OpenLog()),
@@ -391,7 +385,7 @@ TEST_P(MutationLogTest, ACopyOfThePayloadOutlivesTheRecord) {
   const absl::Span<const std::byte> bytes(reinterpret_cast<const std::byte*>(shared.data()),
                                           shared.size() * sizeof(float));
   Payload copy;
-  ASSERT_TRUE((*log)->Append(Bytes("h"), Payload({bytes}, nullptr), &copy).ok());
+  ASSERT_TRUE((*log)->Append(AsBytes("h"), Payload({bytes}, nullptr), &copy).ok());
   // Another process may write to what it sent at any time.
   std::fill(shared.begin(), shared.end(), 2);
   ASSERT_TRUE((*log)->Sync().ok());
@@ -416,7 +410,7 @@ TEST_P(MutationLogTest, ASmallPayloadKeepsNoMemoryOfTheLog) {
   std::vector<Payload> kept(20);
   for (Payload& copy : kept) {
     EXPECT_FALSE((*log)->HoldsCopyOf(4));
-    ASSERT_TRUE((*log)->Append(Bytes("h"), Payload::Copy(Bytes("tiny")), &copy).ok());
+    ASSERT_TRUE((*log)->Append(AsBytes("h"), Payload::Copy(AsBytes("tiny")), &copy).ok());
     ASSERT_TRUE((*log)->Sync().ok());
   }
   // The one buffer that all of them were written from, one after another.
@@ -492,7 +486,7 @@ TEST(MutationLogPosixTest, AppendsReplaysTruncatesAndReopens) {
     ASSERT_EQ((*log)->next_lsn(), next);
     for (int i = 0; i < 100; ++i) {
       const std::string text(10 * i + round, static_cast<char>('a' + next % 26));
-      ASSERT_EQ((*log)->Append(Bytes(text), Payload::Copy(Bytes(text))).value(), next);
+      ASSERT_EQ((*log)->Append(AsBytes(text), Payload::Copy(AsBytes(text))).value(), next);
       ++next;
     }
     ASSERT_TRUE((*log)->Sync().ok());
@@ -505,8 +499,9 @@ TEST(MutationLogPosixTest, AppendsReplaysTruncatesAndReopens) {
           EXPECT_EQ(lsn, expected++);
           const int i = (lsn - 1) % 100;
           const int r = (lsn - 1) / 100;
-          EXPECT_EQ(Text(payload), std::string(10 * i + r, static_cast<char>('a' + lsn % 26)));
-          EXPECT_EQ(Text(header), Text(payload));
+          EXPECT_EQ(std::string(AsText(payload)),
+                    std::string(10 * i + r, static_cast<char>('a' + lsn % 26)));
+          EXPECT_EQ(std::string(AsText(header)), std::string(AsText(payload)));
           return absl::OkStatus();
         });
     EXPECT_TRUE(status.ok()) << status;

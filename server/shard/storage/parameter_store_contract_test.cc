@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/byte_text.h"
 #include "server/shard/storage/memory_store.h"
 #include "server/shard/storage/parameter_store.h"
 #include "server/shard/storage/rocksdb_store.h"
@@ -28,14 +29,6 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 using Durability = ParameterStore::Durability;
 using Found = std::vector<std::pair<uint64_t, std::string>>;
-
-absl::Span<const std::byte> Bytes(absl::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-std::string Text(ParameterStore::Value value) {
-  return std::string(reinterpret_cast<const char*>(value.data()), value.size());
-}
 
 struct Implementation {
   std::string name;
@@ -60,7 +53,7 @@ class ParameterStoreContractTest : public ::testing::TestWithParam<Implementatio
   void Put(const std::string& job, uint32_t table, uint32_t partition, uint64_t key,
            const std::string& value) {
     StoreBatch batch(job);
-    batch.Put(table, partition, key, Bytes(value));
+    batch.Put(table, partition, key, AsBytes(value));
     ASSERT_TRUE(store_->Write(batch, Durability::kBuffered).ok());
   }
 
@@ -68,7 +61,7 @@ class ParameterStoreContractTest : public ::testing::TestWithParam<Implementatio
     Found found;
     const absl::Status status =
         store_->Scan(job, table, partition, [&found](uint64_t key, ParameterStore::Value value) {
-          found.emplace_back(key, Text(value));
+          found.emplace_back(key, std::string(AsText(value)));
           return absl::OkStatus();
         });
     EXPECT_TRUE(status.ok()) << status;
@@ -80,8 +73,9 @@ class ParameterStoreContractTest : public ::testing::TestWithParam<Implementatio
             const std::vector<uint64_t>& keys) {
     Found found;
     const absl::Status status = store_->MultiGet(
-        job, table, partition, keys,
-        [&found](size_t i, ParameterStore::Value value) { found.emplace_back(i, Text(value)); });
+        job, table, partition, keys, [&found](size_t i, ParameterStore::Value value) {
+          found.emplace_back(i, std::string(AsText(value)));
+        });
     EXPECT_TRUE(status.ok()) << status;
     return found;
   }
@@ -168,7 +162,7 @@ TEST_P(ParameterStoreContractTest, AScanIsOfOneState) {
         // Changes what is still to come.
         Put("job", 0, 0, 9 - key, "new");
         Put("job", 0, 0, 100 + key, "new");
-        found.emplace_back(key, Text(value));
+        found.emplace_back(key, std::string(AsText(value)));
         return absl::OkStatus();
       });
   EXPECT_TRUE(status.ok()) << status;
@@ -180,7 +174,7 @@ TEST_P(ParameterStoreContractTest, ManyKeysAtOnce) {
   StoreBatch batch("job");
   std::vector<std::string> values;
   for (uint64_t key = 0; key < 5000; ++key) values.push_back(absl::StrCat("value ", key));
-  for (uint64_t key = 0; key < 5000; ++key) batch.Put(0, 0, 3 * key, Bytes(values[key]));
+  for (uint64_t key = 0; key < 5000; ++key) batch.Put(0, 0, 3 * key, AsBytes(values[key]));
   ASSERT_TRUE(store_->Write(batch, Durability::kSync).ok());
   std::vector<uint64_t> keys;
   for (uint64_t key = 0; key < 15000; ++key) keys.push_back(key);
@@ -204,13 +198,13 @@ TEST_P(ParameterStoreContractTest, KeysMustAscend) {
 TEST_P(ParameterStoreContractTest, ABatchAppliesInOrder) {
   Put("job", 0, 1, 1, "before");
   StoreBatch batch("job");
-  batch.Put(0, 1, 2, Bytes("gone"));
+  batch.Put(0, 1, 2, AsBytes("gone"));
   batch.DeletePartition(0, 1);
-  batch.Put(0, 1, 3, Bytes("first"));
-  batch.Put(0, 1, 3, Bytes("second"));
-  batch.Put(0, 1, 4, Bytes("gone"));
+  batch.Put(0, 1, 3, AsBytes("first"));
+  batch.Put(0, 1, 3, AsBytes("second"));
+  batch.Put(0, 1, 4, AsBytes("gone"));
   batch.Delete(0, 1, 4);
-  batch.PutMeta(1, Bytes("meta"));
+  batch.PutMeta(1, AsBytes("meta"));
   ASSERT_TRUE(store_->Write(batch, Durability::kSync).ok());
   EXPECT_THAT(Scan("job", 0, 1), ElementsAre(Pair(3, "second")));
   EXPECT_EQ(store_->GetMeta("job", 1).value(), "meta");
@@ -235,9 +229,9 @@ TEST_P(ParameterStoreContractTest, DeletePartitionIsOfOneTable) {
 
 TEST_P(ParameterStoreContractTest, Metadata) {
   StoreBatch batch("job");
-  batch.PutMeta(2, Bytes("two"));
-  batch.PutMeta(256, Bytes(""));
-  batch.PutMeta(1, Bytes("one"));
+  batch.PutMeta(2, AsBytes("two"));
+  batch.PutMeta(256, AsBytes(""));
+  batch.PutMeta(1, AsBytes("one"));
   ASSERT_TRUE(store_->Write(batch, Durability::kSync).ok());
   EXPECT_THAT(store_->Partitions("job").value(), ElementsAre(1, 2, 256));
   EXPECT_EQ(store_->GetMeta("job", 256).value(), "");
@@ -253,7 +247,7 @@ TEST_P(ParameterStoreContractTest, DropJobLeavesTheOthers) {
   for (const std::string job : {"a", "b", "bb"}) {
     Put(job, 0, 0, 1, "x");
     StoreBatch batch(job);
-    batch.PutMeta(0, Bytes("m"));
+    batch.PutMeta(0, AsBytes("m"));
     ASSERT_TRUE(store_->Write(batch, Durability::kBuffered).ok());
   }
   ASSERT_TRUE(store_->DropJob("b").ok());
@@ -279,7 +273,7 @@ TEST_P(ParameterStoreContractTest, AJobWithNothingLeftIsNotListed) {
 TEST_P(ParameterStoreContractTest, BadJobIdsAreRefused) {
   for (const std::string& job : {std::string(), std::string("a\0b", 3)}) {
     StoreBatch batch(job);
-    batch.Put(0, 0, 1, Bytes("x"));
+    batch.Put(0, 0, 1, AsBytes("x"));
     const auto nothing = [](uint64_t, ParameterStore::Value) { return absl::OkStatus(); };
     for (const absl::Status& status :
          {store_->Write(batch, Durability::kBuffered), store_->DropJob(job),
@@ -298,7 +292,7 @@ TEST_P(ParameterStoreContractTest, ReadersSeeWholeBatches) {
     for (int round = 0; round < 300; ++round) {
       StoreBatch batch("job");
       const std::string value = absl::StrCat(round);
-      for (uint64_t key = 0; key < 2000; key += 100) batch.Put(0, 0, key, Bytes(value));
+      for (uint64_t key = 0; key < 2000; key += 100) batch.Put(0, 0, key, AsBytes(value));
       EXPECT_TRUE(store_->Write(batch, Durability::kBuffered).ok());
     }
     done = true;
@@ -338,7 +332,7 @@ TEST_P(ParameterStoreContractTest, MatchesAModel) {
         batch.Delete(table, partition, key);
         model.erase({job, table, partition, key});
       } else {
-        batch.Put(table, partition, key, Bytes(values[i]));
+        batch.Put(table, partition, key, AsBytes(values[i]));
         model[{job, table, partition, key}] = values[i];
       }
     }

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/byte_text.h"
 
 namespace muster {
 namespace {
@@ -22,10 +23,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Durability = ParameterStore::Durability;
 namespace fs = std::filesystem;
-
-absl::Span<const std::byte> Bytes(absl::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
 
 class RocksDbStoreTest : public ::testing::Test {
  protected:
@@ -76,8 +73,8 @@ TEST_F(RocksDbStoreTest, KeepsItsDataAndIdentity) {
     id = (*store)->server_id();
     EXPECT_EQ(id.size(), 16u);
     StoreBatch batch("job");
-    batch.Put(1, 2, 3, Bytes("value"));
-    batch.PutMeta(2, Bytes("meta"));
+    batch.Put(1, 2, 3, AsBytes("value"));
+    batch.PutMeta(2, AsBytes("meta"));
     ASSERT_TRUE((*store)->Write(batch, Durability::kSync).ok());
   }
   const auto store = Create(id);
@@ -95,7 +92,7 @@ TEST_F(RocksDbStoreTest, ASyncedBatchSurvivesKilling) {
   if (child == 0) {
     const auto store = Create("server-1");
     StoreBatch batch("job");
-    batch.Put(0, 0, 1, Bytes("value"));
+    batch.Put(0, 0, 1, AsBytes("value"));
     const bool ok = store.ok() && (*store)->Write(batch, Durability::kSync).ok();
     // No destructor runs, as in a crash.
     ::_exit(ok ? 0 : 1);
@@ -112,7 +109,7 @@ TEST_F(RocksDbStoreTest, DroppedJobsStayDropped) {
   {
     const auto store = Create();
     StoreBatch batch("job");
-    batch.Put(0, 0, 1, Bytes("value"));
+    batch.Put(0, 0, 1, AsBytes("value"));
     ASSERT_TRUE((*store)->Write(batch, Durability::kSync).ok());
     ASSERT_TRUE((*store)->DropJob("job").ok());
   }
@@ -187,7 +184,7 @@ TEST_F(RocksDbStoreTest, NamesTheFilesThatAreDamaged) {
     const std::string value(1000, 'v');
     for (uint64_t key = 0; key < 400; ++key) {
       StoreBatch batch("job");
-      batch.Put(0, 0, key, Bytes(value));
+      batch.Put(0, 0, key, AsBytes(value));
       ASSERT_TRUE((*store)->Write(batch, Durability::kSync).ok());
     }
   }
@@ -214,7 +211,7 @@ TEST_F(RocksDbStoreTest, ADamagedDatabaseIsDataLoss) {
   {
     const auto store = Create();
     StoreBatch batch("job");
-    batch.Put(0, 0, 1, Bytes("value"));
+    batch.Put(0, 0, 1, AsBytes("value"));
     ASSERT_TRUE((*store)->Write(batch, Durability::kSync).ok());
   }
   WriteText("store/CURRENT", "MANIFEST-99\n");
