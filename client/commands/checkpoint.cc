@@ -13,6 +13,7 @@
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
+#include "common/text/format_bytes.h"
 #include "common/text/printable.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"

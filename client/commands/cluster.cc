@@ -9,6 +9,7 @@
 #include "client/terminal/format.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/text/format_bytes.h"
 #include "common/text/printable.h"
 #include "proto/job_service.pb.h"
 

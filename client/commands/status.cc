@@ -15,6 +15,7 @@
 #include "client/terminal/row_counts.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
+#include "common/text/format_bytes.h"
 #include "common/text/printable.h"
 #include "proto/job_service.pb.h"
 #include "proto/status.pb.h"

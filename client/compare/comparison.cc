@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "client/compare/traffic_check.h"
 #include "client/terminal/format.h"
+#include "common/text/format_bytes.h"
 
 namespace muster {
 namespace {

@@ -13,6 +13,7 @@
 #include "client/plan/plan_output.h"
 #include "common/job/job_validator.h"
 #include "common/optim/optimizer.h"
+#include "common/text/format_bytes.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -244,8 +245,8 @@ TEST(PlanOutputTest, DevicesHaveATableOfTheirOwn) {
                                            MemoryTable(plan->memory.device, "  "))));
   EXPECT_THAT(text, ContainsRegex("CUDA's own +1.2 GiB"));
   EXPECT_THAT(text, ContainsRegex("recompute +activations +each device"));
-  EXPECT_THAT(text, ContainsRegex(
-                        absl::StrCat("together +", PlanBytes(plan->memory.device_bytes()), "\n")));
+  EXPECT_THAT(text, ContainsRegex(absl::StrCat("together +",
+                                               FormatBytes(plan->memory.device_bytes()), "\n")));
 }
 
 TEST(PlanOutputTest, SaysWhichWayIsAssumedWhereItMatters) {

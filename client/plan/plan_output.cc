@@ -10,6 +10,7 @@
 #include "client/terminal/format.h"
 #include "common/job/job_road.h"
 #include "common/text/dump_json.h"
+#include "common/text/format_bytes.h"
 
 namespace muster {
 namespace {
@@ -57,8 +58,8 @@ std::string RecomputeTable(const JobPlan& plan) {
   std::vector<std::vector<std::string>> rows = {
       {"recompute", "activations", on_devices ? "each device" : "each worker"}};
   for (const RecomputePlan& one : plan.recompute) {
-    rows.push_back({RecomputeName(one.recompute), PlanBytes(one.activation_bytes),
-                    PlanBytes(on_devices ? one.device_bytes : one.worker_bytes)});
+    rows.push_back({RecomputeName(one.recompute), FormatBytes(one.activation_bytes),
+                    FormatBytes(on_devices ? one.device_bytes : one.worker_bytes)});
   }
   return FormatTable(rows);
 }
@@ -70,7 +71,7 @@ std::string ZeroText(const JobPlan& plan) {
                                              "and weights"};
   for (const ZeroRow& row : plan.zero) {
     rows.push_back({row.stage == 0 ? "none" : absl::StrCat("stage ", row.stage),
-                    absl::StrFormat("%.2f", row.bytes_per_parameter), PlanBytes(row.worker_bytes),
+                    absl::StrFormat("%.2f", row.bytes_per_parameter), FormatBytes(row.worker_bytes),
                     kDivided[row.stage]});
   }
   return absl::StrCat("Weights, gradients and optimizer state by ZeRO's stages, for ",
@@ -151,7 +152,7 @@ std::string PlanText(const JobPlan& plan) {
   std::string text = absl::StrCat(PlanSummary(plan), "\n\n");
   absl::StrAppend(&text, "Memory of each worker\n", MemoryTable(plan.memory.worker, "  "), "\n");
   if (plan.memory.worker_own_bytes() < plan.memory.worker_bytes()) {
-    absl::StrAppend(&text, "Each must have ", PlanBytes(plan.memory.worker_own_bytes()),
+    absl::StrAppend(&text, "Each must have ", FormatBytes(plan.memory.worker_own_bytes()),
                     "; the rest is other workers' memory, mapped.\n\n");
   }
   if (!plan.memory.device.empty()) {

@@ -34,17 +34,6 @@ std::string WithThousands(uint64_t value) {
 
 }  // namespace
 
-std::string FormatBytes(double bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  while (bytes >= 1024 && unit < 4) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? absl::StrFormat("%.0f B", bytes)
-                   : absl::StrFormat("%.1f %s", bytes, kUnits[unit]);
-}
-
 std::string FormatSeconds(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "-";
   const auto whole = static_cast<int64_t>(std::llround(seconds));

@@ -6,9 +6,6 @@
 
 namespace muster {
 
-// "812 B", "3.4 KiB", "1.2 MiB", "5.0 GiB".
-std::string FormatBytes(double bytes);
-
 // "8s", "3m12s", "2h05m". Negative or not finite: "-".
 std::string FormatSeconds(double seconds);
 

@@ -7,12 +7,6 @@
 namespace muster {
 namespace {
 
-TEST(FormatTest, Bytes) {
-  EXPECT_EQ(FormatBytes(812), "812 B");
-  EXPECT_EQ(FormatBytes(3482), "3.4 KiB");
-  EXPECT_EQ(FormatBytes(5.0 * (1 << 30)), "5.0 GiB");
-}
-
 TEST(FormatTest, Seconds) {
   EXPECT_EQ(FormatSeconds(7.6), "8s");
   EXPECT_EQ(FormatSeconds(59.7), "1m00s");

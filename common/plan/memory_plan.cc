@@ -21,6 +21,7 @@
 #include "common/plan/transformer_device_plan.h"
 #include "common/plan/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
+#include "common/text/format_bytes.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -442,20 +443,6 @@ MemoryPlan PlanMemory(const v1::JobSpec& spec, const DataSize& data,
   return Planner(spec, data, processors).Plan();
 }
 
-std::string PlanBytes(uint64_t bytes) {
-  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
-  if (bytes < 1024) return absl::StrCat(bytes, " bytes");
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  while (value >= 1023.95 && unit + 1 < std::size(kUnits)) {
-    value /= 1024;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f %s", value, kUnits[unit]);
-  return text;
-}
-
 std::string MemoryTable(const std::vector<MemoryPart>& parts, const std::string& indent) {
   std::vector<MemoryPart> sorted = parts;
   std::stable_sort(sorted.begin(), sorted.end(),
@@ -468,7 +455,7 @@ std::string MemoryTable(const std::vector<MemoryPart>& parts, const std::string&
     if (part.bytes == 0) continue;
     char text[160];
     std::snprintf(text, sizeof(text), "%s%-*s %12s\n", indent.c_str(), static_cast<int>(width),
-                  part.name.c_str(), PlanBytes(part.bytes).c_str());
+                  part.name.c_str(), FormatBytes(part.bytes).c_str());
     table += text;
   }
   return table;

@@ -81,9 +81,6 @@ uint64_t MicroBatchExamples(const v1::JobSpec& spec);
 // Of a model that has any.
 bool RowsOnServers(const v1::JobSpec& spec);
 
-// "812 bytes", "1.2 MiB", "5.0 GiB".
-std::string PlanBytes(uint64_t bytes);
-
 // One line per part that is not 0, the largest first, and their sum; lines begin with `indent`.
 std::string MemoryTable(const std::vector<MemoryPart>& parts, const std::string& indent);
 

@@ -9,6 +9,7 @@
 #include "common/plan/data_size.h"
 #include "common/plan/distinct_rows.h"
 #include "common/plan/model_size.h"
+#include "common/text/format_bytes.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -434,13 +435,7 @@ TEST(MemoryPlanTest, SumsItsParts) {
   const std::string table = MemoryTable(plan.worker, "  ");
   EXPECT_THAT(table, StartsWith("  activations kept"));
   EXPECT_THAT(table, HasSubstr(absl::StrCat("together")));
-  EXPECT_THAT(table, HasSubstr(PlanBytes(sum)));
-}
-
-TEST(MemoryPlanTest, SaysBytesForPeople) {
-  EXPECT_EQ(PlanBytes(812), "812 bytes");
-  EXPECT_EQ(PlanBytes(1536), "1.5 KiB");
-  EXPECT_EQ(PlanBytes(uint64_t{5} << 30), "5.0 GiB");
+  EXPECT_THAT(table, HasSubstr(FormatBytes(sum)));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
+#include "common/text/format_bytes.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -107,7 +108,7 @@ std::string DescribeRemedies(const std::vector<Remedy>& remedies) {
   std::string text;
   for (const Remedy& remedy : remedies) {
     absl::StrAppend(&text, text.empty() ? "it would fit with " : ", or ", remedy.change, " (",
-                    PlanBytes(remedy.bytes), ")");
+                    FormatBytes(remedy.bytes), ")");
   }
   return text;
 }

@@ -17,6 +17,7 @@
 #include "common/base/philox.h"
 #include "common/job_data/data_head.h"
 #include "common/plan/memory_plan.h"
+#include "common/text/format_bytes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
@@ -39,7 +40,7 @@ constexpr double kProgramLess = 5 << 20;
 constexpr char kText[] = "It was the best of times, it was the worst of times; ";
 
 std::string Compared(uint64_t peak, const MemoryPlan& plan) {
-  return absl::StrCat("peak ", PlanBytes(peak), ", planned\n", MemoryTable(plan.worker, "  "));
+  return absl::StrCat("peak ", FormatBytes(peak), ", planned\n", MemoryTable(plan.worker, "  "));
 }
 
 double MostAbovePlan(double peak) { return std::max(kTolerance * peak, kProgramMore); }
@@ -96,8 +97,8 @@ class PeakMemoryTest : public ::testing::Test {
         PlanMemory(spec, ReadDataHead(spec), {.multiply_bf16 = MultipliesBFloat16()});
     const auto planned = static_cast<double>(plan.worker_bytes());
     for (const uint64_t peak_bytes : Peaks(spec)) {
-      std::cout << PlanBytes(peak_bytes) << " at the peak, planned "
-                << PlanBytes(plan.worker_bytes()) << ": " << job.substr(0, 40) << "…"
+      std::cout << FormatBytes(peak_bytes) << " at the peak, planned "
+                << FormatBytes(plan.worker_bytes()) << ": " << job.substr(0, 40) << "…"
                 << job.substr(job.rfind("batch_size")) << std::endl;
       const auto peak = static_cast<double>(peak_bytes);
       EXPECT_LE(peak, planned + MostAbovePlan(peak)) << Compared(peak_bytes, plan);
@@ -147,7 +148,7 @@ TEST_F(PeakMemoryTest, IsTheSameFromRunToRun) {
   }
   ASSERT_EQ(peaks.size(), 4);
   const auto [least, most] = std::minmax_element(peaks.begin(), peaks.end());
-  EXPECT_LE(*most - *least, 4 << 20) << PlanBytes(*least) << " to " << PlanBytes(*most);
+  EXPECT_LE(*most - *least, 4 << 20) << FormatBytes(*least) << " to " << FormatBytes(*most);
 }
 
 TEST_F(PeakMemoryTest, OfTransformersOnServers) {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "common/text/format_bytes.h"
 
 namespace muster {
 namespace {
@@ -109,16 +109,10 @@ absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand,
 
 }  // namespace
 
-std::string FormatBytes(uint64_t bytes) {
-  if (bytes >= uint64_t{1} << 30) return absl::StrFormat("%.1f GiB", bytes / 1073741824.0);
-  if (bytes >= 1 << 20) return absl::StrFormat("%.1f MiB", bytes / 1048576.0);
-  return absl::StrCat(bytes, " bytes");
-}
-
 absl::StatusOr<std::vector<SlotWorker>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
-                                                   ClusterCapacity& capacity) {
-  if (absl::Status status = MissingSlots(slots, slot, capacity); !status.ok()) return status;
-  // A task without devices prefers a worker that keeps a slot for each free device.
+                                                   ClusterCapacity& room) {
+  if (absl::Status status = MissingSlots(slots, slot, room); !status.ok()) return status;
+  // Tasks that need no device leave workers that have some to those that do, if they can.
   const auto keeps_device = [&](const WorkerCapacity& worker) {
     return slot.devices > 0 || worker.free_devices == 0 || worker.free_slots > worker.free_devices;
   };

@@ -21,10 +21,7 @@ namespace muster {
 // Stands for memory that a daemon, or a device, did not report, and that limits nothing.
 inline constexpr uint64_t kUnlimitedBytes = std::numeric_limits<uint64_t>::max();
 
-// Formats as "812 bytes", "1.2 MiB" or "5.0 GiB".
-std::string FormatBytes(uint64_t bytes);
-
-// A live worker and what it has free.
+// What one live daemon has to give.
 struct WorkerCapacity {
   std::string id;
   uint64_t incarnation = 0;

@@ -11,6 +11,7 @@
 #include "common/plan/layout_validator.h"
 #include "common/plan/model_size.h"
 #include "common/plan/remedies.h"
+#include "common/text/format_bytes.h"
 #include "server/coordinator/cluster/placement.h"
 
 namespace muster {

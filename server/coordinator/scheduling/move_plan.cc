@@ -4,6 +4,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "common/text/format_bytes.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/shard_map.h"
 

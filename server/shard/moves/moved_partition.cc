@@ -10,7 +10,6 @@
 #include "server/shard/storage/parameter_store.h"
 
 namespace muster {
-namespace {}  // namespace
 
 absl::Status CrashedHere() { return absl::UnavailableError("crashed"); }
 

@@ -12,6 +12,7 @@
 #include "common/job_data/data_head.h"
 #include "common/plan/data_size.h"
 #include "common/plan/memory_plan.h"
+#include "common/text/format_bytes.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -79,8 +80,8 @@ void PlanWatch::Run() {
     const uint64_t taken = options_.taken_bytes();
     if (taken <= allowance.most_bytes) continue;
     options_.exceeded(absl::ResourceExhaustedError(absl::StrCat(
-        "the task has taken ", PlanBytes(taken), " of memory; its plan is at most ",
-        PlanBytes(allowance.planned_bytes), ", and ", PlanBytes(allowance.most_bytes),
+        "the task has taken ", FormatBytes(taken), " of memory; its plan is at most ",
+        FormatBytes(allowance.planned_bytes), ", and ", FormatBytes(allowance.most_bytes),
         " are let pass. Its data or model are not what the plan took them for: compare with "
         "`muster plan`, make batches smaller, or spread the job over more workers")));
     return;
