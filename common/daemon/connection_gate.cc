@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/transport/sockets/host_of.h"
 #include "common/transport/sockets/resolve_host.h"
 #include "common/transport/system_error.h"
 
@@ -78,8 +79,7 @@ absl::StatusOr<std::unique_ptr<ConnectionGate>> ConnectionGate::Listen(absl::str
     return absl::InvalidArgumentError(
         absl::StrCat("\"", address, "\" is no address to listen on: say HOST:PORT"));
   }
-  std::string host(address.substr(0, colon));
-  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  const std::string host = HostOf(address);
   std::unique_ptr<ConnectionGate> gate(new ConnectionGate(options));
   MUSTER_RETURN_IF_ERROR(gate->ListenOn(host, static_cast<uint16_t>(port)));
   gate->events_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));

@@ -34,6 +34,7 @@
 #include "common/rpc/retry.h"
 #include "common/rpc/rpc_credentials.h"
 #include "common/rpc/shutdown_signal.h"
+#include "common/transport/sockets/host_of.h"
 #include "worker/runtime/daemon/log_shipper.h"
 #include "worker/runtime/daemon/worker_daemon.h"
 #include "worker/runtime/device/list_devices.h"
@@ -74,13 +75,6 @@ void Log(absl::string_view line) { DaemonLog(kProgram, line); }
 int Fail(const absl::Status& status) {
   Log(status.message());
   return EXIT_FAILURE;
-}
-
-// HOST of HOST:PORT, without the brackets of an IPv6 address.
-std::string HostOf(const std::string& address) {
-  const std::string host = address.substr(0, address.rfind(':'));
-  if (host.size() > 2 && host.front() == '[') return host.substr(1, host.size() - 2);
-  return host;
 }
 
 void AddFlags(CLI::App& app, Flags& flags) {

@@ -17,19 +17,11 @@
 #include "common/transport/data_channel/channel_connector.h"
 #include "common/transport/data_channel/frame.h"
 #include "common/transport/deadline.h"
+#include "common/transport/sockets/host_of.h"
 #include "proto/parameter_service.grpc.pb.h"
 
 namespace muster {
 namespace {
-
-std::string HostOf(const std::string& address) {
-  std::string host = address.substr(0, address.rfind(':'));
-  // An IPv6 address.
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  return host;
-}
 
 class DataChannelClient final : public ParameterClient {
  public:

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "common/transport/descriptor.h"
+#include "common/transport/sockets/host_of.h"
 
 namespace muster {
 namespace {
@@ -45,8 +46,7 @@ absl::optional<std::string> SourceFor(const addrinfo& target) {
 absl::optional<std::string> OwnAddressTowards(const std::string& target) {
   const size_t colon = target.rfind(':');
   if (colon == std::string::npos) return absl::nullopt;
-  std::string host = target.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  const std::string host = HostOf(target);
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_DGRAM;
