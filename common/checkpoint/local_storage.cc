@@ -16,6 +16,7 @@
 #include "common/base/status_macros.h"
 #include "common/files/file_error.h"
 #include "common/files/open_regular_file.h"
+#include "common/files/parent_folder.h"
 
 namespace muster {
 namespace {
@@ -24,11 +25,6 @@ namespace {
 constexpr absl::string_view kTemporaryPrefix = ".writing-";
 
 bool IsRoot(absl::string_view path) { return path == "/"; }
-
-std::string ParentOf(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 absl::Status Taken(const std::string& path) {
   return absl::AlreadyExistsError(absl::StrCat(
@@ -65,7 +61,7 @@ class LocalWriter final : public StorageWriter {
       Abandon();
       return status;
     }
-    status = entries_.Sync(ParentOf(path_));
+    status = entries_.Sync(ParentFolder(path_));
     // A repeat must not meet what nobody was told of.
     if (!status.ok()) entries_.Remove(path_).IgnoreError();
     return status;
@@ -133,7 +129,7 @@ absl::StatusOr<std::unique_ptr<StorageWriter>> LocalStorage::Create(absl::string
   static std::atomic<uint64_t> files = 0;
   MUSTER_ASSIGN_OR_RETURN(const std::string path, PathOf(uri));
   if (IsRoot(path)) return FileError("write", path, EISDIR);
-  const std::string folder = ParentOf(path);
+  const std::string folder = ParentFolder(path);
   MUSTER_RETURN_IF_ERROR(MakeFolders(folder, entries_));
   struct stat status;
   if (::stat(path.c_str(), &status) == 0) {
@@ -190,7 +186,7 @@ absl::Status LocalStorage::DeleteRecursively(absl::string_view uri) {
   std::error_code error;
   const uintmax_t deleted = std::filesystem::remove_all(path, error);
   if (error) return FileError("delete", path, error.value());
-  return deleted > 0 ? entries_.Sync(ParentOf(path)) : absl::OkStatus();
+  return deleted > 0 ? entries_.Sync(ParentFolder(path)) : absl::OkStatus();
 }
 
 absl::Status LocalStorage::SyncFolder(absl::string_view uri) {

@@ -8,16 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_error.h"
+#include "common/files/parent_folder.h"
 #include "common/files/publish_file.h"
 #include "common/files/sync_folder.h"
 
 namespace muster {
 namespace {
-
-std::string ParentOf(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 class PosixFolderEntries final : public FolderEntries {
  public:
@@ -59,7 +55,7 @@ absl::Status MakeFolders(const std::string& path, FolderEntries& entries) {
     return FileError("create the folder", path, ENOTDIR);
   }
   if (errno != ENOENT) return FileError("inspect", path, errno);
-  const std::string parent = ParentOf(path);
+  const std::string parent = ParentFolder(path);
   MUSTER_RETURN_IF_ERROR(MakeFolders(parent, entries));
   MUSTER_RETURN_IF_ERROR(entries.Make(path));
   return entries.Sync(parent);
@@ -71,7 +67,7 @@ absl::Status SyncFolders(const std::string& path, FolderEntries& entries) {
   if (::stat(path.c_str(), &status) != 0) return FileError("inspect", path, errno);
   const dev_t file_system = status.st_dev;
   for (std::string folder = path; folder != "/";) {
-    folder = ParentOf(folder);
+    folder = ParentFolder(folder);
     if (::stat(folder.c_str(), &status) != 0) return FileError("inspect", folder, errno);
     if (status.st_dev != file_system) break;
     const absl::Status synced = entries.Sync(folder);

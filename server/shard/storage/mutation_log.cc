@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/files/parent_folder.h"
 
 namespace muster {
 namespace {
@@ -27,12 +28,6 @@ constexpr uint64_t kMaxPartBytes = std::numeric_limits<int32_t>::max();
 constexpr uint64_t kMinSegmentBytes = 4096;
 // Kept for the next records where the options bring no pool.
 constexpr size_t kMemoryBytes = 16 << 20;
-
-std::string ParentOf(absl::string_view directory) {
-  const size_t slash = directory.find_last_of('/');
-  if (slash == absl::string_view::npos) return ".";
-  return std::string(slash == 0 ? "/" : directory.substr(0, slash));
-}
 
 absl::Status DestroyFiles(LogFileSystem& files, const std::string& directory,
                           const std::vector<std::string>& names) {
@@ -99,14 +94,14 @@ absl::Status MutationLog::Destroy(absl::string_view directory, LogFileSystem* fi
   MUSTER_RETURN_IF_ERROR(names.status());
   MUSTER_RETURN_IF_ERROR(DestroyFiles(files, path, *names));
   MUSTER_RETURN_IF_ERROR(files.Remove(path));
-  return files.SyncDirectory(ParentOf(path));
+  return files.SyncDirectory(ParentFolder(path));
 }
 
 absl::Status MutationLog::Recover() {
   MUSTER_RETURN_IF_ERROR(file_system_.CreateDirectory(directory_));
   // The names found may be those of an earlier process that failed before it could make them
   // durable.
-  MUSTER_RETURN_IF_ERROR(file_system_.SyncDirectory(ParentOf(directory_)));
+  MUSTER_RETURN_IF_ERROR(file_system_.SyncDirectory(ParentFolder(directory_)));
   MUSTER_RETURN_IF_ERROR(file_system_.SyncDirectory(directory_));
   MUSTER_ASSIGN_OR_RETURN(std::vector<std::string> names, file_system_.List(directory_));
   if (std::find(names.begin(), names.end(), kDestroyedMark) != names.end()) {
