@@ -4,11 +4,11 @@
 #include <tuple>
 
 #include "client/compare/traffic_prediction.h"
+#include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "proto/schema.pb.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
-#include "tests/harness/test_folder.h"
 #include "worker/runtime/training/prepared_job.h"
 
 namespace muster {
@@ -44,7 +44,7 @@ class AllReduceTrainingTest
     return spec;
   }
 
-  const TestFolder folder_;
+  const TempFolder folder_;
 };
 
 TEST_P(AllReduceTrainingTest, ThreeWorkersEqualOneProcess) {
@@ -82,7 +82,7 @@ class AllReduceModelTest : public ::testing::TestWithParam<std::string> {
     return spec;
   }
 
-  const TestFolder folder_;
+  const TempFolder folder_;
 };
 
 TEST_P(AllReduceModelTest, DeterministicRoadsEndInTheSameBits) {

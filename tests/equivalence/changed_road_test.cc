@@ -2,11 +2,11 @@
 #include <string>
 #include <tuple>
 
+#include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
-#include "tests/harness/test_folder.h"
 
 namespace muster {
 namespace {
@@ -29,7 +29,7 @@ class ChangedRoadTest : public ::testing::TestWithParam<std::tuple<std::string, 
 
 TEST_P(ChangedRoadTest, EndsInTheSameBits) {
   const auto [model, first, second] = GetParam();
-  const TestFolder folder;
+  const TempFolder folder;
   v1::JobSpec spec = TinyJob(model, "adam", WriteTinyText(folder));
   spec.set_workers(2);
   spec.mutable_stop()->set_steps(20);

@@ -8,12 +8,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/files/temp_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
-#include "tests/harness/test_folder.h"
 
 namespace muster {
 namespace {
@@ -95,7 +95,7 @@ class Float16TrainingTest : public ::testing::Test {
              }}};
   }
 
-  const TestFolder folder_;
+  const TempFolder folder_;
 };
 
 TEST_F(Float16TrainingTest, NearerToF32ThanBf16) {

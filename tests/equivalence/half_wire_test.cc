@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "common/checkpoint/checkpoint_reader.h"
+#include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
 #include "tests/harness/jobs.h"
-#include "tests/harness/test_folder.h"
 
 namespace muster {
 namespace {
@@ -29,7 +29,7 @@ class HalfWireTest : public ::testing::TestWithParam<std::tuple<std::string, Wir
   Wire wire() const { return std::get<1>(GetParam()); }
   double precision() const { return wire() == v1::UpdateSpec::BF16 ? 0x1p-8 : 0x1p-11; }
 
-  const TestFolder folder_;
+  const TempFolder folder_;
 };
 
 TEST_P(HalfWireTest, StaysWithinRoundingOfF32AtHalfTheBytes) {

@@ -7,12 +7,12 @@
 
 #include "common/base/clock.h"
 #include "common/checkpoint/storage.h"
+#include "common/files/temp_folder.h"
 #include "common/rpc/retry.h"
 #include "common/transport/data_channel/channel_io.h"
 #include "common/transport/shared_memory/registered_memory.h"
 #include "proto/status.pb.h"
 #include "server/shard/shard_engine.h"
-#include "tests/harness/test_folder.h"
 #include "worker/strategy/shard_router.h"
 
 namespace muster {
@@ -45,7 +45,7 @@ class InProcessServers {
   const Reach reach_;
   const RealClock clock_;
   mutable RealWaiter waiter_;
-  const TestFolder logs_;
+  const TempFolder logs_;
   std::map<std::string, std::unique_ptr<ShardEngine>> engines_;
   std::map<std::string, std::unique_ptr<Served>> served_;
   std::shared_ptr<ChannelIo> io_;

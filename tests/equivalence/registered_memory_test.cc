@@ -3,10 +3,10 @@
 // lost on the way. Every gradient is overwritten with NaN as soon as it may be (PoisoningStrategy).
 #include <string>
 
+#include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
-#include "tests/harness/test_folder.h"
 
 namespace muster {
 namespace {
@@ -30,7 +30,7 @@ class RegisteredMemoryTest : public ::testing::TestWithParam<Case> {
     return spec;
   }
 
-  const TestFolder folder_;
+  const TempFolder folder_;
 };
 
 TEST_P(RegisteredMemoryTest, TrainsToTheBitsOfMessages) {

@@ -7,8 +7,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "common/checkpoint/local_storage.h"
+#include "common/files/temp_folder.h"
 #include "proto/task_service.pb.h"
-#include "tests/harness/test_folder.h"
 
 namespace muster {
 
@@ -26,7 +26,7 @@ class RunCheckpoints {
   std::string At(uint64_t clock) const;
 
  private:
-  const TestFolder folder_;
+  const TempFolder folder_;
   LocalStorage storage_;
   mutable absl::Mutex mutex_;
   std::map<uint64_t, std::string> folders_ ABSL_GUARDED_BY(mutex_);

@@ -6,7 +6,6 @@
 #include "gtest/gtest.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
-#include "tests/harness/test_folder.h"
 
 namespace muster {
 namespace {

@@ -3,10 +3,10 @@
 #include <string>
 #include <tuple>
 
+#include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
-#include "tests/harness/test_folder.h"
 
 namespace muster {
 namespace {
@@ -18,7 +18,7 @@ class SynchronousTrainingTest
     return TinyJob(std::get<0>(GetParam()), std::get<1>(GetParam()), WriteTinyText(folder_));
   }
 
-  const TestFolder folder_;
+  const TempFolder folder_;
 };
 
 TEST_P(SynchronousTrainingTest, TwoWorkersEqualOneProcess) {
@@ -49,7 +49,7 @@ class LargerThanMemoryTest : public ::testing::TestWithParam<std::string> {};
 
 // With room in memory for a tenth of the rows.
 TEST_P(LargerThanMemoryTest, ASmallCacheChangesNoBit) {
-  const TestFolder folder;
+  const TempFolder folder;
   v1::JobSpec spec = TinyJob(GetParam(), "adagrad", WriteTinyText(folder));
   spec.mutable_update()->set_deterministic(true);
   spec.mutable_update()->set_partitions(2);
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(EveryModelWithRows, LargerThanMemoryTest,
 class ClippedTrainingTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ClippedTrainingTest, ClippingByGlobalNormEqualsOneProcess) {
-  const TestFolder folder;
+  const TempFolder folder;
   v1::JobSpec spec = TinyJob(GetParam(), "sgd", WriteTinyText(folder));
   spec.mutable_optimizer()->set_learning_rate(0.5);
   const TrainedValues free = TrainLocally(spec);
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(EveryModel, ClippedTrainingTest, ::testing::ValuesIn(Mo
 class DeterministicTrainingTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(DeterministicTrainingTest, TheSameBitsOnAnyNumberOfServersAndAgain) {
-  const TestFolder folder;
+  const TempFolder folder;
   v1::JobSpec spec = TinyJob(GetParam(), "adam", WriteTinyText(folder));
   spec.set_workers(3);
   spec.mutable_update()->set_partitions(4);

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "common/base/philox.h"
+#include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
-#include "tests/harness/test_folder.h"
 
 namespace muster {
 namespace {
@@ -23,7 +23,7 @@ class TakeoverTest : public ::testing::TestWithParam<std::string> {
     return spec;
   }
 
-  const TestFolder folder_;
+  const TempFolder folder_;
 };
 
 // Deaths of any slot at any hook, drawn for a trial.

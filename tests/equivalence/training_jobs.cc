@@ -2,6 +2,8 @@
 
 #include <fstream>
 
+#include "common/files/temp_folder.h"
+
 namespace muster {
 namespace {
 
@@ -43,7 +45,7 @@ const std::vector<std::string>& OptimizerNames() {
   return *names;
 }
 
-std::string WriteTinyText(const TestFolder& folder) {
+std::string WriteTinyText(const TempFolder& folder) {
   const std::string path = folder.path() + "/text";
   std::ofstream file(path);
   for (int i = 0; i < 40; ++i) file << "the quick brown fox number " << i * i << " jumps\n";

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "common/files/temp_folder.h"
 #include "proto/job.pb.h"
-#include "tests/harness/test_folder.h"
 
 namespace muster {
 
@@ -14,7 +14,7 @@ const std::vector<std::string>& ModelNames();
 const std::vector<std::string>& OptimizerNames();
 
 // Writes the text that the language model's jobs train on into a folder; its path.
-std::string WriteTinyText(const TestFolder& folder);
+std::string WriteTinyText(const TempFolder& folder);
 
 // A job of 50 steps with two workers on tiny data that exercises every part of the model: several
 // blocks per partition, rows that come and go, batches that end within an epoch. `text_path` is a

@@ -5,10 +5,10 @@
 
 #include "absl/strings/match.h"
 #include "client/compare/traffic_prediction.h"
+#include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/training_jobs.h"
 #include "tests/equivalence/training_run.h"
-#include "tests/harness/test_folder.h"
 #include "worker/runtime/training/prepared_job.h"
 
 namespace muster {
@@ -31,7 +31,7 @@ class TransformerTrainingTest : public ::testing::Test {
     return spec;
   }
 
-  const TestFolder folder_;
+  const TempFolder folder_;
 };
 
 void SetGpt2(v1::TransformerSpec& model) {
