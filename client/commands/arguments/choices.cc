@@ -1,7 +1,5 @@
 #include "client/commands/arguments/choices.h"
 
-#include <optional>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,9 +24,7 @@ OneOf::OneOf(const std::vector<std::string>& names) : CLI::Validator("") {
       value = name;
       return "";
     }
-    const std::optional<std::string> near = NearestName(value, names);
-    return absl::StrCat("it is \"", value, "\"; ",
-                        near.has_value() ? absl::StrCat("did you mean ", *near, "? ") : "",
+    return absl::StrCat("it is \"", value, "\"; ", DidYouMean(NearestName(value, names)),
                         "It takes ", JoinWithOr(names));
   };
 }
@@ -40,6 +36,10 @@ std::vector<std::string> ChoicesOf(CLI::Option& option) {
   } catch (const CLI::OptionNotFound&) {
     return {};
   }
+}
+
+std::string DidYouMean(const std::optional<std::string>& near) {
+  return near.has_value() ? absl::StrCat("did you mean ", *near, "? ") : "";
 }
 
 std::string JoinWithOr(const std::vector<std::string>& names) {

@@ -2,6 +2,7 @@
 #define MUSTER_CLIENT_COMMANDS_ARGUMENTS_CHOICES_H_
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ class OneOf : public CLI::Validator {
 
 // The names that an option's OneOf takes; none where it has none.
 std::vector<std::string> ChoicesOf(CLI::Option& option);
+
+// "did you mean list? ", within an error; empty where no name is near.
+std::string DidYouMean(const std::optional<std::string>& near);
 
 // "a", "a or b", "a, b or c".
 std::string JoinWithOr(const std::vector<std::string>& names);

@@ -25,10 +25,6 @@ std::string HelpOn(const CLI::App& command) {
                       "`");
 }
 
-std::string DidYouMean(const std::optional<std::string>& near) {
-  return near.has_value() ? absl::StrCat("did you mean ", *near, "? ") : "";
-}
-
 std::string NoSuchFlag(const CLI::App& command, const std::string& word) {
   const std::string flag = word.substr(0, word.find('='));
   std::vector<std::string> flags;
