@@ -3,8 +3,8 @@
 #include <sys/wait.h>
 
 #include <fstream>
-#include <sstream>
 
+#include "common/files/bytes_of_file.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -19,9 +19,7 @@ TEST(SpawnTest, AppendsOutputAndReportsExit) {
   int status = 0;
   ASSERT_EQ(waitpid(*pid, &status, 0), *pid);
   EXPECT_EQ(WEXITSTATUS(status), 7);
-  std::stringstream text;
-  text << std::ifstream(out).rdbuf();
-  EXPECT_EQ(text.str(), "before\nout\nerr\n");
+  EXPECT_EQ(BytesOfFile(out), "before\nout\nerr\n");
 }
 
 TEST(SpawnTest, MissingProgramsAreNamed) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "common/files/bytes_of_file.h"
 #include "common/files/temp_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -25,11 +26,6 @@ using ::testing::HasSubstr;
 class OutputFileTest : public ::testing::Test {
  protected:
   std::string At(const std::string& name) const { return folder_.path() + "/" + name; }
-
-  static std::string Content(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  }
 
   // Names in the folder.
   int Names() const {
@@ -104,9 +100,9 @@ TEST_F(OutputFileTest, AFileIsReplacedOnlyIfItsUserSaysSo) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr(At(name) + " is there already"), HasSubstr("--force")));
-    EXPECT_EQ(Content(At("old")), "old");
+    EXPECT_EQ(BytesOfFile(At("old")), "old");
     ASSERT_TRUE(WriteOutputFile(At(name), Replace::kFiles, "new").ok());
-    EXPECT_EQ(Content(At("old")), "new");
+    EXPECT_EQ(BytesOfFile(At("old")), "new");
   }
   EXPECT_TRUE(fs::is_symlink(At("link"))) << "followed, not replaced";
   EXPECT_EQ(Names(), 2);
@@ -118,10 +114,10 @@ TEST_F(OutputFileTest, ItAppearsWhenItIsPublished) {
   ASSERT_TRUE((*file)->Write("abcd").ok());
   ASSERT_TRUE((*file)->WriteAt(1, "XY").ok());
   EXPECT_FALSE(fs::exists(At("new")));
-  EXPECT_EQ(Content((*file)->partial()), "aXYd");
+  EXPECT_EQ(BytesOfFile((*file)->partial()), "aXYd");
   ASSERT_TRUE((*file)->Publish().ok());
   file->reset();
-  EXPECT_EQ(Content(At("new")), "aXYd");
+  EXPECT_EQ(BytesOfFile(At("new")), "aXYd");
   EXPECT_EQ(Names(), 1);
 }
 
@@ -145,7 +141,7 @@ TEST_F(OutputFileTest, WhatTookTheNameMeanwhileIsNotReplaced) {
   ASSERT_TRUE((*first)->Write("first").ok());
   ASSERT_TRUE((*first)->Publish().ok());
   EXPECT_THAT(std::string((*second)->Publish().message()), HasSubstr("is there already"));
-  EXPECT_EQ(Content(At("new")), "first");
+  EXPECT_EQ(BytesOfFile(At("new")), "first");
   fs::remove(At("new"));
   ASSERT_EQ(mkfifo(At("new").c_str(), 0600), 0);
   EXPECT_FALSE((*forced)->Publish().ok());

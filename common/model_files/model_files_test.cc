@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/local_storage.h"
+#include "common/files/bytes_of_file.h"
 #include "common/files/temp_folder.h"
 #include "common/model_files/import_checkpoint.h"
 #include "common/model_files/model_file.h"

@@ -14,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/files/bytes_of_file.h"
 #include "common/files/output_file.h"
 #include "common/files/temp_folder.h"
 #include "common/model_files/test_weights.h"

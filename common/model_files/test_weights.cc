@@ -1,7 +1,6 @@
 #include "common/model_files/test_weights.h"
 
 #include <cstdint>
-#include <fstream>
 #include <iterator>
 
 #include "gtest/gtest.h"
@@ -52,11 +51,6 @@ void ExpectSameWeights(const Weights& actual, const Weights& expected) {
   }
   std::vector<float> none;
   EXPECT_EQ(actual.Read("none", none).code(), absl::StatusCode::kNotFound);
-}
-
-std::string BytesOfFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 }
 
 }  // namespace muster

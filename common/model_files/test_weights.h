@@ -44,9 +44,6 @@ class TestWeights final : public Weights {
 // Expects the same model and the same values.
 void ExpectSameWeights(const Weights& actual, const Weights& expected);
 
-// The content of a file.
-std::string BytesOfFile(const std::string& path);
-
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_MODEL_FILES_TEST_WEIGHTS_H_

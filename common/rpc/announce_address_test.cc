@@ -1,8 +1,6 @@
 #include "common/rpc/announce_address.h"
 
-#include <fstream>
-#include <sstream>
-
+#include "common/files/bytes_of_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -15,9 +13,7 @@ TEST(AnnounceAddressTest, PrintsAndWrites) {
   ASSERT_TRUE(AnnounceAddress("muster-server", "127.0.0.1:4711", path).ok());
   EXPECT_EQ(::testing::internal::GetCapturedStdout(),
             "muster-server: listening on 127.0.0.1:4711\n");
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text.str(), "127.0.0.1:4711\n");
+  EXPECT_EQ(BytesOfFile(path), "127.0.0.1:4711\n");
 }
 
 TEST(AnnounceAddressTest, AFileThatCannotBeWrittenIsNamed) {

@@ -3,11 +3,10 @@
 
 #include "common/rpc/rpc_credentials.h"
 
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
 
+#include "common/files/bytes_of_file.h"
 #include "common/rpc/certificates_for_testing.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/parameter_service/parameter_stub.h"
@@ -63,17 +62,12 @@ class RpcCredentialsTest : public ::testing::Test {
   // With files that RpcCredentials would refuse.
   absl::Status CallUnchecked(const TlsFiles& files) {
     const auto channel = grpc::CreateChannel(
-        address_, grpc::SslCredentials({.pem_root_certs = Text(files.authority),
-                                        .pem_private_key = Text(files.key),
-                                        .pem_cert_chain = Text(files.certificate)}));
+        address_, grpc::SslCredentials({.pem_root_certs = BytesOfFile(files.authority),
+                                        .pem_private_key = BytesOfFile(files.key),
+                                        .pem_cert_chain = BytesOfFile(files.certificate)}));
     return ParameterStub(channel, address_).Stats(absl::Seconds(30)).status();
   }
 
-  static std::string Text(const std::string& path) {
-    std::stringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  }
   static RpcCredentials Of(const TlsFiles& files) {
     return *RpcCredentials::Of(files, TlsUse::kCallsAndServes);
   }
@@ -130,7 +124,8 @@ TEST_F(RpcCredentialsTest, AClientWhoseCertificateHasExpiredIsRefused) {
 TEST_F(RpcCredentialsTest, AClientWithoutCertificateIsRefused) {
   Serve(Of(cluster_.Issue("server")));
   const auto channel = grpc::CreateChannel(
-      address_, grpc::SslCredentials({.pem_root_certs = Text(cluster_.Issue("worker").authority)}));
+      address_,
+      grpc::SslCredentials({.pem_root_certs = BytesOfFile(cluster_.Issue("worker").authority)}));
   const absl::Status status = ParameterStub(channel, address_).Stats(absl::Seconds(30)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("--tls-certificate")) << status;

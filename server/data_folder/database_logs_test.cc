@@ -4,7 +4,6 @@
 #include <rocksdb/options.h>
 
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -13,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
+#include "common/files/bytes_of_file.h"
 #include "common/files/temp_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -26,11 +26,6 @@ using End = LogState::End;
 namespace fs = std::filesystem;
 
 constexpr size_t kBlockBytes = 32768;
-
-std::string Contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 // What RocksDB writes to its log for values of these sizes, one write each, and where each ends.
 struct Written {
@@ -58,7 +53,7 @@ Written WriteWith(const std::vector<size_t>& sizes) {
     EXPECT_TRUE((*db)->Put(synced, absl::StrCat("key", noise), value).ok());
     written.ends.push_back(fs::file_size(path));
   }
-  written.bytes = Contents(path);
+  written.bytes = BytesOfFile(path);
   return written;
 }
 
@@ -148,8 +143,8 @@ TEST_F(DatabaseLogsInFolderTest, ALaterLogGoesOnWhereATornOneEnds) {
   temp_.Write("000004.log", Part(0, half) + Part(0, 20));
   temp_.Write("000012.log", Part(half, written_.bytes.size()));
   ASSERT_TRUE(CheckDatabaseLogs(temp_.path()).ok()) << CheckDatabaseLogs(temp_.path());
-  EXPECT_EQ(Contents(Path("000004.log")), Part(0, half));
-  EXPECT_EQ(Contents(Path("000012.log")), Part(half, written_.bytes.size()));
+  EXPECT_EQ(BytesOfFile(Path("000004.log")), Part(0, half));
+  EXPECT_EQ(BytesOfFile(Path("000012.log")), Part(half, written_.bytes.size()));
 }
 
 TEST_F(DatabaseLogsInFolderTest, ALaterLogThatGoesOnElsewhereIsDamage) {
@@ -160,7 +155,7 @@ TEST_F(DatabaseLogsInFolderTest, ALaterLogThatGoesOnElsewhereIsDamage) {
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(Path("000004.log")));
   EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("byte ", written_.ends[0])));
-  EXPECT_EQ(Contents(Path("000004.log")), Part(0, half - 5)) << "left as it is";
+  EXPECT_EQ(BytesOfFile(Path("000004.log")), Part(0, half - 5)) << "left as it is";
 }
 
 TEST_F(DatabaseLogsInFolderTest, ADamagedListOfFilesIsRefused) {

@@ -14,7 +14,6 @@
 #include <iostream>
 #include <iterator>
 #include <map>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -24,6 +23,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/files/bytes_of_file.h"
 #include "worker/collectives/nccl/nccl_communicator.h"
 
 extern char** environ;
@@ -119,13 +119,6 @@ int CountGpus(std::string* reason) {
   return devices;
 }
 
-std::string ReadWholeFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream content;
-  content << file.rdbuf();
-  return content.str();
-}
-
 void PublishFile(const std::string& path, const std::string& content) {
   std::ofstream(path + ".new", std::ios::binary) << content;
   std::filesystem::rename(path + ".new", path);
@@ -152,7 +145,7 @@ absl::StatusOr<GpuGroup> MeetGpuRanks(const GpuRank& rank) {
       }
       absl::SleepFor(absl::Milliseconds(5));
     }
-    group.addresses.push_back(ReadWholeFile(path));
+    group.addresses.push_back(BytesOfFile(path));
   }
   MUSTER_ASSIGN_OR_RETURN(result.host, result.endpoint->Connect(group, absl::Seconds(60)));
   NcclGroupOptions options;

@@ -62,7 +62,6 @@ int GpuRanksMain(int argc, char** argv, const std::function<absl::Status(const G
 
 // A file that is there whole or not at all.
 void PublishFile(const std::string& path, const std::string& content);
-std::string ReadWholeFile(const std::string& path);
 
 }  // namespace muster
 

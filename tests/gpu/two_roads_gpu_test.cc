@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/files/bytes_of_file.h"
 #include "tests/gpu/gpu_ranks.h"
 #include "tests/gpu/two_roads.h"
 
@@ -33,7 +34,7 @@ absl::Status RunRank(const GpuRank& rank) {
 }
 
 std::vector<float> WeightsIn(const std::string& path) {
-  const std::string bytes = ReadWholeFile(path);
+  const std::string bytes = BytesOfFile(path);
   std::vector<float> weights(bytes.size() / sizeof(float));
   std::memcpy(weights.data(), bytes.data(), weights.size() * sizeof(float));
   return weights;

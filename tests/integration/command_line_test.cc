@@ -20,6 +20,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/base/version.h"
+#include "common/files/bytes_of_file.h"
 #include "common/rpc/certificates_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -46,9 +47,7 @@ std::string WriteJob(const std::string& name, const v1::JobSpec& spec) {
 int ProcessesWith(const std::string& text) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream file(entry.path() / "cmdline");
-    std::string line((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    count += absl::StrContains(line, text);
+    count += absl::StrContains(BytesOfFile(entry.path() / "cmdline"), text);
   }
   return count;
 }
@@ -257,8 +256,7 @@ TEST(CommandLineTest, ComparesAllRoadsOfAJob) {
   ASSERT_EQ(servers.size(), 2u);
   for (const auto& bytes : servers) EXPECT_GT(bytes, 0);
   EXPECT_EQ(roads[3]["runs"][0]["dense_bytes_sent_by_servers"].size(), 0u);
-  std::ifstream file(report);
-  const std::string html((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string html = BytesOfFile(report);
   EXPECT_THAT(html, HasSubstr("<svg"));
   EXPECT_THAT(html, HasSubstr("all-reduce"));
 
@@ -494,8 +492,7 @@ TEST(CommandLineTest, CheckpointsAreListedVerifiedDeletedAndGoneOnFrom) {
     const std::string out = absl::StrCat(::testing::TempDir(), "/exported");
     const Result written = Muster(absl::StrCat("export ", name, " --force --out ", out));
     EXPECT_EQ(written.exit_code, 0) << written.output;
-    std::ifstream file(out, std::ios::binary);
-    return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    return BytesOfFile(out);
   };
   const std::string last = exported(id);
   EXPECT_EQ(exported(id + "@100"), last);

@@ -18,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/files/bytes_of_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/harness/jobs.h"
@@ -247,8 +248,7 @@ class LanguageModelTest : public testing::Test {
   }
 
   static ExportedTensors Tensors(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    auto tensors = ReadSafetensors(std::string(std::istreambuf_iterator<char>(file), {}));
+    auto tensors = ReadSafetensors(BytesOfFile(path));
     EXPECT_TRUE(tensors.ok()) << tensors.status();
     return *std::move(tensors);
   }
@@ -343,10 +343,9 @@ TEST_F(LanguageModelTest, FromTextToTextAndThroughHuggingFacesFiles) {
   again.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
   EXPECT_NEAR(LossOf(Train(again)), loss, 1e-5);
   // The job that the import wrote lacks nothing but the text's path.
-  std::ifstream skeleton(imported + "/job.textproto");
-  std::string spec(std::istreambuf_iterator<char>(skeleton), {});
-  spec = absl::StrReplaceAll(
-      spec, {{"TEXT_FILE_OR_FOLDER", folder_ + "/text.txt"}, {"epochs: 1", "steps: 2"}});
+  const std::string spec = absl::StrReplaceAll(
+      BytesOfFile(imported + "/job.textproto"),
+      {{"TEXT_FILE_OR_FOLDER", folder_ + "/text.txt"}, {"epochs: 1", "steps: 2"}});
   result = Muster(absl::StrCat("submit --watch ", Write(imported + "/job.textproto", spec)));
   EXPECT_EQ(result.exit_code, 0) << result.output;
 

@@ -2,7 +2,6 @@
 // by values that make_transformer_fixtures.py has written.
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/bytes_of_file.h"
 #include "common/kernels/row_sums.h"
 #include "common/optim/optimizer.h"
 #include "google/protobuf/text_format.h"
@@ -55,11 +55,8 @@ double Distance(const std::vector<float>& a, const std::vector<float>& b) {
 class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    std::ifstream file(absl::StrCat("tests/reference/testdata/", GetParam().name, ".safetensors"),
-                       std::ios::binary);
-    const std::string bytes((std::istreambuf_iterator<char>(file)),
-                            std::istreambuf_iterator<char>());
-    auto fixture = ReadSafetensors(bytes);
+    auto fixture = ReadSafetensors(
+        BytesOfFile(absl::StrCat("tests/reference/testdata/", GetParam().name, ".safetensors")));
     ASSERT_TRUE(fixture.ok()) << fixture.status();
     fixture_ = *std::move(fixture);
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 
+#include "common/files/bytes_of_file.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -28,11 +28,7 @@ class FileDamageTest : public ::testing::Test {
   void Write(const std::string& name, const std::string& bytes) {
     std::ofstream(folder_ + "/" + name, std::ios::binary) << bytes;
   }
-  std::string Read(const std::string& name) {
-    std::ostringstream text;
-    text << std::ifstream(folder_ + "/" + name, std::ios::binary).rdbuf();
-    return text.str();
-  }
+  std::string Read(const std::string& name) { return BytesOfFile(folder_ + "/" + name); }
 
   std::string folder_;
 };
@@ -78,9 +74,7 @@ TEST_F(FileDamageTest, ACopyIsTheSameAndReplacesWhatWasThere) {
   ASSERT_TRUE(CopyFolder(folder_, copy).ok());
   EXPECT_FALSE(fs::exists(copy + "/old"));
   for (const char* name : {"a", "sub/b", "empty", "zeros"}) {
-    std::ostringstream text;
-    text << std::ifstream(copy + "/" + name, std::ios::binary).rdbuf();
-    EXPECT_EQ(text.str(), Read(name)) << name;
+    EXPECT_EQ(BytesOfFile(copy + "/" + name), Read(name)) << name;
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
+#include "common/files/bytes_of_file.h"
 #include "common/files/temp_folder.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 #include "common/tokenizer/bpe/bpe_trainer.h"
@@ -68,11 +69,6 @@ class TokenFileTest : public testing::Test {
     const auto summary = (*writer)->Finish();
     EXPECT_TRUE(summary.ok()) << summary.status();
     return PathOf("t.tokens");
-  }
-
-  static std::string Bytes(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   }
 
   // What opening and reading all of a file of these bytes says.
@@ -210,7 +206,7 @@ TEST_F(TokenFileTest, ThreadsReadTheSameChunksAtOnce) {
 }
 
 TEST_F(TokenFileTest, AnyChangedBitIsNoticed) {
-  const std::string good = Bytes(Write(*Learned(260), {"some text, and some more", "text"}));
+  const std::string good = BytesOfFile(Write(*Learned(260), {"some text, and some more", "text"}));
   ASSERT_TRUE(StatusOf(good).ok()) << StatusOf(good);
   std::mt19937 random(9);
   for (int round = 0; round < 300; ++round) {
@@ -228,7 +224,7 @@ TEST_F(TokenFileTest, AnyChangedBitIsNoticed) {
 }
 
 TEST_F(TokenFileTest, DamageIsNamed) {
-  const std::string good = Bytes(Write(ByteTokenizer(), {"abcdefgh"}));
+  const std::string good = BytesOfFile(Write(ByteTokenizer(), {"abcdefgh"}));
   EXPECT_THAT(std::string(StatusOf(good.substr(0, 100)).message()),
               HasSubstr("ends within its header"));
   EXPECT_THAT(std::string(StatusOf(good.substr(0, good.size() - 1)).message()),
@@ -243,7 +239,7 @@ TEST_F(TokenFileTest, DamageIsNamed) {
 }
 
 TEST_F(TokenFileTest, ANewerFormatIsRefusedByName) {
-  std::string bytes = Bytes(Write(ByteTokenizer(), {"abcdefgh"}));
+  std::string bytes = BytesOfFile(Write(ByteTokenizer(), {"abcdefgh"}));
   bytes[8] = 2;
   const absl::Status status = StatusOf(bytes);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
@@ -252,7 +248,7 @@ TEST_F(TokenFileTest, ANewerFormatIsRefusedByName) {
 
 // A header that was made to lie, with its checksum made right.
 TEST_F(TokenFileTest, AHeaderCannotPointOutsideOfTheFile) {
-  const std::string good = Bytes(Write(ByteTokenizer(), {"abcdefgh"}));
+  const std::string good = BytesOfFile(Write(ByteTokenizer(), {"abcdefgh"}));
   for (const size_t field : {12, 16, 32, 40}) {
     for (const uint64_t value : {uint64_t{0}, uint64_t{1} << 31, uint64_t{1} << 62, ~uint64_t{0}}) {
       std::string bytes = good;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "common/files/bytes_of_file.h"
 #include "common/files/fake_folder_entries.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -240,11 +241,6 @@ std::string LogIn(const std::string& directory) {
   return "";
 }
 
-std::string Contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 // Opens a copy of the folder whose log has other contents.
 absl::StatusOr<std::vector<std::string>> OpenedWith(const std::string& directory,
                                                     const std::string& log) {
@@ -261,7 +257,7 @@ absl::StatusOr<std::vector<std::string>> OpenedWith(const std::string& directory
 
 TEST(RocksDbJobStoreTest, DamageAnywhereInItsLogIsRefusedByName) {
   const std::string directory = StoreOfThirtyJobs();
-  const std::string log = Contents(LogIn(directory));
+  const std::string log = BytesOfFile(LogIn(directory));
   ASSERT_GT(log.size(), 2000u);
   // Every part of records near the start, the middle and the end, the lengths of all among them.
   for (size_t at = 0; at < log.size(); at += at < 90 || at > log.size() - 90 ? 1 : 101) {
@@ -271,13 +267,13 @@ TEST(RocksDbJobStoreTest, DamageAnywhereInItsLogIsRefusedByName) {
     ASSERT_EQ(opened.status().code(), absl::StatusCode::kDataLoss) << at;
     EXPECT_THAT(std::string(opened.status().message()), HasSubstr(LogIn(directory + ".copy")));
     EXPECT_THAT(std::string(opened.status().message()), HasSubstr("truncate -s "));
-    EXPECT_EQ(Contents(LogIn(directory + ".copy")), damaged) << "left as it is";
+    EXPECT_EQ(BytesOfFile(LogIn(directory + ".copy")), damaged) << "left as it is";
   }
 }
 
 TEST(RocksDbJobStoreTest, ATornEndOfItsLogIsCut) {
   const std::string directory = StoreOfThirtyJobs();
-  const std::string log = Contents(LogIn(directory));
+  const std::string log = BytesOfFile(LogIn(directory));
   size_t last = 30;
   for (size_t cut = 1; cut < 400; cut += 31) {
     const auto opened = OpenedWith(directory, log.substr(0, log.size() - cut));
