@@ -26,7 +26,7 @@ namespace {
 
 // Longest queue of connections; the system may be told to take fewer.
 constexpr int kBacklog = 4096;
-// Connections accepted in a row, before connections that ended are looked at.
+// Connections accepted in a row before those that ended are looked at.
 constexpr int kBatch = 64;
 // Pause after accept failed, for others to give descriptors back.
 constexpr int kPauseMs = 20;

@@ -59,7 +59,7 @@ absl::Status CheckOptions(const DenseLayout::Options& options) {
   return absl::OkStatus();
 }
 
-// Checks everything about the tensors but the number of blocks.
+// Checks everything about the tensors except the number of blocks.
 absl::Status CheckTensors(absl::Span<const TensorSpec> tensors) {
   absl::flat_hash_map<absl::string_view, size_t> by_name;
   std::vector<uint64_t> elements(tensors.size());

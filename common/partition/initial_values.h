@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// First values are a pure function of (seed, name, global index): any process makes the same, in
+// Initial values are a pure function of (seed, name, global index): any process makes the same, in
 // any order and in any intervals. Element i takes lane i % 4 of Philox counter i / 4, keyed by
 // (seed, "init", name): uniform values from 24 bits of the lane, normal ones by Box-Muller from the
 // lane's pair. Thread-safe.

@@ -18,31 +18,31 @@ namespace {
 std::string Encode(const absl::StatusOr<std::vector<PartitionFile>>& files) {
   std::string bytes(1, static_cast<char>(files.status().code()));
   if (!files.ok()) return absl::StrCat(bytes, files.status().message());
-  v1::CommitCheckpointRequest files;
+  v1::CommitCheckpointRequest encoded;
   for (const PartitionFile& written : *files) {
-    v1::CutFile* file = files.add_files();
+    v1::CutFile* file = encoded.add_files();
     file->set_partition(written.partition);
     file->set_path(written.path);
     file->set_bytes(written.bytes);
     file->set_checksum(written.checksum);
   }
-  files.AppendToString(&bytes);
+  encoded.AppendToString(&bytes);
   return bytes;
 }
 
 absl::Status Decode(absl::string_view bytes, int rank, std::vector<PartitionFile>& files) {
-  v1::CommitCheckpointRequest files;
+  v1::CommitCheckpointRequest encoded;
   const absl::StatusCode code =
       bytes.empty() ? absl::StatusCode::kInternal : static_cast<absl::StatusCode>(bytes[0]);
   if (code != absl::StatusCode::kOk) {
     return absl::Status(code, absl::StrCat("rank ", rank, " could not write its part of a cut: ",
                                            bytes.empty() ? bytes : bytes.substr(1)));
   }
-  if (!files.ParseFromArray(bytes.data() + 1, static_cast<int>(bytes.size() - 1))) {
+  if (!encoded.ParseFromArray(bytes.data() + 1, static_cast<int>(bytes.size() - 1))) {
     return absl::InternalError(
         absl::StrCat("what rank ", rank, " told of its part of a cut cannot be read"));
   }
-  for (const v1::CutFile& file : files.files()) {
+  for (const v1::CutFile& file : encoded.files()) {
     files.push_back({file.partition(), file.path(), file.bytes(), file.checksum()});
   }
   return absl::OkStatus();

@@ -47,7 +47,7 @@ size_t PayloadPrefixBytes(size_t payload_bytes) {
   return payload_bytes == 0 ? 0 : VarintBytes(kPayloadTag) + VarintBytes(payload_bytes);
 }
 
-// A slice over a span that holds a share of the span's owner until gRPC is done with it.
+// Returns a slice over `span` that shares its ownership until gRPC is done with the slice.
 grpc::Slice Borrow(Payload::Span span, const std::shared_ptr<const void>& owner) {
   return grpc::Slice(
       const_cast<std::byte*>(span.data()), span.size(),
@@ -55,7 +55,7 @@ grpc::Slice Borrow(Payload::Span span, const std::shared_ptr<const void>& owner)
       new std::shared_ptr<const void>(owner));
 }
 
-// Reads a message that lies in spans, from its start to its end.
+// Reads a message in several spans, from start to end.
 class Cursor {
  public:
   explicit Cursor(const Payload& bytes) : bytes_(bytes) {}
@@ -90,7 +90,7 @@ class Cursor {
 
  private:
   bool ReadByte(uint8_t* byte) {
-    // Spans may be empty at the very start only; Skip leaves none behind.
+    // Spans may be empty at the very start only; Skip leaves no empty one behind.
     if (!Skip(0) || at_end()) return false;
     *byte = static_cast<uint8_t>(bytes_.spans()[span_][in_span_]);
     return Skip(1);
@@ -193,8 +193,8 @@ grpc::ByteBuffer EncodeExchange(const google::protobuf::MessageLite& header,
 
 absl::Status DecodeExchange(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* header,
                             Payload* payload) {
-  // Short slices hold their bytes within themselves, so spans point into this vector; it must not
-  // move any more.
+  // Short slices hold their bytes within themselves, so spans point into this vector, which must
+  // not move any more.
   auto slices = std::make_shared<std::vector<grpc::Slice>>();
   if (grpc::Status status = buffer.Dump(slices.get()); !status.ok()) {
     return absl::InvalidArgumentError(

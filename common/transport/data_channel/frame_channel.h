@@ -22,11 +22,11 @@ class FrameChannel {
   class Handler {
    public:
     virtual ~Handler() = default;
-    // A message with this header and a payload of `bytes` is coming. Where its payload is to be
-    // received: room for that many bytes, which stays, and is nobody else's, until OnMessage is
-    // called for it, or OnClosed; the payload's one span then lies there, without an owner. Null:
-    // in memory of the channel's. SetReading(false) within this call leaves the payload where it
-    // is, and that memory is taken when reading is on again. On the loop's thread.
+    // Announces a message with this header and a payload of `bytes` bytes, and returns where to
+    // receive the payload. That room stays valid and exclusive until OnMessage for this message, or
+    // OnClosed; the payload is then one span there, without an owner. Null: the channel receives it
+    // in memory of its own. SetReading(false) within this call leaves the payload where it is; the
+    // channel takes its memory when reading is on again. Called on the loop's thread.
     virtual std::byte* PlaceFor(absl::string_view header, size_t bytes) = 0;
     // Handles a message; in order, on the loop's thread. `header` is valid only during the call,
     // which must not block.

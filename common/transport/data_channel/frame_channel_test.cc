@@ -180,7 +180,7 @@ TEST_P(FrameChannelTest, SendMemoryAndPayloadsThatAreKeptLeaveRoom) {
   Reconnect(1 << 20);
   server_->Send("kept", Bytes(512 << 10, 0));
   from_server_->AwaitMessages(1);
-  // All that it gives, each span to be sent after what has to be copied.
+  // All that TakeSendMemory gives, each sent after bytes that have to be copied.
   constexpr size_t kSize = 64 << 10;
   std::vector<std::shared_ptr<std::byte>> taken;
   while (auto memory = server_->TakeSendMemory(kSize)) taken.push_back(std::move(memory));

@@ -110,9 +110,9 @@ absl::StatusOr<std::vector<ServerShare>> DealServers(const Demand& demand,
 }  // namespace
 
 absl::StatusOr<std::vector<SlotWorker>> PlaceSlots(uint32_t slots, const SlotDemand& slot,
-                                                   ClusterCapacity& room) {
-  if (absl::Status status = MissingSlots(slots, slot, room); !status.ok()) return status;
-  // Tasks that need no device leave workers that have some to those that do, if they can.
+                                                   ClusterCapacity& capacity) {
+  if (absl::Status status = MissingSlots(slots, slot, capacity); !status.ok()) return status;
+  // A task without devices prefers a worker that keeps a slot for each free device.
   const auto keeps_device = [&](const WorkerCapacity& worker) {
     return slot.devices > 0 || worker.free_devices == 0 || worker.free_slots > worker.free_devices;
   };

@@ -21,7 +21,7 @@ namespace muster {
 // Stands for memory that a daemon, or a device, did not report, and that limits nothing.
 inline constexpr uint64_t kUnlimitedBytes = std::numeric_limits<uint64_t>::max();
 
-// What one live daemon has to give.
+// A live worker and what it has free.
 struct WorkerCapacity {
   std::string id;
   uint64_t incarnation = 0;
