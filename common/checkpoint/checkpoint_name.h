@@ -10,14 +10,14 @@
 
 namespace muster {
 
-// How people name a checkpoint: JOB@CLOCK, or JOB for that job's last one.
+// The name that people give a checkpoint: JOB@CLOCK, or JOB for that job's last one.
 struct CheckpointName {
   std::string job_id;
   // Absent: the last one.
   std::optional<uint64_t> clock;
 };
 
-// InvalidArgument: says what is wrong with the text.
+// Parses a name. InvalidArgument says what is wrong with the text.
 absl::StatusOr<CheckpointName> ParseCheckpointName(absl::string_view text);
 
 }  // namespace muster

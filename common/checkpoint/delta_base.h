@@ -14,9 +14,9 @@ namespace v1 {
 class CheckpointManifest;
 }  // namespace v1
 
-// The clock that the files of a cut in `folder` go on from, as they say themselves; absent: all are
-// whole. What a manifest that is yet to be written has to name. FailedPrecondition: a file is not
-// there, or two go on from different clocks. DataLoss: one is damaged.
+// Returns the clock of the base that the files of a cut in `folder` name, which its manifest has to
+// name, too; absent: all files are full. FailedPrecondition: a file is missing, or two name
+// different clocks. DataLoss: a file is damaged.
 absl::StatusOr<absl::optional<uint64_t>> BaseOfFiles(const CheckpointStorage& storage,
                                                      absl::string_view folder,
                                                      const v1::CheckpointManifest& manifest);

@@ -14,14 +14,14 @@
 
 namespace muster {
 
-// Files of this machine, or of a file system that is mounted on it. A file is written under a
-// temporary name, flushed, published (see publish_file.h in common/files), and its folder flushed.
-// Files and folders are as open to others as the process's umask lets them be
-// (common/daemon/file_access.h). Immutable, so thread-safe.
+// Stores files on this machine, or on a file system that is mounted on it. A file is written under
+// a temporary name, flushed, published (common/files/publish_file.h), and its folder flushed. The
+// process's umask decides who else may read (common/daemon/file_access.h). Immutable, so
+// thread-safe.
 class LocalStorage final : public CheckpointStorage {
  public:
-  // All URIs are to lie within `roots`; those that do not are PermissionDenied. Null: anywhere.
-  // `entries` outlives it.
+  // A URI outside `roots` is PermissionDenied; null: any is allowed. `entries` must outlive the
+  // storage.
   explicit LocalStorage(std::shared_ptr<const FileRoots> roots = nullptr,
                         FolderEntries& entries = FolderEntries::Posix());
 
@@ -33,7 +33,7 @@ class LocalStorage final : public CheckpointStorage {
   absl::Status SyncFolder(absl::string_view uri) override;
 
  private:
-  // LocalPath within the roots.
+  // Returns LocalPath, if it is within the roots.
   absl::StatusOr<std::string> PathOf(absl::string_view uri) const;
 
   const std::shared_ptr<const FileRoots> roots_;

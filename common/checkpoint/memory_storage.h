@@ -40,7 +40,7 @@ class MemoryStorage final : public CheckpointStorage {
   const std::shared_ptr<Files> files_;
 };
 
-// Puts other bytes in a file's place, as damage would.
+// Replaces a file's bytes, as damage would.
 absl::Status ReplaceFile(CheckpointStorage& storage, absl::string_view uri,
                          absl::string_view bytes);
 

@@ -7,25 +7,24 @@
 
 namespace muster {
 
-// The coordinator marks the root of all checkpoints with a small file. A server that does not find
-// it sees another folder under the same name, such as a volume of its own pod, where nobody would
-// find what it writes.
+// The coordinator marks the root of all checkpoints with a small file. A server that lacks the mark
+// sees another folder under the same name, such as a volume of its own pod, where nobody would find
+// its files.
 
-// Marks a root. OK when it is marked already. Errors as the storage's.
+// Marks a root. OK when it is marked already. Errors are the storage's.
 absl::Status MarkCheckpointRoot(CheckpointStorage& storage, absl::string_view root_uri);
 
-// Whether this process can keep checkpoints under a root, and what makes it sure that others will
-// find them there.
+// How thoroughly a root is checked.
 enum class RootCheck {
-  // Files can be written, read and deleted.
+  // This process can write, read and delete files there.
   kWritable,
-  // That, and the root has been marked.
+  // Also, the root is marked, so others will find the files.
   kMarked,
 };
 
-// FAILED_PRECONDITION: it cannot; says what is wrong and what to do. PERMISSION_DENIED: the same,
-// and what is wrong is that nothing may be written there. UNAVAILABLE: the storage does not answer,
-// or is full; try again.
+// Checks a root. FAILED_PRECONDITION: the check failed; says what is wrong and what to do.
+// PERMISSION_DENIED: this process may not write there. UNAVAILABLE: the storage does not answer, or
+// is full; try again.
 absl::Status CheckCheckpointRoot(CheckpointStorage& storage, absl::string_view root_uri,
                                  RootCheck check);
 

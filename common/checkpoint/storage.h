@@ -14,21 +14,21 @@
 
 namespace muster {
 
-// A file that is being written. Nobody sees it before Commit; destruction without Commit leaves no
-// trace. Not thread-safe.
+// A file that is being written. It is visible after Commit only; destruction without Commit leaves
+// no trace. Not thread-safe.
 class StorageWriter {
  public:
   virtual ~StorageWriter() = default;
 
-  // ResourceExhausted: no space. FailedPrecondition: after Commit.
+  // Appends bytes. ResourceExhausted: no space. FailedPrecondition: after Commit.
   virtual absl::Status Append(absl::Span<const std::byte> bytes) = 0;
 
-  // Puts the file, whole and durable, in its place. AlreadyExists: one of the same name has come
-  // since Create, and stays as it is. No error leaves anything under the name. Call once.
+  // Makes the file durable and visible. Call once. AlreadyExists: a file of the same name was made
+  // since Create, and stays as it is. Any other error leaves nothing under the name.
   virtual absl::Status Commit() = 0;
 };
 
-// A file open for reading; its contents are those at the time it was opened. Thread-safe.
+// A file open for reading, with its contents at the time of opening. Thread-safe.
 class StorageReader {
  public:
   virtual ~StorageReader() = default;
@@ -39,8 +39,8 @@ class StorageReader {
   virtual absl::Status Read(uint64_t offset, absl::Span<std::byte> out) const = 0;
 };
 
-// Where checkpoints are kept, by URI. Today's scheme is file:///absolute/path, which may be written
-// as the plain absolute path. Thread-safe; calls block.
+// Storage of checkpoints, by URI: file:///absolute/path, or the plain absolute path. Thread-safe;
+// calls block.
 //
 // Errors of every call: InvalidArgument for a URI that is relative or has another scheme (names the
 // known ones), NotFound where a file or folder must exist, ResourceExhausted when space ran out,
@@ -49,26 +49,25 @@ class CheckpointStorage {
  public:
   virtual ~CheckpointStorage() = default;
 
-  // Starts a file; its folders are made as needed. AlreadyExists: there is one of this name. A file
-  // is never replaced: who wants to write another one deletes it first.
+  // Starts a file and makes its folders as needed. AlreadyExists: there is a file of this name. A
+  // file is never replaced: delete it first.
   virtual absl::StatusOr<std::unique_ptr<StorageWriter>> Create(absl::string_view uri) = 0;
 
   virtual absl::StatusOr<std::unique_ptr<StorageReader>> Open(absl::string_view uri) const = 0;
 
-  // Names in a folder, sorted; files still being written are left out. NotFound when there is no
-  // such folder.
+  // Returns the names in a folder, sorted, without files still being written. NotFound when there
+  // is no such folder.
   virtual absl::StatusOr<std::vector<std::string>> List(absl::string_view uri) const = 0;
 
-  // Whether there is a file or folder of this name.
+  // Returns whether there is a file or folder of this name.
   virtual absl::StatusOr<bool> Exists(absl::string_view uri) const = 0;
 
   // Deletes a file, or a folder with all in it, durably. OK when there is none. InvalidArgument:
   // the root of the storage.
   virtual absl::Status DeleteRecursively(absl::string_view uri) = 0;
 
-  // Makes durable which files a folder holds, and that the folder itself is there, whoever made
-  // them: a process that crashed may have left either undone. NotFound when there is no such
-  // folder.
+  // Makes a folder and its list of files durable, whoever made them: a process that crashed may not
+  // have. NotFound when there is no such folder.
   virtual absl::Status SyncFolder(absl::string_view uri) = 0;
 };
 
@@ -78,15 +77,14 @@ absl::Status WriteFile(CheckpointStorage& storage, absl::string_view uri, absl::
 // Reads a whole file.
 absl::StatusOr<std::string> ReadFile(const CheckpointStorage& storage, absl::string_view uri);
 
-// Writes, reads back and deletes a small file in the folder: whether this process can keep
-// checkpoints there. Each call uses a name of its own, so many processes may probe one folder at
-// once.
+// Checks that this process can keep checkpoints in a folder: writes, reads back and deletes a small
+// file there. Many processes may probe one folder at once.
 absl::Status ProbeStorage(CheckpointStorage& storage, absl::string_view folder_uri);
 
-// `name` below `folder`: one slash between them.
+// Returns `folder` and `name` with one slash between them.
 std::string JoinUri(absl::string_view folder, absl::string_view name);
 
-// The absolute path that a URI of the local scheme stands for, without "." and doubled slashes.
+// Returns the absolute path of a URI of the local scheme, without "." and doubled slashes.
 // InvalidArgument as above, and for a path with "..".
 absl::StatusOr<std::string> LocalPath(absl::string_view uri);
 

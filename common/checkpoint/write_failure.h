@@ -5,9 +5,9 @@
 
 namespace muster {
 
-// Whether writing to a CheckpointStorage that failed so may succeed later: no room, a file system
-// that is read-only or gone for now, a disk that does not answer. Not so: what was asked for is
-// wrong, or data are lost.
+// Returns whether a write to a CheckpointStorage that failed with this status may succeed later:
+// the storage is full, read-only, gone for now or does not answer. False when the request was wrong
+// or data are lost.
 bool MayBeWrittenLater(const absl::Status& status);
 
 }  // namespace muster

@@ -5,9 +5,9 @@
 
 namespace muster {
 
-// The gradient that a step uses. Written so that a NaN passes: each comparison with one is false.
-// Costs a minimum and a maximum even where the limit is infinite, which the loops' memory traffic
-// hides; one loop serves both cases.
+// Returns the gradient that a step uses: scaled, then limited. A NaN passes, since each comparison
+// with it is false. The limit is applied even when it is infinite: memory traffic hides its cost,
+// and one loop serves both cases.
 MUSTER_ALWAYS_INLINE float UsedGradient(float gradient, float scale, float limit) {
   const float g = gradient * scale;
   const float below = limit < g ? limit : g;

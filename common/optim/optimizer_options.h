@@ -26,14 +26,15 @@ struct OptimizerOptions {
   float beta = 1;
 };
 
-// Reads the options that an optimizer uses over its defaults. InvalidArgument names the optimizer,
-// the field, the value and what would be right: a learning rate that is not positive and finite, an
-// option out of range, one that is set but not used.
+// Returns the defaults with the options set that the specification has. InvalidArgument: the
+// learning rate is not positive and finite, an option is out of range, or one is set that is not in
+// `used`; the message names the optimizer, the field, the value and what would be right.
 absl::StatusOr<OptimizerOptions> ReadOptimizerOptions(const v1::OptimizerSpec& spec,
                                                       const std::vector<absl::string_view>& used,
                                                       OptimizerOptions defaults);
 
-// Those of adam and adamw, as optimizer.h says. InvalidArgument also for other optimizers.
+// Reads the options of adam and adamw, as optimizer.h says. InvalidArgument also for other
+// optimizers.
 absl::StatusOr<OptimizerOptions> ReadAdamOptions(const v1::OptimizerSpec& spec);
 
 }  // namespace muster

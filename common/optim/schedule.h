@@ -25,19 +25,17 @@ class ScheduleSpec;
 // p = min(1, s / (T - W)), f = final_fraction; T is the specification's total_steps, or the job's
 // where that is 0.
 
-// InvalidArgument names the field, the value and what would be right: an unknown name, a value out
-// of range, a field that the schedule does not use.
+// Checks a specification. InvalidArgument: the name is unknown, a value is out of range, or the
+// schedule does not use a field; the message names the field, the value and what would be right.
 absl::Status ValidateSchedule(const v1::ScheduleSpec& spec);
 
-// The learning rate of the step at `clock` (from 0) of a job of `total_steps`. REQUIRES: a valid
-// specification.
-//
-// Scaling by the batch is not in it: whoever makes a job's tables passes ScaledLearningRate as
-// `base`, so that servers and replicas need not know the batch.
+// Returns the learning rate of the step at `clock` (from 0) of a job of `total_steps`. Does not
+// scale by the batch: whoever makes a job's tables passes ScaledLearningRate as `base`, so servers
+// and replicas need not know the batch. REQUIRES: a valid specification.
 float LearningRate(const v1::ScheduleSpec& spec, float base, uint64_t clock, uint64_t total_steps);
 
-// The rate for steps of `batch_size` examples, where `rate` was chosen for base_batch_size. With
-// k = batch_size / base_batch_size:
+// Returns the rate for steps of `batch_size` examples when `rate` was chosen for base_batch_size.
+// With k = batch_size / base_batch_size:
 //
 //   none (or empty)   rate
 //   linear            rate · k      (Goyal et al. 2017, section 2.1; usually with warm-up)

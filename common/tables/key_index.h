@@ -12,13 +12,12 @@
 
 namespace muster {
 
-// Numbers for 64-bit keys: open addressing over buckets of five keys and their numbers, each one
-// line of the processor's cache. A key lies in the bucket where its search begins, or where that
-// one is full in the first after it that is not, which happens to few: a look-up reads one line,
-// and compares all of it without a branch. Either the index numbers the keys itself, in order of
-// their coming (FindOrAdd), and all are forgotten at once in constant time, so that a scratch index
-// costs nothing to empty; or the caller numbers them (Add) and may remove one (Erase). Not
-// thread-safe (looking up is, among look-ups).
+// Maps 64-bit keys to numbers: open addressing over buckets of five keys and their numbers, each
+// one cache line. A key lies in its home bucket or, if that is full, in the first one after it with
+// room, which is rare: most look-ups read one line, and compare all of it without a branch. Either
+// the index numbers the keys itself, in order of their addition (FindOrAdd), and Clear takes
+// constant time; or the caller numbers them (Add) and may remove one (Erase). Not thread-safe,
+// except that look-ups may run at once.
 class KeyIndex {
  public:
   static constexpr uint32_t kMissing = std::numeric_limits<uint32_t>::max();
@@ -28,10 +27,10 @@ class KeyIndex {
   size_t size() const { return size_; }
   size_t bytes() const { return bucket_count_ * sizeof(Bucket); }
 
-  // Starts to load the line in which the key's search begins.
+  // Starts to load the key's home bucket.
   void Prefetch(uint64_t key) const { muster::Prefetch(&buckets()[Home(key)]); }
 
-  // The key's number, or kMissing.
+  // Returns the key's number, or kMissing.
   uint32_t Find(uint64_t key) const {
     for (size_t at = Home(key);; at = Next(at)) {
       const Bucket& bucket = buckets()[at];
@@ -41,8 +40,8 @@ class KeyIndex {
     }
   }
 
-  // The key's number; size() before the call if the key is new, which is then added. REQUIRES: no
-  // use of Add.
+  // Returns the key's number. A new key is added and gets the number size(). REQUIRES: no use of
+  // Add.
   uint32_t FindOrAdd(uint64_t key) {
     for (size_t at = Home(key);; at = Next(at)) {
       Bucket& bucket = buckets()[at];
@@ -57,14 +56,14 @@ class KeyIndex {
     }
   }
 
-  // Adds a key under a number of the caller's, which is not kMissing. REQUIRES: the key is not
-  // there.
+  // Adds a key with a number of the caller's. REQUIRES: the key is not there; the number is not
+  // kMissing.
   void Add(uint64_t key, uint32_t number) { Fill(FirstWithRoom(Home(key)), key, number); }
 
-  // REQUIRES: the key is there.
+  // Removes a key. REQUIRES: the key is there.
   void Erase(uint64_t key);
 
-  // Forgets all keys and keeps the memory.
+  // Removes all keys and keeps the memory.
   void Clear();
 
  private:
@@ -73,10 +72,10 @@ class KeyIndex {
   static constexpr size_t kInBucket = 5;
 
   struct alignas(64) Bucket {
-    // Those in use come first.
+    // Entries in use come first.
     std::array<uint64_t, kInBucket> keys;
     std::array<uint32_t, kInBucket> numbers;
-    // The epoch of what it holds, and how many keys these are.
+    // The epoch of the entries, and their number.
     uint32_t epoch_and_size;
 
     size_t size() const { return epoch_and_size % (1u << kSizeBits); }
@@ -86,7 +85,7 @@ class KeyIndex {
       const size_t used = size();
 #pragma GCC unroll 5
       for (size_t i = 0; i < kInBucket; ++i) {
-        // All bits, but for the key's own place.
+        // All bits set, except at the key's own place.
         found &= numbers[i] | (static_cast<uint32_t>((keys[i] == key) & (i < used)) - 1);
       }
       return found;
@@ -107,7 +106,7 @@ class KeyIndex {
   Bucket* buckets() const { return static_cast<Bucket*>(memory_.data()); }
   size_t Home(uint64_t key) const { return MixBits(key) & (bucket_count_ - 1); }
   size_t Next(size_t at) const { return (at + 1) & (bucket_count_ - 1); }
-  // From a bucket on.
+  // Returns the first bucket with room from `at` on.
   Bucket& FirstWithRoom(size_t at) {
     while (Current(buckets()[at]) && buckets()[at].full()) at = Next(at);
     return buckets()[at];
@@ -119,7 +118,7 @@ class KeyIndex {
   }
   void Fill(Bucket& bucket, uint64_t key, uint32_t number) {
     Put(bucket, key, number);
-    // At most 5/8 full, so that few buckets are.
+    // At most 5/8 full, so that few buckets are full.
     if (++size_ * 8 > bucket_count_ * kInBucket * 5) Grow();
   }
   void Allocate(size_t bucket_count);

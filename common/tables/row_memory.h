@@ -12,22 +12,22 @@
 
 namespace muster {
 
-// Records by 64-bit key, each a head and `width` floats in contiguous memory. Records lie in
-// slabs of 2 MiB and never move; the place of an erased one is used again. A record's number says
-// where it lies.
+// Rows by 64-bit key, each a head and `width` floats in contiguous memory. Rows lie in slabs of
+// 2 MiB and never move; the place of an erased row is used again. A row's number says where it
+// lies.
 //
 // Not thread-safe (reading is, among readers).
 class RowMemory {
  public:
   struct Row {
     uint64_t key;
-    // Log sequence number of the last record of the log that changed it.
+    // Log sequence number of the last log record that changed the row.
     uint64_t lsn;
-    // Updates it has seen.
+    // Number of updates.
     uint32_t steps;
-    // Clock of the last one.
+    // Clock of the last update.
     uint32_t last_use;
-    // Of kReferenced, kChanged and kStored. New rows are kChanged.
+    // Any of kReferenced, kChanged and kStored. New rows are kChanged.
     uint32_t flags;
     uint32_t reserved;
 
@@ -35,22 +35,22 @@ class RowMemory {
     const float* values() const { return reinterpret_cast<const float*>(this + 1); }
   };
 
-  // Used since the row was last considered for eviction.
+  // The row was used since it was last considered for eviction.
   static constexpr uint32_t kReferenced = 1;
-  // Differs from what is stored of it, if anything is.
+  // The row differs from its stored copy, or has none.
   static constexpr uint32_t kChanged = 2;
-  // Something is stored under its key.
+  // The row has a stored copy.
   static constexpr uint32_t kStored = 4;
 
   static constexpr uint32_t kMissing = KeyIndex::kMissing;
 
-  // Of rows with `width` floats.
+  // Makes an empty one for rows of `width` floats.
   explicit RowMemory(uint32_t width);
 
   size_t rows() const { return index_.size(); }
-  // Bytes that are taken, also by places that are free.
+  // Bytes taken, free places included.
   size_t memory_bytes() const;
-  // Memory that one more row takes at most, in the mean.
+  // The most memory that one more row takes on average.
   size_t bytes_per_row() const { return stride_ + 32; }
 
   // Start to load what Find and At read.
@@ -60,16 +60,16 @@ class RowMemory {
     for (size_t offset = 0; offset < stride_; offset += 64) Prefetch(at + offset);
   }
 
-  // Starts to load the first line of each row, kMissing ones left out. A processor looks up for
-  // several at a time where their pages lie if they are asked for with nothing in between, and goes
-  // no further before it knows; PrefetchRow of a row that was begun does not make it wait.
+  // Starts to load the first cache line of each row, except kMissing. Asked for back to back, the
+  // processor translates several of their pages at a time; a PrefetchRow after that does not wait
+  // for the translation.
   void BeginRows(absl::Span<const uint32_t> numbers) const {
     for (const uint32_t number : numbers) {
       if (number != kMissing) Prefetch(&At(number));
     }
   }
 
-  // The number of the key's row, or kMissing.
+  // Returns the number of the key's row, or kMissing.
   uint32_t Find(uint64_t key) const { return index_.Find(key); }
 
   // REQUIRES: the number of a row.
@@ -79,32 +79,32 @@ class RowMemory {
   }
   const Row& At(uint32_t number) const { return const_cast<RowMemory*>(this)->At(number); }
 
-  // Adds a row, whose values are left to the caller. REQUIRES: the key has none.
+  // Adds a row and leaves its values to the caller. REQUIRES: the key has no row.
   uint32_t Add(uint64_t key);
   // REQUIRES: the number of a row.
   void Erase(uint32_t number);
 
-  // The number of the first row with a number of at least `from`, or kMissing: rows may be added
-  // and erased on the way from one to the next.
+  // Returns the lowest row number from `from` on, or kMissing. Rows may be added and erased between
+  // calls.
   uint32_t Next(uint32_t from) const;
-  // All rows have lower numbers, and so have those that will take the places of erased ones.
+  // Greater than the number of every row, and of every row that will take an erased row's place.
   uint32_t number_limit() const {
     return slabs_.empty() ? 0 : static_cast<uint32_t>((slabs_.size() - 1) << shift_) + last_used_;
   }
 
  private:
-  // In place of its flags in a row that was erased.
+  // Replaces the flags of an erased row.
   static constexpr uint32_t kFree = 1u << 31;
 
   const size_t stride_;
-  // Rows of a slab, and how numbers are made: slab << shift_ | place.
+  // A row's number is slab << shift_ | place in the slab.
   const size_t slab_bytes_;
   const uint32_t slab_rows_;
   const uint32_t shift_;
   const uint32_t mask_;
   KeyIndex index_;
   std::vector<HugeMemory> slabs_;
-  // Places of the last slab that have been used.
+  // Places of the last slab that were ever used.
   uint32_t last_used_ = 0;
   // Numbers of erased rows.
   std::vector<uint32_t> free_;

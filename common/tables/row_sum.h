@@ -9,14 +9,13 @@
 
 namespace muster {
 
-// Gradients of rows of a sparse table, summed per key in the order in which they were added: the
-// first addition is taken as it is, each later one added to it. Emptying it costs next to nothing
-// and keeps the memory. Not thread-safe.
+// Gradients of rows of a sparse table, summed per key in the order of Add. Clear costs next to
+// nothing and keeps the memory. Not thread-safe.
 class RowSum {
  public:
   explicit RowSum(uint32_t dim) : dim_(dim) {}
 
-  // `rows` is [keys, dim]; keys may repeat.
+  // Adds gradients: `rows` is [keys, dim]; keys may repeat.
   void Add(absl::Span<const uint64_t> keys, absl::Span<const float> rows);
   void Clear();
 
@@ -25,7 +24,7 @@ class RowSum {
   const std::vector<float>& sums() const { return sums_; }
   uint32_t dim() const { return dim_; }
 
-  // Exchanges the sums for a vector of any contents. Until Clear nothing may be added then.
+  // Exchanges the sums for a vector of any contents. Nothing may be added from then until Clear.
   void TakeSums(std::vector<float>& sums) { sums_.swap(sums); }
 
  private:

@@ -7,10 +7,10 @@
 
 namespace muster {
 
-// Sum of squares in f64, in the order of SquaredSum (common/kernels/elementwise.h).
+// Returns the sum of squares in f64, in the order of SquaredSum (common/kernels/elementwise.h).
 double SquaredNorm(absl::Span<const float> values);
 
-// The same of rows of `dim` floats each, with the bits of their concatenation's.
+// Returns the same for rows of `dim` floats each, to the bit as for their concatenation.
 double SquaredNorm(absl::Span<const float* const> rows, uint32_t dim);
 
 }  // namespace muster
