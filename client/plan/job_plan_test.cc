@@ -52,12 +52,12 @@ std::vector<float> StepOf(const v1::OptimizerSpec& spec) {
   if (!optimizer.ok()) return {};
   const std::vector<float> gradient = {0.5f, -1, 0, 1e-4f};
   std::vector<float> weights = {1, 2, -3, 0};
-  std::vector<float> slots((*optimizer)->slot_floats(4));
-  (*optimizer)->InitSlots(4, absl::MakeSpan(slots));
+  std::vector<float> state((*optimizer)->state_floats(4));
+  (*optimizer)->InitState(4, absl::MakeSpan(state));
   for (uint64_t step = 1; step <= 3; ++step) {
     (*optimizer)
         ->Apply({.learning_rate = 0.1f, .step = step}, gradient, absl::MakeSpan(weights),
-                absl::MakeSpan(slots));
+                absl::MakeSpan(state));
   }
   return weights;
 }

@@ -166,13 +166,13 @@ absl::Status CheckpointReader::OpenFiles() {
                                       : std::string("is full"),
           kRemedy));
     }
-    const std::vector<std::string> slots(header.optimizer_slots().begin(),
+    const std::vector<std::string> names(header.optimizer_slots().begin(),
                                          header.optimizer_slots().end());
-    if (i == 0) optimizer_slots_ = slots;
-    if (slots != optimizer_slots_) {
+    if (i == 0) state_names_ = names;
+    if (names != state_names_) {
       return absl::DataLossError(absl::StrCat(
-          "the checkpoint file ", uri, " has the optimizer slots [", absl::StrJoin(slots, ", "),
-          "], that of partition 0 has [", absl::StrJoin(optimizer_slots_, ", "), "]", kRemedy));
+          "the checkpoint file ", uri, " has the optimizer state [", absl::StrJoin(names, ", "),
+          "], that of partition 0 has [", absl::StrJoin(state_names_, ", "), "]", kRemedy));
     }
     for (int piece = 0; piece < header.dense_size(); ++piece) {
       const v1::DensePiece& dense = header.dense(piece);
@@ -210,20 +210,20 @@ absl::StatusOr<int> CheckpointReader::FindTensor(absl::string_view tensor, uint6
                                           "'; it is of another model"));
 }
 
-absl::Status CheckpointReader::ReadTensor(absl::string_view tensor, absl::string_view slot,
+absl::Status CheckpointReader::ReadTensor(absl::string_view tensor, absl::string_view state,
                                           uint64_t begin, absl::Span<float> values) const {
   const uint64_t end = begin + values.size();
   MUSTER_ASSIGN_OR_RETURN(const int index, FindTensor(tensor, begin, end));
   int array = 0;
-  if (!slot.empty()) {
-    const auto at = absl::c_find(optimizer_slots_, slot);
-    if (at == optimizer_slots_.end()) {
+  if (!state.empty()) {
+    const auto at = absl::c_find(state_names_, state);
+    if (at == state_names_.end()) {
       return absl::NotFoundError(
-          absl::StrCat("the checkpoint ", folder_, " has no optimizer slot '", slot, "', only [",
-                       absl::StrJoin(optimizer_slots_, ", "),
+          absl::StrCat("the checkpoint ", folder_, " has no optimizer state '", state, "', only [",
+                       absl::StrJoin(state_names_, ", "),
                        "]; it is of another optimizer: restore its weights only"));
     }
-    array = 1 + static_cast<int>(at - optimizer_slots_.begin());
+    array = 1 + static_cast<int>(at - state_names_.begin());
   }
   // Where elements were read to, to see that each came once.
   std::vector<std::pair<uint64_t, uint64_t>> covered;

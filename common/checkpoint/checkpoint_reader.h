@@ -25,19 +25,19 @@ class CheckpointManifest;
 class DensePiece;
 }  // namespace v1
 
-// Reads a complete checkpoint as logical tensors and tables, however many partitions it was written
-// from, so that it can be restored onto any number. A delta is read together with those that it
-// goes on from, as if it had been written whole: of a row, the newest is handed out. A file's
-// checksum is verified once, before the first of its elements is handed out. Thread-safe. Errors of
-// every call: DataLoss names the file that is damaged, or the elements that no file holds.
+// Reads a complete checkpoint as logical tensors and tables, so that it can be restored onto any
+// number of partitions. A delta is read together with its chain of bases, as if it had been written
+// whole: of each row the newest version is returned. A file's checksum is verified once, before any
+// of its elements is returned. Thread-safe. Errors of every call: DataLoss names the file that is
+// damaged, or the elements that no file holds.
 //
-// Two names stand for what a schema does not have: tensor "residual/SLOT/NAME", the residuals of a
-// slot's half-precision pushes of tensor NAME, and table "NAME candidates", the keys of table NAME
-// that have no row yet. A checkpoint may lack the latter: it reads as empty.
+// Two names are in no schema: tensor "residual/SLOT/NAME" is the residual of a slot's
+// half-precision pushes of tensor NAME; table "NAME candidates" has the keys of table NAME without
+// a row yet, and reads as empty when the checkpoint lacks it.
 class CheckpointReader {
  public:
-  // `folder` is the checkpoint's (ROOT/JOB/CLOCK); the storage must outlive the reader. Reads the
-  // manifest and the heads of all files. NotFound: no complete checkpoint there.
+  // Reads the manifest and the headers of all files of the checkpoint in `folder` (ROOT/JOB/CLOCK).
+  // The storage must outlive the reader. NotFound: no complete checkpoint there.
   // FailedPrecondition: a newer format.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const CheckpointStorage& storage,
                                                                 absl::string_view folder);
@@ -45,34 +45,34 @@ class CheckpointReader {
   ~CheckpointReader();
 
   const v1::CheckpointManifest& manifest() const { return *manifest_; }
-  // Names of the optimizer slots of dense tensors, in order.
-  const std::vector<std::string>& optimizer_slots() const { return optimizer_slots_; }
+  // Returns the names of the state arrays of dense tensors, in order.
+  const std::vector<std::string>& state_names() const { return state_names_; }
 
-  // Fills `values` with the elements of a dense tensor from its `begin`th on (row-major). `slot`
-  // names an optimizer slot; empty: the weights. NotFound: no such tensor, residuals or slot in the
-  // checkpoint. OutOfRange: the tensor is smaller.
-  absl::Status ReadTensor(absl::string_view tensor, absl::string_view slot, uint64_t begin,
+  // Fills `values` with the elements of a dense tensor from its `begin`th on (row-major): of its
+  // state array `state`, or of its weights when that is empty. NotFound: the checkpoint has no such
+  // tensor, residual or state array. OutOfRange: the tensor is smaller.
+  absl::Status ReadTensor(absl::string_view tensor, absl::string_view state, uint64_t begin,
                           absl::Span<float> values) const;
 
-  // What the slot's loss scale had come to, for a job whose slots are as many as it likes: that of
-  // slot modulo those that there are. Absent: no slot had one that is found while training.
+  // Returns a slot's loss scale. A slot beyond those in the checkpoint gets the scale of slot
+  // modulo their number. Absent: no slot adapted its scale while training.
   absl::StatusOr<std::optional<LossScale>> ReadLossScale(uint32_t slot) const;
 
-  // The largest number of optimizer steps that any of these elements has seen.
+  // Returns the most optimizer steps that any of these elements has seen.
   absl::StatusOr<uint64_t> TensorSteps(absl::string_view tensor, uint64_t begin,
                                        uint64_t end) const;
 
-  // Calls `visitor` with the rows of a sparse table in chunks, until it returns an error, which is
-  // returned, each key once. Files come in order of partition; with `partition`, only that one's
-  // file. Rows are valid during the call only. NotFound: the checkpoint has no such table, or no
-  // such partition.
+  // Calls `visitor` with the rows of a sparse table, each key once, some MiB at a time, in order of
+  // partition; with `partition`, of that partition's file only. Rows are valid during the call
+  // only. Returns the visitor's first error. NotFound: the checkpoint has no such table, or no such
+  // partition.
   absl::Status ReadSparse(absl::string_view table, std::optional<uint32_t> partition,
                           absl::FunctionRef<absl::Status(const StoredRows&)> visitor) const;
 
-  // Rows of a sparse table in the whole checkpoint. NotFound as above.
+  // Returns how many rows of a sparse table the checkpoint has. NotFound as above.
   absl::StatusOr<uint64_t> SparseRowCount(absl::string_view table) const;
 
-  // The keys alone, in the order of ReadSparse.
+  // Visits the keys alone, in the order of ReadSparse.
   absl::Status ReadSparseKeys(
       absl::string_view table,
       absl::FunctionRef<absl::Status(absl::Span<const uint64_t>)> visitor) const;
@@ -83,7 +83,7 @@ class CheckpointReader {
     std::atomic<bool> verified = false;
   };
 
-  // Where a piece of a tensor lies.
+  // A piece of a tensor, by file and number in it.
   struct Location {
     size_t file = 0;
     int piece = 0;
@@ -96,10 +96,9 @@ class CheckpointReader {
   absl::Status OpenBase();
   absl::Status CheckDensePiece(const std::string& uri, const v1::DensePiece& piece) const;
   absl::Status Verify(size_t file) const;
-  // The tensor's number in the manifest's schema, after a check of the range.
+  // Returns the tensor's number in the manifest's schema, after a check of the range.
   absl::StatusOr<int> FindTensor(absl::string_view tensor, uint64_t begin, uint64_t end) const;
   absl::Status CheckSparseTable(absl::string_view table) const;
-  // What of a table's rows a visitor gets.
   enum class Columns { kAll, kKeys };
 
   absl::Status VisitRows(absl::string_view table, std::optional<uint32_t> partition,
@@ -109,7 +108,7 @@ class CheckpointReader {
   absl::Status VisitPieces(
       size_t file, absl::string_view table,
       absl::FunctionRef<absl::Status(const PartitionFileReader& file, int piece)> visitor) const;
-  // Rows of one file of a delta and those that it goes on from.
+  // Visits the rows of one file of a delta and its chain of bases.
   absl::Status VisitChain(size_t file, absl::string_view table, Columns columns,
                           absl::FunctionRef<absl::Status(const StoredRows&)> visitor) const;
 
@@ -118,9 +117,9 @@ class CheckpointReader {
   const std::unique_ptr<const v1::CheckpointManifest> manifest_;
   // Const after Open; in order of the manifest's files.
   std::vector<std::unique_ptr<File>> files_;
-  std::vector<std::string> optimizer_slots_;
+  std::vector<std::string> state_names_;
   std::map<std::string, std::vector<Location>, std::less<>> dense_;
-  // Of a delta: what it goes on from; const after Open.
+  // Set for a delta; const after Open.
   std::unique_ptr<const CheckpointReader> base_;
 };
 

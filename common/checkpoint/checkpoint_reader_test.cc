@@ -45,20 +45,21 @@ class CheckpointReaderTest : public ::testing::TestWithParam<uint32_t> {
   MemoryStorage storage_;
 };
 
-TEST_P(CheckpointReaderTest, ReadsEveryRangeOfEveryTensorAndSlot) {
+TEST_P(CheckpointReaderTest, ReadsEveryRangeOfEveryTensorAndState) {
   const std::unique_ptr<CheckpointReader> reader = OpenReader();
-  EXPECT_THAT(reader->optimizer_slots(), ElementsAre("m", "v"));
+  EXPECT_THAT(reader->state_names(), ElementsAre("m", "v"));
   EXPECT_EQ(reader->manifest().clock(), 7u);
   const std::pair<const char*, uint64_t> tensors[] = {{"a", 24}, {"b", 5}, {"s", 1}};
-  const char* const slots[] = {"", "m", "v"};
+  const char* const state_names[] = {"", "m", "v"};
   for (const auto& [name, elements] : tensors) {
-    for (int slot = 0; slot < 3; ++slot) {
+    for (int array = 0; array < 3; ++array) {
       for (uint64_t begin = 0; begin <= elements; ++begin) {
         for (uint64_t end = begin; end <= elements; ++end) {
           std::vector<float> values(end - begin);
-          ASSERT_TRUE(reader->ReadTensor(name, slots[slot], begin, absl::MakeSpan(values)).ok());
+          ASSERT_TRUE(
+              reader->ReadTensor(name, state_names[array], begin, absl::MakeSpan(values)).ok());
           for (uint64_t i = begin; i < end; ++i) {
-            ASSERT_EQ(values[i - begin], TestElement(name, slot, i)) << name << " " << i;
+            ASSERT_EQ(values[i - begin], TestElement(name, array, i)) << name << " " << i;
           }
         }
       }

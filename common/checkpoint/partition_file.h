@@ -22,10 +22,10 @@ namespace v1 {
 class PartitionFileHeader;
 }  // namespace v1
 
-// The first eight bytes of a partition file from version 2 on; no length of a version 1 header.
+// The first eight bytes of a partition file from version 2 on. No version 1 header has this length.
 inline constexpr uint64_t kPartitionFileMagic = 0xFFFFFFFF4B43534D;
 
-// What a manifest says of a partition's file.
+// A partition's file as a manifest names it.
 struct PartitionFileInfo {
   // Relative to the checkpoint's folder.
   std::string path;
@@ -38,7 +38,7 @@ struct StoredRows {
   absl::Span<const uint64_t> keys;
   absl::Span<const uint32_t> steps;
   absl::Span<const uint32_t> last_use;
-  // Row after row: dim weights, then the optimizer's slots.
+  // Row after row: dim weights, then the optimizer state.
   absl::Span<const float> values;
   uint32_t width = 0;
 
@@ -46,30 +46,30 @@ struct StoredRows {
   absl::Span<const float> row(size_t i) const { return values.subspan(i * width, width); }
 };
 
-// Writes one partition's file (proto/checkpoint.proto has the format, version 2) as a stream: what
-// was appended is not kept in memory, and how many rows will come need not be known. An append out
-// of order is InvalidArgument, and the writer is of no more use. Not thread-safe.
+// Writes one partition's file (proto/checkpoint.proto has the format, version 2) as a stream: keeps
+// nothing in memory, and need not know the number of rows. An append out of order is
+// InvalidArgument, and the writer is of no more use. Not thread-safe.
 class PartitionFileWriter {
  public:
-  // `header` says whose file it is, which dense pieces will come, and of which tables; its version
-  // and the numbers of rows are set here. `folder` is the checkpoint's. The storage must outlive
-  // the writer.
+  // Starts the file `name` in the checkpoint's folder. `header` says whose file it is, and which
+  // dense pieces and tables will come; the writer sets its version and numbers of rows. The storage
+  // must outlive the writer.
   static absl::StatusOr<std::unique_ptr<PartitionFileWriter>> Create(
       CheckpointStorage& storage, absl::string_view folder, absl::string_view name,
       const v1::PartitionFileHeader& header);
 
   ~PartitionFileWriter();
 
-  // The next dense piece of the header, whole: its weights, then each optimizer slot (none for a
-  // piece that has no_slots).
+  // Appends the next dense piece of the header, whole: its weights, then each state array (none for
+  // a piece that has no_slots).
   absl::Status AppendDense(absl::Span<const float> weights,
-                           absl::Span<const absl::Span<const float>> slots);
+                           absl::Span<const absl::Span<const float>> state);
 
-  // A group of rows of a sparse piece, best of some MiB. Pieces come in the header's order, after
-  // all dense ones.
+  // Appends rows of a sparse piece, best some MiB at a time. Pieces come in the header's order,
+  // after all dense ones.
   absl::Status AppendRows(int piece, const StoredRows& rows);
 
-  // Keys of rows that a delta's base has and that are gone; after the piece's rows.
+  // Appends keys of rows that a delta's base has and that are gone; after the piece's rows.
   absl::Status AppendDropped(int piece, absl::Span<const uint64_t> keys);
 
   // Makes the file durable and visible. FailedPrecondition: dense pieces are missing.
@@ -79,7 +79,7 @@ class PartitionFileWriter {
   PartitionFileWriter(std::unique_ptr<StorageWriter> file, std::string uri, std::string name,
                       std::unique_ptr<v1::PartitionFileHeader> header);
 
-  // Whether a sparse piece may be appended to now.
+  // Checks that a sparse piece may be appended to now.
   absl::Status EnterPiece(int piece);
   absl::Status Write(const void* data, size_t bytes);
   template <typename T>
@@ -102,8 +102,8 @@ class PartitionFileWriter {
 // and CheckpointReader calls it. Thread-safe.
 class PartitionFileReader {
  public:
-  // DataLoss: damaged, or of another length than its header says. FailedPrecondition: a newer
-  // format.
+  // Opens a file. DataLoss: the file is damaged, or of another length than its header says.
+  // FailedPrecondition: a newer format.
   static absl::StatusOr<std::unique_ptr<PartitionFileReader>> Open(const CheckpointStorage& storage,
                                                                    absl::string_view uri);
 
@@ -111,20 +111,20 @@ class PartitionFileReader {
 
   const v1::PartitionFileHeader& header() const { return *header_; }
 
-  // Fills `out` with elements of a dense piece from its `offset`th on; slot 0 is the weights, 1 + i
-  // optimizer slot i. REQUIRES: such a piece, slot and range exist.
-  absl::Status ReadDense(int piece, int slot, uint64_t offset, absl::Span<float> out) const;
+  // Fills `out` with elements of a dense piece from its `offset`th on: of the weights (array 0), or
+  // of state array i (array 1 + i). REQUIRES: such a piece, array and range exist.
+  absl::Status ReadDense(int piece, int array, uint64_t offset, absl::Span<float> out) const;
 
-  // Calls `visitor` with the rows of a sparse piece in their order, in chunks of some MiB at most,
-  // until it returns an error, which is returned. The rows are valid during the call only.
+  // Calls `visitor` with the rows of a sparse piece in their order, some MiB at a time, and returns
+  // its first error. The rows are valid during the call only.
   absl::Status ReadSparse(int piece,
                           absl::FunctionRef<absl::Status(const StoredRows&)> visitor) const;
 
-  // The same for keys alone.
+  // Visits the keys alone.
   absl::Status ReadKeys(int piece,
                         absl::FunctionRef<absl::Status(absl::Span<const uint64_t>)> visitor) const;
 
-  // The same for keys of rows that the base has and this checkpoint has not.
+  // Visits the keys of rows that the base has and this checkpoint has not.
   absl::Status ReadDropped(
       int piece, absl::FunctionRef<absl::Status(absl::Span<const uint64_t>)> visitor) const;
 

@@ -10,12 +10,12 @@ namespace v1 {
 class PartitionFileHeader;
 }  // namespace v1
 
-// Where the arrays of a partition file lie (proto/checkpoint.proto has the format), counted from
-// the first of them. A pure function of the file's header, of any version.
+// Offsets of the arrays of a partition file (proto/checkpoint.proto has the format), counted from
+// the first array. A pure function of the file's header, of any version.
 class PartitionFileLayout {
  public:
-  // Rows of a sparse piece that lie together: their keys, steps, last uses and values, array after
-  // array.
+  // Rows of a sparse piece that were appended together: arrays of their keys, steps, last uses and
+  // values.
   struct Group {
     uint64_t rows = 0;
     uint64_t offset = 0;
@@ -34,14 +34,14 @@ class PartitionFileLayout {
   // REQUIRES: DataBytes() of the header is no more than a file can have.
   explicit PartitionFileLayout(const v1::PartitionFileHeader& header);
 
-  // Where array `slot` of a dense piece begins: 0 for the weights, 1 + i for optimizer slot i.
-  uint64_t Dense(int piece, int slot) const {
-    return dense_[piece].offset + slot * dense_[piece].array_bytes;
+  // Returns the offset of an array of a dense piece: 0 is the weights, 1 + i state array i.
+  uint64_t Dense(int piece, int array) const {
+    return dense_[piece].offset + array * dense_[piece].array_bytes;
   }
   const std::vector<Group>& groups(int piece) const { return sparse_[piece].groups; }
   const Dropped& dropped(int piece) const { return sparse_[piece].dropped; }
 
-  // Bytes of all arrays; the largest number when what the header says adds up to more.
+  // Returns the bytes of all arrays; the largest number when the header's sizes add up to more.
   static uint64_t DataBytes(const v1::PartitionFileHeader& header);
 
  private:

@@ -11,7 +11,7 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kChunkBytes = 4 << 20;
-// Of a row with its optimizer slots: several times what a table's width allows.
+// Of a row with its optimizer state: several times what a table's width allows.
 constexpr uint32_t kMostRowFloats = 1 << 20;
 
 absl::Status Damaged(absl::string_view uri, absl::string_view what) {
@@ -154,9 +154,9 @@ absl::Status PartitionFileReader::ReadArray(uint64_t offset, absl::Span<T> out) 
                      {reinterpret_cast<std::byte*>(out.data()), out.size() * sizeof(T)});
 }
 
-absl::Status PartitionFileReader::ReadDense(int piece, int slot, uint64_t offset,
+absl::Status PartitionFileReader::ReadDense(int piece, int array, uint64_t offset,
                                             absl::Span<float> out) const {
-  return ReadArray(layout_.Dense(piece, slot) + offset * sizeof(float), out);
+  return ReadArray(layout_.Dense(piece, array) + offset * sizeof(float), out);
 }
 
 absl::Status PartitionFileReader::ReadSparse(

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 constexpr char kFolder[] = "/checkpoints/job-1/7";
 constexpr char kUri[] = "/checkpoints/job-1/7/file";
 
-// Two dense pieces with one slot, two sparse tables.
+// Two dense pieces with one state array, two sparse tables.
 v1::PartitionFileHeader Header(uint64_t rows = 0) {
   v1::PartitionFileHeader header;
   header.set_job_id("job-1");
@@ -222,7 +222,7 @@ TEST(PartitionFileTest, ManyRowsComeInChunksWhateverTheirGroups) {
   EXPECT_EQ(row, kRows);
 }
 
-TEST(PartitionFileTest, KeepsDroppedKeysAndPiecesWithoutSlots) {
+TEST(PartitionFileTest, KeepsDroppedKeysAndPiecesWithoutState) {
   MemoryStorage storage;
   v1::PartitionFileHeader header = Header();
   header.set_base_clock(4);

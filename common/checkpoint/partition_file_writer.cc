@@ -55,7 +55,7 @@ absl::Status PartitionFileWriter::Write(const void* data, size_t bytes) {
 }
 
 absl::Status PartitionFileWriter::AppendDense(absl::Span<const float> weights,
-                                              absl::Span<const absl::Span<const float>> slots) {
+                                              absl::Span<const absl::Span<const float>> state) {
   if (dense_ == header_->dense_size()) {
     return absl::InvalidArgumentError(absl::StrCat("a dense piece was appended to ", uri_,
                                                    ", which by its header has all ", dense_));
@@ -63,20 +63,20 @@ absl::Status PartitionFileWriter::AppendDense(absl::Span<const float> weights,
   const v1::DensePiece& piece = header_->dense(dense_);
   const size_t arrays = piece.no_slots() ? 0 : header_->optimizer_slots_size();
   const uint64_t elements = piece.end() - piece.begin();
-  if (weights.size() != elements || slots.size() != arrays) {
+  if (weights.size() != elements || state.size() != arrays) {
     return absl::InvalidArgumentError(
-        absl::StrCat(weights.size(), " weights and ", slots.size(), " optimizer slots appended to ",
+        absl::StrCat(weights.size(), " weights and ", state.size(), " state arrays appended to ",
                      uri_, "; its header says that ", elements, " and ", arrays, " of tensor ",
                      piece.tensor(), " come next"));
   }
-  for (const absl::Span<const float>& slot : slots) {
-    if (slot.size() == elements) continue;
-    return absl::InvalidArgumentError(absl::StrCat("an optimizer slot of ", slot.size(),
+  for (const absl::Span<const float>& array : state) {
+    if (array.size() == elements) continue;
+    return absl::InvalidArgumentError(absl::StrCat("a state array of ", array.size(),
                                                    " elements for ", elements,
                                                    " weights appended to ", uri_));
   }
   MUSTER_RETURN_IF_ERROR(WriteArray(weights));
-  for (const absl::Span<const float>& slot : slots) MUSTER_RETURN_IF_ERROR(WriteArray(slot));
+  for (const absl::Span<const float>& array : state) MUSTER_RETURN_IF_ERROR(WriteArray(array));
   ++dense_;
   return absl::OkStatus();
 }

@@ -127,7 +127,7 @@ absl::Status ExportRows(const CheckpointReader& checkpoint, const v1::SparseTabl
                                                   rows.width, " values, expected at least ",
                                                   table.dim()));
         }
-        // A row of the checkpoint is followed by its optimizer slots.
+        // A row's weights are followed by its optimizer state.
         weights.clear();
         for (size_t i = 0; i < rows.size(); ++i) {
           const absl::Span<const float> row = rows.row(i).first(table.dim());

@@ -69,9 +69,9 @@ absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
       PartitionFileWriter::Create(storage, folder, PartitionFileName(partition, 2), header));
   for (const v1::DensePiece& piece : header.dense()) {
     std::vector<std::vector<float>> arrays(3);
-    for (int slot = 0; slot < 3; ++slot) {
+    for (int array = 0; array < 3; ++array) {
       for (uint64_t i = piece.begin(); i < piece.end(); ++i) {
-        arrays[slot].push_back(TestElement(piece.tensor(), slot, i));
+        arrays[array].push_back(TestElement(piece.tensor(), array, i));
       }
     }
     MUSTER_RETURN_IF_ERROR(file->AppendDense(arrays[0], {arrays[1], arrays[2]}));
@@ -100,8 +100,8 @@ LossScale TestLossScale(uint32_t slot) {
   return {.scale = slot == 0 ? 64.0f : 128.0f, .steps = 7 + slot};
 }
 
-float TestElement(absl::string_view tensor, int slot, uint64_t i) {
-  return static_cast<float>(tensor[0] * 1000 + slot * 100 + i);
+float TestElement(absl::string_view tensor, int array, uint64_t i) {
+  return static_cast<float>(tensor[0] * 1000 + array * 100 + i);
 }
 
 float TestRowValue(uint64_t key, int i) { return static_cast<float>(key) + 0.125f * i; }

@@ -74,45 +74,45 @@ class Adagrad final : public Optimizer {
  public:
   explicit Adagrad(const OptimizerOptions& options) : options_(options) {}
 
-  const std::vector<std::string>& slot_names() const override { return slot_names_; }
-  size_t slot_floats(size_t n) const override { return n; }
-  void InitSlots(size_t, absl::Span<float> slots) const override {
-    std::fill(slots.begin(), slots.end(), options_.initial_accumulator);
+  const std::vector<std::string>& state_names() const override { return state_names_; }
+  size_t state_floats(size_t n) const override { return n; }
+  void InitState(size_t, absl::Span<float> state) const override {
+    std::fill(state.begin(), state.end(), options_.initial_accumulator);
   }
 
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
-             absl::Span<float> slots) const override {
+             absl::Span<float> state) const override {
     AdagradLoop(CoefficientsOf(step, options_), weights.size(), gradient.data(), weights.data(),
-                slots.data());
+                state.data());
   }
 
  private:
   const OptimizerOptions options_;
-  const std::vector<std::string> slot_names_ = {"accumulator"};
+  const std::vector<std::string> state_names_ = {"accumulator"};
 };
 
 class RowWiseAdagrad final : public Optimizer {
  public:
   explicit RowWiseAdagrad(const OptimizerOptions& options) : options_(options) {}
 
-  const std::vector<std::string>& slot_names() const override { return slot_names_; }
-  size_t slot_floats(size_t) const override { return 1; }
-  void InitSlots(size_t, absl::Span<float> slots) const override {
-    slots[0] = options_.initial_accumulator;
+  const std::vector<std::string>& state_names() const override { return state_names_; }
+  size_t state_floats(size_t) const override { return 1; }
+  void InitState(size_t, absl::Span<float> state) const override {
+    state[0] = options_.initial_accumulator;
   }
 
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
-             absl::Span<float> slots) const override {
+             absl::Span<float> state) const override {
     const size_t n = weights.size();
     if (n == 0) return;
     const Coefficients c = CoefficientsOf(step, options_);
-    slots[0] += RowSquares(c, n, gradient.data(), weights.data()) / static_cast<float>(n);
-    RowStep(c, c.rate / (std::sqrt(slots[0]) + c.epsilon), n, gradient.data(), weights.data());
+    state[0] += RowSquares(c, n, gradient.data(), weights.data()) / static_cast<float>(n);
+    RowStep(c, c.rate / (std::sqrt(state[0]) + c.epsilon), n, gradient.data(), weights.data());
   }
 
  private:
   const OptimizerOptions options_;
-  const std::vector<std::string> slot_names_ = {"accumulator"};
+  const std::vector<std::string> state_names_ = {"accumulator"};
 };
 
 absl::StatusOr<OptimizerOptions> ReadAdagradOptions(const v1::OptimizerSpec& spec) {

@@ -13,27 +13,27 @@ using ::testing::ElementsAre;
 // Duchi, Hazan, Singer (2011), figure 1 with a diagonal matrix: x' = x - η g / (δ + s), s = √(Σ
 // g²).
 Formula AdagradFormula(double delta, double lambda) {
-  return [=](const FormulaStep& step, double& w, std::vector<double>& slots) {
+  return [=](const FormulaStep& step, double& w, std::vector<double>& state) {
     const double g = step.g + (step.regularise ? lambda : 0) * w;
-    slots[0] += g * g;
-    w -= step.learning_rate * g / (delta + std::sqrt(slots[0]));
+    state[0] += g * g;
+    w -= step.learning_rate * g / (delta + std::sqrt(state[0]));
   };
 }
 
 TEST(AdagradTest, FollowsItsFormula) {
   ExpectFollowsFormula({.spec = "name: 'adagrad' learning_rate: 1",
                         .formula = AdagradFormula(1e-10, 0),
-                        .first_slots = {0}});
+                        .first_state = {0}});
   ExpectFollowsFormula({.spec = "name: 'adagrad' learning_rate: 1 epsilon: 0.01 "
                                 "initial_accumulator: 0.5 weight_decay: 0.2",
                         .formula = AdagradFormula(0.01, 0.2),
-                        .first_slots = {0.5}});
+                        .first_state = {0.5}});
 }
 
 TEST(RowWiseAdagradTest, IsAdagradOnElements) {
   ExpectFollowsFormula({.spec = "name: 'row_wise_adagrad' learning_rate: 1 weight_decay: 0.2",
                         .formula = AdagradFormula(1e-10, 0.2),
-                        .first_slots = {0}});
+                        .first_state = {0}});
 }
 
 class RowWiseAdagradRowTest : public testing::TestWithParam<size_t> {};
@@ -44,11 +44,11 @@ TEST_P(RowWiseAdagradRowTest, KeepsOneAccumulatorForTheRow) {
       "name: 'row_wise_adagrad' learning_rate: 1 epsilon: 0.01 initial_accumulator: 0.5 "
       "weight_decay: 0.2",
       Granularity::kRow);
-  EXPECT_THAT(optimizer->slot_names(), ElementsAre("accumulator"));
-  ASSERT_EQ(optimizer->slot_floats(n), 1);
-  std::vector<float> slots(1);
-  optimizer->InitSlots(n, absl::MakeSpan(slots));
-  ASSERT_EQ(slots[0], 0.5f);
+  EXPECT_THAT(optimizer->state_names(), ElementsAre("accumulator"));
+  ASSERT_EQ(optimizer->state_floats(n), 1);
+  std::vector<float> state(1);
+  optimizer->InitState(n, absl::MakeSpan(state));
+  ASSERT_EQ(state[0], 0.5f);
 
   std::vector<float> weights(n), gradient(n);
   std::vector<double> expected(n);
@@ -73,8 +73,8 @@ TEST_P(RowWiseAdagradRowTest, KeepsOneAccumulatorForTheRow) {
     for (size_t i = 0; i < n; ++i) {
       expected[i] -= double{0.1f} * used[i] / (std::sqrt(accumulator) + 0.01);
     }
-    optimizer->Apply(step, gradient, absl::MakeSpan(weights), absl::MakeSpan(slots));
-    ASSERT_NEAR(slots[0], accumulator, 1e-5);
+    optimizer->Apply(step, gradient, absl::MakeSpan(weights), absl::MakeSpan(state));
+    ASSERT_NEAR(state[0], accumulator, 1e-5);
     for (size_t i = 0; i < n; ++i) ASSERT_NEAR(weights[i], expected[i], 2e-6);
   }
 }
@@ -84,10 +84,10 @@ INSTANTIATE_TEST_SUITE_P(Dims, RowWiseAdagradRowTest, testing::Values(1, 4, 16, 
 TEST(RowWiseAdagradTest, RowOfNothingIsLeftAlone) {
   const auto optimizer = MakeOptimizer(
       "name: 'row_wise_adagrad' learning_rate: 1 initial_accumulator: 0.5", Granularity::kRow);
-  std::vector<float> slots(1);
-  optimizer->InitSlots(0, absl::MakeSpan(slots));
-  optimizer->Apply({.learning_rate = 1}, {}, {}, absl::MakeSpan(slots));
-  EXPECT_EQ(slots[0], 0.5f);
+  std::vector<float> state(1);
+  optimizer->InitState(0, absl::MakeSpan(state));
+  optimizer->Apply({.learning_rate = 1}, {}, {}, absl::MakeSpan(state));
+  EXPECT_EQ(state[0], 0.5f);
 }
 
 }  // namespace

@@ -56,14 +56,14 @@ class Adam final : public Optimizer {
         log_beta1_(std::log(double{options.beta1})),
         log_beta2_(std::log(double{options.beta2})) {}
 
-  const std::vector<std::string>& slot_names() const override { return slot_names_; }
-  size_t slot_floats(size_t n) const override { return 2 * n; }
-  void InitSlots(size_t, absl::Span<float> slots) const override {
-    std::fill(slots.begin(), slots.end(), 0.0f);
+  const std::vector<std::string>& state_names() const override { return state_names_; }
+  size_t state_floats(size_t n) const override { return 2 * n; }
+  void InitState(size_t, absl::Span<float> state) const override {
+    std::fill(state.begin(), state.end(), 0.0f);
   }
 
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
-             absl::Span<float> slots) const override {
+             absl::Span<float> state) const override {
     const FlushSubnormals flush;
     const double t = static_cast<double>(step.step);
     const double rate = step.learning_rate;
@@ -81,7 +81,7 @@ class Adam final : public Optimizer {
     c.root_correction = static_cast<float>(1 / std::sqrt(-std::expm1(t * log_beta2_)));
     c.epsilon = options_.epsilon;
     const size_t n = weights.size();
-    AdamLoop(c, n, gradient.data(), weights.data(), slots.data(), slots.data() + n);
+    AdamLoop(c, n, gradient.data(), weights.data(), state.data(), state.data() + n);
   }
 
  private:
@@ -91,7 +91,7 @@ class Adam final : public Optimizer {
   // counts on short rows.
   const double log_beta1_;
   const double log_beta2_;
-  const std::vector<std::string> slot_names_ = {"m", "v"};
+  const std::vector<std::string> state_names_ = {"m", "v"};
 };
 
 }  // namespace

@@ -7,10 +7,10 @@
 
 namespace muster {
 
-// While it lives, this thread's arithmetic takes and makes 0 for subnormal numbers. Slots that
-// decay towards 0 would otherwise end in them, and each step on them be tens of times slower.
-// Nested ones cost nothing, the outermost about 20 ns: who applies many small rows holds one around
-// them all. On processors other than x86-64 it does nothing.
+// While an object lives, its thread's arithmetic reads and writes subnormal numbers as 0. Without
+// one, state that decays towards 0 becomes subnormal, and each step on it tens of times slower. The
+// outermost object costs about 20 ns, nested ones nothing: hold one around many small rows. Does
+// nothing on processors other than x86-64.
 class FlushSubnormals {
  public:
 #if defined(__SSE2__)

@@ -30,7 +30,7 @@ struct Coefficients {
 //
 // and what it makes of that is w - g/D as long as the sign of w stays: computed so, a gradient of 0
 // leaves w as it is to the last bit, and an l1 much larger than wD cancels nothing. A w of 0 says
-// nothing of z, which the slot holds.
+// nothing of z, which the state holds.
 MUSTER_SIMD_CLONES
 void FtrlLoop(const Coefficients c, size_t n, const float* __restrict gradient,
               float* __restrict weights, float* __restrict zs, float* __restrict ns) {
@@ -39,9 +39,9 @@ void FtrlLoop(const Coefficients c, size_t n, const float* __restrict gradient,
     const float g = UsedGradient(gradient[i], c.scale, c.limit);
     const float squares = ns[i] + g * g;
     const float divisor = (c.beta + std::sqrt(squares)) * c.inverse_rate + c.l2;
-    const float from_slot = zs[i] + g;
+    const float from_state = zs[i] + g;
     const float from_weight = g - w * divisor - std::copysign(c.l1, w);
-    const float z = w == 0.0f ? from_slot : from_weight;
+    const float z = w == 0.0f ? from_state : from_weight;
     const float moved = w - g / divisor;
     const float soft = -(z - std::copysign(c.l1, z)) / divisor;
     const float limited = std::fabs(z) <= c.l1 ? 0.0f : soft;
@@ -57,15 +57,15 @@ class Ftrl final : public Optimizer {
  public:
   explicit Ftrl(const OptimizerOptions& options) : options_(options) {}
 
-  const std::vector<std::string>& slot_names() const override { return slot_names_; }
-  size_t slot_floats(size_t n) const override { return 2 * n; }
-  void InitSlots(size_t n, absl::Span<float> slots) const override {
-    std::fill_n(slots.begin(), n, 0.0f);
-    std::fill_n(slots.begin() + n, n, options_.initial_accumulator);
+  const std::vector<std::string>& state_names() const override { return state_names_; }
+  size_t state_floats(size_t n) const override { return 2 * n; }
+  void InitState(size_t n, absl::Span<float> state) const override {
+    std::fill_n(state.begin(), n, 0.0f);
+    std::fill_n(state.begin() + n, n, options_.initial_accumulator);
   }
 
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
-             absl::Span<float> slots) const override {
+             absl::Span<float> state) const override {
     // σ = Δ√n / η has no value at a rate of 0.
     if (step.learning_rate == 0) return;
     const Coefficients c = {step.gradient_scale,
@@ -75,12 +75,12 @@ class Ftrl final : public Optimizer {
                             step.weight_decay ? options_.l1 : 0,
                             step.weight_decay ? options_.l2 : 0};
     const size_t n = weights.size();
-    FtrlLoop(c, n, gradient.data(), weights.data(), slots.data(), slots.data() + n);
+    FtrlLoop(c, n, gradient.data(), weights.data(), state.data(), state.data() + n);
   }
 
  private:
   const OptimizerOptions options_;
-  const std::vector<std::string> slot_names_ = {"z", "n"};
+  const std::vector<std::string> state_names_ = {"z", "n"};
 };
 
 }  // namespace

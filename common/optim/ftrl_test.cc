@@ -19,12 +19,12 @@ struct Options {
 // McMahan et al. (2013), algorithm 1, in the paper's order: weights are made of z and n, then z and
 // n take the gradient. `w` is the weight of the next round.
 Formula FtrlFormula(Options o) {
-  return [=](const FormulaStep& step, double& w, std::vector<double>& slots) {
+  return [=](const FormulaStep& step, double& w, std::vector<double>& state) {
     const double alpha = step.learning_rate;
     const double l1 = step.regularise ? o.l1 : 0;
     const double l2 = step.regularise ? o.l2 : 0;
-    double& z = slots[0];
-    double& n = slots[1];
+    double& z = state[0];
+    double& n = state[1];
     const auto weight = [&] {
       if (std::fabs(z) <= l1) return 0.0;
       return -(z - (z > 0 ? l1 : -l1)) / ((o.beta + std::sqrt(n)) / alpha + l2);
@@ -40,13 +40,13 @@ Formula FtrlFormula(Options o) {
 TEST(FtrlTest, FollowsItsFormulaFromZero) {
   ExpectFollowsFormula({.spec = "name: 'ftrl' learning_rate: 1",
                         .formula = FtrlFormula({}),
-                        .first_slots = {0, 0},
+                        .first_state = {0, 0},
                         .vary_learning_rate = false,
                         .initial_weight = 0});
   ExpectFollowsFormula(
       {.spec = "name: 'ftrl' learning_rate: 1 beta: 0.25 l1: 0.5 l2: 2 initial_accumulator: 0.1",
        .formula = FtrlFormula({0.25, 0.5, 2}),
-       .first_slots = {0, 0.1},
+       .first_state = {0, 0.1},
        .vary_learning_rate = false,
        .initial_weight = 0});
 }
@@ -54,11 +54,11 @@ TEST(FtrlTest, FollowsItsFormulaFromZero) {
 std::vector<float> Train(const Optimizer& optimizer, std::vector<float> weights,
                          const std::vector<std::vector<float>>& gradients,
                          const std::vector<float>& rates) {
-  std::vector<float> slots(optimizer.slot_floats(weights.size()));
-  optimizer.InitSlots(weights.size(), absl::MakeSpan(slots));
+  std::vector<float> state(optimizer.state_floats(weights.size()));
+  optimizer.InitState(weights.size(), absl::MakeSpan(state));
   for (size_t t = 0; t < gradients.size(); ++t) {
     optimizer.Apply({.learning_rate = rates[t], .step = t + 1}, gradients[t],
-                    absl::MakeSpan(weights), absl::MakeSpan(slots));
+                    absl::MakeSpan(weights), absl::MakeSpan(state));
   }
   return weights;
 }
@@ -102,8 +102,8 @@ TEST(FtrlTest, RateOfZeroChangesNothing) {
   EXPECT_EQ(Train(*optimizer, {0.5f}, {{2}}, {0}), std::vector<float>({0.5f}));
 }
 
-TEST(FtrlTest, SlotsAreThePapers) {
-  EXPECT_THAT(MakeOptimizer("name: 'ftrl' learning_rate: 1")->slot_names(), ElementsAre("z", "n"));
+TEST(FtrlTest, StateIsThePapers) {
+  EXPECT_THAT(MakeOptimizer("name: 'ftrl' learning_rate: 1")->state_names(), ElementsAre("z", "n"));
 }
 
 }  // namespace

@@ -17,22 +17,20 @@ namespace v1 {
 class OptimizerSpec;
 }  // namespace v1
 
-// What varies from one optimizer step to the next.
+// Scalars of one optimizer step.
 struct OptimizerStep {
-  // 0 leaves weights as they are (slots still move, but for ftrl's).
+  // 0 leaves weights as they are; state still changes, except ftrl's.
   float learning_rate = 0;
-  // Counts from 1: Adam's bias correction.
+  // Counts from 1; Adam corrects its bias by it.
   uint64_t step = 1;
   // The gradient used is `gradient * gradient_scale`, then limited to [-clip_value, clip_value].
   float gradient_scale = 1;
   float clip_value = std::numeric_limits<float>::infinity();
-  // Whether the weights belong to the group that regularisation (weight_decay; l1 and l2 of ftrl)
-  // applies to.
+  // Whether regularisation (weight_decay; l1 and l2 of ftrl) applies to the weights.
   bool weight_decay = true;
 };
 
-// One optimizer step over flat f32 spans, in place. Immutable, so thread-safe; each call works on
-// its spans alone.
+// Updates flat f32 spans of weights and optimizer state in place. Immutable, so thread-safe.
 //
 // With g the scaled and limited gradient, w the weight, η the learning rate, t the step and
 // λ = weight_decay, in f32:
@@ -56,14 +54,14 @@ struct OptimizerStep {
 //   ftrl              σ = (√(n+g²) - √n)/η;  z += g - σw;  n += g²;
 //                     w = |z| ≤ l1 ? 0 : -(z - sgn(z) l1) / ((β + √n)/η + l2)
 //                     McMahan et al. 2013, algorithm 1
-//                     The z of a weight other than 0 is not read from its slot but is that which
-//                     the last line makes the weight of. While η is constant that is the same; it
-//                     lets η follow a schedule, and training start from weights other than 0.
+//                     For a weight other than 0, z is not read: it is computed from the weight by
+//                     the last line. That is the same while η is constant; it lets η follow a
+//                     schedule, and training start from weights other than 0.
 //
-// Options (OptimizerSpec's fields), the slots, and the values that options left out take. An option
-// that the optimizer does not use is an error, not ignored.
+// State arrays, options (fields of OptimizerSpec) and their defaults. An option that the optimizer
+// does not use is an error.
 //
-//   name                slots         options
+//   name                state         options
 //   sgd                 -             weight_decay 0
 //   momentum, nesterov  momentum      momentum 0.9, weight_decay 0
 //   adagrad             accumulator   epsilon 1e-10, initial_accumulator 0, weight_decay 0
@@ -73,37 +71,38 @@ struct OptimizerStep {
 //   adamw               m, v          beta1 0.9, beta2 0.999, epsilon 1e-8, weight_decay 0.01
 //   ftrl                z, n          beta 1, l1 0, l2 0, initial_accumulator 0
 //
-// A NaN gradient makes its weight NaN. Where slots decay towards 0, subnormal numbers count as
-// 0 (flush_subnormals.h; hold one around many small rows). Results are the same bits on
-// every instruction set and do not depend on how elements are divided into calls
-// (row_wise_adagrad's rows are not divided).
+// A NaN gradient makes its weight NaN. Where state decays towards 0, subnormal numbers count as 0
+// (flush_subnormals.h; hold one around many small rows). Results are the same bits on every
+// instruction set, and however elements are divided into calls (row_wise_adagrad's rows must not
+// be).
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Names of the optimizer's slots, as in the table above; stable, as checkpoints hold them.
-  virtual const std::vector<std::string>& slot_names() const = 0;
+  // Returns the names of the state arrays, as in the table above. Checkpoints hold these names, so
+  // they never change.
+  virtual const std::vector<std::string>& state_names() const = 0;
 
-  // Floats of state that `n` weights need in all slots together. Slots lie one after another, each
-  // n floats, unless the optimizer is row-wise, which keeps one float for all n.
-  virtual size_t slot_floats(size_t n) const = 0;
+  // Returns how many floats of state `n` weights need. State arrays lie one after another, each n
+  // floats, unless the optimizer is row-wise, which keeps one float for all n.
+  virtual size_t state_floats(size_t n) const = 0;
 
-  // Writes the slots' first values; `slots` has slot_floats(n) elements.
-  virtual void InitSlots(size_t n, absl::Span<float> slots) const = 0;
+  // Writes the initial state; `state` has state_floats(n) elements.
+  virtual void InitState(size_t n, absl::Span<float> state) const = 0;
 
-  // One step. Spans may be of any alignment but must not overlap.
-  // REQUIRES: gradient and weights of equal size n, slots of slot_floats(n); step.step >= 1.
+  // Makes one step. Spans may have any alignment but must not overlap.
+  // REQUIRES: gradient and weights of equal size n, state of state_floats(n); step.step >= 1.
   virtual void Apply(const OptimizerStep& step, absl::Span<const float> gradient,
-                     absl::Span<float> weights, absl::Span<float> slots) const = 0;
+                     absl::Span<float> weights, absl::Span<float> state) const = 0;
 };
 
-// Whether a span holds elements (dense) or one row of a sparse table. Only row-wise
-// Adagrad differs.
+// Whether a span has elements of a dense tensor or one row of a sparse table. Only row-wise Adagrad
+// tells them apart.
 enum class Granularity { kElements, kRow };
 
-// The optimizer that a specification names. InvalidArgument names the field, the value and what
-// would be right: an unknown name, a learning rate or an option out of range, an option that the
-// optimizer does not use.
+// Creates the optimizer that a specification names. InvalidArgument: the name is unknown, the
+// learning rate or an option is out of range, or the optimizer does not use an option; the message
+// names the field, the value and what would be right.
 absl::StatusOr<std::unique_ptr<const Optimizer>> CreateOptimizer(const v1::OptimizerSpec& spec,
                                                                  Granularity granularity);
 

@@ -20,31 +20,32 @@ class AnyOptimizerTest : public testing::TestWithParam<std::string> {
  protected:
   std::string Spec() const { return absl::StrCat("name: '", GetParam(), "' learning_rate: 0.1"); }
 
-  struct State {
+  struct Parameters {
     std::vector<float> weights;
-    std::vector<float> slots;
+    std::vector<float> state;
 
-    bool operator==(const State&) const = default;
+    bool operator==(const Parameters&) const = default;
   };
 
-  State Start(const Optimizer& optimizer, size_t n) {
-    State state = {std::vector<float>(n, 0.5f), std::vector<float>(optimizer.slot_floats(n))};
-    optimizer.InitSlots(n, absl::MakeSpan(state.slots));
-    return state;
+  Parameters Start(const Optimizer& optimizer, size_t n) {
+    Parameters parameters = {std::vector<float>(n, 0.5f),
+                             std::vector<float>(optimizer.state_floats(n))};
+    optimizer.InitState(n, absl::MakeSpan(parameters.state));
+    return parameters;
   }
 };
 
 TEST_P(AnyOptimizerTest, GoesDownAParabola) {
   const auto optimizer = MakeOptimizer(Spec());
-  State state = Start(*optimizer, 3);
+  Parameters parameters = Start(*optimizer, 3);
   for (int t = 1; t <= 400; ++t) {
     // Of Σ (w - 0.25)² / 2.
     std::vector<float> gradient;
-    for (float w : state.weights) gradient.push_back(w - 0.25f);
+    for (float w : parameters.weights) gradient.push_back(w - 0.25f);
     optimizer->Apply({.learning_rate = 0.05f, .step = static_cast<uint64_t>(t)}, gradient,
-                     absl::MakeSpan(state.weights), absl::MakeSpan(state.slots));
+                     absl::MakeSpan(parameters.weights), absl::MakeSpan(parameters.state));
   }
-  for (float w : state.weights) EXPECT_NEAR(w, 0.25f, 0.05f);
+  for (float w : parameters.weights) EXPECT_NEAR(w, 0.25f, 0.05f);
 }
 
 TEST_P(AnyOptimizerTest, DivisionIntoCallsDoesNotMatter) {
@@ -53,16 +54,16 @@ TEST_P(AnyOptimizerTest, DivisionIntoCallsDoesNotMatter) {
   std::vector<float> gradient(kCount);
   for (size_t i = 0; i < kCount; ++i) gradient[i] = std::sin(i + 1.0f);
 
-  State whole = Start(*optimizer, kCount);
-  State left = Start(*optimizer, kCut);
-  State right = Start(*optimizer, kCount - kCut);
+  Parameters whole = Start(*optimizer, kCount);
+  Parameters left = Start(*optimizer, kCut);
+  Parameters right = Start(*optimizer, kCount - kCut);
   for (uint64_t t = 1; t <= 3; ++t) {
     const OptimizerStep step = {.learning_rate = 0.1f, .step = t, .gradient_scale = 0.3f};
-    optimizer->Apply(step, gradient, absl::MakeSpan(whole.weights), absl::MakeSpan(whole.slots));
+    optimizer->Apply(step, gradient, absl::MakeSpan(whole.weights), absl::MakeSpan(whole.state));
     optimizer->Apply(step, absl::MakeConstSpan(gradient).first(kCut), absl::MakeSpan(left.weights),
-                     absl::MakeSpan(left.slots));
+                     absl::MakeSpan(left.state));
     optimizer->Apply(step, absl::MakeConstSpan(gradient).subspan(kCut),
-                     absl::MakeSpan(right.weights), absl::MakeSpan(right.slots));
+                     absl::MakeSpan(right.weights), absl::MakeSpan(right.state));
   }
   std::vector<float> joined = left.weights;
   joined.insert(joined.end(), right.weights.begin(), right.weights.end());
@@ -71,37 +72,37 @@ TEST_P(AnyOptimizerTest, DivisionIntoCallsDoesNotMatter) {
 
 TEST_P(AnyOptimizerTest, NanReachesItsWeightAndNoOther) {
   const auto optimizer = MakeOptimizer(Spec());
-  State state = Start(*optimizer, 40);
+  Parameters parameters = Start(*optimizer, 40);
   std::vector<float> gradient(40, 0.1f);
   gradient[21] = std::numeric_limits<float>::quiet_NaN();
   optimizer->Apply({.learning_rate = 0.1f, .clip_value = 1}, gradient,
-                   absl::MakeSpan(state.weights), absl::MakeSpan(state.slots));
-  for (size_t i = 0; i < 40; ++i) EXPECT_EQ(std::isnan(state.weights[i]), i == 21) << i;
+                   absl::MakeSpan(parameters.weights), absl::MakeSpan(parameters.state));
+  for (size_t i = 0; i < 40; ++i) EXPECT_EQ(std::isnan(parameters.weights[i]), i == 21) << i;
 }
 
 TEST_P(AnyOptimizerTest, LimitTamesInfiniteGradients) {
   const auto optimizer = MakeOptimizer(Spec());
-  State infinite = Start(*optimizer, 20);
-  State limited = Start(*optimizer, 20);
+  Parameters infinite = Start(*optimizer, 20);
+  Parameters limited = Start(*optimizer, 20);
   const float infinity = std::numeric_limits<float>::infinity();
   const OptimizerStep step = {.learning_rate = 0.1f, .clip_value = 2};
   optimizer->Apply(step, std::vector<float>(20, -infinity), absl::MakeSpan(infinite.weights),
-                   absl::MakeSpan(infinite.slots));
+                   absl::MakeSpan(infinite.state));
   optimizer->Apply(step, std::vector<float>(20, -2.0f), absl::MakeSpan(limited.weights),
-                   absl::MakeSpan(limited.slots));
+                   absl::MakeSpan(limited.state));
   EXPECT_EQ(infinite, limited);
 }
 
 TEST_P(AnyOptimizerTest, DecayingStateNeverBecomesSubnormal) {
   const auto optimizer = MakeOptimizer(Spec());
-  State state = Start(*optimizer, 20);
+  Parameters parameters = Start(*optimizer, 20);
   std::vector<float> gradient(20, 1e-18f);
   for (uint64_t t = 1; t <= 3000; ++t) {
-    optimizer->Apply({.learning_rate = 0.1f, .step = t}, gradient, absl::MakeSpan(state.weights),
-                     absl::MakeSpan(state.slots));
+    optimizer->Apply({.learning_rate = 0.1f, .step = t}, gradient,
+                     absl::MakeSpan(parameters.weights), absl::MakeSpan(parameters.state));
     gradient.assign(20, 0.0f);
   }
-  for (float slot : state.slots) EXPECT_TRUE(slot == 0 || std::isnormal(slot)) << slot;
+  for (float s : parameters.state) EXPECT_TRUE(s == 0 || std::isnormal(s)) << s;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AnyOptimizerTest,

@@ -40,24 +40,24 @@ v1::OptimizerSpec Parse(const std::string& text) {
 
 void RunVariant(const FormulaCheck& check, const Variant& variant, size_t n) {
   const std::unique_ptr<const Optimizer> optimizer = MakeOptimizer(check.spec);
-  const size_t slot_count = check.first_slots.size();
-  ASSERT_EQ(optimizer->slot_names().size(), slot_count);
-  ASSERT_EQ(optimizer->slot_floats(n), slot_count * n);
+  const size_t arrays = check.first_state.size();
+  ASSERT_EQ(optimizer->state_names().size(), arrays);
+  ASSERT_EQ(optimizer->state_floats(n), arrays * n);
 
   std::mt19937 random(n);
   std::uniform_real_distribution<float> unit(-1, 1);
-  std::vector<float> gradient(kShift + n), weights(kShift + n), slots(kShift + slot_count * n, -7);
+  std::vector<float> gradient(kShift + n), weights(kShift + n), state(kShift + arrays * n, -7);
   const auto weight_span = absl::MakeSpan(weights).subspan(kShift);
-  const auto slot_span = absl::MakeSpan(slots).subspan(kShift);
-  optimizer->InitSlots(n, slot_span);
+  const auto state_span = absl::MakeSpan(state).subspan(kShift);
+  optimizer->InitState(n, state_span);
 
   std::vector<double> expected_weights(n);
-  std::vector<std::vector<double>> expected_slots(n, check.first_slots);
+  std::vector<std::vector<double>> expected_state(n, check.first_state);
   for (size_t i = 0; i < n; ++i) {
     weight_span[i] = check.initial_weight * unit(random);
     expected_weights[i] = weight_span[i];
-    for (size_t s = 0; s < slot_count; ++s) {
-      ASSERT_EQ(slot_span[s * n + i], static_cast<float>(check.first_slots[s]));
+    for (size_t s = 0; s < arrays; ++s) {
+      ASSERT_EQ(state_span[s * n + i], static_cast<float>(check.first_state[s]));
     }
   }
 
@@ -73,22 +73,22 @@ void RunVariant(const FormulaCheck& check, const Variant& variant, size_t n) {
       const double used = std::clamp(double{gradient[kShift + i]} * variant.scale,
                                      -double{variant.clip_value}, double{variant.clip_value});
       check.formula({step.learning_rate, static_cast<uint64_t>(t), used, variant.regularise},
-                    expected_weights[i], expected_slots[i]);
+                    expected_weights[i], expected_state[i]);
     }
-    optimizer->Apply(step, absl::MakeConstSpan(gradient).subspan(kShift), weight_span, slot_span);
+    optimizer->Apply(step, absl::MakeConstSpan(gradient).subspan(kShift), weight_span, state_span);
     for (size_t i = 0; i < n; ++i) {
       ASSERT_NEAR(weight_span[i], expected_weights[i], 2e-6 * (1 + std::fabs(expected_weights[i])))
           << "weight " << i << " of " << n << " after step " << t;
-      for (size_t s = 0; s < slot_count; ++s) {
-        const double expected = expected_slots[i][s];
-        ASSERT_NEAR(slot_span[s * n + i], expected, 4e-6 * (1 + std::fabs(expected)))
-            << "slot " << optimizer->slot_names()[s] << " of weight " << i << " after step " << t;
+      for (size_t s = 0; s < arrays; ++s) {
+        const double expected = expected_state[i][s];
+        ASSERT_NEAR(state_span[s * n + i], expected, 4e-6 * (1 + std::fabs(expected)))
+            << "state " << optimizer->state_names()[s] << " of weight " << i << " after step " << t;
       }
     }
   }
   // The float before each span belongs to someone else.
   EXPECT_EQ(weights[0], 0);
-  EXPECT_EQ(slots[0], -7);
+  EXPECT_EQ(state[0], -7);
 }
 
 }  // namespace

@@ -40,25 +40,25 @@ class Rmsprop final : public Optimizer {
  public:
   explicit Rmsprop(const OptimizerOptions& options) : options_(options) {}
 
-  const std::vector<std::string>& slot_names() const override { return slot_names_; }
-  size_t slot_floats(size_t n) const override { return n; }
-  void InitSlots(size_t, absl::Span<float> slots) const override {
-    std::fill(slots.begin(), slots.end(), 0.0f);
+  const std::vector<std::string>& state_names() const override { return state_names_; }
+  size_t state_floats(size_t n) const override { return n; }
+  void InitState(size_t, absl::Span<float> state) const override {
+    std::fill(state.begin(), state.end(), 0.0f);
   }
 
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
-             absl::Span<float> slots) const override {
+             absl::Span<float> state) const override {
     const FlushSubnormals flush;
     const Coefficients c = {step.gradient_scale, step.clip_value,
                             step.learning_rate,  step.weight_decay ? options_.weight_decay : 0,
                             options_.decay,      1 - options_.decay,
                             options_.epsilon};
-    RmspropLoop(c, weights.size(), gradient.data(), weights.data(), slots.data());
+    RmspropLoop(c, weights.size(), gradient.data(), weights.data(), state.data());
   }
 
  private:
   const OptimizerOptions options_;
-  const std::vector<std::string> slot_names_ = {"accumulator"};
+  const std::vector<std::string> state_names_ = {"accumulator"};
 };
 
 }  // namespace

@@ -64,9 +64,9 @@ class Sgd final : public Optimizer {
  public:
   explicit Sgd(const OptimizerOptions& options) : options_(options) {}
 
-  const std::vector<std::string>& slot_names() const override { return slot_names_; }
-  size_t slot_floats(size_t) const override { return 0; }
-  void InitSlots(size_t, absl::Span<float>) const override {}
+  const std::vector<std::string>& state_names() const override { return state_names_; }
+  size_t state_floats(size_t) const override { return 0; }
+  void InitState(size_t, absl::Span<float>) const override {}
 
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
              absl::Span<float>) const override {
@@ -75,7 +75,7 @@ class Sgd final : public Optimizer {
 
  private:
   const OptimizerOptions options_;
-  const std::vector<std::string> slot_names_;
+  const std::vector<std::string> state_names_;
 };
 
 using Loop = void (*)(Coefficients, size_t, const float*, float*, float*);
@@ -84,23 +84,23 @@ class Momentum final : public Optimizer {
  public:
   Momentum(const OptimizerOptions& options, Loop loop) : options_(options), loop_(loop) {}
 
-  const std::vector<std::string>& slot_names() const override { return slot_names_; }
-  size_t slot_floats(size_t n) const override { return n; }
-  void InitSlots(size_t, absl::Span<float> slots) const override {
-    std::fill(slots.begin(), slots.end(), 0.0f);
+  const std::vector<std::string>& state_names() const override { return state_names_; }
+  size_t state_floats(size_t n) const override { return n; }
+  void InitState(size_t, absl::Span<float> state) const override {
+    std::fill(state.begin(), state.end(), 0.0f);
   }
 
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
-             absl::Span<float> slots) const override {
+             absl::Span<float> state) const override {
     const FlushSubnormals flush;
     loop_(CoefficientsOf(step, options_), weights.size(), gradient.data(), weights.data(),
-          slots.data());
+          state.data());
   }
 
  private:
   const OptimizerOptions options_;
   const Loop loop_;
-  const std::vector<std::string> slot_names_ = {"momentum"};
+  const std::vector<std::string> state_names_ = {"momentum"};
 };
 
 absl::StatusOr<std::unique_ptr<const Optimizer>> CreateWithMomentum(const v1::OptimizerSpec& spec,

@@ -14,13 +14,13 @@ Formula SgdFormula(double lambda) {
 }
 
 // Sutskever et al. (2013), equations 1 and 2, with a velocity v: v' = μv - ηg(w), w' = w + v'. The
-// slot is -v/η, as the rate is constant here.
+// state is -v/η, as the rate is constant here.
 Formula ClassicalMomentum(double mu, double lambda) {
-  return [=](const FormulaStep& step, double& w, std::vector<double>& slots) {
+  return [=](const FormulaStep& step, double& w, std::vector<double>& state) {
     const double decay = step.regularise ? lambda : 0;
-    const double velocity = -step.learning_rate * slots[0];
+    const double velocity = -step.learning_rate * state[0];
     const double next = mu * velocity - step.learning_rate * (step.g + decay * w);
-    slots[0] = -next / step.learning_rate;
+    state[0] = -next / step.learning_rate;
     w += next;
   };
 }
@@ -28,11 +28,11 @@ Formula ClassicalMomentum(double mu, double lambda) {
 // Equations 3 and 4: the gradient is taken at w + μv, which is where the stored weights are: w' = w
 // + v' for the underlying weights, and the stored ones are u = w + μv.
 Formula NesterovMomentum(double mu) {
-  return [=](const FormulaStep& step, double& u, std::vector<double>& slots) {
-    const double velocity = -step.learning_rate * slots[0];
+  return [=](const FormulaStep& step, double& u, std::vector<double>& state) {
+    const double velocity = -step.learning_rate * state[0];
     const double w = u - mu * velocity;
     const double next = mu * velocity - step.learning_rate * step.g;
-    slots[0] = -next / step.learning_rate;
+    state[0] = -next / step.learning_rate;
     u = w + next + mu * next;
   };
 }
@@ -46,30 +46,30 @@ TEST(SgdTest, FollowsItsFormula) {
 TEST(MomentumTest, FollowsItsFormula) {
   ExpectFollowsFormula({.spec = "name: 'momentum' learning_rate: 1",
                         .formula = ClassicalMomentum(0.9, 0),
-                        .first_slots = {0},
+                        .first_state = {0},
                         .vary_learning_rate = false});
   ExpectFollowsFormula({.spec = "name: 'momentum' learning_rate: 1 momentum: 0.5 weight_decay: 0.1",
                         .formula = ClassicalMomentum(0.5, 0.1),
-                        .first_slots = {0},
+                        .first_state = {0},
                         .vary_learning_rate = false});
 }
 
 TEST(NesterovTest, FollowsItsFormula) {
   ExpectFollowsFormula({.spec = "name: 'nesterov' learning_rate: 1",
                         .formula = NesterovMomentum(0.9),
-                        .first_slots = {0},
+                        .first_state = {0},
                         .vary_learning_rate = false});
 }
 
 TEST(NesterovTest, DecayIsPartOfTheGradient) {
   ExpectFollowsFormula({.spec = "name: 'nesterov' learning_rate: 1 momentum: 0.8 weight_decay: 0.1",
                         .formula =
-                            [](const FormulaStep& step, double& w, std::vector<double>& slots) {
+                            [](const FormulaStep& step, double& w, std::vector<double>& state) {
                               FormulaStep decayed = step;
                               decayed.g += step.regularise ? 0.1 * w : 0;
-                              NesterovMomentum(0.8)(decayed, w, slots);
+                              NesterovMomentum(0.8)(decayed, w, state);
                             },
-                        .first_slots = {0},
+                        .first_state = {0},
                         .vary_learning_rate = false});
 }
 

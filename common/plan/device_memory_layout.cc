@@ -54,7 +54,7 @@ void TakeState(const DeviceExtents& extents, Cursor& cursor, DeviceMemoryPlan& p
   cursor.Take(elements, state.weights);
   cursor.Count(plan.bytes.gradients);
   cursor.Take(elements, state.gradients);
-  cursor.Count(plan.bytes.optimizer_slots);
+  cursor.Count(plan.bytes.optimizer_state);
   if (extents.optimizer_here) {
     cursor.Take(elements, state.m);
     cursor.Take(elements, state.v);

@@ -61,7 +61,7 @@ struct DeviceExtents {
   // Rows of which logits exist at a time; 0: as many as make 1 GiB of them.
   uint64_t head_rows = 0;
   Kept kept = Kept::kAll;
-  // Whether Adam's two slots are here, or somebody else steps the parameters.
+  // Whether Adam's moments are here; otherwise somebody else steps the parameters.
   bool optimizer_here = true;
   // For matrix products.
   uint64_t workspace_bytes = uint64_t{32} << 20;
@@ -151,7 +151,7 @@ struct DeviceMemoryBytes {
   size_t weights = 0;
   size_t rounded_weights = 0;
   size_t gradients = 0;
-  size_t optimizer_slots = 0;
+  size_t optimizer_state = 0;
   // Kept from forward to backward.
   size_t activations = 0;
   size_t logits = 0;

@@ -61,9 +61,9 @@ bool IsHalf(v1::UpdateSpec::WireType wire) {
   return wire == v1::UpdateSpec::BF16 || wire == v1::UpdateSpec::F16;
 }
 
-uint64_t SlotFloats(const v1::OptimizerSpec& spec, Granularity granularity, uint64_t n) {
+uint64_t StateFloats(const v1::OptimizerSpec& spec, Granularity granularity, uint64_t n) {
   const auto optimizer = CreateOptimizer(spec, granularity);
-  return optimizer.ok() ? (*optimizer)->slot_floats(n) : 0;
+  return optimizer.ok() ? (*optimizer)->state_floats(n) : 0;
 }
 
 // By unit, of its tensors' elements so many bytes each: `bytes_of(i)` of tensor i's.
@@ -123,9 +123,9 @@ class Planner {
         has_rows_(!model_.sparse.empty()),
         rows_on_servers_(has_rows_ && RowsOnServers(spec)),
         held_as_(HeldAs()),
-        dense_slots_(SlotFloats(spec.optimizer(), Granularity::kElements, 1)),
+        dense_state_floats_(StateFloats(spec.optimizer(), Granularity::kElements, 1)),
         row_floats_(model_.row_dim() +
-                    SlotFloats(spec.optimizer(), Granularity::kRow, model_.row_dim())) {}
+                    StateFloats(spec.optimizer(), Granularity::kRow, model_.row_dim())) {}
 
   MemoryPlan Plan() {
     AddParameters();
@@ -176,7 +176,7 @@ class Planner {
               })));
     // By all-reduce a device's never leave it.
     if (trains_ && (!all_reduce_ || !on_device_)) AddWorker("gradients", kFloat * P_);
-    if (all_reduce_) AddWorker("optimizer state", kFloat * P_ * dense_slots_);
+    if (all_reduce_) AddWorker("optimizer state", kFloat * P_ * dense_state_floats_);
     const uint64_t copies = on_device_ || !trains_ ? 0 : SumOf(CopiedBytes());
     if (copies > 0) AddWorker("16-bit weights", copies);
   }
@@ -254,7 +254,7 @@ class Planner {
     plan_.device = {{.name = "parameters", .bytes = bytes.weights},
                     {.name = "16-bit weights", .bytes = bytes.rounded_weights},
                     {.name = "gradients", .bytes = bytes.gradients},
-                    {.name = "optimizer state", .bytes = bytes.optimizer_slots},
+                    {.name = "optimizer state", .bytes = bytes.optimizer_state},
                     {.name = "activations", .bytes = bytes.activations},
                     {.name = "logits", .bytes = bytes.logits},
                     {.name = "kernels' scratch", .bytes = bytes.scratch},
@@ -359,7 +359,8 @@ class Planner {
   void AddServers() {
     if (!all_reduce_) {
       plan_.servers.push_back({.name = "parameters", .bytes = kFloat * P_});
-      plan_.servers.push_back({.name = "optimizer state", .bytes = kFloat * P_ * dense_slots_});
+      plan_.servers.push_back(
+          {.name = "optimizer state", .bytes = kFloat * P_ * dense_state_floats_});
       plan_.servers.push_back({.name = "sums of the open clock", .bytes = kFloat * P_});
       // An only worker's gradients are the sums, as they came.
       const uint64_t gradients = W_ == 1 ? 0 : GradientMessages();
@@ -403,8 +404,8 @@ class Planner {
   const bool has_rows_;
   const bool rows_on_servers_;
   const std::vector<DType> held_as_;
-  const uint64_t dense_slots_;
-  // Of a row with its slots.
+  const uint64_t dense_state_floats_;
+  // Floats of a row with its state.
   const uint64_t row_floats_;
   MemoryPlan plan_;
 };

@@ -33,11 +33,11 @@ struct WorkerProcessors {
 
 // What a job takes of each of its workers and of its servers together. Pure arithmetic over the
 // specification and what is known of the data and of processors; nothing is allocated or read. With
-// P dense parameters and W workers:
+// P dense parameters, s floats of optimizer state for each, and W workers:
 //
 //   worker   parameters            4 P
 //            gradients             4 P                but by all-reduce where devices compute
-//            optimizer state       4 P · slots        by all-reduce
+//            optimizer state       4 P s              by all-reduce
 //            others' gradients     4 P (W - 1)        by all-reduce on processors, mapped from
 //                                                     ranks of the same machine (6 P (W - 1) by
 //                                                     BF16)
@@ -49,7 +49,7 @@ struct WorkerProcessors {
 //            evaluation            activations of one pass of it, with a holdout
 //            program               code, libraries, and what they allocate for themselves
 //   device   where the job computes on devices: transformer_device_plan.h, and CUDA's own
-//   servers  4 P (2 + slots)       weights, slots, the sums of the open clock
+//   servers  4 P (2 + s)           weights, state, the sums of the open clock
 //            4 P W, if deterministic
 //            4 P W, what has come of several workers, at most 72 MiB of each on each server
 //            rows

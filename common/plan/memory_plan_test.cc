@@ -157,7 +157,7 @@ TEST(MemoryPlanTest, WhatDevicesComputeTakesNoneOfTheHostsMemory) {
       EXPECT_EQ(parts.erase(name), 0u) << name;
     }
     EXPECT_EQ(parts.erase("CUDA's own"), 1u);
-    // By all-reduce the host has a copy of weights and slots alone.
+    // By all-reduce the host has a copy of weights and state alone.
     EXPECT_EQ(parts.count("gradients"), 0u);
     EXPECT_EQ(parts.count("optimizer state"), 1u);
     // What is left is as on processors.
@@ -324,7 +324,7 @@ TEST(MemoryPlanTest, RowsAreWhereTheJobSays) {
           "data { synthetic_clicks { examples: 1000000 fields: 2 cardinality: 1000 } } "
           "optimizer { name: 'row_wise_adagrad' learning_rate: 0.1 } batch_size: 1000 stop { "
           "epochs: 1 }");
-  // After so many examples each of the values has come; rows of 8 floats and one slot.
+  // After so many examples each of the values has come; rows of 8 floats and one of state.
   const uint64_t rows = PlanOf(spec).servers.back().bytes;
   EXPECT_LE(rows, 2000 * (4 * 9 + 64));
   EXPECT_GT(rows, 1990 * (4 * 9 + 64));

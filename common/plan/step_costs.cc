@@ -38,12 +38,13 @@ StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model) {
 
 std::vector<ZeroRow> ZeroTable(const v1::JobSpec& spec, const ModelSize& model) {
   const auto optimizer = CreateOptimizer(spec.optimizer(), Granularity::kElements);
-  const double slots = optimizer.ok() ? static_cast<double>((*optimizer)->slot_floats(1)) : 0;
+  const double state_floats =
+      optimizer.ok() ? static_cast<double>((*optimizer)->state_floats(1)) : 0;
   const bool half = model.transformer.has_value() && ComputesInHalf(spec.compute());
   const double workers = std::max(1u, spec.workers());
   const double weights = half ? 2 : kFloat;
   const double gradients = kFloat;
-  const double state = kFloat * slots + (half ? kFloat : 0);
+  const double state = kFloat * state_floats + (half ? kFloat : 0);
   std::vector<ZeroRow> rows;
   for (int stage = 0; stage <= 3; ++stage) {
     ZeroRow row;

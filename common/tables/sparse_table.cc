@@ -25,7 +25,7 @@ SparseTable::SparseTable(const SparseTableSpec& spec, uint64_t seed, const Optim
     : spec_(spec),
       seed_(seed),
       optimizer_(optimizer),
-      width_(spec.dim + optimizer.slot_floats(spec.dim)),
+      width_(spec.dim + optimizer.state_floats(spec.dim)),
       rows_(width_) {}
 
 void SparseTable::ReadInitial(uint64_t key, absl::Span<float> out) const {
@@ -47,7 +47,7 @@ uint32_t SparseTable::Add(uint64_t key) {
   const uint32_t number = AddUnfilled(key);
   Row& row = rows_.At(number);
   ReadInitial(key, {row.values(), dim()});
-  optimizer_.InitSlots(dim(), {row.values() + dim(), width_ - dim()});
+  optimizer_.InitState(dim(), {row.values() + dim(), width_ - dim()});
   return number;
 }
 

@@ -72,7 +72,7 @@ TEST_F(SparseTableTest, LeavesRowsThatIncludeTheRecord) {
   EXPECT_EQ(table.Load(1).steps, 1u);
 }
 
-TEST_F(SparseTableTest, KeepsOptimizerSlotsPerRow) {
+TEST_F(SparseTableTest, KeepsOptimizerStatePerRow) {
   SparseTable table(spec_, 7, *adagrad_);
   EXPECT_EQ(table.width(), 6u);
   const OptimizerStep step{.learning_rate = 1};

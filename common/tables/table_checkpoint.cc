@@ -29,16 +29,16 @@ void AddPiece(const TensorSpec& tensor, const DenseLayout::Piece& piece, std::st
   dense.set_end(piece.end);
 }
 
-absl::Status AppendBlock(const PartitionContent::Block& block, size_t slot_count,
+absl::Status AppendBlock(const PartitionContent::Block& block, size_t state_arrays,
                          PartitionFileWriter& writer) {
   size_t offset = 0;
   for (const DenseLayout::Piece& piece : block.layout->pieces) {
     const size_t elements = piece.end - piece.begin;
-    std::vector<absl::Span<const float>> slots;
-    for (size_t slot = 0; slot < slot_count; ++slot) {
-      slots.push_back(block.slots.subspan(slot * block.weights.size() + offset, elements));
+    std::vector<absl::Span<const float>> state;
+    for (size_t i = 0; i < state_arrays; ++i) {
+      state.push_back(block.state.subspan(i * block.weights.size() + offset, elements));
     }
-    MUSTER_RETURN_IF_ERROR(writer.AppendDense(block.weights.subspan(offset, elements), slots));
+    MUSTER_RETURN_IF_ERROR(writer.AppendDense(block.weights.subspan(offset, elements), state));
     offset += elements;
   }
   return absl::OkStatus();
@@ -108,7 +108,7 @@ v1::PartitionFileHeader PartitionHeader(const PartitionContent& content) {
   header.set_partition(content.partition);
   header.set_clock(content.clock);
   if (content.base.has_value()) header.set_base_clock(*content.base);
-  for (const std::string& slot : content.slot_names) header.add_optimizer_slots(slot);
+  for (const std::string& name : content.state_names) header.add_optimizer_slots(name);
   for (const PartitionContent::Block& block : content.blocks) {
     for (const DenseLayout::Piece& piece : block.layout->pieces) {
       const TensorSpec& tensor = content.tensors[piece.tensor];
@@ -144,7 +144,7 @@ v1::PartitionFileHeader PartitionHeader(const PartitionContent& content) {
 
 absl::Status AppendDensePieces(const PartitionContent& content, PartitionFileWriter& writer) {
   for (const PartitionContent::Block& block : content.blocks) {
-    MUSTER_RETURN_IF_ERROR(AppendBlock(block, content.slot_names.size(), writer));
+    MUSTER_RETURN_IF_ERROR(AppendBlock(block, content.state_names.size(), writer));
   }
   for (const PartitionContent::Residual& residual : content.residuals) {
     MUSTER_RETURN_IF_ERROR(AppendResidual(content, residual, writer));
@@ -179,7 +179,7 @@ absl::Status CheckTokenizer(const CheckpointReader& checkpoint, const v1::Tables
       {job.tokenizer().fingerprint(), job.tokenizer().name()});
 }
 
-bool RestoresSlots(const CheckpointReader& checkpoint, RestoreExtent extent,
+bool RestoresState(const CheckpointReader& checkpoint, RestoreExtent extent,
                    absl::string_view optimizer) {
   return extent == RestoreExtent::kAll &&
          absl::string_view(checkpoint.manifest().schema().optimizer().name()) == optimizer;
@@ -188,8 +188,8 @@ bool RestoresSlots(const CheckpointReader& checkpoint, RestoreExtent extent,
 absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint,
                                       absl::Span<const TensorSpec> tensors,
                                       const DenseLayout::Block& block,
-                                      absl::Span<const std::string> slot_names,
-                                      absl::Span<float> weights, absl::Span<float> slots) {
+                                      absl::Span<const std::string> state_names,
+                                      absl::Span<float> weights, absl::Span<float> state) {
   uint64_t steps = 0;
   size_t offset = 0;
   for (const DenseLayout::Piece& piece : block.pieces) {
@@ -198,11 +198,11 @@ absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint,
     const size_t elements = piece.end - piece.begin;
     MUSTER_RETURN_IF_ERROR(
         checkpoint.ReadTensor(tensor, "", piece.begin, weights.subspan(offset, elements)));
-    size_t slot_offset = offset;
-    for (const std::string& slot : slot_names) {
+    size_t state_offset = offset;
+    for (const std::string& name : state_names) {
       MUSTER_RETURN_IF_ERROR(
-          checkpoint.ReadTensor(tensor, slot, piece.begin, slots.subspan(slot_offset, elements)));
-      slot_offset += weights.size();
+          checkpoint.ReadTensor(tensor, name, piece.begin, state.subspan(state_offset, elements)));
+      state_offset += weights.size();
     }
     MUSTER_ASSIGN_OR_RETURN(const uint64_t seen,
                             checkpoint.TensorSteps(tensor, piece.begin, piece.end));
@@ -224,7 +224,7 @@ absl::Status RestoreRows(const CheckpointReader& checkpoint, absl::string_view n
   }
   return checkpoint.ReadSparse(
       name, options.partition, [&](const StoredRows& rows) -> absl::Status {
-        if (rows.width < table.dim() || (options.with_slots && rows.width != table.width())) {
+        if (rows.width < table.dim() || (options.with_state && rows.width != table.width())) {
           return absl::DataLossError(absl::StrCat(
               "rows of table ", name, " have ", rows.width, " values in the checkpoint, expected ",
               table.width(), " (", table.dim(), " of them weights)"));
@@ -233,9 +233,9 @@ absl::Status RestoreRows(const CheckpointReader& checkpoint, absl::string_view n
           MUSTER_ASSIGN_OR_RETURN(const bool load, wanted(rows.keys[i]));
           if (!load) continue;
           SparseTable::Row& row = table.Load(rows.keys[i]);
-          std::copy_n(rows.row(i).data(), options.with_slots ? table.width() : table.dim(),
+          std::copy_n(rows.row(i).data(), options.with_state ? table.width() : table.dim(),
                       row.values());
-          if (!options.with_slots) continue;
+          if (!options.with_state) continue;
           row.steps = rows.steps[i];
           row.last_use = rows.last_use[i];
         }

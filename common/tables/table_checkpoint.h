@@ -27,101 +27,101 @@ class PartitionFileHeader;
 class TablesSchema;
 }  // namespace v1
 
-// Between tables in memory and the common form of checkpoints, whoever holds the tables: a server
-// its partitions, a worker that trains by all-reduce a replica of all. What one writes the other
-// reads.
+// Moves tables between memory and checkpoints. Servers use it for their partitions, all-reduce
+// workers for their replica: either reads what the other wrote.
 
-// One file of a checkpoint: blocks and rows that its writer lends until it is written.
+// The content of one file of a checkpoint. Blocks and rows must live until it is written.
 struct PartitionContent {
   struct Block {
     const DenseLayout::Block* layout = nullptr;
     absl::Span<const float> weights;
-    // The optimizer's slots one after another, each as long as the weights.
-    absl::Span<const float> slots;
-    // Optimizer steps it has seen.
+    // State arrays one after another, each as long as the weights.
+    absl::Span<const float> state;
+    // Optimizer steps that the block has seen.
     uint64_t steps = 0;
   };
   struct Rows {
     std::string table;
-    // Floats of a row: its weights and slots.
+    // Floats of a row: its weights and state.
     uint32_t width = 0;
     // In ascending order of key, so that equal tables give equal files.
     std::vector<const SparseTable::Row*> rows;
-    // All of them are written, also in a delta.
+    // A delta, too, has all rows, not only those that changed.
     bool whole = false;
   };
-  // What a slot's half-precision pushes have yet to carry over.
+  // What a slot's half-precision pushes have rounded away so far.
   struct Residual {
     uint32_t slot = 0;
-    // Of `blocks`, one for each.
+    // One for each of PartitionContent::blocks.
     std::vector<absl::Span<const float>> blocks;
   };
 
   std::string job_id;
   uint64_t generation = 0;
   uint64_t clock = 0;
-  // A delta: only what changed since the cut at this clock is in `sparse`.
+  // Set for a delta: `sparse` has only what changed since the cut at this clock.
   absl::optional<uint64_t> base;
   // The file's number in the manifest.
   uint32_t partition = 0;
-  // Of the dense optimizer.
-  std::vector<std::string> slot_names;
-  // That the pieces of blocks count in.
+  // The state names of the dense optimizer.
+  std::vector<std::string> state_names;
+  // The tensors that the blocks' pieces are of.
   absl::Span<const TensorSpec> tensors;
   std::vector<Block> blocks;
   std::vector<Residual> residuals;
-  // Of slots that find one, in order; all in one of a checkpoint's files.
+  // By slot, in order; one file of a checkpoint has them all. Empty where slots do not adapt a
+  // scale.
   std::vector<SlotLossScale> loss_scales;
   // One per sparse table of the job.
   std::vector<Rows> sparse;
 };
 
-// The header of the content's file, without numbers of rows; and all of its dense pieces. For those
-// who append rows of their own.
+// Makes the header of the content's file, without numbers of rows, and appends all of its dense
+// pieces, for callers that append rows of their own.
 v1::PartitionFileHeader PartitionHeader(const PartitionContent& content);
 absl::Status AppendDensePieces(const PartitionContent& content, PartitionFileWriter& writer);
 
-// Writes the file into the job's folder of `clock` under `checkpoint_root`. Blocks on the storage;
-// errors are the storage's.
+// Writes the file into the job's folder of `clock` under `checkpoint_root`. Blocks on the storage
+// and returns the storage's errors.
 absl::StatusOr<PartitionFileInfo> WritePartition(CheckpointStorage& storage,
                                                  absl::string_view checkpoint_root,
                                                  const PartitionContent& content);
 
-// The table of a checkpoint that holds a table's keys without a row.
+// Returns the name under which a checkpoint holds a table's keys without a row.
 std::string CandidatesTable(absl::string_view table);
 
-// InvalidArgument: the checkpoint says which tokenizer its weights learned from, and the job that
-// is to restore them says another (CheckSameTokenizer).
+// Checks that a job may restore the checkpoint's weights. InvalidArgument: both name a tokenizer,
+// and these differ (CheckSameTokenizer).
 absl::Status CheckTokenizer(const CheckpointReader& checkpoint, const v1::TablesSchema& job);
 
-// What of a checkpoint is restored.
+// How much of a checkpoint is restored.
 enum class RestoreExtent {
-  // Weights, and the optimizer's slots and steps where it is the same optimizer: a resume.
+  // Weights; also state and steps where the optimizer is the same. A resume.
   kAll,
-  // A new job from another's weights.
+  // Weights alone: a new job starts from another's.
   kWeights,
 };
 
-// Whether slots and steps are restored, for a job with the optimizer of this name.
-bool RestoresSlots(const CheckpointReader& checkpoint, RestoreExtent extent,
+// Returns whether a job with the optimizer of this name restores state and steps, too.
+bool RestoresState(const CheckpointReader& checkpoint, RestoreExtent extent,
                    absl::string_view optimizer);
 
-// Fills a block's weights and those of its slots that `slot_names` names, one after another.
-// Returns the optimizer steps that the checkpoint's values have seen. NotFound: the checkpoint
-// lacks a tensor. InvalidArgument: there it has another shape. DataLoss: damaged.
+// Fills a block's weights, and in `state` the state arrays that `state_names` names, one after
+// another. Returns the optimizer steps that the checkpoint's values have seen. NotFound: the
+// checkpoint lacks a tensor. InvalidArgument: a tensor has another shape there. DataLoss: damaged.
 absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint,
                                       absl::Span<const TensorSpec> tensors,
                                       const DenseLayout::Block& block,
-                                      absl::Span<const std::string> slot_names,
-                                      absl::Span<float> weights, absl::Span<float> slots);
+                                      absl::Span<const std::string> state_names,
+                                      absl::Span<float> weights, absl::Span<float> state);
 
 struct RestoreRowsOptions {
-  bool with_slots = true;
+  bool with_state = true;
   // Only the file of this partition is read.
   std::optional<uint32_t> partition;
 };
 
-// Loads rows into a table: those for whose key `wanted` says true; its error ends the restore.
+// Loads the rows into a table for whose key `wanted` returns true; its error ends the restore.
 // NotFound: the checkpoint has no such table. InvalidArgument: its rows have another length.
 // DataLoss: damaged.
 absl::Status RestoreRows(const CheckpointReader& checkpoint, absl::string_view name,

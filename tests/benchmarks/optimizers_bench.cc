@@ -3,7 +3,7 @@
 //
 //   optimizers_bench [--quick] [--json FILE]
 //
-// A span is the bytes of the weights; slots and gradients come on top. One thread; processor time,
+// A span is the bytes of the weights; state and gradients come on top. One thread; processor time,
 // so that what else runs counts little. Kernel and limit take turns, and the ratio is the median of
 // those of neighbours.
 
@@ -70,10 +70,10 @@ void ReadModifyWrite3(size_t n, const float* __restrict gradient, float* __restr
   }
 }
 
-// Memory of one span's gradients, weights and at most two slots.
+// Memory of one span's gradients, weights and at most two state arrays.
 struct Arrays {
   Arrays(size_t n, BufferPool& pool)
-      : n(n), gradient(pool.Take(n)), weights(pool.Take(n)), slots(pool.Take(2 * n)) {
+      : n(n), gradient(pool.Take(n)), weights(pool.Take(n)), state(pool.Take(2 * n)) {
     for (size_t i = 0; i < n; ++i) {
       gradient.get()[i] = 1e-3f * static_cast<float>(static_cast<int>(i % 101) - 50);
       weights.get()[i] = 1;
@@ -81,14 +81,14 @@ struct Arrays {
   }
 
   void Limit(int streams) {
-    float* const y = slots.get();
+    float* const y = state.get();
     if (streams == 1) return ReadModifyWrite1(n, gradient.get(), weights.get());
     if (streams == 2) return ReadModifyWrite2(n, gradient.get(), weights.get(), y);
     ReadModifyWrite3(n, gradient.get(), weights.get(), y, y + n);
   }
 
   const size_t n;
-  const std::shared_ptr<float> gradient, weights, slots;
+  const std::shared_ptr<float> gradient, weights, state;
 };
 
 struct Figures {
@@ -98,9 +98,9 @@ struct Figures {
 // G parameters/s of both, taking turns.
 Figures Measure(const Optimizer& optimizer, Arrays& arrays, const Effort& effort) {
   const size_t n = arrays.n;
-  const int streams = 1 + static_cast<int>(optimizer.slot_names().size());
-  const absl::Span<float> slots(arrays.slots.get(), optimizer.slot_floats(n));
-  optimizer.InitSlots(n, slots);
+  const int streams = 1 + static_cast<int>(optimizer.state_names().size());
+  const absl::Span<float> state(arrays.state.get(), optimizer.state_floats(n));
+  optimizer.InitState(n, state);
   OptimizerStep step = {.learning_rate = 1e-4f, .gradient_scale = 0.5f};
   const int64_t passes = std::max<int64_t>(1, effort.parameters / static_cast<int64_t>(n));
   const double giga = static_cast<double>(passes) * static_cast<double>(n) * 1e-9;
@@ -109,14 +109,14 @@ Figures Measure(const Optimizer& optimizer, Arrays& arrays, const Effort& effort
   for (int round = -1; round < effort.rounds; ++round) {
     const double start = ProcessorSeconds();
     for (int64_t pass = 0; pass < passes; ++pass) {
-      optimizer.Apply(step, {arrays.gradient.get(), n}, {arrays.weights.get(), n}, slots);
+      optimizer.Apply(step, {arrays.gradient.get(), n}, {arrays.weights.get(), n}, state);
       ++step.step;
     }
     const double middle = ProcessorSeconds();
     for (int64_t pass = 0; pass < passes; ++pass) arrays.Limit(streams);
     const double end = ProcessorSeconds();
     // What the limit leaves in them must not slow the optimizer down.
-    optimizer.InitSlots(n, slots);
+    optimizer.InitState(n, state);
     if (round < 0) continue;
     figures.kernel.push_back(giga / (middle - start));
     figures.limit.push_back(giga / (end - middle));
@@ -156,7 +156,7 @@ int Main(const Effort& effort, const std::string& json) {
     spec.set_learning_rate(0.1f);
     const std::unique_ptr<const Optimizer> optimizer =
         *CreateOptimizer(spec, Granularity::kElements);
-    const int streams = 1 + static_cast<int>(optimizer->slot_names().size());
+    const int streams = 1 + static_cast<int>(optimizer->state_names().size());
     std::cout << absl::StreamFormat("%-13s %6d", name, 4 + 8 * streams);
     for (size_t i = 0; i < arrays.size(); ++i) {
       const Figures figures = Measure(*optimizer, *arrays[i], effort);

@@ -39,7 +39,7 @@ std::string ContentOf(Replica& replica) {
   std::string bytes;
   Append<uint64_t>({&clock, 1}, bytes);
   Append<float>(state.weights, bytes);
-  Append<float>(state.slots, bytes);
+  Append<float>(state.optimizer_state, bytes);
   Append<uint64_t>(state.steps, bytes);
   return bytes;
 }
@@ -49,7 +49,7 @@ void TakeOver(absl::string_view bytes, Replica& replica) {
   uint64_t clock = 0;
   Take<uint64_t>(bytes, {&clock, 1});
   Take(bytes, state.weights);
-  Take(bytes, state.slots);
+  Take(bytes, state.optimizer_state);
   Take(bytes, state.steps);
   replica.set_clock(clock);
 }

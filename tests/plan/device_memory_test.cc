@@ -60,7 +60,7 @@ void ExpectTheEnginesMemory(const std::string& transformer, const std::string& m
   EXPECT_EQ(parts["parameters"], taken.weights);
   EXPECT_EQ(parts["16-bit weights"], taken.rounded_weights);
   EXPECT_EQ(parts["gradients"], taken.gradients);
-  EXPECT_EQ(parts["optimizer state"], taken.optimizer_slots);
+  EXPECT_EQ(parts["optimizer state"], taken.optimizer_state);
   EXPECT_EQ(parts["activations"], taken.activations);
   EXPECT_EQ(parts["logits"], taken.logits);
   EXPECT_EQ(parts["kernels' scratch"], taken.scratch);

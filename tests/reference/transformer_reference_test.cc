@@ -145,10 +145,10 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
         "name: 'adamw' learning_rate: 1e-3 beta1: 0.9 beta2: 0.95 epsilon: 1e-8 weight_decay: 0.1",
         &spec));
     const auto optimizer = CreateOptimizer(spec, Granularity::kElements).value();
-    std::vector<std::vector<float>> slots;
+    std::vector<std::vector<float>> moments;
     for (const std::vector<float>& values : parameters_) {
-      slots.emplace_back(optimizer->slot_floats(values.size()));
-      optimizer->InitSlots(values.size(), absl::MakeSpan(slots.back()));
+      moments.emplace_back(optimizer->state_floats(values.size()));
+      optimizer->InitState(values.size(), absl::MakeSpan(moments.back()));
     }
     const std::vector<int32_t> tokens = Ints(fixture_.at("step_tokens"));
     const int64_t steps = fixture_.at("step_tokens").shape[0];
@@ -170,7 +170,7 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
         update.gradient_scale = 1 / static_cast<float>(micro_batch_->loss_weight);
         update.weight_decay = model_->description().tensors[t].weight_decay;
         optimizer->Apply(update, gradients_[t], absl::MakeSpan(parameters_[t]),
-                         absl::MakeSpan(slots[t]));
+                         absl::MakeSpan(moments[t]));
       }
     }
     return losses;

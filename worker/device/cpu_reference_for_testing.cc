@@ -41,7 +41,7 @@ CpuReference::CpuReference(const std::string& fields, int64_t vocabulary,
     const int64_t elements = tensor.tied_to.empty() ? tensor.elements() : 0;
     weights_.emplace_back(elements);
     gradients_.emplace_back(elements);
-    slots_.emplace_back(2 * elements);
+    moments_.emplace_back(2 * elements);
   }
   for (const TensorSpec& tensor : tensors()) {
     const std::string& owner = tensor.tied_to.empty() ? tensor.name : tensor.tied_to;
@@ -113,7 +113,8 @@ void CpuReference::EndStep(float learning_rate, float weight_decay, double max_n
       static_cast<float>((norm > max_norm ? max_norm / norm : 1) / static_cast<double>(tokens_));
   for (size_t t = 0; t < weights_.size(); ++t) {
     step.weight_decay = tensors()[t].weight_decay;
-    optimizer_->Apply(step, gradients_[t], absl::MakeSpan(weights_[t]), absl::MakeSpan(slots_[t]));
+    optimizer_->Apply(step, gradients_[t], absl::MakeSpan(weights_[t]),
+                      absl::MakeSpan(moments_[t]));
   }
 }
 

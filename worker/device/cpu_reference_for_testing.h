@@ -48,7 +48,7 @@ class CpuReference {
   std::unique_ptr<MicroBatch> micro_batch_;
   std::vector<std::vector<float>> weights_;
   std::vector<std::vector<float>> gradients_;
-  std::vector<std::vector<float>> slots_;
+  std::vector<std::vector<float>> moments_;
   std::vector<absl::Span<const float>> weight_spans_;
   std::vector<absl::Span<float>> gradient_spans_;
   uint64_t clock_ = 0;

@@ -73,14 +73,14 @@ TEST(DeviceParametersTest, TensorsBeginOnCacheLinesAndDoNotOverlap) {
   EXPECT_EQ(end, parameters->elements());
 }
 
-TEST(DeviceMemoryPlanTest, SlotsAreWhereTheOptimizerIs) {
+TEST(DeviceMemoryPlanTest, MomentsAreWhereTheOptimizerIs) {
   DeviceComputeOptions options = Options();
   const DeviceMemoryPlan here = PlanOf(Gpt2Small(), options);
   options.optimizer = OptimizerPlace::kElsewhere;
   const DeviceMemoryPlan elsewhere = PlanOf(Gpt2Small(), options);
-  EXPECT_EQ(elsewhere.bytes.optimizer_slots, 0);
+  EXPECT_EQ(elsewhere.bytes.optimizer_state, 0);
   EXPECT_EQ(elsewhere.state.m, nullptr);
-  EXPECT_EQ(elsewhere.bytes.total + here.bytes.optimizer_slots, here.bytes.total);
+  EXPECT_EQ(elsewhere.bytes.total + here.bytes.optimizer_state, here.bytes.total);
 }
 
 TEST(DeviceMemoryPlanTest, SixteenBytesAParameterAndTwoForTheRoundedCopy) {
@@ -88,7 +88,7 @@ TEST(DeviceMemoryPlanTest, SixteenBytesAParameterAndTwoForTheRoundedCopy) {
   const size_t parameters = 124'475'904;
   EXPECT_EQ(bytes.weights, 4 * parameters);
   EXPECT_EQ(bytes.gradients, 4 * parameters);
-  EXPECT_EQ(bytes.optimizer_slots, 8 * parameters);
+  EXPECT_EQ(bytes.optimizer_state, 8 * parameters);
   EXPECT_EQ(bytes.rounded_weights, 2 * parameters);
   DeviceComputeOptions f32 = Options();
   f32.type = DType::kF32;
@@ -138,7 +138,7 @@ TEST(DeviceMemoryPlanTest, EveryByteIsCountedAndArraysAreAligned) {
   std::byte* const base = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);
   const DeviceMemoryPlan plan = PlanOf(Gpt2Small(), Options(), base);
   const DeviceMemoryBytes& b = plan.bytes;
-  EXPECT_EQ(b.total, b.weights + b.rounded_weights + b.gradients + b.optimizer_slots +
+  EXPECT_EQ(b.total, b.weights + b.rounded_weights + b.gradients + b.optimizer_state +
                          b.activations + b.logits + b.scratch);
   EXPECT_EQ(b.total, PlanOf(Gpt2Small(), Options()).bytes.total);
   const DeviceActivations& a = plan.activations;

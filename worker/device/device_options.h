@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// Who steps the weights, and so where the optimizer's slots are.
+// Who steps the weights, and so where the optimizer state is.
 enum class OptimizerPlace {
   kDevice,
   // Somebody else, from gradients that are read back.

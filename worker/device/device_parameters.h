@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// Where a transformer's tensors are in the flat spaces of weights, gradients and optimizer slots on
+// Where a transformer's tensors are in the flat spaces of weights, gradients and optimizer state on
 // a device. In the order of DenseLayout (by unit, then by optimizer group), with every tensor
 // padded to whole cache lines, which vector loads and cuBLASLt need; padding is 0 and stays so.
 // Immutable.

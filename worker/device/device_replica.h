@@ -34,7 +34,7 @@ struct DeviceReplicaDependencies {
   MakeDeviceCommunicator make_communicator;
 };
 
-// data_parallel_strategy.h for replicas that live on devices: weights, gradients and Adam's slots
+// data_parallel_strategy.h for replicas that live on devices: weights, gradients and Adam's moments
 // never leave them while a group trains; a communicator of device memory sums gradients. Beside it
 // the host keeps one copy (12 bytes a parameter), through which all goes that is not a step:
 // restoring, taking another rank's replica over, checkpoints. The copy is brought up to date when
@@ -43,7 +43,7 @@ struct DeviceReplicaDependencies {
 //
 //   Join; then per step: trainer()->BeginStep(clock()), AddMicroBatch …, EndStep
 //
-// A failed step leaves weights and slots as they were (DeviceTrainer::EndStep), whence the next
+// A failed step leaves weights and moments as they were (DeviceTrainer::EndStep), whence the next
 // group goes on.
 class DeviceReplica final : public TrainingState, public ReplicaGroup {
  public:

@@ -33,7 +33,7 @@ std::string Table(const DeviceMemoryBytes& bytes) {
   };
   return absl::StrCat("weights ", mib(bytes.weights), ", 16-bit weights ",
                       mib(bytes.rounded_weights), ", gradients ", mib(bytes.gradients),
-                      ", optimizer slots ", mib(bytes.optimizer_slots), ", activations ",
+                      ", optimizer state ", mib(bytes.optimizer_state), ", activations ",
                       mib(bytes.activations), ", logits ", mib(bytes.logits), ", scratch ",
                       mib(bytes.scratch));
 }

@@ -87,8 +87,8 @@ enum class DeviceSpace { kWeights, kGradients, kFirstMoments, kSecondMoments };
 // tokens of all micro-batches and ranks.
 //
 // Every rank sees the same sums, so that ranks step, or skip a step, alike. After an error of a
-// collective call in EndStep, weights and slots are as they were before the step; the caller makes
-// another group, and ranks share one state (ShareState).
+// collective call in EndStep, weights and moments are as they were before the step; the caller
+// makes another group, and ranks share one state (ShareState).
 //
 // Used by one thread.
 class DeviceTrainer {
@@ -137,12 +137,12 @@ class DeviceTrainer {
   // The first values that every worker and server gives the tensors for this seed.
   absl::Status WriteInitialValues(uint64_t seed);
 
-  // A collective call between steps: all ranks take over one rank's weights, slots and step count.
-  // The loss scale starts from its beginning.
+  // A collective call between steps: all ranks take over one rank's weights, moments and step
+  // count. The loss scale starts from its beginning.
   absl::Status ShareState(int root);
 
   // Measures which algorithm each matrix product of the largest micro-batch runs by, and captures
-  // its graphs. Leaves weights and slots alone, not gradients. Not collective. Without it both
+  // its graphs. Leaves weights and moments alone, not gradients. Not collective. Without it both
   // happens in the first step (where nothing is measured).
   absl::Status WarmUp();
 

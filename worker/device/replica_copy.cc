@@ -20,15 +20,15 @@ struct PieceValues {
   absl::Span<float> v;
 };
 
-// A block's slots are all of m, then all of v.
+// A block's state is all of m, then all of v.
 std::vector<std::vector<PieceValues>> PiecesByTensor(Replica& replica) {
   const Replica::State state = replica.state();
   std::vector<std::vector<PieceValues>> tensors(replica.tables().tensors.size());
   for (const DenseLayout::Block& block : replica.layout().blocks()) {
     const uint64_t elements = block.elements();
     const absl::Span<float> weights = state.weights.subspan(block.begin, elements);
-    const absl::Span<float> m = state.slots.subspan(2 * block.begin, elements);
-    const absl::Span<float> v = state.slots.subspan(2 * block.begin + elements, elements);
+    const absl::Span<float> m = state.optimizer_state.subspan(2 * block.begin, elements);
+    const absl::Span<float> v = state.optimizer_state.subspan(2 * block.begin + elements, elements);
     uint64_t at = 0;
     for (const DenseLayout::Piece& piece : block.pieces) {
       const uint64_t count = piece.end - piece.begin;

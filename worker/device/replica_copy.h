@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// Weights and Adam's slots between a replica in the host's memory, which has them block by block,
+// Weights and Adam's moments between a replica in the host's memory, which has them block by block,
 // and a device, which has them tensor by tensor. Clocks and numbers of steps are the caller's. Both
 // wait for the device, and take as much memory as the largest tensor.
 // REQUIRES: the same model; a replica of adam or adamw.

@@ -47,9 +47,10 @@ TEST_P(ReplicaCopyTest, WhatGoesToADeviceComesBackToTheBit) {
   const auto replica = MakeReplica(Shape(GetParam()));
   const Replica::State state = replica->state();
   std::iota(state.weights.begin(), state.weights.end(), 1.0f);
-  std::iota(state.slots.begin(), state.slots.end(), 100000.0f);
+  std::iota(state.optimizer_state.begin(), state.optimizer_state.end(), 100000.0f);
   const std::vector<float> weights(state.weights.begin(), state.weights.end());
-  const std::vector<float> slots(state.slots.begin(), state.slots.end());
+  const std::vector<float> optimizer_state(state.optimizer_state.begin(),
+                                           state.optimizer_state.end());
 
   DeviceTrainerOptions options;
   options.shape = Shape(GetParam());
@@ -67,10 +68,11 @@ TEST_P(ReplicaCopyTest, WhatGoesToADeviceComesBackToTheBit) {
   EXPECT_TRUE(std::equal(values.begin(), values.end(), replica->parameters()[embedding].begin()));
 
   std::fill(state.weights.begin(), state.weights.end(), 0.0f);
-  std::fill(state.slots.begin(), state.slots.end(), 0.0f);
+  std::fill(state.optimizer_state.begin(), state.optimizer_state.end(), 0.0f);
   ASSERT_EQ(CopyFromDevice(**trainer, *replica), absl::OkStatus());
   EXPECT_EQ(std::vector<float>(state.weights.begin(), state.weights.end()), weights);
-  EXPECT_EQ(std::vector<float>(state.slots.begin(), state.slots.end()), slots);
+  EXPECT_EQ(std::vector<float>(state.optimizer_state.begin(), state.optimizer_state.end()),
+            optimizer_state);
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, ReplicaCopyTest, ::testing::Bool());

@@ -56,9 +56,9 @@ Replica::Replica(const v1::TablesSchema& schema, std::unique_ptr<const Optimizer
       layout_(LayoutFromSchema(schema)),
       dense_optimizer_(std::move(dense_optimizer)),
       row_optimizer_(std::move(row_optimizer)),
-      slots_per_weight_(dense_optimizer_->slot_floats(1)),
+      state_per_weight_(dense_optimizer_->state_floats(1)),
       weights_(layout_.elements()),
-      slots_(layout_.elements() * slots_per_weight_),
+      state_(layout_.elements() * state_per_weight_),
       steps_(layout_.blocks().size()) {
   for (absl::Span<float> span : TensorSpans(layout_, tables_.tensors, weights_.values())) {
     parameters_.push_back(span);
@@ -68,9 +68,9 @@ Replica::Replica(const v1::TablesSchema& schema, std::unique_ptr<const Optimizer
 
 Replica::~Replica() = default;
 
-absl::Span<float> Replica::BlockSlots(const DenseLayout::Block& block) {
-  return slots_.values().subspan(block.begin * slots_per_weight_,
-                                 block.elements() * slots_per_weight_);
+absl::Span<float> Replica::BlockState(const DenseLayout::Block& block) {
+  return state_.values().subspan(block.begin * state_per_weight_,
+                                 block.elements() * state_per_weight_);
 }
 
 void Replica::Reset() {
@@ -82,7 +82,7 @@ void Replica::Reset() {
                     rest.first(elements));
       rest.remove_prefix(elements);
     }
-    dense_optimizer_->InitSlots(block.elements(), BlockSlots(block));
+    dense_optimizer_->InitState(block.elements(), BlockState(block));
   }
   std::fill(steps_.begin(), steps_.end(), 0);
   ClearRows();
@@ -154,7 +154,7 @@ void Replica::Apply(const GradientSums& sums, double scale) {
       block_step.weight_decay = block.weight_decay;
       dense_optimizer_->Apply(block_step, sums.dense.subspan(block.begin, block.elements()),
                               weights_.values().subspan(block.begin, block.elements()),
-                              BlockSlots(block));
+                              BlockState(block));
       ++steps_[i];
     }
   });
@@ -169,19 +169,19 @@ void Replica::Apply(const GradientSums& sums, double scale) {
 absl::Status Replica::Restore(const CheckpointReader& checkpoint, RestoreExtent extent,
                               uint64_t clock) {
   MUSTER_RETURN_IF_ERROR(CheckTokenizer(checkpoint, *schema_));
-  const bool with_slots = RestoresSlots(checkpoint, extent, schema_->optimizer().name());
-  const std::vector<std::string> slot_names =
-      with_slots ? dense_optimizer_->slot_names() : std::vector<std::string>();
+  const bool with_state = RestoresState(checkpoint, extent, schema_->optimizer().name());
+  const std::vector<std::string> state_names =
+      with_state ? dense_optimizer_->state_names() : std::vector<std::string>();
   for (size_t i = 0; i < steps_.size(); ++i) {
     const DenseLayout::Block& block = layout_.blocks()[i];
     MUSTER_ASSIGN_OR_RETURN(
         const uint64_t steps,
-        RestoreBlock(checkpoint, tables_.tensors, block, slot_names,
-                     weights_.values().subspan(block.begin, block.elements()), BlockSlots(block)));
-    if (with_slots) steps_[i] = steps;
+        RestoreBlock(checkpoint, tables_.tensors, block, state_names,
+                     weights_.values().subspan(block.begin, block.elements()), BlockState(block)));
+    if (with_state) steps_[i] = steps;
   }
   RestoreRowsOptions options;
-  options.with_slots = with_slots;
+  options.with_state = with_state;
   for (size_t table = 0; table < rows_.size(); ++table) {
     MUSTER_RETURN_IF_ERROR(RestoreRows(
         checkpoint, tables_.sparse[table].name, options,
@@ -198,7 +198,7 @@ absl::StatusOr<PartitionFileInfo> Replica::Save(const ReplicaFile& file,
   content.generation = file.generation;
   content.clock = clock_;
   content.partition = file.number;
-  content.slot_names = dense_optimizer_->slot_names();
+  content.state_names = dense_optimizer_->state_names();
   content.tensors = tables_.tensors;
   content.loss_scales = file.loss_scales;
   for (uint32_t id : layout_.partition_blocks(file.partition)) {
@@ -206,8 +206,8 @@ absl::StatusOr<PartitionFileInfo> Replica::Save(const ReplicaFile& file,
     content.blocks.push_back(
         {.layout = &block,
          .weights = weights().subspan(block.begin, block.elements()),
-         .slots = slots_.values().subspan(block.begin * slots_per_weight_,
-                                          block.elements() * slots_per_weight_),
+         .state = state_.values().subspan(block.begin * state_per_weight_,
+                                          block.elements() * state_per_weight_),
          .steps = steps_[id]});
   }
   for (size_t table = 0; table < rows_.size(); ++table) {
@@ -222,7 +222,7 @@ absl::StatusOr<PartitionFileInfo> Replica::Save(const ReplicaFile& file,
 }
 
 Replica::State Replica::state() {
-  return {weights_.values(), slots_.values(), absl::MakeSpan(steps_), absl::MakeSpan(rows_)};
+  return {weights_.values(), state_.values(), absl::MakeSpan(steps_), absl::MakeSpan(rows_)};
 }
 
 }  // namespace muster

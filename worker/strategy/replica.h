@@ -48,7 +48,7 @@ struct ReplicaFile {
   std::vector<SlotLossScale> loss_scales;
 };
 
-// A whole copy of a job's parameters in one process: weights, optimizer slots, rows, and the steps
+// A whole copy of a job's parameters in one process: weights, optimizer state, rows, and the steps
 // they have seen. A step over the same sums gives the same bits here as on the servers: blocks,
 // their order in the global norm, the one division and the optimizer are the same.
 //
@@ -103,7 +103,7 @@ class Replica {
   // Everything there is, to be read, or to be filled with another replica's.
   struct State {
     absl::Span<float> weights;
-    absl::Span<float> slots;
+    absl::Span<float> optimizer_state;
     // By dense block.
     absl::Span<uint64_t> steps;
     // By sparse table.
@@ -118,19 +118,19 @@ class Replica {
   Replica(const v1::TablesSchema& schema, std::unique_ptr<const Optimizer> dense_optimizer,
           std::unique_ptr<const Optimizer> row_optimizer);
 
-  absl::Span<float> BlockSlots(const DenseLayout::Block& block);
+  absl::Span<float> BlockState(const DenseLayout::Block& block);
 
   const std::unique_ptr<const v1::TablesSchema> schema_;
   const Tables tables_;
   const DenseLayout layout_;
   const std::unique_ptr<const Optimizer> dense_optimizer_;
   const std::unique_ptr<const Optimizer> row_optimizer_;
-  // Slot floats that one weight needs.
-  const size_t slots_per_weight_;
+  // Floats of state that one weight needs.
+  const size_t state_per_weight_;
 
   Arena weights_;
-  // Block by block, each block's slots one after another.
-  Arena slots_;
+  // Block by block, each block's state arrays one after another.
+  Arena state_;
   std::vector<absl::Span<const float>> parameters_;
   // By dense block.
   std::vector<uint64_t> steps_;

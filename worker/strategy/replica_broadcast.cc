@@ -113,7 +113,7 @@ absl::Status BroadcastReplica(Communicator& communicator, int source, absl::Dura
   // Who has them already receives the bits that are there.
   const Replica::State state = replica.state();
   MUSTER_RETURN_IF_ERROR(broadcaster.Run(state.weights, "replica's weights"));
-  MUSTER_RETURN_IF_ERROR(broadcaster.Run(state.slots, "replica's slots"));
+  MUSTER_RETURN_IF_ERROR(broadcaster.Run(state.optimizer_state, "replica's state"));
   MUSTER_RETURN_IF_ERROR(broadcaster.Run(state.steps, "replica's steps"));
   for (size_t i = 0; i < tables; ++i) {
     MUSTER_RETURN_IF_ERROR(BroadcastRows(broadcaster, role, head[1 + i], state.rows[i]));

@@ -17,7 +17,7 @@ enum class ReplicaContent {
 };
 
 // A collective call: every rank's replica becomes that of rank `source`, to the bit: weights,
-// optimizer slots, steps, rows and clock. Each call within it may take `timeout`. Costs the
+// optimizer state, steps, rows and clock. Each call within it may take `timeout`. Costs the
 // replica's bytes on the wire, in calls of at most 64 MiB.
 //
 // `content` is that of this rank's replica, before and after, also after an error. Replicas of one

@@ -110,7 +110,7 @@ void ExpectSame(Replica& a, Replica& b) {
   EXPECT_EQ(a.clock(), b.clock());
   const Replica::State left = a.state(), right = b.state();
   EXPECT_EQ(left.weights, right.weights);
-  EXPECT_EQ(left.slots, right.slots);
+  EXPECT_EQ(left.optimizer_state, right.optimizer_state);
   EXPECT_EQ(left.steps, right.steps);
   for (size_t t = 0; t < left.rows.size(); ++t) {
     const auto rows = left.rows[t].Sorted(), others = right.rows[t].Sorted();
@@ -182,7 +182,7 @@ TEST(ReplicaTest, TakesWeightsAloneFromAnotherJob) {
   ASSERT_EQ(restored->Restore(*checkpoint, RestoreExtent::kWeights, 0), absl::OkStatus());
   EXPECT_EQ(restored->clock(), 0);
   EXPECT_EQ(restored->weights(), saved->weights());
-  EXPECT_EQ(restored->state().slots, fresh->state().slots);
+  EXPECT_EQ(restored->state().optimizer_state, fresh->state().optimizer_state);
   EXPECT_EQ(restored->state().steps, fresh->state().steps);
   EXPECT_EQ(restored->Keys(1), saved->Keys(1));
   const SparseTable::Row& row = *restored->state().rows[1].Sorted()[0];

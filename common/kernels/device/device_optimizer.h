@@ -18,7 +18,7 @@ class DeviceStream;
 struct GradientControl {
   // What gradient sums are multiplied by.
   float scale = 1;
-  // Not 0: gradients overflowed, or nothing was learnt from; weights and slots stay.
+  // Not 0: gradients overflowed, or there were no examples; weights and state stay.
   int32_t skip = 0;
   // Of the gradients' means, before clipping.
   double norm = 0;

@@ -31,16 +31,16 @@ absl::StatusOr<std::shared_ptr<CutFile>> CutFile::Take(PartitionTables& tables, 
   content.generation = job.generation();
   content.clock = clock;
   content.partition = tables.partition;
-  content.slot_names = job.dense_optimizer().slot_names();
+  content.state_names = job.dense_optimizer().state_names();
   content.tensors = job.tables().tensors;
   for (uint32_t i = 0; i < tables.dense.size(); ++i) {
     const DenseTable::Block& block = tables.dense.block(i);
     file->held_.push_back(block.weights.Read());
     const absl::Span<const float> weights(file->held_.back().get(), block.weights.size());
-    file->held_.push_back(block.slots.Read());
-    const absl::Span<const float> slots(file->held_.back().get(), block.slots.size());
+    file->held_.push_back(block.state.Read());
+    const absl::Span<const float> state(file->held_.back().get(), block.state.size());
     content.blocks.push_back(
-        {.layout = block.layout, .weights = weights, .slots = slots, .steps = block.steps});
+        {.layout = block.layout, .weights = weights, .state = state, .steps = block.steps});
   }
   for (size_t i = 0; i < tables.sparse.size(); ++i) {
     TieredTable& table = tables.sparse[i];

@@ -18,11 +18,11 @@ namespace {
 constexpr uint64_t kKeysPerLook = 4096;
 
 absl::Status RestoreTable(const CheckpointReader& checkpoint, PartitionTables& tables,
-                          const std::string& name, bool with_slots, MemoryShare& memory,
+                          const std::string& name, bool with_state, MemoryShare& memory,
                           absl::FunctionRef<absl::Status()> go_on, SparseTable& table) {
   const uint32_t partitions = tables.job->partitions();
   RestoreRowsOptions options;
-  options.with_slots = with_slots;
+  options.with_state = with_state;
   // The fixed rule of placement puts all rows of a partition in its own file when their number is
   // the same.
   if (checkpoint.manifest().schema().partitions() == partitions) {
@@ -68,20 +68,20 @@ absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent 
                               PartitionTables& tables) {
   const JobTables& job = *tables.job;
   MUSTER_RETURN_IF_ERROR(CheckTokenizer(checkpoint, job.request().schema()));
-  const bool with_slots =
-      RestoresSlots(checkpoint, extent, job.request().schema().optimizer().name());
-  const std::vector<std::string> slot_names =
-      with_slots ? job.dense_optimizer().slot_names() : std::vector<std::string>();
+  const bool with_state =
+      RestoresState(checkpoint, extent, job.request().schema().optimizer().name());
+  const std::vector<std::string> state_names =
+      with_state ? job.dense_optimizer().state_names() : std::vector<std::string>();
   for (uint32_t i = 0; i < tables.dense.size(); ++i) {
     MUSTER_RETURN_IF_ERROR(go_on());
     DenseTable::Block& block = tables.dense.block(i);
     MUSTER_ASSIGN_OR_RETURN(const uint64_t steps,
                             RestoreBlock(checkpoint, job.tables().tensors, *block.layout,
-                                         slot_names, block.weights.Write(), block.slot_values()));
-    if (with_slots) block.steps = steps;
+                                         state_names, block.weights.Write(), block.slot_values()));
+    if (with_state) block.steps = steps;
   }
   for (size_t i = 0; i < tables.sparse.size(); ++i) {
-    MUSTER_RETURN_IF_ERROR(RestoreTable(checkpoint, tables, job.tables().sparse[i].name, with_slots,
+    MUSTER_RETURN_IF_ERROR(RestoreTable(checkpoint, tables, job.tables().sparse[i].name, with_state,
                                         memory, go_on, tables.sparse[i].memory()));
     // Of another job's weights, counts are of other pushes.
     if (extent == RestoreExtent::kWeights || !tables.sparse[i].policy().counts()) continue;

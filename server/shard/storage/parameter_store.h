@@ -74,7 +74,7 @@ class StoreSnapshot {
 };
 
 // The local, persistent home of the partitions on one server: values by (job, table, partition,
-// key), one stored value per row or block (weights, optimizer slots, number and last use together),
+// key), one stored value per row or block (weights, optimizer state, number and last use together),
 // and metadata per partition. What the bytes mean is the caller's business.
 //
 // Thread-safe. All calls may block on the disk; never call with a lock held. Errors of every call:

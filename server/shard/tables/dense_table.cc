@@ -35,14 +35,14 @@ DenseTable::DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partiti
     Block block{.layout = &layout,
                 .weights = VersionedBuffer(pool_, layout.elements()),
                 .previous = nullptr,
-                .slots = VersionedBuffer(pool_, optimizer.slot_floats(layout.elements()))};
+                .state = VersionedBuffer(pool_, optimizer.state_floats(layout.elements()))};
     absl::Span<float> rest = block.weights.Write();
     for (const DenseLayout::Piece& piece : layout.pieces) {
       InitialValues(tables_->tables().tensors[piece.tensor], tables_->seed(), piece.begin,
                     rest.subspan(0, piece.end - piece.begin));
       rest.remove_prefix(piece.end - piece.begin);
     }
-    optimizer.InitSlots(layout.elements(), block.slot_values());
+    optimizer.InitState(layout.elements(), block.slot_values());
     blocks_.push_back(std::move(block));
     offsets_.push_back(offsets_.back() + layout.elements());
   }
@@ -52,7 +52,7 @@ DenseTable::DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partiti
 
 uint64_t DenseTable::value_bytes() const {
   uint64_t floats = offsets_.back();
-  for (const Block& block : blocks_) floats += block.slots.size();
+  for (const Block& block : blocks_) floats += block.state.size();
   return floats * sizeof(float);
 }
 

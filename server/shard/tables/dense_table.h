@@ -15,7 +15,7 @@
 
 namespace muster {
 
-// One partition's blocks of the dense table, in memory: weights, optimizer slots, and under BSP the
+// One partition's blocks of the dense table, in memory: weights, optimizer state, and under BSP the
 // sums of the open clock's gradients. Blocks are named by their index within the partition.
 //
 // The step that ends a clock is made block by block when somebody looks at one, or in Settle: so
@@ -31,16 +31,16 @@ class DenseTable {
     VersionedBuffer weights;
     // The weights before the last clock's update; null when they are not kept.
     std::shared_ptr<const float> previous;
-    // The optimizer's slots one after another, each as long as the weights.
-    VersionedBuffer slots;
+    // State arrays one after another, each as long as the weights.
+    VersionedBuffer state;
     // Updates it has seen.
     uint64_t steps = 0;
     // Log sequence number of the last record that changed it.
     uint64_t lsn = 0;
 
     // To change, and to look at.
-    absl::Span<float> slot_values() { return slots.Write(); }
-    absl::Span<const float> slot_values() const { return slots.Peek(); }
+    absl::Span<float> slot_values() { return state.Write(); }
+    absl::Span<const float> slot_values() const { return state.Peek(); }
   };
 
   // Initial values. Arrays come from `pool`.
@@ -52,7 +52,7 @@ class DenseTable {
   uint64_t PayloadBytes(uint32_t first, uint32_t count) const {
     return (offsets_[first + count] - offsets_[first]) * sizeof(float);
   }
-  // Of weights and slots, and with the sums.
+  // Bytes of weights and state; memory_bytes() includes the sums.
   uint64_t value_bytes() const;
   uint64_t memory_bytes() const;
 

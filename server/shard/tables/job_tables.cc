@@ -142,7 +142,7 @@ uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
     const uint64_t arrays = order_ == SummationOrder::kSlot ? uint64_t{2} + request().slots()
                             : policy_.synchronous()         ? 2
                                                             : 1;
-    bytes += (arrays * elements + dense_optimizer_->slot_floats(elements)) * sizeof(float);
+    bytes += (arrays * elements + dense_optimizer_->state_floats(elements)) * sizeof(float);
   }
   return bytes;
 }

@@ -66,7 +66,7 @@ class JobTables {
   // pushes moves as far as one synchronous step.
   OptimizerStep StepAt(uint64_t clock, double scale) const;
 
-  // Bytes that the dense blocks of a partition take: weights, optimizer slots and, under BSP, sums.
+  // Bytes that the dense blocks of a partition take: weights, optimizer state and, under BSP, sums.
   uint64_t PredictedDenseBytes(uint32_t partition) const;
 
  private:

@@ -18,26 +18,26 @@ void Copy(void* to, const void* from, size_t bytes) {
 }  // namespace
 
 std::vector<std::byte> EncodeRecord(const StoredRecord& record, absl::Span<const float> weights,
-                                    absl::Span<const float> slots) {
+                                    absl::Span<const float> state) {
   const size_t weight_bytes = weights.size() * sizeof(float);
-  std::vector<std::byte> bytes(sizeof(record) + weight_bytes + slots.size() * sizeof(float));
+  std::vector<std::byte> bytes(sizeof(record) + weight_bytes + state.size() * sizeof(float));
   Copy(bytes.data(), &record, sizeof(record));
   Copy(bytes.data() + sizeof(record), weights.data(), weight_bytes);
-  Copy(bytes.data() + sizeof(record) + weight_bytes, slots.data(), slots.size() * sizeof(float));
+  Copy(bytes.data() + sizeof(record) + weight_bytes, state.data(), state.size() * sizeof(float));
   return bytes;
 }
 
 absl::Status DecodeRecord(absl::Span<const std::byte> bytes, StoredRecord& record,
-                          absl::Span<float> weights, absl::Span<float> slots) {
+                          absl::Span<float> weights, absl::Span<float> state) {
   const size_t weight_bytes = weights.size() * sizeof(float);
-  const size_t expected = sizeof(record) + weight_bytes + slots.size() * sizeof(float);
+  const size_t expected = sizeof(record) + weight_bytes + state.size() * sizeof(float);
   if (bytes.size() != expected) {
     return absl::DataLossError(
         absl::StrCat("stored value has ", bytes.size(), " bytes, expected ", expected));
   }
   Copy(&record, bytes.data(), sizeof(record));
   Copy(weights.data(), bytes.data() + sizeof(record), weight_bytes);
-  Copy(slots.data(), bytes.data() + sizeof(record) + weight_bytes, slots.size() * sizeof(float));
+  Copy(state.data(), bytes.data() + sizeof(record) + weight_bytes, state.size() * sizeof(float));
   return absl::OkStatus();
 }
 

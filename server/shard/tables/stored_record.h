@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// The stored value of a block or row: weights and optimizer slots together with what they include,
+// The stored value of a block or row: weights and optimizer state together with what they include,
 // so that they are never from different times. Little-endian: u64 lsn, u64 steps, u64 last_use, f32
 // values[].
 struct StoredRecord {
@@ -21,11 +21,11 @@ struct StoredRecord {
 };
 
 std::vector<std::byte> EncodeRecord(const StoredRecord& record, absl::Span<const float> weights,
-                                    absl::Span<const float> slots);
+                                    absl::Span<const float> state);
 
-// DATA_LOSS: the bytes have another length than a record of these weights and slots.
+// DATA_LOSS: the bytes have another length than a record of these weights and state.
 absl::Status DecodeRecord(absl::Span<const std::byte> bytes, StoredRecord& record,
-                          absl::Span<float> weights, absl::Span<float> slots);
+                          absl::Span<float> weights, absl::Span<float> state);
 
 }  // namespace muster
 

@@ -23,7 +23,7 @@ namespace muster {
 
 // One partition's rows of a sparse table in two tiers: in memory, and, evicted from there, in the
 // store. A row in memory is newer than what is stored of it, or equal. Which tier a row is in
-// changes none of its bits: weights, slots, steps, last use and log sequence number are one stored
+// changes none of its bits: weights, state, steps, last use and log sequence number are one stored
 // value, of StoredRecord's form.
 //
 // What a push touches is in memory first: Fetch reads all of its keys that memory misses with one
