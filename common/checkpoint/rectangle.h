@@ -19,9 +19,10 @@ namespace muster {
 // end) that are consecutive in the tensor, too, in ascending order: `count` elements, from `first`
 // on in the rectangle, from `global` on in the tensor. An empty `start` and `extent` stand for the
 // whole tensor. REQUIRES: the rectangle is within the shape, the range within the rectangle.
-void ForEachRun(absl::Span<const int64_t> shape, absl::Span<const int64_t> start,
-                absl::Span<const int64_t> extent, uint64_t begin, uint64_t end,
-                absl::FunctionRef<void(uint64_t first, uint64_t global, uint64_t count)> visitor);
+void ForEachContiguous(
+    absl::Span<const int64_t> shape, absl::Span<const int64_t> start,
+    absl::Span<const int64_t> extent, uint64_t begin, uint64_t end,
+    absl::FunctionRef<void(uint64_t first, uint64_t global, uint64_t count)> visitor);
 
 // Returns whether the rectangle is within the shape (or stands for the whole), and has at least
 // `elements` elements.

@@ -32,6 +32,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/files/temp_folder.h"
 #include "common/kernels/limit_instructions_for_testing.h"
 #include "common/kernels/simd_clones.h"
 #include "dnnl.h"
@@ -39,7 +40,6 @@
 #include "tests/golden/golden_jobs.h"
 #include "tests/golden/golden_record.h"
 #include "tests/golden/golden_run.h"
-#include "tests/harness/test_folder.h"
 
 namespace muster {
 namespace {
@@ -165,12 +165,12 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
  protected:
   // Every job has its text and its servers' files here.
   static const std::vector<GoldenJob>& Jobs() {
-    static const TestFolder* const folder = new TestFolder;
+    static const TempFolder* const folder = new TempFolder;
     static const auto* const jobs = new std::vector<GoldenJob>(GoldenJobs(WriteText(*folder)));
     return *jobs;
   }
 
-  static std::string WriteText(const TestFolder& folder) {
+  static std::string WriteText(const TempFolder& folder) {
     const std::string path = folder.path() + "/text";
     std::ofstream file(path);
     for (int i = 0; i < 60; ++i) file << "the quick brown fox number " << i * i << " jumps\n";
