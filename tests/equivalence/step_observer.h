@@ -32,9 +32,9 @@ class ObservedStrategy final : public ForwardingStrategy {
     clock_ = clock;
     return ForwardingStrategy::BeginStep(clock);
   }
-  absl::Status BeforeBackward(uint64_t examples, MicroBatchPlace place) override {
-    last_ = place == MicroBatchPlace::kLast;
-    return ForwardingStrategy::BeforeBackward(examples, place);
+  absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override {
+    last_ = position == SeriesPosition::kLast;
+    return ForwardingStrategy::BeforeBackward(examples, position);
   }
   absl::Status GradientReady(int unit) override {
     if (last_) observer_.GradientReady(slot_, clock_, unit, gradients());
