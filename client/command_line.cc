@@ -21,10 +21,10 @@ void AddOptionsAndCommands(CLI::App& app, Session& session) {
   app.require_subcommand(0, 1);
   app.fallthrough();
   app.add_option("--coordinator", session.coordinator_address,
-                 "host:port of the coordinator; without it and --data-dir, what MUSTER_COORDINATOR "
-                 "in the environment says");
+                 "HOST:PORT of the coordinator. Default: the cluster of --data-dir, or without "
+                 "that flag the environment variable MUSTER_COORDINATOR");
   app.add_option("--data-dir", session.data_dir,
-                 "Folder of a cluster on this machine; without it, that of the last `up`");
+                 "Folder of a cluster on this machine. Default: that of the last `muster up`");
   AddTlsFlags(app, session.tls);
   app.add_option_function<std::string>(
          "--output",
@@ -39,10 +39,10 @@ void AddOptionsAndCommands(CLI::App& app, Session& session) {
   app.footer(
       "Exit codes: 0 success, 1 failure, 2 wrong command line, job file or job, 3 the job failed "
       "or was cancelled, 4 no coordinator answers.\n"
-      "With --output json a failure is one line on standard error, the last one there: {\"error\": "
-      "{\"code\": ..., \"message\": ..., \"exit_code\": ...}}.\n"
-      "`muster help COMMAND` shows an example of each command; `muster completion bash` lets the "
-      "shell complete commands, flags and jobs.");
+      "With --output json a failure ends standard error with one line: {\"error\": {\"code\": ..., "
+      "\"message\": ..., \"exit_code\": ...}}.\n"
+      "`muster help COMMAND` shows the flags of a command and an example; `muster completion bash` "
+      "lets the shell complete commands, flags and jobs.");
   for (auto add :
        {AddUp,         AddDown,     AddDemo,    AddInit,      AddValidate, AddPlan,     AddSubmit,
         AddList,       AddStatus,   AddWatch,   AddLogs,      AddEvents,   AddCancel,   AddDelete,

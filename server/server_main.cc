@@ -87,55 +87,55 @@ int Fail(const absl::Status& status) {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--id", flags.id,
-                 "Name of this server in the cluster, unique and the same at every start. Default: "
-                 "the one kept in the data folder, or a new one.")
+                 "Name of this server in the cluster: unique, and the same at every start. "
+                 "Default: the name kept in --data-dir, or else a new one.")
       ->check(Utf8Flag());
   app.add_option("--listen", flags.listen,
                  "HOST:PORT to listen on; port 0 takes a free one. The address is printed on "
                  "standard output once the server listens.")
       ->capture_default_str();
   app.add_option("--advertise", flags.advertise,
-                 "HOST:PORT under which tasks reach this server. Default: the address listened on, "
+                 "HOST:PORT at which tasks reach this server. Default: the address of --listen, "
                  "with the machine's name in place of 0.0.0.0 or [::].")
       ->check(Utf8Flag());
-  CLI::Option* coordinator = app.add_option("--coordinator", flags.coordinator,
-                                            "HOST:PORT of muster-coordinator. Without it the "
-                                            "server runs standalone: any client may "
-                                            "open tables, and nobody drops them but clients.")
-                                 ->check(Utf8Flag());
+  CLI::Option* coordinator =
+      app.add_option("--coordinator", flags.coordinator,
+                     "HOST:PORT of muster-coordinator. Without this flag the server runs "
+                     "standalone: any client may open tables, and only clients drop them.")
+          ->check(Utf8Flag());
   app.add_flag("--standalone", flags.standalone,
-               "States that the server runs without a coordinator.")
+               "Run without a coordinator; the same as leaving --coordinator out.")
       ->excludes(coordinator);
-  app.add_option("--data-dir", flags.data_dir,
-                 "Folder for this server's logs and state; made if need be, and used by one server "
-                 "only. Without it, jobs with durability EVERY_PUSH are refused.")
+  app.add_option(
+         "--data-dir", flags.data_dir,
+         "Folder for this server's logs and state, for this server alone; created if it does not "
+         "exist. Without this flag the server refuses jobs with durability EVERY_PUSH.")
       ->check(Utf8Flag());
   AddDataRootFlag(app, flags.data_roots);
   app.add_option("--memory", flags.memory_bytes,
-                 "Bytes that tables may take, such as 4GiB. Default: 3/4 of the memory that the "
-                 "machine, or the server's container, has.")
+                 "Most memory that tables may take, such as 4GiB. Default: 3/4 of the memory of "
+                 "the machine or of the server's container.")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--threads", flags.threads,
                  "Threads that apply pushes. Default: one per processor.")
       ->check(CLI::PositiveNumber);
   app.add_option("--data-host", flags.data_host,
-                 "Host to listen on for data channels. Default: that of --listen.");
-  app.add_option(
-         "--data-port", flags.data_port,
-         "Port to listen on for data channels, which carry pushes and pulls over TCP; 0 takes "
-         "a free one. Clients that cannot reach it use the port of --listen.")
+                 "Host to listen on for data channels. Default: the host of --listen.");
+  app.add_option("--data-port", flags.data_port,
+                 "Port to listen on for data channels, which carry pushes and pulls over TCP; 0 "
+                 "takes a free one. Tasks that cannot reach this port use that of --listen.")
       ->capture_default_str();
   app.add_option("--data-advertise", flags.data_advertise,
-                 "Host under which tasks reach the data port. Default: the one under which they "
-                 "reached the server.");
+                 "Host at which tasks reach the data port. Default: the host at which they reached "
+                 "the server.");
   app.add_option("--shared-memory", flags.shared_memory_bytes,
-                 "Most bytes, a direction, of the memory that a task on the same machine may share "
-                 "with the server for its data channel, such as 72MiB; 0: none.")
+                 "Most memory per direction that a task on the same machine may share with the "
+                 "server for pushes and pulls, such as 72MiB; 0: no shared memory.")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--address-file", flags.address_file,
-                 "File to write the address listened on to, for whoever starts the server.");
+                 "File to write the server's address to once it listens.");
   app.add_flag("--end-with-parent", flags.end_with_parent,
-               "Stop, as on SIGTERM, when the process that started this one ends in any way.");
+               "Stop, as on SIGTERM, when the process that started this one ends.");
   AddFileAccessFlag(app, flags.file_access);
   AddTlsFlags(app, flags.tls);
 }

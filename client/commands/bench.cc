@@ -26,24 +26,26 @@ void AddBench(CLI::App& app, Session& session) {
     Replace replace = Replace::kNever;
     std::vector<std::string> own;
   };
-  auto* command =
-      app.add_subcommand("bench", "Measure Muster beside other systems and this machine's limits");
+  auto* command = app.add_subcommand(
+      "bench", "Measure Muster's speed beside other systems and this machine's limits");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("name", arguments->name, "What to measure")
       ->required()
       ->transform(
           OneOf({"parameter-server", "sparse", "store", "optimizers", "collectives", "train"}));
   command->add_flag("--quick", arguments->quick, "Fewer and shorter runs, in under 45 s");
-  command->add_option("--json", arguments->json, "Also write the records to this file");
+  command->add_option("--json", arguments->json, "Also write the results to this file");
   AddForceFlag(*command, arguments->replace);
-  command->add_option("options", arguments->own, "Options of the benchmark's own, after --");
+  command->add_option("options", arguments->own,
+                      "The benchmark's own options (see below), after --");
   command->footer(
-      "Benchmarks have options of their own:\n"
+      "Each benchmark's own options:\n"
       "  parameter-server  --way shared_memory|tcp|tls|grpc\n"
       "  sparse            --rows N\n"
       "  store             --only memory|disk|log|recovery\n"
-      "  collectives       --no-peers: without OpenMPI and Gloo; --connections N: of TCP and TLS\n"
-      "  train             --no-peers: without PyTorch; --cases gpt-10m,gpt2-124m,mlp,deep-fm\n"
+      "  collectives       --no-peers leaves OpenMPI and Gloo out; --connections N is for TCP and "
+      "TLS\n"
+      "  train             --no-peers leaves PyTorch out; --cases gpt-10m,gpt2-124m,mlp,deep-fm\n"
       "Example: muster bench collectives --quick --json all_reduce.json -- --no-peers");
   command->callback([&session, arguments] {
     session.Run([&]() -> absl::Status {

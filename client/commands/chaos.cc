@@ -90,20 +90,24 @@ absl::Status Run(Session& session, ChaosOptions options) {
 }  // namespace
 
 void AddChaos(CLI::App& app, Session& session) {
-  auto* command = app.add_subcommand(
-      "chaos",
-      "Kill Muster's processes, damage its files and cut its links, round after round, on this "
-      "machine, and check that nothing was lost");
+  auto* command =
+      app.add_subcommand("chaos",
+                         "Test recovery on this machine: kill Muster's processes, damage its "
+                         "files, cut its links, and check that nothing was lost");
   auto options = std::make_shared<ChaosOptions>();
-  command->add_option("--rounds", options->rounds, "How many rounds")
+  command->add_option("--rounds", options->rounds, "Number of rounds")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of all that is random; the same one repeats a run")
+  command
+      ->add_option("--seed", options->seed,
+                   "Seed of all random choices; the same seed repeats a run")
       ->capture_default_str();
-  command->add_option("--kills", options->kills, "Kills per round of killed processes")
+  command->add_option("--kills", options->kills, "Kills per round, in rounds that kill processes")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--faults", options->faults, "Link faults per round of these")
+  command
+      ->add_option("--faults", options->faults,
+                   "Link faults per round, in rounds that disturb links")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   std::vector<std::string> names;
@@ -124,9 +128,9 @@ void AddChaos(CLI::App& app, Session& session) {
       ->delimiter(',')
       ->transform(OneOf(names))
       ->option_text("KIND,...");
-  command->add_option("--folder", options->folder,
-                      "Empty folder to work in; default: a temporary one. A failed round's files "
-                      "stay there.");
+  command->add_option(
+      "--folder", options->folder,
+      "Empty folder to work in; files of failed rounds stay there. Default: a temporary folder");
   command->footer("Example: muster chaos --rounds 20 --seed 7 --kinds cut-link,links-and-kills");
   command->callback([&session, options] { session.Run([&] { return Run(session, *options); }); });
 }

@@ -122,7 +122,7 @@ absl::Status Restore(Session& session, JobClient& jobs, const CheckpointName& na
 
 void AddCheckpoint(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand(
-      "checkpoint", "List, verify and delete a job's checkpoints, or go on from one");
+      "checkpoint", "List, verify and delete a job's checkpoints, or continue from one");
   command->require_subcommand(1);
   command->footer(
       "Example: muster checkpoint list JOB\n"
@@ -132,37 +132,37 @@ void AddCheckpoint(CLI::App& app, Session& session) {
   AddJobCommand(*command, session, "list", "List a job's complete checkpoints, oldest first", List)
       ->footer("Example: muster checkpoint list JOB --output json");
 
-  AddCheckpointCommand(
-      *command, session, "verify",
-      "Read all files of a checkpoint and compare them with what was written; exits with 1 and "
-      "names each file that is damaged",
-      kCheckpointArgument, Verify)
+  AddCheckpointCommand(*command, session, "verify",
+                       "Read a checkpoint's files and compare them with what was written. If any "
+                       "is damaged, the command names it and exits with 1",
+                       kCheckpointArgument, Verify)
       ->footer("Example: muster checkpoint verify JOB@400");
 
   auto with_deltas = std::make_shared<bool>(false);
   auto* remove = AddCheckpointCommand(
       *command, session, "delete", "Remove one checkpoint",
-      "JOB@CLOCK, where JOB is an id, or a name that no other job has",
+      "JOB@CLOCK; JOB is an id, or a name that no other job has",
       [with_deltas](Session& session, JobClient& jobs, const CheckpointName& name) {
         return Delete(session, jobs, name, *with_deltas);
       },
       JobClient::Naming::kOne);
-  remove->add_flag("--with-deltas", *with_deltas, "Later deltas that need it go with it");
+  remove->add_flag("--with-deltas", *with_deltas,
+                   "Also delete the later delta checkpoints that need this one");
   remove->footer("Example: muster checkpoint delete JOB@400");
 
   auto arguments = std::make_shared<RestoreArguments>();
   auto* restore = AddCheckpointCommand(
       *command, session, "restore",
-      "Submit the checkpoint's job again as a new one that goes on from there, with weights, "
+      "Submit a new job that continues the checkpoint's job from there, with its weights, "
       "optimizer state and clock",
       kCheckpointArgument,
       [arguments](Session& session, JobClient& jobs, const CheckpointName& name) {
         return Restore(session, jobs, name, *arguments);
       });
   auto* steps = restore->add_option("--steps", arguments->steps,
-                                    "Stop at this step, counted from the first job's beginning; "
-                                    "without it, where that job would stop");
-  restore->add_option("--epochs", arguments->epochs, "The same in passes over the data")
+                                    "Step to stop at, counted from the start of the first job. "
+                                    "Default: where that job would stop");
+  restore->add_option("--epochs", arguments->epochs, "Like --steps, in passes over the data")
       ->excludes(steps);
   restore->add_flag("--watch", arguments->watch, "Show progress until the job ends");
   restore->footer("Example: muster checkpoint restore JOB@400 --steps 2000 --watch");

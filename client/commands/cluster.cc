@@ -33,8 +33,8 @@ std::string DevicesOf(const v1::DaemonStatus& daemon) {
 }  // namespace
 
 void AddCluster(CLI::App& app, Session& session) {
-  auto* command =
-      app.add_subcommand("cluster", "List the cluster's daemons and what they have to give");
+  auto* command = app.add_subcommand(
+      "cluster", "List the cluster's daemons with their slots, devices and memory");
   command->footer("Example: muster cluster");
   command->callback([&session] {
     session.Run([&]() -> absl::Status {

@@ -53,34 +53,34 @@ absl::Status RunCompare(const Session& session, const Arguments& arguments) {
 }  // namespace
 
 void AddCompare(CLI::App& app, Session& session) {
-  auto* command = app.add_subcommand(
-      "compare",
-      "Train one job by parameter servers (BSP, SSP, ASP) and by all-reduce, side by side, on "
-      "clusters made for it on this machine");
+  auto* command =
+      app.add_subcommand("compare",
+                         "Train one job four ways (parameter servers with BSP, SSP and ASP; "
+                         "all-reduce) on temporary clusters on this machine, and compare them");
   auto arguments = std::make_shared<Arguments>();
   ComparisonOptions& options = arguments->options;
   arguments->job.AddTo(*command);
   command->add_option("--report", arguments->report,
-                      "Also write one self-contained HTML page with curves and bars to this file");
+                      "Also write a self-contained HTML page with curves and bars to this file");
   AddForceFlag(*command, arguments->replace);
-  command->add_option("--repeats", options.repeats, "Runs of each road, in alternating order")
+  command->add_option("--repeats", options.repeats, "Runs of each way, in alternating order")
       ->capture_default_str();
-  command->add_option("--servers", options.servers, "Servers on the parameter-server roads")
+  command->add_option("--servers", options.servers, "Servers in each parameter-server run")
       ->capture_default_str();
-  command->add_option("--staleness", options.staleness_bound, "Bound of the SSP road")
+  command->add_option("--staleness", options.staleness_bound, "Staleness bound of the SSP runs")
       ->capture_default_str();
   command
       ->add_option("--warmup", options.warmup_steps,
-                   "Steps at the start of each run that speeds leave out")
+                   "First steps of each run, which the speeds leave out")
       ->capture_default_str();
   command
       ->add_option("--processors", arguments->processors,
-                   "Processors that servers and workers share; 0 takes all")
+                   "Processors that servers and workers share; 0: all of this machine")
       ->capture_default_str();
   AddCollectiveFlags(*command, options.worker_flags);
   command->footer(
-      "Example: muster compare job.textproto --report roads.html\n"
-      "What the job says of its road (update.dense, update.sparse, staleness) is replaced.");
+      "Example: muster compare job.textproto --report comparison.html\n"
+      "Replaces the job's update.dense, update.sparse and staleness in each run.");
   command->callback(
       [&session, arguments] { session.Run([&] { return RunCompare(session, *arguments); }); });
 }

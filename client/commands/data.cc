@@ -69,13 +69,14 @@ void AddData(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand("data", "Prepare data for training");
   command->require_subcommand(1);
   auto* tokenize = command->add_subcommand(
-      "tokenize", "Encode text once into a file of tokens, which jobs map instead of reading it");
-  tokenize->add_option("--data", arguments->data, "A text file, or a folder of them")->required();
+      "tokenize", "Encode text into a token file, so that jobs need not encode it at every start");
+  tokenize->add_option("--data", arguments->data, "Text file, or folder of text files")->required();
   tokenize
       ->add_option("--tokenizer", arguments->tokenizer,
-                   "bytes, a tokenizer.json, or a folder with vocab.json and merges.txt")
+                   "bytes (each byte is a token), a tokenizer.json, or a folder with vocab.json "
+                   "and merges.txt")
       ->required();
-  tokenize->add_option("--out", arguments->out, "The token file to write")->required();
+  tokenize->add_option("--out", arguments->out, "Token file to write")->required();
   AddForceFlag(*tokenize, arguments->replace);
   const std::string example =
       "Example: muster data tokenize --data corpus --tokenizer tokenizer.json --out corpus.tokens";

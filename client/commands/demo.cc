@@ -74,14 +74,15 @@ absl::Status RunDemo(const Session& session, const Arguments& arguments) {
 }  // namespace
 
 void AddDemo(CLI::App& app, Session& session) {
-  auto* command = app.add_subcommand(
-      "demo",
-      "Train a language model four ways (BSP, SSP, ASP, all-reduce) on clusters made for it");
+  auto* command =
+      app.add_subcommand("demo",
+                         "Train a language model four ways (parameter servers with BSP, SSP and "
+                         "ASP; all-reduce) on temporary clusters, and compare them");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--data", arguments->data, "File or folder of text to train on")
       ->capture_default_str();
   command->add_flag("--quick", arguments->quick,
-                    "Train once, on parameter servers in step (BSP): some seconds");
+                    "Train once, on parameter servers with BSP; takes seconds");
   command->footer("Example: muster demo --data /usr/share/common-licenses");
   command->callback(
       [&session, arguments] { session.Run([&] { return RunDemo(session, *arguments); }); });

@@ -41,7 +41,7 @@ void Add(CLI::App& app, Session& session, const v1::DrainServerRequest& prototyp
   auto* command = app.add_subcommand(name, description);
   auto request = std::make_shared<v1::DrainServerRequest>(prototype);
   auto server = std::make_shared<std::string>();
-  command->add_option("server", *server, "Id of the server, as `cluster` lists it")
+  command->add_option("server", *server, "Id of the server, as `muster cluster` lists it")
       ->required()
       ->type_name(kServerType);
   command->footer("Example: muster " + name + " server-1");
@@ -56,9 +56,9 @@ void Add(CLI::App& app, Session& session, const v1::DrainServerRequest& prototyp
 void AddDrain(CLI::App& app, Session& session) {
   v1::DrainServerRequest request;
   Add(app, session, request, "drain",
-      "Move all partitions away from a server while their jobs go on, and give it nothing new");
+      "Move all partitions off a server while their jobs go on, and give it no new ones");
   request.set_undo(true);
-  Add(app, session, request, "undrain", "Let a server that was drained be given work again");
+  Add(app, session, request, "undrain", "Let a drained server get partitions again");
 }
 
 }  // namespace muster

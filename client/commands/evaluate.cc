@@ -186,18 +186,19 @@ absl::Status Evaluate(Session& session, const Arguments& arguments) {
 
 void AddEvaluate(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand("evaluate", "Measure a job's checkpoint on data");
+  auto* command =
+      app.add_subcommand("evaluate", "Compute the loss and metrics of a job's checkpoint on data");
   command->add_option("checkpoint", arguments->checkpoint, kCheckpointArgument)
       ->required()
       ->type_name(kCheckpointType);
   command->callback(
       [&session, arguments] { session.Run([&] { return Evaluate(session, *arguments); }); });
-  command->add_option(
-      "--data", arguments->data,
-      "File or folder of the job's kind of data; without it, what the job held out");
+  command->add_option("--data", arguments->data,
+                      "File or folder of the same kind as the job's data. Default: the examples "
+                      "that the job held out");
   command
       ->add_option("--metric", arguments->metric,
-                   "Another metric than the model's own, as far as the model has it")
+                   "Metric to compute, if the model has it. Default: the model's own")
       ->transform(OneOf({kLoss, kPerplexity, kBitsPerByte, "accuracy", "auc", "binned_auc"}));
   command->footer(
       "Example: muster evaluate JOB --data other.csv\n"

@@ -108,24 +108,24 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const Checkpo
 void AddExport(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
   auto* command = AddCheckpointCommand(
-      app, session, "export", "Write the weights of a job's checkpoint in safetensors' format",
+      app, session, "export", "Write the weights of a job's checkpoint as safetensors",
       kCheckpointArgument,
       [arguments](Session& session, JobClient& jobs, const CheckpointName& checkpoint) {
         return arguments->format == kHuggingFace
                    ? ExportFolder(session, jobs, checkpoint, *arguments)
                    : ExportFile(session, jobs, checkpoint, *arguments);
       });
-  command->add_option("--out", arguments->out, "The file (for huggingface: the folder) to write")
+  command->add_option("--out", arguments->out, "File to write; with --format huggingface a folder")
       ->required();
   AddForceFlag(*command, arguments->replace);
   command
       ->add_option("--format", arguments->format,
-                   "safetensors: one file under Muster's names. huggingface: config.json, "
-                   "model.safetensors and the tokenizer's files of a transformer of GPT-2's or "
-                   "Llama's shape")
+                   "safetensors: one file with Muster's tensor names. huggingface: config.json, "
+                   "model.safetensors and the tokenizer's files; only for transformers shaped like "
+                   "GPT-2 or Llama")
       ->transform(OneOf({kSafetensors, kHuggingFace}));
   command->add_option("--tokenizer", arguments->tokenizer,
-                      "Of a transformer: where its tokenizer is, if not where the job says");
+                      "Tokenizer of a transformer, if it is not where the job says");
   command->footer(
       "Example: muster export JOB --out weights.safetensors\n"
       "         muster export JOB@400 --format huggingface --out folder");

@@ -132,37 +132,41 @@ absl::Status Generate(Session& session, const Arguments& arguments) {
 
 void AddGenerate(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand(
-      "generate",
-      "Continue a prompt by a trained transformer; the text comes as it is made, or with --output "
-      "json at the end, as one object of prompt, text (what follows it), tokens and seed");
+  auto* command = app.add_subcommand("generate", "Continue a prompt with a trained transformer");
   command
       ->add_option("model", arguments->model,
                    "A job (JOB@CLOCK: one of its checkpoints), a file of `muster export`, or a "
                    "folder with config.json and model.safetensors")
       ->required()
       ->type_name(kCheckpointType);
-  command->add_option("--prompt", arguments->prompt, "The text to continue; it is printed first")
+  command->add_option("--prompt", arguments->prompt, "Text to continue; the output begins with it")
       ->required();
-  command->add_option("--max-tokens", arguments->max_tokens, "Tokens to add at most")
+  command->add_option("--max-tokens", arguments->max_tokens, "Most tokens to add")
       ->capture_default_str();
   command
       ->add_option("--temperature", arguments->temperature,
-                   "Below 1 the likely gets likelier; 0 always takes the likeliest token")
+                   "Below 1 likely tokens become likelier; 0 always takes the likeliest")
       ->capture_default_str();
-  command->add_option("--top-k", arguments->top_k, "Choose among so many likeliest tokens; 0: all")
+  command
+      ->add_option("--top-k", arguments->top_k,
+                   "Choose among this many likeliest tokens; 0: among all")
       ->capture_default_str();
   command
       ->add_option("--top-p", arguments->top_p,
-                   "Choose among the fewest likeliest tokens of this probability together")
+                   "Choose among the fewest likeliest tokens whose probabilities add up to this")
       ->capture_default_str();
-  command->add_option("--seed", arguments->seed, "The same seed, the same text")
+  command
+      ->add_option("--seed", arguments->seed,
+                   "Seed of the choices; the same seed gives the same text")
       ->capture_default_str();
   command->add_option("--tokenizer", arguments->tokenizer,
-                      "Where the tokenizer is, if the model does not say");
-  command->add_option("--threads", arguments->threads, "To compute with; 0: one for each core")
+                      "The model's tokenizer, if the model does not say where it is");
+  command->add_option("--threads", arguments->threads, "Threads to compute with; 0: one per core")
       ->capture_default_str();
-  command->footer("Example: muster generate JOB --prompt \"ROMEO:\" --max-tokens 200 --seed 1");
+  command->footer(
+      "Example: muster generate JOB --prompt \"ROMEO:\" --max-tokens 200 --seed 1\n"
+      "Prints the text while it is made. --output json prints one object at the end:\n"
+      "prompt, text (what follows the prompt), tokens and seed.");
   command->callback(
       [&session, arguments] { session.Run([&] { return Generate(session, *arguments); }); });
 }

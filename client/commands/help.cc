@@ -14,12 +14,12 @@
 namespace muster {
 
 void AddHelp(CLI::App& app, Session& session) {
-  auto* command = app.add_subcommand("help", "Show what a command does, with an example");
+  auto* command = app.add_subcommand("help", "Show a command's flags and an example");
   auto names = std::make_shared<std::vector<std::string>>();
   command
-      ->add_option("command", *names,
-                   "The command, as in `help generate` or `help tokenizer train`; none lists "
-                   "them all")
+      ->add_option(
+          "command", *names,
+          "Command to explain, such as generate or tokenizer train. Default: list all commands")
       ->type_name(kCommandType);
   command->footer("Example: muster help checkpoint restore");
   command->callback([&app, &session, names] {

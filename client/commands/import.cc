@@ -123,18 +123,19 @@ void AddImport(CLI::App& app, Session& session) {
     uint32_t pad_vocabulary_to = 0;
   };
   auto arguments = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand(
-      "import", "Take over the weights of a GPT-2 or Llama in Hugging Face's layout");
+  auto* command =
+      app.add_subcommand("import", "Import a GPT-2 or Llama model from a Hugging Face folder");
   command->add_option("folder", arguments->folder, "Folder with config.json and model.safetensors")
       ->required();
   command
-      ->add_option("--out", arguments->out,
-                   "The folder to write: a checkpoint, a job to go on with, and the tokenizer")
+      ->add_option(
+          "--out", arguments->out,
+          "Folder to write: a checkpoint, a job file that trains it further, and the tokenizer")
       ->required();
   command
-      ->add_option("--pad-vocabulary-to", arguments->pad_vocabulary_to,
-                   "Make the rows of the vocabulary a multiple of it, as a job with "
-                   "pad_vocabulary_to has them")
+      ->add_option(
+          "--pad-vocabulary-to", arguments->pad_vocabulary_to,
+          "Pad the vocabulary to a multiple of this many tokens, as a job's pad_vocabulary_to does")
       ->check(CLI::Range(uint64_t{1}, kMaxVocabularyMultiple));
   command->footer("Example: muster import gpt2 --out gpt2-weights");
   command->callback([&session, arguments] {

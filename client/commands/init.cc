@@ -63,23 +63,23 @@ absl::Status Init(Session& session, const Arguments& arguments) {
 }  // namespace
 
 void AddInit(CLI::App& app, Session& session) {
-  auto* command = app.add_subcommand("init", "Write a short job file for data of yours");
+  auto* command = app.add_subcommand("init", "Write a short job file for your data");
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("--data", arguments->data,
-                   "A text, a folder of texts, a token file, CSV (or a pattern of CSV files), IDX "
-                   "images or libsvm data")
+                   "Data to train on: a text file or a folder of them, a token file, CSV (a file "
+                   "or a pattern of files), IDX images or libsvm data")
       ->required();
   command->add_option("--model", arguments->model,
-                      "transformer, ngram, mlp, deep_fm or logistic_regression; left out: the one "
+                      "transformer, ngram, mlp, deep_fm or logistic_regression. Default: the one "
                       "that suits the data");
   command->add_option("--out", arguments->out,
-                      "The file to write, such as job.yaml; left out: to standard output");
+                      "File to write, such as job.yaml. Default: standard output");
   AddForceFlag(*command, arguments->replace);
   command->footer(
       "Example: muster init --data iris.csv --out iris.yaml\n"
-      "Of a table it guesses the column to predict, and which of the others are numbers\n"
-      "or categories; comments in the file say what was guessed.");
+      "If the data is a table, init guesses which column to predict and which columns\n"
+      "are numbers or categories. Comments in the file state each guess.");
   command->callback(
       [&session, arguments] { session.Run([&] { return Init(session, *arguments); }); });
 }

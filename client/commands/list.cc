@@ -114,7 +114,7 @@ absl::Status ListJobs(Session& session, const Arguments& arguments) {
 
 void AddList(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand("list", "List jobs, the newest last");
+  auto* command = app.add_subcommand("list", "List jobs, newest last");
   command
       ->add_option("--state", arguments->states,
                    absl::StrCat("Only jobs in one of these states: ", JoinWithOr(StateNames())))
@@ -124,11 +124,13 @@ void AddList(CLI::App& app, Session& session) {
   command->add_option("--owner", arguments->owner, "Only jobs of this owner");
   command->add_option("--name", arguments->name,
                       "Only jobs with this name; `*` stands for any characters, `?` for one");
-  auto* limit = command->add_option("--limit", arguments->limit, "Only so many jobs, the newest")
-                    ->check(CLI::PositiveNumber);
+  auto* limit =
+      command
+          ->add_option("--limit", arguments->limit, "Show only the newest jobs, at most this many")
+          ->check(CLI::PositiveNumber);
   command
       ->add_option("--page", arguments->page,
-                   "Only older jobs: what the end of a list with --limit says")
+                   "Show older jobs: the page that a list with --limit names at its end")
       ->needs(limit);
   command->footer(
       "Example: muster list --state running,pending --owner ada\n"

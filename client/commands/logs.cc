@@ -65,17 +65,18 @@ void AddLogs(CLI::App& app, Session& session) {
                     [arguments](Session& session, JobClient& jobs, const std::string& job_id) {
                       return ShowLogs(session, jobs, job_id, *arguments);
                     });
-  command->add_flag("--follow,-f", arguments->follow, "Go on until the job ends");
-  arguments->tail_option = command->add_option("--tail", arguments->tail_lines,
-                                               "Of what is there, only so many lines at the end");
+  command->add_flag("--follow,-f", arguments->follow, "Keep printing until the job ends");
+  arguments->tail_option = command->add_option(
+      "--tail", arguments->tail_lines, "Begin with this many lines from the end of the log");
   command->add_option("--since", arguments->since,
-                      "Of what is there, only what came in the last 90s, 10m, 1h30m, ...");
+                      "Begin with what was written in the last 90s, 10m, 1h30m, ...");
   arguments->slot_option = command->add_option(
-      "--slot", arguments->slot, "Only what the tasks of this slot wrote (0, 1, ...)");
+      "--slot", arguments->slot, "Print only what tasks of this slot wrote (0, 1, ...)");
   command->footer(
       "Example: muster logs JOB --tail 20 --follow\n"
       "         muster logs JOB --since 10m --slot 2\n"
-      "A job's log keeps its last 4 MiB; where older text was dropped, a line says how much.");
+      "The coordinator keeps the last 4 MiB of a job's log (its flag --log-bytes). A line says how "
+      "much older text was dropped.");
 }
 
 }  // namespace muster

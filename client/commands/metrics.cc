@@ -11,7 +11,7 @@ namespace muster {
 
 void AddMetrics(CLI::App& app, Session& session) {
   auto* command =
-      app.add_subcommand("metrics", "Print the cluster's metrics in Prometheus' text format");
+      app.add_subcommand("metrics", "Print the cluster's metrics in Prometheus text format");
   command->footer("Example: muster metrics | grep pushed");
   command->callback([&session] {
     session.Run([&]() -> absl::Status {

@@ -23,19 +23,19 @@ void AddPlan(CLI::App& app, Session& session) {
     bool effective = false;
   };
   auto* command = app.add_subcommand(
-      "plan", "Show what a job takes before it runs: memory, operations and bytes of a step");
+      "plan", "Predict a job's memory, and the operations and traffic of its steps");
   auto arguments = std::make_shared<Arguments>();
   arguments->job.AddTo(*command);
   command->add_flag("--effective", arguments->effective,
-                    "Print the job instead, as a YAML job file, with the values written in that "
-                    "its left-out fields stand for");
+                    "Instead print the job as a YAML job file in which every field that was left "
+                    "out has the value it stands for");
   command->footer(
       "Example: muster plan job.yaml\n"
-      "Needs no cluster. Of the data only beginnings and lengths of files are looked\n"
-      "at, where they are on this machine. A worker's memory is the peak of its\n"
-      "process, on a CPU; with compute.device CUDA its device has a table of its own.\n"
-      "A job that no worker or no device has the memory for is refused at submit with\n"
-      "the same table. --output json gives bytes and operations as numbers.");
+      "Needs no cluster. If the data is on this machine, plan reads the beginnings and\n"
+      "lengths of its files. The memory of a worker is the most that its process takes\n"
+      "on a CPU; with compute.device CUDA, a second table shows the memory of the GPU.\n"
+      "If no worker or GPU has enough memory for a job, submit refuses the job and\n"
+      "shows the same table. --output json gives bytes and operations as numbers.");
   command->callback([&session, arguments] {
     session.Run([&session, &arguments]() -> absl::Status {
       v1::JobSpec spec;

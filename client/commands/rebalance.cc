@@ -13,7 +13,7 @@ namespace muster {
 void AddRebalance(CLI::App& app, Session& session) {
   auto* command = AddJobCommand(
       app, session, "rebalance",
-      "Spread a running job's partitions over all servers, those that joined since included",
+      "Spread a running job's partitions over all servers, new ones included",
       [](Session& session, JobClient& jobs, const std::string& job_id) -> absl::Status {
         v1::JobStatus job;
         MUSTER_RETURN_IF_ERROR(jobs.Rebalance(job_id, job));

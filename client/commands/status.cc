@@ -162,7 +162,7 @@ absl::Status ShowCollectives(Session& session, JobClient& jobs, const std::strin
 void AddStatus(CLI::App& app, Session& session) {
   auto collectives = std::make_shared<bool>(false);
   auto* command = AddJobCommand(
-      app, session, "status", "Show where a job stands",
+      app, session, "status", "Show a job's state and progress",
       [collectives](Session& session, JobClient& jobs, const std::string& job_id) -> absl::Status {
         if (*collectives) return ShowCollectives(session, jobs, job_id);
         v1::JobStatus job;
@@ -176,8 +176,9 @@ void AddStatus(CLI::App& app, Session& session) {
         }
         return absl::OkStatus();
       });
-  command->add_flag("--collectives", *collectives,
-                    "Show each slot's last collective calls (at most 1,000), asked for now");
+  command->add_flag(
+      "--collectives", *collectives,
+      "Ask the tasks for their latest collective calls (at most 1,000 per slot) and show them");
   command->footer("Example: muster status JOB --output json");
 }
 

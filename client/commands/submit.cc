@@ -47,10 +47,9 @@ void AddSubmit(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand("submit", "Submit a job");
   auto arguments = std::make_shared<Arguments>();
   arguments->job.AddTo(*command);
-  command->add_option(
-      "--from", arguments->from,
-      "Start from the weights of this job's last checkpoint (JOB@CLOCK: of that "
-      "one), or of a folder that `muster import` wrote (with a slash in its name: ./weights)");
+  command->add_option("--from", arguments->from,
+                      "Checkpoint with the initial weights: JOB@CLOCK, JOB for its last one, or a "
+                      "folder that `muster import` wrote, given with a slash (./weights)");
   command->add_flag("--watch", arguments->watch, "Show progress until the job ends");
   command->footer(
       "Example: muster submit job.yaml --watch, where job.yaml holds\n"
@@ -64,7 +63,7 @@ void AddSubmit(CLI::App& app, Session& session) {
       "  workers: 2\n"
       "  batch_size: 64\n"
       "  stop: {epochs: 5}\n"
-      "`muster init` writes a job for data of yours, `muster validate` checks one.\n"
+      "`muster init` writes a job file for your data, `muster validate` checks one.\n"
       "proto/job.proto explains every field; examples/ has more jobs.");
   command->callback([&session, arguments] {
     session.Run([&]() -> absl::Status {

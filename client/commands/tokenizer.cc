@@ -60,16 +60,16 @@ absl::Status Train(const Session& session, const Arguments& arguments) {
 
 void AddTokenizer(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<Arguments>();
-  auto* command = app.add_subcommand("tokenizer", "Train a tokenizer of your own");
+  auto* command = app.add_subcommand("tokenizer", "Train a tokenizer on your text");
   command->require_subcommand(1);
   auto* train = command->add_subcommand("train", "Learn a byte-level BPE vocabulary from text");
-  train->add_option("--data", arguments->data, "A text file, or a folder of them")->required();
+  train->add_option("--data", arguments->data, "Text file, or folder of text files")->required();
   train
       ->add_option("--vocabulary", arguments->vocabulary,
-                   "Tokens in all: 256 bytes, the learned ones and the end of text")
+                   "Number of tokens: 256 bytes, the learned tokens and the end of text")
       ->required()
       ->check(CLI::Range(BpeTrainer::kLeastVocabulary, BpeTrainer::kMostVocabulary));
-  train->add_option("--out", arguments->out, "The tokenizer.json to write")->required();
+  train->add_option("--out", arguments->out, "tokenizer.json to write")->required();
   AddForceFlag(*train, arguments->replace);
   const std::string example =
       "Example: muster tokenizer train --data corpus --vocabulary 8192 --out tokenizer.json";

@@ -15,9 +15,13 @@ namespace muster {
 void AddUp(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand("up", "Start a cluster on this machine");
   auto options = std::make_shared<LocalClusterOptions>();
-  command->add_option("--servers", options->servers, "Parameter servers")->capture_default_str();
-  command->add_option("--workers", options->workers, "Worker daemons")->capture_default_str();
-  command->add_option("--slots", options->slots_per_worker, "Tasks that each worker runs at once")
+  command->add_option("--servers", options->servers, "Number of parameter servers")
+      ->capture_default_str();
+  command->add_option("--workers", options->workers, "Number of worker daemons")
+      ->capture_default_str();
+  command
+      ->add_option("--slots", options->slots_per_worker,
+                   "Number of tasks that each worker runs at once")
       ->capture_default_str();
   command->add_option("--port", options->port, "Port of the coordinator; 0 takes a free one")
       ->check(CLI::Range(0, 65535))

@@ -42,14 +42,14 @@ absl::Status Validate(const Session& session, const JobFileArgument& job) {
 
 void AddValidate(CLI::App& app, Session& session) {
   auto* command =
-      app.add_subcommand("validate", "Check a job file: all that submit checks, without a cluster");
+      app.add_subcommand("validate", "Check a job file as submit does, without a cluster");
   auto job = std::make_shared<JobFileArgument>();
   job->AddTo(*command);
   command->footer(
       "Example: muster validate job.yaml\n"
-      "Says OK and what the job is, or what is wrong with it and where; then the exit\n"
-      "code is 2. Whether a cluster has the memory for the job is checked at submit;\n"
-      "`muster plan` shows what it takes.");
+      "Prints OK and a summary of the job, or else what is wrong and where, and exits\n"
+      "with 2. Only submit checks whether the cluster has enough memory for the job;\n"
+      "`muster plan` shows how much it takes.");
   command->callback([&session, job] { session.Run([&] { return Validate(session, *job); }); });
 }
 

@@ -11,7 +11,9 @@ void AddWatch(CLI::App& app, Session& session) {
                 [](Session& session, JobClient&, const std::string& job_id) {
                   return session.WatchToEnd(job_id);
                 })
-      ->footer("Example: muster watch JOB, which exits with 3 if the job fails");
+      ->footer(
+          "Example: muster watch JOB\n"
+          "Exits with 3 if the job fails or is cancelled.");
 }
 
 }  // namespace muster

@@ -11,9 +11,10 @@ namespace muster {
 
 void AddDataRootFlag(CLI::App& app, std::vector<std::string>& folders) {
   app.add_option("--data-root", folders,
-                 "Folder within which jobs may name files: data, tokenizers, checkpoints, weights "
-                 "to start from. May be repeated; nothing outside is opened, links included. "
-                 "Without it a daemon opens what its user may, and listens on this machine alone.")
+                 "Folder in which jobs may name files (data, tokenizers, checkpoints, initial "
+                 "weights); repeat the flag for more folders. Files outside are not opened, not "
+                 "even through links. Without this flag jobs may name any file that the daemon's "
+                 "user can open, and the daemon listens only on this machine.")
       ->type_name("FOLDER")
       ->allow_extra_args(false);
 }

@@ -21,13 +21,13 @@ std::string RefuseEmpty(const std::string& path) {
 
 void AddTlsFlags(CLI::App& app, TlsFiles& files) {
   app.add_option(kAuthority, files.authority,
-                 "PEM file of the cluster's certificate authority. With the two below, everything "
-                 "that leaves this process is under TLS, and every process at the other end needs "
-                 "a certificate of the same authority. Without: plain text.")
+                 "PEM file of the cluster's certificate authority. Give all three --tls-* flags to "
+                 "encrypt everything that this process sends; whoever it talks to needs a "
+                 "certificate of the same authority. Default: plain text.")
       ->check(RefuseEmpty);
   app.add_option(kCertificate, files.certificate,
-                 "PEM file of this process's certificate; a daemon's names the host under which "
-                 "others reach it.")
+                 "PEM file of this process's certificate. A daemon's certificate has to name the "
+                 "host by which others reach the daemon.")
       ->check(RefuseEmpty);
   app.add_option(kKey, files.key, "PEM file of the certificate's private key.")->check(RefuseEmpty);
 }

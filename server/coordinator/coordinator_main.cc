@@ -82,48 +82,47 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "standard output once the coordinator listens.")
       ->capture_default_str();
   app.add_option("--advertise", flags.advertise,
-                 "HOST:PORT under which tasks reach the coordinator. Default: the address listened "
-                 "on, with the machine's name in place of 0.0.0.0 or [::].")
+                 "HOST:PORT at which tasks reach the coordinator. Default: the address of "
+                 "--listen, with the machine's name in place of 0.0.0.0 or [::].")
       ->check(Utf8Flag());
   app.add_option("--data-dir", flags.data_dir,
-                 "Folder for jobs, events and logs; made if need be. One of another program, or of "
-                 "a newer release, is refused.")
+                 "Folder for jobs, events and logs; created if it does not exist. A folder of "
+                 "another program or of a newer release is refused.")
       ->check(Utf8Flag())
       ->required();
   app.add_option("--checkpoint-root", flags.checkpoint_root,
-                 "URI under which all checkpoints are kept, the same for all daemons: "
-                 "file:///PATH or an absolute path, on a file system that all of them share. "
-                 "Default: the folder checkpoints in the data folder.")
+                 "Folder of all checkpoints, as file:///PATH or an absolute path, on a file system "
+                 "that all daemons share. Default: the folder checkpoints in --data-dir.")
       ->check(Utf8Flag());
   AddDataRootFlag(app, flags.data_roots);
   app.add_option("--lease-ms", flags.lease_ms,
-                 "Milliseconds that a daemon may be silent before its work goes to others. Short "
-                 "leases notice deaths soon, long ones forgive pauses.")
+                 "Milliseconds that a daemon may be silent before its work goes to others. A short "
+                 "lease notices a dead daemon sooner, a long one tolerates longer pauses.")
       ->capture_default_str()
       ->check(CLI::Range(100, 3600000));
   app.add_option("--elastic-wait-ms", flags.elastic_wait_ms,
-                 "Milliseconds that a job with min_workers waits for another worker after it lost "
-                 "one; then it goes on with those that are left.")
+                 "Milliseconds that a job with min_workers waits for a replacement after it lost a "
+                 "worker. Then the job goes on with the workers that are left.")
       ->capture_default_str()
       ->check(CLI::Range(0, 3600000));
   app.add_option("--stall-timeout-ms", flags.stall_timeout_ms,
-                 "Milliseconds that the tasks of a job wait for one that lives but does not move. "
-                 "It is then ended, and another takes its slot. Must exceed the difference in time "
-                 "between the steps of two tasks.")
+                 "Milliseconds after which a task that makes no progress while all others wait for "
+                 "it is killed and replaced. Has to exceed the difference between the slowest and "
+                 "the fastest task's step.")
       ->capture_default_str()
       ->check(CLI::Range(1000, 86400000));
   app.add_option("--keep-jobs", flags.keep_jobs,
-                 "Ended jobs with checkpoints to keep. Beyond them, the one that ended first is "
-                 "deleted WITH ITS CHECKPOINTS, logs and events, unless another job starts from "
-                 "them. Default: all are kept until somebody deletes them (`muster delete`).")
+                 "Number of ended jobs with checkpoints to keep. Of more, the one that ended first "
+                 "is deleted WITH ITS CHECKPOINTS, logs and events, unless another job starts from "
+                 "its checkpoints. Default: all are kept until `muster delete` removes them.")
       ->check(CLI::PositiveNumber);
   app.add_option("--keep-jobs-without-checkpoint", flags.keep_jobs_without_checkpoint,
-                 "Ended jobs that have no checkpoint (evaluations, runs that failed before their "
-                 "first) to keep. Beyond them, records, logs and events of those that ended first "
-                 "are removed.")
+                 "Number of ended jobs without a checkpoint to keep (evaluations, and runs that "
+                 "failed before their first checkpoint). Of more, the one that ended first is "
+                 "deleted with its logs and events.")
       ->capture_default_str();
   app.add_option("--max-jobs", flags.max_jobs,
-                 "Jobs that may wait or run at once; further ones are refused.")
+                 "Most jobs that may wait or run at once; further jobs are refused.")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--log-bytes", flags.log_bytes,
@@ -132,12 +131,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->transform(CLI::AsSizeValue(false));
   app.add_option(
       "--metrics-listen", flags.metrics_listen,
-      "HOST:PORT on which Prometheus finds the cluster's metrics (GET /metrics), for all "
-      "who reach it, without encryption. Default: nowhere; `muster metrics` prints them.");
+      "HOST:PORT on which to serve the cluster's metrics to Prometheus (GET /metrics), without "
+      "encryption or access control. Default: not served; `muster metrics` prints them.");
   app.add_option("--address-file", flags.address_file,
-                 "File to write the address listened on to, for whoever starts the coordinator.");
+                 "File to write the coordinator's address to once it listens.");
   app.add_flag("--end-with-parent", flags.end_with_parent,
-               "Stop, as on SIGTERM, when the process that started this one ends in any way.");
+               "Stop, as on SIGTERM, when the process that started this one ends.");
   AddFileAccessFlag(app, flags.file_access);
   AddTlsFlags(app, flags.tls);
 }

@@ -134,7 +134,7 @@ def test_packages_that_cannot_be_installed_are_an_error(checkout):
     done = muster(checkout, "demo")
     assert done.returncode == 1
     assert "E: Unable to fetch" in done.stderr
-    assert "muster: could not install them; Muster builds on Debian 12, as root or with sudo" in done.stderr
+    assert "muster: could not install the packages; ./muster builds on Debian 12, as root or with sudo" in done.stderr
 
 
 def test_a_build_that_fails_is_an_error(checkout):

@@ -190,20 +190,23 @@ int ExitCodeFor(const absl::Status& status) {
 int main(int argc, char** argv) {
   // A closed pipe is an error to name, not a death.
   std::signal(SIGPIPE, SIG_IGN);
-  CLI::App app("Continues a prompt by a trained transformer.", "muster-generate");
+  CLI::App app("Continues a prompt with a trained transformer.", "muster-generate");
   muster::Flags flags;
   muster::GenerateOptions& options = flags.options;
   app.add_option("model", flags.model, "File of `muster export`, or folder with config.json")
       ->required();
-  app.add_option("--prompt", flags.prompt, "The text to continue");
-  app.add_option("--max-tokens", options.max_tokens, "Tokens to add at most");
+  app.add_option("--prompt", flags.prompt, "Text to continue");
+  app.add_option("--max-tokens", options.max_tokens, "Most tokens to add");
   app.add_option("--temperature", options.sampling.temperature, "0 takes the likeliest token");
-  app.add_option("--top-k", options.sampling.top_k, "Choose among so many; 0: all");
-  app.add_option("--top-p", options.sampling.top_p, "Choose among those of this probability");
-  app.add_option("--seed", options.seed, "Of the draws");
-  app.add_option("--tokenizer", flags.tokenizer, "Where it is, if the model does not hold it");
-  app.add_option("--threads", flags.threads, "To compute with; 0: one for each core");
-  app.add_flag("--json", flags.json, "One object at the end: prompt, text, tokens, seed");
+  app.add_option("--top-k", options.sampling.top_k,
+                 "Choose among this many likeliest tokens; 0: among all");
+  app.add_option("--top-p", options.sampling.top_p,
+                 "Choose among the fewest likeliest tokens whose probabilities add up to this");
+  app.add_option("--seed", options.seed, "Seed of the choices");
+  app.add_option("--tokenizer", flags.tokenizer,
+                 "The model's tokenizer, if the model does not say where it is");
+  app.add_option("--threads", flags.threads, "Threads to compute with; 0: one per core");
+  app.add_flag("--json", flags.json, "Print one object at the end: prompt, text, tokens, seed");
   if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   const absl::Status status = muster::Run(flags);
   if (!status.ok()) {

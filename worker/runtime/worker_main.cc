@@ -79,8 +79,8 @@ int Fail(const absl::Status& status) {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--id", flags.id,
-                 "Name of this worker in the cluster, unique and the same at every start. Default: "
-                 "the machine's name with the port.")
+                 "Name of this worker in the cluster: unique, and the same at every start. "
+                 "Default: the machine's name with the port.")
       ->check(Utf8Flag());
   app.add_option("--listen", flags.listen,
                  "HOST:PORT to listen on for health and reflection; port 0 takes a free one. The "
@@ -90,33 +90,32 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(Utf8Flag())
       ->required();
   app.add_option("--slots", flags.slots,
-                 "Tasks that may run here at once. Default: one for each of --processors.")
+                 "Most tasks that may run here at once. Default: one for each of --processors.")
       ->check(CLI::PositiveNumber);
   app.add_option("--processors", flags.processors,
-                 "Processors that the tasks here share: a job without threads_per_worker computes "
-                 "with so many threads, divided by the slots. Default: all that this worker may "
-                 "use.")
+                 "Processors that the tasks here share. A task of a job without threads_per_worker "
+                 "computes with this number divided by the slots. Default: all processors that "
+                 "this worker may use.")
       ->check(CLI::PositiveNumber);
   app.add_option("--memory", flags.memory_bytes,
-                 "Bytes that tasks may take together, such as 4GiB. Default: 3/4 of the memory "
-                 "that the machine, or the worker's container, has.")
+                 "Most memory that all tasks together may take, such as 4GiB. Default: 3/4 of the "
+                 "memory of the machine or of the worker's container.")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--address-file", flags.address_file,
-                 "File to write the address listened on to, for whoever starts the worker.");
+                 "File to write the worker's address to once it listens.");
   app.add_flag("--end-with-parent", flags.end_with_parent,
-               "Stop, as on SIGTERM, when the process that started this one ends in any way.");
+               "Stop, as on SIGTERM, when the process that started this one ends.");
   AddDataRootFlag(app, flags.data_roots);
   AddCollectiveFlags(app, flags.collectives);
   AddFileAccessFlag(app, flags.file_access);
   AddTlsFlags(app, flags.tls);
   app.add_option("--devices", flags.devices,
-                 "GPUs that tasks may train on, one task on each: a number, the first so many are "
-                 "taken, or auto for all that there are where NVIDIA's driver is.")
+                 "GPUs for tasks to train on, one task per GPU: a number of GPUs (the first ones "
+                 "are used), or auto for all GPUs if NVIDIA's driver is installed.")
       ->capture_default_str();
   app.add_option("--device-program", flags.device_program,
-                 "Program that lists the devices and runs the tasks on them. Default: "
-                 "muster-cuda-task beside this program, where that is; it is built with "
-                 "--config=cuda.");
+                 "Program that lists the GPUs and runs tasks on them. Default: muster-cuda-task "
+                 "beside this program, if it is there; it is built with --config=cuda.");
 }
 
 std::string DeviceProgram(const Flags& flags) {

@@ -13,19 +13,18 @@ void AddCollectiveFlags(CLI::App& command, std::vector<std::string>& worker_flag
           [&worker_flags](const std::string& transport) {
             worker_flags.push_back("--collectives-transport=" + transport);
           },
-          "What tasks exchange by: shared_memory (the default) or tcp")
+          "How tasks that train together exchange data: shared_memory (the default) or tcp")
       ->check(CLI::IsMember({"shared_memory", "tcp"}));
   command.add_flag_callback(
       "--collectives-tls", [&worker_flags] { worker_flags.push_back("--collectives-tls"); },
-      "Encrypt TCP between tasks that train together");
+      "Encrypt the TCP connections of tasks that train together");
   command
       .add_option_function<int>(
           "--collectives-connections",
           [&worker_flags](int connections) {
             worker_flags.push_back(absl::StrCat("--collectives-connections=", connections));
           },
-          "TCP connections over which two tasks that train together move their data (1 unless "
-          "given)")
+          "TCP connections between two tasks that train together. Default: 1")
       ->check(CLI::Range(1, 16));
 }
 

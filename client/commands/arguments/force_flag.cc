@@ -4,7 +4,7 @@ namespace muster {
 
 void AddForceFlag(CLI::App& command, Replace& replace) {
   command.add_flag_callback(
-      "--force", [&replace] { replace = Replace::kFiles; }, "Replace files that are there already");
+      "--force", [&replace] { replace = Replace::kFiles; }, "Replace existing files");
 }
 
 }  // namespace muster

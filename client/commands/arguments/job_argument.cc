@@ -16,13 +16,12 @@ namespace {
 const char* ArgumentText(JobClient::Naming naming) {
   switch (naming) {
     case JobClient::Naming::kNewest:
-      return "Id or name of the job; of several with this name, the newest that has not ended, "
-             "else "
-             "the newest";
+      return "Id or name of the job. If several jobs have this name: the newest that has not "
+             "ended, or else the newest";
     case JobClient::Naming::kOneUnfinished:
-      return "Id of the job; or its name, if only one job with this name has not ended";
+      return "Id of the job, or its name if only one job of this name has not ended";
     case JobClient::Naming::kOne:
-      return "Id of the job; or its name, if no other job has it";
+      return "Id of the job, or its name if no other job has it";
   }
   return "";
 }

@@ -30,7 +30,7 @@ CLI::App* AddJobCommand(
 
 // What a command tells of an argument that is a checkpoint's name.
 inline constexpr char kCheckpointArgument[] =
-    "A checkpoint: JOB@CLOCK, or JOB for its last one; JOB is an id or a name";
+    "JOB@CLOCK, or JOB for its last checkpoint; JOB is an id or a name";
 
 // The checkpoint that its user names so, with its job's id in place of a name.
 absl::StatusOr<CheckpointName> FindCheckpoint(JobClient& jobs, const std::string& text,

@@ -13,15 +13,15 @@ namespace muster {
 void JobFileArgument::AddTo(CLI::App& command) {
   command
       .add_option("file", file,
-                  "The job: YAML (.yaml), protobuf's text format (.textproto) or JSON (.json); - "
+                  "Job file: YAML (.yaml), protobuf text format (.textproto) or JSON (.json); - "
                   "reads standard input")
       ->required();
   command.add_option("--data", data,
-                     "Take this file or folder in place of the data that the job names");
+                     "File or folder to use in place of the data that the job names");
   command
       .add_option("--set", assignments,
-                  "Change one field of the job, as in --set optimizer.learning_rate=3e-4; may come "
-                  "several times")
+                  "Change one field of the job, as in --set optimizer.learning_rate=3e-4. Repeat "
+                  "the flag for more fields")
       ->type_name("FIELD=VALUE")
       // One value each, so that the job file may come after it.
       ->allow_extra_args(false);

@@ -36,29 +36,27 @@ std::string CheckPorts(const std::string& text) {
 
 void AddCollectiveFlags(CLI::App& app, CollectiveFlags& flags) {
   app.add_option("--collectives-host", flags.host,
-                 "Name or address of this machine under which tasks on other machines reach those "
-                 "here, to train by all-reduce. Default: that of --listen; where it stands for all "
+                 "Name or address of this machine at which tasks on other machines reach the tasks "
+                 "here, to train by all-reduce. Default: the host of --listen; if that means all "
                  "addresses, the one from which this machine calls the coordinator.");
   app.add_option("--collectives-ports", flags.ports,
-                 "FIRST-LAST, the ports that tasks listen on to train by all-reduce, each on the "
-                 "first free one; as many as --slots, and one more. Default: any free port.")
+                 "Ports FIRST-LAST for tasks that train by all-reduce; each task listens on the "
+                 "first free one. Has to have one port more than --slots. Default: any free port.")
       ->check(CheckPorts);
-  app.add_option(
-      "--collectives-advertise", flags.advertised_host,
-      "Name or address that tasks elsewhere are told to call, at the same port. Default: "
-      "the one listened on.");
-  app.add_option(
-         "--collectives-transport", flags.transport,
-         "What tasks of one machine train with one another by: shared_memory or tcp. Between "
-         "machines it is TCP.")
+  app.add_option("--collectives-advertise", flags.advertised_host,
+                 "Name or address that tasks on other machines are told to call, at the same port. "
+                 "Default: the one that the task listens on.");
+  app.add_option("--collectives-transport", flags.transport,
+                 "How tasks on one machine exchange data: shared_memory or tcp. Between machines "
+                 "it is always TCP.")
       ->check(CLI::IsMember({kSharedMemory, kTcp}))
       ->capture_default_str();
   app.add_flag("--collectives-tls", flags.tls,
-               "Encrypt TCP between tasks that train together; all workers of a job alike. Set by "
-               "--tls-authority.");
+               "Encrypt the TCP connections of tasks that train together. All workers of a job "
+               "need the same setting. --tls-authority sets it, too.");
   app.add_option("--collectives-connections", flags.connections,
-                 "TCP connections over which two tasks that train together move their data; all "
-                 "workers of a job alike. Several pay where the network limits each.")
+                 "TCP connections between two tasks that train together. All workers of a job need "
+                 "the same number. More than one helps if the network limits each connection.")
       ->check(CLI::Range(1, kMaxDataConnections))
       ->capture_default_str();
 }
