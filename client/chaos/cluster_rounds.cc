@@ -121,7 +121,7 @@ absl::Status ClusterRounds::WhileDown(const std::function<bool(const std::string
                                       ChaosOutcome& outcome) {
   // A supervisor that stands still starts nobody.
   if (kill(cluster_.supervisor(), SIGSTOP) != 0)
-    return absl::UnavailableError("the supervisor has gone");
+    return absl::UnavailableError("the cluster's supervisor is not running any more");
   const auto servers = [&] {
     std::vector<ClusterProcess> found;
     for (ClusterProcess& victim : ClusterProcesses(cluster_.supervisor())) {

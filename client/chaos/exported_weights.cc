@@ -40,17 +40,17 @@ void SortRows(std::string& keys, std::string& rows) {
 absl::StatusOr<ExportedWeights> ParseWeights(absl::string_view safetensors) {
   uint64_t header_bytes = 0;
   if (safetensors.size() < sizeof(header_bytes)) {
-    return absl::InvalidArgumentError("the export is shorter than its header's length");
+    return absl::InvalidArgumentError("the export ends before the length of its header");
   }
   std::memcpy(&header_bytes, safetensors.data(), sizeof(header_bytes));
   safetensors.remove_prefix(sizeof(header_bytes));
   if (header_bytes > safetensors.size()) {
-    return absl::InvalidArgumentError("the export is shorter than its header");
+    return absl::InvalidArgumentError("the export ends within its header");
   }
   const auto header = nlohmann::json::parse(safetensors.begin(), safetensors.begin() + header_bytes,
                                             nullptr, /*allow_exceptions=*/false);
   safetensors.remove_prefix(header_bytes);
-  if (!header.is_object()) return absl::InvalidArgumentError("the export's header is no object");
+  if (!header.is_object()) return absl::InvalidArgumentError("the export's header is not JSON");
   ExportedWeights weights;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;

@@ -77,7 +77,8 @@ absl::Status IntegerPushers::CheckSums() {
   }
   if (wrong == 0) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("after ", clocks_, " clocks of ", tables_.slots,
-                                          " slots ", first, "; ", wrong, " are wrong in all"));
+                                          " slots ", first, "; ", wrong,
+                                          " values are wrong in total"));
 }
 
 }  // namespace muster

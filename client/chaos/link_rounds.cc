@@ -157,9 +157,9 @@ absl::StatusOr<std::string> LinkRounds::SubmitOverFaultyLink(const v1::JobSpec& 
   MUSTER_RETURN_IF_ERROR(submitted);
   MUSTER_RETURN_IF_ERROR(cluster_.jobs().List({}, reply));
   if (reply.jobs_size() != before.jobs_size() + 1) {
-    return absl::DataLossError(
-        absl::StrCat("a job was submitted once over a link that was cut meanwhile, and made ",
-                     reply.jobs_size() - before.jobs_size(), " jobs"));
+    return absl::DataLossError(absl::StrCat("one submit over a link that was cut meanwhile made ",
+                                            reply.jobs_size() - before.jobs_size(),
+                                            " jobs instead of one"));
   }
   return id;
 }

@@ -119,7 +119,7 @@ void ClusterFolder::Forget() const {
 absl::StatusOr<LocalCluster> ClusterFolder::Read() const {
   std::ifstream file(fs::path(path_) / "cluster.json");
   if (!file) {
-    return absl::NotFoundError(absl::StrCat("no cluster was started in ", path_,
+    return absl::NotFoundError(absl::StrCat("no cluster has been started in ", path_,
                                             "; `muster up --data-dir ", path_, "` starts one"));
   }
   const nlohmann::json json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
@@ -129,7 +129,7 @@ absl::StatusOr<LocalCluster> ClusterFolder::Read() const {
   }
   if (!IsRunning()) {
     return absl::UnavailableError(absl::StrCat(
-        "the cluster in ", path_, " does not run; `muster up --data-dir ", path_, "` starts it"));
+        "the cluster in ", path_, " is not running; `muster up --data-dir ", path_, "` starts it"));
   }
   LocalCluster cluster;
   cluster.coordinator_address = json.value("coordinator", "");

@@ -135,7 +135,8 @@ absl::Status JobClient::List(v1::ListJobsRequest request, v1::ListJobsReply& rep
         Reach([&] { return connection_->Call(&v1::JobService::Stub::ListJobs, request, page); }));
     for (v1::JobStatus& job : *page.mutable_jobs()) *reply.add_jobs() = std::move(job);
     if (!page.next_page_token().empty() && page.next_page_token() == request.page_token()) {
-      return absl::InternalError("the coordinator's list of jobs has no end: a page names itself");
+      return absl::InternalError(
+          "the coordinator's list of jobs does not end: a page names itself as the next page");
     }
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty() && static_cast<size_t>(reply.jobs_size()) < most);
@@ -167,7 +168,7 @@ absl::Status JobClient::ListCalled(const std::string& called, Which which, size_
 absl::StatusOr<std::string> JobClient::Find(const std::string& called, Naming naming) {
   if (called.empty()) {
     return absl::InvalidArgumentError(
-        "the job is \"\"; name it by its id or its name, as `muster list` shows them");
+        "the job's name is empty; give an id or a name that `muster list` shows");
   }
   v1::ListJobsReply found;
   if (naming != Naming::kOne) {
@@ -192,8 +193,8 @@ absl::StatusOr<std::string> JobClient::Find(const std::string& called, Naming na
   }
   return absl::InvalidArgumentError(
       absl::StrCat("several jobs are called \"", called, "\"",
-                   found.next_page_token().empty() ? "" : ", the last of them these",
-                   "; name the one that is meant by its id:", which));
+                   found.next_page_token().empty() ? "" : " (the newest are shown)",
+                   "; give the id of the one you mean:", which));
 }
 
 absl::Status JobClient::Events(const std::string& job_id, v1::ListEventsReply& reply) {

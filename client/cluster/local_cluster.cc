@@ -50,9 +50,9 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
                                                const LocalClusterOptions& options) {
   if (options.servers < 0 || options.workers < 1 || options.slots_per_worker < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a cluster needs at least 1 worker and 1 slot (and no server for jobs that "
-        "train by all-reduce), not ",
-        options.workers, " and ", options.slots_per_worker, ", and ", options.servers, " servers"));
+        "a cluster needs at least 1 worker and 1 slot (jobs that train by all-reduce need no "
+        "server); given were workers: ",
+        options.workers, ", slots: ", options.slots_per_worker, ", servers: ", options.servers));
   }
   MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
                           RpcCredentials::Of(options.tls, TlsUse::kCallsAndServes));

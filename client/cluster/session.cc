@@ -33,7 +33,7 @@ void Session::Fail(ExitCode exit, const std::string& code, const std::string& me
 absl::Status Session::RefuseCertificates() const {
   if (tls.None()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "this command uses no cluster but plain ones of its own, on this machine's loopback; leave "
+      "this command starts clusters of its own on this machine, without TLS; leave "
       "--tls-authority, --tls-certificate and --tls-key out");
 }
 
@@ -41,8 +41,8 @@ absl::StatusOr<ClusterFolder> Session::Folder() const {
   const std::string folder = data_dir.empty() ? CurrentClusterFolder() : data_dir;
   if (folder.empty()) {
     return NoCoordinatorError(
-        "no cluster is known here; start one with `muster up`, or name one with --coordinator "
-        "HOST:PORT");
+        "no cluster was named or started here; start one with `muster up`, or name one with "
+        "--coordinator HOST:PORT");
   }
   return ClusterFolder(folder);
 }

@@ -74,9 +74,9 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
       return std::filesystem::path(place).lexically_normal().string();
     }
   }
-  return absl::NotFoundError(absl::StrCat(
-      "the program ", name, " is in none of these places: ", absl::StrJoin(places, ", "),
-      "; `./muster` builds it, or install it beside `muster`"));
+  return absl::NotFoundError(absl::StrCat("cannot find the program ", name,
+                                          " in any of these places: ", absl::StrJoin(places, ", "),
+                                          "; `./muster` builds it, or install it beside `muster`"));
 }
 
 }  // namespace muster

@@ -50,7 +50,7 @@ absl::Status Run(Session& session, ChaosOptions options) {
     std::filesystem::create_directories(options.folder, error);
     if (error || !std::filesystem::is_empty(options.folder, error)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          options.folder, " is no empty folder, and cannot be made one; name another one"));
+          options.folder, " cannot be created, or is not an empty folder; name another folder"));
     }
   }
   options.ended = [&session](const ChaosRound& round, const absl::StatusOr<ChaosOutcome>& outcome) {

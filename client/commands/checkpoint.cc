@@ -69,7 +69,7 @@ absl::Status Delete(Session& session, JobClient& jobs, const CheckpointName& nam
   if (!name.clock.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "which checkpoint of job ", name.job_id, "? write ", name.job_id,
-        "@CLOCK; `muster checkpoint list ", name.job_id, "` shows the clocks that there are"));
+        "@CLOCK; `muster checkpoint list ", name.job_id, "` shows the clocks of its checkpoints"));
   }
   v1::DeleteCheckpointRequest request;
   request.set_job_id(name.job_id);

@@ -36,8 +36,8 @@ absl::Status RunCompare(const Session& session, const Arguments& arguments) {
   }
   if (arguments.processors != 0 && !LimitProcessors(arguments.processors)) {
     return absl::InvalidArgumentError(absl::StrCat("--processors is ", arguments.processors,
-                                                   ", and only ", AvailableProcessors(),
-                                                   " are to be had here"));
+                                                   ", but only ", AvailableProcessors(),
+                                                   " are available"));
   }
   MUSTER_ASSIGN_OR_RETURN(const Comparison comparison,
                           CompareAndPrint(session, job, arguments.options));

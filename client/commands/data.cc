@@ -34,7 +34,7 @@ absl::Status Tokenize(const Session& session, const Arguments& arguments) {
                           OpenTokenizer(arguments.tokenizer));
   if (IsTokenFileAt(arguments.data)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(arguments.data, " is a token file already; name the text"));
+        absl::StrCat(arguments.data, " is a token file already; give the text with --data"));
   }
   MUSTER_RETURN_IF_ERROR(CheckOutputIsNoText(arguments.data, arguments.out));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<TokenFileWriter> writer,

@@ -52,7 +52,7 @@ absl::StatusOr<int> ExportToDescriptor(JobClient& jobs, const CheckpointName& ch
                                        const std::string& tokenizer) {
   std::string path = (std::filesystem::temp_directory_path() / "muster-generate-XXXXXX").string();
   const int file = mkstemp(path.data());
-  if (file < 0) return SystemError(absl::StrCat("making a file for the weights at ", path));
+  if (file < 0) return SystemError(absl::StrCat("cannot make a file for the weights at ", path));
   unlink(path.c_str());
   // That the tokenizer is known has been seen.
   const auto note = [](const std::string&) {};
@@ -61,7 +61,7 @@ absl::StatusOr<int> ExportToDescriptor(JobClient& jobs, const CheckpointName& ch
         while (!data.empty()) {
           const ssize_t written = write(file, data.data(), data.size());
           if (written < 0 && errno == EINTR) continue;
-          if (written < 0) return SystemError(absl::StrCat("writing the weights to ", path));
+          if (written < 0) return SystemError(absl::StrCat("cannot write the weights to ", path));
           data.remove_prefix(static_cast<size_t>(written));
         }
         return absl::OkStatus();
@@ -94,7 +94,8 @@ absl::StatusOr<std::string> FindModel(Session& session, const Arguments& argumen
     if (const absl::Status known = JobTokenizer(job.spec().data()).status(); !known.ok()) {
       return absl::Status(
           known.code(),
-          absl::StrCat("job ", job_id, " has its tokens from what is not here: ", known.message(),
+          absl::StrCat("job ", job_id, " took its tokens from a file that is not on this machine: ",
+                       known.message(),
                        "; name its tokenizer with --tokenizer (bytes, a "
                        "tokenizer.json, or a folder with vocab.json and "
                        "merges.txt)"));

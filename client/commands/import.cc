@@ -38,9 +38,9 @@ absl::Status CheckFolderIsFree(const fs::path& folder) {
   std::error_code error;
   for (const char* name : {kJobFile, kTokenizerFile}) {
     if (!fs::exists(fs::symlink_status(folder / name, error))) continue;
-    return absl::InvalidArgumentError(absl::StrCat((folder / name).string(),
-                                                   " is there already, and an import replaces no "
-                                                   "file; choose another folder with --out"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        (folder / name).string(),
+        " is there already, and import replaces no file; choose another folder with --out"));
   }
   return absl::OkStatus();
 }
@@ -90,7 +90,7 @@ absl::Status Import(const Session& session, const std::string& folder, const std
       tokenizer = kTokenizerFile;
     } else if (absl::IsInvalidArgument(opened.status())) {
       // The weights are of use without it, to whoever has made tokens otherwise.
-      PrintError("muster: its tokenizer is left out: %s\n", opened.status().message());
+      PrintError("muster: the tokenizer is left out: %s\n", opened.status().message());
     } else {
       return opened.status();
     }

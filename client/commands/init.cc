@@ -28,10 +28,8 @@ struct Arguments {
 
 absl::Status CheckOut(const std::string& out, Replace replace) {
   if (!absl::EndsWithIgnoreCase(out, ".yaml") && !absl::EndsWithIgnoreCase(out, ".yml")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--out is ", out,
-                     "; the job is written as YAML, so let its name end in "
-                     ".yaml"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--out is ", out, "; init writes YAML, so the name has to end in .yaml or .yml"));
   }
   return CheckOutputFile(out, replace);
 }

@@ -200,9 +200,9 @@ TEST_F(JobFileCommandsTest, InitWritesAJobThatValidates) {
             kSuccess);
   EXPECT_THAT(Run({"validate", out}).out, HasSubstr("OK: flowers: logistic_regression, "));
   EXPECT_THAT(Run({"init", "--data", out, "--force", "--out", out}).error,
-              HasSubstr("is the text that is to be read"));
+              HasSubstr("is the text to read"));
   EXPECT_THAT(Run({"init", "--data", data, "--out", folder_ + "/a.json"}).error,
-              HasSubstr("let its name end in .yaml"));
+              HasSubstr("the name has to end in .yaml"));
   const std::string printed = Run({"init", "--data", data}).out;
   EXPECT_THAT(printed, HasSubstr("    # The column to predict, guessed by its name; 3 classes.\n"
                                  "    label: species\n"));

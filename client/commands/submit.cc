@@ -31,8 +31,8 @@ void WarnWithoutServers(JobClient& jobs, const std::string& job_id) {
     if (daemon.kind() == v1::SERVER && daemon.live()) return;
   }
   PrintError(
-      "muster: job %s waits for a server; the cluster has none: start one with "
-      "muster-server, or the cluster with `muster up --servers 1`\n",
+      "muster: job %s waits for a server, but the cluster has none: start muster-server, or start "
+      "the cluster with `muster up --servers 1`\n",
       job_id);
 }
 

@@ -37,8 +37,7 @@ void AddUp(CLI::App& app, Session& session) {
       // The cluster runs, whatever its user may write.
       if (const absl::Status noted = SetCurrentClusterFolder(folder.path()); !noted.ok()) {
         PrintError(
-            "muster: %s, so this cluster is not the one that commands take by default: name it by "
-            "--data-dir %s\n",
+            "muster: %s, so commands do not use this cluster by default; give them --data-dir %s\n",
             noted.message(), folder.path());
       }
       session.PrintResult(

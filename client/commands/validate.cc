@@ -28,8 +28,7 @@ absl::Status Validate(const Session& session, const JobFileArgument& job) {
                                                       {.multiply_bf16 = MultipliesBFloat16()}));
   for (const std::string& path : MissingData(spec)) {
     PrintError(
-        "muster: the job reads %s, which is not on this machine; it has to be on those of the "
-        "workers\n",
+        "muster: the job reads %s, which is not on this machine; the workers' machines need it\n",
         PrintableLine(path));
   }
   const std::string summary = PlanSummary(plan);

@@ -190,9 +190,9 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
   std::string path =
       (std::filesystem::temp_directory_path(error) / "muster-compare-XXXXXX").string();
   if (error || mkdtemp(path.data()) == nullptr) {
-    return absl::InternalError(absl::StrCat("cannot make a temporary folder like ", path,
-                                            "; set TMPDIR to one that is "
-                                            "there and can be written"));
+    return absl::InternalError(
+        absl::StrCat("cannot make a temporary folder like ", path,
+                     "; set TMPDIR to an existing folder that you can write to"));
   }
   const ClusterFolder folder(path);
   // Logs are worth keeping where daemons failed.

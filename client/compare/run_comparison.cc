@@ -12,10 +12,10 @@ namespace muster {
 
 absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const ComparisonOptions& options) {
   if (options.repeats < 1 || options.servers < 1 || options.staleness_bound < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a comparison needs at least 1 repeat, 1 server and a staleness bound of 1, "
-                     "not ",
-                     options.repeats, ", ", options.servers, " and ", options.staleness_bound));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a comparison needs at least 1 repeat, 1 server and a staleness bound of 1; given were "
+        "repeats: ",
+        options.repeats, ", servers: ", options.servers, ", staleness: ", options.staleness_bound));
   }
   Comparison comparison;
   comparison.job = job.name();

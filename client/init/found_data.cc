@@ -141,8 +141,8 @@ absl::StatusOr<FoundData> Images(const Head& head, FoundData data) {
   if (data.labels == data.path || !fs::exists(data.labels, error)) {
     return absl::InvalidArgumentError(
         absl::StrCat(data.path,
-                     " has IDX images; their labels have to be beside it in a file of "
-                     "MNIST's naming (…images-idx3…, …labels-idx1…)"));
+                     " has IDX images, but their labels are missing: images named …images-idx3… "
+                     "need a file …labels-idx1… in the same folder"));
   }
   for (size_t i = 4; i < 8; ++i) {
     data.examples = data.examples << 8 | static_cast<unsigned char>(head.text[i]);
@@ -168,16 +168,16 @@ bool NamesTable(const std::string& path) { return !TableEnding(path).empty(); }
 
 absl::Status RefusePacked(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(
-      absl::StrCat(path, " is ", what, " packed by gzip; unpack it first: gunzip -k ", path));
+      absl::StrCat(path, " is ", what, " compressed by gzip; unpack it first: gunzip -k ", path));
 }
 
 absl::StatusOr<FoundData> LibsvmData(const Libsvm& libsvm, const Head& head, FoundData data) {
   if (libsvm.refused_labels || (libsvm.minus_one && libsvm.other_labels)) {
     return absl::InvalidArgumentError(
         absl::StrCat(data.path,
-                     " has libsvm data whose labels are not all classes; those are -1 and +1, or "
+                     " has libsvm data with labels that are not classes; classes are -1 and +1, or "
                      "whole numbers from 0 to ",
-                     kLargestLabel, ": number the classes from 0"));
+                     kLargestLabel, "; number the classes from 0"));
   }
   data.kind = FoundData::Kind::kLibsvm;
   data.zero_based = libsvm.zero_based;
@@ -223,9 +223,9 @@ absl::StatusOr<FoundData> LookAtFile(const std::string& path) {
   if (named_table) {
     return absl::InvalidArgumentError(
         absl::StrCat(path,
-                     " is named as a table, but is none: a table has at least two lines, all of as "
-                     "many fields, at least two, with ',', ';', '|' or a tab between them; give a "
-                     "text another ending, such as .txt"));
+                     " is named like a table, but is not one: a table has at least two lines, each "
+                     "with the same number of fields (two or more), separated by ',', ';', '|' or "
+                     "a tab. If the file is text, give it another ending, such as .txt"));
   }
   if (head.packed) return RefusePacked(path, "a text");
   data.kind = FoundData::Kind::kText;
@@ -241,7 +241,7 @@ absl::Status CheckAreTexts(const std::string& folder, const std::vector<std::str
         std::all_of(paths.begin(), paths.end(),
                     [&ending](const std::string& path) { return TableEnding(path) == ending; });
     return absl::InvalidArgumentError(
-        absl::StrCat(folder, " is a folder of tables; name its files by a pattern: --data '",
+        absl::StrCat(folder, " is a folder of tables; name them by a pattern: --data '",
                      (fs::path(folder) / "*").string(), all_end_so ? ending : "", "'"));
   }
   FileContentOptions options;
@@ -251,7 +251,7 @@ absl::Status CheckAreTexts(const std::string& folder, const std::vector<std::str
     const absl::Status is_text = CheckIsText(path, file.bytes());
     if (!is_text.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          is_text.message(), " (every file right inside folder ", folder, " is read as text)"));
+          is_text.message(), " (every file directly in folder ", folder, " is read as text)"));
     }
   }
   return absl::OkStatus();
@@ -277,7 +277,7 @@ absl::StatusOr<FoundData> LookAtFolder(const std::string& path) {
   MUSTER_RETURN_IF_ERROR(CheckAreTexts(path, folder.paths));
   if (data.examples > 0) return data;
   return absl::InvalidArgumentError(
-      absl::StrCat(path, " is a folder without text in its files; name one with some, or a file"));
+      absl::StrCat(path, " is a folder without text; name a file or folder with text"));
 }
 
 // Looks at the first of the files, and takes the others to be like it.
@@ -288,7 +288,7 @@ absl::StatusOr<FoundData> LookAtPattern(const std::string& pattern,
   for (const std::string& file : files) {
     if (!fs::is_regular_file(file, error)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(pattern, " is a pattern, and ", file, ", which it names, is no file"));
+          absl::StrCat(pattern, " is a pattern that matches ", file, ", which is not a file"));
     }
     const uint64_t size = fs::file_size(file, error);
     if (!error) bytes += size;
@@ -296,8 +296,8 @@ absl::StatusOr<FoundData> LookAtPattern(const std::string& pattern,
   MUSTER_ASSIGN_OR_RETURN(FoundData data, LookAtFile(files[0]));
   if (data.kind != FoundData::Kind::kTable) {
     return absl::InvalidArgumentError(absl::StrCat(
-        pattern, " is a pattern, and the first of its files, ", files[0],
-        ", is no table; patterns name tables alone, so name one file, or a folder of texts"));
+        pattern, " is a pattern, but the first file that it matches, ", files[0],
+        ", is not a table, and patterns are for tables only; name one file, or a folder of texts"));
   }
   const uint64_t of_first = fs::file_size(files[0], error);
   if (!error && of_first > 0) {

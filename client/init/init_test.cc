@@ -205,7 +205,7 @@ TEST_F(InitTest, TablesTrainWhatTheirColumnsAllow) {
   EXPECT_EQ(MakeStarterJob(*LookAtData(twice), "")->comments["data.csv.numeric"],
             "Left out, as their names come twice or are not UTF-8: a");
   EXPECT_THAT(Error(Write("r.csv", Table("x,y", {"1.5,2.5", "2.5,3.5"}))),
-              HasSubstr("no column of it looks like classes"));
+              HasSubstr("none of its columns looks like classes"));
   EXPECT_EQ(Job(Packed(folder_ + "/p.csv.gz", Table("a,y", {"1.5,0", "2,1"}))).name(), "p");
 }
 
@@ -245,19 +245,19 @@ TEST_F(InitTest, PatternsNameTables) {
   EXPECT_EQ(Job(odd).data().csv().path(), odd);
   EXPECT_EQ(LookAtData(odd)->files, 1);
   EXPECT_THAT(Error(folder_ + "/none-*.csv"), HasSubstr("No file fits the pattern"));
-  EXPECT_THAT(Error(folder_ + "/{x,part-1.csv}"), HasSubstr("/x, which it names, is no file"));
+  EXPECT_THAT(Error(folder_ + "/{x,part-1.csv}"), HasSubstr("/x, which is not a file"));
   Write("prose.txt", "Some words.\n");
-  EXPECT_THAT(Error(folder_ + "/*.txt"), HasSubstr("/prose.txt, is no table; patterns name"));
+  EXPECT_THAT(Error(folder_ + "/*.txt"), HasSubstr("/prose.txt, is not a table, and patterns"));
 }
 
 TEST_F(InitTest, NothingButTextIsTakenForText) {
   const std::string lines = "text\nhello\nworld\n";
-  EXPECT_THAT(Error(Write("one.csv", lines)), HasSubstr("is named as a table, but is none"));
-  EXPECT_THAT(Error(Packed(folder_ + "/one.TSV.gz", lines)), HasSubstr("is named as a table"));
+  EXPECT_THAT(Error(Write("one.csv", lines)), HasSubstr("is named like a table, but is not one"));
+  EXPECT_THAT(Error(Packed(folder_ + "/one.TSV.gz", lines)), HasSubstr("is named like a table"));
   EXPECT_TRUE(Job(Write("one.txt", lines)).data().has_sequences());
   const TempFolder tables;
   const std::string folder = std::filesystem::path(tables.path()).lexically_normal().string();
-  const std::string remedy = "is a folder of tables; name its files by a pattern: --data '";
+  const std::string remedy = "is a folder of tables; name them by a pattern: --data '";
   tables.Write("part-1.csv", "a,b\n");
   tables.Write("part-2.csv", "a,b\n");
   EXPECT_THAT(Error(folder), HasSubstr(absl::StrCat(remedy, folder, "/*.csv'")));
@@ -268,7 +268,7 @@ TEST_F(InitTest, NothingButTextIsTakenForText) {
   EXPECT_TRUE(Job(folder).data().has_sequences());
   tables.Write("z.png", "\x89PNG\r\n\x1a\n");
   EXPECT_THAT(Error(folder), AllOf(HasSubstr("/z.png' is a PNG image"),
-                                   HasSubstr("every file right inside folder")));
+                                   HasSubstr("every file directly in folder")));
 }
 
 TEST_F(InitTest, LibsvmAndImages) {
@@ -280,13 +280,13 @@ TEST_F(InitTest, LibsvmAndImages) {
   // Tabs, too, and examples without features; but not of these alone.
   EXPECT_TRUE(Job(Write("t", "1\t3:1\t4:2\r\n0\n1 # none\n")).data().has_libsvm());
   EXPECT_TRUE(Job(Write("d", "1\n0\n1\n")).data().has_sequences());
-  EXPECT_THAT(Error(Write("m", "-1 1:1\n0 2:1\n")), HasSubstr("labels are not all classes"));
-  EXPECT_THAT(Error(Write("f", "0.5 1:1\n0 2:1\n")), HasSubstr("labels are not all classes"));
+  EXPECT_THAT(Error(Write("m", "-1 1:1\n0 2:1\n")), HasSubstr("labels that are not classes"));
+  EXPECT_THAT(Error(Write("f", "0.5 1:1\n0 2:1\n")), HasSubstr("labels that are not classes"));
   // By its name a table, of times.
   EXPECT_TRUE(Job(Write("t.tsv", Table("", {"1\t2:30", "0\t4:50"}))).data().has_csv());
   const std::string images("\0\0\x08\x03\0\0\x01\0\0\0\0\x02\0\0\0\x02", 16);
   const std::string path = Packed(folder_ + "/train-images-idx3-ubyte.gz", images);
-  EXPECT_THAT(Error(path), HasSubstr("their labels have to be beside it"));
+  EXPECT_THAT(Error(path), HasSubstr("their labels are missing"));
   Packed(folder_ + "/train-labels-idx1-ubyte.gz",
          std::string("\0\0\x08\x01\0\0\x01\0", 8) + "\x0b");
   EXPECT_EQ(Job(path).model().mlp().classes(), 12);
@@ -304,7 +304,7 @@ TEST_F(InitTest, WhatCannotBeReadIsRefusedByName) {
               HasSubstr("is text in UTF-16"));
   EXPECT_THAT(Error(Write("raw", std::string("ab\0\0\0", 5))), HasSubstr("Expected plain text"));
   EXPECT_THAT(Error(Packed(folder_ + "/t.gz", "Some text.\n")),
-              HasSubstr("is a text packed by gzip; unpack it first"));
+              HasSubstr("is a text compressed by gzip; unpack it first"));
   const TempFolder nothing;
   EXPECT_THAT(Error(nothing.path()), HasSubstr("is a folder without text"));
 }

@@ -84,7 +84,8 @@ absl::StatusOr<std::string> ChooseModel(const FoundData& data, const std::string
   std::string why;
   if (data.kind == Kind::kTable && model == "deep_fm") {
     why = absl::StrCat(" of ", data.table.categorical.size(), " columns of categories and ",
-                       data.table.classes, " classes (deep_fm wants some, and two)");
+                       data.table.classes,
+                       " classes (deep_fm needs at least one such column, and two classes)");
   } else if (data.kind == Kind::kTable && model == "mlp") {
     why = " without columns of numbers";
   }
@@ -272,15 +273,15 @@ absl::StatusOr<StarterJob> MakeStarterJob(const FoundData& data, const std::stri
     if (table.label.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
           data.path,
-          " is a table, but no column of it looks like classes to tell apart (whole "
-          "numbers from 0, -1 and +1, or texts; at least two, and none missing): it has ",
+          " is a table, but none of its columns looks like classes to predict (whole numbers from "
+          "0, -1 and +1, or texts; at least two different values, none missing): it has ",
           Listed(table.numeric), table.numeric.empty() || table.categorical.empty() ? "" : ", ",
           Listed(table.categorical)));
     }
     if (table.numeric.empty() && table.categorical.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(data.path, " is a table with no column to learn \"", table.label,
-                       "\" from; others only number the records, or have no name of their own"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          data.path, " is a table with no column to learn \"", table.label,
+          "\" from: the other columns only number the records, or have no unique name"));
     }
   }
   MUSTER_ASSIGN_OR_RETURN(const std::string model, ChooseModel(data, model_asked));

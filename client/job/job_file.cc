@@ -136,8 +136,8 @@ absl::Status CheckTokens(const std::string& tokenizer, const std::string& token_
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "the job names the tokenizer of ", tokenizer, ", but ", token_file,
-      " was made with another one; name the text, or tokens that `muster data tokenize` made of it "
-      "with that tokenizer (a job that is to have another names it in data.sequences)"));
+      " was made with another one; name the text, or a token file that `muster data tokenize` made "
+      "with the job's tokenizer. To change the job's tokenizer, name it in data.sequences"));
 }
 
 // A token file has its own tokenizer. Text in its place is encoded by the same one, and a token
@@ -185,22 +185,21 @@ absl::StatusOr<std::string> ReadText(std::istream& stream, const std::string& or
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(stream.gcount()));
   if (stream.bad()) {
-    return absl::UnavailableError(absl::StrCat("reading ", origin, " failed before its end"));
+    return absl::UnavailableError(
+        absl::StrCat("reading ", origin, " failed before the end of the file"));
   }
   if (text.size() <= kMostJobBytes) return text;
-  return absl::InvalidArgumentError(absl::StrCat(origin, " has more than ", kMostJobBytes >> 20,
-                                                 " MiB, far more than a job; is it the file that "
-                                                 "was meant?"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(origin, " has more than ", kMostJobBytes >> 20,
+                   " MiB, far more than a job needs; is it the right file?"));
 }
 
 }  // namespace
 
 absl::Status ParseJob(const std::string& text, const std::string& origin, v1::JobSpec& spec) {
   if (LooksLikeUtf16(text)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(origin,
-                     " is UTF-16, as some editors and shells of Windows save texts; save it "
-                     "as UTF-8"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        origin, " is UTF-16, as some Windows editors and shells save text; save it as UTF-8"));
   }
   const std::string after_mark(SkipByteOrderMark(text));
   if (absl::StripLeadingAsciiWhitespace(after_mark).empty()) {
@@ -222,8 +221,7 @@ absl::Status ReadJobFile(const std::string& path, v1::JobSpec& spec) {
   }
   std::error_code error;
   if (fs::is_directory(path, error)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " is a folder; name a file with a job in it"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " is a folder; name a job file"));
   }
   std::ifstream file(path);
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read the job file ", path));
@@ -263,7 +261,7 @@ absl::Status ReadModelConfig(v1::JobSpec& spec) {
   const absl::StatusOr<FileContent> content = FileContent::Open(path);
   if (absl::IsNotFound(content.status())) {
     return absl::NotFoundError(absl::StrCat("model.transformer.from is \"", path,
-                                            "\", where nothing is; name a config.json"));
+                                            "\", which does not exist; name a config.json"));
   }
   MUSTER_RETURN_IF_ERROR(content.status());
   v1::TransformerSpec whole;

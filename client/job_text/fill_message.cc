@@ -134,8 +134,7 @@ class Filler {
     if (field.is_repeated() && node.kind == TextNode::Kind::kList) {
       for (const TextNode& item : node.items) {
         if (item.kind == TextNode::Kind::kNothing) {
-          return Error(item,
-                       absl::StrCat(path, " has an element with nothing in it; leave it out"));
+          return Error(item, absl::StrCat(path, " has an empty element; leave the element out"));
         }
         MUSTER_RETURN_IF_ERROR(One(item, path, field, message));
       }
@@ -266,10 +265,10 @@ absl::Status AssignField(const std::string& assignment, const std::string& origi
   const std::string left = assignment.substr(0, equals);
   const std::vector<std::string> words = absl::StrSplit(left, '.');
   if (equals == std::string::npos || left.empty()) {
-    return TextError(origin, {},
-                     absl::StrCat("\"", Shown(assignment),
-                                  "\" is no assignment; expected one such as "
-                                  "optimizer.learning_rate=3e-4"));
+    return TextError(
+        origin, {},
+        absl::StrCat("\"", Shown(assignment),
+                     "\" is not an assignment; expected one such as optimizer.learning_rate=3e-4"));
   }
   Message* current = &message;
   std::string path;
@@ -278,8 +277,8 @@ absl::Status AssignField(const std::string& assignment, const std::string& origi
     if (!ParseStep(words[i], step)) {
       return TextError(origin, {},
                        absl::StrCat("\"", Shown(words[i]),
-                                    "\" is no name of a field, nor one with a number, as in "
-                                    "model.mlp.hidden[0]"));
+                                    "\" is not the name of a field, with or without an index, as "
+                                    "in model.mlp.hidden[0]"));
     }
     const FieldDescriptor* const field = FindField(*current->GetDescriptor(), step.name);
     if (field == nullptr) {
@@ -291,7 +290,7 @@ absl::Status AssignField(const std::string& assignment, const std::string& origi
     path = Join(path, *field);
     const bool is_group = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
     if (step.numbered && !field->is_repeated()) {
-      return TextError(origin, {}, absl::StrCat(path, " is no list; leave the number out"));
+      return TextError(origin, {}, absl::StrCat(path, " is not a list; leave the index out"));
     }
     if (i + 1 == words.size()) {
       if (is_group) {
@@ -302,11 +301,12 @@ absl::Status AssignField(const std::string& assignment, const std::string& origi
       return Assign(step, path, origin, assignment.substr(equals + 1), *field, *current);
     }
     if (!is_group) {
-      return TextError(origin, {}, absl::StrCat(path, " is one value, without fields in it"));
+      return TextError(origin, {}, absl::StrCat(path, " is a single value and has no fields"));
     }
     if (field->is_repeated() && !step.numbered) {
-      return TextError(origin, {},
-                       absl::StrCat(path, " is a list; say which, as in ", path, "[0]"));
+      return TextError(
+          origin, {},
+          absl::StrCat(path, " is a list; give the index of an element, as in ", path, "[0]"));
     }
     MUSTER_ASSIGN_OR_RETURN(current, Enter(step, path, origin, *field, *current));
   }

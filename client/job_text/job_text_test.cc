@@ -251,7 +251,7 @@ TEST(JobTextTest, AnUnknownFieldNamesTheNearestOrWhereItIs) {
 
 TEST(JobTextTest, NamesTwiceAndTwoOfOneChoiceAreRefused) {
   EXPECT_THAT(YamlError("workers: 1\nseed: 2\nworkers: 1"),
-              HasSubstr("job:3:1: \"workers\" is given in line 1 already"));
+              HasSubstr("job:3:1: \"workers\" was given in line 1 already"));
   EXPECT_THAT(JsonError("{\"seed\": 1,\n\"seed\": 1}"), HasSubstr("job:2:1: \"seed\" is given"));
   EXPECT_THAT(JsonError("{\"batchSize\": 1, \"batch_size\": 1}"), HasSubstr("batch_size is given"));
   EXPECT_THAT(TextprotoError("seed: 1 seed: 1"), HasSubstr("job:1:9: seed is given twice"));
@@ -266,7 +266,7 @@ TEST(JobTextTest, GroupsListsAndValuesAreToldApart) {
   EXPECT_THAT(YamlError("workers: [1, 2]"), HasSubstr("workers is a list; expected one value"));
   EXPECT_THAT(YamlError("workers: {a: 1}"),
               HasSubstr("workers is a group of fields; expected one"));
-  EXPECT_THAT(YamlError("model: {mlp: {hidden: [1, ~]}}"), HasSubstr("an element with nothing"));
+  EXPECT_THAT(YamlError("model: {mlp: {hidden: [1, ~]}}"), HasSubstr("an empty element"));
   EXPECT_THAT(YamlError("- 1"), HasSubstr("the whole text is a list; expected a group"));
   EXPECT_THAT(YamlError("digits"), HasSubstr("the whole text is \"digits\"; expected a group"));
   v1::JobSpec spec;
@@ -278,12 +278,12 @@ TEST(JobTextTest, GroupsListsAndValuesAreToldApart) {
 
 TEST(JobTextTest, SyntaxErrorsNameTheirPlace) {
   EXPECT_THAT(TextprotoError("workers: 2\nmodel { mlp { hidden: }"),
-              HasSubstr("job:2:23: expected a value, but here is '}'"));
+              HasSubstr("job:2:23: expected a value, found '}'"));
   EXPECT_THAT(TextprotoError("model { mlp {"), HasSubstr("job:1:14: expected the name of a field"));
   EXPECT_THAT(TextprotoError("model {\n} }"), HasSubstr("job:2:3: expected the name of a field"));
   EXPECT_THAT(TextprotoError("workers 2"), HasSubstr("job:1:9: expected ':' and a value, or '{'"));
   EXPECT_THAT(TextprotoError("name: \"a\n\""), HasSubstr("job:1:9: "));
-  EXPECT_THAT(TextprotoError("[a.b] { }"), HasSubstr("but here is '['"));
+  EXPECT_THAT(TextprotoError("[a.b] { }"), HasSubstr("found '['"));
   EXPECT_THAT(JsonError("{\"a\": 1,\n 'b': 2}"), HasSubstr("job:2:2: this is not JSON: "));
   EXPECT_THAT(JsonError("{\"seed\": 1"), HasSubstr("this is not JSON: "));
   EXPECT_THAT(JsonError("{} {}"), HasSubstr("job:1:4: this is not JSON: "));
@@ -299,8 +299,8 @@ TEST(JobTextTest, YamlsAliasesAreFollowedAndItsOtherMeansRefused) {
   EXPECT_EQ(spec.name(), "/a");
   ASSERT_TRUE(Yaml("seed: !!int 5\nname: !!str 5", spec).ok());
   EXPECT_EQ(spec.name(), "5");
-  EXPECT_THAT(YamlError("name: !env HOME"), HasSubstr("job:1:7: the tag !env is not understood"));
-  EXPECT_THAT(YamlError("a: &a {seed: 1}\n<<: *a"), HasSubstr("merge keys are not understood"));
+  EXPECT_THAT(YamlError("name: !env HOME"), HasSubstr("job:1:7: the tag !env is not supported"));
+  EXPECT_THAT(YamlError("a: &a {seed: 1}\n<<: *a"), HasSubstr("merge keys are not supported"));
   EXPECT_THAT(YamlError("? [a]\n: 1"), HasSubstr("expected the name of a field"));
 }
 
@@ -311,7 +311,7 @@ TEST(JobTextTest, TextsThatAreTooDeepOrGrowAreRefused) {
     for (int j = 0; j < 10; ++j) absl::StrAppend(&bomb, j == 0 ? "" : ", ", "*a", i - 1);
     absl::StrAppend(&bomb, "]\n");
   }
-  EXPECT_THAT(YamlError(bomb), HasSubstr("far more up to here than a job has"));
+  EXPECT_THAT(YamlError(bomb), HasSubstr("the text up to here is far larger than any job"));
   std::string deep, deep_list;
   for (int i = 0; i < 100000; ++i) {
     deep += "a {";
@@ -325,7 +325,7 @@ TEST(JobTextTest, TextsThatAreTooDeepOrGrowAreRefused) {
   EXPECT_THAT(JsonError("{\"a\": " + deep_list), HasSubstr("more than 64 deep"));
   std::string wide = "{\"a\": [0";
   for (int i = 0; i < 100000; ++i) wide += ",0";
-  EXPECT_THAT(JsonError(wide + "]}"), HasSubstr("far more up to here"));
+  EXPECT_THAT(JsonError(wide + "]}"), HasSubstr("up to here is far larger"));
 }
 
 // Whatever a file holds, it is read or refused.
@@ -402,14 +402,15 @@ TEST_F(AssignFieldTest, TellsWhatIsWrongAsFilesDo) {
   EXPECT_THAT(Error("update.dense=alreduce"), HasSubstr("did you mean \"ALL_REDUCE\"?"));
   EXPECT_THAT(Error("model.ngram.orders=3"), HasSubstr("model.ngram is beside model.mlp"));
   EXPECT_THAT(Error("optimizer=adam"), HasSubstr("optimizer is a group of fields; name one"));
-  EXPECT_THAT(Error("workers.count=1"), HasSubstr("workers is one value, without fields in it"));
-  EXPECT_THAT(Error("workers[0]=1"), HasSubstr("workers is no list; leave the number out"));
+  EXPECT_THAT(Error("workers.count=1"), HasSubstr("workers is a single value and has no fields"));
+  EXPECT_THAT(Error("workers[0]=1"), HasSubstr("workers is not a list; leave the index out"));
   EXPECT_THAT(Error("model.mlp.hidden[5]=1"),
               HasSubstr("model.mlp.hidden has 4 elements, counted"));
-  EXPECT_THAT(Error("model.mlp.hidden[x]=1"), HasSubstr("\"hidden[x]\" is no name of a field"));
+  EXPECT_THAT(Error("model.mlp.hidden[x]=1"),
+              HasSubstr("\"hidden[x]\" is not the name of a field"));
   EXPECT_THAT(Error("model.mlp.hidden=[1, x]"), HasSubstr("model.mlp.hidden is \"x\"; expected a"));
   for (const char* assignment : {"workers", "=3", "", "workers 3"}) {
-    EXPECT_THAT(Error(assignment), HasSubstr("is no assignment; expected one such as"));
+    EXPECT_THAT(Error(assignment), HasSubstr("is not an assignment; expected one such as"));
   }
   EXPECT_THAT(Error("a..b=1"), Not(HasSubstr("assignment")));
 }

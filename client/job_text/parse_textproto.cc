@@ -64,7 +64,7 @@ class TextprotoParser final : private google::protobuf::io::ErrorCollector {
   bool RefuseHere(absl::string_view expected) {
     return builder_.Refuse(
         PositionOf(current()),
-        absl::StrCat("expected ", expected, ", but here is ",
+        absl::StrCat("expected ", expected, ", found ",
                      AtEnd() ? "the end of the text" : absl::StrCat("'", current().text, "'")));
   }
 

@@ -41,7 +41,8 @@ class YamlEvents final : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto kept = kept_.find(anchor);
     if (builder_.ExpectsName() || kept == kept_.end()) {
-      builder_.Refuse(PositionOf(mark), "an alias stands for a whole value that came before it");
+      builder_.Refuse(PositionOf(mark),
+                      "an alias has to stand for a whole value that came before it");
       return;
     }
     TextNode node = kept->second;
@@ -55,7 +56,7 @@ class YamlEvents final : public YAML::EventHandler {
     if (builder_.ExpectsName()) {
       if (value == "<<") {
         builder_.Refuse(PositionOf(mark),
-                        "merge keys are not understood; write the group's fields out");
+                        "merge keys are not supported; write the group's fields out");
         return;
       }
       builder_.Name(value, PositionOf(mark));
@@ -89,7 +90,7 @@ class YamlEvents final : public YAML::EventHandler {
     if (tag.empty() || tag == "?" || tag == "!" || absl::StartsWith(tag, "tag:yaml.org,2002:")) {
       return builder_.status().ok();
     }
-    return builder_.Refuse(PositionOf(mark), absl::StrCat("the tag ", tag, " is not understood"));
+    return builder_.Refuse(PositionOf(mark), absl::StrCat("the tag ", tag, " is not supported"));
   }
 
   bool TakeWhole(const YAML::Mark& mark) {
@@ -129,7 +130,7 @@ absl::StatusOr<TextNode> ParseYaml(const std::string& text, const std::string& o
     parser.HandleNextDocument(events);
     YamlEvents more(origin);
     if (builder.status().ok() && parser.HandleNextDocument(more)) {
-      builder.Refuse({}, "there are several documents; a file holds one job");
+      builder.Refuse({}, "the file has several documents, but may hold only one job");
     }
   } catch (const YAML::Exception& error) {
     builder.Refuse(PositionOf(error.mark), absl::StrCat("this is not YAML: ", error.msg));

@@ -26,8 +26,8 @@ bool TextTreeBuilder::BeginList(TextPosition position) {
 bool TextTreeBuilder::Begin(TextNode::Kind kind, TextPosition position) {
   if (!Count(kNodeWeight, position)) return false;
   if (open_.size() == kMostTextDepth) {
-    return Refuse(position, absl::StrCat("groups and lists lie more than ", kMostTextDepth,
-                                         " deep in one another here; no field of a job does"));
+    return Refuse(position, absl::StrCat("groups and lists are nested more than ", kMostTextDepth,
+                                         " deep here; no field of a job is"));
   }
   Open& open = open_.emplace_back();
   open.node.kind = kind;
@@ -49,7 +49,7 @@ bool TextTreeBuilder::Name(std::string name, TextPosition position) {
   Open& open = open_.back();
   const auto [first, is_new] = open.lines.emplace(name, position.line);
   if (!is_new && repeats_ == Repeats::kRefused) {
-    return Refuse(position, absl::StrCat("\"", name, "\" is given in line ", first->second,
+    return Refuse(position, absl::StrCat("\"", name, "\" was given in line ", first->second,
                                          " already; give it once"));
   }
   open.named = true;
@@ -97,8 +97,7 @@ bool TextTreeBuilder::Count(size_t weight, TextPosition position) {
   if (!status_.ok()) return false;
   weight_ += weight;
   if (weight_ <= kMostTextWeight) return true;
-  return Refuse(position,
-                "there is far more up to here than a job has; is it the file that was meant?");
+  return Refuse(position, "the text up to here is far larger than any job; is it the right file?");
 }
 
 size_t WeightOf(const TextNode& node) {

@@ -109,7 +109,7 @@ TEST(CommandLineTest, AClusterRunsThoughItsUsersHomeCannotBeWritten) {
       Muster("up --servers 0 --workers 1 --data-dir " + folder, "HOME=/proc/1/nowhere");
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("cannot write /proc/1/nowhere/.muster/current"));
-  EXPECT_THAT(result.output, HasSubstr("name it by --data-dir " + folder));
+  EXPECT_THAT(result.output, HasSubstr("give them --data-dir " + folder));
   EXPECT_EQ(Muster("cluster --data-dir " + folder).exit_code, 0);
 }
 
@@ -548,7 +548,7 @@ TEST(CommandLineTest, AJobThatNeedsServersSaysThatThereAreNone) {
   ASSERT_EQ(Muster("up --servers 0 --workers 2 --data-dir " + folder).exit_code, 0);
   Result result = Muster("submit " + WriteJob("waits.textproto", SmallJob()));
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("waits for a server; the cluster has none"));
+  EXPECT_THAT(result.output, HasSubstr("waits for a server, but the cluster has none"));
   const std::string listed = Muster("list --output json").output;
   EXPECT_THAT(listed, HasSubstr("the cluster has none to place it on"));
   EXPECT_THAT(Muster("list").output, HasSubstr("0 of 1 servers live"));

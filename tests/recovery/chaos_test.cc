@@ -124,7 +124,7 @@ TEST_F(PushersTest, RepeatsCountOnceAndOneTooManyShows) {
   ASSERT_TRUE(again.Push(13).ok());
   const absl::Status wrong = pushers_->CheckSums();
   EXPECT_TRUE(absl::IsDataLoss(wrong)) << wrong;
-  EXPECT_THAT(std::string(wrong.message()), HasSubstr("are wrong in all"));
+  EXPECT_THAT(std::string(wrong.message()), HasSubstr("are wrong in total"));
 }
 
 TEST_F(PushersTest, AServerWithoutItsLogShows) {

@@ -38,8 +38,8 @@ absl::StatusOr<std::vector<TcpListener>> TakePorts(int count) {
     }
     if (failure.ok()) return held;
   }
-  return absl::UnavailableError(absl::StrCat("no ", count, " free ports in a row from ", kFirstPort,
-                                             " on: ", failure.message()));
+  return absl::UnavailableError(absl::StrCat("no ", count, " consecutive free ports from ",
+                                             kFirstPort, " upwards: ", failure.message()));
 }
 
 std::string Server(int i) { return absl::StrCat("server-", i); }

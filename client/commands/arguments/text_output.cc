@@ -16,14 +16,14 @@ absl::Status CheckOutputIsNoText(const std::string& data, const std::string& out
   std::error_code error;
   if (fs::equivalent(data, out, error)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--out ", out, " is the text that is to be read; choose another --out"));
+        absl::StrCat("--out ", out, " is the text to read; choose another --out"));
   }
   // Through links: where it is going to lie.
   MUSTER_ASSIGN_OR_RETURN(const std::string target, OutputTarget(out, Replace::kFiles));
   if (fs::equivalent(data, fs::absolute(target, error).parent_path(), error)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--out ", out, " lies in ", data,
-                     ", all of whose files are read as text; choose another folder for it"));
+        absl::StrCat("--out ", out, " is inside ", data,
+                     ", and every file there is read as text; choose another folder for --out"));
   }
   return absl::OkStatus();
 }
