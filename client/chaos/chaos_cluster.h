@@ -24,8 +24,8 @@ class JobSpec;
 class JobStatus;
 }  // namespace v1
 
-// A cluster on this machine for rounds of chaos, whose supervisor starts again what they kill, as
-// it does in `muster up`. Single-threaded.
+// A cluster on this machine for rounds of chaos. Its supervisor restarts what the rounds kill, as
+// `muster up` does. Single-threaded.
 class ChaosCluster {
  public:
   // The cluster lives in `folder`, from Start to the end of this object.
@@ -33,30 +33,30 @@ class ChaosCluster {
   ~ChaosCluster();
 
   bool running() const { return supervisor_ != 0; }
-  // REQUIRES: it does not run.
+  // Starts the cluster. REQUIRES: the cluster is not running.
   absl::Status Start(LocalClusterOptions options);
 
   const ClusterFolder& folder() const { return folder_; }
-  // REQUIRES of what follows: it runs.
+  // The methods below require a running cluster.
   pid_t supervisor() const { return supervisor_; }
   JobClient& jobs() { return *jobs_; }
-  // Waits until the coordinator answers, which it does not while it is started again.
+  // Waits until the coordinator answers; a coordinator that is being restarted does not.
   absl::Status AwaitCoordinator();
   absl::StatusOr<std::string> Submit(const v1::JobSpec& job);
 
-  // Calls `turn` with each status, some 50 times a second, until the job ended or `turn` returns
-  // false. DeadlineExceeded: it hangs. FailedPrecondition: it ended, and not well; with what
-  // `describe` says was done to it. Or the error of `turn`.
+  // Calls `turn` with each status, some 50 times a second, until the job has ended or `turn`
+  // returns false. Errors: DeadlineExceeded if the job hangs; FailedPrecondition if the job failed
+  // or was cancelled, with what `describe` says was done to the job; or the error of `turn`.
   absl::Status Await(const std::string& job_id,
                      const std::function<absl::StatusOr<bool>(const v1::JobStatus&)>& turn,
                      const std::function<std::string()>& describe);
 
-  // Of the checkpoint at `clock`; none: of the last one.
+  // Returns the weights of the checkpoint at `clock`, or of the last one without a clock.
   absl::StatusOr<ExportedWeights> Weights(const std::string& job_id,
                                           std::optional<uint64_t> clock = std::nullopt);
-  // The first of the job's events that has this text; empty: none has.
+  // Returns the first of the job's events that contains this text, or "" if none does.
   absl::StatusOr<std::string> FindEvent(const std::string& job_id, absl::string_view text);
-  // How many of the job's events have this text.
+  // Counts the job's events that contain this text.
   absl::StatusOr<int> CountEvents(const std::string& job_id, absl::string_view text);
 
  private:

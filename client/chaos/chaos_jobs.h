@@ -8,21 +8,21 @@
 
 namespace muster {
 
-// Jobs of some seconds that two workers train, on two servers if any. All but the last are
-// deterministic: their weights are those of an undisturbed run, bit for bit, whatever happens.
+// Jobs of a few seconds for two workers and at most two servers. All jobs except the f16 one are
+// deterministic: whatever happens, their weights are those of an undisturbed run, bit for bit.
 
 enum class ChaosRoad { kEveryPush, kCheckpoint, kAllReduce };
-// Such as "EVERY_PUSH", "ALL_REDUCE".
+// Returns a name such as "EVERY_PUSH" or "ALL_REDUCE".
 std::string RoadName(ChaosRoad road);
 
-// Where servers hold the parameters, most checkpoints are deltas.
+// Returns a job of this road. If servers hold the parameters, most checkpoints are deltas.
 v1::JobSpec ChaosJob(ChaosRoad road, uint64_t steps, uint64_t checkpoint_every);
 
-// A transformer in f16 on the text in `text_file`, with a checkpoint at every step, all of which
-// stay. What its weights become depends on when a task is lost: the new one finds its loss scale
-// anew.
+// Returns a job that trains a transformer in f16 on the text in `text_file`. It takes a checkpoint
+// at every step and keeps all of them. Its weights depend on when a task is lost, since the new
+// task has to find its loss scale again.
 v1::JobSpec F16Job(const std::string& text_file);
-// A text for it.
+// Returns a text for F16Job.
 std::string ChaosText();
 
 }  // namespace muster

@@ -16,31 +16,31 @@
 
 namespace muster {
 
-// Rounds on one cluster of this machine, which trains deterministic jobs while its processes are
-// killed; the supervisor starts them again, as it does in `muster up`. Single-threaded.
+// Rounds on one cluster of this machine. The cluster trains deterministic jobs while its processes
+// are killed; the supervisor restarts them, as `muster up` does. Single-threaded.
 class ClusterRounds {
  public:
   // The cluster lives in `folder`, from the first round to the end of this object.
   explicit ClusterRounds(std::string folder) : cluster_(std::move(folder)) {}
 
-  // One round each; see ChaosKind. A job with one of both durabilities, and `kills` kills. An error
-  // says what was lost, or what else went wrong.
+  // Each runs one round (see ChaosKind), on a job with one of the two durabilities and with `kills`
+  // kills. An error says what was lost, or what else went wrong.
   absl::StatusOr<ChaosOutcome> RunKilled(uint64_t seed, int kills);
   absl::StatusOr<ChaosOutcome> RunLostVolume(uint64_t seed);
   absl::StatusOr<ChaosOutcome> RunDamagedCheckpoint(uint64_t seed);
 
  private:
   absl::Status StartCluster();
-  // The weights of a run that nobody disturbs; trained once per durability.
+  // Returns the weights of an undisturbed run, which is trained once per durability.
   absl::StatusOr<const ExportedWeights*> Undisturbed(ChaosRoad road);
-  // Waits for the end, killing until then.
+  // Waits for the job's end and kills processes meanwhile.
   absl::Status Torment(const std::string& job_id, uint64_t seed, int kills, ChaosOutcome& outcome);
-  // Waits until a job has come to some step, and to two checkpoints.
+  // Waits until the job has reached a random step and has two checkpoints.
   absl::Status AwaitMiddle(const std::string& job_id, const Philox& random);
-  // Kills the servers that `chosen` names and does `harm` before anybody starts them again.
+  // Kills the servers that `chosen` selects, and calls `harm` before the servers are restarted.
   absl::Status WhileDown(const std::function<bool(const std::string& server)>& chosen,
                          const std::function<absl::Status()>& harm, ChaosOutcome& outcome);
-  // The job's weights must be those of an undisturbed run; then it is deleted.
+  // Checks that the job's weights are those of an undisturbed run, then deletes the job.
   absl::Status CheckWeights(const std::string& job_id, ChaosRoad road, const ChaosOutcome& outcome);
 
   ChaosCluster cluster_;

@@ -16,36 +16,36 @@ namespace muster {
 // A checkpoint that the coordinator lists.
 struct CommittedCheckpoint {
   uint64_t clock = 0;
-  // A path of this machine.
+  // Path on this machine.
   std::string folder;
 };
 
-// What the committed checkpoints of a job were when they were first seen, and whether they still
-// are: no file of a committed checkpoint may ever change, be put in another's place, or go, until
-// newer checkpoints have retired the whole. Single-threaded; blocks on files.
+// Remembers a job's committed checkpoints as they were first seen, and checks that they stay so: no
+// file of a committed checkpoint may change, be replaced or go, until newer checkpoints have
+// retired the whole checkpoint. Single-threaded; blocks on files.
 class CommittedFiles {
  public:
-  // `keep`: how many checkpoints the job keeps. `storage` outlives this object.
+  // `keep`: number of checkpoints that the job keeps. `storage` outlives this object.
   CommittedFiles(const CheckpointStorage& storage, size_t keep) : storage_(storage), keep_(keep) {}
 
-  // Notes the checkpoints that are new, and finds out whether the files noted before are still the
-  // same: cheap, for they are not read again. To be called often: what is committed, changed and
-  // retired between two calls is not seen. `listed`: all that the coordinator listed just now, in
-  // order of clock; one that it retires at the same time may be half gone.
+  // Notes new checkpoints, and checks that the files noted before are still the same, without
+  // reading them again. Call this often: a checkpoint that is committed, changed and retired
+  // between two calls is not seen. `listed`: all checkpoints that the coordinator listed just now,
+  // in order of clock; one that the coordinator is retiring may be half gone.
   void Look(const std::vector<CommittedCheckpoint>& listed);
 
-  // The same of a job that has ended, so that nothing is retired any more; reads every file again,
-  // and audits every checkpoint as `muster checkpoint verify` does. DataLoss: names what changed or
-  // went, from the first call of Look on. Other errors are the storage's.
+  // Like Look, for a job that has ended, so that nothing is retired any more. Reads every file
+  // again, and audits every checkpoint as `muster checkpoint verify` does. DataLoss: names what
+  // changed or went since the first call of Look. Other errors are the storage's.
   absl::Status Check(const std::vector<CommittedCheckpoint>& listed);
 
-  // Checkpoints that were seen, those retired since among them.
+  // Number of checkpoints that were seen, including those retired since.
   size_t seen() const { return known_.size(); }
-  // Clocks of those that are there.
+  // Returns the clocks of the checkpoints that are still there.
   std::vector<uint64_t> clocks() const;
 
  private:
-  // Another file in a file's place has another one.
+  // Tells a file from another one in its place.
   struct Identity {
     uint64_t inode = 0;
     int64_t changed_ns = 0;
@@ -55,7 +55,7 @@ class CommittedFiles {
     std::string path;
     uint64_t checksum = 0;
     Identity identity;
-    // Whether a fault was noted: once is enough.
+    // True once a fault of the file was noted: one is enough.
     bool faulty = false;
   };
   struct Checkpoint {
@@ -64,15 +64,15 @@ class CommittedFiles {
     bool retired = false;
     bool faulty = false;
   };
-  // Whether a listed checkpoint's file that is not there may have been retired meanwhile.
+  // Says whether a listed checkpoint's missing file may have been retired meanwhile.
   enum class Missing { kMayBeRetired, kIsLost };
 
-  // False: there is no such file.
+  // Fills `identity`. Returns false if there is no such file.
   static bool Identify(const std::string& path, Identity& identity);
   void Look(const std::vector<CommittedCheckpoint>& listed, Missing missing);
-  // Of a checkpoint that is new.
+  // Notes a new checkpoint.
   void Note(const CommittedCheckpoint& checkpoint, Missing missing);
-  // Of one that was noted before.
+  // Compares a checkpoint with what was noted of it.
   void Compare(const CommittedCheckpoint& checkpoint, Checkpoint& known, Missing missing);
   void Retire(const std::vector<CommittedCheckpoint>& listed);
   void Fault(uint64_t clock, absl::string_view what);

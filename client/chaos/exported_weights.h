@@ -9,9 +9,9 @@
 
 namespace muster {
 
-// What a safetensors file holds, by name: the bytes of each tensor. Rows of sparse tables are put
-// into ascending order of key, so that equal weights are equal whatever the order on disk.
-// InvalidArgument: not such a file.
+// The bytes of each tensor of a safetensors file, by name. Rows of sparse tables are sorted by key,
+// so that equal weights compare equal whatever the order in the file. InvalidArgument: not such a
+// file.
 using ExportedWeights = std::map<std::string, std::string>;
 absl::StatusOr<ExportedWeights> ParseWeights(absl::string_view safetensors);
 

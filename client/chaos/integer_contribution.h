@@ -11,25 +11,25 @@
 
 namespace muster {
 
-// Floats of a row that integers are pushed to.
+// Number of floats of a row that integers are pushed to.
 inline constexpr uint32_t kIntegerRowDim = 4;
 
-// What a slot pushes at a clock to an element: an integer in [-8, 8], a pure function.
+// Returns what a slot pushes at a clock to an element, an integer in [-8, 8]: a pure function.
 inline int IntegerAt(uint32_t slot, uint64_t clock, uint64_t element) {
   return static_cast<int>(MixBits(MixBits(element + 1) ^ (clock << 8) ^ slot) % 17) - 8;
 }
 
-// Whether a slot pushes to a row at a clock: every fourth time or so.
+// Returns true if a slot pushes to a row at a clock, which is so about every fourth time.
 inline bool PushesRow(uint32_t slot, uint64_t clock, uint64_t key) {
   return MixBits((key << 20) + (clock << 4) + slot) % 4 == 0;
 }
 
-// Number by which IntegerAt knows a row's float, far from the dense elements.
+// Returns the number by which IntegerAt knows a row's float, far from the dense elements.
 inline uint64_t RowElement(uint64_t key, uint32_t i) {
   return (uint64_t{1} << 40) + key * kIntegerRowDim + i;
 }
 
-// Keys of 0 … rows - 1 that are a partition's.
+// Returns the keys of a partition among 0 … rows - 1.
 inline std::vector<uint64_t> KeysOf(uint32_t partition, uint32_t partitions, uint64_t rows) {
   std::vector<uint64_t> keys;
   for (uint64_t key = 0; key < rows; ++key) {
@@ -38,7 +38,7 @@ inline std::vector<uint64_t> KeysOf(uint32_t partition, uint32_t partitions, uin
   return keys;
 }
 
-// Payload of a sparse push: keys, then rows.
+// Returns the payload of a sparse push: keys, then rows.
 inline Payload RowsPayload(uint32_t slot, uint64_t clock, const std::vector<uint64_t>& keys) {
   std::vector<uint32_t> words(keys.size() * (2 + kIntegerRowDim));
   size_t at = 0;
@@ -56,7 +56,7 @@ inline Payload RowsPayload(uint32_t slot, uint64_t clock, const std::vector<uint
   return Payload::Of(std::move(words));
 }
 
-// Payload of a dense push of all blocks of a partition.
+// Returns the payload of a dense push of all blocks of a partition.
 inline Payload BlocksPayload(uint32_t slot, uint64_t clock, const DenseLayout& layout,
                              uint32_t partition) {
   std::vector<float> values;

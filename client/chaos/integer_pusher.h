@@ -23,27 +23,28 @@ struct IntegerTables {
   uint64_t dense_elements = 6000;
   uint64_t rows = 512;
   uint64_t cut_every = 100;
-  // Gets the cuts.
+  // Folder for cuts.
   std::string checkpoint_root;
-  // How long the server may be out of reach.
+  // Longest time that the server may be out of reach.
   absl::Duration patience = absl::Seconds(60);
 
-  // The layout of the one dense tensor.
+  // Returns the layout of the one dense tensor.
   absl::StatusOr<DenseLayout> Layout() const;
 };
 
-// One slot's pusher; see IntegerPushers. Used by one thread at a time.
+// One slot's pusher (see IntegerPushers). Used by one thread at a time.
 class IntegerPusher {
  public:
-  // All outlive this object.
+  // All arguments outlive this object.
   IntegerPusher(StandaloneServer& server, const IntegerTables& tables, const DenseLayout& layout,
                 uint32_t slot);
 
-  // Pushes the clocks up to `clocks` (excluded), each to its acknowledged end. DataLoss: the server
-  // has forgotten a clock that it had acknowledged. Others: as it refused an operation.
+  // Pushes the clocks before `clocks`, each until all its operations are acknowledged. DataLoss:
+  // the server has forgotten a clock that it had acknowledged. Other errors are those of refused
+  // operations.
   absl::Status Push(uint64_t clocks);
 
-  // Pulls all that a partition holds, as of now. Empty where it holds nothing.
+  // All current values of a partition, which may be none.
   struct Values {
     std::vector<float> dense;
     // [keys of the partition, kIntegerRowDim].
@@ -51,19 +52,20 @@ class IntegerPusher {
   };
   absl::StatusOr<Values> Pull(uint32_t partition);
 
-  // What this slot has pushed in clocks 0 … clocks - 1, per flat dense element, then per row float.
+  // Adds up what this slot has pushed in clocks 0 … clocks - 1, per flat dense element, then per
+  // row float.
   void AddSums(uint64_t clocks, std::vector<int64_t>& sums) const;
 
-  // Goes on from an earlier clock, over a new connection.
+  // Goes back to an earlier clock, over a new connection.
   void Rewind(uint64_t clock);
 
  private:
   struct Operation;
 
-  // Connects and opens the tables; repeats while the server is out of reach.
+  // Connects and opens the tables; repeats this while the server is out of reach.
   absl::Status Connect();
   absl::Status TryConnect();
-  // Until all are answered.
+  // Sends the operations and blocks until all are answered.
   absl::Status Carry(std::vector<Operation>& operations);
   std::vector<Operation> OperationsOf(uint64_t clock) const;
 
@@ -72,9 +74,9 @@ class IntegerPusher {
   const DenseLayout& layout_;
   const uint32_t slot_;
   std::unique_ptr<ParameterClient> client_;
-  // The clock that is pushed next.
+  // Clock to push next.
   uint64_t clock_ = 0;
-  // Whether the tables were open once: the server must then have them.
+  // True once the tables were open: the server must have them from then on.
   bool opened_ = false;
 };
 

@@ -16,12 +16,12 @@
 namespace muster {
 
 // Workers that push integers to one server under EVERY_PUSH, asynchronously, each in a thread of
-// its own, and count along: as floats add small integers exactly, every element must end as the
-// count has it, whatever happened to the server in between. A contribution that was lost, or
-// applied twice, shows.
+// its own, and keep their own sums. Since floats add small integers exactly, every element must end
+// up equal to its sum, whatever happened to the server in between. A contribution that was lost or
+// applied twice shows.
 //
-// Each clock of a slot brings every dense element and some of the rows an integer in [-8, 8]; now
-// and then all slots take a cut. What was not acknowledged is repeated over a new connection.
+// In each clock a slot pushes an integer in [-8, 8] to every dense element and to some of the rows;
+// now and then all slots take a cut. What was not acknowledged is repeated over a new connection.
 //
 // One thread calls the methods.
 class IntegerPushers {
@@ -32,20 +32,20 @@ class IntegerPushers {
   // Waits for the threads.
   ~IntegerPushers();
 
-  // Lets all slots push until they have closed `clocks` clocks. REQUIRES: none is at work.
+  // Lets all slots push until they have closed `clocks` clocks. REQUIRES: no slot is pushing.
   void Begin(uint64_t clocks);
-  // Whether all slots are through, or have given up.
+  // Returns true if all slots are done or have given up.
   bool Done() const { return running_ == 0; }
-  // Waits until they are, and returns the first error of a slot.
+  // Waits until Done(), and returns the first error of a slot.
   absl::Status Await();
 
-  // Pulls everything and compares. DataLoss: names an element, its expected and actual value, and
-  // how many more are wrong.
+  // Pulls all values and compares them with the sums. DataLoss: names an element with its expected
+  // and actual value, and the number of wrong ones.
   absl::Status CheckSums();
 
-  // Clocks that every slot has closed, as of the last Await that was OK.
+  // Number of clocks that every slot has closed, as of the last Await that returned OK.
   uint64_t clocks() const { return clocks_; }
-  // After an error: forgets what was pushed since the last Await that was OK.
+  // Forgets what was pushed since the last Await that returned OK. Called after an error.
   void Rewind();
 
  private:
@@ -55,7 +55,7 @@ class IntegerPushers {
   const DenseLayout layout_;
   std::vector<std::unique_ptr<IntegerPusher>> pushers_;
   std::vector<std::thread> threads_;
-  // By slot; each written by its thread.
+  // By slot; each is written by its slot's thread.
   std::vector<absl::Status> results_;
   std::atomic<int> running_ = 0;
   uint64_t target_ = 0;

@@ -24,25 +24,24 @@
 
 namespace muster {
 
-// Rounds on one cluster of this machine whose links go wrong, alone and together with kills. At the
-// end of each, every checkpoint that was ever committed must be as it was, or retired by newer
+// Rounds on one cluster of this machine whose links have faults, with and without kills. At the end
+// of each round, every checkpoint that was ever committed must be unchanged, or retired by newer
 // ones, and hold the weights of an undisturbed run at its clock. Single-threaded.
 class LinkRounds {
  public:
-  // The cluster, whose daemons have leases of `lease`, lives in `folder`, from the first round to
-  // the end of this object.
+  // The cluster lives in `folder`, from the first round to the end of this object. Its daemons have
+  // leases of `lease`.
   LinkRounds(std::string folder, absl::Duration lease)
       : lease_(lease), cluster_(std::move(folder)) {}
 
-  // One round each; see ChaosKind. An error says what was lost, or what else went wrong.
-  // `kind`: one of those with random link faults, `faults` of them.
+  // Each runs one round (see ChaosKind). An error says what was lost, or what else went wrong.
+  // `kind` is one with random link faults; the round has `faults` of them.
   absl::StatusOr<ChaosOutcome> Run(ChaosKind kind, uint64_t seed, int faults);
   absl::StatusOr<ChaosOutcome> RunCutLinkRewritesCheckpoints(uint64_t seed);
   absl::StatusOr<ChaosOutcome> RunF16RewritesCheckpoint(uint64_t seed);
 
  private:
-  // A run that nobody disturbs: its job, whose checkpoints all stay, and their weights as they are
-  // asked for.
+  // An undisturbed run: its job, whose checkpoints all stay, and their weights, read when needed.
   struct Undisturbed {
     std::string job_id;
     std::map<uint64_t, ExportedWeights> weights;
@@ -50,33 +49,35 @@ class LinkRounds {
 
   absl::Status StartCluster();
   absl::StatusOr<Undisturbed*> TrainUndisturbed(ChaosRoad road);
-  // Links that a job of this road uses, in a round of this kind.
+  // Returns the links that a job of this road uses in a round of this kind.
   std::vector<Link> LinksOf(ChaosKind kind, ChaosRoad road) const;
-  // Partitions move away from this server, to the others.
+  // Starts to move partitions away from this server, to the others.
   absl::Status Drain(const std::string& server);
   absl::Status EndDrains();
-  // What the coordinator lists of a job.
+  // Returns the job's checkpoints that the coordinator lists.
   absl::StatusOr<std::vector<CommittedCheckpoint>> Listed(const std::string& job_id);
-  // Looks whenever the job has one more checkpoint than at the last look.
+  // Calls Look of `committed` if the job has a newer checkpoint than at the last look.
   absl::Status Look(const v1::JobStatus& status, CommittedFiles& committed);
-  // Submits by way of a link that goes wrong while the answer is out: one job must come of it.
+  // Submits through a link that gets a fault while the answer is under way. Exactly one job must
+  // come of it.
   absl::StatusOr<std::string> SubmitOverFaultyLink(const v1::JobSpec& job, uint64_t seed);
-  // Kills the daemon, or a task of it, if one of these runs.
+  // Kills the daemon or one of its tasks, if any of these runs.
   void Kill(const std::string& daemon, uint64_t seed, ChaosOutcome& outcome);
-  // Waits until a checkpoint after the one at `clock`, of a job with one at every step, has its
-  // MANIFEST, and not long; its clock, if it came.
+  // Waits until the MANIFEST of a checkpoint after the one at `clock` is there, for a short time.
+  // The job takes a checkpoint at every step. Returns the checkpoint's clock, or nothing if none
+  // came.
   absl::optional<uint64_t> AwaitNextCommit(const std::string& job_id, uint64_t clock) const;
-  // That all committed files are as they were; and if so, how the job `ended`.
+  // Checks that all committed files are unchanged; if so, returns how the job `ended`.
   absl::Status CheckFiles(const std::string& job_id, const absl::Status& ended,
                           CommittedFiles& committed, ChaosOutcome& outcome);
-  // That all checkpoints that are there, the last one among them, hold an undisturbed run's
+  // Checks that all existing checkpoints, the last one among them, hold an undisturbed run's
   // weights.
   absl::Status CheckWeights(const std::string& job_id, ChaosRoad road,
                             const CommittedFiles& committed, ChaosOutcome& outcome);
 
   const absl::Duration lease_;
   LocalStorage storage_;
-  // Goes after the cluster.
+  // Outlives the cluster.
   std::unique_ptr<ClusterLinks> links_;
   ChaosCluster cluster_;
   std::map<ChaosRoad, Undisturbed> undisturbed_;

@@ -16,13 +16,13 @@ namespace muster {
 struct ChaosOptions {
   int rounds = 20;
   uint64_t seed = 1;
-  // Which take turns.
+  // Kinds of rounds, which take turns.
   std::vector<ChaosKind> kinds = AllChaosKinds();
-  // Per round of killed servers or killed clusters.
+  // Kills per round of killed servers or killed clusters.
   int kills = 3;
-  // Of links, per round of these.
+  // Link faults per round with link faults.
   int faults = 3;
-  // Gets a folder per round, and the clusters'; each goes when its round went well.
+  // Gets a folder per round and one for each cluster. A folder is removed when its round went well.
   std::string folder;
   // Called after each round.
   std::function<void(const ChaosRound& round, const absl::StatusOr<ChaosOutcome>& outcome)> ended =
@@ -35,20 +35,21 @@ struct ChaosSummary {
     // Numbers of the rounds that failed, in order.
     std::vector<int> failed;
   };
-  // Those that had a round.
+  // The kinds that had a round.
   std::map<ChaosKind, Kind> kinds;
-  // Of the rounds that went well.
+  // Sum over the rounds that went well.
   ChaosOutcome sum;
 
   int rounds() const;
   int failed() const;
-  // A table of kinds, and a line such as "20 rounds, 41 kills, 4 lost volumes, 7 damaged files (5
-  // found, 5 of them named; …), 12 link faults, 310 checkpoints compared: nothing was lost".
+  // Returns a table of kinds, and a line such as "20 rounds, 41 kills, 4 lost volumes, 7 damaged
+  // files (5 found, 5 of them named; …), 12 link faults, 310 checkpoints compared: nothing was
+  // lost".
   std::string Describe() const;
 };
 
-// Carries out the rounds one after another; a failed one does not end the run. NotFound: a program
-// of Muster's is missing.
+// Runs the rounds one after another; a round that fails does not end the run. NotFound: one of
+// Muster's programs is missing.
 absl::StatusOr<ChaosSummary> RunChaos(const ChaosOptions& options);
 
 }  // namespace muster

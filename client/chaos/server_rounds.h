@@ -9,24 +9,24 @@
 
 namespace muster {
 
-// What a round did, for its line, when nothing was lost.
+// What a round did, if nothing was lost.
 struct ChaosOutcome {
   std::string what;
   int kills = 0;
   int link_faults = 0;
-  // Committed checkpoints that were compared with what they were when they were committed.
+  // Number of committed checkpoints that were compared with their state when they were committed.
   int checkpoints = 0;
-  // Data folders that were taken away.
+  // Number of data folders that were deleted.
   int lost_volumes = 0;
-  // Damage done to files; of it, what was found, and what was found with the file's name.
+  // Number of damaged files; how many of these were found, and how many were found and named.
   int damages = 0;
   int found = 0;
   int named = 0;
 };
 
-// Rounds on a muster-server process of their own, whose program is `server`, in `folder`, which
-// must not exist yet and is left for the caller to remove. An error says what was lost, or what
-// else went wrong.
+// Each runs a round on a muster-server process of its own, whose program is `server`, in `folder`.
+// The folder must not exist yet; the caller removes it. An error says what was lost, or what else
+// went wrong.
 absl::StatusOr<ChaosOutcome> RunKilledServerRound(const std::string& server,
                                                   const std::string& folder, uint64_t seed,
                                                   int kills);

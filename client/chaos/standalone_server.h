@@ -14,28 +14,29 @@
 
 namespace muster {
 
-// A muster-server process of our own, without a coordinator, that is killed and started again over
-// the same data folder. Start and Kill by one thread; address() by any.
+// A muster-server process of our own, without a coordinator, that is killed and restarted on the
+// same data folder. One thread calls Start and Kill; any thread may call Address.
 class StandaloneServer {
  public:
-  // `folder`, which must be there, gets the server's data, in "data", and its log. `program`: the
-  // path of muster-server.
+  // `folder`, which must exist, gets the server's log and, in "data", its data. `program`: path of
+  // muster-server.
   StandaloneServer(std::string program, std::string folder)
       : program_(std::move(program)), folder_(std::move(folder)) {}
-  // Kills it if it runs.
+  // Kills the server if it runs.
   ~StandaloneServer();
 
-  // Starts it and waits until it listens. FailedPrecondition: it ended instead; with what it said.
-  // REQUIRES: it does not run.
+  // Starts the server and waits until it listens. FailedPrecondition: the server ended instead; the
+  // error has its output. REQUIRES: the server does not run.
   absl::Status Start();
-  // SIGKILL. OK when it does not run.
+  // Kills the server by SIGKILL, if it runs.
   void Kill();
   bool running() const { return pid_ != 0; }
 
   std::string data() const { return folder_ + "/data"; }
   std::string log() const { return folder_ + "/server.log"; }
 
-  // Where it listens; blocks while it does not run. DeadlineExceeded.
+  // Returns the address that the server listens on; blocks while the server does not run.
+  // DeadlineExceeded: `patience` ran out.
   absl::StatusOr<std::string> Address(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

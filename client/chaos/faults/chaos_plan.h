@@ -7,60 +7,61 @@
 
 namespace muster {
 
-// What a round of `muster chaos` does to a system that works, and checks afterwards.
+// What a round of `muster chaos` does to a running system, and what it checks afterwards.
 enum class ChaosKind {
-  // A server is killed again and again while workers push integers to it under EVERY_PUSH. The sums
-  // must come out exact.
+  // Kills a server again and again while workers push integers to the server under EVERY_PUSH. The
+  // sums must be exact.
   kKilledServer,
-  // The same, and while the server is down, one of its files is damaged. It must say so, naming the
-  // file, or not have needed what was damaged: the sums must come out exact once the files are
-  // whole again.
+  // Like kKilledServer, and damages one of the server's files while the server is down. The server
+  // must report the damage and name the file, or not need what was damaged: the sums must be exact
+  // once the file is repaired.
   kDamagedFile,
-  // Daemons and tasks of a cluster are killed while a deterministic job trains, whose checkpoints
-  // are deltas for the most part. Its weights must be those of an undisturbed run, bit for bit.
+  // Kills daemons and tasks of a cluster while a deterministic job trains, most of whose
+  // checkpoints are deltas. The job's weights must be those of an undisturbed run, bit for bit.
   kKilledCluster,
-  // A server of such a job under EVERY_PUSH is killed and its data folder goes. The job must say
-  // that it went back to a checkpoint, and end with those weights.
+  // Kills a server of such a job under EVERY_PUSH and deletes the server's data folder. The job
+  // must report that it went back to a checkpoint, and end with those weights.
   kLostVolume,
-  // All servers of such a job under CHECKPOINT are killed, and a file of its newest checkpoint is
-  // damaged. The job must say so, go back to the one before, and end with those weights.
+  // Kills all servers of such a job under CHECKPOINT, and damages a file of the newest checkpoint.
+  // The job must report the damage, go back to the checkpoint before, and end with those weights.
   kDamagedCheckpoint,
-  // The link between two processes of a cluster is cut, or loses all that goes in one direction, or
-  // is slow, and whole again after a while, several times, while a deterministic job trains under
-  // EVERY_PUSH, under CHECKPOINT or by all-reduce. All committed checkpoints must stay as they
-  // were, and all weights be those of an undisturbed run, bit for bit.
+  // Several times cuts the link between two processes of a cluster, or loses everything in one
+  // direction, or makes the link slow, each time for a while. Meanwhile a deterministic job trains
+  // under EVERY_PUSH, under CHECKPOINT or by all-reduce. All committed checkpoints must stay as
+  // they were, and all weights must be those of an undisturbed run, bit for bit.
   kCutLink,
   kHalfOpenLink,
   kSlowLink,
-  // The same with any of these faults, and one of the link's two ends is killed as it begins.
+  // Like kCutLink with any of these faults; when a fault begins, one of the link's two ends is
+  // killed.
   kLinksAndKills,
-  // Under EVERY_PUSH a server is drained, then the other one, and so on, while the link between the
-  // two has any of these faults, and now and then one of them is killed as it begins: partitions
-  // are on their way meanwhile. Otherwise as above.
+  // Under EVERY_PUSH drains one server, then the other one, and so on, so that partitions move,
+  // while the link between the two has any of these faults. Now and then one of the two is killed
+  // when a fault begins. Checks the same as kCutLink.
   kLinksAndMoves,
-  // Under CHECKPOINT a server is killed and starts again at once, when its link to the coordinator
-  // is down for less than its lease while tasks reach it: what it had is lost, and nobody has said
-  // so. The job must go back to a committed checkpoint, and no committed file change.
+  // Under CHECKPOINT kills a server, which restarts at once while its link to the coordinator is
+  // down for less than its lease but tasks reach it: the server's state is lost, and nobody has
+  // reported it. The job must go back to a committed checkpoint, and no committed file may change.
   kCutLinkRewritesCheckpoints,
   // An all-reduce job in f16, with a checkpoint at every step, loses a task right after a commit,
-  // again and again. The clock must not be cut over the files that were committed.
+  // again and again. A repeated cut of that clock must not overwrite the committed files.
   kF16RewritesCheckpoint,
 };
 
 struct ChaosRound {
   int number = 0;
   ChaosKind kind = ChaosKind::kKilledServer;
-  // Of all that is random in the round.
+  // Seed of all random choices of the round.
   uint64_t seed = 0;
 };
 
-// All of them, in the order above.
+// Returns all kinds, in the order above.
 const std::vector<ChaosKind>& AllChaosKinds();
-// Such as "killed-server".
+// Returns a name such as "killed-server".
 std::string ChaosName(ChaosKind kind);
 
-// The rounds of a run, numbered from 1: a pure function, so that a run can be repeated. Kinds, one
-// or more, take turns, in an order that the seed gives.
+// Returns the rounds of a run, numbered from 1: a pure function, so that a run can be repeated. The
+// given kinds, one or more, take turns in an order that depends on the seed.
 std::vector<ChaosRound> PlanChaos(int rounds, uint64_t seed, std::vector<ChaosKind> kinds);
 
 }  // namespace muster

@@ -17,40 +17,40 @@
 
 namespace muster {
 
-// Two processes that talk to each other; one that stands for a worker is the worker and its tasks.
-// Of two workers either may call the other.
+// Two processes that talk to each other. A worker's name stands for the worker and its tasks.
+// Between two workers either may be the caller.
 struct Link {
   std::string caller;
   std::string called;
 
-  // Such as "worker-0 to server-1".
+  // Returns a name such as "worker-0 to server-1".
   std::string Name() const { return caller + " to " + called; }
 };
 
-// All links of a cluster on this machine, each by way of a proxy, so that each can be cut, made
-// half-open or slow without a look at the others. Daemons listen on 127.0.0.1 and are called at
-// 127.0.0.2, the same port, where the proxies are; each has a proxy of its own to the coordinator.
-// What two processes of one machine would share memory for goes by TCP. Thread-safe.
+// All links of a cluster on this machine, each through a proxy, so that each can be cut, made
+// half-open or slowed without affecting the others. Daemons listen on 127.0.0.1 and are called at
+// 127.0.0.2, at the same port, where the proxies listen; each daemon has a proxy of its own to the
+// coordinator. Processes use TCP where they would otherwise share memory. Thread-safe.
 class ClusterLinks {
  public:
-  // Takes ports and starts proxies for daemons that are named as `muster up` names them, one slot
-  // on each worker. Unavailable: no ports.
+  // Takes ports and starts proxies for daemons with the names that `muster up` gives, one slot per
+  // worker. Unavailable: no ports are free.
   static absl::StatusOr<std::unique_ptr<ClusterLinks>> Create(int servers, int workers);
 
-  // What the cluster is to be started with: see LocalClusterOptions.
+  // Values for LocalClusterOptions to start the cluster with.
   int coordinator_port() const { return coordinator_port_; }
   const std::vector<std::string>& daemon_flags() const { return daemon_flags_; }
-  // Of the cluster, once that is started: tells callers apart.
+  // Sets the supervisor of the started cluster, by which callers are told apart.
   void SetSupervisor(pid_t supervisor) { supervisor_ = supervisor; }
 
-  // The coordinator's address for a client, whose link is {"client", "coordinator"}.
+  // Returns the coordinator's address for a client, whose link is {"client", "coordinator"}.
   std::string client_address() const;
 
-  // The others: servers and workers to the coordinator, workers to servers, workers to workers, and
-  // servers to servers, between which partitions move.
+  // Returns the other links: servers and workers to the coordinator, workers to servers, workers to
+  // workers, and servers to servers, between which partitions move.
   std::vector<Link> links() const;
 
-  // From now on; returns when it is so.
+  // Sets the fault of a link from now on; returns once the fault is in effect.
   void SetFault(const Link& link, LinkFault fault);
 
  private:
@@ -62,9 +62,9 @@ class ClusterLinks {
   };
 
   absl::Status Start();
-  // Where `called` is reached by this one caller.
+  // Adds a proxy for one caller and returns its port.
   absl::StatusOr<uint16_t> AddCoordinatorProxy(const std::string& caller);
-  // On the ports that these listeners hold; who calls is found out for each connection.
+  // Adds proxies on the ports of these listeners; each connection's caller is looked up.
   absl::Status AddProxies(const std::string& called, std::vector<TcpListener> listeners);
   void AddFlag(const std::string& daemon, const std::string& flag);
 
@@ -73,7 +73,7 @@ class ClusterLinks {
   int coordinator_port_ = 0;
   std::vector<std::string> daemon_flags_;
   std::atomic<pid_t> supervisor_{0};
-  // Const after Create. Last: their threads use the rest.
+  // Const after Create. Declared last, since the proxies' threads use the other members.
   std::vector<Proxy> proxies_;
 };
 

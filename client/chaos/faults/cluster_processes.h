@@ -8,18 +8,19 @@
 
 namespace muster {
 
-// A daemon of a cluster on this machine, or a task of one.
+// A daemon of a cluster on this machine, or one of its tasks.
 struct ClusterProcess {
-  // Of the daemon, such as "coordinator" or "worker-0".
+  // The daemon's name, such as "coordinator" or "worker-0".
   std::string daemon;
   bool is_task = false;
   pid_t pid = 0;
 
-  // Such as "a task of worker-0".
+  // Returns a name such as "a task of worker-0".
   std::string Name() const { return is_task ? "a task of " + daemon : daemon; }
 };
 
-// The supervisor's daemons that run now, and the tasks of workers, each before its worker.
+// Returns the supervisor's daemons that run now and the tasks of workers, each task before its
+// worker.
 std::vector<ClusterProcess> ClusterProcesses(pid_t supervisor);
 
 }  // namespace muster

@@ -5,26 +5,26 @@
 
 namespace muster {
 
-// What is wrong with a link between a process that calls and one that is called.
+// A fault of the link between a calling and a called process.
 struct LinkFault {
   enum class Kind {
     kNone,
     // Connections are reset, and new ones refused.
     kCut,
-    // Connections stay, new ones are taken, and nothing arrives in either direction. What was sent
-    // arrives when the link is whole again, as TCP would repeat it.
+    // Connections stay and new ones are accepted, but nothing arrives in either direction. What was
+    // sent arrives once the link is whole again, as TCP would repeat it.
     kSilent,
-    // The same in one direction; the other one works.
+    // Like kSilent, in one direction only.
     kFromCaller,
     kToCaller,
-    // All arrives, `latency` later and `bytes_per_second` at most, a direction.
+    // Everything arrives, `latency` later and at `bytes_per_second` at most per direction.
     kSlow,
   };
   Kind kind = Kind::kNone;
   absl::Duration latency;
   double bytes_per_second = 0;
 
-  // The same fault, where the other process calls.
+  // Returns the same fault for the case that the other process calls.
   LinkFault Reversed() const {
     LinkFault reversed = *this;
     if (kind == Kind::kFromCaller) reversed.kind = Kind::kToCaller;

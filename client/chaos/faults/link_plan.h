@@ -12,27 +12,28 @@
 
 namespace muster {
 
-// A fault of one link, and who is killed when it begins.
+// A fault of one link, and the process that is killed when the fault begins.
 struct PlannedFault {
-  // After the fault before began, or the job's first step. Several may last at the same time.
+  // Time after the previous fault began, or after the job's first step. Faults may overlap.
   absl::Duration pause;
   Link link;
   LinkFault fault;
   absl::Duration lasts;
-  // "": nobody; otherwise one of the link's two ends.
+  // One of the link's two ends, or "" for none.
   std::string killed;
-  // "": nobody; otherwise the one of the link's two ends whose partitions move to the other, from
-  // `lead` before the fault begins.
+  // The one of the link's two ends whose partitions move to the other, starting `lead` before the
+  // fault begins; or "" for none.
   std::string drained;
   absl::Duration lead;
 
-  // Such as "cut server-1 to coordinator for 1.9s, server-1 killed".
+  // Returns a text such as "cut server-1 to coordinator for 1.9s, server-1 killed".
   std::string Describe() const;
 };
 
-// The faults of a round of `kind`, which is one of link faults, on these links: a pure function.
-// Times are in proportion to the lease, which some faults outlast and others do not. Faults of
-// kLinksAndMoves follow one another, and the two ends of their link are drained by turns.
+// Returns the faults of a round of `kind`, which is a kind with link faults, on these links: a pure
+// function. Times are in proportion to the lease: some faults last longer than the lease, others
+// less long. Faults of kLinksAndMoves follow one another, and the two ends of their link are
+// drained in turn.
 std::vector<PlannedFault> PlanLinkFaults(ChaosKind kind, uint64_t seed, int count,
                                          const std::vector<Link>& links, absl::Duration lease);
 

@@ -19,32 +19,32 @@
 
 namespace muster {
 
-// Stands between processes that call a TCP address and the one that listens there: callers are
-// given the proxy's address, and every byte goes through it, until a fault says otherwise. A thread
-// of its own moves bytes. Thread-safe.
+// Stands between processes that call a TCP address and the process that listens there. Callers are
+// given the proxy's address, and the proxy passes on every byte, unless a fault is set. A thread of
+// its own moves the bytes. Thread-safe.
 class LinkProxy {
  public:
   struct Options {
-    // Whom to call for each connection.
+    // Host to call for each connection.
     std::string target_host = "127.0.0.1";
     uint16_t target_port = 0;
-    // Names the process that calls from this port of loopback; called by the proxy's thread, once
-    // per connection.
+    // Returns the name of the process that calls from this port of loopback. The proxy's thread
+    // calls this once per connection.
     std::function<std::string(uint16_t port)> caller = [](uint16_t) { return std::string(); };
   };
 
-  // `listener`: where callers come. Unavailable: the system has no descriptor left.
+  // Takes the listener to which callers connect. Unavailable: the system has no descriptor left.
   static absl::StatusOr<std::unique_ptr<LinkProxy>> Create(TcpListener listener, Options options);
   // Ends all connections.
   ~LinkProxy();
   LinkProxy(const LinkProxy&) = delete;
   LinkProxy& operator=(const LinkProxy&) = delete;
 
-  // Where it listens.
+  // Port that the proxy listens on.
   uint16_t port() const { return listener_.port; }
 
-  // From now on, for all connections of this caller, those there are and those to come. Returns
-  // when it is so: no byte passes any more that the fault holds back.
+  // Sets the fault of all connections of this caller, present and future. Returns once the fault is
+  // in effect: no byte passes any more that the fault holds back.
   void SetFault(const std::string& caller, LinkFault fault) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -52,7 +52,7 @@ class LinkProxy {
 
   LinkProxy(TcpListener listener, Options options, Descriptor wake);
   void Serve() ABSL_LOCKS_EXCLUDED(mutex_);
-  // One turn of the thread: takes new faults over. False: the proxy ends.
+  // Does one turn of the thread: takes over new faults. Returns false if the proxy ends.
   bool TakeFaults() ABSL_LOCKS_EXCLUDED(mutex_);
   void Accept();
   LinkFault FaultOf(const std::string& caller) const;
@@ -62,14 +62,14 @@ class LinkProxy {
   const Options options_;
   const Descriptor wake_;
 
-  // The thread's alone.
+  // Used only by the thread.
   std::list<std::unique_ptr<Connection>> connections_;
   std::map<std::string, LinkFault> faults_;
 
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<std::string, LinkFault> asked_ ABSL_GUARDED_BY(mutex_);
-  // Counts calls of SetFault, and those that the thread has taken over.
+  // Number of SetFault calls, and of those that the thread has taken over.
   uint64_t asked_times_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t taken_times_ ABSL_GUARDED_BY(mutex_) = 0;
 

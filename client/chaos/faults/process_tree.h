@@ -9,11 +9,12 @@
 
 namespace muster {
 
-// Of every process that has children, as of now, these in order of pid. Those that have ended are
-// left out. Source: /proc.
+// Returns the children of each process that has any now, in order of pid. Processes that have ended
+// are left out. Reads /proc.
 std::map<pid_t, std::vector<pid_t>> ProcessTree();
 
-// The words of a process's command line, the program's first; none: it has ended.
+// Returns the words of a process's command line, the program's first; empty if the process has
+// ended.
 std::vector<std::string> CommandOf(pid_t pid);
 
 }  // namespace muster

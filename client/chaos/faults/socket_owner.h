@@ -8,8 +8,8 @@
 
 namespace muster {
 
-// Of the processes `candidates`, the one that has a TCP connection on this machine from the port
-// `local` to the port `remote`; 0: none of them. Source: /proc.
+// Returns the process among `candidates` that has a TCP connection on this machine from the port
+// `local` to the port `remote`, or 0 if none has. Reads /proc.
 pid_t ConnectionOwner(uint16_t local, uint16_t remote, const std::vector<pid_t>& candidates);
 
 }  // namespace muster
