@@ -8,11 +8,11 @@
 
 namespace muster {
 
-// Runs what the words after the program's name say, with all commands of `muster`, and returns what
-// to exit with. Options of the session that no word sets stay as they are.
+// Runs the command in `words`, which follow the program's name, with all commands of `muster`, and
+// returns the exit code. Options of the session that no word sets stay as they are.
 int RunCommandLine(const std::vector<std::string>& words, Session& session);
 
-// All commands of `muster` that its help lists, as their words: {"checkpoint", "list"}.
+// Returns all commands that the help of `muster` lists, as their words: {"checkpoint", "list"}.
 std::vector<std::vector<std::string>> AllCommands();
 
 }  // namespace muster

@@ -13,19 +13,19 @@
 
 namespace muster {
 
-// What a cluster on this machine leaves for the commands that use it.
+// What commands read of a cluster on this machine.
 struct LocalCluster {
   std::string coordinator_address;
   pid_t supervisor_pid = 0;
   int servers = 0;
   int workers = 0;
-  // Those with which it was started, for the commands too; their paths are absolute.
+  // TLS files that the cluster was started with, also for commands. Their paths are absolute.
   TlsFiles tls;
 };
 
-// The data folder of a cluster on this machine (`muster up`): who runs it, where it listens, and
-// where each daemon keeps its data and log. The supervisor holds a file lock as long as it lives,
-// so a pid is never mistaken.
+// The data folder of a cluster on this machine (`muster up`): the supervisor's pid, the
+// coordinator's address, and each daemon's data and log. The supervisor holds a file lock as long
+// as it lives, so a pid is never mistaken for another process's.
 class ClusterFolder {
  public:
   explicit ClusterFolder(std::string path) : path_(std::move(path)) {}
@@ -35,7 +35,7 @@ class ClusterFolder {
   std::string LogOf(const std::string& daemon) const;
   std::string CheckpointRoot() const;
 
-  // Makes the folders. An error names what could not be made.
+  // Creates the folders. An error names what could not be created.
   absl::Status Prepare() const;
 
   // Holds the lock until destroyed.
@@ -46,29 +46,30 @@ class ClusterFolder {
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
-    // Leaves it to the end of the process: who waits for the lock then waits for the process too.
+    // Keeps the lock until the process ends, so that whoever waits for the lock waits for the
+    // process, too.
     void HoldToExit() { fd_ = -1; }
 
    private:
     int fd_;
   };
-  // AlreadyExists: a supervisor runs here.
+  // AlreadyExists: a supervisor runs in this folder.
   absl::StatusOr<std::unique_ptr<Lock>> TakeLock() const;
   bool IsRunning() const;
-  // DeadlineExceeded: the supervisor still runs after `patience`.
+  // Blocks until the supervisor has ended. DeadlineExceeded: it still runs after `patience`.
   absl::Status AwaitStop(absl::Duration patience) const;
 
   absl::Status Write(const LocalCluster& cluster) const;
-  // Removes what Write left.
+  // Removes what Write wrote.
   void Forget() const;
-  // NotFound: no cluster was started here. Unavailable: it does not run (any more).
+  // NotFound: no cluster was started in this folder. Unavailable: the cluster is not running.
   absl::StatusOr<LocalCluster> Read() const;
 
  private:
   std::string path_;
 };
 
-// The folder of the cluster that was started last by this user, or empty.
+// Returns the folder of the cluster that this user started last, or "".
 std::string CurrentClusterFolder();
 absl::Status SetCurrentClusterFolder(const std::string& path);
 

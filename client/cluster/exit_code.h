@@ -6,10 +6,10 @@
 
 namespace muster {
 
-// What `muster` exits with. Scripts depend on these values.
+// Exit codes of `muster`. Scripts depend on these values.
 enum ExitCode : int {
   kSuccess = 0,
-  // Anything not named below.
+  // Any failure that has no code of its own.
   kFailure = 1,
   // The command line, a job file or a job specification is wrong.
   kUsage = 2,
@@ -19,10 +19,11 @@ enum ExitCode : int {
   kUnreachable = 4,
 };
 
-// Unavailable, and told from what else is: files, ports and programs of this machine.
+// Returns an Unavailable error for a coordinator that does not answer, which ExitCodeFor tells
+// apart from other Unavailable errors (of this machine's files, ports and programs).
 absl::Status NoCoordinatorError(absl::string_view message);
 
-// The exit code that tells about a failed command.
+// Returns the exit code for a failed command.
 ExitCode ExitCodeFor(const absl::Status& status);
 
 }  // namespace muster

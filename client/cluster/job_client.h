@@ -35,17 +35,17 @@ class ReadLogsRequest;
 class VerifyCheckpointReply;
 }  // namespace v1
 
-// The coordinator's JobService, as commands use it. Every call blocks until it is answered, and
-// repeats itself for a few seconds while the coordinator cannot be reached (it may be restarting),
-// as all of them are safe to repeat. Errors are those of the rpcs; NoCoordinatorError
-// (client/cluster/exit_code.h) names the address; InvalidArgument: a string of the request is not
-// UTF-8. Not thread-safe.
+// The coordinator's JobService, as commands use it. Every call blocks until it is answered. A call
+// is repeated for a few seconds while the coordinator cannot be reached, for it may be restarting;
+// all calls are safe to repeat. Errors are those of the rpcs; NoCoordinatorError
+// (client/cluster/exit_code.h), which names the address; InvalidArgument: a string of the request
+// is not UTF-8. Not thread-safe.
 class JobClient {
  public:
   struct Patience {
-    // Of one call.
+    // Longest time for one call.
     absl::Duration call = absl::Seconds(20);
-    // With a coordinator that cannot be reached.
+    // Longest time to repeat a call while the coordinator cannot be reached.
     absl::Duration unreachable = absl::Seconds(4);
   };
 
@@ -56,31 +56,32 @@ class JobClient {
 
   absl::Status Submit(const v1::JobSpec& spec, std::string& job_id);
   absl::Status Get(const std::string& job_id, v1::JobStatus& status);
-  // The jobs that the request's fields take, from as many calls as they need, `most` at most; the
-  // reply's next_page_token says where further ones may be.
+  // Lists the jobs that the request selects, `most` at most, by as many calls as needed. The
+  // reply's next_page_token is set if there may be more jobs.
   absl::Status List(v1::ListJobsRequest request, v1::ListJobsReply& reply,
                     size_t most = std::numeric_limits<size_t>::max());
 
-  // Which job a name stands for that several jobs have.
+  // Says which job a name means if several jobs have it.
   enum class Naming {
-    // The last submitted one that has not ended; where all have, the last submitted one.
+    // The last submitted job that has not ended; if all have ended, the last submitted job.
     kNewest,
-    // The same, but InvalidArgument, which lists them, where several have not ended.
+    // Like kNewest, except that several jobs that have not ended are InvalidArgument, which lists
+    // them.
     kOneUnfinished,
-    // InvalidArgument, which lists them: whatever is done cannot be undone.
+    // Several jobs are InvalidArgument, which lists them: for commands that cannot be undone.
     kOne,
   };
-  // The id of the job that its user calls so. An id stands for its job, also where it is the name
-  // of others. NotFound: there is no such job.
+  // Returns the id of the job that `called` means. An id means its job even if it is the name of
+  // other jobs. NotFound: there is no such job.
   absl::StatusOr<std::string> Find(const std::string& called, Naming naming = Naming::kNewest);
   absl::Status Events(const std::string& job_id, v1::ListEventsReply& reply);
   absl::Status Collectives(const std::string& job_id, v1::ListCollectivesReply& reply);
   absl::Status Cancel(const std::string& job_id, const std::string& reason, v1::JobStatus& status);
-  // NotFound: there was no such job before the first attempt. One that is gone after an attempt
-  // whose answer was lost counts as deleted.
+  // NotFound: there was no such job before the first attempt. A job that is gone after an attempt
+  // without an answer counts as deleted.
   absl::Status Delete(const std::string& job_id);
   absl::Status Checkpoints(const std::string& job_id, v1::ListCheckpointsReply& reply);
-  // Takes as long as reading all its files does.
+  // Takes as long as reading all files of the checkpoint.
   absl::Status VerifyCheckpoint(const v1::CheckpointRequest& request,
                                 v1::VerifyCheckpointReply& reply);
   absl::Status DeleteCheckpoint(const v1::DeleteCheckpointRequest& request,
@@ -90,19 +91,20 @@ class JobClient {
   absl::Status Rebalance(const std::string& job_id, v1::JobStatus& status);
   absl::Status Metrics(std::string& text);
 
-  // Calls `changed` with each new status until the job ended; `status` is the last one.
+  // Calls `changed` with each new status until the job has ended. `status` is the last one.
   absl::Status Watch(const std::string& job_id,
                      const std::function<void(const v1::JobStatus&)>& changed,
                      v1::JobStatus& status);
-  // Ends the Watch under way, and later ones, with Cancelled. From any thread.
+  // Ends the Watch under way and all later ones with Cancelled. May be called from any thread.
   void StopWatching();
 
-  // Calls `text` with what the request takes of a job's log, and with a line in place of what is
-  // missing.
+  // Calls `text` with the parts of a job's log that the request selects, and with a line in place
+  // of what is missing.
   absl::Status Logs(v1::ReadLogsRequest request,
                     const std::function<void(absl::string_view)>& text);
 
-  // Calls `data` with the pieces of a checkpoint's weights in safetensors' format. Not repeated.
+  // Calls `data` with consecutive parts of a checkpoint's weights in safetensors format. Not
+  // repeated.
   absl::Status Export(const v1::CheckpointRequest& request,
                       const std::function<absl::Status(absl::string_view)>& data);
 
@@ -111,8 +113,8 @@ class JobClient {
   class Watching;
 
   enum class Which { kAll, kUnfinished };
-  // The jobs that their user calls so, the last submitted ones first. A coordinator that knows no
-  // names is taken to have one with this id.
+  // Lists the jobs that `called` means, the last submitted first. A coordinator that cannot look up
+  // names is taken to have a job with this id.
   absl::Status ListCalled(const std::string& called, Which which, size_t most,
                           v1::ListJobsReply& reply);
 

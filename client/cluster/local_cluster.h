@@ -12,37 +12,37 @@
 namespace muster {
 
 struct LocalClusterOptions {
-  // 0 is for jobs that train by all-reduce.
+  // 0 is enough for jobs that train by all-reduce.
   int servers = 2;
   int workers = 2;
   int slots_per_worker = 1;
   // Port of the coordinator; 0 takes a free one.
   int port = 0;
-  // Handed on to every worker.
+  // Passed on to every worker.
   std::vector<std::string> worker_flags = {};
   // See Supervisor::Options.
   std::vector<std::string> daemon_flags = {};
-  // Of every daemon; the certificate names 127.0.0.1.
+  // TLS files of every daemon; the certificate names 127.0.0.1.
   TlsFiles tls = {};
   enum class Life {
-    // Until it is stopped.
+    // The cluster runs until it is stopped.
     kOfItsOwn,
-    // It ends, and its folder goes, when this process does, however that ends.
+    // The cluster ends, and its folder is removed, when this process ends in any way.
     kOfThisProcess,
   };
   Life life = Life::kOfItsOwn;
 };
 
-// Where a cluster lives when nobody says.
+// Returns the folder of a cluster if none is named.
 std::string DefaultClusterFolder();
 
 // Starts a supervisor in a process of its own and returns once every daemon has joined.
-// AlreadyExists: a cluster runs in the folder. InvalidArgument: no worker or slot is asked for.
+// AlreadyExists: a cluster runs in the folder. InvalidArgument: no worker or no slot is asked for.
 // Any failure names the log to read, and leaves nothing running.
 absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
                                                const LocalClusterOptions& options);
 
-// Stops the cluster and waits until its last process ended. Safe to repeat.
+// Stops the cluster and blocks until its last process has ended. Safe to repeat.
 absl::Status StopLocalCluster(const ClusterFolder& folder);
 
 }  // namespace muster

@@ -13,22 +13,22 @@ namespace muster {
 struct SpawnOptions {
   // Program path, then its arguments.
   std::vector<std::string> command;
-  // Standard output and error are appended to this file.
+  // File to which standard output and error are appended.
   std::string output_file;
-  // Whether the process leaves this terminal and process group, so that Ctrl-C here does not reach
+  // True if the process leaves this terminal and process group, so that Ctrl-C here does not reach
   // it.
   bool detached = false;
 };
 
-// Starts a program with no standard input and default signal handling. NotFound: no such program.
-// Internal: anything else the system says.
+// Starts a program without standard input and with default signal handling. NotFound: there is no
+// such program. Internal: any other error of the system.
 absl::StatusOr<pid_t> Spawn(const SpawnOptions& options);
 
-// The folder of this executable.
+// Returns the folder of this executable.
 std::string ExecutableFolder();
 
-// Path of one of Muster's other programs ("muster-server"): beside this executable, or where the
-// build puts it. NotFound: names the places looked at.
+// Returns the path of one of Muster's other programs (such as "muster-server"), which lies beside
+// this executable or where the build puts it. NotFound: names the places searched.
 absl::StatusOr<std::string> FindProgram(const std::string& name);
 
 }  // namespace muster

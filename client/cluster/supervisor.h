@@ -15,9 +15,9 @@
 
 namespace muster {
 
-// Runs the daemons of a cluster on this machine, and starts again what dies, until SIGTERM or
-// SIGINT: then it stops workers, servers and the coordinator in this order and returns. A process
-// of its own (`muster supervise`), with one thread.
+// Runs the daemons of a cluster on this machine and restarts those that die. On SIGTERM or SIGINT
+// it stops workers, servers and the coordinator, in this order, and returns. Runs in a process of
+// its own (`muster supervise`), with one thread.
 class Supervisor {
  public:
   struct Options {
@@ -27,14 +27,15 @@ class Supervisor {
     int slots_per_worker = 1;
     // Port of the coordinator; 0 takes a free one.
     int port = 0;
-    // Handed on to every worker.
+    // Passed on to every worker.
     std::vector<std::string> worker_flags;
-    // Flags of one daemon each, as NAME:--FLAG=VALUE, such as "server-0:--memory=1GiB"; one takes
-    // the place of the same flag that the daemon would be given.
+    // Flags for single daemons, as NAME:--FLAG=VALUE, such as "server-0:--memory=1GiB". A flag here
+    // replaces the same flag that the daemon would be given.
     std::vector<std::string> daemon_flags;
-    // The parent process, whose end ends the cluster and removes its folder; 0: it runs on.
+    // Parent process whose end ends the cluster and removes its folder; 0: the cluster runs until
+    // it is stopped.
     pid_t owner = 0;
-    // Of every daemon.
+    // TLS files of every daemon.
     TlsFiles tls;
   };
 
@@ -49,14 +50,14 @@ class Supervisor {
     std::string name;
     std::vector<std::string> command;
     pid_t pid = 0;
-    // On the monotonic clock: when to start it again, and when that was done last.
+    // Times on the monotonic clock: the next start, and the last one.
     absl::Duration start_at;
     absl::Duration started;
-    // How long to wait after the next death.
+    // Time to wait after the next death.
     absl::Duration backoff;
   };
 
-  // With what every daemon is given, and this one.
+  // Returns `command` with the flags that every daemon is given and those of this daemon.
   std::vector<std::string> Command(const std::string& name, std::vector<std::string> command) const;
   absl::StatusOr<std::string> StartCoordinator();
   absl::Status AddDaemons(const std::string& coordinator_address);

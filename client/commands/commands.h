@@ -9,16 +9,16 @@ namespace muster {
 
 class Session;
 
-// Each adds one command to `muster`: its options, its help with an example, and what it does. The
-// session outlives the parsing.
+// Each function adds one command to `muster`: its options, its help with an example, and what it
+// does. The session outlives the parsing.
 
-// A cluster on this machine.
+// Commands for a cluster on this machine.
 void AddUp(CLI::App& app, Session& session);
 void AddDown(CLI::App& app, Session& session);
 void AddSupervise(CLI::App& app, Session& session);
 void AddDemo(CLI::App& app, Session& session);
 
-// Jobs.
+// Commands for jobs.
 void AddInit(CLI::App& app, Session& session);
 void AddValidate(CLI::App& app, Session& session);
 void AddPlan(CLI::App& app, Session& session);
@@ -34,13 +34,13 @@ void AddCheckpoint(CLI::App& app, Session& session);
 void AddEvaluate(CLI::App& app, Session& session);
 void AddExport(CLI::App& app, Session& session);
 
-// Data and language models.
+// Commands for data and language models.
 void AddTokenizer(CLI::App& app, Session& session);
 void AddData(CLI::App& app, Session& session);
 void AddGenerate(CLI::App& app, Session& session);
 void AddImport(CLI::App& app, Session& session);
 
-// The cluster and its speed.
+// Commands for the cluster and its speed.
 void AddCluster(CLI::App& app, Session& session);
 void AddDrain(CLI::App& app, Session& session);
 void AddRebalance(CLI::App& app, Session& session);
@@ -50,7 +50,7 @@ void AddBench(CLI::App& app, Session& session);
 void AddChaos(CLI::App& app, Session& session);
 void AddVersion(CLI::App& app, Session& session);
 
-// The command line itself. `app` is that of `muster`, and outlives the parsing.
+// Commands for the command line itself. `app` is the app of `muster`, and outlives the parsing.
 void AddHelp(CLI::App& app, Session& session);
 void AddCompletion(CLI::App& app, Session& session);
 

@@ -7,8 +7,8 @@
 
 namespace muster {
 
-// Runs a comparison and prints what goes on and its table (with --output json, one object with the
-// figures of every run instead, and nothing else).
+// Runs a comparison and prints its progress and its table. With --output json it prints only one
+// object with the figures of every run.
 absl::StatusOr<Comparison> CompareAndPrint(const Session& session, const v1::JobSpec& job,
                                            ComparisonOptions options);
 

@@ -9,13 +9,13 @@ namespace muster {
 
 struct LineSeries {
   std::string name;
-  // Index into the palette, so that a road has one colour in all charts.
+  // Index into the palette. A road has the same colour in all charts.
   int colour = 0;
   std::vector<std::pair<double, double>> points;
 };
 
-// Lines over two linear axes with round ticks, as an <svg> element. Points that are not finite are
-// left out.
+// Returns lines over two linear axes with round ticks, as an <svg> element. Points that are not
+// finite are left out.
 std::string LineChart(const std::string& title, const std::string& x_label,
                       const std::vector<LineSeries>& series);
 
@@ -25,14 +25,14 @@ struct BarRow {
   std::vector<double> parts;
 };
 
-// Stacked horizontal bars, one per row, as an <svg> element. `unit` follows the numbers.
+// Returns stacked horizontal bars, one per row, as an <svg> element. `unit` follows the numbers.
 std::string StackedBars(const std::string& title, const std::vector<std::string>& parts,
                         const std::vector<BarRow>& rows, const std::string& unit);
 
-// Text with &, <, > and quotes made harmless.
+// Returns the text with &, <, > and quotes escaped.
 std::string EscapeHtml(const std::string& text);
 
-// Round numbers from at or below `low` to at or above `high`, about `count` of them.
+// Returns about `count` round numbers, from at or below `low` to at or above `high`.
 std::vector<double> Ticks(double low, double high, int count);
 
 }  // namespace muster

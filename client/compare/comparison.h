@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// A figure over the repeats of a road.
+// One figure over the repeats of a road.
 struct Spread {
   double median = 0;
   double min = 0;
@@ -25,14 +25,14 @@ struct RoadResult {
   // In order of repeat; never empty.
   std::vector<MeasuredRun> runs;
 
-  // Of one figure of the runs.
+  // Returns the spread of one figure over the runs.
   Spread Of(double MeasuredRun::*figure) const;
-  // Of the loss and metric at the runs' last evaluation.
+  // Return the spread of the loss and of the metric at the runs' last evaluation.
   Spread LastLoss() const;
   Spread LastMetric() const;
 };
 
-// What was compared, and how.
+// A job, its measured roads, and how they were measured.
 struct Comparison {
   std::string job;
   int workers = 0;
@@ -40,33 +40,33 @@ struct Comparison {
   int processors = 0;
   int batch_size = 0;
   std::vector<RoadResult> roads;
-  // Roads that the job cannot take, with the reason.
+  // Reasons, each with its road, why the job cannot take the other roads.
   std::vector<std::string> left_out;
 };
 
-// The order in which repeat `repeat` takes `roads` of them: forth, back, forth, …, so that what
-// drifts on a machine falls on all alike.
+// Returns the order in which repeat `repeat` takes the roads 0 … `roads` - 1: forward, backward,
+// forward, …, so that a machine's drift affects all roads alike.
 std::vector<int> OrderOfRoads(int roads, int repeat);
 
-// How a cell of the report's table ends whose prediction a run did not meet to the byte.
+// Ends a cell of the report's table if a run did not meet the cell's prediction to the byte.
 inline constexpr char kNotAsPredicted[] = ", NOT AS PREDICTED";
 
-// Who reads a table.
+// Says who reads a table.
 enum class TableStyle {
-  // At most 100 columns for four roads: medians with how far runs lie from them ("110 ±10%"), bytes
-  // in KiB and so on, and whether traffic is as predicted.
+  // At most 100 columns for four roads: medians with the farthest run's distance ("110 ±10%"),
+  // bytes in KiB and so on, and whether traffic is as predicted.
   kTerminal,
   // Medians with the least and the most, bytes and predictions to the byte, each server.
   kReport,
 };
 
-// The table of `muster compare` and its report: one column per road. A worker's bytes are the
-// median over all workers of all repeats, servers' are those of the first repeat.
+// Returns the table of `muster compare` or of its report: one column per road. A worker's bytes are
+// the median over all workers of all repeats; a server's bytes are those of the first repeat.
 std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparison,
                                                       TableStyle style);
 
-// Every process that moved other dense parameters than predicted, a line for each: "all-reduce, run
-// 2: slot 1 sends …".
+// Returns a line for every process that moved other dense parameters than predicted, such as
+// "all-reduce, run 2: slot 1 sends …".
 std::vector<std::string> TrafficMismatches(const Comparison& comparison);
 
 }  // namespace muster

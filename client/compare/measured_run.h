@@ -25,12 +25,12 @@ struct CurvePoint {
   uint64_t examples = 0;
   double seconds = 0;
   double loss = 0;
-  // Absent: the metric has no value there.
+  // Absent if the metric has no value there.
   std::optional<double> metric;
 };
 
-// One job, run from its start to its end on a cluster of its own. Times and bytes of a step leave
-// the warm-up out; times are the mean over the workers.
+// One job, run from start to end on a cluster of its own. A step's times and bytes leave the
+// warm-up out; times are the mean over the workers.
 struct MeasuredRun {
   std::string road;
   int repeat = 0;
@@ -45,22 +45,23 @@ struct MeasuredRun {
   double max_staleness = 0;
   double steps_per_second = 0;
   double examples_per_second = 0;
-  // Parts of a step; they add up to its time.
+  // Parts of a step's time, which add up to it.
   double compute_seconds = 0;
   double communication_seconds = 0;
   double waiting_seconds = 0;
-  // Payload of a step, by slot: all of it, and dense parameters (gradients) alone, which the layout
-  // predicts.
+  // Payload of a step, by slot: in total, and of dense parameters and gradients alone, which the
+  // layout predicts.
   std::vector<WorkerTraffic> workers;
   std::vector<WorkerTraffic> dense;
-  // Dense parameters that each server sends in a step, by id. Servers do not know when the warm-up
-  // ended: over the whole run, where an evaluation counts as a step, since it pulls as much.
+  // Bytes of dense parameters that each server sends in a step, by id. Servers do not know when the
+  // warm-up ended, so this is over the whole run; an evaluation counts as a step, since it pulls as
+  // much.
   std::map<std::string, double> server_sent;
   PredictedTraffic predicted;
-  // Of the whole run.
+  // CPU time of the whole run.
   double worker_cpu_seconds = 0;
   double server_cpu_seconds = 0;
-  // The largest worker, and the sum over the servers.
+  // Peak memory of the largest worker, and the sum of the servers' peaks.
   uint64_t worker_peak_bytes = 0;
   uint64_t server_peak_bytes = 0;
 };
@@ -68,19 +69,20 @@ struct MeasuredRun {
 struct MeasureOptions {
   int servers = 2;
   uint64_t warmup_steps = 0;
-  // Of the cluster; those of AddCollectiveFlags say which way all-reduce goes.
+  // Flags of the cluster's workers; those of AddCollectiveFlags choose the transport of all-reduce.
   std::vector<std::string> worker_flags = {};
   // Called with each new status.
   std::function<void(const v1::JobStatus&)> changed = [](const v1::JobStatus&) {};
 };
 
-// Starts a cluster for the job, runs it there, and stops the cluster. FailedPrecondition: the job
-// ended other than well (says why). Errors name the folder with the logs, which then stays.
+// Starts a cluster for the job, runs the job there, and stops the cluster. FailedPrecondition: the
+// job did not succeed; the error says why. Errors name the folder with the logs, which then stays.
 absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
                                        const MeasureOptions& options);
 
-// The figures of a job that has ended, as far as its status tells them. `warm`: its status when the
-// warm-up was over, or an empty one; it is not used if more than half of the run lies before it.
+// Returns the figures of a job that has ended, as far as its status has them. `warm`: the job's
+// status at the end of the warm-up, or an empty one; not used if the warm-up is more than half of
+// the run.
 MeasuredRun Figures(const v1::JobStatus& warm, const v1::JobStatus& end);
 
 }  // namespace muster

@@ -13,19 +13,18 @@ namespace muster {
 struct ChildUsage {
   pid_t pid = 0;
   double cpu_seconds = 0;
-  // The most memory it ever held.
+  // Most memory that the process ever held.
   uint64_t peak_bytes = 0;
 };
 
-// The living children of `parent` whose program has that file name, in order of pid.
+// Returns the living children of `parent` whose program has that file name, in order of pid.
 std::vector<ChildUsage> UsageOfChildren(pid_t parent, const std::string& program);
 
-// Processors that this process, and those it starts, may use.
+// Returns the number of processors that this process and its children may use.
 int AvailableProcessors();
 
-// Keeps this process, and those it starts from now on, to the first `count` of the processors it
-// may use. False: there are fewer, `count` is below 1, or the system
-// refused.
+// Limits this process, and those it starts from now on, to the first `count` of the processors that
+// it may use. Returns false if there are fewer, `count` is below 1, or the system refused.
 bool LimitProcessors(int count);
 
 }  // namespace muster

@@ -7,8 +7,9 @@
 
 namespace muster {
 
-// One self-contained page of HTML: the table, curves of loss and metric over examples and over
-// seconds, and bars of a step's parts, drawn as SVG. Needs no other file and no script.
+// Returns a self-contained HTML page with the table, curves of loss and metric over examples and
+// over seconds, and bars of a step's parts, drawn as SVG. The page needs no other file and no
+// script.
 std::string ComparisonReport(const Comparison& comparison);
 
 }  // namespace muster

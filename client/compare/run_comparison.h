@@ -19,24 +19,24 @@ class JobStatus;
 }  // namespace v1
 
 struct ComparisonOptions {
-  // On the parameter-server roads; all-reduce takes none.
+  // Servers on the parameter-server roads; all-reduce uses none.
   int servers = 2;
   int repeats = 3;
   int staleness_bound = 4;
-  // Leaves all other roads out, without a word.
+  // If set, all other roads are left out and not reported as such.
   std::optional<Road::Kind> only_road;
-  // Steps at the start of each run that speeds leave out.
+  // First steps of each run, which speeds leave out.
   uint64_t warmup_steps = 20;
-  // Of the clusters.
+  // Flags of the clusters' workers.
   std::vector<std::string> worker_flags;
-  // What the user is shown: called before each run, with its statuses, and after it.
+  // Called before each run, with each status during the run, and after the run, to show progress.
   std::function<void(const Road& road, int repeat)> starting = [](const Road&, int) {};
   std::function<void(const v1::JobStatus&)> changed = [](const v1::JobStatus&) {};
   std::function<void()> ended = [] {};
 };
 
-// Trains the job on every road it can take, each time on a cluster of its own on this machine, one
-// after another. Errors are those of MeasureRun.
+// Trains the job on every road that it can take, one run after another, each on a cluster of its
+// own on this machine. Errors are those of MeasureRun.
 absl::StatusOr<Comparison> RunComparison(const v1::JobSpec& job, const ComparisonOptions& options);
 
 }  // namespace muster

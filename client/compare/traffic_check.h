@@ -8,13 +8,13 @@
 
 namespace muster {
 
-// Whether the dense parameters that each process moved in a step are, to the byte, those predicted:
-// what all workers sent or received, and what all servers sent.
+// Return true if every process moved in a step exactly as many bytes of dense parameters as
+// predicted: what all workers sent or received, or what all servers sent.
 bool WorkersMatch(const MeasuredRun& run, double WorkerTraffic::*direction);
 bool ServersMatch(const MeasuredRun& run);
 
-// Of what does not match, a line for each process: "slot 1 sends 8,080 B of dense parameters a
-// step, predicted 4,040 B".
+// Returns a line for each process that does not match, such as "slot 1 sends 8,080 B of dense
+// parameters a step, predicted 4,040 B".
 std::vector<std::string> TrafficMismatches(const MeasuredRun& run);
 
 }  // namespace muster

@@ -27,40 +27,40 @@ struct WorkerTraffic {
   }
 };
 
-// Zeros if there are none.
+// Returns the mean, or zeros for no workers.
 WorkerTraffic MeanOf(absl::Span<const WorkerTraffic> workers);
 
-// Payload bytes of one step that follow from the layout alone: dense parameters. Rows of sparse
-// tables depend on the data.
+// Payload bytes of one step that follow from the layout alone, which are those of dense parameters.
+// Rows of sparse tables depend on the data.
 struct PredictedTraffic {
-  // By slot. By all-reduce workers differ where they do not own equal parts of a bucket.
+  // By slot. By all-reduce, workers differ if they do not own equal parts of a bucket.
   std::vector<WorkerTraffic> workers;
-  // Each server sends (parameters), by id; empty on the all-reduce road.
+  // What each server sends (parameters), by id; empty on the all-reduce road.
   std::map<std::string, double> server_sent;
 };
 
-// Of the parameter-server road: every worker pushes and pulls every block once; a server sends its
-// partitions' blocks to every worker. Gradients and parameters are of the wire's type; where that
-// is f32, parameters that are computed with in 16 bits alone come so (PulledTypes), unless devices
-// compute. `partitions` is the shard map; `spec` names workers, wire and devices. InvalidArgument:
-// the tensors cannot be laid out.
+// Predicts the parameter-server road: every worker pushes and pulls every block once; a server
+// sends its partitions' blocks to every worker. Gradients and parameters have the wire's type. If
+// that is f32, parameters that are only used in 16 bits are sent in 16 bits (PulledTypes), except
+// to devices. `partitions` is the shard map; `spec` names workers, wire and devices.
+// InvalidArgument: the tensors cannot be laid out.
 absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
     const v1::JobSpec& spec);
 
-// What the ranks of an all-reduce reach one another by.
+// How the ranks of an all-reduce reach one another.
 enum class AllReduceWay { kSharedMemory, kTcp, kDevices };
 
-// Of the all-reduce road: what the schedule moves that is chosen for each of the buckets that the
-// gradient is cut into. With P the bytes of the gradient, a rank sends 2(W-1)/W·P where buckets are
-// large; small ones go to all at once, or over sockets between pairs, in fewer steps and more
-// bytes. `update` says how buckets are cut, summed and sent. On devices tensors are padded.
+// Predicts the all-reduce road from the schedule of each bucket that the gradient is divided into.
+// With P the gradient's bytes and W ranks, a rank sends 2(W-1)/W·P for large buckets; small buckets
+// are sent to all ranks at once, or over sockets between pairs, in fewer steps and with more bytes.
+// `update` says how gradients are divided, summed and sent. On devices tensors are padded.
 // InvalidArgument: the tensors cannot be laid out.
 absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema& schema,
                                                          const v1::UpdateSpec& update, int workers,
                                                          AllReduceWay way);
 
-// The mean over the workers of PredictAllReduceTraffic, at no more cost for many of them than for
+// Returns the mean over the workers of PredictAllReduceTraffic. Many workers cost no more time than
 // two.
 absl::StatusOr<WorkerTraffic> PredictMeanAllReduceTraffic(const v1::TablesSchema& schema,
                                                           const v1::UpdateSpec& update, int workers,

@@ -11,32 +11,33 @@
 
 namespace muster {
 
-// What a table's columns seem to be, by the records at its beginning.
+// What the columns of a table seem to be, by the records at its beginning.
 struct CsvGuess {
   char separator = ',';
-  // Without one, columns go by their numbers, from "1".
+  // If false, columns are named by their numbers, from "1".
   bool header = true;
-  // Empty: no column looks like classes.
+  // Column to predict; empty if no column looks like classes.
   std::string label;
-  // Why that column, a clause for people.
+  // Clause for people that says why this column was chosen.
   std::string label_reason;
-  // Outputs that a model needs for the labels.
+  // Number of outputs that a model needs for the labels.
   uint32_t classes = 0;
-  // Records, of those looked at, of the class that has the fewest.
+  // Number of records of the rarest class among those looked at.
   size_t fewest_records = 0;
   std::vector<std::string> numeric;
   std::vector<std::string> categorical;
-  // Columns of which nothing is learned: they number or name the records, or have no name.
+  // Columns that nothing can be learned from: they number or name the records, or have no name.
   std::vector<std::string> left_out;
-  // Names that a job cannot give, as they come twice or are no UTF-8: their columns are left out,
-  // too. Each once.
+  // Names that a job cannot use, since they occur twice or are not UTF-8; each once. Their columns
+  // are left out, too.
   std::vector<std::string> not_nameable;
-  // Records looked at, without the header.
+  // Number of records looked at, without the header.
   size_t records = 0;
 };
 
-// Nothing where a text is no table: most of its lines have the same number of fields, at least 2,
-// with one of the usual separators between them. `text` ends with a whole line.
+// Guesses a table's columns. Returns nothing if the text is not a table: most lines of a table have
+// the same number of fields, at least 2, with one of the usual separators between them. `text` ends
+// with a whole line.
 std::optional<CsvGuess> GuessCsv(absl::string_view text);
 
 }  // namespace muster

@@ -10,26 +10,26 @@
 
 namespace muster {
 
-// What lies at a path, as far as its beginning tells.
+// What kind of data a path holds, judging by its beginning.
 struct FoundData {
   enum class Kind { kText, kTokens, kTable, kImages, kLibsvm };
   Kind kind = Kind::kText;
-  // Of tables it may be a pattern (common/files/path_pattern.h) of so many files.
+  // For tables possibly a pattern (common/files/path_pattern.h), which then matches `files` files.
   std::string path;
   size_t files = 1;
-  // Of images.
+  // File of the images' labels.
   std::string labels;
   CsvGuess table;
-  // Of libsvm and images.
+  // Number of classes, for libsvm and images.
   uint32_t classes = 0;
-  // Whether libsvm's features count from 0.
+  // True if libsvm's features count from 0.
   bool zero_based = false;
-  // About how many; of text and tokens bytes.
+  // Rough number of examples; for text and tokens the number of bytes.
   uint64_t examples = 0;
 };
 
-// Looks at a file, a folder, or the first of a pattern's files. NotFound: nothing is there.
-// InvalidArgument: it is nothing that Muster reads, which the message names, with what to do.
+// Looks at a file, a folder, or the first file of a pattern. NotFound: there is no such path.
+// InvalidArgument: Muster cannot read the data; the message says what it is and what to do.
 absl::StatusOr<FoundData> LookAtData(const std::string& path);
 
 }  // namespace muster

@@ -12,13 +12,13 @@ namespace muster {
 
 struct StarterJob {
   v1::JobSpec spec;
-  // What it is wise to look at or to change first.
+  // Comments on the fields to check or to change first.
   YamlComments comments;
 };
 
-// A job that trains such a model on the data within minutes, of settings that usually work. An
-// empty `model` takes the one that suits the data. InvalidArgument: there is no such model, or it
-// reads other data; the message names those that do.
+// Returns a job that trains such a model on the data within minutes, with settings that usually
+// work. An empty `model` means the model that suits the data. InvalidArgument: there is no such
+// model, or it reads other data; the message names the models that read this data.
 absl::StatusOr<StarterJob> MakeStarterJob(const FoundData& data, const std::string& model);
 
 }  // namespace muster

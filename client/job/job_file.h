@@ -12,37 +12,37 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// Names standard input as a job file.
+// Name of standard input as a job file.
 inline constexpr char kStandardInput[] = "-";
 
-// Parses a job from text: YAML, JSON or protobuf's text format, as the ending of `origin` says
-// (.yaml, .yml, .json, .textproto, .pbtxt), or else the text: JSON begins with `{`, and protobuf's
+// Parses a job from YAML, JSON or protobuf text format. The ending of `origin` says which (.yaml,
+// .yml, .json, .textproto, .pbtxt); otherwise the text does: JSON begins with `{`, and protobuf
 // text format has a `{` right after a name. `origin` also names the text in errors. A byte-order
-// mark of UTF-8 is skipped. InvalidArgument: line, column and what is wrong there; the text is
+// mark of UTF-8 is skipped. InvalidArgument: says what is wrong, with line and column; the text is
 // empty, or UTF-16.
 absl::Status ParseJob(const std::string& text, const std::string& origin, v1::JobSpec& spec);
 
 // Reads a job file, or standard input (kStandardInput). Relative paths (of data, tokenizers,
-// config.json and folders of weights) are taken from the file's folder, or for standard input the
-// working directory, and made absolute, as the workers run elsewhere. NotFound: no such file.
-// InvalidArgument: as ParseJob; it is a folder, or too large for a job.
+// config.json and folders of weights) become absolute, since workers run elsewhere: they are
+// relative to the file's folder, or for standard input to the working directory. NotFound: there is
+// no such file. InvalidArgument: as ParseJob; the path is a folder; the file is too large for a
+// job.
 absl::Status ReadJobFile(const std::string& path, v1::JobSpec& spec);
 
 // Writes one value into a job, as in "optimizer.learning_rate=3e-4" (AssignField). Relative paths
-// are taken from the working directory, as those on a command line are. InvalidArgument: what is
-// wrong with it.
+// are relative to the working directory. InvalidArgument: says what is wrong with the assignment.
 absl::Status SetJobField(const std::string& assignment, v1::JobSpec& spec);
 
-// Puts another path (a file or folder; for IDX the images, whose labels are found by MNIST's
-// naming) into the data specification. InvalidArgument: the data is synthetic.
+// Puts another path into the data specification: a file or folder; for IDX the images, whose labels
+// are found by MNIST's naming. InvalidArgument: the data is synthetic.
 absl::Status ReplaceDataPath(const std::string& path, v1::JobSpec& spec);
 
-// The paths of data (patterns left out) that are not on this machine.
+// Returns the paths of data that are not on this machine. Patterns are not checked.
 std::vector<std::string> MissingData(const v1::JobSpec& spec);
 
-// Fills a transformer's fields that the job leaves out with those of the config.json that
-// model.transformer.from names, which is then cleared. NotFound, InvalidArgument: there is none,
-// or it is of a model that Muster does not compute (ParseTransformerConfig).
+// Fills the transformer's fields that the job leaves out from the config.json that
+// model.transformer.from names, and clears `from`. NotFound: there is no such file.
+// InvalidArgument: Muster does not compute this model (ParseTransformerConfig).
 absl::Status ReadModelConfig(v1::JobSpec& spec);
 
 }  // namespace muster

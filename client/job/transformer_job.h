@@ -21,17 +21,18 @@ class JobSpec;
 
 class Tokenizer;
 
-// Calls `sink` with the weights of a job's checkpoint as a safetensors file, some at a time.
-// That of a transformer says what it is and how its tokens are made, so that it can be used without
-// the job. `tokenizer` names where its tokenizer is (empty: where the job says; if it is not there
-// on this machine, the file does not say, and `note` is called with the reason). InvalidArgument:
-// the checkpoint tells that it is another one.
+// Calls `sink` with consecutive parts of a safetensors file of a job checkpoint's weights. The file
+// of a transformer says what the model is and how its tokens are made, so that it can be used
+// without the job. `tokenizer` says where the model's tokenizer is; if empty, the job says where.
+// If the tokenizer is not on this machine, the file does not have it, and `note` is called with the
+// reason. InvalidArgument: the checkpoint was made with another tokenizer.
 absl::Status ExportJob(JobClient& jobs, const v1::CheckpointRequest& checkpoint,
                        const std::string& tokenizer,
                        const std::function<void(const std::string&)>& note,
                        const std::function<absl::Status(absl::string_view)>& sink);
 
-// Refuses a job of another model. InvalidArgument: names the job, its model and what was asked for.
+// InvalidArgument if the job's model is not a transformer; names the job, its model and
+// `asked_for`.
 absl::Status RequireTransformer(const v1::JobSpec& spec, const std::string& job_id,
                                 absl::string_view asked_for);
 

@@ -12,18 +12,18 @@ class Message;
 
 namespace muster {
 
-// Writes the values of a tree into an empty message's fields, which are told by name (`batch_size`
-// or `batchSize`). One value stands for a list of one. A name with nothing after it leaves a value
-// as it is, and chooses a group. InvalidArgument: a field is unknown (with the nearest there is),
-// or has no value of its type (see StoreValue), or is given twice, or beside another one of the
-// same choice; the error begins with `origin` and the place.
+// Writes the values of a tree into the fields of an empty message. Fields are named as `batch_size`
+// or `batchSize`. A single value is a list of one where a list is expected. A name without a value
+// leaves a value as it is, and selects a group. InvalidArgument, beginning with `origin` and the
+// place: a field is unknown (names the nearest one), has no value of its type (see StoreValue), is
+// given twice, or is given beside another field of the same oneof.
 absl::Status FillMessage(const TextNode& root, const std::string& origin,
                          google::protobuf::Message& message);
 
-// Writes one value in, as in `optimizer.learning_rate=3e-4`: fields apart by dots, an element of a
-// list by its number, as in `model.mlp.hidden[0]=64`; the number of elements adds one. A list of
-// values takes the place of all, as in `model.mlp.hidden=[64, 32]`. Errors as above, and also
-// where it is no assignment, or its path leads into another choice than the message has made.
+// Writes one value, as in `optimizer.learning_rate=3e-4`. Dots separate fields; a number selects a
+// list's element, as in `model.mlp.hidden[0]=64`, and the number of elements appends one. A list
+// replaces the whole list, as in `model.mlp.hidden=[64, 32]`. Errors as above, and if the text is
+// not an assignment, or its path leads into another choice of a oneof than the message has made.
 absl::Status AssignField(const std::string& assignment, const std::string& origin,
                          google::protobuf::Message& message);
 

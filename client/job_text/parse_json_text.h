@@ -8,8 +8,8 @@
 
 namespace muster {
 
-// A JSON object as a tree; what is null is left out, as in protobuf's JSON. InvalidArgument:
-// origin, line, column and what is wrong there.
+// Returns a JSON object as a tree. Nulls are left out, as in protobuf's JSON. InvalidArgument: says
+// what is wrong, with origin, line and column.
 absl::StatusOr<TextNode> ParseJsonText(const std::string& text, const std::string& origin);
 
 }  // namespace muster

@@ -8,9 +8,9 @@
 
 namespace muster {
 
-// A message in protobuf's text format as a tree: all of the format but extensions and Any. Beyond
-// it a number may have a unit, as in `cache_bytes: 4GiB`. InvalidArgument: origin, line, column and
-// what is wrong there.
+// Returns a message in protobuf text format as a tree: all of the format except extensions and Any.
+// In addition a number may have a unit, as in `cache_bytes: 4GiB`. InvalidArgument: says what is
+// wrong, with origin, line and column.
 absl::StatusOr<TextNode> ParseTextproto(const std::string& text, const std::string& origin);
 
 }  // namespace muster

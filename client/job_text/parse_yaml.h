@@ -8,10 +8,10 @@
 
 namespace muster {
 
-// A YAML document as a tree. What a plain value means is left to the field that it is for, so that
-// `no` is a text where a text is wanted. Anchors and aliases are followed; tags beyond YAML's own,
-// merge keys and several documents are refused. InvalidArgument: origin, line, column and what is
-// wrong there.
+// Returns a YAML document as a tree. The field decides what a plain value means, so `no` is a text
+// where a text is expected. Anchors and aliases are followed; tags beyond YAML's own, merge keys
+// and several documents are refused. InvalidArgument: says what is wrong, with origin, line and
+// column.
 absl::StatusOr<TextNode> ParseYaml(const std::string& text, const std::string& origin);
 
 }  // namespace muster

@@ -10,13 +10,13 @@ class Message;
 
 namespace muster {
 
-// What stands above fields, by their paths, such as "data.csv.label"; each line of a text becomes a
-// comment of its own.
+// Comments to put above fields, by the fields' paths, such as "data.csv.label". Each line of a text
+// becomes a comment line.
 using YamlComments = std::map<std::string, std::string>;
 
-// The fields of a message that are set, in the order of the file that declares them, as a YAML
-// document that ParseYaml and FillMessage read back to the same message. Numbers have as many
-// digits as it takes for that.
+// Returns the set fields of a message, in the order of their declaration, as a YAML document that
+// ParseYaml and FillMessage read back to the same message. Numbers have as many digits as that
+// takes.
 std::string PrintYaml(const google::protobuf::Message& message, const YamlComments& comments = {});
 
 }  // namespace muster

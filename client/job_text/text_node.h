@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// Where something stands in a text; both count from 1. Line 0: not in a file.
+// A place in a text; line and column count from 1. Line 0: not in a file.
 struct TextPosition {
   int line = 0;
   int column = 0;
@@ -17,10 +17,10 @@ struct TextPosition {
 
 struct TextEntry;
 
-// One value of a job's text, whatever notation it is written in.
+// One value of a job's text, in any notation.
 struct TextNode {
   enum class Kind {
-    // A name with nothing after it.
+    // A name without a value.
     kNothing,
     kValue,
     kList,
@@ -28,9 +28,9 @@ struct TextNode {
   };
   Kind kind = Kind::kNothing;
   TextPosition position;
-  // Of a value: what is written there, without quotes.
+  // A value as it is written, without quotes.
   std::string value;
-  // Whether the value may stand for a text: it is in quotes, or the notation needs none.
+  // True if the value may be a text: it is in quotes, or the notation needs none.
   bool may_be_text = false;
   std::vector<TextNode> items;
   // In the file's order.
@@ -43,7 +43,7 @@ struct TextEntry {
   TextNode node;
 };
 
-// InvalidArgument: "origin:line:column: message".
+// Returns InvalidArgument with "origin:line:column: message".
 absl::Status TextError(absl::string_view origin, const TextPosition& position,
                        absl::string_view message);
 

@@ -12,16 +12,16 @@
 
 namespace muster {
 
-// Far more than any job has.
+// Far more than any job needs.
 inline constexpr size_t kMostTextDepth = 64;
 inline constexpr size_t kMostTextWeight = size_t{8} << 20;
 
-// Makes the tree of a text out of what a parser finds one after another. A text that is too large
-// or lies too deep in itself is refused before the tree takes much memory. Every method but status
-// and TakeRoot returns false once something was refused; the parser then gives up.
+// Builds the tree of a text from what a parser finds. Refuses a text that is too large or nested
+// too deeply before the tree takes much memory. Every method except status and TakeRoot returns
+// false once something was refused; the parser then gives up.
 class TextTreeBuilder {
  public:
-  // Whether a name may come twice in one group.
+  // Says whether a name may occur twice in one group.
   enum class Repeats { kRefused, kAllowed };
 
   // `origin` names the text in errors.
@@ -31,36 +31,37 @@ class TextTreeBuilder {
   bool BeginList(TextPosition position);
   // Ends the innermost group or list.
   bool End();
-  // The name of what comes next. REQUIRES: within a group.
+  // Sets the name of what comes next. REQUIRES: the innermost open thing is a group.
   bool Name(std::string name, TextPosition position);
-  // A whole value, list or group.
+  // Adds a whole value, list or group.
   bool Add(TextNode node);
-  // Counts what is kept beside the tree.
+  // Counts the weight of what the parser keeps beside the tree.
   bool Count(size_t weight, TextPosition position);
   // Remembers the first error.
   bool Refuse(TextPosition position, absl::string_view message);
 
-  // Whether a group is open whose next name is to come.
+  // Returns true if a group is open and its next name is to come.
   bool ExpectsName() const;
   const absl::Status& status() const { return status_; }
-  // What was added last, and is whole. REQUIRES: something was, and nothing was refused.
+  // Returns what was added last and is whole. REQUIRES: something was added, and nothing was
+  // refused.
   const TextNode& last() const;
-  // REQUIRES: all that began has ended.
+  // REQUIRES: every group and list has ended.
   TextNode TakeRoot() { return std::move(root_); }
 
  private:
   struct Open {
     TextNode node;
-    // Of a group: the name of what comes next, if it was given.
+    // In a group: true if the name of what comes next was given.
     bool named = false;
     std::string name;
     TextPosition name_position;
-    // Of a group: where each name came first.
+    // In a group: the line where each name came first.
     absl::flat_hash_map<std::string, int> lines;
   };
 
   bool Begin(TextNode::Kind kind, TextPosition position);
-  // Puts a whole value into what is open.
+  // Puts a whole value into the innermost open group or list.
   void Attach(TextNode node);
 
   const std::string origin_;
@@ -71,7 +72,7 @@ class TextTreeBuilder {
   size_t weight_ = 0;
 };
 
-// What a tree counts for in kMostTextWeight: its texts and something for each node.
+// Returns a tree's weight for kMostTextWeight: its texts, and a constant for each node.
 size_t WeightOf(const TextNode& node);
 
 }  // namespace muster

@@ -5,8 +5,8 @@
 
 namespace muster {
 
-// The job of a plan with the values written in that its left-out fields stand for: those that the
-// coordinator fills in (FillDefaults), a transformer's, and its optimizer's options.
+// Returns the plan's job with a value in every field that it leaves out: the defaults of the
+// coordinator (FillDefaults), of a transformer, and of its optimizer's options.
 v1::JobSpec EffectiveJob(const JobPlan& plan);
 
 }  // namespace muster

@@ -16,33 +16,33 @@ namespace muster {
 // A worker's memory under one kind of recomputation.
 struct RecomputePlan {
   v1::ComputeSpec::Recompute recompute = v1::ComputeSpec::NONE;
-  // Of the device's, or else the worker's, what depends on it.
+  // Part of the device's memory, or else the worker's, that depends on the kind.
   uint64_t activation_bytes = 0;
   uint64_t worker_bytes = 0;
-  // 0 where the job computes on no device.
+  // 0 if the job computes on no device.
   uint64_t device_bytes = 0;
 };
 
 // Payload of one step of one worker on one road.
 struct RoadTraffic {
   bool all_reduce = false;
-  // Dense gradients and parameters, exact; the mean over workers. By all-reduce as on one machine,
-  // through shared memory: over TCP small buckets may take another way.
+  // Dense gradients and parameters: exact, the mean over workers. All-reduce is planned as on one
+  // machine, through shared memory; over TCP small buckets may be sent otherwise.
   double sent = 0;
   double received = 0;
-  // Rows of sparse tables, as many as are expected.
+  // Expected bytes of rows of sparse tables.
   double rows_sent = 0;
   double rows_received = 0;
 };
 
-// All that `muster plan` tells of a job.
+// All that `muster plan` says of a job.
 struct JobPlan {
   v1::JobSpec spec;
   DataSize data;
   WorkerProcessors processors;
   ModelSize model;
   MemoryPlan memory;
-  // Of a transformer; empty for other models.
+  // Kinds of recomputation of a transformer; empty for other models.
   std::vector<RecomputePlan> recompute;
   StepCosts costs;
   std::vector<ZeroRow> zero;
@@ -50,8 +50,8 @@ struct JobPlan {
   std::vector<RoadTraffic> traffic;
 };
 
-// Takes a moment, however large the job is. InvalidArgument: submit would refuse it in the same
-// words (common/job/job_validator.h, common/plan/layout_validator.h).
+// Plans a job; quick for jobs of any size. InvalidArgument: submit would refuse the job with the
+// same message (common/job/job_validator.h, common/plan/layout_validator.h).
 absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
                                 const WorkerProcessors& processors);
 

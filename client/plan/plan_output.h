@@ -7,14 +7,14 @@
 
 namespace muster {
 
-// The job in a line: its name, model, workers and road, as in "digits: mlp, 203,530 dense
+// Returns the job in a line: its name, model, workers and road, as in "digits: mlp, 203,530 dense
 // parameters; 2 workers, by parameter servers".
 std::string PlanSummary(const JobPlan& plan);
 
-// For people: tables.
+// Returns tables for people.
 std::string PlanText(const JobPlan& plan);
 
-// One JSON object, for programs; bytes and operations are plain numbers.
+// Returns one JSON object for programs; bytes and operations are plain numbers.
 std::string PlanJson(const JobPlan& plan);
 
 }  // namespace muster

@@ -6,15 +6,19 @@
 
 namespace muster {
 
-// "8s", "3m12s", "2h05m". Negative or not finite: "-".
+// Returns a text such as "812 B", "3.4 KiB", "1.2 MiB" or "5.0 GiB".
+std::string FormatBytes(double bytes);
+
+// Returns a text such as "8s", "3m12s" or "2h05m"; "-" for a negative number or one that is not
+// finite.
 std::string FormatSeconds(double seconds);
 
-// A number with at most three decimals and thousands apart: "12,345", "3.142".
+// Returns a number with at most three decimals and commas between thousands: "12,345", "3.142".
 std::string FormatNumber(double value);
 
-// Rows of cells in aligned columns, two spaces apart; the first row is the header. Cells that look
-// like numbers are set to the right. What must not reach a terminal is written out (PrintableLine).
-// Ends with a newline.
+// Returns rows of cells in aligned columns, two spaces apart, with a newline at the end. The first
+// row is the header. Cells that look like numbers are aligned right. Characters that must not reach
+// a terminal are escaped (PrintableLine).
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace muster

@@ -8,16 +8,16 @@
 
 namespace muster {
 
-// The help of a command, in lines of at most 80 characters.
+// Formats the help of a command, in lines of at most 80 characters.
 class HelpFormatter final : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;
 };
 
-// Breaks lines that have more than `width` characters at blanks. What follows begins where the
-// description begins in a line of a list ("  --name TYPE   description"), otherwise where the line
-// itself does. Words that are longer than a line stay whole.
+// Breaks lines of more than `width` characters at blanks. The rest of a line is indented to the
+// description in a line of a list ("  --name TYPE   description"), otherwise to the beginning of
+// the line. Words that are longer than a line stay whole.
 std::string WrapLines(absl::string_view text, size_t width);
 
 }  // namespace muster

@@ -9,9 +9,9 @@
 
 namespace muster {
 
-// For a command that has to end what it has started before Ctrl-C (SIGINT, or SIGTERM) ends it. As
-// long as one lives, the signals end nothing by themselves. Make it before any thread is started,
-// also gRPC's.
+// Lets a command end what it has started before Ctrl-C (SIGINT, or SIGTERM) ends the command. While
+// an object lives, the signals end nothing by themselves. Create it before any thread is started,
+// gRPC's included.
 class Interrupt {
  public:
   Interrupt();
@@ -20,11 +20,11 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  // Calls `interrupted` once, on a thread of this object's, when a signal has come. At most once
-  // per object; what it refers to outlives this.
+  // Calls `interrupted` on a thread of this object once a signal has come. May be called once per
+  // object; what `interrupted` refers to outlives this object.
   void Call(std::function<void()> interrupted);
 
-  // A signal has come.
+  // Returns true if a signal has come.
   bool happened() const { return happened_; }
 
  private:

@@ -10,17 +10,17 @@ class EvaluationResult;
 class JobStatus;
 }  // namespace v1
 
-// One line on where a job stands: state, a bar `bar_width` wide (0: none), step, loss, last metric,
-// examples/s, time left. No newline.
+// Returns a line on a job's progress: state, a bar of `bar_width` characters (0: none), step, loss,
+// last metric, examples/s, time left. No newline.
 std::string ProgressLine(const v1::JobStatus& status, int bar_width);
 
-// The value of an evaluation's metric; "none" where it has none.
+// Returns the value of an evaluation's metric, or "none".
 std::string MetricValue(const v1::EvaluationResult& result);
 
-// The name of a job state as users read it ("RUNNING").
+// Returns the name of a job's state for users, such as "RUNNING".
 std::string StateName(const v1::JobStatus& status);
 
-// SUCCEEDED, FAILED or CANCELLED.
+// Returns true if the job is SUCCEEDED, FAILED or CANCELLED.
 bool HasEnded(const v1::JobStatus& status);
 
 }  // namespace muster

@@ -13,23 +13,23 @@ class JobStatus;
 }  // namespace v1
 
 // Shows a job's progress on standard output: a bar that redraws itself on a terminal; elsewhere
-// plain lines, one every few seconds and one at each change of state. One job per display.
+// plain lines, one every few seconds and one at each change of state. One display per job.
 // Single-threaded.
 class ProgressDisplay {
  public:
   ProgressDisplay();
-  // Calls `print` with the statuses that are due, in place of lines.
+  // Calls `print`, in place of printing lines, with the statuses that are due.
   explicit ProgressDisplay(std::function<void(const v1::JobStatus&)> print);
 
   void Show(const v1::JobStatus& status);
-  // Leaves the line that the bar was on.
+  // Ends the line of the bar.
   void Finish();
 
  private:
   const bool terminal_;
   const std::function<void(const v1::JobStatus&)> print_;
   size_t shown_width_ = 0;
-  // On the monotonic clock.
+  // Time of the last output, on the monotonic clock.
   absl::Duration shown_at_ = -absl::InfiniteDuration();
   int shown_state_ = 0;
 };

@@ -9,27 +9,27 @@
 
 namespace muster {
 
-// What every command prints goes through here: much of it comes from elsewhere (names of jobs and
-// files, reasons, log lines, errors), and nothing of it may steer the terminal
-// (common/text/printable.h). Line breaks stay: where a value must not make lines of its own, its
-// caller passes it through PrintableLine.
+// Prints for every command. Much of what commands print comes from elsewhere (names of jobs and
+// files, reasons, log lines, errors), and must not steer the terminal (common/text/printable.h).
+// Line breaks stay: where a value must not make lines of its own, the caller passes it through
+// PrintableLine.
 
-// Writes text to `file`, and flushes it.
+// Writes text to `file` and flushes it.
 void WriteText(std::FILE* file, absl::string_view text);
 
-// To standard output, as absl::PrintF.
+// Prints to standard output, like absl::PrintF.
 template <typename... Args>
 void Print(const absl::FormatSpec<Args...>& format, const Args&... args) {
   WriteText(stdout, absl::StrFormat(format, args...));
 }
 
-// To standard error.
+// Prints to standard error.
 template <typename... Args>
 void PrintError(const absl::FormatSpec<Args...>& format, const Args&... args) {
   WriteText(stderr, absl::StrFormat(format, args...));
 }
 
-// JSON and a line break, to standard output.
+// Prints JSON and a line break to standard output.
 void PrintJsonText(absl::string_view json);
 
 }  // namespace muster

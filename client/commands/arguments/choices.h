@@ -8,27 +8,23 @@
 
 namespace muster {
 
-// What the value of an argument is, where completion knows its candidates: the argument's type name
-// in the help says so.
+// Type names, in the help, of arguments for which completion knows candidates.
 inline constexpr char kJobType[] = "JOB";
 inline constexpr char kCheckpointType[] = "JOB[@CLOCK]";
 inline constexpr char kServerType[] = "SERVER";
 inline constexpr char kCommandType[] = "COMMAND";
 
-// A check that takes one of these names in any case, and says which one is near where a value is
-// none. As an option's transform, the value becomes the name as it is written here.
+// A check that accepts one of these names in any case. An error suggests the nearest name. As an
+// option's transform, it replaces the value by the name as written here.
 class OneOf : public CLI::Validator {
  public:
   explicit OneOf(const std::vector<std::string>& names);
 };
 
-// The names that an option's OneOf takes; none where it has none.
+// Returns the names that an option's OneOf accepts; empty if the option has no OneOf.
 std::vector<std::string> ChoicesOf(CLI::Option& option);
 
-// "did you mean list? ", within an error; empty where no name is near.
-std::string DidYouMean(const std::optional<std::string>& near);
-
-// "a", "a or b", "a, b or c".
+// Returns "a", "a or b" or "a, b or c".
 std::string JoinWithOr(const std::vector<std::string>& names);
 
 }  // namespace muster

@@ -10,9 +10,8 @@ class App;
 
 namespace muster {
 
-// Adds the flags by which a user says how the workers of a cluster made here train with one another
-// (those of muster-worker); `worker_flags`, which outlives the command, gets what is given, to be
-// handed on.
+// Adds flags of muster-worker that say how the workers of a cluster made here train with one
+// another. `worker_flags`, which outlives the command, gets the given flags, to be passed on.
 void AddCollectiveFlags(CLI::App& command, std::vector<std::string>& worker_flags);
 
 }  // namespace muster

@@ -8,15 +8,15 @@
 
 namespace muster {
 
-// Returns the words that may stand in place of the last one of an unfinished command line:
-// commands, flags and values that the commands themselves declare, and names from the cluster.
-// Empty: none, or a shell knows better, as with names of files.
+// Returns the words that may replace the last word of an unfinished command line: commands, flags
+// and values that the commands themselves declare, and names from the cluster. Empty: there are
+// none, or the shell completes better, as with file names.
 //
-// `words` are those after the program's name as shells tell them: the last one, possibly empty, is
-// unfinished; others may have quotes, and be broken at `=`, `:` and `@`, as bash does. Options of
-// `app` itself that the words set are set. `names` tells what an argument of a type may be
-// (client/commands/arguments/choices.h); of these only words are taken that mean nothing to a
-// shell.
+// `words` are the words after the program's name as shells give them. The last word, possibly
+// empty, is unfinished; the others may have quotes, and be divided at `=`, `:` and `@`, as bash
+// does. Options of `app` itself that the words contain are set. `names` returns what an argument of
+// a type may be (client/commands/arguments/choices.h); names that mean something to a shell are
+// left out.
 std::vector<std::string> CompleteWords(
     CLI::App& app, const std::vector<std::string>& words,
     const std::function<std::vector<std::string>(const std::string& type)>& names);

@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// Adds --force to a command that writes files: with it `replace` becomes kFiles when the command
+// Adds --force to a command that writes files. The flag sets `replace` to kFiles when the command
 // line is parsed. `replace` must outlive the command.
 void AddForceFlag(CLI::App& command, Replace& replace);
 

@@ -21,23 +21,23 @@ class CheckpointRequest;
 
 class Session;
 
-// Adds a command whose one argument is a job's id or name, and runs `body` with its id. `naming`
-// says which job a name stands for that several have.
+// Adds a command whose one argument is a job's id or name, and which runs `body` with the job's id.
+// `naming` says which job a name means if several jobs have it.
 CLI::App* AddJobCommand(
     CLI::App& app, Session& session, const std::string& name, const std::string& description,
     std::function<absl::Status(Session& session, JobClient& jobs, const std::string& job_id)> body,
     JobClient::Naming naming = JobClient::Naming::kNewest);
 
-// What a command tells of an argument that is a checkpoint's name.
+// Help text of an argument that names a checkpoint.
 inline constexpr char kCheckpointArgument[] =
     "JOB@CLOCK, or JOB for its last checkpoint; JOB is an id or a name";
 
-// The checkpoint that its user names so, with its job's id in place of a name.
+// Returns the checkpoint that `text` names, with the job's id in place of a name.
 absl::StatusOr<CheckpointName> FindCheckpoint(JobClient& jobs, const std::string& text,
                                               JobClient::Naming naming);
 
-// Adds a command whose one argument names a checkpoint, and runs `body` with it, as AddJobCommand.
-// `argument` is told of it by the command's help.
+// Adds a command whose one argument names a checkpoint, and which runs `body` with the checkpoint,
+// like AddJobCommand. `argument` is the argument's help text.
 CLI::App* AddCheckpointCommand(
     CLI::App& app, Session& session, const std::string& name, const std::string& description,
     const std::string& argument,
@@ -45,7 +45,7 @@ CLI::App* AddCheckpointCommand(
         body,
     JobClient::Naming naming = JobClient::Naming::kNewest);
 
-// A checkpoint as rpcs name it, and as people do.
+// Return a checkpoint's name for rpcs, and for people.
 v1::CheckpointRequest RequestFor(const CheckpointName& checkpoint);
 std::string TextOf(const CheckpointName& checkpoint);
 

@@ -16,20 +16,21 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// A job file on the command line, and what is to be changed in it.
+// A job file on the command line, and changes to it.
 struct JobFileArgument {
-  // kStandardInput: it is read from there.
+  // Path, or kStandardInput.
   std::string file;
-  // To take in place of the data that the file names. Empty: the file's own.
+  // Data to use in place of the data that the file names; empty: the file's own.
   std::string data;
-  // Of single fields, as in "workers=4".
+  // Changes to single fields, as in "workers=4".
   std::vector<std::string> assignments;
 
-  // Adds them to a command; this must outlive it.
+  // Adds the argument and its flags to a command, which this object must outlive.
   void AddTo(CLI::App& command);
 
-  // With what a config.json (ReadModelConfig) and the data (FillVocabulary) tell of the model.
-  // Errors as ReadJobFile, SetJobField, ReplaceDataPath, CheckUtf8 and ReadModelConfig.
+  // Reads and changes the job, and adds what a config.json (ReadModelConfig) and the data
+  // (FillVocabulary) say of the model. Errors are those of ReadJobFile, SetJobField,
+  // ReplaceDataPath, CheckUtf8 and ReadModelConfig.
   absl::Status Read(v1::JobSpec& spec) const;
 };
 

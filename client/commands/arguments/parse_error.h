@@ -7,18 +7,18 @@
 
 namespace muster {
 
-// What is wrong with a command line, for its user: names the word that is wrong, the command or
-// flag that is near it if there is one, and where to read on. REQUIRES: app.parse threw `error`.
+// Returns a text for the user on what is wrong with a command line: the wrong word, the nearest
+// command or flag if there is one, and where to read on. REQUIRES: app.parse threw `error`.
 std::string DescribeParseError(const CLI::App& app, const CLI::ParseError& error);
 
-// The commands below one that its help lists.
+// Returns the commands below `app` that its help lists.
 std::vector<std::string> CommandNames(const CLI::App& app);
 
-// "no command is called lsit; did you mean list? `muster help` lists them". `above` is "muster", or
-// "muster checkpoint".
+// Returns "no command is called lsit; did you mean list? `muster help` lists them". `above` is
+// "muster", or "muster checkpoint".
 std::string NoSuchCommand(const CLI::App& above, const std::string& word);
 
-// The words that stand for the command: "muster checkpoint list".
+// Returns the words of the command: "muster checkpoint list".
 std::string PathOf(const CLI::App& command);
 
 }  // namespace muster

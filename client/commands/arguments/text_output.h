@@ -7,9 +7,9 @@
 
 namespace muster {
 
-// Of a command that reads text at `data`, a file or a folder, and writes a file `out`.
-// InvalidArgument: that would replace the text, or lie among the texts of the folder and be read as
-// one of them, or is no name that a file can have (OutputTarget).
+// Checks the output file `out` of a command that reads text at `data`, a file or folder.
+// InvalidArgument: the output would replace the text; or it lies in the folder and would be read as
+// one of its texts; or no file can have this name (OutputTarget).
 absl::Status CheckOutputIsNoText(const std::string& data, const std::string& out);
 
 }  // namespace muster
