@@ -53,7 +53,7 @@ void AddOptionsAndCommands(CLI::App& app, Session& session) {
   }
 }
 
-// Whether the line asks for JSON, also where it cannot be parsed.
+// Returns true if the words ask for JSON, even if they cannot be parsed.
 bool AsksForJson(const std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
     if (words[i] == "--output=json") return true;

@@ -16,7 +16,7 @@ namespace muster {
 namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
-// Of a job of some seconds; recoveries wait for a lease each.
+// Longest time for a job of a few seconds; a recovery waits for a lease.
 constexpr absl::Duration kPatience = absl::Minutes(5);
 
 }  // namespace

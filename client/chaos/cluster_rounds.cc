@@ -207,7 +207,7 @@ absl::StatusOr<ChaosOutcome> ClusterRounds::RunDamagedCheckpoint(uint64_t seed) 
   MUSTER_ASSIGN_OR_RETURN(
       std::string found,
       cluster_.FindEvent(id, absl::StrCat("checkpoint at clock ", clock, " is damaged")));
-  // Where the job had ended by then, no task goes back to it, but the weights are read from it.
+  // If the job had ended by then, no task needs the checkpoint, but its weights are read from it.
   absl::Status read;
   if (found.empty() && clock == kSteps) read = cluster_.Weights(id).status();
   if (!read.ok()) found = std::string(read.message());

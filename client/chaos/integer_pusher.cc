@@ -17,7 +17,7 @@ constexpr char kJob[] = "chaos";
 constexpr absl::Duration kCallTimeout = absl::Seconds(30);
 constexpr absl::Duration kBetweenAttempts = absl::Milliseconds(10);
 
-// Whether the same operation may be answered otherwise over a new connection or a little later.
+// Returns true if the same operation may succeed over a new connection or a little later.
 bool MayPass(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsResourceExhausted(status);

@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// What all pushers of a round share.
+// Settings and tables that all pushers of a round share.
 struct IntegerTables {
   int slots = 4;
   uint32_t partitions = 2;

@@ -28,7 +28,7 @@ constexpr int kServers = 2;
 constexpr int kWorkers = 2;
 constexpr uint64_t kSteps = 600;
 constexpr uint64_t kCheckpointEvery = 10;
-// Of checkpoints: none is retired.
+// Number of checkpoints to keep: none is retired.
 constexpr uint32_t kKeepAll = 1000000;
 // The server is back and forgotten by nobody, and its lease as good as over.
 constexpr double kDownOfLease = 0.9;
@@ -36,7 +36,8 @@ constexpr size_t kCommittedBeforeKill = 3;
 constexpr int kF16Kills = 8;
 // Steps of the job in f16 between a kill and the next: it must have gone on.
 constexpr uint64_t kStepsBetweenKills = 3;
-// For the next commit of that job, and how soon it is noticed: before the next step ends.
+// Longest time to wait for that job's next commit, and the interval at which it is looked for,
+// which is shorter than a step.
 constexpr absl::Duration kCommitPatience = absl::Seconds(2);
 constexpr absl::Duration kCommitPoll = absl::Microseconds(300);
 constexpr absl::Duration kPoll = absl::Milliseconds(10);
@@ -282,7 +283,7 @@ absl::StatusOr<ChaosOutcome> LinkRounds::Run(ChaosKind kind, uint64_t seed, int 
 absl::StatusOr<ChaosOutcome> LinkRounds::RunCutLinkRewritesCheckpoints(uint64_t seed) {
   MUSTER_RETURN_IF_ERROR(StartCluster());
   v1::JobSpec job = Job(ChaosRoad::kCheckpoint, kKeepAll);
-  // Of a deterministic job servers keep no values that a slot could begin again with.
+  // For a deterministic job, servers keep no values from which a slot could begin again.
   job.mutable_update()->set_deterministic(false);
   MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(job));
   const std::string server = absl::StrCat("server-", seed % kServers);

@@ -44,7 +44,7 @@ absl::Duration Part(const Philox& random, absl::Duration whole, uint64_t number)
   return whole * static_cast<double>(random.Uniform(number));
 }
 
-// Whether a message tells which file (or folder of one log or store) it is about.
+// Returns true if a message names the damaged file, or the folder of its log or store.
 bool Names(absl::string_view message, const FileDamage& damage) {
   const std::filesystem::path path(damage.file);
   return absl::StrContains(message, path.filename().string());
@@ -128,7 +128,7 @@ absl::StatusOr<ChaosOutcome> RunDamagedFileRound(const std::string& server,
     return outcome;
   }
   MUSTER_RETURN_IF_ERROR(CheckFound(status, damage, outcome));
-  // With its files whole again the server goes on from where it was.
+  // Once its files are whole again, the server continues from where it was.
   stage.server.Kill();
   stage.pushers->Rewind();
   MUSTER_RETURN_IF_ERROR(CopyFolder(copy, stage.server.data()));

@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// What a round did, if nothing was lost.
+// Record of a round in which nothing was lost.
 struct ChaosOutcome {
   std::string what;
   int kills = 0;

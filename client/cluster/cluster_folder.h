@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// What commands read of a cluster on this machine.
+// Record of a cluster on this machine, which commands read.
 struct LocalCluster {
   std::string coordinator_address;
   pid_t supervisor_pid = 0;

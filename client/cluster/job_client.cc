@@ -221,8 +221,8 @@ absl::Status JobClient::Cancel(const std::string& job_id, const std::string& rea
 }
 
 absl::Status JobClient::Delete(const std::string& job_id) {
-  // Whether it is there is asked first, since asking changes nothing: of a deletion that says that
-  // it is not, nobody could tell whether an attempt before it, unanswered, did it.
+  // Looks the job up first, which changes nothing: if a deletion says that there is no such job, an
+  // earlier attempt without an answer may have deleted it.
   v1::JobStatus there;
   MUSTER_RETURN_IF_ERROR(Get(job_id, there));
   v1::GetJobRequest request;
@@ -331,7 +331,7 @@ absl::Status JobClient::Logs(v1::ReadLogsRequest request,
                           request.has_slot() ? ", of this slot or others" : "", "]\n"));
       }
       text(chunk.text());
-      // What comes after this is wanted, however long ago the first call was.
+      // The text after this is wanted, however long ago the first call was.
       request.set_offset(
           std::max<uint64_t>(chunk.next_offset(), chunk.offset() + chunk.text().size()));
       request.clear_since_ms();

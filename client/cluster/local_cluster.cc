@@ -57,7 +57,7 @@ absl::StatusOr<LocalCluster> StartLocalCluster(const ClusterFolder& folder,
   MUSTER_ASSIGN_OR_RETURN(const RpcCredentials credentials,
                           RpcCredentials::Of(options.tls, TlsUse::kCallsAndServes));
   MUSTER_RETURN_IF_ERROR(Annotate(CheckIsUtf8(folder.path()), "the cluster's folder (--data-dir)"));
-  // What a cluster keeps, its logs among it, is its user's alone.
+  // A cluster's files, its logs included, are only for its user.
   LimitFileAccess(FileAccess::kUser);
   MUSTER_RETURN_IF_ERROR(folder.Prepare());
   MUSTER_RETURN_IF_ERROR(folder.TakeLock().status());

@@ -204,7 +204,7 @@ absl::Status Supervisor::Run() {
   MUSTER_RETURN_IF_ERROR(folder_.Prepare());
   MUSTER_ASSIGN_OR_RETURN(const auto lock, folder_.TakeLock());
   lock->HoldToExit();
-  // What an earlier cluster left names a process that may be anybody's by now.
+  // The pid that an earlier cluster left may be another process's by now.
   folder_.Forget();
   // Signals are taken one by one below; children start with none blocked.
   sigset_t signals;

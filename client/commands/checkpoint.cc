@@ -99,7 +99,7 @@ absl::Status Restore(Session& session, JobClient& jobs, const CheckpointName& na
   v1::JobStatus source;
   MUSTER_RETURN_IF_ERROR(jobs.Get(name.job_id, source));
   v1::JobSpec spec = source.spec();
-  // What the weights began as is in the checkpoint.
+  // The checkpoint holds the weights, so the initial ones are not needed.
   spec.clear_initial_weights();
   spec.set_resume_from(TextOf(name));
   if (arguments.steps > 0 || arguments.epochs > 0) {

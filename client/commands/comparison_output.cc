@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// By slot.
+// Returns the workers' traffic by slot.
 nlohmann::ordered_json ToJson(const std::vector<WorkerTraffic>& workers) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const WorkerTraffic& worker : workers) {

@@ -26,7 +26,7 @@ constexpr char kZsh[] = "zsh";
 // Somebody has pressed a key and waits.
 constexpr JobClient::Patience kPatience = {.call = absl::Milliseconds(700),
                                            .unreachable = absl::ZeroDuration()};
-// Of the newest jobs.
+// Number of newest jobs to offer.
 constexpr size_t kMostJobs = 50;
 
 // PROGRAM stands for this program's path in quotes.
@@ -61,13 +61,13 @@ else
 fi
 )";
 
-// For a shell: in single quotes.
+// Returns the text in single quotes for a shell.
 std::string Quoted(const std::string& text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
 void PrintScript(const std::string& shell) {
-  // Not what was called: that may be a script which builds this program first.
+  // Names this program, since the command that was called may be a script which builds it first.
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
   Print("%s", absl::StrReplaceAll(shell == kBash ? kBashScript : kZshScript,
@@ -124,8 +124,8 @@ void AddCompletion(CLI::App& app, Session& session) {
   command->footer("Example: source <(muster completion bash)");
   command->callback([shell] { PrintScript(*shell); });
 
-  // What the scripts ask: not for users, so not in the help. After the shell's name come the words
-  // of the line, which are none of this command's.
+  // The scripts call this command. It is not for users, so the help leaves it out. After the
+  // shell's name come the words of the line, which are not parsed as this command's.
   auto* complete = app.add_subcommand("complete", "")->group("")->prefix_command();
   complete->fallthrough(false);
   complete->callback([&app, &session, complete] {

@@ -26,8 +26,8 @@ constexpr char kLoss[] = "loss";
 constexpr char kPerplexity[] = "perplexity";
 constexpr char kBitsPerByte[] = "bits_per_byte";
 
-// What is to be measured so that `metric` is known. Of a language model, what follows from the loss
-// comes with its bits per byte, and then all of it can be told.
+// Returns the metric to measure so that `metric` is known. For a language model, bits_per_byte also
+// gives the loss and perplexity.
 std::string Measured(const v1::JobSpec& spec, const std::string& metric) {
   const bool from_loss = metric.empty() || metric == kLoss || metric == kPerplexity;
   return spec.model().has_transformer() && from_loss ? kBitsPerByte : metric;
@@ -53,8 +53,8 @@ absl::Status MakeEvaluation(const v1::JobStatus& job, const CheckpointName& chec
 
 using Value = std::pair<std::string, double>;
 
-// What else is known of a language model: its perplexity, which is how many equally likely tokens
-// its loss is worth, and its bits per byte, where these were measured.
+// Returns a language model's perplexity, which is the number of equally likely tokens that its loss
+// is worth, and its bits per byte, if these were measured.
 std::vector<Value> LanguageValues(const v1::EvaluationResult& measured) {
   if (!measured.no_value().empty()) return {};
   std::vector<Value> values = {{kPerplexity, std::exp(measured.loss())}};

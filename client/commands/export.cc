@@ -77,7 +77,7 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const Checkpo
   MUSTER_RETURN_IF_ERROR(CheckModelFolder(arguments.out, arguments.replace));
   std::string beside = arguments.out;
   while (beside.size() > 1 && beside.back() == '/') beside.pop_back();
-  // Never published: the folder is made of it.
+  // A temporary file, from which the folder is made.
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file,
                           OutputFile::Create(beside + ".weights", Replace::kFiles));
   MUSTER_RETURN_IF_ERROR(WriteWeights(jobs, checkpoint, *file, arguments.tokenizer).status());

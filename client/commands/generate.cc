@@ -54,7 +54,7 @@ absl::StatusOr<int> ExportToDescriptor(JobClient& jobs, const CheckpointName& ch
   const int file = mkstemp(path.data());
   if (file < 0) return SystemError(absl::StrCat("cannot make a file for the weights at ", path));
   unlink(path.c_str());
-  // That the tokenizer is known has been seen.
+  // The tokenizer is known to be usable, so there is nothing to note.
   const auto note = [](const std::string&) {};
   const absl::Status status = ExportJob(
       jobs, RequestFor(checkpoint), tokenizer, note, [&](absl::string_view data) -> absl::Status {

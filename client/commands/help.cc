@@ -29,7 +29,7 @@ void AddHelp(CLI::App& app, Session& session) {
       return;
     }
     const CLI::App* shown = &app;
-    // What comes before the name of the command shown.
+    // Words before the name of the command shown.
     std::string path;
     for (const std::string& name : *names) {
       absl::StrAppend(&path, path.empty() ? "" : " ", shown->get_name());

@@ -21,7 +21,7 @@ struct Arguments {
   uint64_t tail_lines = 0;
   std::string since;
   uint32_t slot = 0;
-  // Whether they are on the command line.
+  // Options that tell whether they are on the command line.
   const CLI::Option* tail_option = nullptr;
   const CLI::Option* slot_option = nullptr;
 };

@@ -39,7 +39,7 @@ std::string Servers(const v1::JobStatus& job) {
   return text;
 }
 
-// How a server that was away came back: what it read of its logs, and how fast.
+// Describes how a server that was away came back: what it read of its logs, and how fast.
 std::string Replay(const v1::ReplayStatus& replay) {
   std::string text = absl::StrCat(replay.server_id(), ": ", replay.partitions(), " partitions, ",
                                   replay.records(), " records, ", FormatBytes(replay.bytes()),

@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// What `up` starts: not for users, so not in the help.
+// `up` starts this command. It is not for users, so the help leaves it out.
 void AddSupervise(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand("supervise", "")->group("");
   auto options = std::make_shared<Supervisor::Options>();

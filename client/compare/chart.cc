@@ -48,7 +48,7 @@ std::string EscapeHtml(const std::string& text) {
 }
 
 std::vector<double> Ticks(double low, double high, int count) {
-  // What differs by rounding alone is one value.
+  // Values that differ by rounding alone are one value.
   const double size = std::max(std::abs(low), std::abs(high));
   if (!(high - low > 1e-9 * size)) high = low + (size == 0 ? 1 : size * 0.1);
   const double rough = (high - low) / std::max(1, count);

@@ -22,7 +22,7 @@ std::string Whole(double value) { return FormatNumber(std::round(value)); }
 
 using Format = std::function<std::string(double)>;
 
-// How far the values lie from their median at most, in percent of it.
+// Returns the farthest value's distance from the median, in percent of the median.
 std::string Distance(const Spread& spread) {
   const double farthest = std::max(spread.max - spread.median, spread.median - spread.min);
   return absl::StrFormat(" ±%.0f%%", std::ceil(farthest / std::fabs(spread.median) * 100));
@@ -55,7 +55,7 @@ std::string ShowServers(const std::map<std::string, double>& sent, TableStyle st
   return style == TableStyle::kReport ? text : FormatBytes(sum);
 }
 
-// Which workers' traffic of a run.
+// Selects the workers' total or dense traffic of a run.
 using WorkersOf = const std::vector<WorkerTraffic>& (*)(const MeasuredRun&);
 
 const std::vector<WorkerTraffic>& All(const MeasuredRun& run) { return run.workers; }

@@ -22,7 +22,7 @@ Spread SpreadOf(std::vector<double> values);
 // All repeats of one road.
 struct RoadResult {
   std::string road;
-  // In order of repeat; never empty.
+  // Sorted by repeat; never empty.
   std::vector<MeasuredRun> runs;
 
   // Returns the spread of one figure over the runs.

@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// What a process has used since it started.
+// Resources that a process has used since it started.
 struct ChildUsage {
   pid_t pid = 0;
   double cpu_seconds = 0;

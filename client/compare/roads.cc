@@ -52,7 +52,7 @@ v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound
   update.set_sparse(value);
   update.set_staleness_bound(road.kind == Road::Kind::kSsp ? staleness_bound : 0);
   update.set_unlimited_staleness(road.kind == Road::Kind::kAsp);
-  // What is written between steps would be measured too.
+  // Writing between steps would be measured, too.
   update.set_durability(v1::UpdateSpec::CHECKPOINT);
   return spec;
 }

@@ -30,7 +30,8 @@ absl::StatusOr<DenseLayout> LayoutOf(const v1::TablesSchema& schema,
       tensors, {.block_bytes = schema.block_bytes(), .partitions = schema.partitions()});
 }
 
-// How many buckets there are of each size, in elements; nearly all of a large model are of one.
+// Returns the number of buckets of each size, in elements. Nearly all buckets of a large model have
+// one size.
 absl::StatusOr<std::map<uint64_t, int>> BucketSizes(const v1::TablesSchema& schema,
                                                     const v1::UpdateSpec& update,
                                                     AllReduceWay way) {
@@ -49,10 +50,10 @@ DType WireOf(const v1::UpdateSpec& update) {
   return update.wire() == v1::UpdateSpec::BF16 ? DType::kBf16 : DType::kF32;
 }
 
-// What is counted of NCCL's calls, whatever it chooses.
+// Algorithm by which NCCL's calls are counted, whatever NCCL chooses.
 constexpr Algorithm kOfDevices = Algorithm::kDirect;
 
-// Of an all-reduce of `elements`.
+// Returns the algorithm of an all-reduce of `elements`.
 Algorithm AlgorithmFor(uint64_t elements, const v1::UpdateSpec& update, int workers,
                        AllReduceWay way) {
   if (way == AllReduceWay::kDevices) return kOfDevices;
@@ -64,8 +65,8 @@ Algorithm AlgorithmFor(uint64_t elements, const v1::UpdateSpec& update, int work
                           .deterministic = update.deterministic()});
 }
 
-// How often all ranks together send the vector of an all-reduce: W times what one rank sends
-// (worker/collectives/schedule.h), whole however the vector is divided.
+// Returns how often all ranks together send the vector of an all-reduce: W times what one rank
+// sends (worker/collectives/schedule.h). A whole number, however the vector is divided.
 double TimesSent(Algorithm algorithm, int workers) {
   const double W = workers;
   double cores = 1;

@@ -48,7 +48,7 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
     const v1::JobSpec& spec);
 
-// How the ranks of an all-reduce reach one another.
+// Transport between the ranks of an all-reduce.
 enum class AllReduceWay { kSharedMemory, kTcp, kDevices };
 
 // Predicts the all-reduce road from the schedule of each bucket that the gradient is divided into.

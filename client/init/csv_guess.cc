@@ -59,8 +59,9 @@ std::optional<double> ReadNumber(const std::string& text) {
   return number;
 }
 
-// Whether the reader takes a text that is no number for a class (worker/data/csv/csv_labels.h). It
-// refuses those that seem to mean a number, such as "nan" and "20-29".
+// Returns true if the reader takes a text that is not a number for a class
+// (worker/data/csv/csv_labels.h). The reader refuses texts that seem to mean a number, such as
+// "nan" and "20-29".
 bool IsTextLabel(const std::string& text) {
   if (text.size() > kLongestTextLabel || !IsUtf8(text)) return false;
   std::string lower = absl::AsciiStrToLower(text);
@@ -70,15 +71,15 @@ bool IsTextLabel(const std::string& text) {
          lower.find_first_not_of("0123456789.e+-") != std::string::npos;
 }
 
-// What the values of one column have in common.
+// Common properties of the values of one column.
 struct Column {
   // Empty: a job cannot name the column.
   std::string name;
   bool numbers = false;
   bool texts = false;
-  // Of the texts.
+  // False if a text is not a label.
   bool texts_are_labels = true;
-  // Of the numbers.
+  // False if a number is not whole.
   bool whole = true;
   bool only_signs = true;
   double least = 0;
@@ -106,7 +107,8 @@ struct Column {
     only_signs = only_signs && std::abs(*number) == 1;
   }
 
-  // Whether training takes the values for labels: all texts, -1 and +1, or whole numbers from 0.
+  // Returns true if training accepts the values as labels: all texts, -1 and +1, or whole numbers
+  // from 0.
   bool LooksLikeClasses() const {
     if (empty > 0 || values.size() < 2 || values.size() > kMostClasses) return false;
     if (texts) return !numbers && texts_are_labels;
@@ -181,7 +183,7 @@ std::vector<std::string> NameColumns(const Record& header, std::vector<Column>& 
   return refused;
 }
 
-// Where the labels seem to be, and why; npos: nowhere.
+// Returns the column that seems to hold the labels, and why; npos if there is none.
 std::pair<size_t, std::string> FindLabel(const std::vector<Column>& columns, size_t records) {
   for (const char* usual : {"label", "target", "class", "y", "outcome", "species", "click",
                             "clicked", "survived", "churn", "diagnosis", "quality"}) {

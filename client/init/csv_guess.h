@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// What the columns of a table seem to be, by the records at its beginning.
+// Guess at a table's columns, by the records at its beginning.
 struct CsvGuess {
   char separator = ',';
   // If false, columns are named by their numbers, from "1".

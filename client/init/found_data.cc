@@ -31,17 +31,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a file, unpacked: enough to see nearly every class that there is.
+// Bytes of a file's unpacked beginning, enough to see nearly every class.
 constexpr size_t kHeadBytes = size_t{16} << 20;
 // Digits and clothes, and most else in this format.
 constexpr uint32_t kUsualImageClasses = 10;
-// Of libsvm data, as its reader has it.
+// Limit of libsvm labels, as in the reader.
 constexpr uint32_t kLargestLabel = 1'000'000;
 
 struct Head {
   std::string text;
   bool packed = false;
-  // Of the unpacked file; of a packed one that is longer than its head a guess.
+  // Size of the unpacked file; a guess if a packed file is longer than its head.
   uint64_t bytes = 0;
 };
 
@@ -79,7 +79,7 @@ uint64_t ScaledUp(uint64_t records, const Head& head) {
                                static_cast<double>(head.text.size()));
 }
 
-// What the lines of libsvm data have in common.
+// Common properties of the lines of libsvm data.
 struct Libsvm {
   uint64_t records = 0;
   bool features = false;
@@ -120,7 +120,7 @@ struct Libsvm {
   }
 };
 
-// Nothing where no line has a feature: those are numbers.
+// Returns nothing if no line has a feature: then the lines are numbers.
 std::optional<Libsvm> ReadLibsvm(absl::string_view text) {
   Libsvm libsvm;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -156,7 +156,7 @@ absl::StatusOr<FoundData> Images(const Head& head, FoundData data) {
   return data;
 }
 
-// What a table's name ends in; empty: the name is no table's.
+// Returns the ending of a table's name; empty if the name is not a table's.
 std::string TableEnding(const std::string& path) {
   for (const absl::string_view ending : {".csv", ".tsv", ".csv.gz", ".tsv.gz"}) {
     if (absl::EndsWithIgnoreCase(path, ending)) return path.substr(path.size() - ending.size());

@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// What kind of data a path holds, judging by its beginning.
+// Kind of data at a path, judged by its beginning.
 struct FoundData {
   enum class Kind { kText, kTokens, kTable, kImages, kLibsvm };
   Kind kind = Kind::kText;

@@ -20,12 +20,12 @@ namespace {
 using Kind = FoundData::Kind;
 
 constexpr double kHoldout = 0.1;
-// Of fewer, the holdout would have none.
+// With fewer examples the holdout would be empty.
 constexpr uint64_t kFewestToHoldOut = 5;
-// Of a class with fewer records, a random holdout may take too many.
+// With fewer records of a class, a random holdout may take too many of them.
 constexpr size_t kFewRecords = 20;
 constexpr uint32_t kLargestBatch = 64;
-// Of a language model's text.
+// Longest context of a language model.
 constexpr uint32_t kLongestContext = 128;
 // Columns that a comment names.
 constexpr size_t kMostNamed = 8;

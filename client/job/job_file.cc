@@ -42,8 +42,8 @@ bool IsNameCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
 }
 
-// Whether a name that ends here begins a group: it stands at the beginning of a line or after
-// "{", "}", ";" or ",", and so is no part of a value, as in `path: data/part{1,2}.csv`.
+// Returns true if a name after `before` begins a group: it stands at the beginning of a line or
+// after "{", "}", ";" or ",", and so is not part of a value, as in `path: data/part{1,2}.csv`.
 bool BeginsGroup(absl::string_view before) {
   before = absl::StripTrailingAsciiWhitespace(before);
   while (!before.empty() && IsNameCharacter(before.back())) before.remove_suffix(1);
@@ -54,10 +54,10 @@ bool BeginsGroup(absl::string_view before) {
   return absl::StrContains("{};,", last) || (apart && last != ':' && last != '-');
 }
 
-// Whether a `{` comes right after a name, outside of quotes and comments: nothing in YAML or JSON
-// looks so.
+// Returns true if a `{` comes right after a name, outside of quotes and comments, which never
+// happens in YAML or JSON.
 bool HasGroupOfTextproto(absl::string_view text) {
-  // Of the last character that is no blank.
+  // True if the last character other than a blank ended a name.
   bool after_name = false;
   char quote = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -123,7 +123,7 @@ std::vector<std::string*> DataPaths(v1::DataSpec& data) {
   }
 }
 
-// Whether a tokenizer's name is one of a file or folder.
+// Returns true if a tokenizer's name is the path of a file or folder.
 bool IsPath(const std::string& tokenizer) { return !tokenizer.empty() && tokenizer != "bytes"; }
 
 // Refuses a token file of another tokenizer than this one; what cannot be read here is left to
@@ -233,7 +233,7 @@ absl::Status ReadJobFile(const std::string& path, v1::JobSpec& spec) {
 
 absl::Status SetJobField(const std::string& assignment, v1::JobSpec& spec) {
   MUSTER_RETURN_IF_ERROR(AssignField(assignment, absl::StrCat("--set ", assignment), spec));
-  // What the file names is absolute already.
+  // The paths that the file names are absolute already.
   MakePathsAbsolute(fs::current_path(), spec);
   return absl::OkStatus();
 }
@@ -266,7 +266,7 @@ absl::Status ReadModelConfig(v1::JobSpec& spec) {
   MUSTER_RETURN_IF_ERROR(content.status());
   v1::TransformerSpec whole;
   MUSTER_RETURN_IF_ERROR(ParseTransformerConfig(content->bytes(), path, whole));
-  // What the job sets comes last, and counts.
+  // The job's own fields are merged last, so that they win.
   whole.MergeFrom(transformer);
   whole.clear_from();
   transformer.Swap(&whole);

@@ -27,7 +27,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 
-// Of a value in an error.
+// Most characters of a value to show in an error.
 constexpr size_t kMostShown = 80;
 
 std::string Shown(absl::string_view value) {
@@ -84,7 +84,7 @@ std::string Join(const std::string& path, const FieldDescriptor& field) {
   return path.empty() ? field.name() : absl::StrCat(path, ".", field.name());
 }
 
-// Whether another field of the same choice is set; then what to say of it. Empty: none is.
+// Returns what to say if another field of the same oneof is set; empty if none is.
 std::string OtherChoice(const std::string& path, const FieldDescriptor& field,
                         const Message& message) {
   const OneofDescriptor* const choice = field.real_containing_oneof();
@@ -200,7 +200,7 @@ bool ParseStep(absl::string_view text, Step& step) {
          absl::SimpleAtoi(rest.substr(0, rest.size() - 1), &step.number) && step.number >= 0;
 }
 
-// What stands behind the '='.
+// Parses the text after the '='.
 absl::StatusOr<TextNode> ParseAssigned(const std::string& text, const std::string& origin,
                                        const FieldDescriptor& field, bool whole_list) {
   TextNode node;

@@ -105,7 +105,8 @@ class JsonEvents final : public nlohmann::json_sax<Json> {
     return {line_, static_cast<int>(offset - line_start_) + 1};
   }
 
-  // Of the string whose closing quote was read last: the quote before it that no backslash escapes.
+  // Returns the position of the string whose closing quote was read last: that of the quote before
+  // it that no backslash escapes.
   TextPosition StringPosition() {
     size_t at = Reached() - 1;
     while (at > 0) {
@@ -142,7 +143,7 @@ class JsonEvents final : public nlohmann::json_sax<Json> {
   TextTreeBuilder builder_;
 };
 
-// Nothing counts as left out: names of nothing go.
+// Null counts as left out, so names without a value are removed.
 void DropNothing(TextNode& node) {
   auto& entries = node.entries;
   entries.erase(std::remove_if(entries.begin(), entries.end(),

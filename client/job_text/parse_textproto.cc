@@ -31,7 +31,7 @@ class TextprotoParser final : private google::protobuf::io::ErrorCollector {
     Tokenizer tokenizer(&stream, this);
     tokenizer.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
     tokenizer.set_allow_f_after_float(true);
-    // For units.
+    // Numbers may have units.
     tokenizer.set_require_space_after_number(false);
     while (builder_.status().ok() && tokenizer.Next()) tokens_.push_back(tokenizer.current());
     // The end, with its place.

@@ -105,7 +105,7 @@ class YamlEvents final : public YAML::EventHandler {
     if (builder_.End()) Keep(anchor);
   }
 
-  // What is kept for aliases counts like a value of the text, since anchors within anchors are kept
+  // Values kept for aliases count like values of the text, since anchors within anchors are kept
   // many times.
   void Keep(YAML::anchor_t anchor) {
     if (anchor == YAML::NullAnchor) return;
@@ -114,7 +114,7 @@ class YamlEvents final : public YAML::EventHandler {
   }
 
   TextTreeBuilder builder_;
-  // Of the lists and groups under way.
+  // Anchors of the open lists and groups.
   std::vector<YAML::anchor_t> open_;
   std::map<YAML::anchor_t, TextNode> kept_;
 };

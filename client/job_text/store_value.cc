@@ -53,7 +53,7 @@ std::optional<absl::int128> WholeNumber(const std::string& text) {
   return std::nullopt;
 }
 
-// As flags take sizes.
+// Reads a size as flags do.
 std::optional<absl::int128> Size(std::string text) {
   try {
     if (!CLI::AsSizeValue(/*kb_is_1000=*/false)(text).empty()) return std::nullopt;

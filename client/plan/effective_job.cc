@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// What common/optim/optimizer.h documents; a test compares the steps that they make.
+// Defaults that common/optim/optimizer.h documents; a test compares the steps that they make.
 constexpr struct {
   const char* optimizer;
   const char* option;

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Of a gradient on the wire.
+// Returns the bytes of an element of a gradient on the wire.
 int ElementBytes(const v1::UpdateSpec& update) {
   const bool half = update.wire() == v1::UpdateSpec::BF16 || update.wire() == v1::UpdateSpec::F16;
   return half ? 2 : 4;
@@ -30,7 +30,7 @@ absl::StatusOr<RoadTraffic> ServerTraffic(const JobPlan& plan, const v1::TablesS
 }
 
 absl::StatusOr<RoadTraffic> AllReduceTraffic(const JobPlan& plan, const v1::TablesSchema& schema) {
-  // Where the tasks will be is not known.
+  // The places of the tasks are not known yet.
   const bool on_device = plan.spec.compute().device() == v1::ComputeSpec::CUDA;
   MUSTER_ASSIGN_OR_RETURN(const WorkerTraffic mean,
                           PredictMeanAllReduceTraffic(

@@ -112,7 +112,7 @@ std::string TrafficTable(const JobPlan& plan) {
   return absl::StrCat(FormatTable(rows), assumes ? kAssumedWay : "");
 }
 
-// What was taken for granted.
+// Returns what the plan assumes.
 std::vector<std::string> Assumptions(const JobPlan& plan) {
   std::vector<std::string> assumptions = plan.data.assumptions;
   if (const std::string clause = VocabularyAssumption(plan.spec, plan.data); !clause.empty()) {

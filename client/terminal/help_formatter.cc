@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kWidth = 80;
 constexpr char kExample[] = "Example: ";
 
-// Where the lines that follow this one begin.
+// Returns where the lines that follow this one begin.
 size_t IndentAfter(absl::string_view line) {
   const size_t first = std::min(line.find_first_not_of(' '), line.size());
   if (line.substr(first, sizeof(kExample) - 1) == kExample) return first + sizeof(kExample) - 1;

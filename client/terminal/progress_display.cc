@@ -20,7 +20,7 @@ namespace {
 constexpr int kBarWidth = 24;
 constexpr absl::Duration kPlainInterval = absl::Seconds(2);
 
-// Of the terminal; at least 2.
+// Returns the number of the terminal's columns, at least 2.
 size_t Columns() {
   winsize size = {};
   const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 2;

@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// What a round of `muster chaos` does to a running system, and what it checks afterwards.
+// Kinds of rounds of `muster chaos`: what each does to a running system and checks afterwards.
 enum class ChaosKind {
   // Kills a server again and again while workers push integers to the server under EVERY_PUSH. The
   // sums must be exact.

@@ -19,7 +19,7 @@ constexpr char kClient[] = "client";
 constexpr uint16_t kFirstPort = 20000;
 constexpr uint16_t kPorts = 12000;
 constexpr int kAttempts = 1000;
-// Of a worker's tasks: the one in its slot, one that has yet to end, and one to spare.
+// Ports for a worker's tasks: the one in its slot, one that has yet to end, and one to spare.
 constexpr int kTaskPorts = 3;
 
 // Consecutive ports that are free at both hosts, held at the proxies'.

@@ -58,7 +58,7 @@ absl::Status VisitData(int fd, const std::string& path, Visit visit) {
   return absl::OkStatus();
 }
 
-// Where a file's last byte other than zero ends.
+// Returns the position after a file's last byte other than zero.
 absl::StatusOr<uint64_t> WrittenBytes(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return SystemError("cannot open " + path);

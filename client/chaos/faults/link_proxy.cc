@@ -24,11 +24,11 @@ namespace muster {
 namespace {
 
 constexpr size_t kReadBytes = size_t{64} << 10;
-// What the proxy holds of a direction before it stops reading, as a network has buffers.
+// Bytes of a direction that the proxy holds before it stops reading, like a network's buffers.
 constexpr size_t kMaxHeldBytes = size_t{256} << 10;
 constexpr absl::Duration kConnectPatience = absl::Seconds(5);
 
-// Whether a direction works; 0 is from the caller.
+// Returns true if a direction works; 0 is from the caller.
 bool Passes(const LinkFault& fault, int from) {
   switch (fault.kind) {
     case LinkFault::Kind::kSilent:
@@ -117,7 +117,7 @@ class LinkProxy::Connection {
   struct Flow {
     std::deque<Chunk> chunks;
     size_t held = 0;
-    // When a slow link has room for the next chunk.
+    // Time when a slow link has room for the next chunk.
     absl::Time free_at = absl::InfinitePast();
     // The sender sends no more; by a reset.
     bool ended = false;

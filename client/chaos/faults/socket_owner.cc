@@ -23,7 +23,7 @@ uint32_t PortOf(absl::string_view address) {
   return port;
 }
 
-// What /proc/PID/fd calls the sockets between these ports.
+// Returns the names in /proc/PID/fd of the sockets between these ports.
 std::set<std::string> SocketNames(uint16_t local, uint16_t remote) {
   std::set<std::string> names;
   // IPv4 addresses may be called through sockets of IPv6.

@@ -89,7 +89,7 @@ class Line {
         SetIfGlobal(*option, word.substr(equals + 1));
       }
     } else if (CLI::App* below = positionals_ == 0 ? Below(word) : nullptr; below != nullptr) {
-      // What comes after `help` are commands as they are without it.
+      // Commands after `help` are looked up from the top.
       helps_ = helps_ || below->get_name() == "help";
       command_ = below->get_name() == "help" ? &app_ : below;
     } else {
@@ -97,7 +97,7 @@ class Line {
     }
   }
 
-  // What the unfinished word may become.
+  // Returns what the unfinished word may become.
   template <typename Names>
   std::vector<std::string> Complete(const std::string& word, const Names& names) const {
     if (flag_ != nullptr) return Values(*flag_, "", word, names);

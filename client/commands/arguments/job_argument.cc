@@ -63,7 +63,7 @@ CLI::App* AddCheckpointCommand(
   command->add_option("checkpoint", *text, argument)->required()->type_name(kCheckpointType);
   command->callback([&session, text, naming, body = std::move(body)] {
     session.Run([&]() -> absl::Status {
-      // Whether a cluster runs makes no difference to what is wrong with the text.
+      // The text is checked first, so that its errors are the same without a cluster.
       MUSTER_RETURN_IF_ERROR(ParseCheckpointName(*text).status());
       MUSTER_ASSIGN_OR_RETURN(JobClient * jobs, session.Jobs());
       MUSTER_ASSIGN_OR_RETURN(const CheckpointName checkpoint,

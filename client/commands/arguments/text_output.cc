@@ -12,7 +12,7 @@ namespace muster {
 namespace fs = std::filesystem;
 
 absl::Status CheckOutputIsNoText(const std::string& data, const std::string& out) {
-  // What is not there is equivalent to nothing, and reading or writing it says so.
+  // A missing file is equivalent to nothing; reading or writing it reports the error.
   std::error_code error;
   if (fs::equivalent(data, out, error)) {
     return absl::InvalidArgumentError(
