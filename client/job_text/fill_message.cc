@@ -94,8 +94,8 @@ std::string OtherChoice(const std::string& path, const FieldDescriptor& field,
   if (chosen == nullptr || chosen == &field) return "";
   std::vector<std::string> names;
   for (int i = 0; i < choice->field_count(); ++i) names.push_back(choice->field(i)->name());
-  return absl::StrCat(Join(path, field), " is beside ", Join(path, *chosen), "; give one of ",
-                      absl::StrJoin(names, ", "));
+  return absl::StrCat(Join(path, field), " and ", Join(path, *chosen),
+                      " are both given; give one of ", absl::StrJoin(names, ", "));
 }
 
 class Filler {

@@ -256,7 +256,7 @@ TEST(JobTextTest, NamesTwiceAndTwoOfOneChoiceAreRefused) {
   EXPECT_THAT(JsonError("{\"batchSize\": 1, \"batch_size\": 1}"), HasSubstr("batch_size is given"));
   EXPECT_THAT(TextprotoError("seed: 1 seed: 1"), HasSubstr("job:1:9: seed is given twice"));
   EXPECT_THAT(YamlError("model:\n  mlp: {}\n  ngram:"),
-              HasSubstr("job:3:3: model.ngram is beside model.mlp; give one of "));
+              HasSubstr("job:3:3: model.ngram and model.mlp are both given; give one of "));
 }
 
 TEST(JobTextTest, GroupsListsAndValuesAreToldApart) {
@@ -400,7 +400,7 @@ TEST_F(AssignFieldTest, TellsWhatIsWrongAsFilesDo) {
   EXPECT_EQ(Error("workers=two"),
             "--set: workers is \"two\"; expected a whole number from 0 to 4294967295");
   EXPECT_THAT(Error("update.dense=alreduce"), HasSubstr("did you mean \"ALL_REDUCE\"?"));
-  EXPECT_THAT(Error("model.ngram.orders=3"), HasSubstr("model.ngram is beside model.mlp"));
+  EXPECT_THAT(Error("model.ngram.orders=3"), HasSubstr("model.ngram and model.mlp are both given"));
   EXPECT_THAT(Error("optimizer=adam"), HasSubstr("optimizer is a group of fields; name one"));
   EXPECT_THAT(Error("workers.count=1"), HasSubstr("workers is a single value and has no fields"));
   EXPECT_THAT(Error("workers[0]=1"), HasSubstr("workers is not a list; leave the index out"));
