@@ -6,9 +6,6 @@
 
 namespace muster {
 
-// Returns a text such as "812 B", "3.4 KiB", "1.2 MiB" or "5.0 GiB".
-std::string FormatBytes(double bytes);
-
 // Returns a text such as "8s", "3m12s" or "2h05m"; "-" for a negative number or one that is not
 // finite.
 std::string FormatSeconds(double seconds);
