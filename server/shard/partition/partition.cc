@@ -178,7 +178,7 @@ void Partition::Admit(AdmittedCall& admitted) {
     admitted.retry_after_ms = kDiskFullRetryMs;
     if (!admitted.status.ok()) return;
   }
-  if (Admission::IsMutation(request)) {
+  if (AdmissionChecks::IsMutation(request)) {
     Count(&ServedBytes::pushed, admitted.call.payload.size());
     if (journal_ != nullptr) {
       Payload copy;
@@ -334,7 +334,7 @@ void Partition::Run(AdmittedCall& call) {
   if (!closed_.ok()) return Refuse(call, closed_);
   if (!call.status.ok()) return Refuse(call, call.status, call.retry_after_ms);
   const v1::ExchangeRequest& request = *call.call.request;
-  if (Admission::IsMutation(request)) {
+  if (AdmissionChecks::IsMutation(request)) {
     if (!call.already_applied) {
       if (absl::Status status = Apply(call); !status.ok()) {
         NoteStored(status);

@@ -20,7 +20,7 @@
 #include "server/shard/calls/parked_calls.h"
 #include "server/shard/calls/partition_host.h"
 #include "server/shard/checkpoint/cut_writer.h"
-#include "server/shard/partition/admission.h"
+#include "server/shard/partition/admission_checks.h"
 #include "server/shard/partition/clocks.h"
 #include "server/shard/partition/partition_journal.h"
 #include "server/shard/resources/crash_point.h"
@@ -280,7 +280,7 @@ class Partition {
   // What it fails with when there is no memory left to say why.
   const absl::Status out_of_memory_;
   MemoryShare sparse_memory_;
-  Admission admission_;
+  AdmissionChecks admission_;
   TableUpdater updater_;
   Clocks clocks_;
   // f64 squared norms of clock completed(), once they were asked for, and of the one before, for a

@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_SHARD_PARTITION_ADMISSION_H_
-#define MUSTER_SERVER_SHARD_PARTITION_ADMISSION_H_
+#ifndef MUSTER_SERVER_SHARD_PARTITION_ADMISSION_CHECKS_H_
+#define MUSTER_SERVER_SHARD_PARTITION_ADMISSION_CHECKS_H_
 
 #include <cstdint>
 #include <memory>
@@ -22,11 +22,12 @@ class PartitionState;
 // The door of a partition: decides of each operation, in order, whether it is right as a whole,
 // whether it is in already, and whether its time has come. Runs ahead of the tables (what it lets
 // in is logged, then applied), so it has counts of its own. Never changes a table. Not thread-safe.
-class Admission {
+class AdmissionChecks {
  public:
   // The tables, the pool and the memory share must outlive it. All slots have closed `start`
   // clocks.
-  Admission(const PartitionTables& tables, BufferPool& pool, MemoryShare& memory, uint64_t start);
+  AdmissionChecks(const PartitionTables& tables, BufferPool& pool, MemoryShare& memory,
+                  uint64_t start);
 
   // Whether the operation changes the partition, so that it is logged.
   static bool IsMutation(const v1::ExchangeRequest& request);
@@ -81,4 +82,4 @@ class Admission {
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_SHARD_PARTITION_ADMISSION_H_
+#endif  // MUSTER_SERVER_SHARD_PARTITION_ADMISSION_CHECKS_H_

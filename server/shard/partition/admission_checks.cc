@@ -1,4 +1,4 @@
-#include "server/shard/partition/admission.h"
+#include "server/shard/partition/admission_checks.h"
 
 #include <cmath>
 #include <utility>
@@ -47,8 +47,8 @@ absl::string_view Name(Operation operation) {
 
 }  // namespace
 
-Admission::Admission(const PartitionTables& tables, BufferPool& pool, MemoryShare& memory,
-                     uint64_t start)
+AdmissionChecks::AdmissionChecks(const PartitionTables& tables, BufferPool& pool,
+                                 MemoryShare& memory, uint64_t start)
     : tables_(tables),
       job_(*tables.job),
       pool_(pool),
@@ -56,7 +56,7 @@ Admission::Admission(const PartitionTables& tables, BufferPool& pool, MemoryShar
       ledger_(job_.slots(), tables.dense.size(), tables.sparse.size(), start),
       scaled_(start) {}
 
-bool Admission::IsMutation(const v1::ExchangeRequest& request) {
+bool AdmissionChecks::IsMutation(const v1::ExchangeRequest& request) {
   switch (request.operation_case()) {
     case Operation::kDensePush:
     case Operation::kSparsePush:
@@ -69,9 +69,11 @@ bool Admission::IsMutation(const v1::ExchangeRequest& request) {
   }
 }
 
-uint64_t Admission::completed() const { return job_.clips_by_norm() ? scaled_ : ledger_.slowest(); }
+uint64_t AdmissionChecks::completed() const {
+  return job_.clips_by_norm() ? scaled_ : ledger_.slowest();
+}
 
-void Admission::Check(AdmittedCall& call) {
+void AdmissionChecks::Check(AdmittedCall& call) {
   const absl::Status status = CheckOperation(call);
   if (status.ok()) return;
   const v1::ExchangeRequest& request = *call.call.request;
@@ -82,7 +84,7 @@ void Admission::Check(AdmittedCall& call) {
                                 " of job ", job_.job_id(), " refused: ", status.message()));
 }
 
-absl::Status Admission::CheckOperation(AdmittedCall& call) {
+absl::Status AdmissionChecks::CheckOperation(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   if (request.slot() >= job_.slots()) {
     return absl::InvalidArgumentError(absl::StrCat("the job has ", job_.slots(), " slots"));
@@ -118,7 +120,7 @@ absl::Status Admission::CheckOperation(AdmittedCall& call) {
   return absl::InvalidArgumentError("the request names no operation that this server knows");
 }
 
-absl::Status Admission::CheckBlocks(uint32_t first, uint32_t count) const {
+absl::Status AdmissionChecks::CheckBlocks(uint32_t first, uint32_t count) const {
   const uint32_t size = tables_.dense.size();
   if (count == 0 || first >= size || count > size - first) {
     return absl::InvalidArgumentError(absl::StrCat("names ", count, " blocks from ", first,
@@ -127,7 +129,7 @@ absl::Status Admission::CheckBlocks(uint32_t first, uint32_t count) const {
   return absl::OkStatus();
 }
 
-absl::Status Admission::CheckCut(AdmittedCall& call) const {
+absl::Status AdmissionChecks::CheckCut(AdmittedCall& call) const {
   const Payload& payload = call.call.payload;
   MUSTER_ASSIGN_OR_RETURN(call.cut, ReadCutOrder(payload));
   const CutOrder& order = call.cut;
@@ -143,7 +145,7 @@ absl::Status Admission::CheckCut(AdmittedCall& call) const {
                                                  expected, " of residuals, or none"));
 }
 
-absl::Status Admission::CheckPushBound(uint64_t clock) const {
+absl::Status AdmissionChecks::CheckPushBound(uint64_t clock) const {
   const uint64_t required = job_.policy().Required(clock);
   if (required <= completed()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
@@ -151,8 +153,8 @@ absl::Status Admission::CheckPushBound(uint64_t clock) const {
       " to be reached, which is at ", completed(), "; pull at this clock first"));
 }
 
-absl::Status Admission::CheckReachable(const v1::ExchangeRequest& request,
-                                       uint64_t required) const {
+absl::Status AdmissionChecks::CheckReachable(const v1::ExchangeRequest& request,
+                                             uint64_t required) const {
   const uint64_t closed = ledger_.closed(request.slot());
   if (required <= closed) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -160,7 +162,7 @@ absl::Status Admission::CheckReachable(const v1::ExchangeRequest& request,
                    " clocks are closed, but the slot itself has closed ", closed, " here"));
 }
 
-absl::Status Admission::CheckDensePush(AdmittedCall& call) {
+absl::Status AdmissionChecks::CheckDensePush(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::DensePush& push = request.dense_push();
   MUSTER_RETURN_IF_ERROR(CheckBlocks(push.first_block(), push.blocks()));
@@ -183,7 +185,7 @@ absl::Status Admission::CheckDensePush(AdmittedCall& call) {
   return absl::OkStatus();
 }
 
-absl::Status Admission::CheckSparseTable(uint32_t table) const {
+absl::Status AdmissionChecks::CheckSparseTable(uint32_t table) const {
   if (table == 0) {
     return absl::InvalidArgumentError("table is 0, the dense one; sparse tables count from 1");
   }
@@ -194,7 +196,7 @@ absl::Status Admission::CheckSparseTable(uint32_t table) const {
   return absl::OkStatus();
 }
 
-absl::Status Admission::CheckKeys(const SparseChunk& chunk) const {
+absl::Status AdmissionChecks::CheckKeys(const SparseChunk& chunk) const {
   for (size_t i = 0; i < chunk.keys.size(); ++i) {
     const uint32_t partition = SparsePartition(chunk.keys[i], job_.partitions());
     if (partition == tables_.partition) continue;
@@ -204,7 +206,7 @@ absl::Status Admission::CheckKeys(const SparseChunk& chunk) const {
   return absl::OkStatus();
 }
 
-absl::Status Admission::CheckSparsePush(AdmittedCall& call) {
+absl::Status AdmissionChecks::CheckSparsePush(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::SparsePush& push = request.sparse_push();
   MUSTER_RETURN_IF_ERROR(CheckSparseTable(push.table()));
@@ -227,7 +229,7 @@ absl::Status Admission::CheckSparsePush(AdmittedCall& call) {
   return absl::OkStatus();
 }
 
-absl::Status Admission::CheckSparsePull(AdmittedCall& call) {
+absl::Status AdmissionChecks::CheckSparsePull(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::SparsePull& pull = request.sparse_pull();
   MUSTER_RETURN_IF_ERROR(CheckSparseTable(pull.table()));
@@ -245,7 +247,7 @@ absl::Status Admission::CheckSparsePull(AdmittedCall& call) {
   return CheckKeys(call.chunk);
 }
 
-absl::Status Admission::CheckClose(AdmittedCall& call) {
+absl::Status AdmissionChecks::CheckClose(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   MUSTER_ASSIGN_OR_RETURN(call.already_applied, ledger_.IsClosed(request.slot(), request.clock()));
   if (call.already_applied) return absl::OkStatus();
@@ -258,7 +260,7 @@ absl::Status Admission::CheckClose(AdmittedCall& call) {
                             request.close().no_dense());
 }
 
-absl::Status Admission::CheckClip(AdmittedCall& call) {
+absl::Status AdmissionChecks::CheckClip(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   if (!job_.clips_by_norm()) {
     return absl::InvalidArgumentError("the job does not clip by global norm");
@@ -286,7 +288,7 @@ absl::Status Admission::CheckClip(AdmittedCall& call) {
   return absl::OkStatus();
 }
 
-void Admission::Enter(const AdmittedCall& call) {
+void AdmissionChecks::Enter(const AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   switch (request.operation_case()) {
     case Operation::kDensePush:
@@ -307,7 +309,7 @@ void Admission::Enter(const AdmittedCall& call) {
   }
 }
 
-absl::Status Admission::Restore(const v1::PartitionState& state) {
+absl::Status AdmissionChecks::Restore(const v1::PartitionState& state) {
   scaled_ = state.completed_clocks();
   return ledger_.Restore(state);
 }
