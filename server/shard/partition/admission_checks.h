@@ -19,9 +19,10 @@ class ExchangeRequest;
 class PartitionState;
 }  // namespace v1
 
-// The door of a partition: decides of each operation, in order, whether it is right as a whole,
-// whether it is in already, and whether its time has come. Runs ahead of the tables (what it lets
-// in is logged, then applied), so it has counts of its own. Never changes a table. Not thread-safe.
+// Decides for each operation, in order, whether it is right as a whole, whether it is in already,
+// and whether its time has come. What it lets in is logged and applied later, so the checks run
+// ahead of the tables and have counts of their own, the ledger among them. Never changes a table.
+// Not thread-safe.
 class AdmissionChecks {
  public:
   // The tables, the pool and the memory share must outlive it. All slots have closed `start`
@@ -29,12 +30,12 @@ class AdmissionChecks {
   AdmissionChecks(const PartitionTables& tables, BufferPool& pool, MemoryShare& memory,
                   uint64_t start);
 
-  // Whether the operation changes the partition, so that it is logged.
+  // Returns whether the operation changes the partition, so that it is logged.
   static bool IsMutation(const v1::ExchangeRequest& request);
 
   // Checks an operation, of which only `call` is set, and sets what is found about it. The errors
-  // are those of the rpc Exchange; messages name operation, partition and job. Only notes the
-  // slot's incarnation; a mutation that is to be carried out is noted by Enter.
+  // are those of the rpc Exchange; messages name operation, partition and job. Notes nothing but
+  // the slot's incarnation.
   void Check(AdmittedCall& call);
 
   // Notes a slot's incarnation. REQUIRES: the slot exists. Errors as Ledger::Enter.
@@ -42,7 +43,7 @@ class AdmissionChecks {
     return ledger_.Enter(slot, incarnation);
   }
 
-  // Enters a mutation, which Check has just let in, in the ledger.
+  // Enters a mutation in the ledger. REQUIRES: Check has just let it in.
   void Enter(const AdmittedCall& call);
 
   const Ledger& ledger() const { return ledger_; }
@@ -51,7 +52,7 @@ class AdmissionChecks {
   absl::Status Restore(const v1::PartitionState& state);
 
  private:
-  // Clocks whose update has been let in.
+  // Returns how many clocks have their update let in.
   uint64_t completed() const;
 
   absl::Status CheckOperation(AdmittedCall& call);
@@ -64,11 +65,11 @@ class AdmissionChecks {
   absl::Status CheckCut(AdmittedCall& call) const;
   absl::Status CheckBlocks(uint32_t first, uint32_t count) const;
   absl::Status CheckSparseTable(uint32_t table) const;
-  // Whether all keys belong to this partition.
+  // Checks that all keys belong to this partition.
   absl::Status CheckKeys(const SparseChunk& chunk) const;
-  // Whether a step at `clock` may change parameters yet.
+  // Checks that a step at `clock` may change parameters by now.
   absl::Status CheckPushBound(uint64_t clock) const;
-  // Whether what the operation waits for can come without the slot itself going on.
+  // Checks that `required` clocks can complete while the slot itself waits for them.
   absl::Status CheckReachable(const v1::ExchangeRequest& request, uint64_t required) const;
 
   const PartitionTables& tables_;

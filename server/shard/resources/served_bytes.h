@@ -15,6 +15,12 @@ struct ServedBytes {
   std::atomic<uint64_t> pulled_dense = 0;
 };
 
+// Adds to one of the counts; does nothing where `served` is null.
+inline void CountServed(ServedBytes* served, std::atomic<uint64_t> ServedBytes::*count,
+                        uint64_t bytes) {
+  if (served != nullptr) (served->*count).fetch_add(bytes, std::memory_order_relaxed);
+}
+
 }  // namespace muster
 
 #endif  // MUSTER_SERVER_SHARD_RESOURCES_SERVED_BYTES_H_

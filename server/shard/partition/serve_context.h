@@ -1,0 +1,27 @@
+#ifndef MUSTER_SERVER_SHARD_PARTITION_SERVE_CONTEXT_H_
+#define MUSTER_SERVER_SHARD_PARTITION_SERVE_CONTEXT_H_
+
+#include "common/base/buffer_pool.h"
+#include "server/shard/partition/call_answers.h"
+#include "server/shard/partition/clocks.h"
+#include "server/shard/partition/ledger.h"
+#include "server/shard/partition/partition_health.h"
+#include "server/shard/tables/partition_tables.h"
+
+namespace muster {
+
+// What the parts of a partition that answer its calls have in common. All outlives them.
+struct ServeContext {
+  const JobTables& job() const { return *tables.job; }
+
+  PartitionTables& tables;
+  BufferPool& pool;
+  const Clocks& clocks;
+  const Ledger& ledger;
+  const CallAnswers& answers;
+  PartitionHealth& health;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_SHARD_PARTITION_SERVE_CONTEXT_H_
