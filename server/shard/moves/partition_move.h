@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/shard/jobs/open_job.h"
+#include "server/shard/jobs/open_jobs.h"
 #include "server/shard/moves/partition_mover.h"
 
 namespace muster {
@@ -26,24 +27,6 @@ class PartitionState;
 
 class HandOverSender;
 class MovedPartition;
-
-// The jobs that are open on a server, to those who change which partitions they have.
-class OpenJobs {
- public:
-  // The right to open a job, to drop it, and to change its set of partitions.
-  struct Turn {
-    // The highest that was opened here; 0: none.
-    uint64_t generation = 0;
-    // Null: not open.
-    std::shared_ptr<OpenJob> job;
-  };
-
-  virtual ~OpenJobs() = default;
-
-  // Waits for the right, which lasts until GiveBack. Operations on open partitions go on.
-  virtual Turn Take(const std::string& job_id) = 0;
-  virtual void GiveBack(const std::string& job_id, Turn turn) = 0;
-};
 
 // Moves of partitions of EVERY_PUSH jobs between servers: their values in the store, their state
 // and their log are all there is of them.
