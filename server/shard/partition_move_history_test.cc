@@ -172,7 +172,7 @@ class MovingHistory {
     }
     static const char* const kPoints[] = {"move_standing", "move_marked",  "move_deleted",
                                           "move_copied",   "move_adopted", "appended",
-                                          "synced",        "base",         ""};
+                                          "synced",        "image",        ""};
     TestServer& from = *servers_[move_->from];
     TestServer& to = *servers_[move_->to];
     if (Below(3) == 0) from.CrashAt(kPoints[Below(9)]);

@@ -159,17 +159,17 @@ TEST_F(PartitionMoveTest, ACopyServesNobodyBeforeTheMoveIsNoted) {
   ExpectValues(to_, 3, -2, -2.5);
 }
 
-TEST_F(PartitionMoveTest, TheTermOfTheMoveOutlivesBases) {
+TEST_F(PartitionMoveTest, TheTermOfTheMoveOutlivesImages) {
   TestServer to(storage_, 2000);
   ASSERT_EQ(from_.Open(TestDurableRequest(), false), absl::StatusCode::kOk);
   const PartitionMove move = TestMove(7);
   ASSERT_TRUE(from_.mover().Permit({move}, {}).ok());
   ASSERT_TRUE(Move(from_, to, move).ok());
   to.SetTerm(8);
-  int bases = 0;
-  to.SetAtPoint([&](absl::string_view point) { bases += point == "base"; });
+  int images = 0;
+  to.SetAtPoint([&](absl::string_view point) { images += point == "image"; });
   for (uint64_t clock = 0; clock < 40; ++clock) Step(to, clock, 1);
-  ASSERT_GT(bases, 0);
+  ASSERT_GT(images, 0);
   to.Kill(1);
   ASSERT_EQ(to.Open(TestDurableRequest()), absl::StatusCode::kOk);
   ExpectValues(to, 40, -39, -39.5);

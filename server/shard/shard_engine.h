@@ -27,7 +27,7 @@ class ReplayStatus;
 }  // namespace v1
 
 // The parameter server without a network: partitions of any number of jobs in memory, optimizers,
-// clocks, ledgers, and, for jobs with durability EVERY_PUSH, their logs and bases on disk.
+// clocks, ledgers, and, for jobs with durability EVERY_PUSH, their logs and images on disk.
 //
 // Execution: every partition has one serial executor (a strand) on a shared pool of threads; a call
 // to Execute only queues. A strand takes all that is queued at once, so that under EVERY_PUSH one
@@ -74,9 +74,9 @@ class ShardEngine final : public PartitionHost {
     // Bound on the bytes of operations queued and parked on one partition; what comes on top is
     // answered RESOURCE_EXHAUSTED.
     size_t queue_bytes = 64 << 20;
-    // Log bytes of a partition after which its base is written again (or twice as many as the base
-    // has, if that is more), so that what a recovery replays stays bounded. Its files are kept and
-    // written again.
+    // Log bytes of a partition after which its image is written again (or twice as many as the
+    // image has, if that is more), so that what a recovery replays stays bounded. Its files are
+    // kept and written again.
     uint64_t log_bytes = uint64_t{512} << 20;
     // Called after an OpenTables that replayed logs, with what was replayed for the job so far;
     // null: nobody. Must be thread-safe.
@@ -86,7 +86,7 @@ class ShardEngine final : public PartitionHost {
     // Bytes of unused buffers that are kept for the next replies and sums.
     size_t pool_bytes = 256 << 20;
     // For tests of recovery: called at named points of the write path ("appended", "synced",
-    // "applied", "base", "cut_taken", "cut_file", "cut_written"). When it returns true the engine
+    // "applied", "image", "cut_taken", "cut_file", "cut_written"). When it returns true the engine
     // does nothing any more, neither writes nor answers, as if the process had died there. Must be
     // thread-safe.
     std::function<bool(absl::string_view)> crash_point;

@@ -89,9 +89,9 @@ TEST_F(ShardEngineDurabilityTest, ALongLogIsReplacedByABase) {
   ExpectValues(200, -199, -199.5);
 }
 
-TEST_F(ShardEngineDurabilityTest, ExamplesOfAClosedClockSurviveInTheBase) {
+TEST_F(ShardEngineDurabilityTest, ExamplesOfAClosedClockSurviveInTheImage) {
   ShardEngine::Options options = Options();
-  // A base after every batch that leaves no gradient waiting.
+  // An image after every batch that leaves no gradient waiting.
   options.log_bytes = 0;
   Start(options);
   v1::OpenTablesRequest request = TestDurableRequest();
@@ -133,10 +133,10 @@ TEST_F(ShardEngineDurabilityTest, ALostLogIsToldNotTakenForAnEmptyOne) {
   EXPECT_THAT(refused.message(), HasSubstr("/logs/job.0 is gone"));
 }
 
-TEST_F(ShardEngineDurabilityTest, ALogThatEndsBeforeTheBaseIsDataLoss) {
-  ShardEngine::Options with_base = Options();
-  with_base.log_bytes = 0;
-  Start(with_base);
+TEST_F(ShardEngineDurabilityTest, ALogThatEndsBeforeTheImageIsDataLoss) {
+  ShardEngine::Options with_image = Options();
+  with_image.log_bytes = 0;
+  Start(with_image);
   Open(TestDurableRequest());
   Step(0, 1);
   executor_.RunAll();

@@ -66,10 +66,10 @@ TEST_F(TaskFenceTest, TheFenceIsOnDiskWhenTheClocksAreTold) {
     EXPECT_EQ(Code(As(NoDense(TestClose(0, 1, 0)), 3)), absl::StatusCode::kAborted);
     EXPECT_THAT(Open(As(request, 0, 4)).partitions(0).closed(), ElementsAre(1));
   }
-  // Also where a base stands for the log.
-  ShardEngine::Options with_base = Options();
-  with_base.log_bytes = 0;
-  Start(with_base);
+  // Also where an image stands for the log.
+  ShardEngine::Options with_image = Options();
+  with_image.log_bytes = 0;
+  Start(with_image);
   Open(As(request, 0, 4));
   Do(As(TestDensePull(0, 1, 0, 1), 4));
   Start();
@@ -135,9 +135,9 @@ TEST_F(TaskFenceTest, WhatLiesTooFarBackIsAbortedAndNeverAnsweredWithNothing) {
 TEST_F(TaskFenceTest, ValuesLostWithACrashAreNoFence) {
   v1::OpenTablesRequest request = TestDurableRequest();
   request.mutable_update()->set_deterministic(true);
-  ShardEngine::Options with_base = Options();
-  with_base.log_bytes = 0;
-  Start(with_base);
+  ShardEngine::Options with_image = Options();
+  with_image.log_bytes = 0;
+  Start(with_image);
   Open(request);
   Step(0, 1);
   Start();

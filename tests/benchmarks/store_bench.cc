@@ -280,7 +280,7 @@ class Bench {
     }
     std::cout << absl::StreamFormat(
         "recovery of one partition: %.0f MB of log replayed at %.0f MB/s, %.2f CPU s/GB; with "
-        "opening the store and reading the base %.2f s\n",
+        "opening the store and reading the image %.2f s\n",
         static_cast<double>(recovery.bytes) / 1e6, Median(replayed), Median(processor),
         Median(seconds));
     const std::vector<std::pair<std::string, BenchRecord::Value>> parameters = {

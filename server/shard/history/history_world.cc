@@ -19,7 +19,7 @@ constexpr uint64_t kCutEvery = 3;
 constexpr int kMostEvents = 400000;
 // Of a disk at a time.
 constexpr int kMostDiskFailures = 3;
-constexpr std::array<const char*, 5> kCrashPoints = {"appended", "synced", "applied", "base",
+constexpr std::array<const char*, 5> kCrashPoints = {"appended", "synced", "applied", "image",
                                                      "evicted"};
 constexpr std::array<const char*, 4> kScratchCrashPoints = {"applied", "cut_taken", "cut_file",
                                                             "cut_written"};
@@ -28,8 +28,8 @@ constexpr std::array<const char*, 4> kScratchCrashPoints = {"applied", "cut_take
 
 HistoryWorld::HistoryWorld(Options options)
     : options_(options), workload_(options.workload), random_(options.seed) {
-  // Half of the time a base is written whenever it can be. Where values of the clock before are of
-  // use, only cuts may move the base past it.
+  // Half of the time an image is written whenever it can be. Where values of the clock before are
+  // of use, only cuts may move the image past it.
   log_bytes_ = options_.workload.deterministic ? 1 << 30 : Below(2) == 0 ? 0 : 500;
   for (uint32_t i = 0; i < options_.servers; ++i) {
     servers_.push_back(std::make_unique<Server>());

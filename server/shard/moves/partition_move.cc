@@ -239,7 +239,7 @@ absl::Status PartitionMoves::SendWorking(const PartitionMove& move, PartitionExe
             return absl::OkStatus();
           });
     });
-    // A base was written since, and the log before it forgotten: it all begins anew.
+    // An image was written since, and the log before it forgotten: it all begins anew.
     if (absl::IsOutOfRange(read)) return absl::OkStatus();
     if (!read.ok() && !absl::IsCancelled(read)) return read;
     for (const v1::LoggedRecord& record : records) {

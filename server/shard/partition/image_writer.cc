@@ -14,8 +14,8 @@ constexpr int kMostWaits = 64;
 }  // namespace
 
 absl::Status ImageWriter::Write(PartitionJournal::Extent extent) {
-  return parts_.journal->WriteBase(parts_.tables, parts_.state.Save(parts_.journal->last_lsn()),
-                                   extent, [this] { return !parts_.health.Pass("base"); });
+  return parts_.journal->WriteImage(parts_.tables, parts_.state.Save(parts_.journal->last_lsn()),
+                                    extent, [this] { return !parts_.health.Pass("image"); });
 }
 
 bool ImageWriter::Due() {
@@ -26,7 +26,7 @@ bool ImageWriter::Due() {
   // An image is as many bytes to write as its blocks have, and pushes wait for it: half as many as
   // of the log, at most.
   const uint64_t log_bytes = std::max(parts_.log_bytes, 2 * parts_.tables.dense.value_bytes());
-  if (parts_.journal->bytes_since_base() <= log_bytes) return false;
+  if (parts_.journal->bytes_since_image() <= log_bytes) return false;
   if (waits_ == 0) return true;
   --waits_;
   return false;

@@ -70,14 +70,14 @@ absl::StatusOr<uint64_t> PartitionJournal::Append(const v1::ExchangeRequest& req
                                                   const Payload& payload, Payload* copy) {
   const std::string header = request.SerializeAsString();
   MUSTER_ASSIGN_OR_RETURN(const uint64_t lsn, log_->Append(AsBytes(header), payload, copy));
-  bytes_since_base_ += header.size() + payload.size();
+  bytes_since_image_ += header.size() + payload.size();
   return lsn;
 }
 
-absl::Status PartitionJournal::WriteBase(PartitionTables& tables, const v1::PartitionState& state,
-                                         Extent extent, absl::FunctionRef<bool()> written) {
+absl::Status PartitionJournal::WriteImage(PartitionTables& tables, const v1::PartitionState& state,
+                                          Extent extent, absl::FunctionRef<bool()> written) {
   const std::string& job_id = tables.job->job_id();
-  const auto taken = [&](uint64_t lsn) { return extent == Extent::kAll || lsn > base_lsn_; };
+  const auto taken = [&](uint64_t lsn) { return extent == Extent::kAll || lsn > image_lsn_; };
   ValueWriter writer(store_, job_id, tables.partition);
   for (uint32_t i = 0; i < tables.dense.size(); ++i) {
     const DenseTable::Block& block = tables.dense.block(i);
@@ -97,13 +97,13 @@ absl::Status PartitionJournal::WriteBase(PartitionTables& tables, const v1::Part
   StoreBatch batch(job_id);
   batch.PutMeta(tables.partition, AsBytes(meta));
   MUSTER_RETURN_IF_ERROR(store_.Write(batch, ParameterStore::Durability::kSync));
-  base_lsn_ = state.lsn();
-  bytes_since_base_ = 0;
-  return log_->TruncateBefore(base_lsn_ + 1);
+  image_lsn_ = state.lsn();
+  bytes_since_image_ = 0;
+  return log_->TruncateBefore(image_lsn_ + 1);
 }
 
-absl::StatusOr<uint64_t> PartitionJournal::ReadBase(uint64_t lsn, PartitionTables& tables) {
-  base_lsn_ = lsn;
+absl::StatusOr<uint64_t> PartitionJournal::ReadImage(uint64_t lsn, PartitionTables& tables) {
+  image_lsn_ = lsn;
   uint64_t highest = lsn;
   const std::string& job_id = tables.job->job_id();
   MUSTER_RETURN_IF_ERROR(
@@ -135,7 +135,7 @@ absl::Status PartitionJournal::Replay(uint64_t lsn, ReplayVisitor visitor) {
       lsn + 1,
       [&](uint64_t record, absl::Span<const std::byte> header,
           absl::Span<const std::byte> payload) -> absl::Status {
-        bytes_since_base_ += header.size() + payload.size();
+        bytes_since_image_ += header.size() + payload.size();
         auto request = std::make_shared<v1::ExchangeRequest>();
         if (!request->ParseFromArray(header.data(), header.size())) {
           return absl::DataLossError(absl::StrCat("log record ", record, " holds no request"));

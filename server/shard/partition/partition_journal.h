@@ -21,12 +21,12 @@ class ExchangeRequest;
 class PartitionState;
 }  // namespace v1
 
-// What a partition keeps on disk under durability EVERY_PUSH: a base in the store (blocks, rows,
+// What a partition keeps on disk under durability EVERY_PUSH: an image in the store (blocks, rows,
 // and its state) and the log of all mutations since. A record is the request's header as sent, then
 // its payload. One without an operation says that a task came: the slot's earlier incarnations are
 // fenced from there on.
 //
-// Blocks and rows of the base carry the log sequence number they include, and the state is written
+// Blocks and rows of the image carry the log sequence number they include, and the state is written
 // after them: a write-back that is cut short leaves an older state with some newer rows, which the
 // replay then skips. Blocks on the disk. Not thread-safe.
 class PartitionJournal {
@@ -55,24 +55,24 @@ class PartitionJournal {
   uint64_t synced_lsn() const { return log_->synced_lsn(); }
   // For who carries the mutations elsewhere.
   MutationLog& log() { return *log_; }
-  // Bytes on disk, and of the mutations that the base does not include.
+  // Bytes on disk, and of the mutations that the image does not include.
   uint64_t log_bytes() const { return log_->bytes(); }
-  uint64_t bytes_since_base() const { return bytes_since_base_; }
+  uint64_t bytes_since_image() const { return bytes_since_image_; }
 
-  // Which blocks a base takes: all, or those that changed since the last one. Of rows it takes
+  // Which blocks an image takes: all, or those that changed since the last one. Of rows it takes
   // those that differ from what is stored.
   enum class Extent { kAll, kChanged };
 
   // Writes blocks and rows, then `state`, and forgets the log up to the state's lsn. `written` is
   // called once the rows are there but not the state; when it returns false, it stops there. It may
-  // be called again after an error, which leaves the base before it and the log in force.
-  absl::Status WriteBase(PartitionTables& tables, const v1::PartitionState& state, Extent extent,
-                         absl::FunctionRef<bool()> written);
+  // be called again after an error, which leaves the image before it and the log in force.
+  absl::Status WriteImage(PartitionTables& tables, const v1::PartitionState& state, Extent extent,
+                          absl::FunctionRef<bool()> written);
 
-  // Fills the tables from the base, whose state has `lsn`; rows of tables that evict stay in the
+  // Fills the tables from the image, whose state has `lsn`; rows of tables that evict stay in the
   // store. Returns the highest number that a block
   // or row includes, or `lsn`: above it when rows were evicted since, or a write-back cut short.
-  absl::StatusOr<uint64_t> ReadBase(uint64_t lsn, PartitionTables& tables);
+  absl::StatusOr<uint64_t> ReadImage(uint64_t lsn, PartitionTables& tables);
   // Visits all mutations after `lsn` in order.
   absl::Status Replay(uint64_t lsn, ReplayVisitor visitor);
 
@@ -81,9 +81,9 @@ class PartitionJournal {
 
   ParameterStore& store_;
   const std::unique_ptr<MutationLog> log_;
-  // What the base includes; blocks and rows with a later number are newer than it.
-  uint64_t base_lsn_ = 0;
-  uint64_t bytes_since_base_ = 0;
+  // What the image includes; blocks and rows with a later number are newer than it.
+  uint64_t image_lsn_ = 0;
+  uint64_t bytes_since_image_ = 0;
 };
 
 // The stored state of a partition; nullptr when there is none. DATA_LOSS: it cannot be read.

@@ -39,11 +39,11 @@ class PartitionJournalTest : public testing::Test {
                                              BufferPool::Create(1 << 20), &store_);
   }
 
-  absl::Status WriteBase(uint64_t lsn, PartitionJournal::Extent extent, bool finish = true) {
+  absl::Status WriteImage(uint64_t lsn, PartitionJournal::Extent extent, bool finish = true) {
     v1::PartitionState state;
     state.set_lsn(lsn);
     state.set_completed_clocks(lsn);
-    return journal_->WriteBase(*tables_, state, extent, [finish] { return finish; });
+    return journal_->WriteImage(*tables_, state, extent, [finish] { return finish; });
   }
 
   // Changes block 0 and the row of `key` under a record.
@@ -83,15 +83,15 @@ TEST_F(PartitionJournalTest, RepeatsWhatWasAppended) {
                            })
                   .ok());
   EXPECT_THAT(seen, ElementsAre("1 push 16", "2 close 0"));
-  EXPECT_GT(journal_->bytes_since_base(), 16u);
+  EXPECT_GT(journal_->bytes_since_image(), 16u);
 }
 
-TEST_F(PartitionJournalTest, ABaseComesBack) {
+TEST_F(PartitionJournalTest, AnImageComesBack) {
   Change(1, 5);
-  ASSERT_TRUE(WriteBase(1, PartitionJournal::Extent::kChanged).ok());
-  EXPECT_EQ(journal_->bytes_since_base(), 0u);
+  ASSERT_TRUE(WriteImage(1, PartitionJournal::Extent::kChanged).ok());
+  EXPECT_EQ(journal_->bytes_since_image(), 0u);
   tables_ = NewTables();
-  const auto highest = journal_->ReadBase(1, *tables_);
+  const auto highest = journal_->ReadImage(1, *tables_);
   ASSERT_TRUE(highest.ok()) << highest.status();
   EXPECT_EQ(*highest, 1u);
   EXPECT_THAT(tables_->dense.block(0).weights.Peek(), Each(0));
@@ -103,14 +103,14 @@ TEST_F(PartitionJournalTest, ABaseComesBack) {
   EXPECT_EQ(row.last_use, 2u);
 }
 
-TEST_F(PartitionJournalTest, ABaseThatWasCutShortLeavesNewerValuesUnderAnOlderState) {
-  ASSERT_TRUE(WriteBase(0, PartitionJournal::Extent::kChanged).ok());
+TEST_F(PartitionJournalTest, AnImageThatWasCutShortLeavesNewerValuesUnderAnOlderState) {
+  ASSERT_TRUE(WriteImage(0, PartitionJournal::Extent::kChanged).ok());
   ASSERT_TRUE(journal_->Append(TestClose(0, 0, 0), {}).ok());
   Change(1, 5);
-  ASSERT_TRUE(WriteBase(1, PartitionJournal::Extent::kChanged, false).ok());
+  ASSERT_TRUE(WriteImage(1, PartitionJournal::Extent::kChanged, false).ok());
   EXPECT_EQ(StoredLsn(), 0u);
   tables_ = NewTables();
-  EXPECT_EQ(*journal_->ReadBase(0, *tables_), 1u);
+  EXPECT_EQ(*journal_->ReadImage(0, *tables_), 1u);
   EXPECT_EQ(tables_->dense.block(0).lsn, 1u);
   int records = 0;
   ASSERT_TRUE(journal_
@@ -124,7 +124,7 @@ TEST_F(PartitionJournalTest, ABaseThatWasCutShortLeavesNewerValuesUnderAnOlderSt
 }
 
 TEST_F(PartitionJournalTest, TakesAllOrWhatChanged) {
-  ASSERT_TRUE(WriteBase(0, PartitionJournal::Extent::kChanged).ok());
+  ASSERT_TRUE(WriteImage(0, PartitionJournal::Extent::kChanged).ok());
   int blocks = 0;
   const auto count = [&](uint64_t, ParameterStore::Value) {
     ++blocks;
@@ -132,7 +132,7 @@ TEST_F(PartitionJournalTest, TakesAllOrWhatChanged) {
   };
   ASSERT_TRUE(store_.Scan("job", 0, 0, count).ok());
   EXPECT_EQ(blocks, 0);
-  ASSERT_TRUE(WriteBase(0, PartitionJournal::Extent::kAll).ok());
+  ASSERT_TRUE(WriteImage(0, PartitionJournal::Extent::kAll).ok());
   ASSERT_TRUE(store_.Scan("job", 0, 0, count).ok());
   EXPECT_EQ(blocks, 2);
 }

@@ -21,7 +21,7 @@ absl::Status PartitionRecovery::Run(const v1::PartitionState& state,
                                     absl::FunctionRef<absl::Status()> go_on) {
   MUSTER_RETURN_IF_ERROR(parts_.state.Restore(state));
   MUSTER_ASSIGN_OR_RETURN(const uint64_t loaded_lsn,
-                          parts_.journal.ReadBase(state.lsn(), parts_.tables));
+                          parts_.journal.ReadImage(state.lsn(), parts_.tables));
   parts_.applier.updater().SetLoadedLsn(loaded_lsn);
   std::optional<ReplayMeter::Partition> replay;
   if (parts_.replays != nullptr) {

@@ -371,7 +371,7 @@ TEST_F(TieredTableTest, RandomHistoriesAreThoseOfATableInMemory) {
   }
 }
 
-// A crash at any moment, and the records since the last base once more: the bits of a table that
+// A crash at any moment, and the records since the last image once more: the bits of a table that
 // never crashed.
 TEST_F(TieredTableTest, ARecoveredTableGoesOnWithTheSameBits) {
   struct Record {
@@ -392,7 +392,7 @@ TEST_F(TieredTableTest, ARecoveredTableGoesOnWithTheSameBits) {
     auto table = std::make_unique<TieredTable>(Make(options));
     TieredTable memory = InMemory(policy);
     std::vector<Record> log;
-    uint64_t base = 0, completed = 0;
+    uint64_t image = 0, completed = 0;
     for (int step = 0; step < 200; ++step) {
       std::set<uint64_t> set;
       for (uint64_t count = random() % 10; count > 0; --count) set.insert(random() % 30);
@@ -418,14 +418,14 @@ TEST_F(TieredTableTest, ARecoveredTableGoesOnWithTheSameBits) {
               table->Evict(random() % (table->used_bytes() + 1), kEveryLsn, completed).ok());
           break;
         case 6: {
-          // A base; one in four is cut short before its state is written.
+          // An image; one in four is cut short before its state is written.
           ASSERT_TRUE(table->StoreChanged().ok());
           if (random() % 4 == 0) break;
           StoreBatch batch("job");
           const std::vector<std::byte> state(1);
           batch.PutMeta(3, state);
           ASSERT_TRUE(store.Write(batch, ParameterStore::Durability::kSync).ok());
-          base = log.size();
+          image = log.size();
           break;
         }
         default: {
@@ -434,7 +434,7 @@ TEST_F(TieredTableTest, ARecoveredTableGoesOnWithTheSameBits) {
                       random());
           table = std::make_unique<TieredTable>(Make(options));
           ASSERT_TRUE(table->Recover().ok());
-          for (uint64_t lsn = base + 1; lsn <= log.size(); ++lsn) {
+          for (uint64_t lsn = image + 1; lsn <= log.size(); ++lsn) {
             const Record& record = log[lsn - 1];
             ASSERT_TRUE(Push(*table, record.keys, record.clock, record.completed, lsn).ok());
             if (options.evicts && random() % 3 == 0) {

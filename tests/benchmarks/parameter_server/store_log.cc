@@ -133,7 +133,7 @@ class EngineLog final : public BenchLog {
   }
 
   absl::StatusOr<Recovery> Recover(uint64_t bytes) override {
-    // A base may come in between, after which little is left.
+    // An image may come in between, after which little is left.
     for (int tries = 0; tries < 8; ++tries) {
       const uint64_t logged = engine_->Stats().tables(0).log_bytes();
       if (tries > 0 && logged >= bytes / 2) break;

@@ -40,11 +40,11 @@ class BenchLog {
 
   // What a restart costs.
   struct Recovery {
-    // Of log records read, checked and applied; the processors' part is that of the base, too, and
+    // Of log records read, checked and applied; the processors' part is that of the image, too, and
     // of finding the log's end.
     LogSpeed replay;
     uint64_t bytes = 0;
-    // All of it: opening the store, reading the base, finding the log's end, and replaying.
+    // All of it: opening the store, reading the image, finding the log's end, and replaying.
     double seconds = 0;
   };
   // Fills the log to about `bytes`, stops the engine and starts it again, with nothing of its files
