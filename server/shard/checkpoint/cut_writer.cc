@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/catch_out_of_memory.h"
-#include "server/shard/checkpoint/cut_file.h"
+#include "server/shard/checkpoint/cut_view.h"
 
 namespace muster {
 namespace {
@@ -27,7 +27,7 @@ CutWriter::CutWriter(PartitionTables& tables, Options options, std::shared_ptr<E
 CutWriter::~CutWriter() = default;
 
 absl::optional<uint64_t> CutWriter::clock() const {
-  return file_ == nullptr ? absl::nullopt : absl::make_optional(file_->clock());
+  return view_ == nullptr ? absl::nullopt : absl::make_optional(view_->clock());
 }
 
 size_t CutWriter::memory_bytes() const {
@@ -38,14 +38,14 @@ size_t CutWriter::memory_bytes() const {
 
 absl::Status CutWriter::Take(uint64_t clock) {
   snapshots_.clear();
-  file_.reset();
-  absl::StatusOr<std::shared_ptr<CutFile>> file = CutFile::Take(tables_, clock);
-  if (!file.ok()) {
+  view_.reset();
+  absl::StatusOr<std::shared_ptr<CutView>> view = CutView::Take(tables_, clock);
+  if (!view.ok()) {
     // The keys that were dropped since are known no more.
     last_taken_.reset();
-    return file.status();
+    return view.status();
   }
-  file_ = *std::move(file);
+  view_ = *std::move(view);
   for (TieredTable& table : tables_.sparse) {
     snapshots_.push_back(std::make_unique<TableSnapshot>(table.memory()));
   }
@@ -55,22 +55,22 @@ absl::Status CutWriter::Take(uint64_t clock) {
 
 void CutWriter::Drop() {
   snapshots_.clear();
-  file_.reset();
+  view_.reset();
 }
 
 void CutWriter::AddResidual(uint32_t slot, std::shared_ptr<const float> values) {
-  file_->AddResidual(slot, std::move(values));
+  view_->AddResidual(slot, std::move(values));
 }
 
-size_t CutWriter::residuals() const { return file_->residuals(); }
+size_t CutWriter::residuals() const { return view_->residuals(); }
 
-void CutWriter::AddLossScale(const SlotLossScale& scale) { file_->AddLossScale(scale); }
+void CutWriter::AddLossScale(const SlotLossScale& scale) { view_->AddLossScale(scale); }
 
-size_t CutWriter::loss_scales() const { return file_->loss_scales(); }
+size_t CutWriter::loss_scales() const { return view_->loss_scales(); }
 
 void CutWriter::Write(absl::optional<uint64_t> base, Done done) {
-  const bool known = base.has_value() && base == before_ && file_->knows_dropped();
-  file_->set_base(known ? base : absl::nullopt);
+  const bool known = base.has_value() && base == before_ && view_->knows_dropped();
+  view_->set_base(known ? base : absl::nullopt);
   done_ = std::move(done);
   writing_ = true;
   table_ = 0;
@@ -84,12 +84,12 @@ void CutWriter::OnStrand(void (CutWriter::*step)()) {
   });
 }
 
-void CutWriter::OnFiles(std::function<absl::Status(CutFile&)> work, void (CutWriter::*step)()) {
-  files_->Add([weak = std::weak_ptr<CutWriter*>(self_), strand = strand_, file = file_,
+void CutWriter::OnFiles(std::function<absl::Status(CutView&)> work, void (CutWriter::*step)()) {
+  files_->Add([weak = std::weak_ptr<CutWriter*>(self_), strand = strand_, view = view_,
                crash_point = options_.crash_point, work = std::move(work), step] {
     // Nobody waits for it any more, or nobody may see it.
     if (weak.expired() || crash_point->Pass("cut_file")) return;
-    const absl::Status status = CatchOutOfMemory("a cut's file", [&] { return work(*file); });
+    const absl::Status status = CatchOutOfMemory("a cut's file", [&] { return work(*view); });
     if (crash_point->crashed()) return;
     strand->Add([weak, status, step] {
       const std::shared_ptr<CutWriter*> self = weak.lock();
@@ -103,41 +103,41 @@ void CutWriter::OnFiles(std::function<absl::Status(CutFile&)> work, void (CutWri
 void CutWriter::Collect() {
   if (options_.crash_point->crashed()) return;
   if (table_ < snapshots_.size()) {
-    std::vector<TableSnapshot::Entry>& entries = file_->entries(table_);
+    std::vector<TableSnapshot::Entry>& entries = view_->entries(table_);
     std::vector<size_t> struck;
     const auto wanted = [&](uint32_t steps, uint32_t last_use) {
-      if (file_->Struck(table_, steps, last_use)) struck.push_back(entries.size());
-      return file_->Wanted(table_, steps, last_use);
+      if (view_->Struck(table_, steps, last_use)) struck.push_back(entries.size());
+      return view_->Wanted(table_, steps, last_use);
     };
     const bool last = snapshots_[table_]->Collect(kCollectedAtOnce, wanted, entries);
-    for (const size_t entry : struck) file_->Strike(table_, entries[entry].key);
+    for (const size_t entry : struck) view_->Strike(table_, entries[entry].key);
     if (last) ++table_;
     return OnStrand(&CutWriter::Collect);
   }
   table_ = 0;
   CheckpointStorage* const storage = options_.storage;
-  OnFiles([storage](CutFile& file) { return file.Open(*storage); }, &CutWriter::NextRows);
+  OnFiles([storage](CutView& view) { return view.Open(*storage); }, &CutWriter::NextRows);
 }
 
 void CutWriter::NextRows() {
   if (options_.crash_point->crashed()) return;
   if (table_ == snapshots_.size()) return FinishFile();
   TableSnapshot& snapshot = *snapshots_[table_];
-  const std::vector<TableSnapshot::Entry>& entries = file_->entries(table_);
+  const std::vector<TableSnapshot::Entry>& entries = view_->entries(table_);
   const size_t most = std::max<size_t>(1, kRowBytesAtOnce / (16 + snapshot.width() * 4));
   const size_t begin = entry_;
   for (size_t rows = 0; entry_ < entries.size() && rows < most; ++entry_) {
     rows += entries[entry_].wanted;
   }
-  file_->rows().Clear();
-  snapshot.Read(absl::MakeConstSpan(entries).subspan(begin, entry_ - begin), file_->rows());
+  view_->rows().Clear();
+  snapshot.Read(absl::MakeConstSpan(entries).subspan(begin, entry_ - begin), view_->rows());
   const size_t table = table_;
   const size_t end = entry_;
   if (entry_ == entries.size()) {
     ++table_;
     entry_ = 0;
   }
-  OnFiles([table, begin, end](CutFile& file) { return file.Append(table, begin, end); },
+  OnFiles([table, begin, end](CutView& view) { return view.Append(table, begin, end); },
           &CutWriter::NextRows);
 }
 
@@ -147,8 +147,8 @@ void CutWriter::FinishFile() {
   auto info = std::make_shared<PartitionFileInfo>();
   written_ = info;
   OnFiles(
-      [info](CutFile& file) -> absl::Status {
-        absl::StatusOr<PartitionFileInfo> finished = file.Finish();
+      [info](CutView& view) -> absl::Status {
+        absl::StatusOr<PartitionFileInfo> finished = view.Finish();
         if (finished.ok()) *info = *std::move(finished);
         return finished.status();
       },
@@ -159,7 +159,7 @@ void CutWriter::Written() { Finish(*written_); }
 
 void CutWriter::Finish(const absl::StatusOr<PartitionFileInfo>& file) {
   snapshots_.clear();
-  file_.reset();
+  view_.reset();
   writing_ = false;
   std::exchange(done_, nullptr)(file);
 }

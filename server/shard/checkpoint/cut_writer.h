@@ -20,7 +20,7 @@
 
 namespace muster {
 
-class CutFile;
+class CutView;
 
 // Writes a partition's cuts as checkpoint files while the partition goes on.
 //
@@ -98,7 +98,7 @@ class CutWriter {
   void NextRows();
   void Finish(const absl::StatusOr<PartitionFileInfo>& file);
   // Has `work` done on a thread for files; then, unless it failed, comes `step`.
-  void OnFiles(std::function<absl::Status(CutFile&)> work, void (CutWriter::*step)());
+  void OnFiles(std::function<absl::Status(CutView&)> work, void (CutWriter::*step)());
   void FinishFile();
   void Written();
 
@@ -108,9 +108,9 @@ class CutWriter {
   const std::shared_ptr<Executor> files_;
   // Lets tasks find out that the writer is gone.
   const std::shared_ptr<CutWriter*> self_;
-  // Of the tables, by sparse table; the file's part is handed to and fro.
+  // Of the tables, by sparse table; the view itself is handed to and fro.
   std::vector<std::unique_ptr<TableSnapshot>> snapshots_;
-  std::shared_ptr<CutFile> file_;
+  std::shared_ptr<CutView> view_;
   bool writing_ = false;
   Done done_;
   // The table that Collect or NextRows has come to, and the first of its entries that is left.

@@ -1,5 +1,5 @@
-#ifndef MUSTER_SERVER_SHARD_CHECKPOINT_CUT_FILE_H_
-#define MUSTER_SERVER_SHARD_CHECKPOINT_CUT_FILE_H_
+#ifndef MUSTER_SERVER_SHARD_CHECKPOINT_CUT_VIEW_H_
+#define MUSTER_SERVER_SHARD_CHECKPOINT_CUT_VIEW_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -21,12 +21,12 @@
 
 namespace muster {
 
-// What of a partition's cut does not need its tables any more, and the file that it is written to.
-// Taken on the strand, then written by one thread at a time. Holds no reference to the tables.
-class CutFile {
+// What a partition holds of a cut, and the file that the view is written to. Taken on the strand,
+// then written by one thread at a time. Holds no reference to the tables.
+class CutView {
  public:
   // Errors are those of the store.
-  static absl::StatusOr<std::shared_ptr<CutFile>> Take(PartitionTables& tables, uint64_t clock);
+  static absl::StatusOr<std::shared_ptr<CutView>> Take(PartitionTables& tables, uint64_t clock);
 
   uint64_t clock() const { return content_.clock; }
   size_t tables() const { return sparse_.size(); }
@@ -82,7 +82,7 @@ class CutFile {
     int counts_piece = -1;
   };
 
-  CutFile() = default;
+  CutView() = default;
 
   absl::Status MergeStored(size_t table, size_t begin, size_t end);
   absl::Status AppendMerged(size_t table);
@@ -102,4 +102,4 @@ class CutFile {
 
 }  // namespace muster
 
-#endif  // MUSTER_SERVER_SHARD_CHECKPOINT_CUT_FILE_H_
+#endif  // MUSTER_SERVER_SHARD_CHECKPOINT_CUT_VIEW_H_

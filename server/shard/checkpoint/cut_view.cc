@@ -1,4 +1,4 @@
-#include "server/shard/checkpoint/cut_file.h"
+#include "server/shard/checkpoint/cut_view.h"
 
 #include <algorithm>
 #include <cstring>
@@ -21,9 +21,9 @@ bool Before(const TieredTable::Count& a, const TieredTable::Count& b) { return a
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<CutFile>> CutFile::Take(PartitionTables& tables, uint64_t clock) {
+absl::StatusOr<std::shared_ptr<CutView>> CutView::Take(PartitionTables& tables, uint64_t clock) {
   const JobTables& job = *tables.job;
-  std::shared_ptr<CutFile> file(new CutFile());
+  std::shared_ptr<CutView> file(new CutView());
   file->job_ = tables.job;
   file->checkpoint_root_ = job.request().checkpoint_root();
   PartitionContent& content = file->content_;
@@ -64,21 +64,21 @@ absl::StatusOr<std::shared_ptr<CutFile>> CutFile::Take(PartitionTables& tables, 
   return file;
 }
 
-bool CutFile::Wanted(size_t table, uint64_t steps, uint64_t last_use) const {
+bool CutView::Wanted(size_t table, uint64_t steps, uint64_t last_use) const {
   if (content_.base.has_value() && last_use < *content_.base) return false;
   return !sparse_[table].policy.Expired(last_use, steps, clock());
 }
 
-bool CutFile::Struck(size_t table, uint64_t steps, uint64_t last_use) const {
+bool CutView::Struck(size_t table, uint64_t steps, uint64_t last_use) const {
   return content_.base.has_value() && sparse_[table].policy.Expired(last_use, steps, clock());
 }
 
-bool CutFile::knows_dropped() const {
+bool CutView::knows_dropped() const {
   return std::all_of(sparse_.begin(), sparse_.end(),
                      [](const Table& table) { return table.dropped.has_value(); });
 }
 
-void CutFile::AddResidual(uint32_t slot, std::shared_ptr<const float> values) {
+void CutView::AddResidual(uint32_t slot, std::shared_ptr<const float> values) {
   for (const PartitionContent::Residual& known : content_.residuals) {
     if (known.slot == slot) return;
   }
@@ -92,14 +92,14 @@ void CutFile::AddResidual(uint32_t slot, std::shared_ptr<const float> values) {
   held_.push_back(std::move(values));
 }
 
-void CutFile::AddLossScale(const SlotLossScale& scale) {
+void CutView::AddLossScale(const SlotLossScale& scale) {
   for (const SlotLossScale& known : content_.loss_scales) {
     if (known.slot == scale.slot) return;
   }
   content_.loss_scales.push_back(scale);
 }
 
-absl::Status CutFile::Open(CheckpointStorage& storage) {
+absl::Status CutView::Open(CheckpointStorage& storage) {
   for (Table& table : sparse_) std::sort(table.entries.begin(), table.entries.end());
   // In whichever order slots came.
   std::sort(content_.residuals.begin(), content_.residuals.end(),
@@ -119,7 +119,7 @@ absl::Status CutFile::Open(CheckpointStorage& storage) {
   return absl::OkStatus();
 }
 
-absl::Status CutFile::Append(size_t table, size_t begin, size_t end) {
+absl::Status CutView::Append(size_t table, size_t begin, size_t end) {
   Table& it = sparse_[table];
   const int piece = static_cast<int>(table);
   if (it.next_stored.has_value()) {
@@ -131,7 +131,7 @@ absl::Status CutFile::Append(size_t table, size_t begin, size_t end) {
   return writer_->AppendDropped(piece, *it.dropped);
 }
 
-absl::Status CutFile::AppendMerged(size_t table) {
+absl::Status CutView::AppendMerged(size_t table) {
   const absl::Status status = writer_->AppendRows(static_cast<int>(table), merged_.view());
   merged_.Clear();
   return status;
@@ -139,7 +139,7 @@ absl::Status CutFile::AppendMerged(size_t table) {
 
 // The entries come in order, and so do stored values: each goes before the first entry that is not
 // before it.
-absl::Status CutFile::MergeStored(size_t table, size_t begin, size_t end) {
+absl::Status CutView::MergeStored(size_t table, size_t begin, size_t end) {
   Table& it = sparse_[table];
   const uint32_t width = rows_.width;
   const size_t value_bytes = width * sizeof(float);
@@ -196,7 +196,7 @@ absl::Status CutFile::MergeStored(size_t table, size_t begin, size_t end) {
   return AppendMerged(table);
 }
 
-absl::Status CutFile::AppendCounts(const Table& table) {
+absl::Status CutView::AppendCounts(const Table& table) {
   std::vector<Count> counts;
   std::merge(table.counts.begin(), table.counts.end(), table.stored_counts.begin(),
              table.stored_counts.end(), std::back_inserter(counts), Before);
@@ -208,7 +208,7 @@ absl::Status CutFile::AppendCounts(const Table& table) {
   return writer_->AppendRows(table.counts_piece, rows.view());
 }
 
-absl::StatusOr<PartitionFileInfo> CutFile::Finish() {
+absl::StatusOr<PartitionFileInfo> CutView::Finish() {
   for (const Table& table : sparse_) {
     if (table.counts_piece >= 0) MUSTER_RETURN_IF_ERROR(AppendCounts(table));
   }
