@@ -37,7 +37,7 @@ class OpenJobs {
     std::shared_ptr<OpenJob> job;
   };
 
-  // As ShardEngine::Options.
+  // See ShardEngine::Options.
   struct Options {
     uint64_t process_nonce = 0;
     std::function<void(const v1::ReplayStatus&)> replayed;
@@ -57,7 +57,7 @@ class OpenJobs {
   // Returns the open job that an operation is for. Errors as the rpc Exchange.
   absl::StatusOr<std::shared_ptr<OpenJob>> Find(const v1::ExchangeRequest& request) const;
   std::vector<std::shared_ptr<OpenJob>> All() const;
-  // As ShardEngine::HeldJobs.
+  // See ShardEngine::HeldJobs.
   absl::StatusOr<std::vector<std::string>> Held() const;
 
   // Waits for the right to change a job, which lasts until GiveBack. Operations on open partitions

@@ -16,7 +16,7 @@ class ExchangeReply;
 class ExchangeRequest;
 }  // namespace v1
 
-// What a caller that was refused should wait: for disk space, which somebody has to make, and for
+// Times that a refused caller should wait for disk space, which somebody has to make, and for
 // memory, which others have to give back.
 inline constexpr uint32_t kDiskFullRetryMs = 1000;
 inline constexpr uint32_t kNoMemoryRetryMs = 1000;
@@ -28,6 +28,7 @@ class CallAnswers {
   // The clocks must outlive it.
   explicit CallAnswers(const Clocks& clocks) : clocks_(clocks) {}
 
+  // Answers the call, with its request id and the clocks filled in.
   void Answer(AdmittedCall& call, v1::ExchangeReply reply, Payload payload) const;
   void AnswerOk(AdmittedCall& call, Payload payload = {}) const;
   // Answers with an error. `retry_after_ms` 0: trying again later does not help by itself. Needs no

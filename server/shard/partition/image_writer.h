@@ -23,7 +23,7 @@ class ImageWriter {
     const StoredState& state;
     const TableUpdater& updater;
     PartitionHealth& health;
-    // As Partition::Options::log_bytes.
+    // See Partition::Options.
     uint64_t log_bytes = 0;
   };
 

@@ -184,7 +184,7 @@ class Partition {
   const std::shared_ptr<TaskQueue> own_tasks_;
   PartitionCuts cuts_;
   WaitingCalls waiting_;
-  // What is stored of it.
+  // The parts that store the partition.
   StoredState state_;
   ImageWriter images_;
   Stats stats_;

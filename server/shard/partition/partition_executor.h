@@ -25,38 +25,41 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   using MakePartition =
       absl::FunctionRef<absl::StatusOr<std::unique_ptr<Partition>>(std::shared_ptr<Executor>)>;
 
-  // `executor` must outlive it. At most `queue_bytes` of payload may be queued; operations without
-  // a payload find twice that room, so that a refused push does not drag the close behind it along.
+  // Makes a partition and its strand, which `executor` runs; `executor` must outlive them. At most
+  // `queue_bytes` of payload may be queued; operations without a payload find twice that room, so
+  // that a refused push does not drag the close behind it along.
   static absl::StatusOr<std::shared_ptr<PartitionExecutor>> Create(MakePartition make,
                                                                    Executor& executor,
                                                                    size_t queue_bytes);
 
-  // Queues an operation; never blocks. It is answered RESOURCE_EXHAUSTED, in this call, when the
+  // Queues an operation; never blocks. Answers it with RESOURCE_EXHAUSTED, in this call, when the
   // queue is full.
   void Execute(ExchangeCall call);
 
-  // As Partition::adopted_term.
+  // See Partition::adopted_term.
   uint64_t adopted_term() const { return adopted_term_; }
 
-  // As Partition::EnterTask, between batches; waits for the one that runs, not for what is queued
-  // behind it. Never to be called from an operation's `done`.
+  // Does Partition::EnterTask between batches; waits for the batch that runs, not for what is
+  // queued behind it. Never to be called from an operation's `done`.
   absl::StatusOr<std::vector<uint64_t>> EnterTask(uint32_t slot, uint64_t incarnation);
 
   // Calls `visit`, which only reads, between batches, as EnterTask does, when nothing that was let
-  // in waits for the disk any more. The error that the partition is closed with, or what `visit`
-  // returns. RESOURCE_EXHAUSTED: it found no memory.
+  // in waits for the disk any more. Returns the error that the partition is closed with, or what
+  // `visit` returns. RESOURCE_EXHAUSTED: `visit` found no memory.
   absl::Status Visit(absl::FunctionRef<absl::Status(Partition&)> visit);
 
   // Executes what is queued, then answers all that is parked, and everything from now on, with
   // `status`, and destroys the partition. Blocks until that is done. To be called once.
   void Close(const absl::Status& status);
 
-  // As of the last batch; whether it has failed, so that all is refused until it is opened anew.
+  // Returns the figures as of the last batch.
   Partition::Stats stats() const;
+  // Returns whether the partition had failed by then, so that all is refused until it is opened
+  // anew.
   bool failed() const;
-  // Clocks closed by each slot: all whose closes have been answered, and so safe to start again
-  // from. Blocks while a batch runs, which may have answered some already; never to be called from
-  // an operation's `done`.
+  // Returns how many clocks each slot has closed: all whose closes have been answered, and so safe
+  // to start again from. Blocks while a batch runs, which may have answered some already; never to
+  // be called from an operation's `done`.
   std::vector<uint64_t> closed_clocks() const;
 
  private:
@@ -69,31 +72,31 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // Executes what is queued, then makes room for other partitions.
   void RunBatch();
   void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes what others may know of the partition after operations have run, and ends the turn.
+  // Notes what others may know of the partition after operations have run, and ends the turn.
   void EndRun() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends a use of the partition, and hands it on to tasks that come, or to what is queued.
+  // Ends a use of the partition, and hands it on to tasks that enter, or to what is queued.
   void EndTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Free() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !scheduled_; }
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !scheduled_ && entering_ == 0; }
 
   Executor& executor_;
   const size_t queue_bytes_;
-  // Belongs to who has set scheduled_; when it is idle and closed_ is set, to Close.
+  // Used only by the thread that has set scheduled_, and by Close once all is idle.
   std::unique_ptr<Partition> partition_;
   const uint64_t adopted_term_;
 
   mutable absl::Mutex mutex_;
   std::vector<ExchangeCall> queue_ ABSL_GUARDED_BY(mutex_);
-  // For after the next batch.
+  // Tasks to run after the next batch.
   std::vector<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The executor runs a batch, or will; or a task enters.
+  // Whether the executor runs a batch, or will; or a task enters.
   bool scheduled_ ABSL_GUARDED_BY(mutex_) = false;
   // Tasks that wait to enter; they go before the next batch.
   int entering_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Not OK: what everything is answered with.
+  // The error with which everything is answered once the partition is closed.
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
-  // A batch is being executed, and how many have been.
+  // Whether a batch is being executed, and how many have been.
   bool running_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t batches_ ABSL_GUARDED_BY(mutex_) = 0;
   Partition::Stats stats_ ABSL_GUARDED_BY(mutex_);

@@ -10,12 +10,11 @@
 
 namespace muster {
 
-// Whether a partition still serves, and the error with which it refuses everything once it does
-// not. All stages of the partition read it, and the stage that meets an error closes it. Not
-// thread-safe.
+// The health of a partition: it serves, or refuses everything with one error. All parts of the
+// partition read the health, and the part that meets an error closes it. Not thread-safe.
 class PartitionHealth {
  public:
-  // What a partition can be read back from after a failure.
+  // The source from which a partition can be read back after a failure.
   enum class ReadBack { kFromFiles, kNever };
 
   // The tables, which give the names for errors, and the crash point must outlive it.
@@ -37,7 +36,7 @@ class PartitionHealth {
 
   // Returns whether a test has stopped the engine: nothing is written or answered any more.
   bool crashed() const { return crash_point_.crashed(); }
-  // As CrashPoint::Pass.
+  // Passes a crash point; see CrashPoint::Pass.
   bool Pass(absl::string_view point) { return crash_point_.Pass(point); }
 
  private:

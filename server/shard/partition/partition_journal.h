@@ -21,14 +21,14 @@ class ExchangeRequest;
 class PartitionState;
 }  // namespace v1
 
-// What a partition keeps on disk under durability EVERY_PUSH: an image in the store (blocks, rows,
-// and its state) and the log of all mutations since. A record is the request's header as sent, then
-// its payload. One without an operation says that a task came: the slot's earlier incarnations are
-// fenced from there on.
+// A partition's files under durability EVERY_PUSH: an image in the store (blocks, rows and state)
+// and the log of all mutations since. A record is the request's header as sent, then its payload. A
+// record without an operation says that a task came: the slot's earlier incarnations are fenced
+// from there on.
 //
-// Blocks and rows of the image carry the log sequence number they include, and the state is written
-// after them: a write-back that is cut short leaves an older state with some newer rows, which the
-// replay then skips. Blocks on the disk. Not thread-safe.
+// Blocks and rows of the image carry the number of the last log record that they include, and the
+// state is written after them. A write that is cut short leaves an older state with some newer
+// rows, which the replay then skips. Blocks on the disk. Not thread-safe.
 class PartitionJournal {
  public:
   using ReplayVisitor = absl::FunctionRef<absl::Status(
@@ -38,24 +38,25 @@ class PartitionJournal {
   static absl::StatusOr<std::unique_ptr<PartitionJournal>> Open(
       ParameterStore& store, std::string log_directory, const MutationLog::Options& options);
 
-  // Appends a mutation and returns its log sequence number. Errors as MutationLog's; nothing was
-  // added then. Where HoldsCopyOf says so, `copy` (if not null) becomes the payload as logged.
+  // Appends a mutation and returns its log sequence number. Errors as MutationLog::Append; nothing
+  // was added then. Where HoldsCopyOf says so, `copy` (if not null) becomes the payload as logged.
   absl::StatusOr<uint64_t> Append(const v1::ExchangeRequest& request, const Payload& payload,
                                   Payload* copy = nullptr);
   bool HoldsCopyOf(size_t payload_bytes) const { return log_->HoldsCopyOf(payload_bytes); }
   // Makes what was appended durable. After a failure the journal is of no more use.
   absl::Status Sync() { return log_->Sync(); }
-  // The same in two parts, as MutationLog's.
+  // Do the same in two parts, as in MutationLog.
   std::shared_ptr<LogSync> StartSync() { return log_->StartSync(); }
   absl::Status FinishSync() { return log_->FinishSync(); }
   bool sync_started() const { return log_->sync_started(); }
 
-  // Of the last mutation appended, and the last durable one; 0 when there is none.
+  // Return the numbers of the last mutation appended, and the last durable one; 0 when there is
+  // none.
   uint64_t last_lsn() const { return log_->next_lsn() - 1; }
   uint64_t synced_lsn() const { return log_->synced_lsn(); }
-  // For who carries the mutations elsewhere.
+  // Returns the log, for those who carry its records elsewhere.
   MutationLog& log() { return *log_; }
-  // Bytes on disk, and of the mutations that the image does not include.
+  // Return the log's bytes on disk, and those of the mutations that the image does not include.
   uint64_t log_bytes() const { return log_->bytes(); }
   uint64_t bytes_since_image() const { return bytes_since_image_; }
 
@@ -63,15 +64,15 @@ class PartitionJournal {
   // those that differ from what is stored.
   enum class Extent { kAll, kChanged };
 
-  // Writes blocks and rows, then `state`, and forgets the log up to the state's lsn. `written` is
-  // called once the rows are there but not the state; when it returns false, it stops there. It may
-  // be called again after an error, which leaves the image before it and the log in force.
+  // Writes blocks and rows, then `state`, and forgets the log up to the state's lsn. Calls
+  // `written` once the rows are there but not the state, and stops there when `written` returns
+  // false. After an error the image before it and the log are in force, and it may be called again.
   absl::Status WriteImage(PartitionTables& tables, const v1::PartitionState& state, Extent extent,
                           absl::FunctionRef<bool()> written);
 
   // Fills the tables from the image, whose state has `lsn`; rows of tables that evict stay in the
-  // store. Returns the highest number that a block
-  // or row includes, or `lsn`: above it when rows were evicted since, or a write-back cut short.
+  // store. Returns the highest number that a block or row includes: `lsn`, or more when rows were
+  // evicted since, or a write was cut short.
   absl::StatusOr<uint64_t> ReadImage(uint64_t lsn, PartitionTables& tables);
   // Visits all mutations after `lsn` in order.
   absl::Status Replay(uint64_t lsn, ReplayVisitor visitor);
@@ -81,13 +82,13 @@ class PartitionJournal {
 
   ParameterStore& store_;
   const std::unique_ptr<MutationLog> log_;
-  // What the image includes; blocks and rows with a later number are newer than it.
+  // The last record that the image includes; blocks and rows with a later number are newer.
   uint64_t image_lsn_ = 0;
   uint64_t bytes_since_image_ = 0;
 };
 
-// The stored state of a partition; nullptr when there is none. DATA_LOSS: it cannot be read.
-// FAILED_PRECONDITION: its format is newer.
+// Returns the stored state of a partition; null when there is none. DATA_LOSS: the state cannot be
+// read. FAILED_PRECONDITION: its format is newer.
 absl::StatusOr<std::unique_ptr<v1::PartitionState>> ReadPartitionState(const ParameterStore& store,
                                                                        const std::string& job_id,
                                                                        uint32_t partition);

@@ -41,7 +41,7 @@ class PartitionRecovery {
   // All parts must outlive it.
   explicit PartitionRecovery(Parts parts) : parts_(parts) {}
 
-  // As Partition::Recover.
+  // Does Partition::Recover.
   absl::Status Run(const v1::PartitionState& state, absl::FunctionRef<absl::Status()> go_on);
 
  private:

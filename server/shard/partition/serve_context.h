@@ -10,7 +10,8 @@
 
 namespace muster {
 
-// What the parts of a partition that answer its calls have in common. All outlives them.
+// The collaborators that the parts which answer a partition's calls have in common. They outlive
+// those parts.
 struct ServeContext {
   const JobTables& job() const { return *tables.job; }
 

@@ -14,8 +14,8 @@ namespace v1 {
 class PartitionState;
 }  // namespace v1
 
-// What an image holds of a partition beside its values: brings ledger, clocks and cuts into one
-// message and back. Not thread-safe.
+// The part of an image beside the values: brings ledger, clocks and cuts into one message and back.
+// Not thread-safe.
 class StoredState {
  public:
   struct Parts {
@@ -34,7 +34,7 @@ class StoredState {
   // executed.
   absl::Status Restore(const v1::PartitionState& state);
 
-  // As Partition::adopted_term.
+  // See Partition::adopted_term.
   uint64_t adopted_term() const { return adopted_term_; }
 
  private:

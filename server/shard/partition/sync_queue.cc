@@ -8,8 +8,8 @@
 namespace muster {
 namespace {
 
-// Of calls that wait for the disk while more are admitted: several syncs' worth at any disk's
-// speed.
+// Memory that calls may take which wait for the disk while more are admitted: several syncs' worth
+// at any disk's speed.
 constexpr size_t kMostUnsyncedBytes = size_t{32} << 20;
 
 }  // namespace

@@ -26,8 +26,8 @@ namespace muster {
 class SyncQueue {
  public:
   struct Options {
-    // What runs tasks of the partition between its batches, and what carries syncs out. One null:
-    // all syncs are waited for.
+    // `strand` runs tasks of the partition between its batches, and `syncs` carries syncs out. If
+    // one is null, the queue waits for all syncs.
     std::shared_ptr<Executor> strand;
     std::shared_ptr<Executor> syncs;
     // Shared by all partitions; outlives the tasks of `syncs`.
@@ -65,7 +65,7 @@ class SyncQueue {
   uint64_t RowBytes() const;
 
  private:
-  // Whether the next sync is worth a thread of its own, after a batch with so many records.
+  // Returns whether the next sync is worth a thread of its own, after a batch with so many records.
   bool SyncsBeside(uint64_t records);
   void StartSync();
 
