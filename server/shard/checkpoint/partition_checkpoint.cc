@@ -77,7 +77,7 @@ absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent 
     DenseTable::Block& block = tables.dense.block(i);
     MUSTER_ASSIGN_OR_RETURN(const uint64_t steps,
                             RestoreBlock(checkpoint, job.tables().tensors, *block.layout,
-                                         state_names, block.weights.Write(), block.slot_values()));
+                                         state_names, block.weights.Write(), block.state_values()));
     if (with_state) block.steps = steps;
   }
   for (size_t i = 0; i < tables.sparse.size(); ++i) {

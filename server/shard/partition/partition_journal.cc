@@ -85,7 +85,7 @@ absl::Status PartitionJournal::WriteImage(PartitionTables& tables, const v1::Par
     MUSTER_RETURN_IF_ERROR(
         writer.Put(kDenseTable, i,
                    EncodeRecord({.lsn = block.lsn, .steps = block.steps, .last_use = 0},
-                                block.weights.Peek(), block.slot_values())));
+                                block.weights.Peek(), block.state_values())));
   }
   MUSTER_RETURN_IF_ERROR(writer.Flush());
   for (TieredTable& table : tables.sparse) MUSTER_RETURN_IF_ERROR(table.StoreChanged());
@@ -117,7 +117,7 @@ absl::StatusOr<uint64_t> PartitionJournal::ReadImage(uint64_t lsn, PartitionTabl
                     DenseTable::Block& block = tables.dense.block(key);
                     StoredRecord record;
                     MUSTER_RETURN_IF_ERROR(
-                        DecodeRecord(value, record, block.weights.Write(), block.slot_values()));
+                        DecodeRecord(value, record, block.weights.Write(), block.state_values()));
                     block.lsn = record.lsn;
                     highest = std::max(highest, record.lsn);
                     block.steps = record.steps;

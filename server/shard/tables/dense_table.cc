@@ -42,7 +42,7 @@ DenseTable::DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partiti
                     rest.subspan(0, piece.end - piece.begin));
       rest.remove_prefix(piece.end - piece.begin);
     }
-    optimizer.InitState(layout.elements(), block.slot_values());
+    optimizer.InitState(layout.elements(), block.state_values());
     blocks_.push_back(std::move(block));
     offsets_.push_back(offsets_.back() + layout.elements());
   }
@@ -234,7 +234,7 @@ void DenseTable::Apply(Block& block, const OptimizerStep& step, absl::Span<const
   OptimizerStep block_step = step;
   block_step.weight_decay = block.layout->weight_decay;
   tables_->dense_optimizer().Apply(block_step, gradient, block.weights.Write(),
-                                   block.slot_values());
+                                   block.state_values());
   ++block.steps;
   block.lsn = lsn;
 }

@@ -39,8 +39,8 @@ class DenseTable {
     uint64_t lsn = 0;
 
     // To change, and to look at.
-    absl::Span<float> slot_values() { return state.Write(); }
-    absl::Span<const float> slot_values() const { return state.Peek(); }
+    absl::Span<float> state_values() { return state.Write(); }
+    absl::Span<const float> state_values() const { return state.Peek(); }
   };
 
   // Initial values. Arrays come from `pool`.
